@@ -1,0 +1,2 @@
+//! The fabriscope command.
+fn main() {}

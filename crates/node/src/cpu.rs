@@ -1,0 +1,86 @@
+//! What a core pays to drive a NIC: building work requests, ringing doorbells, polling, copying.
+//!
+//! Source: the split follows the mlx5 user-space driver (build the WQE, then either an 8-byte doorbell or a
+//! BlueFlame copy of the whole WQE into write-combining space, closed by a store fence) and the LogP habit
+//! of separating overhead (the core is busy) from latency (the store is under way).
+//! Modelled: WQE build, doorbell and BlueFlame stores, posted-write latency, CQE handling, detection of a
+//! DMA write by a spinning core, copies from cache or from memory.
+//! Not modelled: interrupts, frequency changes, contention between cores for memory.
+
+use fabriscope_units::{Bytes, Rate, Span};
+
+/// Costs of one core, resolved from the catalog's CPU part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuCosts {
+    /// Building one work-queue entry, up to the doorbell store.
+    pub wqe_build: Span,
+    /// Core time of one doorbell or of the first BlueFlame block, store fence included.
+    pub mmio_busy: Span,
+    /// Core time, and added latency, of each further 64-byte BlueFlame block.
+    pub blueflame_block: Span,
+    /// From the store leaving the core until the NIC sees it.
+    pub mmio_latency: Span,
+    /// Handling one completion that a poll found.
+    pub poll_hit: Span,
+    /// One poll that found nothing.
+    pub poll_empty: Span,
+    /// From a DMA write being visible in memory until a spinning core has seen it.
+    pub detect: Span,
+    /// Posting one receive request (a doorbell record in memory, no MMIO).
+    pub post_recv: Span,
+    /// Fixed cost of one memory copy.
+    pub copy_call: Span,
+    /// Copy rate while the working set stays in the core's caches.
+    pub copy_rate_cached: Rate,
+    /// Copy rate beyond that.
+    pub copy_rate_streaming: Rate,
+    /// Largest working set that counts as cached.
+    pub copy_cached_limit: Bytes,
+}
+
+impl CpuCosts {
+    /// Time to copy `amount` bytes when the copies under way touch `working_set` bytes.
+    ///
+    /// `copy_call + amount / rate`, the rate chosen by `working_set`; an empty copy is free.
+    #[must_use]
+    pub fn copy(&self, amount: Bytes, working_set: Bytes) -> Span {
+        if amount == Bytes::ZERO {
+            return Span::ZERO;
+        }
+        let rate = if working_set <= self.copy_cached_limit { self.copy_rate_cached } else { self.copy_rate_streaming };
+        self.copy_call + rate.time(amount)
+    }
+}
+
+/// When a single posted WQE travels inside the doorbell write instead of being fetched by the NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blueflame {
+    /// Every single post that fits.
+    Always,
+    /// Only WQEs with inline data.
+    Inline,
+    /// Never: the NIC fetches every WQE.
+    Never,
+}
+
+/// How one NIC of the node is told about new work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DoorbellPolicy {
+    /// When BlueFlame is used.
+    pub blueflame: Blueflame,
+    /// The largest WQE that fits the BlueFlame buffer.
+    pub blueflame_limit: Bytes,
+}
+
+impl DoorbellPolicy {
+    /// Whether a post of `wqes` entries, the only one being `wqe` bytes long, goes by BlueFlame.
+    #[must_use]
+    pub fn pushes(&self, wqes: usize, wqe: Bytes, inline: bool) -> bool {
+        let allowed = match self.blueflame {
+            Blueflame::Always => true,
+            Blueflame::Inline => inline,
+            Blueflame::Never => false,
+        };
+        allowed && wqes == 1 && wqe <= self.blueflame_limit
+    }
+}

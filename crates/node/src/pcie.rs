@@ -1,0 +1,195 @@
+//! The PCI Express link between a NIC and host memory.
+//!
+//! Source: Neugebauer et al., "Understanding PCIe performance for end host networking", SIGCOMM 2018 (§3:
+//! bandwidth after encoding, data-link overhead and per-TLP headers).
+//! Modelled: generation and lanes, encoding, ACK/flow-control/skip share, MPS, MRRS, completion size of the root
+//! complex, one direction each way as a serial resource, read round trip, posted writes, the opening read-ahead
+//! window of a NIC's send queue.
+//! Not modelled: tags as a separate limit (the read-ahead window stands for them), IOMMU misses, relaxed ordering.
+
+use fabriscope_units::{Bytes, Rate, Span, Time};
+
+/// Speeds and latencies of one NIC's link to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PcieTiming {
+    /// TLP bytes per second in one direction: lanes × lane rate × encoding × (1 − ACK − flow control − skip).
+    pub tlp_rate: Rate,
+    /// From issuing a read until the first byte of its completion arrives.
+    pub read_latency: Span,
+    /// From the last byte of a posted write leaving the NIC until it is visible in memory.
+    pub write_latency: Span,
+    /// Largest payload of a posted write TLP (MPS).
+    pub max_payload: Bytes,
+    /// Largest read request (MRRS).
+    pub max_read_request: Bytes,
+    /// Payload of one read-completion TLP as the root complex splits them.
+    pub completion_payload: Bytes,
+    /// Framing and header bytes of a posted write TLP.
+    pub write_overhead: Bytes,
+    /// Framing and header bytes of a read request TLP.
+    pub read_overhead: Bytes,
+    /// Framing and header bytes of a completion TLP.
+    pub completion_overhead: Bytes,
+}
+
+impl PcieTiming {
+    fn on_link(&self, amount: Bytes, chunk: Bytes, overhead: Bytes) -> Span {
+        let tlps = amount.0.div_ceil(chunk.0.max(1)).max(1);
+        self.tlp_rate.time(Bytes(amount.0 + tlps * overhead.0))
+    }
+    /// Time that the completions of a read of `amount` occupy the link towards the NIC.
+    #[must_use]
+    pub fn completion_time(&self, amount: Bytes) -> Span {
+        self.on_link(amount, self.completion_payload, self.completion_overhead)
+    }
+    /// Time that a posted write of `amount` occupies the link towards memory.
+    #[must_use]
+    pub fn write_time(&self, amount: Bytes) -> Span {
+        self.on_link(amount, self.max_payload, self.write_overhead)
+    }
+    /// Time that the requests for a read of `amount` occupy the link towards memory.
+    #[must_use]
+    pub fn request_time(&self, amount: Bytes) -> Span {
+        let requests = amount.0.div_ceil(self.max_read_request.0.max(1)).max(1);
+        self.tlp_rate.time(Bytes(requests * self.read_overhead.0))
+    }
+}
+
+/// One NIC's link: both directions as serial resources.
+#[derive(Debug, Clone)]
+pub struct Pcie {
+    timing: PcieTiming,
+    towards_nic: Time,
+    towards_memory: Time,
+}
+
+impl Pcie {
+    /// An idle link.
+    #[must_use]
+    pub fn new(timing: PcieTiming) -> Pcie {
+        Pcie { timing, towards_nic: Time::ZERO, towards_memory: Time::ZERO }
+    }
+
+    /// Speeds and latencies of the link.
+    #[must_use]
+    pub fn timing(&self) -> &PcieTiming {
+        &self.timing
+    }
+
+    /// Reads `amount` from memory, asked for at `now`; returns when its last byte is in the NIC.
+    ///
+    /// `gap` keeps the link idle before the data when it is busy: the NIC's own pause between work requests.
+    pub fn read(&mut self, now: Time, amount: Bytes, gap: Span) -> Time {
+        let asked = now.max(self.towards_memory);
+        self.towards_memory = asked + self.timing.request_time(amount);
+        let first = (now + self.timing.read_latency).max(self.towards_nic + gap);
+        self.towards_nic = first + self.timing.completion_time(amount);
+        self.towards_nic
+    }
+
+    /// Writes `amount` to memory from `now` on; returns when the NIC has sent it and when it is visible.
+    pub fn write(&mut self, now: Time, amount: Bytes) -> Written {
+        let start = now.max(self.towards_memory);
+        let sent = start + self.timing.write_time(amount);
+        self.towards_memory = sent;
+        Written { sent, visible: sent + self.timing.write_latency }
+    }
+}
+
+/// The two ends of a posted write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// The last byte left the NIC: its buffer is free.
+    pub sent: Time,
+    /// The data can be seen in memory.
+    pub visible: Time,
+}
+
+/// How far a NIC reads ahead in a send queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadAhead {
+    /// Bytes under way when the queue was idle before.
+    pub initial: Bytes,
+    /// Added for every packet fetched while the queue stays busy.
+    pub growth: Bytes,
+}
+
+/// Payload fetches of one send queue: a window of outstanding reads that opens while the queue stays busy.
+///
+/// A queue that was idle starts with `initial` bytes under way, so its data arrives at `initial / round trip`
+/// until the window covers the link. Without this, long messages sent alone would be as fast as in a stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReadStream {
+    window: Bytes,
+    complete: Time,
+}
+
+impl ReadStream {
+    /// Fetches `amount` for the next packet, asked for at `now`; returns when it is in the NIC.
+    pub fn fetch(&mut self, pcie: &mut Pcie, ahead: ReadAhead, now: Time, amount: Bytes, gap: Span) -> Time {
+        let round_trip = pcie.timing.read_latency + pcie.timing.completion_time(pcie.timing.max_read_request.min(amount));
+        let busy = now < self.complete + pcie.timing.read_latency;
+        let mut complete = pcie.read(now, amount, gap);
+        if busy {
+            self.window += ahead.growth;
+            let paced = Span::from_ps((round_trip.as_ps() as u128 * amount.0 as u128 / self.window.0.max(1) as u128) as u64);
+            complete = complete.max(self.complete + paced);
+        } else {
+            self.window = ahead.initial;
+        }
+        self.complete = complete;
+        complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gen3_x16() -> Pcie {
+        // 16 × 8 GT/s × 128/130 × (1 − 8/168 − 8/168 − 4/1538) = 113.7 Gb/s
+        Pcie::new(PcieTiming {
+            tlp_rate: Rate::from_bps(113_700_000_000),
+            read_latency: Span::from_ns(350),
+            write_latency: Span::from_ns(130),
+            max_payload: Bytes(256),
+            max_read_request: Bytes(512),
+            completion_payload: Bytes(128),
+            write_overhead: Bytes(24),
+            read_overhead: Bytes(24),
+            completion_overhead: Bytes(20),
+        })
+    }
+
+    #[test]
+    fn an_idle_read_is_a_round_trip_and_the_data() {
+        // 256 B in two completions: (256 + 2·20) B · 8 / 113.7 Gb/s = 20.827 ns after the 350 ns round trip.
+        assert_eq!(gen3_x16().read(Time::ZERO, Bytes(256), Span::from_ns(22)), Time::from_ps(350_000 + 20_827));
+    }
+
+    #[test]
+    fn streamed_writes_reach_the_published_gen3_rate() {
+        // pcie-model: 12.99 GB/s for writes with MPS 256 on gen 3 x16.
+        let mut link = gen3_x16();
+        let packets = 1000;
+        let mut end = Time::ZERO;
+        for _ in 0..packets {
+            end = link.write(Time::ZERO, Bytes(4096)).sent;
+        }
+        let rate = Rate::of(Bytes(4096 * packets), end - Time::ZERO).as_bytes_per_s_f64() / 1e9;
+        assert!((rate - 12.99).abs() < 0.05, "{rate} GB/s");
+    }
+
+    #[test]
+    fn the_read_ahead_window_opens() {
+        let ahead = ReadAhead { initial: Bytes(2560), growth: Bytes(192) };
+        let (mut link, mut stream) = (gen3_x16(), ReadStream::default());
+        let ends: Vec<Time> = (0..40).map(|_| stream.fetch(&mut link, ahead, Time::from_ps(1_000_000), Bytes(4096), Span::ZERO)).collect();
+        let step = |i: usize| (ends[i] - ends[i - 1]).as_ps();
+        // Round trip 350 ns + 512 B ≈ 391.7 ns; the second packet comes at 4096 / (2752 B / round trip) = 583 ns.
+        assert!((580_000..590_000).contains(&step(1)), "{}", step(1));
+        assert!(step(4) < step(1));
+        // In the end the link is the limit: 4096 B in 128 B completions = 333.2 ns.
+        assert!((333_000..334_000).contains(&step(39)), "{}", step(39));
+    }
+}

@@ -1,0 +1,396 @@
+//! A benchmark program's view of its machine: one core with its clock, and the NICs of its node.
+//!
+//! Programs are `async` functions. Work that takes core time advances the core's own clock, which may run ahead
+//! of the simulation; every observation (a poll, a look at memory) first lets the simulation catch up.
+//! While a program runs it holds the node's NICs; the engine lends them with [`Process::enter`] and takes them
+//! back, with the doorbells that were rung, with [`Process::leave`].
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WrOpcode};
+
+use crate::cpu::{CpuCosts, DoorbellPolicy};
+
+/// A running program.
+pub type Program = Pin<Box<dyn Future<Output = Result<(), ProgramError>>>>;
+/// Starts the program of one rank.
+pub type Main = Box<dyn FnOnce(Process) -> Program>;
+
+/// Why a program gave up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ProgramError(pub String);
+
+impl From<PostError> for ProgramError {
+    fn from(error: PostError) -> ProgramError {
+        ProgramError(error.to_string())
+    }
+}
+
+/// What a suspended program waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing: run it now.
+    Nothing,
+    /// A point in time.
+    Until(Time),
+    /// A completion or a landed message on any of these.
+    Any {
+        /// (NIC, completion queue) pairs.
+        cqs: Vec<(usize, CqId)>,
+        /// (NIC, watch, count to reach) triples.
+        watches: Vec<(usize, WatchId, u64)>,
+    },
+    /// All ranks of the job.
+    Barrier,
+}
+
+/// A doorbell on its way to a NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doorbell {
+    /// When the NIC sees it.
+    pub at: Time,
+    /// The NIC of the node.
+    pub nic: usize,
+    /// The queue pair that has new work.
+    pub qp: QpNum,
+    /// Entries that are new.
+    pub wqes: u32,
+    /// The WQE came with the doorbell (BlueFlame).
+    pub pushed: bool,
+    /// Bytes the NIC has to fetch otherwise.
+    pub wqe_bytes: Bytes,
+    /// Follow the message through the machine.
+    pub traced: bool,
+    /// When the program began to post.
+    pub posted: Time,
+    /// When the WQE was built and the store left the core.
+    pub built: Time,
+}
+
+struct Inner {
+    clock: Time,
+    engine: Time,
+    nics: Vec<Box<Nic>>,
+    doorbells: Vec<Doorbell>,
+    wait: Wait,
+    trace: bool,
+}
+
+struct Place {
+    rank: u32,
+    ranks: u32,
+    node: u32,
+    lids: Vec<Lid>,
+    cpu: CpuCosts,
+    doorbell: DoorbellPolicy,
+    inner: RefCell<Inner>,
+}
+
+/// One rank's core. Clones are the same core.
+#[derive(Clone)]
+pub struct Process(Rc<Place>);
+
+/// Where a rank lives.
+#[derive(Debug, Clone)]
+pub struct Seat {
+    /// Its number in the job.
+    pub rank: u32,
+    /// Ranks in the job.
+    pub ranks: u32,
+    /// The node it runs on.
+    pub node: u32,
+    /// Address of each NIC of that node.
+    pub lids: Vec<Lid>,
+    /// Costs of its core.
+    pub cpu: CpuCosts,
+    /// How NICs are told about work.
+    pub doorbell: DoorbellPolicy,
+}
+
+impl Process {
+    /// A core with its clock at zero.
+    #[must_use]
+    pub fn new(seat: Seat) -> Process {
+        let inner = Inner {
+            clock: Time::ZERO,
+            engine: Time::ZERO,
+            nics: Vec::new(),
+            doorbells: Vec::new(),
+            wait: Wait::Nothing,
+            trace: false,
+        };
+        let Seat { rank, ranks, node, lids, cpu, doorbell } = seat;
+        Process(Rc::new(Place { rank, ranks, node, lids, cpu, doorbell, inner: RefCell::new(inner) }))
+    }
+
+    /// Number of this rank.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.0.rank
+    }
+    /// Ranks in the job.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.0.ranks
+    }
+    /// The node this rank runs on.
+    #[must_use]
+    pub fn node(&self) -> u32 {
+        self.0.node
+    }
+    /// The core's clock.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.0.inner.borrow().clock
+    }
+    /// Keeps the core busy for `span`.
+    pub fn compute(&self, span: Span) {
+        self.0.inner.borrow_mut().clock += span;
+    }
+    /// NICs of the node.
+    #[must_use]
+    pub fn nics(&self) -> usize {
+        self.0.lids.len()
+    }
+    /// Fabric address of a NIC of the node.
+    ///
+    /// # Panics
+    /// If the node has no such NIC.
+    #[must_use]
+    pub fn lid(&self, nic: usize) -> Lid {
+        self.0.lids[nic]
+    }
+    /// Costs of the core.
+    #[must_use]
+    pub fn cpu(&self) -> CpuCosts {
+        self.0.cpu
+    }
+    /// Calls control verbs on a NIC; no time passes.
+    ///
+    /// # Panics
+    /// If the node has no such NIC, or outside a run.
+    pub fn nic<R>(&self, nic: usize, f: impl FnOnce(&mut Nic) -> R) -> R {
+        f(&mut self.0.inner.borrow_mut().nics[nic])
+    }
+    /// From now on, follow every posted message through the machine (`explain`).
+    pub fn trace(&self, on: bool) {
+        self.0.inner.borrow_mut().trace = on;
+    }
+
+    /// Posts one send request and rings the doorbell.
+    ///
+    /// # Errors
+    /// As `ibv_post_send`: wrong state, full queue, request the queue pair type does not have.
+    pub fn post_send(&self, nic: usize, qp: QpNum, wr: &SendWr) -> Result<(), PostError> {
+        self.post_send_list(nic, qp, std::slice::from_ref(wr))
+    }
+
+    /// Posts several send requests under one doorbell.
+    ///
+    /// # Errors
+    /// As `ibv_post_send`; requests before the bad one stay posted and their doorbell is rung.
+    pub fn post_send_list(&self, nic: usize, qp: QpNum, wrs: &[SendWr]) -> Result<(), PostError> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        let posted = inner.clock;
+        let (cpu, mut wqes, mut bytes, mut inline, mut result) = (&self.0.cpu, 0, Bytes::ZERO, false, Ok(()));
+        for wr in wrs {
+            let size = wqe_bytes(wr);
+            inner.clock += cpu.wqe_build;
+            if let Err(error) = inner.nics[nic].post_send(inner.clock, qp, wr) {
+                result = Err(error);
+                break;
+            }
+            inline |= wr.flags.contains(SendFlags::INLINE);
+            wqes += 1;
+            bytes += size;
+        }
+        if wqes > 0 {
+            let pushed = self.0.doorbell.pushes(wqes as usize, bytes, inline);
+            let blocks = if pushed { bytes.0.div_ceil(64).max(1) - 1 } else { 0 };
+            let built = inner.clock;
+            let at = built + cpu.blueflame_block * blocks + cpu.mmio_latency;
+            inner.clock = built + cpu.mmio_busy + cpu.blueflame_block * blocks;
+            let traced = inner.trace;
+            inner.doorbells.push(Doorbell { at, nic, qp, wqes, pushed, wqe_bytes: bytes, traced, posted, built });
+        }
+        result
+    }
+
+    /// Posts one receive request.
+    ///
+    /// # Errors
+    /// As `ibv_post_recv`.
+    pub fn post_recv(&self, nic: usize, qp: QpNum, wr: &RecvWr) -> Result<(), PostError> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        inner.clock += self.0.cpu.post_recv;
+        inner.nics[nic].post_recv(inner.clock, qp, wr)
+    }
+
+    /// Posts one receive request to a shared receive queue.
+    ///
+    /// # Errors
+    /// As `ibv_post_srq_recv`.
+    pub fn post_srq_recv(&self, nic: usize, srq: SrqId, wr: &RecvWr) -> Result<(), PostError> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        inner.clock += self.0.cpu.post_recv;
+        inner.nics[nic].post_srq_recv(inner.clock, srq, wr)
+    }
+
+    /// One poll of a completion queue: up to `max` completions, perhaps none.
+    pub async fn poll_cq(&self, nic: usize, cq: CqId, max: usize) -> Vec<Wc> {
+        self.catch_up().await;
+        let found = self.take_completions(nic, cq, max);
+        if found.is_empty() {
+            self.compute(self.0.cpu.poll_empty);
+        }
+        found
+    }
+
+    /// Spins on a completion queue until it has at least one completion; returns up to `max`.
+    pub async fn wait_cq(&self, nic: usize, cq: CqId, max: usize) -> Vec<Wc> {
+        self.wait_any(&[(nic, cq)], &[]).await;
+        self.take_completions(nic, cq, max)
+    }
+
+    /// Spins on memory until `count` messages have landed in the watched range.
+    pub async fn wait_watch(&self, nic: usize, watch: WatchId, count: u64) {
+        self.wait_any(&[], &[(nic, watch, count)]).await;
+    }
+
+    /// Spins until one of the completion queues has a completion or one of the watches its count.
+    pub async fn wait_any(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) {
+        self.catch_up().await;
+        loop {
+            let ready = self.earliest(cqs, watches);
+            if let Some(visible) = ready {
+                let inner = &mut *self.0.inner.borrow_mut();
+                inner.clock = inner.clock.max(visible + self.0.cpu.detect);
+                return;
+            }
+            self.suspend(Wait::Any { cqs: cqs.to_vec(), watches: watches.to_vec() }).await;
+        }
+    }
+
+    /// Whether `count` messages have landed in the watched range by now, without waiting.
+    pub async fn watch_reached(&self, nic: usize, watch: WatchId, count: u64) -> bool {
+        self.catch_up().await;
+        let now = self.now();
+        self.nic(nic, |n| n.watch_count(watch, now)) >= count
+    }
+
+    /// Leaves the core idle until `time`.
+    pub async fn sleep_until(&self, time: Time) {
+        if time > self.now() {
+            self.suspend(Wait::Until(time)).await;
+            let inner = &mut *self.0.inner.borrow_mut();
+            inner.clock = inner.clock.max(time);
+        }
+    }
+
+    /// Waits for all ranks of the job, out of band: no network traffic.
+    pub async fn barrier(&self) {
+        self.suspend(Wait::Barrier).await;
+    }
+
+    /// When the first of the awaited things was, or will be, visible.
+    #[must_use]
+    pub fn earliest(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) -> Option<Time> {
+        let inner = self.0.inner.borrow();
+        earliest(&inner.nics, cqs, watches)
+    }
+
+    fn take_completions(&self, nic: usize, cq: CqId, max: usize) -> Vec<Wc> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        let mut found = Vec::new();
+        inner.nics[nic].poll_cq(inner.clock, cq, max, &mut found);
+        inner.clock += self.0.cpu.poll_hit * found.len() as u64;
+        found
+    }
+
+    async fn catch_up(&self) {
+        let (clock, engine) = {
+            let inner = self.0.inner.borrow();
+            (inner.clock, inner.engine)
+        };
+        if clock > engine {
+            self.suspend(Wait::Until(clock)).await;
+        }
+    }
+
+    fn suspend(&self, wait: Wait) -> Suspend<'_> {
+        Suspend { process: self, wait: Some(wait) }
+    }
+}
+
+/// For engines: lending the NICs and taking back what the program did.
+impl Process {
+    /// Lends the node's NICs and sets the clock to at least `now`.
+    pub fn enter(&self, now: Time, nics: Vec<Box<Nic>>) {
+        let inner = &mut *self.0.inner.borrow_mut();
+        inner.engine = now;
+        inner.clock = inner.clock.max(now);
+        inner.nics = nics;
+        inner.wait = Wait::Nothing;
+    }
+    /// Takes the NICs back; appends the doorbells that were rung to `doorbells`.
+    pub fn leave(&self, doorbells: &mut Vec<Doorbell>) -> Vec<Box<Nic>> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        doorbells.append(&mut inner.doorbells);
+        std::mem::take(&mut inner.nics)
+    }
+    /// What the program waits for.
+    #[must_use]
+    pub fn waits_for(&self) -> Wait {
+        self.0.inner.borrow().wait.clone()
+    }
+}
+
+/// When the first of the awaited things is visible on `nics`, if that is known.
+#[must_use]
+pub fn earliest(nics: &[Box<Nic>], cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) -> Option<Time> {
+    let completions = cqs.iter().filter_map(|&(nic, cq)| nics[nic].cq_next_visible(cq));
+    let landings = watches.iter().filter_map(|&(nic, watch, count)| nics[nic].watch_reached_at(watch, count));
+    completions.chain(landings).min()
+}
+
+/// Size of the WQE that a driver of the mlx5 family builds: 16-byte control segment, address and atomic
+/// segments, then data segments of 16 bytes or the inline data with its 4-byte header, rounded up to 16.
+fn wqe_bytes(wr: &SendWr) -> Bytes {
+    let remote = match wr.opcode {
+        WrOpcode::AtomicFetchAndAdd | WrOpcode::AtomicCmpAndSwp => 32,
+        _ if wr.remote.is_some() => 16,
+        _ if wr.ud.is_some() => 48,
+        _ => 0,
+    };
+    let data = if wr.flags.contains(SendFlags::INLINE) {
+        let inline: u64 = wr.sge.iter().map(|s| u64::from(s.length)).sum();
+        (4 + inline).div_ceil(16) * 16
+    } else {
+        16 * wr.sge.len() as u64
+    };
+    Bytes(16 + remote + data)
+}
+
+struct Suspend<'a> {
+    process: &'a Process,
+    wait: Option<Wait>,
+}
+
+impl Future for Suspend<'_> {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        match self.wait.take() {
+            Some(wait) => {
+                self.process.0.inner.borrow_mut().wait = wait;
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        }
+    }
+}

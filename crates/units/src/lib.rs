@@ -1,0 +1,15 @@
+//! Physical quantities as types: [`Time`], [`Span`], [`Bytes`], [`Rate`].
+//!
+//! Whole numbers throughout: picoseconds, bytes, bits per second. Text always carries its unit
+//! (`"400 Gb/s"`, `"1 MiB"`, `"620 ns"`); `b` is bit, `B` is byte, `k` is 1000 and `Ki` is 1024.
+//! A bare number and the ambiguous `KB` are refused with a suggestion.
+
+mod bytes;
+mod parse;
+mod rate;
+mod time;
+
+pub use bytes::Bytes;
+pub use parse::UnitError;
+pub use rate::Rate;
+pub use time::{Span, Time};

@@ -1,0 +1,36 @@
+//! What a finished tool hands over: its own bytes, and the same results as data.
+
+use fabriscope_units::Bytes;
+
+/// One measured value: a cell of a tool's table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Message size.
+    pub size: Bytes,
+    /// Name of the quantity, as used in tables of measurements: `latency`, `bandwidth`, `message_rate`, …
+    pub metric: &'static str,
+    /// Unit as the tool prints it: `us`, `MB/s`, `MiB/s`, `Gb/s`, `Mpps`.
+    pub unit: &'static str,
+    /// The value in that unit.
+    pub value: f64,
+}
+
+/// A file that the tool writes besides its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SideFile {
+    /// The name the user gave, or the tool's default.
+    pub name: String,
+    /// Its content.
+    pub text: String,
+}
+
+/// All that a run of a tool produced.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolOutput {
+    /// What the tool prints, byte for byte.
+    pub text: String,
+    /// The same results as data, in the order of the table.
+    pub points: Vec<Point>,
+    /// Files asked for on the command line (perftest's `--out_json`).
+    pub files: Vec<SideFile>,
+}
