@@ -306,9 +306,8 @@ impl Current {
             self.chunks.push(chunk);
             let first = (chunk * CHUNK) as usize;
             let count = (list.len - index).min(CHUNK);
-            self.keys.extend(
-                store.slots[first..first + count as usize].iter().zip(index..).map(|((offset, _), index)| key(*offset, index)),
-            );
+            self.keys
+                .extend(store.slots[first..first + count as usize].iter().zip(index..).map(|((offset, _), index)| key(*offset, index)));
             index += count;
             chunk = store.next[chunk as usize];
         }
