@@ -2,6 +2,8 @@
 //!
 //! One operation is one pop with one push, payload 32 bytes. The bucket width is chosen for the density.
 
+#![allow(missing_docs, reason = "the macro of the bench harness makes public functions")]
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;

@@ -21,7 +21,8 @@ use crate::overflow::Overflow;
 /// Future events, handed out in the order (time, insertion).
 ///
 /// Choose `bucket` so that a handful to a few hundred events fall into one bucket, and `buckets` so that
-/// most events lie less than `bucket · buckets` ahead. Any choice is correct; these are the fast ones.
+/// most events lie less than `bucket · buckets` ahead. Any choice is correct; these are the fast ones:
+/// with 100 000 pending events within 500 ns, 256 ps buckets (50 events) are 3.5 times as fast as 65 ns ones.
 #[derive(Debug, Clone)]
 pub struct EventQueue<E: Copy> {
     now: Time,
@@ -191,7 +192,7 @@ impl<E: Copy> EventQueue<E> {
     /// The place in the ring of the next bucket that holds something.
     #[inline]
     fn next_occupied(&self) -> Option<usize> {
-        self.occupied.next_circular(((self.current.bucket + 1) & self.mask) as usize)
+        self.occupied.next_circular((self.current.bucket.wrapping_add(1) & self.mask) as usize)
     }
     /// The number of the bucket that lies at `index` of the ring.
     #[inline]

@@ -148,3 +148,13 @@ fn the_past_cannot_change() {
     queue.pop();
     queue.push(Time::from_ps(99), ());
 }
+
+#[test]
+#[cfg(not(debug_assertions))]
+fn a_late_event_comes_at_once_and_the_clock_stays() {
+    let mut queue = EventQueue::new(Span::from_ps(16), 4);
+    queue.push(Time::from_ps(100), 'a');
+    queue.pop();
+    queue.push(Time::from_ps(99), 'b');
+    assert_eq!(queue.pop(), Some((Time::from_ps(100), 'b')));
+}
