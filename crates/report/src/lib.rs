@@ -1,1 +1,28 @@
-//! report
+//! What a run means for a reader: measured tables, errors, comparisons, stages.
+//!
+//! Everything here takes results and gives text or JSON. Nothing here runs a simulation: predictions come
+//! from a [`Predict`] that the caller supplies, so each piece is tested without an engine.
+//!
+//! ```
+//! use fabriscope_report::measured;
+//! let csv = "table,cluster,benchmark,message_bytes,metric,unit,value\n\
+//!            t,ri2,osu_bw,4096,bandwidth,MB/s,6806.01\n";
+//! let table = measured::read("t.csv", csv.as_bytes()).unwrap();
+//! assert_eq!(table.rows()[0].value, 6806.01);
+//! ```
+
+pub mod compare;
+pub mod explain;
+pub mod measured;
+pub mod question;
+pub mod statistics;
+pub mod table;
+pub mod tolerance;
+pub mod validate;
+
+pub use measured::{Measured, MeasuredError, Row};
+pub use question::{Quantity, Question};
+pub use statistics::{Point, Summary};
+pub use table::Table;
+pub use tolerance::Tolerances;
+pub use validate::{Answer, Predict, Refusal, Report, TableResult};

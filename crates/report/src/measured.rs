@@ -1,0 +1,433 @@
+//! Measured tables: a tolerant reader for published results in CSV.
+//!
+//! Columns by name, in any order: `table`, `cluster`, `benchmark`, `message_bytes`, `metric`, `unit`, `value`
+//! must be there; `variant`, `nodes`, `ranks`, `source`, `notes` may be; others are ignored.
+//! Blank lines and lines that start with `#` are skipped; fields may be quoted as in RFC 4180.
+//!
+//! Whether the model can give a row is not decided here, see [`crate::question`].
+
+use miette::{NamedSource, SourceSpan};
+
+/// The rows of one file, with their places in it.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    name: String,
+    text: String,
+    columns: Columns,
+    rows: Vec<Row>,
+}
+
+/// One measured value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The table that the value belongs to.
+    pub table: String,
+    /// The cluster that it was measured on.
+    pub cluster: String,
+    /// The program that measured it.
+    pub benchmark: String,
+    /// Options, library or placement, in words.
+    pub variant: String,
+    /// Nodes of the job, where stated.
+    pub nodes: Option<u32>,
+    /// Ranks of the job, where stated.
+    pub ranks: Option<u32>,
+    /// Size of one message in bytes, where the value belongs to one.
+    pub message_bytes: Option<u64>,
+    /// What was measured.
+    pub metric: String,
+    /// The unit of `value`.
+    pub unit: String,
+    /// The measured value in `unit`.
+    pub value: f64,
+    /// Where the value was published.
+    pub source: String,
+    /// Remarks of whoever copied it.
+    pub notes: String,
+    offset: usize,
+}
+
+/// A column whose fields are located in error messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants are the names of the columns")]
+pub enum Column {
+    Table,
+    Cluster,
+    Benchmark,
+    Variant,
+    Nodes,
+    Ranks,
+    MessageBytes,
+    Metric,
+    Unit,
+    Value,
+    Source,
+    Notes,
+}
+
+/// Why a file of measurements was refused.
+#[derive(Debug, Clone, thiserror::Error, miette::Diagnostic)]
+#[non_exhaustive]
+pub enum MeasuredError {
+    /// Nothing but blank lines.
+    #[error("{file}:1:1: the file is empty")]
+    #[diagnostic(code(measured::empty), help("the first line names the columns: {REQUIRED}"))]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// Columns are named, and nothing follows.
+    #[error("{file}:1:1: the file has a head and no rows")]
+    #[diagnostic(code(measured::no_rows), help("add one line for each measured value below the head"))]
+    NoRows {
+        /// The file.
+        file: String,
+    },
+    /// The bytes are not text.
+    #[error("{file}:{line}:{column}: the file is not UTF-8 text")]
+    #[diagnostic(code(measured::not_text), help("convert it, for example: iconv -f LATIN1 -t UTF-8 {file} > converted.csv"))]
+    NotText {
+        /// The file.
+        file: String,
+        /// Line of the first wrong byte, from 1.
+        line: usize,
+        /// Column of the first wrong byte, from 1.
+        column: usize,
+    },
+    /// A line cannot be used.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Place(#[from] Box<Place>),
+}
+
+/// A problem at one place of a file.
+#[derive(Debug, Clone, thiserror::Error, miette::Diagnostic)]
+#[error("{file}:{line}:{column}: {problem}")]
+#[diagnostic(code(measured::row))]
+pub struct Place {
+    /// The file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in bytes, from 1.
+    pub column: usize,
+    /// What is wrong, with the values.
+    pub problem: String,
+    /// What to do.
+    #[help]
+    pub remedy: String,
+    #[source_code]
+    text: NamedSource<String>,
+    #[label("here")]
+    span: SourceSpan,
+}
+
+impl Measured {
+    /// The name of the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The rows in the order of the file.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+    /// The line of `row`, from 1.
+    #[must_use]
+    pub fn line(&self, row: &Row) -> usize {
+        line_and_column(&self.text, row.offset).0
+    }
+    /// An error that points at the field of `row` in `column`.
+    #[must_use]
+    pub fn problem(&self, row: &Row, column: Column, problem: String, remedy: String) -> MeasuredError {
+        let span = match self.columns.place(column) {
+            Some(index) => field_span(&self.text, row.offset, index),
+            None => (row.offset, 0),
+        };
+        place(&self.name, &self.text, span, problem, remedy)
+    }
+}
+
+/// Reads a file's bytes; `name` is the name that messages give it.
+///
+/// # Errors
+/// No text, no rows, a missing column, a field that is no number: each with line, column and remedy.
+pub fn read(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let (line, column) = line_and_column(&before, before.len());
+        MeasuredError::NotText { file: name.to_owned(), line, column }
+    })?;
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).comment(Some(b'#')).from_reader(text.as_bytes());
+    let mut record = csv::StringRecord::new();
+    let mut columns: Option<Columns> = None;
+    let mut rows = Vec::new();
+    loop {
+        let more = reader.read_record(&mut record).map_err(|error| {
+            let at = error.position().map_or(0, |p| usize::try_from(p.byte()).unwrap_or(0)).min(text.len());
+            place(name, text, (at, 0), format!("this is not CSV: {error}"), "separate the fields with commas and quote those that hold one".to_owned())
+        })?;
+        if !more {
+            break;
+        }
+        if record.iter().all(|field| field.trim().is_empty()) {
+            continue;
+        }
+        let offset = skip_to_record(text, record.position().map_or(0, |p| usize::try_from(p.byte()).unwrap_or(0)));
+        match &columns {
+            None => columns = Some(Columns::of(name, text, offset, &record)?),
+            Some(columns) => rows.push(RowReader { name, text, columns, record: &record, offset }.row()?),
+        }
+    }
+    let columns = columns.ok_or_else(|| MeasuredError::Empty { file: name.to_owned() })?;
+    if rows.is_empty() {
+        return Err(MeasuredError::NoRows { file: name.to_owned() });
+    }
+    Ok(Measured { name: name.to_owned(), text: text.to_owned(), columns, rows })
+}
+
+/// Where each known column stands.
+#[derive(Debug, Clone)]
+struct Columns {
+    places: [Option<usize>; NAMES.len()],
+    count: usize,
+}
+
+impl Columns {
+    fn of(name: &str, text: &str, offset: usize, record: &csv::StringRecord) -> Result<Columns, MeasuredError> {
+        let mut places = [None; NAMES.len()];
+        for (index, head) in record.iter().enumerate() {
+            let Some(known) = NAMES.iter().position(|(_, n)| n.eq_ignore_ascii_case(head.trim())) else { continue };
+            if places[known].is_some() {
+                let problem = format!("the column `{}` is named twice", head.trim());
+                return Err(place(name, text, field_span(text, offset, index), problem, "rename or remove one of them".to_owned()));
+            }
+            places[known] = Some(index);
+        }
+        for (index, (column, head)) in NAMES.iter().enumerate() {
+            if places[index].is_none() && !OPTIONAL.contains(column) {
+                let found = record.iter().map(|h| format!("`{}`", h.trim())).collect::<Vec<_>>().join(", ");
+                let line = text[offset..].find('\n').unwrap_or(text.len() - offset);
+                let problem = format!("the column `{head}` is missing");
+                return Err(place(name, text, (offset, line), problem, format!("found {found}; the first line names {REQUIRED}")));
+            }
+        }
+        Ok(Columns { places, count: record.len() })
+    }
+
+    fn place(&self, column: Column) -> Option<usize> {
+        self.places[column as usize]
+    }
+}
+
+/// One record on its way to a row.
+struct RowReader<'a> {
+    name: &'a str,
+    text: &'a str,
+    columns: &'a Columns,
+    record: &'a csv::StringRecord,
+    offset: usize,
+}
+
+impl RowReader<'_> {
+    fn row(&self) -> Result<Row, MeasuredError> {
+        if self.record.len() != self.columns.count {
+            let problem = format!("this line has {} fields, the head has {}", self.record.len(), self.columns.count);
+            let length = self.text[self.offset..].find('\n').unwrap_or(self.text.len() - self.offset);
+            let remedy = "add what is missing, or quote a field that holds a comma".to_owned();
+            return Err(place(self.name, self.text, (self.offset, length), problem, remedy));
+        }
+        Ok(Row {
+            table: self.named(Column::Table)?,
+            cluster: self.field(Column::Cluster).to_owned(),
+            benchmark: self.named(Column::Benchmark)?,
+            variant: self.field(Column::Variant).to_owned(),
+            nodes: self.count(Column::Nodes)?,
+            ranks: self.count(Column::Ranks)?,
+            message_bytes: self.bytes()?,
+            metric: self.field(Column::Metric).to_owned(),
+            unit: self.field(Column::Unit).to_owned(),
+            value: self.value()?,
+            source: self.field(Column::Source).to_owned(),
+            notes: self.field(Column::Notes).to_owned(),
+            offset: self.offset,
+        })
+    }
+
+    fn field(&self, column: Column) -> &str {
+        self.columns.place(column).and_then(|index| self.record.get(index)).unwrap_or("").trim()
+    }
+
+    fn named(&self, column: Column) -> Result<String, MeasuredError> {
+        let field = self.field(column);
+        if field.is_empty() {
+            let (_, head) = NAMES[column as usize];
+            return Err(self.wrong(column, format!("`{head}` is empty"), format!("give the row its {head}")));
+        }
+        Ok(field.to_owned())
+    }
+
+    fn count(&self, column: Column) -> Result<Option<u32>, MeasuredError> {
+        let field = self.field(column);
+        if field.is_empty() {
+            return Ok(None);
+        }
+        let (_, head) = NAMES[column as usize];
+        match field.parse::<u32>() {
+            Ok(count) if count > 0 => Ok(Some(count)),
+            _ => Err(self.wrong(column, format!("`{field}` is not a number of {head}"), "write a whole number from 1, or leave it empty".to_owned())),
+        }
+    }
+
+    fn bytes(&self) -> Result<Option<u64>, MeasuredError> {
+        let field = self.field(Column::MessageBytes);
+        if field.is_empty() {
+            return Ok(None);
+        }
+        let remedy = || "write whole bytes without a unit, for example 4096".to_owned();
+        field.parse::<u64>().map(Some).map_err(|_| self.wrong(Column::MessageBytes, format!("`{field}` is not a size in bytes"), remedy()))
+    }
+
+    fn value(&self) -> Result<f64, MeasuredError> {
+        let field = self.field(Column::Value);
+        match field.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(value),
+            _ => {
+                let remedy = "write it like 1234.56: a point for decimals, nothing between thousands, no unit".to_owned();
+                Err(self.wrong(Column::Value, format!("`{field}` is not a number"), remedy))
+            }
+        }
+    }
+
+    fn wrong(&self, column: Column, problem: String, remedy: String) -> MeasuredError {
+        let index = self.columns.place(column).unwrap_or(0);
+        place(self.name, self.text, field_span(self.text, self.offset, index), problem, remedy)
+    }
+}
+
+fn place(file: &str, text: &str, (at, length): (usize, usize), problem: String, remedy: String) -> MeasuredError {
+    let (line, column) = line_and_column(text, at);
+    let text = NamedSource::new(file, text.to_owned());
+    MeasuredError::Place(Box::new(Place { file: file.to_owned(), line, column, problem, remedy, text, span: (at, length).into() }))
+}
+
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+    let column = before.iter().rev().take_while(|b| **b != b'\n').count() + 1;
+    (line, column)
+}
+
+/// The reader's position of a record lies before the blank and comment lines that it skipped.
+fn skip_to_record(text: &str, from: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = from.min(bytes.len());
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\r' | b'\n' => at += 1,
+            b'#' => at = bytes[at..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |n| at + n),
+            _ => break,
+        }
+    }
+    at
+}
+
+/// Start and length of the `index`-th field of the record at `offset`.
+fn field_span(text: &str, offset: usize, index: usize) -> (usize, usize) {
+    let bytes = text.as_bytes();
+    let (mut start, mut at, mut field, mut quoted) = (offset, offset, 0, false);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => quoted = !quoted,
+            b',' if !quoted => {
+                if field == index {
+                    break;
+                }
+                field += 1;
+                start = at + 1;
+            }
+            b'\r' | b'\n' if !quoted => break,
+            _ => {}
+        }
+        at += 1;
+    }
+    (start, at - start)
+}
+
+const NAMES: [(Column, &str); 12] = [
+    (Column::Table, "table"),
+    (Column::Cluster, "cluster"),
+    (Column::Benchmark, "benchmark"),
+    (Column::Variant, "variant"),
+    (Column::Nodes, "nodes"),
+    (Column::Ranks, "ranks"),
+    (Column::MessageBytes, "message_bytes"),
+    (Column::Metric, "metric"),
+    (Column::Unit, "unit"),
+    (Column::Value, "value"),
+    (Column::Source, "source"),
+    (Column::Notes, "notes"),
+];
+const OPTIONAL: [Column; 5] = [Column::Variant, Column::Nodes, Column::Ranks, Column::Source, Column::Notes];
+const REQUIRED: &str = "table, cluster, benchmark, message_bytes, metric, unit, value";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value,source,notes\n";
+
+    fn error(text: &str) -> String {
+        read("x.csv", text.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_quoted_field_keeps_its_comma() {
+        let text = format!("{HEAD}t,c,osu_bw,\"HPC-X 2.7, host\",2,2,8,bandwidth,MB/s,52.27,\"a \"\"b\"\"\",\n");
+        let rows = read("x.csv", text.as_bytes()).unwrap().rows;
+        assert_eq!(rows[0].variant, "HPC-X 2.7, host");
+        assert_eq!(rows[0].source, "a \"b\"");
+        assert_eq!((rows[0].message_bytes, rows[0].nodes), (Some(8), Some(2)));
+    }
+
+    #[test]
+    fn empty_files_are_refused() {
+        assert!(error("").contains("x.csv:1:1: the file is empty"));
+        assert!(error("\n\n# only a remark\n").contains("empty"));
+        assert!(error(HEAD).contains("no rows"));
+    }
+
+    #[test]
+    fn a_missing_column_is_named() {
+        let message = error("table,cluster,benchmark,message_bytes,metric,unit\nt,c,b,1,m,u\n");
+        assert!(message.contains("x.csv:1:1: the column `value` is missing"), "{message}");
+    }
+
+    #[test]
+    fn a_wrong_number_is_located() {
+        // Line 3; the value stands in column 34: t,c,osu_bw,v,2,2,4096,bandwidth, is 33 bytes with the comma after MB/s.
+        let text = format!("{HEAD}# remark\nt,c,osu_bw,v,2,2,4096,bw,MB/s,\"1,5\",,\n");
+        let message = error(&text);
+        assert!(message.contains("x.csv:3:31: `1,5` is not a number"), "{message}");
+        assert!(error(&format!("{HEAD}t,c,b,v,2,2,4 KiB,bw,MB/s,1,,\n")).contains("x.csv:2:13: `4 KiB` is not a size in bytes"));
+        assert!(error(&format!("{HEAD}t,c,b,v,0,2,4,bw,MB/s,1,,\n")).contains("`0` is not a number of nodes"));
+        assert!(error(&format!("{HEAD}t,c,b,v,2,2,4,bw,MB/s,NaN,,\n")).contains("`NaN` is not a number"));
+        assert!(error(&format!("{HEAD}t,c,b\n")).contains("3 fields, the head has 12"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_located() {
+        let message = read("x.csv", b"table\nab\xff").unwrap_err().to_string();
+        assert!(message.contains("x.csv:2:3: the file is not UTF-8"), "{message}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_dos_line_ends_are_accepted() {
+        let text = format!("\u{feff}{}t,c,b,v,2,2,,m,u,1,,\r\n", HEAD.replace('\n', "\r\n"));
+        let measured = read("x.csv", text.as_bytes()).unwrap();
+        assert_eq!(measured.rows[0].message_bytes, None);
+        assert_eq!(measured.line(&measured.rows[0]), 2);
+    }
+}

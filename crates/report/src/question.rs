@@ -1,0 +1,314 @@
+//! Which program, with which options, gives a measured value.
+//!
+//! Modelled: perftest (`ib_{send,write,read,atomic}_{lat,bw}`), OMB point to point (`osu_latency`, `osu_bw`,
+//! `osu_bibw`, `osu_mbw_mr`) and IMB PingPong, which times the same exchange as `osu_latency`. A perftest row's
+//! variant holds the options of the tool; an OMB row's variant names the library, the buffers and the placement
+//! in words, of which those below are understood.
+//!
+//! Not modelled: everything else; such a row is skipped, and the reason is counted.
+
+use crate::measured::{Column, Measured, MeasuredError, Row};
+
+/// What to run for one measured value. Rows with equal questions are answered by one run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Question {
+    /// The cluster that the row names.
+    pub cluster: String,
+    /// The tool, by its own name.
+    pub tool: &'static str,
+    /// The tool's options, without those that set the size and the number of iterations.
+    pub options: Vec<String>,
+    /// The message library as the row names it; `None` takes the cluster's own.
+    pub software: Option<String>,
+    /// Where the nodes stand to each other.
+    pub placement: Placement,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Size of one message in bytes; `None` asks for the best over the tool's own sweep.
+    pub message_bytes: Option<u64>,
+}
+
+/// Where the nodes of a job stand in the fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Placement {
+    /// The first nodes of the cluster, as a job gets them.
+    #[default]
+    First,
+    /// Below one switch.
+    SameSwitch,
+    /// As far apart as the fabric has it.
+    Farthest,
+}
+
+/// What a row's value is, with the factor from its unit to the base unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Quantity {
+    /// Time of one message; base unit µs.
+    Latency {
+        /// Microseconds in one unit of the row.
+        us: f64,
+    },
+    /// Bytes a second; base unit byte/s.
+    Bandwidth {
+        /// Bytes a second in one unit of the row.
+        bytes_per_s: f64,
+    },
+    /// Messages a second.
+    MessageRate {
+        /// Messages a second in one unit of the row.
+        per_s: f64,
+    },
+}
+
+/// What becomes of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// This run answers it.
+    Run(Question, Quantity),
+    /// The model cannot give it, because of this.
+    Skip(String),
+}
+
+/// Finds the run that answers `row`.
+///
+/// # Errors
+/// A row of a modelled benchmark with a size or a value that no run can have.
+pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
+    let Some(tool) = tool_of(&row.benchmark) else {
+        return Ok(Asked::Skip(format!("the benchmark `{}` is not modelled", row.benchmark)));
+    };
+    let Some(quantity) = quantity_of(tool, &row.metric, &row.unit) else {
+        return Ok(Asked::Skip(format!("{tool} does not give the metric `{}` in `{}`", row.metric, row.unit)));
+    };
+    if row.value <= 0.0 {
+        let problem = format!("a {} of {} cannot be measured", row.metric, row.value);
+        return Err(measured.problem(row, Column::Value, problem, "correct the value or remove the row".to_owned()));
+    }
+    if let Some(bytes) = row.message_bytes {
+        check_size(measured, row, tool, bytes)?;
+    }
+    let peak = row.metric.to_ascii_lowercase().starts_with("peak");
+    if row.message_bytes.is_none() && !peak {
+        return Ok(Asked::Skip("the row names no message size".to_owned()));
+    }
+    let words = Words::of(tool, &row.variant);
+    if let Some(reason) = words.not_modelled {
+        return Ok(Asked::Skip(reason));
+    }
+    let ranks = row.ranks.or(words.pairs.map(|p| 2 * p)).unwrap_or(2);
+    if ranks % 2 == 1 || (tool != "osu_mbw_mr" && ranks != 2) {
+        return Ok(Asked::Skip(format!("{tool} runs on {} ranks, not {ranks}", if tool == "osu_mbw_mr" { "pairs of" } else { "2" })));
+    }
+    if row.nodes.is_some_and(|nodes| nodes != 2) {
+        return Ok(Asked::Skip(format!("{tool} runs between 2 nodes, not {}", row.nodes.unwrap_or(0))));
+    }
+    let question = Question {
+        cluster: row.cluster.clone(),
+        tool,
+        options: words.options,
+        software: words.software,
+        placement: words.placement,
+        ranks,
+        message_bytes: row.message_bytes.filter(|_| !peak),
+    };
+    Ok(Asked::Run(question, quantity))
+}
+
+/// The largest message: 2³¹ bytes, the limit of InfiniBand's message length and of a count in MPI.
+pub const LARGEST_MESSAGE: u64 = 1 << 31;
+
+fn check_size(measured: &Measured, row: &Row, tool: &str, bytes: u64) -> Result<(), MeasuredError> {
+    let smallest = u64::from(tool != "osu_latency");
+    if (smallest..=LARGEST_MESSAGE).contains(&bytes) {
+        return Ok(());
+    }
+    let problem = format!("{tool} has no message of {bytes} bytes");
+    Err(measured.problem(row, Column::MessageBytes, problem, format!("give a size from {smallest} to {LARGEST_MESSAGE} bytes")))
+}
+
+const TOOLS: [&str; 12] = [
+    "ib_send_lat", "ib_send_bw", "ib_write_lat", "ib_write_bw", "ib_read_lat", "ib_read_bw", "ib_atomic_lat", "ib_atomic_bw", "osu_latency",
+    "osu_bw", "osu_bibw", "osu_mbw_mr",
+];
+
+fn tool_of(benchmark: &str) -> Option<&'static str> {
+    let name = benchmark.trim().to_ascii_lowercase();
+    if matches!(name.as_str(), "imb pingpong" | "imb-mpi1 pingpong" | "imb-pingpong") {
+        return Some("osu_latency");
+    }
+    TOOLS.into_iter().find(|tool| *tool == name)
+}
+
+fn quantity_of(tool: &str, metric: &str, unit: &str) -> Option<Quantity> {
+    let metric = metric.to_ascii_lowercase();
+    let gives_time = tool.ends_with("_lat") || tool == "osu_latency";
+    match metric.as_str() {
+        "latency" | "t[usec]" | "time" | "t_avg" | "t_avg[usec]" | "t_typical" if gives_time => {
+            let us = match unit {
+                "ns" => 1e-3,
+                "us" | "usec" | "µs" => 1.0,
+                "ms" => 1e3,
+                "s" => 1e6,
+                _ => return None,
+            };
+            Some(Quantity::Latency { us })
+        }
+        "bandwidth" | "peak bandwidth" | "bw" | "bw average" if !gives_time => {
+            let bytes_per_s = match unit {
+                "B/s" => 1.0,
+                "MB/s" | "MB/sec" => 1e6,
+                "GB/s" => 1e9,
+                "MiB/s" | "MiB/sec" => 1_048_576.0,
+                "GiB/s" => 1_073_741_824.0,
+                "Mb/s" | "Mbit/s" => 1e6 / 8.0,
+                "Gb/s" | "Gbit/s" | "Gb/sec" => 1e9 / 8.0,
+                _ => return None,
+            };
+            Some(Quantity::Bandwidth { bytes_per_s })
+        }
+        "message rate" | "messages/s" | "msgrate" if !gives_time => {
+            let per_s = match unit {
+                "msg/s" | "messages/s" | "1/s" => 1.0,
+                "Mpps" | "Mmsg/s" => 1e6,
+                _ => return None,
+            };
+            Some(Quantity::MessageRate { per_s })
+        }
+        _ => None,
+    }
+}
+
+/// What the words of a variant mean.
+#[derive(Default)]
+struct Words {
+    options: Vec<String>,
+    software: Option<String>,
+    placement: Placement,
+    pairs: Option<u32>,
+    not_modelled: Option<String>,
+}
+
+impl Words {
+    fn of(tool: &str, variant: &str) -> Words {
+        let mut words = Words::default();
+        let lower = variant.to_ascii_lowercase();
+        if variant.split([',', ';', ' ']).any(|w| w == "D") || lower.contains("device buffers") || lower.contains("cuda") {
+            words.not_modelled = Some("buffers in GPU memory are not modelled".to_owned());
+        }
+        if tool.starts_with("ib_") {
+            words.perftest(variant);
+        } else {
+            words.library(variant, &lower);
+            words.window(&lower);
+        }
+        if lower.contains("same leaf") || lower.contains("same switch") || lower.contains("1 hop") {
+            words.placement = Placement::SameSwitch;
+        } else if lower.contains("across spine") || lower.contains("3 hops") || lower.contains("5 hops") {
+            words.placement = Placement::Farthest;
+        }
+        words
+    }
+
+    /// The options of the tool stand in the variant; `-a`, `-s` and `-F` say nothing beyond the row's size.
+    fn perftest(&mut self, variant: &str) {
+        let mut given = variant.split_whitespace();
+        while let Some(word) = given.next() {
+            match word {
+                "-a" | "--all" | "-F" => {}
+                "-s" | "--size" | "-n" | "--iters" => drop(given.next()),
+                _ => self.options.push(word.to_owned()),
+            }
+        }
+        if self.options.iter().any(|o| !o.starts_with('-')) && !variant.trim_start().starts_with('-') {
+            self.options.clear();
+        }
+    }
+
+    fn library(&mut self, variant: &str, lower: &str) {
+        const LIBRARIES: [&str; 8] = ["mvapich", "open mpi", "openmpi", "hpc-x", "hpcx", "intel mpi", "mpich", "cray mpi"];
+        let found = LIBRARIES.iter().filter_map(|name| lower.find(name)).min();
+        self.software = found.and_then(|at| variant.get(at..)).map(|rest| rest.split([',', ';']).next().unwrap_or(rest).trim().to_owned());
+    }
+
+    fn window(&mut self, lower: &str) {
+        for phrase in lower.split([',', ';']).map(str::trim) {
+            let mut words = phrase.split_whitespace();
+            match (words.next(), words.next(), words.next()) {
+                (Some("window"), Some(size), None) if size.parse::<u32>().is_ok() => self.options.extend(["-W".to_owned(), size.to_owned()]),
+                (Some(count), Some("pairs" | "pair"), None) => self.pairs = count.parse().ok(),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured;
+
+    fn asked(row: &str) -> Result<Asked, MeasuredError> {
+        let text = format!("table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value\n{row}\n");
+        let measured = measured::read("x.csv", text.as_bytes()).unwrap();
+        ask(&measured, &measured.rows()[0])
+    }
+    fn run(row: &str) -> (Question, Quantity) {
+        match asked(row).unwrap() {
+            Asked::Run(question, quantity) => (question, quantity),
+            Asked::Skip(reason) => panic!("skipped: {reason}"),
+        }
+    }
+    fn skipped(row: &str) -> String {
+        match asked(row).unwrap() {
+            Asked::Skip(reason) => reason,
+            Asked::Run(question, _) => panic!("not skipped: {question:?}"),
+        }
+    }
+
+    #[test]
+    fn the_published_forms_are_understood() {
+        let (question, quantity) = run("t,ri2,ib_send_bw,-a,2,2,4,bandwidth,MiB/s,15.84");
+        assert_eq!((question.tool, question.options.len(), question.message_bytes), ("ib_send_bw", 0, Some(4)));
+        assert_eq!(quantity, Quantity::Bandwidth { bytes_per_s: 1_048_576.0 });
+
+        let (question, quantity) = run("t,a,osu_mbw_mr,\"Open MPI 4.0.3 UCX, 8 pairs, window 64\",2,16,8,message rate,msg/s,30373260.38");
+        assert_eq!(question.software.as_deref(), Some("Open MPI 4.0.3 UCX"));
+        assert_eq!((question.ranks, question.options.join(" ").as_str()), (16, "-W 64"));
+        assert_eq!(quantity, Quantity::MessageRate { per_s: 1.0 });
+
+        let (question, _) = run("t,o,IMB PingPong,across spine (3 hops),2,2,0,t[usec],us,3.03");
+        assert_eq!((question.tool, question.placement), ("osu_latency", Placement::Farthest));
+        let (question, _) = run("t,b,osu_bibw,\"HPC-X 2.7 (UCX 1.9), host buffers\",2,2,1,bandwidth,MB/s,5.95");
+        assert_eq!(question.software.as_deref(), Some("HPC-X 2.7 (UCX 1.9)"));
+        let (question, _) = run("t,i,osu_bibw,H H,2,2,1,bandwidth,MB/s,8.13");
+        assert_eq!(question.software, None);
+        let (question, _) = run("t,i,osu_bw,uni-directional peak,2,2,,peak bandwidth,MB/s,12171");
+        assert_eq!(question.message_bytes, None);
+    }
+
+    #[test]
+    fn options_of_perftest_go_to_the_tool() {
+        assert_eq!(run("t,c,ib_write_bw,-a -q 4 -b -n 1000,2,2,64,bandwidth,Gb/s,90").0.options, ["-q", "4", "-b"]);
+        assert!(run("t,c,ib_write_bw,two nodes,2,2,64,bandwidth,Gb/s,90").0.options.is_empty());
+    }
+
+    #[test]
+    fn what_the_model_cannot_give_is_skipped_with_a_reason() {
+        assert!(skipped("t,c,osu_allreduce,x,2,64,8,latency,us,9").contains("`osu_allreduce` is not modelled"));
+        assert!(skipped("t,c,osu_bw,H H,2,2,8,latency,us,9").contains("does not give the metric `latency`"));
+        assert!(skipped("t,c,osu_bw,H H,2,2,8,bandwidth,furlong/s,9").contains("furlong/s"));
+        assert!(skipped("t,c,osu_latency,\"D D, GDRCopy\",2,2,8,latency,us,9").contains("GPU memory"));
+        assert!(skipped("t,c,osu_latency,small messages,2,2,,latency,us,9").contains("no message size"));
+        assert!(skipped("t,c,osu_latency,x,2,3,8,latency,us,9").contains("2 ranks, not 3"));
+        assert!(skipped("t,c,osu_latency,x,1,2,8,latency,us,9").contains("2 nodes, not 1"));
+    }
+
+    #[test]
+    fn sizes_that_no_run_can_have_are_errors() {
+        let message = asked("t,c,osu_bw,H H,2,2,0,bandwidth,MB/s,9").unwrap_err().to_string();
+        assert!(message.contains("x.csv:2:20: osu_bw has no message of 0 bytes"), "{message}");
+        assert!(asked("t,c,osu_bw,H H,2,2,1099511627776,bandwidth,MB/s,9").unwrap_err().to_string().contains("1099511627776"));
+        assert!(asked("t,c,osu_latency,H H,2,2,0,latency,us,1.2").is_ok());
+        assert!(asked("t,c,osu_latency,H H,2,2,8,latency,us,0").unwrap_err().to_string().contains("cannot be measured"));
+    }
+}
