@@ -1,1 +1,22 @@
-//! catalog
+//! The catalogue: TOML files into typed parts and clusters, with every check and every diagnostic.
+//!
+//! One file is one part; its folder says which kind. Every number says what it rests on ([`Sourced`]).
+//! A [`Cluster`] names its parts; [`ResolvedCluster`] holds them.
+//! Nothing here prints, and no input makes it panic.
+
+mod cluster;
+mod error;
+mod part;
+mod placeholder;
+mod quantity;
+mod sourced;
+
+pub use cluster::{CableRun, Cluster, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot};
+pub use error::{CatalogError, Fault, Problem};
+pub use part::{
+    BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy,
+    Rendezvous, RootComplex, Software, Switch,
+};
+pub use placeholder::{Routing, Topology};
+pub use quantity::{Frequency, Length, Ratio};
+pub use sourced::{Basis, Sourced};

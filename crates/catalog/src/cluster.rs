@@ -1,0 +1,240 @@
+//! A cluster: which parts, how many, wired how. And the same with all its parts at hand.
+
+use fabriscope_units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Problem;
+use crate::part::{Cable, Cpu, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
+use crate::placeholder::{Routing, Topology};
+use crate::quantity::Length;
+use crate::sourced::Sourced;
+
+/// How packets are framed on the links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkLayer {
+    /// InfiniBand within one subnet: no global header.
+    #[serde(rename = "infiniband")]
+    InfiniBand,
+    /// RDMA over UDP, IPv4 and Ethernet.
+    RoceV2,
+}
+
+impl LinkLayer {
+    /// What the links must be able to carry.
+    pub const fn layer(self) -> Layer {
+        match self {
+            LinkLayer::InfiniBand => Layer::InfiniBand,
+            LinkLayer::RoceV2 => Layer::Ethernet,
+        }
+    }
+}
+
+/// Which nodes a benchmark between two nodes uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeChoice {
+    /// Two at one leaf switch: the nearest ones.
+    #[default]
+    SameLeaf,
+    /// Two as far apart as the topology has them.
+    Across,
+}
+
+/// Where the adapter sits as seen from the core and memory that a process uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NumaDistance {
+    /// At the same socket.
+    #[default]
+    Local,
+    /// At the other socket.
+    Remote,
+}
+
+/// What one node is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Name of the processor.
+    pub cpu: String,
+    /// Number of processors.
+    pub sockets: u32,
+    /// Name of the adapter.
+    pub nic: String,
+    /// Number of adapters, each with one port in use.
+    #[serde(default = "one")]
+    pub nics: u32,
+    /// The slot, where it is narrower or slower than the adapter's connector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie: Option<PcieSlot>,
+    /// Where the adapter sits as seen from the process.
+    #[serde(default)]
+    pub numa: NumaDistance,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The cables of a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CableRun {
+    /// Name of the kind of cable.
+    pub part: String,
+    /// Length from a node to its switch.
+    pub host_length: Sourced<Length>,
+    /// Length from switch to switch.
+    pub trunk_length: Sourced<Length>,
+}
+
+/// A machine made of catalogue parts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// The name others refer to it by; equals the name of its file.
+    #[serde(default = "inline_name")]
+    pub name: String,
+    /// One line that tells a person what it is.
+    #[serde(default)]
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// Number of nodes.
+    pub nodes: u32,
+    /// What each of them is made of.
+    pub node: Node,
+    /// Name of the speed of every link.
+    pub link: String,
+    /// How packets are framed.
+    pub link_layer: LinkLayer,
+    /// Largest payload of a packet.
+    pub mtu: Bytes,
+    /// How switches and nodes are wired.
+    pub topology: Topology,
+    /// How packets find their way.
+    #[serde(default)]
+    pub routing: Routing,
+    /// Name of the switch; none where nodes are wired to each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<String>,
+    /// The cables.
+    pub cable: CableRun,
+    /// Which nodes a benchmark between two nodes uses.
+    #[serde(default)]
+    pub placement: NodeChoice,
+    /// Name of the MPI library that programs use where nothing else is said.
+    pub software: String,
+}
+
+fn inline_name() -> String {
+    "inline".to_owned()
+}
+
+impl Part for Cluster {
+    const KIND: Kind = Kind::Cluster;
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn title(&self) -> &str {
+        &self.title
+    }
+    fn check(&self) -> Result<(), Problem> {
+        if self.nodes == 0 {
+            return Err(Problem::at(&["nodes"], "a cluster without nodes", "give it at least 1 node"));
+        }
+        if self.node.nics == 0 {
+            return Err(Problem::at(&["node", "nics"], "nodes without an adapter", "give each at least 1"));
+        }
+        if self.node.sockets == 0 {
+            return Err(Problem::at(&["node", "sockets"], "nodes without a processor", "give each at least 1"));
+        }
+        if let Some(slot) = self.node.pcie {
+            slot.check(&["node", "pcie"])?;
+        }
+        crate::part::check_mtu(self.mtu, &["mtu"])
+    }
+}
+
+/// The slot an adapter sits in, with its generation at hand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedSlot {
+    /// The generation.
+    pub part: Pcie,
+    /// The number of lanes in use.
+    pub lanes: u32,
+}
+
+/// What one node is made of, with the parts at hand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedNode {
+    /// The processor.
+    pub cpu: Cpu,
+    /// Number of processors.
+    pub sockets: u32,
+    /// The adapter.
+    pub nic: Nic,
+    /// Number of adapters, each with one port in use.
+    pub nics: u32,
+    /// The slot of each adapter: the lesser of connector and slot.
+    pub pcie: ResolvedSlot,
+    /// Where the adapter sits as seen from the process.
+    pub numa: NumaDistance,
+}
+
+/// A cluster with all its parts at hand: every name is resolved and everything fits together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedCluster {
+    /// The name of the cluster.
+    pub name: String,
+    /// One line that tells a person what it is.
+    pub title: String,
+    /// What a reader should know besides.
+    pub notes: String,
+    /// Number of nodes; endpoint `node * node.nics + nic` of the fabric is an adapter.
+    pub nodes: u32,
+    /// What each of them is made of.
+    pub node: ResolvedNode,
+    /// The speed of every link.
+    pub link: LinkSpeed,
+    /// How packets are framed.
+    pub link_layer: LinkLayer,
+    /// Largest payload of a packet.
+    pub mtu: Bytes,
+    /// How switches and nodes are wired.
+    pub topology: Topology,
+    /// How packets find their way.
+    pub routing: Routing,
+    /// The switch; none where nodes are wired to each other.
+    pub switch: Option<Switch>,
+    /// The kind of cable.
+    pub cable: Cable,
+    /// Length from a node to its switch.
+    pub host_length: Sourced<Length>,
+    /// Length from switch to switch.
+    pub trunk_length: Sourced<Length>,
+    /// Which nodes a benchmark between two nodes uses.
+    pub placement: NodeChoice,
+    /// The MPI library that programs use where nothing else is said.
+    pub software: Software,
+    /// Defaults of perftest.
+    pub perftest: Software,
+}
+
+impl ResolvedCluster {
+    /// Propagation from a node to its switch.
+    pub fn host_delay(&self) -> Span {
+        self.cable.delay(*self.host_length)
+    }
+    /// Propagation from switch to switch.
+    pub fn trunk_delay(&self) -> Span {
+        self.cable.delay(*self.trunk_length)
+    }
+    /// Number of endpoints in use: one per adapter.
+    pub fn endpoints(&self) -> u32 {
+        self.nodes * self.node.nics
+    }
+}

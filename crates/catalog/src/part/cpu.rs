@@ -1,0 +1,107 @@
+//! A processor as an adapter sees it: what posting and polling cost, how fast it copies, and its root complex.
+//!
+//! Source: the stages of Neugebauer et al., "Understanding PCIe performance for end host networking" (SIGCOMM 2018).
+//! Modelled: constant times per operation, two copy rates, DMA latencies.
+//! Not modelled: frequency changes, memory bandwidth shared between cores, cache contents, IOMMU.
+
+use fabriscope_units::{Bytes, Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Part};
+use crate::error::Problem;
+use crate::quantity::Frequency;
+use crate::sourced::Sourced;
+
+/// The bridge between PCI Express and memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RootComplex {
+    /// From a device's read request leaving it to the first byte of the completion, apart from the link's own time.
+    pub dma_read_latency: Sourced<Span>,
+    /// From a device's write leaving it to the data being visible to cores, apart from the link's own time.
+    pub dma_write_latency: Sourced<Span>,
+    /// Payload of one completion TLP.
+    pub completion_payload: Sourced<Bytes>,
+    /// Largest payload of a write TLP (MPS).
+    pub max_payload: Sourced<Bytes>,
+    /// Largest read request (MRRS).
+    pub max_read_request: Sourced<Bytes>,
+    /// Added to both latencies where the memory belongs to the other socket.
+    pub numa_penalty: Sourced<Span>,
+}
+
+/// One model of processor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cpu {
+    /// The name others refer to it by; equals the name of its file.
+    pub name: String,
+    /// One line that tells a person what it is.
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// Cores of one socket.
+    pub cores: u32,
+    /// Base clock.
+    pub clock: Sourced<Frequency>,
+    /// Core time to build a work request.
+    pub wqe_build: Sourced<Span>,
+    /// Core time of one doorbell or BlueFlame write, with its fence.
+    pub mmio_busy: Sourced<Span>,
+    /// Core time per further 64 B of a BlueFlame write.
+    pub blueflame_block: Sourced<Span>,
+    /// From the core's write to its arrival at the adapter.
+    pub mmio_latency: Sourced<Span>,
+    /// Core time of a poll that finds a completion.
+    pub poll_hit: Sourced<Span>,
+    /// Core time of a poll that finds nothing.
+    pub poll_empty: Sourced<Span>,
+    /// Until a spinning core sees a line that a device wrote.
+    pub detect: Sourced<Span>,
+    /// Core time to post a receive.
+    pub post_recv: Sourced<Span>,
+    /// Core time of a copy apart from its bytes.
+    pub copy_call: Sourced<Span>,
+    /// Copy rate of one core where both buffers are cached.
+    pub copy_rate_cached: Sourced<Rate>,
+    /// Copy rate of one core from and to memory.
+    pub copy_rate_streaming: Sourced<Rate>,
+    /// Largest copy that counts as cached.
+    pub copy_cached_limit: Sourced<Bytes>,
+    /// The bridge between PCI Express and memory.
+    pub root_complex: RootComplex,
+}
+
+impl Part for Cpu {
+    const KIND: Kind = Kind::Cpu;
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn title(&self) -> &str {
+        &self.title
+    }
+    fn check(&self) -> Result<(), Problem> {
+        if self.cores == 0 {
+            return Err(Problem::at(&["cores"], "a processor without cores", "give it at least 1 core"));
+        }
+        for (key, rate) in [("copy_rate_cached", &self.copy_rate_cached), ("copy_rate_streaming", &self.copy_rate_streaming)] {
+            if rate.as_bps() == 0 {
+                return Err(Problem::at(&[key, "value"], format!("`{key}` is zero: a copy would never end"), "use the rate of one core"));
+            }
+        }
+        let root = &self.root_complex;
+        for (key, size) in [
+            ("completion_payload", &root.completion_payload),
+            ("max_payload", &root.max_payload),
+            ("max_read_request", &root.max_read_request),
+        ] {
+            if !(16..=4096).contains(&size.as_u64()) {
+                let message = format!("`{key}` of {} is outside what PCI Express allows", **size);
+                return Err(Problem::at(&["root_complex", key, "value"], message, "use 16 B to 4096 B"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! A link speed: lanes, signalling rate, encoding, and what is left for data.
+//!
+//! Source: InfiniBand Architecture Specification volume 2; IEEE 802.3.
+//! Modelled: the data rate after encoding, and the delay that error correction adds at every receiver.
+//! Not modelled: bit errors, retraining, lanes that fail.
+
+use fabriscope_units::{Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Layer, Part};
+use crate::error::Problem;
+use crate::quantity::Ratio;
+use crate::sourced::Sourced;
+
+/// One speed at which a port can run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpeed {
+    /// The name others refer to it by; equals the name of its file.
+    pub name: String,
+    /// One line that tells a person what it is.
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// What runs on it.
+    pub layer: Layer,
+    /// Number of lanes.
+    pub lanes: u32,
+    /// Signalling rate of one lane.
+    pub lane_rate: Sourced<Rate>,
+    /// Payload bits per line bits, error correction included.
+    pub encoding: Sourced<Ratio>,
+    /// What is left for packets: lanes × lane rate × encoding.
+    pub data_rate: Sourced<Rate>,
+    /// Delay that forward error correction adds at each receiver.
+    pub fec_latency: Sourced<Span>,
+}
+
+impl Part for LinkSpeed {
+    const KIND: Kind = Kind::Link;
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn title(&self) -> &str {
+        &self.title
+    }
+    fn check(&self) -> Result<(), Problem> {
+        if !matches!(self.lanes, 1 | 2 | 4 | 8 | 12) {
+            return Err(Problem::at(&["lanes"], format!("a link has no {} lanes", self.lanes), "use 1, 2, 4, 8 or 12"));
+        }
+        let Some(line) = self.lane_rate.as_bps().checked_mul(u64::from(self.lanes)) else {
+            return Err(Problem::at(&["lane_rate", "value"], "the lanes together are faster than a rate can be", "lower `lane_rate`"));
+        };
+        let derived = self.encoding.of(Rate::from_bps(line));
+        // Written rates are rounded; a thousandth is more than any rounding.
+        if derived.as_bps().abs_diff(self.data_rate.as_bps()) > derived.as_bps() / 1000 || derived.as_bps() == 0 {
+            let message = format!(
+                "{} lanes of {} with encoding {} carry {derived}, not {}",
+                self.lanes, *self.lane_rate, *self.encoding, *self.data_rate
+            );
+            return Err(Problem::at(&["data_rate", "value"], message, "correct whichever of the four numbers is wrong"));
+        }
+        Ok(())
+    }
+}

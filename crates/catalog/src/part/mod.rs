@@ -1,0 +1,146 @@
+//! The kinds of part: one file describes one part, its folder says which kind.
+
+mod cable;
+mod cpu;
+mod link;
+mod nic;
+mod pcie;
+mod software;
+mod switch;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Problem;
+
+pub use cable::Cable;
+pub use cpu::{Cpu, RootComplex};
+pub use link::LinkSpeed;
+pub use nic::{BlueFlame, Nic};
+pub(crate) use nic::check_mtu;
+pub use pcie::Pcie;
+pub use software::{EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software};
+pub use switch::{Ecn, Forwarding, Pfc, Switch};
+
+/// The kind of a part; one folder of the catalogue each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Speeds of links.
+    Link,
+    /// Cables.
+    Cable,
+    /// Network adapters.
+    Nic,
+    /// Switches.
+    Switch,
+    /// Processors with their memory and root complex.
+    Cpu,
+    /// Generations of PCI Express.
+    Pcie,
+    /// MPI libraries and benchmark programs.
+    Software,
+    /// Machines made of the other kinds.
+    Cluster,
+}
+
+impl Kind {
+    /// Every kind, in the order of listings.
+    pub const ALL: [Kind; 8] =
+        [Kind::Link, Kind::Cable, Kind::Nic, Kind::Switch, Kind::Cpu, Kind::Pcie, Kind::Software, Kind::Cluster];
+
+    /// The folder that holds parts of this kind.
+    pub const fn folder(self) -> &'static str {
+        match self {
+            Kind::Link => "links",
+            Kind::Cable => "cables",
+            Kind::Nic => "nics",
+            Kind::Switch => "switches",
+            Kind::Cpu => "cpus",
+            Kind::Pcie => "pcie",
+            Kind::Software => "software",
+            Kind::Cluster => "clusters",
+        }
+    }
+    /// What one of them is called in a sentence.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Kind::Link => "link speed",
+            Kind::Cable => "cable",
+            Kind::Nic => "NIC",
+            Kind::Switch => "switch",
+            Kind::Cpu => "CPU",
+            Kind::Pcie => "PCIe generation",
+            Kind::Software => "software",
+            Kind::Cluster => "cluster",
+        }
+    }
+    /// The kind whose folder is `folder`.
+    pub fn of_folder(folder: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.folder() == folder)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.noun())
+    }
+}
+
+/// What all kinds of part have in common.
+pub trait Part: Serialize + DeserializeOwned + JsonSchema + Clone + fmt::Debug {
+    /// The kind of the part.
+    const KIND: Kind;
+    /// The name others refer to it by; equals the name of its file.
+    fn name(&self) -> &str;
+    /// One line that tells a person what it is.
+    fn title(&self) -> &str;
+    /// What is wrong with the part as a whole, beyond the types of its fields.
+    ///
+    /// # Errors
+    /// The first contradiction found.
+    fn check(&self) -> Result<(), Problem>;
+}
+
+/// What runs on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// InfiniBand, with credits per virtual lane.
+    #[serde(rename = "infiniband")]
+    InfiniBand,
+    /// Ethernet, with or without priority flow control.
+    Ethernet,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Layer::InfiniBand => "infiniband",
+            Layer::Ethernet => "ethernet",
+        })
+    }
+}
+
+/// A PCI Express slot: a generation of the catalogue and a number of lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PcieSlot {
+    /// The generation, 3 to 5.
+    pub generation: u32,
+    /// The number of lanes: 1, 2, 4, 8 or 16.
+    pub lanes: u32,
+}
+
+impl PcieSlot {
+    /// Refuses widths that no slot has.
+    pub(crate) fn check(self, path: &[&str]) -> Result<(), Problem> {
+        if matches!(self.lanes, 1 | 2 | 4 | 8 | 16) {
+            return Ok(());
+        }
+        let path = path.iter().copied().chain(["lanes"]).collect::<Vec<_>>();
+        Err(Problem::at(&path, format!("a PCIe slot has no {} lanes", self.lanes), "use 1, 2, 4, 8 or 16"))
+    }
+}

@@ -1,0 +1,132 @@
+//! A network adapter: the times its engines need and the sizes of its queues and buffers.
+//!
+//! Modelled: one send engine shared by all queue pairs (`message_interval`), a limit per queue pair
+//! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells.
+//! Not modelled: caches of queue-pair contexts and translations, on-chip switching, offloads beyond RDMA.
+
+use fabriscope_units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Layer, Part, PcieSlot};
+use crate::error::Problem;
+use crate::sourced::Sourced;
+
+/// When the library writes a work request straight into the adapter instead of ringing for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BlueFlame {
+    /// For every single work request up to `blueflame_limit`, inline or not.
+    Always,
+    /// Only for work requests that carry their data inline.
+    Inline,
+    /// Never: the adapter fetches each work request.
+    Never,
+}
+
+/// One network adapter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nic {
+    /// The name others refer to it by; equals the name of its file.
+    pub name: String,
+    /// One line that tells a person what it is.
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// Number of network ports.
+    pub ports: u32,
+    /// Names of the link speeds its ports can run at.
+    pub speeds: Vec<String>,
+    /// What its ports can speak.
+    pub layers: Vec<Layer>,
+    /// Its connector to the host.
+    pub pcie: PcieSlot,
+    /// Largest payload of a packet.
+    pub mtu_max: Sourced<Bytes>,
+    /// From having a work request and its first payload to the first byte on the wire.
+    pub tx_latency: Sourced<Span>,
+    /// From a packet's arrival to its write towards the host.
+    pub rx_latency: Sourced<Span>,
+    /// Time of the send engine per message, all queue pairs together: 1 / message rate.
+    pub message_interval: Sourced<Span>,
+    /// Time that one queue pair keeps the send engine busy per work request.
+    pub wqe_interval: Sourced<Span>,
+    /// Time of the responder per RDMA READ request.
+    pub read_interval: Sourced<Span>,
+    /// Time of the responder to carry out an atomic operation.
+    pub atomic_latency: Sourced<Span>,
+    /// Extra time to take a receive work request and write a completion for a SEND.
+    pub recv_latency: Sourced<Span>,
+    /// Payload that an idle queue pair may request from the host ahead of the wire.
+    pub read_ahead: Sourced<Bytes>,
+    /// By how much that window grows with every packet sent.
+    pub read_ahead_growth: Sourced<Bytes>,
+    /// Largest message that fits into a work request.
+    pub max_inline: Sourced<Bytes>,
+    /// When a work request is written straight into the adapter.
+    pub blueflame: BlueFlame,
+    /// Largest work request that is.
+    pub blueflame_limit: Sourced<Bytes>,
+    /// Size of the basic block of a work request.
+    pub wqe_size: Sourced<Bytes>,
+    /// Size of a completion.
+    pub cqe_size: Sourced<Bytes>,
+    /// Payload that can wait for the wire.
+    pub tx_buffer: Sourced<Bytes>,
+    /// Packets that can wait for the host, per virtual lane: what its credits are granted from.
+    pub rx_buffer: Sourced<Bytes>,
+    /// Number of virtual lanes (or lossless priorities).
+    pub vls: Sourced<u32>,
+    /// RDMA READs and atomics in flight per queue pair.
+    pub max_rd_atomic: Sourced<u32>,
+    /// A responder acknowledges at least every so many packets.
+    pub ack_interval: Sourced<u32>,
+}
+
+impl Part for Nic {
+    const KIND: Kind = Kind::Nic;
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn title(&self) -> &str {
+        &self.title
+    }
+    fn check(&self) -> Result<(), Problem> {
+        self.pcie.check(&["pcie"])?;
+        if self.ports == 0 {
+            return Err(Problem::at(&["ports"], "a NIC without ports", "give it at least 1 port"));
+        }
+        if self.speeds.is_empty() {
+            return Err(Problem::at(&["speeds"], "a NIC without a link speed", "name at least one file of links/"));
+        }
+        if self.layers.is_empty() {
+            return Err(Problem::at(&["layers"], "a NIC that speaks nothing", "use [\"infiniband\"], [\"ethernet\"] or both"));
+        }
+        check_mtu(*self.mtu_max, &["mtu_max", "value"])?;
+        for (key, value) in [("vls", *self.vls), ("max_rd_atomic", *self.max_rd_atomic), ("ack_interval", *self.ack_interval)] {
+            if value == 0 {
+                return Err(Problem::at(&[key, "value"], format!("`{key}` is zero"), "use at least 1"));
+            }
+        }
+        for (key, value) in [("wqe_size", &self.wqe_size), ("cqe_size", &self.cqe_size), ("tx_buffer", &self.tx_buffer)] {
+            if **value == Bytes::ZERO {
+                return Err(Problem::at(&[key, "value"], format!("`{key}` is zero"), "use at least one byte"));
+            }
+        }
+        if *self.rx_buffer < *self.mtu_max {
+            let message = format!("a receive buffer of {} cannot hold a packet of {}", *self.rx_buffer, *self.mtu_max);
+            return Err(Problem::at(&["rx_buffer", "value"], message, "make it at least one packet"));
+        }
+        Ok(())
+    }
+}
+
+/// An MTU is a power of two from 256 B to 4096 B.
+pub(crate) fn check_mtu(mtu: Bytes, path: &[&str]) -> Result<(), Problem> {
+    if matches!(mtu.as_u64(), 256 | 512 | 1024 | 2048 | 4096) {
+        return Ok(());
+    }
+    Err(Problem::at(path, format!("{mtu} is not an MTU"), "use \"256 B\", \"512 B\", \"1024 B\", \"2048 B\" or \"4096 B\""))
+}

@@ -1,0 +1,182 @@
+//! Software between a benchmark and the verbs: an MPI library's protocol, or perftest's defaults.
+//!
+//! Modelled: per-message overheads, the eager and rendezvous protocols with their switch points, several rails.
+//! Not modelled: tag matching by long lists, registration caches that miss, threads of progress.
+
+use fabriscope_units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Part};
+use crate::error::Problem;
+use crate::sourced::Sourced;
+
+/// How an eager message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EagerChannel {
+    /// RDMA WRITE into a ring that the receiver spins on, up to `fast_path_limit`; SEND above.
+    RdmaWrite,
+    /// SEND into posted receive buffers.
+    Send,
+}
+
+/// How the payload of a long message travels once both sides met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rendezvous {
+    /// The sender announces its buffer; the receiver reads it and says so (RTS, READ, FIN).
+    Read,
+    /// The receiver answers with its buffer; the sender writes and says so (RTS, CTS, WRITE, FIN).
+    Write,
+    /// The receiver clears the way; the sender sends through its eager buffers (RTS, CTS, SEND …).
+    Send,
+}
+
+/// Which adapters of a node a message uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RailPolicy {
+    /// The first one only.
+    #[default]
+    First,
+    /// Whole messages in turn.
+    RoundRobin,
+    /// Messages in turn; those above `stripe_limit` are cut into one piece per adapter.
+    Stripe,
+}
+
+/// The point-to-point protocol of an MPI library.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mpi {
+    /// Core time of a send above the verbs: argument checks, request, header.
+    pub send_overhead: Sourced<Span>,
+    /// Core time of a receive above the verbs: matching and completing a message.
+    pub recv_overhead: Sourced<Span>,
+    /// Core time of one turn of the progress loop, hit or miss, beside the poll.
+    pub progress_overhead: Sourced<Span>,
+    /// Bytes in front of the payload of an eager message.
+    pub header: Sourced<Bytes>,
+    /// How an eager message travels.
+    pub eager_channel: EagerChannel,
+    /// Largest message that takes the RDMA WRITE ring.
+    pub fast_path_limit: Sourced<Bytes>,
+    /// Largest message that the sender copies; above it is sent from the user's buffer.
+    pub eager_copy_limit: Sourced<Bytes>,
+    /// Largest eager message; above comes the rendezvous.
+    pub eager_limit: Sourced<Bytes>,
+    /// How the payload of a long message travels.
+    pub rendezvous: Rendezvous,
+    /// Size of a control message (RTS, CTS, FIN) with its header.
+    pub control_bytes: Sourced<Bytes>,
+    /// Core time of each side per rendezvous, above its control messages: registration look-up, state.
+    pub rendezvous_overhead: Sourced<Span>,
+    /// Largest message (with header) that is posted inline.
+    pub inline_limit: Sourced<Bytes>,
+    /// Which adapters of a node a message uses.
+    #[serde(default)]
+    pub rails: RailPolicy,
+    /// Messages above this size are cut into one piece per adapter.
+    pub stripe_limit: Sourced<Bytes>,
+    /// Eager buffers per peer: unacknowledged eager messages in flight.
+    pub window: Sourced<u32>,
+    /// Every so many eager sends ask for a completion.
+    pub signal_interval: Sourced<u32>,
+}
+
+/// Defaults of the perftest programs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Perftest {
+    /// Send queue depth of the bandwidth tests.
+    pub tx_depth: Sourced<u32>,
+    /// Receive queue depth.
+    pub rx_depth: Sourced<u32>,
+    /// Iterations of the latency tests and of most bandwidth tests.
+    pub iterations: Sourced<u32>,
+    /// Iterations of `ib_write_bw`.
+    pub iterations_write_bw: Sourced<u32>,
+    /// Bandwidth tests ask for a completion every so many requests.
+    pub cq_moderation: Sourced<u32>,
+    /// Largest inline message of `ib_write_lat` (RC, UC).
+    pub inline_write: Sourced<Bytes>,
+    /// Largest inline message of `ib_send_lat` (RC, UC).
+    pub inline_send: Sourced<Bytes>,
+    /// Largest inline message of `ib_send_lat` (UD).
+    pub inline_send_ud: Sourced<Bytes>,
+    /// Message size of the latency tests.
+    pub size_lat: Sourced<Bytes>,
+    /// Message size of the bandwidth tests.
+    pub size_bw: Sourced<Bytes>,
+    /// Core time of one turn of the test's loop, beside the verbs: time stamps, counters.
+    pub loop_overhead: Sourced<Span>,
+}
+
+/// A piece of software; it may be an MPI library, a perftest, or both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Software {
+    /// The name others refer to it by; equals the name of its file.
+    pub name: String,
+    /// One line that tells a person what it is.
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// Its point-to-point protocol, if it is an MPI library.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<Mpi>,
+    /// Its defaults, if it is perftest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perftest: Option<Perftest>,
+}
+
+impl Part for Software {
+    const KIND: Kind = Kind::Software;
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn title(&self) -> &str {
+        &self.title
+    }
+    fn check(&self) -> Result<(), Problem> {
+        if self.mpi.is_none() && self.perftest.is_none() {
+            return Err(Problem::at(&[], "software that does nothing", "add an [mpi] or a [perftest] table"));
+        }
+        if let Some(mpi) = &self.mpi {
+            check_mpi(mpi)?;
+        }
+        if let Some(perftest) = &self.perftest {
+            for (key, count) in [
+                ("tx_depth", &perftest.tx_depth),
+                ("rx_depth", &perftest.rx_depth),
+                ("iterations", &perftest.iterations),
+                ("iterations_write_bw", &perftest.iterations_write_bw),
+                ("cq_moderation", &perftest.cq_moderation),
+            ] {
+                if **count == 0 {
+                    return Err(Problem::at(&["perftest", key, "value"], format!("`{key}` is zero"), "use at least 1"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {
+    for (key, count) in [("window", &mpi.window), ("signal_interval", &mpi.signal_interval)] {
+        if **count == 0 {
+            return Err(Problem::at(&["mpi", key, "value"], format!("`{key}` is zero: nothing could be sent"), "use at least 1"));
+        }
+    }
+    if *mpi.signal_interval > *mpi.window {
+        let message = format!("`signal_interval` of {} exceeds the window of {}", *mpi.signal_interval, *mpi.window);
+        return Err(Problem::at(&["mpi", "signal_interval", "value"], message, "the sender would wait for a completion that it never asked for"));
+    }
+    if *mpi.eager_copy_limit > *mpi.eager_limit {
+        let message = format!("`eager_copy_limit` of {} lies above `eager_limit` of {}", *mpi.eager_copy_limit, *mpi.eager_limit);
+        return Err(Problem::at(&["mpi", "eager_copy_limit", "value"], message, "set it to at most `eager_limit`"));
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! A switch: its ports, the delay of its crossbar, its buffers and its flow control.
+//!
+//! Modelled: a fixed port-to-port delay of the first byte, input buffers per port and virtual lane,
+//! priority flow control and ECN thresholds for Ethernet.
+//! Not modelled: a buffer shared by all ports, internal speed-up below one, ASICs of several stages.
+
+use fabriscope_units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Layer, Part};
+use crate::error::Problem;
+use crate::sourced::Sourced;
+
+/// When a switch starts to send a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Forwarding {
+    /// As soon as the header is read, where the output is not faster than the input.
+    #[default]
+    CutThrough,
+    /// After the last byte arrived.
+    StoreAndForward,
+}
+
+/// Thresholds of priority flow control (IEEE 802.1Qbb), per port and priority.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pfc {
+    /// A pause is sent above this filling.
+    pub xoff: Sourced<Bytes>,
+    /// The sender may go on below this filling.
+    pub xon: Sourced<Bytes>,
+    /// Room for what is still under way when the pause is sent.
+    pub headroom: Sourced<Bytes>,
+}
+
+/// Thresholds of congestion marking (RFC 3168), per queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ecn {
+    /// No mark below this filling.
+    pub kmin: Sourced<Bytes>,
+    /// Every packet is marked above this filling.
+    pub kmax: Sourced<Bytes>,
+    /// Share of packets marked just below `kmax` [0..1].
+    pub pmax: Sourced<f64>,
+}
+
+/// One model of switch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Switch {
+    /// The name others refer to it by; equals the name of its file.
+    pub name: String,
+    /// One line that tells a person what it is.
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// Number of ports.
+    pub ports: u32,
+    /// Names of the link speeds its ports can run at.
+    pub speeds: Vec<String>,
+    /// What its ports speak.
+    pub layer: Layer,
+    /// When it starts to send a packet.
+    #[serde(default)]
+    pub forwarding: Forwarding,
+    /// From the first byte in to the first byte out, on an idle output.
+    pub latency: Sourced<Span>,
+    /// Input buffer per port and virtual lane (priority): what credits are granted from.
+    pub buffer: Sourced<Bytes>,
+    /// Number of virtual lanes (or lossless priorities).
+    pub vls: Sourced<u32>,
+    /// Priority flow control; without it an Ethernet switch drops what does not fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pfc: Option<Pfc>,
+    /// Congestion marking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<Ecn>,
+}
+
+impl Part for Switch {
+    const KIND: Kind = Kind::Switch;
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn title(&self) -> &str {
+        &self.title
+    }
+    fn check(&self) -> Result<(), Problem> {
+        if self.ports < 2 {
+            return Err(Problem::at(&["ports"], format!("a switch with {} ports", self.ports), "give it at least 2 ports"));
+        }
+        if self.speeds.is_empty() {
+            return Err(Problem::at(&["speeds"], "a switch without a link speed", "name at least one file of links/"));
+        }
+        if *self.vls == 0 {
+            return Err(Problem::at(&["vls", "value"], "`vls` is zero", "use at least 1"));
+        }
+        if *self.buffer < Bytes(256) {
+            let message = format!("a buffer of {} holds no packet", *self.buffer);
+            return Err(Problem::at(&["buffer", "value"], message, "make it at least one MTU and its headers"));
+        }
+        if self.pfc.is_some() && self.layer == Layer::InfiniBand {
+            return Err(Problem::at(&["pfc"], "priority flow control on InfiniBand", "remove `pfc`: InfiniBand uses credits"));
+        }
+        if let Some(pfc) = &self.pfc {
+            check_pfc(pfc, *self.buffer)?;
+        }
+        if let Some(ecn) = &self.ecn {
+            check_ecn(ecn)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_pfc(pfc: &Pfc, buffer: Bytes) -> Result<(), Problem> {
+    if *pfc.xon > *pfc.xoff {
+        let message = format!("`xon` of {} lies above `xoff` of {}", *pfc.xon, *pfc.xoff);
+        return Err(Problem::at(&["pfc", "xon", "value"], message, "set `xon` to at most `xoff`"));
+    }
+    let needed = pfc.xoff.as_u64().saturating_add(pfc.headroom.as_u64());
+    if needed > buffer.as_u64() {
+        let message = format!("`xoff` of {} and `headroom` of {} exceed the buffer of {buffer}", *pfc.xoff, *pfc.headroom);
+        let help = format!("set `buffer` to at least {}, or lower `xoff`", Bytes(needed));
+        return Err(Problem::at(&["pfc", "xoff", "value"], message, help));
+    }
+    Ok(())
+}
+
+fn check_ecn(ecn: &Ecn) -> Result<(), Problem> {
+    if *ecn.kmin > *ecn.kmax {
+        let message = format!("`kmin` of {} lies above `kmax` of {}", *ecn.kmin, *ecn.kmax);
+        return Err(Problem::at(&["ecn", "kmin", "value"], message, "set `kmin` to at most `kmax`"));
+    }
+    if !(0.0..=1.0).contains(&*ecn.pmax) {
+        return Err(Problem::at(&["ecn", "pmax", "value"], format!("`pmax` of {} is not a share", *ecn.pmax), "use 0.0 to 1.0"));
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! Quantities that only parts speak of: a cable's length, a core's clock, a ratio.
+//!
+//! Text carries its unit as everywhere; whole numbers inside (millimetres, hertz, numerator and denominator).
+
+use std::fmt;
+
+use fabriscope_units::{Rate, Span, UnitError};
+
+/// A length in whole millimetres.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Length(u64);
+
+impl Length {
+    /// `mm` millimetres.
+    pub const fn from_mm(mm: u64) -> Length {
+        Length(mm)
+    }
+    /// Whole millimetres.
+    pub const fn as_mm(self) -> u64 {
+        self.0
+    }
+    /// The time to cross this length at `per_metre`.
+    pub const fn time(self, per_metre: Span) -> Span {
+        let ps = per_metre.as_ps() as u128 * self.0 as u128 / 1000;
+        Span::from_ps(if ps > u64::MAX as u128 { u64::MAX } else { ps as u64 })
+    }
+    /// Reads text such as `"2 m"`, `"50 cm"`.
+    ///
+    /// # Errors
+    /// A missing or foreign unit; a fraction of a millimetre.
+    pub fn parse(text: &str) -> Result<Length, UnitError> {
+        quantity(text, "a length", "2 m", &[("mm", 1), ("cm", 10), ("m", 1000), ("km", 1_000_000)]).map(Length)
+    }
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 % 1000 {
+            0 => write!(f, "{} m", self.0 / 1000),
+            _ => write!(f, "{} mm", self.0),
+        }
+    }
+}
+
+/// The clock of a core in hertz.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Frequency(u64);
+
+impl Frequency {
+    /// Whole hertz.
+    pub const fn as_hz(self) -> u64 {
+        self.0
+    }
+    /// Reads text such as `"2.4 GHz"`.
+    ///
+    /// # Errors
+    /// A missing or foreign unit; a fraction of a hertz.
+    pub fn parse(text: &str) -> Result<Frequency, UnitError> {
+        quantity(text, "a frequency", "2.4 GHz", &[("Hz", 1), ("kHz", 1000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)]).map(Frequency)
+    }
+}
+
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 % 1_000_000 {
+            0 if self.0 % 1_000_000_000 == 0 => write!(f, "{} GHz", self.0 / 1_000_000_000),
+            0 => write!(f, "{} MHz", self.0 / 1_000_000),
+            _ => write!(f, "{} Hz", self.0),
+        }
+    }
+}
+
+/// A ratio of whole numbers not above one, `"64/66"`: payload bits per line bits, or a share of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ratio {
+    numerator: u32,
+    denominator: u32,
+}
+
+impl Ratio {
+    /// `numerator/denominator`; `None` for a ratio above one or without a denominator.
+    pub const fn new(numerator: u32, denominator: u32) -> Option<Ratio> {
+        if denominator == 0 || numerator > denominator { None } else { Some(Ratio { numerator, denominator }) }
+    }
+    /// This share of `rate`, rounded down to a bit per second.
+    pub const fn of(self, rate: Rate) -> Rate {
+        // The ratio is at most one, so the result fits what the rate fitted.
+        Rate::from_bps((rate.as_bps() as u128 * self.numerator as u128 / self.denominator as u128) as u64)
+    }
+    /// The ratio as a number [0..1], for printing and statistics.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.numerator) / f64::from(self.denominator)
+    }
+    /// Reads text such as `"64/66"`.
+    ///
+    /// # Errors
+    /// Anything but two whole numbers with a slash between, the first not larger than the second.
+    pub fn parse(text: &str) -> Result<Ratio, UnitError> {
+        text.split_once('/')
+            .and_then(|(a, b)| Ratio::new(a.trim().parse().ok()?, b.trim().parse().ok()?))
+            .ok_or_else(|| UnitError::NoNumber { text: text.to_owned(), what: "a ratio of at most one", example: "64/66" })
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.numerator, self.denominator)
+    }
+}
+
+/// Reads `<decimal number> <unit>` into whole steps of the smallest unit, with at most nine decimals.
+fn quantity(text: &str, what: &'static str, example: &'static str, units: &[(&str, u64)]) -> Result<u64, UnitError> {
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+    let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
+    let no_number = || UnitError::NoNumber { text: text.to_owned(), what, example };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
+        return Err(no_number());
+    }
+    if unit.is_empty() {
+        return Err(UnitError::NoUnit { text: text.to_owned(), what, example: example.to_owned() });
+    }
+    let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+        let known = units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        return Err(UnitError::UnknownUnit { unit: unit.to_owned(), what, known });
+    };
+    let too_large = || UnitError::TooLarge { text: text.to_owned(), what };
+    let too_fine = || UnitError::TooFine { text: text.to_owned(), what };
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.len() > 9 {
+        return Err(too_fine());
+    }
+    let whole: u64 = whole.parse().map_err(|_| too_large())?;
+    let digits: u64 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| no_number())? };
+    let decimals = 10u64.pow(fraction.len() as u32);
+    // Below 10^9 times 10^9: fits.
+    let parts = digits * scale;
+    if parts % decimals != 0 {
+        return Err(too_fine());
+    }
+    whole.checked_mul(scale).and_then(|w| w.checked_add(parts / decimals)).ok_or_else(too_large)
+}
+
+macro_rules! text_serde {
+    ($name:ident, $description:literal, $pattern:literal) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl serde::de::Visitor<'_> for Text {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($description)
+                    }
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
+                        $name::parse(text).map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_str(Text)
+            }
+        }
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "description": $description, "pattern": $pattern })
+            }
+        }
+    };
+}
+
+text_serde!(Length, "A length with its unit, such as \"2 m\" or \"50 cm\".", r"^\s*[0-9]+(\.[0-9]+)?\s*(mm|cm|m|km)\s*$");
+text_serde!(Frequency, "A frequency with its unit, such as \"2.4 GHz\".", r"^\s*[0-9]+(\.[0-9]+)?\s*(Hz|kHz|MHz|GHz)\s*$");
+text_serde!(Ratio, "A ratio of at most one, such as \"64/66\".", r"^\s*[0-9]+\s*/\s*[0-9]+\s*$");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trip() {
+        for (text, mm) in [("2 m", 2000), ("50 cm", 500), ("1.5 m", 1500), ("3mm", 3)] {
+            let length = Length::parse(text).unwrap();
+            assert_eq!(length, Length::from_mm(mm), "{text}");
+            assert_eq!(Length::parse(&length.to_string()).unwrap(), length);
+        }
+        assert_eq!(Frequency::parse("2.4 GHz").unwrap().as_hz(), 2_400_000_000);
+        assert_eq!(Frequency::parse("2.4 GHz").unwrap().to_string(), "2400 MHz");
+        assert_eq!(Ratio::parse("64/66").unwrap().to_string(), "64/66");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(Length::parse("2").unwrap_err().to_string().contains("no unit"));
+        assert!(Length::parse("2 ft").unwrap_err().to_string().contains("cm"));
+        assert!(Length::parse("0.0001 mm").is_err());
+        assert!(Length::parse("99999999999999999999 m").is_err());
+        for text in ["66/64", "1/0", "1", "a/b", "-1/2"] {
+            assert!(Ratio::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_ratio_of_a_rate() {
+        // EDR: 4 lanes of 25.78125 Gb/s carry 64 of 66 bits.
+        let line = Rate::parse("25.78125 Gb/s").unwrap() * 4;
+        assert_eq!(Ratio::parse("64/66").unwrap().of(line), Rate::from_gbps(100));
+        assert_eq!(Length::from_mm(2500).time(Span::from_ns(5)), Span::from_ps(12_500));
+    }
+}
