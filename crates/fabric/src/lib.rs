@@ -1,1 +1,47 @@
-//! fabric
+//! The fabric: endpoints, switches and cables, the regular topologies, and routing.
+//!
+//! ```text
+//!  [topology.fat_tree] ──build(links, radix)──► Fabric { graph, coordinates, radix }
+//!                                                  │
+//!  routing = "spray" ───Router::new(fabric)────────┴──► output(switch, head, queues) -> Hop { link, vl }
+//! ```
+//!
+//! * [`Graph`]: a multigraph of directed links in flat arrays, whatever the topology.
+//! * [`Topology`]: the families a user can choose, one file each. Building checks everything once.
+//! * [`Coordinates`]: where each endpoint and switch stands in its family. Routing is arithmetic on them.
+//! * [`Routing`]: the algorithm a user can choose; [`Router`] is that algorithm on one fabric. Any
+//!   algorithm implements [`Route`]: from the switch, what it reads of the packet and the depths of its
+//!   output queues, to an output link and a virtual lane.
+//! * [`topology::conforms`] and [`routing::delivers`] check any fabric and any routing.
+//!
+//! ```
+//! use fabriscope_fabric::{Head, Idle, LinkSpec, Links, Route, Router, Routing, Topology, path};
+//! use fabriscope_fabric::{EndpointId, SwitchId};
+//! use fabriscope_fabric::topology::FatTree;
+//! use fabriscope_units::{Rate, Span};
+//!
+//! let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
+//! let topology = Topology::FatTree(FatTree { levels: Some(3), ..FatTree::default() });
+//! let fabric = topology.build(&Links { host: cable, trunk: cable }, 16)?;
+//! assert_eq!(fabric.graph.endpoint_count(), 1024); // 16³ / 4
+//!
+//! let router = Router::new(&fabric, Routing::Spray)?;
+//! assert_eq!(path(&fabric, &router, EndpointId(0), EndpointId(1023), 7).len(), 6);
+//! let head = Head { dest: EndpointId(1), entropy: 0, input: fabric.graph.uplink(EndpointId(0)), vl: 0 };
+//! let hop = router.output(SwitchId(0), head, &Idle);
+//! assert_eq!(hop.link, fabric.graph.uplink(EndpointId(1)).reverse());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Not modelled yet: dragonfly, torus, imported fabrics, adaptive routing. The traits leave room for them.
+
+mod divisor;
+pub mod graph;
+mod length;
+pub mod routing;
+pub mod topology;
+
+pub use graph::{Builder, EndpointId, Graph, GraphError, Link, LinkId, LinkSpec, Node, PortId, Socket, SwitchId, Vertex};
+pub use length::{Length, LengthError};
+pub use routing::{Head, Hop, Idle, Queues, Route, Router, Routing, RoutingError, path, switch_hops};
+pub use topology::{Coordinates, Counts, Fabric, Links, Topology, TopologyError};

@@ -1,0 +1,202 @@
+//! What every routing must satisfy on every fabric it accepts.
+
+use super::{Hop, Route, path::follow};
+use crate::graph::{EndpointId, LinkId, Node, Vertex};
+use crate::topology::{Coordinates, Fabric};
+
+/// What is wrong with a routing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Defect {
+    /// A hop does not start where the packet stands, or is no link at all.
+    #[error("from {src} to {dst} with entropy {entropy}: link {link} does not leave {at}")]
+    Elsewhere {
+        /// The source.
+        src: EndpointId,
+        /// The destination.
+        dst: EndpointId,
+        /// The packet's entropy.
+        entropy: u32,
+        /// Where the packet stands.
+        at: Vertex,
+        /// The link the routing named.
+        link: LinkId,
+    },
+    /// The packet does not arrive within the longest path.
+    #[error("from {src} to {dst} with entropy {entropy}: not there after {links} links")]
+    Lost {
+        /// The source.
+        src: EndpointId,
+        /// The destination.
+        dst: EndpointId,
+        /// The packet's entropy.
+        entropy: u32,
+        /// Links taken.
+        links: u32,
+    },
+    /// The packet goes back the way it came.
+    #[error("from {src} to {dst} with entropy {entropy}: bounces back on link {link}")]
+    Bounces {
+        /// The source.
+        src: EndpointId,
+        /// The destination.
+        dst: EndpointId,
+        /// The packet's entropy.
+        entropy: u32,
+        /// The link back.
+        link: LinkId,
+    },
+    /// Asked twice, the routing answers differently.
+    #[error("from {src} to {dst} with entropy {entropy}: two paths for the same packet")]
+    Fickle {
+        /// The source.
+        src: EndpointId,
+        /// The destination.
+        dst: EndpointId,
+        /// The packet's entropy.
+        entropy: u32,
+    },
+    /// On a tree: up after down, or a detour.
+    #[error("from {src} to {dst} with entropy {entropy}: not up to the lowest common level and straight down")]
+    NotUpDown {
+        /// The source.
+        src: EndpointId,
+        /// The destination.
+        dst: EndpointId,
+        /// The packet's entropy.
+        entropy: u32,
+    },
+    /// A virtual lane beyond those announced.
+    #[error("from {src} to {dst} with entropy {entropy}: lane {vl}, but only {lanes} lanes are announced")]
+    Lane {
+        /// The source.
+        src: EndpointId,
+        /// The destination.
+        dst: EndpointId,
+        /// The packet's entropy.
+        entropy: u32,
+        /// The lane.
+        vl: u8,
+        /// Lanes announced.
+        lanes: u8,
+    },
+    /// Packets can wait for each other in a circle.
+    #[error("link {link} on lane {vl} waits for itself: the routing can deadlock")]
+    Deadlock {
+        /// A link of the circle.
+        link: LinkId,
+        /// Its lane.
+        vl: u8,
+    },
+}
+
+/// What [`delivers`] went through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Paths followed.
+    pub paths: u64,
+    /// Links of the longest of them.
+    pub longest: u32,
+    /// Different (link, lane) pairs in which some packet waits for another one.
+    pub dependencies: usize,
+}
+
+/// Checks a routing: every packet reaches its destination within the longest path, never bounces back,
+/// takes the same path when asked again, climbs and descends once on a tree, and no packets can wait for
+/// each other in a circle (Dally and Seitz, IEEE Trans. Computers 36(5), 1987: the graph of dependencies
+/// between (link, lane) pairs has no cycle).
+///
+/// Follows all pairs of up to 128 endpoints, spread evenly over the fabric, with several values of entropy.
+///
+/// # Errors
+/// The first defect found.
+pub fn delivers(fabric: &Fabric, route: &impl Route) -> Result<Delivery, Defect> {
+    let count = fabric.graph.endpoint_count();
+    let sample = count.min(SAMPLE);
+    let pick = |index: u32| EndpointId((u64::from(index) * u64::from(count) / u64::from(sample)) as u32);
+    let mut delivery = Delivery { paths: 0, longest: 0, dependencies: 0 };
+    let mut waits = Vec::new();
+    for (src, dst) in (0..sample).flat_map(|src| (0..sample).map(move |dst| (pick(src), pick(dst)))) {
+        for step in 0..ENTROPIES {
+            let entropy = (src.0 ^ dst.0).wrapping_mul(ENTROPIES).wrapping_add(step);
+            let hops: Vec<Hop> = follow(fabric, route, src, dst, entropy).collect();
+            check(fabric, route, (src, dst, entropy), &hops)?;
+            delivery.paths += 1;
+            delivery.longest = delivery.longest.max(hops.len() as u32);
+            waits.extend(hops.windows(2).map(|pair| (pair[0], pair[1])));
+        }
+        waits.sort_unstable();
+        waits.dedup();
+    }
+    delivery.dependencies = waits.len();
+    no_circle(fabric, route, &waits).map(|()| delivery)
+}
+
+/// Follows one path and checks every step.
+fn check(fabric: &Fabric, route: &impl Route, packet: (EndpointId, EndpointId, u32), hops: &[Hop]) -> Result<(), Defect> {
+    let (src, dst, entropy) = packet;
+    let graph = &fabric.graph;
+    let mut at = graph.vertex(Node::Endpoint(src));
+    for (index, hop) in hops.iter().enumerate() {
+        let link = hop.link;
+        if link.0 >= graph.link_count() || graph.link(link).from != at {
+            return Err(Defect::Elsewhere { src, dst, entropy, at, link });
+        }
+        if index > 0 && link == hops[index - 1].link.reverse() {
+            return Err(Defect::Bounces { src, dst, entropy, link });
+        }
+        if hop.vl >= route.lanes() {
+            return Err(Defect::Lane { src, dst, entropy, vl: hop.vl, lanes: route.lanes() });
+        }
+        at = graph.link(link).to;
+    }
+    if at != graph.vertex(Node::Endpoint(dst)) {
+        return Err(Defect::Lost { src, dst, entropy, links: hops.len() as u32 });
+    }
+    if !follow(fabric, route, src, dst, entropy).eq(hops.iter().copied()) {
+        return Err(Defect::Fickle { src, dst, entropy });
+    }
+    if let Coordinates::Tree(tree) = &fabric.coordinates {
+        let levels = hops.iter().map(|hop| tree.level_of(graph.node(graph.link(hop.link).to)));
+        let top = tree.meeting_level(src, dst);
+        if !levels.eq((1..=top).chain((0..top).rev())) {
+            return Err(Defect::NotUpDown { src, dst, entropy });
+        }
+    }
+    Ok(())
+}
+
+/// Takes (link, lane) pairs away that nobody waits for until none is left (Kahn's algorithm).
+fn no_circle(fabric: &Fabric, route: &impl Route, waits: &[(Hop, Hop)]) -> Result<(), Defect> {
+    let lanes = u32::from(route.lanes());
+    let channel = |hop: &Hop| (hop.link.0 * lanes + u32::from(hop.vl)) as usize;
+    let channels = (fabric.graph.link_count() * lanes) as usize;
+    let mut waiting = vec![0u32; channels];
+    for (_, wanted) in waits {
+        waiting[channel(wanted)] += 1;
+    }
+    let mut free: Vec<usize> = (0..channels).filter(|&channel| waiting[channel] == 0).collect();
+    let mut left = channels;
+    while let Some(held) = free.pop() {
+        left -= 1;
+        let first = waits.partition_point(|(hop, _)| channel(hop) < held);
+        for (_, wanted) in waits[first..].iter().take_while(|(hop, _)| channel(hop) == held) {
+            waiting[channel(wanted)] -= 1;
+            if waiting[channel(wanted)] == 0 {
+                free.push(channel(wanted));
+            }
+        }
+    }
+    match waiting.iter().position(|&waiting| waiting > 0) {
+        Some(circle) if left > 0 => {
+            let circle = circle as u32;
+            Err(Defect::Deadlock { link: LinkId(circle / lanes), vl: (circle % lanes) as u8 })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Endpoints in the sample: all pairs of them are followed.
+const SAMPLE: u32 = 128;
+/// Values of entropy for each pair.
+const ENTROPIES: u32 = 3;

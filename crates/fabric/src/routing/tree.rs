@@ -1,0 +1,151 @@
+//! Up to the lowest common level, down again: the walk through a tree that all tree routings share.
+//!
+//! At a switch with the destination below it, the destination's digit of that level selects the child;
+//! else the algorithm selects the up port. Where several cables lead to one child, the packet takes the
+//! one that the algorithm would take up from that child: the way down mirrors the way up. Links are
+//! computed from the numbering of [`crate::topology::tree`]; the only loads are 20 bytes per switch and
+//! one small record per level.
+//!
+//! Source: Zahavi 2012 (see [`crate::topology::tree`]). Up*/down* order keeps one lane free of deadlock.
+//! Not modelled: dead links.
+
+use std::marker::PhantomData;
+
+use super::{Head, Hop, Queues, Route};
+use crate::divisor::Divisor;
+use crate::graph::{LinkId, SwitchId};
+use crate::topology::Tree;
+
+/// How an algorithm selects the way up.
+pub(super) trait Climb {
+    /// The up port, 0 … `stair.ports` - 1, of a packet at a vertex of the stair's level.
+    fn select(stair: &Stair, head: &Head) -> u32;
+}
+
+/// What the ports that lead up from one level look like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stair {
+    /// w · p: up ports of a vertex of this level.
+    pub(super) ports: Divisor,
+    /// w: parents of a vertex of this level.
+    parents: Divisor,
+    /// W: copies of each subtree of this level.
+    pub(super) copies: Divisor,
+    /// The product of the up ports of the levels between the endpoints and this one.
+    pub(super) ports_below: Divisor,
+    /// Counted from 0 at the endpoints.
+    pub(super) level: u32,
+}
+
+/// A switch as routing sees it.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
+    /// First endpoint of its subtree.
+    first: u32,
+    /// Endpoints in its subtree.
+    span: u32,
+    /// The cable of up port 0.
+    up: u32,
+    /// The first cable to child 0.
+    down: u32,
+    level: u32,
+}
+
+/// What the switches of a level have in common.
+#[derive(Clone, Copy, Debug)]
+struct Floor {
+    /// Endpoints below each child.
+    child: Divisor,
+    /// From the first cable to a child to the first cable to the next.
+    stride: u32,
+    /// Whether several cables lead to each child.
+    parallel: bool,
+    /// The way up from the children, mirrored on the way down.
+    below: Stair,
+    /// The way up.
+    above: Stair,
+}
+
+/// A tree routing that climbs by `C`.
+#[derive(Clone, Debug)]
+pub(super) struct Walk<C> {
+    stands: Vec<Stand>,
+    floors: Vec<Floor>,
+    climb: PhantomData<C>,
+}
+
+impl<C: Climb> Walk<C> {
+    pub(super) fn new(tree: &Tree) -> Walk<C> {
+        let stairs: Vec<Stair> = (0..=tree.height()).map(|level| stair(tree, level)).collect();
+        let floor = |level: u32| {
+            let (below, above) = (stairs[level as usize - 1], stairs[level as usize]);
+            let stride = below.copies.get() * below.ports.get();
+            Floor { child: Divisor::new(clamp(tree.span(level - 1))), stride, parallel: tree.level(level).cables > 1, below, above }
+        };
+        let floors = (1..=tree.height()).map(floor).collect();
+        let stands = (0..tree.first_switch(tree.height() + 1)).map(|switch| stand(tree, SwitchId(switch))).collect();
+        Walk { stands, floors, climb: PhantomData }
+    }
+}
+
+impl<C: Climb> Route for Walk<C> {
+    #[inline]
+    fn output(&self, at: SwitchId, head: Head, _: &impl Queues) -> Hop {
+        let stand = &self.stands[at.index()];
+        let floor = &self.floors[stand.level as usize - 1];
+        let below = head.dest.0.wrapping_sub(stand.first);
+        let link = if below < stand.span {
+            let mut cable = stand.down + floor.child.quotient(below) * floor.stride;
+            if floor.parallel {
+                let up = C::select(&floor.below, &head);
+                cable += up - floor.below.parents.remainder(up);
+            }
+            LinkId(2 * cable + 1)
+        } else {
+            LinkId(2 * (stand.up + C::select(&floor.above, &head)))
+        };
+        Hop { link, vl: head.vl }
+    }
+    fn lanes(&self) -> u8 {
+        1
+    }
+    fn longest(&self) -> u32 {
+        2 * self.floors.len() as u32
+    }
+}
+
+/// The top has no way up; its stair is one port wide and never taken.
+fn stair(tree: &Tree, level: u32) -> Stair {
+    let top = level == tree.height();
+    let ports = |level: u32| tree.up_ports(level);
+    Stair {
+        ports: Divisor::new(if top { 1 } else { ports(level) }),
+        parents: Divisor::new(if top { 1 } else { tree.level(level + 1).parents }),
+        copies: Divisor::new(clamp(tree.copies(level))),
+        ports_below: Divisor::new(clamp((1..level).fold(1, |all, level| u64::from(ports(level)).saturating_mul(all)))),
+        level,
+    }
+}
+
+fn stand(tree: &Tree, switch: SwitchId) -> Stand {
+    let place = tree.place(switch);
+    let (level, below) = (place.level, place.level - 1);
+    let index = switch.0 - tree.first_switch(level);
+    let (copies_below, ports_below) = (tree.copies(below) as u32, tree.up_ports(below));
+    // The first child is copy `copy mod W` of the first subtree below; this switch is its parent number `copy div W`.
+    let first_child = place.subtree as u64 * u64::from(tree.level(level).children) * u64::from(copies_below);
+    let child = first_child as u32 + place.copy % copies_below;
+    let up = if level < tree.height() { tree.first_cable(level) + index * tree.up_ports(level) } else { 0 };
+    Stand {
+        first: (u64::from(place.subtree) * tree.span(level)) as u32,
+        span: clamp(tree.span(level)),
+        up,
+        down: tree.first_cable(below) + child * ports_below + place.copy / copies_below,
+        level,
+    }
+}
+
+/// Spans beyond 32 bits hold all endpoints there can be.
+fn clamp(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,237 @@
+//! The families of fabrics that a user can choose, one file each.
+//!
+//! A family is a small struct of numbers, read from `[topology.fat_tree]` and the like. [`Topology::build`]
+//! checks them once; what comes out is a [`Fabric`]: cables that fit their ports, and coordinates to route by.
+
+mod back_to_back;
+mod conforms;
+mod fat_tree;
+mod leaf_spine;
+mod oversubscription;
+mod single_switch;
+pub mod tree;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::graph::{Graph, GraphError, LinkSpec};
+
+pub use back_to_back::BackToBack;
+pub use conforms::{Defect, conforms};
+pub use fat_tree::FatTree;
+pub use leaf_spine::LeafSpine;
+pub use oversubscription::{Oversubscription, OversubscriptionError};
+pub use single_switch::SingleSwitch;
+pub use tree::Tree;
+
+/// How the fabric is wired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Topology {
+    /// Two endpoints and one cable, no switch.
+    BackToBack(BackToBack),
+    /// All endpoints on one switch.
+    SingleSwitch(SingleSwitch),
+    /// Leaf switches below, spine switches above, every leaf connected to every spine.
+    LeafSpine(LeafSpine),
+    /// A fat tree (folded Clos network) of two or three levels, tapered or not.
+    FatTree(FatTree),
+}
+
+impl Topology {
+    /// The fabric, wired with `links` from switches of `radix_limit` ports.
+    ///
+    /// # Errors
+    /// Values that contradict each other, need more ports than a switch has, or hold fewer endpoints than asked for.
+    pub fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+        match self {
+            Topology::BackToBack(family) => family.build(links),
+            Topology::SingleSwitch(family) => family.build(links, radix_limit),
+            Topology::LeafSpine(family) => family.build(links, radix_limit),
+            Topology::FatTree(family) => family.build(links, radix_limit),
+        }
+    }
+}
+
+/// The cables of a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Links {
+    /// From an endpoint to its switch.
+    pub host: LinkSpec,
+    /// From switch to switch.
+    pub trunk: LinkSpec,
+}
+
+/// A network ready to be simulated: what is wired where, and where each switch stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fabric {
+    /// Endpoints, switches and links.
+    pub graph: Graph,
+    /// The order in it, which routing computes with.
+    pub coordinates: Coordinates,
+    /// Ports of each switch, used or not.
+    pub radix: u32,
+}
+
+/// Where the endpoints and switches stand in their family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Coordinates {
+    /// Two endpoints on one cable.
+    Direct,
+    /// Levels of switches.
+    Tree(Tree),
+}
+
+impl Coordinates {
+    /// How many endpoints, switches and cables the family has by its closed form.
+    pub fn counts(&self) -> Counts {
+        match self {
+            Coordinates::Direct => Counts { endpoints: 2, switches: 0, cables: 1 },
+            Coordinates::Tree(tree) => tree.counts(),
+        }
+    }
+    /// Links on the longest of the shortest paths between two endpoints.
+    pub fn diameter(&self) -> u32 {
+        match self {
+            Coordinates::Direct => 1,
+            Coordinates::Tree(tree) => 2 * tree.height(),
+        }
+    }
+}
+
+/// How large a fabric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// NIC ports.
+    pub endpoints: u32,
+    /// Switches.
+    pub switches: u32,
+    /// Cables, those of the endpoints included.
+    pub cables: u32,
+}
+
+impl Fabric {
+    /// How large it is.
+    pub fn counts(&self) -> Counts {
+        let graph = &self.graph;
+        Counts { endpoints: graph.endpoint_count(), switches: graph.switch_count(), cables: graph.cable_count() }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} endpoints, {} switches, {} cables", self.endpoints, self.switches, self.cables)
+    }
+}
+
+/// Why a topology cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// Nothing to build.
+    #[error("the topology has no endpoints or a level without ports; give every number a value of at least 1")]
+    Empty,
+    /// A value is outside its range.
+    #[error("`{name} = {value}` is out of range; {expected}")]
+    OutOfRange {
+        /// The key.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// What would be accepted.
+        expected: String,
+    },
+    /// More ports than the switch has.
+    #[error(
+        "{} needs {needed} ports but the switch has {radix}: {down} down and {up} up; lower them by {} in total or choose a larger switch",
+        role(*level, *height), needed - u64::from(*radix)
+    )]
+    TooFewPorts {
+        /// Level of the switch, 1 at the endpoints.
+        level: u32,
+        /// Levels of the tree.
+        height: u32,
+        /// Ports it needs.
+        needed: u64,
+        /// Ports it has.
+        radix: u32,
+        /// Of those needed, towards the endpoints.
+        down: u64,
+        /// Of those needed, away from them.
+        up: u64,
+    },
+    /// More endpoints than the tree holds.
+    #[error("{endpoints} endpoints do not fit: the tree holds {fits}; lower `endpoints`{remedy} or choose a larger switch")]
+    TooManyEndpoints {
+        /// Endpoints asked for.
+        endpoints: u64,
+        /// Endpoints that fit.
+        fits: u64,
+        /// Other keys to change, with a leading comma; may be empty.
+        remedy: &'static str,
+    },
+    /// Ports do not divide as the ratio says.
+    #[error("{down} ports down at {ratio} need {}/{} ports up, not a whole number; make `down` a multiple of {} or give `up`", u64::from(*down) * u64::from(ratio.up()), ratio.down(), ratio.down())]
+    Uneven {
+        /// Ports towards the endpoints.
+        down: u32,
+        /// The ratio asked for.
+        ratio: Oversubscription,
+    },
+    /// The same thing said twice, differently or not.
+    #[error("`{one}` and `{other}` say the same thing; keep one of them")]
+    SaidTwice {
+        /// One key.
+        one: &'static str,
+        /// The other key.
+        other: &'static str,
+    },
+    /// More links than can be numbered.
+    #[error("the fabric needs {cables} cables, more than the {most} that can be numbered; lower `endpoints` or `levels`")]
+    TooLarge {
+        /// Cables needed.
+        cables: u64,
+        /// Cables that have numbers.
+        most: u64,
+    },
+    /// The cables do not fit.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
+/// What a switch of a tree is called.
+fn role(level: u32, height: u32) -> String {
+    match (level, height) {
+        (1, 1) => "the switch".to_owned(),
+        (1, _) => "a leaf".to_owned(),
+        (2, 2) => "a spine".to_owned(),
+        _ => format!("a switch of level {level}"),
+    }
+}
+
+/// The radix to build with: the one asked for, or what the switch has.
+fn radix(asked: Option<u32>, limit: u32) -> Result<u32, TopologyError> {
+    let radix = asked.unwrap_or(limit);
+    let most = limit.min(tree::MOST_PORTS);
+    if radix == 0 || radix > most {
+        return Err(TopologyError::OutOfRange {
+            name: "radix",
+            value: u64::from(radix),
+            expected: format!("the switch has {limit} ports: write 1 to {most}, or leave `radix` out to use all of them"),
+        });
+    }
+    Ok(radix)
+}
+
+/// A value of at least 1.
+fn positive(name: &'static str, value: u32) -> Result<u32, TopologyError> {
+    match value {
+        0 => Err(TopologyError::OutOfRange { name, value: 0, expected: "write at least 1, or leave it out for the default".to_owned() }),
+        _ => Ok(value),
+    }
+}
