@@ -1,1 +1,35 @@
-//! verbs
+//! A sans-I/O RDMA NIC with the semantics of InfiniBand verbs.
+//!
+//! Source: InfiniBand Architecture Specification vol. 1, release 1.4, chapters 9 to 11; manual pages of libibverbs.
+//! Modelled: protection domains, memory regions, completion queues, shared receive queues, address handles,
+//! queue pairs of type RC, UC and UD with their state machines, transports, retransmission and errors.
+//! Not modelled: XRC, DC, memory windows, end-to-end credits, partitions, several ports.
+
+pub mod attr;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod link_layer;
+pub mod memory;
+pub mod mr;
+pub mod nic;
+pub mod packet;
+pub mod qp;
+pub mod side;
+mod watch;
+pub mod wc;
+pub mod wr;
+
+pub use attr::{AhAttr, Mtu, QpAttr, QpCap, QpInit, QpState, QpType};
+pub use error::{PostError, VerbsError};
+pub use event::AsyncEvent;
+pub use ids::{AhId, CqId, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex};
+pub use link_layer::LinkLayer;
+pub use memory::Memory;
+pub use mr::{Access, Mr};
+pub use nic::{Nic, NicConfig};
+pub use packet::{Packet, PacketFlags, Received, Transmit};
+pub use qp::QpStatus;
+pub use side::{Ext, ExtId, Side};
+pub use wc::{Wc, WcOpcode, WcStatus};
+pub use wr::{Atomic, Posted, RecvWr, Remote, SendFlags, SendWr, Sge, SgeList, UdDestination, WrOpcode};

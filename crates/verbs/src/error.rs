@@ -1,0 +1,209 @@
+//! Errors of the control verbs and of posting.
+
+use fabriscope_units::Bytes;
+use thiserror::Error;
+
+use crate::attr::{QpState, QpType};
+use crate::ids::{AhId, CqId, PdId, QpNum, SrqId};
+use crate::mr::Access;
+use crate::wr::WrOpcode;
+
+/// Why a control verb failed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum VerbsError {
+    /// No such protection domain.
+    #[error("protection domain {pd} does not exist; take one from alloc_pd")]
+    NoSuchPd {
+        /// What was asked for.
+        pd: PdId,
+    },
+    /// No such completion queue.
+    #[error("completion queue {cq} does not exist; take one from create_cq")]
+    NoSuchCq {
+        /// What was asked for.
+        cq: CqId,
+    },
+    /// No such shared receive queue.
+    #[error("shared receive queue {srq} does not exist; take one from create_srq")]
+    NoSuchSrq {
+        /// What was asked for.
+        srq: SrqId,
+    },
+    /// No such address handle.
+    #[error("address handle {ah} does not exist; take one from create_ah")]
+    NoSuchAh {
+        /// What was asked for.
+        ah: AhId,
+    },
+    /// No such queue pair.
+    #[error("queue pair {qp} does not exist; take one from create_qp")]
+    NoSuchQp {
+        /// What was asked for.
+        qp: QpNum,
+    },
+    /// No region has the key.
+    #[error("no memory region has the key {key:#x}; it was never registered, or deregistered since")]
+    NoSuchKey {
+        /// What was asked for.
+        key: u32,
+    },
+    /// The object is still used.
+    #[error("{what} is still used by {user}; destroy that first")]
+    Busy {
+        /// What should go.
+        what: String,
+        /// What needs it.
+        user: String,
+    },
+    /// Remote rights without local ones.
+    #[error("access {access:?} lets the peer change memory and needs LOCAL_WRITE too")]
+    AccessNeedsLocalWrite {
+        /// What was asked for.
+        access: Access,
+    },
+    /// An empty range or one beyond the end of memory.
+    #[error("{length} at {addr:#x} is empty or passes the end of the address space; register at least 1 B below 2^64")]
+    BadRange {
+        /// First byte.
+        addr: u64,
+        /// Length.
+        length: Bytes,
+    },
+    /// A size of zero or too large.
+    #[error("{what} is {value}, allowed are {min} to {max}")]
+    OutOfRange {
+        /// Which number.
+        what: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// The smallest allowed.
+        min: u64,
+        /// The largest allowed.
+        max: u64,
+    },
+    /// No transition between these states.
+    #[error(
+        "a {qp_type:?} queue pair cannot go from {from:?} to {to:?}; the way is RESET, INIT, RTR, RTS, and from anywhere to RESET or ERR"
+    )]
+    BadTransition {
+        /// Transport.
+        qp_type: QpType,
+        /// State now.
+        from: QpState,
+        /// State asked for.
+        to: QpState,
+    },
+    /// A required attribute is not given.
+    #[error("{qp_type:?} from {from:?} to {to:?} needs the attribute `{attribute}`")]
+    MissingAttribute {
+        /// Transport.
+        qp_type: QpType,
+        /// State now.
+        from: QpState,
+        /// State asked for.
+        to: QpState,
+        /// Its name in `QpAttr`.
+        attribute: &'static str,
+    },
+    /// An attribute is given that the transition does not take.
+    #[error("{qp_type:?} from {from:?} to {to:?} does not take the attribute `{attribute}`; leave it out")]
+    ForeignAttribute {
+        /// Transport.
+        qp_type: QpType,
+        /// State now.
+        from: QpState,
+        /// State asked for.
+        to: QpState,
+        /// Its name in `QpAttr`.
+        attribute: &'static str,
+    },
+}
+
+/// Why a work request was not taken.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum PostError {
+    /// No such queue pair (EINVAL).
+    #[error("queue pair {qp} does not exist; take one from create_qp")]
+    NoSuchQp {
+        /// What was asked for.
+        qp: QpNum,
+    },
+    /// No such shared receive queue (EINVAL).
+    #[error("shared receive queue {srq} does not exist; take one from create_srq")]
+    NoSuchSrq {
+        /// What was asked for.
+        srq: SrqId,
+    },
+    /// The queue is full (ENOMEM).
+    #[error(
+        "all {depth} slots of the queue are taken; poll a completion (only those of signalled requests free slots), or ask for more slots at creation"
+    )]
+    QueueFull {
+        /// Slots it has.
+        depth: u32,
+    },
+    /// The state does not allow posting (EINVAL).
+    #[error("queue pair {qp} is in state {state:?}; sends need RTS, receives need INIT or later")]
+    WrongState {
+        /// Which queue pair.
+        qp: QpNum,
+        /// Its state.
+        state: QpState,
+    },
+    /// The transport has no such operation (EINVAL).
+    #[error("{opcode:?} does not exist on {qp_type:?}; see the table of ibv_post_send(3)")]
+    OpcodeNotSupported {
+        /// The operation.
+        opcode: WrOpcode,
+        /// The transport.
+        qp_type: QpType,
+    },
+    /// Too many entries (EINVAL).
+    #[error("{sges} entries in the list, the queue was made for {max}")]
+    TooManySges {
+        /// Entries given.
+        sges: u32,
+        /// Entries allowed.
+        max: u32,
+    },
+    /// Inline data too long, or the operation takes none (EINVAL).
+    #[error("{length} of inline data, allowed are {max}; leave INLINE out or ask for more max_inline_data at creation")]
+    InlineTooLong {
+        /// Bytes given.
+        length: Bytes,
+        /// Bytes allowed; none for READ and atomics.
+        max: Bytes,
+    },
+    /// A field the opcode needs is not given (EINVAL).
+    #[error("{opcode:?} needs the field `{field}`")]
+    MissingField {
+        /// The operation.
+        opcode: WrOpcode,
+        /// Its name in `SendWr`.
+        field: &'static str,
+    },
+    /// The address handle does not exist or belongs to another protection domain (EINVAL).
+    #[error("address handle {ah} does not exist in the protection domain of the queue pair")]
+    BadAh {
+        /// What was given.
+        ah: AhId,
+    },
+    /// Receives of this queue pair come from a shared queue (EINVAL).
+    #[error("queue pair {qp} takes its receives from a shared queue; use post_srq_recv")]
+    UsesSrq {
+        /// Which queue pair.
+        qp: QpNum,
+    },
+}
+
+impl PostError {
+    /// The error number ibv_post_send(3) returns.
+    pub const fn errno_name(&self) -> &'static str {
+        match self {
+            PostError::QueueFull { .. } => "ENOMEM",
+            _ => "EINVAL",
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Numbers that name the objects of a NIC.
+//!
+//! Source: InfiniBand Architecture Specification (IBA) vol. 1 §10 and §11; the names follow libibverbs.
+//! Modelled: flat numbers; queue pair numbers and memory keys carry a generation, so stale ones are refused.
+//! Not modelled: contexts, devices, ports with several partitions.
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub $inner);
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A network address: the number of an endpoint of the fabric.
+    Lid(u32)
+);
+id!(
+    /// A queue pair number, 24 bits. Its low bits are the slot in the NIC's table.
+    QpNum(u32)
+);
+id!(
+    /// A completion queue.
+    CqId(u32)
+);
+id!(
+    /// A protection domain.
+    PdId(u32)
+);
+id!(
+    /// A shared receive queue.
+    SrqId(u32)
+);
+id!(
+    /// An address handle: where a datagram goes.
+    AhId(u32)
+);
+id!(
+    /// The key that lets the local NIC touch a memory region.
+    Lkey(u32)
+);
+id!(
+    /// The key that lets a remote NIC touch a memory region.
+    Rkey(u32)
+);
+id!(
+    /// A watch on a range of memory.
+    WatchId(u32)
+);
+id!(
+    /// The position of a work request in its queue, counted from the creation of the queue; never wraps.
+    WqeIndex(u64)
+);

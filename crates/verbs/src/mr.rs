@@ -1,0 +1,193 @@
+//! Memory regions: what the NIC may touch, and for whom.
+//!
+//! Source: IBA vol. 1 §10.6; man page ibv_reg_mr(3).
+//! Modelled: keys with a generation, bounds, protection domains, the four access rights.
+//! Not modelled: memory windows, on-demand paging, page tables and their cost.
+
+use std::fmt;
+use std::ops::BitOr;
+
+use fabriscope_units::Bytes;
+
+use crate::error::VerbsError;
+use crate::ids::{Lkey, PdId, Rkey};
+use crate::wr::Sge;
+
+/// Access rights of a memory region or queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Access(u8);
+
+impl Access {
+    /// Local reading only.
+    pub const NONE: Access = Access(0);
+    /// The local NIC may write: receives, READ and atomic results.
+    pub const LOCAL_WRITE: Access = Access(1);
+    /// A remote NIC may write.
+    pub const REMOTE_WRITE: Access = Access(2);
+    /// A remote NIC may read.
+    pub const REMOTE_READ: Access = Access(4);
+    /// A remote NIC may use atomics.
+    pub const REMOTE_ATOMIC: Access = Access(8);
+    /// Everything.
+    pub const ALL: Access = Access(15);
+
+    /// Whether all rights of `other` are given.
+    pub const fn contains(self, other: Access) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Access {
+    type Output = Access;
+    fn bitor(self, other: Access) -> Access {
+        Access(self.0 | other.0)
+    }
+}
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Access::LOCAL_WRITE, "LOCAL_WRITE"),
+            (Access::REMOTE_WRITE, "REMOTE_WRITE"),
+            (Access::REMOTE_READ, "REMOTE_READ"),
+            (Access::REMOTE_ATOMIC, "REMOTE_ATOMIC"),
+        ];
+        f.debug_list().entries(names.iter().filter(|(right, _)| self.contains(*right)).map(|(_, name)| name)).finish()
+    }
+}
+
+/// The keys of a registered region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mr {
+    /// For local requests.
+    pub lkey: Lkey,
+    /// For the peer.
+    pub rkey: Rkey,
+    /// First byte.
+    pub addr: u64,
+    /// Length.
+    pub length: Bytes,
+}
+
+/// Why an access was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refused;
+
+/// All regions of a NIC. A key is `index << 8 | generation`.
+#[derive(Default)]
+pub(crate) struct Regions {
+    slots: Vec<Region>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Region {
+    first: u64,
+    last: u64,
+    pd: PdId,
+    access: Access,
+    generation: u8,
+    live: bool,
+}
+
+impl Regions {
+    pub(crate) fn register(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<Mr, VerbsError> {
+        if !access.contains(Access::LOCAL_WRITE) && (access.contains(Access::REMOTE_WRITE) || access.contains(Access::REMOTE_ATOMIC)) {
+            return Err(VerbsError::AccessNeedsLocalWrite { access });
+        }
+        if length.0 == 0 || addr.checked_add(length.0 - 1).is_none() {
+            return Err(VerbsError::BadRange { addr, length });
+        }
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                let dead = Region { first: 0, last: 0, pd, access, generation: 0, live: false };
+                if self.slots.is_empty() {
+                    self.slots.push(dead); // index 0 is never given out, so a zeroed key is wrong
+                }
+                self.slots.push(dead);
+                u32::try_from(self.slots.len() - 1).expect("fewer than 2^24 regions")
+            }
+        };
+        let slot = &mut self.slots[index as usize];
+        *slot = Region { first: addr, last: addr + (length.0 - 1), pd, access, generation: slot.generation, live: true };
+        let key = index << 8 | u32::from(slot.generation);
+        Ok(Mr { lkey: Lkey(key), rkey: Rkey(key), addr, length })
+    }
+
+    pub(crate) fn deregister(&mut self, key: u32) -> Result<(), VerbsError> {
+        let region = self.slots.get_mut((key >> 8) as usize).filter(|region| region.live && region.generation == key as u8);
+        let region = region.ok_or(VerbsError::NoSuchKey { key })?;
+        region.live = false;
+        region.generation = region.generation.wrapping_add(1);
+        self.free.push(key >> 8);
+        Ok(())
+    }
+
+    pub(crate) fn uses(&self, pd: PdId) -> bool {
+        self.slots.iter().any(|region| region.live && region.pd == pd)
+    }
+
+    /// Whether `key` opens `length` bytes at `addr` to `pd` with the rights `needed`.
+    #[inline]
+    pub(crate) fn check(&self, key: u32, pd: PdId, addr: u64, length: u64, needed: Access) -> Result<(), Refused> {
+        if length == 0 {
+            return Ok(());
+        }
+        let region = self.slots.get((key >> 8) as usize).ok_or(Refused)?;
+        let last = addr.checked_add(length - 1).ok_or(Refused)?;
+        let known = region.live && region.generation == key as u8 && region.pd == pd;
+        if known && region.first <= addr && last <= region.last && region.access.contains(needed) { Ok(()) } else { Err(Refused) }
+    }
+
+    /// The same for each piece of a local gather or scatter list.
+    #[inline]
+    pub(crate) fn check_list(&self, pd: PdId, list: &[Sge], needed: Access) -> Result<(), Refused> {
+        list.iter().try_for_each(|piece| self.check(piece.lkey.0, pd, piece.addr, u64::from(piece.length), needed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PD: PdId = PdId(1);
+
+    #[test]
+    fn bounds_rights_and_domain_are_checked() {
+        let mut regions = Regions::default();
+        let mr = regions.register(PD, 0x1000, Bytes(0x100), Access::LOCAL_WRITE | Access::REMOTE_READ).unwrap();
+        let check = |addr, length, needed| regions.check(mr.rkey.0, PD, addr, length, needed);
+        assert!(check(0x1000, 0x100, Access::REMOTE_READ).is_ok());
+        assert!(check(0x10ff, 1, Access::LOCAL_WRITE).is_ok());
+        assert!(check(0xfff, 1, Access::NONE).is_err());
+        assert!(check(0x1000, 0x101, Access::NONE).is_err());
+        assert!(check(u64::MAX, 2, Access::NONE).is_err());
+        assert!(check(0x1000, 1, Access::REMOTE_WRITE).is_err());
+        assert!(regions.check(mr.rkey.0, PdId(2), 0x1000, 1, Access::NONE).is_err());
+        assert!(check(0, 0, Access::REMOTE_WRITE).is_ok(), "nothing is touched");
+        assert!(regions.check(0, PD, 0x1000, 1, Access::NONE).is_err());
+    }
+
+    #[test]
+    fn a_stale_key_fails_even_when_its_slot_is_used_again() {
+        let mut regions = Regions::default();
+        let old = regions.register(PD, 0x1000, Bytes(64), Access::ALL).unwrap();
+        regions.deregister(old.lkey.0).unwrap();
+        let new = regions.register(PD, 0x1000, Bytes(64), Access::ALL).unwrap();
+        assert_ne!(old.rkey, new.rkey);
+        assert!(regions.check(old.rkey.0, PD, 0x1000, 1, Access::NONE).is_err());
+        assert!(regions.check(new.rkey.0, PD, 0x1000, 1, Access::NONE).is_ok());
+        assert!(regions.deregister(old.lkey.0).is_err());
+    }
+
+    #[test]
+    fn remote_writing_needs_local_writing() {
+        let mut regions = Regions::default();
+        for access in [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC] {
+            let error = regions.register(PD, 0, Bytes(1), access).unwrap_err();
+            assert!(error.to_string().contains("LOCAL_WRITE"), "{error}");
+        }
+        assert!(regions.register(PD, u64::MAX, Bytes(2), Access::NONE).is_err());
+        assert!(regions.register(PD, 0, Bytes(0), Access::NONE).is_err());
+    }
+}

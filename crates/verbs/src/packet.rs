@@ -1,0 +1,161 @@
+//! Packets between NICs, and what a NIC says about them to the engine that times them.
+//!
+//! Source: IBA vol. 1 §9.2 (base transport header), shared with RoCE.
+//! Modelled: the fields that decide what happens; sizes on the wire.
+//! Not modelled: bytes of the headers (crate `wire` encodes them when a capture is written).
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+use fabriscope_units::Bytes;
+
+use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::side::ExtId;
+use crate::wc::Wc;
+
+/// Flags of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct PacketFlags(pub u8);
+
+impl PacketFlags {
+    /// No flag.
+    pub const NONE: PacketFlags = PacketFlags(0);
+    /// The responder shall acknowledge.
+    pub const ACK_REQ: PacketFlags = PacketFlags(1);
+    /// Solicited event.
+    pub const SE: PacketFlags = PacketFlags(2);
+    /// A switch saw congestion.
+    pub const ECN_CE: PacketFlags = PacketFlags(4);
+    /// The sender of this packet saw congestion on the way here.
+    pub const BECN: PacketFlags = PacketFlags(8);
+    /// The simulator traces this packet.
+    pub const TRACED: PacketFlags = PacketFlags(16);
+
+    /// Whether all flags of `other` are set.
+    #[inline]
+    pub const fn contains(self, other: PacketFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// Sets the flags of `other`.
+    #[inline]
+    pub fn insert(&mut self, other: PacketFlags) {
+        self.0 |= other.0;
+    }
+}
+
+impl BitOr for PacketFlags {
+    type Output = PacketFlags;
+    fn bitor(self, other: PacketFlags) -> PacketFlags {
+        PacketFlags(self.0 | other.0)
+    }
+}
+impl BitOrAssign for PacketFlags {
+    fn bitor_assign(&mut self, other: PacketFlags) {
+        self.0 |= other.0;
+    }
+}
+impl fmt::Debug for PacketFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (PacketFlags::ACK_REQ, "ACK_REQ"),
+            (PacketFlags::SE, "SE"),
+            (PacketFlags::ECN_CE, "ECN_CE"),
+            (PacketFlags::BECN, "BECN"),
+            (PacketFlags::TRACED, "TRACED"),
+        ];
+        f.debug_list().entries(names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| name)).finish()
+    }
+}
+
+/// A packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Where it goes.
+    pub dest: Lid,
+    /// The queue pair there, 24 bits.
+    pub dest_qp: u32,
+    /// Packet sequence number, 24 bits.
+    pub psn: u32,
+    /// Extension headers; whoever drops the packet calls [`crate::Side::free`].
+    pub ext: ExtId,
+    /// Bytes on the wire, headers and framing included.
+    pub wire_bytes: u16,
+    /// Bytes of payload, without padding.
+    pub payload: u16,
+    /// The opcode of the base transport header: `transport << 5 | operation`.
+    pub opcode: u8,
+    /// Flags.
+    pub flags: PacketFlags,
+    /// AETH syndrome of acknowledgements and READ responses.
+    pub syndrome: u8,
+    /// Service level.
+    pub sl: u8,
+    /// What switches hash to choose among equal paths (UDP source port, source path bits).
+    pub entropy: u16,
+    /// The low 16 bits of the message sequence number of the AETH.
+    pub msn: u16,
+}
+
+/// A packet to put on the wire, and what it takes to build it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Transmit {
+    /// The packet.
+    pub packet: Packet,
+    /// The queue pair it comes from.
+    pub qp: QpNum,
+    /// Payload bytes to read from host memory for it; zero for inline data, acknowledgements and requests without payload.
+    pub fetch: Bytes,
+    /// It answers a request of the peer (acknowledgement, READ response, atomic response).
+    pub responder: bool,
+    /// It is a READ response: its payload comes from memory of this side, `wqe` is without meaning.
+    pub read_response: bool,
+    /// It is the first packet of its message.
+    pub starts_message: bool,
+    /// It is the last packet of its message.
+    pub ends_message: bool,
+    /// The payload was copied when the request was posted.
+    pub inline: bool,
+    /// It was on the wire before.
+    pub retransmission: bool,
+    /// The work request it belongs to (requester only).
+    pub wqe: WqeIndex,
+    /// `wr_id` of that work request.
+    pub wr_id: u64,
+    /// Bytes of the whole message.
+    pub message_bytes: u32,
+}
+
+/// What became of a packet that arrived.
+///
+/// `poll_completion` and `poll_landed` come first, then `completion` and `landed`: those two wait for `write`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub struct Received {
+    /// Payload bytes to write to host memory now.
+    pub write: Bytes,
+    /// The last byte of a message written by the peer (address, length): report it with `landed` once it is in memory.
+    pub landed: Option<(u64, u32)>,
+    /// A completion that follows the payload of this packet into memory: a receive, a READ, an atomic.
+    pub completion: Option<(CqId, Wc)>,
+    /// Completions that wait in `poll_completion`.
+    pub completions_sent: u32,
+    /// A receive work request was taken (the NIC fetched it from the queue in host memory).
+    pub recv_wqe_consumed: bool,
+    /// The NIC may have something to send now: call `poll_transmit`.
+    pub transmit: bool,
+    /// The packet ended a message that was delivered.
+    pub ended: bool,
+    /// The packet was of no use: a duplicate, out of order, or for no queue pair in a state to receive it.
+    pub dropped: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_28_bytes() {
+        assert_eq!(size_of::<Packet>(), 28);
+    }
+}

@@ -1,0 +1,153 @@
+//! What only some packets carry: addresses, operands, immediate data, datagram headers, payload bytes.
+//!
+//! Modelled: a slab; a packet holds the number of its entry, so packets stay small and are copied freely.
+//! Not modelled: the layout on the wire (crate `wire`).
+
+use crate::ids::{Lid, QpNum, Rkey};
+
+/// The number of an entry of a [`Side`], or [`ExtId::NONE`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtId(pub u32);
+
+impl ExtId {
+    /// The packet carries nothing beyond its fixed fields.
+    pub const NONE: ExtId = ExtId(u32::MAX);
+
+    /// Whether there is no entry.
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        self.0 == u32::MAX
+    }
+}
+
+/// The extension headers of a packet.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ext {
+    /// RETH, AtomicETH: first byte at the responder.
+    pub remote_addr: u64,
+    /// AtomicETH: what is added or compared. AtomicAckETH: the old value.
+    pub compare_add: u64,
+    /// AtomicETH: what is stored.
+    pub swap: u64,
+    /// RETH, AtomicETH: the key.
+    pub rkey: Rkey,
+    /// RETH: bytes of the whole request.
+    pub dma_length: u32,
+    /// ImmDt.
+    pub imm: u32,
+    /// DETH: the key of the destination queue pair.
+    pub qkey: u32,
+    /// DETH: the sender's queue pair.
+    pub src_qp: QpNum,
+    /// The sender's address, of the link header of datagrams.
+    pub slid: Lid,
+    /// The payload, when real memory is attached.
+    pub data: Option<Box<[u8]>>,
+}
+
+/// A slab of [`Ext`].
+#[derive(Default)]
+pub struct Side {
+    slots: Vec<Slot>,
+    free: u32,
+    used: usize,
+}
+
+enum Slot {
+    Used(Ext),
+    /// The next free slot, one more than its number; 0 ends the list.
+    Free(u32),
+}
+
+impl Side {
+    /// An empty slab.
+    pub fn new() -> Side {
+        Side::default()
+    }
+    /// Stores `ext`.
+    pub fn alloc(&mut self, ext: Ext) -> ExtId {
+        self.used += 1;
+        if self.free != 0 {
+            let index = self.free - 1;
+            if let Slot::Free(next) = self.slots[index as usize] {
+                self.free = next;
+            }
+            self.slots[index as usize] = Slot::Used(ext);
+            return ExtId(index);
+        }
+        self.slots.push(Slot::Used(ext));
+        ExtId(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets in flight"))
+    }
+    /// Looks at an entry; `None` for `ExtId::NONE` and for freed entries.
+    #[inline]
+    pub fn at(&self, id: ExtId) -> Option<&Ext> {
+        match self.slots.get(id.0 as usize) {
+            Some(Slot::Used(ext)) => Some(ext),
+            _ => None,
+        }
+    }
+    /// Takes an entry out.
+    pub fn take(&mut self, id: ExtId) -> Option<Ext> {
+        let slot = self.slots.get_mut(id.0 as usize)?;
+        if matches!(slot, Slot::Free(_)) {
+            return None;
+        }
+        let taken = std::mem::replace(slot, Slot::Free(self.free));
+        self.free = id.0 + 1;
+        self.used -= 1;
+        match taken {
+            Slot::Used(ext) => Some(ext),
+            Slot::Free(_) => None,
+        }
+    }
+    /// Forgets an entry: for a packet that is dropped on its way. `ExtId::NONE` is allowed.
+    #[inline]
+    pub fn free(&mut self, id: ExtId) {
+        if !id.is_none() {
+            self.take(id);
+        }
+    }
+    /// A copy of an entry: for a packet that is duplicated.
+    pub fn duplicate(&mut self, id: ExtId) -> ExtId {
+        match self.at(id) {
+            Some(ext) => {
+                let copy = ext.clone();
+                self.alloc(copy)
+            }
+            None => ExtId::NONE,
+        }
+    }
+    /// Entries in use.
+    pub fn len(&self) -> usize {
+        self.used
+    }
+    /// Whether no entry is in use.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_used_again() {
+        let mut side = Side::new();
+        let a = side.alloc(Ext { imm: 1, ..Ext::default() });
+        let b = side.alloc(Ext { imm: 2, ..Ext::default() });
+        assert_eq!(side.take(a).unwrap().imm, 1);
+        assert!(side.take(a).is_none() && side.at(a).is_none());
+        let c = side.alloc(Ext { imm: 3, ..Ext::default() });
+        assert_eq!(c, a);
+        assert_eq!((side.at(b).unwrap().imm, side.at(c).unwrap().imm, side.len()), (2, 3, 2));
+        side.free(ExtId::NONE);
+        let d = side.duplicate(b);
+        assert_eq!(side.at(d), side.at(b));
+        assert_eq!(side.duplicate(ExtId::NONE), ExtId::NONE);
+        side.free(b);
+        side.free(c);
+        side.free(d);
+        assert!(side.is_empty());
+    }
+}

@@ -1,0 +1,325 @@
+//! Work requests, as `ibv_post_send` and `ibv_post_recv` take them.
+//!
+//! Source: IBA vol. 1 §10.7; man pages ibv_post_send(3), ibv_post_recv(3).
+//! Modelled: SEND, WRITE (both with immediate data), READ, FETCH_ADD, CMP_SWAP; gather lists; the four send flags.
+//! Not modelled: SEND with invalidate, memory windows, local invalidate, TSO, IP checksum offload.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+use fabriscope_units::Bytes;
+use smallvec::{SmallVec, smallvec};
+
+use crate::attr::QpType;
+use crate::ids::{AhId, Lkey, QpNum, Rkey, WqeIndex};
+use crate::wc::WcOpcode;
+
+/// What a send work request does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum WrOpcode {
+    /// Into the next receive of the peer.
+    Send,
+    /// The same, with 32 bits for the completion of the peer.
+    SendWithImm,
+    /// Into the memory of the peer, unnoticed by its programs.
+    RdmaWrite,
+    /// The same, and a receive of the peer completes with 32 bits.
+    RdmaWriteWithImm,
+    /// From the memory of the peer.
+    RdmaRead,
+    /// Adds to 64 bits of the peer and returns the old value.
+    AtomicFetchAndAdd,
+    /// Replaces 64 bits of the peer if they equal a value, and returns the old value.
+    AtomicCmpAndSwp,
+}
+
+impl WrOpcode {
+    /// Every opcode.
+    pub const ALL: [WrOpcode; 7] = [
+        WrOpcode::Send,
+        WrOpcode::SendWithImm,
+        WrOpcode::RdmaWrite,
+        WrOpcode::RdmaWriteWithImm,
+        WrOpcode::RdmaRead,
+        WrOpcode::AtomicFetchAndAdd,
+        WrOpcode::AtomicCmpAndSwp,
+    ];
+
+    /// Whether a queue pair of type `qp` takes it (the table of ibv_post_send(3)).
+    pub const fn allowed_on(self, qp: QpType) -> bool {
+        match qp {
+            QpType::Rc => true,
+            QpType::Uc => !self.is_read() && !self.is_atomic(),
+            QpType::Ud => matches!(self, WrOpcode::Send | WrOpcode::SendWithImm),
+        }
+    }
+    /// SEND or SEND with immediate.
+    pub const fn is_send(self) -> bool {
+        matches!(self, WrOpcode::Send | WrOpcode::SendWithImm)
+    }
+    /// WRITE or WRITE with immediate.
+    pub const fn is_write(self) -> bool {
+        matches!(self, WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm)
+    }
+    /// READ.
+    pub const fn is_read(self) -> bool {
+        matches!(self, WrOpcode::RdmaRead)
+    }
+    /// FETCH_ADD or CMP_SWAP.
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, WrOpcode::AtomicFetchAndAdd | WrOpcode::AtomicCmpAndSwp)
+    }
+    /// Whether the peer's completion carries immediate data.
+    pub const fn has_immediate(self) -> bool {
+        matches!(self, WrOpcode::SendWithImm | WrOpcode::RdmaWriteWithImm)
+    }
+    /// The opcode its completion shows.
+    pub const fn completion(self) -> WcOpcode {
+        match self {
+            WrOpcode::Send | WrOpcode::SendWithImm => WcOpcode::Send,
+            WrOpcode::RdmaWrite | WrOpcode::RdmaWriteWithImm => WcOpcode::RdmaWrite,
+            WrOpcode::RdmaRead => WcOpcode::RdmaRead,
+            WrOpcode::AtomicFetchAndAdd => WcOpcode::FetchAdd,
+            WrOpcode::AtomicCmpAndSwp => WcOpcode::CompSwap,
+        }
+    }
+}
+
+/// The flags of a send work request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SendFlags(u8);
+
+impl SendFlags {
+    /// No flag.
+    pub const NONE: SendFlags = SendFlags(0);
+    /// A completion is wanted.
+    pub const SIGNALED: SendFlags = SendFlags(1);
+    /// Starts only when all earlier READs and atomics are complete.
+    pub const FENCE: SendFlags = SendFlags(2);
+    /// The peer's completion raises an event even when it asked for solicited ones only.
+    pub const SOLICITED: SendFlags = SendFlags(4);
+    /// The data is copied when the request is posted.
+    pub const INLINE: SendFlags = SendFlags(8);
+    /// The simulator traces the packets of this message. No counterpart in libibverbs.
+    pub const TRACED: SendFlags = SendFlags(16);
+
+    /// Whether all flags of `other` are set.
+    pub const fn contains(self, other: SendFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for SendFlags {
+    type Output = SendFlags;
+    fn bitor(self, other: SendFlags) -> SendFlags {
+        SendFlags(self.0 | other.0)
+    }
+}
+impl BitOrAssign for SendFlags {
+    fn bitor_assign(&mut self, other: SendFlags) {
+        self.0 |= other.0;
+    }
+}
+impl fmt::Debug for SendFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (SendFlags::SIGNALED, "SIGNALED"),
+            (SendFlags::FENCE, "FENCE"),
+            (SendFlags::SOLICITED, "SOLICITED"),
+            (SendFlags::INLINE, "INLINE"),
+            (SendFlags::TRACED, "TRACED"),
+        ];
+        f.debug_list().entries(names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| name)).finish()
+    }
+}
+
+/// A piece of local memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sge {
+    /// First byte.
+    pub addr: u64,
+    /// Length in bytes.
+    pub length: u32,
+    /// Key of the region it lies in.
+    pub lkey: Lkey,
+}
+
+/// Pieces of local memory, gathered or scattered in order.
+pub type SgeList = SmallVec<[Sge; 1]>;
+
+/// A piece of the peer's memory; its length is that of the gather list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Remote {
+    /// First byte.
+    pub addr: u64,
+    /// Key of the region it lies in.
+    pub rkey: Rkey,
+}
+
+/// The operands of an atomic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Atomic {
+    /// What FETCH_ADD adds; what CMP_SWAP compares with.
+    pub compare_add: u64,
+    /// What CMP_SWAP stores.
+    pub swap: u64,
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UdDestination {
+    /// The address handle of the peer's NIC.
+    pub ah: AhId,
+    /// The peer's queue pair.
+    pub remote_qpn: QpNum,
+    /// The Q_Key the peer's queue pair was given.
+    pub remote_qkey: u32,
+}
+
+/// A send work request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SendWr {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// What to do.
+    pub opcode: WrOpcode,
+    /// Local memory: source of SEND and WRITE, destination of READ and atomics.
+    pub sge: SgeList,
+    /// The flags.
+    pub flags: SendFlags,
+    /// The peer's memory, for WRITE, READ and atomics.
+    pub remote: Option<Remote>,
+    /// Immediate data, for the opcodes with it.
+    pub imm: Option<u32>,
+    /// Operands, for atomics.
+    pub atomic: Option<Atomic>,
+    /// Destination, on UD.
+    pub ud: Option<UdDestination>,
+}
+
+impl SendWr {
+    /// A request without flags, remote memory or immediate data.
+    pub fn new(wr_id: u64, opcode: WrOpcode, sge: Sge) -> SendWr {
+        SendWr { wr_id, opcode, sge: smallvec![sge], flags: SendFlags::NONE, remote: None, imm: None, atomic: None, ud: None }
+    }
+    /// SEND.
+    pub fn send(wr_id: u64, sge: Sge) -> SendWr {
+        SendWr::new(wr_id, WrOpcode::Send, sge)
+    }
+    /// WRITE.
+    pub fn write(wr_id: u64, sge: Sge, remote: Remote) -> SendWr {
+        SendWr { remote: Some(remote), ..SendWr::new(wr_id, WrOpcode::RdmaWrite, sge) }
+    }
+    /// READ.
+    pub fn read(wr_id: u64, sge: Sge, remote: Remote) -> SendWr {
+        SendWr { remote: Some(remote), ..SendWr::new(wr_id, WrOpcode::RdmaRead, sge) }
+    }
+    /// FETCH_ADD of `add`; `sge` is where the old value goes.
+    pub fn fetch_add(wr_id: u64, sge: Sge, remote: Remote, add: u64) -> SendWr {
+        let atomic = Some(Atomic { compare_add: add, swap: 0 });
+        SendWr { remote: Some(remote), atomic, ..SendWr::new(wr_id, WrOpcode::AtomicFetchAndAdd, sge) }
+    }
+    /// CMP_SWAP; `sge` is where the old value goes.
+    pub fn cmp_swap(wr_id: u64, sge: Sge, remote: Remote, compare: u64, swap: u64) -> SendWr {
+        let atomic = Some(Atomic { compare_add: compare, swap });
+        SendWr { remote: Some(remote), atomic, ..SendWr::new(wr_id, WrOpcode::AtomicCmpAndSwp, sge) }
+    }
+    /// The same SEND or WRITE with immediate data; other opcodes stay as they are.
+    pub fn with_imm(mut self, imm: u32) -> SendWr {
+        self.opcode = match self.opcode {
+            WrOpcode::Send => WrOpcode::SendWithImm,
+            WrOpcode::RdmaWrite => WrOpcode::RdmaWriteWithImm,
+            other => other,
+        };
+        self.imm = Some(imm);
+        self
+    }
+    /// The same request with more flags.
+    pub fn with_flags(mut self, flags: SendFlags) -> SendWr {
+        self.flags |= flags;
+        self
+    }
+    /// The same request with a completion.
+    pub fn signaled(self) -> SendWr {
+        self.with_flags(SendFlags::SIGNALED)
+    }
+    /// The same request to a datagram destination.
+    pub fn to(mut self, ud: UdDestination) -> SendWr {
+        self.ud = Some(ud);
+        self
+    }
+    /// Bytes of the gather list.
+    pub fn length(&self) -> Bytes {
+        total(&self.sge)
+    }
+}
+
+/// A receive work request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecvWr {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// Where the message goes; on UD the first 40 bytes take the GRH.
+    pub sge: SgeList,
+}
+
+impl RecvWr {
+    /// A request with one buffer.
+    pub fn new(wr_id: u64, sge: Sge) -> RecvWr {
+        RecvWr { wr_id, sge: smallvec![sge] }
+    }
+}
+
+/// What posting a send work request took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Posted {
+    /// Its position in the send queue; `doorbell` takes it.
+    pub wqe: WqeIndex,
+    /// Bytes of the message.
+    pub bytes: Bytes,
+    /// Whether the data was copied into the queue.
+    pub inline: bool,
+    /// Entries of its gather list.
+    pub sges: u32,
+}
+
+/// Bytes of a gather list.
+pub(crate) fn total(sge: &[Sge]) -> Bytes {
+    sge.iter().map(|piece| Bytes(u64::from(piece.length))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_by_queue_pair_type() {
+        // The table of ibv_post_send(3), without the rows of UD-only and RC-only extensions.
+        let golden = "\
+            Send               UD UC RC\n\
+            SendWithImm        UD UC RC\n\
+            RdmaWrite          -- UC RC\n\
+            RdmaWriteWithImm   -- UC RC\n\
+            RdmaRead           -- -- RC\n\
+            AtomicFetchAndAdd  -- -- RC\n\
+            AtomicCmpAndSwp    -- -- RC\n";
+        let mut table = String::new();
+        for opcode in WrOpcode::ALL {
+            table += &format!("{:<18}", format!("{opcode:?}"));
+            for (qp, name) in [(QpType::Ud, "UD"), (QpType::Uc, "UC"), (QpType::Rc, "RC")] {
+                table += if opcode.allowed_on(qp) { " " } else { " --" };
+                table += if opcode.allowed_on(qp) { name } else { "" };
+            }
+            table += "\n";
+        }
+        assert_eq!(table, golden);
+    }
+
+    #[test]
+    fn flags_combine() {
+        let flags = SendFlags::SIGNALED | SendFlags::FENCE;
+        assert!(flags.contains(SendFlags::FENCE) && !flags.contains(SendFlags::INLINE));
+        assert_eq!(format!("{flags:?}"), r#"["SIGNALED", "FENCE"]"#);
+    }
+}
