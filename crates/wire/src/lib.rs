@@ -1,1 +1,33 @@
-//! wire
+//! The packets of InfiniBand and RoCE as bytes, and the encoded values of the standard.
+//!
+//! Source: InfiniBand Architecture Specification volume 1, release 1.6 (IBTA), with annexes A16 and A17
+//! for RoCE; IEEE 802.3 for the Ethernet framing.
+//! Modelled: transport headers, opcodes, PSN arithmetic, both CRCs, the bytes a packet occupies on a link.
+//! Not modelled: management datagrams, raw packets, VLAN tags, lane coding and forward error correction.
+//!
+//! Codes such as MTU 5 or timeout 14 are spelled out here and nowhere else; everyone above holds
+//! [`Mtu`], [`AckTimeout`], [`RnrTimer`] and [`Syndrome`].
+
+mod bth;
+mod code;
+mod crc;
+mod error;
+mod extended;
+mod global;
+mod link_layer;
+mod local;
+mod opcode;
+mod psn;
+mod syndrome;
+
+pub use bth::Bth;
+pub use code::{AckTimeout, Mtu, RnrTimer};
+pub use crc::{icrc, vcrc};
+pub use error::WireError;
+pub use extended::{Aeth, AtomicAckEth, AtomicEth, Deth, Ieth, ImmDt, Reth};
+pub use global::Grh;
+pub use link_layer::{LinkLayer, pad};
+pub use local::{Lrh, NextHeader};
+pub use opcode::{Opcode, Operation, Transport};
+pub use psn::Psn;
+pub use syndrome::{Credits, NakCode, Syndrome};
