@@ -1,1 +1,74 @@
-//! engine-packet
+//! The packet engine: verbs NICs, PCIe, links and switches wired to one event queue.
+//!
+//! It holds no protocol: transports live in `verbs`, credits and pauses in `switch`, the bus in `node`. What is here
+//! is who hands what to whom, and when.
+//!
+//! One event per hop while nothing is congested: on arrival at a switch the output is reserved at once
+//! (`network.rs`); credit returns are times on the link, not events. A packet whose credits are not even known to
+//! come waits in a list and leaves when they are. Ports where several lanes compete, or that obey pause frames, take
+//! one more event per packet (`paced.rs`).
+
+mod event;
+mod host;
+mod network;
+mod paced;
+mod programs;
+mod schedule;
+mod setup;
+mod trace;
+mod transfer;
+mod waiting;
+mod world;
+
+use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
+use fabriscope_schedule::Schedule;
+
+/// The packet engine and its options.
+#[derive(Debug, Clone, Default)]
+pub struct PacketEngine {
+    /// Losses on purpose, for tests of recovery.
+    pub loss: Loss,
+    /// Count packets and bytes per link (a little slower).
+    pub link_loads: bool,
+    /// How queue pairs of schedules are set up.
+    pub transfers: Transfers,
+}
+
+/// Losses on purpose.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Loss {
+    /// None.
+    #[default]
+    None,
+    /// Every packet is lost on each link with this probability, in 1/2³².
+    Random(u32),
+}
+
+/// How queue pairs of schedules are set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfers {
+    /// Receivers accept packets in any order.
+    pub any_order: bool,
+    /// Senders give every packet of a message its own path.
+    pub spray: bool,
+}
+
+impl Default for Transfers {
+    fn default() -> Transfers {
+        Transfers { any_order: false, spray: false }
+    }
+}
+
+impl Engine for PacketEngine {
+    fn run(&self, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
+        let mut world = setup::world(self, cluster, seed)?;
+        let transfers = transfer::Transferring::new(&mut world, schedule, self.transfers)?;
+        world::run_schedule(world, transfers)
+    }
+
+    fn execute(&self, cluster: &Cluster, job: Job, seed: u64) -> Result<Run, EngineError> {
+        let world = setup::world(self, cluster, seed)?;
+        let programs = programs::Programs::new(&world, cluster, job)?;
+        world::run_programs(world, programs)
+    }
+}

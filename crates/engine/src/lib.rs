@@ -1,1 +1,33 @@
-//! engine
+//! What every engine takes and gives: a [`Cluster`], a schedule or a [`Job`], and a [`Run`].
+//!
+//! One door: [`Engine::run`] for schedules, [`Engine::execute`] for programs that post to the verbs NIC as they
+//! go. What an engine cannot model is [`EngineError::Unsupported`], never an approximation in silence.
+
+mod cluster;
+mod error;
+mod job;
+mod run;
+mod stage;
+
+pub use cluster::Cluster;
+pub use error::EngineError;
+pub use job::Job;
+pub use run::{LinkLoad, Run, Stats};
+pub use stage::{MessageTrace, Stage, StageSpan};
+
+use fabriscope_schedule::Schedule;
+
+/// A way to compute what happens.
+pub trait Engine {
+    /// Runs a schedule on a cluster.
+    ///
+    /// # Errors
+    /// What the engine does not model, what cannot run, what never ends.
+    fn run(&self, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError>;
+
+    /// Runs programs on a cluster.
+    ///
+    /// # Errors
+    /// As [`Engine::run`], and what a program says when it gives up.
+    fn execute(&self, cluster: &Cluster, job: Job, seed: u64) -> Result<Run, EngineError>;
+}

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WrOpcode};
+use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex, WrOpcode};
 
 use crate::cpu::{CpuCosts, DoorbellPolicy};
 
@@ -59,14 +59,16 @@ pub struct Doorbell {
     pub nic: usize,
     /// The queue pair that has new work.
     pub qp: QpNum,
-    /// Entries that are new.
-    pub wqes: u32,
+    /// The last new entry.
+    pub through: WqeIndex,
     /// The WQE came with the doorbell (BlueFlame).
     pub pushed: bool,
     /// Bytes the NIC has to fetch otherwise.
     pub wqe_bytes: Bytes,
     /// Follow the message through the machine.
     pub traced: bool,
+    /// `wr_id` of the last request under this doorbell.
+    pub wr_id: u64,
     /// When the program began to post.
     pub posted: Time,
     /// When the WQE was built and the store left the core.
@@ -80,6 +82,8 @@ struct Inner {
     doorbells: Vec<Doorbell>,
     wait: Wait,
     trace: bool,
+    /// When the program last saw something that it had waited for.
+    seen: Time,
 }
 
 struct Place {
@@ -124,6 +128,7 @@ impl Process {
             doorbells: Vec::new(),
             wait: Wait::Nothing,
             trace: false,
+            seen: Time::ZERO,
         };
         let Seat { rank, ranks, node, lids, cpu, doorbell } = seat;
         Process(Rc::new(Place { rank, ranks, node, lids, cpu, doorbell, inner: RefCell::new(inner) }))
@@ -199,25 +204,36 @@ impl Process {
         let inner = &mut *self.0.inner.borrow_mut();
         let posted = inner.clock;
         let (cpu, mut wqes, mut bytes, mut inline, mut result) = (&self.0.cpu, 0, Bytes::ZERO, false, Ok(()));
+        let mut through = None;
         for wr in wrs {
             let size = wqe_bytes(wr);
             inner.clock += cpu.wqe_build;
-            if let Err(error) = inner.nics[nic].post_send(inner.clock, qp, wr) {
-                result = Err(error);
-                break;
+            let mut flagged;
+            let mut request = wr;
+            if inner.trace {
+                flagged = wr.clone();
+                flagged.flags |= SendFlags::TRACED;
+                request = &flagged;
+            }
+            match inner.nics[nic].post_send(inner.clock, qp, request) {
+                Ok(entry) => through = Some((entry.wqe, wr.wr_id)),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
             }
             inline |= wr.flags.contains(SendFlags::INLINE);
             wqes += 1;
             bytes += size;
         }
-        if wqes > 0 {
-            let pushed = self.0.doorbell.pushes(wqes as usize, bytes, inline);
+        if let Some((through, wr_id)) = through {
+            let pushed = self.0.doorbell.pushes(wqes, bytes, inline);
             let blocks = if pushed { bytes.0.div_ceil(64).max(1) - 1 } else { 0 };
             let built = inner.clock;
             let at = built + cpu.blueflame_block * blocks + cpu.mmio_latency;
             inner.clock = built + cpu.mmio_busy + cpu.blueflame_block * blocks;
             let traced = inner.trace;
-            inner.doorbells.push(Doorbell { at, nic, qp, wqes, pushed, wqe_bytes: bytes, traced, posted, built });
+            inner.doorbells.push(Doorbell { at, nic, qp, through, pushed, wqe_bytes: bytes, traced, wr_id, posted, built });
         }
         result
     }
@@ -271,6 +287,7 @@ impl Process {
             if let Some(visible) = ready {
                 let inner = &mut *self.0.inner.borrow_mut();
                 inner.clock = inner.clock.max(visible + self.0.cpu.detect);
+                inner.seen = inner.clock;
                 return;
             }
             self.suspend(Wait::Any { cqs: cqs.to_vec(), watches: watches.to_vec() }).await;
@@ -302,7 +319,7 @@ impl Process {
     #[must_use]
     pub fn earliest(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) -> Option<Time> {
         let inner = self.0.inner.borrow();
-        earliest(&inner.nics, cqs, watches)
+        earliest(|nic| inner.nics.get(nic).map(|nic| &**nic), cqs, watches)
     }
 
     fn take_completions(&self, nic: usize, cq: CqId, max: usize) -> Vec<Wc> {
@@ -310,6 +327,9 @@ impl Process {
         let mut found = Vec::new();
         inner.nics[nic].poll_cq(inner.clock, cq, max, &mut found);
         inner.clock += self.0.cpu.poll_hit * found.len() as u64;
+        if !found.is_empty() {
+            inner.seen = inner.clock;
+        }
         found
     }
 
@@ -344,6 +364,11 @@ impl Process {
         doorbells.append(&mut inner.doorbells);
         std::mem::take(&mut inner.nics)
     }
+    /// When the program last saw something that it had waited for.
+    #[must_use]
+    pub fn seen_at(&self) -> Time {
+        self.0.inner.borrow().seen
+    }
     /// What the program waits for.
     #[must_use]
     pub fn waits_for(&self) -> Wait {
@@ -351,11 +376,15 @@ impl Process {
     }
 }
 
-/// When the first of the awaited things is visible on `nics`, if that is known.
+/// When the first of the awaited things is visible on the NICs of a node, if that is known.
 #[must_use]
-pub fn earliest(nics: &[Box<Nic>], cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) -> Option<Time> {
-    let completions = cqs.iter().filter_map(|&(nic, cq)| nics[nic].cq_next_visible(cq));
-    let landings = watches.iter().filter_map(|&(nic, watch, count)| nics[nic].watch_reached_at(watch, count));
+pub fn earliest<'a>(
+    nics: impl Fn(usize) -> Option<&'a Nic>,
+    cqs: &[(usize, CqId)],
+    watches: &[(usize, WatchId, u64)],
+) -> Option<Time> {
+    let completions = cqs.iter().filter_map(|&(nic, cq)| nics(nic)?.cq_next_visible(cq));
+    let landings = watches.iter().filter_map(|&(nic, watch, count)| nics(nic)?.watch_reaches(watch, count));
     completions.chain(landings).min()
 }
 

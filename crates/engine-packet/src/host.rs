@@ -1,0 +1,303 @@
+//! A NIC and its PCIe link: when packets can be built, when what arrives is in memory.
+
+use fabriscope_engine::{Stage, StageSpan};
+use fabriscope_node::{Pcie, ReadAhead, ReadStream};
+use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_verbs::{Nic, Packet, PacketFlags, QpNum, Transmit, WqeIndex};
+
+use crate::event::Event;
+use crate::trace::Log;
+use crate::waiting::FROM_HOST;
+use crate::world::{Client, Notice, World};
+
+/// Most packets that can be between fetch and wire.
+pub(crate) const TX_SLOTS: usize = 32;
+
+/// One NIC.
+pub(crate) struct Host {
+    /// Away while a program of its node runs.
+    pub nic: Option<Box<Nic>>,
+    pub pcie: Pcie,
+    /// Lane 0 of the link into the fabric.
+    pub uplink: u32,
+    pub transmit_scheduled: bool,
+    /// Packets built that wait for credits.
+    pub blocked: u32,
+    /// When the tails of the packets under way leave, oldest first.
+    departures: [u64; TX_SLOTS],
+    first: u8,
+    count: u8,
+    /// The send engine of all queues is free.
+    engine_free: u64,
+    /// The queue that was fetched for last.
+    last_stream: u32,
+    /// Requester and responder side of each queue pair.
+    streams: Vec<Stream>,
+    timer_at: u64,
+    pub costs: NicCosts,
+}
+
+/// Timing of a NIC, resolved from the catalog.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NicCosts {
+    pub tx_latency: u64,
+    pub message_interval: u64,
+    pub wqe_interval: u64,
+    pub read_interval: u64,
+    pub atomic_latency: u64,
+    pub recv_latency: u64,
+    pub read_ahead: ReadAhead,
+    pub cqe: Bytes,
+    /// Packets between fetch and wire.
+    pub tx_depth: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Stream {
+    reads: ReadStream,
+    /// The send engine of this queue is free.
+    free: u64,
+}
+
+impl Host {
+    pub fn new(nic: Nic, pcie: Pcie, uplink: u32, costs: NicCosts) -> Host {
+        Host {
+            nic: Some(Box::new(nic)),
+            pcie,
+            uplink,
+            transmit_scheduled: false,
+            blocked: 0,
+            departures: [0; TX_SLOTS],
+            first: 0,
+            count: 0,
+            engine_free: 0,
+            last_stream: u32::MAX,
+            streams: Vec::new(),
+            timer_at: u64::MAX,
+            costs,
+        }
+    }
+
+    /// The NIC, which is here whenever an event is handled.
+    pub fn nic(&mut self) -> &mut Nic {
+        self.nic.as_mut().expect("programs give the NIC back before the next event")
+    }
+
+    fn push_departure(&mut self, at: u64) {
+        self.departures[(usize::from(self.first) + usize::from(self.count)) % TX_SLOTS] = at;
+        self.count += 1;
+    }
+
+    fn forget_departed(&mut self, now: u64) {
+        while self.count > 0 && self.departures[usize::from(self.first)] <= now {
+            self.first = (self.first + 1) % TX_SLOTS as u8;
+            self.count -= 1;
+        }
+    }
+
+    /// When the NIC has the packet's bytes, and what it waited for before fetching them.
+    fn build(&mut self, now: u64, t: &Transmit) -> Built {
+        let stream = t.qp.slot() * 2 + usize::from(t.responder);
+        if stream >= self.streams.len() {
+            self.streams.resize(stream + 1, Stream::default());
+        }
+        let mut begun = now;
+        let mut gap = 0;
+        if t.starts_message && !(t.responder && t.message_bytes == 0) {
+            begun = begun.max(self.engine_free);
+            self.engine_free = begun + self.costs.message_interval;
+            let interval = if t.read_response { self.costs.read_interval } else { self.costs.wqe_interval };
+            begun = begun.max(self.streams[stream].free);
+            self.streams[stream].free = begun + interval;
+            gap = if self.last_stream == stream as u32 { interval } else { self.costs.message_interval };
+        }
+        if t.fetch == Bytes::ZERO {
+            return Built { begun, complete: begun };
+        }
+        self.last_stream = stream as u32;
+        let begin = Time::from_ps(begun);
+        let ahead = self.costs.read_ahead;
+        let complete = self.streams[stream].reads.fetch(&mut self.pcie, ahead, begin, t.fetch, Span::from_ps(gap));
+        Built { begun, complete: complete.as_ps() }
+    }
+}
+
+struct Built {
+    begun: u64,
+    complete: u64,
+}
+
+impl World<'_> {
+    /// Entries are in the NIC: it may send.
+    pub(crate) fn work(&mut self, now: u64, host: u32, qp: QpNum, through: WqeIndex) {
+        self.hosts[host as usize].nic().doorbell(Time::from_ps(now), qp, through);
+        self.transmit(now, host);
+    }
+
+    /// Builds packets while there is room between fetch and wire.
+    pub(crate) fn transmit(&mut self, now: u64, host: u32) {
+        loop {
+            let h = &mut self.hosts[host as usize];
+            h.forget_departed(now);
+            if u32::from(h.count) + h.blocked >= h.costs.tx_depth {
+                if h.count > 0 && !h.transmit_scheduled {
+                    h.transmit_scheduled = true;
+                    let at = h.departures[usize::from(h.first)];
+                    self.queue.push(Time::from_ps(at), Event::Transmit { host });
+                }
+                break;
+            }
+            let Some(t) = h.nic.as_mut().expect("the NIC is here").poll_transmit(Time::from_ps(now), &mut self.side) else { break };
+            self.inject(now, host, &t);
+        }
+        if self.lossy {
+            self.arm_timer(host);
+        }
+    }
+
+    fn inject(&mut self, now: u64, host: u32, t: &Transmit) {
+        let h = &mut self.hosts[host as usize];
+        let built = h.build(now, t);
+        let ready = built.complete + h.costs.tx_latency + if t.responder && t.fetch.0 == 8 && !t.read_response { h.costs.atomic_latency } else { 0 };
+        self.stats.packets += 1;
+        self.stats.bytes_sent += u64::from(t.packet.payload);
+        if t.packet.flags.contains(PacketFlags::TRACED) {
+            self.trace_built(host, t, built.begun, built.complete, ready);
+        }
+        let out = self.hosts[host as usize].uplink + u32::from(t.packet.sl).min(self.vls - 1);
+        self.send(now, out, t.packet, FROM_HOST | host, ready);
+    }
+
+    /// A packet of `host` leaves; its tail at `tail`.
+    pub(crate) fn sent(&mut self, host: u32, tail: u64) {
+        let h = &mut self.hosts[host as usize];
+        h.push_departure(tail);
+        if !h.transmit_scheduled && u32::from(h.count) + h.blocked >= h.costs.tx_depth {
+            h.transmit_scheduled = true;
+            let at = h.departures[usize::from(h.first)];
+            self.queue.push(Time::from_ps(at), Event::Transmit { host });
+        }
+    }
+
+    /// A packet has passed the receive pipeline of a NIC.
+    pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, packet: Packet) {
+        let wire = u32::from(packet.wire_bytes);
+        let pauses = self.lanes[lane as usize].pauses();
+        if pauses && !self.hold(now, lane, &packet) {
+            return;
+        }
+        if self.lossy && self.loss_stream.next_u32() < self.loss {
+            self.stats.drops += 1;
+            self.side.free(packet.ext);
+            self.release(lane, wire, now);
+            return;
+        }
+        let host = self.lanes[lane as usize].to;
+        let h = &mut self.hosts[host as usize];
+        let nic = h.nic.as_mut().expect("the NIC is here");
+        let received = nic.handle_packet(Time::from_ps(now), &packet, &mut self.side);
+        let (mut freed, mut visible) = (now, now);
+        if received.write > Bytes::ZERO {
+            let written = h.pcie.write(Time::from_ps(now), received.write);
+            (freed, visible) = (written.sent.as_ps(), written.visible.as_ps());
+            self.stats.bytes_delivered += received.write.0;
+        }
+        self.release(lane, wire, freed);
+        let traced = packet.flags.contains(PacketFlags::TRACED);
+        let mut log = if traced { self.trace.take(&packet) } else { None };
+        if let Some(log) = &mut log {
+            log.mark(Stage::PayloadWrite, visible, || "pcie".to_owned());
+        }
+        if received.completions_sent > 0 {
+            self.flush_completions(client, now, host);
+        }
+        if let Some((addr, length)) = received.landed {
+            self.hosts[host as usize].nic().landed(Time::from_ps(visible), addr, length);
+            client.visible(self, host, Notice::Landed(addr, length), visible);
+        }
+        while let Some((addr, length)) = self.hosts[host as usize].nic().poll_landed() {
+            self.hosts[host as usize].nic().landed(Time::from_ps(visible), addr, length);
+            client.visible(self, host, Notice::Landed(addr, length), visible);
+        }
+        if let Some((cq, wc)) = received.completion {
+            let h = &mut self.hosts[host as usize];
+            let extra = if received.recv_wqe_consumed { h.costs.recv_latency } else { 0 };
+            let written = h.pcie.write(Time::from_ps(freed), h.costs.cqe);
+            let seen = (written.visible.as_ps() + extra).max(visible);
+            h.nic().deliver(Time::from_ps(seen), cq, wc);
+            if let Some(log) = &mut log {
+                log.mark(Stage::Completion, seen, || "pcie".to_owned());
+            }
+            client.visible(self, host, Notice::Completion(cq, wc), seen);
+        }
+        if let Some(log) = log {
+            if received.landed.is_some() || received.completion.is_some() {
+                self.trace.land(host, log);
+            } else if received.transmit && packet.payload == 0 {
+                self.trace.answer(host, packet.dest_qp, log);
+            }
+        }
+        if received.ended {
+            self.stats.messages += 1;
+        }
+        if received.transmit {
+            self.transmit(now, host);
+        }
+    }
+
+    pub(crate) fn flush_completions(&mut self, client: &mut impl Client, now: u64, host: u32) {
+        loop {
+            let h = &mut self.hosts[host as usize];
+            let Some((cq, wc)) = h.nic().poll_completion() else { break };
+            let seen = h.pcie.write(Time::from_ps(now), h.costs.cqe).visible;
+            h.nic().deliver(seen, cq, wc);
+            client.visible(self, host, Notice::Completion(cq, wc), seen.as_ps());
+        }
+    }
+
+    /// A transport timer may have run out.
+    pub(crate) fn timer(&mut self, client: &mut impl Client, now: u64, host: u32) {
+        let h = &mut self.hosts[host as usize];
+        h.timer_at = u64::MAX;
+        h.nic().handle_timeout(Time::from_ps(now));
+        self.flush_completions(client, now, host);
+        self.transmit(now, host);
+        self.arm_timer(host);
+    }
+
+    /// Plans the next look at the transport timers of `host`, unless an earlier one is planned.
+    pub(crate) fn arm_timer(&mut self, host: u32) {
+        let h = &mut self.hosts[host as usize];
+        if let Some(at) = h.nic().poll_timeout() {
+            let at = at.as_ps().max(self.queue.now().as_ps());
+            if at < h.timer_at {
+                h.timer_at = at;
+                self.queue.push(Time::from_ps(at), Event::Timer { host });
+            }
+        }
+    }
+
+    fn trace_built(&mut self, host: u32, t: &Transmit, begun: u64, complete: u64, ready: u64) {
+        let nic = || format!("nic {host}");
+        let log = if t.responder {
+            self.trace.answered(host, t.qp.0, t.ends_message)
+        } else {
+            self.trace.posted(host, t.qp.0, t.wr_id, t.ends_message)
+        };
+        let Some(mut log) = log else { return };
+        log.mark(Stage::NicQueue, begun, nic);
+        log.mark(Stage::PayloadFetch, complete, || "pcie".to_owned());
+        log.mark(Stage::NicTx, ready, nic);
+        log.bytes = log.bytes.max(u64::from(t.message_bytes));
+        self.trace.start(&t.packet, log);
+    }
+}
+
+/// The beginning of a traced message: posted, rung, fetched.
+pub(crate) fn posting(node: u32, posted: u64, built: u64, rung: u64, fetched: u64) -> Log {
+    let mut log = Log { node, bytes: 0, posted, at: posted, stages: Vec::<StageSpan>::new() };
+    log.mark(Stage::Post, built, || "core".to_owned());
+    log.mark(Stage::Doorbell, rung, || "pcie".to_owned());
+    log.mark(Stage::WqeFetch, fetched, || "pcie".to_owned());
+    log
+}

@@ -1,0 +1,189 @@
+//! Packets between NICs: forwarding, reservation of links, return of credits.
+
+use fabriscope_engine::Stage;
+use fabriscope_switch::PauseChange;
+use fabriscope_switch::channel::NONE;
+use fabriscope_units::{Bytes, Time};
+use fabriscope_verbs::{Packet, PacketFlags};
+
+use crate::event::Event;
+use crate::waiting::FROM_HOST;
+use crate::world::World;
+
+impl World<'_> {
+    /// The head of `packet` has reached the switch at the end of `lane`.
+    #[inline]
+    pub(crate) fn forward(&mut self, now: u64, lane: u32, mut packet: Packet) {
+        if self.lossy && self.loses(&packet) {
+            self.lose(now, lane, &packet);
+            return;
+        }
+        let switch = self.lanes[lane as usize].to - self.endpoints;
+        let (link, vl) = self.routes.output(switch, packet.dest.0, u32::from(packet.entropy), lane / self.vls);
+        let out = link * self.vls + vl;
+        let mut earliest = now + self.switch_latency;
+        if !self.same_pace {
+            // Cut-through must not run dry: the output may not overtake the arriving tail.
+            let bytes = u32::from(packet.wire_bytes);
+            let tail = now + self.lanes[lane as usize].serialisation(bytes) + self.switch_latency;
+            let ahead = if self.store_and_forward { 0 } else { self.lanes[out as usize].serialisation(bytes) };
+            earliest = earliest.max(tail.saturating_sub(ahead));
+        }
+        if self.paced {
+            if self.lanes[lane as usize].pauses() && !self.hold(now, lane, &packet) {
+                return;
+            }
+            self.mark(now, out, &mut packet);
+        }
+        if packet.flags.contains(PacketFlags::TRACED) {
+            self.trace.mark(&packet, Stage::Switch, earliest, || format!("switch {switch}"));
+        }
+        self.send(now, out, packet, lane, earliest);
+    }
+
+    /// Puts `packet` on `out` as soon as it can go: at once when that is known, else it waits.
+    #[inline]
+    pub(crate) fn send(&mut self, now: u64, out: u32, packet: Packet, from: u32, earliest: u64) {
+        if self.paced {
+            self.send_paced(now, out, packet, from, earliest);
+            return;
+        }
+        let lane = &mut self.lanes[out as usize];
+        if lane.head == NONE
+            && let Some(start) = lane.reserve(u32::from(packet.wire_bytes), earliest)
+        {
+            self.depart(out, packet, from, start);
+        } else {
+            self.waiting.push(lane, packet, from, earliest);
+            if from & FROM_HOST != 0 {
+                self.hosts[(from & !FROM_HOST) as usize].blocked += 1;
+            }
+        }
+    }
+
+    /// `packet` leaves on `out` at `start`: its next arrival, and the space it frees.
+    #[inline]
+    pub(crate) fn depart(&mut self, out: u32, packet: Packet, from: u32, start: u64) {
+        self.stats.packet_hops += 1;
+        let bytes = u32::from(packet.wire_bytes);
+        let lane = &self.lanes[out as usize];
+        let tail = start + lane.serialisation(bytes);
+        let at = if lane.to < self.endpoints { tail + u64::from(lane.delay) + self.rx_latency } else { start + u64::from(lane.delay) };
+        if packet.flags.contains(PacketFlags::TRACED) {
+            self.trace_departure(out, &packet, start, tail);
+        }
+        self.queue.push(Time::from_ps(at), Event::Arrive { lane: out, packet });
+        if let Some(loads) = &mut self.loads {
+            let load = &mut loads[(out / self.vls) as usize];
+            load.0 += 1;
+            load.1 += u64::from(bytes);
+        }
+        if from & FROM_HOST == 0 {
+            self.release(from, bytes, tail);
+        } else {
+            self.sent(from & !FROM_HOST, tail);
+        }
+    }
+
+    /// The buffer behind `lane` has room for `bytes` more from `time` on.
+    #[inline]
+    pub(crate) fn release(&mut self, lane: u32, bytes: u32, time: u64) {
+        let channel = &mut self.lanes[lane as usize];
+        // A credit travels back over the cable; a pause frame's way is in its reaction time.
+        let known = if channel.pauses() { time } else { time + u64::from(channel.delay) };
+        let change = channel.give_back(bytes, known);
+        if channel.head != NONE {
+            self.drains.push(lane);
+        }
+        self.note_pause(lane, change);
+    }
+
+    /// Lets packets go whose credits are now known to come.
+    pub(crate) fn drain(&mut self, now: u64) {
+        while let Some(out) = self.drains.pop() {
+            if self.paced {
+                self.schedule_pump(now, out / self.vls);
+                continue;
+            }
+            loop {
+                let lane = &mut self.lanes[out as usize];
+                let Some((bytes, earliest)) = self.waiting.first(lane).map(|w| (u32::from(w.packet.wire_bytes), w.earliest)) else { break };
+                let Some(start) = lane.reserve(bytes, earliest) else { break };
+                let entry = self.waiting.pop(lane).expect("the list was not empty");
+                if entry.from & FROM_HOST != 0 {
+                    self.hosts[(entry.from & !FROM_HOST) as usize].blocked -= 1;
+                }
+                self.depart(out, entry.packet, entry.from, start);
+            }
+        }
+    }
+
+    /// Notes what a change of the pause state means for the sender.
+    pub(crate) fn note_pause(&mut self, lane: u32, change: PauseChange) {
+        match change {
+            PauseChange::None => {}
+            PauseChange::Paused => self.stats.pauses += 1,
+            PauseChange::Until(_) => {
+                if self.lanes[lane as usize].head != NONE {
+                    self.drains.push(lane);
+                }
+            }
+        }
+    }
+
+    /// Accounts an arriving packet in the buffer behind a lane with pause frames; false when it is lost.
+    pub(crate) fn hold(&mut self, now: u64, lane: u32, packet: &Packet) -> bool {
+        match self.lanes[lane as usize].hold(u32::from(packet.wire_bytes), now) {
+            Ok(change) => {
+                if matches!(change, PauseChange::Until(_)) && self.lanes[lane as usize].head == NONE {
+                    return true;
+                }
+                self.note_pause(lane, change);
+                true
+            }
+            Err(()) => {
+                self.stats.drops += 1;
+                self.side.free(packet.ext);
+                false
+            }
+        }
+    }
+
+    fn loses(&mut self, _: &Packet) -> bool {
+        self.loss_stream.next_u32() < self.loss
+    }
+
+    fn lose(&mut self, now: u64, lane: u32, packet: &Packet) {
+        self.stats.drops += 1;
+        self.side.free(packet.ext);
+        if !self.lanes[lane as usize].pauses() {
+            self.release(lane, u32::from(packet.wire_bytes), now);
+        }
+    }
+
+    fn mark(&mut self, now: u64, out: u32, packet: &mut Packet) {
+        if let Some(ecn) = self.ecn {
+            let lane = &self.lanes[out as usize];
+            let backlog = lane.free_at().saturating_sub(now) * 65_536 / lane.serialisation(65_536).max(1);
+            let draw = self.mark_stream.next_u32() as u16;
+            if ecn.marks(Bytes(u64::from(lane.waiting) + backlog), draw) {
+                packet.flags.insert(PacketFlags::ECN_CE);
+                self.stats.ecn_marks += 1;
+            }
+        }
+    }
+
+    fn trace_departure(&mut self, out: u32, packet: &Packet, start: u64, tail: u64) {
+        let lane = &self.lanes[out as usize];
+        let (delay, last) = (u64::from(lane.delay), lane.to < self.endpoints);
+        let place = || format!("link {}", out / self.vls);
+        self.trace.mark(packet, Stage::Queueing, start, place);
+        if last {
+            self.trace.mark(packet, Stage::Serialisation, tail, place);
+            self.trace.mark(packet, Stage::Propagation, tail + delay, place);
+            self.trace.mark(packet, Stage::NicRx, tail + delay + self.rx_latency, || format!("nic {}", packet.dest.0));
+        } else {
+            self.trace.mark(packet, Stage::Propagation, start + delay, place);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Runs `async` programs on their cores: wakes them when what they wait for is visible, carries their doorbells.
+
+use std::task::{Context, Poll, Waker};
+
+use fabriscope_engine::{Cluster, EngineError, Job};
+use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
+use fabriscope_node::{Process, Program};
+use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_verbs::{Lid, Nic};
+
+use crate::event::Event;
+use crate::host::posting;
+use crate::setup;
+use crate::world::{Client, Notice, World};
+
+/// The programs of a job.
+pub(crate) struct Programs {
+    slots: Vec<Slot>,
+    /// Ranks of each node.
+    on_node: Vec<Vec<u32>>,
+    nics: u32,
+    doorbells: Vec<Doorbell>,
+    free_doorbells: Vec<u32>,
+    rung: Vec<Doorbell>,
+    lent: Vec<Box<Nic>>,
+    running: usize,
+}
+
+struct Slot {
+    process: Process,
+    program: Option<Program>,
+    wait: Wait,
+    /// When the one valid wake event comes (ps).
+    wake_at: u64,
+    ended: Time,
+}
+
+impl Programs {
+    pub fn new(world: &World<'_>, cluster: &Cluster, job: Job) -> Result<Programs, EngineError> {
+        let parts = &cluster.parts;
+        let nics = parts.node.nics;
+        let nodes = parts.nodes.min(world.endpoints / nics.max(1));
+        let ranks = job.nodes.len() as u32;
+        let mut on_node = vec![Vec::new(); nodes as usize];
+        let mut slots = Vec::with_capacity(job.nodes.len());
+        for (rank, (node, main)) in job.nodes.into_iter().zip(job.mains).enumerate() {
+            let rank = rank as u32;
+            if node >= nodes {
+                return Err(EngineError::NoSuchNode { rank, node, nodes });
+            }
+            on_node[node as usize].push(rank);
+            let process = Process::new(Seat {
+                rank,
+                ranks,
+                node,
+                lids: (node * nics..(node + 1) * nics).map(Lid).collect(),
+                cpu: setup::cpu_costs(&parts.node.cpu),
+                doorbell: setup::doorbell_policy(parts),
+            });
+            let program = main(process.clone());
+            slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO });
+        }
+        let running = slots.len();
+        Ok(Programs { slots, on_node, nics, doorbells: Vec::new(), free_doorbells: Vec::new(), rung: Vec::new(), lent: Vec::new(), running })
+    }
+
+    pub fn begin(&mut self, world: &mut World<'_>) {
+        for rank in 0..self.slots.len() as u32 {
+            self.wake(world, rank, 0);
+        }
+    }
+
+    /// Refuses to end while programs still wait.
+    pub fn check(&self, at: Time) -> Result<(), EngineError> {
+        if self.running == 0 {
+            return Ok(());
+        }
+        let who: Vec<String> = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.program.is_some())
+            .take(20)
+            .map(|(rank, slot)| format!("  rank {rank} on node {} waits for {}", slot.process.node(), describe(&slot.wait)))
+            .collect();
+        Err(EngineError::Stalled { at, waiting: self.running, ranks: self.slots.len(), who: who.join("\n") })
+    }
+
+    pub fn ends(&self) -> Vec<Time> {
+        self.slots.iter().map(|slot| slot.ended).collect()
+    }
+
+    fn wake(&mut self, world: &mut World<'_>, rank: u32, at: u64) {
+        let slot = &mut self.slots[rank as usize];
+        if at < slot.wake_at {
+            slot.wake_at = at;
+            world.queue.push(Time::from_ps(at), Event::Wake { rank });
+        }
+    }
+
+    fn resume(&mut self, world: &mut World<'_>, now: u64, rank: u32) -> Result<(), EngineError> {
+        let slot = &mut self.slots[rank as usize];
+        if slot.wake_at != now {
+            return Ok(());
+        }
+        slot.wake_at = u64::MAX;
+        let Some(program) = &mut slot.program else { return Ok(()) };
+        let first = slot.process.node() * self.nics;
+        let hosts = first as usize..(first + self.nics) as usize;
+        self.lent.extend(world.hosts[hosts.clone()].iter_mut().filter_map(|host| host.nic.take()));
+        slot.process.enter(Time::from_ps(now), std::mem::take(&mut self.lent));
+        let result = program.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        self.lent = slot.process.leave(&mut self.rung);
+        for (host, nic) in world.hosts[hosts].iter_mut().zip(self.lent.drain(..)) {
+            host.nic = Some(nic);
+        }
+        let slot = &self.slots[rank as usize];
+        for host in first..first + self.nics {
+            world.trace.seen(host, slot.process.seen_at().as_ps());
+        }
+        let slot = &mut self.slots[rank as usize];
+        match result {
+            Poll::Ready(outcome) => {
+                slot.program = None;
+                slot.ended = slot.process.now();
+                self.running -= 1;
+                outcome.map_err(|error| EngineError::Program { rank, at: slot.ended, message: error.to_string() })?;
+            }
+            Poll::Pending => slot.wait = slot.process.waits_for(),
+        }
+        self.send_doorbells(world, first);
+        for host in first..first + self.nics {
+            world.flush_completions(self, now, host);
+        }
+        self.suspend(world, now, rank);
+        Ok(())
+    }
+
+    /// Plans the wake-up of a rank that has just stopped.
+    fn suspend(&mut self, world: &mut World<'_>, now: u64, rank: u32) {
+        let slot = &self.slots[rank as usize];
+        let at = match (&slot.program, &slot.wait) {
+            (Some(_), Wait::Nothing) => Some(now),
+            (Some(_), Wait::Until(time)) => Some(time.as_ps()),
+            (Some(_), Wait::Any { .. }) => self.ready_at(world, rank),
+            (_, Wait::Barrier) | (None, _) => {
+                self.open_barrier(world);
+                None
+            }
+        };
+        if let Some(at) = at {
+            self.wake(world, rank, at.max(now));
+        }
+    }
+
+    /// Lets all ranks go on when every one that still runs has reached the barrier.
+    fn open_barrier(&mut self, world: &mut World<'_>) {
+        let waiting = || self.slots.iter().filter(|slot| slot.program.is_some());
+        if !waiting().all(|slot| slot.wait == Wait::Barrier) {
+            return;
+        }
+        let Some(at) = waiting().map(|slot| slot.process.now()).max() else { return };
+        for rank in 0..self.slots.len() as u32 {
+            if self.slots[rank as usize].program.is_some() {
+                self.slots[rank as usize].wait = Wait::Nothing;
+                self.wake(world, rank, at.as_ps());
+            }
+        }
+    }
+
+    fn ready_at(&self, world: &World<'_>, rank: u32) -> Option<u64> {
+        let slot = &self.slots[rank as usize];
+        let Wait::Any { cqs, watches } = &slot.wait else { return None };
+        let first = (slot.process.node() * self.nics) as usize;
+        let nic = |index: usize| world.hosts[first + index].nic.as_deref();
+        earliest(nic, cqs, watches).map(Time::as_ps)
+    }
+
+    fn send_doorbells(&mut self, world: &mut World<'_>, first_host: u32) {
+        for bell in self.rung.drain(..) {
+            let host = first_host + bell.nic as u32;
+            let index = if let Some(index) = self.free_doorbells.pop() {
+                self.doorbells[index as usize] = bell;
+                index
+            } else {
+                self.doorbells.push(bell);
+                (self.doorbells.len() - 1) as u32
+            };
+            world.queue.push(bell.at, Event::Doorbell { host, doorbell: index });
+        }
+    }
+
+    fn ring(&mut self, world: &mut World<'_>, now: u64, host: u32, doorbell: u32) {
+        let bell = self.doorbells[doorbell as usize];
+        self.free_doorbells.push(doorbell);
+        let h = &mut world.hosts[host as usize];
+        let fetched = if bell.pushed {
+            now
+        } else {
+            let entries = Bytes(bell.wqe_bytes.0.div_ceil(64) * 64);
+            h.pcie.read(Time::from_ps(now), entries, Span::ZERO).as_ps()
+        };
+        if bell.traced {
+            let log = posting(host, bell.posted.as_ps(), bell.built.as_ps(), now, fetched);
+            world.trace.post(host, bell.qp.0, bell.wr_id, log);
+        }
+        if fetched == now {
+            world.work(now, host, bell.qp, bell.through);
+        } else {
+            world.queue.push(Time::from_ps(fetched), Event::Work { host, qp: bell.qp, through: bell.through });
+        }
+    }
+}
+
+impl Client for Programs {
+    fn visible(&mut self, world: &mut World<'_>, host: u32, _: Notice, visible: u64) {
+        let node = host / self.nics;
+        for i in 0..self.on_node[node as usize].len() {
+            let rank = self.on_node[node as usize][i];
+            let slot = &self.slots[rank as usize];
+            if matches!(slot.wait, Wait::Any { .. }) && slot.program.is_some() && visible < slot.wake_at
+                && let Some(at) = self.ready_at(world, rank)
+            {
+                self.wake(world, rank, at.max(world.queue.now().as_ps()));
+            }
+        }
+    }
+
+    fn event(&mut self, world: &mut World<'_>, now: u64, event: Event) -> Result<(), EngineError> {
+        match event {
+            Event::Wake { rank } => self.resume(world, now, rank),
+            Event::Doorbell { host, doorbell } => {
+                self.ring(world, now, host, doorbell);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finished(&self) -> bool {
+        self.running == 0
+    }
+}
+
+fn describe(wait: &Wait) -> String {
+    match wait {
+        Wait::Nothing => "its turn".to_owned(),
+        Wait::Until(time) => format!("the time {time}"),
+        Wait::Barrier => "the other ranks at a barrier".to_owned(),
+        Wait::Any { cqs, watches } => {
+            let mut things: Vec<String> = cqs.iter().map(|(nic, cq)| format!("a completion on queue {} of NIC {nic}", cq.0)).collect();
+            things.extend(watches.iter().map(|(nic, _, count)| format!("message {count} in watched memory of NIC {nic}")));
+            things.join(" or ")
+        }
+    }
+}

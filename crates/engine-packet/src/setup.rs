@@ -1,0 +1,204 @@
+//! From a cluster to the flat arrays of a run.
+
+use fabriscope_catalog::{BlueFlame, Cpu, Forwarding, LinkLayer, NumaDistance, ResolvedCluster};
+use fabriscope_engine::{Cluster, EngineError, Stats};
+use fabriscope_fabric::{EndpointId, Head, Idle, LinkId, Route, Router, SwitchId};
+use fabriscope_kernel::{EventQueue, Streams};
+use fabriscope_node::{Blueflame, CpuCosts, DoorbellPolicy, Pcie, PcieTiming, ReadAhead};
+use fabriscope_switch::{Arbiter, Channel, Ecn, EcnLimits, Flow, PauseLimits};
+use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_verbs::{Lid, Nic, NicConfig, Side};
+
+use crate::host::{Host, NicCosts, TX_SLOTS};
+use crate::trace::Tracer;
+use crate::waiting::WaitingRoom;
+use crate::world::World;
+use crate::{Loss, PacketEngine};
+
+/// The routing of the fabric, asked with plain numbers.
+pub(crate) struct Routes<'a> {
+    router: Router,
+    _fabric: &'a Cluster,
+}
+
+impl Routes<'_> {
+    #[inline]
+    pub fn output(&self, switch: u32, dest: u32, entropy: u32, input: u32) -> (u32, u32) {
+        let head = Head { dest: EndpointId(dest), entropy, input: LinkId(input), vl: 0 };
+        let hop = self.router.output(SwitchId(switch), head, &Idle);
+        (hop.link.0, u32::from(hop.vl))
+    }
+}
+
+/// An idle world for `cluster`.
+pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) -> Result<World<'a>, EngineError> {
+    let parts = &cluster.parts;
+    let graph = &cluster.fabric.graph;
+    let streams = Streams::new(seed);
+    let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.to_string()))?;
+    let vls = u32::from(router.lanes());
+    let switch = parts.switch.as_ref();
+    let ethernet = parts.link_layer != LinkLayer::InfiniBand;
+    let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet);
+    let mut lanes = Vec::with_capacity(graph.link_count() as usize * vls as usize);
+    let endpoints = graph.endpoint_count();
+    for link in graph.links() {
+        let pace = pace(link.rate);
+        let delay = small(link.delay);
+        let to_switch = link.to.0 >= endpoints;
+        let flow = match pfc {
+            Some(pfc) => {
+                // A pause frame is 64 bytes plus preamble and gap: 84 bytes on the wire.
+                let reaction = small(link.rate.time(Bytes(84)) + link.delay);
+                let under_way = 2 * link.delay.as_ps() * link.rate.as_bps() / 8_000_000_000_000;
+                let headroom = bytes(pfc.headroom.value).max(under_way as u32 + 4 * bytes(parts.mtu) + 1024);
+                Flow::Pause(PauseLimits { xoff: bytes(pfc.xoff.value), xon: bytes(pfc.xon.value), headroom, reaction })
+            }
+            None => {
+                let buffer = if to_switch { switch.map_or(parts.node.nic.rx_buffer.value, |s| s.buffer.value) } else { parts.node.nic.rx_buffer.value };
+                Flow::Credit((buffer.0 / 64).min(u64::from(u32::MAX)) as u32)
+            }
+        };
+        for _ in 0..vls {
+            lanes.push(Channel::new(pace, delay, link.to.0, flow));
+        }
+    }
+    let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
+    let same_pace = rates.windows(2).all(|pair| pair[0] == pair[1]) && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
+    let link_rate = rates.first().copied().unwrap_or_default();
+    let costs = nic_costs(parts, link_rate);
+    let timing = pcie_timing(parts);
+    let hosts = (0..endpoints)
+        .map(|host| {
+            let config = nic_config(parts, host);
+            Host::new(Nic::new(config), Pcie::new(timing), graph.uplink(EndpointId(host)).0 * vls, costs)
+        })
+        .collect();
+    let ecn = switch.and_then(|s| s.ecn.as_ref()).filter(|_| ethernet).map(|ecn| {
+        Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 })
+    });
+    let paced = vls > 1 || pfc.is_some();
+    let (lossy, loss) = match engine.loss {
+        Loss::None => (false, 0),
+        Loss::Random(share) => (true, share),
+    };
+    Ok(World {
+        queue: queue(endpoints),
+        lanes,
+        arbiters: if vls > 1 { vec![Arbiter::new([64; 16]); graph.link_count() as usize] } else { Vec::new() },
+        vls,
+        paced,
+        same_pace,
+        store_and_forward: switch.is_some_and(|s| s.forwarding != Forwarding::CutThrough),
+        routes: Routes { router, _fabric: cluster },
+        endpoints,
+        switch_latency: switch.map_or(0, |s| s.latency.value.as_ps()),
+        rx_latency: parts.node.nic.rx_latency.value.as_ps(),
+        hosts,
+        waiting: WaitingRoom::new(),
+        drains: Vec::new(),
+        side: Side::new(),
+        ecn,
+        mark_stream: streams.stream("ecn", 0),
+        lossy,
+        loss,
+        loss_stream: streams.stream("loss", 0),
+        trace: Tracer::default(),
+        stats: Stats::default(),
+        loads: engine.link_loads.then(|| vec![(0, 0); graph.link_count() as usize]),
+    })
+}
+
+/// Buckets so narrow that few events share one: with `endpoints` busy NICs an event happens every few picoseconds.
+fn queue<E: Copy>(endpoints: u32) -> EventQueue<E> {
+    let width = (1u64 << 22) / u64::from(endpoints.max(1)).next_power_of_two();
+    EventQueue::new(Span::from_ps(width.clamp(1 << 9, 1 << 16)), 8192)
+}
+
+fn pace(rate: Rate) -> u32 {
+    ((8_000_000_000_000u128 << 16) / u128::from(rate.as_bps().max(1))).min(u128::from(u32::MAX)) as u32
+}
+
+fn small(span: Span) -> u32 {
+    u32::try_from(span.as_ps()).unwrap_or(u32::MAX)
+}
+
+fn bytes(amount: Bytes) -> u32 {
+    u32::try_from(amount.0).unwrap_or(u32::MAX)
+}
+
+fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
+    let link_layer = match parts.link_layer {
+        LinkLayer::InfiniBand => fabriscope_verbs::LinkLayer::InfiniBand,
+        LinkLayer::RoceV2 => fabriscope_verbs::LinkLayer::RoceV2Ipv4,
+    };
+    NicConfig { lid: Lid(host), link_layer }
+}
+
+fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
+    let nic = &parts.node.nic;
+    let root = &parts.node.cpu.root_complex;
+    // Between fetch and wire a NIC needs what the wire carries in the time of a fetch, and a packet on either side.
+    let latency = root.dma_read_latency.value + nic.tx_latency.value;
+    let covered = (u128::from(rate.as_bps()) * u128::from(latency.as_ps()) / 8_000_000_000_000) as u64;
+    let depth = covered.min(nic.tx_buffer.value.0).div_ceil(parts.mtu.0.max(1)) + 2;
+    NicCosts {
+        tx_latency: nic.tx_latency.value.as_ps(),
+        message_interval: nic.message_interval.value.as_ps(),
+        wqe_interval: nic.wqe_interval.value.as_ps(),
+        read_interval: nic.read_interval.value.as_ps(),
+        atomic_latency: nic.atomic_latency.value.as_ps(),
+        recv_latency: nic.recv_latency.value.as_ps(),
+        read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
+        cqe: nic.cqe_size.value,
+        tx_depth: depth.min(TX_SLOTS as u64 - 1) as u32,
+    }
+}
+
+fn pcie_timing(parts: &ResolvedCluster) -> PcieTiming {
+    let (slot, root) = (&parts.node.pcie, &parts.node.cpu.root_complex);
+    let penalty = match parts.node.numa {
+        NumaDistance::Near => Span::ZERO,
+        NumaDistance::Far => root.numa_penalty.value,
+    };
+    PcieTiming {
+        tlp_rate: slot.part.tlp_rate(slot.lanes),
+        read_latency: root.dma_read_latency.value + penalty,
+        write_latency: root.dma_write_latency.value + penalty,
+        max_payload: root.max_payload.value,
+        max_read_request: root.max_read_request.value,
+        completion_payload: root.completion_payload.value,
+        write_overhead: slot.part.write_overhead.value,
+        read_overhead: slot.part.read_request.value,
+        completion_overhead: slot.part.completion_overhead.value,
+    }
+}
+
+/// What a core of the cluster's processor pays.
+pub(crate) fn cpu_costs(cpu: &Cpu) -> CpuCosts {
+    CpuCosts {
+        wqe_build: cpu.wqe_build.value,
+        mmio_busy: cpu.mmio_busy.value,
+        blueflame_block: cpu.blueflame_block.value,
+        mmio_latency: cpu.mmio_latency.value,
+        poll_hit: cpu.poll_hit.value,
+        poll_empty: cpu.poll_empty.value,
+        detect: cpu.detect.value,
+        post_recv: cpu.post_recv.value,
+        copy_call: cpu.copy_call.value,
+        copy_rate_cached: cpu.copy_rate_cached.value,
+        copy_rate_streaming: cpu.copy_rate_streaming.value,
+        copy_cached_limit: cpu.copy_cached_limit.value,
+    }
+}
+
+/// How the cluster's NICs are told about work.
+pub(crate) fn doorbell_policy(parts: &ResolvedCluster) -> DoorbellPolicy {
+    let nic = &parts.node.nic;
+    let blueflame = match nic.blueflame {
+        BlueFlame::Always => Blueflame::Always,
+        BlueFlame::Inline => Blueflame::Inline,
+        BlueFlame::Never => Blueflame::Never,
+    };
+    DoorbellPolicy { blueflame, blueflame_limit: nic.blueflame_limit.value }
+}

@@ -1,0 +1,84 @@
+//! Following single messages: contiguous intervals on the path of their last packet.
+//!
+//! Only packets with the `TRACED` flag come here, so an ordinary run pays one test of a bit per hop.
+
+use fabriscope_engine::{MessageTrace, Stage, StageSpan};
+use fabriscope_units::Span;
+use fabriscope_verbs::Packet;
+use rustc_hash::FxHashMap;
+
+/// The intervals of one packet so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    pub node: u32,
+    pub bytes: u64,
+    pub posted: u64,
+    pub at: u64,
+    pub stages: Vec<StageSpan>,
+}
+
+impl Log {
+    pub fn mark(&mut self, stage: Stage, until: u64, place: impl FnOnce() -> String) {
+        if until > self.at {
+            self.stages.push(StageSpan { stage, span: Span::from_ps(until - self.at), place: place() });
+            self.at = until;
+        }
+    }
+
+    pub fn end(self) -> MessageTrace {
+        MessageTrace { node: self.node, bytes: self.bytes, posted_ps: self.posted, done_ps: self.at, stages: self.stages }
+    }
+}
+
+/// All traced packets under way, and the messages that are complete.
+#[derive(Debug, Default)]
+pub(crate) struct Tracer {
+    /// Logs by destination, queue pair there and sequence number. Looked up, never iterated.
+    packets: FxHashMap<(u32, u32, u32), Log>,
+    /// Posted work, by host, queue pair and `wr_id`.
+    posted: FxHashMap<(u32, u32, u64), Log>,
+    /// READ and atomic requests being answered, by responder and its queue pair.
+    answering: FxHashMap<(u32, u32), Log>,
+    /// Landed messages that a program has yet to see, by host.
+    landed: FxHashMap<u32, Log>,
+    pub done: Vec<MessageTrace>,
+}
+
+impl Tracer {
+    pub fn start(&mut self, packet: &Packet, log: Log) {
+        self.packets.insert((packet.dest.0, packet.dest_qp, packet.psn), log);
+    }
+    pub fn post(&mut self, host: u32, qp: u32, wr_id: u64, log: Log) {
+        self.posted.insert((host, qp, wr_id), log);
+    }
+    pub fn posted(&mut self, host: u32, qp: u32, wr_id: u64, last: bool) -> Option<Log> {
+        if last { self.posted.remove(&(host, qp, wr_id)) } else { self.posted.get(&(host, qp, wr_id)).cloned() }
+    }
+    pub fn mark(&mut self, packet: &Packet, stage: Stage, until: u64, place: impl FnOnce() -> String) {
+        if let Some(log) = self.packets.get_mut(&(packet.dest.0, packet.dest_qp, packet.psn)) {
+            log.mark(stage, until, place);
+        }
+    }
+    pub fn take(&mut self, packet: &Packet) -> Option<Log> {
+        self.packets.remove(&(packet.dest.0, packet.dest_qp, packet.psn))
+    }
+    pub fn answer(&mut self, host: u32, qp: u32, log: Log) {
+        self.answering.insert((host, qp), log);
+    }
+    pub fn answered(&mut self, host: u32, qp: u32, last: bool) -> Option<Log> {
+        if last { self.answering.remove(&(host, qp)) } else { self.answering.get(&(host, qp)).cloned() }
+    }
+    /// The message is visible at `host`; the program that waits there ends the trace.
+    pub fn land(&mut self, host: u32, log: Log) {
+        self.landed.insert(host, log);
+    }
+    /// A program of `host` has seen what landed, at `time`.
+    pub fn seen(&mut self, host: u32, time: u64) {
+        if self.landed.get(&host).is_some_and(|log| log.at <= time)
+            && let Some(mut log) = self.landed.remove(&host)
+        {
+            log.mark(Stage::Poll, time, || "core".to_owned());
+            self.done.push(log.end());
+        }
+    }
+}

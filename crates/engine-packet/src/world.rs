@@ -1,0 +1,131 @@
+//! The state of a run in flat arrays, and the loop that hands out events.
+
+use fabriscope_engine::{EngineError, LinkLoad, Run, Stats};
+use fabriscope_kernel::{EventQueue, Stream};
+use fabriscope_switch::{Arbiter, Channel, Ecn};
+use fabriscope_units::{Bytes, Time};
+use fabriscope_verbs::Side;
+
+use crate::event::Event;
+use crate::host::Host;
+use crate::programs::Programs;
+use crate::setup::Routes;
+use crate::trace::Tracer;
+use crate::transfer::Transferring;
+use crate::waiting::WaitingRoom;
+
+/// Everything but the workload.
+pub(crate) struct World<'a> {
+    pub queue: EventQueue<Event>,
+    /// Lanes of directed links: `link × vls + vl`.
+    pub lanes: Vec<Channel>,
+    pub arbiters: Vec<Arbiter>,
+    pub vls: u32,
+    /// Links decide packet by packet (`paced.rs`).
+    pub paced: bool,
+    /// All wires have the same rate and switches forward as soon as they know the way.
+    pub same_pace: bool,
+    pub store_and_forward: bool,
+    pub routes: Routes<'a>,
+    pub endpoints: u32,
+    /// Port to port (ps).
+    pub switch_latency: u64,
+    /// From the tail of a packet to the transport of the NIC (ps).
+    pub rx_latency: u64,
+    pub hosts: Vec<Host>,
+    pub waiting: WaitingRoom,
+    /// Lanes whose waiting packets may go now.
+    pub drains: Vec<u32>,
+    pub side: Side,
+    pub ecn: Option<Ecn>,
+    pub mark_stream: Stream,
+    pub lossy: bool,
+    pub loss: u32,
+    pub loss_stream: Stream,
+    pub trace: Tracer,
+    pub stats: Stats,
+    pub loads: Option<Vec<(u64, u64)>>,
+}
+
+/// What the NICs tell: work requests end, messages arrive.
+pub(crate) trait Client {
+    /// Something of `host` will be visible to its programs at `visible`.
+    fn visible(&mut self, world: &mut World<'_>, host: u32, notice: Notice, visible: u64);
+    /// An event that belongs to the workload.
+    fn event(&mut self, world: &mut World<'_>, now: u64, event: Event) -> Result<(), EngineError>;
+    /// Whether everything is done.
+    fn finished(&self) -> bool;
+}
+
+/// What becomes visible.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Notice {
+    /// A completion.
+    Completion(fabriscope_verbs::CqId, fabriscope_verbs::Wc),
+    /// The last byte of a message in this range of memory.
+    Landed(u64, u32),
+}
+
+impl World<'_> {
+    /// Hands out events until the workload is done or nothing is left.
+    pub(crate) fn run(&mut self, client: &mut impl Client) -> Result<(), EngineError> {
+        while let Some((time, event)) = self.queue.pop() {
+            let now = time.as_ps();
+            self.stats.events += 1;
+            match event {
+                Event::Arrive { lane, packet } => {
+                    if self.lanes[lane as usize].to < self.endpoints {
+                        self.receive(client, now, lane, packet);
+                    } else {
+                        self.forward(now, lane, packet);
+                    }
+                }
+                Event::Transmit { host } => {
+                    self.hosts[host as usize].transmit_scheduled = false;
+                    self.transmit(now, host);
+                }
+                Event::Pump { link } => self.pump(now, link),
+                Event::Work { host, qp, through } => {
+                    self.work(now, host, qp, through);
+                    self.flush_completions(client, now, host);
+                },
+                Event::Timer { host } => self.timer(client, now, host),
+                Event::Doorbell { .. } | Event::Wake { .. } | Event::Done { .. } | Event::Core { .. } => {
+                    client.event(self, now, event)?;
+                }
+            }
+            if !self.drains.is_empty() {
+                self.drain(now);
+            }
+            if client.finished() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The result, but for what the workload knows.
+    pub(crate) fn into_run(self) -> Run {
+        let links = self.loads.map_or_else(Vec::new, |loads| {
+            let load = |(link, (packets, bytes)): (usize, (u64, u64))| LinkLoad { link: link as u32, packets, bytes: Bytes(bytes) };
+            loads.into_iter().enumerate().filter(|(_, (packets, _))| *packets > 0).map(load).collect()
+        });
+        Run { end: self.queue.now(), ranks: Vec::new(), stats: self.stats, links, traces: self.trace.done }
+    }
+}
+
+pub(crate) fn run_schedule(mut world: World<'_>, mut transfers: Transferring) -> Result<Run, EngineError> {
+    transfers.begin(&mut world)?;
+    world.run(&mut transfers)?;
+    transfers.check(world.queue.now())?;
+    let ranks = transfers.ends();
+    Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, ..world.into_run() })
+}
+
+pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Result<Run, EngineError> {
+    programs.begin(&mut world);
+    world.run(&mut programs)?;
+    programs.check(world.queue.now())?;
+    let ranks = programs.ends();
+    Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, ..world.into_run() })
+}

@@ -1,0 +1,54 @@
+//! What a run leaves behind: counts, per-link loads, per-rank ends, traces.
+
+use fabriscope_units::{Bytes, Time};
+
+use crate::stage::MessageTrace;
+
+/// Result of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Run {
+    /// When the last event happened that belongs to the workload.
+    pub end: Time,
+    /// When each rank was done, by rank.
+    pub ranks: Vec<Time>,
+    /// Counts over the whole run.
+    pub stats: Stats,
+    /// Load of each directed link that carried anything, by link number.
+    pub links: Vec<LinkLoad>,
+    /// Messages that were followed on request.
+    pub traces: Vec<MessageTrace>,
+}
+
+/// Counts over a whole run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Stats {
+    /// Messages that ended.
+    pub messages: u64,
+    /// Packets built by NICs, ACKs and retransmissions included.
+    pub packets: u64,
+    /// A packet each time it crossed a link.
+    pub packet_hops: u64,
+    /// Packets lost: planned loss, or an overflowing buffer.
+    pub drops: u64,
+    /// Packets marked by explicit congestion notification.
+    pub ecn_marks: u64,
+    /// Pause frames sent.
+    pub pauses: u64,
+    /// Payload bytes handed to the network, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes that arrived.
+    pub bytes_delivered: u64,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// What one directed link carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct LinkLoad {
+    /// Number of the link in the fabric's graph.
+    pub link: u32,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes on the wire, headers included.
+    pub bytes: Bytes,
+}
