@@ -113,23 +113,33 @@ pub struct Delivery {
 pub fn delivers(fabric: &Fabric, route: &impl Route) -> Result<Delivery, Defect> {
     let count = fabric.graph.endpoint_count();
     let sample = count.min(SAMPLE);
-    let pick = |index: u32| EndpointId((u64::from(index) * u64::from(count) / u64::from(sample)) as u32);
     let mut delivery = Delivery { paths: 0, longest: 0, dependencies: 0 };
     let mut waits = Vec::new();
-    for (src, dst) in (0..sample).flat_map(|src| (0..sample).map(move |dst| (pick(src), pick(dst)))) {
-        for step in 0..ENTROPIES {
-            let entropy = (src.0 ^ dst.0).wrapping_mul(ENTROPIES).wrapping_add(step);
-            let hops: Vec<Hop> = follow(fabric, route, src, dst, entropy).collect();
-            check(fabric, route, (src, dst, entropy), &hops)?;
-            delivery.paths += 1;
-            delivery.longest = delivery.longest.max(hops.len() as u32);
-            waits.extend(hops.windows(2).map(|pair| (pair[0], pair[1])));
+    for src in 0..sample {
+        for dst in 0..sample {
+            let (src, dst) = (pick(src, sample, count), pick(dst, sample, count));
+            for step in 0..ENTROPIES {
+                let entropy = (src.0 ^ dst.0).wrapping_mul(ENTROPIES).wrapping_add(step);
+                let hops: Vec<Hop> = follow(fabric, route, src, dst, entropy).collect();
+                check(fabric, route, (src, dst, entropy), &hops)?;
+                delivery.paths += 1;
+                delivery.longest = delivery.longest.max(hops.len() as u32);
+                waits.extend(hops.windows(2).map(|pair| (pair[0], pair[1])));
+            }
         }
         waits.sort_unstable();
         waits.dedup();
     }
     delivery.dependencies = waits.len();
     no_circle(fabric, route, &waits).map(|()| delivery)
+}
+
+/// One endpoint from each of `sample` equal shares of the fabric, at different places in them.
+fn pick(index: u32, sample: u32, count: u32) -> EndpointId {
+    let start = |index: u32| (u64::from(index) * u64::from(count) / u64::from(sample)) as u32;
+    let width = start(index + 1) - start(index);
+    // Knuth's multiplicative hash: the places must not follow the powers of two that trees are made of.
+    EndpointId(start(index) + (index.wrapping_mul(2_654_435_761) >> 8) % width)
 }
 
 /// Follows one path and checks every step.

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Level, Tree};
-use super::{Fabric, Links, Oversubscription, TopologyError, positive, radix};
+use super::{Fabric, Links, Oversubscription, TopologyError, check_ports, positive, radix};
 
 /// A fat tree (folded Clos network) of two or three levels, tapered or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ impl FatTree {
 
     fn tree(&self, radix: u32) -> Result<Tree, TopologyError> {
         let leaf = self.leaf_ports(radix)?;
-        let middle = self.upper_oversubscription.unwrap_or(Oversubscription::NONE).split(radix);
+        let middle = self.upper_oversubscription.unwrap_or_default().split(radix);
         let holds = |levels: u32| {
             let middles = (2..levels).fold(u64::from(leaf.0), |all, _| all.saturating_mul(u64::from(middle.0)));
             middles.saturating_mul(u64::from(radix))
@@ -57,11 +57,13 @@ impl FatTree {
             let expected = "write 2, 3 or 4; `[topology.single_switch]` is the tree of one level".to_owned();
             return Err(TopologyError::OutOfRange { name: "levels", value: u64::from(levels), expected });
         }
-        if levels > 2 && (middle.0 == 0 || middle.1 == 0) {
-            let (level, height) = (2, levels);
-            let ratio = self.upper_oversubscription.unwrap_or(Oversubscription::NONE);
-            let (down, up) = (u64::from(ratio.down()), u64::from(ratio.up()));
-            return Err(TopologyError::TooFewPorts { level, height, needed: down + up, radix, down, up });
+        match self.upper_oversubscription {
+            Some(_) if levels == 2 => {
+                let why = "a tree of 2 levels has no switch between leaf and top";
+                return Err(TopologyError::NoEffect { name: "upper_oversubscription", why });
+            }
+            ratio if levels > 2 && middle.0 == 0 => return Err(no_share("a switch of level 2", ratio.unwrap_or_default(), radix)),
+            _ => {}
         }
         let fits = holds(levels);
         let endpoints = u64::from(positive("endpoints", self.endpoints.unwrap_or(u32::try_from(fits).unwrap_or(u32::MAX)))?);
@@ -74,7 +76,7 @@ impl FatTree {
 
     /// Ports down and up of a leaf.
     fn leaf_ports(&self, radix: u32) -> Result<(u32, u32), TopologyError> {
-        let ratio = self.oversubscription.unwrap_or(Oversubscription::NONE);
+        let ratio = self.oversubscription.unwrap_or_default();
         let (down, up) = match (self.down, self.up) {
             (Some(_), Some(_)) if self.oversubscription.is_some() => {
                 return Err(TopologyError::SaidTwice { one: "down and up", other: "oversubscription" });
@@ -85,20 +87,19 @@ impl FatTree {
                 (ratio.down_for(up).ok_or(TopologyError::Uneven { down: radix.saturating_sub(up), ratio })?, up)
             }
             (None, Some(up)) => (radix.saturating_sub(up), up),
+            (None, None) if ratio.split(radix).0 == 0 => return Err(no_share("a leaf", ratio, radix)),
             (None, None) => ratio.split(radix),
         };
-        if self.down.is_none() && self.up.is_none() && down == 0 {
-            let (down, up) = (u64::from(ratio.down()), u64::from(ratio.up()));
-            return Err(TopologyError::TooFewPorts { level: 1, height: 2, needed: down + up, radix, down, up });
-        }
         let (down, up) = (positive("down", down)?, positive("up", up)?);
-        let needed = u64::from(down) + u64::from(up);
-        if needed > u64::from(radix) {
-            let (down, up) = (u64::from(down), u64::from(up));
-            return Err(TopologyError::TooFewPorts { level: 1, height: self.levels.unwrap_or(2), needed, radix, down, up });
-        }
+        check_ports("a leaf", (u64::from(down), u64::from(up)), radix, "lower `down` or `up`, or choose a larger switch")?;
         Ok((down, up))
     }
+}
+
+/// The switch has too few ports for the smallest split at this ratio.
+fn no_share(switch: &'static str, ratio: Oversubscription, radix: u32) -> TopologyError {
+    let (down, up) = (u64::from(ratio.down()), u64::from(ratio.up()));
+    TopologyError::TooFewPorts { switch, needed: down + up, radix, down, up, remedy: "choose a smaller ratio or a larger switch" }
 }
 
 /// The levels from the bottom up; `leaf` and `middle` are ports down and up.
@@ -117,7 +118,7 @@ fn shape(endpoints: u64, levels: u32, radix: u32, leaf: (u32, u32), middle: (u32
 
 /// The largest divisor of the `up` ports that is at most `most`: more cables in parallel need fewer top switches.
 fn most_parallel_cables(up: u32, most: u32) -> u32 {
-    (1..=most.min(up)).rev().find(|cables| up % cables == 0).unwrap_or(1)
+    (1..=most.min(up)).rev().find(|cables| up.is_multiple_of(*cables)).unwrap_or(1)
 }
 
 /// Levels of switches that a fat tree may have.

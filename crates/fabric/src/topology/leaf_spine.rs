@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Level, Tree};
-use super::{Fabric, Links, TopologyError, positive, radix};
+use super::{Fabric, Links, TopologyError, check_ports, positive, radix};
 
 /// Leaf switches below, spine switches above, every leaf connected to every spine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +43,11 @@ impl LeafSpine {
             Some(endpoints) => positive("endpoints", endpoints)?,
             None => leaves.saturating_mul(down),
         };
+        let ports = |switches: u32, cables: u32| u64::from(switches) * u64::from(cables);
+        let remedy = "lower `down`, `spines` or `links_per_uplink`, or choose a larger switch";
+        check_ports("a leaf", (u64::from(down), ports(spines, cables)), radix, remedy)?;
+        let remedy = "lower `leaves`, `endpoints` or `links_per_uplink`, or choose a larger switch";
+        check_ports("a spine", (ports(leaves, cables), 0), radix, remedy)?;
         let fits = u64::from(leaves) * u64::from(down);
         if u64::from(endpoints) > fits {
             return Err(TopologyError::TooManyEndpoints { endpoints: u64::from(endpoints), fits, remedy: ", raise `leaves` or `down`" });

@@ -147,15 +147,10 @@ pub enum TopologyError {
         expected: String,
     },
     /// More ports than the switch has.
-    #[error(
-        "{} needs {needed} ports but the switch has {radix}: {down} down and {up} up; lower them by {} in total or choose a larger switch",
-        role(*level, *height), needed - u64::from(*radix)
-    )]
+    #[error("{switch} needs {needed} ports but the switch has {radix}: {down} down and {up} up; {remedy}")]
     TooFewPorts {
-        /// Level of the switch, 1 at the endpoints.
-        level: u32,
-        /// Levels of the tree.
-        height: u32,
+        /// What the switch is in the tree.
+        switch: &'static str,
         /// Ports it needs.
         needed: u64,
         /// Ports it has.
@@ -164,6 +159,16 @@ pub enum TopologyError {
         down: u64,
         /// Of those needed, away from them.
         up: u64,
+        /// What to change.
+        remedy: &'static str,
+    },
+    /// A value that nothing reads.
+    #[error("`{name}` has no effect: {why}; leave it out")]
+    NoEffect {
+        /// The key.
+        name: &'static str,
+        /// Why nothing reads it.
+        why: &'static str,
     },
     /// More endpoints than the tree holds.
     #[error("{endpoints} endpoints do not fit: the tree holds {fits}; lower `endpoints`{remedy} or choose a larger switch")]
@@ -204,16 +209,6 @@ pub enum TopologyError {
     Graph(#[from] GraphError),
 }
 
-/// What a switch of a tree is called.
-fn role(level: u32, height: u32) -> String {
-    match (level, height) {
-        (1, 1) => "the switch".to_owned(),
-        (1, _) => "a leaf".to_owned(),
-        (2, 2) => "a spine".to_owned(),
-        _ => format!("a switch of level {level}"),
-    }
-}
-
 /// The radix to build with: the one asked for, or what the switch has.
 fn radix(asked: Option<u32>, limit: u32) -> Result<u32, TopologyError> {
     let radix = asked.unwrap_or(limit);
@@ -234,4 +229,13 @@ fn positive(name: &'static str, value: u32) -> Result<u32, TopologyError> {
         0 => Err(TopologyError::OutOfRange { name, value: 0, expected: "write at least 1, or leave it out for the default".to_owned() }),
         _ => Ok(value),
     }
+}
+
+/// Checks that a switch has enough ports for those `(down, up)`.
+fn check_ports(switch: &'static str, (down, up): (u64, u64), radix: u32, remedy: &'static str) -> Result<(), TopologyError> {
+    let needed = down.saturating_add(up);
+    if needed > u64::from(radix) {
+        return Err(TopologyError::TooFewPorts { switch, needed, radix, down, up, remedy });
+    }
+    Ok(())
 }

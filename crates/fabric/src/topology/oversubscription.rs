@@ -19,9 +19,6 @@ pub struct OversubscriptionError {
 }
 
 impl Oversubscription {
-    /// As many ports up as down.
-    pub const NONE: Oversubscription = Oversubscription { down: 1, up: 1 };
-
     /// Ports down, in lowest terms.
     pub const fn down(self) -> u32 {
         self.down
@@ -59,6 +56,13 @@ impl Oversubscription {
 
 fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+impl Default for Oversubscription {
+    /// 1:1, the full bisection bandwidth.
+    fn default() -> Oversubscription {
+        Oversubscription { down: 1, up: 1 }
+    }
 }
 
 impl fmt::Display for Oversubscription {

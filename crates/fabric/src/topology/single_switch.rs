@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Level, Tree};
-use super::{Fabric, Links, TopologyError, positive, radix};
+use super::{Fabric, Links, TopologyError, check_ports, positive, radix};
 
 /// All endpoints on one switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,7 @@ impl SingleSwitch {
     pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         let endpoints = positive("endpoints", self.endpoints.unwrap_or(radix))?;
+        check_ports("the switch", (u64::from(endpoints), 0), radix, "lower `endpoints` or choose `[topology.leaf_spine]`")?;
         Tree::new(endpoints, vec![Level { children: endpoints, parents: 1, cables: 1 }])?.build(links, radix)
     }
 }

@@ -24,7 +24,7 @@
 //! global collectives", J. Parallel Distrib. Comput. 72(11), 2012.
 //! Not modelled: several cables per endpoint (rails are separate endpoints), missing or dead switches.
 
-use super::{Counts, Fabric, Links, TopologyError};
+use super::{Counts, Fabric, Links, TopologyError, check_ports};
 use crate::graph::{Builder, EndpointId, Node, Socket, SwitchId};
 use crate::topology::Coordinates;
 
@@ -165,7 +165,9 @@ impl Tree {
     /// A switch that needs more than `radix` ports; a link without a rate.
     pub(super) fn build(self, links: &Links, radix: u32) -> Result<Fabric, TopologyError> {
         for level in 1..=self.height() {
-            self.check_ports(level, radix)?;
+            let up = if level < self.height() { u64::from(self.up_ports(level)) } else { 0 };
+            let down = self.ports(level) - up;
+            check_ports("a switch of the tree", (down, up), radix.min(MOST_PORTS), "give it fewer children or parents")?;
         }
         let counts = self.counts();
         let ports = (1..=self.height()).flat_map(|level| {
@@ -201,17 +203,6 @@ impl Tree {
             }
         }
         Ok(())
-    }
-
-    fn check_ports(&self, level: u32, radix: u32) -> Result<(), TopologyError> {
-        let needed = self.ports(level);
-        if needed <= u64::from(radix.min(MOST_PORTS)) {
-            return Ok(());
-        }
-        let shape = self.level(level);
-        let down = u64::from(shape.children) * u64::from(shape.cables);
-        let up = needed - down;
-        Err(TopologyError::TooFewPorts { level, height: self.height(), needed, radix: radix.min(MOST_PORTS), down, up })
     }
 
     /// The level of an endpoint (0) or a switch.
