@@ -1,13 +1,13 @@
 //! A cluster: which parts, how many, wired how. And the same with all its parts at hand.
 
+use fabriscope_fabric::topology::TopologyError;
+use fabriscope_fabric::{Fabric, Length, LinkSpec, Links, Routing, Topology};
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
 use crate::part::{Cable, Cpu, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
-use crate::placeholder::{Routing, Topology};
-use crate::quantity::Length;
 use crate::sourced::Sourced;
 
 /// How packets are framed on the links.
@@ -232,6 +232,23 @@ impl ResolvedCluster {
     /// Propagation from switch to switch.
     pub fn trunk_delay(&self) -> Span {
         self.cable.delay(*self.trunk_length)
+    }
+    /// The cables of the fabric: rate after encoding, propagation and error correction as their delay.
+    pub fn links(&self) -> Links {
+        let (rate, correction) = (self.link.data_rate(), *self.link.fec_latency);
+        let spec = |propagation: Span| LinkSpec::new(rate, Span::from_ps(propagation.as_ps().saturating_add(correction.as_ps())));
+        Links { host: spec(self.host_delay()), trunk: spec(self.trunk_delay()) }
+    }
+    /// Ports of each switch; none where nodes are wired to each other.
+    pub fn radix(&self) -> u32 {
+        self.switch.as_ref().map_or(0, |switch| switch.ports)
+    }
+    /// The wired fabric.
+    ///
+    /// # Errors
+    /// None for a cluster that [`Catalog::resolve`](crate::Catalog::resolve) gave, unless it was changed since.
+    pub fn fabric(&self) -> Result<Fabric, TopologyError> {
+        self.topology.build(&self.links(), self.radix())
     }
     /// Number of endpoints in use: one per adapter.
     pub fn endpoints(&self) -> u32 {

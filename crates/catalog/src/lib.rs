@@ -4,19 +4,26 @@
 //! A [`Cluster`] names its parts; [`ResolvedCluster`] holds them.
 //! Nothing here prints, and no input makes it panic.
 
+mod catalog;
 mod cluster;
+mod document;
 mod error;
+mod file;
 mod part;
-mod placeholder;
 mod quantity;
+mod resolve;
 mod sourced;
+mod suggest;
+mod target;
 
+pub use catalog::{AnyPart, Catalog};
 pub use cluster::{CableRun, Cluster, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot};
 pub use error::{CatalogError, Fault, Problem};
 pub use part::{
     BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy,
     Rendezvous, RootComplex, Software, Switch,
 };
-pub use placeholder::{Routing, Topology};
-pub use quantity::{Frequency, Length, Ratio};
+pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
+pub use quantity::{Frequency, Ratio};
 pub use sourced::{Basis, Sourced};
+pub use target::{Place, Target};

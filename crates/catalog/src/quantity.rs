@@ -1,46 +1,10 @@
-//! Quantities that only parts speak of: a cable's length, a core's clock, a ratio.
+//! Quantities that only parts speak of: a core's clock, a ratio.
 //!
-//! Text carries its unit as everywhere; whole numbers inside (millimetres, hertz, numerator and denominator).
+//! Text carries its unit as everywhere; whole numbers inside (hertz, numerator and denominator).
 
 use std::fmt;
 
-use fabriscope_units::{Rate, Span, UnitError};
-
-/// A length in whole millimetres.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Length(u64);
-
-impl Length {
-    /// `mm` millimetres.
-    pub const fn from_mm(mm: u64) -> Length {
-        Length(mm)
-    }
-    /// Whole millimetres.
-    pub const fn as_mm(self) -> u64 {
-        self.0
-    }
-    /// The time to cross this length at `per_metre`.
-    pub const fn time(self, per_metre: Span) -> Span {
-        let ps = per_metre.as_ps() as u128 * self.0 as u128 / 1000;
-        Span::from_ps(if ps > u64::MAX as u128 { u64::MAX } else { ps as u64 })
-    }
-    /// Reads text such as `"2 m"`, `"50 cm"`.
-    ///
-    /// # Errors
-    /// A missing or foreign unit; a fraction of a millimetre.
-    pub fn parse(text: &str) -> Result<Length, UnitError> {
-        quantity(text, "a length", "2 m", &[("mm", 1), ("cm", 10), ("m", 1000), ("km", 1_000_000)]).map(Length)
-    }
-}
-
-impl fmt::Display for Length {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 % 1000 {
-            0 => write!(f, "{} m", self.0 / 1000),
-            _ => write!(f, "{} mm", self.0),
-        }
-    }
-}
+use fabriscope_units::{Rate, UnitError};
 
 /// The clock of a core in hertz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -175,7 +139,6 @@ macro_rules! text_serde {
     };
 }
 
-text_serde!(Length, "A length with its unit, such as \"2 m\" or \"50 cm\".", r"^\s*[0-9]+(\.[0-9]+)?\s*(mm|cm|m|km)\s*$");
 text_serde!(Frequency, "A frequency with its unit, such as \"2.4 GHz\".", r"^\s*[0-9]+(\.[0-9]+)?\s*(Hz|kHz|MHz|GHz)\s*$");
 text_serde!(Ratio, "A ratio of at most one, such as \"64/66\".", r"^\s*[0-9]+\s*/\s*[0-9]+\s*$");
 
@@ -185,11 +148,6 @@ mod tests {
 
     #[test]
     fn text_round_trip() {
-        for (text, mm) in [("2 m", 2000), ("50 cm", 500), ("1.5 m", 1500), ("3mm", 3)] {
-            let length = Length::parse(text).unwrap();
-            assert_eq!(length, Length::from_mm(mm), "{text}");
-            assert_eq!(Length::parse(&length.to_string()).unwrap(), length);
-        }
         assert_eq!(Frequency::parse("2.4 GHz").unwrap().as_hz(), 2_400_000_000);
         assert_eq!(Frequency::parse("2.4 GHz").unwrap().to_string(), "2400 MHz");
         assert_eq!(Ratio::parse("64/66").unwrap().to_string(), "64/66");
@@ -197,10 +155,10 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        assert!(Length::parse("2").unwrap_err().to_string().contains("no unit"));
-        assert!(Length::parse("2 ft").unwrap_err().to_string().contains("cm"));
-        assert!(Length::parse("0.0001 mm").is_err());
-        assert!(Length::parse("99999999999999999999 m").is_err());
+        assert!(Frequency::parse("2").unwrap_err().to_string().contains("no unit"));
+        assert!(Frequency::parse("2 rpm").unwrap_err().to_string().contains("GHz"));
+        assert!(Frequency::parse("0.1 Hz").is_err());
+        assert!(Frequency::parse("99999999999999999999 Hz").is_err());
         for text in ["66/64", "1/0", "1", "a/b", "-1/2"] {
             assert!(Ratio::parse(text).is_err(), "{text}");
         }
@@ -211,6 +169,5 @@ mod tests {
         // EDR: 4 lanes of 25.78125 Gb/s carry 64 of 66 bits.
         let line = Rate::parse("25.78125 Gb/s").unwrap() * 4;
         assert_eq!(Ratio::parse("64/66").unwrap().of(line), Rate::from_gbps(100));
-        assert_eq!(Length::from_mm(2500).time(Span::from_ns(5)), Span::from_ps(12_500));
     }
 }

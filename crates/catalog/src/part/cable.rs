@@ -2,13 +2,13 @@
 //!
 //! Modelled: propagation delay. Not modelled: retimers, attenuation.
 
+use fabriscope_fabric::Length;
 use fabriscope_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Part};
 use crate::error::Problem;
-use crate::quantity::Length;
 use crate::sourced::Sourced;
 
 /// One kind of cable; its length is a matter of the cluster.
@@ -31,7 +31,8 @@ pub struct Cable {
 impl Cable {
     /// Time a signal takes from end to end of a cable of this length.
     pub fn delay(&self, length: Length) -> Span {
-        length.time(*self.propagation_per_metre)
+        // Lengths and delays of cables are far below what this can hold: 2^32 mm at 4 us/mm.
+        Span::from_ps(self.propagation_per_metre.as_ps().saturating_mul(u64::from(length.as_mm())) / 1000)
     }
 }
 

@@ -38,6 +38,13 @@ pub struct LinkSpeed {
     pub fec_latency: Sourced<Span>,
 }
 
+impl LinkSpeed {
+    /// What is left for packets.
+    pub fn data_rate(&self) -> Rate {
+        *self.data_rate
+    }
+}
+
 impl Part for LinkSpeed {
     const KIND: Kind = Kind::Link;
     fn name(&self) -> &str {

@@ -1,0 +1,356 @@
+//! All parts at hand: the ones that come with the program, and those of a user's folder over them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use include_dir::{Dir, include_dir};
+
+use crate::cluster::{Cluster, ResolvedCluster};
+use crate::document::Document;
+use crate::error::{CatalogError, Fault, Problem};
+use crate::file;
+use crate::part::{Cable, Cpu, Kind, LinkSpeed, Nic, Part, Pcie, Software, Switch};
+use crate::suggest;
+use crate::target::{Place, Target};
+
+/// The catalogue that comes with the program.
+static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../catalog");
+
+/// A part of any kind.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum AnyPart {
+    /// A link speed.
+    Link(LinkSpeed),
+    /// A cable.
+    Cable(Cable),
+    /// A network adapter.
+    Nic(Box<Nic>),
+    /// A switch.
+    Switch(Box<Switch>),
+    /// A processor.
+    Cpu(Box<Cpu>),
+    /// A generation of PCI Express.
+    Pcie(Box<Pcie>),
+    /// An MPI library or a benchmark program.
+    Software(Box<Software>),
+    /// A cluster.
+    Cluster(Box<Cluster>),
+}
+
+/// Calls a generic expression with whatever part is inside.
+macro_rules! each {
+    ($any:expr, $part:ident => $result:expr) => {
+        match $any {
+            AnyPart::Link($part) => $result,
+            AnyPart::Cable($part) => $result,
+            AnyPart::Nic($part) => $result,
+            AnyPart::Switch($part) => $result,
+            AnyPart::Cpu($part) => $result,
+            AnyPart::Pcie($part) => $result,
+            AnyPart::Software($part) => $result,
+            AnyPart::Cluster($part) => $result,
+        }
+    };
+}
+
+impl AnyPart {
+    /// The kind of the part.
+    pub fn kind(&self) -> Kind {
+        match self {
+            AnyPart::Link(_) => Kind::Link,
+            AnyPart::Cable(_) => Kind::Cable,
+            AnyPart::Nic(_) => Kind::Nic,
+            AnyPart::Switch(_) => Kind::Switch,
+            AnyPart::Cpu(_) => Kind::Cpu,
+            AnyPart::Pcie(_) => Kind::Pcie,
+            AnyPart::Software(_) => Kind::Software,
+            AnyPart::Cluster(_) => Kind::Cluster,
+        }
+    }
+    /// The name of the part.
+    pub fn name(&self) -> &str {
+        each!(self, part => part.name())
+    }
+    /// One line that tells a person what it is.
+    pub fn title(&self) -> &str {
+        each!(self, part => part.title())
+    }
+    /// The part as plain data, fields in the order of the type.
+    pub fn to_json(&self) -> serde_json::Value {
+        // Every field is a text, a number, a list or a table of those: none of them can fail.
+        each!(self, part => serde_json::to_value(part).unwrap_or_default())
+    }
+}
+
+/// The text of a part and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) file: String,
+    pub(crate) text: String,
+}
+
+/// The name of a part within its kind.
+type Key = (Kind, String);
+
+/// All parts at hand.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    sources: BTreeMap<Key, Source>,
+    parts: BTreeMap<Key, AnyPart>,
+}
+
+impl Catalog {
+    /// The catalogue that comes with the program.
+    ///
+    /// # Errors
+    /// A fault in one of its files; the tests rule that out.
+    pub fn embedded() -> Result<Catalog, CatalogError> {
+        Catalog::of_sources(embedded_sources())
+    }
+
+    /// The catalogue that comes with the program, with the files of `folder` added or put in their place.
+    ///
+    /// # Errors
+    /// A folder or file that cannot be read, a folder that names no kind of part, a fault in a file.
+    pub fn load(folder: &Path) -> Result<Catalog, CatalogError> {
+        let mut sources = embedded_sources();
+        for (path, name) in file::entries(folder)? {
+            if !path.is_dir() {
+                continue;
+            }
+            let Some(kind) = Kind::of_folder(&name) else { return Err(CatalogError::UnknownFolder { path, folder: name }) };
+            for (path, name) in file::entries(&path)? {
+                if let Some(stem) = name.strip_suffix(".toml") {
+                    let source = Source { file: path.display().to_string(), text: file::read(&path)? };
+                    sources.insert((kind, stem.to_owned()), source);
+                }
+            }
+        }
+        Catalog::of_sources(sources)
+    }
+
+    fn of_sources(sources: BTreeMap<Key, Source>) -> Result<Catalog, CatalogError> {
+        let mut catalog = Catalog { sources, parts: BTreeMap::new() };
+        let mut parts = BTreeMap::new();
+        for (key, source) in &catalog.sources {
+            parts.insert(key.clone(), catalog.parse_part_in(key.0, &key.1, &source.file, &source.text)?);
+        }
+        catalog.parts = parts;
+        Ok(catalog)
+    }
+
+    /// Reads the text of one part called `name`; its `base` may be any part of the catalogue.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it.
+    pub fn parse_part(&self, kind: Kind, name: &str, text: &str) -> Result<AnyPart, CatalogError> {
+        self.parse_part_in(kind, name, &format!("{}/{name}.toml", kind.folder()), text)
+    }
+
+    /// Reads the text of one cluster; `file` is what messages call it.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it.
+    pub fn parse_cluster(&self, file: &str, text: &str) -> Result<Cluster, CatalogError> {
+        let document = self.based(Kind::Cluster, Document::parse(file, text)?, &mut Vec::new())?;
+        read_checked(&document).map_err(CatalogError::from)
+    }
+
+    fn parse_part_in(&self, kind: Kind, name: &str, file: &str, text: &str) -> Result<AnyPart, CatalogError> {
+        let document = self.based(kind, Document::parse(file, text)?, &mut vec![name.to_owned()])?;
+        let part = match kind {
+            Kind::Link => AnyPart::Link(read_checked(&document)?),
+            Kind::Cable => AnyPart::Cable(read_checked(&document)?),
+            Kind::Nic => AnyPart::Nic(Box::new(read_checked(&document)?)),
+            Kind::Switch => AnyPart::Switch(Box::new(read_checked(&document)?)),
+            Kind::Cpu => AnyPart::Cpu(Box::new(read_checked(&document)?)),
+            Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
+            Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
+            Kind::Cluster => AnyPart::Cluster(Box::new(read_checked(&document)?)),
+        };
+        if part.name() != name {
+            let message = format!("the file is called `{name}`, the part in it `{}`", part.name());
+            return Err(document.fault_of(Problem::at(&["name"], message, format!("write name = \"{name}\", or rename the file"))).into());
+        }
+        Ok(part)
+    }
+
+    /// The document with everything that it rests on under it; `chain` are the parts on the way here.
+    pub(crate) fn based<'t>(&'t self, kind: Kind, mut document: Document<'t>, chain: &mut Vec<String>) -> Result<Document<'t>, CatalogError> {
+        let Some(base) = document.take_text("base")? else { return Ok(document) };
+        let name = base.get_ref();
+        if let Some(at) = chain.iter().position(|earlier| earlier == name) {
+            let chain = chain[at..].iter().chain([name]).cloned().collect();
+            return Err(CatalogError::BaseCycle { kind, chain });
+        }
+        let Some(source) = self.sources.get(&(kind, name.clone())) else {
+            let message = format!("there is no {kind} called `{name}` to rest on");
+            return Err(document.fault(base.span(), message, suggest::help(name, self.source_names(kind))).into());
+        };
+        chain.push(name.clone());
+        let under = self.based(kind, Document::parse(&source.file, &source.text)?, chain)?;
+        Ok(document.over(under))
+    }
+
+    fn source_names(&self, kind: Kind) -> impl Iterator<Item = &str> + Clone {
+        self.sources.keys().filter(move |(k, _)| *k == kind).map(|(_, name)| name.as_str())
+    }
+
+    /// The names of all parts of a kind, sorted.
+    pub fn names(&self, kind: Kind) -> Vec<&str> {
+        self.source_names(kind).collect()
+    }
+
+    /// All parts, by kind and name.
+    pub fn parts(&self) -> impl Iterator<Item = &AnyPart> {
+        self.parts.values()
+    }
+
+    /// The part of that kind and name.
+    ///
+    /// # Errors
+    /// No such part: the nearest names.
+    pub fn part(&self, kind: Kind, name: &str) -> Result<&AnyPart, CatalogError> {
+        self.parts.get(&(kind, name.to_owned())).ok_or_else(|| CatalogError::UnknownPart {
+            kind,
+            name: name.to_owned(),
+            help: suggest::help(name, self.source_names(kind)),
+        })
+    }
+
+    /// Every part of that name, whatever its kind.
+    ///
+    /// # Errors
+    /// No such part: the nearest names.
+    pub fn show(&self, name: &str) -> Result<Vec<&AnyPart>, CatalogError> {
+        let found: Vec<&AnyPart> = self.parts().filter(|part| part.name() == name).collect();
+        if found.is_empty() {
+            let near = suggest::nearest(name, self.sources.keys().map(|(_, name)| name.as_str()));
+            let help = match near.first() {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "list all with `fabriscope parts`".to_owned(),
+            };
+            return Err(CatalogError::UnknownName { name: name.to_owned(), help });
+        }
+        Ok(found)
+    }
+
+    /// The file that a part came from, as messages call it.
+    pub fn file_of(&self, kind: Kind, name: &str) -> Option<&str> {
+        self.sources.get(&(kind, name.to_owned())).map(|source| source.file.as_str())
+    }
+
+    /// The text that a part came from.
+    pub fn text_of(&self, kind: Kind, name: &str) -> Option<&str> {
+        self.sources.get(&(kind, name.to_owned())).map(|source| source.text.as_str())
+    }
+
+    /// The cluster that `text` means: `name`, `file.toml`, or either with `:nodes`.
+    ///
+    /// # Errors
+    /// No such cluster, a fault in its file, parts that do not fit together, more nodes than it can have.
+    pub fn target(&self, text: &str) -> Result<ResolvedCluster, CatalogError> {
+        let Target { place, nodes } = Target::parse(text)?;
+        match place {
+            Place::Name(name) => match self.part(Kind::Cluster, &name)? {
+                AnyPart::Cluster(cluster) => self.resolve(cluster, nodes),
+                _ => Err(CatalogError::UnknownPart { kind: Kind::Cluster, name, help: String::new() }),
+            },
+            Place::File(path) => {
+                let (file, text) = (path.display().to_string(), file::read(&path)?);
+                let document = self.based(Kind::Cluster, Document::parse(&file, &text)?, &mut Vec::new())?;
+                let cluster: Cluster = read_checked(&document)?;
+                self.resolve_in(&cluster, nodes, Some(&document))
+            }
+        }
+    }
+
+    /// The cluster with all its parts at hand, with `nodes` nodes instead of its own number if given.
+    ///
+    /// # Errors
+    /// A part that does not exist, parts that do not fit together, more nodes than the topology holds.
+    pub fn resolve(&self, cluster: &Cluster, nodes: Option<u32>) -> Result<ResolvedCluster, CatalogError> {
+        // A cluster of the catalogue is reported at its line, any other by name.
+        let source = match self.parts.get(&(Kind::Cluster, cluster.name.clone())) {
+            Some(AnyPart::Cluster(known)) if **known == *cluster => self.sources.get(&(Kind::Cluster, cluster.name.clone())),
+            _ => None,
+        };
+        let document = match source {
+            Some(source) => Some(self.based(Kind::Cluster, Document::parse(&source.file, &source.text)?, &mut Vec::new())?),
+            None => None,
+        };
+        self.resolve_in(cluster, nodes, document.as_ref())
+    }
+
+    pub(crate) fn resolve_in(
+        &self,
+        cluster: &Cluster,
+        nodes: Option<u32>,
+        document: Option<&Document<'_>>,
+    ) -> Result<ResolvedCluster, CatalogError> {
+        crate::resolve::resolve(self, cluster, nodes).map_err(|problem| match document {
+            // What the command line asked for stands nowhere in the file.
+            Some(document) if !(nodes.is_some() && problem.path == ["nodes"]) => document.fault_of(problem).into(),
+            _ => CatalogError::Impossible { cluster: cluster.name.clone(), message: problem.message, help: problem.help },
+        })
+    }
+}
+
+/// One method per kind: the part of that name, typed.
+macro_rules! lookup {
+    ($($(#[$doc:meta])* $method:ident, $variant:ident, $part:ty;)*) => {
+        impl Catalog {
+            $($(#[$doc])*
+            ///
+            /// # Errors
+            /// No such part: the nearest names.
+            pub fn $method(&self, name: &str) -> Result<&$part, CatalogError> {
+                match self.part(<$part as Part>::KIND, name)? {
+                    AnyPart::$variant(part) => Ok(part),
+                    other => Err(CatalogError::UnknownPart { kind: other.kind(), name: name.to_owned(), help: String::new() }),
+                }
+            })*
+        }
+    };
+}
+
+lookup! {
+    /// The link speed of that name.
+    link, Link, LinkSpeed;
+    /// The cable of that name.
+    cable, Cable, Cable;
+    /// The adapter of that name.
+    nic, Nic, Nic;
+    /// The switch of that name.
+    switch, Switch, Switch;
+    /// The processor of that name.
+    cpu, Cpu, Cpu;
+    /// The generation of PCI Express of that name.
+    pcie, Pcie, Pcie;
+    /// The software of that name.
+    software, Software, Software;
+    /// The cluster of that name.
+    cluster, Cluster, Cluster;
+}
+
+/// A part whose fields are typed and agree with each other.
+pub(crate) fn read_checked<T: Part>(document: &Document<'_>) -> Result<T, Fault> {
+    let part: T = document.read()?;
+    part.check().map_err(|problem| document.fault_of(problem))?;
+    Ok(part)
+}
+
+fn embedded_sources() -> BTreeMap<Key, Source> {
+    let mut sources = BTreeMap::new();
+    for kind in Kind::ALL {
+        let files = EMBEDDED.get_dir(kind.folder()).into_iter().flat_map(Dir::files);
+        for entry in files.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "toml")) {
+            let Some(stem) = entry.path().file_stem().and_then(|stem| stem.to_str()) else { continue };
+            let text = entry.contents_utf8().unwrap_or_default().to_owned();
+            let file = format!("catalog/{}", entry.path().display());
+            sources.insert((kind, stem.to_owned()), Source { file, text });
+        }
+    }
+    sources
+}

@@ -1,0 +1,174 @@
+//! A TOML document of one or several texts, with every value knowing where it stands.
+//!
+//! A part may rest on another (`base`), a lab may include files. The texts are numbered through one after
+//! the other, so that a span of the merged table still finds its file, line and column.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{Fault, Problem};
+use crate::suggest;
+
+/// Tables of a choice: a later one replaces the earlier one as a whole.
+const CHOICES: [&str; 3] = ["topology", "routing", "workload"];
+
+#[derive(Clone, Copy, Debug)]
+struct Text<'t> {
+    file: &'t str,
+    text: &'t str,
+    start: usize,
+}
+
+/// One or several texts merged into one table.
+#[derive(Clone, Debug)]
+pub(crate) struct Document<'t> {
+    texts: Vec<Text<'t>>,
+    /// The text that was asked for: what it rests on comes before, what its tables rest on comes after.
+    asked: usize,
+    table: DeTable<'t>,
+}
+
+impl<'t> Document<'t> {
+    /// Reads `text`, which is what `file` holds.
+    pub(crate) fn parse(file: &'t str, text: &'t str) -> Result<Document<'t>, Fault> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            Fault::new(file, text, span, error.message().to_owned(), "correct the TOML syntax here".to_owned())
+        })?;
+        Ok(Document { texts: vec![Text { file, text, start: 0 }], asked: 0, table: table.into_inner() })
+    }
+
+    /// The document with `base` under it: own keys win, tables are merged, numbers and choices replaced whole.
+    pub(crate) fn over(mut self, mut base: Document<'t>) -> Document<'t> {
+        let end = base.texts.last().map_or(0, |text| text.start + text.text.len() + 1);
+        for text in &mut self.texts {
+            text.start += end;
+        }
+        merge(&mut base.table, moved(self.table, end));
+        base.asked = base.texts.len() + self.asked;
+        base.texts.append(&mut self.texts);
+        base
+    }
+
+    /// Takes a text out of the document, with its place; an error if the value is something else.
+    pub(crate) fn take_text(&mut self, key: &str) -> Result<Option<Spanned<String>>, Fault> {
+        let Some(value) = self.table.remove(key) else { return Ok(None) };
+        let span = value.span();
+        match value.into_inner() {
+            DeValue::String(text) => Ok(Some(Spanned::new(span, text.into_owned()))),
+            _ => Err(self.fault(span, format!("`{key}` is not a text"), format!("write {key} = \"name\""))),
+        }
+    }
+
+    /// Takes a list of texts out of the document, with their places.
+    pub(crate) fn take_texts(&mut self, key: &str) -> Result<Vec<Spanned<String>>, Fault> {
+        let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
+        let wrong = |span| self.fault(span, format!("`{key}` is not a list of texts"), format!("write {key} = [\"file.toml\"]"));
+        let span = value.span();
+        let DeValue::Array(items) = value.into_inner() else { return Err(wrong(span)) };
+        let mut texts = Vec::new();
+        for item in items {
+            let span = item.span();
+            match item.into_inner() {
+                DeValue::String(text) => texts.push(Spanned::new(span, text.into_owned())),
+                _ => return Err(wrong(span)),
+            }
+        }
+        Ok(texts)
+    }
+
+    /// The table under `key` as a document of its own, if there is one.
+    pub(crate) fn table(&self, key: &str) -> Option<Document<'t>> {
+        let table = self.table.get(key)?.get_ref().as_table()?.clone();
+        Some(Document { texts: self.texts.clone(), asked: self.asked, table })
+    }
+
+    /// Puts `inner` in the place of the table under `key`, with the texts that it brought along.
+    pub(crate) fn set_table(&mut self, key: &str, base: Document<'t>, mut inner: Document<'t>) {
+        // `base` brings new texts: number them behind all others, so that no known place moves.
+        let end = self.texts.last().map_or(0, |text| text.start + text.text.len() + 1);
+        let mut table = moved(base.table, end);
+        merge(&mut table, std::mem::take(&mut inner.table));
+        for text in base.texts {
+            self.texts.push(Text { start: text.start + end, ..text });
+        }
+        if let Some(slot) = self.table.get_mut(key) {
+            *slot.get_mut() = DeValue::Table(table);
+        }
+    }
+
+    /// Reads the table into a typed value.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        let root = Spanned::new(NOWHERE, self.table.clone());
+        T::deserialize(toml::de::Deserializer::from(root)).map_err(|error| {
+            let (message, help) = suggest::explain(error.message());
+            self.fault(error.span().unwrap_or(NOWHERE), message, help)
+        })
+    }
+
+    /// A fault at `span` of the merged texts; [`NOWHERE`] is the start of the file that was asked for.
+    pub(crate) fn fault(&self, span: Range<usize>, message: String, help: String) -> Fault {
+        let own = self.texts[self.asked];
+        if span == NOWHERE {
+            return Fault::new(own.file, own.text, 0..0, message, help);
+        }
+        let text = self.texts.iter().rev().find(|text| text.start <= span.start).unwrap_or(&own);
+        let start = span.start.saturating_sub(text.start);
+        Fault::new(text.file, text.text, start..span.end.saturating_sub(text.start), message, help)
+    }
+
+    /// The fault of a problem: at the value that its path leads to, or as near as the document has it.
+    pub(crate) fn fault_of(&self, problem: Problem) -> Fault {
+        let (mut span, mut table) = (NOWHERE, Some(&self.table));
+        for key in &problem.path {
+            let Some(value) = table.and_then(|table| table.get(key.as_str())) else { break };
+            span = value.span();
+            table = value.get_ref().as_table();
+        }
+        self.fault(span, problem.message, problem.help)
+    }
+}
+
+/// The span of what has no place of its own, such as a key that is missing at the top.
+const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
+
+/// The same table with every span moved by `by`.
+fn moved(table: DeTable<'_>, by: usize) -> DeTable<'_> {
+    table.into_iter().map(|(key, value)| (Spanned::new(shift(key.span(), by), key.into_inner()), moved_value(value, by))).collect()
+}
+
+fn moved_value(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
+    let span = shift(value.span(), by);
+    let value = match value.into_inner() {
+        DeValue::Table(table) => DeValue::Table(moved(table, by)),
+        DeValue::Array(items) => DeValue::Array(items.into_iter().map(|item| moved_value(item, by)).collect()),
+        plain => plain,
+    };
+    Spanned::new(span, value)
+}
+
+fn shift(span: Range<usize>, by: usize) -> Range<usize> {
+    span.start + by..span.end + by
+}
+
+fn merge<'t>(under: &mut DeTable<'t>, over: DeTable<'t>) {
+    for (key, value) in over {
+        let name = key.get_ref().as_ref();
+        let whole = CHOICES.contains(&name) || value.get_ref().get("value").is_some();
+        if !whole
+            && value.get_ref().is_table()
+            && let Some(DeValue::Table(old)) = under.get_mut(name).map(Spanned::get_mut)
+        {
+            if let DeValue::Table(new) = value.into_inner() {
+                merge(old, new);
+            }
+            continue;
+        }
+        // The map would keep the old key with its old place.
+        under.remove(name);
+        under.insert(key, value);
+    }
+}

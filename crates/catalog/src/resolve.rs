@@ -1,0 +1,200 @@
+//! From the names in a cluster to its parts, and whether they fit together.
+
+use fabriscope_fabric::topology::TopologyError;
+use fabriscope_fabric::{Router, Topology};
+
+use crate::catalog::{AnyPart, Catalog};
+use crate::cluster::{Cluster, ResolvedCluster, ResolvedNode, ResolvedSlot};
+use crate::error::{CatalogError, Problem};
+use crate::part::{Kind, Nic, Pcie, PcieSlot, Switch};
+
+/// The software part that holds the defaults of perftest.
+const PERFTEST: &str = "perftest";
+
+/// The cluster with its parts; a problem points at the key of the cluster that causes it.
+pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) -> Result<ResolvedCluster, Problem> {
+    let cpu = catalog.cpu(&cluster.node.cpu).map_err(|error| missing(&["node", "cpu"], &error))?;
+    let nic = catalog.nic(&cluster.node.nic).map_err(|error| missing(&["node", "nic"], &error))?;
+    let link = catalog.link(&cluster.link).map_err(|error| missing(&["link"], &error))?;
+    let cable = catalog.cable(&cluster.cable.part).map_err(|error| missing(&["cable", "part"], &error))?;
+    let software = catalog.software(&cluster.software).map_err(|error| missing(&["software"], &error))?;
+    let perftest = catalog.software(PERFTEST).map_err(|error| missing(&["software"], &error))?;
+    let switch = match &cluster.switch {
+        Some(name) => Some(catalog.switch(name).map_err(|error| missing(&["switch"], &error))?),
+        None => None,
+    };
+    fits_nic(cluster, nic)?;
+    if link.layer != cluster.link_layer.layer() {
+        let message = format!("`{}` is a speed of {}, not of {}", link.name, link.layer, cluster.link_layer.layer());
+        let fitting = catalog.parts().filter_map(|part| match part {
+            AnyPart::Link(other) if other.layer == cluster.link_layer.layer() => Some(format!("`{}`", other.name)),
+            _ => None,
+        });
+        return Err(Problem::at(&["link"], message, format!("use one of {}", fitting.collect::<Vec<_>>().join(", "))));
+    }
+    fits_switch(cluster, switch)?;
+    for (key, length) in [("host_length", &cluster.cable.host_length), ("trunk_length", &cluster.cable.trunk_length)] {
+        if **length > *cable.max_length {
+            let message = format!("{} of `{}` are more than the {} it is made for", **length, cable.name, *cable.max_length);
+            return Err(Problem::at(&["cable", key, "value"], message, "use an optical cable, or a shorter one"));
+        }
+    }
+    let nodes = nodes.unwrap_or(cluster.nodes);
+    let resolved = ResolvedCluster {
+        name: cluster.name.clone(),
+        title: cluster.title.clone(),
+        notes: cluster.notes.clone(),
+        nodes,
+        node: ResolvedNode {
+            cpu: cpu.clone(),
+            sockets: cluster.node.sockets,
+            nic: nic.clone(),
+            nics: cluster.node.nics,
+            pcie: slot(catalog, cluster, nic)?,
+            numa: cluster.node.numa,
+        },
+        link: link.clone(),
+        link_layer: cluster.link_layer,
+        mtu: cluster.mtu,
+        topology: sized(&cluster.topology, endpoints(nodes, cluster.node.nics)?),
+        routing: cluster.routing,
+        switch: switch.cloned(),
+        cable: cable.clone(),
+        host_length: cluster.cable.host_length.clone(),
+        trunk_length: cluster.cable.trunk_length.clone(),
+        placement: cluster.placement,
+        software: software.clone(),
+        perftest: perftest.clone(),
+    };
+    fits_topology(&resolved)?;
+    Ok(resolved)
+}
+
+/// The problem of a name that the catalogue does not have.
+fn missing(path: &[&str], error: &CatalogError) -> Problem {
+    match error {
+        CatalogError::UnknownPart { help, .. } => Problem::at(path, error.to_string(), help),
+        _ => Problem::at(path, error.to_string(), ""),
+    }
+}
+
+fn endpoints(nodes: u32, nics: u32) -> Result<u32, Problem> {
+    nodes.checked_mul(nics).ok_or_else(|| {
+        Problem::at(&["nodes"], format!("{nodes} nodes with {nics} adapters each are more than can be numbered"), "use fewer nodes")
+    })
+}
+
+fn fits_nic(cluster: &Cluster, nic: &Nic) -> Result<(), Problem> {
+    let layer = cluster.link_layer.layer();
+    if !nic.layers.contains(&layer) {
+        let known = nic.layers.iter().map(|layer| format!("`{layer}`")).collect::<Vec<_>>().join(", ");
+        let message = format!("the adapter `{}` does not speak {layer}", nic.name);
+        return Err(Problem::at(&["link_layer"], message, format!("it speaks {known}")));
+    }
+    if !nic.speeds.contains(&cluster.link) {
+        let message = format!("the adapter `{}` does not run at `{}`", nic.name, cluster.link);
+        return Err(Problem::at(&["link"], message, format!("it runs at {}", list(&nic.speeds))));
+    }
+    if cluster.mtu > *nic.mtu_max {
+        let message = format!("an MTU of {} is more than the {} of the adapter `{}`", cluster.mtu, *nic.mtu_max, nic.name);
+        return Err(Problem::at(&["mtu"], message, format!("use at most \"{}\"", *nic.mtu_max)));
+    }
+    Ok(())
+}
+
+fn fits_switch(cluster: &Cluster, switch: Option<&Switch>) -> Result<(), Problem> {
+    let direct = matches!(cluster.topology, Topology::BackToBack(_));
+    let Some(switch) = switch else {
+        if direct {
+            return Ok(());
+        }
+        return Err(Problem::at(&["topology"], "the topology needs switches, but the cluster names none", "add switch = \"name\""));
+    };
+    if direct {
+        return Err(Problem::at(&["switch"], "nodes wired back to back have no switch", "remove `switch`, or choose another topology"));
+    }
+    if switch.layer != cluster.link_layer.layer() {
+        let message = format!("the switch `{}` speaks {}, not {}", switch.name, switch.layer, cluster.link_layer.layer());
+        return Err(Problem::at(&["switch"], message, "choose another switch, or another `link_layer`"));
+    }
+    if !switch.speeds.contains(&cluster.link) {
+        let message = format!("the switch `{}` does not run at `{}`", switch.name, cluster.link);
+        return Err(Problem::at(&["switch"], message, format!("it runs at {}", list(&switch.speeds))));
+    }
+    if switch.buffer.as_u64() < cluster.mtu.as_u64() + LARGEST_HEADERS {
+        let message = format!("the buffer of {} of `{}` does not hold a packet of {}", *switch.buffer, switch.name, cluster.mtu);
+        return Err(Problem::at(&["mtu"], message, "use a smaller MTU, or give the switch a larger buffer"));
+    }
+    Ok(())
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The lesser of the adapter's connector and the node's slot.
+fn slot(catalog: &Catalog, cluster: &Cluster, nic: &Nic) -> Result<ResolvedSlot, Problem> {
+    let given = cluster.node.pcie.unwrap_or(nic.pcie);
+    let slot = PcieSlot { generation: given.generation.min(nic.pcie.generation), lanes: given.lanes.min(nic.pcie.lanes) };
+    let find = |generation: u32| {
+        catalog.parts().find_map(|part| match part {
+            AnyPart::Pcie(pcie) if pcie.generation == generation => Some(&**pcie),
+            _ => None,
+        })
+    };
+    // The slot as written must exist too, even where the adapter's connector is the lesser.
+    if find(given.generation).is_some()
+        && let Some(part) = find(slot.generation)
+    {
+        return Ok(ResolvedSlot { part: Pcie::clone(part), lanes: slot.lanes });
+    }
+    let known = catalog.parts().filter_map(|part| match part {
+        AnyPart::Pcie(pcie) => Some(pcie.generation.to_string()),
+        _ => None,
+    });
+    let wrong = if find(given.generation).is_none() { given.generation } else { slot.generation };
+    let path: &[&str] = if cluster.node.pcie.is_some() { &["node", "pcie", "generation"] } else { &["node", "nic"] };
+    let help = format!("the {}s of the catalogue are {}", Kind::Pcie, known.collect::<Vec<_>>().join(", "));
+    Err(Problem::at(path, format!("there is no PCIe generation {wrong}"), help))
+}
+
+/// The topology with as many endpoints as the cluster has adapters, where it does not say itself.
+fn sized(topology: &Topology, endpoints: u32) -> Topology {
+    let mut topology = topology.clone();
+    match &mut topology {
+        Topology::SingleSwitch(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
+        Topology::LeafSpine(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
+        Topology::FatTree(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
+        _ => {}
+    }
+    topology
+}
+
+/// Builds the fabric once: what it says is reported where the cluster says it.
+fn fits_topology(cluster: &ResolvedCluster) -> Result<(), Problem> {
+    let wanted = cluster.endpoints();
+    let fabric = cluster.fabric().map_err(|error| {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+        // Too many endpoints means too many nodes unless the topology counts its endpoints itself.
+        let path: &[&str] = match error {
+            TopologyError::TooManyEndpoints { .. } => &["nodes"],
+            _ => &["topology"],
+        };
+        Problem::at(path, message, help)
+    })?;
+    let has = fabric.counts().endpoints;
+    if has < wanted {
+        let message = format!("{} nodes with {} adapters each need {wanted} endpoints, the topology has {has}", cluster.nodes, cluster.node.nics);
+        return Err(Problem::at(&["nodes"], message, format!("use at most {} nodes, or a larger topology", has / cluster.node.nics)));
+    }
+    Router::new(&fabric, cluster.routing).map_err(|error| {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+        Problem::at(&["routing"], message, help)
+    })?;
+    Ok(())
+}
+
+/// More than the headers of any packet, in bytes (standard: LRH 8, GRH 40, BTH 12, RETH 16, ICRC 4, VCRC 2, or Ethernet, IPv6 and UDP).
+const LARGEST_HEADERS: u64 = 128;
