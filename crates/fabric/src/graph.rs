@@ -215,13 +215,11 @@ impl Graph {
     pub fn port_count(&self, switch: SwitchId) -> u16 {
         (self.first_port[switch.index() + 1] - self.first_port[switch.index()]) as u16
     }
-    /// The link that leaves a switch by a port; `None` where nothing is plugged in.
-    ///
-    /// # Panics
-    /// When the switch has no such port and is the last one; use [`Graph::outputs`] for unchecked input.
+    /// The link that leaves a switch by a port; `None` where nothing is plugged in or there is no such port.
     #[inline]
     pub fn out_link(&self, switch: SwitchId, port: PortId) -> Option<LinkId> {
-        let link = self.outputs[self.first_port[switch.index()] as usize + port.index()];
+        let slot = self.first_port[switch.index()] + u32::from(port.0);
+        let link = if slot < self.first_port[switch.index() + 1] { self.outputs[slot as usize] } else { UNUSED };
         (link != UNUSED).then_some(link)
     }
     /// All ports of a switch with their outgoing links, unused ones left out.
@@ -288,6 +286,9 @@ pub enum GraphError {
         /// The other side.
         to: Socket,
     },
+    /// More ports than this version numbers.
+    #[error("the fabric has more than {MOST_PORTS} endpoints or switch ports; make it smaller")]
+    TooLarge,
     /// An endpoint without a cable.
     #[error("endpoint {endpoint} has no cable; connect it or lower the number of endpoints")]
     Unconnected {
@@ -304,16 +305,22 @@ pub struct Builder {
 
 impl Builder {
     /// A graph of `endpoints` endpoints and one switch for each item of `ports`, the number of its ports.
-    pub fn new(endpoints: u32, ports: impl IntoIterator<Item = u16>) -> Builder {
+    ///
+    /// # Errors
+    /// More ports in total than can be numbered.
+    pub fn new(endpoints: u32, ports: impl IntoIterator<Item = u16>) -> Result<Builder, GraphError> {
         let mut first_port = vec![0];
         let mut total = 0u32;
         for count in ports {
-            total += u32::from(count);
+            total = total.checked_add(u32::from(count)).filter(|&total| total <= MOST_PORTS).ok_or(GraphError::TooLarge)?;
             first_port.push(total);
+        }
+        if endpoints > MOST_PORTS {
+            return Err(GraphError::TooLarge);
         }
         let outputs = vec![UNUSED; total as usize];
         let uplinks = vec![UNUSED; endpoints as usize];
-        Builder { graph: Graph { links: Vec::new(), lengths: Vec::new(), uplinks, first_port, outputs } }
+        Ok(Builder { graph: Graph { links: Vec::new(), lengths: Vec::new(), uplinks, first_port, outputs } })
     }
 
     /// Makes room for `cables` more cables.
@@ -381,6 +388,8 @@ impl Builder {
     }
 }
 
+/// Endpoints and switch ports there may be: a bound against slips of the pen, about 9 GB of links (assumed).
+pub(crate) const MOST_PORTS: u32 = 1 << 28;
 /// Marks a port without a cable.
 const UNUSED: LinkId = LinkId(u32::MAX);
 
@@ -391,7 +400,7 @@ mod tests {
     const SPEC: LinkSpec = LinkSpec::new(Rate::from_gbps(100), Span::from_ns(10));
 
     fn pair() -> Builder {
-        Builder::new(2, [4, 2])
+        Builder::new(2, [4, 2]).unwrap()
     }
 
     #[test]
@@ -416,12 +425,19 @@ mod tests {
 
     #[test]
     fn an_unused_port_has_no_link() {
-        let mut builder = Builder::new(1, [3]);
+        let mut builder = Builder::new(1, [3]).unwrap();
         builder.cable(Socket::endpoint(0), Socket::switch(0, 1), &SPEC).unwrap();
         let graph = builder.build().unwrap();
         assert_eq!(graph.out_link(SwitchId(0), PortId(0)), None);
         assert_eq!(graph.outputs(SwitchId(0)).collect::<Vec<_>>(), [(PortId(1), LinkId(1))]);
         assert_eq!(graph.port_count(SwitchId(0)), 3);
+        assert_eq!(graph.out_link(SwitchId(0), PortId(3)), None);
+    }
+
+    #[test]
+    fn more_ports_than_numbers_are_refused() {
+        assert_eq!(Builder::new(1, std::iter::repeat_n(u16::MAX, 1 << 17)).unwrap_err(), GraphError::TooLarge);
+        assert_eq!(Builder::new(u32::MAX, []).unwrap_err(), GraphError::TooLarge);
     }
 
     #[test]

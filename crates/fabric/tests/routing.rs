@@ -252,7 +252,7 @@ struct Clockwise {
 
 impl Clockwise {
     fn fabric(&self) -> Fabric {
-        let mut builder = Builder::new(self.switches, vec![3; self.switches as usize]);
+        let mut builder = Builder::new(self.switches, vec![3; self.switches as usize]).unwrap();
         for switch in 0..self.switches {
             builder.cable(Socket::endpoint(switch), Socket::switch(switch, 0), &links().host).unwrap();
         }

@@ -94,16 +94,15 @@ impl<C: Climb> Route for Walk<C> {
         let stand = &self.stands[at.index()];
         let floor = &self.floors[stand.level as usize - 1];
         let below = head.dest.0.wrapping_sub(stand.first);
-        let link = if below < stand.span {
-            let mut cable = stand.down + floor.child.quotient(below) * floor.stride;
-            if floor.parallel {
-                let up = C::select(&floor.below, &head);
-                cable += up - floor.below.parents.remainder(up);
-            }
-            LinkId(2 * cable + 1)
-        } else {
-            LinkId(2 * (stand.up + C::select(&floor.above, &head)))
-        };
+        // Both ways are computed and one is selected: random destinations make a branch here a coin toss.
+        let up = stand.up.wrapping_add(C::select(&floor.above, &head)).wrapping_mul(2);
+        let mut cable = stand.down.wrapping_add(floor.child.quotient(below).wrapping_mul(floor.stride));
+        if floor.parallel {
+            let port = C::select(&floor.below, &head);
+            cable = cable.wrapping_add(port - floor.below.parents.remainder(port));
+        }
+        let down = cable.wrapping_mul(2) | 1;
+        let link = LinkId(std::hint::select_unpredictable(below < stand.span, down, up));
         Hop { link, vl: head.vl }
     }
     fn lanes(&self) -> u8 {

@@ -13,7 +13,7 @@ pub struct BackToBack {}
 
 impl BackToBack {
     pub(super) fn build(&self, links: &Links) -> Result<Fabric, TopologyError> {
-        let mut builder = Builder::new(2, []);
+        let mut builder = Builder::new(2, [])?;
         builder.cable(Socket::endpoint(0), Socket::endpoint(1), &links.host)?;
         Ok(Fabric { graph: builder.build()?, coordinates: Coordinates::Direct, radix: 0 })
     }

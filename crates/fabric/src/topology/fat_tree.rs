@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::tree::{Level, Tree};
 use super::{Fabric, Links, Oversubscription, TopologyError, check_ports, positive, radix};
 
-/// A fat tree (folded Clos network) of two or three levels, tapered or not.
+/// A fat tree (folded Clos network) of two to four levels, tapered or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FatTree {

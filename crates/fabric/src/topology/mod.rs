@@ -16,7 +16,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::graph::{Graph, GraphError, LinkSpec};
+use crate::graph::{Graph, GraphError, LinkSpec, Node};
 
 pub use back_to_back::BackToBack;
 pub use conforms::{Defect, conforms};
@@ -37,7 +37,7 @@ pub enum Topology {
     SingleSwitch(SingleSwitch),
     /// Leaf switches below, spine switches above, every leaf connected to every spine.
     LeafSpine(LeafSpine),
-    /// A fat tree (folded Clos network) of two or three levels, tapered or not.
+    /// A fat tree (folded Clos network) of two to four levels, tapered or not.
     FatTree(FatTree),
 }
 
@@ -121,6 +121,26 @@ impl Fabric {
         let graph = &self.graph;
         Counts { endpoints: graph.endpoint_count(), switches: graph.switch_count(), cables: graph.cable_count() }
     }
+
+    /// What reports call an endpoint or a switch, such as `leaf 3`.
+    pub fn name(&self, node: Node) -> String {
+        match (node, &self.coordinates) {
+            (Node::Endpoint(endpoint), _) => format!("endpoint {}", endpoint.0),
+            (Node::Switch(switch), Coordinates::Tree(tree)) => tree.name(switch),
+            (Node::Switch(switch), _) => format!("switch {}", switch.0),
+        }
+    }
+}
+
+impl fmt::Display for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.coordinates {
+            Coordinates::Direct => f.write_str("back to back")?,
+            Coordinates::Tree(tree) if tree.height() == 1 => f.write_str("one switch")?,
+            Coordinates::Tree(tree) => write!(f, "tree of {} levels", tree.height())?,
+        }
+        write!(f, ": {}", self.counts())
+    }
 }
 
 impl fmt::Display for Counts {
@@ -196,13 +216,13 @@ pub enum TopologyError {
         /// The other key.
         other: &'static str,
     },
-    /// More links than can be numbered.
-    #[error("the fabric needs {cables} cables, more than the {most} that can be numbered; lower `endpoints` or `levels`")]
+    /// More ports than can be numbered.
+    #[error("the fabric needs {ports} ports, more than the {most} that can be numbered; lower `endpoints` or `levels`")]
     TooLarge {
-        /// Cables needed.
-        cables: u64,
-        /// Cables that have numbers.
-        most: u64,
+        /// Ports needed.
+        ports: u64,
+        /// Ports that have numbers.
+        most: u32,
     },
     /// The cables do not fit.
     #[error(transparent)]

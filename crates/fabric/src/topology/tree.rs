@@ -25,7 +25,7 @@
 //! Not modelled: several cables per endpoint (rails are separate endpoints), missing or dead switches.
 
 use super::{Counts, Fabric, Links, TopologyError, check_ports};
-use crate::graph::{Builder, EndpointId, Node, Socket, SwitchId};
+use crate::graph::{Builder, EndpointId, MOST_PORTS as MOST_PORTS_IN_ALL, Node, Socket, SwitchId};
 use crate::topology::Coordinates;
 
 /// What one level of a tree looks like.
@@ -64,7 +64,7 @@ impl Tree {
     /// A tree with `endpoints` endpoints, filled from the left; `levels` from the bottom up.
     ///
     /// # Errors
-    /// No level or one of width zero, no endpoints or more than fit, more links than numbers.
+    /// No level or one of width zero, no endpoints or more than fit, more ports than numbers.
     pub fn new(endpoints: u32, levels: Vec<Level>) -> Result<Tree, TopologyError> {
         let narrow = |level: &Level| level.children == 0 || level.parents == 0 || level.cables == 0;
         let rails = levels.first().is_none_or(|level| level.parents != 1 || level.cables != 1);
@@ -76,16 +76,18 @@ impl Tree {
             return Err(TopologyError::TooManyEndpoints { endpoints: u64::from(endpoints), fits, remedy: "" });
         }
         let mut tree = Tree { endpoints, levels, first_switch: vec![0], first_cable: vec![0] };
-        let (mut switches, mut cables) = (0u64, u64::from(endpoints));
+        let (mut switches, mut cables, mut ports) = (0u64, u64::from(endpoints), u64::from(endpoints));
         for level in 1..=tree.height() {
             let count = tree.subtrees(level).saturating_mul(tree.copies(level));
             let up = if level < tree.height() { u64::from(tree.up_ports(level)) } else { 0 };
             tree.first_cable.push(cables as u32);
-            switches = switches.saturating_add(count);
-            cables = cables.saturating_add(count.saturating_mul(up));
-            if cables > MOST_CABLES || switches > MOST_CABLES {
-                return Err(TopologyError::TooLarge { cables, most: MOST_CABLES });
+            // Every cable and every switch has a port: this bounds them, too.
+            ports = ports.saturating_add(count.saturating_mul(tree.ports(level)));
+            if ports > u64::from(MOST_PORTS_IN_ALL) {
+                return Err(TopologyError::TooLarge { ports, most: MOST_PORTS_IN_ALL });
             }
+            switches += count;
+            cables += count * up;
             tree.first_switch.push(switches as u32);
         }
         tree.first_cable.push(cables as u32);
@@ -174,7 +176,7 @@ impl Tree {
             let switches = self.first_switch(level + 1) - self.first_switch(level);
             std::iter::repeat_n(self.ports(level) as u16, switches as usize)
         });
-        let mut builder = Builder::new(self.endpoints, ports);
+        let mut builder = Builder::new(self.endpoints, ports)?;
         builder.reserve(counts.cables);
         for endpoint in 0..self.endpoints {
             let (leaf, port) = (endpoint / self.level(1).children, endpoint % self.level(1).children);
@@ -205,6 +207,17 @@ impl Tree {
         Ok(())
     }
 
+    /// What reports call a switch: `leaf 3`, `spine 2`, `level-2 switch 1 of pod 4`.
+    pub(super) fn name(&self, switch: SwitchId) -> String {
+        let Place { level, subtree, copy } = self.place(switch);
+        match (level, self.height() - level) {
+            (1, 0) => "switch".to_owned(),
+            (1, _) => format!("leaf {subtree}"),
+            (_, 0) => format!("spine {copy}"),
+            _ => format!("level-{level} switch {copy} of pod {subtree}"),
+        }
+    }
+
     /// The level of an endpoint (0) or a switch.
     pub(crate) fn level_of(&self, node: Node) -> u32 {
         match node {
@@ -214,7 +227,5 @@ impl Tree {
     }
 }
 
-/// Links have 32-bit numbers, of which one stands for "none".
-const MOST_CABLES: u64 = (1 << 31) - 1;
 /// Ports have 16-bit numbers.
 pub(super) const MOST_PORTS: u32 = u16::MAX as u32;
