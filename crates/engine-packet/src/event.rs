@@ -22,6 +22,4 @@ pub(crate) enum Event {
     Wake { rank: u32 },
     /// An operation of a schedule ended.
     Done { rank: u32, op: u32 },
-    /// Operations of a rank that wait for its core.
-    Core { rank: u32 },
 }

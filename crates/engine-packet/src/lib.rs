@@ -8,12 +8,12 @@
 //! come waits in a list and leaves when they are. Ports where several lanes compete, or that obey pause frames, take
 //! one more event per packet (`paced.rs`).
 
+mod connect;
 mod event;
 mod host;
 mod network;
 mod paced;
 mod programs;
-mod schedule;
 mod setup;
 mod trace;
 mod transfer;

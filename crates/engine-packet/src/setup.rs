@@ -16,12 +16,11 @@ use crate::world::World;
 use crate::{Loss, PacketEngine};
 
 /// The routing of the fabric, asked with plain numbers.
-pub(crate) struct Routes<'a> {
+pub(crate) struct Routes {
     router: Router,
-    _fabric: &'a Cluster,
 }
 
-impl Routes<'_> {
+impl Routes {
     #[inline]
     pub fn output(&self, switch: u32, dest: u32, entropy: u32, input: u32) -> (u32, u32) {
         let head = Head { dest: EndpointId(dest), entropy, input: LinkId(input), vl: 0 };
@@ -90,7 +89,8 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
         paced,
         same_pace,
         store_and_forward: switch.is_some_and(|s| s.forwarding != Forwarding::CutThrough),
-        routes: Routes { router, _fabric: cluster },
+        routes: Routes { router },
+        cluster,
         endpoints,
         switch_latency: switch.map_or(0, |s| s.latency.value.as_ps()),
         rx_latency: parts.node.nic.rx_latency.value.as_ps(),

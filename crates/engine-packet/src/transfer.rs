@@ -1,1 +1,269 @@
-//! placeholder
+//! Runs schedules: starts operations when what they wait for is over, and matches messages to receives.
+//!
+//! Modelled: one core per rank that posts work requests one after the other; sends match receives by (source, tag) in
+//! order. Not modelled: the costs of a message-passing library; those belong to the programs of `workloads`.
+
+use std::collections::VecDeque;
+
+use fabriscope_engine::EngineError;
+use fabriscope_node::{CpuCosts, DoorbellPolicy};
+use fabriscope_schedule::{After, OpKind, Schedule};
+use fabriscope_units::{Bytes, Time};
+use fabriscope_verbs::{Remote, SendWr, Sge, Wc, WcOpcode, WcStatus};
+use rustc_hash::FxHashMap;
+
+use crate::connect::{self, Rank, WR_LIMIT};
+use crate::event::Event;
+use crate::setup;
+use crate::world::{Client, Notice, World};
+use crate::{Transfers, connect::Side};
+
+/// A schedule under way.
+pub(crate) struct Transferring {
+    ranks: Vec<Rank>,
+    nics: u32,
+    cpu: CpuCosts,
+    doorbell: DoorbellPolicy,
+    /// First operation of each rank in the arrays below.
+    first: Vec<u32>,
+    kinds: Vec<OpKind>,
+    /// What each operation still waits for.
+    unmet: Vec<u32>,
+    /// Operations that wait for this one: where they start in `followers`.
+    first_follower: Vec<u32>,
+    followers: Vec<Follower>,
+    core_free: Vec<Time>,
+    ends: Vec<Time>,
+    /// Receives that wait for a message, messages that wait for a receive.
+    mailboxes: FxHashMap<(u32, u32, u32), Mailbox>,
+    left: usize,
+    finished_ops: Vec<bool>,
+    error: Option<EngineError>,
+    found: Vec<Wc>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Follower {
+    op: u32,
+    /// It waits for the start, not for the end.
+    start: bool,
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    receives: VecDeque<u32>,
+    messages: VecDeque<Time>,
+}
+
+impl Transferring {
+    pub fn new(world: &mut World<'_>, schedule: &Schedule, how: Transfers) -> Result<Transferring, EngineError> {
+        schedule.check().map_err(|error| EngineError::Schedule(error.to_string()))?;
+        let parts = &world.cluster.parts;
+        let (nics, mtu) = (parts.node.nics, parts.mtu);
+        let (cpu, doorbell) = (setup::cpu_costs(&parts.node.cpu), setup::doorbell_policy(parts));
+        let count = schedule.ranks();
+        if count > parts.nodes {
+            return Err(EngineError::NoSuchNode { rank: count - 1, node: count - 1, nodes: parts.nodes });
+        }
+        let ranks = connect::connect(world, schedule, nics, mtu, how)?;
+        let mut first = vec![0u32];
+        let (mut kinds, mut unmet, mut edges) = (Vec::new(), Vec::new(), Vec::new());
+        for rank in 0..count {
+            let base = kinds.len() as u32;
+            for op in schedule.ops(rank) {
+                let this = kinds.len() as u32;
+                kinds.push(op.kind);
+                unmet.push(op.after.len() as u32);
+                for after in op.after {
+                    edges.push((base + after.op().0, Follower { op: this, start: matches!(after, After::Start(_)) }));
+                }
+            }
+            first.push(kinds.len() as u32);
+        }
+        edges.sort_by_key(|(before, follower)| (*before, follower.op));
+        let mut first_follower = vec![0u32; kinds.len() + 1];
+        for (before, _) in &edges {
+            first_follower[*before as usize + 1] += 1;
+        }
+        for i in 1..first_follower.len() {
+            first_follower[i] += first_follower[i - 1];
+        }
+        let followers = edges.into_iter().map(|(_, follower)| follower).collect();
+        let left = kinds.len();
+        Ok(Transferring {
+            ranks,
+            nics,
+            cpu,
+            doorbell,
+            first,
+            finished_ops: vec![false; kinds.len()],
+            kinds,
+            unmet,
+            first_follower,
+            followers,
+            core_free: vec![Time::ZERO; count as usize],
+            ends: vec![Time::ZERO; count as usize],
+            mailboxes: FxHashMap::default(),
+            left,
+            error: None,
+            found: Vec::new(),
+        })
+    }
+
+    /// Starts what waits for nothing.
+    pub fn begin(&mut self, world: &mut World<'_>) -> Result<(), EngineError> {
+        for rank in 0..self.ranks.len() as u32 {
+            for op in self.first[rank as usize]..self.first[rank as usize + 1] {
+                if self.unmet[op as usize] == 0 {
+                    self.start(world, Time::ZERO, rank, op)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to end with operations that never ended.
+    pub fn check(&mut self, at: Time) -> Result<(), EngineError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if self.left == 0 {
+            return Ok(());
+        }
+        let stuck = |rank: usize| (self.first[rank]..self.first[rank + 1]).find(|&op| !self.finished_ops[op as usize]);
+        let waiting: Vec<(usize, u32)> = (0..self.ranks.len()).filter_map(|rank| Some((rank, stuck(rank)?))).collect();
+        let line = |(rank, op): &(usize, u32)| {
+            let kind = self.kinds[*op as usize];
+            format!("  rank {rank}: operation {} ({kind}) has not ended", op - self.first[*rank])
+        };
+        let who = waiting.iter().take(20).map(line).collect::<Vec<_>>().join("\n");
+        Err(EngineError::Stalled { at, waiting: waiting.len(), ranks: self.ranks.len(), who })
+    }
+
+    pub fn ends(&self) -> Vec<Time> {
+        self.ends.clone()
+    }
+
+    fn start(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
+        match self.kinds[op as usize] {
+            OpKind::Compute { span } => {
+                world.queue.push(now + span, Event::Done { rank, op });
+            }
+            OpKind::Recv { from, tag, .. } => {
+                let mailbox = self.mailboxes.entry((rank, from, tag)).or_default();
+                if let Some(arrived) = mailbox.messages.pop_front() {
+                    world.queue.push(arrived.max(now), Event::Done { rank, op });
+                } else {
+                    mailbox.receives.push_back(op);
+                }
+            }
+            kind => self.post(world, now, rank, op, kind)?,
+        }
+        self.release(world, now, rank, op, true)
+    }
+
+    fn post(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32, kind: OpKind) -> Result<(), EngineError> {
+        let peer = kind.peer().expect("only communication is posted");
+        let end = &self.ranks[rank as usize];
+        let Side { qp, remote, .. } = *end.side(peer).expect("all peers were connected");
+        let host = rank * self.nics;
+        let total = kind.bytes().0;
+        let (mut offset, mut clock) = (0, now.max(self.core_free[rank as usize]));
+        loop {
+            let length = (total - offset).min(WR_LIMIT);
+            let last = offset + length == total;
+            let sge = Sge { addr: offset, length: length as u32, lkey: end.memory.lkey };
+            let place = Remote { addr: offset, rkey: remote.rkey };
+            let id = u64::from(op);
+            let mut wr = match kind {
+                OpKind::Send { tag, .. } => SendWr::send(id, sge).with_imm(tag),
+                OpKind::Get { .. } => SendWr::read(id, sge, place),
+                _ => SendWr::write(id, sge, place),
+            };
+            if last {
+                wr = wr.signaled();
+            }
+            clock += self.cpu.wqe_build;
+            let h = &mut world.hosts[host as usize];
+            let posted = h.nic().post_send(clock, qp, &wr).map_err(|error| EngineError::Setup(error.to_string()))?;
+            let timing = *h.pcie.timing();
+            let mut seen = clock + self.cpu.mmio_latency;
+            if !self.doorbell.pushes(1, Bytes(64), false) {
+                seen += timing.read_latency + timing.completion_time(Bytes(64));
+            }
+            clock += self.cpu.mmio_busy;
+            world.queue.push(seen, Event::Work { host, qp, through: posted.wqe });
+            offset += length;
+            if last {
+                break;
+            }
+        }
+        self.core_free[rank as usize] = clock;
+        Ok(())
+    }
+
+    /// Lets go what waited for the start, or the end, of `op`.
+    fn release(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32, start: bool) -> Result<(), EngineError> {
+        let range = self.first_follower[op as usize]..self.first_follower[op as usize + 1];
+        for i in range {
+            let follower = self.followers[i as usize];
+            if follower.start == start {
+                let unmet = &mut self.unmet[follower.op as usize];
+                *unmet -= 1;
+                if *unmet == 0 {
+                    self.start(world, now, rank, follower.op)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, world: &mut World<'_>, host: u32, wc: &Wc, visible: Time) {
+        let rank = host / self.nics;
+        if wc.status != WcStatus::Success {
+            let status = wc.status.to_string();
+            let help = "a lost packet was not recovered in time, or a receive was missing; raise the timeout or lower the loss".to_owned();
+            self.error.get_or_insert(EngineError::Transfer { rank, status, help });
+            return;
+        }
+        let seen = visible + self.cpu.detect;
+        if wc.opcode == WcOpcode::Recv {
+            let from = self.ranks[rank as usize].peers.get(&wc.qp_num.0).copied().unwrap_or(u32::MAX);
+            let mailbox = self.mailboxes.entry((rank, from, wc.imm.unwrap_or(0))).or_default();
+            match mailbox.receives.pop_front() {
+                Some(op) => world.queue.push(seen, Event::Done { rank, op }),
+                None => mailbox.messages.push_back(seen),
+            }
+        } else {
+            world.queue.push(seen, Event::Done { rank, op: wc.wr_id as u32 });
+        }
+    }
+}
+
+impl Client for Transferring {
+    fn visible(&mut self, world: &mut World<'_>, host: u32, notice: Notice, visible: u64) {
+        let Notice::Completion(cq, _) = notice else { return };
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        world.hosts[host as usize].nic().poll_cq(Time::from_ps(visible), cq, usize::MAX, &mut found);
+        for wc in &found {
+            self.complete(world, host, wc, Time::from_ps(visible));
+        }
+        self.found = found;
+    }
+
+    fn event(&mut self, world: &mut World<'_>, now: u64, event: Event) -> Result<(), EngineError> {
+        if let Event::Done { rank, op } = event {
+            let now = Time::from_ps(now);
+            self.left -= 1;
+            self.finished_ops[op as usize] = true;
+            self.ends[rank as usize] = self.ends[rank as usize].max(now);
+            self.release(world, now, rank, op, false)?;
+        }
+        Ok(())
+    }
+
+    fn finished(&self) -> bool {
+        self.left == 0 || self.error.is_some()
+    }
+}

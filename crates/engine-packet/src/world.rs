@@ -1,6 +1,6 @@
 //! The state of a run in flat arrays, and the loop that hands out events.
 
-use fabriscope_engine::{EngineError, LinkLoad, Run, Stats};
+use fabriscope_engine::{Cluster, EngineError, LinkLoad, Run, Stats};
 use fabriscope_kernel::{EventQueue, Stream};
 use fabriscope_switch::{Arbiter, Channel, Ecn};
 use fabriscope_units::{Bytes, Time};
@@ -26,7 +26,8 @@ pub(crate) struct World<'a> {
     /// All wires have the same rate and switches forward as soon as they know the way.
     pub same_pace: bool,
     pub store_and_forward: bool,
-    pub routes: Routes<'a>,
+    pub routes: Routes,
+    pub cluster: &'a Cluster,
     pub endpoints: u32,
     /// Port to port (ps).
     pub switch_latency: u64,
@@ -90,7 +91,7 @@ impl World<'_> {
                     self.flush_completions(client, now, host);
                 },
                 Event::Timer { host } => self.timer(client, now, host),
-                Event::Doorbell { .. } | Event::Wake { .. } | Event::Done { .. } | Event::Core { .. } => {
+                Event::Doorbell { .. } | Event::Wake { .. } | Event::Done { .. } => {
                     client.event(self, now, event)?;
                 }
             }

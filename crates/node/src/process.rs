@@ -378,11 +378,7 @@ impl Process {
 
 /// When the first of the awaited things is visible on the NICs of a node, if that is known.
 #[must_use]
-pub fn earliest<'a>(
-    nics: impl Fn(usize) -> Option<&'a Nic>,
-    cqs: &[(usize, CqId)],
-    watches: &[(usize, WatchId, u64)],
-) -> Option<Time> {
+pub fn earliest<'a>(nics: impl Fn(usize) -> Option<&'a Nic>, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) -> Option<Time> {
     let completions = cqs.iter().filter_map(|&(nic, cq)| nics(nic)?.cq_next_visible(cq));
     let landings = watches.iter().filter_map(|&(nic, watch, count)| nics(nic)?.watch_reaches(watch, count));
     completions.chain(landings).min()

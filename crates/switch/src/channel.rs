@@ -251,9 +251,8 @@ impl Channel {
     /// Blocks that the sender would have (credits), or that would be held (pause), if everything under way had returned.
     #[must_use]
     pub fn settled(&self) -> i64 {
-        let under_way: u64 = (0..usize::from(self.count))
-            .map(|i| self.returns[(usize::from(self.first) + i) % RETURNS] & ((1 << BLOCK_BITS) - 1))
-            .sum();
+        let under_way: u64 =
+            (0..usize::from(self.count)).map(|i| self.returns[(usize::from(self.first) + i) % RETURNS] & ((1 << BLOCK_BITS) - 1)).sum();
         if self.pauses { i64::from(self.level) - under_way as i64 } else { i64::from(self.level) + under_way as i64 }
     }
 
@@ -351,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_pause_ends_when_the_known_departures_reach_xon() {
-        let limits = PauseLimits { xoff: 1024, xon: 512, headroom: 1024, reaction: 100 };
+        let limits = PauseLimits { xoff: 1024, xon: 512, headroom: 2048, reaction: 100 };
         let mut lane = Channel::new(GBPS_400, 0, 0, Flow::Pause(limits));
         assert_eq!(lane.hold(900, 0), Ok(PauseChange::None));
         assert_eq!(lane.hold(600, 10), Ok(PauseChange::Paused));
@@ -360,7 +359,7 @@ mod tests {
         assert_eq!(lane.give_back(900, 300), PauseChange::None);
         assert_eq!(lane.give_back(600, 700), PauseChange::Until(800));
         assert_eq!(lane.open_at(64, 200), Some(800));
-        assert_eq!(lane.hold(500, 250), Ok(PauseChange::None), "still above xon with all known departures");
+        assert_eq!(lane.hold(600, 250), Ok(PauseChange::None), "still above xon with all known departures");
         assert_eq!(lane.open_at(64, 260), None);
         assert_eq!(lane.hold(5_000, 270), Err(()));
     }

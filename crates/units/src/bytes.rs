@@ -54,7 +54,7 @@ const UNITS: &[(&str, u128)] = &[
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, size) in [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-            if self.0 >= size && self.0 % size == 0 {
+            if self.0 >= size && self.0.is_multiple_of(size) {
                 return write!(f, "{} {unit}", self.0 / size);
             }
         }
@@ -101,7 +101,11 @@ impl Sum for Bytes {
     }
 }
 
-parse::text_serde!(Bytes, "An amount of data with its unit, such as \"64 B\" or \"4 KiB\".", r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*(B|kB|KiB|MB|MiB|GB|GiB|TB|TiB)\s*$");
+parse::text_serde!(
+    Bytes,
+    "An amount of data with its unit, such as \"64 B\" or \"4 KiB\".",
+    r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*(B|kB|KiB|MB|MiB|GB|GiB|TB|TiB)\s*$"
+);
 
 #[cfg(test)]
 mod tests {

@@ -91,7 +91,7 @@ pub(crate) fn quantity(text: &str, what: &'static str, example: &'static str, un
     let digits: u128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| no_number())? };
     let decimals = 10u128.pow(fraction.len() as u32);
     let parts = digits * scale;
-    if parts % decimals != 0 {
+    if !parts.is_multiple_of(decimals) {
         return Err(too_fine());
     }
     let total = whole.checked_mul(scale).and_then(|w| w.checked_add(parts / decimals)).ok_or_else(too_large)?;

@@ -97,7 +97,11 @@ impl Div<u64> for Rate {
     }
 }
 
-parse::text_serde!(Rate, "A data rate with its unit, such as \"400 Gb/s\" (bits) or \"12.5 GB/s\" (bytes).", r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*([kMGT]?[bB]|[KMG]iB)/s\s*$");
+parse::text_serde!(
+    Rate,
+    "A data rate with its unit, such as \"400 Gb/s\" (bits) or \"12.5 GB/s\" (bytes).",
+    r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*([kMGT]?[bB]|[KMG]iB)/s\s*$"
+);
 
 #[cfg(test)]
 mod tests {

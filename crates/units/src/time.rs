@@ -168,7 +168,11 @@ impl Sum for Span {
     }
 }
 
-parse::text_serde!(Span, "A length of time with its unit, such as \"620 ns\" or \"1.5 us\".", r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*(ps|ns|us|µs|ms|s)\s*$");
+parse::text_serde!(
+    Span,
+    "A length of time with its unit, such as \"620 ns\" or \"1.5 us\".",
+    r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*(ps|ns|us|µs|ms|s)\s*$"
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,111 @@
+//! Queue pairs for schedules: one reliable connection for every two ranks that talk.
+
+use std::collections::BTreeMap;
+
+use fabriscope_engine::EngineError;
+use fabriscope_schedule::{OpKind, Schedule};
+use fabriscope_units::Bytes;
+use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge};
+
+use crate::Transfers;
+use crate::world::World;
+
+/// Whole address space: schedules do not say where their data lies.
+pub(crate) const MEMORY: Bytes = Bytes(1 << 47);
+/// Most bytes under one work request.
+pub(crate) const WR_LIMIT: u64 = 1 << 30;
+
+/// One side of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side {
+    pub peer: u32,
+    pub qp: QpNum,
+    /// Key of the peer's memory.
+    pub remote: Mr,
+}
+
+/// A rank's end: its memory, its queue and its connections, sorted by peer.
+#[derive(Debug, Clone)]
+pub(crate) struct Rank {
+    pub memory: Mr,
+    pub cq: CqId,
+    pub sides: Vec<Side>,
+    /// Peer by slot of the queue pair.
+    pub peers: BTreeMap<u32, u32>,
+}
+
+impl Rank {
+    pub fn side(&self, peer: u32) -> Option<&Side> {
+        self.sides.binary_search_by_key(&peer, |side| side.peer).ok().map(|i| &self.sides[i])
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
+    sends: u32,
+    receives: u32,
+}
+
+/// Connects all ranks of `schedule` that talk to each other; rank *r* is on the first NIC of node *r*.
+pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu: Bytes, how: Transfers) -> Result<Vec<Rank>, EngineError> {
+    let setup = |error: &dyn std::fmt::Display| EngineError::Setup(error.to_string());
+    let mtu = Mtu::of(mtu).ok_or_else(|| EngineError::Setup(format!("an MTU of {mtu} is not one of 256 B to 4 KiB")))?;
+    let ranks = schedule.ranks();
+    let mut work: Vec<BTreeMap<u32, Work>> = vec![BTreeMap::new(); ranks as usize];
+    for rank in 0..ranks {
+        for kind in schedule.kinds(rank) {
+            let Some(peer) = kind.peer() else { continue };
+            let requests = kind.bytes().0.div_ceil(WR_LIMIT).max(1) as u32;
+            work[peer as usize].entry(rank).or_default();
+            let mine = work[rank as usize].entry(peer).or_default();
+            match kind {
+                OpKind::Recv { .. } => mine.receives += 1,
+                _ => mine.sends += requests,
+            }
+        }
+    }
+    let mut ends = Vec::with_capacity(ranks as usize);
+    for rank in 0..ranks {
+        let nic = world.hosts[(rank * nics) as usize].nic();
+        let pd = nic.alloc_pd();
+        let memory = nic.reg_mr(pd, 0, MEMORY, Access::all()).map_err(|e| setup(&e))?;
+        let requests: u32 = work[rank as usize].values().map(|w| w.sends + w.receives).sum();
+        let cq = nic.create_cq(requests.max(16)).map_err(|e| setup(&e))?;
+        let mut end = Rank { memory, cq, sides: Vec::new(), peers: BTreeMap::new() };
+        for (&peer, w) in &work[rank as usize] {
+            let qp = create(nic, pd, cq, *w).map_err(|e| setup(&e))?;
+            end.peers.insert(qp.0, peer);
+            end.sides.push(Side { peer, qp, remote: memory });
+        }
+        ends.push(end);
+    }
+    for rank in 0..ranks {
+        for i in 0..ends[rank as usize].sides.len() {
+            let Side { peer, qp, .. } = ends[rank as usize].sides[i];
+            let other = ends[peer as usize].side(rank).copied().ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
+            ends[rank as usize].sides[i].remote = ends[peer as usize].memory;
+            let nic = world.hosts[(rank * nics) as usize].nic();
+            let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
+            let av = AhAttr { dlid: Lid(peer * nics), sl: 0 };
+            let steps = [
+                QpAttr::init(Access::all()),
+                options(QpAttr::rtr_rc(mtu, other.qp, 0, av)),
+                QpAttr::rts_rc(0),
+            ];
+            for step in steps {
+                nic.modify_qp(qp, &step).map_err(|e| setup(&e))?;
+            }
+            let memory = ends[rank as usize].memory;
+            let buffer = Sge { addr: 0, length: WR_LIMIT as u32, lkey: memory.lkey };
+            for _ in 0..work[rank as usize].get(&peer).map_or(0, |w| w.receives) {
+                nic.post_recv(world.queue.now(), qp, &RecvWr::new(0, buffer)).map_err(|e| setup(&e))?;
+            }
+        }
+    }
+    Ok(ends)
+}
+
+fn create(nic: &mut Nic, pd: PdId, cq: CqId, work: Work) -> Result<QpNum, fabriscope_verbs::VerbsError> {
+    let cap = QpCap { max_send_wr: work.sends.max(1), max_recv_wr: work.receives.max(1), ..QpCap::default() };
+    nic.create_qp(&QpInit { cap, sq_sig_all: false, ..QpInit::new(pd, QpType::Rc, cq) })
+}
