@@ -193,6 +193,20 @@ impl Catalog {
         Ok(document.over(under))
     }
 
+    /// The problem of a part of the catalogue, at its line.
+    pub(crate) fn located(&self, part: &AnyPart, problem: Problem) -> CatalogError {
+        let impossible = |problem: Problem| CatalogError::Impossible {
+            cluster: part.name().to_owned(),
+            message: problem.message,
+            help: problem.help,
+        };
+        let Some(source) = self.sources.get(&(part.kind(), part.name().to_owned())) else { return impossible(problem) };
+        match Document::parse(&source.file, &source.text).map_err(CatalogError::from).and_then(|d| self.based(part.kind(), d, &mut Vec::new())) {
+            Ok(document) => document.fault_of(problem).into(),
+            Err(error) => error,
+        }
+    }
+
     fn source_names(&self, kind: Kind) -> impl Iterator<Item = &str> + Clone {
         self.sources.keys().filter(move |(k, _)| *k == kind).map(|(_, name)| name.as_str())
     }

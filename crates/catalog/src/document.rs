@@ -86,18 +86,18 @@ impl<'t> Document<'t> {
         Some(Document { texts: self.texts.clone(), asked: self.asked, table })
     }
 
-    /// Puts `inner` in the place of the table under `key`, with the texts that it brought along.
-    pub(crate) fn set_table(&mut self, key: &str, base: Document<'t>, mut inner: Document<'t>) {
-        // `base` brings new texts: number them behind all others, so that no known place moves.
-        let end = self.texts.last().map_or(0, |text| text.start + text.text.len() + 1);
-        let mut table = moved(base.table, end);
-        merge(&mut table, std::mem::take(&mut inner.table));
-        for text in base.texts {
-            self.texts.push(Text { start: text.start + end, ..text });
-        }
-        if let Some(slot) = self.table.get_mut(key) {
-            *slot.get_mut() = DeValue::Table(table);
-        }
+    /// Puts `inner`, made from [`Document::table`], in the place of the table under `key`.
+    pub(crate) fn set_table(&mut self, key: &str, inner: Document<'t>) {
+        // `inner` numbers its texts anew, with what it rests on before its own: the others follow.
+        let own = self.texts[self.asked].start;
+        let by = inner.texts[inner.asked].start - own;
+        let Some(slot) = self.table.remove_entry(key).map(|(key, value)| (Spanned::new(shift(key.span(), by), key.into_inner()), value)) else {
+            return;
+        };
+        let mut table = moved(std::mem::take(&mut self.table), by);
+        let (key, value) = slot;
+        table.insert(key, Spanned::new(shift(value.span(), by), DeValue::Table(inner.table)));
+        *self = Document { texts: inner.texts, asked: inner.asked, table };
     }
 
     /// Reads the table into a typed value.

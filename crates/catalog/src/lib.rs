@@ -9,21 +9,29 @@ mod cluster;
 mod document;
 mod error;
 mod file;
+mod lab;
 mod part;
 mod quantity;
 mod resolve;
+mod schema;
 mod sourced;
 mod suggest;
+mod table;
 mod target;
 
 pub use catalog::{AnyPart, Catalog};
 pub use cluster::{CableRun, Cluster, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot};
 pub use error::{CatalogError, Fault, Problem};
+pub use lab::{
+    AllToAll, Bench, ClusterChoice, EngineChoice, Incast, Lab, Permutation, ResolvedLab, Shift, Transport, Uniform, Workload,
+};
 pub use part::{
     BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy,
     Rendezvous, RootComplex, Software, Switch,
 };
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use quantity::{Frequency, Ratio};
+pub use schema::{lab_schema, part_schema, schemas};
 pub use sourced::{Basis, Sourced};
+pub use table::Row;
 pub use target::{Place, Target};

@@ -1,0 +1,379 @@
+//! Lab files: a cluster, a workload and a seed, in one file that users run and copy.
+
+use std::fmt;
+use std::path::Path;
+
+use fabriscope_units::Bytes;
+use schemars::JsonSchema;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::catalog::Catalog;
+use crate::cluster::{Cluster, ResolvedCluster};
+use crate::document::Document;
+use crate::error::{CatalogError, Problem};
+use crate::file;
+use crate::part::{Kind, Part};
+
+/// A cluster by its name, or written out (possibly with a `base`).
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ClusterChoice {
+    /// A cluster of the catalogue: `cluster = "ri2"`.
+    Named(String),
+    /// A cluster of its own: `[cluster]`.
+    Inline(Box<Cluster>),
+}
+
+/// Reads either form without losing the place of an error, as `untagged` would.
+impl<'de> Deserialize<'de> for ClusterChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Choice;
+        impl<'de> Visitor<'de> for Choice {
+            type Value = ClusterChoice;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a cluster, or a [cluster] table")
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<ClusterChoice, E> {
+                Ok(ClusterChoice::Named(name.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ClusterChoice, A::Error> {
+                Cluster::deserialize(de::value::MapAccessDeserializer::new(map)).map(|cluster| ClusterChoice::Inline(Box::new(cluster)))
+            }
+        }
+        deserializer.deserialize_any(Choice)
+    }
+}
+
+/// Which engine runs the lab.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineChoice {
+    /// Packet by packet.
+    #[default]
+    Packet,
+}
+
+/// The transport service of the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Reliable connection.
+    #[default]
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram: messages of at most one MTU.
+    Ud,
+}
+
+/// Every host sends one message to another; nobody receives two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Permutation {
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Several hosts send to one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Incast {
+    /// How many hosts send.
+    pub senders: u32,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Every host sends one message to every other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AllToAll {
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Every host sends to the one `by` places further on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shift {
+    /// How many places.
+    pub by: u32,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Messages between random pairs of hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Uniform {
+    /// How many messages in all.
+    pub messages: u32,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// A benchmark program with its own command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bench {
+    /// Name of the program: `ib_write_lat`, `osu_bw` …
+    pub tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+/// What happens on the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Workload {
+    /// Every host sends one message to another; nobody receives two.
+    Permutation(Permutation),
+    /// Several hosts send to one.
+    Incast(Incast),
+    /// Every host sends one message to every other.
+    AllToAll(AllToAll),
+    /// Every host sends to the one some places further on.
+    Shift(Shift),
+    /// Messages between random pairs of hosts.
+    Uniform(Uniform),
+    /// A benchmark program with its own command line.
+    Bench(Bench),
+}
+
+impl Workload {
+    /// The word used in files.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Workload::Permutation(_) => "permutation",
+            Workload::Incast(_) => "incast",
+            Workload::AllToAll(_) => "all_to_all",
+            Workload::Shift(_) => "shift",
+            Workload::Uniform(_) => "uniform",
+            Workload::Bench(_) => "bench",
+        }
+    }
+}
+
+/// A lab file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lab {
+    /// One line that tells a person what it shows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// Where it happens.
+    pub cluster: ClusterChoice,
+    /// What every random choice follows from.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// Which engine runs it.
+    #[serde(default)]
+    pub engine: EngineChoice,
+    /// What happens.
+    pub workload: Workload,
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+/// A lab with its cluster at hand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedLab {
+    /// The file as it was read, includes merged.
+    pub lab: Lab,
+    /// Where it happens.
+    pub cluster: ResolvedCluster,
+}
+
+/// A file of a lab, read but not yet understood.
+struct LabText {
+    file: String,
+    text: String,
+}
+
+impl Catalog {
+    /// Reads a lab file, what it includes, and its cluster.
+    ///
+    /// # Errors
+    /// A file that cannot be read, includes in a circle, a fault in a file, parts or workloads that do not fit.
+    pub fn load_lab(&self, path: &Path) -> Result<ResolvedLab, CatalogError> {
+        let mut texts = Vec::new();
+        collect(path, &mut Vec::new(), &mut texts)?;
+        self.lab_of(&texts)
+    }
+
+    /// Reads the text of a lab that includes no other file.
+    ///
+    /// # Errors
+    /// An `include`, a fault in the text, parts or workloads that do not fit.
+    pub fn parse_lab(&self, file: &str, text: &str) -> Result<ResolvedLab, CatalogError> {
+        let mut document = Document::parse(file, text)?;
+        if let Some(include) = document.take_texts("include")?.first() {
+            let message = format!("`{}` cannot be included here", include.get_ref());
+            return Err(document.fault(include.span(), message, "only a lab in a file can include other files".to_owned()).into());
+        }
+        self.lab_of(&[LabText { file: file.to_owned(), text: text.to_owned() }])
+    }
+
+    /// The lab of these texts: the last one is the lab, those before it lie under it.
+    fn lab_of(&self, texts: &[LabText]) -> Result<ResolvedLab, CatalogError> {
+        let mut merged: Option<Document<'_>> = None;
+        for LabText { file, text } in texts {
+            let mut document = Document::parse(file, text)?;
+            document.take_texts("include")?;
+            merged = Some(match merged {
+                Some(under) => document.over(under),
+                None => document,
+            });
+        }
+        let Some(mut document) = merged else {
+            return Err(CatalogError::UnknownName { name: String::new(), help: "name a lab file".to_owned() });
+        };
+        if let Some(inner) = document.table("cluster") {
+            document.set_table("cluster", self.based(Kind::Cluster, inner, &mut Vec::new())?);
+        }
+        let lab: Lab = document.read()?;
+        let fault = |problem: Problem| CatalogError::from(document.fault_of(problem));
+        let cluster = match &lab.cluster {
+            ClusterChoice::Named(name) => self.target(name).map_err(|error| match error {
+                CatalogError::UnknownPart { ref help, .. } => fault(Problem::at(&["cluster"], error.to_string(), help)),
+                CatalogError::BadTarget { .. } | CatalogError::Impossible { .. } => {
+                    let help = "write the name of a cluster, with its number of nodes if you like: \"ri2:4\"";
+                    fault(Problem::at(&["cluster"], error.to_string(), help))
+                }
+                other => other,
+            })?,
+            ClusterChoice::Inline(cluster) => {
+                cluster.check().map_err(|problem| fault(problem.under("cluster")))?;
+                crate::resolve::resolve(self, cluster, None).map_err(|problem| fault(problem.under("cluster")))?
+            }
+        };
+        check(&lab.workload, &cluster).map_err(fault)?;
+        Ok(ResolvedLab { lab, cluster })
+    }
+}
+
+/// Reads a file and, before it, everything that it includes; `chain` are the files on the way here.
+fn collect(path: &Path, chain: &mut Vec<String>, texts: &mut Vec<LabText>) -> Result<(), CatalogError> {
+    let file = path.display().to_string();
+    // Two ways to write a path are one file.
+    let key = std::fs::canonicalize(path).map_or_else(|_| file.clone(), |path| path.display().to_string());
+    if let Some(at) = chain.iter().position(|earlier| *earlier == key) {
+        let short = |name: &String| Path::new(name).file_name().map_or_else(|| name.clone(), |name| name.to_string_lossy().into_owned());
+        return Err(CatalogError::IncludeCycle { chain: chain[at..].iter().chain([&key]).map(short).collect() });
+    }
+    let text = file::read(path)?;
+    let includes: Vec<Spanned<String>> = {
+        let mut document = Document::parse(&file, &text)?;
+        let includes = document.take_texts("include")?;
+        if let Some(over) = includes.get(MOST_INCLUDES) {
+            let message = format!("more than {MOST_INCLUDES} files are included");
+            return Err(document.fault(over.span(), message, "put the common parts into one file".to_owned()).into());
+        }
+        includes
+    };
+    if texts.len() > MOST_INCLUDES {
+        let document = Document::parse(&file, &text)?;
+        let message = format!("the lab consists of more than {MOST_INCLUDES} files");
+        return Err(document.fault(0..0, message, "put the common parts into one file".to_owned()).into());
+    }
+    chain.push(key);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for include in includes {
+        let other = folder.join(include.get_ref());
+        if !other.is_file() {
+            let document = Document::parse(&file, &text)?;
+            let message = format!("there is no file {}", other.display());
+            let help = "an include is a path as seen from the file that includes it".to_owned();
+            return Err(document.fault(include.span(), message, help).into());
+        }
+        collect(&other, chain, texts)?;
+    }
+    chain.pop();
+    texts.push(LabText { file, text });
+    Ok(())
+}
+
+/// The most files that make a lab.
+const MOST_INCLUDES: usize = 64;
+
+/// Whether the workload can happen on the cluster.
+fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<(), Problem> {
+    let name = workload.name();
+    let hosts = cluster.nodes;
+    let (size, transport) = match workload {
+        Workload::Permutation(Permutation { size, transport, .. })
+        | Workload::AllToAll(AllToAll { size, transport, .. })
+        | Workload::Shift(Shift { size, transport, .. })
+        | Workload::Uniform(Uniform { size, transport, .. })
+        | Workload::Incast(Incast { size, transport, .. }) => (*size, *transport),
+        Workload::Bench(bench) if bench.tool.is_empty() => {
+            return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
+        }
+        Workload::Bench(_) => return Ok(()),
+    };
+    if hosts < 2 {
+        let message = format!("a workload between hosts needs two, the cluster has {hosts}");
+        return Err(Problem::at(&["cluster"], message, "use a cluster of at least 2 nodes"));
+    }
+    let most = if transport == Transport::Ud { cluster.mtu } else { LARGEST_MESSAGE };
+    if size == Bytes::ZERO || size > most {
+        let message = format!("a message of {size} cannot be sent: {name} takes 1 B to {most} here");
+        return Err(Problem::at(&["workload", name, "size"], message, "choose another size, or another transport"));
+    }
+    match workload {
+        Workload::Incast(incast) if incast.senders == 0 || incast.senders >= hosts => {
+            let message = format!("{} senders and a receiver do not fit into {hosts} nodes", incast.senders);
+            Err(Problem::at(&["workload", name, "senders"], message, format!("use 1 to {} senders", hosts - 1)))
+        }
+        Workload::Shift(shift) if shift.by % hosts == 0 => {
+            let message = format!("a shift by {} makes every one of {hosts} hosts send to itself", shift.by);
+            Err(Problem::at(&["workload", name, "by"], message, format!("use 1 to {}", hosts - 1)))
+        }
+        Workload::Uniform(uniform) if uniform.messages == 0 => {
+            Err(Problem::at(&["workload", name, "messages"], "no message is sent", "use at least 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The largest RDMA message (standard: InfiniBand Architecture Specification volume 1, 2³¹ bytes).
+const LARGEST_MESSAGE: Bytes = Bytes(1 << 31);

@@ -1,0 +1,74 @@
+//! JSON schemas of every input file, for editors that complete and check while one types.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::cluster::Cluster;
+use crate::lab::Lab;
+use crate::part::{Cable, Cpu, Kind, LinkSpeed, Nic, Pcie, Software, Switch};
+
+/// The schema of the files of one kind.
+pub fn part_schema(kind: Kind) -> Value {
+    match kind {
+        Kind::Link => with_base::<LinkSpeed>(),
+        Kind::Cable => with_base::<Cable>(),
+        Kind::Nic => with_base::<Nic>(),
+        Kind::Switch => with_base::<Switch>(),
+        Kind::Cpu => with_base::<Cpu>(),
+        Kind::Pcie => with_base::<Pcie>(),
+        Kind::Software => with_base::<Software>(),
+        Kind::Cluster => with_base::<Cluster>(),
+    }
+}
+
+/// The schema of lab files.
+pub fn lab_schema() -> Value {
+    let mut schema = SchemaGenerator::default().into_root_schema_for::<Lab>().to_value();
+    // What the loader takes out before the types see it.
+    property(&mut schema, "include", json!({
+        "type": "array", "items": { "type": "string" },
+        "description": "Other TOML files whose tables lie under this one, as seen from this file."
+    }));
+    // An included file may hold any of the keys.
+    require_unless(&mut schema, "include");
+    if let Some(cluster) = schema.pointer_mut("/$defs/Cluster") {
+        add_base(cluster);
+    }
+    schema
+}
+
+/// All schemas with the names of their files.
+pub fn schemas() -> Vec<(String, Value)> {
+    let parts = Kind::ALL.into_iter().map(|kind| (format!("{}.schema.json", kind.folder()), part_schema(kind)));
+    parts.chain([("labs.schema.json".to_owned(), lab_schema())]).collect()
+}
+
+fn with_base<T: JsonSchema>() -> Value {
+    let mut schema: Value = Schema::to_value(SchemaGenerator::default().into_root_schema_for::<T>());
+    add_base(&mut schema);
+    schema
+}
+
+fn add_base(schema: &mut Value) {
+    property(schema, "base", json!({
+        "type": "string",
+        "description": "Another part of the same kind that this one rests on: only what differs is written here."
+    }));
+    require_unless(schema, "base");
+}
+
+fn property(schema: &mut Value, key: &str, of: Value) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.insert(key.to_owned(), of);
+    }
+}
+
+/// The required keys are required only where `key` is absent; the name always is.
+fn require_unless(schema: &mut Value, key: &str) {
+    let Value::Object(table) = schema else { return };
+    let Some(required) = table.remove("required") else { return };
+    let mut condition = Map::new();
+    condition.insert("not".to_owned(), json!({ "required": [key] }));
+    table.insert("if".to_owned(), Value::Object(condition));
+    table.insert("then".to_owned(), json!({ "required": required }));
+}

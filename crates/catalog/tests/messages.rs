@@ -1,0 +1,196 @@
+//! Every way an input can be wrong: the exact first line and remedy that a person reads.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use fabriscope_catalog::{Catalog, CatalogError, Kind};
+use miette::Diagnostic;
+
+/// First line and help, as the table below has them.
+fn told(error: &CatalogError) -> String {
+    let help = error.help().map(|help| help.to_string()).unwrap_or_default();
+    format!("{error}\n    help: {help}")
+}
+
+/// The text of an embedded part with one text in it replaced.
+fn edited(catalog: &Catalog, kind: Kind, name: &str, from: &str, to: &str) -> String {
+    let text = catalog.text_of(kind, name).unwrap();
+    assert!(text.contains(from), "{name} has no {from}");
+    text.replacen(from, to, 1)
+}
+
+#[test]
+fn wrong_parts_clusters_and_labs() {
+    let catalog = Catalog::embedded().unwrap();
+    let mut table = String::new();
+    let mut row = |what: &str, error: CatalogError| writeln!(table, "{what}\n    {}\n", told(&error)).unwrap();
+
+    let parts: &[(&str, Kind, &str, &str, &str)] = &[
+        ("unknown key", Kind::Nic, "connectx-5", "tx_latency =", "tx_latncy ="),
+        ("missing key", Kind::Nic, "connectx-5", "ports = 1\n", ""),
+        ("bare number", Kind::Nic, "connectx-5", "{ value = \"5 ns\", basis = \"datasheet\", source = \"ConnectX-5 product brief: 200 million messages per second\" }", "\"5 ns\""),
+        ("no unit", Kind::Nic, "connectx-5", "value = \"5 ns\"", "value = \"5\""),
+        ("foreign unit", Kind::Nic, "connectx-5", "value = \"5 ns\"", "value = \"5 GB\""),
+        ("number for text", Kind::Nic, "connectx-5", "value = \"5 ns\"", "value = 5"),
+        ("unknown basis", Kind::Nic, "connectx-5", "basis = \"datasheet\"", "basis = \"datasheets\""),
+        ("no note", Kind::Nic, "connectx-5", ", note = \"a read and a write of the host's memory come on top\"", ""),
+        ("no source", Kind::Nic, "connectx-5", ", source = \"table ri2-ib_write_lat\"", ""),
+        ("unknown choice", Kind::Nic, "connectx-5", "blueflame = \"always\"", "blueflame = \"allways\""),
+        ("other name", Kind::Nic, "connectx-5", "name = \"connectx-5\"", "name = \"connectx-55\""),
+        ("too many lanes", Kind::Nic, "connectx-5", "lanes = 16", "lanes = 24"),
+        ("wrong MTU", Kind::Nic, "connectx-5", "\"4096 B\"", "\"9000 B\""),
+        ("syntax", Kind::Nic, "connectx-5", "ports = 1", "ports = "),
+        ("key twice", Kind::Nic, "connectx-5", "ports = 1", "ports = 1\nports = 2"),
+        ("unknown base", Kind::Nic, "connectx-4", "base = \"connectx-5\"", "base = \"conectx-5\""),
+        ("base is itself", Kind::Nic, "connectx-4", "base = \"connectx-5\"", "base = \"connectx-4\""),
+        ("fault in an overridden key", Kind::Nic, "connectx-4", "6.667 ns", "6.667 nS"),
+        ("rate that does not follow", Kind::Link, "edr", "\"100 Gb/s\"", "\"120 Gb/s\""),
+        ("faster than light", Kind::Cable, "copper", "\"5 ns\"", "\"3 ns\""),
+        ("thresholds beyond the buffer", Kind::Switch, "sn2410", "xoff = { value = \"96 KiB\"", "xoff = { value = \"250 KiB\""),
+        ("unknown cluster key", Kind::Cluster, "ri2", "placement =", "placment ="),
+        ("two topologies", Kind::Cluster, "ibex-cpu", "levels = 2", "levels = 2\n[topology.single_switch]"),
+        ("unknown topology", Kind::Cluster, "ibex-cpu", "topology.fat_tree", "topology.fat_three"),
+        ("no nodes", Kind::Cluster, "ri2", "nodes = 2", "nodes = 0"),
+        ("negative nodes", Kind::Cluster, "ri2", "nodes = 2", "nodes = -2"),
+        ("MTU no power of two", Kind::Cluster, "ri2", "\"4096 B\"", "\"1500 B\""),
+    ];
+    for (what, kind, name, from, to) in parts {
+        let text = edited(&catalog, *kind, name, from, to);
+        row(what, catalog.parse_part(*kind, name, &text).expect_err(what));
+    }
+
+    let clusters: &[(&str, &str, &str, &str)] = &[
+        ("missing part", "ri2", "nic = \"connectx-5\"", "nic = \"conectx-5\""),
+        ("missing part, none near", "ri2", "part = \"copper\"", "part = \"string\""),
+        ("speed the adapter lacks", "ri2", "link = \"edr\"", "link = \"ndr\""),
+        ("speed the switch lacks", "ri2", "switch = \"sb7790\"", "switch = \"qm9700\""),
+        ("speed of the other layer", "ri2", "link = \"edr\"", "link = \"100gbe\""),
+        ("switch of the other layer", "ri2", "switch = \"sb7790\"", "switch = \"sn2410\""),
+        ("no switch", "ri2", "switch = \"sb7790\"\n", ""),
+        ("cable too long", "ri2", "\"2 m\"", "\"20 m\""),
+        ("slot of no generation", "ri2", "generation = 3", "generation = 9"),
+        ("more nodes than ports", "ri2", "nodes = 2", "nodes = 37"),
+        ("more nodes than the tree holds", "ibex-cpu", "nodes = 64", "nodes = 5000"),
+        ("more nodes than numbers", "ri2", "nodes = 2", "nodes = 4000000000"),
+    ];
+    for (what, name, from, to) in clusters {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        std::fs::write(&path, edited(&catalog, Kind::Cluster, name, from, to)).unwrap();
+        let error = catalog.target(&path.display().to_string()).expect_err(what);
+        let told = told(&error).replace(&format!("{}/", folder.path().display()), "");
+        writeln!(table, "{what}\n    {told}\n").unwrap();
+    }
+    let mut row = |what: &str, error: CatalogError| writeln!(table, "{what}\n    {}\n", told(&error)).unwrap();
+
+    for (what, target) in [("unknown cluster", "ri3"), ("no number of nodes", "ri2:x"), ("too many asked for", "ri2:99")] {
+        row(what, catalog.target(target).expect_err(what));
+    }
+    row("unknown part", catalog.show("conectx-6").expect_err("show"));
+
+    let labs: &[(&str, &str)] = &[
+        ("lab without workload", "cluster = \"ri2\""),
+        ("lab with unknown workload", "cluster = \"ri2\"\n[workload.permutations]\nsize = \"1 B\""),
+        ("lab with unknown cluster", "cluster = \"ri3\"\n[workload.permutation]\nsize = \"1 B\""),
+        ("lab with ambiguous unit", "cluster = \"ri2\"\n[workload.permutation]\nsize = \"1 KB\""),
+        ("lab with too many senders", "cluster = \"ri2\"\n[workload.incast]\nsenders = 2\nsize = \"1 B\""),
+        ("lab with empty messages", "cluster = \"ri2\"\n[workload.shift]\nby = 1\nsize = \"0 B\""),
+        ("lab that shifts to itself", "cluster = \"ri2\"\n[workload.shift]\nby = 4\nsize = \"1 B\""),
+        ("lab with a datagram too long", "cluster = \"ri2\"\n[workload.shift]\nby = 1\nsize = \"8 KiB\"\ntransport = \"ud\""),
+        ("lab with a cluster key unknown", "[cluster]\nbase = \"ri2\"\nnode.nics = 2\nnode.nick = 3\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        ("lab with an impossible cluster", "[cluster]\nbase = \"ri2\"\nnodes = 40\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        ("lab that includes from nowhere", "include = [\"other.toml\"]\ncluster = \"ri2\""),
+    ];
+    for (what, text) in labs {
+        row(what, catalog.parse_lab("lab.toml", text).expect_err(what));
+    }
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/messages.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &table).unwrap();
+    }
+    let expected = std::fs::read_to_string(&golden).unwrap_or_default();
+    assert!(table == expected, "the messages changed; if they are better, run with UPDATE_GOLDEN=1 and review:\n{table}");
+}
+
+#[test]
+fn files_that_are_no_files() {
+    let catalog = Catalog::embedded().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let target = |path: &Path| catalog.target(&path.display().to_string()).unwrap_err();
+    assert!(matches!(target(&folder.path().join("absent.toml")), CatalogError::Unreadable { .. }));
+    assert!(matches!(target(&write("latin.toml", b"name = \"caf\xe9\"")), CatalogError::NotText { offset: 11, .. }));
+    assert!(matches!(target(&write("huge.toml", &vec![b'#'; 2 << 20])), CatalogError::TooLarge { size: 2_097_152, .. }));
+    std::fs::create_dir(folder.path().join("dir.toml")).unwrap();
+    assert!(matches!(target(&folder.path().join("dir.toml")), CatalogError::Unreadable { .. }));
+    write("catalog/nicks/a.toml", b"");
+    assert!(matches!(Catalog::load(&folder.path().join("catalog")), Err(CatalogError::UnknownFolder { .. })));
+    assert!(matches!(Catalog::load(&folder.path().join("absent")), Err(CatalogError::Unreadable { .. })));
+}
+
+#[test]
+fn a_folder_replaces_and_adds() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    };
+    let slow = "name = \"sb7790\"\ntitle = \"slow\"\nbase = \"sb7800\"\nlatency = { value = \"900 ns\", basis = \"assumed\", note = \"try\" }\n";
+    write("switches/sb7790.toml", slow);
+    write("clusters/mine.toml", "name = \"mine\"\ntitle = \"mine\"\nbase = \"ri2\"\nnodes = 4\n");
+    let catalog = Catalog::load(folder.path()).unwrap();
+    let mine = catalog.target("mine").unwrap();
+    assert_eq!(mine.nodes, 4);
+    assert_eq!(mine.switch.unwrap().latency.to_string(), "900 ns");
+    assert_eq!(catalog.target("betzy-hdr").unwrap().nodes, 64);
+
+    // Two that rest on each other.
+    write("nics/a.toml", "name = \"a\"\nbase = \"b\"\n");
+    write("nics/b.toml", "name = \"b\"\nbase = \"a\"\n");
+    let error = Catalog::load(folder.path()).unwrap_err();
+    assert_eq!(error.to_string(), "the NIC `a` rests on itself: a -> b -> a");
+}
+
+#[test]
+fn a_fault_in_what_is_rested_on_is_told_with_its_own_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("nics")).unwrap();
+    std::fs::write(folder.path().join("nics/a.toml"), "name = \"a\"\ntitle = \"a\"\nbase = \"b\"\nports = 2\n").unwrap();
+    std::fs::write(folder.path().join("nics/b.toml"), "name = \"b\"\nbase = \"connectx-5\"\n\n\nvls = \"8\"\n").unwrap();
+    let error = Catalog::load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("nics/b.toml:5:7: "), "{error}");
+}
+
+#[test]
+fn labs_include_and_say_when_they_run_in_circles() {
+    let catalog = Catalog::embedded().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("base.toml", "seed = 7\n[workload.permutation]\nsize = \"1 KiB\"\n");
+    write("lab.toml", "include = [\"base.toml\"]\ncluster = \"lab-16\"\n[workload.shift]\nby = 3\nsize = \"2 KiB\"\n");
+    let lab = catalog.load_lab(&folder.path().join("lab.toml")).unwrap();
+    assert_eq!((lab.lab.seed, lab.lab.workload.name()), (7, "shift"));
+
+    write("a.toml", "include = [\"b.toml\"]\n");
+    write("b.toml", "include = [\"a.toml\"]\n");
+    let error = catalog.load_lab(&folder.path().join("a.toml")).unwrap_err();
+    assert_eq!(error.to_string(), "the file `a.toml` includes itself: a.toml -> b.toml -> a.toml");
+
+    // A fault in an included file is told with that file; one in the [cluster] of a lab with a base, at its line.
+    write("base.toml", "seed = 7\n\nsed = 8\n");
+    let error = catalog.load_lab(&folder.path().join("lab.toml")).unwrap_err().to_string();
+    assert!(error.contains("base.toml:3:1: unknown key `sed`"), "{error}");
+    write("base.toml", "seed = 7\n");
+    write("lab.toml", "include = [\"base.toml\"]\nseed = 1\n[cluster]\nbase = \"ri2\"\nnodes = 99\n[workload.shift]\nby = 3\nsize = \"2 KiB\"\n");
+    let error = catalog.load_lab(&folder.path().join("lab.toml")).unwrap_err().to_string();
+    assert!(error.contains("lab.toml:5:9: "), "{error}");
+    write("lab.toml", "include = [\"none.toml\"]\n");
+    let error = catalog.load_lab(&folder.path().join("lab.toml")).unwrap_err().to_string();
+    assert!(error.contains("lab.toml:1:12: there is no file"), "{error}");
+}
