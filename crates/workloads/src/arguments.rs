@@ -170,11 +170,7 @@ pub(crate) fn size(option: &str, text: &str, low: u64, high: u64) -> Result<u64,
 }
 
 fn in_range(option: &str, value: u64, low: u64, high: u64) -> Result<u64, UsageError> {
-    if (low..=high).contains(&value) {
-        Ok(value)
-    } else {
-        Err(UsageError::OutOfRange { option: option.to_owned(), value, low, high })
-    }
+    if (low..=high).contains(&value) { Ok(value) } else { Err(UsageError::OutOfRange { option: option.to_owned(), value, low, high }) }
 }
 
 /// The help page: one option a line, with what it means here.

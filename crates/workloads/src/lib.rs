@@ -1,1 +1,20 @@
-//! workloads
+//! The programs people judge a network by, as real programs on simulated NICs.
+//!
+//! [`perftest`] and [`omb`] parse the tools' own command lines, run the tools' own loops over the verbs of
+//! `fabriscope-verbs`, and print the tools' own bytes. [`mpi`] is the point-to-point layer under [`omb`].
+//! [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
+
+mod arguments;
+mod error;
+pub mod mpi;
+pub mod omb;
+mod output;
+pub mod pattern;
+pub mod perftest;
+mod target;
+mod tool;
+
+pub use error::UsageError;
+pub use output::{Point, SideFile, ToolOutput};
+pub use target::{LinkType, Target};
+pub use tool::{Finish, Placing, Prepared, Tool};

@@ -1,0 +1,95 @@
+//! One rank's connection to one other: a queue pair per rail, credits, and what waits to be posted.
+
+use std::collections::VecDeque;
+
+use fabriscope_verbs::{QpNum, Rkey, SendWr, WatchId};
+
+use super::request::RequestId;
+use super::wire::{Body, Channel, Envelope};
+
+/// The connection on one rail.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    pub qp: QpNum,
+    /// Sees messages in the ring that the peer writes here.
+    pub watch: WatchId,
+    /// Key of the peer's memory.
+    pub rkey: Rkey,
+    /// The peer's ring for this connection.
+    pub peer_ring: u64,
+    /// The peer's user buffers.
+    pub peer_user: u64,
+    /// Messages written to the peer's ring so far.
+    pub ring_sent: u64,
+    /// Messages that arrived and that were taken, by channel.
+    pub ring: Arrivals,
+    /// The same for sends.
+    pub sends: Arrivals,
+    /// Requests posted to the send queue and known to be complete.
+    pub posted: u64,
+    pub freed: u64,
+    /// Requests since the last one with a completion.
+    pub unsignaled: u32,
+}
+
+/// Messages that the NIC has shown, and those handled.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Arrivals {
+    pub shown: u64,
+    pub taken: u64,
+}
+
+impl Link {
+    pub fn arrivals(&mut self, channel: Channel) -> &mut Arrivals {
+        match channel {
+            Channel::Ring => &mut self.ring,
+            Channel::Send => &mut self.sends,
+        }
+    }
+}
+
+/// A message that waits for a credit or a place in the send queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing {
+    pub rail: usize,
+    pub body: Body,
+    /// The request that is done when the NIC has read the user's buffer; `None` when a copy was made.
+    pub zero_copy: Option<RequestId>,
+}
+
+/// An RDMA read or write of a rendezvous that waits for a place in the send queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Transfer {
+    pub rail: usize,
+    pub wr: SendWr,
+    /// The request one piece of which this moves.
+    pub request: RequestId,
+    /// Said to the peer right behind it.
+    pub then: Option<Body>,
+}
+
+/// A connection to one peer over all rails.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub links: Vec<Link>,
+    /// Messages the peer still has room for.
+    pub credits: u32,
+    /// Buffers freed here that the peer does not know of.
+    pub owed: u32,
+    pub messages: VecDeque<Outgoing>,
+    pub transfers: VecDeque<Transfer>,
+    /// Messages so far, for taking the rails in turn.
+    pub turn: u64,
+}
+
+impl Connection {
+    /// The envelope for `body` with all credits that are owed.
+    pub fn envelope(&mut self, rail: usize, channel: Channel, body: Body) -> Envelope {
+        Envelope { rail, channel, credits: std::mem::take(&mut self.owed), body }
+    }
+    /// The next turn of the rails.
+    pub fn next_turn(&mut self) -> u64 {
+        self.turn += 1;
+        self.turn - 1
+    }
+}

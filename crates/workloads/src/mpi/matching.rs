@@ -1,0 +1,98 @@
+//! Tag matching: which receive takes which message.
+//!
+//! Source: MPI 4.1 §3.5: a receive takes the earliest message that fits, a message the earliest receive that fits.
+
+use std::collections::VecDeque;
+
+use super::request::RequestId;
+
+/// What a receive accepts; `None` is `MPI_ANY_SOURCE` or `MPI_ANY_TAG`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    pub source: Option<u32>,
+    pub tag: Option<u32>,
+}
+
+/// The announcement of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub source: u32,
+    pub tag: u32,
+    pub size: u32,
+    /// The sender's request, for a rendezvous; an eager message is here already.
+    pub rendezvous: Option<RequestId>,
+}
+
+impl Pattern {
+    fn fits(self, arrival: &Arrival) -> bool {
+        self.source.is_none_or(|source| source == arrival.source) && self.tag.is_none_or(|tag| tag == arrival.tag)
+    }
+}
+
+/// The posted and the unexpected queue of a rank.
+#[derive(Debug, Default)]
+pub(crate) struct Matching {
+    posted: VecDeque<(Pattern, RequestId)>,
+    unexpected: VecDeque<Arrival>,
+}
+
+impl Matching {
+    /// A receive is posted: the unexpected message that it takes, or it waits.
+    pub fn post(&mut self, pattern: Pattern, request: RequestId) -> Option<Arrival> {
+        match self.unexpected.iter().position(|arrival| pattern.fits(arrival)) {
+            Some(at) => self.unexpected.remove(at),
+            None => {
+                self.posted.push_back((pattern, request));
+                None
+            }
+        }
+    }
+    /// A message arrives: the receive that takes it, or it waits.
+    pub fn arrive(&mut self, arrival: Arrival) -> Option<RequestId> {
+        match self.posted.iter().position(|(pattern, _)| pattern.fits(&arrival)) {
+            Some(at) => self.posted.remove(at).map(|(_, request)| request),
+            None => {
+                self.unexpected.push_back(arrival);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(source: u32, tag: u32, size: u32) -> Arrival {
+        Arrival { source, tag, size, rendezvous: None }
+    }
+    fn exactly(source: u32, tag: u32) -> Pattern {
+        Pattern { source: Some(source), tag: Some(tag) }
+    }
+    const ANY: Pattern = Pattern { source: None, tag: None };
+
+    #[test]
+    fn messages_take_receives_in_the_order_of_posting() {
+        let mut matching = Matching::default();
+        assert_eq!(matching.post(exactly(1, 7), RequestId(0)), None);
+        assert_eq!(matching.post(ANY, RequestId(1)), None);
+        assert_eq!(matching.post(exactly(1, 7), RequestId(2)), None);
+        assert_eq!(matching.arrive(from(1, 8, 0)), Some(RequestId(1)));
+        assert_eq!(matching.arrive(from(1, 7, 0)), Some(RequestId(0)));
+        assert_eq!(matching.arrive(from(1, 7, 0)), Some(RequestId(2)));
+        assert_eq!(matching.arrive(from(1, 7, 0)), None);
+    }
+
+    #[test]
+    fn receives_take_unexpected_messages_in_the_order_of_arrival() {
+        let mut matching = Matching::default();
+        for (source, tag, size) in [(1, 7, 10), (2, 7, 20), (1, 7, 30)] {
+            assert_eq!(matching.arrive(from(source, tag, size)), None);
+        }
+        assert_eq!(matching.post(exactly(2, 7), RequestId(0)).map(|arrival| arrival.size), Some(20));
+        assert_eq!(matching.post(ANY, RequestId(1)).map(|arrival| arrival.size), Some(10));
+        assert_eq!(matching.post(Pattern { source: Some(1), tag: None }, RequestId(2)).map(|arrival| arrival.size), Some(30));
+        assert_eq!(matching.post(ANY, RequestId(3)), None);
+        assert_eq!(matching.arrive(from(9, 9, 0)), Some(RequestId(3)));
+    }
+}

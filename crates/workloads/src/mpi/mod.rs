@@ -1,0 +1,30 @@
+//! The point-to-point layer of an MPI library over verbs.
+//!
+//! Source: MVAPICH2 (Liu, Wu, Kini, Wyckoff, Panda, "High Performance RDMA-Based MPI Implementation over InfiniBand",
+//! ICS 2003: ring written by RDMA, credits on the back of traffic; Sur, Jin, Chai, Panda, "RDMA Read Based Rendezvous
+//! Protocol for MPI over InfiniBand", PPoPP 2006) and UCX (eager by send, rendezvous by read).
+//! Modelled: posted and unexpected queues with tags, wildcards and MPI's order; eager messages by RDMA write into a
+//! polled ring or by send into posted receives; copies at both ends, zero-copy above a limit; rendezvous by read, write
+//! or send with its control messages on the wire; credits; sparse completions; several rails, whole messages in turn
+//! or striped. What costs core time is charged to the core of the rank.
+//! Not modelled: registration that misses its cache, shared memory inside a node, threads, derived data types; tag
+//! matching takes the same time however long the queues are.
+//!
+//! A [`Rank`] is what a program holds after `MPI_Init`; a [`World`] is what the ranks of a job share out of band.
+//! Collective algorithms need no more than [`Rank`]'s `isend`, `irecv` and `wait_all`.
+
+mod connection;
+mod matching;
+mod progress;
+mod protocol;
+mod rank;
+mod rendezvous;
+mod request;
+mod setup;
+mod state;
+mod wire;
+
+pub use protocol::Protocol;
+pub use rank::Rank;
+pub use request::Request;
+pub use setup::World;

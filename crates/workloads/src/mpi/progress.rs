@@ -1,0 +1,126 @@
+//! The progress engine: what has arrived is handled, what can be posted is posted.
+
+use fabriscope_node::{Process, ProgramError};
+
+use super::matching::{Arrival, Pattern};
+use super::rank::Rank;
+use super::request::RequestId;
+use super::state::State;
+use super::wire::{Body, Envelope, Wires};
+
+impl Rank {
+    /// One turn of the progress loop; it spins until there is something to do.
+    pub(super) async fn turn(&self) -> Result<(), ProgramError> {
+        let process = &self.process;
+        let (queues, rings) = self.state.borrow().awaited();
+        process.wait_any(&queues, &rings).await;
+        process.compute(self.state.borrow().protocol.progress_overhead);
+        for (rail, &(nic, cq)) in queues.iter().enumerate() {
+            if process.earliest(&[(nic, cq)], &[]).is_none_or(|visible| visible > process.now()) {
+                continue;
+            }
+            for wc in process.poll_cq(nic, cq, POLL_BATCH).await {
+                let state = &mut *self.state.borrow_mut();
+                if let Some(request) = state.complete(process, rail, &wc)? {
+                    state.moved(request)?;
+                }
+            }
+        }
+        let state = &mut *self.state.borrow_mut();
+        state.look_at_rings(process);
+        state.handle_arrivals(process, &self.world.0.wires)?;
+        state.flush(process, &self.world.0.wires)
+    }
+}
+
+impl State {
+    /// Counts what the NICs have written into the rings.
+    fn look_at_rings(&mut self, process: &Process) {
+        let now = process.now();
+        for connection in self.connections.values_mut() {
+            for (rail, link) in connection.links.iter_mut().enumerate() {
+                link.ring.shown = process.nic(self.rails[rail].nic, |n| n.watch_count(link.watch, now));
+            }
+        }
+    }
+
+    /// Handles every message that has arrived, each peer's in the order in which they were sent.
+    fn handle_arrivals(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
+        let me = self.me;
+        let peers: Vec<u32> = self.connections.keys().copied().collect();
+        for peer in peers {
+            loop {
+                let connection = self.connection(peer)?;
+                let arrived = |envelope: &Envelope| {
+                    let arrivals = connection.links[envelope.rail].arrivals(envelope.channel);
+                    let is_here = arrivals.taken < arrivals.shown;
+                    arrivals.taken += u64::from(is_here);
+                    is_here
+                };
+                let Some(envelope) = wires.take(peer, me, arrived) else { break };
+                self.handle(process, peer, envelope)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, process: &Process, peer: u32, envelope: Envelope) -> Result<(), ProgramError> {
+        let connection = self.connection(peer)?;
+        connection.credits += envelope.credits;
+        connection.owed += u32::from(envelope.body != Body::Credits);
+        match envelope.body {
+            Body::Eager { tag, size } => self.announced(process, Arrival { source: peer, tag, size, rendezvous: None }),
+            Body::RequestToSend { tag, size, sender } => {
+                self.announced(process, Arrival { source: peer, tag, size, rendezvous: Some(sender) })
+            }
+            Body::ClearToSend { sender, receiver } => self.go_ahead(sender, receiver),
+            Body::Finished { request, pieces } => {
+                self.finished(request, pieces);
+                Ok(())
+            }
+            Body::Data { receiver, size } => {
+                self.received(process, receiver, size);
+                Ok(())
+            }
+            Body::Credits => Ok(()),
+        }
+    }
+
+    /// A message arrives: it goes to the receive that waits for it.
+    fn announced(&mut self, process: &Process, arrival: Arrival) -> Result<(), ProgramError> {
+        match self.matching.arrive(arrival) {
+            Some(request) => self.matched(process, arrival, request),
+            None => Ok(()),
+        }
+    }
+
+    /// A receive is posted: it takes the message that waits for it.
+    pub(super) fn posted(&mut self, process: &Process, pattern: Pattern, request: RequestId) -> Result<(), ProgramError> {
+        match self.matching.post(pattern, request) {
+            Some(arrival) => self.matched(process, arrival, request),
+            None => Ok(()),
+        }
+    }
+
+    fn matched(&mut self, process: &Process, arrival: Arrival, request: RequestId) -> Result<(), ProgramError> {
+        let posted = self.requests.at(request).size;
+        if arrival.size > posted {
+            let (me, source, size) = (self.me, arrival.source, arrival.size);
+            return Err(ProgramError(format!(
+                "rank {me}: a message of {size} bytes from rank {source} is longer than its receive of {posted}"
+            )));
+        }
+        process.compute(self.protocol.recv_overhead);
+        match arrival.rendezvous {
+            Some(sender) => self.accept(process, arrival, sender, request),
+            None => {
+                process.compute(self.copy(process, arrival.size));
+                self.requests.at(request).done = true;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Completions taken per poll. Basis: assumed, as in the libraries (UCX takes 16).
+const POLL_BATCH: usize = 16;

@@ -1,0 +1,176 @@
+//! The numbers and choices of an MPI library, as the rest of this module uses them.
+
+use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous};
+use fabriscope_units::Span;
+
+/// A library's protocol, resolved from its part in the catalogue; sizes in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protocol {
+    /// Core time of a send above the verbs.
+    pub send_overhead: Span,
+    /// Core time of matching and completing a receive.
+    pub recv_overhead: Span,
+    /// Core time of one turn of the progress loop.
+    pub progress_overhead: Span,
+    /// Core time of each side per rendezvous.
+    pub rendezvous_overhead: Span,
+    /// In front of the payload of an eager message.
+    pub header: u32,
+    /// Size of RTS, CTS, FIN and credit messages.
+    pub control: u32,
+    /// How eager messages travel.
+    pub eager_channel: EagerChannel,
+    /// Largest payload that takes the ring.
+    pub fast_path_limit: u32,
+    /// Largest payload that the sender copies.
+    pub eager_copy_limit: u32,
+    /// Largest eager payload.
+    pub eager_limit: u32,
+    /// How long messages travel.
+    pub rendezvous: Rendezvous,
+    /// Largest message, header included, that is posted inline.
+    pub inline_limit: u32,
+    /// Which rails a message uses.
+    pub rails: RailPolicy,
+    /// Above this size a message is cut into one piece per rail.
+    pub stripe_limit: u32,
+    /// Messages in flight to one peer.
+    pub window: u32,
+    /// Every so many messages ask for a completion.
+    pub signal_interval: u32,
+}
+
+/// How a message of some size travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// At once.
+    Eager {
+        /// The sender copies it first and is done.
+        copied: bool,
+    },
+    /// After both sides met.
+    Rendezvous,
+}
+
+/// The part of a message that takes one rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub rail: usize,
+    pub offset: u32,
+    pub length: u32,
+}
+
+impl Protocol {
+    /// The path of a message of `size` bytes.
+    pub(crate) fn path(&self, size: u32) -> Path {
+        if size <= self.eager_limit { Path::Eager { copied: size <= self.eager_copy_limit } } else { Path::Rendezvous }
+    }
+    /// Whether a message with `payload` bytes behind its header takes the ring.
+    pub(crate) fn takes_ring(&self, payload: u32) -> bool {
+        self.eager_channel == EagerChannel::RdmaWrite && payload <= self.fast_path_limit
+    }
+    /// Bytes of one slot of the ring.
+    pub(crate) fn slot(&self) -> u64 {
+        (u64::from(self.header) + u64::from(self.fast_path_limit)).max(u64::from(self.control)).next_multiple_of(64)
+    }
+    /// Bytes of one posted receive.
+    pub(crate) fn receive_buffer(&self) -> u32 {
+        self.header.saturating_add(self.eager_limit).max(self.control)
+    }
+    /// The pieces of a long message; `turn` counts messages, for policies that take rails in turn.
+    pub(crate) fn pieces(&self, size: u32, rails: usize, turn: u64) -> Vec<Piece> {
+        if self.rails != RailPolicy::Stripe || rails < 2 || size <= self.stripe_limit {
+            return vec![Piece { rail: self.rail(rails, turn), offset: 0, length: size }];
+        }
+        let each = size.div_ceil(rails as u32).next_multiple_of(64);
+        let piece = |rail: usize| {
+            let offset = (each as u64 * rail as u64).min(u64::from(size)) as u32;
+            Piece { rail, offset, length: each.min(size - offset) }
+        };
+        (0..rails).map(piece).filter(|piece| piece.length > 0).collect()
+    }
+    /// The rail of a whole message.
+    pub(crate) fn rail(&self, rails: usize, turn: u64) -> usize {
+        if self.rails == RailPolicy::First { 0 } else { (turn % rails.max(1) as u64) as usize }
+    }
+}
+
+impl From<&Mpi> for Protocol {
+    fn from(part: &Mpi) -> Protocol {
+        let bytes = |size: fabriscope_units::Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
+        Protocol {
+            send_overhead: *part.send_overhead,
+            recv_overhead: *part.recv_overhead,
+            progress_overhead: *part.progress_overhead,
+            rendezvous_overhead: *part.rendezvous_overhead,
+            header: bytes(*part.header),
+            control: bytes(*part.control_bytes),
+            eager_channel: part.eager_channel,
+            fast_path_limit: bytes(*part.fast_path_limit),
+            eager_copy_limit: bytes(*part.eager_copy_limit),
+            eager_limit: bytes(*part.eager_limit),
+            rendezvous: part.rendezvous,
+            inline_limit: bytes(*part.inline_limit),
+            rails: part.rails,
+            stripe_limit: bytes(*part.stripe_limit),
+            window: (*part.window).max(1),
+            signal_interval: (*part.signal_interval).max(1),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A library with round numbers, for tests.
+    pub(crate) fn example() -> Protocol {
+        Protocol {
+            send_overhead: Span::from_ns(100),
+            recv_overhead: Span::from_ns(80),
+            progress_overhead: Span::from_ns(20),
+            rendezvous_overhead: Span::from_ns(300),
+            header: 48,
+            control: 96,
+            eager_channel: EagerChannel::RdmaWrite,
+            fast_path_limit: 4096,
+            eager_copy_limit: 8192,
+            eager_limit: 16_384,
+            rendezvous: Rendezvous::Read,
+            inline_limit: 128,
+            rails: RailPolicy::Stripe,
+            stripe_limit: 16_384,
+            window: 16,
+            signal_interval: 8,
+        }
+    }
+
+    #[test]
+    fn limits_are_inclusive() {
+        let protocol = example();
+        assert_eq!(protocol.path(8192), Path::Eager { copied: true });
+        assert_eq!(protocol.path(8193), Path::Eager { copied: false });
+        assert_eq!(protocol.path(16_385), Path::Rendezvous);
+        assert!(protocol.takes_ring(4096) && !protocol.takes_ring(4097));
+        assert_eq!(protocol.slot(), 4160);
+    }
+
+    #[test]
+    fn pieces_cover_the_message_once() {
+        let protocol = example();
+        for (size, rails) in [(16_385, 2), (1 << 20, 2), (100_000, 3), (u32::MAX, 4), (16_500, 8)] {
+            let pieces = protocol.pieces(size, rails, 0);
+            let mut at = 0;
+            for piece in &pieces {
+                assert_eq!(piece.offset, at, "{size} over {rails}");
+                at += piece.length;
+            }
+            assert_eq!(at, size);
+            assert!(pieces.len() <= rails && pieces.len() > 1);
+        }
+        // A message at the limit stays whole and takes the rails in turn.
+        assert_eq!(protocol.pieces(16_384, 2, 3), [Piece { rail: 1, offset: 0, length: 16_384 }]);
+        let first = Protocol { rails: RailPolicy::First, ..protocol };
+        assert_eq!(first.pieces(1 << 20, 2, 3), [Piece { rail: 0, offset: 0, length: 1 << 20 }]);
+    }
+}

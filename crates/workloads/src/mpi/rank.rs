@@ -1,0 +1,130 @@
+//! The calls a program makes.
+
+use std::cell::RefCell;
+
+use fabriscope_node::{Process, ProgramError};
+use fabriscope_units::Time;
+
+use super::matching::Pattern;
+use super::protocol::Path;
+use super::request::Request;
+use super::setup::{self, World};
+use super::state::State;
+use super::wire::Body;
+
+/// One rank of a job after `MPI_Init`. Messages are sizes; no bytes are moved.
+pub struct Rank {
+    pub(super) process: Process,
+    pub(super) world: World,
+    pub(super) state: RefCell<State>,
+}
+
+impl Rank {
+    /// Joins the job and connects to `peers`; each of them must name this rank as well. Connecting takes no time.
+    ///
+    /// # Errors
+    /// A queue pair could not be created or connected.
+    pub async fn init(process: Process, world: World, peers: &[u32]) -> Result<Rank, ProgramError> {
+        let state = setup::open(&process, &world, peers).await?;
+        Ok(Rank { process, world, state: RefCell::new(state) })
+    }
+    /// The same with all other ranks of the job.
+    ///
+    /// # Errors
+    /// As [`init`](Self::init).
+    pub async fn init_all(process: Process, world: World) -> Result<Rank, ProgramError> {
+        let peers: Vec<u32> = (0..process.ranks()).filter(|rank| *rank != process.rank()).collect();
+        Rank::init(process, world, &peers).await
+    }
+    /// `MPI_Comm_rank`.
+    pub fn rank(&self) -> u32 {
+        self.process.rank()
+    }
+    /// `MPI_Comm_size`.
+    pub fn ranks(&self) -> u32 {
+        self.process.ranks()
+    }
+    /// `MPI_Wtime`.
+    pub fn now(&self) -> Time {
+        self.process.now()
+    }
+    /// Waits for all ranks out of band: no traffic, to separate measurements.
+    pub async fn synchronise(&self) {
+        self.process.barrier().await;
+    }
+
+    /// `MPI_Isend` of `size` bytes.
+    ///
+    /// # Errors
+    /// No connection to `destination`, or a queue pair in error.
+    pub fn isend(&self, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
+        let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
+        let request = state.requests.open(destination, size);
+        self.process.compute(state.protocol.send_overhead);
+        match state.protocol.path(size) {
+            Path::Eager { copied } => {
+                let rail = state.next_rail(destination)?;
+                if copied {
+                    self.process.compute(state.copy(&self.process, size));
+                    state.requests.at(request).done = true;
+                }
+                state.say(destination, rail, Body::Eager { tag, size }, (!copied).then_some(request))?;
+            }
+            Path::Rendezvous => state.announce(&self.process, destination, tag, size, request)?,
+        }
+        state.flush_one(&self.process, wires, destination)?;
+        Ok(Request(request))
+    }
+    /// `MPI_Irecv` into a buffer of `size` bytes; `None` is any source, any tag.
+    ///
+    /// # Errors
+    /// A waiting message is longer than `size`; a queue pair in error.
+    pub fn irecv(&self, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<Request, ProgramError> {
+        let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
+        let request = state.requests.open(source.unwrap_or_default(), size);
+        state.posted(&self.process, Pattern { source, tag }, request)?;
+        state.flush(&self.process, wires)?;
+        Ok(Request(request))
+    }
+    /// `MPI_Wait`.
+    ///
+    /// # Errors
+    /// A queue pair in error; a message longer than its receive.
+    pub async fn wait(&self, request: Request) -> Result<(), ProgramError> {
+        while !self.state.borrow().requests.is_done(request.0) {
+            self.turn().await?;
+        }
+        self.state.borrow_mut().requests.close(request.0);
+        Ok(())
+    }
+    /// `MPI_Waitall`.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn wait_all(&self, requests: Vec<Request>) -> Result<(), ProgramError> {
+        for request in requests {
+            self.wait(request).await?;
+        }
+        Ok(())
+    }
+    /// `MPI_Test`: whether `request` is done; it makes no progress by itself.
+    pub fn is_done(&self, request: &Request) -> bool {
+        self.state.borrow().requests.is_done(request.0)
+    }
+    /// `MPI_Send`.
+    ///
+    /// # Errors
+    /// As [`isend`](Self::isend) and [`wait`](Self::wait).
+    pub async fn send(&self, destination: u32, tag: u32, size: u32) -> Result<(), ProgramError> {
+        let request = self.isend(destination, tag, size)?;
+        self.wait(request).await
+    }
+    /// `MPI_Recv`.
+    ///
+    /// # Errors
+    /// As [`irecv`](Self::irecv) and [`wait`](Self::wait).
+    pub async fn recv(&self, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<(), ProgramError> {
+        let request = self.irecv(source, tag, size)?;
+        self.wait(request).await
+    }
+}

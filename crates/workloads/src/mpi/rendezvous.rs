@@ -1,0 +1,144 @@
+//! Long messages: what each side does when it hears from the other.
+//!
+//! ```text
+//! read   sender ── RTS ─▶ receiver ── READ ─▶ sender's buffer;  receiver ── FIN ─▶ sender
+//! write  sender ── RTS ─▶ receiver ── CTS ─▶ sender ── WRITE, FIN ─▶ receiver
+//! send   sender ── RTS ─▶ receiver ── CTS ─▶ sender ── data, data, … ─▶ receiver (copied at both ends)
+//! ```
+
+use fabriscope_catalog::Rendezvous;
+use fabriscope_node::{Process, ProgramError};
+use fabriscope_verbs::{Remote, SendWr, Sge};
+
+use super::connection::Transfer;
+use super::matching::Arrival;
+use super::protocol::Piece;
+use super::request::RequestId;
+use super::state::State;
+use super::wire::Body;
+
+impl State {
+    /// The sender announces a message.
+    pub fn announce(&mut self, process: &Process, peer: u32, tag: u32, size: u32, request: RequestId) -> Result<(), ProgramError> {
+        process.compute(self.protocol.rendezvous_overhead);
+        let rail = self.next_rail(peer)?;
+        self.say(peer, rail, Body::RequestToSend { tag, size, sender: request }, None)
+    }
+
+    /// The receiver has matched an announcement.
+    pub fn accept(&mut self, process: &Process, arrival: Arrival, sender: RequestId, request: RequestId) -> Result<(), ProgramError> {
+        process.compute(self.protocol.rendezvous_overhead);
+        let (peer, size) = (arrival.source, arrival.size);
+        let progress = self.requests.at(request);
+        (progress.peer, progress.size) = (peer, size);
+        match self.protocol.rendezvous {
+            Rendezvous::Read => {
+                let pieces = self.pieces(peer, size)?;
+                self.requests.at(request).left = pieces.len() as u64;
+                self.reads.insert(request, sender);
+                for piece in pieces {
+                    let transfer = self.move_piece(peer, piece, request, SendWr::read, None)?;
+                    self.transfer(peer, transfer)?;
+                }
+                Ok(())
+            }
+            Rendezvous::Write | Rendezvous::Send => {
+                self.requests.at(request).left = u64::from(size);
+                let rail = self.next_rail(peer)?;
+                self.say(peer, rail, Body::ClearToSend { sender, receiver: request }, None)
+            }
+        }
+    }
+
+    /// The sender may go ahead.
+    pub fn go_ahead(&mut self, sender: RequestId, receiver: RequestId) -> Result<(), ProgramError> {
+        let progress = *self.requests.at(sender);
+        if self.protocol.rendezvous == Rendezvous::Send {
+            let part = self.protocol.eager_limit.max(1);
+            let mut offset = 0;
+            while offset < progress.size {
+                let rail = self.next_rail(progress.peer)?;
+                let size = part.min(progress.size - offset);
+                self.say(progress.peer, rail, Body::Data { receiver, size }, None)?;
+                offset += size;
+            }
+            // The payload leaves the user's buffer as it is copied; the last copy is charged when it is posted.
+            self.requests.at(sender).done = true;
+            return Ok(());
+        }
+        let pieces = self.pieces(progress.peer, progress.size)?;
+        self.requests.at(sender).left = pieces.len() as u64;
+        let finished = Body::Finished { request: receiver, pieces: pieces.len() as u32 };
+        for piece in pieces {
+            let transfer = self.move_piece(progress.peer, piece, sender, SendWr::write, Some(finished))?;
+            self.transfer(progress.peer, transfer)?;
+        }
+        Ok(())
+    }
+
+    /// The NIC has moved one piece of `request`: a read of ours, or a write of ours.
+    pub fn moved(&mut self, request: RequestId) -> Result<(), ProgramError> {
+        let progress = self.requests.at(request);
+        progress.left -= 1;
+        if progress.left > 0 {
+            return Ok(());
+        }
+        progress.done = true;
+        let peer = progress.peer;
+        match self.reads.remove(&request) {
+            Some(sender) => {
+                let rail = self.next_rail(peer)?;
+                self.say(peer, rail, Body::Finished { request: sender, pieces: 1 }, None)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The peer says that one of `pieces` pieces has been moved.
+    pub fn finished(&mut self, request: RequestId, pieces: u32) {
+        let heard = self.heard.entry(request).or_insert(0);
+        *heard += 1;
+        if *heard >= pieces {
+            self.heard.remove(&request);
+            self.requests.at(request).done = true;
+        }
+    }
+
+    /// A part of a long message has come by send.
+    pub fn received(&mut self, process: &Process, request: RequestId, size: u32) {
+        process.compute(self.copy(process, size));
+        let progress = self.requests.at(request);
+        progress.left = progress.left.saturating_sub(u64::from(size));
+        progress.done = progress.left == 0;
+    }
+
+    /// The rail of the next whole message to `peer`.
+    pub fn next_rail(&mut self, peer: u32) -> Result<usize, ProgramError> {
+        let protocol = self.protocol;
+        let connection = self.connection(peer)?;
+        let turn = connection.next_turn();
+        Ok(protocol.rail(connection.links.len(), turn))
+    }
+
+    fn pieces(&mut self, peer: u32, size: u32) -> Result<Vec<Piece>, ProgramError> {
+        let protocol = self.protocol;
+        let connection = self.connection(peer)?;
+        let turn = connection.next_turn();
+        Ok(protocol.pieces(size, connection.links.len(), turn))
+    }
+
+    fn move_piece(
+        &mut self,
+        peer: u32,
+        piece: Piece,
+        request: RequestId,
+        make: fn(u64, Sge, Remote) -> SendWr,
+        then: Option<Body>,
+    ) -> Result<Transfer, ProgramError> {
+        let rail = &self.rails[piece.rail];
+        let sge = Sge { addr: rail.user + u64::from(piece.offset), length: piece.length, lkey: rail.mr.lkey };
+        let link = &self.connection(peer)?.links[piece.rail];
+        let remote = Remote { addr: link.peer_user + u64::from(piece.offset), rkey: link.rkey };
+        Ok(Transfer { rail: piece.rail, wr: make(0, sge, remote), request, then })
+    }
+}

@@ -1,0 +1,54 @@
+//! Requests: operations that are under way.
+
+/// The number of a request on its rank; it travels in control messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RequestId(pub u32);
+
+/// A send or receive under way, as `MPI_Request`. Give it to `wait` or `wait_all`.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a request that nobody waits for is never freed"]
+pub struct Request(pub(crate) RequestId);
+
+/// What a rank knows of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Progress {
+    /// The other rank of a rendezvous.
+    pub peer: u32,
+    /// Bytes of the message.
+    pub size: u32,
+    /// Pieces or bytes still to come; the meaning depends on the protocol.
+    pub left: u64,
+    pub done: bool,
+}
+
+/// All requests of a rank; numbers are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    all: Vec<Progress>,
+    free: Vec<RequestId>,
+}
+
+impl Requests {
+    pub fn open(&mut self, peer: u32, size: u32) -> RequestId {
+        let fresh = Progress { peer, size, ..Progress::default() };
+        match self.free.pop() {
+            Some(id) => {
+                self.all[id.0 as usize] = fresh;
+                id
+            }
+            None => {
+                self.all.push(fresh);
+                RequestId(self.all.len() as u32 - 1)
+            }
+        }
+    }
+    pub fn at(&mut self, id: RequestId) -> &mut Progress {
+        &mut self.all[id.0 as usize]
+    }
+    pub fn is_done(&self, id: RequestId) -> bool {
+        self.all[id.0 as usize].done
+    }
+    pub fn close(&mut self, id: RequestId) {
+        self.free.push(id);
+    }
+}

@@ -1,0 +1,179 @@
+//! `MPI_Init`: buffers, queue pairs and rings, and the out-of-band exchange that connects them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use fabriscope_catalog::Mpi;
+use fabriscope_node::{Process, ProgramError};
+use fabriscope_units::Bytes;
+use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, VerbsError};
+
+use super::connection::{Arrivals, Connection, Link};
+use super::protocol::Protocol;
+use super::state::{Rail, State};
+use super::wire::Wires;
+use crate::target::Target;
+
+/// What the ranks of a job share out of band. Clones are the same world.
+#[derive(Debug, Clone)]
+pub struct World(pub(super) Rc<Shared>);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub protocol: Protocol,
+    mtu: Mtu,
+    outstanding_reads: u8,
+    pub wires: Wires,
+    contacts: RefCell<BTreeMap<(u32, u32, usize), Contact>>,
+}
+
+/// What a rank tells a peer about one rail.
+#[derive(Debug, Clone, Copy)]
+struct Contact {
+    lid: Lid,
+    qp: QpNum,
+    rkey: Rkey,
+    ring: u64,
+    user: u64,
+}
+
+impl World {
+    /// The world of a job that is linked with the library `mpi` on a machine like `target`.
+    #[must_use]
+    pub fn new(mpi: &Mpi, target: &Target) -> World {
+        let mtu = Mtu::of(Bytes(target.mtu.into())).unwrap_or(Mtu::B4096);
+        World(Rc::new(Shared {
+            protocol: Protocol::from(mpi),
+            mtu,
+            outstanding_reads: target.max_outstanding_reads,
+            wires: Wires::default(),
+            contacts: RefCell::default(),
+        }))
+    }
+}
+
+/// Creates what this rank needs for `peers` and connects it; every rank must name those that name it.
+pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Result<State, ProgramError> {
+    let shared = &world.0;
+    let (me, protocol) = (process.rank(), shared.protocol);
+    let mut rails = Vec::new();
+    let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
+    for nic in 0..process.nics() {
+        let rail = open_rail(process, nic, peers.len(), &protocol).map_err(failed)?;
+        for (at, &peer) in peers.iter().enumerate() {
+            let ring = rail.mr.addr + at as u64 * ring_bytes(&protocol);
+            let qp = process.nic(nic, |n| n.create_qp(&queue_pair(&rail, &protocol))).map_err(failed)?;
+            let contact = Contact { lid: process.lid(nic), qp, rkey: rail.mr.rkey, ring, user: rail.user };
+            shared.contacts.borrow_mut().insert((me, peer, nic), contact);
+            created[at].push((qp, ring));
+        }
+        rails.push(rail);
+    }
+    process.barrier().await;
+    let mut connections = BTreeMap::new();
+    for (at, &peer) in peers.iter().enumerate() {
+        let mut links = Vec::new();
+        for (nic, &(qp, ring)) in created[at].iter().enumerate() {
+            let Some(contact) = shared.contacts.borrow().get(&(peer, me, nic)).copied() else {
+                continue;
+            };
+            connect(process, nic, qp, contact, shared).map_err(failed)?;
+            let watch = process.nic(nic, |n| n.create_watch(ring, Bytes(ring_bytes(&protocol))));
+            let link = Link {
+                qp,
+                watch,
+                rkey: contact.rkey,
+                peer_ring: contact.ring,
+                peer_user: contact.user,
+                ring_sent: 0,
+                ring: Arrivals::default(),
+                sends: Arrivals::default(),
+                posted: 0,
+                freed: 0,
+                unsignaled: 0,
+            };
+            for _ in 0..receives(&protocol) {
+                process.post_recv(nic, qp, &receive(&rails[nic], &protocol))?;
+            }
+            links.push(link);
+        }
+        if links.is_empty() {
+            return Err(ProgramError(format!("rank {me} wants to talk to rank {peer}, which does not expect it")));
+        }
+        let credits = protocol.window;
+        connections.insert(peer, Connection { links, credits, owed: 0, messages: VecDeque::new(), transfers: VecDeque::new(), turn: 0 });
+    }
+    process.barrier().await;
+    Ok(State::new(me, protocol, rails, connections))
+}
+
+fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol) -> Result<Rail, VerbsError> {
+    let base = MEMORY + (u64::from(process.rank()) << 40);
+    let rings = peers as u64 * ring_bytes(protocol);
+    process.nic(nic, |n| {
+        let pd = n.alloc_pd();
+        let mr: Mr = n.reg_mr(pd, base, Bytes(rings + USER_BYTES), Access::ALL)?;
+        let cq: CqId = n.create_cq((send_depth(protocol) + receives(protocol)).saturating_mul(peers.max(1) as u32))?;
+        Ok(Rail { nic, pd, cq, mr, user: base + rings })
+    })
+}
+
+fn queue_pair(rail: &Rail, protocol: &Protocol) -> QpInit {
+    let cap = QpCap {
+        max_send_wr: send_depth(protocol),
+        max_recv_wr: receives(protocol),
+        max_inline_data: Bytes(protocol.inline_limit.into()),
+        ..QpCap::default()
+    };
+    let pd: PdId = rail.pd;
+    QpInit { cap, ..QpInit::new(pd, QpType::Rc, rail.cq) }
+}
+
+fn connect(process: &Process, nic: usize, qp: QpNum, peer: Contact, shared: &Shared) -> Result<(), VerbsError> {
+    let av = AhAttr { dlid: peer.lid, sl: 0 };
+    let reads = Some(shared.outstanding_reads);
+    process.nic(nic, |n| {
+        n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
+        n.modify_qp(qp, &QpAttr { max_dest_rd_atomic: reads, ..QpAttr::rtr_rc(shared.mtu, peer.qp, FIRST_PSN, av) })?;
+        n.modify_qp(qp, &QpAttr { max_rd_atomic: reads, ..QpAttr::rts_rc(FIRST_PSN) })
+    })
+}
+
+/// The receive that is posted for every message that comes by send.
+pub(super) fn receive(rail: &Rail, protocol: &Protocol) -> RecvWr {
+    let sge = Sge { addr: rail.user, length: protocol.receive_buffer(), lkey: rail.mr.lkey };
+    RecvWr::new(super::state::RECEIVE, sge)
+}
+
+/// Slots of a ring: one per credit, and some for messages that need no credit.
+pub(super) fn slots(protocol: &Protocol) -> u64 {
+    u64::from(protocol.window) + u64::from(RESERVE)
+}
+
+/// Room in the send queue of one connection.
+pub(super) fn send_depth(protocol: &Protocol) -> u32 {
+    (4 * protocol.window).max(256)
+}
+
+fn receives(protocol: &Protocol) -> u32 {
+    protocol.window + RESERVE
+}
+
+fn ring_bytes(protocol: &Protocol) -> u64 {
+    slots(protocol) * protocol.slot()
+}
+
+fn failed(error: VerbsError) -> ProgramError {
+    ProgramError(error.to_string())
+}
+
+/// Messages of credits that may be under way beyond the window. At most three are: each stands for half a window
+/// of buffers, and the credits themselves are never more than the window.
+const RESERVE: u32 = 4;
+/// Where a rank's memory lies. Basis: assumed; no bytes are moved.
+const MEMORY: u64 = 0x1000_0000_0000;
+/// Room for user buffers: more than the longest message, 2³² − 1 bytes.
+const USER_BYTES: u64 = 1 << 33;
+/// The first packet number of every connection. Basis: assumed; nothing depends on it.
+const FIRST_PSN: u32 = 0;

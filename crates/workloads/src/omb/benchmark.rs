@@ -1,0 +1,49 @@
+//! Which of the benchmarks runs, and its fixed properties.
+
+/// One benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Benchmark {
+    /// `osu_latency`.
+    Latency,
+    /// `osu_bw`.
+    Bandwidth,
+    /// `osu_bibw`.
+    BothWays,
+    /// `osu_mbw_mr`.
+    MessageRate,
+}
+
+/// Every benchmark.
+pub const BENCHMARKS: [Benchmark; 4] = [Benchmark::Latency, Benchmark::Bandwidth, Benchmark::BothWays, Benchmark::MessageRate];
+
+impl Benchmark {
+    /// The program's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Benchmark::Latency => "osu_latency",
+            Benchmark::Bandwidth => "osu_bw",
+            Benchmark::BothWays => "osu_bibw",
+            Benchmark::MessageRate => "osu_mbw_mr",
+        }
+    }
+    /// One line for a list of tools.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Benchmark::Latency => "half round trip of an MPI message (OSU Micro-Benchmarks)",
+            Benchmark::Bandwidth => "MPI bandwidth, a window of messages one way (OSU Micro-Benchmarks)",
+            Benchmark::BothWays => "MPI bandwidth, both ways at once (OSU Micro-Benchmarks)",
+            Benchmark::MessageRate => "MPI bandwidth and message rate of several pairs (OSU Micro-Benchmarks)",
+        }
+    }
+    /// The title in the first line of the output.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Benchmark::Latency => "OSU MPI Latency Test",
+            Benchmark::Bandwidth => "OSU MPI Bandwidth Test",
+            Benchmark::BothWays => "OSU MPI Bi-Directional Bandwidth Test",
+            Benchmark::MessageRate => "OSU MPI Multiple Bandwidth / Message Rate Test",
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! OSU Micro-Benchmarks, point to point: `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr` over [`crate::mpi`].
+//!
+//! Source: OMB 7.4: behaviour, options and output (FORMATS.md §10).
+//! Modelled: the loops of the tools, all sizes of a run in one job, percentiles over the iterations.
+//! Not modelled: GPU memory, derived data types, graphs, varying windows; data is never wrong, so validation passes.
+
+mod benchmark;
+mod loops;
+mod options;
+mod report;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_units::Span;
+
+pub use benchmark::{BENCHMARKS, Benchmark};
+pub use options::Settings;
+pub use report::{Sample, report};
+
+use crate::error::UsageError;
+use crate::mpi::{Rank, World};
+use crate::output::ToolOutput;
+use crate::target::Target;
+use crate::tool::{Placing, Prepared};
+use loops::Pair;
+
+/// Iterations by size and sending rank.
+type Results = Rc<RefCell<Vec<Vec<Vec<Span>>>>>;
+
+/// Reads the command line of `benchmark` and makes its programs.
+///
+/// # Errors
+/// As [`Settings::parse`].
+pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let settings = Rc::new(Settings::parse(benchmark, args, target)?);
+    let Some(mpi) = &target.mpi else {
+        let what = format!("{} needs an MPI library", benchmark.name());
+        return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi] table".to_owned() });
+    };
+    let world = World::new(mpi, target);
+    let results: Results = Rc::new(RefCell::new(vec![Vec::new(); settings.sizes.len()]));
+    let main = || -> Main {
+        let (settings, world, results) = (settings.clone(), world.clone(), results.clone());
+        Box::new(move |process| Box::pin(run(process, world, settings, results)))
+    };
+    let mains = (0..2 * settings.pairs).map(|_| main()).collect();
+    let placing = if benchmark == Benchmark::MessageRate { Placing::Pairs { pairs: settings.pairs } } else { Placing::TwoNodes };
+    let finish = move || -> ToolOutput { report(&settings, &samples(&settings, &results.borrow())) };
+    Ok(Prepared { placing, mains, finish: Box::new(finish) })
+}
+
+/// One rank: all sizes in turn.
+async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) -> Result<(), ProgramError> {
+    let (me, pairs) = (process.rank(), s.pairs);
+    let peer = if me < pairs { me + pairs } else { me - pairs };
+    let rank = Rank::init(process, world, &[peer]).await?;
+    let pair = Pair { rank, peer, sends: me < pairs, window: s.window };
+    for (at, &size) in s.sizes.iter().enumerate() {
+        pair.rank.synchronise().await;
+        let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
+        let mut spans = Vec::with_capacity(iterations as usize);
+        for iteration in 0..warm_up + iterations {
+            let start = pair.rank.now();
+            match s.benchmark {
+                Benchmark::Latency => pair.ping_pong(size).await?,
+                Benchmark::Bandwidth | Benchmark::MessageRate => pair.window(size).await?,
+                Benchmark::BothWays => pair.both_ways(size).await?,
+            }
+            if iteration >= warm_up {
+                spans.push(pair.rank.now().since(start));
+            }
+        }
+        if pair.sends {
+            results.borrow_mut()[at].push(spans);
+        }
+    }
+    pair.rank.synchronise().await;
+    Ok(())
+}
+
+/// What the tool's root has gathered: the mean time of the pairs, and the iterations of the first.
+fn samples(s: &Settings, results: &[Vec<Vec<Span>>]) -> Vec<Sample> {
+    let sample = |(&size, pairs): (&u32, &Vec<Vec<Span>>)| {
+        let iterations = pairs.first()?.clone();
+        let total = pairs.iter().flatten().copied().sum::<Span>() / pairs.len() as u64;
+        Some(Sample { size, total, iterations })
+    };
+    s.sizes.iter().zip(results).filter_map(sample).collect()
+}

@@ -1,0 +1,231 @@
+//! The options of the OSU point-to-point benchmarks, resolved.
+//!
+//! Source: OMB 7.4 (FORMATS.md §10).
+//! The iterations default to fewer than the tool's, because every one of them repeats exactly here: 100 with 10 for
+//! warm-up up to 8192 bytes, then 20 with 2. `-i` and `-x` set the tool's own, 10000/100 and 1000/10 for latency.
+
+use super::benchmark::Benchmark;
+use crate::arguments::Meaning::{Refused, Usual};
+use crate::arguments::{self, Given, Opt, Takes};
+use crate::error::UsageError;
+use crate::target::Target;
+
+const fn opt(short: char, long: &'static str, takes: Takes, meaning: crate::arguments::Meaning, help: &'static str) -> Opt {
+    Opt { short, long, takes, meaning, help }
+}
+
+const OPTIONS: &[Opt] = &[
+    opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest message in bytes"),
+    opt(
+        'i',
+        "iterations",
+        Takes::Value("count"),
+        Usual,
+        "measured iterations (default 100, 20 above 8192 bytes; the real tool's are 10000/1000 for latency)",
+    ),
+    opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 10, 2 above 8192 bytes)"),
+    opt('f', "full", Takes::Nothing, Usual, "also print the iterations"),
+    opt('W', "window-size", Takes::Value("messages"), Usual, "messages in flight (bandwidth tests; default 64)"),
+    opt('p', "pairs", Takes::Value("pairs"), Usual, "pairs of ranks (osu_mbw_mr; default 1)"),
+    opt('V', "vary-window", Takes::Nothing, Refused("one table per window: run once for each -W"), ""),
+    opt('c', "validation", Takes::Nothing, Usual, "add the column of validation; the transport of a simulated NIC cannot corrupt data"),
+    opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Usual, "add percentiles over the iterations (default 50,90,99)"),
+    opt('h', "help", Takes::Nothing, Usual, "show this page"),
+    opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
+    opt('b', "buffer-num", Takes::Value("single|multiple"), Refused("copies cost the same from one buffer or many; leave -b out"), ""),
+    opt('d', "accelerator", Takes::Value("cuda"), Refused("GPU memory is not modelled by these programs yet; leave -d out"), ""),
+    opt('D', "ddt", Takes::Value("type"), Refused("derived data types are not modelled; leave -D out"), ""),
+    opt('G', "graph", Takes::Value("tty,png,pdf"), Refused("the table is the output; draw it from the data"), ""),
+    opt('M', "mem-limit", Takes::Value("bytes"), Refused("no memory is allocated; use -m for the largest message"), ""),
+    opt('P', "papi", Takes::Value("events"), Refused("there are no hardware counters; leave -P out"), ""),
+    opt('T', "type", Takes::Value("type"), Refused("all data is sent as MPI_CHAR; leave -T out"), ""),
+];
+
+const NOTES: &str = "\nEvery iteration is simulated, and in the steady state each takes the same time; so the defaults of -i and -x are\n\
+small. For the tool's own give -i 10000 -x 100 (latency) or -i 100 -x 10 (bandwidth).\n";
+
+/// A resolved command line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The benchmark.
+    pub benchmark: Benchmark,
+    /// Message sizes in bytes, in order.
+    pub sizes: Vec<u32>,
+    /// Given with `-i`.
+    pub iterations: Option<u32>,
+    /// Given with `-x`.
+    pub warm_up: Option<u32>,
+    /// Messages in flight.
+    pub window: u32,
+    /// Pairs of ranks.
+    pub pairs: u32,
+    /// More columns.
+    pub full: bool,
+    /// The column of validation.
+    pub validate: bool,
+    /// Percentiles to print, as typed.
+    pub tails: Vec<f64>,
+}
+
+impl Settings {
+    /// Reads the options of `benchmark` on a machine like `target`.
+    ///
+    /// # Errors
+    /// An unknown, refused or contradictory option; a number out of its range; a cluster without MPI.
+    pub fn parse(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Settings, UsageError> {
+        let tool = benchmark.name();
+        let parsed = arguments::parse(tool, OPTIONS, args)?;
+        if let Some(operand) = parsed.operands.first() {
+            return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
+        }
+        let smallest = if benchmark == Benchmark::Latency { 0 } else { 1 };
+        let mut s = Settings {
+            benchmark,
+            sizes: sizes(smallest, LARGEST),
+            iterations: None,
+            warm_up: None,
+            window: WINDOW,
+            pairs: 1,
+            full: false,
+            validate: false,
+            tails: Vec::new(),
+        };
+        for given in &parsed.options {
+            s.apply(given, smallest)?;
+        }
+        if target.mpi.is_none() {
+            let what = format!("{tool} needs an MPI library, and the cluster's software has none");
+            return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi] table".to_owned() });
+        }
+        Ok(s)
+    }
+
+    fn apply(&mut self, given: &Given, smallest: u32) -> Result<(), UsageError> {
+        let bandwidth_only = |s: &Settings| {
+            let what = format!("{} is an option of the bandwidth benchmarks", given.typed);
+            let conflict = UsageError::Conflict { what, remedy: "leave it out, or use osu_bw".to_owned() };
+            if s.benchmark == Benchmark::Latency { Err(conflict) } else { Ok(()) }
+        };
+        match given.name {
+            "message-size" => self.sizes = size_range(given, smallest)?,
+            "iterations" => self.iterations = Some(arguments::number(given, 1, MOST_ITERATIONS)? as u32),
+            "warmup" => self.warm_up = Some(arguments::number(given, 0, MOST_ITERATIONS)? as u32),
+            "full" => self.full = true,
+            "window-size" => {
+                bandwidth_only(self)?;
+                self.window = arguments::number(given, 1, 65_536)? as u32;
+            }
+            "pairs" if self.benchmark == Benchmark::MessageRate => self.pairs = arguments::number(given, 1, 1024)? as u32,
+            "pairs" => {
+                let what = format!("{} is an option of osu_mbw_mr", given.typed);
+                return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_mbw_mr".to_owned() });
+            }
+            "validation" => self.validate = true,
+            "tail-lat" => self.tails = percentiles(given)?,
+            "help" => {
+                let text = arguments::help(self.benchmark.name(), self.benchmark.about(), OPTIONS, NOTES);
+                return Err(UsageError::Help { text });
+            }
+            "version" => return Err(UsageError::Help { text: format!("{} v7.4\n", self.benchmark.title()) }),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Measured iterations of a size.
+    #[must_use]
+    pub fn iterations(&self, size: u32) -> u32 {
+        self.iterations.unwrap_or(if size > LARGE { ITERATIONS_LARGE } else { ITERATIONS })
+    }
+    /// Iterations before those.
+    #[must_use]
+    pub fn warm_up(&self, size: u32) -> u32 {
+        self.warm_up.unwrap_or(if size > LARGE { WARM_UP_LARGE } else { WARM_UP })
+    }
+}
+
+/// Zero, if wanted, and the powers of two from the first not below `min`.
+fn sizes(min: u32, max: u32) -> Vec<u32> {
+    let zero = (min == 0).then_some(0);
+    zero.into_iter().chain((0..32).map(|power| 1 << power).filter(|size| (min..=max).contains(size))).collect()
+}
+
+/// `max`, `min:max` or `min:`; the steps double from `min`.
+fn size_range(given: &Given, smallest: u32) -> Result<Vec<u32>, UsageError> {
+    let text = given.value.as_deref().unwrap_or_default();
+    let part = |text: &str| arguments::size(&given.typed, text, u64::from(smallest), MOST_BYTES).map(|size| size as u32);
+    let (min, max) = match text.split_once(':') {
+        None => (smallest, part(text)?),
+        Some((min, "")) => (part(min)?, LARGEST),
+        Some((min, max)) => (part(min)?, part(max)?),
+    };
+    if min > max {
+        let what = format!("{} {text}: the smallest message is larger than the largest", given.typed);
+        return Err(UsageError::Conflict { what, remedy: format!("give {max}:{min}") });
+    }
+    let mut steps = Vec::new();
+    let mut size = u64::from(min);
+    while size <= u64::from(max) {
+        steps.push(size as u32);
+        size = (size * 2).max(1);
+    }
+    Ok(steps)
+}
+
+fn percentiles(given: &Given) -> Result<Vec<f64>, UsageError> {
+    let Some(text) = given.value.as_deref() else {
+        return Ok(vec![50.0, 90.0, 99.0]);
+    };
+    let percentile = |part: &str| part.trim().parse().ok().filter(|p: &f64| (0.0..=100.0).contains(p) && *p > 0.0);
+    let wrong =
+        || UsageError::NotOneOf { option: given.typed.clone(), value: text.to_owned(), known: "numbers above 0 up to 100, as 50,90,99" };
+    text.split(',').map(|part| percentile(part).ok_or_else(wrong)).collect()
+}
+
+/// Iterations up to [`LARGE`] bytes. Basis: assumed; a whole default run takes a few seconds.
+const ITERATIONS: u32 = 100;
+/// Warm-up for those.
+const WARM_UP: u32 = 10;
+/// Iterations above.
+const ITERATIONS_LARGE: u32 = 20;
+/// Warm-up for those.
+const WARM_UP_LARGE: u32 = 2;
+/// Where messages are large, in bytes (basis: the tool).
+const LARGE: u32 = 8192;
+/// Largest message by default, in bytes (basis: the tool).
+const LARGEST: u32 = 4 << 20;
+/// Largest message that can be asked for, in bytes (basis: the longest RDMA message).
+const MOST_BYTES: u64 = 1 << 30;
+/// Largest number of iterations.
+const MOST_ITERATIONS: u64 = 100_000_000;
+/// Messages in flight (basis: the tool).
+const WINDOW: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(value: &str) -> Given {
+        Given { name: "message-size", typed: "-m".to_owned(), value: Some(value.to_owned()) }
+    }
+
+    #[test]
+    fn sizes_double() {
+        assert_eq!(sizes(0, 4), [0, 1, 2, 4]);
+        assert_eq!(sizes(1, LARGEST).len(), 23);
+        assert_eq!(size_range(&given("4"), 0).unwrap(), [0, 1, 2, 4]);
+        assert_eq!(size_range(&given("3:20"), 0).unwrap(), [3, 6, 12]);
+        assert_eq!(size_range(&given("1M:"), 1).unwrap(), [1 << 20, 2 << 20, 4 << 20]);
+        assert!(size_range(&given("8:4"), 1).unwrap_err().to_string().contains("4:8"));
+        let message = size_range(&given("1099511627776"), 1).unwrap_err().to_string();
+        assert!(message.contains("1 to 1073741824"), "{message}");
+        assert!(size_range(&given("0"), 1).is_err());
+    }
+
+    #[test]
+    fn tails_are_percentages() {
+        assert_eq!(percentiles(&Given { value: None, ..given("") }).unwrap(), [50.0, 90.0, 99.0]);
+        assert_eq!(percentiles(&given("99.9")).unwrap(), [99.9]);
+        assert!(percentiles(&given("101")).is_err() && percentiles(&given("a")).is_err() && percentiles(&given("NaN")).is_err());
+    }
+}

@@ -1,0 +1,236 @@
+//! One end of a perftest run: its buffer, queues and queue pairs, connected to the other end.
+//!
+//! Source: the resources perftest creates; addresses and keys travel out of band before the clock counts.
+//! Modelled: one protection domain, memory region and pair of completion queues; queue pairs brought to RTS with the
+//! settings of the command line; an address handle per peer on UD.
+//! Not modelled: cycling through the lines of the buffer, as no cache of the simulated core depends on it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fabriscope_node::{Process, ProgramError};
+use fabriscope_units::Bytes;
+use fabriscope_verbs::{
+    Access, AhAttr, CqId, Lid, Mr, Mtu, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge,
+    UdDestination, VerbsError, WatchId, Wc, WcStatus,
+};
+
+use super::header::Address;
+use super::settings::{AtomicType, Connection, Settings};
+use super::test::Verb;
+use crate::target::LinkType;
+
+/// Which side of the job a rank is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Rank 1: started first, answers.
+    Server,
+    /// Rank 0: starts the exchange and reports.
+    Client,
+}
+
+/// What each end has put up for the other, by rank.
+pub(crate) type Board = Rc<RefCell<[Vec<Address>; 2]>>;
+
+/// One end, ready to run.
+pub(crate) struct Endpoint {
+    pub process: Process,
+    pub settings: Rc<Settings>,
+    pub role: Role,
+    pub qps: Vec<QpNum>,
+    pub send_cq: CqId,
+    pub recv_cq: CqId,
+    /// Sees messages that land in the receiving half of the buffer.
+    pub watch: WatchId,
+    pd: PdId,
+    mr: Mr,
+    remote: Vec<Address>,
+    datagrams: Vec<Option<UdDestination>>,
+}
+
+impl Endpoint {
+    /// Creates everything and connects it; returns when both ends are ready.
+    pub async fn open(process: Process, settings: Rc<Settings>, board: &Board) -> Result<Endpoint, ProgramError> {
+        let nic = settings.nic;
+        if nic >= process.nics() {
+            return Err(ProgramError(format!(
+                "node {} has {} NICs, and `{}` is not one of them",
+                process.node(),
+                process.nics(),
+                settings.device
+            )));
+        }
+        let role = if process.rank() == 0 { Role::Client } else { Role::Server };
+        let half = u64::from(settings.largest()).max(PAGE) + GRH;
+        let base = BUFFER + (u64::from(process.rank()) << 44);
+        let depth = |per_qp: u32| per_qp.max(1) * settings.qps;
+        let (pd, mr, send_cq, recv_cq, watch, qps) = process
+            .nic(nic, |n| -> Result<_, VerbsError> {
+                let pd = n.alloc_pd();
+                let mr = n.reg_mr(pd, base, Bytes(2 * half), Access::ALL)?;
+                let send_cq = n.create_cq(depth(settings.tx_depth))?;
+                let recv_cq = n.create_cq(depth(settings.rx_depth))?;
+                let watch = n.create_watch(base + half, Bytes(half));
+                let cap = QpCap {
+                    max_send_wr: settings.tx_depth,
+                    max_recv_wr: settings.rx_depth,
+                    max_inline_data: Bytes(settings.inline_size.into()),
+                    ..QpCap::default()
+                };
+                let init = QpInit { send_cq, recv_cq, cap, ..QpInit::new(pd, qp_type(settings.connection), send_cq) };
+                let qps = (0..settings.qps).map(|_| n.create_qp(&init)).collect::<Result<Vec<_>, _>>()?;
+                Ok((pd, mr, send_cq, recv_cq, watch, qps))
+            })
+            .map_err(failed)?;
+        let lid = process.lid(nic);
+        let address =
+            |qp: &QpNum| Address { lid: lid.0, qpn: qp.0, psn: first_psn(lid, *qp), rkey: mr.rkey.0, vaddr: base + half, gid: gid(lid) };
+        board.borrow_mut()[process.rank() as usize] = qps.iter().map(address).collect();
+        process.barrier().await;
+        let remote = board.borrow()[1 - process.rank() as usize].clone();
+        let mut end = Endpoint { process, settings, role, qps, send_cq, recv_cq, watch, pd, mr, remote, datagrams: Vec::new() };
+        end.connect().map_err(failed)?;
+        end.process.barrier().await;
+        Ok(end)
+    }
+
+    fn connect(&mut self) -> Result<(), VerbsError> {
+        let s = self.settings.clone();
+        let (lid, pd) = (self.process.lid(s.nic), self.pd);
+        for (&qp, peer) in self.qps.iter().zip(&self.remote) {
+            let av = AhAttr { dlid: Lid(peer.lid), sl: s.sl };
+            let mtu = Mtu::of(Bytes(s.mtu.into())).unwrap_or(Mtu::B4096);
+            let peer_qp = QpNum(peer.qpn);
+            let destination = self.process.nic(s.nic, |n| -> Result<_, VerbsError> {
+                let psn = first_psn(lid, qp);
+                match s.connection {
+                    Connection::Rc => {
+                        n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
+                        n.modify_qp(qp, &QpAttr { max_dest_rd_atomic: Some(s.outs), ..QpAttr::rtr_rc(mtu, peer_qp, peer.psn, av) })?;
+                        n.modify_qp(qp, &QpAttr { max_rd_atomic: Some(s.outs), timeout: Some(s.timeout), ..QpAttr::rts_rc(psn) })?;
+                    }
+                    Connection::Uc => {
+                        n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
+                        n.modify_qp(qp, &QpAttr::rtr_uc(mtu, peer_qp, peer.psn, av))?;
+                        n.modify_qp(qp, &QpAttr::rts(psn))?;
+                    }
+                    Connection::Ud => {
+                        n.modify_qp(qp, &QpAttr::init_ud(QKEY))?;
+                        n.modify_qp(qp, &QpAttr::rtr_ud())?;
+                        n.modify_qp(qp, &QpAttr::rts(psn))?;
+                        let ah = n.create_ah(pd, av)?;
+                        return Ok(Some(UdDestination { ah, remote_qpn: peer_qp, remote_qkey: QKEY }));
+                    }
+                }
+                Ok(None)
+            })?;
+            self.datagrams.push(destination);
+        }
+        Ok(())
+    }
+
+    /// The local and the remote addresses, as the report shows them.
+    pub fn addresses(&self) -> (Vec<Address>, Vec<Address>) {
+        let nic = self.settings.nic;
+        let lid = self.process.lid(nic);
+        let local = self.qps.iter().map(|qp| {
+            let half = self.mr.length.0 / 2;
+            Address { lid: lid.0, qpn: qp.0, psn: first_psn(lid, *qp), rkey: self.mr.rkey.0, vaddr: self.mr.addr + half, gid: gid(lid) }
+        });
+        let shown = |address: Address| match self.settings.link {
+            // LIDs count from 1 on InfiniBand and do not exist on Ethernet; endpoints count from 0.
+            LinkType::InfiniBand => Address { lid: address.lid + 1, ..address },
+            LinkType::Ethernet => Address { lid: 0, ..address },
+        };
+        (local.map(shown).collect(), self.remote.iter().copied().map(shown).collect())
+    }
+
+    /// The request of the test for one message of `size` bytes on queue pair number `qp`.
+    pub fn request(&self, qp: usize, wr_id: u64, size: u32) -> SendWr {
+        let sge = Sge { addr: self.mr.addr, length: size, lkey: self.mr.lkey };
+        let peer = self.remote[qp];
+        let remote = Remote { addr: peer.vaddr, rkey: Rkey(peer.rkey) };
+        let mut wr = match (self.settings.test.verb, self.settings.atomic) {
+            (Verb::Send, _) => SendWr::send(wr_id, sge),
+            (Verb::Write, _) => SendWr::write(wr_id, sge, remote),
+            (Verb::Read, _) => SendWr::read(wr_id, sge, remote),
+            (Verb::Atomic, AtomicType::FetchAndAdd) => SendWr::fetch_add(wr_id, sge, remote, 1),
+            (Verb::Atomic, AtomicType::CompareAndSwap) => SendWr::cmp_swap(wr_id, sge, remote, 0, 1),
+        };
+        if let Some(destination) = self.datagrams[qp] {
+            wr = wr.to(destination);
+        }
+        let inline = !self.settings.test.is_one_sided_round_trip() && size <= self.settings.inline_size;
+        if inline { wr.with_flags(SendFlags::INLINE) } else { wr }
+    }
+
+    /// Posts one request.
+    pub fn post(&self, qp: usize, wr: &SendWr) -> Result<(), ProgramError> {
+        Ok(self.process.post_send(self.settings.nic, self.qps[qp], wr)?)
+    }
+    /// Posts a list of requests under one doorbell.
+    pub fn post_list(&self, qp: usize, wrs: &[SendWr]) -> Result<(), ProgramError> {
+        Ok(self.process.post_send_list(self.settings.nic, self.qps[qp], wrs)?)
+    }
+    /// Posts one receive for messages of up to `size` bytes; datagrams need room for the GRH.
+    pub fn post_receive(&self, qp: usize, size: u32) -> Result<(), ProgramError> {
+        let extra = if self.settings.connection == Connection::Ud { GRH as u32 } else { 0 };
+        let sge = Sge { addr: self.mr.addr + self.mr.length.0 / 2, length: size + extra, lkey: self.mr.lkey };
+        Ok(self.process.post_recv(self.settings.nic, self.qps[qp], &RecvWr::new(qp as u64, sge))?)
+    }
+    /// Spins until `cq` has completions, up to `max`.
+    pub async fn wait(&self, cq: CqId, max: usize) -> Result<Vec<Wc>, ProgramError> {
+        self.checked(self.process.wait_cq(self.settings.nic, cq, max).await)
+    }
+    /// Polls `cq` once.
+    pub async fn poll(&self, cq: CqId, max: usize) -> Result<Vec<Wc>, ProgramError> {
+        self.checked(self.process.poll_cq(self.settings.nic, cq, max).await)
+    }
+
+    fn checked(&self, completions: Vec<Wc>) -> Result<Vec<Wc>, ProgramError> {
+        match completions.iter().find(|wc| wc.status != WcStatus::Success) {
+            None => Ok(completions),
+            Some(bad) => Err(ProgramError(format!(
+                "{} of rank {}: completion with error: {} ({}), wr_id {}",
+                self.settings.test.name(),
+                self.process.rank(),
+                bad.status.text(),
+                bad.status.name(),
+                bad.wr_id
+            ))),
+        }
+    }
+}
+
+fn failed(error: VerbsError) -> ProgramError {
+    ProgramError(error.to_string())
+}
+
+fn qp_type(connection: Connection) -> QpType {
+    match connection {
+        Connection::Rc => QpType::Rc,
+        Connection::Uc => QpType::Uc,
+        Connection::Ud => QpType::Ud,
+    }
+}
+
+/// A packet sequence number that looks as random as the tool's and is the same in every run.
+fn first_psn(lid: Lid, qp: QpNum) -> u32 {
+    let mixed = (u64::from(lid.0) << 24 | u64::from(qp.0)).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as u32
+}
+
+/// The GID of a RoCEv2 port over IPv4: `::ffff:10.x.y.z`, counted by endpoint.
+fn gid(lid: Lid) -> [u8; 16] {
+    let [_, x, y, z] = (lid.0 + 1).to_be_bytes();
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, x, y, z]
+}
+
+/// Where the buffers lie; it only shows in the report. Basis: assumed, the look of a Linux process.
+const BUFFER: u64 = 0x7f2e_5f64_b000;
+/// Smallest half of a buffer, in bytes (basis: the tool's cycle buffer, a page).
+const PAGE: u64 = 4096;
+/// Global routing header in front of a datagram, in bytes (basis: standard).
+const GRH: u64 = 40;
+/// Q_Key of the tool (basis: the tool).
+const QKEY: u32 = 0x1111_1111;

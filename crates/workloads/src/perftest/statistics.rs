@@ -1,0 +1,210 @@
+//! From time stamps to the numbers perftest prints.
+//!
+//! Source: perftest 6.29 behaviour (FORMATS.md §11).
+//! Modelled: latencies from the times between posts, sorted; the average, the median and the deviation leave the two
+//! longest out and `t_max` is the longest but one; the deviation goes through whole microseconds as in the tool;
+//! the peak bandwidth is the best rate between any post and any later completion.
+//! Not modelled: CPU cycles; times are picoseconds.
+
+use fabriscope_units::{Span, Time};
+
+/// Time stamps of one measurement.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// When each message was posted.
+    pub posted: Vec<Time>,
+    /// When the completion that covers a message was polled; only the last message of each batch has one.
+    pub completed: Vec<Option<Time>>,
+}
+
+/// One row of a latency table, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencyRow {
+    /// Message size in bytes.
+    pub size: u32,
+    /// Exchanges.
+    pub iterations: u64,
+    /// Shortest.
+    pub min: f64,
+    /// Longest but one.
+    pub max: f64,
+    /// Median.
+    pub typical: f64,
+    /// Mean.
+    pub average: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+    /// 99th percentile.
+    pub percentile_99: f64,
+    /// 99.9th percentile.
+    pub percentile_99_9: f64,
+}
+
+/// One row of a latency table under `-D`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencyDurationRow {
+    /// Message size in bytes.
+    pub size: u32,
+    /// Exchanges counted.
+    pub iterations: u64,
+    /// Mean in microseconds.
+    pub average: f64,
+    /// Exchanges per second.
+    pub per_second: f64,
+}
+
+/// One row of a bandwidth table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BandwidthRow {
+    /// Message size in bytes.
+    pub size: u32,
+    /// Messages counted.
+    pub iterations: u64,
+    /// Best interval, in bytes per second.
+    pub peak: f64,
+    /// Whole measurement, in bytes per second.
+    pub average: f64,
+    /// Millions of messages per second.
+    pub message_rate: f64,
+}
+
+/// Times between successive posts: the exchanges of a latency test, in order.
+pub fn exchanges(posted: &[Time]) -> Vec<Span> {
+    posted.windows(2).map(|pair| pair[1].since(pair[0])).collect()
+}
+
+/// The row of a latency test; `parts` is 2 where an exchange is two messages.
+///
+/// A measurement of fewer than five exchanges has no row; the tool asks for five.
+pub fn latency(size: u32, posted: &[Time], parts: f64) -> Option<LatencyRow> {
+    if posted.len() < 5 {
+        return None;
+    }
+    let mut sorted = exchanges(posted);
+    sorted.sort_unstable();
+    let counted = sorted.len() - TAIL;
+    let micros = |at: usize| sorted[at].as_us_f64() / parts;
+    let median = if counted % 2 == 0 { (sorted[counted / 2] + sorted[counted / 2 - 1]) / 2 } else { sorted[counted / 2] };
+    let average = (0..counted).map(micros).sum::<f64>() / counted as f64;
+    let squares = (0..counted).map(|at| (average - micros(at)) as i64).map(|whole| (whole * whole) as f64).sum::<f64>();
+    let percentile = |share: f64| micros((counted as f64 * share).ceil() as usize);
+    Some(LatencyRow {
+        size,
+        iterations: posted.len() as u64,
+        min: micros(0),
+        max: micros(counted),
+        typical: median.as_us_f64() / parts,
+        average,
+        deviation: (squares / counted as f64).sqrt(),
+        percentile_99: percentile(0.99),
+        percentile_99_9: percentile(0.999),
+    })
+}
+
+/// The row of a bandwidth test with a number of iterations.
+///
+/// `list` is the number of messages per post. Without `peak` that column is zero.
+pub fn bandwidth(size: u32, stamps: &Stamps, list: usize, peak: bool) -> Option<BandwidthRow> {
+    let messages = stamps.posted.len();
+    let last = stamps.completed.iter().rev().find_map(|stamp| *stamp)?;
+    let seconds = last.since(*stamps.posted.first()?).as_s_f64();
+    if seconds <= 0.0 {
+        return None;
+    }
+    let best = if peak { peak_rate(size, stamps, list) } else { 0.0 };
+    let rate = messages as f64 / seconds;
+    Some(BandwidthRow { size, iterations: messages as u64, peak: best, average: rate * f64::from(size), message_rate: rate / 1e6 })
+}
+
+/// The row of a bandwidth test that counted `messages` in `window`.
+pub fn bandwidth_by_duration(size: u32, messages: u64, window: Span) -> BandwidthRow {
+    let rate = messages as f64 / window.as_s_f64();
+    BandwidthRow { size, iterations: messages, peak: 0.0, average: rate * f64::from(size), message_rate: rate / 1e6 }
+}
+
+/// Two directions measured at once: what the tool prints for `-b`.
+pub fn both_ways(mine: BandwidthRow, theirs: BandwidthRow) -> BandwidthRow {
+    BandwidthRow {
+        peak: mine.peak + theirs.peak,
+        average: mine.average + theirs.average,
+        message_rate: mine.message_rate + theirs.message_rate,
+        ..mine
+    }
+}
+
+/// Best rate in bytes per second from any post to any completion after it.
+fn peak_rate(size: u32, stamps: &Stamps, list: usize) -> f64 {
+    let completions: Vec<(usize, Time)> =
+        stamps.completed.iter().enumerate().filter_map(|(at, stamp)| stamp.map(|time| (at, time))).collect();
+    let mut shortest = f64::INFINITY;
+    let mut first = 0;
+    for (at, posted) in stamps.posted.iter().enumerate().step_by(list.max(1)) {
+        while first < completions.len() && completions[first].0 < at {
+            first += 1;
+        }
+        for &(end, completed) in &completions[first..] {
+            let per_message = completed.since(*posted).as_s_f64() / (end - at + 1) as f64;
+            if per_message > 0.0 {
+                shortest = shortest.min(per_message);
+            }
+        }
+    }
+    if shortest.is_finite() { f64::from(size) / shortest } else { 0.0 }
+}
+
+/// Samples left out at the long end (basis: the tool).
+const TAIL: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(gaps_ns: &[u64]) -> Vec<Time> {
+        let mut at = Time::ZERO;
+        let mut times = vec![at];
+        for gap in gaps_ns {
+            at += Span::from_ns(*gap);
+            times.push(at);
+        }
+        times
+    }
+
+    #[test]
+    fn latency_leaves_the_two_longest_out() {
+        // Exchanges 2, 4, 6, 8, 100, 200 us; halved: 1, 2, 3, 4, 50, 100. Counted: the first four.
+        let row = latency(2, &times(&[8000, 200_000, 2000, 6000, 100_000, 4000]), 2.0).unwrap();
+        assert_eq!((row.min, row.max, row.typical, row.average), (1.0, 50.0, 2.5, 2.5));
+        // Deviations 1.5, 0.5, -0.5, -1.5 become 1, 0, 0, -1 whole microseconds: sqrt(2 / 4).
+        assert_eq!(row.deviation, 0.5f64.sqrt());
+        // ceil(4 · 0.99) = 4: the fifth sample.
+        assert_eq!((row.percentile_99, row.percentile_99_9, row.iterations), (50.0, 50.0, 7));
+        assert_eq!(latency(2, &times(&[1, 1]), 2.0), None);
+    }
+
+    #[test]
+    fn a_one_sided_exchange_counts_whole() {
+        let row = latency(2, &times(&[2000; 10]), 1.0).unwrap();
+        assert_eq!((row.min, row.max, row.typical, row.deviation), (2.0, 2.0, 2.0, 0.0));
+    }
+
+    #[test]
+    fn bandwidth_counts_from_the_first_post_to_the_last_completion() {
+        // Four messages of 1000 B, posts at 0, 100, 200, 300 ns, completions of pairs at 1000 and 2000 ns.
+        let ns = |n: u64| Time::from_ps(n * 1000);
+        let stamps = Stamps { posted: vec![ns(0), ns(100), ns(200), ns(300)], completed: vec![None, Some(ns(1000)), None, Some(ns(2000))] };
+        let row = bandwidth(1000, &stamps, 1, true).unwrap();
+        // 4 · 1000 B / 2 us = 2 GB/s, 2 M messages/s.
+        assert!((row.average - 2e9).abs() < 1.0 && (row.message_rate - 2.0).abs() < 1e-9, "{row:?}");
+        // Best of (1000-0)/2, (1000-100)/1, (2000-0)/4, (2000-100)/3, (2000-200)/2, 1700: 500 ns per message.
+        assert!((row.peak - 2e9).abs() < 1.0, "{row:?}");
+        assert_eq!(bandwidth(1000, &stamps, 1, false).unwrap().peak, 0.0);
+        assert_eq!(both_ways(row, row).average, 2.0 * row.average);
+        assert_eq!(bandwidth(1000, &Stamps::default(), 1, true), None);
+    }
+
+    #[test]
+    fn a_duration_counts_messages_in_its_window() {
+        let row = bandwidth_by_duration(1000, 3_000_000, Span::from_us(3_000_000));
+        assert_eq!((row.average, row.message_rate, row.peak), (1e9, 1.0, 0.0));
+    }
+}

@@ -1,0 +1,233 @@
+//! Command lines and golden output.
+
+use fabriscope_units::{Span, Time};
+
+use super::*;
+use crate::target::LinkType;
+
+fn target() -> Target {
+    Target {
+        nodes: 2,
+        devices: vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()],
+        link: LinkType::InfiniBand,
+        mtu: 4096,
+        max_inline: 956,
+        max_outstanding_reads: 16,
+        mpi: None,
+        perftest: None,
+    }
+}
+fn parse_on(target: &Target, line: &str) -> Result<Settings, UsageError> {
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let name = words.next().unwrap();
+    let test = TESTS.into_iter().find(|test| test.name() == name).unwrap();
+    Settings::parse(test, &words.collect::<Vec<_>>(), target)
+}
+fn parse(line: &str) -> Settings {
+    parse_on(&target(), line).unwrap()
+}
+fn refused(line: &str) -> String {
+    parse_on(&target(), line).unwrap_err().to_string()
+}
+fn address(lid: u32, qpn: u32, psn: u32, rkey: u32, vaddr: u64) -> Address {
+    Address { lid, qpn, psn, rkey, vaddr, gid: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 0, 0, 1] }
+}
+fn measured(rows: Vec<(Row, Vec<Time>)>) -> Measured {
+    Measured {
+        local: vec![address(0x0b, 0x12, 0x2f5841, 0x200c00, 0x7f2e5f64b000)],
+        remote: vec![address(0x0d, 0x13, 0xfd0c7e, 0x200d00, 0x7f443b2f8000)],
+        rows,
+    }
+}
+fn bandwidth_row(average: f64) -> Row {
+    Row::Bandwidth(BandwidthRow { size: 65_536, iterations: 5000, peak: 49.01375e9, average, message_rate: 0.747_625 })
+}
+fn latency_row() -> Row {
+    Row::Latency(LatencyRow {
+        size: 2,
+        iterations: 1000,
+        min: 0.98,
+        max: 3.12,
+        typical: 1.01,
+        average: 1.02,
+        deviation: 0.0,
+        percentile_99: 1.12,
+        percentile_99_9: 2.95,
+    })
+}
+
+#[test]
+fn defaults_are_those_of_the_tools() {
+    let s = parse("ib_write_bw");
+    assert_eq!((s.sizes.as_slice(), s.iterations(), s.tx_depth, s.cq_mod, s.inline_size), (&[65_536][..], Some(5000), 128, 1, 0));
+    let s = parse("ib_write_bw -a");
+    assert_eq!((s.sizes.len(), s.sizes[0], s.sizes[22], s.cq_mod, s.warm_up), (23, 2, 1 << 23, 100, true));
+    let s = parse("ib_write_lat");
+    assert_eq!((s.sizes.as_slice(), s.iterations(), s.tx_depth, s.cq_mod, s.inline_size), (&[2][..], Some(1000), 1, 1, 220));
+    assert_eq!(parse("ib_send_lat").inline_size, 236);
+    assert_eq!(parse("ib_send_lat -c UD").inline_size, 188);
+    assert_eq!(parse("ib_read_lat -I 100").inline_size, 0);
+    assert_eq!(parse("ib_send_bw").rx_depth, 512);
+    assert_eq!(parse("ib_send_bw -c UD").rx_depth, 1000);
+    assert_eq!(parse("ib_send_bw -c UD -a").sizes.last(), Some(&4096));
+    assert_eq!(parse("ib_send_bw -c UD").sizes, [4096]);
+    assert_eq!(parse("ib_atomic_bw").sizes, [8]);
+    assert_eq!(parse("ib_write_bw -n 50").tx_depth, 50);
+    assert_eq!(parse("ib_write_bw -s 4096 -l 16 -n 1600").cq_mod, 16);
+    assert_eq!(parse("ib_write_bw -d mlx5_1").nic, 1);
+    assert_eq!(parse("ib_write_lat -D 10").length, Length::Duration { whole: Span::from_us(10_000_000), margin: Span::from_us(2_000_000) });
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_a_remedy() {
+    for (line, part) in [
+        ("ib_write_bw -s 0", "1 to 2147483647"),
+        ("ib_write_bw -s 1099511627776", "1 to 2147483647"),
+        ("ib_write_bw -n 4", "5 to 100000000"),
+        ("ib_write_bw -R", "-R has no meaning here: "),
+        ("ib_write_bw --use_cuda=0", "GPU memory"),
+        ("ib_write_bw -c UD", "use -c RC"),
+        ("ib_read_lat -c UC", "use -c RC"),
+        ("ib_write_bw -c XRC", "RC, UC, UD"),
+        ("ib_send_lat -c UD -s 8192", "1 to 4096"),
+        ("ib_write_lat -b", "bandwidth tests"),
+        ("ib_write_bw -U", "latency tests"),
+        ("ib_atomic_bw -s 16", "8 bytes"),
+        ("ib_write_lat -A FETCH_AND_ADD", "ib_atomic_lat"),
+        ("ib_write_bw -D 3 -n 10", "give one of them"),
+        ("ib_write_bw -D 4 -f 2", "give -f 1 or less"),
+        ("ib_write_bw -m 9000", "256, 512, 1024, 2048, 4096"),
+        ("ib_write_bw -d mlx5_9", "mlx5_0, mlx5_1"),
+        ("ib_write_bw -I 912 -l 7", "multiple of -l"),
+        ("ib_write_lat -I 2000", "0 to 912"),
+        ("ib_write_bw server01", "leave it out"),
+        ("ib_write_bw --itres 3", "--iters"),
+    ] {
+        let message = refused(line);
+        assert!(message.contains(part), "{line}: {message}");
+    }
+    let small = Target { mtu: 2048, max_inline: 100, ..target() };
+    assert!(parse_on(&small, "ib_write_bw -m 4096").unwrap_err().to_string().contains("-m 2048 or less"));
+    assert_eq!(parse_on(&small, "ib_write_lat").unwrap().inline_size, 100);
+    assert!(refused("ib_write_bw --help").contains("--report_gbits"));
+}
+
+#[test]
+fn a_bandwidth_report() {
+    let s = parse("ib_write_bw --report_gbits -Q 100");
+    let out = report(&s, &measured(vec![(bandwidth_row(48.99625e9), vec![])]));
+    let golden = "\
+---------------------------------------------------------------------------------------
+                    RDMA_Write BW Test
+ Dual-port       : OFF\t\tDevice         : mlx5_0
+ Number of qps   : 1\t\tTransport type : IB
+ Connection type : RC\t\tUsing SRQ      : OFF
+ PCIe relax order: ON\t\tLock-free      : OFF
+ ibv_wr* API     : ON\t\tUsing Enhanced Reorder      : OFF
+ TX depth        : 128
+ CQ Moderation   : 100
+ CQE Poll Batch  : 16
+ Mtu             : 4096[B]
+ Link type       : IB
+ Max inline data : 0[B]
+ rdma_cm QPs\t : OFF
+ Data ex. method : Ethernet
+---------------------------------------------------------------------------------------
+ local address: LID 0x0b QPN 0x0012 PSN 0x2f5841 RKey 0x200c00 VAddr 0x007f2e5f64b000
+ remote address: LID 0x0d QPN 0x0013 PSN 0xfd0c7e RKey 0x200d00 VAddr 0x007f443b2f8000
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      5000             392.11             391.97 \t\t     0.747625
+---------------------------------------------------------------------------------------
+";
+    assert_eq!(out.text, golden);
+    assert_eq!(out.points.iter().map(|point| point.metric).collect::<Vec<_>>(), ["bandwidth", "bandwidth_peak", "message_rate"]);
+}
+
+#[test]
+fn a_slow_bandwidth_has_more_digits() {
+    let s = parse("ib_write_bw");
+    let row = Row::Bandwidth(BandwidthRow { size: 2, iterations: 5000, peak: 53_463.4, average: 51_223.99, message_rate: 0.025_612 });
+    let text = report(&s, &measured(vec![(row, vec![])])).text;
+    assert!(text.contains("\n 2          5000           0.050987            0.048851            0.025612\n"), "{text}");
+    assert!(text.contains("BW peak[MiB/sec]    BW average[MiB/sec]"));
+}
+
+#[test]
+fn a_latency_report() {
+    let text = report(&parse("ib_send_lat"), &measured(vec![(latency_row(), vec![])])).text;
+    let golden = "\
+---------------------------------------------------------------------------------------
+                    Send Latency Test
+ Dual-port       : OFF\t\tDevice         : mlx5_0
+ Number of qps   : 1\t\tTransport type : IB
+ Connection type : RC\t\tUsing SRQ      : OFF
+ PCIe relax order: ON\t\tLock-free      : OFF
+ ibv_wr* API     : ON\t\tUsing Enhanced Reorder      : OFF
+ TX depth        : 1
+ Mtu             : 4096[B]
+ Link type       : IB
+ Max inline data : 236[B]
+ rdma_cm QPs\t : OFF
+ Data ex. method : Ethernet
+---------------------------------------------------------------------------------------
+ local address: LID 0x0b QPN 0x0012 PSN 0x2f5841
+ remote address: LID 0x0d QPN 0x0013 PSN 0xfd0c7e
+---------------------------------------------------------------------------------------
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] 
+ 2       1000          0.98           3.12         1.01     \t       1.02        \t0.00   \t\t1.12    \t\t2.95   
+---------------------------------------------------------------------------------------
+";
+    assert_eq!(text, golden);
+}
+
+#[test]
+fn addresses_on_ethernet_and_of_reads() {
+    let roce = Target { link: LinkType::Ethernet, ..target() };
+    let s = parse_on(&roce, "ib_read_bw -b -q 1 -l 2").unwrap();
+    let mut ends = measured(vec![]);
+    ends.local[0].lid = 0;
+    let text = report(&s, &ends).text;
+    for part in [
+        "                    RDMA_Read Bidirectional Post List BW Test\n",
+        " Post List       : 2\n",
+        " Link type       : Ethernet\n GID index       : 3\n Outstand reads  : 16\n",
+        " local address: LID 0000 QPN 0x0012 PSN 0x2f5841 OUT 0x10 RKey 0x200c00 VAddr 0x007f2e5f64b000\n\
+         \x20GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:00:00:01\n",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn samples_stand_before_their_row() {
+    let us = |n: f64| Time::from_ps((n * 1e6) as u64);
+    let posted = vec![us(0.0), us(2.0), us(4.5), us(7.0), us(1007.0), us(1009.004)];
+    let row = Row::Latency(statistics::latency(2, &posted, 2.0).unwrap());
+    let text = report(&parse("ib_write_lat -U -H"), &measured(vec![(row, posted)])).text;
+    assert!(text.contains("#, usec\n1, 1\n2, 1.25\n3, 1.25\n4, 500\n5, 1.002\n#, usec\n1, 1\n2, 1.002\n3, 1.25\n------"), "{text}");
+}
+
+#[test]
+fn one_number_only() {
+    let rows = || measured(vec![(bandwidth_row(48.99625e9), vec![])]);
+    assert_eq!(report(&parse("ib_write_bw --report_gbits --output=bandwidth"), &rows()).text, "391.970000\n");
+    assert_eq!(report(&parse("ib_write_bw --output=message_rate"), &rows()).text, "0.747625\n");
+    assert_eq!(report(&parse("ib_write_lat --output=latency"), &measured(vec![(latency_row(), vec![])])).text, "1.020000\n");
+}
+
+#[test]
+fn json_holds_the_last_row() {
+    let out = report(
+        &parse("ib_write_bw --report_gbits --out_json --out_json_file=r.json"),
+        &measured(vec![(bandwidth_row(48.99625e9), vec![])]),
+    );
+    assert_eq!(out.files[0].name, "r.json");
+    let text = &out.files[0].text;
+    assert!(text.starts_with("{\n\"test_info\": {\n\"test\": \"RDMA_Write_BW_Test\",\n\"Dual_port\": \"OFF\","), "{text}");
+    let golden = "\"results\": {\n\"MsgSize\": 65536,\n\"n_iterations\": 5000,\n\"BW_peak\": 392.11,\n\"BW_average\": 391.97,\n\"MsgRate\": 0.747625\n}\n}\n";
+    assert!(text.ends_with(golden), "{text}");
+    let out = report(&parse("ib_send_lat --out_json"), &measured(vec![(latency_row(), vec![])]));
+    assert_eq!(out.files[0].name, "perftest_out.json");
+    assert!(out.files[0].text.contains("\"percentile_99\": 1.12,\n\"percentile_99.9\": 2.95\n}"), "{}", out.files[0].text);
+}

@@ -1,0 +1,33 @@
+//! What a tool has to know of the simulated machine before it starts.
+
+use fabriscope_catalog::{Mpi, Perftest};
+
+/// Link layer of the ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkType {
+    /// InfiniBand: addressed by LID.
+    InfiniBand,
+    /// Ethernet (RoCE): addressed by GID.
+    Ethernet,
+}
+
+/// The machine as a tool sees it.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Nodes that take part.
+    pub nodes: u32,
+    /// Names of the NICs of every node, in order: `mlx5_0`, `mlx5_1`, …
+    pub devices: Vec<String>,
+    /// Link layer of the ports.
+    pub link: LinkType,
+    /// Path MTU in bytes.
+    pub mtu: u32,
+    /// Largest message that fits into a work request, in bytes.
+    pub max_inline: u32,
+    /// Reads and atomics a queue pair may have outstanding.
+    pub max_outstanding_reads: u8,
+    /// The MPI library that the OSU benchmarks are linked with, if the cluster has one.
+    pub mpi: Option<Mpi>,
+    /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
+    pub perftest: Option<Perftest>,
+}

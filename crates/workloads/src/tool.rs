@@ -1,0 +1,128 @@
+//! The programs by name.
+
+use fabriscope_node::Main;
+
+use crate::error::UsageError;
+use crate::omb;
+use crate::output::ToolOutput;
+use crate::perftest;
+use crate::target::Target;
+
+/// Makes the output after the run.
+pub type Finish = Box<dyn FnOnce() -> ToolOutput>;
+
+/// Where the ranks of a job belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placing {
+    /// Rank 0 on one node, rank 1 on another.
+    TwoNodes,
+    /// Ranks `0..pairs` on one node, rank `i + pairs` facing rank `i` on another, one core each.
+    Pairs {
+        /// Number of pairs.
+        pairs: u32,
+    },
+}
+
+impl Placing {
+    /// Which of two nodes holds `rank`, and which of its cores.
+    #[must_use]
+    pub fn seat(self, rank: u32) -> (u32, u32) {
+        let pairs = match self {
+            Placing::TwoNodes => 1,
+            Placing::Pairs { pairs } => pairs.max(1),
+        };
+        (rank / pairs, rank % pairs)
+    }
+}
+
+/// A job that is ready to be simulated: run `mains` (one per rank) once, then call `finish`.
+pub struct Prepared {
+    /// Where the ranks belong.
+    pub placing: Placing,
+    /// One program per rank; all message sizes of the command line run in it, one after the other.
+    pub mains: Vec<Main>,
+    /// The tool's output, once every program has ended.
+    pub finish: Finish,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("placing", &self.placing).field("ranks", &self.mains.len()).finish_non_exhaustive()
+    }
+}
+
+/// A program that can be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// One of perftest.
+    Perftest(perftest::Test),
+    /// One of the OSU Micro-Benchmarks.
+    Omb(omb::Benchmark),
+}
+
+impl Tool {
+    /// Every tool, in the order of a list for people.
+    pub fn all() -> impl Iterator<Item = Tool> {
+        perftest::TESTS.into_iter().map(Tool::Perftest).chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
+    }
+    /// The tool of this name.
+    ///
+    /// # Errors
+    /// There is none; the error names the nearest.
+    pub fn by_name(name: &str) -> Result<Tool, UsageError> {
+        if let Some(tool) = Tool::all().find(|tool| tool.name() == name) {
+            return Ok(tool);
+        }
+        let score = |tool: &Tool| strsim::jaro_winkler(tool.name(), name);
+        let nearest = Tool::all().max_by(|a, b| score(a).total_cmp(&score(b))).map_or("ib_write_lat", |tool| tool.name());
+        Err(UsageError::UnknownTool { name: name.to_owned(), nearest })
+    }
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Perftest(test) => test.name(),
+            Tool::Omb(benchmark) => benchmark.name(),
+        }
+    }
+    /// One line of help.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Tool::Perftest(test) => test.about(),
+            Tool::Omb(benchmark) => benchmark.about(),
+        }
+    }
+    /// Reads the tool's own command line and makes its programs for a machine like `target`.
+    ///
+    /// # Errors
+    /// What is wrong with the command line, and what to type instead; [`UsageError::Help`] when `--help` was asked for.
+    pub fn prepare(self, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+        match self {
+            Tool::Perftest(test) => perftest::prepare(test, args, target),
+            Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_found_by_name() {
+        for tool in Tool::all() {
+            assert_eq!(Tool::by_name(tool.name()), Ok(tool));
+            assert!(!tool.about().is_empty());
+        }
+        assert_eq!(Tool::all().count(), 12);
+        let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
+        assert!(message.contains("`ib_write_lat`"), "{message}");
+    }
+
+    #[test]
+    fn pairs_face_each_other() {
+        assert_eq!([0, 1].map(|rank| Placing::TwoNodes.seat(rank)), [(0, 0), (1, 0)]);
+        assert_eq!([0, 3, 4, 7].map(|rank| Placing::Pairs { pairs: 4 }.seat(rank)), [(0, 0), (0, 3), (1, 0), (1, 3)]);
+    }
+}
