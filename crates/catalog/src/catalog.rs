@@ -177,7 +177,12 @@ impl Catalog {
     }
 
     /// The document with everything that it rests on under it; `chain` are the parts on the way here.
-    pub(crate) fn based<'t>(&'t self, kind: Kind, mut document: Document<'t>, chain: &mut Vec<String>) -> Result<Document<'t>, CatalogError> {
+    pub(crate) fn based<'t>(
+        &'t self,
+        kind: Kind,
+        mut document: Document<'t>,
+        chain: &mut Vec<String>,
+    ) -> Result<Document<'t>, CatalogError> {
         let Some(base) = document.take_text("base")? else { return Ok(document) };
         let name = base.get_ref();
         if let Some(at) = chain.iter().position(|earlier| earlier == name) {
@@ -195,13 +200,13 @@ impl Catalog {
 
     /// The problem of a part of the catalogue, at its line.
     pub(crate) fn located(&self, part: &AnyPart, problem: Problem) -> CatalogError {
-        let impossible = |problem: Problem| CatalogError::Impossible {
-            cluster: part.name().to_owned(),
-            message: problem.message,
-            help: problem.help,
-        };
+        let impossible =
+            |problem: Problem| CatalogError::Impossible { cluster: part.name().to_owned(), message: problem.message, help: problem.help };
         let Some(source) = self.sources.get(&(part.kind(), part.name().to_owned())) else { return impossible(problem) };
-        match Document::parse(&source.file, &source.text).map_err(CatalogError::from).and_then(|d| self.based(part.kind(), d, &mut Vec::new())) {
+        match Document::parse(&source.file, &source.text)
+            .map_err(CatalogError::from)
+            .and_then(|d| self.based(part.kind(), d, &mut Vec::new()))
+        {
             Ok(document) => document.fault_of(problem).into(),
             Err(error) => error,
         }
@@ -349,7 +354,7 @@ lookup! {
 }
 
 /// A part whose fields are typed and agree with each other.
-pub(crate) fn read_checked<T: Part>(document: &Document<'_>) -> Result<T, Fault> {
+pub(crate) fn read_checked<T: Part>(document: &Document<'_>) -> Result<T, Box<Fault>> {
     let part: T = document.read()?;
     part.check().map_err(|problem| document.fault_of(problem))?;
     Ok(part)

@@ -29,6 +29,13 @@ impl LinkLayer {
             LinkLayer::RoceV2 => Layer::Ethernet,
         }
     }
+    /// The framing whose bytes the wire crate counts.
+    pub const fn wire(self) -> fabriscope_wire::LinkLayer {
+        match self {
+            LinkLayer::InfiniBand => fabriscope_wire::LinkLayer::InfiniBand,
+            LinkLayer::RoceV2 => fabriscope_wire::LinkLayer::RoceV2Ipv4,
+        }
+    }
 }
 
 /// Which nodes a benchmark between two nodes uses.

@@ -33,7 +33,7 @@ pub(crate) struct Document<'t> {
 
 impl<'t> Document<'t> {
     /// Reads `text`, which is what `file` holds.
-    pub(crate) fn parse(file: &'t str, text: &'t str) -> Result<Document<'t>, Fault> {
+    pub(crate) fn parse(file: &'t str, text: &'t str) -> Result<Document<'t>, Box<Fault>> {
         let table = DeTable::parse(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             Fault::new(file, text, span, error.message().to_owned(), "correct the TOML syntax here".to_owned())
@@ -54,7 +54,7 @@ impl<'t> Document<'t> {
     }
 
     /// Takes a text out of the document, with its place; an error if the value is something else.
-    pub(crate) fn take_text(&mut self, key: &str) -> Result<Option<Spanned<String>>, Fault> {
+    pub(crate) fn take_text(&mut self, key: &str) -> Result<Option<Spanned<String>>, Box<Fault>> {
         let Some(value) = self.table.remove(key) else { return Ok(None) };
         let span = value.span();
         match value.into_inner() {
@@ -64,7 +64,7 @@ impl<'t> Document<'t> {
     }
 
     /// Takes a list of texts out of the document, with their places.
-    pub(crate) fn take_texts(&mut self, key: &str) -> Result<Vec<Spanned<String>>, Fault> {
+    pub(crate) fn take_texts(&mut self, key: &str) -> Result<Vec<Spanned<String>>, Box<Fault>> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
         let wrong = |span| self.fault(span, format!("`{key}` is not a list of texts"), format!("write {key} = [\"file.toml\"]"));
         let span = value.span();
@@ -91,7 +91,8 @@ impl<'t> Document<'t> {
         // `inner` numbers its texts anew, with what it rests on before its own: the others follow.
         let own = self.texts[self.asked].start;
         let by = inner.texts[inner.asked].start - own;
-        let Some(slot) = self.table.remove_entry(key).map(|(key, value)| (Spanned::new(shift(key.span(), by), key.into_inner()), value)) else {
+        let Some(slot) = self.table.remove_entry(key).map(|(key, value)| (Spanned::new(shift(key.span(), by), key.into_inner()), value))
+        else {
             return;
         };
         let mut table = moved(std::mem::take(&mut self.table), by);
@@ -101,7 +102,7 @@ impl<'t> Document<'t> {
     }
 
     /// Reads the table into a typed value.
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Box<Fault>> {
         let root = Spanned::new(NOWHERE, self.table.clone());
         T::deserialize(toml::de::Deserializer::from(root)).map_err(|error| {
             let (message, help) = suggest::explain(error.message());
@@ -110,7 +111,7 @@ impl<'t> Document<'t> {
     }
 
     /// A fault at `span` of the merged texts; [`NOWHERE`] is the start of the file that was asked for.
-    pub(crate) fn fault(&self, span: Range<usize>, message: String, help: String) -> Fault {
+    pub(crate) fn fault(&self, span: Range<usize>, message: String, help: String) -> Box<Fault> {
         let own = self.texts[self.asked];
         if span == NOWHERE {
             return Fault::new(own.file, own.text, 0..0, message, help);
@@ -121,7 +122,7 @@ impl<'t> Document<'t> {
     }
 
     /// The fault of a problem: at the value that its path leads to, or as near as the document has it.
-    pub(crate) fn fault_of(&self, problem: Problem) -> Fault {
+    pub(crate) fn fault_of(&self, problem: Problem) -> Box<Fault> {
         let (mut span, mut table) = (NOWHERE, Some(&self.table));
         for key in &problem.path {
             let Some(value) = table.and_then(|table| table.get(key.as_str())) else { break };

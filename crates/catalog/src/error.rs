@@ -50,7 +50,7 @@ pub struct Fault {
 
 impl Fault {
     /// A fault at the bytes `span` of `text`, which is what `file` holds.
-    pub(crate) fn new(file: &str, text: &str, span: std::ops::Range<usize>, message: String, help: String) -> Fault {
+    pub(crate) fn new(file: &str, text: &str, span: std::ops::Range<usize>, message: String, help: String) -> Box<Fault> {
         let mut start = span.start.min(text.len());
         while !text.is_char_boundary(start) {
             start -= 1;
@@ -62,7 +62,7 @@ impl Fault {
         // A table's span covers all its lines; the first one is enough to point at.
         end = text[start..end].find('\n').map_or(end, |newline| start + newline);
         let before = &text[..start];
-        Fault {
+        Box::new(Fault {
             file: file.to_owned(),
             line: before.matches('\n').count() + 1,
             column: before.chars().rev().take_while(|&c| c != '\n').count() + 1,
@@ -70,7 +70,7 @@ impl Fault {
             help,
             span: (start, end - start).into(),
             text: NamedSource::new(file, text.to_owned()).with_language("toml"),
-        }
+        })
     }
 }
 
@@ -181,7 +181,10 @@ pub enum CatalogError {
     },
     /// A target that is not `name`, `file.toml` or either with `:nodes`.
     #[error("`{text}` is not a cluster: {reason}")]
-    #[diagnostic(code(catalog::bad_target), help("write a name or a file, with the number of nodes if you like: `ri2`, `ri2:4`, `my/cluster.toml:2`"))]
+    #[diagnostic(
+        code(catalog::bad_target),
+        help("write a name or a file, with the number of nodes if you like: `ri2`, `ri2:4`, `my/cluster.toml:2`")
+    )]
     BadTarget {
         /// The text as given.
         text: String,
@@ -201,8 +204,8 @@ pub enum CatalogError {
     },
 }
 
-impl From<Fault> for CatalogError {
-    fn from(fault: Fault) -> CatalogError {
-        CatalogError::Fault(Box::new(fault))
+impl From<Box<Fault>> for CatalogError {
+    fn from(fault: Box<Fault>) -> CatalogError {
+        CatalogError::Fault(fault)
     }
 }

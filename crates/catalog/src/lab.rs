@@ -6,7 +6,7 @@ use std::path::Path;
 use fabriscope_units::Bytes;
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use crate::catalog::Catalog;
@@ -17,8 +17,8 @@ use crate::file;
 use crate::part::{Kind, Part};
 
 /// A cluster by its name, or written out (possibly with a `base`).
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(untagged)]
 pub enum ClusterChoice {
     /// A cluster of the catalogue: `cluster = "ri2"`.
     Named(String),
@@ -26,7 +26,16 @@ pub enum ClusterChoice {
     Inline(Box<Cluster>),
 }
 
-/// Reads either form without losing the place of an error, as `untagged` would.
+impl Serialize for ClusterChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ClusterChoice::Named(name) => name.serialize(serializer),
+            ClusterChoice::Inline(cluster) => cluster.serialize(serializer),
+        }
+    }
+}
+
+/// Reads either form without losing the place of an error.
 impl<'de> Deserialize<'de> for ClusterChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Choice;
@@ -362,11 +371,11 @@ fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<(), Problem> 
     match workload {
         Workload::Incast(incast) if incast.senders == 0 || incast.senders >= hosts => {
             let message = format!("{} senders and a receiver do not fit into {hosts} nodes", incast.senders);
-            Err(Problem::at(&["workload", name, "senders"], message, format!("use 1 to {} senders", hosts - 1)))
+            Err(Problem::at(&["workload", name, "senders"], message, format!("use at least 1 and at most {}", hosts - 1)))
         }
         Workload::Shift(shift) if shift.by % hosts == 0 => {
             let message = format!("a shift by {} makes every one of {hosts} hosts send to itself", shift.by);
-            Err(Problem::at(&["workload", name, "by"], message, format!("use 1 to {}", hosts - 1)))
+            Err(Problem::at(&["workload", name, "by"], message, format!("use at least 1 and at most {}", hosts - 1)))
         }
         Workload::Uniform(uniform) if uniform.messages == 0 => {
             Err(Problem::at(&["workload", name, "messages"], "no message is sent", "use at least 1"))

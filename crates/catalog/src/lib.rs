@@ -22,14 +22,12 @@ mod target;
 pub use catalog::{AnyPart, Catalog};
 pub use cluster::{CableRun, Cluster, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot};
 pub use error::{CatalogError, Fault, Problem};
-pub use lab::{
-    AllToAll, Bench, ClusterChoice, EngineChoice, Incast, Lab, Permutation, ResolvedLab, Shift, Transport, Uniform, Workload,
-};
-pub use part::{
-    BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy,
-    Rendezvous, RootComplex, Software, Switch,
-};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
+pub use lab::{AllToAll, Bench, ClusterChoice, EngineChoice, Incast, Lab, Permutation, ResolvedLab, Shift, Transport, Uniform, Workload};
+pub use part::{
+    BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc,
+    RailPolicy, Rendezvous, RootComplex, Software, Switch,
+};
 pub use quantity::{Frequency, Ratio};
 pub use schema::{lab_schema, part_schema, schemas};
 pub use sourced::{Basis, Sourced};

@@ -27,7 +27,7 @@ impl Frequency {
 impl fmt::Display for Frequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 % 1_000_000 {
-            0 if self.0 % 1_000_000_000 == 0 => write!(f, "{} GHz", self.0 / 1_000_000_000),
+            0 if self.0.is_multiple_of(1_000_000_000) => write!(f, "{} GHz", self.0 / 1_000_000_000),
             0 => write!(f, "{} MHz", self.0 / 1_000_000),
             _ => write!(f, "{} Hz", self.0),
         }
@@ -100,7 +100,7 @@ fn quantity(text: &str, what: &'static str, example: &'static str, units: &[(&st
     let decimals = 10u64.pow(fraction.len() as u32);
     // Below 10^9 times 10^9: fits.
     let parts = digits * scale;
-    if parts % decimals != 0 {
+    if !parts.is_multiple_of(decimals) {
         return Err(too_fine());
     }
     whole.checked_mul(scale).and_then(|w| w.checked_add(parts / decimals)).ok_or_else(too_large)

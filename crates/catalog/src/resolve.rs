@@ -66,7 +66,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         software: software.clone(),
         perftest: perftest.clone(),
     };
-    fits_topology(&resolved)?;
+    fits_topology(&resolved, &cluster.topology)?;
     Ok(resolved)
 }
 
@@ -171,29 +171,36 @@ fn sized(topology: &Topology, endpoints: u32) -> Topology {
 }
 
 /// Builds the fabric once: what it says is reported where the cluster says it.
-fn fits_topology(cluster: &ResolvedCluster) -> Result<(), Problem> {
-    let wanted = cluster.endpoints();
-    let fabric = cluster.fabric().map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
-        // Too many endpoints means too many nodes unless the topology counts its endpoints itself.
-        let path: &[&str] = match error {
-            TopologyError::TooManyEndpoints { .. } => &["nodes"],
-            _ => &["topology"],
-        };
-        Problem::at(path, message, help)
+fn fits_topology(cluster: &ResolvedCluster, written: &Topology) -> Result<(), Problem> {
+    let (nodes, nics, wanted) = (cluster.nodes, cluster.node.nics, cluster.endpoints());
+    let need = match nics {
+        1 => format!("{nodes} nodes"),
+        _ => format!("{nodes} nodes with {nics} adapters each"),
+    };
+    let too_many = |has: u64| {
+        let help = format!("use at most {} nodes, or a larger topology or switch", has / u64::from(nics));
+        Problem::at(&["nodes"], format!("{need} do not fit: the topology holds {has} endpoints"), help)
+    };
+    // Where the topology leaves its endpoints open, their number is that of the nodes.
+    let open = cluster.topology != *written;
+    let fabric = cluster.fabric().map_err(|error| match error {
+        TopologyError::TooManyEndpoints { fits, .. } if open => too_many(fits),
+        TopologyError::TooFewPorts { radix, .. } if open && matches!(written, Topology::SingleSwitch(_)) => {
+            too_many(u64::from(cluster.radix().min(radix)))
+        }
+        other => told_by_fabric(&["topology"], &other.to_string()),
     })?;
     let has = fabric.counts().endpoints;
     if has < wanted {
-        let message = format!("{} nodes with {} adapters each need {wanted} endpoints, the topology has {has}", cluster.nodes, cluster.node.nics);
-        return Err(Problem::at(&["nodes"], message, format!("use at most {} nodes, or a larger topology", has / cluster.node.nics)));
+        return Err(too_many(u64::from(has)));
     }
-    Router::new(&fabric, cluster.routing).map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
-        Problem::at(&["routing"], message, help)
-    })?;
-    Ok(())
+    Router::new(&fabric, cluster.routing).map(drop).map_err(|error| told_by_fabric(&["routing"], &error.to_string()))
+}
+
+/// Messages of the fabric carry their remedy after a semicolon.
+fn told_by_fabric(path: &[&str], text: &str) -> Problem {
+    let (message, help) = text.split_once("; ").unwrap_or((text, "see `[topology]` of the clusters in the catalogue"));
+    Problem::at(path, message, help)
 }
 
 /// More than the headers of any packet, in bytes (standard: LRH 8, GRH 40, BTH 12, RETH 16, ICRC 4, VCRC 2, or Ethernet, IPv6 and UDP).

@@ -25,10 +25,14 @@ pub fn part_schema(kind: Kind) -> Value {
 pub fn lab_schema() -> Value {
     let mut schema = SchemaGenerator::default().into_root_schema_for::<Lab>().to_value();
     // What the loader takes out before the types see it.
-    property(&mut schema, "include", json!({
-        "type": "array", "items": { "type": "string" },
-        "description": "Other TOML files whose tables lie under this one, as seen from this file."
-    }));
+    property(
+        &mut schema,
+        "include",
+        json!({
+            "type": "array", "items": { "type": "string" },
+            "description": "Other TOML files whose tables lie under this one, as seen from this file."
+        }),
+    );
     // An included file may hold any of the keys.
     require_unless(&mut schema, "include");
     if let Some(cluster) = schema.pointer_mut("/$defs/Cluster") {
@@ -50,10 +54,14 @@ fn with_base<T: JsonSchema>() -> Value {
 }
 
 fn add_base(schema: &mut Value) {
-    property(schema, "base", json!({
-        "type": "string",
-        "description": "Another part of the same kind that this one rests on: only what differs is written here."
-    }));
+    property(
+        schema,
+        "base",
+        json!({
+            "type": "string",
+            "description": "Another part of the same kind that this one rests on: only what differs is written here."
+        }),
+    );
     require_unless(schema, "base");
 }
 

@@ -128,11 +128,11 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for SourcedVisitor<T> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Sourced<T>, A::Error> {
         let Parts { value, basis, source, note } = Parts::deserialize(de::value::MapAccessDeserializer::new(map))?;
         if basis.explains_itself() && note.trim().is_empty() {
-            return Err(de::Error::custom(format!("a value that is `{basis}` needs a `note` that says why it is this one")));
+            return Err(de::Error::custom(format!("a value that is `{basis}` needs a `note`; say in it why it is this one, note = \"…\"")));
         }
         if !basis.explains_itself() && source.trim().is_empty() {
             let what = if basis == Basis::Fitted { "the table it was fitted to" } else { "where it can be looked up" };
-            return Err(de::Error::custom(format!("a value that is `{basis}` needs a `source`: {what}")));
+            return Err(de::Error::custom(format!("a value that is `{basis}` needs a `source`; name in it {what}, source = \"…\"")));
         }
         Ok(Sourced { value, basis, source, note })
     }

@@ -16,7 +16,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .filter(|(similar, _)| *similar >= 0.75)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    near.into_iter().take(3).map(|(_, candidate)| candidate).collect()
+    let best = near.first().map_or(0.0, |(similar, _)| *similar);
+    near.into_iter().take_while(|(similar, _)| best - similar <= CLOSE).take(3).map(|(_, candidate)| candidate).collect()
 }
 
 /// `did you mean …?`, or the names that exist.
@@ -46,9 +47,12 @@ pub(crate) fn explain(message: &str) -> (String, String) {
     if message.starts_with("missing field `") {
         return (format!("the key `{first}` is missing"), format!("add `{first}`"));
     }
-    if let Some(wrong) = message.strip_prefix("invalid type: ") {
+    if message == "invalid type: unit variant, expected newtype variant" {
+        return ("this choice has keys of its own".to_owned(), "write it as a table, for example [topology.single_switch]".to_owned());
+    }
+    if let Some(wrong) = message.strip_prefix("invalid type: ").or(message.strip_prefix("invalid value: ")) {
         let (found, wanted) = wrong.split_once(", expected ").unwrap_or((wrong, "something else"));
-        return (format!("found {found}"), format!("expected here: {wanted}"));
+        return (format!("found {found}"), format!("expected here: {}", plain(wanted)));
     }
     if message.starts_with("wanted exactly 1 element") {
         return ("a choice needs exactly one table below it".to_owned(), "keep one, for example [topology.fat_tree]".to_owned());
@@ -57,6 +61,18 @@ pub(crate) fn explain(message: &str) -> (String, String) {
     match message.split_once("; ") {
         Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
         None => (message.to_owned(), String::new()),
+    }
+}
+
+/// What a type is called by people.
+fn plain(wanted: &str) -> &str {
+    match wanted {
+        "u8" | "u16" | "u32" | "u64" => "a whole number, not negative",
+        "f64" => "a number",
+        "a string" | "string" => "a text in quotes",
+        "a sequence" => "a list, [ … ]",
+        _ if wanted.starts_with("struct ") => "a table",
+        _ => wanted.trim_end_matches('.'),
     }
 }
 
@@ -72,6 +88,9 @@ fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
+
+/// Names within this distance of the best one are as good [0..1].
+const CLOSE: f64 = 0.01;
 
 /// Characters of a name that are compared.
 const LONGEST: usize = 64;

@@ -109,7 +109,8 @@ fn the_permutation_lab_is_the_one_of_the_speed_goal() {
     // The adapter is not the bottleneck: PCIe carries more than 50 GB/s of payload each way.
     let (slot, root) = (&lab.cluster.node.pcie, &lab.cluster.node.cpu.root_complex);
     let tlp = slot.part.tlp_rate(slot.lanes).as_bps();
-    for (payload, overhead) in [(*root.completion_payload, *slot.part.completion_overhead), (*root.max_payload, *slot.part.write_overhead)] {
+    for (payload, overhead) in [(*root.completion_payload, *slot.part.completion_overhead), (*root.max_payload, *slot.part.write_overhead)]
+    {
         assert!(tlp * payload.as_u64() / (payload.as_u64() + overhead.as_u64()) > 410_000_000_000);
     }
 }

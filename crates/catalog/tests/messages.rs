@@ -28,7 +28,19 @@ fn wrong_parts_clusters_and_labs() {
     let parts: &[(&str, Kind, &str, &str, &str)] = &[
         ("unknown key", Kind::Nic, "connectx-5", "tx_latency =", "tx_latncy ="),
         ("missing key", Kind::Nic, "connectx-5", "ports = 1\n", ""),
-        ("bare number", Kind::Nic, "connectx-5", "{ value = \"5 ns\", basis = \"datasheet\", source = \"ConnectX-5 product brief: 200 million messages per second\" }", "\"5 ns\""),
+        ("missing inner key", Kind::Cpu, "xeon-e5-2680v4", "max_payload =", "# max_payload ="),
+        ("text for a list", Kind::Nic, "connectx-5", "speeds = [\"edr\", \"fdr\", \"100gbe\", \"25gbe\"]", "speeds = \"edr\""),
+        ("number for a table", Kind::Nic, "connectx-5", "pcie = { generation = 3, lanes = 16 }", "pcie = 3"),
+        ("number for a name", Kind::Cluster, "ri2", "link = \"edr\"", "link = 100"),
+        ("length without unit", Kind::Cluster, "ri2", "\"2 m\"", "\"2\""),
+        ("text for a choice", Kind::Cluster, "ri2", "topology.single_switch = {}", "topology = \"single_switch\""),
+        (
+            "bare number",
+            Kind::Nic,
+            "connectx-5",
+            "{ value = \"5 ns\", basis = \"datasheet\", source = \"ConnectX-5 product brief: 200 million messages per second\" }",
+            "\"5 ns\"",
+        ),
         ("no unit", Kind::Nic, "connectx-5", "value = \"5 ns\"", "value = \"5\""),
         ("foreign unit", Kind::Nic, "connectx-5", "value = \"5 ns\"", "value = \"5 GB\""),
         ("number for text", Kind::Nic, "connectx-5", "value = \"5 ns\"", "value = 5"),
@@ -66,6 +78,7 @@ fn wrong_parts_clusters_and_labs() {
         ("speed the switch lacks", "ri2", "switch = \"sb7790\"", "switch = \"qm9700\""),
         ("speed of the other layer", "ri2", "link = \"edr\"", "link = \"100gbe\""),
         ("switch of the other layer", "ri2", "switch = \"sb7790\"", "switch = \"sn2410\""),
+        ("topology that needs more ports", "ibex-cpu", "levels = 2", "levels = 2\ndown = 60\nup = 30"),
         ("no switch", "ri2", "switch = \"sb7790\"\n", ""),
         ("cable too long", "ri2", "\"2 m\"", "\"20 m\""),
         ("slot of no generation", "ri2", "generation = 3", "generation = 9"),
@@ -97,7 +110,10 @@ fn wrong_parts_clusters_and_labs() {
         ("lab with empty messages", "cluster = \"ri2\"\n[workload.shift]\nby = 1\nsize = \"0 B\""),
         ("lab that shifts to itself", "cluster = \"ri2\"\n[workload.shift]\nby = 4\nsize = \"1 B\""),
         ("lab with a datagram too long", "cluster = \"ri2\"\n[workload.shift]\nby = 1\nsize = \"8 KiB\"\ntransport = \"ud\""),
-        ("lab with a cluster key unknown", "[cluster]\nbase = \"ri2\"\nnode.nics = 2\nnode.nick = 3\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        (
+            "lab with a cluster key unknown",
+            "[cluster]\nbase = \"ri2\"\nnode.nics = 2\nnode.nick = 3\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
         ("lab with an impossible cluster", "[cluster]\nbase = \"ri2\"\nnodes = 40\n[workload.shift]\nby = 1\nsize = \"1 B\""),
         ("lab that includes from nowhere", "include = [\"other.toml\"]\ncluster = \"ri2\""),
     ];
@@ -141,7 +157,8 @@ fn a_folder_replaces_and_adds() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
     };
-    let slow = "name = \"sb7790\"\ntitle = \"slow\"\nbase = \"sb7800\"\nlatency = { value = \"900 ns\", basis = \"assumed\", note = \"try\" }\n";
+    let slow =
+        "name = \"sb7790\"\ntitle = \"slow\"\nbase = \"sb7800\"\nlatency = { value = \"900 ns\", basis = \"assumed\", note = \"try\" }\n";
     write("switches/sb7790.toml", slow);
     write("clusters/mine.toml", "name = \"mine\"\ntitle = \"mine\"\nbase = \"ri2\"\nnodes = 4\n");
     let catalog = Catalog::load(folder.path()).unwrap();
@@ -187,7 +204,10 @@ fn labs_include_and_say_when_they_run_in_circles() {
     let error = catalog.load_lab(&folder.path().join("lab.toml")).unwrap_err().to_string();
     assert!(error.contains("base.toml:3:1: unknown key `sed`"), "{error}");
     write("base.toml", "seed = 7\n");
-    write("lab.toml", "include = [\"base.toml\"]\nseed = 1\n[cluster]\nbase = \"ri2\"\nnodes = 99\n[workload.shift]\nby = 3\nsize = \"2 KiB\"\n");
+    write(
+        "lab.toml",
+        "include = [\"base.toml\"]\nseed = 1\n[cluster]\nbase = \"ri2\"\nnodes = 99\n[workload.shift]\nby = 3\nsize = \"2 KiB\"\n",
+    );
     let error = catalog.load_lab(&folder.path().join("lab.toml")).unwrap_err().to_string();
     assert!(error.contains("lab.toml:5:9: "), "{error}");
     write("lab.toml", "include = [\"none.toml\"]\n");

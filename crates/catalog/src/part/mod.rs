@@ -19,8 +19,8 @@ use crate::error::Problem;
 pub use cable::Cable;
 pub use cpu::{Cpu, RootComplex};
 pub use link::LinkSpeed;
-pub use nic::{BlueFlame, Nic};
 pub(crate) use nic::check_mtu;
+pub use nic::{BlueFlame, Nic};
 pub use pcie::Pcie;
 pub use software::{EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software};
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
@@ -48,8 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 8] =
-        [Kind::Link, Kind::Cable, Kind::Nic, Kind::Switch, Kind::Cpu, Kind::Pcie, Kind::Software, Kind::Cluster];
+    pub const ALL: [Kind; 8] = [Kind::Link, Kind::Cable, Kind::Nic, Kind::Switch, Kind::Cpu, Kind::Pcie, Kind::Software, Kind::Cluster];
 
     /// The folder that holds parts of this kind.
     pub const fn folder(self) -> &'static str {

@@ -172,7 +172,11 @@ fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {
     }
     if *mpi.signal_interval > *mpi.window {
         let message = format!("`signal_interval` of {} exceeds the window of {}", *mpi.signal_interval, *mpi.window);
-        return Err(Problem::at(&["mpi", "signal_interval", "value"], message, "the sender would wait for a completion that it never asked for"));
+        return Err(Problem::at(
+            &["mpi", "signal_interval", "value"],
+            message,
+            "the sender would wait for a completion that it never asked for",
+        ));
     }
     if *mpi.eager_copy_limit > *mpi.eager_limit {
         let message = format!("`eager_copy_limit` of {} lies above `eager_limit` of {}", *mpi.eager_copy_limit, *mpi.eager_limit);
