@@ -5,14 +5,14 @@ use fabriscope_node::{Process, ProgramError};
 use super::matching::{Arrival, Pattern};
 use super::rank::Rank;
 use super::request::RequestId;
-use super::state::State;
+use super::state::{Awaited, State};
 use super::wire::{Body, Envelope, Wires};
 
 impl Rank {
     /// One turn of the progress loop; it spins until there is something to do.
     pub(super) async fn turn(&self) -> Result<(), ProgramError> {
         let process = &self.process;
-        let (queues, rings) = self.state.borrow().awaited();
+        let Awaited { queues, rings } = self.state.borrow().awaited();
         process.wait_any(&queues, &rings).await;
         process.compute(self.state.borrow().protocol.progress_overhead);
         for (rail, &(nic, cq)) in queues.iter().enumerate() {

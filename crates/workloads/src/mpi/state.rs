@@ -24,6 +24,13 @@ pub(crate) struct Rail {
     pub user: u64,
 }
 
+/// What can wake a rank: completion queues by NIC, and rings by NIC with the count of the next message.
+#[derive(Debug, Clone)]
+pub(crate) struct Awaited {
+    pub queues: Vec<(usize, CqId)>,
+    pub rings: Vec<(usize, WatchId, u64)>,
+}
+
 /// What a completion of the send queue tells.
 #[derive(Debug, Clone, Copy)]
 struct Signal {
@@ -72,12 +79,12 @@ impl State {
         self.connections.get_mut(&peer).ok_or_else(|| ProgramError(format!("rank {me} has no connection to rank {peer}")))
     }
 
-    /// What can wake this rank: completion queues, and rings with the count of the next message.
-    pub fn awaited(&self) -> (Vec<(usize, CqId)>, Vec<(usize, WatchId, u64)>) {
+    /// What can wake this rank.
+    pub fn awaited(&self) -> Awaited {
         let queues = self.rails.iter().map(|rail| (rail.nic, rail.cq)).collect();
         let links = self.connections.values().flat_map(|connection| connection.links.iter().enumerate());
         let rings = links.map(|(rail, link)| (self.rails[rail].nic, link.watch, link.ring.shown + 1)).collect();
-        (queues, rings)
+        Awaited { queues, rings }
     }
 
     /// The cost of copying `size` bytes between a user's and a library's buffer.

@@ -69,7 +69,7 @@ impl<'a> Sender<'a> {
     /// Message number `at` of a queue pair; the number comes back with the completion.
     fn request(&self, qp: usize, at: u64) -> SendWr {
         let wr = self.end.request(qp, (qp as u64) << 40 | at, self.size);
-        let signal = (at + 1) % u64::from(self.end.settings.cq_mod) == 0 || at + 1 >= self.quota.of(qp);
+        let signal = (at + 1).is_multiple_of(self.end.settings.cq_mod.into()) || at + 1 >= self.quota.of(qp);
         if signal { wr.signaled() } else { wr }
     }
 

@@ -3,8 +3,12 @@
 //! Source: perftest 6.29 behaviour and help (FORMATS.md §11); the defaults come from the software part of the
 //! catalogue where it has a `[perftest]` table.
 
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::Span;
 
+use super::defaults::{
+    self, ATOMIC_SIZE, Defaults, GID_INDEX, JSON_FILE, MARGIN_SECONDS, MAX_DEPTH, MAX_INLINE, MAX_OUTSTANDING, MAX_SIZE, MODERATION_LIMIT,
+    OUTSTANDING_READS, RX_DEPTH_UNRELIABLE, TIMEOUT_EXPONENT, VERSION,
+};
 use super::options::{NOTES, OPTIONS};
 use super::settings::{AtomicType, Connection, Length, Settings, Verbosity};
 use super::test::{Kind, Test, Verb};
@@ -15,6 +19,7 @@ use crate::target::{LinkType, Target};
 /// The settings while options are still being read.
 pub(super) struct Draft {
     settings: Settings,
+    defaults: Defaults,
     size: Option<u32>,
     iterations: Option<u64>,
     duration: Option<u64>,
@@ -27,8 +32,7 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn new(test: Test, target: &Target) -> Draft {
-        let latency = test.kind == Kind::Latency;
-        let part = target.perftest.as_ref();
+        let defaults = Defaults::of(test, target.perftest.as_ref());
         let settings = Settings {
             test,
             sizes: Vec::new(),
@@ -36,9 +40,9 @@ impl Draft {
             length: Length::Iterations(0),
             connection: Connection::Rc,
             atomic: AtomicType::FetchAndAdd,
-            tx_depth: if latency { 1 } else { part.map_or(TX_DEPTH, |part| *part.tx_depth) },
-            rx_depth: part.map_or(RX_DEPTH, |part| *part.rx_depth),
-            cq_mod: part.map_or(CQ_MODERATION, |part| *part.cq_moderation),
+            tx_depth: defaults.tx_depth,
+            rx_depth: defaults.rx_depth,
+            cq_mod: defaults.cq_mod,
             post_list: 1,
             inline_size: 0,
             outs: target.max_outstanding_reads.min(OUTSTANDING_READS),
@@ -59,10 +63,11 @@ impl Draft {
             old_post_send: false,
             json: None,
             verbosity: Verbosity::Full,
-            loop_overhead: part.map_or(Span::ZERO, |part| *part.loop_overhead),
+            loop_overhead: defaults.loop_overhead,
         };
         Draft {
             settings,
+            defaults,
             size: None,
             iterations: None,
             duration: None,
@@ -134,17 +139,11 @@ impl Draft {
     pub(super) fn finish(mut self, target: &Target) -> Result<Settings, UsageError> {
         self.check()?;
         self.resolve_device(target)?;
-        self.resolve_length(target)?;
-        self.resolve_sizes(target)?;
+        self.resolve_length()?;
+        self.resolve_sizes()?;
         self.resolve_depths()?;
         let s = &mut self.settings;
-        let part = target.perftest.as_ref();
-        let automatic = match (s.test.kind, s.test.verb, s.connection) {
-            (Kind::Latency, Verb::Write, _) => part.map_or(INLINE_WRITE, |part| bytes(*part.inline_write)),
-            (Kind::Latency, Verb::Send, Connection::Ud) => part.map_or(INLINE_SEND_UD, |part| bytes(*part.inline_send_ud)),
-            (Kind::Latency, Verb::Send, _) => part.map_or(INLINE_SEND, |part| bytes(*part.inline_send)),
-            _ => 0,
-        };
+        let automatic = defaults::inline_size(s.test, s.connection, target.perftest.as_ref());
         s.inline_size = if s.test.is_one_sided_round_trip() { 0 } else { self.inline_size.unwrap_or(automatic.min(target.max_inline)) };
         if s.inline_size > target.max_inline {
             let value = u64::from(s.inline_size);
@@ -202,16 +201,10 @@ impl Draft {
         Ok(())
     }
 
-    fn resolve_length(&mut self, target: &Target) -> Result<(), UsageError> {
+    fn resolve_length(&mut self) -> Result<(), UsageError> {
         let s = &mut self.settings;
-        let default = match (&target.perftest, s.test == (Test { verb: Verb::Write, kind: Kind::Bandwidth })) {
-            (Some(part), true) => u64::from(*part.iterations_write_bw),
-            (Some(part), false) => u64::from(*part.iterations),
-            (None, true) => ITERATIONS_WRITE_BW,
-            (None, false) => ITERATIONS,
-        };
         s.length = match self.duration {
-            None => Length::Iterations(self.iterations.unwrap_or(default)),
+            None => Length::Iterations(self.iterations.unwrap_or(self.defaults.iterations)),
             Some(_) if self.iterations.is_some() => return conflict("-D", "and -n both set the length", "give one of them"),
             Some(_) if s.all_sizes => return conflict("-D", "cannot be used with -a", "give one size with -s, or -n instead of -D"),
             Some(seconds) => {
@@ -227,7 +220,7 @@ impl Draft {
         Ok(())
     }
 
-    fn resolve_sizes(&mut self, target: &Target) -> Result<(), UsageError> {
+    fn resolve_sizes(&mut self) -> Result<(), UsageError> {
         let s = &mut self.settings;
         let most = if s.connection == Connection::Ud { s.mtu } else { MAX_SIZE as u32 };
         if s.test.verb == Verb::Atomic {
@@ -242,12 +235,7 @@ impl Draft {
             s.sizes = (1..=23).map(|power| 1 << power).filter(|size| *size <= most).collect();
             s.warm_up = true;
         } else {
-            let part = target.perftest.as_ref();
-            let default = match s.test.kind {
-                Kind::Latency => part.map_or(SIZE_LATENCY, |part| bytes(*part.size_lat)),
-                Kind::Bandwidth => part.map_or(SIZE_BANDWIDTH, |part| bytes(*part.size_bw)).min(most),
-            };
-            let size = self.size.unwrap_or(default);
+            let size = self.size.unwrap_or(self.defaults.size.min(most));
             if size > most {
                 return Err(UsageError::OutOfRange { option: "-s".to_owned(), value: u64::from(size), low: 1, high: u64::from(most) });
             }
@@ -269,14 +257,14 @@ impl Draft {
         let large = s.largest() > MODERATION_LIMIT && s.connection != Connection::Ud && !s.all_sizes;
         s.cq_mod = self.cq_mod.unwrap_or(if large { 1 } else { s.cq_mod }).min(s.tx_depth);
         if s.post_list > 1 {
-            if s.iterations().is_some_and(|iterations| iterations % u64::from(s.post_list) != 0) {
+            if s.iterations().is_some_and(|iterations| !iterations.is_multiple_of(s.post_list.into())) {
                 return conflict("-n", "is not a multiple of the post list", "choose -n as a multiple of -l");
             }
             if s.post_list > s.tx_depth {
                 return conflict("-l", "is longer than the send queue", "give a larger -t or a shorter -l");
             }
             s.cq_mod = match self.cq_mod {
-                Some(given) if s.post_list % given != 0 => {
+                Some(given) if !s.post_list.is_multiple_of(given) => {
                     return conflict("-l", "is not a multiple of -Q", "choose -l as a multiple of -Q, or leave -Q out");
                 }
                 Some(given) => given,
@@ -296,33 +284,3 @@ fn one_of<T: Copy>(given: &Given, known: &'static str, values: &[(&str, T)]) -> 
 fn conflict<T>(option: &str, what: &str, remedy: &str) -> Result<T, UsageError> {
     Err(UsageError::Conflict { what: format!("{option} {what}"), remedy: remedy.to_owned() })
 }
-
-fn bytes(size: Bytes) -> u32 {
-    u32::try_from(size.0).unwrap_or(u32::MAX)
-}
-
-// Defaults and limits of the tool (basis: FORMATS.md §11 and perftest's own help).
-const ITERATIONS: u64 = 1000;
-const ITERATIONS_WRITE_BW: u64 = 5000;
-const SIZE_LATENCY: u32 = 2;
-const SIZE_BANDWIDTH: u32 = 65_536;
-const ATOMIC_SIZE: u32 = 8;
-const MAX_SIZE: u64 = (1 << 31) - 1;
-const TX_DEPTH: u32 = 128;
-const RX_DEPTH: u32 = 512;
-const RX_DEPTH_UNRELIABLE: u32 = 16_000;
-const MAX_DEPTH: u64 = 15_000;
-const CQ_MODERATION: u32 = 100;
-/// Above this many bytes a single size runs without moderation.
-const MODERATION_LIMIT: u32 = 8192;
-const OUTSTANDING_READS: u8 = 16;
-const MAX_OUTSTANDING: u8 = 128;
-const INLINE_WRITE: u32 = 220;
-const INLINE_SEND: u32 = 236;
-const INLINE_SEND_UD: u32 = 188;
-const MAX_INLINE: u64 = 912;
-const MARGIN_SECONDS: u64 = 2;
-const TIMEOUT_EXPONENT: u8 = 14;
-const GID_INDEX: u32 = 3;
-const JSON_FILE: &str = "perftest_out.json";
-const VERSION: &str = "Version: 6.29\n";

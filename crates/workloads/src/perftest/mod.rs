@@ -6,6 +6,7 @@
 //! Not modelled: the server's own output, events, shared receive queues, GPU memory, rdma_cm, rate limits.
 
 mod bw;
+mod defaults;
 mod draft;
 mod endpoint;
 mod header;

@@ -84,7 +84,7 @@ pub fn latency(size: u32, posted: &[Time], parts: f64) -> Option<LatencyRow> {
     sorted.sort_unstable();
     let counted = sorted.len() - TAIL;
     let micros = |at: usize| sorted[at].as_us_f64() / parts;
-    let median = if counted % 2 == 0 { (sorted[counted / 2] + sorted[counted / 2 - 1]) / 2 } else { sorted[counted / 2] };
+    let median = if counted.is_multiple_of(2) { (sorted[counted / 2] + sorted[counted / 2 - 1]) / 2 } else { sorted[counted / 2] };
     let average = (0..counted).map(micros).sum::<f64>() / counted as f64;
     let squares = (0..counted).map(|at| (average - micros(at)) as i64).map(|whole| (whole * whole) as f64).sum::<f64>();
     let percentile = |share: f64| micros((counted as f64 * share).ceil() as usize);
