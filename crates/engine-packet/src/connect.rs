@@ -7,7 +7,7 @@ use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge};
 
-use crate::Transfers;
+use crate::{Service, Transfers};
 use crate::world::World;
 
 /// Whole address space: schedules do not say where their data lies.
@@ -68,12 +68,12 @@ pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu
     for rank in 0..ranks {
         let nic = world.hosts[(rank * nics) as usize].nic();
         let pd = nic.alloc_pd();
-        let memory = nic.reg_mr(pd, 0, MEMORY, Access::all()).map_err(|e| setup(&e))?;
+        let memory = nic.reg_mr(pd, 0, MEMORY, Access::ALL).map_err(|e| setup(&e))?;
         let requests: u32 = work[rank as usize].values().map(|w| w.sends + w.receives).sum();
         let cq = nic.create_cq(requests.max(16)).map_err(|e| setup(&e))?;
         let mut end = Rank { memory, cq, sides: Vec::new(), peers: BTreeMap::new() };
         for (&peer, w) in &work[rank as usize] {
-            let qp = create(nic, pd, cq, *w).map_err(|e| setup(&e))?;
+            let qp = create(nic, pd, cq, *w, how.service).map_err(|e| setup(&e))?;
             end.peers.insert(qp.0, peer);
             end.sides.push(Side { peer, qp, remote: memory });
         }
@@ -87,11 +87,11 @@ pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu
             let nic = world.hosts[(rank * nics) as usize].nic();
             let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
             let av = AhAttr { dlid: Lid(peer * nics), sl: 0 };
-            let steps = [
-                QpAttr::init(Access::all()),
-                options(QpAttr::rtr_rc(mtu, other.qp, 0, av)),
-                QpAttr::rts_rc(0),
-            ];
+            let (rtr, rts) = match how.service {
+                Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), QpAttr::rts_rc(0)),
+                Service::Unreliable => (QpAttr::rtr_uc(mtu, other.qp, 0, av), QpAttr::rts(0)),
+            };
+            let steps = [QpAttr::init(Access::ALL), rtr, rts];
             for step in steps {
                 nic.modify_qp(qp, &step).map_err(|e| setup(&e))?;
             }
@@ -105,7 +105,11 @@ pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu
     Ok(ends)
 }
 
-fn create(nic: &mut Nic, pd: PdId, cq: CqId, work: Work) -> Result<QpNum, fabriscope_verbs::VerbsError> {
+fn create(nic: &mut Nic, pd: PdId, cq: CqId, work: Work, service: Service) -> Result<QpNum, fabriscope_verbs::VerbsError> {
+    let kind = match service {
+        Service::Reliable => QpType::Rc,
+        Service::Unreliable => QpType::Uc,
+    };
     let cap = QpCap { max_send_wr: work.sends.max(1), max_recv_wr: work.receives.max(1), ..QpCap::default() };
-    nic.create_qp(&QpInit { cap, sq_sig_all: false, ..QpInit::new(pd, QpType::Rc, cq) })
+    nic.create_qp(&QpInit { cap, sq_sig_all: false, ..QpInit::new(pd, kind, cq) })
 }

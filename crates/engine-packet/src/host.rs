@@ -13,6 +13,9 @@ use crate::world::{Client, Notice, World};
 /// Most packets that can be between fetch and wire.
 pub(crate) const TX_SLOTS: usize = 32;
 
+/// Low bits of a queue pair number: its slot in the NIC's table.
+const QP_SLOTS: u32 = 0xFFFF;
+
 /// One NIC.
 pub(crate) struct Host {
     /// Away while a program of its node runs.
@@ -97,7 +100,7 @@ impl Host {
 
     /// When the NIC has the packet's bytes, and what it waited for before fetching them.
     fn build(&mut self, now: u64, t: &Transmit) -> Built {
-        let stream = t.qp.slot() * 2 + usize::from(t.responder);
+        let stream = (t.qp.0 & QP_SLOTS) as usize * 2 + usize::from(t.responder);
         if stream >= self.streams.len() {
             self.streams.resize(stream + 1, Stream::default());
         }

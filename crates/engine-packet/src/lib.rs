@@ -20,6 +20,9 @@ mod transfer;
 mod waiting;
 mod world;
 
+#[cfg(test)]
+mod tests;
+
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
 use fabriscope_schedule::Schedule;
 
@@ -45,18 +48,24 @@ pub enum Loss {
 }
 
 /// How queue pairs of schedules are set up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transfers {
+    /// The transport service.
+    pub service: Service,
     /// Receivers accept packets in any order.
     pub any_order: bool,
     /// Senders give every packet of a message its own path.
     pub spray: bool,
 }
 
-impl Default for Transfers {
-    fn default() -> Transfers {
-        Transfers { any_order: false, spray: false }
-    }
+/// The transport service of a schedule's messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Service {
+    /// Reliable connections.
+    #[default]
+    Reliable,
+    /// Unreliable connections: a lost packet is a lost message.
+    Unreliable,
 }
 
 impl Engine for PacketEngine {

@@ -158,8 +158,8 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
 fn pcie_timing(parts: &ResolvedCluster) -> PcieTiming {
     let (slot, root) = (&parts.node.pcie, &parts.node.cpu.root_complex);
     let penalty = match parts.node.numa {
-        NumaDistance::Near => Span::ZERO,
-        NumaDistance::Far => root.numa_penalty.value,
+        NumaDistance::Local => Span::ZERO,
+        NumaDistance::Remote => root.numa_penalty.value,
     };
     PcieTiming {
         tlp_rate: slot.part.tlp_rate(slot.lanes),

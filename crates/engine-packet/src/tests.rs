@@ -1,0 +1,141 @@
+//! Whole runs on small clusters: conservation, closed forms, repetition.
+
+use fabriscope_catalog::Catalog;
+use fabriscope_engine::{Cluster, Engine, EngineError, Run};
+use fabriscope_kernel::Streams;
+use fabriscope_schedule::{Builder, Schedule};
+use fabriscope_switch::Channel;
+use fabriscope_units::Bytes;
+use proptest::prelude::*;
+
+use crate::transfer::Transferring;
+use crate::{Loss, PacketEngine, Transfers, setup};
+
+fn cluster(topology: &str, nodes: u32, layer: &str, routing: &str) -> Cluster {
+    let base = if layer == "roce_v2" { "alaska-roce25" } else { "lab-16" };
+    let catalog = Catalog::embedded().expect("the catalogue is sound");
+    let text = format!("name = \"small\"\nbase = \"{base}\"\nnodes = {nodes}\nrouting = \"{routing}\"\n{topology}\n");
+    let parsed = catalog.parse_cluster("small.toml", &text).expect("the cluster is sound");
+    Cluster::new(catalog.resolve(&parsed, None).expect("its parts are there")).expect("it can be wired")
+}
+
+/// `messages` between random ranks, of random sizes up to `most`.
+fn random_schedule(ranks: u32, messages: u32, most: u64, seed: u64) -> Schedule {
+    let mut stream = Streams::new(seed).stream("test schedule", 0);
+    let mut builder = Builder::new(ranks);
+    for i in 0..messages {
+        let from = stream.below(u64::from(ranks)) as u32;
+        let to = (from + 1 + stream.below(u64::from(ranks) - 1) as u32) % ranks;
+        let bytes = Bytes(stream.below(most + 1));
+        match stream.below(4) {
+            0 => drop(builder.put(from, to, bytes)),
+            1 => drop(builder.get(to, from, bytes)),
+            _ => {
+                let _ = builder.send(from, to, bytes, i);
+                let _ = builder.recv(to, from, bytes, i);
+            }
+        }
+    }
+    builder.build().expect("the schedule is sound")
+}
+
+/// Runs to the very end, until no packet is under way, and checks that every lane has its credits back.
+fn run_and_settle(engine: &PacketEngine, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
+    let mut world = setup::world(engine, cluster, seed)?;
+    let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+    let mut transfers = Transferring::new(&mut world, schedule, engine.transfers)?;
+    transfers.begin(&mut world)?;
+    world.run(&mut transfers)?;
+    transfers.check(world.queue.now())?;
+    world.run(&mut Idle)?;
+    let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+    assert_eq!(before, after, "credits are conserved");
+    Ok(world.into_run())
+}
+
+/// Lets the last acknowledgements arrive.
+struct Idle;
+
+impl crate::world::Client for Idle {
+    fn visible(&mut self, _: &mut crate::world::World<'_>, _: u32, _: crate::world::Notice, _: u64) {}
+    fn event(&mut self, _: &mut crate::world::World<'_>, _: u64, _: crate::event::Event) -> Result<(), EngineError> {
+        Ok(())
+    }
+    fn finished(&self) -> bool {
+        false
+    }
+}
+
+const TOPOLOGIES: [(&str, u32); 4] = [
+    ("topology.back_to_back = {}", 2),
+    ("topology.single_switch = {}", 6),
+    ("topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }", 9),
+    ("topology.fat_tree = { levels = 3, radix = 4 }", 16),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// A lossless fabric drops nothing and delivers every byte once.
+    #[test]
+    fn lossless_fabrics_deliver_every_byte_once(
+        shape in 0usize..4, seed in 0u64..1000, messages in 1u32..40, most in 0u64..40_000,
+        routing in prop::sample::select(vec!["d_mod_k", "ecmp"]), layer in prop::sample::select(vec!["infiniband", "roce_v2"]),
+    ) {
+        let (topology, nodes) = TOPOLOGIES[shape];
+        let cluster = cluster(topology, nodes, layer, routing);
+        let schedule = random_schedule(nodes, messages, most, seed);
+        let run = run_and_settle(&PacketEngine::default(), &cluster, &schedule, seed).expect("it ends");
+        prop_assert_eq!(run.stats.drops, 0);
+        prop_assert_eq!(Bytes(run.stats.bytes_delivered), schedule.stats().bytes);
+        prop_assert_eq!(run.stats.bytes_sent, run.stats.bytes_delivered);
+    }
+
+    /// Sprayed packets that arrive in any order are put together, each byte once.
+    #[test]
+    fn sprayed_messages_are_delivered_once(seed in 0u64..1000, messages in 1u32..20, most in 1u64..200_000) {
+        let cluster = cluster(TOPOLOGIES[3].0, 16, "infiniband", "spray");
+        let schedule = random_schedule(16, messages, most, seed);
+        let engine = PacketEngine { transfers: Transfers { any_order: true, spray: true, ..Transfers::default() }, ..PacketEngine::default() };
+        let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
+        prop_assert_eq!(run.stats.drops, 0);
+        prop_assert_eq!(Bytes(run.stats.bytes_delivered), schedule.stats().bytes);
+    }
+
+    /// Whatever is lost is sent again: every operation ends, and nothing is delivered twice.
+    #[test]
+    fn reliable_transport_recovers_from_loss(seed in 0u64..1000, shape in 1usize..4, loss in 1u32..20, any_order: bool) {
+        let (topology, nodes) = TOPOLOGIES[shape];
+        let cluster = cluster(topology, nodes, "infiniband", "d_mod_k");
+        let schedule = random_schedule(nodes, 12, 30_000, seed);
+        let transfers = Transfers { any_order, ..Transfers::default() };
+        let engine = PacketEngine { loss: Loss::Random(loss * (u32::MAX / 1000)), transfers, ..PacketEngine::default() };
+        let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
+        prop_assert!(run.stats.bytes_sent >= schedule.stats().bytes.0);
+    }
+
+    /// The same input gives the same run, to the last counter.
+    #[test]
+    fn runs_repeat(seed in 0u64..1000) {
+        let cluster = cluster(TOPOLOGIES[3].0, 16, "infiniband", "ecmp");
+        let schedule = random_schedule(16, 30, 50_000, seed);
+        let engine = PacketEngine { link_loads: true, ..PacketEngine::default() };
+        prop_assert_eq!(engine.run(&cluster, &schedule, seed), engine.run(&cluster, &schedule, seed));
+    }
+}
+
+/// One sender of two to one receiver gets half the wire: 2 × 4 MB through one 400 Gb/s link take at least
+/// 8 MB · (wire bytes / payload) / 50 GB/s, and hardly more.
+#[test]
+fn incast_shares_the_last_link() {
+    let cluster = cluster(TOPOLOGIES[1].0, 6, "infiniband", "d_mod_k");
+    let mut builder = Builder::new(6);
+    for from in [0, 1] {
+        let _ = builder.send(from, 2, Bytes(4_000_000), 0);
+        let _ = builder.recv(2, from, Bytes(4_000_000), 0);
+    }
+    let run = PacketEngine::default().run(&cluster, &builder.build().expect("sound"), 1).expect("it ends");
+    let least = 8e6 * (4096.0 + 26.0) / 4096.0 / 50e9 * 1e6;
+    let took = run.end.as_ps() as f64 / 1e6;
+    assert!((least..least * 1.03 + 3.0).contains(&took), "{took} us, least {least} us");
+}
