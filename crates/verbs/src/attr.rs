@@ -5,6 +5,7 @@
 //! Not modelled: alternate paths and migration, several ports, partitions (stored, not checked).
 
 use fabriscope_units::Bytes;
+use fabriscope_wire::Mtu;
 
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId};
 use crate::mr::Access;
@@ -40,49 +41,6 @@ pub enum QpState {
     Sqe,
     /// Everything is flushed.
     Err,
-}
-
-/// The largest payload of a packet on a path.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Mtu {
-    /// 256 B.
-    B256,
-    /// 512 B.
-    B512,
-    /// 1 KiB.
-    B1024,
-    /// 2 KiB.
-    B2048,
-    /// 4 KiB.
-    B4096,
-}
-
-impl Mtu {
-    /// The size.
-    pub const fn bytes(self) -> Bytes {
-        Bytes(1 << self.shift())
-    }
-    /// The binary logarithm of the size.
-    pub(crate) const fn shift(self) -> u8 {
-        match self {
-            Mtu::B256 => 8,
-            Mtu::B512 => 9,
-            Mtu::B1024 => 10,
-            Mtu::B2048 => 11,
-            Mtu::B4096 => 12,
-        }
-    }
-    /// The MTU of exactly `size`.
-    pub const fn of(size: Bytes) -> Option<Mtu> {
-        match size.0 {
-            256 => Some(Mtu::B256),
-            512 => Some(Mtu::B512),
-            1024 => Some(Mtu::B1024),
-            2048 => Some(Mtu::B2048),
-            4096 => Some(Mtu::B4096),
-            _ => None,
-        }
-    }
 }
 
 /// An address vector: where packets go.
@@ -228,4 +186,22 @@ impl QpAttr {
     pub fn to(state: QpState) -> QpAttr {
         QpAttr { qp_state: Some(state), ..QpAttr::default() }
     }
+}
+
+/// The other end of a connection, for [`crate::Nic::connect`]. UD needs none of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its address.
+    pub lid: Lid,
+    /// Its queue pair.
+    pub qp: QpNum,
+    /// Service level of the path.
+    pub sl: u8,
+    /// MTU of the path.
+    pub mtu: Mtu,
+}
+
+impl Peer {
+    /// The Q_Key that UD queue pairs get from `connect`. Basis: what perftest uses.
+    pub const QKEY: u32 = 0x1111_1111;
 }

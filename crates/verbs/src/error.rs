@@ -82,6 +82,16 @@ pub enum VerbsError {
         /// The largest allowed.
         max: u64,
     },
+    /// A size that has to be a power of two.
+    #[error("{what} is {value} and has to be a power of two; {suggestion} is the next")]
+    NotPowerOfTwo {
+        /// Which number.
+        what: &'static str,
+        /// What was asked for.
+        value: u32,
+        /// The next power of two.
+        suggestion: u32,
+    },
     /// No transition between these states.
     #[error(
         "a {qp_type:?} queue pair cannot go from {from:?} to {to:?}; the way is RESET, INIT, RTR, RTS, and from anywhere to RESET or ERR"

@@ -6,25 +6,29 @@
 //! Not modelled: XRC, DC, memory windows, end-to-end credits, partitions, several ports.
 
 pub mod attr;
+mod control;
+mod cq;
 pub mod error;
 pub mod event;
 pub mod ids;
-pub mod link_layer;
 pub mod memory;
 pub mod mr;
 pub mod nic;
 pub mod packet;
+mod port;
 pub mod qp;
 pub mod side;
+mod srq;
+mod transport;
 mod watch;
 pub mod wc;
 pub mod wr;
 
-pub use attr::{AhAttr, Mtu, QpAttr, QpCap, QpInit, QpState, QpType};
+pub use attr::{AhAttr, Peer, QpAttr, QpCap, QpInit, QpState, QpType};
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
+pub use fabriscope_wire::{LinkLayer, Mtu};
 pub use ids::{AhId, CqId, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex};
-pub use link_layer::LinkLayer;
 pub use memory::Memory;
 pub use mr::{Access, Mr};
 pub use nic::{Nic, NicConfig};

@@ -1,22 +1,38 @@
-//! The NIC.
+//! The NIC: what programs call to post and poll, and what the engine calls to move packets.
+//!
+//! Source: IBA vol. 1 §11.4 (posting and polling), §9.7 (transport).
+//! Modelled: a queue pair's turn comes round robin, one packet at a time; acknowledgements go before everything else.
+//! Not modelled: time. The engine decides when WQEs are fetched, packets leave, payload and completions become visible.
+//!
+//! The engine calls, for each NIC:
+//! - `doorbell` when the NIC has seen a doorbell, then `poll_transmit` until it gives `None` or its own buffer is full;
+//! - `handle_packet` for each arrival, then `poll_transmit` again if the answer says `transmit`;
+//! - `handle_timeout` at `poll_timeout`;
+//! - after each of these, and after control verbs and posting: `poll_completion` until `None`, then `deliver` with the time
+//!   the entry is visible.
 
 use fabriscope_units::{Bytes, Time};
+use fabriscope_wire::{LinkLayer, Operation, Transport};
 
-use crate::attr::{AhAttr, QpAttr, QpInit};
-use crate::error::{PostError, VerbsError};
+use crate::attr::{QpState, QpType};
+use crate::cq::{Cq, Delivery};
+use crate::error::PostError;
 use crate::event::AsyncEvent;
-use crate::ids::*;
-use crate::link_layer::LinkLayer;
-use crate::memory::Memory;
-use crate::mr::{Access, Mr};
+use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
+use crate::memory::{self, Memory};
 use crate::packet::{Packet, Received, Transmit};
-use crate::qp::QpStatus;
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::requester::{Extra, Wqe};
 use crate::side::Side;
+use crate::transport::{rc_requester, rc_responder, uc, ud};
+use crate::watch::Watches;
 use crate::wc::Wc;
-use crate::wr::{Posted, RecvWr, SendWr};
+use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr};
+use crate::{AhAttr, Remote};
 
 /// What a NIC is made with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NicConfig {
     /// Its address.
     pub lid: Lid,
@@ -24,131 +40,391 @@ pub struct NicConfig {
     pub link_layer: LinkLayer,
 }
 
-/// An RDMA NIC.
-pub struct Nic {
-    lid: Lid,
+impl Default for NicConfig {
+    /// Address 0 on InfiniBand within a subnet.
+    fn default() -> NicConfig {
+        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand }
+    }
 }
 
-#[allow(unused_variables, missing_docs)]
+/// An RDMA NIC.
+pub struct Nic {
+    pub(crate) qps: Vec<Qp>,
+    pub(crate) port: Port,
+    pub(crate) cqs: Vec<Option<Cq>>,
+    pub(crate) watches: Watches,
+    /// Users of each protection domain that exists: queue pairs, shared queues, address handles.
+    pub(crate) pds: Vec<Option<u32>>,
+    pub(crate) ahs: Vec<Option<(PdId, AhAttr)>>,
+    pub(crate) free_qps: Vec<u32>,
+}
+
+/// Posting and polling: called by programs.
 impl Nic {
+    /// A NIC without objects.
     pub fn new(config: NicConfig) -> Nic {
-        Nic { lid: config.lid }
+        Nic {
+            qps: Vec::new(),
+            port: Port::new(config.lid, config.link_layer),
+            cqs: Vec::new(),
+            watches: Watches::default(),
+            pds: Vec::new(),
+            ahs: Vec::new(),
+            free_qps: Vec::new(),
+        }
     }
+
+    /// Its address.
     pub fn lid(&self) -> Lid {
-        self.lid
+        self.port.lid
     }
-    pub fn set_memory(&mut self, memory: Box<dyn Memory>) {}
-    pub fn alloc_pd(&mut self) -> PdId {
-        todo!()
+
+    /// Attaches memory: from now on packets carry real bytes.
+    pub fn set_memory(&mut self, memory: Box<dyn Memory>) {
+        self.port.memory = Some(memory);
     }
-    pub fn dealloc_pd(&mut self, pd: PdId) -> Result<(), VerbsError> {
-        todo!()
+
+    /// Puts a request into the send queue. The NIC sees it after `doorbell`.
+    ///
+    /// # Errors
+    /// The queue is full, the state or transport does not allow the request, or a field is missing or too large.
+    pub fn post_send(&mut self, _now: Time, qp: QpNum, wr: &SendWr) -> Result<Posted, PostError> {
+        let slot = self.slot_of(qp).ok_or(PostError::NoSuchQp { qp })?;
+        let qp = &mut self.qps[slot];
+        check_send(qp, wr)?;
+        let extra = match (wr.opcode.is_atomic(), qp.qp_type) {
+            (true, _) => Extra::Atomic(wr.atomic.ok_or(PostError::MissingField { opcode: wr.opcode, field: "atomic" })?),
+            (false, QpType::Ud) => {
+                let ud = wr.ud.ok_or(PostError::MissingField { opcode: wr.opcode, field: "ud" })?;
+                let handle = self.ahs.get(ud.ah.0 as usize).copied().flatten().filter(|(pd, _)| *pd == qp.init.pd);
+                let (_, ah) = handle.ok_or(PostError::BadAh { ah: ud.ah })?;
+                Extra::Datagram { dest: ah.dlid, sl: ah.sl, qp: ud.remote_qpn, qkey: ud.remote_qkey }
+            }
+            _ => Extra::Nothing,
+        };
+        let inline = wr.flags.contains(SendFlags::INLINE);
+        let bytes = wr.length();
+        let length = u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        let copy = match &self.port.memory {
+            Some(memory) if inline => Some(memory::gather(memory.as_ref(), &wr.sge, 0, length as usize).into_boxed_slice()),
+            _ => None,
+        };
+        let index = WqeIndex(qp.requester.posted());
+        qp.requester.queue.push_back(Wqe {
+            opcode: wr.opcode,
+            flags: wr.flags,
+            signaled: qp.init.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED),
+            imm: wr.imm.unwrap_or(0),
+            length,
+            first_psn: qp.requester.next_psn,
+            packets: 0,
+            wr_id: wr.wr_id,
+            remote: wr.remote.unwrap_or(Remote::default()),
+            sge: wr.sge.clone(),
+            extra,
+            inline: copy,
+        });
+        Ok(Posted { wqe: index, bytes, inline, sges: wr.sge.len() as u32 })
     }
-    pub fn reg_mr(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<Mr, VerbsError> {
-        todo!()
+
+    /// Puts a request into the receive queue.
+    ///
+    /// # Errors
+    /// The queue is full or shared, the state does not allow it, or the list is too long.
+    pub fn post_recv(&mut self, _now: Time, qp: QpNum, wr: &RecvWr) -> Result<(), PostError> {
+        let slot = self.slot_of(qp).ok_or(PostError::NoSuchQp { qp })?;
+        let state = self.qps[slot].state;
+        if self.qps[slot].init.srq.is_some() {
+            return Err(PostError::UsesSrq { qp });
+        }
+        if state == QpState::Reset {
+            return Err(PostError::WrongState { qp, state });
+        }
+        self.qps[slot].recv_queue.post(wr)?;
+        if state == QpState::Err {
+            self.qps[slot].flush_receives(&mut self.port);
+        }
+        Ok(())
     }
-    pub fn dereg_mr(&mut self, lkey: Lkey) -> Result<(), VerbsError> {
-        todo!()
+
+    /// Puts a request into a shared receive queue.
+    ///
+    /// # Errors
+    /// The queue is full or does not exist, or the list is too long.
+    pub fn post_srq_recv(&mut self, _now: Time, srq: SrqId, wr: &RecvWr) -> Result<(), PostError> {
+        let queue = self.port.srqs.get_mut(srq.0 as usize).and_then(Option::as_mut);
+        queue.ok_or(PostError::NoSuchSrq { srq })?.queue.post(wr)
     }
-    pub fn create_cq(&mut self, depth: u32) -> Result<CqId, VerbsError> {
-        todo!()
-    }
-    pub fn destroy_cq(&mut self, cq: CqId) -> Result<(), VerbsError> {
-        todo!()
-    }
-    /// The next delivered completion raises an event: `deliver` returns true.
-    pub fn req_notify_cq(&mut self, cq: CqId, solicited_only: bool) -> Result<(), VerbsError> {
-        todo!()
-    }
-    pub fn create_srq(&mut self, pd: PdId, max_wr: u32, max_sge: u32) -> Result<SrqId, VerbsError> {
-        todo!()
-    }
-    pub fn destroy_srq(&mut self, srq: SrqId) -> Result<(), VerbsError> {
-        todo!()
-    }
-    /// Arms `SrqLimitReached`.
-    pub fn set_srq_limit(&mut self, srq: SrqId, limit: u32) -> Result<(), VerbsError> {
-        todo!()
-    }
-    pub fn create_ah(&mut self, pd: PdId, attr: AhAttr) -> Result<AhId, VerbsError> {
-        todo!()
-    }
-    pub fn destroy_ah(&mut self, ah: AhId) -> Result<(), VerbsError> {
-        todo!()
-    }
-    pub fn create_qp(&mut self, init: &QpInit) -> Result<QpNum, VerbsError> {
-        todo!()
-    }
-    pub fn modify_qp(&mut self, qp: QpNum, attr: &QpAttr) -> Result<(), VerbsError> {
-        todo!()
-    }
-    pub fn query_qp(&self, qp: QpNum) -> Result<QpStatus, VerbsError> {
-        todo!()
-    }
-    pub fn destroy_qp(&mut self, qp: QpNum) -> Result<(), VerbsError> {
-        todo!()
-    }
-    pub fn post_send(&mut self, now: Time, qp: QpNum, wr: &SendWr) -> Result<Posted, PostError> {
-        todo!()
-    }
-    pub fn post_recv(&mut self, now: Time, qp: QpNum, wr: &RecvWr) -> Result<(), PostError> {
-        todo!()
-    }
-    pub fn post_srq_recv(&mut self, now: Time, srq: SrqId, wr: &RecvWr) -> Result<(), PostError> {
-        todo!()
-    }
-    /// Completions visible by `now`, at most `max`, appended to `into`; returns how many.
+
+    /// Appends completions visible by `now`, at most `max`, and returns how many. Slots of their queues become free.
     pub fn poll_cq(&mut self, now: Time, cq: CqId, max: usize, into: &mut Vec<Wc>) -> usize {
-        todo!()
+        let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else { return 0 };
+        let mut count = 0;
+        while count < max {
+            let Some(wc) = queue.poll(now) else { break };
+            release(&mut self.qps, &mut self.port, &wc);
+            into.push(wc);
+            count += 1;
+        }
+        count
     }
+
+    /// When the next completion becomes visible, if one was delivered.
     pub fn cq_next_visible(&self, cq: CqId) -> Option<Time> {
-        todo!()
+        self.cqs.get(cq.0 as usize)?.as_ref()?.next_visible()
     }
+
+    /// Counts, from now on, the messages of peers (WRITE, atomics) whose last byte falls into the range.
     pub fn create_watch(&mut self, addr: u64, length: Bytes) -> WatchId {
-        todo!()
+        self.watches.create(addr, length)
     }
+
+    /// Messages counted by `watch` and visible by `now`; `now` should not fall from one question to the next.
     pub fn watch_count(&mut self, watch: WatchId, now: Time) -> u64 {
-        todo!()
+        self.watches.count(watch, now)
     }
-    /// When the count of `watch` reaches `count`, if that is known already.
+
+    /// When the count of `watch` reaches `count`, if that is known already; `Time::ZERO` if that was seen before.
     pub fn watch_reaches(&self, watch: WatchId, count: u64) -> Option<Time> {
-        todo!()
+        self.watches.reaches(watch, count)
     }
+
+    /// The oldest asynchronous event not yet taken.
     pub fn poll_async_event(&mut self) -> Option<AsyncEvent> {
-        todo!()
-    }
-    /// WQEs up to and including `through` may be transmitted.
-    pub fn doorbell(&mut self, now: Time, qp: QpNum, through: WqeIndex) {
-        todo!()
-    }
-    pub fn poll_transmit(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
-        todo!()
-    }
-    /// `packet.ext` is freed.
-    pub fn handle_packet(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
-        todo!()
-    }
-    /// Completions ready to be written to host memory (then `deliver`): drain after every call of doorbell, poll_transmit,
-    /// handle_packet, handle_timeout, modify_qp, post_recv.
-    pub fn poll_completion(&mut self) -> Option<(CqId, Wc)> {
-        todo!()
-    }
-    /// Further `landed` ranges of the last handled packet.
-    pub fn poll_landed(&mut self) -> Option<(u64, u32)> {
-        todo!()
-    }
-    /// Not later than the next timeout; an early `handle_timeout` is harmless.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        todo!()
-    }
-    pub fn handle_timeout(&mut self, now: Time) {
-        todo!()
-    }
-    /// The CQE is visible from `visible` on. Returns whether it raises a completion event (`req_notify_cq`).
-    pub fn deliver(&mut self, visible: Time, cq: CqId, wc: Wc) -> bool {
-        todo!()
-    }
-    pub fn landed(&mut self, visible: Time, addr: u64, length: u32) {
-        todo!()
+        self.port.events.pop_front()
     }
 }
+
+/// Moving packets: called by the engine.
+impl Nic {
+    /// Requests up to and including `through` may be sent: the NIC saw the doorbell and has the WQEs.
+    pub fn doorbell(&mut self, _now: Time, qp: QpNum, through: WqeIndex) {
+        let Some(slot) = self.slot_of(qp) else { return };
+        let qp = &mut self.qps[slot];
+        let end = (through.0 + 1).min(qp.requester.posted());
+        qp.requester.ready = qp.requester.ready.max(end);
+        match qp.state {
+            QpState::Err | QpState::Sqe => qp.flush_sends(&mut self.port),
+            _ => qp.want_requests(&mut self.port),
+        }
+    }
+
+    /// The next packet to build and send; `None` when there is none or windows are closed.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
+        let port = &mut self.port;
+        while let Some(slot) = port.acks.pop_front() {
+            let qp = &mut self.qps[slot as usize];
+            qp.responder.ack_queued = false;
+            if let Some(transmit) = rc_responder::poll_ack(qp, port) {
+                return Some(transmit);
+            }
+        }
+        while let Some(turn) = port.turns.pop_front() {
+            let qp = &mut self.qps[(turn >> 1) as usize];
+            if turn & 1 == 1 {
+                qp.responder.queued = false;
+                let transmit = rc_responder::poll_response(qp, port, side);
+                qp.want_responses(port);
+                if transmit.is_some() {
+                    return transmit;
+                }
+                continue;
+            }
+            qp.requester.queued = false;
+            let transmit = match qp.qp_type {
+                QpType::Rc => rc_requester::poll(qp, now, port, side),
+                QpType::Uc => uc::poll(qp, port, side),
+                QpType::Ud => ud::poll(qp, port, side),
+            };
+            if transmit.is_some() {
+                if qp.requester.cursor < qp.requester.ready {
+                    qp.want_requests(port);
+                }
+                return transmit;
+            }
+        }
+        None
+    }
+
+    /// Whether `poll_transmit` may give a packet.
+    #[inline]
+    pub fn wants_to_transmit(&self) -> bool {
+        !self.port.acks.is_empty() || !self.port.turns.is_empty()
+    }
+
+    /// A packet arrived. Its extension headers are taken from `side`.
+    #[inline]
+    pub fn handle_packet(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
+        let mut received = Received::default();
+        let transport = packet.opcode >> 5;
+        let slot = self.slot_of(QpNum(packet.dest_qp)).filter(|slot| transport_code(self.qps[*slot].qp_type) == transport);
+        let port = &mut self.port;
+        if !port.orphans.is_empty() {
+            port.free_orphans(side);
+        }
+        let Some(slot) = slot else {
+            side.free(packet.ext);
+            received.dropped = true;
+            return received;
+        };
+        let qp = &mut self.qps[slot];
+        let (completions, landed) = (port.completions.len(), port.landed.len());
+        let mut follows_payload = true;
+        if transport == Transport::Rc as u8 {
+            if is_response(packet.opcode) {
+                follows_payload = packet.opcode != Operation::Acknowledge as u8;
+                rc_requester::handle(qp, now, port, packet, side, &mut received);
+            } else {
+                rc_responder::handle(qp, port, packet, side, &mut received);
+            }
+        } else if transport == Transport::Uc as u8 {
+            uc::handle(qp, port, packet, side, &mut received);
+        } else {
+            ud::handle(qp, port, packet, side, &mut received);
+        }
+        if port.landed.len() > landed {
+            received.landed = port.landed.pop_back();
+        }
+        if follows_payload && port.completions.len() > completions {
+            received.completion = port.completions.pop_back();
+        }
+        received.completions_sent = port.completions.len() as u32;
+        received.transmit = self.wants_to_transmit();
+        received
+    }
+
+    /// A completion the engine has to write to its queue, then `deliver`.
+    #[inline]
+    pub fn poll_completion(&mut self) -> Option<(CqId, Wc)> {
+        self.port.completions.pop_front()
+    }
+
+    /// A further range (address, length) that peers finished writing with the last packet; only queue pairs that take any
+    /// order have more than `Received::landed`.
+    #[inline]
+    pub fn poll_landed(&mut self) -> Option<(u64, u32)> {
+        self.port.landed.pop_front()
+    }
+
+    /// A time not later than the next timeout; an early `handle_timeout` is harmless.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.port.timers.peek().map(|entry| entry.0.0)
+    }
+
+    /// Handles the timeouts due by `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&std::cmp::Reverse((at, slot))) = self.port.timers.peek() {
+            if at > now {
+                return;
+            }
+            self.port.timers.pop();
+            let qp = &mut self.qps[slot as usize];
+            if qp.timer.came_up(at, now, slot, &mut self.port) {
+                rc_requester::handle_timeout(qp, &mut self.port);
+            }
+        }
+    }
+
+    /// The entry is in the completion queue and visible from `visible` on. True if it raises a completion event.
+    pub fn deliver(&mut self, visible: Time, cq: CqId, wc: Wc) -> bool {
+        let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else { return false };
+        match queue.deliver(visible, wc) {
+            Delivery::Stored | Delivery::Lost => false,
+            Delivery::StoredWithEvent => true,
+            Delivery::Overflow => {
+                self.port.events.push_back(AsyncEvent::CqError(cq));
+                for qp in self.qps.iter_mut().filter(|qp| qp.live && (qp.init.send_cq == cq || qp.init.recv_cq == cq)) {
+                    self.port.events.push_back(AsyncEvent::QpFatal(qp.num));
+                    qp.enter_error(&mut self.port);
+                }
+                false
+            }
+        }
+    }
+
+    /// The last byte of a range written by a peer is visible from `visible` on.
+    #[inline]
+    pub fn landed(&mut self, visible: Time, addr: u64, length: u32) {
+        self.watches.landed(visible, addr, length);
+    }
+
+    /// The slot of a queue pair that exists.
+    #[inline]
+    pub(crate) fn slot_of(&self, qp: QpNum) -> Option<usize> {
+        let slot = (qp.0 & SLOT_MASK).wrapping_sub(FIRST_QP) as usize;
+        let found = self.qps.get(slot)?;
+        (found.num == qp && found.live).then_some(slot)
+    }
+}
+
+/// What `ibv_post_send` checks.
+fn check_send(qp: &Qp, wr: &SendWr) -> Result<(), PostError> {
+    if matches!(qp.state, QpState::Reset | QpState::Init | QpState::Rtr) {
+        return Err(PostError::WrongState { qp: qp.num, state: qp.state });
+    }
+    if !wr.opcode.allowed_on(qp.qp_type) {
+        return Err(PostError::OpcodeNotSupported { opcode: wr.opcode, qp_type: qp.qp_type });
+    }
+    let cap = &qp.init.cap;
+    if qp.requester.posted() - qp.requester.freed >= u64::from(cap.max_send_wr) {
+        return Err(PostError::QueueFull { depth: cap.max_send_wr });
+    }
+    let sges = u32::try_from(wr.sge.len()).unwrap_or(u32::MAX);
+    let max = if wr.opcode.is_atomic() { 1 } else { cap.max_send_sge };
+    if sges > max {
+        return Err(PostError::TooManySges { sges, max });
+    }
+    if wr.flags.contains(SendFlags::INLINE) {
+        let max = if wr.opcode.is_send() || wr.opcode.is_write() { cap.max_inline_data } else { Bytes::ZERO };
+        let length = wr::total(&wr.sge);
+        if length > max || max == Bytes::ZERO && !(wr.opcode.is_send() || wr.opcode.is_write()) {
+            return Err(PostError::InlineTooLong { length, max });
+        }
+    }
+    if !wr.opcode.is_send() && wr.remote.is_none() {
+        return Err(PostError::MissingField { opcode: wr.opcode, field: "remote" });
+    }
+    if wr.opcode.has_immediate() && wr.imm.is_none() {
+        return Err(PostError::MissingField { opcode: wr.opcode, field: "imm" });
+    }
+    Ok(())
+}
+
+/// A completion was polled: slots up to its request are free.
+#[inline]
+fn release(qps: &mut [Qp], port: &mut Port, wc: &Wc) {
+    let slot = (wc.qp_num.0 & SLOT_MASK).wrapping_sub(FIRST_QP) as usize;
+    let Some(qp) = qps.get_mut(slot).filter(|qp| qp.num == wc.qp_num) else { return };
+    if !wc.opcode.is_recv() {
+        qp.requester.freed = qp.requester.freed.max(wc.wqe.0 + 1);
+    } else if let Some(srq) = qp.init.srq {
+        if let Some(Some(srq)) = port.srqs.get_mut(srq.0 as usize) {
+            srq.queue.free_one();
+        }
+    } else {
+        qp.recv_queue.free_one();
+    }
+}
+
+#[inline]
+fn transport_code(qp_type: QpType) -> u8 {
+    match qp_type {
+        QpType::Rc => Transport::Rc as u8,
+        QpType::Uc => Transport::Uc as u8,
+        QpType::Ud => Transport::Ud as u8,
+    }
+}
+
+/// Whether an RC packet answers a request.
+#[inline]
+fn is_response(opcode: u8) -> bool {
+    (Operation::ReadResponseFirst as u8..=Operation::AtomicAcknowledge as u8).contains(&opcode)
+}
+
+/// Queue pairs a NIC can hold; the other bits of the 24 tell generations apart.
+pub(crate) const SLOT_BITS: u32 = 18;
+pub(crate) const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
+/// 0 and 1 are the management queue pairs. Basis: standard, IBA vol. 1 §3.5.3.
+pub(crate) const FIRST_QP: u32 = 2;

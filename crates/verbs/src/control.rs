@@ -1,0 +1,272 @@
+//! Control verbs: making, changing and destroying objects.
+//!
+//! Source: IBA vol. 1 §11.2; man pages of libibverbs named after the methods.
+//! Modelled: protection domains, regions, completion queues, shared receive queues, address handles, queue pairs; an object
+//! that is still used is not destroyed.
+//! Not modelled: contexts, limits of a device (the engine may check them against the catalog), resizing.
+
+use fabriscope_units::Bytes;
+
+use crate::attr::{AhAttr, QpAttr, QpInit, QpType};
+use crate::cq::Cq;
+use crate::error::VerbsError;
+use crate::ids::{AhId, CqId, Lkey, PdId, QpNum, SrqId};
+use crate::mr::{Access, Mr};
+use crate::nic::{FIRST_QP, Nic, SLOT_BITS, SLOT_MASK};
+use crate::qp::{Qp, QpStatus};
+use crate::srq::{RecvQueue, Srq};
+
+impl Nic {
+    /// Makes a protection domain.
+    pub fn alloc_pd(&mut self) -> PdId {
+        PdId(insert(&mut self.pds, 0))
+    }
+
+    /// Ends a protection domain.
+    ///
+    /// # Errors
+    /// It does not exist, or something is in it.
+    pub fn dealloc_pd(&mut self, pd: PdId) -> Result<(), VerbsError> {
+        let users = *self.users_of(pd)?;
+        let busy = |user: String| Err(VerbsError::Busy { what: format!("protection domain {pd}"), user });
+        if users > 0 {
+            return busy(format!("{users} queue pairs, shared receive queues or address handles"));
+        }
+        if self.port.regions.uses(pd) {
+            return busy("memory regions".to_string());
+        }
+        self.pds[pd.0 as usize] = None;
+        Ok(())
+    }
+
+    /// Registers memory.
+    ///
+    /// # Errors
+    /// No such domain, an empty range, or remote rights to change memory without `LOCAL_WRITE`.
+    pub fn reg_mr(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<Mr, VerbsError> {
+        self.users_of(pd)?;
+        self.port.regions.register(pd, addr, length, access)
+    }
+
+    /// Deregisters memory; its keys are refused from now on.
+    ///
+    /// # Errors
+    /// No region has the key.
+    pub fn dereg_mr(&mut self, lkey: Lkey) -> Result<(), VerbsError> {
+        self.port.regions.deregister(lkey.0)
+    }
+
+    /// Makes a completion queue of `depth` entries.
+    ///
+    /// # Errors
+    /// A depth of 0 or above 2^22.
+    pub fn create_cq(&mut self, depth: u32) -> Result<CqId, VerbsError> {
+        in_range("depth of the completion queue", depth, 1, MAX_CQ_DEPTH)?;
+        Ok(CqId(insert(&mut self.cqs, Cq::new(depth))))
+    }
+
+    /// Ends a completion queue.
+    ///
+    /// # Errors
+    /// It does not exist, or a queue pair uses it.
+    pub fn destroy_cq(&mut self, cq: CqId) -> Result<(), VerbsError> {
+        let users = self.cq(cq)?.users;
+        if users > 0 {
+            return Err(VerbsError::Busy { what: format!("completion queue {cq}"), user: format!("{users} queues") });
+        }
+        self.cqs[cq.0 as usize] = None;
+        Ok(())
+    }
+
+    /// Asks for an event at the next completion, or the next solicited one: `deliver` will return true.
+    ///
+    /// # Errors
+    /// No such completion queue.
+    pub fn req_notify_cq(&mut self, cq: CqId, solicited_only: bool) -> Result<(), VerbsError> {
+        self.cq(cq)?.request_notification(solicited_only);
+        Ok(())
+    }
+
+    /// Whether a completion queue overflowed and lost entries.
+    ///
+    /// # Errors
+    /// No such completion queue.
+    pub fn cq_overflowed(&mut self, cq: CqId) -> Result<bool, VerbsError> {
+        Ok(self.cq(cq)?.overflowed())
+    }
+
+    /// Makes a shared receive queue.
+    ///
+    /// # Errors
+    /// No such domain, a size of 0 or too large.
+    pub fn create_srq(&mut self, pd: PdId, max_wr: u32, max_sge: u32) -> Result<SrqId, VerbsError> {
+        in_range("max_wr", max_wr, 1, MAX_WR)?;
+        in_range("max_sge", max_sge, 1, MAX_SGE)?;
+        *self.users_of(pd)? += 1;
+        let srq = Srq { queue: RecvQueue::new(max_wr, max_sge), pd, users: 0, limit: 0 };
+        Ok(SrqId(insert(&mut self.port.srqs, srq)))
+    }
+
+    /// Ends a shared receive queue.
+    ///
+    /// # Errors
+    /// It does not exist, or a queue pair uses it.
+    pub fn destroy_srq(&mut self, srq: SrqId) -> Result<(), VerbsError> {
+        let (users, pd) = self.srq(srq).map(|srq| (srq.users, srq.pd))?;
+        if users > 0 {
+            return Err(VerbsError::Busy { what: format!("shared receive queue {srq}"), user: format!("{users} queue pairs") });
+        }
+        self.port.srqs[srq.0 as usize] = None;
+        *self.users_of(pd)? -= 1;
+        Ok(())
+    }
+
+    /// Asks for an event once fewer than `limit` receives are posted.
+    ///
+    /// # Errors
+    /// No such shared receive queue.
+    pub fn set_srq_limit(&mut self, srq: SrqId, limit: u32) -> Result<(), VerbsError> {
+        self.srq(srq)?.limit = limit;
+        Ok(())
+    }
+
+    /// Makes an address handle.
+    ///
+    /// # Errors
+    /// No such domain, a service level above 15.
+    pub fn create_ah(&mut self, pd: PdId, attr: AhAttr) -> Result<AhId, VerbsError> {
+        in_range("sl", u32::from(attr.sl), 0, 15)?;
+        *self.users_of(pd)? += 1;
+        Ok(AhId(insert(&mut self.ahs, (pd, attr))))
+    }
+
+    /// Ends an address handle.
+    ///
+    /// # Errors
+    /// It does not exist.
+    pub fn destroy_ah(&mut self, ah: AhId) -> Result<(), VerbsError> {
+        let slot = self.ahs.get_mut(ah.0 as usize).ok_or(VerbsError::NoSuchAh { ah })?;
+        let (pd, _) = slot.take().ok_or(VerbsError::NoSuchAh { ah })?;
+        *self.users_of(pd)? -= 1;
+        Ok(())
+    }
+
+    /// Makes a queue pair in state RESET.
+    ///
+    /// # Errors
+    /// An object it needs does not exist, or a size is out of range.
+    pub fn create_qp(&mut self, init: &QpInit) -> Result<QpNum, VerbsError> {
+        let cap = &init.cap;
+        in_range("max_send_wr", cap.max_send_wr, 1, MAX_WR)?;
+        in_range("max_recv_wr", cap.max_recv_wr, 0, MAX_WR)?;
+        in_range("max_send_sge", cap.max_send_sge, 0, MAX_SGE)?;
+        in_range("max_recv_sge", cap.max_recv_sge, 0, MAX_SGE)?;
+        self.users_of(init.pd)?;
+        self.cq(init.send_cq)?;
+        self.cq(init.recv_cq)?;
+        if let Some(srq) = init.srq {
+            self.srq(srq)?.users += 1;
+        }
+        *self.users_of(init.pd)? += 1;
+        self.cq(init.send_cq)?.users += 1;
+        self.cq(init.recv_cq)?.users += 1;
+        if let Some(slot) = self.free_qps.pop() {
+            let old = self.qps[slot as usize].num.0;
+            let num = QpNum(old.wrapping_add(1 << SLOT_BITS) & 0xff_ffff);
+            self.qps[slot as usize] = Qp::new(num, slot, init);
+            return Ok(num);
+        }
+        let slot = self.qps.len() as u32;
+        in_range("number of queue pairs", slot, 0, SLOT_MASK - FIRST_QP)?;
+        let num = QpNum(slot + FIRST_QP);
+        self.qps.push(Qp::new(num, slot, init));
+        Ok(num)
+    }
+
+    /// Changes attributes and state of a queue pair; nothing changes when it fails.
+    ///
+    /// # Errors
+    /// No such transition, an attribute it needs is missing, one it does not take is given, or a value is out of range.
+    pub fn modify_qp(&mut self, qp: QpNum, attr: &QpAttr) -> Result<(), VerbsError> {
+        let slot = self.slot_of(qp).ok_or(VerbsError::NoSuchQp { qp })?;
+        let lid = self.lid();
+        self.qps[slot].modify(attr, lid, &mut self.port)
+    }
+
+    /// The state and attributes of a queue pair.
+    ///
+    /// # Errors
+    /// No such queue pair.
+    pub fn query_qp(&self, qp: QpNum) -> Result<QpStatus, VerbsError> {
+        self.slot_of(qp).map(|slot| self.qps[slot].status()).ok_or(VerbsError::NoSuchQp { qp })
+    }
+
+    /// Ends a queue pair: its requests never complete, its completions not yet polled are gone.
+    ///
+    /// # Errors
+    /// No such queue pair.
+    pub fn destroy_qp(&mut self, qp: QpNum) -> Result<(), VerbsError> {
+        let slot = self.slot_of(qp).ok_or(VerbsError::NoSuchQp { qp })?;
+        let init = self.qps[slot].init;
+        self.qps[slot].reset(&mut self.port);
+        self.qps[slot].live = false;
+        self.free_qps.push(slot as u32);
+        self.port.completions.retain(|(_, wc)| wc.qp_num != qp);
+        for cq in [init.send_cq, init.recv_cq] {
+            let queue = self.cq(cq)?;
+            queue.users -= 1;
+            let receives = queue.purge(qp);
+            if let Some(srq) = init.srq {
+                (0..receives).for_each(|_| self.port.srqs[srq.0 as usize].as_mut().expect("in use").queue.free_one());
+            }
+        }
+        if let Some(srq) = init.srq {
+            self.srq(srq)?.users -= 1;
+        }
+        *self.users_of(init.pd)? -= 1;
+        Ok(())
+    }
+
+    /// Connects two types of queue pairs the usual way: RESET, INIT, RTR, RTS with the defaults of [`QpAttr`].
+    ///
+    /// # Errors
+    /// See [`Nic::modify_qp`].
+    pub fn connect(&mut self, qp: QpNum, peer: &crate::Peer, access: Access) -> Result<(), VerbsError> {
+        let qp_type = self.query_qp(qp)?.init.qp_type;
+        let av = AhAttr { dlid: peer.lid, sl: peer.sl };
+        let (init, rtr, rts) = match qp_type {
+            QpType::Rc => (QpAttr::init(access), QpAttr::rtr_rc(peer.mtu, peer.qp, 0, av), QpAttr::rts_rc(0)),
+            QpType::Uc => (QpAttr::init(access), QpAttr::rtr_uc(peer.mtu, peer.qp, 0, av), QpAttr::rts(0)),
+            QpType::Ud => (QpAttr::init_ud(crate::Peer::QKEY), QpAttr::rtr_ud(), QpAttr::rts(0)),
+        };
+        self.modify_qp(qp, &init)?;
+        self.modify_qp(qp, &rtr)?;
+        self.modify_qp(qp, &rts)
+    }
+
+    fn users_of(&mut self, pd: PdId) -> Result<&mut u32, VerbsError> {
+        self.pds.get_mut(pd.0 as usize).and_then(Option::as_mut).ok_or(VerbsError::NoSuchPd { pd })
+    }
+    fn cq(&mut self, cq: CqId) -> Result<&mut Cq, VerbsError> {
+        self.cqs.get_mut(cq.0 as usize).and_then(Option::as_mut).ok_or(VerbsError::NoSuchCq { cq })
+    }
+    fn srq(&mut self, srq: SrqId) -> Result<&mut Srq, VerbsError> {
+        self.port.srqs.get_mut(srq.0 as usize).and_then(Option::as_mut).ok_or(VerbsError::NoSuchSrq { srq })
+    }
+}
+
+/// Appends an object; numbers of destroyed ones are not used again.
+fn insert<T>(slots: &mut Vec<Option<T>>, object: T) -> u32 {
+    slots.push(Some(object));
+    slots.len() as u32 - 1
+}
+
+fn in_range(what: &'static str, value: u32, min: u32, max: u32) -> Result<(), VerbsError> {
+    let (value, min, max) = (u64::from(value), u64::from(min), u64::from(max));
+    if value < min || value > max { Err(VerbsError::OutOfRange { what, value, min, max }) } else { Ok(()) }
+}
+
+// Sizes that keep memory within reason; devices of today have smaller limits. Basis: assumed.
+const MAX_CQ_DEPTH: u32 = 1 << 22;
+const MAX_WR: u32 = 1 << 20;
+const MAX_SGE: u32 = 64;

@@ -1,0 +1,71 @@
+//! What the queue pairs of a NIC share: regions, shared receive queues, memory, and the queues towards the engine.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use fabriscope_units::Time;
+use fabriscope_wire::{LinkLayer, Opcode, pad};
+
+use crate::event::AsyncEvent;
+use crate::ids::{CqId, Lid};
+use crate::memory::Memory;
+use crate::mr::Regions;
+use crate::side::{ExtId, Side};
+use crate::srq::Srq;
+use crate::wc::Wc;
+
+/// What the queue pairs of a NIC share.
+pub(crate) struct Port {
+    pub(crate) lid: Lid,
+    /// Bytes of a packet on the wire besides its payload, by opcode.
+    pub(crate) overhead: [u16; 256],
+    /// Slots of queue pairs with an acknowledgement to send.
+    pub(crate) acks: VecDeque<u32>,
+    /// Queue pairs with requests or READ responses to send, served in turn: `slot << 1 | is_response`.
+    pub(crate) turns: VecDeque<u32>,
+    /// Completions the engine has to write.
+    pub(crate) completions: VecDeque<(CqId, Wc)>,
+    /// Ranges written by peers the engine has to report.
+    pub(crate) landed: VecDeque<(u64, u32)>,
+    pub(crate) events: VecDeque<AsyncEvent>,
+    /// (not later than the deadline, slot of the queue pair).
+    pub(crate) timers: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Extension headers to free when the slab is at hand.
+    pub(crate) orphans: Vec<ExtId>,
+    pub(crate) regions: Regions,
+    pub(crate) srqs: Vec<Option<Srq>>,
+    pub(crate) memory: Option<Box<dyn Memory>>,
+}
+
+impl Port {
+    pub(crate) fn new(lid: Lid, link_layer: LinkLayer) -> Port {
+        let bytes = |opcode: u8| Opcode::decode(opcode).map_or(0, |opcode| link_layer.wire_bytes(opcode, 0) as u16);
+        Port {
+            lid,
+            overhead: std::array::from_fn(|opcode| bytes(opcode as u8)),
+            acks: VecDeque::new(),
+            turns: VecDeque::new(),
+            completions: VecDeque::new(),
+            landed: VecDeque::new(),
+            events: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            orphans: Vec::new(),
+            regions: Regions::default(),
+            srqs: Vec::new(),
+            memory: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn free_orphans(&mut self, side: &mut Side) {
+        for ext in self.orphans.drain(..) {
+            side.free(ext);
+        }
+    }
+
+    /// Bytes on the wire of a packet; payloads are padded to words.
+    #[inline]
+    pub(crate) fn wire_bytes(&self, opcode: u8, payload: u16) -> u16 {
+        self.overhead[opcode as usize] + payload + pad(u32::from(payload)) as u16
+    }
+}

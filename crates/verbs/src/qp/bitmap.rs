@@ -1,0 +1,60 @@
+//! Which packet numbers of a window arrived: a ring of bits.
+
+use fabriscope_wire::Psn;
+
+/// A bit for each packet number of a window; sized once.
+#[derive(Default)]
+pub(crate) struct Bitmap {
+    words: Box<[u64]>,
+    mask: u32,
+}
+
+impl Bitmap {
+    /// A window of `packets`, a power of two of at least 64.
+    pub(crate) fn new(packets: u32) -> Bitmap {
+        debug_assert!(packets.is_power_of_two() && packets >= 64);
+        Bitmap { words: vec![0; (packets / 64) as usize].into_boxed_slice(), mask: packets - 1 }
+    }
+
+    /// Sets the bit of `psn`; true if it was set before.
+    #[inline]
+    pub(crate) fn set(&mut self, psn: Psn) -> bool {
+        let bit = psn.as_u32() & self.mask;
+        let word = &mut self.words[(bit / 64) as usize];
+        let before = *word >> (bit % 64) & 1 == 1;
+        *word |= 1 << (bit % 64);
+        before
+    }
+
+    /// Clears the bit of `psn`; true if it was set before.
+    #[inline]
+    pub(crate) fn take(&mut self, psn: Psn) -> bool {
+        let bit = psn.as_u32() & self.mask;
+        let word = &mut self.words[(bit / 64) as usize];
+        let before = *word >> (bit % 64) & 1 == 1;
+        *word &= !(1 << (bit % 64));
+        before
+    }
+
+    /// Whether the bit of `psn` is set.
+    #[inline]
+    pub(crate) fn has(&self, psn: Psn) -> bool {
+        let bit = psn.as_u32() & self.mask;
+        self.words[(bit / 64) as usize] >> (bit % 64) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_wrap_with_the_packet_numbers() {
+        let mut bitmap = Bitmap::new(64);
+        let (last, zero, one) = (Psn::new(0xff_ffff), Psn::new(0), Psn::new(1));
+        assert!(!bitmap.set(last) && bitmap.set(last));
+        assert!(!bitmap.set(zero) && bitmap.has(zero) && !bitmap.has(one));
+        assert!(bitmap.take(zero) && !bitmap.take(zero));
+        assert!(bitmap.has(last));
+    }
+}

@@ -1,0 +1,137 @@
+//! How work requests end: completions, errors, flushing.
+//!
+//! Source: IBA vol. 1 §10.3.1 (states), §10.8.6, §9.9.2 and §9.9.3 (error behaviour of requester and responder).
+//! Modelled: the failed request completes with its status, everything after it is flushed, in order.
+//! Not modelled: errors of the device itself.
+
+use crate::attr::QpState;
+use crate::event::AsyncEvent;
+use crate::ids::{Lid, QpNum, WqeIndex};
+use crate::packet::{Packet, PacketFlags};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::responder::Kind;
+use crate::srq::RecvWqe;
+use crate::wc::{Wc, WcOpcode, WcStatus};
+
+impl Qp {
+    /// A completion with nothing but its request.
+    fn wc(&self, wr_id: u64, status: WcStatus, opcode: WcOpcode, wqe: WqeIndex) -> Wc {
+        Wc {
+            wr_id,
+            status,
+            opcode,
+            byte_len: 0,
+            imm: None,
+            qp_num: self.num,
+            src_qp: QpNum(0),
+            slid: Lid(0),
+            sl: 0,
+            solicited: false,
+            grh: false,
+            vendor_err: 0,
+            wqe,
+        }
+    }
+
+    /// The front request is done.
+    #[inline]
+    pub(crate) fn complete_front(&mut self, port: &mut Port) {
+        let index = WqeIndex(self.requester.front);
+        let Some(wqe) = self.requester.pop_front() else { return };
+        if wqe.signaled {
+            let wc = Wc { byte_len: wqe.length, ..self.wc(wqe.wr_id, WcStatus::Success, wqe.opcode.completion(), index) };
+            port.completions.push_back((self.init.send_cq, wc));
+        }
+    }
+
+    /// The front request ended in an error: it completes, signalled or not.
+    pub(crate) fn fail_front(&mut self, status: WcStatus, port: &mut Port) {
+        let index = WqeIndex(self.requester.front);
+        let Some(wqe) = self.requester.pop_front() else { return };
+        let wc = self.wc(wqe.wr_id, status, wqe.opcode.completion(), index);
+        port.completions.push_back((self.init.send_cq, wc));
+    }
+
+    /// Flushes the send requests that were rung.
+    pub(crate) fn flush_sends(&mut self, port: &mut Port) {
+        while self.requester.front < self.requester.ready {
+            self.fail_front(WcStatus::WrFlushErr, port);
+        }
+        self.requester.assigned = self.requester.front;
+        self.requester.cursor = self.requester.front;
+        let psn = self.requester.next_psn;
+        self.requester.start(psn);
+        self.requester.reads = 0;
+    }
+
+    /// Flushes the receives; those of a shared queue stay there for others.
+    pub(crate) fn flush_receives(&mut self, port: &mut Port) {
+        while let Some(wqe) = self.recv_queue.take() {
+            self.fail_receive(wqe, WcStatus::WrFlushErr, port);
+        }
+    }
+
+    /// A receive ended in an error.
+    pub(crate) fn fail_receive(&mut self, wqe: RecvWqe, status: WcStatus, port: &mut Port) {
+        let wc = self.wc(wqe.wr_id, status, WcOpcode::Recv, wqe.index);
+        port.completions.push_back((self.init.recv_cq, wc));
+    }
+
+    /// To the error state: everything is flushed. A NAK that is owed still goes out.
+    pub(crate) fn enter_error(&mut self, port: &mut Port) {
+        if self.state == QpState::Err {
+            return;
+        }
+        self.state = QpState::Err;
+        self.timer.stop();
+        self.responder.responses.clear();
+        self.forget_early(port);
+        self.responder.inbound.kind = Kind::None;
+        self.flush_sends(port);
+        if let Some(wqe) = self.responder.inbound.recv.take() {
+            self.fail_receive(wqe, WcStatus::WrFlushErr, port);
+        }
+        self.flush_receives(port);
+        if self.init.srq.is_some() {
+            port.events.push_back(AsyncEvent::LastWqeReached(self.num));
+        }
+        if self.responder.ack.is_some() {
+            self.want_responses(port);
+        }
+    }
+
+    /// The front request failed for good, and the queue pair with it.
+    pub(crate) fn fail(&mut self, status: WcStatus, port: &mut Port) {
+        self.fail_front(status, port);
+        self.enter_error(port);
+    }
+
+    /// A local error on an unreliable queue pair: sending stops, receiving goes on.
+    pub(crate) fn enter_send_error(&mut self, status: WcStatus, port: &mut Port) {
+        self.fail_front(status, port);
+        self.state = QpState::Sqe;
+        self.flush_sends(port);
+    }
+
+    /// The receive of the message that just ended completes.
+    pub(crate) fn complete_receive(&mut self, opcode: WcOpcode, byte_len: u32, imm: Option<u32>, packet: &Packet, port: &mut Port) {
+        let Some(wqe) = self.responder.inbound.recv.take() else { return };
+        let solicited = packet.flags.contains(PacketFlags::SE);
+        let wc = Wc { byte_len, imm, solicited, ..self.wc(wqe.wr_id, WcStatus::Success, opcode, wqe.index) };
+        port.completions.push_back((self.init.recv_cq, wc));
+    }
+
+    /// The send queue drained, if that was asked for.
+    pub(crate) fn check_drained(&mut self, port: &mut Port) {
+        if self.state == QpState::Sqd && !self.requester.drained && self.requester.front == self.requester.assigned {
+            self.requester.drained = true;
+            port.events.push_back(AsyncEvent::SendQueueDrained(self.num));
+        }
+    }
+
+    /// Drops the packets that arrived early; what they carry is freed when the slab is at hand.
+    pub(crate) fn forget_early(&mut self, port: &mut Port) {
+        port.orphans.extend(self.responder.early.drain(..).map(|packet| packet.ext).filter(|ext| !ext.is_none()));
+    }
+}

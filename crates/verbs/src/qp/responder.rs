@@ -1,0 +1,127 @@
+//! The receiving half of a queue pair: what is expected, the message being received, the answers owed.
+//!
+//! Source: IBA vol. 1 §9.7.4 (responder), §9.7.5.2 (NAKs), §9.7.7 (READ and atomic resources).
+//! Modelled: expected PSN, one NAK for each gap, responses in order, results kept for repeated atomics.
+//! Not modelled: end-to-end credits (acknowledgements say "unlimited").
+
+use std::collections::VecDeque;
+
+use fabriscope_wire::Psn;
+
+use crate::packet::Packet;
+use crate::qp::bitmap::Bitmap;
+use crate::srq::RecvWqe;
+
+/// The message being received.
+#[derive(Default)]
+pub(crate) struct Inbound {
+    pub(crate) kind: Kind,
+    /// Bytes received of it.
+    pub(crate) offset: u32,
+    /// WRITE: bytes of the message. SEND: bytes the receive holds.
+    pub(crate) total: u32,
+    /// WRITE: where it goes.
+    pub(crate) addr: u64,
+    /// The receive it goes to; kept when an unreliable message breaks off.
+    pub(crate) recv: Option<RecvWqe>,
+}
+
+/// What kind of message is being received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Kind {
+    /// None: the next packet starts one.
+    #[default]
+    None,
+    Send,
+    Write,
+}
+
+/// An acknowledgement owed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ack {
+    pub(crate) psn: Psn,
+    pub(crate) syndrome: u8,
+    pub(crate) traced: bool,
+}
+
+/// A response with data, owed or being sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Response {
+    /// The packet number of its next packet.
+    pub(crate) psn: Psn,
+    pub(crate) kind: ResponseKind,
+    pub(crate) traced: bool,
+}
+
+/// What a response carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ResponseKind {
+    Read { addr: u64, left: u32, total: u32 },
+    Atomic { old: u64 },
+}
+
+/// Whether the responder waits for a repeated packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Silence {
+    /// No: packets are as expected.
+    Not,
+    /// It said what it expects, once, and drops everything else.
+    Until,
+}
+
+/// An atomic carried out, in case it is repeated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Done {
+    pub(crate) psn: Psn,
+    pub(crate) old: u64,
+}
+
+/// The receiving half of a queue pair.
+pub(crate) struct Responder {
+    pub(crate) expected: Psn,
+    pub(crate) msn: u32,
+    pub(crate) silence: Silence,
+    /// The first packet in RTR was reported.
+    pub(crate) established: bool,
+    pub(crate) inbound: Inbound,
+    pub(crate) ack: Option<Ack>,
+    pub(crate) ack_queued: bool,
+    /// It is in the port's list of turns.
+    pub(crate) queued: bool,
+    pub(crate) responses: VecDeque<Response>,
+    /// READs and atomics the peer may have outstanding.
+    pub(crate) max_reads: u32,
+    /// The last `max_reads` atomics.
+    pub(crate) done: VecDeque<Done>,
+    /// Packets that arrived early, on queue pairs that take any order.
+    pub(crate) window: u32,
+    pub(crate) arrived: Bitmap,
+    /// Those of them that say more than "the next full packet of the message", in order.
+    pub(crate) early: VecDeque<Packet>,
+}
+
+impl Responder {
+    pub(crate) fn new() -> Responder {
+        Responder {
+            expected: Psn::default(),
+            msn: 0,
+            silence: Silence::Not,
+            established: false,
+            inbound: Inbound::default(),
+            ack: None,
+            ack_queued: false,
+            queued: false,
+            responses: VecDeque::new(),
+            max_reads: 0,
+            done: VecDeque::new(),
+            window: 0,
+            arrived: Bitmap::default(),
+            early: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        let (queued, ack_queued) = (self.queued, self.ack_queued);
+        *self = Responder { queued, ack_queued, ..Responder::new() };
+    }
+}

@@ -1,0 +1,123 @@
+//! Receive queues, a queue pair's own and shared ones.
+//!
+//! Source: IBA vol. 1 §10.8.2, §10.2.9 (shared receive queues); man pages ibv_post_recv(3), ibv_post_srq_recv(3).
+//! Modelled: depth, order, slots freed when the completion is polled, the limit event of shared queues.
+//! Not modelled: fetching of receive WQEs from host memory (the engine times it), tag matching.
+
+use std::collections::VecDeque;
+
+use crate::error::PostError;
+use crate::ids::{PdId, WqeIndex};
+use crate::wr::{RecvWr, SgeList};
+
+/// A posted receive.
+#[derive(Clone, Debug)]
+pub(crate) struct RecvWqe {
+    pub(crate) wr_id: u64,
+    pub(crate) sge: SgeList,
+    pub(crate) index: WqeIndex,
+}
+
+/// A queue of receives.
+pub(crate) struct RecvQueue {
+    posted: VecDeque<RecvWqe>,
+    next: u64,
+    /// Slots taken: posted, in use, or complete and not polled.
+    taken: u32,
+    depth: u32,
+    max_sge: u32,
+}
+
+impl RecvQueue {
+    pub(crate) fn new(depth: u32, max_sge: u32) -> RecvQueue {
+        RecvQueue { posted: VecDeque::new(), next: 0, taken: 0, depth, max_sge }
+    }
+
+    pub(crate) fn post(&mut self, wr: &RecvWr) -> Result<(), PostError> {
+        let sges = u32::try_from(wr.sge.len()).unwrap_or(u32::MAX);
+        if sges > self.max_sge {
+            return Err(PostError::TooManySges { sges, max: self.max_sge });
+        }
+        if self.taken >= self.depth {
+            return Err(PostError::QueueFull { depth: self.depth });
+        }
+        self.posted.push_back(RecvWqe { wr_id: wr.wr_id, sge: wr.sge.clone(), index: WqeIndex(self.next) });
+        self.next += 1;
+        self.taken += 1;
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<RecvWqe> {
+        self.posted.pop_front()
+    }
+
+    /// The completion of one receive was polled.
+    #[inline]
+    pub(crate) fn free_one(&mut self) {
+        self.taken = self.taken.saturating_sub(1);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.posted.len()
+    }
+
+    /// Forgets everything, as a queue pair in RESET does.
+    pub(crate) fn reset(&mut self) {
+        *self = RecvQueue::new(self.depth, self.max_sge);
+    }
+}
+
+/// A shared receive queue.
+pub(crate) struct Srq {
+    pub(crate) queue: RecvQueue,
+    pub(crate) pd: PdId,
+    /// Queue pairs that use it.
+    pub(crate) users: u32,
+    /// An event is due when fewer receives are posted; 0 when disarmed.
+    pub(crate) limit: u32,
+}
+
+impl Srq {
+    /// Takes a receive; true when the limit event is due.
+    #[inline]
+    pub(crate) fn take(&mut self) -> (Option<RecvWqe>, bool) {
+        let wqe = self.queue.take();
+        let due = self.limit > 0 && self.queue.len() < self.limit as usize;
+        if due {
+            self.limit = 0;
+        }
+        (wqe, due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wr::Sge;
+
+    #[test]
+    fn a_slot_is_free_again_only_after_its_completion_was_polled() {
+        let mut queue = RecvQueue::new(2, 1);
+        let wr = RecvWr::new(7, Sge::default());
+        queue.post(&wr).unwrap();
+        queue.post(&wr).unwrap();
+        assert_eq!(queue.post(&wr), Err(PostError::QueueFull { depth: 2 }));
+        assert_eq!(queue.take().unwrap().index, WqeIndex(0));
+        assert!(queue.post(&wr).is_err());
+        queue.free_one();
+        queue.post(&wr).unwrap();
+        let two = RecvWr { wr_id: 1, sge: [Sge::default(); 2].into_iter().collect() };
+        assert_eq!(queue.post(&two), Err(PostError::TooManySges { sges: 2, max: 1 }));
+    }
+
+    #[test]
+    fn the_limit_event_is_raised_once() {
+        let mut srq = Srq { queue: RecvQueue::new(8, 1), pd: PdId(0), users: 0, limit: 2 };
+        for id in 0..4 {
+            srq.queue.post(&RecvWr::new(id, Sge::default())).unwrap();
+        }
+        let events: Vec<bool> = (0..4).map(|_| srq.take().1).collect();
+        assert_eq!(events, [false, false, true, false]);
+    }
+}

@@ -1,0 +1,163 @@
+//! Reassembly: packets of SEND and WRITE, in order, become messages in memory.
+//!
+//! Source: IBA vol. 1 §9.7.4.1 (validation of requests), §9.9.3 (what the responder refuses).
+//! Modelled: order of opcodes, payload lengths, keys, bounds and rights, receive buffers, immediate data.
+//! Not modelled: SEND with invalidate (refused as invalid).
+
+use fabriscope_wire::Opcode;
+
+use crate::event::AsyncEvent;
+use crate::ids::QpNum;
+use crate::memory;
+use crate::mr::Access;
+use crate::packet::{Packet, Received};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::responder::Kind;
+use crate::side::Ext;
+use crate::wc::WcOpcode;
+use crate::wr;
+
+/// Why a packet was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// No receive is posted.
+    NoReceive,
+    /// The receive is too small.
+    TooLong,
+    /// The memory of the receive is not ours to write.
+    LocalProtection,
+    /// The peer has no right to the memory.
+    RemoteAccess,
+    /// The request makes no sense.
+    Invalid,
+}
+
+/// Takes the next packet of a SEND or WRITE; true when it ends the message.
+#[inline]
+pub(crate) fn accept(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, received: &mut Received) -> Result<bool, Refusal> {
+    let Ok(opcode) = Opcode::decode(packet.opcode) else { return Err(Refusal::Invalid) };
+    if opcode.has_invalidate() {
+        return Err(Refusal::Invalid);
+    }
+    let kind = if opcode.is_send() { Kind::Send } else { Kind::Write };
+    let running = qp.responder.inbound.kind;
+    if opcode.is_first() != (running == Kind::None) || running != Kind::None && running != kind {
+        return Err(Refusal::Invalid);
+    }
+    check_payload(qp, packet, opcode)?;
+    if opcode.takes_receive() || kind == Kind::Send && opcode.is_first() {
+        take_receive(qp, port, received)?;
+    }
+    if opcode.is_first() {
+        begin(qp, port, kind, ext)?;
+    }
+    let inbound = &mut qp.responder.inbound;
+    let end = inbound.offset + u32::from(packet.payload);
+    match kind {
+        Kind::Send if end > inbound.total => return Err(Refusal::TooLong),
+        Kind::Write if end > inbound.total || opcode.is_last() && end != inbound.total => return Err(Refusal::Invalid),
+        _ => {}
+    }
+    if let (Some(memory), Some(data)) = (&mut port.memory, ext.and_then(|ext| ext.data.as_ref())) {
+        match kind {
+            Kind::Write => memory.write(inbound.addr + u64::from(inbound.offset), data),
+            _ => {
+                let list = inbound.recv.as_ref().map_or(&[][..], |wqe| &wqe.sge);
+                memory::scatter(memory.as_mut(), list, u64::from(inbound.offset), data);
+            }
+        }
+    }
+    inbound.offset = end;
+    if opcode.is_last() {
+        finish(qp, port, packet, opcode, ext);
+    }
+    Ok(opcode.is_last())
+}
+
+/// All packets but the last are full; the last of several is not empty.
+#[inline]
+fn check_payload(qp: &Qp, packet: &Packet, opcode: Opcode) -> Result<(), Refusal> {
+    let payload = u32::from(packet.payload);
+    let fits = match (opcode.is_first(), opcode.is_last()) {
+        (_, false) => payload == qp.mtu(),
+        (false, true) => payload > 0 && payload <= qp.mtu(),
+        (true, true) => payload <= qp.mtu(),
+    };
+    if fits { Ok(()) } else { Err(Refusal::Invalid) }
+}
+
+/// Makes sure the message has a receive.
+#[inline]
+pub(crate) fn take_receive(qp: &mut Qp, port: &mut Port, received: &mut Received) -> Result<(), Refusal> {
+    if qp.responder.inbound.recv.is_some() {
+        return Ok(());
+    }
+    let wqe = match qp.init.srq.and_then(|srq| port.srqs.get_mut(srq.0 as usize)) {
+        None => qp.recv_queue.take(),
+        Some(slot) => {
+            let (wqe, due) = slot.as_mut().expect("a queue pair keeps its shared queue alive").take();
+            if due {
+                port.events.push_back(AsyncEvent::SrqLimitReached(qp.init.srq.expect("matched above")));
+            }
+            wqe
+        }
+    };
+    received.recv_wqe_consumed |= wqe.is_some();
+    qp.responder.inbound.recv = wqe;
+    if qp.responder.inbound.recv.is_some() { Ok(()) } else { Err(Refusal::NoReceive) }
+}
+
+/// Checks where a new message goes.
+#[inline]
+fn begin(qp: &mut Qp, port: &Port, kind: Kind, ext: Option<&Ext>) -> Result<(), Refusal> {
+    let inbound = &mut qp.responder.inbound;
+    if kind == Kind::Send {
+        inbound.total = check_receive(port, qp.init.pd, &inbound.recv)?;
+    } else {
+        let ext = ext.ok_or(Refusal::Invalid)?;
+        let allowed = qp.attr.qp_access_flags.unwrap_or_default().contains(Access::REMOTE_WRITE);
+        let length = u64::from(ext.dma_length);
+        if !allowed || port.regions.check(ext.rkey.0, qp.init.pd, ext.remote_addr, length, Access::REMOTE_WRITE).is_err() {
+            return Err(Refusal::RemoteAccess);
+        }
+        inbound.total = ext.dma_length;
+        inbound.addr = ext.remote_addr;
+    }
+    inbound.kind = kind;
+    inbound.offset = 0;
+    Ok(())
+}
+
+/// The bytes a receive holds, if its memory is ours to write.
+pub(crate) fn check_receive(port: &Port, pd: crate::ids::PdId, recv: &Option<crate::srq::RecvWqe>) -> Result<u32, Refusal> {
+    let list = recv.as_ref().map_or(&[][..], |wqe| &wqe.sge);
+    port.regions.check_list(pd, list, Access::LOCAL_WRITE).map_err(|_| Refusal::LocalProtection)?;
+    Ok(u32::try_from(wr::total(list).0).unwrap_or(u32::MAX))
+}
+
+/// The message is complete.
+#[inline]
+fn finish(qp: &mut Qp, port: &mut Port, packet: &Packet, opcode: Opcode, ext: Option<&Ext>) {
+    let inbound = &mut qp.responder.inbound;
+    let length = inbound.offset;
+    let kind = std::mem::take(&mut inbound.kind);
+    inbound.offset = 0;
+    if kind == Kind::Write && length > 0 {
+        port.landed.push_back((inbound.addr, length));
+    }
+    let imm = if opcode.has_immediate() { ext.map(|ext| ext.imm) } else { None };
+    if opcode.takes_receive() {
+        let completed = if kind == Kind::Send { WcOpcode::Recv } else { WcOpcode::RecvRdmaWithImm };
+        qp.complete_receive(completed, length, imm, packet, port);
+    }
+}
+
+/// A packet for a queue pair that is ready to receive but not yet to send.
+#[inline]
+pub(crate) fn established(qp: &mut Qp, port: &mut Port) {
+    if qp.state == crate::attr::QpState::Rtr && !qp.responder.established {
+        qp.responder.established = true;
+        port.events.push_back(AsyncEvent::CommunicationEstablished(QpNum(qp.num.0)));
+    }
+}

@@ -1,0 +1,385 @@
+//! The requester of a reliable connection.
+//!
+//! Source: IBA vol. 1 §9.7.3 to §9.7.8 (reliable service), §9.9.2 (requester errors).
+//! Modelled: segmentation, requests for acknowledgement, coalesced ACKs, go-back-N after a NAK, a missing response or a
+//! timeout, "receiver not ready", limits on READs and atomics, retry counters, fences, draining.
+//! Not modelled: end-to-end credits; the timeout is exact where hardware may take up to four times as long.
+//!
+//! Every rewind goes to `una`, the oldest packet neither acknowledged nor answered. In strict order a gap in the responses
+//! means loss and rewinds at once; queue pairs that take any order note what arrived and leave loss to the timer.
+
+use fabriscope_units::{Bytes, Time};
+use fabriscope_wire::{NakCode, Operation, Psn, RnrTimer, Syndrome};
+
+use crate::attr::QpState;
+use crate::ids::WqeIndex;
+use crate::memory;
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::port::Port;
+use crate::qp::requester::Extra;
+use crate::qp::{Qp, Waiting};
+use crate::side::{Ext, Side};
+use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, MOST_PACKETS, assign, data_packet, local_error};
+use crate::wc::WcStatus;
+use crate::wr::{SendFlags, WrOpcode};
+
+/// The next request packet, if there is one and it may be sent.
+#[inline]
+pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    if !matches!(qp.state, QpState::Rts | QpState::Sqd) || qp.timer.waiting == Waiting::Receiver {
+        return None;
+    }
+    let requester = &qp.requester;
+    if requester.cursor >= requester.ready || requester.cursor == requester.assigned && !begin(qp, port) {
+        return None;
+    }
+    let requester = &mut qp.requester;
+    let position = (requester.cursor - requester.front) as usize;
+    let wqe = &requester.queue[position];
+    if wqe.waits_for_response() {
+        return request(qp, now, port, side, position);
+    }
+    let psn = requester.cursor_psn;
+    let in_flight = psn.distance(requester.una) as u32;
+    if in_flight >= requester.window {
+        return None;
+    }
+    let number = psn.distance(wqe.first_psn) as u32;
+    let last = number + 1 == wqe.packets;
+    requester.since_asked += 1;
+    let ask = last || requester.since_asked == requester.ack_interval || in_flight + 1 == requester.window;
+    requester.cursor_psn = psn.next();
+    if last {
+        requester.cursor += 1;
+    }
+    let repeated = psn.is_before(requester.sent_end);
+    if !repeated {
+        requester.sent_end = psn.next();
+    }
+    let flags = if ask { PacketFlags::ACK_REQ } else { PacketFlags::NONE };
+    if ask {
+        asked(qp, now, psn.next(), port);
+    }
+    qp.retransmissions += u64::from(repeated);
+    Some(Transmit { retransmission: repeated, ..data_packet(qp, port, side, position, number, flags) })
+}
+
+/// A packet was sent that asks for an answer up to `end`.
+#[inline]
+fn asked(qp: &mut Qp, now: Time, end: Psn, port: &mut Port) {
+    qp.requester.since_asked = 0;
+    qp.requester.asked_end = end;
+    if qp.timer.waiting == Waiting::Nothing {
+        start_timer(qp, now, port);
+    }
+}
+
+#[inline]
+fn start_timer(qp: &mut Qp, now: Time, port: &mut Port) {
+    if let Some(timeout) = qp.requester.timeout {
+        qp.timer.start(Waiting::Acknowledgement, now + timeout, qp.slot, port);
+    }
+}
+
+/// Starts the request at the cursor, which was never sent; false if it has to wait or failed.
+fn begin(qp: &mut Qp, port: &mut Port) -> bool {
+    if qp.state == QpState::Sqd {
+        return false;
+    }
+    let Some(wqe) = qp.requester.at_cursor() else { return false };
+    if wqe.flags.contains(SendFlags::FENCE) && qp.requester.reads > 0 {
+        return false;
+    }
+    let longest = LONGEST_MESSAGE.min(MOST_PACKETS.saturating_mul(qp.mtu()));
+    let no_reads = wqe.waits_for_response() && qp.requester.max_reads == 0;
+    let error = local_error(qp, port, longest).or(no_reads.then_some(WcStatus::LocQpOpErr));
+    if let Some(status) = error {
+        // Requests complete in order: the error shows when everything before it is done.
+        if qp.requester.cursor == qp.requester.front {
+            qp.fail(status, port);
+        }
+        return false;
+    }
+    assign(qp);
+    true
+}
+
+/// A READ or atomic request.
+fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: usize) -> Option<Transmit> {
+    let requester = &qp.requester;
+    let wqe = &requester.queue[position];
+    let psn = requester.cursor_psn;
+    let number = psn.distance(wqe.first_psn) as u32;
+    let chunk = requester.read_chunk();
+    let end = wqe.packets.min((number / chunk + 1) * chunk);
+    let end_psn = wqe.first_psn + end;
+    if requester.reads >= requester.max_reads || end_psn.distance(requester.una) as u32 > requester.window {
+        return None;
+    }
+    let offset = number << qp.mtu_shift;
+    let length = (wqe.length - offset).min((end - number) << qp.mtu_shift);
+    let mut ext = Ext { remote_addr: wqe.remote.addr + u64::from(offset), rkey: wqe.remote.rkey, dma_length: length, ..Ext::default() };
+    if let Extra::Atomic(atomic) = wqe.extra {
+        (ext.compare_add, ext.swap) = (atomic.compare_add, atomic.swap);
+    }
+    let opcode = match wqe.opcode {
+        WrOpcode::AtomicCmpAndSwp => Operation::CompareSwap,
+        WrOpcode::AtomicFetchAndAdd => Operation::FetchAdd,
+        _ => Operation::ReadRequest,
+    } as u8;
+    let traced = if wqe.flags.contains(SendFlags::TRACED) { PacketFlags::TRACED } else { PacketFlags::NONE };
+    let (starts, ends, message_bytes, wr_id) = (number == 0, end == wqe.packets, wqe.length, wqe.wr_id);
+    let wqe_index = WqeIndex(requester.cursor);
+    let requester = &mut qp.requester;
+    requester.reads += 1;
+    requester.cursor_psn = end_psn;
+    requester.cursor += u64::from(ends);
+    let repeated = psn.is_before(requester.sent_end);
+    if requester.sent_end.is_before(end_psn) {
+        requester.sent_end = end_psn;
+    }
+    qp.retransmissions += u64::from(repeated);
+    asked(qp, now, end_psn, port);
+    let packet = Packet {
+        dest: qp.dest,
+        dest_qp: qp.dest_qp,
+        psn: psn.as_u32(),
+        ext: side.alloc(ext),
+        wire_bytes: port.wire_bytes(opcode, 0),
+        payload: 0,
+        opcode,
+        flags: PacketFlags::ACK_REQ | traced,
+        syndrome: 0,
+        sl: qp.sl,
+        entropy: qp.next_entropy(),
+        msn: 0,
+    };
+    Some(Transmit {
+        packet,
+        qp: qp.num,
+        fetch: Bytes::ZERO,
+        responder: false,
+        read_response: false,
+        starts_message: starts,
+        ends_message: ends,
+        inline: false,
+        retransmission: repeated,
+        wqe: wqe_index,
+        wr_id,
+        message_bytes,
+    })
+}
+
+/// An acknowledgement, NAK or response arrived.
+#[inline]
+pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+    let psn = Psn::new(packet.psn);
+    let requester = &qp.requester;
+    let known = matches!(qp.state, QpState::Rts | QpState::Sqd) && !psn.is_before(requester.una) && psn.is_before(requester.sent_end);
+    if !known {
+        received.dropped = true;
+        side.free(packet.ext);
+        return;
+    }
+    let before = requester.una;
+    if packet.opcode == Operation::Acknowledge as u8 {
+        acknowledge(qp, now, port, psn, packet.syndrome, received);
+    } else {
+        let ext = side.take(packet.ext);
+        respond(qp, port, packet, ext.as_ref(), received);
+    }
+    if qp.requester.una != before {
+        progress(qp, now, port);
+    }
+}
+
+/// Something was acknowledged or answered.
+#[inline]
+fn progress(qp: &mut Qp, now: Time, port: &mut Port) {
+    let requester = &qp.requester;
+    if qp.timer.waiting != Waiting::Receiver {
+        if requester.asked_end.distance(requester.una) > 0 {
+            start_timer(qp, now, port);
+        } else {
+            qp.timer.stop();
+        }
+    }
+    if qp.requester.cursor < qp.requester.ready {
+        qp.want_requests(port);
+    }
+    qp.check_drained(port);
+}
+
+#[inline]
+fn acknowledge(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, syndrome: u8, received: &mut Received) {
+    let Ok(syndrome) = Syndrome::decode(syndrome) else {
+        received.dropped = true;
+        return;
+    };
+    let end = if matches!(syndrome, Syndrome::Ack(_)) { psn.next() } else { psn };
+    if qp.requester.acked_end.is_before(end) {
+        qp.requester.acked_end = end;
+    }
+    advance(qp, port);
+    match syndrome {
+        Syndrome::Nak(code) if code != NakCode::PsnSequenceError => refused(qp, psn, code, port),
+        // An acknowledgement beyond a READ that is not answered: the responses are lost.
+        _ if !qp.any_order && qp.requester.una.is_before(qp.requester.acked_end) => lost(qp, port),
+        Syndrome::Ack(_) => {}
+        Syndrome::RnrNak(timer) => receiver_not_ready(qp, now, timer, port),
+        Syndrome::Nak(_) => lost(qp, port),
+    }
+}
+
+/// Completes what is acknowledged or answered, from the front.
+#[inline]
+fn advance(qp: &mut Qp, port: &mut Port) {
+    let before = qp.requester.una;
+    while qp.requester.front < qp.requester.assigned {
+        let requester = &mut qp.requester;
+        let wqe = &requester.queue[0];
+        let end = wqe.end_psn();
+        if wqe.waits_for_response() {
+            if qp.any_order {
+                let mut psn = requester.una;
+                while psn != end && requester.arrived.take(psn) {
+                    psn = psn.next();
+                }
+                requester.move_una(psn);
+            }
+            if requester.una != end {
+                break;
+            }
+        } else if requester.acked_end.is_before(end) {
+            if requester.una.is_before(requester.acked_end) {
+                requester.una = requester.acked_end;
+            }
+            break;
+        } else {
+            requester.una = end;
+        }
+        qp.complete_front(port);
+    }
+    let requester = &mut qp.requester;
+    if requester.cursor_psn.is_before(requester.una) {
+        requester.cursor_psn = requester.una;
+    }
+    if requester.una != before {
+        requester.retries = requester.max_retries;
+        requester.receiver_retries = requester.max_receiver_retries;
+    }
+}
+
+/// A READ response or the result of an atomic.
+fn respond(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, received: &mut Received) {
+    let psn = Psn::new(packet.psn);
+    let Some(position) = qp.requester.position_of(psn) else {
+        received.dropped = true;
+        return;
+    };
+    let requester = &mut qp.requester;
+    let first = requester.queue[position].first_psn;
+    // A response shows that everything before its request was received.
+    if requester.acked_end.is_before(first) {
+        requester.acked_end = first;
+    }
+    if qp.any_order {
+        if requester.arrived.has(psn) {
+            received.dropped = true;
+            return;
+        }
+    } else {
+        advance(qp, port);
+        if qp.requester.una != psn {
+            received.dropped = true;
+            return lost(qp, port);
+        }
+    }
+    let position = qp.requester.position_of(psn).expect("the request of an unanswered packet is in the queue");
+    let wqe = &qp.requester.queue[position];
+    let offset = (psn.distance(wqe.first_psn) as u32) << qp.mtu_shift;
+    let atomic = packet.opcode == Operation::AtomicAcknowledge as u8;
+    let payload = if atomic { ATOMIC_BYTES } else { u32::from(packet.payload) };
+    let due = if atomic { ATOMIC_BYTES } else { (wqe.length - offset).min(qp.mtu()) };
+    if !wqe.waits_for_response() || wqe.opcode.is_atomic() != atomic || payload != due {
+        received.dropped = true;
+        return qp.fail(WcStatus::BadRespErr, port);
+    }
+    if let (Some(memory), Some(ext)) = (&mut port.memory, ext) {
+        let result = ext.compare_add.to_ne_bytes();
+        let bytes = if atomic { Some(&result[..]) } else { ext.data.as_deref() };
+        memory::scatter(memory.as_mut(), &wqe.sge, u64::from(offset), bytes.unwrap_or_default());
+    }
+    received.write = Bytes(u64::from(payload));
+    if qp.any_order {
+        qp.requester.arrived.set(psn);
+    } else {
+        qp.requester.move_una(psn.next());
+    }
+    let front = qp.requester.front;
+    advance(qp, port);
+    received.ended = qp.requester.front != front;
+}
+
+/// Responses are missing, or the responder missed a packet: sends again from the oldest packet without an answer.
+fn lost(qp: &mut Qp, port: &mut Port) {
+    if qp.requester.rewound_at != Some(qp.requester.una) {
+        retry(qp, port);
+    }
+}
+
+/// Sends again from the oldest packet without an answer, if the counter allows it.
+fn retry(qp: &mut Qp, port: &mut Port) {
+    let requester = &mut qp.requester;
+    if requester.retries == 0 {
+        return qp.fail(WcStatus::RetryExcErr, port);
+    }
+    requester.retries -= 1;
+    requester.rewound_at = Some(requester.una);
+    requester.rewind();
+    qp.timer.stop();
+    qp.want_requests(port);
+}
+
+fn receiver_not_ready(qp: &mut Qp, now: Time, timer: RnrTimer, port: &mut Port) {
+    if qp.timer.waiting == Waiting::Receiver {
+        return; // the NAK came twice
+    }
+    let requester = &mut qp.requester;
+    if requester.receiver_retries == 0 {
+        return qp.fail(WcStatus::RnrRetryExcErr, port);
+    }
+    if requester.receiver_retries != FOR_EVER {
+        requester.receiver_retries -= 1;
+    }
+    requester.rewind();
+    qp.timer.start(Waiting::Receiver, now + timer.span(), qp.slot, port);
+}
+
+/// The responder refused the request of `psn`.
+fn refused(qp: &mut Qp, psn: Psn, code: NakCode, port: &mut Port) {
+    let status = match code {
+        NakCode::RemoteAccessError => WcStatus::RemAccessErr,
+        NakCode::RemoteOperationalError => WcStatus::RemOpErr,
+        _ => WcStatus::RemInvReqErr,
+    };
+    // READs before it whose responses are lost will never be answered.
+    for _ in 0..qp.requester.position_of(psn).unwrap_or(0) {
+        qp.fail_front(WcStatus::WrFlushErr, port);
+    }
+    qp.fail(status, port);
+}
+
+/// The deadline was reached.
+pub(crate) fn handle_timeout(qp: &mut Qp, port: &mut Port) {
+    let waiting = qp.timer.waiting;
+    qp.timer.stop();
+    match waiting {
+        Waiting::Nothing => {}
+        Waiting::Receiver => qp.want_requests(port),
+        Waiting::Acknowledgement => retry(qp, port),
+    }
+}
+
+/// The retry count that never runs out. Basis: standard.
+const FOR_EVER: u8 = 7;

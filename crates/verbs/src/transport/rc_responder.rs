@@ -1,0 +1,401 @@
+//! The responder of a reliable connection.
+//!
+//! Source: IBA vol. 1 §9.7.4 (responder), §9.7.5 (acknowledgements), §9.7.7 (repeated READs and atomics), §9.9.3 (errors).
+//! Modelled: in-order delivery, one NAK for each gap, "receiver not ready", repeated requests answered again, atomics
+//! carried out once, READ responses streamed behind each other; a window of early packets where any order is taken.
+//! Not modelled: end-to-end credits; a READ is checked when it arrives, not again for every response packet.
+//!
+//! Early packets count as written when they arrive, and take effect when everything before them has arrived.
+
+use fabriscope_units::Bytes;
+use fabriscope_wire::{NakCode, Operation, Psn, Syndrome};
+
+use crate::attr::QpState;
+use crate::event::AsyncEvent;
+use crate::ids::WqeIndex;
+use crate::memory::Memory;
+use crate::mr::Access;
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::modify::receiver_timer;
+use crate::qp::responder::{Ack, Done, Kind, Response, ResponseKind, Silence};
+use crate::side::{Ext, ExtId, Side};
+use crate::transport::inbound::{self, Refusal};
+use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE};
+use crate::wc::WcStatus;
+
+/// A request packet arrived.
+#[inline]
+pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+    if matches!(qp.state, QpState::Reset | QpState::Init | QpState::Err) {
+        received.dropped = true;
+        side.free(packet.ext);
+        return;
+    }
+    inbound::established(qp, port);
+    let ahead = Psn::new(packet.psn).distance(qp.responder.expected);
+    if ahead == 0 {
+        received.write = Bytes(u64::from(packet.payload));
+        take(qp, port, packet, side, received);
+        if qp.any_order {
+            catch_up(qp, port, side, received);
+        }
+    } else if ahead > 0 {
+        early(qp, port, packet, ahead as u32, side, received);
+    } else {
+        received.dropped = true;
+        let ext = side.take(packet.ext);
+        repeated(qp, port, packet, ext.as_ref(), received);
+    }
+}
+
+/// The expected packet.
+#[inline]
+fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+    let ext = side.take(packet.ext);
+    let operation = packet.opcode;
+    let result = if operation < Operation::ReadRequest as u8 || operation > Operation::FetchAdd as u8 {
+        inbound::accept(qp, port, packet, ext.as_ref(), received)
+    } else if operation == Operation::ReadRequest as u8 {
+        read(qp, port, packet, ext.as_ref())
+    } else {
+        atomic(qp, port, packet, ext.as_ref(), received)
+    };
+    match result {
+        Ok(ended) => {
+            let responder = &mut qp.responder;
+            responder.silence = Silence::Not;
+            responder.msn = responder.msn + u32::from(ended) & 0xff_ffff;
+            received.ended |= ended;
+            if operation == Operation::ReadRequest as u8 {
+                return; // it moved `expected` and is answered by its responses
+            }
+            let psn = responder.expected;
+            responder.expected = psn.next();
+            let answered = operation == Operation::CompareSwap as u8 || operation == Operation::FetchAdd as u8;
+            if !answered && packet.flags.contains(PacketFlags::ACK_REQ) {
+                let traced = packet.flags.contains(PacketFlags::TRACED);
+                responder.ack = Some(Ack { psn, syndrome: Syndrome::ACK.encode(), traced });
+                qp.want_responses(port);
+            }
+        }
+        Err(refusal) => {
+            received.write = Bytes::ZERO;
+            received.dropped = true;
+            refuse(qp, port, refusal);
+        }
+    }
+}
+
+/// A packet before its time: kept where any order is taken, else a sign of loss.
+fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut Side, received: &mut Received) {
+    let psn = Psn::new(packet.psn);
+    let responder = &mut qp.responder;
+    if !qp.any_order {
+        received.dropped = true;
+        side.free(packet.ext);
+        if responder.silence == Silence::Not {
+            responder.silence = Silence::Until;
+            nak(qp, port, Syndrome::Nak(NakCode::PsnSequenceError));
+        }
+        return;
+    }
+    if ahead >= responder.window || responder.arrived.set(psn) {
+        received.dropped = true;
+        side.free(packet.ext);
+        return;
+    }
+    received.write = Bytes(u64::from(packet.payload));
+    let middle = packet.opcode == Operation::SendMiddle as u8 || packet.opcode == Operation::WriteMiddle as u8;
+    if !(middle && packet.ext.is_none() && packet.flags == PacketFlags::NONE && packet.payload == 1 << qp.mtu_shift) {
+        let expected = responder.expected;
+        let at = responder.early.partition_point(|other| Psn::new(other.psn).distance(expected) < ahead as i32);
+        responder.early.insert(at, *packet);
+    }
+}
+
+/// Takes the early packets whose turn has come.
+fn catch_up(qp: &mut Qp, port: &mut Port, side: &mut Side, received: &mut Received) {
+    while qp.state != QpState::Err {
+        let responder = &mut qp.responder;
+        let psn = responder.expected;
+        if !responder.arrived.take(psn) {
+            return;
+        }
+        let next = responder.early.front().filter(|packet| packet.psn == psn.as_u32());
+        let packet = match next {
+            Some(_) => responder.early.pop_front().expect("looked at above"),
+            None => middle(qp, psn),
+        };
+        let mut later = Received::default();
+        take(qp, port, &packet, side, &mut later);
+        received.ended |= later.ended;
+        received.recv_wqe_consumed |= later.recv_wqe_consumed;
+        if later.dropped {
+            return; // no receive for it: the peer sends it again
+        }
+    }
+}
+
+/// A full packet from the middle of the message being received.
+fn middle(qp: &Qp, psn: Psn) -> Packet {
+    let operation = if qp.responder.inbound.kind == Kind::Write { Operation::WriteMiddle } else { Operation::SendMiddle };
+    Packet {
+        dest: crate::ids::Lid(0),
+        dest_qp: qp.num.0,
+        psn: psn.as_u32(),
+        ext: ExtId::NONE,
+        wire_bytes: 0,
+        payload: qp.mtu() as u16,
+        opcode: operation as u8,
+        flags: PacketFlags::NONE,
+        syndrome: 0,
+        sl: qp.sl,
+        entropy: 0,
+        msn: 0,
+    }
+}
+
+/// A READ request in order.
+fn read(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>) -> Result<bool, Refusal> {
+    let ext = ext.ok_or(Refusal::Invalid)?;
+    if qp.responder.inbound.kind != Kind::None || qp.responder.responses.len() >= qp.responder.max_reads as usize {
+        return Err(Refusal::Invalid);
+    }
+    if ext.dma_length > LONGEST_MESSAGE {
+        return Err(Refusal::Invalid);
+    }
+    check_remote(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_READ)?;
+    let psn = qp.responder.expected;
+    qp.responder.expected = psn + packets(qp, ext.dma_length);
+    answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length });
+    Ok(true)
+}
+
+/// An atomic in order: carried out now, its result kept.
+fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, received: &mut Received) -> Result<bool, Refusal> {
+    let ext = ext.ok_or(Refusal::Invalid)?;
+    let aligned = ext.remote_addr.is_multiple_of(u64::from(ATOMIC_BYTES));
+    if qp.responder.inbound.kind != Kind::None || !aligned || qp.responder.responses.len() >= qp.responder.max_reads as usize {
+        return Err(Refusal::Invalid);
+    }
+    check_remote(qp, port, ext, u64::from(ATOMIC_BYTES), Access::REMOTE_ATOMIC)?;
+    let old = match &mut port.memory {
+        Some(memory) => carry_out(memory.as_mut(), packet.opcode, ext),
+        None => 0,
+    };
+    received.write = Bytes(u64::from(ATOMIC_BYTES));
+    port.landed.push_back((ext.remote_addr, ATOMIC_BYTES));
+    let responder = &mut qp.responder;
+    if responder.done.len() >= responder.max_reads as usize {
+        responder.done.pop_front();
+    }
+    responder.done.push_back(Done { psn: responder.expected, old });
+    answer(qp, port, packet, ResponseKind::Atomic { old });
+    Ok(true)
+}
+
+/// Reads, changes and writes 64 bits in the byte order of the host; gives the old value.
+fn carry_out(memory: &mut dyn Memory, opcode: u8, ext: &Ext) -> u64 {
+    let mut bytes = [0; ATOMIC_BYTES as usize];
+    memory.read(ext.remote_addr, &mut bytes);
+    let old = u64::from_ne_bytes(bytes);
+    let new = match opcode == Operation::FetchAdd as u8 {
+        true => old.wrapping_add(ext.compare_add),
+        false if old == ext.compare_add => ext.swap,
+        false => old,
+    };
+    memory.write(ext.remote_addr, &new.to_ne_bytes());
+    old
+}
+
+fn check_remote(qp: &Qp, port: &Port, ext: &Ext, length: u64, needed: Access) -> Result<(), Refusal> {
+    let allowed = qp.attr.qp_access_flags.unwrap_or_default().contains(needed);
+    if allowed && port.regions.check(ext.rkey.0, qp.init.pd, ext.remote_addr, length, needed).is_ok() {
+        Ok(())
+    } else {
+        Err(Refusal::RemoteAccess)
+    }
+}
+
+/// Packet numbers a READ of `length` bytes takes.
+fn packets(qp: &Qp, length: u32) -> u32 {
+    (length.saturating_sub(1) >> qp.mtu_shift) + 1
+}
+
+/// Queues a response; it acknowledges everything before it.
+fn answer(qp: &mut Qp, port: &mut Port, packet: &Packet, kind: ResponseKind) {
+    let psn = Psn::new(packet.psn);
+    let responder = &mut qp.responder;
+    if responder.ack.is_some_and(|ack| ack.psn.is_before(psn)) {
+        responder.ack = None;
+    }
+    responder.responses.push_back(Response { psn, kind, traced: packet.flags.contains(PacketFlags::TRACED) });
+    qp.want_responses(port);
+}
+
+/// A packet that was received before: the peer did not see the answer.
+fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, received: &mut Received) {
+    let psn = Psn::new(packet.psn);
+    let responder = &mut qp.responder;
+    if packet.opcode == Operation::ReadRequest as u8 {
+        let Some(ext) = ext else { return };
+        let end = psn + packets(qp, ext.dma_length);
+        let known = end.distance(qp.responder.expected) <= 0;
+        if known && check_remote(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_READ).is_ok() {
+            received.dropped = false;
+            forget_responses(qp, psn);
+            answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length });
+        }
+    } else if packet.opcode == Operation::FetchAdd as u8 || packet.opcode == Operation::CompareSwap as u8 {
+        if let Some(done) = responder.done.iter().find(|done| done.psn == psn).copied() {
+            received.dropped = false;
+            forget_responses(qp, psn);
+            answer(qp, port, packet, ResponseKind::Atomic { old: done.old });
+        }
+    } else if packet.flags.contains(PacketFlags::ACK_REQ) && responder.ack.is_none() {
+        let traced = packet.flags.contains(PacketFlags::TRACED);
+        responder.ack = Some(Ack { psn: responder.expected.previous(), syndrome: Syndrome::ACK.encode(), traced });
+        qp.want_responses(port);
+    }
+}
+
+/// The peer repeats from `psn` on, so what is queued from there on will be asked for again.
+fn forget_responses(qp: &mut Qp, psn: Psn) {
+    qp.responder.responses.retain(|response| response.psn.is_before(psn));
+}
+
+/// Owes the peer a NAK; it replaces an acknowledgement, which it includes.
+fn nak(qp: &mut Qp, port: &mut Port, syndrome: Syndrome) {
+    qp.responder.ack = Some(Ack { psn: qp.responder.expected, syndrome: syndrome.encode(), traced: false });
+    qp.want_responses(port);
+}
+
+fn refuse(qp: &mut Qp, port: &mut Port, refusal: Refusal) {
+    let (code, status) = match refusal {
+        Refusal::NoReceive => {
+            // The peer repeats from here on after a while; what comes until then is dropped.
+            qp.responder.silence = Silence::Until;
+            return nak(qp, port, Syndrome::RnrNak(receiver_timer(&qp.attr)));
+        }
+        Refusal::TooLong => (NakCode::InvalidRequest, Some(WcStatus::LocLenErr)),
+        Refusal::LocalProtection => (NakCode::RemoteOperationalError, Some(WcStatus::LocProtErr)),
+        Refusal::Invalid => {
+            port.events.push_back(AsyncEvent::QpRequestError(qp.num));
+            (NakCode::InvalidRequest, None)
+        }
+        Refusal::RemoteAccess => {
+            port.events.push_back(AsyncEvent::QpAccessError(qp.num));
+            (NakCode::RemoteAccessError, None)
+        }
+    };
+    if let (Some(status), Some(wqe)) = (status, status.and_then(|_| qp.responder.inbound.recv.take())) {
+        qp.fail_receive(wqe, status, port);
+    }
+    qp.responder.responses.clear();
+    nak(qp, port, Syndrome::Nak(code));
+    qp.enter_error(port);
+}
+
+/// The acknowledgement owed.
+#[inline]
+pub(crate) fn poll_ack(qp: &mut Qp, port: &mut Port) -> Option<Transmit> {
+    if !qp.responder.responses.is_empty() {
+        return None; // it follows them
+    }
+    let ack = qp.responder.ack.take()?;
+    Some(response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ExtId::NONE, ack.syndrome, ack.traced))
+}
+
+/// The next packet of the oldest response.
+pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    let mtu = qp.mtu();
+    let response = qp.responder.responses.front_mut()?;
+    let (psn, traced) = (response.psn, response.traced);
+    let ack = Syndrome::ACK.encode();
+    match &mut response.kind {
+        ResponseKind::Atomic { old } => {
+            let ext = Ext { compare_add: *old, ..Ext::default() };
+            qp.responder.responses.pop_front();
+            let ext = side.alloc(ext);
+            let sent = response_packet(qp, port, psn, Operation::AtomicAcknowledge, 0, ext, ack, traced);
+            Some(Transmit { message_bytes: ATOMIC_BYTES, ..sent })
+        }
+        ResponseKind::Read { addr, left, total } => {
+            let payload = (*left).min(mtu);
+            let (first, last, message_bytes, from) = (left == total, *left <= mtu, *total, *addr);
+            *left -= payload;
+            *addr += u64::from(payload);
+            response.psn = psn.next();
+            if last {
+                qp.responder.responses.pop_front();
+            }
+            let operation = match (first, last) {
+                (true, true) => Operation::ReadResponseOnly,
+                (true, false) => Operation::ReadResponseFirst,
+                (false, true) => Operation::ReadResponseLast,
+                (false, false) => Operation::ReadResponseMiddle,
+            };
+            let ext = match &port.memory {
+                None => ExtId::NONE,
+                Some(memory) => {
+                    let mut data = vec![0; payload as usize].into_boxed_slice();
+                    memory.read(from, &mut data);
+                    side.alloc(Ext { data: Some(data), ..Ext::default() })
+                }
+            };
+            let sent = response_packet(qp, port, psn, operation, payload as u16, ext, ack, traced);
+            Some(Transmit {
+                fetch: Bytes(u64::from(payload)),
+                read_response: true,
+                starts_message: first,
+                ends_message: last,
+                message_bytes,
+                ..sent
+            })
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the fields of one packet")]
+#[inline]
+fn response_packet(
+    qp: &mut Qp,
+    port: &Port,
+    psn: Psn,
+    operation: Operation,
+    payload: u16,
+    ext: ExtId,
+    syndrome: u8,
+    traced: bool,
+) -> Transmit {
+    let opcode = operation as u8;
+    Transmit {
+        packet: Packet {
+            dest: qp.dest,
+            dest_qp: qp.dest_qp,
+            psn: psn.as_u32(),
+            ext,
+            wire_bytes: port.wire_bytes(opcode, payload),
+            payload,
+            opcode,
+            flags: if traced { PacketFlags::TRACED } else { PacketFlags::NONE },
+            syndrome,
+            sl: qp.sl,
+            entropy: qp.next_entropy(),
+            msn: qp.responder.msn as u16,
+        },
+        qp: qp.num,
+        fetch: Bytes::ZERO,
+        responder: true,
+        read_response: false,
+        starts_message: true,
+        ends_message: true,
+        inline: false,
+        retransmission: false,
+        wqe: WqeIndex(0),
+        wr_id: 0,
+        message_bytes: 0,
+    }
+}

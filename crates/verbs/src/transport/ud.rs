@@ -1,0 +1,121 @@
+//! Unreliable datagrams: one packet, one message, any destination.
+//!
+//! Source: IBA vol. 1 §9.8.3 (unreliable datagram service), §10.2.5 (Q_Keys), §11.4.1.2 (GRH in receive buffers).
+//! Modelled: Q_Keys, address handles, the 40 bytes in front of every received message, silent loss.
+//! Not modelled: multicast, the contents of the GRH (the 40 bytes are counted, not written).
+
+use fabriscope_units::Bytes;
+use fabriscope_wire::{Operation, Transport};
+
+use crate::attr::QpState;
+use crate::ids::{QpNum, WqeIndex};
+use crate::memory;
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::modify::entropy;
+use crate::qp::requester::Extra;
+use crate::side::{Ext, Side};
+use crate::transport::inbound::{self, Refusal};
+use crate::transport::{assign, data_ext, local_error};
+use crate::wc::{WcOpcode, WcStatus};
+use crate::wr::SendFlags;
+
+/// The next datagram; its request completes with it.
+pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    if qp.state != QpState::Rts || qp.requester.cursor >= qp.requester.ready {
+        qp.check_drained(port);
+        return None;
+    }
+    if let Some(status) = local_error(qp, port, qp.mtu()) {
+        qp.enter_send_error(status, port);
+        return None;
+    }
+    assign(qp);
+    let spread = qp.next_entropy();
+    let wqe = &qp.requester.queue[0];
+    let Extra::Datagram { dest, sl, qp: dest_qp, qkey } = wqe.extra else { return None };
+    // A key with its top bit set stands for that of the sending queue pair (IBA §10.2.5).
+    let qkey = if qkey & 0x8000_0000 != 0 { qp.attr.qkey.unwrap_or(0) } else { qkey };
+    let imm = wqe.opcode.has_immediate();
+    let payload = wqe.length as u16;
+    let ext = Ext { qkey, src_qp: qp.num, slid: port.lid, ..data_ext(wqe, port, 0, payload) };
+    let operation = if imm { Operation::SendOnlyImm } else { Operation::SendOnly };
+    let opcode = (Transport::Ud as u8) << 5 | operation as u8;
+    let mut flags = PacketFlags::NONE;
+    if wqe.flags.contains(SendFlags::SOLICITED) {
+        flags |= PacketFlags::SE;
+    }
+    if wqe.flags.contains(SendFlags::TRACED) {
+        flags |= PacketFlags::TRACED;
+    }
+    let inline = wqe.flags.contains(SendFlags::INLINE);
+    let transmit = Transmit {
+        packet: Packet {
+            dest,
+            dest_qp: dest_qp.0,
+            psn: wqe.first_psn.as_u32(),
+            ext: side.alloc(ext),
+            wire_bytes: port.wire_bytes(opcode, payload),
+            payload,
+            opcode,
+            flags,
+            syndrome: 0,
+            sl,
+            entropy: if qp.spray { spread } else { entropy(port.lid, dest, qp.num.0) },
+            msn: 0,
+        },
+        qp: qp.num,
+        fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(payload)) },
+        responder: false,
+        read_response: false,
+        starts_message: true,
+        ends_message: true,
+        inline,
+        retransmission: false,
+        wqe: WqeIndex(qp.requester.front),
+        wr_id: wqe.wr_id,
+        message_bytes: wqe.length,
+    };
+    qp.requester.cursor_psn = qp.requester.next_psn;
+    qp.complete_front(port);
+    qp.check_drained(port);
+    Some(transmit)
+}
+
+/// A datagram arrived.
+pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+    received.dropped = true;
+    let Some(ext) = side.take(packet.ext) else { return };
+    let receives = !matches!(qp.state, QpState::Reset | QpState::Init | QpState::Err);
+    if !receives || qp.attr.qkey != Some(ext.qkey) || inbound::take_receive(qp, port, received).is_err() {
+        return;
+    }
+    inbound::established(qp, port);
+    let byte_len = u32::from(packet.payload) + GRH_BYTES;
+    let room = inbound::check_receive(port, qp.init.pd, &qp.responder.inbound.recv);
+    let room = room.and_then(|room| if room < byte_len { Err(Refusal::TooLong) } else { Ok(room) });
+    if let Err(refusal) = room {
+        let status = if refusal == Refusal::TooLong { WcStatus::LocLenErr } else { WcStatus::LocProtErr };
+        if let Some(wqe) = qp.responder.inbound.recv.take() {
+            qp.fail_receive(wqe, status, port);
+        }
+        return qp.enter_error(port);
+    }
+    if let (Some(memory), Some(data), Some(wqe)) = (&mut port.memory, &ext.data, &qp.responder.inbound.recv) {
+        memory::scatter(memory.as_mut(), &wqe.sge, u64::from(GRH_BYTES), data);
+    }
+    received.dropped = false;
+    received.ended = true;
+    received.write = Bytes(u64::from(byte_len));
+    let imm = (packet.opcode == IMMEDIATE).then_some(ext.imm);
+    qp.complete_receive(WcOpcode::Recv, byte_len, imm, packet, port);
+    if let Some((_, wc)) = port.completions.back_mut() {
+        (wc.src_qp, wc.slid, wc.sl, wc.grh) = (QpNum(ext.src_qp.0), ext.slid, packet.sl, true);
+    }
+}
+
+/// The opcode of a datagram with immediate data.
+const IMMEDIATE: u8 = (Transport::Ud as u8) << 5 | Operation::SendOnlyImm as u8;
+/// Room for a GRH in front of each received message, in bytes. Basis: standard.
+const GRH_BYTES: u32 = 40;
