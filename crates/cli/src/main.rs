@@ -1,2 +1,38 @@
-//! The fabriscope command.
-fn main() {}
+//! `fabriscope`: the command line. Parsing, dispatch and exit status; everything else has its own file.
+//!
+//! Exit status: 0 done, 1 a check failed, 2 the input was wrong.
+
+mod arguments;
+mod chain;
+mod change;
+mod command;
+mod context;
+mod error;
+mod launch;
+mod output;
+mod prediction;
+mod progress;
+mod published;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::Arguments;
+use crate::error::Failure;
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    arguments.color.apply();
+    let mut output = Output::stdout();
+    let done = command::run(&arguments, &mut output).and_then(|verdict| output.finish().map(|()| verdict));
+    match done {
+        Ok(verdict) => verdict.into(),
+        Err(Failure::ReaderGone) => ExitCode::SUCCESS,
+        Err(Failure::Report(report)) => {
+            error::print(&report);
+            ExitCode::from(2)
+        }
+    }
+}

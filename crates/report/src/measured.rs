@@ -167,7 +167,13 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Measured, MeasuredError> {
     loop {
         let more = reader.read_record(&mut record).map_err(|error| {
             let at = error.position().map_or(0, |p| usize::try_from(p.byte()).unwrap_or(0)).min(text.len());
-            place(name, text, (at, 0), format!("this is not CSV: {error}"), "separate the fields with commas and quote those that hold one".to_owned())
+            place(
+                name,
+                text,
+                (at, 0),
+                format!("this is not CSV: {error}"),
+                "separate the fields with commas and quote those that hold one".to_owned(),
+            )
         })?;
         if !more {
             break;
@@ -277,7 +283,11 @@ impl RowReader<'_> {
         let (_, head) = NAMES[column as usize];
         match field.parse::<u32>() {
             Ok(count) if count > 0 => Ok(Some(count)),
-            _ => Err(self.wrong(column, format!("`{field}` is not a number of {head}"), "write a whole number from 1, or leave it empty".to_owned())),
+            _ => Err(self.wrong(
+                column,
+                format!("`{field}` is not a number of {head}"),
+                "write a whole number from 1, or leave it empty".to_owned(),
+            )),
         }
     }
 

@@ -127,8 +127,18 @@ fn check_size(measured: &Measured, row: &Row, tool: &str, bytes: u64) -> Result<
 }
 
 const TOOLS: [&str; 12] = [
-    "ib_send_lat", "ib_send_bw", "ib_write_lat", "ib_write_bw", "ib_read_lat", "ib_read_bw", "ib_atomic_lat", "ib_atomic_bw", "osu_latency",
-    "osu_bw", "osu_bibw", "osu_mbw_mr",
+    "ib_send_lat",
+    "ib_send_bw",
+    "ib_write_lat",
+    "ib_write_bw",
+    "ib_read_lat",
+    "ib_read_bw",
+    "ib_atomic_lat",
+    "ib_atomic_bw",
+    "osu_latency",
+    "osu_bw",
+    "osu_bibw",
+    "osu_mbw_mr",
 ];
 
 fn tool_of(benchmark: &str) -> Option<&'static str> {
@@ -234,7 +244,9 @@ impl Words {
         for phrase in lower.split([',', ';']).map(str::trim) {
             let mut words = phrase.split_whitespace();
             match (words.next(), words.next(), words.next()) {
-                (Some("window"), Some(size), None) if size.parse::<u32>().is_ok() => self.options.extend(["-W".to_owned(), size.to_owned()]),
+                (Some("window"), Some(size), None) if size.parse::<u32>().is_ok() => {
+                    self.options.extend(["-W".to_owned(), size.to_owned()])
+                }
                 (Some(count), Some("pairs" | "pair"), None) => self.pairs = count.parse().ok(),
                 _ => {}
             }

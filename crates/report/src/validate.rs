@@ -123,7 +123,8 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
             asked.push((file, row, ask(file, row)?));
         }
     }
-    let questions: BTreeSet<&Question> = asked.iter().filter_map(|(_, _, a)| if let Asked::Run(q, _) = a { Some(q) } else { None }).collect();
+    let questions: BTreeSet<&Question> =
+        asked.iter().filter_map(|(_, _, a)| if let Asked::Run(q, _) = a { Some(q) } else { None }).collect();
     let answers = answer_all(&questions.into_iter().collect::<Vec<_>>(), predict);
     let mut report = Report::default();
     for (file, row, asked) in &asked {
@@ -239,11 +240,20 @@ impl Report {
         let mut table = Table::new(heads).words(8);
         for t in &self.tables {
             let s = t.summary();
-            let limits = t.tolerance.map_or_else(|| "-".to_owned(), |l| match l.p90_percent {
-                Some(p90) => format!("{} / {p90}", l.median_percent),
-                None => l.median_percent.to_string(),
-            });
-            let verdict = if t.tolerance.is_none() { "" } else if t.holds() { "ok" } else { "OVER" };
+            let limits = t.tolerance.map_or_else(
+                || "-".to_owned(),
+                |l| match l.p90_percent {
+                    Some(p90) => format!("{} / {p90}", l.median_percent),
+                    None => l.median_percent.to_string(),
+                },
+            );
+            let verdict = if t.tolerance.is_none() {
+                ""
+            } else if t.holds() {
+                "ok"
+            } else {
+                "OVER"
+            };
             let skipped: usize = t.skipped.values().sum();
             let bias = s.map_or_else(|| "-".to_owned(), |s| format!("{:+.1}", s.bias));
             table.push([
@@ -319,7 +329,13 @@ mod tests {
         }
         let size = question.message_bytes.unwrap() as f64;
         // 110 MB/s at 1000 B (+10 %), 190 MB/s at 2000 B (−5 %), 1 MiB/s otherwise.
-        let bytes_per_s = if size == 1000.0 { 110e6 } else if size == 2000.0 { 190e6 } else { 1_048_576.0 };
+        let bytes_per_s = if size == 1000.0 {
+            110e6
+        } else if size == 2000.0 {
+            190e6
+        } else {
+            1_048_576.0
+        };
         Ok(Answer { bytes_per_s: Some(bytes_per_s), ..Answer::default() })
     }
 

@@ -1,0 +1,90 @@
+//! `fabriscope demo`: the hands-on exercise of a tutorial, on simulated nodes, beside what the real ones printed.
+
+use fabriscope_report::compare::{Beside, beside};
+use fabriscope_report::{Measured, Point};
+use fabriscope_workloads::Tool;
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::launch::Launch;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::published;
+
+/// Runs perftest and the OSU benchmarks on two simulated nodes of RI2.
+///
+/// Each tool prints in its own format. Behind its rows stand the figures that the HotI 2025 tutorial published for the
+/// real nodes, with the error of each point; below each table stand the errors of the table.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Run these tables only
+    tables: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope demo
+  fabriscope demo ri2-osu_bibw
+  fabriscope validate             the same errors, and those of the other clusters";
+
+/// A tool with its options and the table that it is compared with.
+struct Exercise {
+    tool: &'static str,
+    options: &'static [&'static str],
+    table: &'static str,
+}
+
+const EXERCISES: [Exercise; 9] = [
+    Exercise { tool: "ib_write_lat", options: &["-a"], table: "ri2-ib_write_lat" },
+    Exercise { tool: "ib_send_lat", options: &["-a"], table: "ri2-ib_send_lat" },
+    Exercise { tool: "ib_read_lat", options: &["-a"], table: "ri2-ib_read_lat" },
+    Exercise { tool: "ib_write_bw", options: &["-a"], table: "ri2-ib_write_bw" },
+    Exercise { tool: "ib_send_bw", options: &["-a"], table: "ri2-ib_send_bw" },
+    Exercise { tool: "ib_read_bw", options: &["-a"], table: "ri2-ib_read_bw" },
+    Exercise { tool: "osu_latency", options: &["-m", "0:32768"], table: "ri2-osu_latency" },
+    Exercise { tool: "osu_bw", options: &["-m", "1:32768"], table: "ri2-osu_bw" },
+    Exercise { tool: "osu_bibw", options: &["-m", "1:32768"], table: "ri2-osu_bibw" },
+];
+const CLUSTER: &str = "ri2";
+
+/// Runs the command.
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    if let Some(unknown) = args.tables.iter().find(|name| !EXERCISES.iter().any(|e| e.table == *name)) {
+        let known: Vec<&str> = EXERCISES.iter().map(|e| e.table).collect();
+        return Err(Failure::told(format!("the exercise has no table `{unknown}`"), format!("its tables are {}", known.join(", "))));
+    }
+    let parts = context.cluster(CLUSTER)?;
+    let published = published::tables()?;
+    output.text(&format!("# {}: {}\n# predicted by simulation, beside the published figures\n", parts.name, parts.title))?;
+    for exercise in EXERCISES.iter().filter(|e| args.tables.is_empty() || args.tables.iter().any(|t| t == e.table)) {
+        let spinner = Progress::spinner(exercise.tool);
+        let tool = Tool::by_name(exercise.tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
+        let options: Vec<String> = exercise.options.iter().map(|o| (*o).to_owned()).collect();
+        let launch = Launch { tool, options: &options, parts: &parts, nodes: parts.placement, seed: context.seed(), traced: false };
+        let (result, _) = launch.run().map_err(Failure::of)?;
+        drop(spinner);
+        let (rows, unit) = rows(&published, exercise.table, &result.points);
+        let command = format!("fabriscope bench {} --on {CLUSTER} {}", exercise.tool, exercise.options.join(" "));
+        output.text(&format!("\n$ {command}\n{}", beside(&result.text, &unit, &rows)))?;
+        output.flush()?;
+    }
+    output
+        .text("\n# next: fabriscope explain ib_write_lat --on ri2 -s 64 shows where the time goes; fabriscope validate has all tables\n")?;
+    Ok(Verdict::Good)
+}
+
+/// The published values of a table, each with the prediction of its size.
+fn rows(published: &[Measured], table: &str, points: &[fabriscope_workloads::Point]) -> (Vec<Beside>, String) {
+    let mut unit = String::new();
+    let mut rows = Vec::new();
+    for row in published.iter().flat_map(Measured::rows).filter(|row| row.table == table) {
+        let Some(size) = row.message_bytes else { continue };
+        let same = |p: &&fabriscope_workloads::Point| p.size.as_u64() == size && p.metric == row.metric && p.unit == row.unit;
+        if let Some(predicted) = points.iter().find(same) {
+            unit.clone_from(&row.unit);
+            rows.push(Beside { message_bytes: size, point: Point { measured: row.value, predicted: predicted.value } });
+        }
+    }
+    (rows, unit)
+}

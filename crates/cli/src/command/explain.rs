@@ -1,0 +1,238 @@
+//! `fabriscope explain`: where the time of one message goes, what binds, what a change would save.
+
+use std::path::PathBuf;
+
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_engine::{MessageTrace, Run};
+use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
+use fabriscope_units::{Bytes, Span};
+use fabriscope_workloads::{Point, Tool, ToolOutput};
+
+use crate::chain::{self, Chain};
+use crate::change::{Setting, Variation};
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::launch::{Launch, LaunchError};
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Shows where the time of one message goes.
+///
+/// The stages are those on the path of the message and add up exactly. Then follow what binds, and what one change
+/// would save: each is a run of its own with everything else as it was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The tool
+    tool: String,
+    /// Cluster to run on: a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it
+    #[arg(long, value_name = "CLUSTER")]
+    on: String,
+    /// Message size in bytes
+    #[arg(short, long, value_name = "BYTES", default_value_t = 8)]
+    size: u64,
+    /// Leave out what changes would save
+    #[arg(long)]
+    no_changes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the result to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The tool's own options, behind `--`
+    #[arg(last = true, value_name = "OPTIONS")]
+    options: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope explain ib_write_lat --on ri2 -s 64
+  fabriscope explain ib_write_lat --on ri2 -s 64 -- -I 0     options of the tool behind two dashes
+  fabriscope explain osu_latency --on ri2 -s 65536           a rendezvous: several messages in a chain
+  fabriscope explain ib_send_bw --on alaska-roce25 -s 4096   one message out of a full queue";
+
+/// What one run tells.
+struct Explained {
+    chain: Chain,
+    printed: ToolOutput,
+    /// Time per message where messages overlap.
+    interval: Option<Span>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let tool = Tool::by_name(&args.tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
+    let parts = context.cluster(&args.on)?;
+    let setting = Setting {
+        catalog: context.catalog()?,
+        parts: &parts,
+        perftest: tool.name().starts_with("ib_"),
+        options: &args.options,
+        nodes: parts.placement,
+        size: args.size,
+    };
+    let start = Variation { what: String::new(), parts: parts.clone(), options: args.options.clone(), nodes: parts.placement };
+    let explained = explain(tool, args.size, &start, context.seed()).map_err(Failure::of)?;
+    let stages = Stages::new(explained.chain.stages.clone(), explained.chain.total);
+    let stages = stages.map_err(|e| Failure::told(e.to_string(), "the trace of this message is incomplete"))?;
+    let progress = Progress::new("changing one thing at a time");
+    let changes = if args.no_changes { Vec::new() } else { changes(tool, args.size, &setting, context.seed(), &progress) };
+    drop(progress);
+    if let Some(path) = &args.output {
+        output.redirect(path)?;
+    }
+    if args.json {
+        output.json(&json(args, &parts, &explained, &stages, &changes))?;
+    } else {
+        output.text(&text(args, &parts, &explained, &stages, &changes))?;
+    }
+    Ok(Verdict::Good)
+}
+
+/// Exchanges that are followed: enough for queues and pipelines to be as they stay.
+const EXCHANGES: u64 = 24;
+/// Messages of a bandwidth test: some windows.
+const MESSAGES: u64 = 640;
+
+fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Explained, LaunchError> {
+    let name = tool.name();
+    let latency = name.ends_with("_lat") || name == "osu_latency";
+    let mut options = vec![];
+    let mut add = |words: &[String]| options.extend_from_slice(words);
+    let mut exchanges = EXCHANGES;
+    match (name.starts_with("ib_"), latency) {
+        (true, true) => add(&["-n".to_owned(), EXCHANGES.to_string()]),
+        (true, false) => add(&["-n".to_owned(), MESSAGES.to_string()]),
+        (false, true) => {
+            add(&["-i".to_owned(), EXCHANGES.to_string(), "-x".to_owned(), "4".to_owned()]);
+            exchanges += 4;
+        }
+        (false, false) => add(&["-i".to_owned(), "4".to_owned(), "-x".to_owned(), "1".to_owned()]),
+    }
+    if name.starts_with("ib_atomic") {
+        // Atomics are of eight bytes, and the tool has no option for it.
+    } else if name.starts_with("ib_") {
+        add(&["-s".to_owned(), size.to_string()]);
+    } else {
+        add(&["-m".to_owned(), format!("{size}:{size}")]);
+    }
+    add(&variation.options);
+    let launch = Launch { tool, options: &options, parts: &variation.parts, nodes: variation.nodes, seed, traced: true };
+    let (printed, run) = launch.run()?;
+    let one_way = !name.contains("read") && !name.contains("atomic");
+    let chain = if latency { chain::exchange(&run.traces, exchanges as usize, one_way) } else { None };
+    let chain =
+        chain.or_else(|| steady(&run, size).map(chain::single)).unwrap_or(Chain { stages: Vec::new(), total: Span::ZERO, messages: 0 });
+    let interval = if latency { None } else { interval(&printed.points, size) };
+    Ok(Explained { chain, printed, interval })
+}
+
+/// A message of the asked size from the middle of the run, or any at all.
+fn steady(run: &Run, size: u64) -> Option<&MessageTrace> {
+    let sized: Vec<&MessageTrace> = run.traces.iter().filter(|t| t.bytes >= size).collect();
+    sized.get(sized.len() / 2).copied().or_else(|| run.traces.last())
+}
+
+/// The time from one message to the next, from the bandwidth or the message rate.
+fn interval(points: &[Point], size: u64) -> Option<Span> {
+    let rate = points.iter().find(|p| p.metric == "message_rate").and_then(|p| match p.unit {
+        "Mpps" => Some(p.value * 1e6),
+        "msg/s" | "Messages/s" => Some(p.value),
+        _ => None,
+    });
+    let bandwidth = points.iter().find(|p| p.metric == "bandwidth").and_then(|p| match p.unit {
+        "MB/s" => Some(p.value * 1e6),
+        "MiB/s" => Some(p.value * 1_048_576.0),
+        "Gb/s" => Some(p.value * 1e9 / 8.0),
+        _ => None,
+    });
+    let per_second = rate.or_else(|| bandwidth.map(|b| b / size.max(1) as f64)).filter(|r| *r > 0.0)?;
+    Some(Span::from_ps((1e12 / per_second).round() as u64))
+}
+
+impl Explained {
+    /// What changes are judged by: the time of a message, or from one to the next.
+    fn measure(&self) -> Span {
+        self.interval.unwrap_or(self.chain.total)
+    }
+}
+
+fn changes(tool: Tool, size: u64, setting: &Setting<'_>, seed: u64, progress: &Progress) -> Vec<Change> {
+    let variations = setting.variations();
+    let all = variations.len();
+    let change = |(done, variation): (usize, Variation)| {
+        progress.at(done, all);
+        let total = explain(tool, size, &variation, seed).map(|e| e.measure()).map_err(|e| e.to_string());
+        Change { what: variation.what, total }
+    };
+    variations.into_iter().enumerate().map(change).collect()
+}
+
+/// The change that saves most, if any saves a hundredth.
+fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)> {
+    let made = changes.iter().filter_map(|c| c.total.as_ref().ok().map(|t| (c, measure.saturating_sub(*t))));
+    made.max_by_key(|(_, saved)| *saved).filter(|(_, saved)| saved.as_ps() * 100 >= measure.as_ps())
+}
+
+fn bound(explained: &Explained, stages: &Stages, changes: &[Change]) -> String {
+    let mut text = String::new();
+    if let Some(interval) = explained.interval {
+        text += &format!("a message every {} ns, each {} ns on its way\n", nanoseconds(interval), nanoseconds(stages.total()));
+    }
+    if let Some((name, span)) = stages.longest() {
+        let share = 100.0 * span.as_ps() as f64 / stages.total().as_ps().max(1) as f64;
+        text += &format!("bound: the longest stage is `{name}` with {} ns, {share:.1} % of the whole\n", nanoseconds(span));
+    }
+    if let Some((change, saved)) = best(explained.measure(), changes) {
+        text += &format!("bound: {} would save most, {} ns\n", change.what, nanoseconds(saved));
+    } else if !changes.is_empty() {
+        text += "bound: no single change below saves a hundredth; software and fixed latencies are what is left\n";
+    }
+    text
+}
+
+fn text(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &Stages, changes: &[Change]) -> String {
+    let slot = &parts.node.pcie;
+    let mut text = format!(
+        "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
+        args.tool,
+        Bytes(args.size),
+        parts.name,
+        parts.title,
+        parts.node.nic.title,
+        slot.part.generation,
+        slot.lanes,
+        parts.link.data_rate(),
+        parts.mtu
+    );
+    for point in &explained.printed.points {
+        text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
+    }
+    if explained.chain.messages > 1 {
+        text += &format!("# a chain of {} messages of the network\n", explained.chain.messages);
+    }
+    text += &format!("\n{}\n{}", stages.text(), bound(explained, stages, changes));
+    if !changes.is_empty() {
+        text += &format!("\n{}", changes_text(explained.measure(), changes));
+    }
+    text
+}
+
+fn json(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &Stages, changes: &[Change]) -> serde_json::Value {
+    let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
+    let change = |c: &Change| match &c.total {
+        Ok(total) => serde_json::json!({ "change": c.what, "ps": total.as_ps() }),
+        Err(reason) => serde_json::json!({ "change": c.what, "refused": reason }),
+    };
+    serde_json::json!({
+        "tool": args.tool,
+        "cluster": parts.name,
+        "bytes": args.size,
+        "total_ps": stages.total().as_ps(),
+        "interval_ps": explained.interval.map(Span::as_ps),
+        "stages": stages.rows().map(stage).collect::<Vec<_>>(),
+        "longest": stages.longest().map(|(name, _)| name),
+        "changes": changes.iter().map(change).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,61 @@
+//! The commands; one file each.
+
+mod bench;
+mod clusters;
+mod completions;
+mod demo;
+mod explain;
+mod parts;
+mod run;
+mod schema;
+mod show;
+mod validate;
+
+use clap::Subcommand;
+
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::output::Output;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run perftest and the OSU benchmarks on two simulated nodes, beside the published figures
+    Demo(demo::Args),
+    /// Run a benchmark on a cluster; without a name, list the benchmarks
+    Bench(bench::Args),
+    /// Show where the time of one message goes, what binds, and what a change would save
+    Explain(explain::Args),
+    /// Compare predictions with published measurements
+    Validate(validate::Args),
+    /// Run an experiment file
+    Run(run::Args),
+    /// List the clusters
+    Clusters(clusters::Args),
+    /// List the parts and the numbers in them
+    Parts(parts::Args),
+    /// Show a part or a cluster
+    Show(show::Args),
+    /// Print the JSON schema of a kind of TOML file
+    Schema(schema::Args),
+    /// Print the completions of a shell
+    Completions(completions::Args),
+}
+
+/// Runs the command of `arguments`.
+pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failure> {
+    let context = Context::new(arguments);
+    match &arguments.command {
+        Command::Demo(args) => demo::run(args, &context, output),
+        Command::Bench(args) => bench::run(args, &context, output),
+        Command::Explain(args) => explain::run(args, &context, output),
+        Command::Validate(args) => validate::run(args, &context, output),
+        Command::Run(args) => run::run(args, &context, output),
+        Command::Clusters(args) => clusters::run(args, &context, output),
+        Command::Parts(args) => parts::run(args, &context, output),
+        Command::Show(args) => show::run(args, &context, output),
+        Command::Schema(args) => schema::run(args, output),
+        Command::Completions(args) => completions::run(args, output),
+    }
+}

@@ -1,0 +1,102 @@
+//! `fabriscope parts`: every part, and every number with what it rests on.
+
+use fabriscope_catalog::{AnyPart, Basis, Catalog, Kind, Row};
+use fabriscope_report::Table;
+
+use crate::context::Context;
+use crate::error::{self, Failure, Verdict};
+use crate::output::Output;
+
+/// Lists the parts of the catalogue and the numbers in them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Parts to list the numbers of; without a name, the parts are listed
+    names: Vec<String>,
+    /// List the numbers with this basis only: datasheet, standard, measured, published, fitted, estimated, assumed
+    #[arg(long, value_name = "BASIS")]
+    basis: Option<String>,
+    /// Check every file and every cluster
+    #[arg(long)]
+    check: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope parts                        the parts
+  fabriscope parts connectx-5             its numbers, with unit, basis and source
+  fabriscope parts --basis fitted         every fitted number there is
+  fabriscope parts --check                whether all files are right and all clusters can be built
+  fabriscope parts --check --catalog my-parts/";
+
+/// Runs the command.
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let catalog = context.catalog()?;
+    if args.check {
+        return check(catalog, output);
+    }
+    let mut parts: Vec<&AnyPart> = catalog.parts().collect();
+    if !args.names.is_empty() {
+        parts.clear();
+        for name in &args.names {
+            parts.extend(catalog.show(name).map_err(Failure::of)?);
+        }
+    }
+    let mut numbers: Vec<Row> = parts.iter().flat_map(|part| part.numbers()).collect();
+    if let Some(name) = &args.basis {
+        let basis = basis(name)?;
+        numbers.retain(|n| n.basis == basis);
+    }
+    if args.json {
+        output.json(&serde_json::to_value(&numbers).unwrap_or_default())?;
+    } else if args.names.is_empty() && args.basis.is_none() {
+        output.text(&list(&parts))?;
+    } else {
+        let mut table = Table::new(["part", "number", "value", "basis", "source"]).words(1).words(3).words(4);
+        for n in numbers {
+            let source = [n.source, n.note].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ");
+            table.push([n.part, n.field, n.value, n.basis.name().to_owned(), source]);
+        }
+        output.text(&table.to_string())?;
+    }
+    Ok(Verdict::Good)
+}
+
+fn list(parts: &[&AnyPart]) -> String {
+    let mut table = Table::new(["kind", "part", "numbers", "fitted", "what it is"]).words(1).words(4);
+    for part in parts {
+        let numbers = part.numbers();
+        let fitted = numbers.iter().filter(|n| n.basis == Basis::Fitted).count();
+        let cells = [part.kind().noun().to_owned(), part.name().to_owned(), numbers.len().to_string(), fitted.to_string()];
+        table.push(cells.into_iter().chain([part.title().to_owned()]));
+    }
+    format!("{table}\n# fabriscope parts NAME lists the numbers of a part; fabriscope show NAME shows its file\n")
+}
+
+fn basis(name: &str) -> Result<Basis, Failure> {
+    Basis::ALL.into_iter().find(|basis| basis.name() == name).ok_or_else(|| {
+        let known: Vec<&str> = Basis::ALL.iter().map(|basis| basis.name()).collect();
+        Failure::told(format!("there is no basis `{name}`"), format!("use one of {}", known.join(", ")))
+    })
+}
+
+/// Loading has checked every part by itself; what is left is whether they fit together.
+fn check(catalog: &Catalog, output: &mut Output) -> Result<Verdict, Failure> {
+    let faults = catalog.check();
+    if let Some(last) = faults.len().checked_sub(1) {
+        for (index, fault) in faults.into_iter().enumerate() {
+            if index == last {
+                return Err(Failure::of(fault));
+            }
+            error::print(&miette::Report::new(fault));
+        }
+    }
+    let (parts, clusters) = (catalog.parts().count(), catalog.names(Kind::Cluster).len());
+    let numbers = catalog.parts_table();
+    let fitted = numbers.iter().filter(|n| n.basis == Basis::Fitted).count();
+    output.text(&format!("{parts} parts with {} numbers ({fitted} fitted), {clusters} of them clusters: all right\n", numbers.len()))?;
+    Ok(Verdict::Good)
+}

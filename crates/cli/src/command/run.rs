@@ -1,0 +1,270 @@
+//! `fabriscope run`: an experiment file, and how fast it ran.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use fabriscope_catalog::{ResolvedLab, Transport, Workload};
+use fabriscope_engine::{Cluster, Engine, Run};
+use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_fabric::Routing;
+use fabriscope_report::Table;
+use fabriscope_schedule::Schedule;
+use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_workloads::pattern::{Config, Pattern, schedule};
+use fabriscope_workloads::{Tool, ToolOutput};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::launch::Launch;
+use crate::output::{Output, write_file};
+use crate::progress::Progress;
+
+/// Runs an experiment file.
+///
+/// The same file, seed and version give the same bytes, except for what --stats adds about the machine that ran it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The experiment, a TOML file
+    #[arg(value_name = "LAB.toml")]
+    lab: PathBuf,
+    /// Add packets, packet_hops, wall_s, packet_hops_per_s and peak_rss_bytes
+    #[arg(long)]
+    stats: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the result to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope run labs/permutation-1024.toml --stats
+  fabriscope run labs/incast-8.toml --json -o incast.json
+  fabriscope schema lab                       what may stand in such a file";
+
+/// What came out of a lab.
+struct Outcome {
+    run: Run,
+    /// What a benchmark printed.
+    tool: Option<ToolOutput>,
+    /// The size of the messages of a pattern.
+    bytes: Option<Bytes>,
+    notes: Vec<String>,
+    /// Real time of the run after set-up, in seconds.
+    wall_s: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let lab = context.catalog()?.load_lab(&args.lab).map_err(Failure::of)?;
+    let seed = context.seed.unwrap_or(lab.lab.seed);
+    let spinner = Progress::spinner("running");
+    let outcome = match &lab.lab.workload {
+        Workload::Bench(bench) => benchmark(&lab, &bench.tool, &bench.args, seed)?,
+        workload => pattern(&lab, workload, seed)?,
+    };
+    drop(spinner);
+    if let Some(path) = &args.output {
+        output.redirect(path)?;
+    }
+    if args.json {
+        output.json(&json(args, &lab, &outcome, seed))?;
+    } else {
+        output.text(&text(args, &lab, &outcome, seed))?;
+    }
+    for file in outcome.tool.iter().flat_map(|t| &t.files) {
+        write_file(Path::new(&file.name), &file.text)?;
+    }
+    Ok(Verdict::Good)
+}
+
+fn benchmark(lab: &ResolvedLab, tool: &str, options: &[String], seed: u64) -> Result<Outcome, Failure> {
+    let tool = Tool::by_name(tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
+    let parts = &lab.cluster;
+    let started = Instant::now();
+    let (printed, run) = Launch { tool, options, parts, nodes: parts.placement, seed, traced: false }.run().map_err(Failure::of)?;
+    Ok(Outcome { run, tool: Some(printed), bytes: None, notes: Vec::new(), wall_s: started.elapsed().as_secs_f64() })
+}
+
+/// The pattern of a workload, the service of its messages, and what a person should know of them.
+struct Traffic {
+    config: Config,
+    transport: Transport,
+    any_order: bool,
+    notes: Vec<String>,
+}
+
+fn traffic(workload: &Workload, nodes: u32) -> Option<Traffic> {
+    let traffic =
+        |pattern, bytes, transport, any_order| Traffic { config: Config::new(pattern, bytes), transport, any_order, notes: vec![] };
+    Some(match workload {
+        Workload::Permutation(w) => traffic(Pattern::Permutation, w.size, w.transport, w.any_order),
+        Workload::Incast(w) => traffic(Pattern::Incast { target: 0, senders: w.senders }, w.size, w.transport, w.any_order),
+        Workload::AllToAll(w) => traffic(Pattern::AllToAll, w.size, w.transport, w.any_order),
+        Workload::Shift(w) => traffic(Pattern::Shift { distance: w.by }, w.size, w.transport, w.any_order),
+        Workload::Uniform(w) => {
+            let mut uniform = traffic(Pattern::Uniform, w.size, w.transport, w.any_order);
+            uniform.config.messages = w.messages.div_ceil(nodes);
+            if !w.messages.is_multiple_of(nodes) {
+                let (all, each) = (w.messages, uniform.config.messages);
+                uniform.notes.push(format!("{all} messages do not divide evenly among {nodes} hosts: each sends {each}"));
+            }
+            uniform
+        }
+        _ => return None,
+    })
+}
+
+fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64) -> Result<Outcome, Failure> {
+    let nodes = lab.cluster.nodes;
+    let name = workload.name();
+    let Some(traffic) = traffic(workload, nodes) else {
+        return Err(Failure::told(
+            format!("the workload `{name}` cannot be run here"),
+            "use permutation, incast, all_to_all, shift, uniform or bench",
+        ));
+    };
+    if traffic.transport != Transport::Rc {
+        let message = format!("{}: a {name} over {:?} is not modelled", lab_name(lab), traffic.transport);
+        return Err(Failure::told(message, "write transport = \"rc\", or use ib_send_bw -c UD in a [workload.bench]"));
+    }
+    let spray = lab.cluster.routing == Routing::Spray;
+    if spray && !traffic.any_order {
+        let message = format!("{}: the fabric sprays packets over all paths, but the receivers want them in order", lab_name(lab));
+        return Err(Failure::told(message, format!("add any_order = true to [workload.{name}], or choose a cluster with another routing")));
+    }
+    let schedule: Schedule =
+        schedule(nodes, &traffic.config, seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    let engine = PacketEngine { transfers: Transfers { any_order: traffic.any_order, spray }, ..PacketEngine::default() };
+    let started = Instant::now();
+    let run =
+        engine.run(&cluster, &schedule, seed).map_err(|e| Failure::told(e.to_string(), "see the workload and the cluster of the lab"))?;
+    let wall_s = started.elapsed().as_secs_f64();
+    Ok(Outcome { run, tool: None, bytes: Some(traffic.config.bytes), notes: traffic.notes, wall_s })
+}
+
+fn lab_name(lab: &ResolvedLab) -> &str {
+    if lab.lab.title.is_empty() { lab.lab.workload.name() } else { &lab.lab.title }
+}
+
+/// What --stats adds; in this order in text and JSON.
+fn stats(outcome: &Outcome) -> [(&'static str, serde_json::Value); 5] {
+    let stats = &outcome.run.stats;
+    let per_second = if outcome.wall_s > 0.0 { stats.packet_hops as f64 / outcome.wall_s } else { 0.0 };
+    [
+        ("packets", stats.packets.into()),
+        ("packet_hops", stats.packet_hops.into()),
+        ("wall_s", outcome.wall_s.into()),
+        ("packet_hops_per_s", per_second.round().into()),
+        ("peak_rss_bytes", peak_rss().into()),
+    ]
+}
+
+/// The most memory that this process ever had, in bytes; zero where the system does not tell.
+fn peak_rss() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: u64 = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    kib * 1024
+}
+
+/// First, median and last of the times at which ranks were done.
+fn finishes(run: &Run) -> Option<(Time, Time, Time)> {
+    let mut ends = run.ranks.clone();
+    ends.sort_unstable();
+    Some((*ends.first()?, ends[ends.len() / 2], *ends.last()?))
+}
+
+fn text(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> String {
+    let parts = &lab.cluster;
+    let (nodes, link, nic) = (parts.nodes, parts.link.data_rate(), &parts.node.nic.name);
+    let routing = serde_json::to_value(parts.routing).unwrap_or_default();
+    let routing = routing.as_str().unwrap_or_default();
+    let mut text = format!(
+        "# {}\n# cluster {}: {nodes} nodes, {nic}, {link} links, MTU {}, routing {routing}\n# workload {}, seed {seed}\n",
+        lab_name(lab),
+        parts.name,
+        parts.mtu,
+        lab.lab.workload.name()
+    );
+    text.extend(outcome.notes.iter().map(|note| format!("# {note}\n")));
+    if let Some(tool) = &outcome.tool {
+        text += &tool.text;
+    } else {
+        text += &format!("\n{}", result(lab, outcome));
+    }
+    if args.stats {
+        let mut table = Table::new(["statistic", "value"]);
+        for (name, value) in stats(outcome) {
+            table.push([
+                name.to_owned(),
+                value.as_f64().filter(|v| v.fract() != 0.0).map_or_else(|| integer(&value), |v| format!("{v:.3}")),
+            ]);
+        }
+        text += &format!("\n{table}");
+    }
+    text
+}
+
+fn integer(value: &serde_json::Value) -> String {
+    value.as_u64().map_or_else(|| format!("{:.0}", value.as_f64().unwrap_or_default()), |v| v.to_string())
+}
+
+/// How long the pattern took, and how that stands to the bound of the links.
+fn result(lab: &ResolvedLab, outcome: &Outcome) -> String {
+    let (run, stats) = (&outcome.run, &outcome.run.stats);
+    let us = |time: Time| format!("{:.3}", (time - Time::ZERO).as_us_f64());
+    let mut table = Table::new(["result", "value"]);
+    let mut row = |name: &str, value: String| table.push([name.to_owned(), value]);
+    if let Some((first, median, last)) = finishes(run) {
+        row("first rank done (us)", us(first));
+        row("median rank done (us)", us(median));
+        row("last rank done (us)", us(last));
+    }
+    row("messages", stats.messages.to_string());
+    row("bytes delivered", stats.bytes_delivered.to_string());
+    let (end, ranks) = (run.end - Time::ZERO, u64::from(lab.cluster.nodes * lab.cluster.node.nics).max(1));
+    if end > Span::ZERO {
+        let rate = fabriscope_units::Rate::of(Bytes(stats.bytes_delivered), end);
+        row("payload rate, all hosts (Gb/s)", format!("{:.2}", rate.as_bps() as f64 / 1e9));
+        row("payload rate per host (Gb/s)", format!("{:.2}", rate.as_bps() as f64 / 1e9 / ranks as f64));
+    }
+    row("packets dropped", stats.drops.to_string());
+    row("packets marked by ECN", stats.ecn_marks.to_string());
+    row("pause frames", stats.pauses.to_string());
+    let mut text = table.to_string();
+    if let Some(bytes) = outcome.bytes {
+        let rate = lab.cluster.link.data_rate();
+        let least = rate.time(bytes);
+        text += &format!("# bound: one message of {bytes} takes {:.3} us on a link of {rate}, without headers\n", least.as_us_f64());
+    }
+    text
+}
+
+fn json(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> serde_json::Value {
+    let run = &outcome.run;
+    let mut value = serde_json::json!({
+        "title": lab.lab.title,
+        "cluster": lab.cluster.name,
+        "nodes": lab.cluster.nodes,
+        "workload": lab.lab.workload.name(),
+        "seed": seed,
+        "end_ps": run.end.as_ps(),
+        "counts": run.stats,
+        "rank_done_ps": run.ranks.iter().map(|t| t.as_ps()).collect::<Vec<_>>(),
+        "notes": outcome.notes,
+    });
+    if let (Some(tool), Some(object)) = (&outcome.tool, value.as_object_mut()) {
+        let point = |p: &fabriscope_workloads::Point| serde_json::json!({ "bytes": p.size.as_u64(), "metric": p.metric, "unit": p.unit, "value": p.value });
+        object.insert("points".to_owned(), tool.points.iter().map(point).collect());
+        object.insert("text".to_owned(), tool.text.clone().into());
+    }
+    if let (true, Some(object)) = (args.stats, value.as_object_mut()) {
+        object.extend(stats(outcome).map(|(name, value)| (name.to_owned(), value)));
+    }
+    value
+}

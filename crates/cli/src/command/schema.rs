@@ -1,0 +1,51 @@
+//! `fabriscope schema`: the JSON schema of a kind of TOML file, for editors.
+
+use clap::ValueEnum;
+use fabriscope_catalog::{Kind, lab_schema, part_schema};
+
+use crate::error::{Failure, Verdict};
+use crate::output::Output;
+
+/// Prints the JSON schema of a kind of TOML file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The kind of file
+    kind: SchemaKind,
+}
+
+/// The kinds of TOML files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SchemaKind {
+    Lab,
+    Cluster,
+    Nic,
+    Switch,
+    Cable,
+    Link,
+    Cpu,
+    Pcie,
+    Software,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope schema cluster > cluster.schema.json
+  Put `#:schema ./cluster.schema.json` on the first line of a TOML file, and an editor with Taplo completes and checks it.";
+
+/// Runs the command.
+pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
+    let kind = match args.kind {
+        SchemaKind::Lab => None,
+        SchemaKind::Cluster => Some(Kind::Cluster),
+        SchemaKind::Nic => Some(Kind::Nic),
+        SchemaKind::Switch => Some(Kind::Switch),
+        SchemaKind::Cable => Some(Kind::Cable),
+        SchemaKind::Link => Some(Kind::Link),
+        SchemaKind::Cpu => Some(Kind::Cpu),
+        SchemaKind::Pcie => Some(Kind::Pcie),
+        SchemaKind::Software => Some(Kind::Software),
+    };
+    output.json(&kind.map_or_else(lab_schema, part_schema))?;
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,44 @@
+//! What every command shares: the catalogue, the seed.
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+
+use fabriscope_catalog::{Catalog, ResolvedCluster};
+
+use crate::arguments::Arguments;
+use crate::error::Failure;
+
+/// The global options, resolved.
+pub struct Context {
+    folder: Option<PathBuf>,
+    catalog: OnceCell<Catalog>,
+    /// Seed of everything random in a run, where one is given.
+    pub seed: Option<u64>,
+}
+
+impl Context {
+    /// The options of a command line; the catalogue is read when it is first needed.
+    pub fn new(arguments: &Arguments) -> Context {
+        Context { folder: arguments.catalog.clone(), catalog: OnceCell::new(), seed: arguments.seed }
+    }
+    /// The given seed, or that of a run for which none is given.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+    /// The catalogue, with the user's folder over it.
+    pub fn catalog(&self) -> Result<&Catalog, Failure> {
+        if let Some(catalog) = self.catalog.get() {
+            return Ok(catalog);
+        }
+        let read = match &self.folder {
+            Some(folder) => Catalog::load(folder),
+            None => Catalog::embedded(),
+        };
+        let catalog = read.map_err(Failure::of)?;
+        Ok(self.catalog.get_or_init(|| catalog))
+    }
+    /// The cluster that `text` names: a name or a file, with or without `:nodes`.
+    pub fn cluster(&self, text: &str) -> Result<ResolvedCluster, Failure> {
+        self.catalog()?.target(text).map_err(Failure::of)
+    }
+}

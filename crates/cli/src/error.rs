@@ -1,0 +1,79 @@
+//! What ends a command early, and how it is told.
+
+use std::io::{self, Write};
+
+use miette::{Diagnostic, Report};
+
+/// Why a command did not finish.
+#[derive(Debug)]
+pub enum Failure {
+    /// Whoever read the output has closed it: nothing is wrong here.
+    ReaderGone,
+    /// Something to tell the user.
+    Report(Report),
+}
+
+/// What a command that finished found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// All is well.
+    Good,
+    /// A check failed: exit status 1.
+    Bad,
+}
+
+impl From<Verdict> for std::process::ExitCode {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Good => Self::SUCCESS,
+            Verdict::Bad => Self::FAILURE,
+        }
+    }
+}
+
+impl From<Report> for Failure {
+    fn from(report: Report) -> Failure {
+        Failure::Report(report)
+    }
+}
+
+impl Failure {
+    /// A failure of a library, with its own help.
+    pub fn of(error: impl Diagnostic + Send + Sync + 'static) -> Failure {
+        Failure::Report(Report::new(error))
+    }
+    /// A failure told in words, with a remedy.
+    pub fn told(message: impl Into<String>, help: impl Into<String>) -> Failure {
+        Failure::of(Told { message: message.into(), help: help.into() })
+    }
+}
+
+/// An error that only the command line can make.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{message}")]
+struct Told {
+    message: String,
+    #[help]
+    help: String,
+}
+
+/// Prints a report to standard error; where that is closed there is nobody to tell.
+pub fn print(report: &Report) {
+    let mut text = String::new();
+    let handler = handler();
+    let told = handler.render_report(&mut text, report.as_ref());
+    let text = if told.is_ok() { text } else { format!("error: {report}\n") };
+    drop(io::stderr().lock().write_all(text.as_bytes()));
+}
+
+fn handler() -> miette::GraphicalReportHandler {
+    use miette::{GraphicalReportHandler, GraphicalTheme};
+    let theme = match (crate::arguments::Color::stderr(), crate::progress::stderr_is_terminal()) {
+        (true, _) => GraphicalTheme::unicode(),
+        (false, true) => GraphicalTheme::unicode_nocolor(),
+        (false, false) => GraphicalTheme::none(),
+    };
+    // A log keeps each message on one line, so that it can be searched.
+    let width = if crate::progress::stderr_is_terminal() { 120 } else { 4000 };
+    GraphicalReportHandler::new_themed(theme).with_width(width).with_links(false)
+}

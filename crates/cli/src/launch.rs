@@ -1,0 +1,95 @@
+//! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
+
+use fabriscope_catalog::{Layer, NodeChoice, ResolvedCluster};
+use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
+use fabriscope_engine_packet::PacketEngine;
+use fabriscope_fabric::topology::TopologyError;
+use fabriscope_node::Main;
+use fabriscope_workloads::{LinkType, Target, Tool, ToolOutput, UsageError};
+use miette::Diagnostic;
+
+/// Why a tool did not run.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The tool's command line.
+    #[error("{0}")]
+    #[diagnostic(code(bench::usage), help("`fabriscope bench TOOL --help` lists the tool's options"))]
+    Usage(#[from] UsageError),
+    /// The cluster's wiring.
+    #[error("{0}")]
+    #[diagnostic(code(bench::topology))]
+    Topology(#[from] TopologyError),
+    /// The run.
+    #[error("{0}")]
+    #[diagnostic(code(bench::run))]
+    Engine(#[from] EngineError),
+    /// Two nodes are needed.
+    #[error("{cluster} has {nodes} node; a benchmark between two nodes needs two")]
+    #[diagnostic(code(bench::nodes), help("take more nodes of it: --on {cluster}:2"))]
+    OneNode {
+        /// The cluster.
+        cluster: String,
+        /// Its nodes.
+        nodes: u32,
+    },
+}
+
+/// A tool with its options on a cluster.
+pub struct Launch<'a> {
+    /// The tool.
+    pub tool: Tool,
+    /// Its own options.
+    pub options: &'a [String],
+    /// Where.
+    pub parts: &'a ResolvedCluster,
+    /// Which two nodes.
+    pub nodes: NodeChoice,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Follow every message through the machine.
+    pub traced: bool,
+}
+
+impl Launch<'_> {
+    /// Runs the tool.
+    pub fn run(&self) -> Result<(ToolOutput, Run), LaunchError> {
+        let prepared = self.tool.prepare(self.options, &target(self.parts))?;
+        let cluster = Cluster::new(self.parts.clone())?;
+        if cluster.nodes() < 2 {
+            return Err(LaunchError::OneNode { cluster: self.parts.name.clone(), nodes: cluster.nodes() });
+        }
+        let pair = cluster.pair(self.nodes == NodeChoice::Across);
+        let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
+        let nodes = (0..ranks).map(|rank| if prepared.placing.seat(rank).0 == 0 { pair.0 } else { pair.1 }).collect();
+        let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
+        let run = PacketEngine::default().execute(&cluster, Job { nodes, mains }, self.seed)?;
+        Ok(((prepared.finish)(), run))
+    }
+}
+
+/// The same program, with every message it posts followed through the machine.
+fn traced(main: Main) -> Main {
+    Box::new(move |process| {
+        process.trace(true);
+        main(process)
+    })
+}
+
+/// The machine as a tool sees it.
+pub fn target(parts: &ResolvedCluster) -> Target {
+    let nic = &parts.node.nic;
+    Target {
+        nodes: parts.nodes,
+        devices: (0..parts.node.nics).map(|n| format!("mlx5_{n}")).collect(),
+        link: match parts.link_layer.layer() {
+            Layer::InfiniBand => LinkType::InfiniBand,
+            Layer::Ethernet => LinkType::Ethernet,
+        },
+        mtu: u32::try_from(parts.mtu.as_u64()).unwrap_or(u32::MAX),
+        max_inline: u32::try_from(nic.max_inline.as_u64()).unwrap_or(u32::MAX),
+        max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
+        mpi: parts.software.mpi.clone(),
+        perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
+    }
+}

@@ -1,0 +1,88 @@
+//! Where results go: standard output, or a file that appears only when it is complete.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::Failure;
+
+/// The place a command writes its result to.
+pub struct Output {
+    writer: Box<dyn Write>,
+    file: Option<Unfinished>,
+}
+
+/// A file under its temporary name; removed unless it is finished.
+struct Unfinished {
+    temporary: PathBuf,
+    target: PathBuf,
+}
+
+impl Output {
+    /// Standard output.
+    pub fn stdout() -> Output {
+        Output { writer: Box::new(BufWriter::new(io::stdout().lock())), file: None }
+    }
+    /// From here on, `path`: written under a temporary name beside it and renamed when all is done.
+    pub fn redirect(&mut self, path: &Path) -> Result<(), Failure> {
+        let name = path.file_name().ok_or_else(|| Failure::told(format!("{} is not a file", path.display()), "name a file to write to"))?;
+        let temporary = path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
+        let file = std::fs::File::create(&temporary).map_err(|cause| unwritable(path, &cause))?;
+        self.writer = Box::new(BufWriter::new(file));
+        self.file = Some(Unfinished { temporary, target: path.to_owned() });
+        Ok(())
+    }
+    /// Writes text.
+    pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.writer.write_all(text.as_bytes()).map_err(|cause| self.cannot(&cause))
+    }
+    /// Writes a value as JSON with a line end.
+    pub fn json(&mut self, value: &serde_json::Value) -> Result<(), Failure> {
+        self.text(&format!("{value:#}\n"))
+    }
+    /// Lets a reader see what there is so far.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.writer.flush().map_err(|cause| self.cannot(&cause))
+    }
+    /// Flushes, and gives a file its name.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        self.flush()?;
+        if let Some(file) = self.file.take() {
+            self.writer = Box::new(io::sink());
+            let renamed = std::fs::rename(&file.temporary, &file.target);
+            return renamed.map_err(|cause| {
+                let failure = unwritable(&file.target, &cause);
+                drop(std::fs::remove_file(&file.temporary));
+                failure
+            });
+        }
+        Ok(())
+    }
+
+    fn cannot(&self, cause: &io::Error) -> Failure {
+        match &self.file {
+            None if cause.kind() == io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+            None => Failure::told(format!("standard output: {cause}"), "is the disk full?"),
+            Some(file) => unwritable(&file.target, cause),
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            drop(std::fs::remove_file(&file.temporary));
+        }
+    }
+}
+
+/// Writes a whole file at once, under a temporary name first.
+pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut output = Output { writer: Box::new(io::sink()), file: None };
+    output.redirect(path)?;
+    output.text(text)?;
+    output.finish()
+}
+
+fn unwritable(path: &Path, cause: &io::Error) -> Failure {
+    Failure::told(format!("{}: cannot be written: {cause}", path.display()), "choose a folder that exists and that you may write to")
+}

@@ -1,0 +1,160 @@
+//! Answers of the packet engine to the questions of published tables.
+
+use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
+use fabriscope_report::question::Placement;
+use fabriscope_report::{Answer, Predict, Question, Refusal};
+use fabriscope_workloads::{Point, Tool, UsageError};
+
+use crate::launch::{Launch, LaunchError};
+use crate::progress::Progress;
+
+/// Runs the simulations that a validation asks for.
+pub struct Predictor<'a> {
+    /// Where clusters and libraries come from.
+    pub catalog: &'a Catalog,
+    /// The cluster for every row, instead of the row's own.
+    pub on: Option<ResolvedCluster>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Told after each run.
+    pub progress: Progress,
+}
+
+impl Predict for Predictor<'_> {
+    fn predict(&self, question: &Question) -> Result<Answer, Refusal> {
+        let mut parts = self.cluster(question)?;
+        if let Some(name) = &question.software {
+            parts.software = library(self.catalog, &parts.software, name)
+                .ok_or_else(|| Refusal::Skip(format!("the catalogue has no software part for `{name}`")))?
+                .clone();
+        }
+        let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
+        let options = options(question);
+        let nodes = match question.placement {
+            Placement::First => parts.placement,
+            Placement::SameSwitch => NodeChoice::SameLeaf,
+            Placement::Farthest => NodeChoice::Across,
+        };
+        let launch = Launch { tool, options: &options, parts: &parts, nodes, seed: self.seed, traced: false };
+        match launch.run() {
+            Ok((output, _)) => Ok(answer(&output.points)),
+            Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {
+                Err(Refusal::Skip(error.to_string()))
+            }
+            Err(other) => Err(Refusal::Fail(other.to_string())),
+        }
+    }
+    fn progress(&self, done: usize, all: usize) {
+        self.progress.at(done, all);
+    }
+}
+
+impl Predictor<'_> {
+    fn cluster(&self, question: &Question) -> Result<ResolvedCluster, Refusal> {
+        if let Some(on) = &self.on {
+            return Ok(on.clone());
+        }
+        match self.catalog.cluster(&question.cluster) {
+            Ok(cluster) => self.catalog.resolve(cluster, None).map_err(|e| Refusal::Fail(e.to_string())),
+            Err(CatalogError::UnknownPart { .. }) => Err(Refusal::Skip(format!("the catalogue has no cluster `{}`", question.cluster))),
+            Err(other) => Err(Refusal::Fail(other.to_string())),
+        }
+    }
+}
+
+/// The part of the library that a table names in words: the cluster's own where it is of that kind, else the
+/// catalogue's with the same version, else its first.
+fn library<'a>(catalog: &'a Catalog, own: &'a Software, name: &str) -> Option<&'a Software> {
+    let wanted = plain(name);
+    let family = FAMILIES.into_iter().find(|family| wanted.starts_with(family))?;
+    if plain(&own.name).contains(family) {
+        return Some(own);
+    }
+    let parts = || catalog.names(Kind::Software).into_iter().filter_map(|n| catalog.software(n).ok());
+    let of_family = || parts().filter(|s| s.mpi.is_some() && plain(&s.name).contains(family));
+    let version = name.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    version.and_then(|v| of_family().find(|s| s.name.contains(v) || s.title.contains(v))).or_else(|| of_family().next())
+}
+
+/// Names are written with blanks, dashes and capitals as it pleases their authors.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+const FAMILIES: [&str; 6] = ["mvapich", "openmpi", "hpcx", "intelmpi", "mpich", "craympi"];
+
+/// The options of the question, its size, and no more iterations than tell something new.
+fn options(question: &Question) -> Vec<String> {
+    let mut options = question.options.clone();
+    let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    let Some(size) = question.message_bytes else { return options };
+    if question.tool.starts_with("ib_") {
+        add("-s", size.to_string());
+        if size > LONG_PERFTEST {
+            add("-n", "256".to_owned());
+        }
+        return options;
+    }
+    add("-m", format!("{size}:{size}"));
+    if question.tool == "osu_latency" {
+        add("-i", "200".to_owned());
+        add("-x", "20".to_owned());
+    } else if size > LONG_OMB {
+        add("-i", "2".to_owned());
+        add("-x", "1".to_owned());
+    }
+    if question.tool == "osu_mbw_mr" {
+        add("--pairs", (question.ranks / 2).to_string());
+    }
+    options
+}
+
+/// Above this, 256 iterations of a perftest program have long reached the steady state.
+const LONG_PERFTEST: u64 = 256 << 10;
+/// Above this, a window of 64 messages is 64 MiB or more, and each takes the same time.
+const LONG_OMB: u64 = 512 << 10;
+
+/// The values of a run in base units; the last point is that of the largest size, a peak takes the best of all.
+fn answer(points: &[Point]) -> Answer {
+    let of = |metric: &str, unit_in_base: fn(&str) -> Option<f64>, pick: fn(f64, f64) -> f64| {
+        let values = points.iter().filter(|p| p.metric == metric).filter_map(|p| Some(p.value * unit_in_base(p.unit)?));
+        values.reduce(pick)
+    };
+    let bandwidth = |unit: &str| match unit {
+        "MB/s" => Some(1e6),
+        "MiB/s" => Some(1_048_576.0),
+        "Gb/s" => Some(1e9 / 8.0),
+        _ => None,
+    };
+    let rate = |unit: &str| match unit {
+        "Mpps" => Some(1e6),
+        "msg/s" | "Messages/s" => Some(1.0),
+        _ => None,
+    };
+    let time = |unit: &str| (unit == "us").then_some(1.0);
+    Answer {
+        latency_us: of("latency", time, f64::min),
+        bytes_per_s: of("bandwidth", bandwidth, f64::max),
+        messages_per_s: of("message_rate", rate, f64::max),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_in_base_units() {
+        use fabriscope_units::Bytes;
+        let point = |metric, unit, value| Point { size: Bytes(8), metric, unit, value };
+        let points = [point("bandwidth", "MiB/s", 2.0), point("message_rate", "Mpps", 0.5), point("bandwidth", "MiB/s", 1.0)];
+        let answer = answer(&points);
+        assert_eq!((answer.bytes_per_s, answer.messages_per_s, answer.latency_us), (Some(2_097_152.0), Some(500_000.0), None));
+    }
+
+    #[test]
+    fn names_of_libraries_are_written_in_many_ways() {
+        assert!(plain("HPC-X 2.7 (UCX 1.9)").starts_with("hpcx"));
+        assert!(plain("Open MPI 4.0.3 UCX").starts_with("openmpi"));
+    }
+}

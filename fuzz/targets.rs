@@ -1,0 +1,106 @@
+//! What is fuzzed: every reader of a file that a person may write. Used by the mutation fuzzer and by libFuzzer.
+
+use std::cell::OnceCell;
+
+use fabriscope_catalog::{Catalog, Kind};
+use fabriscope_report::validate::{Answer, Refusal, validate};
+use fabriscope_report::{Question, Tolerances, measured};
+
+/// A reader and the files it is meant for.
+pub struct Target {
+    /// Its name, also of the libFuzzer binary.
+    pub name: &'static str,
+    /// Folders of the repository with files to begin with.
+    pub folders: &'static [&'static str],
+    /// Their extension.
+    pub extension: &'static str,
+    /// Reads an input; must return.
+    pub run: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "measured_csv", folders: &["validation"], extension: "csv", run: measured_csv },
+    Target { name: "part_toml", folders: &["catalog"], extension: "toml", run: part_toml },
+    Target { name: "cluster_toml", folders: &["catalog/clusters"], extension: "toml", run: cluster_toml },
+    Target { name: "lab_toml", folders: &["labs", "catalog/clusters"], extension: "toml", run: lab_toml },
+    Target { name: "tolerances_toml", folders: &["validation"], extension: "toml", run: tolerances_toml },
+];
+
+/// A file of measurements, through reading, mapping to runs, statistics and printing.
+pub fn measured_csv(bytes: &[u8]) {
+    let table = match measured::read("input.csv", bytes) {
+        Ok(table) => table,
+        Err(error) => return shown(&error),
+    };
+    let twice = |question: &Question| match question.message_bytes {
+        Some(size) => Ok(Answer { latency_us: Some(1.0 + size as f64), bytes_per_s: Some(2.0 * size as f64), messages_per_s: Some(2.0) }),
+        None => Err(Refusal::Skip("no size".to_owned())),
+    };
+    match validate(&[table], &[], &Tolerances::default(), &twice) {
+        Ok(report) => drop((report.text(), report.points_text(), report.json())),
+        Err(error) => shown(&error),
+    }
+}
+
+/// The catalogue that comes with the program, read once.
+fn catalog(use_it: impl FnOnce(&Catalog)) {
+    thread_local!(static CATALOG: OnceCell<Catalog> = const { OnceCell::new() });
+    CATALOG.with(|cell| use_it(cell.get_or_init(|| Catalog::embedded().expect("the catalogue of the program is right"))));
+}
+
+/// A part of any kind: the first key that only one kind has would tell which, so all are tried.
+pub fn part_toml(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.split('"').next()).unwrap_or("input");
+    catalog(|catalog| {
+        for kind in Kind::ALL {
+            match catalog.parse_part(kind, name, text) {
+                Ok(part) => drop((part.numbers(), part.to_json())),
+                Err(error) => shown(&error),
+            }
+        }
+    });
+}
+
+/// A cluster, with the check that its parts fit together. Clusters of more than a few thousand nodes are only read.
+pub fn cluster_toml(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    catalog(|catalog| match catalog.parse_cluster("input.toml", text) {
+        Ok(cluster) if cluster.nodes <= MOST_NODES => {
+            if let Err(error) = catalog.resolve(&cluster, None) {
+                shown(&error);
+            }
+        }
+        Ok(_) => {}
+        Err(error) => shown(&error),
+    });
+}
+
+/// A lab without includes.
+pub fn lab_toml(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    catalog(|catalog| {
+        if let Err(error) = catalog.parse_lab("input.toml", text) {
+            shown(&error);
+        }
+    });
+}
+
+/// Larger fabrics are right, but take longer to wire than a fuzzer should wait.
+const MOST_NODES: u32 = 4096;
+
+/// A file of tolerances.
+pub fn tolerances_toml(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Err(error) = Tolerances::parse("input.toml", text) {
+        drop(error.to_string());
+    }
+}
+
+/// A message must be printable whatever it points at.
+fn shown(error: &dyn miette::Diagnostic) {
+    let mut text = String::new();
+    let told = miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::none()).render_report(&mut text, error);
+    assert!(told.is_ok() && !text.is_empty(), "a message that cannot be printed");
+}
