@@ -115,18 +115,17 @@ impl Catalog {
     /// A folder or file that cannot be read, a folder that names no kind of part, a fault in a file.
     pub fn load(folder: &Path) -> Result<Catalog, CatalogError> {
         let mut sources = embedded_sources();
-        for (path, name) in file::entries(folder)? {
-            if !path.is_dir() {
-                continue;
-            }
-            let Some(kind) = Kind::of_folder(&name) else { return Err(CatalogError::UnknownFolder { path, folder: name }) };
-            for (path, name) in file::entries(&path)? {
-                if let Some(stem) = name.strip_suffix(".toml") {
-                    let source = Source { file: path.display().to_string(), text: file::read(&path)? };
-                    sources.insert((kind, stem.to_owned()), source);
-                }
-            }
-        }
+        add_folder(&mut sources, folder)?;
+        Catalog::of_sources(sources)
+    }
+
+    /// The catalogue that consists of the files of `folder` alone.
+    ///
+    /// # Errors
+    /// As [`Catalog::load`].
+    pub fn only(folder: &Path) -> Result<Catalog, CatalogError> {
+        let mut sources = BTreeMap::new();
+        add_folder(&mut sources, folder)?;
         Catalog::of_sources(sources)
     }
 
@@ -372,4 +371,21 @@ fn embedded_sources() -> BTreeMap<Key, Source> {
         }
     }
     sources
+}
+
+/// Adds the parts of a folder, or puts them in the place of others.
+fn add_folder(sources: &mut BTreeMap<Key, Source>, folder: &Path) -> Result<(), CatalogError> {
+    for (path, name) in file::entries(folder)? {
+        if !path.is_dir() {
+            continue;
+        }
+        let Some(kind) = Kind::of_folder(&name) else { return Err(CatalogError::UnknownFolder { path, folder: name }) };
+        for (path, name) in file::entries(&path)? {
+            if let Some(stem) = name.strip_suffix(".toml") {
+                let source = Source { file: path.display().to_string(), text: file::read(&path)? };
+                sources.insert((kind, stem.to_owned()), source);
+            }
+        }
+    }
+    Ok(())
 }
