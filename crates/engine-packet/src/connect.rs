@@ -49,7 +49,7 @@ struct Work {
 /// Connects all ranks of `schedule` that talk to each other; rank *r* is on the first NIC of node *r*.
 pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu: Bytes, how: Transfers) -> Result<Vec<Rank>, EngineError> {
     let setup = |error: &dyn std::fmt::Display| EngineError::Setup(error.to_string());
-    let mtu = Mtu::of(mtu).ok_or_else(|| EngineError::Setup(format!("an MTU of {mtu} is not one of 256 B to 4 KiB")))?;
+    let mtu = Mtu::from_bytes(mtu).map_err(|e| setup(&e))?;
     let ranks = schedule.ranks();
     let mut work: Vec<BTreeMap<u32, Work>> = vec![BTreeMap::new(); ranks as usize];
     for rank in 0..ranks {

@@ -2,6 +2,8 @@
 
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::{Cluster, Engine, EngineError, Run};
+use fabriscope_fabric::Topology;
+use fabriscope_fabric::topology::BackToBack;
 use fabriscope_kernel::Streams;
 use fabriscope_schedule::{Builder, Schedule};
 use fabriscope_switch::Channel;
@@ -14,9 +16,14 @@ use crate::{Loss, PacketEngine, Transfers, setup};
 fn cluster(topology: &str, nodes: u32, layer: &str, routing: &str) -> Cluster {
     let base = if layer == "roce_v2" { "alaska-roce25" } else { "lab-16" };
     let catalog = Catalog::embedded().expect("the catalogue is sound");
+    let (wired, topology) = (topology.contains("back_to_back"), topology.replace("back_to_back", "single_switch"));
     let text = format!("name = \"small\"\nbase = \"{base}\"\nnodes = {nodes}\nrouting = \"{routing}\"\n{topology}\n");
     let parsed = catalog.parse_cluster("small.toml", &text).expect("the cluster is sound");
-    Cluster::new(catalog.resolve(&parsed, None).expect("its parts are there")).expect("it can be wired")
+    let mut parts = catalog.resolve(&parsed, None).expect("its parts are there");
+    if wired {
+        (parts.topology, parts.switch) = (Topology::BackToBack(BackToBack::default()), None);
+    }
+    Cluster::new(parts).expect("it can be wired")
 }
 
 /// `messages` between random ranks, of random sizes up to `most`.

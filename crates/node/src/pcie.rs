@@ -128,7 +128,7 @@ impl ReadStream {
     /// Fetches `amount` for the next packet, asked for at `now`; returns when it is in the NIC.
     pub fn fetch(&mut self, pcie: &mut Pcie, ahead: ReadAhead, now: Time, amount: Bytes, gap: Span) -> Time {
         let round_trip = pcie.timing.read_latency + pcie.timing.completion_time(pcie.timing.max_read_request.min(amount));
-        let busy = now < self.complete + pcie.timing.read_latency;
+        let busy = self.window > Bytes::ZERO && now < self.complete + pcie.timing.read_latency;
         let mut complete = pcie.read(now, amount, gap);
         if busy {
             self.window += ahead.growth;
@@ -184,7 +184,7 @@ mod tests {
     fn the_read_ahead_window_opens() {
         let ahead = ReadAhead { initial: Bytes(2560), growth: Bytes(192) };
         let (mut link, mut stream) = (gen3_x16(), ReadStream::default());
-        let ends: Vec<Time> = (0..40).map(|_| stream.fetch(&mut link, ahead, Time::from_ps(1_000_000), Bytes(4096), Span::ZERO)).collect();
+        let ends: Vec<Time> = (0..40).map(|_| stream.fetch(&mut link, ahead, Time::ZERO, Bytes(4096), Span::ZERO)).collect();
         let step = |i: usize| (ends[i] - ends[i - 1]).as_ps();
         // Round trip 350 ns + 512 B ≈ 391.7 ns; the second packet comes at 4096 / (2752 B / round trip) = 583 ns.
         assert!((580_000..590_000).contains(&step(1)), "{}", step(1));
