@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_catalog::{Transport, Workload};
 use fabriscope_kernel::Streams;
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule, ScheduleError};
 use fabriscope_units::Bytes;
@@ -31,7 +30,7 @@ pub enum Pattern {
         /// How many ranks further.
         distance: u32,
     },
-    /// Every message goes from a rank drawn at random to another one drawn at random.
+    /// Every message goes to another rank drawn at random.
     Uniform,
 }
 
@@ -52,7 +51,7 @@ pub struct Config {
     pub pattern: Pattern,
     /// Length of every message.
     pub bytes: Bytes,
-    /// Messages of every sender; for all-to-all those to every other rank; for uniform traffic all messages together.
+    /// Messages of every sender; for all-to-all, messages to every other rank.
     pub messages: u32,
     /// Messages of a sender under way at once; 0 for all of them.
     pub outstanding: u32,
@@ -65,21 +64,6 @@ impl Config {
     #[must_use]
     pub fn new(pattern: Pattern, bytes: Bytes) -> Config {
         Config { pattern, bytes, messages: 1, outstanding: 0, sides: Sides::One }
-    }
-    /// The traffic of a lab's workload; `None` for a benchmark program. An incast goes to rank 0.
-    #[must_use]
-    pub fn of(workload: &Workload) -> Option<Config> {
-        let (pattern, bytes, messages, transport) = match workload {
-            Workload::Permutation(lab) => (Pattern::Permutation, lab.size, 1, lab.transport),
-            Workload::Incast(lab) => (Pattern::Incast { target: 0, senders: lab.senders }, lab.size, 1, lab.transport),
-            Workload::AllToAll(lab) => (Pattern::AllToAll, lab.size, 1, lab.transport),
-            Workload::Shift(lab) => (Pattern::Shift { distance: lab.by }, lab.size, 1, lab.transport),
-            Workload::Uniform(lab) => (Pattern::Uniform, lab.size, lab.messages, lab.transport),
-            _ => return None,
-        };
-        // Datagrams have no writes.
-        let sides = if transport == Transport::Ud { Sides::Two } else { Sides::One };
-        Some(Config { messages, sides, ..Config::new(pattern, bytes) })
     }
 }
 
@@ -176,15 +160,14 @@ fn destinations(ranks: u32, config: &Config, seed: u64) -> Result<Vec<Vec<u32>>,
             (0..ranks).map(|rank| repeat(((u64::from(rank) + u64::from(distance)) % u64::from(ranks)) as u32)).collect()
         }
         Pattern::Uniform => {
-            let mut stream = Streams::new(seed).stream("uniform traffic", 0);
-            let mut to = vec![Vec::new(); ranks as usize];
-            for _ in 0..config.messages {
-                let from = stream.below(ranks.into()) as u32;
+            let streams = Streams::new(seed);
+            let draw = |rank: u32| {
+                let mut stream = streams.stream("uniform traffic", rank.into());
                 // A number among the others, moved past the sender itself.
-                let other = stream.below(u64::from(ranks) - 1) as u32;
-                to[from as usize].push(other + u32::from(other >= from));
-            }
-            to
+                let mut other = move || stream.below(u64::from(ranks) - 1) as u32;
+                (0..config.messages).map(|_| other()).map(|to| to + u32::from(to >= rank)).collect()
+            };
+            (0..ranks).map(draw).collect()
         }
     })
 }
@@ -249,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn uniform_traffic_reaches_all_pairs_evenly() {
-        let config = Config { messages: 90_000, ..config(Pattern::Uniform) };
+    fn uniform_traffic_reaches_all_others_evenly() {
+        let config = Config { messages: 9000, ..config(Pattern::Uniform) };
         for (from, to) in destinations(10, &config, 7).unwrap().iter().enumerate() {
             for rank in 0..10 {
                 let count = to.iter().filter(|to| **to == rank).count();
@@ -258,17 +241,6 @@ mod tests {
                 assert!(expected.contains(&count), "{from} to {rank}: {count}");
             }
         }
-    }
-
-    #[test]
-    fn labs_have_their_traffic() {
-        let size = Bytes::from_kib(1);
-        let transport = fabriscope_catalog::Transport::Ud;
-        let incast = Workload::Incast(fabriscope_catalog::Incast { senders: 3, size, transport, any_order: false });
-        let config = Config::of(&incast).unwrap();
-        assert_eq!((config.pattern, config.sides, config.bytes), (Pattern::Incast { target: 0, senders: 3 }, Sides::Two, size));
-        let bench = Workload::Bench(fabriscope_catalog::Bench { tool: "ib_write_lat".to_owned(), args: vec![] });
-        assert_eq!(Config::of(&bench), None);
     }
 
     #[test]
