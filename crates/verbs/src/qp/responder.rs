@@ -50,6 +50,8 @@ pub(crate) struct Response {
     /// The packet number of its next packet.
     pub(crate) psn: Psn,
     pub(crate) kind: ResponseKind,
+    /// It answers a repeated request, so it does not count against `max_reads`.
+    pub(crate) repeated: bool,
     pub(crate) traced: bool,
 }
 
@@ -118,6 +120,12 @@ impl Responder {
             arrived: Bitmap::default(),
             early: VecDeque::new(),
         }
+    }
+
+    /// Whether the peer has as many READs and atomics here as it may.
+    pub(crate) fn is_busy(&self) -> bool {
+        let new = self.responses.iter().filter(|response| !response.repeated).count();
+        new >= self.max_reads as usize
     }
 
     pub(crate) fn reset(&mut self) {

@@ -346,6 +346,7 @@ fn receiver_not_ready(qp: &mut Qp, now: Time, timer: RnrTimer, port: &mut Port) 
         return; // the NAK came twice
     }
     let requester = &mut qp.requester;
+    requester.retries = requester.max_retries; // it answers
     if requester.receiver_retries == 0 {
         return qp.fail(WcStatus::RnrRetryExcErr, port);
     }

@@ -160,7 +160,7 @@ fn middle(qp: &Qp, psn: Psn) -> Packet {
 /// A READ request in order.
 fn read(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>) -> Result<bool, Refusal> {
     let ext = ext.ok_or(Refusal::Invalid)?;
-    if qp.responder.inbound.kind != Kind::None || qp.responder.responses.len() >= qp.responder.max_reads as usize {
+    if qp.responder.inbound.kind != Kind::None || qp.responder.is_busy() {
         return Err(Refusal::Invalid);
     }
     if ext.dma_length > LONGEST_MESSAGE {
@@ -169,7 +169,7 @@ fn read(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>) -> Res
     check_remote(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_READ)?;
     let psn = qp.responder.expected;
     qp.responder.expected = psn + packets(qp, ext.dma_length);
-    answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length });
+    answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length }, false);
     Ok(true)
 }
 
@@ -177,7 +177,7 @@ fn read(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>) -> Res
 fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, received: &mut Received) -> Result<bool, Refusal> {
     let ext = ext.ok_or(Refusal::Invalid)?;
     let aligned = ext.remote_addr.is_multiple_of(u64::from(ATOMIC_BYTES));
-    if qp.responder.inbound.kind != Kind::None || !aligned || qp.responder.responses.len() >= qp.responder.max_reads as usize {
+    if qp.responder.inbound.kind != Kind::None || !aligned || qp.responder.is_busy() {
         return Err(Refusal::Invalid);
     }
     check_remote(qp, port, ext, u64::from(ATOMIC_BYTES), Access::REMOTE_ATOMIC)?;
@@ -192,7 +192,7 @@ fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rece
         responder.done.pop_front();
     }
     responder.done.push_back(Done { psn: responder.expected, old });
-    answer(qp, port, packet, ResponseKind::Atomic { old });
+    answer(qp, port, packet, ResponseKind::Atomic { old }, false);
     Ok(true)
 }
 
@@ -225,13 +225,13 @@ fn packets(qp: &Qp, length: u32) -> u32 {
 }
 
 /// Queues a response; it acknowledges everything before it.
-fn answer(qp: &mut Qp, port: &mut Port, packet: &Packet, kind: ResponseKind) {
+fn answer(qp: &mut Qp, port: &mut Port, packet: &Packet, kind: ResponseKind, repeated: bool) {
     let psn = Psn::new(packet.psn);
     let responder = &mut qp.responder;
     if responder.ack.is_some_and(|ack| ack.psn.is_before(psn)) {
         responder.ack = None;
     }
-    responder.responses.push_back(Response { psn, kind, traced: packet.flags.contains(PacketFlags::TRACED) });
+    responder.responses.push_back(Response { psn, kind, repeated, traced: packet.flags.contains(PacketFlags::TRACED) });
     qp.want_responses(port);
 }
 
@@ -246,13 +246,13 @@ fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, re
         if known && check_remote(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_READ).is_ok() {
             received.dropped = false;
             forget_responses(qp, psn);
-            answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length });
+            answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length }, true);
         }
     } else if packet.opcode == Operation::FetchAdd as u8 || packet.opcode == Operation::CompareSwap as u8 {
         if let Some(done) = responder.done.iter().find(|done| done.psn == psn).copied() {
             received.dropped = false;
             forget_responses(qp, psn);
-            answer(qp, port, packet, ResponseKind::Atomic { old: done.old });
+            answer(qp, port, packet, ResponseKind::Atomic { old: done.old }, true);
         }
     } else if packet.flags.contains(PacketFlags::ACK_REQ) && responder.ack.is_none() {
         let traced = packet.flags.contains(PacketFlags::TRACED);
