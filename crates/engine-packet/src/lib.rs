@@ -68,11 +68,37 @@ pub enum Service {
     Unreliable,
 }
 
-impl Engine for PacketEngine {
-    fn run(&self, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
+/// A schedule whose queue pairs are connected and whose receives are posted.
+pub struct Prepared<'a> {
+    world: world::World<'a>,
+    transfers: transfer::Transferring,
+}
+
+impl Prepared<'_> {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What never ends, and transfers that fail.
+    pub fn run(self) -> Result<Run, EngineError> {
+        world::run_schedule(self.world, self.transfers)
+    }
+}
+
+impl PacketEngine {
+    /// Everything that comes before the first event, for callers that measure the run alone.
+    ///
+    /// # Errors
+    /// What the engine does not model and what cannot run.
+    pub fn prepare<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Prepared<'a>, EngineError> {
         let mut world = setup::world(self, cluster, seed)?;
         let transfers = transfer::Transferring::new(&mut world, schedule, self.transfers)?;
-        world::run_schedule(world, transfers)
+        Ok(Prepared { world, transfers })
+    }
+}
+
+impl Engine for PacketEngine {
+    fn run(&self, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
+        self.prepare(cluster, schedule, seed)?.run()
     }
 
     fn execute(&self, cluster: &Cluster, job: Job, seed: u64) -> Result<Run, EngineError> {

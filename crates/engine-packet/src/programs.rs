@@ -206,6 +206,8 @@ impl Programs {
         }
         if fetched == now {
             world.work(now, host, bell.qp, bell.through);
+            // Unreliable requests are complete once their last packet is built.
+            world.flush_completions(self, now, host);
         } else {
             world.queue.push(Time::from_ps(fetched), Event::Work { host, qp: bell.qp, through: bell.through });
         }

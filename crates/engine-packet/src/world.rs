@@ -84,6 +84,7 @@ impl World<'_> {
                 Event::Transmit { host } => {
                     self.hosts[host as usize].transmit_scheduled = false;
                     self.transmit(now, host);
+                    self.flush_completions(client, now, host);
                 }
                 Event::Pump { link } => self.pump(now, link),
                 Event::Work { host, qp, through } => {

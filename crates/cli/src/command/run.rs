@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use fabriscope_catalog::{ResolvedLab, Transport, Workload};
-use fabriscope_engine::{Cluster, Engine, Run};
-use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_engine::{Cluster, EngineError, Run};
+use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
 use fabriscope_fabric::Routing;
 use fabriscope_report::Table;
 use fabriscope_schedule::Schedule;
@@ -127,10 +127,14 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64) -> Result<Outcome,
             "use permutation, incast, all_to_all, shift, uniform or bench",
         ));
     };
-    if traffic.transport != Transport::Rc {
-        let message = format!("{}: a {name} over {:?} is not modelled", lab_name(lab), traffic.transport);
-        return Err(Failure::told(message, "write transport = \"rc\", or use ib_send_bw -c UD in a [workload.bench]"));
-    }
+    let service = match traffic.transport {
+        Transport::Rc => Service::Reliable,
+        Transport::Uc => Service::Unreliable,
+        Transport::Ud => {
+            let message = format!("{}: a {name} over datagrams is not modelled", lab_name(lab));
+            return Err(Failure::told(message, "write transport = \"rc\" or \"uc\", or use ib_send_bw -c UD in a [workload.bench]"));
+        }
+    };
     let spray = lab.cluster.routing == Routing::Spray;
     if spray && !traffic.any_order {
         let message = format!("{}: the fabric sprays packets over all paths, but the receivers want them in order", lab_name(lab));
@@ -139,10 +143,11 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64) -> Result<Outcome,
     let schedule: Schedule =
         schedule(nodes, &traffic.config, seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
-    let engine = PacketEngine { transfers: Transfers { any_order: traffic.any_order, spray }, ..PacketEngine::default() };
+    let engine = PacketEngine { transfers: Transfers { service, any_order: traffic.any_order, spray }, ..PacketEngine::default() };
+    let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
+    let prepared = engine.prepare(&cluster, &schedule, seed).map_err(refused)?;
     let started = Instant::now();
-    let run =
-        engine.run(&cluster, &schedule, seed).map_err(|e| Failure::told(e.to_string(), "see the workload and the cluster of the lab"))?;
+    let run = prepared.run().map_err(refused)?;
     let wall_s = started.elapsed().as_secs_f64();
     Ok(Outcome { run, tool: None, bytes: Some(traffic.config.bytes), notes: traffic.notes, wall_s })
 }
