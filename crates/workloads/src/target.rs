@@ -1,6 +1,7 @@
 //! What a tool has to know of the simulated machine before it starts.
 
 use fabriscope_catalog::{Mpi, Perftest};
+use fabriscope_verbs::Mtu;
 
 /// Link layer of the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,4 +31,10 @@ pub struct Target {
     pub mpi: Option<Mpi>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
+}
+
+/// The largest MTU of the standard that is not above `bytes`: what a port negotiates.
+pub(crate) fn path_mtu(bytes: u32) -> Mtu {
+    let fits = |mtu: &Mtu| mtu.bytes().0 <= u64::from(bytes);
+    Mtu::ALL.into_iter().rev().find(fits).unwrap_or(Mtu::B256)
 }

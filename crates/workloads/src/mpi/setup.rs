@@ -13,7 +13,7 @@ use super::connection::{Arrivals, Connection, Link};
 use super::protocol::Protocol;
 use super::state::{Rail, State};
 use super::wire::Wires;
-use crate::target::Target;
+use crate::target::{Target, path_mtu};
 
 /// What the ranks of a job share out of band. Clones are the same world.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl World {
     /// The world of a job that is linked with the library `mpi` on a machine like `target`.
     #[must_use]
     pub fn new(mpi: &Mpi, target: &Target) -> World {
-        let mtu = Mtu::of(Bytes(target.mtu.into())).unwrap_or(Mtu::B4096);
+        let mtu = path_mtu(target.mtu);
         World(Rc::new(Shared {
             protocol: Protocol::from(mpi),
             mtu,

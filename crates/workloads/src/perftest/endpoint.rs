@@ -11,14 +11,14 @@ use std::rc::Rc;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, Mr, Mtu, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge,
-    UdDestination, VerbsError, WatchId, Wc, WcStatus,
+    Access, AhAttr, CqId, Lid, Mr, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge, UdDestination,
+    VerbsError, WatchId, Wc, WcStatus,
 };
 
 use super::header::Address;
 use super::settings::{AtomicType, Connection, Settings};
 use super::test::Verb;
-use crate::target::LinkType;
+use crate::target::{LinkType, path_mtu};
 
 /// Which side of the job a rank is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +61,8 @@ impl Endpoint {
             )));
         }
         let role = if process.rank() == 0 { Role::Client } else { Role::Server };
-        let half = u64::from(settings.largest()).max(PAGE) + GRH;
-        let base = BUFFER + (u64::from(process.rank()) << 44);
+        let half = (u64::from(settings.largest()) + GRH).next_multiple_of(PAGE);
+        let base = BUFFER + u64::from(process.rank()) * BETWEEN_BUFFERS;
         let depth = |per_qp: u32| per_qp.max(1) * settings.qps;
         let (pd, mr, send_cq, recv_cq, watch, qps) = process
             .nic(nic, |n| -> Result<_, VerbsError> {
@@ -99,7 +99,7 @@ impl Endpoint {
         let (lid, pd) = (self.process.lid(s.nic), self.pd);
         for (&qp, peer) in self.qps.iter().zip(&self.remote) {
             let av = AhAttr { dlid: Lid(peer.lid), sl: s.sl };
-            let mtu = Mtu::of(Bytes(s.mtu.into())).unwrap_or(Mtu::B4096);
+            let mtu = path_mtu(s.mtu);
             let peer_qp = QpNum(peer.qpn);
             let destination = self.process.nic(s.nic, |n| -> Result<_, VerbsError> {
                 let psn = first_psn(lid, qp);
@@ -228,7 +228,9 @@ fn gid(lid: Lid) -> [u8; 16] {
 
 /// Where the buffers lie; it only shows in the report. Basis: assumed, the look of a Linux process.
 const BUFFER: u64 = 0x7f2e_5f64_b000;
-/// Smallest half of a buffer, in bytes (basis: the tool's cycle buffer, a page).
+/// How far apart the two ends' buffers lie; more than two of the largest messages. Basis: assumed, as above.
+const BETWEEN_BUFFERS: u64 = 0x14_dbca_d000;
+/// Buffers are whole pages, in bytes (basis: the tool).
 const PAGE: u64 = 4096;
 /// Global routing header in front of a datagram, in bytes (basis: standard).
 const GRH: u64 = 40;

@@ -79,11 +79,12 @@ async fn run(process: Process, shared: Rc<Shared>) -> Result<(), ProgramError> {
     }
     let mut landed = 0;
     for (at, &size) in s.sizes.iter().enumerate() {
-        if s.receives() {
+        let both = s.bidirectional || s.test.kind == Kind::Latency;
+        if s.receives() && (both || end.role == Role::Server) {
             bw::post_receives(&end, size)?;
         }
         end.process.barrier().await;
-        let sends = end.role == Role::Client || s.bidirectional;
+        let sends = both || end.role == Role::Client;
         if s.warm_up && !s.receives() && s.test.kind == Kind::Bandwidth && sends {
             bw::warm_up(&end, size).await?;
         }
