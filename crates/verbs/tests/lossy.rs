@@ -2,6 +2,7 @@
 
 mod pair;
 
+use fabriscope_units::Bytes;
 use fabriscope_verbs::*;
 use pair::{Faults, Pair};
 use proptest::prelude::*;
@@ -73,7 +74,6 @@ const RESULT: u64 = 0xc0000;
 const COUNTER: u64 = 0xff000;
 /// Room for one message.
 const STEP: u64 = 6144;
-const REQUESTS: usize = 40;
 
 fn pattern(seed: u64, length: u32) -> Vec<u8> {
     (0..u64::from(length)).map(|i| (seed.wrapping_mul(31).wrapping_add(i.wrapping_mul(7)) >> 1) as u8).collect()
@@ -258,10 +258,8 @@ fn faults(duplicate: bool, reorder: bool) -> impl Strategy<Value = Faults> {
     })
 }
 
-use fabriscope_units::Bytes;
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn loss_is_repaired(requests in requests(), setting in setting(false), faults in faults(false, false)) {

@@ -209,6 +209,13 @@ impl Requester {
         self.una = psn;
     }
 
+    /// The peer answers: the counters start again.
+    #[inline]
+    pub(crate) fn renew_retries(&mut self) {
+        self.retries = self.max_retries;
+        self.receiver_retries = self.max_receiver_retries;
+    }
+
     /// Takes the front request off the queue, all of it being acknowledged or answered.
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Wqe> {

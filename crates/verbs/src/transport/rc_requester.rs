@@ -265,8 +265,7 @@ fn advance(qp: &mut Qp, port: &mut Port) {
         requester.cursor_psn = requester.una;
     }
     if requester.una != before {
-        requester.retries = requester.max_retries;
-        requester.receiver_retries = requester.max_receiver_retries;
+        requester.renew_retries();
     }
 }
 
@@ -315,6 +314,7 @@ fn respond(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rec
         qp.requester.arrived.set(psn);
     } else {
         qp.requester.move_una(psn.next());
+        qp.requester.renew_retries();
     }
     let front = qp.requester.front;
     advance(qp, port);

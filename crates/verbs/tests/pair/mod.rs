@@ -40,7 +40,7 @@ pub struct End {
 /// How the channel treats packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Of 256 packets, so many are lost; never more than three in a row.
+    /// Of 256 packets, so many are lost; never more than five of a requester's without an answer, so that the retry counter lasts.
     pub lose: u8,
     /// Of 256 packets, so many arrive twice.
     pub duplicate: u8,
@@ -57,7 +57,8 @@ pub struct Pair {
     pub now: Time,
     pub faults: Faults,
     random: u64,
-    lost_in_row: u32,
+    /// Losses since the last answer, by requester.
+    unanswered: [u32; 2],
     pub sent: u64,
     pub lost: u64,
     pub retransmitted: u64,
@@ -85,7 +86,7 @@ impl Pair {
             now: Time::from_ps(1),
             faults,
             random: faults.seed | 1,
-            lost_in_row: 0,
+            unanswered: [0; 2],
             sent: 0,
             lost: 0,
             retransmitted: 0,
@@ -168,13 +169,13 @@ impl Pair {
             self.sent += 1;
             self.retransmitted += u64::from(transmit.retransmission);
             let packet = transmit.packet;
-            if self.lost_in_row < 3 && self.chance(self.faults.lose) {
-                self.lost_in_row += 1;
+            let requester = if transmit.responder { 1 - from } else { from };
+            if self.unanswered[requester] < 5 && self.chance(self.faults.lose) {
+                self.unanswered[requester] += 1;
                 self.lost += 1;
                 self.side.free(packet.ext);
                 continue;
             }
-            self.lost_in_row = 0;
             if self.chance(self.faults.duplicate) {
                 let twin = Packet { ext: self.side.duplicate(packet.ext), ..packet };
                 self.wires[1 - from].push_back(twin);
@@ -199,6 +200,9 @@ impl Pair {
             log.push(packet);
         }
         let received = self.ends[to].nic.handle_packet(self.now, &packet, &mut self.side);
+        if (0x0d..=0x12).contains(&packet.opcode) && packet.syndrome < 0x20 && !received.dropped {
+            self.unanswered[to] = 0;
+        }
         self.drain(to);
         let end = &mut self.ends[to];
         while let Some((addr, length)) = end.nic.poll_landed() {
