@@ -78,14 +78,17 @@ impl Qp {
         port.completions.push_back((self.init.recv_cq, wc));
     }
 
-    /// To the error state: everything is flushed. A NAK that is owed still goes out.
+    /// To the error state: everything is flushed. A NAK that is owed still goes out, after the responses before it.
     pub(crate) fn enter_error(&mut self, port: &mut Port) {
         if self.state == QpState::Err {
             return;
         }
         self.state = QpState::Err;
         self.timer.stop();
-        self.responder.responses.clear();
+        if !self.responder.owes_nak() {
+            self.responder.responses.clear();
+            self.responder.ack = None;
+        }
         self.forget_early(port);
         self.responder.inbound.kind = Kind::None;
         self.flush_sends(port);
@@ -95,9 +98,6 @@ impl Qp {
         self.flush_receives(port);
         if self.init.srq.is_some() {
             port.events.push_back(AsyncEvent::LastWqeReached(self.num));
-        }
-        if self.responder.ack.is_some() {
-            self.want_responses(port);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_wire::Psn;
+use fabriscope_wire::{Psn, Syndrome};
 
 use crate::packet::Packet;
 use crate::qp::bitmap::Bitmap;
@@ -126,6 +126,11 @@ impl Responder {
     pub(crate) fn is_busy(&self) -> bool {
         let new = self.responses.iter().filter(|response| !response.repeated).count();
         new >= self.max_reads as usize
+    }
+
+    /// Whether a NAK is owed.
+    pub(crate) fn owes_nak(&self) -> bool {
+        self.ack.is_some_and(|ack| !matches!(Syndrome::decode(ack.syndrome), Ok(Syndrome::Ack(_))))
     }
 
     pub(crate) fn reset(&mut self) {

@@ -59,7 +59,7 @@ pub(crate) fn accept(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<
         Kind::Write if end > inbound.total || opcode.is_last() && end != inbound.total => return Err(Refusal::Invalid),
         _ => {}
     }
-    if let (Some(memory), Some(data)) = (&mut port.memory, ext.and_then(|ext| ext.data.as_ref())) {
+    if let (Some(memory), Some(data)) = (&mut port.memory, ext.and_then(|ext| ext.data.as_ref()).filter(|data| !data.is_empty())) {
         match kind {
             Kind::Write => memory.write(inbound.addr + u64::from(inbound.offset), data),
             _ => {

@@ -293,7 +293,6 @@ fn refuse(qp: &mut Qp, port: &mut Port, refusal: Refusal) {
     if let (Some(status), Some(wqe)) = (status, status.and_then(|_| qp.responder.inbound.recv.take())) {
         qp.fail_receive(wqe, status, port);
     }
-    qp.responder.responses.clear();
     nak(qp, port, Syndrome::Nak(code));
     qp.enter_error(port);
 }
@@ -341,7 +340,9 @@ pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Op
                 None => ExtId::NONE,
                 Some(memory) => {
                     let mut data = vec![0; payload as usize].into_boxed_slice();
-                    memory.read(from, &mut data);
+                    if payload > 0 {
+                        memory.read(from, &mut data);
+                    }
                     side.alloc(Ext { data: Some(data), ..Ext::default() })
                 }
             };
