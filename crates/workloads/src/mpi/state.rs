@@ -87,10 +87,13 @@ impl State {
         Awaited { queues, rings }
     }
 
-    /// The cost of copying `size` bytes between a user's and a library's buffer.
+    /// The cost of copying `size` bytes between a user's and a library's buffer. The working set is a library buffer for
+    /// each message that may be in flight besides this one, and the user's.
     pub fn copy(&self, process: &Process, size: u32) -> Span {
+        let links = self.connections.values().flat_map(|connection| &connection.links);
+        let in_flight: u64 = links.map(|link| link.posted - link.freed).sum();
         let amount = Bytes(size.into());
-        process.cpu().copy(amount, amount)
+        process.cpu().copy(amount, amount * (in_flight + 2))
     }
 
     /// Takes a message into the queue of its connection.

@@ -60,6 +60,7 @@ impl<'a> Sender<'a> {
                 } else {
                     self.end.post_list(qp, &wrs)?
                 }
+                self.end.process.compute(s.loop_overhead);
                 self.sent[qp] += list;
             }
         }
@@ -86,7 +87,6 @@ impl<'a> Sender<'a> {
                 *stamp = Some(now);
             }
         }
-        self.end.process.compute(self.end.settings.loop_overhead);
     }
 }
 

@@ -1,16 +1,26 @@
-//! The tools on simulated clusters, from the command line to the table.
+//! Simulated clusters for the tests of this crate.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use fabriscope_catalog::{Catalog, Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Run};
 use fabriscope_engine_packet::PacketEngine;
+use fabriscope_node::Main;
 use fabriscope_workloads::{LinkType, Target, Tool, ToolOutput};
 
-fn parts(cluster: &str) -> ResolvedCluster {
+pub fn parts(cluster: &str) -> ResolvedCluster {
     let catalog = Catalog::embedded().unwrap();
     catalog.target(cluster).unwrap()
 }
 
-fn target(parts: &ResolvedCluster) -> Target {
+/// The nodes of RI2 in another number, with another number of NICs each, on one switch.
+pub fn ri2(nodes: u32, nics: u32) -> ResolvedCluster {
+    let text = format!("name = \"ri2\"\nbase = \"ri2\"\nnodes = {nodes}\nnode.nics = {nics}\n");
+    let catalog = Catalog::embedded().unwrap();
+    let cluster = catalog.parse_cluster("ri2.toml", &text).unwrap();
+    catalog.resolve(&cluster, None).unwrap()
+}
+
+pub fn target(parts: &ResolvedCluster) -> Target {
     let nic = &parts.node.nic;
     Target {
         nodes: parts.nodes,
@@ -24,7 +34,7 @@ fn target(parts: &ResolvedCluster) -> Target {
     }
 }
 
-fn run_on(parts: &ResolvedCluster, line: &str) -> (ToolOutput, Run) {
+pub fn run_on(parts: &ResolvedCluster, line: &str) -> (ToolOutput, Run) {
     let mut words = line.split_whitespace().map(str::to_owned);
     let tool = Tool::by_name(&words.next().unwrap()).unwrap();
     let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target(parts)).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -36,22 +46,18 @@ fn run_on(parts: &ResolvedCluster, line: &str) -> (ToolOutput, Run) {
     ((prepared.finish)(), run)
 }
 
-fn run(line: &str) -> ToolOutput {
+pub fn run(line: &str) -> ToolOutput {
     run_on(&parts("ri2"), line).0
 }
 
 /// Values of one column by size.
-fn column(output: &ToolOutput, metric: &str) -> Vec<(u64, f64)> {
+pub fn column(output: &ToolOutput, metric: &str) -> Vec<(u64, f64)> {
     output.points.iter().filter(|point| point.metric == metric).map(|point| (point.size.0, point.value)).collect()
 }
 
-#[test]
-fn see() {
-    for line in std::env::var("LINES_TO_RUN").unwrap_or_default().split(';').filter(|line| !line.is_empty()) {
-        let cluster = std::env::var("ON").unwrap_or("ri2".to_owned());
-        let start = std::time::Instant::now();
-        let (output, run) = run_on(&parts(&cluster), line);
-        println!("{line}\n{}", output.text);
-        println!("{:?} {:?} {:?}", run.end, run.stats, start.elapsed());
-    }
+/// Runs `mains` on the first nodes of `parts`, one rank per node.
+pub fn execute(parts: &ResolvedCluster, mains: Vec<Main>) -> Result<Run, String> {
+    let cluster = Cluster::new(parts.clone()).unwrap();
+    let nodes = (0..mains.len() as u32).collect();
+    PacketEngine::default().execute(&cluster, Job { nodes, mains }, 1).map_err(|error| error.to_string())
 }
