@@ -57,7 +57,7 @@ fn every_rendezvous_moves_long_messages() {
         let parts = with_mpi(ri2(2, 1), |mpi| mpi.rendezvous = rendezvous);
         let (output, run) = run_on(&parts, "osu_bibw -m 64K:4M -i 3 -x 1");
         // 64 messages in 4 iterations both ways, sizes 64 KiB to 4 MiB, and headers.
-        let payload: u64 = (16..=22).map(|power| 2 * 4 * 64 << power).sum();
+        let payload: u64 = (16..=22).map(|power| (2 * 4 * 64) << power).sum();
         assert!(
             (payload..payload + payload / 50).contains(&run.stats.bytes_delivered),
             "{rendezvous:?}: {} of {payload}",

@@ -14,14 +14,14 @@ fn every_program_fills_its_table() {
         ("ib_read_lat -n 20", 1),
         ("ib_atomic_lat -n 20", 1),
         ("ib_atomic_lat -n 20 -A CMP_AND_SWAP", 1),
-        ("ib_send_bw -n 100 -a", 23),
+        ("ib_send_bw -n 20 -a", 23),
         ("ib_send_bw -n 300 -b -q 3", 1),
         ("ib_send_bw -n 300 -c UC -b", 1),
         ("ib_send_bw -n 300 -c UD -a", 12),
-        ("ib_write_bw -n 100 -a", 23),
+        ("ib_write_bw -n 20 -a", 23),
         ("ib_write_bw -n 160 -l 16 -s 64", 1),
         ("ib_write_bw -n 300 -c UC -q 2", 1),
-        ("ib_read_bw -n 100 -a -b", 23),
+        ("ib_read_bw -n 20 -a -b", 23),
         ("ib_atomic_bw -n 200", 1),
     ] {
         let output = run(line);
@@ -51,6 +51,8 @@ fn bandwidth_is_bounded_by_the_link() {
     assert!((90.0..100.0).contains(&one_way), "{one_way}");
     let both_ways = average("ib_write_bw -n 500 -b --report_gbits");
     assert!((1.7..=2.0).contains(&(both_ways / one_way)), "{both_ways} and {one_way}");
+    let average_only = average("ib_write_bw -n 500 --report_gbits -N");
+    assert!((average_only - one_way).abs() < 1e-9, "{average_only} without and {one_way} with a peak");
     let mebibytes = average("ib_write_bw -n 500");
     assert!((mebibytes * 1_048_576.0 * 8.0 / 1e9 - one_way).abs() < 0.01, "{mebibytes} MiB/s are {one_way} Gb/s");
 }
@@ -83,7 +85,7 @@ fn a_duration_measures_what_iterations_measure() {
 
 #[test]
 fn the_same_run_gives_the_same_bytes() {
-    let line = "ib_send_bw -a -b -n 128 -q 2";
+    let line = "ib_send_bw -s 65536 -b -n 128 -q 2";
     assert_eq!(run(line), run(line));
 }
 

@@ -60,7 +60,7 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await;
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
-        let mut spans = Vec::with_capacity(iterations as usize);
+        let mut spans = Vec::new();
         for iteration in 0..warm_up + iterations {
             let start = pair.rank.now();
             match s.benchmark {

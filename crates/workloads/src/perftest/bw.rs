@@ -29,10 +29,7 @@ struct Sender<'a> {
 impl<'a> Sender<'a> {
     fn new(end: &'a Endpoint, quota: &'a Quota, size: u32) -> Sender<'a> {
         let zeros = vec![0; end.qps.len()];
-        let mut stamps = Stamps::default();
-        if end.settings.iterations().is_some() {
-            stamps.completed = vec![None; quota.total() as usize];
-        }
+        let stamps = Stamps::default();
         let clock = Clock::start(end.settings.length, end.process.now());
         Sender { end, quota, size, sent: zeros.clone(), completed: zeros, total: 0, outcome: Outcome { stamps, clock } }
     }
@@ -51,8 +48,10 @@ impl<'a> Sender<'a> {
                 if self.outcome.clock.is_over(now) {
                     self.quota.close(&self.sent);
                 }
-                if s.iterations().is_some() {
+                if s.peak {
                     self.outcome.stamps.posted.extend((0..list).map(|_| now));
+                } else if self.outcome.stamps.posted.is_empty() {
+                    self.outcome.stamps.posted.push(now);
                 }
                 let wrs: Vec<SendWr> = (0..list).map(|at| self.request(qp, self.sent[qp] + at)).collect();
                 if let [only] = &wrs[..] {
@@ -83,9 +82,10 @@ impl<'a> Sender<'a> {
             self.completed[qp] = at + 1;
             self.total += covered;
             self.outcome.clock.count(now, covered);
-            if let Some(stamp) = self.outcome.stamps.completed.get_mut(self.total as usize - 1) {
-                *stamp = Some(now);
+            if !self.end.settings.peak {
+                self.outcome.stamps.completed.clear();
             }
+            self.outcome.stamps.completed.push((self.total, now));
         }
     }
 }

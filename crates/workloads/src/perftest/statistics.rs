@@ -11,10 +11,10 @@ use fabriscope_units::{Span, Time};
 /// Time stamps of one measurement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stamps {
-    /// When each message was posted.
+    /// When each message was posted; without a peak to find, the first alone.
     pub posted: Vec<Time>,
-    /// When the completion that covers a message was polled; only the last message of each batch has one.
-    pub completed: Vec<Option<Time>>,
+    /// Messages covered by each completion and those before, and when it was polled; without a peak, the last alone.
+    pub completed: Vec<(u64, Time)>,
 }
 
 /// One row of a latency table, in microseconds.
@@ -105,15 +105,14 @@ pub fn latency(size: u32, posted: &[Time], parts: f64) -> Option<LatencyRow> {
 ///
 /// `list` is the number of messages per post. Without `peak` that column is zero.
 pub fn bandwidth(size: u32, stamps: &Stamps, list: usize, peak: bool) -> Option<BandwidthRow> {
-    let messages = stamps.posted.len();
-    let last = stamps.completed.iter().rev().find_map(|stamp| *stamp)?;
+    let (messages, last) = *stamps.completed.last()?;
     let seconds = last.since(*stamps.posted.first()?).as_s_f64();
     if seconds <= 0.0 {
         return None;
     }
     let best = if peak { peak_rate(size, stamps, list) } else { 0.0 };
     let rate = messages as f64 / seconds;
-    Some(BandwidthRow { size, iterations: messages as u64, peak: best, average: rate * f64::from(size), message_rate: rate / 1e6 })
+    Some(BandwidthRow { size, iterations: messages, peak: best, average: rate * f64::from(size), message_rate: rate / 1e6 })
 }
 
 /// The row of a bandwidth test that counted `messages` in `window`.
@@ -134,16 +133,15 @@ pub fn both_ways(mine: BandwidthRow, theirs: BandwidthRow) -> BandwidthRow {
 
 /// Best rate in bytes per second from any post to any completion after it.
 fn peak_rate(size: u32, stamps: &Stamps, list: usize) -> f64 {
-    let completions: Vec<(usize, Time)> =
-        stamps.completed.iter().enumerate().filter_map(|(at, stamp)| stamp.map(|time| (at, time))).collect();
     let mut shortest = f64::INFINITY;
     let mut first = 0;
-    for (at, posted) in stamps.posted.iter().enumerate().step_by(list.max(1)) {
-        while first < completions.len() && completions[first].0 < at {
+    for (before, posted) in stamps.posted.iter().enumerate().step_by(list.max(1)) {
+        let before = before as u64;
+        while stamps.completed.get(first).is_some_and(|(through, _)| *through <= before) {
             first += 1;
         }
-        for &(end, completed) in &completions[first..] {
-            let per_message = completed.since(*posted).as_s_f64() / (end - at + 1) as f64;
+        for &(through, completed) in &stamps.completed[first..] {
+            let per_message = completed.since(*posted).as_s_f64() / (through - before) as f64;
             if per_message > 0.0 {
                 shortest = shortest.min(per_message);
             }
@@ -191,7 +189,8 @@ mod tests {
     fn bandwidth_counts_from_the_first_post_to_the_last_completion() {
         // Four messages of 1000 B, posts at 0, 100, 200, 300 ns, completions of pairs at 1000 and 2000 ns.
         let ns = |n: u64| Time::from_ps(n * 1000);
-        let stamps = Stamps { posted: vec![ns(0), ns(100), ns(200), ns(300)], completed: vec![None, Some(ns(1000)), None, Some(ns(2000))] };
+        let posted = vec![ns(0), ns(100), ns(200), ns(300)];
+        let stamps = Stamps { posted, completed: vec![(2, ns(1000)), (4, ns(2000))] };
         let row = bandwidth(1000, &stamps, 1, true).unwrap();
         // 4 · 1000 B / 2 us = 2 GB/s, 2 M messages/s.
         assert!((row.average - 2e9).abs() < 1.0 && (row.message_rate - 2.0).abs() < 1e-9, "{row:?}");
