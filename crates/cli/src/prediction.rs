@@ -128,7 +128,7 @@ fn answer(points: &[Point]) -> Answer {
     };
     let rate = |unit: &str| match unit {
         "Mpps" => Some(1e6),
-        "msg/s" | "Messages/s" => Some(1.0),
+        "messages/s" | "msg/s" => Some(1.0),
         _ => None,
     };
     let time = |unit: &str| (unit == "us").then_some(1.0);

@@ -8,6 +8,7 @@ use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
 use fabriscope_units::{Bytes, Span};
 use fabriscope_workloads::{Point, Tool, ToolOutput};
 
+use crate::busy;
 use crate::chain::{self, Chain};
 use crate::change::{Setting, Variation};
 use crate::context::Context;
@@ -124,7 +125,8 @@ fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Ex
     let chain = if latency { chain::exchange(&run.traces, exchanges as usize, one_way) } else { None };
     let chain =
         chain.or_else(|| steady(&run, size).map(chain::single)).unwrap_or(Chain { stages: Vec::new(), total: Span::ZERO, messages: 0 });
-    let interval = if latency { None } else { interval(&printed.points, size) };
+    let both_ways = name == "osu_bibw" || variation.options.iter().any(|o| o == "-b" || o == "--bidirectional");
+    let interval = if latency { None } else { interval(&printed.points, size, both_ways) };
     Ok(Explained { chain, printed, interval })
 }
 
@@ -134,11 +136,11 @@ fn steady(run: &Run, size: u64) -> Option<&MessageTrace> {
     sized.get(sized.len() / 2).copied().or_else(|| run.traces.last())
 }
 
-/// The time from one message to the next, from the bandwidth or the message rate.
-fn interval(points: &[Point], size: u64) -> Option<Span> {
+/// The time from one message to the next of a direction, from the bandwidth or the message rate.
+fn interval(points: &[Point], size: u64, both_ways: bool) -> Option<Span> {
     let rate = points.iter().find(|p| p.metric == "message_rate").and_then(|p| match p.unit {
         "Mpps" => Some(p.value * 1e6),
-        "msg/s" | "Messages/s" => Some(p.value),
+        "messages/s" => Some(p.value),
         _ => None,
     });
     let bandwidth = points.iter().find(|p| p.metric == "bandwidth").and_then(|p| match p.unit {
@@ -148,7 +150,9 @@ fn interval(points: &[Point], size: u64) -> Option<Span> {
         _ => None,
     });
     let per_second = rate.or_else(|| bandwidth.map(|b| b / size.max(1) as f64)).filter(|r| *r > 0.0)?;
-    Some(Span::from_ps((1e12 / per_second).round() as u64))
+    // Both directions are summed by the tool; a direction has half of the messages.
+    let directions = if both_ways { 2.0 } else { 1.0 };
+    Some(Span::from_ps((directions * 1e12 / per_second).round() as u64))
 }
 
 impl Explained {
@@ -175,19 +179,19 @@ fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)> {
     made.max_by_key(|(_, saved)| *saved).filter(|(_, saved)| saved.as_ps() * 100 >= measure.as_ps())
 }
 
-fn bound(explained: &Explained, stages: &Stages, changes: &[Change]) -> String {
+fn bound(parts: &ResolvedCluster, args: &Args, explained: &Explained, stages: &Stages, changes: &[Change]) -> String {
     let mut text = String::new();
     if let Some(interval) = explained.interval {
-        text += &format!("a message every {} ns, each {} ns on its way\n", nanoseconds(interval), nanoseconds(stages.total()));
-    }
-    if let Some((name, span)) = stages.longest() {
+        text += &format!("a message every {} ns, each {} ns on its way\n\n", nanoseconds(interval), nanoseconds(stages.total()));
+        text += &busy::text(&busy::resources(parts, args.size), interval);
+    } else if let Some((name, span)) = stages.longest() {
         let share = 100.0 * span.as_ps() as f64 / stages.total().as_ps().max(1) as f64;
         text += &format!("bound: the longest stage is `{name}` with {} ns, {share:.1} % of the whole\n", nanoseconds(span));
     }
     if let Some((change, saved)) = best(explained.measure(), changes) {
-        text += &format!("bound: {} would save most, {} ns\n", change.what, nanoseconds(saved));
+        text += &format!("best change: {}, saves {} ns\n", change.what, nanoseconds(saved));
     } else if !changes.is_empty() {
-        text += "bound: no single change below saves a hundredth; software and fixed latencies are what is left\n";
+        text += "best change: none below saves a hundredth; software and fixed latencies are what is left\n";
     }
     text
 }
@@ -206,18 +210,21 @@ fn text(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &St
         parts.link.data_rate(),
         parts.mtu
     );
-    for point in &explained.printed.points {
+    for point in explained.printed.points.iter().filter(|p| MAIN.contains(&p.metric)) {
         text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
     }
     if explained.chain.messages > 1 {
         text += &format!("# a chain of {} messages of the network\n", explained.chain.messages);
     }
-    text += &format!("\n{}\n{}", stages.text(), bound(explained, stages, changes));
+    text += &format!("\n{}\n{}", stages.text(), bound(parts, args, explained, stages, changes));
     if !changes.is_empty() {
         text += &format!("\n{}", changes_text(explained.measure(), changes));
     }
     text
 }
+
+/// The metrics that a tool is run for.
+const MAIN: [&str; 3] = ["latency", "bandwidth", "message_rate"];
 
 fn json(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &Stages, changes: &[Change]) -> serde_json::Value {
     let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });

@@ -1,0 +1,94 @@
+//! How long one message keeps each resource on its way busy: the shortest time from one message to the next.
+//!
+//! Modelled: the wire with its headers, the two directions of PCI Express at sender and receiver, the NIC's send
+//! engine, the core that posts. Whatever is busy longest binds a stream of messages; where the time from message to
+//! message is clearly longer than any of them, a window, a credit or a latency binds instead.
+//! Not modelled: acknowledgements and completions, which take little of any of these.
+
+use fabriscope_catalog::{Layer, ResolvedCluster};
+use fabriscope_report::Table;
+use fabriscope_report::explain::nanoseconds;
+use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_wire::{LinkLayer, Opcode};
+
+/// A resource and how long one message keeps it busy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Busy {
+    /// The resource, in words.
+    pub what: &'static str,
+    /// The time per message.
+    pub span: Span,
+}
+
+/// The resources that a message of `size` bytes passes on `parts`.
+pub fn resources(parts: &ResolvedCluster, size: u64) -> Vec<Busy> {
+    let (nic, cpu, slot) = (&parts.node.nic, &parts.node.cpu, &parts.node.pcie);
+    let rate = slot.part.tlp_rate(slot.lanes);
+    let fetch = tlps(rate, size, *cpu.root_complex.completion_payload, *slot.part.completion_overhead);
+    let write = tlps(rate, size, *cpu.root_complex.max_payload, *slot.part.write_overhead);
+    vec![
+        Busy { what: "link", span: wire(parts, size) },
+        Busy { what: "PCIe of the sender", span: fetch },
+        Busy { what: "PCIe of the receiver", span: write },
+        Busy { what: "NIC's send engine", span: (*nic.message_interval).max(*nic.wqe_interval) },
+        Busy { what: "core, one post", span: *cpu.wqe_build + *cpu.mmio_busy },
+    ]
+}
+
+fn tlps(rate: Rate, size: u64, chunk: Bytes, overhead: Bytes) -> Span {
+    let count = size.div_ceil(chunk.as_u64().max(1));
+    rate.time(Bytes(size.saturating_add(count.saturating_mul(overhead.as_u64()))))
+}
+
+fn wire(parts: &ResolvedCluster, size: u64) -> Span {
+    let layer = match parts.link_layer.layer() {
+        Layer::InfiniBand => LinkLayer::InfiniBand,
+        Layer::Ethernet => LinkLayer::RoceV2Ipv4,
+    };
+    let mtu = u32::try_from(parts.mtu.as_u64()).unwrap_or(u32::MAX).max(1);
+    let (full, rest) = (size / u64::from(mtu), u32::try_from(size % u64::from(mtu)).unwrap_or(0));
+    let opcode = Opcode::RC_SEND_MIDDLE;
+    let full_bytes = full.saturating_mul(u64::from(layer.wire_bytes(opcode, mtu)));
+    let last = if rest > 0 || full == 0 { u64::from(layer.wire_bytes(opcode, rest)) } else { 0 };
+    parts.link.data_rate().time(Bytes(full_bytes.saturating_add(last)))
+}
+
+/// The table of resources against the time from message to message, and the line that says what binds.
+pub fn text(resources: &[Busy], interval: Span) -> String {
+    let mut table = Table::new(["busy per message", "time (ns)", "share (%)"]);
+    let share = |span: Span| 100.0 * span.as_ps() as f64 / interval.as_ps().max(1) as f64;
+    for busy in resources {
+        table.push([busy.what.to_owned(), nanoseconds(busy.span), format!("{:.1}", share(busy.span))]);
+    }
+    let bound = resources.iter().max_by_key(|busy| busy.span).map_or_else(String::new, |most| {
+        let share = share(most.span);
+        if share >= 90.0 {
+            format!("bound: the {} is busy {share:.1} % of the time\n", most.what)
+        } else {
+            format!(
+                "bound: nothing is busy all the time (most of all the {}, {share:.1} %): work per message or waiting binds\n",
+                most.what
+            )
+        }
+    });
+    format!("{table}{bound}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_busy_longest_binds() {
+        let busy = |what, ns| Busy { what, span: Span::from_ns(ns) };
+        let text = text(&[busy("link", 95), busy("core", 10)], Span::from_ns(100));
+        assert!(text.contains("bound: the link is busy 95.0 % of the time"), "{text}");
+        assert!(super::text(&[busy("link", 5)], Span::from_ns(100)).contains("nothing is busy all the time"));
+    }
+
+    #[test]
+    fn pcie_counts_headers() {
+        // 512 B in two TLPs of 256 B with 24 B of headers each: 560 B at 8 Gb/s = 560 ns.
+        assert_eq!(tlps(Rate::from_gbps(8), 512, Bytes(256), Bytes(24)), Span::from_ns(560));
+    }
+}
