@@ -26,7 +26,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The crates of this project that each crate names, by kind of dependency.
+/// The crates of this project that each crate is built from. Tests may look upwards: a program is tested on an engine.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(crates()).unwrap() {
@@ -34,7 +34,7 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         let Ok(text) = std::fs::read_to_string(folder.path().join("Cargo.toml")) else { continue };
         let manifest: toml::Table = text.parse().unwrap();
         let mut names = Vec::new();
-        for kind in ["dependencies", "build-dependencies", "dev-dependencies"] {
+        for kind in ["dependencies", "build-dependencies"] {
             let Some(table) = manifest.get(kind).and_then(toml::Value::as_table) else { continue };
             names.extend(table.keys().filter_map(|key| key.strip_prefix("fabriscope-")).map(str::to_owned));
         }

@@ -1,0 +1,207 @@
+//! Wrong input: the message says what, where and what to do; exit status 2; nothing half-written.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// A folder with one file in it, and the file's path.
+fn file(name: &str, text: &[u8]) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+fn fabriscope(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("fabriscope").unwrap();
+    command.args(args);
+    command
+}
+
+/// Runs, expects status 2 and nothing on standard output, and gives the message.
+fn refused(args: &[&str]) -> String {
+    let output = fabriscope(args).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+    assert!(output.stdout.is_empty(), "{args:?} printed {}", String::from_utf8_lossy(&output.stdout));
+    assert!(!message.contains("panicked"), "{message}");
+    message
+}
+
+fn says(message: &str, words: &[&str]) {
+    for word in words {
+        assert!(message.contains(word), "`{word}` is missing in:\n{message}");
+    }
+}
+
+const CLUSTER: &str = r#"name = "mine"
+title = "A test"
+nodes = 2
+link = "edr"
+link_layer = "infiniband"
+mtu = "4096 B"
+topology.single_switch = {}
+switch = "sb7790"
+software = "mvapich2-2.3.7"
+
+[node]
+cpu = "xeon-e5-2680v4"
+sockets = 2
+nic = "connectx-5"
+
+[cable]
+part = "copper"
+host_length = { value = "2 m", basis = "assumed", note = "a rack" }
+trunk_length = { value = "2 m", basis = "assumed", note = "a rack" }
+"#;
+
+fn cluster_refused(wrong: &str, right: &str) -> String {
+    let text = CLUSTER.replace(right, wrong);
+    assert_ne!(text, CLUSTER, "`{right}` is not in the example");
+    let (_folder, path) = file("mine.toml", text.as_bytes());
+    refused(&["bench", "ib_write_lat", "--on", path.to_str().unwrap()])
+}
+
+#[test]
+fn the_example_itself_is_right() {
+    let (_folder, path) = file("mine.toml", CLUSTER.as_bytes());
+    fabriscope(&["bench", "ib_write_lat", "--on", path.to_str().unwrap(), "-n", "10"]).assert().success();
+}
+
+#[test]
+fn unknown_key() {
+    says(&cluster_refused("nodees = 2", "nodes = 2"), &["mine.toml:3:1", "nodees", "nodes"]);
+}
+
+#[test]
+fn wrong_unit() {
+    says(&cluster_refused("mtu = \"4 KB\"", "mtu = \"4096 B\""), &["mine.toml:6:", "KiB"]);
+    says(&cluster_refused("mtu = \"4096 ns\"", "mtu = \"4096 B\""), &["mine.toml:6:", "ns"]);
+    says(&cluster_refused("mtu = 4096", "mtu = \"4096 B\""), &["mine.toml:6:"]);
+}
+
+#[test]
+fn missing_part() {
+    says(&cluster_refused("nic = \"connectx-55\"", "nic = \"connectx-5\""), &["mine.toml:14:", "connectx-55", "connectx-5"]);
+    says(&refused(&["bench", "osu_bw", "--on", "ri3"]), &["ri3", "ri2"]);
+    says(&refused(&["show", "conectx-5"]), &["conectx-5", "connectx-5"]);
+}
+
+#[test]
+fn impossible_cluster() {
+    says(&cluster_refused("nodes = 1000", "nodes = 2"), &["mine.toml:", "36"]);
+    says(&refused(&["bench", "osu_bw", "--on", "ri2:1000"]), &["1000", "36"]);
+    says(&cluster_refused("mtu = \"5000 B\"", "mtu = \"4096 B\""), &["mine.toml:6:", "5000 B"]);
+    says(&refused(&["bench", "osu_bw", "--on", "ri2:1"]), &["two"]);
+    says(&refused(&["bench", "osu_bw", "--on", "ri2:0"]), &["ri2:0"]);
+}
+
+#[test]
+fn cyclic_include() {
+    let (folder, path) = file("a.toml", b"include = [\"b.toml\"]\ntitle = \"a\"\n");
+    std::fs::write(folder.path().join("b.toml"), "include = [\"a.toml\"]\n").unwrap();
+    says(&refused(&["run", path.to_str().unwrap()]), &["a.toml", "b.toml", "includes itself"]);
+}
+
+#[test]
+fn broken_lab() {
+    let lab = "cluster = \"ri2\"\n[workload.permutatoin]\nsize = \"1 MiB\"\n";
+    let (_folder, path) = file("lab.toml", lab.as_bytes());
+    says(&refused(&["run", path.to_str().unwrap()]), &["lab.toml:2:", "permutation"]);
+    let (_folder, path) = file("lab.toml", lab.replace("permutatoin", "permutation").replace("1 MiB", "0 B").as_bytes());
+    says(&refused(&["run", path.to_str().unwrap()]), &["lab.toml:3:", "0 B"]);
+    let (_folder, path) = file("lab.toml", lab.replace("permutatoin", "permutation").replace("1 MiB", "1 TiB").as_bytes());
+    says(&refused(&["run", path.to_str().unwrap()]), &["lab.toml:3:", "1 TiB"]);
+}
+
+#[test]
+fn empty_csv() {
+    let (_folder, path) = file("empty.csv", b"");
+    says(&refused(&["validate", "--measured", path.to_str().unwrap()]), &["empty.csv:1:1", "empty", "message_bytes"]);
+}
+
+#[test]
+fn wrong_csv() {
+    let head = "table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value\n";
+    let row = |bytes: &str, value: &str| format!("{head}t,ri2,osu_bw,,2,2,{bytes},bandwidth,MB/s,{value}\n");
+    let refused = |text: &str| {
+        let (_folder, path) = file("x.csv", text.as_bytes());
+        refused(&["validate", "--measured", path.to_str().unwrap()])
+    };
+    says(&refused(&row("0", "5")), &["x.csv:2:19", "0 bytes", "2147483648"]);
+    says(&refused(&row("1099511627776", "5")), &["x.csv:2:19", "1099511627776"]);
+    says(&refused(&row("8", "many")), &["x.csv:2:", "`many` is not a number"]);
+    says(&refused("table,cluster\nt,ri2\n"), &["x.csv:1:1", "`benchmark` is missing"]);
+    let (_folder, path) = file("x.csv", b"table\n\xff\xfe");
+    says(&self::refused(&["validate", "--measured", path.to_str().unwrap()]), &["x.csv:2:1", "UTF-8"]);
+}
+
+#[test]
+fn sizes_that_no_message_has() {
+    for size in ["0", "1099511627776", "-1", "many"] {
+        says(&refused(&["bench", "ib_write_bw", "--on", "ri2", "-s", size]), &["-s", size]);
+        says(&refused(&["explain", "ib_write_bw", "--on", "ri2", &format!("--size={size}")]), &[size]);
+    }
+    says(&refused(&["bench", "osu_bw", "--on", "ri2", "-m", "0:0"]), &["-m"]);
+    says(&refused(&["bench", "osu_bw", "--on", "ri2", "-m", "1:1099511627776"]), &["1099511627776"]);
+}
+
+#[test]
+fn unreadable_file() {
+    for args in [
+        ["run", "nowhere/lab.toml"].as_slice(),
+        &["bench", "osu_bw", "--on", "nowhere/lab.toml"],
+        &["validate", "--measured", "nowhere/lab.toml"],
+        &["clusters", "--catalog", "nowhere/lab.toml"],
+    ] {
+        says(&refused(args), &["nowhere/lab.toml"]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    refused(&["run", folder.path().to_str().unwrap()]);
+    refused(&["validate", "--measured", folder.path().to_str().unwrap()]);
+}
+
+#[test]
+fn unknown_words() {
+    says(&refused(&["bench", "ib_write_latency", "--on", "ri2"]), &["ib_write_lat"]);
+    says(&refused(&["bench", "ib_write_lat"]), &["--on ri2"]);
+    says(&refused(&["bench", "ib_write_lat", "--on", "ri2", "--no_such_option"]), &["--no_such_option"]);
+    says(&refused(&["validate", "no-such-table"]), &["no-such-table", "ri2-osu_bw"]);
+    says(&refused(&["parts", "--basis", "guessed"]), &["guessed", "datasheet"]);
+    says(&refused(&["no-such-command"]), &["no-such-command"]);
+}
+
+#[test]
+fn nothing_is_half_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("result.json");
+    let missing = folder.path().join("nowhere").join("result.json");
+    let (_labs, lab) = file("lab.toml", b"cluster = \"ri2\"\n[workload.shift]\nby = 1\nsize = \"1 MB\"\nextra = 1\n");
+    refused(&["run", lab.to_str().unwrap(), "-o", target.to_str().unwrap()]);
+    refused(&["validate", "ri2-ib_read_lat", "-o", missing.to_str().unwrap()]);
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+    std::fs::write(&target, "old").unwrap();
+    refused(&["run", lab.to_str().unwrap(), "-o", target.to_str().unwrap()]);
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "old");
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("fabriscope"))
+        .args(["show", "connectx-5", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Closed before the first byte is written.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(output.status.success(), "{:?}", output.status);
+}

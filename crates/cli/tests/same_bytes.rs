@@ -1,0 +1,76 @@
+//! The same command gives the same bytes, whatever else the machine does.
+
+use assert_cmd::Command;
+
+fn printed(args: &[&str]) -> Vec<u8> {
+    let output = Command::cargo_bin("fabriscope").unwrap().args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(!output.stdout.is_empty(), "{args:?} printed nothing");
+    output.stdout
+}
+
+fn lab(name: &str) -> String {
+    format!("{}/../../labs/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn two_runs_of_a_command() {
+    for args in [
+        ["bench", "ib_write_bw", "--on", "ri2", "-s", "4096", "-n", "500"].as_slice(),
+        &["bench", "osu_bibw", "--on", "betzy-hdr", "-m", "1:8192", "-i", "5"],
+        &["explain", "osu_latency", "--on", "ri2", "-s", "65536"],
+        &["validate", "oci-optimized3-osu_latency", "ri2-ib_read_lat", "--json"],
+        &["run", &lab("permutation-16"), "--json"],
+        &["run", &lab("incast-8")],
+        &["run", &lab("uniform-16"), "--json"],
+    ] {
+        assert_eq!(printed(args), printed(args), "{args:?}");
+    }
+}
+
+#[test]
+fn the_seed_is_heard() {
+    let lab = lab("permutation-16");
+    assert_ne!(printed(&["run", &lab, "--json", "--seed", "1"]), printed(&["run", &lab, "--json", "--seed", "2"]));
+}
+
+#[test]
+fn the_stages_of_a_message_add_up_exactly() {
+    for (tool, size) in
+        [("ib_write_lat", "2"), ("ib_read_lat", "4096"), ("osu_latency", "1024"), ("osu_latency", "65536"), ("ib_send_bw", "4096")]
+    {
+        let text = printed(&["explain", tool, "--on", "ri2", "-s", size, "--no-changes", "--json"]);
+        let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let sum: u64 = value["stages"].as_array().unwrap().iter().map(|s| s["ps"].as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), value["total_ps"].as_u64(), "{tool} {size}");
+        assert!(sum > 0, "{tool} {size}");
+    }
+}
+
+#[test]
+fn every_command_has_examples() {
+    for command in ["demo", "explain", "validate", "run", "clusters", "parts", "show", "schema", "completions", "bench"] {
+        let help = String::from_utf8(printed(&[command, "--help"])).unwrap();
+        assert!(help.contains("Examples:") && help.contains(&format!("fabriscope {command}")), "{command}: {help}");
+    }
+}
+
+#[test]
+fn schemas_and_completions_are_printed() {
+    for kind in ["lab", "cluster", "nic", "switch", "cable", "link", "cpu", "pcie", "software"] {
+        let schema: serde_json::Value = serde_json::from_slice(&printed(&["schema", kind])).unwrap();
+        assert!(schema["properties"].is_object(), "{kind}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(String::from_utf8(printed(&["completions", shell])).unwrap().contains("validate"), "{shell}");
+    }
+}
+
+#[test]
+fn json_of_a_validation_has_the_agreed_keys() {
+    let value: serde_json::Value = serde_json::from_slice(&printed(&["validate", "oci-optimized3-osu_latency", "--json"])).unwrap();
+    let keys: Vec<&str> = value[0].as_object().unwrap().keys().map(String::as_str).collect();
+    let mut agreed = ["table", "points", "skipped", "median", "p90", "max", "bias"];
+    agreed.sort_unstable();
+    assert_eq!(keys, agreed);
+}
