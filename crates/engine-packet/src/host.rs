@@ -4,6 +4,7 @@ use fabriscope_engine::{Stage, StageSpan};
 use fabriscope_node::{Pcie, ReadAhead, ReadStream};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Nic, Packet, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_wire::Syndrome;
 
 use crate::event::Event;
 use crate::trace::Log;
@@ -245,6 +246,10 @@ impl World<'_> {
         }
         if received.transmit {
             self.transmit(now, host);
+        }
+        if matches!(Syndrome::decode(packet.syndrome), Ok(Syndrome::RnrNak(_))) {
+            // The requester waits for its timer, also where nothing is ever lost.
+            self.arm_timer(host);
         }
     }
 

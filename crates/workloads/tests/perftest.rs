@@ -67,6 +67,14 @@ fn latency_grows_with_size() {
 }
 
 #[test]
+fn a_receiver_that_is_late_is_waited_for() {
+    // Few receives: the peer's NIC answers receiver-not-ready, and the sender tries again after a while.
+    let rate = |line| column(&run(line), "message_rate")[0].1;
+    let (late, ready) = (rate("ib_send_bw -s 64 -n 500 -b -r 16"), rate("ib_send_bw -s 64 -n 500 -b"));
+    assert!(late > 0.0 && late < ready / 2.0, "{late} and {ready}");
+}
+
+#[test]
 fn post_lists_save_doorbells() {
     let rate = |line| column(&run(line), "message_rate")[0].1;
     assert!(rate("ib_write_bw -s 8 -n 1600 -l 16") > 1.02 * rate("ib_write_bw -s 8 -n 1600"));
