@@ -50,8 +50,8 @@ struct Outcome {
     run: Run,
     /// What a benchmark printed.
     tool: Option<ToolOutput>,
-    /// The size of the messages of a pattern.
-    bytes: Option<Bytes>,
+    /// What the busiest receiver of a pattern gets.
+    busiest: Option<Bytes>,
     notes: Vec<String>,
     /// Real time of the run after set-up, in seconds.
     wall_s: f64,
@@ -86,7 +86,7 @@ fn benchmark(lab: &ResolvedLab, tool: &str, options: &[String], seed: u64) -> Re
     let parts = &lab.cluster;
     let started = Instant::now();
     let (printed, run) = Launch { tool, options, parts, nodes: parts.placement, seed, traced: false }.run().map_err(Failure::of)?;
-    Ok(Outcome { run, tool: Some(printed), bytes: None, notes: Vec::new(), wall_s: started.elapsed().as_secs_f64() })
+    Ok(Outcome { run, tool: Some(printed), busiest: None, notes: Vec::new(), wall_s: started.elapsed().as_secs_f64() })
 }
 
 /// The pattern of a workload, the service of its messages, and what a person should know of them.
@@ -94,19 +94,26 @@ struct Traffic {
     config: Config,
     transport: Transport,
     any_order: bool,
+    /// Messages that the busiest receiver gets, where that does not depend on chance.
+    received: Option<u64>,
     notes: Vec<String>,
 }
 
 fn traffic(workload: &Workload, nodes: u32) -> Option<Traffic> {
-    let traffic =
-        |pattern, bytes, transport, any_order| Traffic { config: Config::new(pattern, bytes), transport, any_order, notes: vec![] };
+    let traffic = |pattern, bytes, transport, any_order, received: Option<u64>| {
+        let config = Config::new(pattern, bytes);
+        Traffic { config, transport, any_order, received, notes: Vec::new() }
+    };
     Some(match workload {
-        Workload::Permutation(w) => traffic(Pattern::Permutation, w.size, w.transport, w.any_order),
-        Workload::Incast(w) => traffic(Pattern::Incast { target: 0, senders: w.senders }, w.size, w.transport, w.any_order),
-        Workload::AllToAll(w) => traffic(Pattern::AllToAll, w.size, w.transport, w.any_order),
-        Workload::Shift(w) => traffic(Pattern::Shift { distance: w.by }, w.size, w.transport, w.any_order),
+        Workload::Permutation(w) => traffic(Pattern::Permutation, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Incast(w) => {
+            let pattern = Pattern::Incast { target: 0, senders: w.senders };
+            traffic(pattern, w.size, w.transport, w.any_order, Some(w.senders.into()))
+        }
+        Workload::AllToAll(w) => traffic(Pattern::AllToAll, w.size, w.transport, w.any_order, Some(u64::from(nodes) - 1)),
+        Workload::Shift(w) => traffic(Pattern::Shift { distance: w.by }, w.size, w.transport, w.any_order, Some(1)),
         Workload::Uniform(w) => {
-            let mut uniform = traffic(Pattern::Uniform, w.size, w.transport, w.any_order);
+            let mut uniform = traffic(Pattern::Uniform, w.size, w.transport, w.any_order, None);
             uniform.config.messages = w.messages.div_ceil(nodes);
             if !w.messages.is_multiple_of(nodes) {
                 let (all, each) = (w.messages, uniform.config.messages);
@@ -149,7 +156,8 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64) -> Result<Outcome,
     let started = Instant::now();
     let run = prepared.run().map_err(refused)?;
     let wall_s = started.elapsed().as_secs_f64();
-    Ok(Outcome { run, tool: None, bytes: Some(traffic.config.bytes), notes: traffic.notes, wall_s })
+    let busiest = traffic.received.map(|messages| Bytes(traffic.config.bytes.as_u64().saturating_mul(messages)));
+    Ok(Outcome { run, tool: None, busiest, notes: traffic.notes, wall_s })
 }
 
 fn lab_name(lab: &ResolvedLab) -> &str {
@@ -242,10 +250,13 @@ fn result(lab: &ResolvedLab, outcome: &Outcome) -> String {
     row("packets marked by ECN", stats.ecn_marks.to_string());
     row("pause frames", stats.pauses.to_string());
     let mut text = table.to_string();
-    if let Some(bytes) = outcome.bytes {
+    if let Some(bytes) = outcome.busiest {
         let rate = lab.cluster.link.data_rate();
-        let least = rate.time(bytes);
-        text += &format!("# bound: one message of {bytes} takes {:.3} us on a link of {rate}, without headers\n", least.as_us_f64());
+        let (least, end) = (rate.time(bytes).as_us_f64(), end.as_us_f64().max(f64::MIN_POSITIVE));
+        let share = 100.0 * least / end;
+        text += &format!(
+            "# bound: {bytes} into one host take {least:.3} us on a link of {rate} without headers, {share:.1} % of the time taken\n"
+        );
     }
     text
 }
