@@ -7,8 +7,8 @@ use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge};
 
-use crate::{Service, Transfers};
 use crate::world::World;
+use crate::{Service, Transfers};
 
 /// Whole address space: schedules do not say where their data lies.
 pub(crate) const MEMORY: Bytes = Bytes(1 << 47);

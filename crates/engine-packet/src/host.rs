@@ -162,7 +162,9 @@ impl World<'_> {
     fn inject(&mut self, now: u64, host: u32, t: &Transmit) {
         let h = &mut self.hosts[host as usize];
         let built = h.build(now, t);
-        let ready = built.complete + h.costs.tx_latency + if t.responder && t.fetch.0 == 8 && !t.read_response { h.costs.atomic_latency } else { 0 };
+        let ready = built.complete
+            + h.costs.tx_latency
+            + if t.responder && t.fetch.0 == 8 && !t.read_response { h.costs.atomic_latency } else { 0 };
         self.stats.packets += 1;
         self.stats.bytes_sent += u64::from(t.packet.payload);
         if t.packet.flags.contains(PacketFlags::TRACED) {
@@ -172,7 +174,7 @@ impl World<'_> {
         self.send(now, out, t.packet, FROM_HOST | host, ready);
     }
 
-    /// A packet of `host` leaves; its tail at `tail`.
+    /// A packet of `host` with payload leaves, its tail at `tail`; control packets take no place between fetch and wire.
     pub(crate) fn sent(&mut self, host: u32, tail: u64) {
         let h = &mut self.hosts[host as usize];
         h.push_departure(tail);

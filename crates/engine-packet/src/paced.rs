@@ -8,7 +8,6 @@ use fabriscope_units::Time;
 use fabriscope_verbs::Packet;
 
 use crate::event::Event;
-use crate::waiting::FROM_HOST;
 use crate::world::World;
 
 impl World<'_> {
@@ -22,9 +21,7 @@ impl World<'_> {
             return;
         }
         self.waiting.push(lane, packet, from, earliest);
-        if from & FROM_HOST != 0 {
-            self.hosts[(from & !FROM_HOST) as usize].blocked += 1;
-        }
+        self.count_blocked(from, &packet);
         self.schedule_pump(now, out / self.vls);
     }
 
@@ -80,9 +77,7 @@ impl World<'_> {
                 if self.vls > 1 {
                     self.arbiters[link as usize].charge(u32::from(entry.packet.wire_bytes).div_ceil(64));
                 }
-                if entry.from & FROM_HOST != 0 {
-                    self.hosts[(entry.from & !FROM_HOST) as usize].blocked -= 1;
-                }
+                self.count_unblocked(entry.from, &entry.packet);
                 self.start(out, entry.packet, entry.from, now);
             }
         }

@@ -61,7 +61,16 @@ impl Programs {
             slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO });
         }
         let running = slots.len();
-        Ok(Programs { slots, on_node, nics, doorbells: Vec::new(), free_doorbells: Vec::new(), rung: Vec::new(), lent: Vec::new(), running })
+        Ok(Programs {
+            slots,
+            on_node,
+            nics,
+            doorbells: Vec::new(),
+            free_doorbells: Vec::new(),
+            rung: Vec::new(),
+            lent: Vec::new(),
+            running,
+        })
     }
 
     pub fn begin(&mut self, world: &mut World<'_>) {
@@ -220,7 +229,9 @@ impl Client for Programs {
         for i in 0..self.on_node[node as usize].len() {
             let rank = self.on_node[node as usize][i];
             let slot = &self.slots[rank as usize];
-            if matches!(slot.wait, Wait::Any { .. }) && slot.program.is_some() && visible < slot.wake_at
+            if matches!(slot.wait, Wait::Any { .. })
+                && slot.program.is_some()
+                && visible < slot.wake_at
                 && let Some(at) = self.ready_at(world, rank)
             {
                 self.wake(world, rank, at.max(world.queue.now().as_ps()));

@@ -54,7 +54,11 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
                 Flow::Pause(PauseLimits { xoff: bytes(pfc.xoff.value), xon: bytes(pfc.xon.value), headroom, reaction })
             }
             None => {
-                let buffer = if to_switch { switch.map_or(parts.node.nic.rx_buffer.value, |s| s.buffer.value) } else { parts.node.nic.rx_buffer.value };
+                let buffer = if to_switch {
+                    switch.map_or(parts.node.nic.rx_buffer.value, |s| s.buffer.value)
+                } else {
+                    parts.node.nic.rx_buffer.value
+                };
                 Flow::Credit((buffer.0 / 64).min(u64::from(u32::MAX)) as u32)
             }
         };
@@ -73,9 +77,10 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
             Host::new(Nic::new(config), Pcie::new(timing), graph.uplink(EndpointId(host)).0 * vls, costs)
         })
         .collect();
-    let ecn = switch.and_then(|s| s.ecn.as_ref()).filter(|_| ethernet).map(|ecn| {
-        Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 })
-    });
+    let ecn = switch
+        .and_then(|s| s.ecn.as_ref())
+        .filter(|_| ethernet)
+        .map(|ecn| Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 }));
     let paced = vls > 1 || pfc.is_some();
     let (lossy, loss) = match engine.loss {
         Loss::None => (false, 0),
@@ -188,6 +193,7 @@ pub(crate) fn cpu_costs(cpu: &Cpu) -> CpuCosts {
         copy_call: cpu.copy_call.value,
         copy_rate_cached: cpu.copy_rate_cached.value,
         copy_rate_streaming: cpu.copy_rate_streaming.value,
+        copy_rate_long: cpu.copy_rate_long.value,
         copy_cached_limit: cpu.copy_cached_limit.value,
     }
 }

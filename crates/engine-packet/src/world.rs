@@ -90,7 +90,7 @@ impl World<'_> {
                 Event::Work { host, qp, through } => {
                     self.work(now, host, qp, through);
                     self.flush_completions(client, now, host);
-                },
+                }
                 Event::Timer { host } => self.timer(client, now, host),
                 Event::Doorbell { .. } | Event::Wake { .. } | Event::Done { .. } => {
                     client.event(self, now, event)?;

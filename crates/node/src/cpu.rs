@@ -16,7 +16,7 @@ pub struct CpuCosts {
     pub wqe_build: Span,
     /// Core time of one doorbell or of the first BlueFlame block, store fence included.
     pub mmio_busy: Span,
-    /// Core time, and added latency, of each further 64-byte BlueFlame block.
+    /// Added latency of each further 64-byte BlueFlame block.
     pub blueflame_block: Span,
     /// From the store leaving the core until the NIC sees it.
     pub mmio_latency: Span,
@@ -34,6 +34,8 @@ pub struct CpuCosts {
     pub copy_rate_cached: Rate,
     /// Copy rate beyond that.
     pub copy_rate_streaming: Rate,
+    /// The same for what follows the first page, where the prefetchers are ahead.
+    pub copy_rate_long: Rate,
     /// Largest working set that counts as cached.
     pub copy_cached_limit: Bytes,
 }
@@ -41,16 +43,23 @@ pub struct CpuCosts {
 impl CpuCosts {
     /// Time to copy `amount` bytes when the copies under way touch `working_set` bytes.
     ///
-    /// `copy_call + amount / rate`, the rate chosen by `working_set`; an empty copy is free.
+    /// `copy_call + amount / rate`, the rate chosen by `working_set`; beyond the caches the first page goes at
+    /// `copy_rate_streaming` and the rest at `copy_rate_long`. An empty copy is free.
     #[must_use]
     pub fn copy(&self, amount: Bytes, working_set: Bytes) -> Span {
         if amount == Bytes::ZERO {
             return Span::ZERO;
         }
-        let rate = if working_set <= self.copy_cached_limit { self.copy_rate_cached } else { self.copy_rate_streaming };
-        self.copy_call + rate.time(amount)
+        if working_set <= self.copy_cached_limit {
+            return self.copy_call + self.copy_rate_cached.time(amount);
+        }
+        let first = amount.min(PAGE);
+        self.copy_call + self.copy_rate_streaming.time(first) + self.copy_rate_long.time(amount - first)
     }
 }
+
+/// Hardware prefetchers do not cross pages of this size. Basis: standard (x86-64 and Arm base pages).
+const PAGE: Bytes = Bytes::from_kib(4);
 
 /// When a single posted WQE travels inside the doorbell write instead of being fetched by the NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

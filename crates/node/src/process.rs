@@ -231,7 +231,8 @@ impl Process {
             let blocks = if pushed { bytes.0.div_ceil(64).max(1) - 1 } else { 0 };
             let built = inner.clock;
             let at = built + cpu.blueflame_block * blocks + cpu.mmio_latency;
-            inner.clock = built + cpu.mmio_busy + cpu.blueflame_block * blocks;
+            // Further blocks drain from the write-combining buffers while the core goes on.
+            inner.clock = built + cpu.mmio_busy;
             let traced = inner.trace;
             inner.doorbells.push(Doorbell { at, nic, qp, through, pushed, wqe_bytes: bytes, traced, wr_id, posted, built });
         }

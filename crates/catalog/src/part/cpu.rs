@@ -68,6 +68,8 @@ pub struct Cpu {
     pub copy_rate_cached: Sourced<Rate>,
     /// Copy rate of one core from and to memory.
     pub copy_rate_streaming: Sourced<Rate>,
+    /// The same for what follows the first page, where the prefetchers are ahead.
+    pub copy_rate_long: Sourced<Rate>,
     /// Largest copy that counts as cached.
     pub copy_cached_limit: Sourced<Bytes>,
     /// The bridge between PCI Express and memory.
@@ -86,7 +88,7 @@ impl Part for Cpu {
         if self.cores == 0 {
             return Err(Problem::at(&["cores"], "a processor without cores", "give it at least 1 core"));
         }
-        for (key, rate) in [("copy_rate_cached", &self.copy_rate_cached), ("copy_rate_streaming", &self.copy_rate_streaming)] {
+        for (key, rate) in [("copy_rate_cached", &self.copy_rate_cached), ("copy_rate_streaming", &self.copy_rate_streaming), ("copy_rate_long", &self.copy_rate_long)] {
             if rate.as_bps() == 0 {
                 return Err(Problem::at(&[key, "value"], format!("`{key}` is zero: a copy would never end"), "use the rate of one core"));
             }

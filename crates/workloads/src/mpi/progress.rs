@@ -114,7 +114,7 @@ impl State {
         match arrival.rendezvous {
             Some(sender) => self.accept(process, arrival, sender, request),
             None => {
-                process.compute(self.copy(process, arrival.size));
+                process.compute(State::copy_out(process, arrival.size));
                 self.requests.at(request).done = true;
                 Ok(())
             }

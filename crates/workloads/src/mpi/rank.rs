@@ -65,7 +65,7 @@ impl Rank {
             Path::Eager { copied } => {
                 let rail = state.next_rail(destination)?;
                 if copied {
-                    self.process.compute(state.copy(&self.process, size));
+                    self.process.compute(state.copy_in(&self.process, size));
                     state.requests.at(request).done = true;
                 }
                 state.say(destination, rail, Body::Eager { tag, size }, (!copied).then_some(request))?;

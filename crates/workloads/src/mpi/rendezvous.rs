@@ -106,7 +106,7 @@ impl State {
 
     /// A part of a long message has come by send.
     pub fn received(&mut self, process: &Process, request: RequestId, size: u32) {
-        process.compute(self.copy(process, size));
+        process.compute(State::copy_out(process, size));
         let progress = self.requests.at(request);
         progress.left = progress.left.saturating_sub(u64::from(size));
         progress.done = progress.left == 0;

@@ -87,13 +87,19 @@ impl State {
         Awaited { queues, rings }
     }
 
-    /// The cost of copying `size` bytes between a user's and a library's buffer. The working set is a library buffer for
+    /// The cost of copying `size` bytes from the user's into a library's buffer. The working set is a library buffer for
     /// each message that may be in flight besides this one, and the user's.
-    pub fn copy(&self, process: &Process, size: u32) -> Span {
+    pub fn copy_in(&self, process: &Process, size: u32) -> Span {
         let links = self.connections.values().flat_map(|connection| &connection.links);
         let in_flight: u64 = links.map(|link| link.posted - link.freed).sum();
         let amount = Bytes(size.into());
         process.cpu().copy(amount, amount * (in_flight + 2))
+    }
+
+    /// The cost of copying `size` bytes out of a library's buffer: the NIC has just written them, so they are in no cache of
+    /// the core.
+    pub fn copy_out(process: &Process, size: u32) -> Span {
+        process.cpu().copy(Bytes(size.into()), Bytes(u64::MAX))
     }
 
     /// Takes a message into the queue of its connection.
@@ -157,7 +163,7 @@ impl State {
     fn post_message(&mut self, process: &Process, wires: &Wires, peer: u32, message: Outgoing) -> Result<(), ProgramError> {
         let protocol = self.protocol;
         if let Body::Data { size, .. } = message.body {
-            process.compute(self.copy(process, size));
+            process.compute(self.copy_in(process, size));
         }
         let length = message.body.payload().map_or(protocol.control, |payload| protocol.header + payload);
         let channel = if protocol.takes_ring(message.body.payload().unwrap_or(0)) { Channel::Ring } else { Channel::Send };
