@@ -14,6 +14,7 @@
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Operation, Transport};
 
+use crate::attr::AhAttr;
 use crate::attr::{QpState, QpType};
 use crate::cq::{Cq, Delivery};
 use crate::error::PostError;
@@ -29,7 +30,6 @@ use crate::transport::{rc_requester, rc_responder, uc, ud};
 use crate::watch::Watches;
 use crate::wc::Wc;
 use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr};
-use crate::{AhAttr, Remote};
 
 /// What a NIC is made with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +119,7 @@ impl Nic {
             first_psn: qp.requester.next_psn,
             packets: 0,
             wr_id: wr.wr_id,
-            remote: wr.remote.unwrap_or(Remote::default()),
+            remote: wr.remote.unwrap_or_default(),
             sge: wr.sge.clone(),
             extra,
             inline: copy,

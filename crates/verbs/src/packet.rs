@@ -96,6 +96,26 @@ pub struct Packet {
     pub msn: u16,
 }
 
+impl Default for Packet {
+    /// An empty packet without extension headers.
+    fn default() -> Packet {
+        Packet {
+            dest: Lid(0),
+            dest_qp: 0,
+            psn: 0,
+            ext: ExtId::NONE,
+            wire_bytes: 0,
+            payload: 0,
+            opcode: 0,
+            flags: PacketFlags::NONE,
+            syndrome: 0,
+            sl: 0,
+            entropy: 0,
+            msn: 0,
+        }
+    }
+}
+
 /// A packet to put on the wire, and what it takes to build it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]

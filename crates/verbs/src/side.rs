@@ -45,6 +45,13 @@ pub struct Ext {
     pub data: Option<Box<[u8]>>,
 }
 
+impl Ext {
+    /// Whether real bytes, if there are any, are as many as the packet says.
+    pub(crate) fn holds(&self, payload: u16) -> bool {
+        self.data.as_ref().is_none_or(|data| data.len() == usize::from(payload))
+    }
+}
+
 /// A slab of [`Ext`].
 #[derive(Default)]
 pub struct Side {

@@ -42,6 +42,14 @@ fn request() -> impl Strategy<Value = Request> {
         .prop_map(|(end, op, signaled, fence, inline)| Request { end, op, signaled, fence, inline })
 }
 
+/// What a receive has to show.
+struct Expected {
+    length: u32,
+    imm: Option<u32>,
+    /// Of SENDs; those of WRITEs are elsewhere.
+    bytes: Option<Vec<u8>>,
+}
+
 /// Settings that must not matter.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
@@ -110,7 +118,7 @@ fn check(requests: &[Request], setting: Setting, faults: Faults) -> Result<Pair,
             _ => {}
         }
     }
-    let mut expected_receives: [Vec<(u32, Option<u32>, Option<Vec<u8>>)>; 2] = Default::default();
+    let mut expected_receives: [Vec<Expected>; 2] = Default::default();
     let mut expected_sends: [Vec<(u64, u32)>; 2] = Default::default();
     let mut landed = [0u64; 2];
     let mut adds = [0u64; 2];
@@ -120,14 +128,14 @@ fn check(requests: &[Request], setting: Setting, faults: Faults) -> Result<Pair,
         let mut wr = match request.op {
             Op::Send { length, imm } => {
                 let wr = SendWr::send(n as u64, pair.sge(me, SOURCE + at, length));
-                expected_receives[you].push((length, imm.then_some(n as u32), Some(pattern(seed, length))));
+                expected_receives[you].push(Expected { length, imm: imm.then_some(n as u32), bytes: Some(pattern(seed, length)) });
                 if imm { wr.with_imm(n as u32) } else { wr }
             }
             Op::Write { length, imm } => {
                 let wr = SendWr::write(n as u64, pair.sge(me, SOURCE + at, length), pair.remote(you, WRITTEN + at));
                 landed[you] += u64::from(length > 0);
                 if imm {
-                    expected_receives[you].push((length, Some(n as u32), None));
+                    expected_receives[you].push(Expected { length, imm: Some(n as u32), bytes: None });
                     wr.with_imm(n as u32)
                 } else {
                     wr
@@ -166,8 +174,8 @@ fn check(requests: &[Request], setting: Setting, faults: Faults) -> Result<Pair,
     }
     if setting.late_receives {
         pair.run(30);
-        for end in 0..2 {
-            for _ in 0..expected_receives[end].len() {
+        for (end, expected) in expected_receives.iter().enumerate() {
+            for _ in expected {
                 post_receive(&mut pair, end, &mut receives);
                 pair.run(3);
             }
@@ -195,20 +203,14 @@ fn post_receive(pair: &mut Pair, end: usize, receives: &mut [u64; 2]) {
     pair.post_recv(end, n, sge).unwrap();
 }
 
-fn verify(
-    pair: &Pair,
-    end: usize,
-    requests: &[Request],
-    receives: &[(u32, Option<u32>, Option<Vec<u8>>)],
-    sends: &[(u64, u32)],
-) -> Result<(), TestCaseError> {
+fn verify(pair: &Pair, end: usize, requests: &[Request], receives: &[Expected], sends: &[(u64, u32)]) -> Result<(), TestCaseError> {
     let done = &pair.ends[end].done;
     prop_assert!(done.iter().all(|wc| wc.status == WcStatus::Success), "{:?}", pair.ids(end));
     let got: Vec<_> = done.iter().filter(|wc| !wc.opcode.is_recv()).map(|wc| (wc.wr_id, wc.byte_len)).collect();
     prop_assert_eq!(&got, sends, "one completion for each signalled request, in order");
     let got: Vec<_> = done.iter().filter(|wc| wc.opcode.is_recv()).collect();
     prop_assert_eq!(got.len(), receives.len());
-    for (n, (wc, (length, imm, bytes))) in got.iter().zip(receives).enumerate() {
+    for (n, (wc, Expected { length, imm, bytes })) in got.iter().zip(receives).enumerate() {
         prop_assert_eq!((wc.wr_id, wc.byte_len, wc.imm), (n as u64, *length, *imm));
         if let Some(bytes) = bytes {
             prop_assert_eq!(&pair.bytes(end, RECEIVED + n as u64 * STEP, bytes.len()), bytes, "receive {}", n);

@@ -205,8 +205,10 @@ fn seven_receiver_retries_mean_for_ever() {
     assert_eq!(pair.ids(0), [(1, WcStatus::Success)]);
 }
 
+type Ended = Vec<(u64, WcStatus)>;
+
 /// What a refused request looks like at both ends: requester status, responder completions, event.
-fn refusal(wr: impl Fn(&Pair) -> SendWr, receive: Option<u32>) -> (Vec<(u64, WcStatus)>, Vec<(u64, WcStatus)>, Option<AsyncEvent>) {
+fn refusal(wr: impl Fn(&Pair) -> SendWr, receive: Option<u32>) -> (Ended, Ended, Option<AsyncEvent>) {
     let mut pair = Pair::rc();
     if let Some(length) = receive {
         let sge = pair.sge(1, 0, length);

@@ -38,30 +38,31 @@ pub struct QpStatus {
     pub retransmissions: u64,
 }
 
-/// A queue pair.
+/// A queue pair. The order of the fields is that of use: what every packet needs fills the first cache lines.
+#[repr(C, align(64))]
 pub(crate) struct Qp {
+    pub(crate) num: QpNum,
+    pub(crate) slot: u32,
+    pub(crate) dest: Lid,
+    pub(crate) dest_qp: u32,
+    pub(crate) entropy: u16,
     pub(crate) state: QpState,
     pub(crate) qp_type: QpType,
     /// log2 of the path MTU.
     pub(crate) mtu_shift: u8,
     pub(crate) sl: u8,
-    pub(crate) entropy: u16,
     /// Each packet takes a new entropy value.
     pub(crate) spray: bool,
     pub(crate) any_order: bool,
-    pub(crate) num: QpNum,
-    pub(crate) slot: u32,
-    pub(crate) dest: Lid,
-    pub(crate) dest_qp: u32,
-    pub(crate) requester: Requester,
-    pub(crate) responder: Responder,
-    pub(crate) timer: Timer,
-    pub(crate) recv_queue: RecvQueue,
-    pub(crate) init: QpInit,
-    pub(crate) attr: QpAttr,
-    pub(crate) retransmissions: u64,
     /// Cleared when the queue pair is destroyed; its slot may be used again.
     pub(crate) live: bool,
+    pub(crate) timer: Timer,
+    pub(crate) requester: Requester,
+    pub(crate) responder: Responder,
+    pub(crate) recv_queue: RecvQueue,
+    pub(crate) retransmissions: u64,
+    pub(crate) init: QpInit,
+    pub(crate) attr: QpAttr,
 }
 
 /// What a queue pair waits for.

@@ -58,17 +58,18 @@ impl Wqe {
     }
 }
 
-/// The sending half of a queue pair.
+/// The sending half of a queue pair; what every packet needs stands first.
+#[repr(C)]
 pub(crate) struct Requester {
-    /// Posted and not complete; the first has the index `front`.
-    pub(crate) queue: VecDeque<Wqe>,
     pub(crate) front: u64,
-    /// Requests before this one were rung.
-    pub(crate) ready: u64,
     /// The request to send from next.
     pub(crate) cursor: u64,
+    /// Requests before this one were rung.
+    pub(crate) ready: u64,
     /// Requests before this one have packet numbers.
     pub(crate) assigned: u64,
+    /// Posted and not complete; the first has the index `front`.
+    pub(crate) queue: VecDeque<Wqe>,
     /// The packet number to send next.
     pub(crate) cursor_psn: Psn,
     /// The oldest packet number neither acknowledged nor answered.
@@ -89,6 +90,10 @@ pub(crate) struct Requester {
     /// READs and atomics sent and not answered.
     pub(crate) reads: u32,
     pub(crate) max_reads: u32,
+    /// It is in the port's list of turns.
+    pub(crate) queued: bool,
+    /// Draining (SQD) was reported.
+    pub(crate) drained: bool,
     /// Repetitions left, and as many as there are after progress.
     pub(crate) retries: u8,
     pub(crate) max_retries: u8,
@@ -97,14 +102,10 @@ pub(crate) struct Requester {
     pub(crate) max_receiver_retries: u8,
     /// How long to wait for an answer; `None` waits for ever.
     pub(crate) timeout: Option<Span>,
-    /// Where a missing response made it rewind; it does so once for each place and leaves the rest to the timer.
-    pub(crate) rewound_at: Option<Psn>,
-    /// It is in the port's list of turns.
-    pub(crate) queued: bool,
-    /// Draining (SQD) was reported.
-    pub(crate) drained: bool,
     /// Requests before this one have freed their slots.
     pub(crate) freed: u64,
+    /// Where a missing response made it rewind; it does so once for each place and leaves the rest to the timer.
+    pub(crate) rewound_at: Option<Psn>,
     /// Responses that arrived, on queue pairs that take any order.
     pub(crate) arrived: Bitmap,
 }

@@ -14,6 +14,7 @@ use crate::srq::RecvWqe;
 
 /// The message being received.
 #[derive(Default)]
+#[repr(C)]
 pub(crate) struct Inbound {
     pub(crate) kind: Kind,
     /// Bytes received of it.
@@ -78,28 +79,29 @@ pub(crate) struct Done {
     pub(crate) old: u64,
 }
 
-/// The receiving half of a queue pair.
+/// The receiving half of a queue pair; what every packet needs stands first.
+#[repr(C)]
 pub(crate) struct Responder {
     pub(crate) expected: Psn,
     pub(crate) msn: u32,
     pub(crate) silence: Silence,
     /// The first packet in RTR was reported.
     pub(crate) established: bool,
-    pub(crate) inbound: Inbound,
-    pub(crate) ack: Option<Ack>,
     pub(crate) ack_queued: bool,
     /// It is in the port's list of turns.
     pub(crate) queued: bool,
+    pub(crate) ack: Option<Ack>,
+    pub(crate) inbound: Inbound,
     pub(crate) responses: VecDeque<Response>,
     /// READs and atomics the peer may have outstanding.
     pub(crate) max_reads: u32,
-    /// The last `max_reads` atomics.
-    pub(crate) done: VecDeque<Done>,
-    /// Packets that arrived early, on queue pairs that take any order.
+    /// Packets that may arrive early, on queue pairs that take any order.
     pub(crate) window: u32,
     pub(crate) arrived: Bitmap,
     /// Those of them that say more than "the next full packet of the message", in order.
     pub(crate) early: VecDeque<Packet>,
+    /// The last `max_reads` atomics.
+    pub(crate) done: VecDeque<Done>,
 }
 
 impl Responder {

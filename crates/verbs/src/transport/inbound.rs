@@ -37,7 +37,7 @@ pub(crate) enum Refusal {
 #[inline]
 pub(crate) fn accept(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, received: &mut Received) -> Result<bool, Refusal> {
     let Ok(opcode) = Opcode::decode(packet.opcode) else { return Err(Refusal::Invalid) };
-    if opcode.has_invalidate() {
+    if opcode.has_invalidate() || ext.is_some_and(|ext| !ext.holds(packet.payload)) {
         return Err(Refusal::Invalid);
     }
     let kind = if opcode.is_send() { Kind::Send } else { Kind::Write };

@@ -118,7 +118,8 @@ fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: u
     }
     let offset = number << qp.mtu_shift;
     let length = (wqe.length - offset).min((end - number) << qp.mtu_shift);
-    let mut ext = Ext { remote_addr: wqe.remote.addr + u64::from(offset), rkey: wqe.remote.rkey, dma_length: length, ..Ext::default() };
+    let mut ext =
+        Ext { remote_addr: wqe.remote.addr.wrapping_add(u64::from(offset)), rkey: wqe.remote.rkey, dma_length: length, ..Ext::default() };
     if let Extra::Atomic(atomic) = wqe.extra {
         (ext.compare_add, ext.swap) = (atomic.compare_add, atomic.swap);
     }
@@ -183,6 +184,7 @@ pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, s
     }
     let before = requester.una;
     if packet.opcode == Operation::Acknowledge as u8 {
+        side.free(packet.ext);
         acknowledge(qp, now, port, psn, packet.syndrome, received);
     } else {
         let ext = side.take(packet.ext);
@@ -300,7 +302,8 @@ fn respond(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rec
     let atomic = packet.opcode == Operation::AtomicAcknowledge as u8;
     let payload = if atomic { ATOMIC_BYTES } else { u32::from(packet.payload) };
     let due = if atomic { ATOMIC_BYTES } else { (wqe.length - offset).min(qp.mtu()) };
-    if !wqe.waits_for_response() || wqe.opcode.is_atomic() != atomic || payload != due {
+    let whole = atomic || ext.is_none_or(|ext| ext.holds(packet.payload));
+    if !wqe.waits_for_response() || wqe.opcode.is_atomic() != atomic || payload != due || !whole {
         received.dropped = true;
         return qp.fail(WcStatus::BadRespErr, port);
     }

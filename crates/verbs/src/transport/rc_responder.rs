@@ -66,7 +66,7 @@ fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received
         Ok(ended) => {
             let responder = &mut qp.responder;
             responder.silence = Silence::Not;
-            responder.msn = responder.msn + u32::from(ended) & 0xff_ffff;
+            responder.msn = (responder.msn + u32::from(ended)) & 0xff_ffff;
             received.ended |= ended;
             if operation == Operation::ReadRequest as u8 {
                 return; // it moved `expected` and is answered by its responses
@@ -242,7 +242,7 @@ fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, re
     if packet.opcode == Operation::ReadRequest as u8 {
         let Some(ext) = ext else { return };
         let end = psn + packets(qp, ext.dma_length);
-        let known = end.distance(qp.responder.expected) <= 0;
+        let known = ext.dma_length <= LONGEST_MESSAGE && end.distance(qp.responder.expected) <= 0;
         if known && check_remote(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_READ).is_ok() {
             received.dropped = false;
             forget_responses(qp, psn);

@@ -66,7 +66,7 @@ pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut S
         Ok(ended) => {
             received.ended = ended;
             received.write = Bytes(u64::from(packet.payload));
-            qp.responder.msn = qp.responder.msn + u32::from(ended) & 0xff_ffff;
+            qp.responder.msn = (qp.responder.msn + u32::from(ended)) & 0xff_ffff;
         }
         Err(refusal) => {
             received.dropped = true;

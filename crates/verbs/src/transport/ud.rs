@@ -88,7 +88,7 @@ pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut S
     received.dropped = true;
     let Some(ext) = side.take(packet.ext) else { return };
     let receives = !matches!(qp.state, QpState::Reset | QpState::Init | QpState::Err);
-    if !receives || qp.attr.qkey != Some(ext.qkey) || inbound::take_receive(qp, port, received).is_err() {
+    if !receives || !ext.holds(packet.payload) || qp.attr.qkey != Some(ext.qkey) || inbound::take_receive(qp, port, received).is_err() {
         return;
     }
     inbound::established(qp, port);
