@@ -1,5 +1,7 @@
 //! A NIC and its PCIe link: when packets can be built, when what arrives is in memory.
 
+use std::collections::VecDeque;
+
 use fabriscope_engine::{Stage, StageSpan};
 use fabriscope_node::{Pcie, ReadAhead, ReadStream};
 use fabriscope_units::{Bytes, Span, Time};
@@ -10,9 +12,6 @@ use crate::event::Event;
 use crate::trace::Log;
 use crate::waiting::FROM_HOST;
 use crate::world::{Client, Notice, World};
-
-/// Most packets that can be between fetch and wire.
-pub(crate) const TX_SLOTS: usize = 32;
 
 /// Low bits of a queue pair number: its slot in the NIC's table.
 const QP_SLOTS: u32 = 0xFFFF;
@@ -25,12 +24,10 @@ pub(crate) struct Host {
     /// Lane 0 of the link into the fabric.
     pub uplink: u32,
     pub transmit_scheduled: bool,
-    /// Packets built that wait for credits.
-    pub blocked: u32,
-    /// When the tails of the packets under way leave, oldest first.
-    departures: [u64; TX_SLOTS],
-    first: u8,
-    count: u8,
+    /// Bytes between fetch and wire.
+    buffered: u32,
+    /// When the tails of packets leave, and how many bytes with them, oldest first.
+    departures: VecDeque<(u64, u32)>,
     /// The send engine of all queues is free.
     engine_free: u64,
     /// The queue that was fetched for last.
@@ -52,8 +49,8 @@ pub(crate) struct NicCosts {
     pub recv_latency: u64,
     pub read_ahead: ReadAhead,
     pub cqe: Bytes,
-    /// Packets between fetch and wire.
-    pub tx_depth: u32,
+    /// Bytes that may be between fetch and wire when another packet is built.
+    pub tx_window: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,10 +67,8 @@ impl Host {
             pcie,
             uplink,
             transmit_scheduled: false,
-            blocked: 0,
-            departures: [0; TX_SLOTS],
-            first: 0,
-            count: 0,
+            buffered: 0,
+            departures: VecDeque::with_capacity(16),
             engine_free: 0,
             last_stream: u32::MAX,
             streams: Vec::new(),
@@ -87,15 +82,12 @@ impl Host {
         self.nic.as_mut().expect("programs give the NIC back before the next event")
     }
 
-    fn push_departure(&mut self, at: u64) {
-        self.departures[(usize::from(self.first) + usize::from(self.count)) % TX_SLOTS] = at;
-        self.count += 1;
-    }
-
     fn forget_departed(&mut self, now: u64) {
-        while self.count > 0 && self.departures[usize::from(self.first)] <= now {
-            self.first = (self.first + 1) % TX_SLOTS as u8;
-            self.count -= 1;
+        while let Some(&(at, bytes)) = self.departures.front()
+            && at <= now
+        {
+            self.buffered -= bytes;
+            self.departures.pop_front();
         }
     }
 
@@ -143,12 +135,8 @@ impl World<'_> {
         loop {
             let h = &mut self.hosts[host as usize];
             h.forget_departed(now);
-            if u32::from(h.count) + h.blocked >= h.costs.tx_depth {
-                if h.count > 0 && !h.transmit_scheduled {
-                    h.transmit_scheduled = true;
-                    let at = h.departures[usize::from(h.first)];
-                    self.queue.push(Time::from_ps(at), Event::Transmit { host });
-                }
+            if h.buffered >= h.costs.tx_window {
+                self.transmit_later(host);
                 break;
             }
             let Some(t) = h.nic.as_mut().expect("the NIC is here").poll_transmit(Time::from_ps(now), &mut self.side) else { break };
@@ -165,6 +153,9 @@ impl World<'_> {
         let ready = built.complete
             + h.costs.tx_latency
             + if t.responder && t.fetch.0 == 8 && !t.read_response { h.costs.atomic_latency } else { 0 };
+        if t.packet.payload > 0 {
+            h.buffered += u32::from(t.packet.wire_bytes);
+        }
         self.stats.packets += 1;
         self.stats.bytes_sent += u64::from(t.packet.payload);
         if t.packet.flags.contains(PacketFlags::TRACED) {
@@ -175,12 +166,21 @@ impl World<'_> {
     }
 
     /// A packet of `host` with payload leaves, its tail at `tail`; control packets take no place between fetch and wire.
-    pub(crate) fn sent(&mut self, host: u32, tail: u64) {
+    pub(crate) fn sent(&mut self, host: u32, bytes: u32, tail: u64) {
         let h = &mut self.hosts[host as usize];
-        h.push_departure(tail);
-        if !h.transmit_scheduled && u32::from(h.count) + h.blocked >= h.costs.tx_depth {
+        h.departures.push_back((tail, bytes));
+        if h.buffered >= h.costs.tx_window {
+            self.transmit_later(host);
+        }
+    }
+
+    /// Plans to build packets again when the oldest one has left; if that is not known, its departure will do it.
+    fn transmit_later(&mut self, host: u32) {
+        let h = &mut self.hosts[host as usize];
+        if let Some(&(at, _)) = h.departures.front()
+            && !h.transmit_scheduled
+        {
             h.transmit_scheduled = true;
-            let at = h.departures[usize::from(h.first)];
             self.queue.push(Time::from_ps(at), Event::Transmit { host });
         }
     }

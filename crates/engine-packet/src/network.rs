@@ -55,21 +55,6 @@ impl World<'_> {
             self.depart(out, packet, from, start);
         } else {
             self.waiting.push(lane, packet, from, earliest);
-            self.count_blocked(from, &packet);
-        }
-    }
-
-    /// A packet of a NIC has to wait for the wire.
-    pub(crate) fn count_blocked(&mut self, from: u32, packet: &Packet) {
-        if from & FROM_HOST != 0 && packet.payload > 0 {
-            self.hosts[(from & !FROM_HOST) as usize].blocked += 1;
-        }
-    }
-
-    /// A packet of a NIC waits no longer.
-    pub(crate) fn count_unblocked(&mut self, from: u32, packet: &Packet) {
-        if from & FROM_HOST != 0 && packet.payload > 0 {
-            self.hosts[(from & !FROM_HOST) as usize].blocked -= 1;
         }
     }
 
@@ -93,7 +78,7 @@ impl World<'_> {
         if from & FROM_HOST == 0 {
             self.release(from, bytes, tail);
         } else if packet.payload > 0 {
-            self.sent(from & !FROM_HOST, tail);
+            self.sent(from & !FROM_HOST, bytes, tail);
         }
     }
 
@@ -122,7 +107,6 @@ impl World<'_> {
                 let Some((bytes, earliest)) = self.waiting.first(lane).map(|w| (u32::from(w.packet.wire_bytes), w.earliest)) else { break };
                 let Some(start) = lane.reserve(bytes, earliest) else { break };
                 let entry = self.waiting.pop(lane).expect("the list was not empty");
-                self.count_unblocked(entry.from, &entry.packet);
                 self.depart(out, entry.packet, entry.from, start);
             }
         }

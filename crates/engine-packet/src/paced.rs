@@ -21,7 +21,6 @@ impl World<'_> {
             return;
         }
         self.waiting.push(lane, packet, from, earliest);
-        self.count_blocked(from, &packet);
         self.schedule_pump(now, out / self.vls);
     }
 
@@ -77,7 +76,6 @@ impl World<'_> {
                 if self.vls > 1 {
                     self.arbiters[link as usize].charge(u32::from(entry.packet.wire_bytes).div_ceil(64));
                 }
-                self.count_unblocked(entry.from, &entry.packet);
                 self.start(out, entry.packet, entry.from, now);
             }
         }

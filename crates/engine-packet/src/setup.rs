@@ -9,7 +9,7 @@ use fabriscope_switch::{Arbiter, Channel, Ecn, EcnLimits, Flow, PauseLimits};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Nic, NicConfig, Side};
 
-use crate::host::{Host, NicCosts, TX_SLOTS};
+use crate::host::{Host, NicCosts};
 use crate::trace::Tracer;
 use crate::waiting::WaitingRoom;
 use crate::world::World;
@@ -146,7 +146,7 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
     // Between fetch and wire a NIC needs what the wire carries in the time of a fetch, and a packet on either side.
     let latency = root.dma_read_latency.value + nic.tx_latency.value;
     let covered = (u128::from(rate.as_bps()) * u128::from(latency.as_ps()) / 8_000_000_000_000) as u64;
-    let depth = covered.min(nic.tx_buffer.value.0).div_ceil(parts.mtu.0.max(1)) + 2;
+    let window = covered.min(nic.tx_buffer.value.0) + 2 * parts.mtu.0;
     NicCosts {
         tx_latency: nic.tx_latency.value.as_ps(),
         message_interval: nic.message_interval.value.as_ps(),
@@ -156,7 +156,7 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
         recv_latency: nic.recv_latency.value.as_ps(),
         read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
         cqe: nic.cqe_size.value,
-        tx_depth: depth.min(TX_SLOTS as u64 - 1) as u32,
+        tx_window: u32::try_from(window).unwrap_or(u32::MAX),
     }
 }
 
@@ -189,6 +189,7 @@ pub(crate) fn cpu_costs(cpu: &Cpu) -> CpuCosts {
         poll_hit: cpu.poll_hit.value,
         poll_empty: cpu.poll_empty.value,
         detect: cpu.detect.value,
+        dma_touch: cpu.dma_touch.value,
         post_recv: cpu.post_recv.value,
         copy_call: cpu.copy_call.value,
         copy_rate_cached: cpu.copy_rate_cached.value,

@@ -26,6 +26,8 @@ pub struct CpuCosts {
     pub poll_empty: Span,
     /// From a DMA write being visible in memory until a spinning core has seen it.
     pub detect: Span,
+    /// What the first touch of data just written by DMA costs beyond the last cache.
+    pub dma_touch: Span,
     /// Posting one receive request (a doorbell record in memory, no MMIO).
     pub post_recv: Span,
     /// Fixed cost of one memory copy.

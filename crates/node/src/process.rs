@@ -5,7 +5,7 @@
 //! While a program runs it holds the node's NICs; the engine lends them with [`Process::enter`] and takes them
 //! back, with the doorbells that were rung, with [`Process::leave`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -91,7 +91,7 @@ struct Place {
     ranks: u32,
     node: u32,
     lids: Vec<Lid>,
-    cpu: CpuCosts,
+    cpu: Cell<CpuCosts>,
     doorbell: DoorbellPolicy,
     inner: RefCell<Inner>,
 }
@@ -131,7 +131,7 @@ impl Process {
             seen: Time::ZERO,
         };
         let Seat { rank, ranks, node, lids, cpu, doorbell } = seat;
-        Process(Rc::new(Place { rank, ranks, node, lids, cpu, doorbell, inner: RefCell::new(inner) }))
+        Process(Rc::new(Place { rank, ranks, node, lids, cpu: Cell::new(cpu), doorbell, inner: RefCell::new(inner) }))
     }
 
     /// Number of this rank.
@@ -174,7 +174,14 @@ impl Process {
     /// Costs of the core.
     #[must_use]
     pub fn cpu(&self) -> CpuCosts {
-        self.0.cpu
+        self.0.cpu.get()
+    }
+    /// Drives the NICs by a library's own code instead of the user-space driver: other costs of building a work
+    /// request and of handling a completion.
+    pub fn drive(&self, wqe_build: Option<Span>, poll_hit: Option<Span>) {
+        let cpu = self.cpu();
+        let (wqe_build, poll_hit) = (wqe_build.unwrap_or(cpu.wqe_build), poll_hit.unwrap_or(cpu.poll_hit));
+        self.0.cpu.set(CpuCosts { wqe_build, poll_hit, ..cpu });
     }
     /// Calls control verbs on a NIC; no time passes.
     ///
@@ -203,7 +210,7 @@ impl Process {
     pub fn post_send_list(&self, nic: usize, qp: QpNum, wrs: &[SendWr]) -> Result<(), PostError> {
         let inner = &mut *self.0.inner.borrow_mut();
         let posted = inner.clock;
-        let (cpu, mut wqes, mut bytes, mut inline, mut result) = (&self.0.cpu, 0, Bytes::ZERO, false, Ok(()));
+        let (cpu, mut wqes, mut bytes, mut inline, mut result) = (self.cpu(), 0, Bytes::ZERO, false, Ok(()));
         let mut through = None;
         for wr in wrs {
             let size = wqe_bytes(wr);
@@ -245,7 +252,7 @@ impl Process {
     /// As `ibv_post_recv`.
     pub fn post_recv(&self, nic: usize, qp: QpNum, wr: &RecvWr) -> Result<(), PostError> {
         let inner = &mut *self.0.inner.borrow_mut();
-        inner.clock += self.0.cpu.post_recv;
+        inner.clock += self.cpu().post_recv;
         inner.nics[nic].post_recv(inner.clock, qp, wr)
     }
 
@@ -255,7 +262,7 @@ impl Process {
     /// As `ibv_post_srq_recv`.
     pub fn post_srq_recv(&self, nic: usize, srq: SrqId, wr: &RecvWr) -> Result<(), PostError> {
         let inner = &mut *self.0.inner.borrow_mut();
-        inner.clock += self.0.cpu.post_recv;
+        inner.clock += self.cpu().post_recv;
         inner.nics[nic].post_srq_recv(inner.clock, srq, wr)
     }
 
@@ -264,7 +271,7 @@ impl Process {
         self.catch_up().await;
         let found = self.take_completions(nic, cq, max);
         if found.is_empty() {
-            self.compute(self.0.cpu.poll_empty);
+            self.compute(self.cpu().poll_empty);
         }
         found
     }
@@ -287,7 +294,7 @@ impl Process {
             let ready = self.earliest(cqs, watches);
             if let Some(visible) = ready {
                 let inner = &mut *self.0.inner.borrow_mut();
-                inner.clock = inner.clock.max(visible + self.0.cpu.detect);
+                inner.clock = inner.clock.max(visible + self.cpu().detect);
                 inner.seen = inner.clock;
                 return;
             }
@@ -327,7 +334,8 @@ impl Process {
         let inner = &mut *self.0.inner.borrow_mut();
         let mut found = Vec::new();
         inner.nics[nic].poll_cq(inner.clock, cq, max, &mut found);
-        inner.clock += self.0.cpu.poll_hit * found.len() as u64;
+        let cpu = self.cpu();
+        inner.clock += (cpu.poll_hit + cpu.dma_touch) * found.len() as u64;
         if !found.is_empty() {
             inner.seen = inner.clock;
         }

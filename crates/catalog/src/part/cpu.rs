@@ -60,6 +60,8 @@ pub struct Cpu {
     pub poll_empty: Sourced<Span>,
     /// Until a spinning core sees a line that a device wrote.
     pub detect: Sourced<Span>,
+    /// What the first touch of data just written by DMA costs beyond the last cache: nothing where DMA writes into it.
+    pub dma_touch: Sourced<Span>,
     /// Core time to post a receive.
     pub post_recv: Sourced<Span>,
     /// Core time of a copy apart from its bytes.
@@ -88,7 +90,11 @@ impl Part for Cpu {
         if self.cores == 0 {
             return Err(Problem::at(&["cores"], "a processor without cores", "give it at least 1 core"));
         }
-        for (key, rate) in [("copy_rate_cached", &self.copy_rate_cached), ("copy_rate_streaming", &self.copy_rate_streaming), ("copy_rate_long", &self.copy_rate_long)] {
+        for (key, rate) in [
+            ("copy_rate_cached", &self.copy_rate_cached),
+            ("copy_rate_streaming", &self.copy_rate_streaming),
+            ("copy_rate_long", &self.copy_rate_long),
+        ] {
             if rate.as_bps() == 0 {
                 return Err(Problem::at(&[key, "value"], format!("`{key}` is zero: a copy would never end"), "use the rate of one core"));
             }

@@ -58,6 +58,12 @@ pub struct Mpi {
     pub progress_overhead: Sourced<Span>,
     /// Bytes in front of the payload of an eager message.
     pub header: Sourced<Bytes>,
+    /// Core time of building a work request, where the library does it instead of the verbs driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wqe_build: Option<Sourced<Span>>,
+    /// Core time of handling a completion, where the library does it instead of the verbs driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll_hit: Option<Sourced<Span>>,
     /// How an eager message travels.
     pub eager_channel: EagerChannel,
     /// Largest message that takes the RDMA WRITE ring.

@@ -14,6 +14,10 @@ pub struct Protocol {
     pub progress_overhead: Span,
     /// Core time of each side per rendezvous.
     pub rendezvous_overhead: Span,
+    /// Core time of building a work request, where it is not the driver's.
+    pub wqe_build: Option<Span>,
+    /// Core time of handling a completion, where it is not the driver's.
+    pub poll_hit: Option<Span>,
     /// In front of the payload of an eager message.
     pub header: u32,
     /// Size of RTS, CTS, FIN and credit messages.
@@ -103,6 +107,8 @@ impl From<&Mpi> for Protocol {
             recv_overhead: *part.recv_overhead,
             progress_overhead: *part.progress_overhead,
             rendezvous_overhead: *part.rendezvous_overhead,
+            wqe_build: part.wqe_build.as_ref().map(|span| **span),
+            poll_hit: part.poll_hit.as_ref().map(|span| **span),
             header: bytes(*part.header),
             control: bytes(*part.control_bytes),
             eager_channel: part.eager_channel,
@@ -130,6 +136,8 @@ pub(crate) mod tests {
             recv_overhead: Span::from_ns(80),
             progress_overhead: Span::from_ns(20),
             rendezvous_overhead: Span::from_ns(300),
+            wqe_build: None,
+            poll_hit: None,
             header: 48,
             control: 96,
             eager_channel: EagerChannel::RdmaWrite,

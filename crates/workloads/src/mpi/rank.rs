@@ -25,6 +25,7 @@ impl Rank {
     /// # Errors
     /// A queue pair could not be created or connected.
     pub async fn init(process: Process, world: World, peers: &[u32]) -> Result<Rank, ProgramError> {
+        process.drive(world.0.protocol.wqe_build, world.0.protocol.poll_hit);
         let state = setup::open(&process, &world, peers).await?;
         Ok(Rank { process, world, state: RefCell::new(state) })
     }
