@@ -1,5 +1,8 @@
 //! Answers of the packet engine to the questions of published tables.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
 use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
@@ -11,17 +14,49 @@ use crate::progress::Progress;
 /// Runs the simulations that a validation asks for.
 pub struct Predictor<'a> {
     /// Where clusters and libraries come from.
-    pub catalog: &'a Catalog,
+    catalog: &'a Catalog,
     /// The cluster for every row, instead of the row's own.
-    pub on: Option<ResolvedCluster>,
+    on: Option<ResolvedCluster>,
     /// Seed of everything random.
-    pub seed: u64,
+    seed: u64,
     /// Told after each run.
-    pub progress: Progress,
+    progress: Progress,
+    /// The points of the sweeps that were run so far.
+    sweeps: Mutex<BTreeMap<Question, Arc<Swept>>>,
 }
 
+/// The points of a whole sweep, or why there are none; set by whoever asks first.
+type Swept = OnceLock<Result<Vec<Point>, Refusal>>;
+
 impl Predict for Predictor<'_> {
+    /// A size of the tool's own sweep comes out of that sweep, as a user of the tool reads it: what a size leaves behind
+    /// in queues and caches is there when the next one starts.
     fn predict(&self, question: &Question) -> Result<Answer, Refusal> {
+        if !in_sweep(question) {
+            return self.run(question).map(|points| answer(&points, question.message_bytes));
+        }
+        let whole = Question { message_bytes: None, ..question.clone() };
+        let swept = {
+            let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(sweeps.entry(whole.clone()).or_default())
+        };
+        match swept.get_or_init(|| self.run(&whole)) {
+            Ok(points) => Ok(answer(points, question.message_bytes)),
+            Err(refusal) => Err(refusal.clone()),
+        }
+    }
+    fn progress(&self, done: usize, all: usize) {
+        self.progress.at(done, all);
+    }
+}
+
+impl<'a> Predictor<'a> {
+    /// Answers from runs on `on`, or on the cluster that a question names.
+    pub fn new(catalog: &'a Catalog, on: Option<ResolvedCluster>, seed: u64, progress: Progress) -> Predictor<'a> {
+        Predictor { catalog, on, seed, progress, sweeps: Mutex::default() }
+    }
+
+    fn run(&self, question: &Question) -> Result<Vec<Point>, Refusal> {
         let mut parts = self.cluster(question)?;
         if let Some(name) = &question.software {
             parts.software = library(self.catalog, &parts.software, name)
@@ -37,19 +72,14 @@ impl Predict for Predictor<'_> {
         };
         let launch = Launch { tool, options: &options, parts: &parts, nodes, seed: self.seed, traced: false };
         match launch.run() {
-            Ok((output, _)) => Ok(answer(&output.points)),
+            Ok((output, _)) => Ok(output.points),
             Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {
                 Err(Refusal::Skip(error.to_string()))
             }
             Err(other) => Err(Refusal::Fail(other.to_string())),
         }
     }
-    fn progress(&self, done: usize, all: usize) {
-        self.progress.at(done, all);
-    }
-}
 
-impl Predictor<'_> {
     fn cluster(&self, question: &Question) -> Result<ResolvedCluster, Refusal> {
         if let Some(on) = &self.on {
             return Ok(on.clone());
@@ -83,41 +113,55 @@ fn plain(name: &str) -> String {
 
 const FAMILIES: [&str; 6] = ["mvapich", "openmpi", "hpcx", "intelmpi", "mpich", "craympi"];
 
+/// Whether the tool's own sweep has the size: powers of two up to its largest, and zero. Sweeps of many pairs are long.
+fn in_sweep(question: &Question) -> bool {
+    matches!(question.tool, "osu_latency" | "osu_bw" | "osu_bibw")
+        && question.message_bytes.is_none_or(|size| size <= LARGEST_OF_SWEEP && (size == 0 || size.is_power_of_two()))
+}
+
 /// The options of the question, its size, and no more iterations than tell something new.
 fn options(question: &Question) -> Vec<String> {
     let mut options = question.options.clone();
     let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
-    let Some(size) = question.message_bytes else { return options };
-    if question.tool.starts_with("ib_") {
-        add("-s", size.to_string());
-        if size > LONG_PERFTEST {
-            add("-n", "256".to_owned());
+    match (question.message_bytes, question.tool.starts_with("ib_")) {
+        // Atomics are of eight bytes, and the tool has no option for it.
+        (Some(_), true) if question.tool.starts_with("ib_atomic") => {}
+        (Some(size), true) => {
+            add("-s", size.to_string());
+            if size > LONG_PERFTEST {
+                add("-n", "256".to_owned());
+            }
         }
-        return options;
-    }
-    add("-m", format!("{size}:{size}"));
-    if question.tool == "osu_latency" {
-        add("-i", "200".to_owned());
-        add("-x", "20".to_owned());
-    } else if size > LONG_OMB {
-        add("-i", "2".to_owned());
-        add("-x", "1".to_owned());
+        (None, true) => options.push("-a".to_owned()),
+        (Some(size), false) => {
+            add("-m", format!("{size}:{size}"));
+            if question.tool != "osu_latency" && size > LONG_OMB {
+                add("-i", "2".to_owned());
+                add("-x", "1".to_owned());
+            }
+        }
+        (None, false) => {}
     }
     if question.tool == "osu_mbw_mr" {
-        add("--pairs", (question.ranks / 2).to_string());
+        options.extend(["--pairs".to_owned(), (question.ranks / 2).to_string()]);
     }
     options
 }
 
+/// The largest size that the OSU benchmarks run by themselves.
+const LARGEST_OF_SWEEP: u64 = 4 << 20;
 /// Above this, 256 iterations of a perftest program have long reached the steady state.
 const LONG_PERFTEST: u64 = 256 << 10;
 /// Above this, a window of 64 messages is 64 MiB or more, and each takes the same time.
 const LONG_OMB: u64 = 512 << 10;
 
-/// The values of a run in base units; the last point is that of the largest size, a peak takes the best of all.
-fn answer(points: &[Point]) -> Answer {
+/// The values of a size in base units; without a size, the best of all.
+fn answer(points: &[Point], size: Option<u64>) -> Answer {
     let of = |metric: &str, unit_in_base: fn(&str) -> Option<f64>, pick: fn(f64, f64) -> f64| {
-        let values = points.iter().filter(|p| p.metric == metric).filter_map(|p| Some(p.value * unit_in_base(p.unit)?));
+        let values = points
+            .iter()
+            .filter(|p| p.metric == metric && size.is_none_or(|s| p.size.as_u64() == s))
+            .filter_map(|p| Some(p.value * unit_in_base(p.unit)?));
         values.reduce(pick)
     };
     let bandwidth = |unit: &str| match unit {
@@ -148,7 +192,8 @@ mod tests {
         use fabriscope_units::Bytes;
         let point = |metric, unit, value| Point { size: Bytes(8), metric, unit, value };
         let points = [point("bandwidth", "MiB/s", 2.0), point("message_rate", "Mpps", 0.5), point("bandwidth", "MiB/s", 1.0)];
-        let answer = answer(&points);
+        assert_eq!(super::answer(&points, Some(16)), Answer::default());
+        let answer = answer(&points, Some(8));
         assert_eq!((answer.bytes_per_s, answer.messages_per_s, answer.latency_us), (Some(2_097_152.0), Some(500_000.0), None));
     }
 

@@ -29,7 +29,8 @@ pub struct Question {
 }
 
 /// Where the nodes of a job stand in the fabric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// The first nodes of the cluster, as a job gets them.
     #[default]

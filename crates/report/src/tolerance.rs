@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::question::Placement;
 use crate::statistics::Summary;
 
 /// The limits of every table that has any.
@@ -19,6 +20,9 @@ pub struct Tolerance {
     pub median_percent: f64,
     /// Limit of the 90th percentile [%], where one is set.
     pub p90_percent: Option<f64>,
+    /// Where the two nodes of the table stood, where the rows do not say it and other data show it.
+    #[serde(default)]
+    pub nodes: Placement,
 }
 
 /// The file of tolerances is wrong.
@@ -62,12 +66,13 @@ mod tests {
 
     #[test]
     fn both_limits_count() {
-        let text = "[a]\nmedian_percent = 3\np90_percent = 8\n[b]\nmedian_percent = 5.5\n";
+        let text = "[a]\nmedian_percent = 3\np90_percent = 8\n[b]\nmedian_percent = 5.5\nnodes = \"farthest\"\n";
         let tolerances = Tolerances::parse("t.toml", text).unwrap();
         let summary = |median, p90| Summary { median, p90, max: p90, bias: 0.0 };
         let a = tolerances.of("a").unwrap();
         assert!(a.holds(&summary(3.0, 8.0)) && !a.holds(&summary(3.1, 8.0)) && !a.holds(&summary(1.0, 8.1)));
         assert!(tolerances.of("b").unwrap().holds(&summary(5.0, 90.0)));
+        assert_eq!((a.nodes, tolerances.of("b").unwrap().nodes), (Placement::First, Placement::Farthest));
         assert!(tolerances.of("c").is_none());
     }
 

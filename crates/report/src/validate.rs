@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Serialize;
 
 use crate::measured::{Measured, MeasuredError};
-use crate::question::{Asked, Quantity, Question, ask};
+use crate::question::{Asked, Placement, Quantity, Question, ask};
 use crate::statistics::{Point, Summary};
 use crate::table::{Table, percent};
 use crate::tolerance::{Tolerance, Tolerances};
@@ -18,9 +18,9 @@ use crate::tolerance::{Tolerance, Tolerances};
 /// What one run gave; a tool fills in what it prints.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Answer {
-    /// Time of one message [µs].
+    /// Time of one message, in microseconds.
     pub latency_us: Option<f64>,
-    /// Data a second [byte/s].
+    /// Data a second, in bytes.
     pub bytes_per_s: Option<f64>,
     /// Messages a second.
     pub messages_per_s: Option<f64>,
@@ -120,7 +120,13 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
     let mut asked = Vec::new();
     for file in files {
         for row in file.rows().iter().filter(|row| only.is_empty() || only.contains(&row.table)) {
-            asked.push((file, row, ask(file, row)?));
+            let mut what = ask(file, row)?;
+            if let (Asked::Run(question, _), Some(tolerance)) = (&mut what, tolerances.of(&row.table))
+                && question.placement == Placement::First
+            {
+                question.placement = tolerance.nodes;
+            }
+            asked.push((file, row, what));
         }
     }
     let questions: BTreeSet<&Question> =
@@ -360,6 +366,20 @@ mod tests {
         assert_eq!(report("[a]\nmedian_percent = 7").failures().count(), 1);
         let text = report("[a]\nmedian_percent = 7").text();
         assert!(text.contains("OVER") && text.contains("# b: 1 skipped: no software part `Intel MPI 2019`"), "{text}");
+    }
+
+    #[test]
+    fn a_table_may_say_where_its_nodes_stood() {
+        let seen = Mutex::new(Vec::new());
+        let look = |question: &Question| {
+            seen.lock().unwrap().push((question.tool, question.placement));
+            Err(Refusal::Skip(String::new()))
+        };
+        let measured = measured::read("x.csv", ROWS.as_bytes()).unwrap();
+        let tolerances = Tolerances::parse("t", "[b]\nmedian_percent = 1\nnodes = \"farthest\"").unwrap();
+        validate(&[measured], &[], &tolerances, &look).unwrap();
+        let seen = seen.into_inner().unwrap();
+        assert!(seen.contains(&("osu_latency", Placement::Farthest)) && seen.contains(&("osu_bw", Placement::First)), "{seen:?}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     };
     check_names(&args.tables, &files)?;
     let on = args.on.as_deref().map(|text| context.cluster(text)).transpose()?;
-    let predictor = Predictor { catalog: context.catalog()?, on, seed: context.seed(), progress: Progress::new("validating") };
+    let predictor = Predictor::new(context.catalog()?, on, context.seed(), Progress::new("validating"));
     let report = validate(&files, &args.tables, &tolerances, &predictor).map_err(Failure::of)?;
     drop(predictor);
     if let Some(path) = &args.output {
