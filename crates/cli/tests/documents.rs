@@ -1,0 +1,41 @@
+//! What the documents show can be typed: every command of README.md runs, and its cluster file is right.
+
+use assert_cmd::Command;
+
+fn readme() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap()
+}
+
+#[test]
+fn the_commands_of_the_readme_run() {
+    let text = readme();
+    let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("$ fabriscope ")).collect();
+    assert!(commands.len() >= 3, "{commands:?}");
+    // `validate` alone has a step of its own in the Makefile.
+    for command in commands.iter().filter(|command| **command != "validate") {
+        Command::cargo_bin("fabriscope").unwrap().args(command.split_whitespace()).assert().success();
+    }
+}
+
+#[test]
+fn the_cluster_of_the_readme_is_right() {
+    let text = readme();
+    let cluster = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, cluster).unwrap();
+    let on = format!("{}:2", path.display());
+    Command::cargo_bin("fabriscope").unwrap().args(["bench", "ib_send_lat", "--on", &on, "-n", "10"]).assert().success();
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/performance.md", "docs/dependencies.md", "validation/README.md"] {
+        let path = std::path::Path::new(root).join(document);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://")) {
+            assert!(path.parent().unwrap().join(link).exists(), "{document} links to {link}");
+        }
+    }
+}
