@@ -5,16 +5,13 @@ use std::collections::VecDeque;
 use fabriscope_engine::{Stage, StageSpan};
 use fabriscope_node::{Pcie, ReadAhead, ReadStream};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{Nic, Packet, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{Nic, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::Syndrome;
 
-use crate::event::Event;
+use crate::event::{Event, Parcel};
 use crate::trace::Log;
 use crate::waiting::FROM_HOST;
 use crate::world::{Client, Notice, World};
-
-/// Low bits of a queue pair number: its slot in the NIC's table.
-const QP_SLOTS: u32 = 0xFFFF;
 
 /// One NIC.
 pub(crate) struct Host {
@@ -24,6 +21,8 @@ pub(crate) struct Host {
     /// Lane 0 of the link into the fabric.
     pub uplink: u32,
     pub transmit_scheduled: bool,
+    /// The queue pair that was served last.
+    pub last_qp: u32,
     /// Bytes between fetch and wire.
     buffered: u32,
     /// When the tails of packets leave, and how many bytes with them, oldest first.
@@ -67,6 +66,7 @@ impl Host {
             pcie,
             uplink,
             transmit_scheduled: false,
+            last_qp: 0,
             buffered: 0,
             departures: VecDeque::with_capacity(16),
             engine_free: 0,
@@ -93,7 +93,7 @@ impl Host {
 
     /// When the NIC has the packet's bytes, and what it waited for before fetching them.
     fn build(&mut self, now: u64, t: &Transmit) -> Built {
-        let stream = (t.qp.0 & QP_SLOTS) as usize * 2 + usize::from(t.responder);
+        let stream = t.qp.slot() as usize * 2 + usize::from(t.responder);
         if stream >= self.streams.len() {
             self.streams.resize(stream + 1, Stream::default());
         }
@@ -149,6 +149,7 @@ impl World<'_> {
 
     fn inject(&mut self, now: u64, host: u32, t: &Transmit) {
         let h = &mut self.hosts[host as usize];
+        h.last_qp = t.qp.0;
         let built = h.build(now, t);
         let ready = built.complete
             + h.costs.tx_latency
@@ -162,7 +163,7 @@ impl World<'_> {
             self.trace_built(host, t, built.begun, built.complete, ready);
         }
         let out = self.hosts[host as usize].uplink + u32::from(t.packet.sl).min(self.vls - 1);
-        self.send(now, out, t.packet, FROM_HOST | host, ready);
+        self.send(now, out, Parcel::new(&t.packet), FROM_HOST | host, ready);
     }
 
     /// A packet of `host` with payload leaves, its tail at `tail`; control packets take no place between fetch and wire.
@@ -181,26 +182,27 @@ impl World<'_> {
             && !h.transmit_scheduled
         {
             h.transmit_scheduled = true;
-            self.queue.push(Time::from_ps(at), Event::Transmit { host });
+            self.queue.push(Time::from_ps(at), Event::transmit(host));
         }
     }
 
     /// A packet has passed the receive pipeline of a NIC.
-    pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, packet: Packet) {
-        let wire = u32::from(packet.wire_bytes);
+    pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, parcel: Parcel) {
+        let wire = parcel.wire_bytes();
         let pauses = self.lanes[lane as usize].pauses();
-        if pauses && !self.hold(now, lane, &packet) {
+        if pauses && !self.hold(now, lane, &parcel) {
             return;
         }
         if self.lossy && self.loss_stream.next_u32() < self.loss {
             self.stats.drops += 1;
-            self.side.free(packet.ext);
+            self.side.free(parcel.ext());
             self.release(lane, wire, now);
             return;
         }
         let host = self.lanes[lane as usize].to;
         let h = &mut self.hosts[host as usize];
         let nic = h.nic.as_mut().expect("the NIC is here");
+        let packet = parcel.packet();
         let received = nic.handle_packet(Time::from_ps(now), &packet, &mut self.side);
         let (mut freed, mut visible) = (now, now);
         if received.write > Bytes::ZERO {
@@ -282,7 +284,7 @@ impl World<'_> {
             let at = at.as_ps().max(self.queue.now().as_ps());
             if at < h.timer_at {
                 h.timer_at = at;
-                self.queue.push(Time::from_ps(at), Event::Timer { host });
+                self.queue.push(Time::from_ps(at), Event::timer(host));
             }
         }
     }

@@ -4,72 +4,72 @@ use fabriscope_engine::Stage;
 use fabriscope_switch::PauseChange;
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Packet, PacketFlags};
+use fabriscope_verbs::PacketFlags;
 
-use crate::event::Event;
+use crate::event::{Event, Parcel};
 use crate::waiting::FROM_HOST;
 use crate::world::World;
 
 impl World<'_> {
     /// The head of `packet` has reached the switch at the end of `lane`.
     #[inline]
-    pub(crate) fn forward(&mut self, now: u64, lane: u32, mut packet: Packet) {
-        if self.lossy && self.loses(&packet) {
-            self.lose(now, lane, &packet);
+    pub(crate) fn forward(&mut self, now: u64, lane: u32, mut parcel: Parcel) {
+        if self.lossy && self.loses() {
+            self.lose(now, lane, &parcel);
             return;
         }
         let switch = self.lanes[lane as usize].to - self.endpoints;
-        let (link, vl) = self.routes.output(switch, packet.dest.0, u32::from(packet.entropy), lane / self.vls);
+        let (link, vl) = self.routes.output(switch, parcel.dest(), parcel.entropy(), lane / self.vls);
         let out = link * self.vls + vl;
         let mut earliest = now + self.switch_latency;
         if !self.same_pace {
             // Cut-through must not run dry: the output may not overtake the arriving tail.
-            let bytes = u32::from(packet.wire_bytes);
+            let bytes = parcel.wire_bytes();
             let tail = now + self.lanes[lane as usize].serialisation(bytes) + self.switch_latency;
             let ahead = if self.store_and_forward { 0 } else { self.lanes[out as usize].serialisation(bytes) };
             earliest = earliest.max(tail.saturating_sub(ahead));
         }
         if self.paced {
-            if self.lanes[lane as usize].pauses() && !self.hold(now, lane, &packet) {
+            if self.lanes[lane as usize].pauses() && !self.hold(now, lane, &parcel) {
                 return;
             }
-            self.mark(now, out, &mut packet);
+            self.mark(now, out, &mut parcel);
         }
-        if packet.flags.contains(PacketFlags::TRACED) {
-            self.trace.mark(&packet, Stage::Switch, earliest, || format!("switch {switch}"));
+        if parcel.has(PacketFlags::TRACED) {
+            self.trace.mark(&parcel.packet(), Stage::Switch, earliest, || format!("switch {switch}"));
         }
-        self.send(now, out, packet, lane, earliest);
+        self.send(now, out, parcel, lane, earliest);
     }
 
-    /// Puts `packet` on `out` as soon as it can go: at once when that is known, else it waits.
-    #[inline]
-    pub(crate) fn send(&mut self, now: u64, out: u32, packet: Packet, from: u32, earliest: u64) {
+    /// Puts `parcel` on `out` as soon as it can go: at once when that is known, else it waits.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, now: u64, out: u32, parcel: Parcel, from: u32, earliest: u64) {
         if self.paced {
-            self.send_paced(now, out, packet, from, earliest);
+            self.send_paced(now, out, parcel, from, earliest);
             return;
         }
         let lane = &mut self.lanes[out as usize];
         if lane.head == NONE
-            && let Some(start) = lane.reserve(u32::from(packet.wire_bytes), earliest)
+            && let Some(start) = lane.reserve(parcel.wire_bytes(), earliest)
         {
-            self.depart(out, packet, from, start);
+            self.depart(out, parcel, from, start);
         } else {
-            self.waiting.push(lane, packet, from, earliest);
+            self.waiting.push(lane, parcel, from, earliest);
         }
     }
 
-    /// `packet` leaves on `out` at `start`: its next arrival, and the space it frees.
-    #[inline]
-    pub(crate) fn depart(&mut self, out: u32, packet: Packet, from: u32, start: u64) {
+    /// `parcel` leaves on `out` at `start`: its next arrival, and the space it frees.
+    #[inline(always)]
+    pub(crate) fn depart(&mut self, out: u32, parcel: Parcel, from: u32, start: u64) {
         self.stats.packet_hops += 1;
-        let bytes = u32::from(packet.wire_bytes);
+        let bytes = parcel.wire_bytes();
         let lane = &self.lanes[out as usize];
         let tail = start + lane.serialisation(bytes);
         let at = if lane.to < self.endpoints { tail + u64::from(lane.delay) + self.rx_latency } else { start + u64::from(lane.delay) };
-        if packet.flags.contains(PacketFlags::TRACED) {
-            self.trace_departure(out, &packet, start, tail);
+        if parcel.has(PacketFlags::TRACED) {
+            self.trace_departure(out, &parcel.packet(), start, tail);
         }
-        self.queue.push(Time::from_ps(at), Event::Arrive { lane: out, packet });
+        self.queue.push(Time::from_ps(at), Event::arrive(out, parcel));
         if let Some(loads) = &mut self.loads {
             let load = &mut loads[(out / self.vls) as usize];
             load.0 += 1;
@@ -77,7 +77,7 @@ impl World<'_> {
         }
         if from & FROM_HOST == 0 {
             self.release(from, bytes, tail);
-        } else if packet.payload > 0 {
+        } else if parcel.payload() > 0 {
             self.sent(from & !FROM_HOST, bytes, tail);
         }
     }
@@ -104,10 +104,10 @@ impl World<'_> {
             }
             loop {
                 let lane = &mut self.lanes[out as usize];
-                let Some((bytes, earliest)) = self.waiting.first(lane).map(|w| (u32::from(w.packet.wire_bytes), w.earliest)) else { break };
+                let Some((bytes, earliest)) = self.waiting.first(lane).map(|w| (w.parcel.wire_bytes(), w.earliest)) else { break };
                 let Some(start) = lane.reserve(bytes, earliest) else { break };
                 let entry = self.waiting.pop(lane).expect("the list was not empty");
-                self.depart(out, entry.packet, entry.from, start);
+                self.depart(out, entry.parcel, entry.from, start);
             }
         }
     }
@@ -126,8 +126,8 @@ impl World<'_> {
     }
 
     /// Accounts an arriving packet in the buffer behind a lane with pause frames; false when it is lost.
-    pub(crate) fn hold(&mut self, now: u64, lane: u32, packet: &Packet) -> bool {
-        match self.lanes[lane as usize].hold(u32::from(packet.wire_bytes), now) {
+    pub(crate) fn hold(&mut self, now: u64, lane: u32, parcel: &Parcel) -> bool {
+        match self.lanes[lane as usize].hold(parcel.wire_bytes(), now) {
             Ok(change) => {
                 if matches!(change, PauseChange::Until(_)) && self.lanes[lane as usize].head == NONE {
                     return true;
@@ -137,37 +137,37 @@ impl World<'_> {
             }
             Err(()) => {
                 self.stats.drops += 1;
-                self.side.free(packet.ext);
+                self.side.free(parcel.ext());
                 false
             }
         }
     }
 
-    fn loses(&mut self, _: &Packet) -> bool {
+    fn loses(&mut self) -> bool {
         self.loss_stream.next_u32() < self.loss
     }
 
-    fn lose(&mut self, now: u64, lane: u32, packet: &Packet) {
+    fn lose(&mut self, now: u64, lane: u32, parcel: &Parcel) {
         self.stats.drops += 1;
-        self.side.free(packet.ext);
+        self.side.free(parcel.ext());
         if !self.lanes[lane as usize].pauses() {
-            self.release(lane, u32::from(packet.wire_bytes), now);
+            self.release(lane, parcel.wire_bytes(), now);
         }
     }
 
-    fn mark(&mut self, now: u64, out: u32, packet: &mut Packet) {
+    fn mark(&mut self, now: u64, out: u32, parcel: &mut Parcel) {
         if let Some(ecn) = self.ecn {
             let lane = &self.lanes[out as usize];
             let backlog = lane.free_at().saturating_sub(now) * 65_536 / lane.serialisation(65_536).max(1);
             let draw = self.mark_stream.next_u32() as u16;
             if ecn.marks(Bytes(u64::from(lane.waiting) + backlog), draw) {
-                packet.flags.insert(PacketFlags::ECN_CE);
+                parcel.set(PacketFlags::ECN_CE);
                 self.stats.ecn_marks += 1;
             }
         }
     }
 
-    fn trace_departure(&mut self, out: u32, packet: &Packet, start: u64, tail: u64) {
+    fn trace_departure(&mut self, out: u32, packet: &fabriscope_verbs::Packet, start: u64, tail: u64) {
         let lane = &self.lanes[out as usize];
         let (delay, last) = (u64::from(lane.delay), lane.to < self.endpoints);
         let place = || format!("link {}", out / self.vls);

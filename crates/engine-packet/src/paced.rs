@@ -5,33 +5,32 @@
 
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::Time;
-use fabriscope_verbs::Packet;
 
-use crate::event::Event;
+use crate::event::{Event, Parcel};
 use crate::world::World;
 
 impl World<'_> {
-    pub(crate) fn send_paced(&mut self, now: u64, out: u32, packet: Packet, from: u32, earliest: u64) {
-        let bytes = u32::from(packet.wire_bytes);
+    pub(crate) fn send_paced(&mut self, now: u64, out: u32, parcel: Parcel, from: u32, earliest: u64) {
+        let bytes = parcel.wire_bytes();
         let (base, vls) = ((out / self.vls * self.vls) as usize, self.vls as usize);
         let idle = self.lanes[base..base + vls].iter().all(|lane| lane.head == NONE);
         let lane = &mut self.lanes[out as usize];
         if idle && lane.free_at() <= earliest && lane.open_at(bytes, earliest) == Some(earliest) {
-            self.start(out, packet, from, earliest);
+            self.start(out, parcel, from, earliest);
             return;
         }
-        self.waiting.push(lane, packet, from, earliest);
+        self.waiting.push(lane, parcel, from, earliest);
         self.schedule_pump(now, out / self.vls);
     }
 
-    fn start(&mut self, out: u32, packet: Packet, from: u32, start: u64) {
-        self.lanes[out as usize].send(u32::from(packet.wire_bytes), start);
+    fn start(&mut self, out: u32, parcel: Parcel, from: u32, start: u64) {
+        self.lanes[out as usize].send(parcel.wire_bytes(), start);
         let free = self.lanes[out as usize].free_at();
         let base = (out / self.vls * self.vls) as usize;
         for lane in &mut self.lanes[base..base + self.vls as usize] {
             lane.occupy(free);
         }
-        self.depart(out, packet, from, start);
+        self.depart(out, parcel, from, start);
     }
 
     /// Plans the next look at the packets waiting for `link`, if a time for it is known.
@@ -44,13 +43,13 @@ impl World<'_> {
         let mut at = u64::MAX;
         for lane in &mut self.lanes[base..base + self.vls as usize] {
             if let Some(first) = self.waiting.first(lane) {
-                let (bytes, earliest) = (u32::from(first.packet.wire_bytes), first.earliest.max(free));
+                let (bytes, earliest) = (first.parcel.wire_bytes(), first.earliest.max(free));
                 at = at.min(lane.open_at(bytes, earliest).unwrap_or(u64::MAX));
             }
         }
         if at != u64::MAX {
             self.lanes[base].pump_scheduled = true;
-            self.queue.push(Time::from_ps(at), Event::Pump { link });
+            self.queue.push(Time::from_ps(at), Event::pump(link));
         }
     }
 
@@ -63,7 +62,7 @@ impl World<'_> {
             for vl in 0..self.vls {
                 let lane = &mut self.lanes[(base + vl) as usize];
                 if let Some(first) = self.waiting.first(lane) {
-                    let (bytes, earliest) = (u32::from(first.packet.wire_bytes), first.earliest);
+                    let (bytes, earliest) = (first.parcel.wire_bytes(), first.earliest);
                     if earliest <= now && lane.open_at(bytes, now) == Some(now) {
                         ready |= 1 << vl;
                     }
@@ -74,9 +73,9 @@ impl World<'_> {
                 let out = base + u32::from(vl);
                 let entry = self.waiting.pop(&mut self.lanes[out as usize]).expect("a ready lane has a packet");
                 if self.vls > 1 {
-                    self.arbiters[link as usize].charge(u32::from(entry.packet.wire_bytes).div_ceil(64));
+                    self.arbiters[link as usize].charge(entry.parcel.wire_bytes().div_ceil(64));
                 }
-                self.start(out, entry.packet, entry.from, now);
+                self.start(out, entry.parcel, entry.from, now);
             }
         }
         self.schedule_pump(now, link);

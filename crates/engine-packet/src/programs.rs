@@ -8,7 +8,7 @@ use fabriscope_node::{Process, Program};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Lid, Nic};
 
-use crate::event::Event;
+use crate::event::{Event, Happening};
 use crate::host::posting;
 use crate::setup;
 use crate::world::{Client, Notice, World};
@@ -103,7 +103,7 @@ impl Programs {
         let slot = &mut self.slots[rank as usize];
         if at < slot.wake_at {
             slot.wake_at = at;
-            world.queue.push(Time::from_ps(at), Event::Wake { rank });
+            world.queue.push(Time::from_ps(at), Event::wake(rank));
         }
     }
 
@@ -195,7 +195,7 @@ impl Programs {
                 self.doorbells.push(bell);
                 (self.doorbells.len() - 1) as u32
             };
-            world.queue.push(bell.at, Event::Doorbell { host, doorbell: index });
+            world.queue.push(bell.at, Event::doorbell(host, index));
         }
     }
 
@@ -218,7 +218,7 @@ impl Programs {
             // Unreliable requests are complete once their last packet is built.
             world.flush_completions(self, now, host);
         } else {
-            world.queue.push(Time::from_ps(fetched), Event::Work { host, qp: bell.qp, through: bell.through });
+            world.queue.push(Time::from_ps(fetched), Event::work(host, bell.qp, bell.through));
         }
     }
 }
@@ -239,10 +239,10 @@ impl Client for Programs {
         }
     }
 
-    fn event(&mut self, world: &mut World<'_>, now: u64, event: Event) -> Result<(), EngineError> {
+    fn event(&mut self, world: &mut World<'_>, now: u64, event: Happening) -> Result<(), EngineError> {
         match event {
-            Event::Wake { rank } => self.resume(world, now, rank),
-            Event::Doorbell { host, doorbell } => {
+            Happening::Wake { rank } => self.resume(world, now, rank),
+            Happening::Doorbell { host, doorbell } => {
                 self.ring(world, now, host, doorbell);
                 Ok(())
             }

@@ -3,6 +3,7 @@
 use fabriscope_catalog::{BlueFlame, Cpu, Forwarding, LinkLayer, NumaDistance, ResolvedCluster};
 use fabriscope_engine::{Cluster, EngineError, Stats};
 use fabriscope_fabric::{EndpointId, Head, Idle, LinkId, Route, Router, SwitchId};
+use fabriscope_kernel::memory::large_pages;
 use fabriscope_kernel::{EventQueue, Streams};
 use fabriscope_node::{Blueflame, CpuCosts, DoorbellPolicy, Pcie, PcieTiming, ReadAhead};
 use fabriscope_switch::{Arbiter, Channel, Ecn, EcnLimits, Flow, PauseLimits};
@@ -66,6 +67,8 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
             lanes.push(Channel::new(pace, delay, link.to.0, flow));
         }
     }
+    large_pages(&lanes);
+    let ends = lanes.iter().map(|lane: &Channel| lane.to).collect();
     let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
     let same_pace = rates.windows(2).all(|pair| pair[0] == pair[1]) && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
     let link_rate = rates.first().copied().unwrap_or_default();
@@ -89,6 +92,7 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
     Ok(World {
         queue: queue(endpoints),
         lanes,
+        ends,
         arbiters: if vls > 1 { vec![Arbiter::new([64; 16]); graph.link_count() as usize] } else { Vec::new() },
         vls,
         paced,

@@ -65,7 +65,7 @@ struct Idle;
 
 impl crate::world::Client for Idle {
     fn visible(&mut self, _: &mut crate::world::World<'_>, _: u32, _: crate::world::Notice, _: u64) {}
-    fn event(&mut self, _: &mut crate::world::World<'_>, _: u64, _: crate::event::Event) -> Result<(), EngineError> {
+    fn event(&mut self, _: &mut crate::world::World<'_>, _: u64, _: crate::event::Happening) -> Result<(), EngineError> {
         Ok(())
     }
     fn finished(&self) -> bool {

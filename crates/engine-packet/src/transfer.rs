@@ -13,7 +13,7 @@ use fabriscope_verbs::{Remote, SendWr, Sge, Wc, WcOpcode, WcStatus};
 use rustc_hash::FxHashMap;
 
 use crate::connect::{self, Rank, WR_LIMIT};
-use crate::event::Event;
+use crate::event::{Event, Happening};
 use crate::setup;
 use crate::world::{Client, Notice, World};
 use crate::{Transfers, connect::Side};
@@ -147,12 +147,12 @@ impl Transferring {
     fn start(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
         match self.kinds[op as usize] {
             OpKind::Compute { span } => {
-                world.queue.push(now + span, Event::Done { rank, op });
+                world.queue.push(now + span, Event::done(rank, op));
             }
             OpKind::Recv { from, tag, .. } => {
                 let mailbox = self.mailboxes.entry((rank, from, tag)).or_default();
                 if let Some(arrived) = mailbox.messages.pop_front() {
-                    world.queue.push(arrived.max(now), Event::Done { rank, op });
+                    world.queue.push(arrived.max(now), Event::done(rank, op));
                 } else {
                     mailbox.receives.push_back(op);
                 }
@@ -192,7 +192,7 @@ impl Transferring {
                 seen += timing.read_latency + timing.completion_time(Bytes(64));
             }
             clock += self.cpu.mmio_busy;
-            world.queue.push(seen, Event::Work { host, qp, through: posted.wqe });
+            world.queue.push(seen, Event::work(host, qp, posted.wqe));
             offset += length;
             if last {
                 break;
@@ -231,11 +231,11 @@ impl Transferring {
             let from = self.ranks[rank as usize].peers.get(&wc.qp_num.0).copied().unwrap_or(u32::MAX);
             let mailbox = self.mailboxes.entry((rank, from, wc.imm.unwrap_or(0))).or_default();
             match mailbox.receives.pop_front() {
-                Some(op) => world.queue.push(seen, Event::Done { rank, op }),
+                Some(op) => world.queue.push(seen, Event::done(rank, op)),
                 None => mailbox.messages.push_back(seen),
             }
         } else {
-            world.queue.push(seen, Event::Done { rank, op: wc.wr_id as u32 });
+            world.queue.push(seen, Event::done(rank, wc.wr_id as u32));
         }
     }
 }
@@ -252,8 +252,8 @@ impl Client for Transferring {
         self.found = found;
     }
 
-    fn event(&mut self, world: &mut World<'_>, now: u64, event: Event) -> Result<(), EngineError> {
-        if let Event::Done { rank, op } = event {
+    fn event(&mut self, world: &mut World<'_>, now: u64, event: Happening) -> Result<(), EngineError> {
+        if let Happening::Done { rank, op } = event {
             let now = Time::from_ps(now);
             self.left -= 1;
             self.finished_ops[op as usize] = true;

@@ -2,7 +2,8 @@
 
 use fabriscope_switch::Channel;
 use fabriscope_switch::channel::NONE;
-use fabriscope_verbs::Packet;
+
+use crate::event::Parcel;
 
 /// Where a packet came from, to give its buffer back.
 pub(crate) const FROM_HOST: u32 = 1 << 31;
@@ -10,7 +11,7 @@ pub(crate) const FROM_HOST: u32 = 1 << 31;
 /// A waiting packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
-    pub packet: Packet,
+    pub parcel: Parcel,
     /// The lane it came in by, or the host with [`FROM_HOST`].
     pub from: u32,
     /// Ready to leave (ps).
@@ -31,8 +32,8 @@ impl WaitingRoom {
     }
 
     /// Appends a packet to the list of `lane`.
-    pub fn push(&mut self, lane: &mut Channel, packet: Packet, from: u32, earliest: u64) {
-        let entry = Waiting { packet, from, earliest, next: NONE };
+    pub fn push(&mut self, lane: &mut Channel, parcel: Parcel, from: u32, earliest: u64) {
+        let entry = Waiting { parcel, from, earliest, next: NONE };
         let seat = if self.free == NONE {
             self.seats.push(entry);
             (self.seats.len() - 1) as u32
@@ -48,7 +49,7 @@ impl WaitingRoom {
             self.seats[lane.tail as usize].next = seat;
         }
         lane.tail = seat;
-        lane.waiting += u32::from(packet.wire_bytes);
+        lane.waiting += parcel.wire_bytes();
     }
 
     /// The first packet of the list of `lane`.
@@ -64,7 +65,7 @@ impl WaitingRoom {
         if lane.head == NONE {
             lane.tail = NONE;
         }
-        lane.waiting -= u32::from(entry.packet.wire_bytes);
+        lane.waiting -= entry.parcel.wire_bytes();
         self.seats[seat as usize].next = self.free;
         self.free = seat;
         Some(entry)

@@ -4,6 +4,7 @@
 //! (time, insertion); [`Streams`] gives every consumer of randomness a stream of its own.
 
 mod bitmap;
+pub mod memory;
 mod overflow;
 mod queue;
 mod rng;

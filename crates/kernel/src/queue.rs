@@ -80,7 +80,7 @@ impl<E: Copy> EventQueue<E> {
     ///
     /// `time` must not lie before [`now`](Self::now): debug builds panic; other builds schedule the event at
     /// `now`, so that the clock never runs backwards.
-    #[inline]
+    #[inline(always)] // The event is written into its place at once: a copy on the stack would be read back before its stores are done.
     pub fn push(&mut self, time: Time, event: E) {
         debug_assert!(time >= self.now, "an event at {time} was pushed at {}: the past cannot change", self.now);
         let ps = time.max(self.now).as_ps();
@@ -135,23 +135,31 @@ impl<E: Copy> EventQueue<E> {
         Some(&self.store.slots[self.current.slot(key)].1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_ring(&mut self, bucket: u64, ps: u64, event: E) {
         let index = (bucket & self.mask) as usize;
-        let list = &mut self.ring[index];
-        if list.len == 0 {
-            self.occupied.insert(index);
+        let offset = self.offset(ps);
+        if self.ring[index].len.is_multiple_of(CHUNK) {
+            self.lengthen(index, event);
         }
-        let entry = (self.offset(ps), event);
         let list = &mut self.ring[index];
-        if list.len.is_multiple_of(CHUNK) {
-            self.store.extend(list, entry);
-        }
-        self.store.slots[list.tail as usize] = entry;
+        let slot = &mut self.store.slots[list.tail as usize];
+        slot.0 = offset;
+        slot.1 = event;
         list.tail += 1;
         list.len += 1;
     }
 
+    /// Gives the bucket at `index` of the ring another chunk; `filler` stands in new slots until they are written.
+    #[inline(never)]
+    fn lengthen(&mut self, index: usize, filler: E) {
+        if self.ring[index].len == 0 {
+            self.occupied.insert(index);
+        }
+        self.store.extend(&mut self.ring[index], (0, filler));
+    }
+
+    #[inline(never)]
     fn push_current(&mut self, ps: u64, event: E) {
         let entry = (self.offset(ps), event);
         if self.current.remaining() == 0 {

@@ -52,7 +52,7 @@ impl PauseLimits {
 
 /// State of one lane of one link. Times are picoseconds since the start.
 #[derive(Debug, Clone)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub struct Channel {
     /// When the wire is free.
     free: u64,
@@ -75,14 +75,21 @@ pub struct Channel {
     pub delay: u32,
     /// The vertex at the far end, as the engine numbers them.
     pub to: u32,
-    pause_from: u64,
-    pause_until: u64,
-    limits: PauseLimits,
+    /// Pause lanes only.
+    pause: Option<Box<Pause>>,
     returns: [u64; RETURNS],
 }
 
+/// What a pause lane keeps besides.
+#[derive(Debug, Clone)]
+struct Pause {
+    from: u64,
+    until: u64,
+    limits: PauseLimits,
+}
+
 /// Returns under way that are kept apart.
-const RETURNS: usize = 12;
+const RETURNS: usize = 9;
 /// No waiting packet.
 pub const NONE: u32 = u32::MAX;
 /// A return is packed as time (48 bits of ps: 281 s) and 64-byte blocks (16 bits: 4 MiB).
@@ -95,16 +102,16 @@ impl Channel {
     /// An idle lane. `ps_per_byte` is the wire's pace in 2⁻¹⁶ ps per byte.
     #[must_use]
     pub fn new(pace: u32, delay: u32, to: u32, flow: Flow) -> Channel {
-        let (level, pauses, limits) = match flow {
-            Flow::Credit(blocks) => (blocks.min(MAX_BLOCKS), false, PauseLimits { xoff: 0, xon: 0, headroom: 0, reaction: 0 }),
-            Flow::Pause(limits) => (0, true, limits.in_blocks()),
+        let (level, pause) = match flow {
+            Flow::Credit(blocks) => (blocks.min(MAX_BLOCKS), None),
+            Flow::Pause(limits) => (0, Some(Box::new(Pause { from: u64::MAX, until: 0, limits: limits.in_blocks() }))),
         };
         Channel {
             free: 0,
             level,
             first: 0,
             count: 0,
-            pauses,
+            pauses: pause.is_some(),
             pump_scheduled: false,
             head: NONE,
             tail: NONE,
@@ -112,9 +119,7 @@ impl Channel {
             pace,
             delay,
             to,
-            pause_from: u64::MAX,
-            pause_until: 0,
-            limits,
+            pause,
             returns: [0; RETURNS],
         }
     }
@@ -178,11 +183,11 @@ impl Channel {
     /// `None` when that is not known yet. Does not look at the wire.
     #[must_use]
     pub fn open_at(&mut self, bytes: u32, now: u64) -> Option<u64> {
-        if self.pauses {
-            if now < self.pause_from || now >= self.pause_until {
+        if let Some(pause) = &self.pause {
+            if now < pause.from || now >= pause.until {
                 return Some(now);
             }
-            return (self.pause_until != u64::MAX).then_some(self.pause_until);
+            return (pause.until != u64::MAX).then_some(pause.until);
         }
         let need = bytes.div_ceil(64);
         while let Some((time, blocks)) = self.peek_return() {
@@ -226,20 +231,21 @@ impl Channel {
             self.level -= amount;
             self.pop_return();
         }
-        if self.pause_until <= now {
-            self.pause_from = u64::MAX;
+        let Some(pause) = &mut self.pause else { return Ok(PauseChange::None) };
+        if pause.until <= now {
+            pause.from = u64::MAX;
         }
         let need = bytes.div_ceil(64);
-        if self.level + need > self.limits.xoff + self.limits.headroom {
+        if self.level + need > pause.limits.xoff + pause.limits.headroom {
             return Err(());
         }
         self.level += need;
-        if self.pause_from != u64::MAX {
+        if pause.from != u64::MAX {
             return Ok(self.review());
         }
-        if self.level > self.limits.xoff {
-            self.pause_from = now + u64::from(self.limits.reaction);
-            self.pause_until = u64::MAX;
+        if self.level > pause.limits.xoff {
+            pause.from = now + u64::from(pause.limits.reaction);
+            pause.until = u64::MAX;
             return Ok(match self.review() {
                 PauseChange::None => PauseChange::Paused,
                 known => known,
@@ -258,20 +264,18 @@ impl Channel {
 
     /// Recomputes the end of a pause from the departures that are known.
     fn review(&mut self) -> PauseChange {
-        if self.pause_from == u64::MAX {
-            return PauseChange::None;
-        }
+        let Some(pause) = self.pause.as_mut().filter(|pause| pause.from != u64::MAX) else { return PauseChange::None };
         let mut level = self.level;
         for i in 0..usize::from(self.count) {
             let entry = self.returns[(usize::from(self.first) + i) % RETURNS];
             level = level.saturating_sub((entry & ((1 << BLOCK_BITS) - 1)) as u32);
-            if level <= self.limits.xon {
-                let until = (entry >> BLOCK_BITS) + u64::from(self.limits.reaction);
-                self.pause_until = until.max(self.pause_from);
-                return PauseChange::Until(self.pause_until);
+            if level <= pause.limits.xon {
+                let until = (entry >> BLOCK_BITS) + u64::from(pause.limits.reaction);
+                pause.until = until.max(pause.from);
+                return PauseChange::Until(pause.until);
             }
         }
-        self.pause_until = u64::MAX;
+        pause.until = u64::MAX;
         PauseChange::None
     }
 
@@ -327,6 +331,11 @@ mod tests {
     use super::*;
 
     const GBPS_400: u32 = 20 << 16;
+
+    #[test]
+    fn a_lane_is_two_cache_lines() {
+        assert_eq!(size_of::<Channel>(), 128);
+    }
 
     #[test]
     fn the_wire_serialises() {

@@ -58,3 +58,11 @@ id!(
     /// The position of a work request in its queue, counted from the creation of the queue; never wraps.
     WqeIndex(u64)
 );
+
+impl QpNum {
+    /// The low bits: its place in the NIC's table. Numbers of queue pairs that exist at the same time differ in it.
+    #[inline]
+    pub const fn slot(self) -> u32 {
+        self.0 & crate::nic::SLOT_MASK
+    }
+}

@@ -11,6 +11,7 @@
 //! - after each of these, and after control verbs and posting: `poll_completion` until `None`, then `deliver` with the time
 //!   the entry is visible.
 
+use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Operation, Transport};
 
@@ -57,6 +58,22 @@ pub struct Nic {
     pub(crate) pds: Vec<Option<u32>>,
     pub(crate) ahs: Vec<Option<(PdId, AhAttr)>>,
     pub(crate) free_qps: Vec<u32>,
+}
+
+/// Speed only: results do not depend on these.
+impl Nic {
+    /// Fetches what `prefetch_qp` and the data path will look at first.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch_lines::<Nic, 6>(self);
+    }
+    /// Fetches the state of a queue pair; to be called some time after [`prefetch`](Self::prefetch).
+    #[inline]
+    pub fn prefetch_qp(&self, qp: u32) {
+        if let Some(qp) = self.qps.get((qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize) {
+            prefetch_lines::<Qp, 10>(qp);
+        }
+    }
 }
 
 /// Posting and polling: called by programs.

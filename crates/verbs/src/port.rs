@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::LazyLock;
 
 use fabriscope_units::Time;
 use fabriscope_wire::{LinkLayer, Opcode, pad};
@@ -18,7 +19,7 @@ use crate::wc::Wc;
 pub(crate) struct Port {
     pub(crate) lid: Lid,
     /// Bytes of a packet on the wire besides its payload, by opcode.
-    pub(crate) overhead: [u16; 256],
+    pub(crate) overhead: &'static [u16; 256],
     /// Slots of queue pairs with an acknowledgement to send.
     pub(crate) acks: VecDeque<u32>,
     /// Queue pairs with requests or READ responses to send, served in turn: `slot << 1 | is_response`.
@@ -39,10 +40,9 @@ pub(crate) struct Port {
 
 impl Port {
     pub(crate) fn new(lid: Lid, link_layer: LinkLayer) -> Port {
-        let bytes = |opcode: u8| Opcode::decode(opcode).map_or(0, |opcode| link_layer.wire_bytes(opcode, 0) as u16);
         Port {
             lid,
-            overhead: std::array::from_fn(|opcode| bytes(opcode as u8)),
+            overhead: &OVERHEADS[link_layer as usize],
             acks: VecDeque::new(),
             turns: VecDeque::new(),
             completions: VecDeque::new(),
@@ -69,3 +69,9 @@ impl Port {
         self.overhead[opcode as usize] + payload + pad(u32::from(payload)) as u16
     }
 }
+
+/// Bytes of an empty packet on the wire, by link layer and opcode. One table for all NICs stays in the first cache.
+static OVERHEADS: LazyLock<[[u16; 256]; LinkLayer::ALL.len()]> = LazyLock::new(|| {
+    let bytes = |layer: LinkLayer, opcode: u8| Opcode::decode(opcode).map_or(0, |opcode| layer.wire_bytes(opcode, 0) as u16);
+    LinkLayer::ALL.map(|layer| std::array::from_fn(|opcode| bytes(layer, opcode as u8)))
+});
