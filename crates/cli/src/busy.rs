@@ -20,18 +20,21 @@ pub struct Busy {
     pub span: Span,
 }
 
-/// The resources that a message of `size` bytes passes on `parts`.
-pub fn resources(parts: &ResolvedCluster, size: u64) -> Vec<Busy> {
+/// The resources that a message of `size` bytes passes on `parts`, sent by perftest or by a program over MPI.
+pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool) -> Vec<Busy> {
     let (nic, cpu, slot) = (&parts.node.nic, &parts.node.cpu, &parts.node.pcie);
     let rate = slot.part.tlp_rate(slot.lanes);
     let fetch = tlps(rate, size, *cpu.root_complex.completion_payload, *slot.part.completion_overhead);
     let write = tlps(rate, size, *cpu.root_complex.max_payload, *slot.part.write_overhead);
+    let loop_overhead = parts.perftest.perftest.as_ref().map_or(Span::ZERO, |p| *p.loop_overhead);
+    let send_overhead = parts.software.mpi.as_ref().map_or(Span::ZERO, |m| *m.send_overhead);
+    let program = if perftest { loop_overhead } else { send_overhead };
     vec![
         Busy { what: "link", span: wire(parts, size) },
         Busy { what: "PCIe of the sender", span: fetch },
         Busy { what: "PCIe of the receiver", span: write },
         Busy { what: "NIC's send engine", span: (*nic.message_interval).max(*nic.wqe_interval) },
-        Busy { what: "core, one post", span: *cpu.wqe_build + *cpu.mmio_busy },
+        Busy { what: "core that posts", span: program + *cpu.wqe_build + *cpu.mmio_busy },
     ]
 }
 

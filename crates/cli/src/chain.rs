@@ -33,10 +33,25 @@ pub fn exchange(traces: &[MessageTrace], exchanges: usize, one_way: bool) -> Opt
     let mut sorted: Vec<&MessageTrace> = traces.iter().collect();
     sorted.sort_by_key(|t| (t.posted_ps, t.done_ps));
     let each = sorted.len().checked_div(exchanges).filter(|each| *each > 0 && each * exchanges == sorted.len())?;
+    if one_way && each == 1 {
+        return half_period(sorted.get(sorted.len().checked_sub(2)?..)?);
+    }
     let step = if one_way { each.checked_div(2).filter(|half| half * 2 == each && *half > 0)? } else { each };
     let first = sorted.len().checked_sub(2 * each)?;
     let (start, end) = (sorted.get(first)?, sorted.get(first + step)?);
     walk_back(&sorted, start, end.posted_ps)
+}
+
+/// Where only the messages of one side were followed: both ways take the same, so half of the time from one post to
+/// the next is the message and what the programs do at its end.
+fn half_period(pair: &[&MessageTrace]) -> Option<Chain> {
+    let [earlier, later] = pair else { return None };
+    let mut chain = single(earlier);
+    let total = Span::from_ps(later.posted_ps.checked_sub(earlier.posted_ps)? / 2);
+    let program = total.as_ps().checked_sub(chain.total.as_ps())?;
+    chain.stages.push((PROGRAM.to_owned(), Span::from_ps(program)));
+    chain.total = total;
+    Some(chain)
 }
 
 /// From `until` back to the post of `start`, each time over the message that was seen last.
@@ -78,6 +93,15 @@ mod tests {
         assert_eq!(chain.stages.iter().map(|(_, s)| *s).sum::<Span>(), chain.total);
         assert_eq!(chain.stages.last().unwrap(), &("program".to_owned(), Span::from_ps(100)));
         assert_eq!(exchange(&traces, 3, false).unwrap().total, Span::from_ps(2000));
+    }
+
+    #[test]
+    fn one_side_of_a_ping_pong_tells_of_both() {
+        // Posts of one side every 2000 ps: 900 ps on the way and 100 ps in the program, twice.
+        let traces: Vec<_> = (0..3).map(|n| message(0, n * 2000, n * 2000 + 900)).collect();
+        let chain = exchange(&traces, 3, true).unwrap();
+        assert_eq!(chain.total, Span::from_ps(1000));
+        assert_eq!(chain.stages.iter().map(|(_, s)| *s).sum::<Span>(), chain.total);
     }
 
     #[test]

@@ -158,7 +158,9 @@ fn interval(points: &[Point], size: u64, both_ways: bool) -> Option<Span> {
 impl Explained {
     /// What changes are judged by: the time of a message, or from one to the next.
     fn measure(&self) -> Span {
-        self.interval.unwrap_or(self.chain.total)
+        let printed = self.printed.points.iter().find(|p| p.metric == "latency" && p.unit == "us");
+        let printed = printed.map_or(Span::ZERO, |p| Span::from_ps((p.value * 1e6).round() as u64));
+        self.interval.unwrap_or(if self.chain.total == Span::ZERO { printed } else { self.chain.total })
     }
 }
 
@@ -176,14 +178,14 @@ fn changes(tool: Tool, size: u64, setting: &Setting<'_>, seed: u64, progress: &P
 /// The change that saves most, if any saves a hundredth.
 fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)> {
     let made = changes.iter().filter_map(|c| c.total.as_ref().ok().map(|t| (c, measure.saturating_sub(*t))));
-    made.max_by_key(|(_, saved)| *saved).filter(|(_, saved)| saved.as_ps() * 100 >= measure.as_ps())
+    made.max_by_key(|(_, saved)| *saved).filter(|(_, saved)| *saved > Span::ZERO && saved.as_ps() * 100 >= measure.as_ps())
 }
 
 fn bound(parts: &ResolvedCluster, args: &Args, explained: &Explained, stages: &Stages, changes: &[Change]) -> String {
     let mut text = String::new();
     if let Some(interval) = explained.interval {
-        text += &format!("a message every {} ns, each {} ns on its way\n\n", nanoseconds(interval), nanoseconds(stages.total()));
-        text += &busy::text(&busy::resources(parts, args.size), interval);
+        text += &format!("a message every {} ns\n\n", nanoseconds(interval));
+        text += &busy::text(&busy::resources(parts, args.size, args.tool.starts_with("ib_")), interval);
     } else if let Some((name, span)) = stages.longest() {
         let share = 100.0 * span.as_ps() as f64 / stages.total().as_ps().max(1) as f64;
         text += &format!("bound: the longest stage is `{name}` with {} ns, {share:.1} % of the whole\n", nanoseconds(span));
@@ -216,7 +218,9 @@ fn text(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &St
     if explained.chain.messages > 1 {
         text += &format!("# a chain of {} messages of the network\n", explained.chain.messages);
     }
-    text += &format!("\n{}\n{}", stages.text(), bound(parts, args, explained, stages, changes));
+    let table =
+        if stages.total() == Span::ZERO { "# no message of this run could be followed to its end\n".to_owned() } else { stages.text() };
+    text += &format!("\n{table}\n{}", bound(parts, args, explained, stages, changes));
     if !changes.is_empty() {
         text += &format!("\n{}", changes_text(explained.measure(), changes));
     }
