@@ -1,0 +1,92 @@
+//! Exit status, `--catalog`, `--measured` and files: what a script relies on.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+
+fn fabriscope(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::cargo_bin("fabriscope").unwrap().args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A folder whose ConnectX-5 takes ten microseconds longer to send.
+fn slow_catalog() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let nics = folder.path().join("nics");
+    std::fs::create_dir(&nics).unwrap();
+    let part = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalog/nics/connectx-5.toml");
+    let text = std::fs::read_to_string(part).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let line = lines.iter_mut().find(|line| line.starts_with("tx_latency")).unwrap();
+    *line = "tx_latency = { value = \"10 us\", basis = \"assumed\", note = \"for a test\" }".to_owned();
+    std::fs::write(nics.join("connectx-5.toml"), lines.join("\n")).unwrap();
+    folder
+}
+
+#[test]
+fn a_folder_of_parts_takes_the_place_of_the_catalogue() {
+    let folder = slow_catalog();
+    let folder = folder.path().to_str().unwrap();
+    let latency = |args: &[&str]| -> f64 {
+        let (status, text, message) = fabriscope(args);
+        assert_eq!(status, Some(0), "{message}");
+        text.lines().last().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let common = ["bench", "osu_latency", "--on", "ri2", "-m", "8:8"];
+    let ours = latency(&common);
+    let slow = latency(&[&["--catalog", folder], common.as_slice()].concat());
+    assert!(slow > ours + 9.0, "{slow} us with the slow adapter, {ours} us without");
+}
+
+#[test]
+fn a_table_over_its_limit_is_exit_status_1() {
+    let folder = slow_catalog();
+    let (status, text, _) = fabriscope(&["validate", "ri2-ib_write_lat", "--catalog", folder.path().to_str().unwrap()]);
+    assert_eq!(status, Some(1));
+    assert!(text.contains("OVER"), "{text}");
+}
+
+#[test]
+fn measurements_of_the_user_are_compared_and_skipped_rows_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ours.csv");
+    let rows = "table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value,source,notes\n\
+        ours,unknown-machine,osu_latency,,2,2,8,latency,us,1.2,,\n\
+        ours,unknown-machine,osu_latency,,2,2,12,latency,us,1.2,,\n\
+        ours,unknown-machine,osu_bw,,2,2,,peak bandwidth,MB/s,12000,,\n\
+        ours,unknown-machine,osu_allreduce,,2,64,8,latency,us,9,,\n\
+        ours,unknown-machine,ib_write_bw,-q 2 -b,2,2,4096,bandwidth,Gb/s,150,,\n";
+    std::fs::write(&path, rows).unwrap();
+    let path = path.to_str().unwrap();
+    let points = |args: &[&str]| -> (u64, u64) {
+        let (status, text, message) = fabriscope(args);
+        assert_eq!(status, Some(0), "{message}");
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        (value[0]["points"].as_u64().unwrap(), value[0]["skipped"].as_u64().unwrap())
+    };
+    assert_eq!(points(&["validate", "--measured", path, "--on", "ri2", "--json"]), (4, 1));
+    assert_eq!(points(&["validate", "--measured", path, "--json"]), (0, 5));
+    let (_, text, _) = fabriscope(&["validate", "--measured", path]);
+    assert!(text.contains("4 skipped: the catalogue has no cluster `unknown-machine`"), "{text}");
+}
+
+#[test]
+fn a_result_may_go_to_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parts.json");
+    let (status, text, _) = fabriscope(&["validate", "ri2-ib_read_lat", "--json", "-o", path.to_str().unwrap()]);
+    assert_eq!((status, text.as_str()), (Some(0), ""));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("\"median\""));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+}
+
+#[test]
+fn the_tools_options_and_our_own_may_be_mixed() {
+    let (_, first, _) = fabriscope(&["bench", "ib_write_bw", "--on", "ri2", "-s", "64", "-n", "200"]);
+    let (_, behind, _) = fabriscope(&["bench", "ib_write_bw", "-s", "64", "-n", "200", "--on=ri2"]);
+    assert_eq!(first, behind);
+    let (status, help, _) = fabriscope(&["bench", "ib_write_bw", "--help"]);
+    assert_eq!(status, Some(0));
+    assert!(help.contains("--tx-depth"), "{help}");
+}
