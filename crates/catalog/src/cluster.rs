@@ -97,6 +97,24 @@ pub struct CableRun {
     pub trunk_length: Sourced<Length>,
 }
 
+/// Virtual lanes in use: service level *s* takes lane *s* mod `count`, each lane has buffers and credits of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VirtualLanes {
+    /// How many data lanes are in use.
+    pub count: u32,
+    /// Share of each lane on a busy link, 1 to 255 in units of 64 bytes; equal shares if left out.
+    #[serde(default)]
+    pub weights: Vec<u32>,
+}
+
+impl Default for VirtualLanes {
+    /// One lane, as a fabric without quality of service runs.
+    fn default() -> VirtualLanes {
+        VirtualLanes { count: 1, weights: Vec::new() }
+    }
+}
+
 /// A machine made of catalogue parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -125,6 +143,9 @@ pub struct Cluster {
     /// How packets find their way.
     #[serde(default)]
     pub routing: Routing,
+    /// Which virtual lanes (Ethernet: priorities) are in use.
+    #[serde(default)]
+    pub virtual_lanes: VirtualLanes,
     /// Name of the switch; none where nodes are wired to each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -215,6 +236,8 @@ pub struct ResolvedCluster {
     pub topology: Topology,
     /// How packets find their way.
     pub routing: Routing,
+    /// Which virtual lanes (Ethernet: priorities) are in use.
+    pub virtual_lanes: VirtualLanes,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
     /// The kind of cable.

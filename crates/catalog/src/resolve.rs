@@ -4,7 +4,7 @@ use fabriscope_fabric::topology::TopologyError;
 use fabriscope_fabric::{Router, Topology};
 
 use crate::catalog::{AnyPart, Catalog};
-use crate::cluster::{Cluster, ResolvedCluster, ResolvedNode, ResolvedSlot};
+use crate::cluster::{Cluster, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
 use crate::error::{CatalogError, Problem};
 use crate::part::{Kind, Nic, Pcie, PcieSlot, Switch};
 
@@ -33,6 +33,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         return Err(Problem::at(&["link"], message, format!("use one of {}", fitting.collect::<Vec<_>>().join(", "))));
     }
     fits_switch(cluster, switch)?;
+    fits_lanes(&cluster.virtual_lanes, nic, switch)?;
     for (key, length) in [("host_length", &cluster.cable.host_length), ("trunk_length", &cluster.cable.trunk_length)] {
         if **length > *cable.max_length {
             let message = format!("{} of `{}` are more than the {} it is made for", **length, cable.name, *cable.max_length);
@@ -58,6 +59,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         mtu: cluster.mtu,
         topology: sized(&cluster.topology, endpoints(nodes, cluster.node.nics)?),
         routing: cluster.routing,
+        virtual_lanes: cluster.virtual_lanes.clone(),
         switch: switch.cloned(),
         cable: cable.clone(),
         host_length: cluster.cable.host_length.clone(),
@@ -124,6 +126,22 @@ fn fits_switch(cluster: &Cluster, switch: Option<&Switch>) -> Result<(), Problem
     if switch.buffer.as_u64() < cluster.mtu.as_u64() + LARGEST_HEADERS {
         let message = format!("the buffer of {} of `{}` does not hold a packet of {}", *switch.buffer, switch.name, cluster.mtu);
         return Err(Problem::at(&["mtu"], message, "use a smaller MTU, or give the switch a larger buffer"));
+    }
+    Ok(())
+}
+
+fn fits_lanes(lanes: &VirtualLanes, nic: &Nic, switch: Option<&Switch>) -> Result<(), Problem> {
+    let most = switch.map_or(*nic.vls, |switch| (*switch.vls).min(*nic.vls));
+    if lanes.count == 0 || lanes.count > most {
+        let message = format!("{} virtual lanes, but adapter and switch have {most}", lanes.count);
+        return Err(Problem::at(&["virtual_lanes", "count"], message, format!("use 1 to {most}")));
+    }
+    if !lanes.weights.is_empty() && lanes.weights.len() != lanes.count as usize {
+        let message = format!("{} weights for {} virtual lanes", lanes.weights.len(), lanes.count);
+        return Err(Problem::at(&["virtual_lanes", "weights"], message, "give one weight per lane, or none"));
+    }
+    if let Some(weight) = lanes.weights.iter().find(|weight| !(1..=255).contains(*weight)) {
+        return Err(Problem::at(&["virtual_lanes", "weights"], format!("a weight of {weight}"), "use 1 to 255, in units of 64 bytes"));
     }
     Ok(())
 }

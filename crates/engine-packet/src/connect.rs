@@ -24,11 +24,10 @@ pub(crate) struct Side {
     pub remote: Mr,
 }
 
-/// A rank's end: its memory, its queue and its connections, sorted by peer.
+/// A rank's end: its memory and its connections, sorted by peer.
 #[derive(Debug, Clone)]
 pub(crate) struct Rank {
     pub memory: Mr,
-    pub cq: CqId,
     pub sides: Vec<Side>,
     /// Peer by slot of the queue pair.
     pub peers: BTreeMap<u32, u32>,
@@ -71,7 +70,7 @@ pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu
         let memory = nic.reg_mr(pd, 0, MEMORY, Access::ALL).map_err(|e| setup(&e))?;
         let requests: u32 = work[rank as usize].values().map(|w| w.sends + w.receives).sum();
         let cq = nic.create_cq(requests.max(16)).map_err(|e| setup(&e))?;
-        let mut end = Rank { memory, cq, sides: Vec::new(), peers: BTreeMap::new() };
+        let mut end = Rank { memory, sides: Vec::new(), peers: BTreeMap::new() };
         for (&peer, w) in &work[rank as usize] {
             let qp = create(nic, pd, cq, *w, how.service).map_err(|e| setup(&e))?;
             end.peers.insert(qp.0, peer);

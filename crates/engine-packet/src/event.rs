@@ -151,6 +151,11 @@ impl Parcel {
     pub fn entropy(&self) -> u32 {
         self.0[6] & 0xFFFF
     }
+    /// Service level.
+    #[inline(always)]
+    pub fn sl(&self) -> u32 {
+        self.0[5] >> 24
+    }
     /// Bytes on the wire.
     #[inline(always)]
     pub fn wire_bytes(&self) -> u32 {

@@ -11,7 +11,7 @@ use fabriscope_wire::Syndrome;
 use crate::event::{Event, Parcel};
 use crate::trace::Log;
 use crate::waiting::FROM_HOST;
-use crate::world::{Client, Notice, World};
+use crate::world::{Client, World};
 
 /// One NIC.
 pub(crate) struct Host {
@@ -162,7 +162,7 @@ impl World<'_> {
         if t.packet.flags.contains(PacketFlags::TRACED) {
             self.trace_built(host, t, built.begun, built.complete, ready);
         }
-        let out = self.hosts[host as usize].uplink + u32::from(t.packet.sl).min(self.vls - 1);
+        let out = self.hosts[host as usize].uplink + self.lane_of(u32::from(t.packet.sl), 0);
         self.send(now, out, Parcel::new(&t.packet), FROM_HOST | host, ready);
     }
 
@@ -221,11 +221,11 @@ impl World<'_> {
         }
         if let Some((addr, length)) = received.landed {
             self.hosts[host as usize].nic().landed(Time::from_ps(visible), addr, length);
-            client.visible(self, host, Notice::Landed(addr, length), visible);
+            client.visible(self, host, None, visible);
         }
         while let Some((addr, length)) = self.hosts[host as usize].nic().poll_landed() {
             self.hosts[host as usize].nic().landed(Time::from_ps(visible), addr, length);
-            client.visible(self, host, Notice::Landed(addr, length), visible);
+            client.visible(self, host, None, visible);
         }
         if let Some((cq, wc)) = received.completion {
             let h = &mut self.hosts[host as usize];
@@ -236,7 +236,7 @@ impl World<'_> {
             if let Some(log) = &mut log {
                 log.mark(Stage::Completion, seen, || "pcie".to_owned());
             }
-            client.visible(self, host, Notice::Completion(cq, wc), seen);
+            client.visible(self, host, Some(cq), seen);
         }
         if let Some(log) = log {
             if received.landed.is_some() || received.completion.is_some() {
@@ -263,7 +263,7 @@ impl World<'_> {
             let Some((cq, wc)) = h.nic().poll_completion() else { break };
             let seen = h.pcie.write(Time::from_ps(now), h.costs.cqe).visible;
             h.nic().deliver(seen, cq, wc);
-            client.visible(self, host, Notice::Completion(cq, wc), seen.as_ps());
+            client.visible(self, host, Some(cq), seen.as_ps());
         }
     }
 

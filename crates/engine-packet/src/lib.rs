@@ -22,6 +22,8 @@ mod world;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod lanes_test;
 
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
 use fabriscope_schedule::Schedule;

@@ -20,7 +20,7 @@ impl World<'_> {
         }
         let switch = self.lanes[lane as usize].to - self.endpoints;
         let (link, vl) = self.routes.output(switch, parcel.dest(), parcel.entropy(), lane / self.vls);
-        let out = link * self.vls + vl;
+        let out = link * self.vls + self.lane_of(parcel.sl(), vl);
         let mut earliest = now + self.switch_latency;
         if !self.same_pace {
             // Cut-through must not run dry: the output may not overtake the arriving tail.
@@ -39,6 +39,12 @@ impl World<'_> {
             self.trace.mark(&parcel.packet(), Stage::Switch, earliest, || format!("switch {switch}"));
         }
         self.send(now, out, parcel, lane, earliest);
+    }
+
+    /// The lane of a packet with service level `sl` on which the routing chose `vl`.
+    #[inline(always)]
+    pub(crate) fn lane_of(&self, sl: u32, vl: u32) -> u32 {
+        if self.levels == 1 { vl } else { sl % self.levels * self.per_level + vl }
     }
 
     /// Puts `parcel` on `out` as soon as it can go: at once when that is known, else it waits.

@@ -6,14 +6,15 @@ use fabriscope_engine::{Cluster, EngineError, Job};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::{Process, Program};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{Lid, Nic};
+use fabriscope_verbs::{CqId, Lid, Nic};
 
 use crate::event::{Event, Happening};
 use crate::host::posting;
 use crate::setup;
-use crate::world::{Client, Notice, World};
+use crate::world::{Client, World};
 
 /// The programs of a job.
+#[allow(clippy::vec_box)] // As `Process::enter` takes them.
 pub(crate) struct Programs {
     slots: Vec<Slot>,
     /// Ranks of each node.
@@ -224,7 +225,7 @@ impl Programs {
 }
 
 impl Client for Programs {
-    fn visible(&mut self, world: &mut World<'_>, host: u32, _: Notice, visible: u64) {
+    fn visible(&mut self, world: &mut World<'_>, host: u32, _: Option<CqId>, visible: u64) {
         let node = host / self.nics;
         for i in 0..self.on_node[node as usize].len() {
             let rank = self.on_node[node as usize][i];

@@ -36,7 +36,9 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
     let graph = &cluster.fabric.graph;
     let streams = Streams::new(seed);
     let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.to_string()))?;
-    let vls = u32::from(router.lanes());
+    // Service levels take lanes in turn; within a service level a routing may use several of its own.
+    let (levels, per_level) = (parts.virtual_lanes.count.max(1), u32::from(router.lanes()));
+    let vls = levels * per_level;
     let switch = parts.switch.as_ref();
     let ethernet = parts.link_layer != LinkLayer::InfiniBand;
     let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet);
@@ -93,8 +95,10 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
         queue: queue(endpoints),
         lanes,
         ends,
-        arbiters: if vls > 1 { vec![Arbiter::new([64; 16]); graph.link_count() as usize] } else { Vec::new() },
+        arbiters: if vls > 1 { vec![Arbiter::new(weights(&parts.virtual_lanes.weights, per_level)); graph.link_count() as usize] } else { Vec::new() },
         vls,
+        levels,
+        per_level,
         paced,
         same_pace,
         store_and_forward: switch.is_some_and(|s| s.forwarding != Forwarding::CutThrough),
@@ -122,6 +126,11 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
 fn queue<E: Copy>(endpoints: u32) -> EventQueue<E> {
     let width = (1u64 << 22) / u64::from(endpoints.max(1)).next_power_of_two();
     EventQueue::new(Span::from_ps(width.clamp(1 << 9, 1 << 16)), 8192)
+}
+
+/// Arbitration weights of all lanes of a link.
+fn weights(of_levels: &[u32], per_level: u32) -> [u8; 16] {
+    std::array::from_fn(|lane| of_levels.get(lane / per_level.max(1) as usize).map_or(64, |&weight| weight.min(255) as u8))
 }
 
 fn pace(rate: Rate) -> u32 {

@@ -64,7 +64,7 @@ fn run_and_settle(engine: &PacketEngine, cluster: &Cluster, schedule: &Schedule,
 struct Idle;
 
 impl crate::world::Client for Idle {
-    fn visible(&mut self, _: &mut crate::world::World<'_>, _: u32, _: crate::world::Notice, _: u64) {}
+    fn visible(&mut self, _: &mut crate::world::World<'_>, _: u32, _: Option<fabriscope_verbs::CqId>, _: u64) {}
     fn event(&mut self, _: &mut crate::world::World<'_>, _: u64, _: crate::event::Happening) -> Result<(), EngineError> {
         Ok(())
     }

@@ -9,13 +9,13 @@ use fabriscope_engine::EngineError;
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{After, OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Remote, SendWr, Sge, Wc, WcOpcode, WcStatus};
+use fabriscope_verbs::{CqId, Remote, SendWr, Sge, Wc, WcOpcode, WcStatus};
 use rustc_hash::FxHashMap;
 
 use crate::connect::{self, Rank, WR_LIMIT};
 use crate::event::{Event, Happening};
 use crate::setup;
-use crate::world::{Client, Notice, World};
+use crate::world::{Client, World};
 use crate::{Transfers, connect::Side};
 
 /// A schedule under way.
@@ -241,8 +241,8 @@ impl Transferring {
 }
 
 impl Client for Transferring {
-    fn visible(&mut self, world: &mut World<'_>, host: u32, notice: Notice, visible: u64) {
-        let Notice::Completion(cq, _) = notice else { return };
+    fn visible(&mut self, world: &mut World<'_>, host: u32, cq: Option<CqId>, visible: u64) {
+        let Some(cq) = cq else { return };
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         world.hosts[host as usize].nic().poll_cq(Time::from_ps(visible), cq, usize::MAX, &mut found);

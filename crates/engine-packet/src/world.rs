@@ -5,7 +5,7 @@ use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_kernel::{EventQueue, Stream};
 use fabriscope_switch::{Arbiter, Channel, Ecn};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Nic, Side};
+use fabriscope_verbs::{CqId, Nic, Side};
 
 use crate::event::{Event, Happening};
 
@@ -25,6 +25,9 @@ pub(crate) struct World<'a> {
     pub ends: Vec<u32>,
     pub arbiters: Vec<Arbiter>,
     pub vls: u32,
+    /// Lanes by service level, and lanes that the routing uses within one.
+    pub levels: u32,
+    pub per_level: u32,
     /// Links decide packet by packet (`paced.rs`).
     pub paced: bool,
     /// All wires have the same rate and switches forward as soon as they know the way.
@@ -54,21 +57,12 @@ pub(crate) struct World<'a> {
 
 /// What the NICs tell: work requests end, messages arrive.
 pub(crate) trait Client {
-    /// Something of `host` will be visible to its programs at `visible`.
-    fn visible(&mut self, world: &mut World<'_>, host: u32, notice: Notice, visible: u64);
+    /// A completion in `cq`, or a landed message where there is none, will be visible to the programs of `host` at `visible`.
+    fn visible(&mut self, world: &mut World<'_>, host: u32, cq: Option<CqId>, visible: u64);
     /// An event that belongs to the workload.
     fn event(&mut self, world: &mut World<'_>, now: u64, event: Happening) -> Result<(), EngineError>;
     /// Whether everything is done.
     fn finished(&self) -> bool;
-}
-
-/// What becomes visible.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Notice {
-    /// A completion.
-    Completion(fabriscope_verbs::CqId, fabriscope_verbs::Wc),
-    /// The last byte of a message in this range of memory.
-    Landed(u64, u32),
 }
 
 impl World<'_> {
@@ -123,7 +117,7 @@ impl World<'_> {
                         prefetch_lines::<_, 5>(&self.hosts[end as usize]);
                     } else {
                         let (link, vl) = self.routes.output(end - self.endpoints, parcel.dest(), parcel.entropy(), lane / self.vls);
-                        prefetch_lines::<_, 2>(&self.lanes[(link * self.vls + vl) as usize]);
+                        prefetch_lines::<_, 2>(&self.lanes[(link * self.vls + self.lane_of(parcel.sl(), vl)) as usize]);
                     }
                 }
                 None => {

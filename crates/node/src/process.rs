@@ -75,6 +75,8 @@ pub struct Doorbell {
     pub built: Time,
 }
 
+// NICs are lent by moving a pointer, not the NIC.
+#[allow(clippy::vec_box)]
 struct Inner {
     clock: Time,
     engine: Time,
@@ -359,6 +361,7 @@ impl Process {
 
 /// For engines: lending the NICs and taking back what the program did.
 impl Process {
+    #[allow(clippy::vec_box)]
     /// Lends the node's NICs and sets the clock to at least `now`.
     pub fn enter(&self, now: Time, nics: Vec<Box<Nic>>) {
         let inner = &mut *self.0.inner.borrow_mut();
@@ -367,6 +370,7 @@ impl Process {
         inner.nics = nics;
         inner.wait = Wait::Nothing;
     }
+    #[allow(clippy::vec_box)]
     /// Takes the NICs back; appends the doorbells that were rung to `doorbells`.
     pub fn leave(&self, doorbells: &mut Vec<Doorbell>) -> Vec<Box<Nic>> {
         let inner = &mut *self.0.inner.borrow_mut();
