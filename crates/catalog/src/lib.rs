@@ -20,7 +20,9 @@ mod table;
 mod target;
 
 pub use catalog::{AnyPart, Catalog};
-pub use cluster::{CableRun, Cluster, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
+pub use cluster::{
+    CableRun, Cluster, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes,
+};
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use lab::{AllToAll, Bench, ClusterChoice, EngineChoice, Incast, Lab, Permutation, ResolvedLab, Shift, Transport, Uniform, Workload};
