@@ -34,13 +34,17 @@ fn writer(board: Board, (sl, size, depth, count): Load, done: Rc<RefCell<Vec<u64
             board.borrow_mut()[me] = Some((lid, qp, mr.rkey));
             process.barrier().await;
             let (peer_lid, peer_qp, rkey) = board.borrow()[peer].expect("all ranks wrote their line");
-            process.nic(0, |nic| nic.connect(qp, &Peer { lid: peer_lid, qp: peer_qp, sl, mtu: Mtu::B4096 }, Access::ALL)).expect("connected");
+            process
+                .nic(0, |nic| nic.connect(qp, &Peer { lid: peer_lid, qp: peer_qp, sl, mtu: Mtu::B4096 }, Access::ALL))
+                .expect("connected");
             process.barrier().await;
             let sge = Sge { addr: 0, length: size, lkey: mr.lkey };
             let (mut posted, mut finished) = (0, 0);
             while me < half && finished < count {
                 while posted < count && posted - finished < depth {
-                    process.post_send(0, qp, &SendWr::write(posted, sge, Remote { addr: 0, rkey }).signaled()).map_err(ProgramError::from)?;
+                    process
+                        .post_send(0, qp, &SendWr::write(posted, sge, Remote { addr: 0, rkey }).signaled())
+                        .map_err(ProgramError::from)?;
                     posted += 1;
                 }
                 for _ in process.wait_cq(0, cq, 16).await {

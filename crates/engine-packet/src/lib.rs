@@ -21,9 +21,9 @@ mod waiting;
 mod world;
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 mod lanes_test;
+#[cfg(test)]
+mod tests;
 
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
 use fabriscope_schedule::Schedule;

@@ -95,7 +95,11 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
         queue: queue(endpoints),
         lanes,
         ends,
-        arbiters: if vls > 1 { vec![Arbiter::new(weights(&parts.virtual_lanes.weights, per_level)); graph.link_count() as usize] } else { Vec::new() },
+        arbiters: if vls > 1 {
+            vec![Arbiter::new(weights(&parts.virtual_lanes.weights, per_level)); graph.link_count() as usize]
+        } else {
+            Vec::new()
+        },
         vls,
         levels,
         per_level,
