@@ -72,10 +72,10 @@ impl World<'_> {
         let lane = &self.lanes[out as usize];
         let tail = start + lane.serialisation(bytes);
         let at = if lane.to < self.endpoints { tail + u64::from(lane.delay) + self.rx_latency } else { start + u64::from(lane.delay) };
+        self.queue.push(Time::from_ps(at), Event::arrive(out, parcel));
         if parcel.has(PacketFlags::TRACED) {
             self.trace_departure(out, &parcel.packet(), start, tail);
         }
-        self.queue.push(Time::from_ps(at), Event::arrive(out, parcel));
         if let Some(loads) = &mut self.loads {
             let load = &mut loads[(out / self.vls) as usize];
             load.0 += 1;

@@ -5,7 +5,7 @@ use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_kernel::{EventQueue, Stream};
 use fabriscope_switch::{Arbiter, Channel, Ecn};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{CqId, Nic, Side};
+use fabriscope_verbs::{CqId, Side};
 
 use crate::event::{Event, Happening};
 
@@ -127,22 +127,31 @@ impl World<'_> {
                 }
             }
         }
-        if let Some((nic, _)) = self.queue.peek_ahead(MIDDLE).and_then(|event| self.nic_of(event)) {
-            nic.prefetch();
+        if let Some((host, _)) = self.queue.peek_ahead(MIDDLE).and_then(|event| self.host_of(event)) {
+            host.prefetch();
         }
-        if let Some((nic, qp)) = self.queue.peek_ahead(NEAR).and_then(|event| self.nic_of(event)) {
+        if let Some((host, qp)) = self.queue.peek_ahead(NEAR).and_then(|event| self.host_of(event))
+            && let Some(nic) = &host.nic
+        {
             nic.prefetch_qp(qp);
+        }
+        if let Some((host, qp)) = self.queue.peek_ahead(NEXT).and_then(|event| self.host_of(event))
+            && let Some(nic) = &host.nic
+        {
+            nic.prefetch_request(qp);
         }
     }
 
-    /// The NIC that an event goes to, and the queue pair there.
+    /// The host that an event goes to, and the queue pair there.
     #[inline(always)]
-    fn nic_of(&self, event: &Event) -> Option<(&Nic, u32)> {
-        let (host, qp) = match event.arrival() {
-            Some((lane, parcel)) => (self.ends[lane as usize], parcel.dest_qp()),
-            None => (event.transmits()?, self.hosts[event.transmits()? as usize].last_qp),
-        };
-        Some((self.hosts.get(host as usize)?.nic.as_deref()?, qp))
+    fn host_of(&self, event: &Event) -> Option<(&Host, u32)> {
+        match event.arrival() {
+            Some((lane, parcel)) => Some((self.hosts.get(self.ends[lane as usize] as usize)?, parcel.dest_qp())),
+            None => {
+                let host = &self.hosts[event.transmits()? as usize];
+                Some((host, host.last_qp))
+            }
+        }
     }
 
     /// The result, but for what the workload knows.
@@ -171,7 +180,8 @@ pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Resu
     Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, ..world.into_run() })
 }
 
-/// How many events ahead links and hosts, NICs, and queue pairs are fetched. Basis: measured (docs/performance.md).
+/// How many events ahead links and hosts, NICs, queue pairs, and work requests are fetched. Basis: measured (docs/performance.md).
 const FAR: usize = 10;
 const MIDDLE: usize = 6;
 const NEAR: usize = 3;
+const NEXT: usize = 1;

@@ -74,6 +74,13 @@ impl Nic {
             prefetch_lines::<Qp, 10>(qp);
         }
     }
+    /// Fetches the request that a queue pair sends from; to be called some time after [`prefetch_qp`](Self::prefetch_qp).
+    #[inline]
+    pub fn prefetch_request(&self, qp: u32) {
+        if let Some(request) = self.qps.get((qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize).and_then(|qp| qp.requester.queue.front()) {
+            prefetch_lines::<Wqe, 2>(request);
+        }
+    }
 }
 
 /// Posting and polling: called by programs.

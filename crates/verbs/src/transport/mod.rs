@@ -25,7 +25,7 @@ use crate::wc::WcStatus;
 use crate::wr::{SendFlags, WrOpcode};
 
 /// Packet `number` of the SEND or WRITE at `position` of the queue, for RC and UC.
-#[inline]
+#[inline(always)] // Returned through memory, its bytes would be read back as words before they are stored.
 pub(crate) fn data_packet(qp: &mut Qp, port: &Port, side: &mut Side, position: usize, number: u32, mut flags: PacketFlags) -> Transmit {
     let entropy = qp.next_entropy();
     let requester = &qp.requester;

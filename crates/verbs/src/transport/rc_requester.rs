@@ -61,7 +61,9 @@ pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> 
         asked(qp, now, psn.next(), port);
     }
     qp.retransmissions += u64::from(repeated);
-    Some(Transmit { retransmission: repeated, ..data_packet(qp, port, side, position, number, flags) })
+    let mut transmit = data_packet(qp, port, side, position, number, flags);
+    transmit.retransmission = repeated;
+    Some(transmit)
 }
 
 /// A packet was sent that asks for an answer up to `end`.

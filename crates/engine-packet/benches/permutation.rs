@@ -1,0 +1,43 @@
+//! Packet-hops per second of whole runs: every host of a fat tree sends to a random other host.
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use fabriscope_catalog::Catalog;
+use fabriscope_engine::Cluster;
+use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_kernel::Streams;
+use fabriscope_schedule::{Builder, Schedule};
+use fabriscope_units::Bytes;
+
+/// Every rank sends `bytes` to another; nobody receives two.
+fn permutation(ranks: u32, bytes: Bytes) -> Schedule {
+    let mut builder = Builder::new(ranks);
+    let targets = Streams::new(1).stream("bench permutation", 0).cyclic_permutation(ranks);
+    for (from, to) in targets.into_iter().enumerate() {
+        let from = from as u32;
+        let _ = builder.send(from, to, bytes, 0);
+        let _ = builder.recv(to, from, bytes, 0);
+    }
+    builder.build().expect("every send has its receive")
+}
+
+fn permutations(c: &mut Criterion) {
+    let catalog = Catalog::embedded().expect("the catalogue is sound");
+    let mut group = c.benchmark_group("permutation");
+    group.sample_size(10);
+    for (target, size) in [("lab-1024:128", 2_000_000), ("lab-1024", 2_000_000), ("lab-8192", 200_000)] {
+        let cluster = Cluster::new(catalog.target(target).expect("its parts are there")).expect("it can be wired");
+        let schedule = permutation(cluster.nodes(), Bytes(size));
+        let transfers = Transfers { any_order: true, spray: true, ..Transfers::default() };
+        let engine = PacketEngine { transfers, ..PacketEngine::default() };
+        let prepare = || engine.prepare(&cluster, &schedule, 1).expect("it can be set up");
+        let hops = prepare().run().expect("it ends").stats.packet_hops;
+        group.throughput(Throughput::Elements(hops));
+        group.bench_function(BenchmarkId::from_parameter(target), |b| {
+            b.iter_batched(prepare, |run| run.run().expect("it ends"), BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, permutations);
+criterion_main!(benches);
