@@ -1,6 +1,6 @@
 //! Packet-hops per second of whole runs: every host of a fat tree sends to a random other host.
 
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_main};
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::Cluster;
 use fabriscope_engine_packet::{PacketEngine, Transfers};
@@ -39,5 +39,9 @@ fn permutations(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, permutations);
-criterion_main!(benches);
+#[allow(missing_docs)]
+mod group {
+    use super::permutations;
+    criterion::criterion_group!(benches, permutations);
+}
+criterion_main!(group::benches);

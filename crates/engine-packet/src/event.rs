@@ -2,15 +2,19 @@
 
 use fabriscope_verbs::{ExtId, Lid, Packet, PacketFlags, QpNum, WqeIndex};
 
-/// An event as the queue holds it: what happens and where, and seven words more.
+/// An event as the queue holds it: what happens and where, and a packet or some words.
 ///
 /// A packet travels inside its event: while it is under way it is nowhere else. Its fields are packed into whole words
-/// by [`Parcel`], so that no byte is written and read back as part of a word on the way from hop to hop.
-#[derive(Debug, Clone, Copy)]
+/// by [`Parcel`]: words stay in registers from hop to hop, while bytes written one by one and read back as part of a
+/// word stall the processor until all stores before them are done.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Event {
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u32,
     /// Kind in the four high bits, place in the others.
     what: u32,
-    words: [u32; 7],
 }
 
 /// An event, unpacked.
@@ -49,134 +53,152 @@ const DONE: u32 = 7;
 
 impl Event {
     #[inline(always)]
-    fn new(kind: u32, place: u32, words: [u32; 7]) -> Event {
-        Event { what: kind << 28 | place, words }
+    const fn new(kind: u32, place: u32, first: u64, second: u64) -> Event {
+        Event { first, second, third: 0, fourth: 0, what: kind << 28 | place }
     }
     #[inline(always)]
     pub fn arrive(lane: u32, parcel: Parcel) -> Event {
-        Event::new(ARRIVE, lane, parcel.0)
+        let Parcel { route, order, sizes, spread } = parcel;
+        Event { first: route, second: order, third: sizes, fourth: spread, what: ARRIVE << 28 | lane }
     }
     pub fn pump(link: u32) -> Event {
-        Event::new(PUMP, link, [0; 7])
+        Event::new(PUMP, link, 0, 0)
     }
     pub fn transmit(host: u32) -> Event {
-        Event::new(TRANSMIT, host, [0; 7])
+        Event::new(TRANSMIT, host, 0, 0)
     }
     pub fn doorbell(host: u32, doorbell: u32) -> Event {
-        Event::new(DOORBELL, host, [doorbell, 0, 0, 0, 0, 0, 0])
+        Event::new(DOORBELL, host, u64::from(doorbell), 0)
     }
     pub fn work(host: u32, qp: QpNum, through: WqeIndex) -> Event {
-        Event::new(WORK, host, [qp.0, through.0 as u32, (through.0 >> 32) as u32, 0, 0, 0, 0])
+        Event::new(WORK, host, u64::from(qp.0), through.0)
     }
     pub fn timer(host: u32) -> Event {
-        Event::new(TIMER, host, [0; 7])
+        Event::new(TIMER, host, 0, 0)
     }
     pub fn wake(rank: u32) -> Event {
-        Event::new(WAKE, rank, [0; 7])
+        Event::new(WAKE, rank, 0, 0)
     }
     pub fn done(rank: u32, op: u32) -> Event {
-        Event::new(DONE, rank, [op, 0, 0, 0, 0, 0, 0])
+        Event::new(DONE, rank, u64::from(op), 0)
     }
 
+    #[inline(always)]
+    fn place(&self) -> u32 {
+        self.what & (PLACES - 1)
+    }
+    #[inline(always)]
+    fn parcel(&self) -> Parcel {
+        Parcel { route: self.first, order: self.second, sizes: self.third, spread: self.fourth }
+    }
     /// The lane and the parcel, if a packet arrives.
     #[inline(always)]
     pub fn arrival(&self) -> Option<(u32, Parcel)> {
-        (self.what >> 28 == ARRIVE).then_some((self.what, Parcel(self.words)))
+        (self.what >> 28 == ARRIVE).then(|| (self.place(), self.parcel()))
     }
-
     /// The host, if a NIC may build packets.
     #[inline(always)]
     pub fn transmits(&self) -> Option<u32> {
-        (self.what >> 28 == TRANSMIT).then_some(self.what & (PLACES - 1))
+        (self.what >> 28 == TRANSMIT).then(|| self.place())
     }
 
     /// What it means.
     #[inline(always)]
     pub fn unpack(self) -> Happening {
-        let (place, words) = (self.what & (PLACES - 1), self.words);
+        let place = self.place();
         match self.what >> 28 {
-            ARRIVE => Happening::Arrive { lane: place, parcel: Parcel(words) },
+            ARRIVE => Happening::Arrive { lane: place, parcel: self.parcel() },
             PUMP => Happening::Pump { link: place },
             TRANSMIT => Happening::Transmit { host: place },
-            DOORBELL => Happening::Doorbell { host: place, doorbell: words[0] },
-            WORK => {
-                Happening::Work { host: place, qp: QpNum(words[0]), through: WqeIndex(u64::from(words[1]) | u64::from(words[2]) << 32) }
-            }
+            DOORBELL => Happening::Doorbell { host: place, doorbell: self.first as u32 },
+            WORK => Happening::Work { host: place, qp: QpNum(self.first as u32), through: WqeIndex(self.second) },
             TIMER => Happening::Timer { host: place },
             WAKE => Happening::Wake { rank: place },
-            _ => Happening::Done { rank: place, op: words[0] },
+            _ => Happening::Done { rank: place, op: self.first as u32 },
         }
     }
 }
 
-/// A packet in seven words.
+/// A packet in words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parcel([u32; 7]);
+pub(crate) struct Parcel {
+    /// Destination, queue pair there.
+    route: u64,
+    /// Sequence number, number of the extension headers.
+    order: u64,
+    /// From the low end: wire bytes (16 bits), payload (16), opcode, flags, syndrome, service level (8 each).
+    sizes: u64,
+    /// Entropy (16 bits), message sequence number (16).
+    spread: u32,
+}
 
 impl Parcel {
     #[inline(always)]
     pub fn new(p: &Packet) -> Parcel {
-        let sizes = u32::from(p.wire_bytes) | u32::from(p.payload) << 16;
         let bytes = u32::from_le_bytes([p.opcode, p.flags.0, p.syndrome, p.sl]);
-        Parcel([p.dest.0, p.dest_qp, p.psn, p.ext.0, sizes, bytes, u32::from(p.entropy) | u32::from(p.msn) << 16])
+        Parcel {
+            route: u64::from(p.dest.0) | u64::from(p.dest_qp) << 32,
+            order: u64::from(p.psn) | u64::from(p.ext.0) << 32,
+            sizes: u64::from(p.wire_bytes) | u64::from(p.payload) << 16 | u64::from(bytes) << 32,
+            spread: u32::from(p.entropy) | u32::from(p.msn) << 16,
+        }
     }
     #[inline(always)]
     pub fn packet(&self) -> Packet {
-        let Parcel([dest, dest_qp, psn, ext, sizes, bytes, rest]) = *self;
-        let [opcode, flags, syndrome, sl] = bytes.to_le_bytes();
+        let [opcode, flags, syndrome, sl] = ((self.sizes >> 32) as u32).to_le_bytes();
         Packet {
-            dest: Lid(dest),
-            dest_qp,
-            psn,
-            ext: ExtId(ext),
-            wire_bytes: sizes as u16,
-            payload: (sizes >> 16) as u16,
+            dest: Lid(self.dest()),
+            dest_qp: self.dest_qp(),
+            psn: self.order as u32,
+            ext: self.ext(),
+            wire_bytes: self.sizes as u16,
+            payload: (self.sizes >> 16) as u16,
             opcode,
             flags: PacketFlags(flags),
             syndrome,
             sl,
-            entropy: rest as u16,
-            msn: (rest >> 16) as u16,
+            entropy: self.spread as u16,
+            msn: (self.spread >> 16) as u16,
         }
     }
     #[inline(always)]
     pub fn dest(&self) -> u32 {
-        self.0[0]
+        self.route as u32
     }
     #[inline(always)]
     pub fn dest_qp(&self) -> u32 {
-        self.0[1]
+        (self.route >> 32) as u32
     }
     #[inline(always)]
     pub fn entropy(&self) -> u32 {
-        self.0[6] & 0xFFFF
+        self.spread & 0xFFFF
     }
     /// Service level.
     #[inline(always)]
     pub fn sl(&self) -> u32 {
-        self.0[5] >> 24
+        (self.sizes >> 56) as u32
     }
     /// Bytes on the wire.
     #[inline(always)]
     pub fn wire_bytes(&self) -> u32 {
-        self.0[4] & 0xFFFF
+        (self.sizes & 0xFFFF) as u32
     }
     /// Bytes of payload.
     #[inline(always)]
     pub fn payload(&self) -> u32 {
-        self.0[4] >> 16
+        (self.sizes >> 16 & 0xFFFF) as u32
     }
     #[inline(always)]
     pub fn ext(&self) -> ExtId {
-        ExtId(self.0[3])
+        ExtId((self.order >> 32) as u32)
     }
     #[inline(always)]
     pub fn has(&self, flags: PacketFlags) -> bool {
-        PacketFlags((self.0[5] >> 8) as u8).contains(flags)
+        PacketFlags((self.sizes >> 40) as u8).contains(flags)
     }
     #[inline]
     pub fn set(&mut self, flags: PacketFlags) {
-        self.0[5] |= u32::from(flags.0) << 8;
+        self.sizes |= u64::from(flags.0) << 40;
     }
 }
 

@@ -76,12 +76,13 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
     let link_rate = rates.first().copied().unwrap_or_default();
     let costs = nic_costs(parts, link_rate);
     let timing = pcie_timing(parts);
-    let hosts = (0..endpoints)
+    let hosts: Vec<Host> = (0..endpoints)
         .map(|host| {
             let config = nic_config(parts, host);
             Host::new(Nic::new(config), Pcie::new(timing), graph.uplink(EndpointId(host)).0 * vls, costs)
         })
         .collect();
+    large_pages(&hosts);
     let ecn = switch
         .and_then(|s| s.ecn.as_ref())
         .filter(|_| ethernet)
@@ -127,7 +128,7 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
 }
 
 /// Buckets so narrow that few events share one: with `endpoints` busy NICs an event happens every few picoseconds.
-fn queue<E: Copy>(endpoints: u32) -> EventQueue<E> {
+fn queue<E: Copy + Default>(endpoints: u32) -> EventQueue<E> {
     let width = (1u64 << 22) / u64::from(endpoints.max(1)).next_power_of_two();
     EventQueue::new(Span::from_ps(width.clamp(1 << 9, 1 << 16)), 8192)
 }
