@@ -5,7 +5,7 @@
 //! message is clearly longer than any of them, a window, a credit or a latency binds instead.
 //! Not modelled: acknowledgements and completions, which take little of any of these.
 
-use fabriscope_catalog::{Layer, ResolvedCluster};
+use fabriscope_catalog::{Layer, Mpi, RailPolicy, ResolvedCluster};
 use fabriscope_report::Table;
 use fabriscope_report::explain::nanoseconds;
 use fabriscope_units::{Bytes, Rate, Span};
@@ -23,6 +23,7 @@ pub struct Busy {
 /// The resources that a message of `size` bytes passes on `parts`, sent by perftest or by a program over MPI.
 pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool) -> Vec<Busy> {
     let (nic, cpu, slot) = (&parts.node.nic, &parts.node.cpu, &parts.node.pcie);
+    let size = size.div_ceil(rails(parts, size, perftest));
     let rate = slot.part.tlp_rate(slot.lanes);
     let fetch = tlps(rate, size, *cpu.root_complex.completion_payload, *slot.part.completion_overhead);
     let write = tlps(rate, size, *cpu.root_complex.max_payload, *slot.part.write_overhead);
@@ -36,6 +37,13 @@ pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool) -> Vec<Busy
         Busy { what: "NIC's send engine", span: (*nic.message_interval).max(*nic.wqe_interval) },
         Busy { what: "core that posts", span: program + *cpu.wqe_build + *cpu.mmio_busy },
     ]
+}
+
+/// Adapters that share a message: long messages over MPI are cut into one piece for each.
+fn rails(parts: &ResolvedCluster, size: u64, perftest: bool) -> u64 {
+    let striped = |mpi: &Mpi| mpi.rails == RailPolicy::Stripe && size > mpi.stripe_limit.as_u64();
+    let cut = !perftest && parts.software.mpi.as_ref().is_some_and(striped);
+    if cut { u64::from(parts.node.nics.max(1)) } else { 1 }
 }
 
 fn tlps(rate: Rate, size: u64, chunk: Bytes, overhead: Bytes) -> Span {

@@ -94,7 +94,8 @@ impl Setting<'_> {
             variation.nodes = NodeChoice::SameLeaf;
             all.push(variation);
         }
-        if self.parts.switch.is_some() {
+        // Back to back there is room for one adapter per node.
+        if self.parts.switch.is_some() && self.parts.node.nics == 1 {
             all.push(self.with("one hop less: no switch between the nodes", |parts| {
                 parts.topology = Topology::BackToBack(Default::default());
                 parts.switch = None;

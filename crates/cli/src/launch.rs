@@ -13,15 +13,15 @@ use miette::Diagnostic;
 #[non_exhaustive]
 pub enum LaunchError {
     /// The tool's command line.
-    #[error("{0}")]
+    #[error(transparent)]
     #[diagnostic(code(bench::usage), help("`fabriscope bench TOOL --help` lists the tool's options"))]
     Usage(#[from] UsageError),
     /// The cluster's wiring.
-    #[error("{0}")]
+    #[error(transparent)]
     #[diagnostic(code(bench::topology))]
     Topology(#[from] TopologyError),
     /// The run.
-    #[error("{0}")]
+    #[error(transparent)]
     #[diagnostic(code(bench::run))]
     Engine(#[from] EngineError),
     /// Two nodes are needed.

@@ -7,8 +7,9 @@ use fabriscope_kernel::memory::prefetch;
 use fabriscope_node::{Pcie, ReadAhead, ReadStream};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
+
 use fabriscope_verbs::{Nic, PacketFlags, QpNum, Transmit, WqeIndex};
-use fabriscope_wire::Syndrome;
+use fabriscope_wire::{Opcode, Syndrome};
 
 use crate::event::{Event, Parcel};
 use crate::trace::Log;
@@ -123,15 +124,28 @@ impl Host {
             self.streams[stream].free = begun + interval;
             gap = if self.last_stream == stream as u32 { interval } else { self.costs.message_interval };
         }
+        let begin = Time::from_ps(begun);
+        if t.responder && is_atomic_answer(t.packet.opcode) {
+            // The operand is read from memory and changed in the NIC; it is written back beside the answer.
+            let read = self.pcie.read(begin, OPERAND, Span::ZERO);
+            let done = read + Span::from_ps(self.costs.atomic_latency);
+            return Built { begun, complete: done.as_ps() };
+        }
         if t.fetch == Bytes::ZERO {
             return Built { begun, complete: begun };
         }
         self.last_stream = stream as u32;
-        let begin = Time::from_ps(begun);
         let ahead = self.costs.read_ahead;
         let complete = self.streams[stream].reads.fetch(&mut self.pcie, ahead, begin, t.fetch, Span::from_ps(gap));
         Built { begun, complete: complete.as_ps() }
     }
+}
+
+/// What an atomic operation works on. Basis: standard.
+const OPERAND: Bytes = Bytes(8);
+
+fn is_atomic_answer(opcode: u8) -> bool {
+    opcode == Opcode::RC_ATOMIC_ACKNOWLEDGE.as_u8()
 }
 
 struct Built {
@@ -167,9 +181,7 @@ impl World<'_> {
         let h = &mut self.hosts[host as usize];
         h.last_qp = t.qp.0;
         let built = h.build(now, t);
-        let ready = built.complete
-            + h.costs.tx_latency
-            + if t.responder && t.fetch.0 == 8 && !t.read_response { h.costs.atomic_latency } else { 0 };
+        let ready = built.complete + h.costs.tx_latency;
         if t.packet.payload > 0 {
             h.buffered += u32::from(t.packet.wire_bytes);
         }
@@ -238,7 +250,8 @@ impl World<'_> {
         self.release(lane, wire, freed);
         let traced = packet.flags.contains(PacketFlags::TRACED);
         let mut log = if traced { self.trace.take(&packet) } else { None };
-        if let Some(log) = &mut log {
+        let asks = traced && Opcode::decode(packet.opcode).is_ok_and(|opcode| opcode.is_read_request() || opcode.is_atomic());
+        if let Some(log) = log.as_mut().filter(|_| !asks) {
             log.mark(Stage::PayloadWrite, visible, || "pcie".to_owned());
         }
         if received.completions_sent > 0 {
@@ -264,10 +277,10 @@ impl World<'_> {
             client.visible(self, host, Some(cq), seen);
         }
         if let Some(log) = log {
-            if received.landed.is_some() || received.completion.is_some() {
-                self.trace.land(host, log);
-            } else if received.transmit && packet.payload == 0 {
+            if asks {
                 self.trace.answer(host, packet.dest_qp, log);
+            } else if received.landed.is_some() || received.completion.is_some() {
+                self.trace.land(host, log);
             }
         }
         if received.ended {
@@ -323,7 +336,8 @@ impl World<'_> {
         };
         let Some(mut log) = log else { return };
         log.mark(Stage::NicQueue, begun, nic);
-        log.mark(Stage::PayloadFetch, complete, || "pcie".to_owned());
+        let fetch = if t.responder && is_atomic_answer(t.packet.opcode) { Stage::Atomic } else { Stage::PayloadFetch };
+        log.mark(fetch, complete, || "pcie".to_owned());
         log.mark(Stage::NicTx, ready, nic);
         log.bytes = log.bytes.max(u64::from(t.message_bytes));
         self.trace.start(&t.packet, log);

@@ -82,7 +82,7 @@ fn errors_have_a_place_and_a_remedy() {
         ),
         (
             "num_ranks 1\nrank 0 {\n  put 4096 to 0\n}",
-            "line 3, column 7: `4096` has no unit; write an amount of data with its unit, for example \"4096 KiB\"",
+            "line 3, column 7: `4096` has no unit; write an amount of data with its unit, for example \"4096 B\"",
         ),
         (
             "num_ranks 1\nrank 0 {\n  put 4096b to 0\n}",

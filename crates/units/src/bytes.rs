@@ -35,7 +35,7 @@ impl Bytes {
     /// # Errors
     /// A missing, foreign or ambiguous unit; a fraction of a byte.
     pub fn parse(text: &str) -> Result<Bytes, UnitError> {
-        parse::quantity(text, "an amount of data", "4 KiB", UNITS).map(Bytes)
+        parse::quantity(text, "an amount of data", "64 B", UNITS).map(Bytes)
     }
 }
 
