@@ -7,7 +7,7 @@ use miette::{Diagnostic, Report};
 /// Why a command did not finish.
 #[derive(Debug)]
 pub enum Failure {
-    /// Whoever read the output has closed it: nothing is wrong here.
+    /// Whoever read the output has closed it before the end.
     ReaderGone,
     /// Something to tell the user.
     Report(Report),
@@ -38,6 +38,16 @@ impl From<Report> for Failure {
 }
 
 impl Failure {
+    /// What to print.
+    pub fn into_report(self) -> Report {
+        match self {
+            Failure::Report(report) => report,
+            Failure::ReaderGone => Report::new(Told {
+                message: "the output was closed before all of it was written".to_owned(),
+                help: "to keep a part of it, write it to a file first and cut that".to_owned(),
+            }),
+        }
+    }
     /// A failure of a library, with its own help.
     pub fn of(error: impl Diagnostic + Send + Sync + 'static) -> Failure {
         Failure::Report(Report::new(error))

@@ -20,7 +20,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::arguments::Arguments;
-use crate::error::Failure;
 use crate::output::Output;
 
 fn main() -> ExitCode {
@@ -30,9 +29,8 @@ fn main() -> ExitCode {
     let done = command::run(&arguments, &mut output).and_then(|verdict| output.finish().map(|()| verdict));
     match done {
         Ok(verdict) => verdict.into(),
-        Err(Failure::ReaderGone) => ExitCode::SUCCESS,
-        Err(Failure::Report(report)) => {
-            error::print(&report);
+        Err(failure) => {
+            error::print(&failure.into_report());
             ExitCode::from(2)
         }
     }

@@ -191,7 +191,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_reader_that_leaves_is_told() {
     use std::process::{Command, Stdio};
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("fabriscope"))
         .args(["show", "connectx-5", "--json"])
@@ -202,6 +202,7 @@ fn a_reader_that_leaves_is_no_error() {
     // Closed before the first byte is written.
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    assert!(output.status.success(), "{:?}", output.status);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("closed before all of it was written") && told.contains("help"), "{told}");
+    assert_eq!(output.status.code(), Some(2));
 }
