@@ -5,11 +5,11 @@
 //! message is clearly longer than any of them, a window, a credit or a latency binds instead.
 //! Not modelled: acknowledgements and completions, which take little of any of these.
 
-use fabriscope_catalog::{Layer, Mpi, RailPolicy, ResolvedCluster};
+use fabriscope_catalog::{Mpi, RailPolicy, ResolvedCluster};
 use fabriscope_report::Table;
 use fabriscope_report::explain::nanoseconds;
 use fabriscope_units::{Bytes, Rate, Span};
-use fabriscope_wire::{LinkLayer, Opcode};
+use fabriscope_wire::Opcode;
 
 /// A resource and how long one message keeps it busy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +52,7 @@ fn tlps(rate: Rate, size: u64, chunk: Bytes, overhead: Bytes) -> Span {
 }
 
 fn wire(parts: &ResolvedCluster, size: u64) -> Span {
-    let layer = match parts.link_layer.layer() {
-        Layer::InfiniBand => LinkLayer::InfiniBand,
-        Layer::Ethernet => LinkLayer::RoceV2Ipv4,
-    };
+    let layer = parts.link_layer.wire();
     let mtu = u32::try_from(parts.mtu.as_u64()).unwrap_or(u32::MAX).max(1);
     let (full, rest) = (size / u64::from(mtu), u32::try_from(size % u64::from(mtu)).unwrap_or(0));
     let opcode = Opcode::RC_SEND_MIDDLE;

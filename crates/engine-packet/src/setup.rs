@@ -151,11 +151,7 @@ fn bytes(amount: Bytes) -> u32 {
 }
 
 fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
-    let link_layer = match parts.link_layer {
-        LinkLayer::InfiniBand => fabriscope_verbs::LinkLayer::InfiniBand,
-        LinkLayer::RoceV2 => fabriscope_verbs::LinkLayer::RoceV2Ipv4,
-    };
-    NicConfig { lid: Lid(host), link_layer }
+    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire() }
 }
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {

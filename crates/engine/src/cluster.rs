@@ -1,8 +1,7 @@
 //! Where it happens: the catalog's parts joined to a fabric.
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_fabric::LinkSpec;
-use fabriscope_fabric::topology::{Fabric, Links, TopologyError};
+use fabriscope_fabric::topology::{Fabric, TopologyError};
 
 /// A cluster ready to run on: its parts and its wired fabric.
 #[derive(Debug, Clone)]
@@ -19,11 +18,7 @@ impl Cluster {
     /// # Errors
     /// A topology that its switches cannot form, or that has too few endpoints for the nodes.
     pub fn new(parts: ResolvedCluster) -> Result<Cluster, TopologyError> {
-        let rate = parts.link.data_rate();
-        let fec = parts.link.fec_latency.value;
-        let links = Links { host: LinkSpec::new(rate, parts.host_delay() + fec), trunk: LinkSpec::new(rate, parts.trunk_delay() + fec) };
-        let radix = parts.switch.as_ref().map_or(0, |switch| switch.ports);
-        let fabric = parts.topology.build(&links, radix)?;
+        let fabric = parts.fabric()?;
         Ok(Cluster { parts, fabric })
     }
 
