@@ -267,7 +267,7 @@ impl ResolvedCluster {
     pub fn links(&self) -> Links {
         let (rate, correction) = (self.link.data_rate(), *self.link.fec_latency);
         let spec = |propagation: Span| LinkSpec::new(rate, Span::from_ps(propagation.as_ps().saturating_add(correction.as_ps())));
-        Links { host: spec(self.host_delay()), trunk: spec(self.trunk_delay()) }
+        Links { host: spec(self.host_delay()), trunk: spec(self.trunk_delay()), global: spec(self.trunk_delay()) }
     }
     /// Ports of each switch; none where nodes are wired to each other.
     pub fn radix(&self) -> u32 {

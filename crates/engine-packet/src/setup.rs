@@ -24,8 +24,8 @@ pub(crate) struct Routes {
 impl Routes {
     #[inline]
     pub fn output(&self, switch: u32, dest: u32, entropy: u32, input: u32) -> (u32, u32) {
-        let head = Head { dest: EndpointId(dest), entropy, input: LinkId(input), vl: 0 };
-        let hop = self.router.output(SwitchId(switch), head, &Idle);
+        let head = Head { dest: EndpointId(dest), entropy, input: LinkId(input), vl: 0, via: 0 };
+        let hop = self.router.output(SwitchId(switch), head, &mut Idle::new());
         (hop.link.0, u32::from(hop.vl))
     }
 }

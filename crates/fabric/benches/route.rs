@@ -13,7 +13,7 @@ use fabriscope_units::{Rate, Span};
 fn fabric(radix: u32) -> Fabric {
     let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
     let topology = Topology::FatTree(FatTree { levels: Some(3), ..FatTree::default() });
-    topology.build(&Links { host: cable, trunk: cable }, radix).expect("the full tree fits")
+    topology.build(&Links::uniform(cable), radix).expect("the full tree fits")
 }
 
 /// Every switch on the way of random packets, in random order.
@@ -29,7 +29,7 @@ fn decisions(fabric: &Fabric, router: &Router) -> Vec<(SwitchId, Head)> {
         let (src, dest, entropy) = (EndpointId(random(count)), EndpointId(random(count)), random(1 << 16));
         for link in path(fabric, router, src, dest, entropy) {
             if let Node::Switch(at) = fabric.graph.node(fabric.graph.link(link).to) {
-                decisions.push((at, Head { dest, entropy, input: link, vl: 0 }));
+                decisions.push((at, Head { dest, entropy, input: link, vl: 0, via: 0 }));
             }
         }
     }
@@ -48,7 +48,9 @@ fn route(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(decisions.len() as u64));
         group.bench_function(format!("{routing:?}"), |bencher| {
             bencher.iter(|| {
-                decisions.iter().fold(0u32, |sum, (at, head)| sum.wrapping_add(black_box(router.output(*at, *head, &Idle)).link.0))
+                decisions
+                    .iter()
+                    .fold(0u32, |sum, (at, head)| sum.wrapping_add(black_box(router.output(*at, *head, &mut Idle::new())).link.0))
             });
         });
     }

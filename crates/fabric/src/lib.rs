@@ -3,7 +3,7 @@
 //! ```text
 //!  [topology.fat_tree] ──build(links, radix)──► Fabric { graph, coordinates, radix }
 //!                                                  │
-//!  routing = "spray" ───Router::new(fabric)────────┴──► output(switch, head, queues) -> Hop { link, vl }
+//!  routing = "spray" ───Router::new(fabric)────────┴──► output(switch, head, sight) -> Hop { link, vl }
 //! ```
 //!
 //! * [`Graph`]: a multigraph of directed links in flat arrays, whatever the topology.
@@ -22,13 +22,13 @@
 //!
 //! let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
 //! let topology = Topology::FatTree(FatTree { levels: Some(3), ..FatTree::default() });
-//! let fabric = topology.build(&Links { host: cable, trunk: cable }, 16)?;
+//! let fabric = topology.build(&Links::uniform(cable), 16)?;
 //! assert_eq!(fabric.graph.endpoint_count(), 1024); // 16³ / 4
 //!
 //! let router = Router::new(&fabric, Routing::Spray)?;
 //! assert_eq!(path(&fabric, &router, EndpointId(0), EndpointId(1023), 7).len(), 6);
-//! let head = Head { dest: EndpointId(1), entropy: 0, input: fabric.graph.uplink(EndpointId(0)), vl: 0 };
-//! let hop = router.output(SwitchId(0), head, &Idle);
+//! let head = Head { dest: EndpointId(1), entropy: 0, input: fabric.graph.uplink(EndpointId(0)), vl: 0, via: 0 };
+//! let hop = router.output(SwitchId(0), head, &mut Idle::new());
 //! assert_eq!(hop.link, fabric.graph.uplink(EndpointId(1)).reverse());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -43,5 +43,5 @@ pub mod topology;
 
 pub use graph::{Builder, EndpointId, Graph, GraphError, Link, LinkId, LinkSpec, Node, PortId, Socket, SwitchId, Vertex};
 pub use length::{Length, LengthError};
-pub use routing::{Head, Hop, Idle, Queues, Route, Router, Routing, RoutingError, path, switch_hops};
+pub use routing::{Head, Hop, Idle, Memory, Route, Router, Routing, RoutingError, Sight, Tables, path, switch_hops};
 pub use topology::{Coordinates, Counts, Fabric, Links, Topology, TopologyError};

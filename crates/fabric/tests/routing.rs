@@ -4,7 +4,7 @@
 use fabriscope_fabric::routing::{Defect, delivers};
 use fabriscope_fabric::topology::{BackToBack, FatTree, LeafSpine, Oversubscription, SingleSwitch, conforms};
 use fabriscope_fabric::{
-    Builder, EndpointId, Fabric, Head, Hop, LinkId, LinkSpec, Links, Queues, Route, Router, Routing, Socket, SwitchId, Topology, path,
+    Builder, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Route, Router, Routing, Sight, Socket, SwitchId, Topology, path,
     switch_hops,
 };
 use fabriscope_units::{Rate, Span};
@@ -14,7 +14,7 @@ const ALL: [Routing; 3] = [Routing::DModK, Routing::Ecmp, Routing::Spray];
 
 fn links() -> Links {
     let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
-    Links { host: cable, trunk: cable }
+    Links::uniform(cable)
 }
 
 fn tree(levels: u32, radix: u32) -> Fabric {
@@ -203,8 +203,11 @@ struct Broken<F> {
 }
 
 impl<F: Fn(SwitchId, Head, Hop) -> Hop> Route for Broken<F> {
-    fn output(&self, at: SwitchId, head: Head, queues: &impl Queues) -> Hop {
-        (self.change)(at, head, self.router.output(at, head, queues))
+    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+        (self.change)(at, head, self.router.output(at, head, sight))
+    }
+    fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        self.router.options(at, head, &mut |hop| visit((self.change)(at, head, hop)));
     }
     fn lanes(&self) -> u8 {
         self.router.lanes()
@@ -266,12 +269,15 @@ impl Clockwise {
 }
 
 impl Route for Clockwise {
-    fn output(&self, at: SwitchId, head: Head, _: &impl Queues) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
         if head.dest.0 == at.0 {
-            return Hop { link: LinkId(2 * at.0 + 1), vl: head.vl };
+            return Hop { link: LinkId(2 * at.0 + 1), vl: head.vl, via: 0 };
         }
         let dateline = self.lanes > 1 && at.0 == self.switches - 1;
-        Hop { link: LinkId(2 * (self.switches + at.0)), vl: if dateline { 1 } else { head.vl } }
+        Hop { link: LinkId(2 * (self.switches + at.0)), vl: if dateline { 1 } else { head.vl }, via: 0 }
+    }
+    fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        visit(self.output(at, head, &mut Idle::new()));
     }
     fn lanes(&self) -> u8 {
         self.lanes

@@ -7,8 +7,11 @@ use fabriscope_fabric::{
 };
 use fabriscope_units::{Rate, Span};
 
-const LINKS: Links =
-    Links { host: LinkSpec::new(Rate::from_gbps(200), Span::from_ns(5)), trunk: LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25)) };
+const LINKS: Links = Links {
+    host: LinkSpec::new(Rate::from_gbps(200), Span::from_ns(5)),
+    trunk: LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25)),
+    global: LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25)),
+};
 
 fn counts(endpoints: u32, switches: u32, cables: u32) -> Counts {
     Counts { endpoints, switches, cables }

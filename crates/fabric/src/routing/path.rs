@@ -21,10 +21,10 @@ pub fn switch_hops(fabric: &Fabric, route: &impl Route, src: EndpointId, dst: En
 
 /// The hops of a packet one by one, up to the first endpoint or the longest path there may be.
 pub(super) fn follow<R: Route>(fabric: &Fabric, route: &R, src: EndpointId, dest: EndpointId, entropy: u32) -> impl Iterator<Item = Hop> {
-    let first = (src != dest).then(|| Hop { link: fabric.graph.uplink(src), vl: 0 });
+    let first = (src != dest).then(|| Hop { link: fabric.graph.uplink(src), vl: 0, via: 0 });
     let next = move |hop: &Hop| match fabric.graph.node(fabric.graph.links().get(hop.link.index())?.to) {
         Node::Endpoint(_) => None,
-        Node::Switch(at) => Some(route.output(at, Head { dest, entropy, input: hop.link, vl: hop.vl }, &Idle)),
+        Node::Switch(at) => Some(route.output(at, Head { dest, entropy, input: hop.link, vl: hop.vl, via: hop.via }, &mut Idle::new())),
     };
     std::iter::successors(first, next).take(route.longest() as usize)
 }

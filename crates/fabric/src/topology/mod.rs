@@ -5,7 +5,10 @@
 
 mod back_to_back;
 mod conforms;
+pub mod dragonfly;
 mod fat_tree;
+pub mod grid;
+pub mod irregular;
 mod leaf_spine;
 mod oversubscription;
 mod single_switch;
@@ -20,7 +23,10 @@ use crate::graph::{Graph, GraphError, LinkSpec, Node};
 
 pub use back_to_back::BackToBack;
 pub use conforms::{Defect, conforms};
+pub use dragonfly::Groups;
 pub use fat_tree::FatTree;
+pub use grid::Grid;
+pub use irregular::Irregular;
 pub use leaf_spine::LeafSpine;
 pub use oversubscription::{Oversubscription, OversubscriptionError};
 pub use single_switch::SingleSwitch;
@@ -63,6 +69,15 @@ pub struct Links {
     pub host: LinkSpec,
     /// From switch to switch.
     pub trunk: LinkSpec,
+    /// From switch to switch between groups, in topologies that have groups.
+    pub global: LinkSpec,
+}
+
+impl Links {
+    /// The same cable everywhere.
+    pub const fn uniform(cable: LinkSpec) -> Links {
+        Links { host: cable, trunk: cable, global: cable }
+    }
 }
 
 /// A network ready to be simulated: what is wired where, and where each switch stands.
@@ -85,6 +100,12 @@ pub enum Coordinates {
     Direct,
     /// Levels of switches.
     Tree(Tree),
+    /// Groups of switches, joined by global links.
+    Dragonfly(Groups),
+    /// Switches at the points of a grid.
+    Grid(Grid),
+    /// No order that routing could compute with.
+    Irregular(Irregular),
 }
 
 impl Coordinates {
@@ -93,6 +114,9 @@ impl Coordinates {
         match self {
             Coordinates::Direct => Counts { endpoints: 2, switches: 0, cables: 1 },
             Coordinates::Tree(tree) => tree.counts(),
+            Coordinates::Dragonfly(groups) => groups.counts(),
+            Coordinates::Grid(grid) => grid.counts(),
+            Coordinates::Irregular(irregular) => irregular.counts(),
         }
     }
     /// Links on the longest of the shortest paths between two endpoints.
@@ -100,6 +124,9 @@ impl Coordinates {
         match self {
             Coordinates::Direct => 1,
             Coordinates::Tree(tree) => 2 * tree.height(),
+            Coordinates::Dragonfly(groups) => groups.diameter(),
+            Coordinates::Grid(grid) => grid.diameter(),
+            Coordinates::Irregular(irregular) => irregular.diameter(),
         }
     }
 }
@@ -125,9 +152,12 @@ impl Fabric {
     /// What reports call an endpoint or a switch, such as `leaf 3`.
     pub fn name(&self, node: Node) -> String {
         match (node, &self.coordinates) {
+            (_, Coordinates::Irregular(irregular)) => irregular.name(node),
             (Node::Endpoint(endpoint), _) => format!("endpoint {}", endpoint.0),
             (Node::Switch(switch), Coordinates::Tree(tree)) => tree.name(switch),
-            (Node::Switch(switch), _) => format!("switch {}", switch.0),
+            (Node::Switch(switch), Coordinates::Dragonfly(groups)) => groups.name(switch),
+            (Node::Switch(switch), Coordinates::Grid(grid)) => grid.name(switch),
+            (Node::Switch(switch), Coordinates::Direct) => format!("switch {}", switch.0),
         }
     }
 }
@@ -138,6 +168,9 @@ impl fmt::Display for Fabric {
             Coordinates::Direct => f.write_str("back to back")?,
             Coordinates::Tree(tree) if tree.height() == 1 => f.write_str("one switch")?,
             Coordinates::Tree(tree) => write!(f, "tree of {} levels", tree.height())?,
+            Coordinates::Dragonfly(groups) => write!(f, "{groups}")?,
+            Coordinates::Grid(grid) => write!(f, "{grid}")?,
+            Coordinates::Irregular(_) => f.write_str("irregular")?,
         }
         write!(f, ": {}", self.counts())
     }

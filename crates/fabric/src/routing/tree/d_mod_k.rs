@@ -6,13 +6,15 @@
 //! On a full tree every shift permutation puts at most one flow on each link; other permutations can
 //! collide, and do so for as long as they last. Neither the flow nor the packet has an influence.
 
-use super::Head;
-use super::tree::{Climb, Stair};
+use super::{Climb, Stair};
+use crate::routing::Head;
 
 #[derive(Clone, Debug)]
-pub(super) struct DModK;
+pub(in crate::routing) struct DModK;
 
 impl Climb for DModK {
+    const FIXED: bool = true;
+
     #[inline(always)]
     fn select(stair: &Stair, head: &Head) -> u32 {
         stair.ports.remainder(stair.copies.quotient(head.dest.0))

@@ -9,15 +9,25 @@
 //! Source: Zahavi 2012 (see [`crate::topology::tree`]). Up*/down* order keeps one lane free of deadlock.
 //! Not modelled: dead links.
 
+mod d_mod_k;
+mod ecmp;
+mod spray;
+
 use std::marker::PhantomData;
 
-use super::{Head, Hop, Queues, Route};
+use super::{Head, Hop, Route, Sight};
 use crate::divisor::Divisor;
 use crate::graph::{LinkId, SwitchId};
 use crate::topology::Tree;
 
+pub(super) use d_mod_k::DModK;
+pub(super) use ecmp::Ecmp;
+pub(super) use spray::Spray;
+
 /// How an algorithm selects the way up.
 pub(super) trait Climb {
+    /// The destination alone selects the way.
+    const FIXED: bool;
     /// The up port, 0 … `stair.ports` - 1, of a packet at a vertex of the stair's level.
     fn select(stair: &Stair, head: &Head) -> u32;
 }
@@ -90,7 +100,7 @@ impl<C: Climb> Walk<C> {
 
 impl<C: Climb> Route for Walk<C> {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, _: &impl Queues) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
         let stand = &self.stands[at.index()];
         let floor = &self.floors[stand.level as usize - 1];
         let below = head.dest.0.wrapping_sub(stand.first);
@@ -103,13 +113,31 @@ impl<C: Climb> Route for Walk<C> {
         }
         let down = cable.wrapping_mul(2) | 1;
         let link = LinkId(std::hint::select_unpredictable(below < stand.span, down, up));
-        Hop { link, vl: head.vl }
+        Hop { link, vl: head.vl, via: 0 }
+    }
+    fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        let stand = &self.stands[at.index()];
+        let floor = &self.floors[stand.level as usize - 1];
+        let below = head.dest.0.wrapping_sub(stand.first);
+        let mut hop = |link: u32| visit(Hop { link: LinkId(link), vl: head.vl, via: 0 });
+        if C::FIXED {
+            hop(self.output(at, head, &mut super::Idle::new()).link.0);
+        } else if below < stand.span {
+            let first = stand.down + floor.child.quotient(below) * floor.stride;
+            let parents = floor.below.parents.get();
+            (0..floor.below.ports.get() / parents).for_each(|cable| hop((first + cable * parents) * 2 + 1));
+        } else {
+            (0..floor.above.ports.get()).for_each(|port| hop((stand.up + port) * 2));
+        }
     }
     fn lanes(&self) -> u8 {
         1
     }
     fn longest(&self) -> u32 {
         2 * self.floors.len() as u32
+    }
+    fn proof(&self) -> Option<&'static str> {
+        Some("every path climbs, then descends: links up come before links down, and each by its level")
     }
 }
 

@@ -8,13 +8,15 @@
 //! Not modelled: weights, choice by queue length. Senders should start at different values, else they
 //! move from port to port in step.
 
-use super::Head;
-use super::tree::{Climb, Stair};
+use super::{Climb, Stair};
+use crate::routing::Head;
 
 #[derive(Clone, Debug)]
-pub(super) struct Spray;
+pub(in crate::routing) struct Spray;
 
 impl Climb for Spray {
+    const FIXED: bool = false;
+
     #[inline(always)]
     fn select(stair: &Stair, head: &Head) -> u32 {
         stair.ports.remainder(stair.ports_below.quotient(head.entropy))

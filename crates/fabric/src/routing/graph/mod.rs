@@ -1,0 +1,35 @@
+//! Routing by forwarding tables, on any fabric.
+
+mod tables;
+
+use super::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::graph::SwitchId;
+use crate::topology::Fabric;
+
+pub use tables::Tables;
+
+/// An algorithm of this family on one fabric.
+#[derive(Clone, Debug)]
+pub(super) enum Router {}
+
+impl Router {
+    pub(super) fn new(_: &Fabric, routing: Routing) -> Result<Router, RoutingError> {
+        Err(RoutingError::Unsuitable { routing, known: "the algorithms made for it" })
+    }
+}
+
+impl Route for Router {
+    #[inline]
+    fn output(&self, _: SwitchId, _: Head, _: &mut impl Sight) -> Hop {
+        match *self {}
+    }
+    fn options(&self, _: SwitchId, _: Head, _: &mut dyn FnMut(Hop)) {
+        match *self {}
+    }
+    fn lanes(&self) -> u8 {
+        match *self {}
+    }
+    fn longest(&self) -> u32 {
+        match *self {}
+    }
+}
