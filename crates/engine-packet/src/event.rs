@@ -119,12 +119,15 @@ impl Event {
     }
 }
 
+/// Queue pairs and sequence numbers have 24 bits.
+const LOW_24: u32 = (1 << 24) - 1;
+
 /// A packet in words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parcel {
-    /// Destination, queue pair there.
+    /// From the low end: destination (32 bits), queue pair there (24), low byte of the routing's note.
     route: u64,
-    /// Sequence number, number of the extension headers.
+    /// From the low end: sequence number (24 bits), high byte of the routing's note, number of the extension headers (32).
     order: u64,
     /// From the low end: wire bytes (16 bits), payload (16), opcode, flags, syndrome, service level (8 each).
     sizes: u64,
@@ -137,8 +140,8 @@ impl Parcel {
     pub fn new(p: &Packet) -> Parcel {
         let bytes = u32::from_le_bytes([p.opcode, p.flags.0, p.syndrome, p.sl]);
         Parcel {
-            route: u64::from(p.dest.0) | u64::from(p.dest_qp) << 32,
-            order: u64::from(p.psn) | u64::from(p.ext.0) << 32,
+            route: u64::from(p.dest.0) | u64::from(p.dest_qp & LOW_24) << 32,
+            order: u64::from(p.psn & LOW_24) | u64::from(p.ext.0) << 32,
             sizes: u64::from(p.wire_bytes) | u64::from(p.payload) << 16 | u64::from(bytes) << 32,
             spread: u32::from(p.entropy) | u32::from(p.msn) << 16,
         }
@@ -149,7 +152,7 @@ impl Parcel {
         Packet {
             dest: Lid(self.dest()),
             dest_qp: self.dest_qp(),
-            psn: self.order as u32,
+            psn: self.order as u32 & LOW_24,
             ext: self.ext(),
             wire_bytes: self.sizes as u16,
             payload: (self.sizes >> 16) as u16,
@@ -167,7 +170,18 @@ impl Parcel {
     }
     #[inline(always)]
     pub fn dest_qp(&self) -> u32 {
-        (self.route >> 32) as u32
+        (self.route >> 32) as u32 & LOW_24
+    }
+    /// What the routing wrote into the packet at the switch before.
+    #[inline(always)]
+    pub fn via(&self) -> u16 {
+        (self.route >> 56) as u16 & 0xFF | (self.order >> 16) as u16 & 0xFF00
+    }
+    /// Writes the note for the next switch.
+    #[inline(always)]
+    pub fn set_via(&mut self, via: u16) {
+        self.route = self.route & !(0xFF << 56) | u64::from(via & 0xFF) << 56;
+        self.order = self.order & !(0xFF << 24) | u64::from(via >> 8) << 24;
     }
     #[inline(always)]
     pub fn entropy(&self) -> u32 {
@@ -232,5 +246,10 @@ mod tests {
         assert_eq!((parcel.dest(), parcel.entropy()), (packet.dest.0, 0x1617));
         assert_eq!((parcel.wire_bytes(), parcel.payload(), parcel.ext()), (0x0F10, 0x1112, packet.ext));
         assert!(parcel.has(PacketFlags::TRACED) && !parcel.has(PacketFlags::ECN_CE));
+        let mut noted = parcel;
+        noted.set_via(0xABCD);
+        assert_eq!((noted.via(), parcel.via(), noted.packet()), (0xABCD, 0, packet));
+        noted.set_via(0);
+        assert_eq!((noted.route, noted.order), (parcel.route, parcel.order));
     }
 }

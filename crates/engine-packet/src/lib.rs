@@ -35,6 +35,8 @@ pub struct PacketEngine {
     pub loss: Loss,
     /// Count packets and bytes per link (a little slower).
     pub link_loads: bool,
+    /// Note when every operation of a schedule starts and ends: [`Run::ops`].
+    pub times: bool,
     /// How queue pairs of schedules are set up.
     pub transfers: Transfers,
 }
@@ -93,7 +95,7 @@ impl PacketEngine {
     /// What the engine does not model and what cannot run.
     pub fn prepare<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Prepared<'a>, EngineError> {
         let mut world = setup::world(self, cluster, seed)?;
-        let transfers = transfer::Transferring::new(&mut world, schedule, self.transfers)?;
+        let transfers = transfer::Transferring::new(&mut world, schedule, self.transfers, self.times)?;
         Ok(Prepared { world, transfers })
     }
 }

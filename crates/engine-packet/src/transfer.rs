@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_engine::EngineError;
+use fabriscope_engine::{EngineError, OpTimes, Run};
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{After, OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
@@ -38,6 +38,8 @@ pub(crate) struct Transferring {
     mailboxes: FxHashMap<(u32, u32, u32), Mailbox>,
     left: usize,
     finished_ops: Vec<bool>,
+    /// By operation, where asked for.
+    times: Vec<OpTimes>,
     error: Option<EngineError>,
     found: Vec<Wc>,
 }
@@ -56,7 +58,7 @@ struct Mailbox {
 }
 
 impl Transferring {
-    pub fn new(world: &mut World<'_>, schedule: &Schedule, how: Transfers) -> Result<Transferring, EngineError> {
+    pub fn new(world: &mut World<'_>, schedule: &Schedule, how: Transfers, times: bool) -> Result<Transferring, EngineError> {
         schedule.check().map_err(|error| EngineError::Schedule(error.to_string()))?;
         let parts = &world.cluster.parts;
         let (nics, mtu) = (parts.node.nics, parts.mtu);
@@ -97,6 +99,7 @@ impl Transferring {
             doorbell,
             first,
             finished_ops: vec![false; kinds.len()],
+            times: vec![OpTimes::default(); if times { kinds.len() } else { 0 }],
             kinds,
             unmet,
             first_follower,
@@ -140,11 +143,15 @@ impl Transferring {
         Err(EngineError::Stalled { at, waiting: waiting.len(), ranks: self.ranks.len(), who })
     }
 
-    pub fn ends(&self) -> Vec<Time> {
-        self.ends.clone()
+    /// What only the workload knows: when ranks and operations were done.
+    pub fn into_run(self, run: Run) -> Run {
+        Run { end: self.ends.iter().copied().max().unwrap_or(Time::ZERO), ranks: self.ends, ops: self.times, ..run }
     }
 
     fn start(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
+        if let Some(times) = self.times.get_mut(op as usize) {
+            times.started = now;
+        }
         match self.kinds[op as usize] {
             OpKind::Compute { span } => {
                 world.queue.push(now + span, Event::done(rank, op));
@@ -257,6 +264,9 @@ impl Client for Transferring {
             let now = Time::from_ps(now);
             self.left -= 1;
             self.finished_ops[op as usize] = true;
+            if let Some(times) = self.times.get_mut(op as usize) {
+                times.ended = now;
+            }
             self.ends[rank as usize] = self.ends[rank as usize].max(now);
             self.release(world, now, rank, op, false)?;
         }

@@ -160,7 +160,7 @@ impl World<'_> {
             let load = |(link, (packets, bytes)): (usize, (u64, u64))| LinkLoad { link: link as u32, packets, bytes: Bytes(bytes) };
             loads.into_iter().enumerate().filter(|(_, (packets, _))| *packets > 0).map(load).collect()
         });
-        Run { end: self.queue.now(), ranks: Vec::new(), stats: self.stats, links, traces: self.trace.done }
+        Run { end: self.queue.now(), ranks: Vec::new(), stats: self.stats, links, traces: self.trace.done, ops: Vec::new() }
     }
 }
 
@@ -168,8 +168,7 @@ pub(crate) fn run_schedule(mut world: World<'_>, mut transfers: Transferring) ->
     transfers.begin(&mut world)?;
     world.run(&mut transfers)?;
     transfers.check(world.queue.now())?;
-    let ranks = transfers.ends();
-    Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, ..world.into_run() })
+    Ok(transfers.into_run(world.into_run()))
 }
 
 pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Result<Run, EngineError> {

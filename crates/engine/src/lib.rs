@@ -12,7 +12,7 @@ mod stage;
 pub use cluster::Cluster;
 pub use error::EngineError;
 pub use job::Job;
-pub use run::{LinkLoad, Run, Stats};
+pub use run::{LinkLoad, OpTimes, Run, Stats};
 pub use stage::{MessageTrace, Stage, StageSpan};
 
 use fabriscope_schedule::Schedule;

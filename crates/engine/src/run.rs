@@ -17,6 +17,17 @@ pub struct Run {
     pub links: Vec<LinkLoad>,
     /// Messages that were followed on request.
     pub traces: Vec<MessageTrace>,
+    /// When each operation of a schedule started and ended, by rank and operation; empty unless asked for.
+    pub ops: Vec<OpTimes>,
+}
+
+/// When an operation of a schedule started and ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpTimes {
+    /// All that it waits for was over, or under way.
+    pub started: Time,
+    /// It was over, as its rank sees it.
+    pub ended: Time,
 }
 
 /// Counts over a whole run.
