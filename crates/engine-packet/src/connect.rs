@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_engine::EngineError;
 use fabriscope_schedule::{OpKind, Schedule};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge};
 
 use crate::world::World;
@@ -46,7 +46,13 @@ struct Work {
 }
 
 /// Connects all ranks of `schedule` that talk to each other; rank *r* is on the first NIC of node *r*.
-pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu: Bytes, how: Transfers) -> Result<Vec<Rank>, EngineError> {
+pub(crate) fn connect(
+    worlds: &mut [World<'_>],
+    schedule: &Schedule,
+    nics: u32,
+    mtu: Bytes,
+    how: Transfers,
+) -> Result<Vec<Rank>, EngineError> {
     let setup = |error: &dyn std::fmt::Display| EngineError::Setup(error.to_string());
     let mtu = Mtu::from_bytes(mtu).map_err(|e| setup(&e))?;
     let ranks = schedule.ranks();
@@ -65,7 +71,7 @@ pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu
     }
     let mut ends = Vec::with_capacity(ranks as usize);
     for rank in 0..ranks {
-        let nic = world.hosts[(rank * nics) as usize].nic();
+        let nic = nic(worlds, rank * nics);
         let pd = nic.alloc_pd();
         let memory = nic.reg_mr(pd, 0, MEMORY, Access::ALL).map_err(|e| setup(&e))?;
         let requests: u32 = work[rank as usize].values().map(|w| w.sends + w.receives).sum();
@@ -83,7 +89,7 @@ pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu
             let Side { peer, qp, .. } = ends[rank as usize].sides[i];
             let other = ends[peer as usize].side(rank).copied().ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
             ends[rank as usize].sides[i].remote = ends[peer as usize].memory;
-            let nic = world.hosts[(rank * nics) as usize].nic();
+            let nic = nic(worlds, rank * nics);
             let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
             let av = AhAttr { dlid: Lid(peer * nics), sl: 0 };
             let (rtr, rts) = match how.service {
@@ -97,11 +103,17 @@ pub(crate) fn connect(world: &mut World<'_>, schedule: &Schedule, nics: u32, mtu
             let memory = ends[rank as usize].memory;
             let buffer = Sge { addr: 0, length: WR_LIMIT as u32, lkey: memory.lkey };
             for _ in 0..work[rank as usize].get(&peer).map_or(0, |w| w.receives) {
-                nic.post_recv(world.queue.now(), qp, &RecvWr::new(0, buffer)).map_err(|e| setup(&e))?;
+                nic.post_recv(Time::ZERO, qp, &RecvWr::new(0, buffer)).map_err(|e| setup(&e))?;
             }
         }
     }
     Ok(ends)
+}
+
+/// The NIC of a host, in whichever part it is.
+fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
+    let part = worlds.partition_point(|world| world.first_host <= host) - 1;
+    worlds[part].host(host).nic()
 }
 
 fn create(nic: &mut Nic, pd: PdId, cq: CqId, work: Work, service: Service) -> Result<QpNum, fabriscope_verbs::VerbsError> {

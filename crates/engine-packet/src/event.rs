@@ -206,6 +206,10 @@ impl Parcel {
     pub fn ext(&self) -> ExtId {
         ExtId((self.order >> 32) as u32)
     }
+    /// Writes the number of the extension headers.
+    pub fn set_ext(&mut self, ext: ExtId) {
+        self.order = self.order & u64::from(u32::MAX) | u64::from(ext.0) << 32;
+    }
     #[inline(always)]
     pub fn has(&self, flags: PacketFlags) -> bool {
         PacketFlags((self.sizes >> 40) as u8).contains(flags)

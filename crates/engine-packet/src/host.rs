@@ -156,14 +156,14 @@ struct Built {
 impl World<'_> {
     /// Entries are in the NIC: it may send.
     pub(crate) fn work(&mut self, now: u64, host: u32, qp: QpNum, through: WqeIndex) {
-        self.hosts[host as usize].nic().doorbell(Time::from_ps(now), qp, through);
+        self.host(host).nic().doorbell(Time::from_ps(now), qp, through);
         self.transmit(now, host);
     }
 
     /// Builds packets while there is room between fetch and wire.
     pub(crate) fn transmit(&mut self, now: u64, host: u32) {
         loop {
-            let h = &mut self.hosts[host as usize];
+            let h = &mut self.hosts[(host - self.first_host) as usize];
             h.forget_departed(now);
             if h.buffered >= h.costs.tx_window {
                 self.transmit_later(host);
@@ -178,7 +178,7 @@ impl World<'_> {
     }
 
     fn inject(&mut self, now: u64, host: u32, t: &Transmit) {
-        let h = &mut self.hosts[host as usize];
+        let h = &mut self.hosts[(host - self.first_host) as usize];
         h.last_qp = t.qp.0;
         let built = h.build(now, t);
         let ready = built.complete + h.costs.tx_latency;
@@ -190,14 +190,15 @@ impl World<'_> {
         if t.packet.flags.contains(PacketFlags::TRACED) {
             self.trace_built(host, t, built.begun, built.complete, ready);
         }
-        let out = self.hosts[host as usize].uplink + self.lane_of(u32::from(t.packet.sl), 0);
+        let out = self.host(host).uplink + self.lane_of(u32::from(t.packet.sl), 0);
         // The usual case first: the words of the parcel go from registers into the queue.
-        let lane = &mut self.lanes[out as usize];
+        let (_, place) = self.slots.of(out);
+        let lane = &mut self.lanes[place];
         if !self.paced
             && lane.head == NONE
             && let Some(start) = lane.reserve(u32::from(t.packet.wire_bytes), ready)
         {
-            self.depart(out, Parcel::new(&t.packet), FROM_HOST | host, start);
+            self.depart(out, place, Parcel::new(&t.packet), FROM_HOST | host, start);
         } else {
             self.send(now, out, Parcel::new(&t.packet), FROM_HOST | host, ready);
         }
@@ -205,7 +206,7 @@ impl World<'_> {
 
     /// A packet of `host` with payload leaves, its tail at `tail`; control packets take no place between fetch and wire.
     pub(crate) fn sent(&mut self, host: u32, bytes: u32, tail: u64) {
-        let h = &mut self.hosts[host as usize];
+        let h = &mut self.hosts[(host - self.first_host) as usize];
         h.departures.push_back((tail, bytes));
         if h.buffered >= h.costs.tx_window {
             self.transmit_later(host);
@@ -214,7 +215,7 @@ impl World<'_> {
 
     /// Plans to build packets again when the oldest one has left; if that is not known, its departure will do it.
     fn transmit_later(&mut self, host: u32) {
-        let h = &mut self.hosts[host as usize];
+        let h = &mut self.hosts[(host - self.first_host) as usize];
         if let Some(&(at, _)) = h.departures.front()
             && !h.transmit_scheduled
         {
@@ -224,10 +225,9 @@ impl World<'_> {
     }
 
     /// A packet has passed the receive pipeline of a NIC.
-    pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, parcel: Parcel) {
+    pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
         let wire = parcel.wire_bytes();
-        let pauses = self.lanes[lane as usize].pauses();
-        if pauses && !self.hold(now, lane, &parcel) {
+        if self.pauses && !self.hold(now, lane, &parcel) {
             return;
         }
         if self.lossy && self.loss_stream.next_u32() < self.loss {
@@ -236,8 +236,7 @@ impl World<'_> {
             self.release(lane, wire, now);
             return;
         }
-        let host = self.lanes[lane as usize].to;
-        let h = &mut self.hosts[host as usize];
+        let h = &mut self.hosts[(host - self.first_host) as usize];
         let nic = h.nic.as_mut().expect("the NIC is here");
         let packet = parcel.packet();
         let received = nic.handle_packet(Time::from_ps(now), &packet, &mut self.side);
@@ -258,15 +257,15 @@ impl World<'_> {
             self.flush_completions(client, now, host);
         }
         if let Some((addr, length)) = received.landed {
-            self.hosts[host as usize].nic().landed(Time::from_ps(visible), addr, length);
+            self.host(host).nic().landed(Time::from_ps(visible), addr, length);
             client.visible(self, host, None, visible);
         }
-        while let Some((addr, length)) = self.hosts[host as usize].nic().poll_landed() {
-            self.hosts[host as usize].nic().landed(Time::from_ps(visible), addr, length);
+        while let Some((addr, length)) = self.host(host).nic().poll_landed() {
+            self.host(host).nic().landed(Time::from_ps(visible), addr, length);
             client.visible(self, host, None, visible);
         }
         if let Some((cq, wc)) = received.completion {
-            let h = &mut self.hosts[host as usize];
+            let h = &mut self.hosts[(host - self.first_host) as usize];
             let extra = if received.recv_wqe_consumed { h.costs.recv_latency } else { 0 };
             let written = h.pcie.write(Time::from_ps(freed), h.costs.cqe);
             let seen = (written.visible.as_ps() + extra).max(visible);
@@ -297,7 +296,7 @@ impl World<'_> {
 
     pub(crate) fn flush_completions(&mut self, client: &mut impl Client, now: u64, host: u32) {
         loop {
-            let h = &mut self.hosts[host as usize];
+            let h = &mut self.hosts[(host - self.first_host) as usize];
             let Some((cq, wc)) = h.nic().poll_completion() else { break };
             let seen = h.pcie.write(Time::from_ps(now), h.costs.cqe).visible;
             h.nic().deliver(seen, cq, wc);
@@ -307,7 +306,7 @@ impl World<'_> {
 
     /// A transport timer may have run out.
     pub(crate) fn timer(&mut self, client: &mut impl Client, now: u64, host: u32) {
-        let h = &mut self.hosts[host as usize];
+        let h = &mut self.hosts[(host - self.first_host) as usize];
         h.timer_at = u64::MAX;
         h.nic().handle_timeout(Time::from_ps(now));
         self.flush_completions(client, now, host);
@@ -317,7 +316,7 @@ impl World<'_> {
 
     /// Plans the next look at the transport timers of `host`, unless an earlier one is planned.
     pub(crate) fn arm_timer(&mut self, host: u32) {
-        let h = &mut self.hosts[host as usize];
+        let h = &mut self.hosts[(host - self.first_host) as usize];
         if let Some(at) = h.nic().poll_timeout() {
             let at = at.as_ps().max(self.queue.now().as_ps());
             if at < h.timer_at {

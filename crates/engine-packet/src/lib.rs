@@ -8,13 +8,17 @@
 //! come waits in a list and leaves when they are. Ports where several lanes compete, or that obey pause frames, take
 //! one more event per packet (`paced.rs`).
 
+mod barrier;
 mod connect;
+mod divided;
 mod event;
 mod host;
+mod layout;
 mod network;
 mod paced;
 mod programs;
 mod setup;
+mod sight;
 mod trace;
 mod transfer;
 mod waiting;
@@ -39,6 +43,8 @@ pub struct PacketEngine {
     pub times: bool,
     /// How queue pairs of schedules are set up.
     pub transfers: Transfers,
+    /// Cores to use for one run of a schedule on a large fabric; 0 and 1 both mean one. Results do not depend on it.
+    pub threads: usize,
 }
 
 /// Losses on purpose.
@@ -74,8 +80,8 @@ pub enum Service {
 
 /// A schedule whose queue pairs are connected and whose receives are posted.
 pub struct Prepared<'a> {
-    world: world::World<'a>,
-    transfers: transfer::Transferring,
+    parts: Vec<(world::World<'a>, transfer::Transferring)>,
+    threads: usize,
 }
 
 impl Prepared<'_> {
@@ -84,7 +90,14 @@ impl Prepared<'_> {
     /// # Errors
     /// What never ends, and transfers that fail.
     pub fn run(self) -> Result<Run, EngineError> {
-        world::run_schedule(self.world, self.transfers)
+        let Prepared { mut parts, threads } = self;
+        match parts.len() {
+            1 => {
+                let (world, transfers) = parts.swap_remove(0);
+                world::run_schedule(world, transfers)
+            }
+            _ => divided::run(parts, threads),
+        }
     }
 }
 
@@ -94,9 +107,9 @@ impl PacketEngine {
     /// # Errors
     /// What the engine does not model and what cannot run.
     pub fn prepare<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Prepared<'a>, EngineError> {
-        let mut world = setup::world(self, cluster, seed)?;
-        let transfers = transfer::Transferring::new(&mut world, schedule, self.transfers, self.times)?;
-        Ok(Prepared { world, transfers })
+        let mut worlds = setup::worlds(self, cluster, seed)?;
+        let transfers = transfer::Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;
+        Ok(Prepared { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1) })
     }
 }
 

@@ -1,36 +1,40 @@
 //! Packets between NICs: forwarding, reservation of links, return of credits.
 
 use fabriscope_engine::Stage;
+use fabriscope_fabric::Hop;
 use fabriscope_switch::PauseChange;
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::PacketFlags;
 
+use crate::divided::Letter;
 use crate::event::{Event, Parcel};
+use crate::sight::View;
 use crate::waiting::FROM_HOST;
 use crate::world::World;
 
 impl World<'_> {
-    /// The head of `packet` has reached the switch at the end of `lane`.
+    /// The head of `packet` has reached `switch` by `lane`.
     #[inline]
-    pub(crate) fn forward(&mut self, now: u64, lane: u32, mut parcel: Parcel) {
+    pub(crate) fn forward(&mut self, now: u64, lane: u32, switch: u32, mut parcel: Parcel) {
         if self.lossy && self.loses() {
             self.lose(now, lane, &parcel);
             return;
         }
-        let switch = self.lanes[lane as usize].to - self.endpoints;
-        let (link, vl) = self.routes.output(switch, parcel.dest(), parcel.entropy(), lane / self.vls);
-        let out = link * self.vls + self.lane_of(parcel.sl(), vl);
+        let hop = self.route(now, switch, &parcel, self.input(lane));
+        parcel.set_via(hop.via);
+        let out = hop.link.0 * self.vls + self.lane_of(parcel.sl(), u32::from(hop.vl));
         let mut earliest = now + self.switch_latency;
         if !self.same_pace {
             // Cut-through must not run dry: the output may not overtake the arriving tail.
             let bytes = parcel.wire_bytes();
-            let tail = now + self.lanes[lane as usize].serialisation(bytes) + self.switch_latency;
-            let ahead = if self.store_and_forward { 0 } else { self.lanes[out as usize].serialisation(bytes) };
+            let pace = |lane: u32| u64::from(self.layout.paces[(lane / self.vls) as usize]);
+            let tail = now + ((u64::from(bytes) * pace(lane)) >> 16) + self.switch_latency;
+            let ahead = if self.store_and_forward { 0 } else { (u64::from(bytes) * pace(out)) >> 16 };
             earliest = earliest.max(tail.saturating_sub(ahead));
         }
         if self.paced {
-            if self.lanes[lane as usize].pauses() && !self.hold(now, lane, &parcel) {
+            if self.pauses && !self.hold(now, lane, &parcel) {
                 return;
             }
             self.mark(now, out, &mut parcel);
@@ -39,6 +43,19 @@ impl World<'_> {
             self.trace.mark(&parcel.packet(), Stage::Switch, earliest, || format!("switch {switch}"));
         }
         self.send(now, out, parcel, lane, earliest);
+    }
+
+    /// Which way `parcel` goes at `switch`.
+    #[inline(always)]
+    fn route(&mut self, now: u64, switch: u32, parcel: &Parcel, input: (u32, u8)) -> Hop {
+        if self.routes.oblivious { self.routes.idle(switch, parcel, input) } else { self.look_and_route(now, switch, parcel, input) }
+    }
+
+    #[inline(never)]
+    fn look_and_route(&mut self, now: u64, switch: u32, parcel: &Parcel, input: (u32, u8)) -> Hop {
+        let World { routes, slots, lanes, wires, flows, paced, vls, .. } = self;
+        let mut view = View { now, slots, lanes, wires, flows, paced: *paced, vls: *vls };
+        routes.output(switch, parcel, input, &mut view)
     }
 
     /// The lane of a packet with service level `sl` on which the routing chose `vl`.
@@ -54,30 +71,35 @@ impl World<'_> {
             self.send_paced(now, out, parcel, from, earliest);
             return;
         }
-        let lane = &mut self.lanes[out as usize];
+        let (_, place) = self.slots.of(out);
+        let lane = &mut self.lanes[place];
         if lane.head == NONE
             && let Some(start) = lane.reserve(parcel.wire_bytes(), earliest)
         {
-            self.depart(out, parcel, from, start);
+            self.depart(out, place, parcel, from, start);
         } else {
             self.waiting.push(lane, parcel, from, earliest);
         }
     }
 
-    /// `parcel` leaves on `out` at `start`: its next arrival, and the space it frees.
+    /// `parcel` leaves on `out`, whose state is at `place`, at `start`: its next arrival, and the space it frees.
     #[inline(always)]
-    pub(crate) fn depart(&mut self, out: u32, parcel: Parcel, from: u32, start: u64) {
+    pub(crate) fn depart(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, start: u64) {
         self.stats.packet_hops += 1;
         let bytes = parcel.wire_bytes();
-        let lane = &self.lanes[out as usize];
+        let lane = &self.lanes[place];
         let tail = start + lane.serialisation(bytes);
         let at = if lane.to < self.endpoints { tail + u64::from(lane.delay) + self.rx_latency } else { start + u64::from(lane.delay) };
-        self.queue.push(Time::from_ps(at), Event::arrive(out, parcel));
+        if u32::from(lane.part) == self.part {
+            self.queue.push(Time::from_ps(at), Event::arrive(out, parcel));
+        } else {
+            self.post_packet(u32::from(lane.part), at, out, parcel);
+        }
         if parcel.has(PacketFlags::TRACED) {
-            self.trace_departure(out, &parcel.packet(), start, tail);
+            self.trace_departure(out, place, &parcel.packet(), start, tail);
         }
         if let Some(loads) = &mut self.loads {
-            let load = &mut loads[(out / self.vls) as usize];
+            let load = &mut loads[place / self.vls as usize];
             load.0 += 1;
             load.1 += u64::from(bytes);
         }
@@ -91,14 +113,21 @@ impl World<'_> {
     /// The buffer behind `lane` has room for `bytes` more from `time` on.
     #[inline]
     pub(crate) fn release(&mut self, lane: u32, bytes: u32, time: u64) {
-        let channel = &mut self.lanes[lane as usize];
+        let (part, place) = self.slots.of(lane);
+        if part != self.part {
+            self.outbox[part as usize].push(Letter::Credit { lane, bytes, time });
+            return;
+        }
+        let channel = &mut self.lanes[place];
         // A credit travels back over the cable; a pause frame's way is in its reaction time.
-        let known = if channel.pauses() { time } else { time + u64::from(channel.delay) };
+        let known = if self.pauses { time } else { time + u64::from(channel.delay) };
         let change = channel.give_back(bytes, known);
         if channel.head != NONE {
             self.drains.push(lane);
         }
-        self.note_pause(lane, change);
+        if self.pauses {
+            self.note_pause(lane, change);
+        }
     }
 
     /// Lets packets go whose credits are now known to come.
@@ -108,12 +137,13 @@ impl World<'_> {
                 self.schedule_pump(now, out / self.vls);
                 continue;
             }
+            let (_, place) = self.slots.of(out);
             loop {
-                let lane = &mut self.lanes[out as usize];
+                let lane = &mut self.lanes[place];
                 let Some((bytes, earliest)) = self.waiting.first(lane).map(|w| (w.parcel.wire_bytes(), w.earliest)) else { break };
                 let Some(start) = lane.reserve(bytes, earliest) else { break };
                 let entry = self.waiting.pop(lane).expect("the list was not empty");
-                self.depart(out, entry.parcel, entry.from, start);
+                self.depart(out, place, entry.parcel, entry.from, start);
             }
         }
     }
@@ -124,7 +154,7 @@ impl World<'_> {
             PauseChange::None => {}
             PauseChange::Paused => self.stats.pauses += 1,
             PauseChange::Until(_) => {
-                if self.lanes[lane as usize].head != NONE {
+                if self.lane(lane).head != NONE {
                     self.drains.push(lane);
                 }
             }
@@ -133,9 +163,9 @@ impl World<'_> {
 
     /// Accounts an arriving packet in the buffer behind a lane with pause frames; false when it is lost.
     pub(crate) fn hold(&mut self, now: u64, lane: u32, parcel: &Parcel) -> bool {
-        match self.lanes[lane as usize].hold(parcel.wire_bytes(), now) {
+        match self.lane(lane).hold(parcel.wire_bytes(), now) {
             Ok(change) => {
-                if matches!(change, PauseChange::Until(_)) && self.lanes[lane as usize].head == NONE {
+                if matches!(change, PauseChange::Until(_)) && self.lane(lane).head == NONE {
                     return true;
                 }
                 self.note_pause(lane, change);
@@ -156,16 +186,17 @@ impl World<'_> {
     fn lose(&mut self, now: u64, lane: u32, parcel: &Parcel) {
         self.stats.drops += 1;
         self.side.free(parcel.ext());
-        if !self.lanes[lane as usize].pauses() {
+        if !self.pauses {
             self.release(lane, parcel.wire_bytes(), now);
         }
     }
 
     fn mark(&mut self, now: u64, out: u32, parcel: &mut Parcel) {
         if let Some(ecn) = self.ecn {
-            let lane = &self.lanes[out as usize];
-            let backlog = lane.free_at().saturating_sub(now) * 65_536 / lane.serialisation(65_536).max(1);
             let draw = self.mark_stream.next_u32() as u16;
+            let (_, place) = self.slots.of(out);
+            let lane = &self.lanes[place];
+            let backlog = self.wires[place / self.vls as usize].free.saturating_sub(now) * 65_536 / lane.serialisation(65_536).max(1);
             if ecn.marks(Bytes(u64::from(lane.waiting) + backlog), draw) {
                 parcel.set(PacketFlags::ECN_CE);
                 self.stats.ecn_marks += 1;
@@ -173,8 +204,8 @@ impl World<'_> {
         }
     }
 
-    fn trace_departure(&mut self, out: u32, packet: &fabriscope_verbs::Packet, start: u64, tail: u64) {
-        let lane = &self.lanes[out as usize];
+    fn trace_departure(&mut self, out: u32, place: usize, packet: &fabriscope_verbs::Packet, start: u64, tail: u64) {
+        let lane = &self.lanes[place];
         let (delay, last) = (u64::from(lane.delay), lane.to < self.endpoints);
         let place = || format!("link {}", out / self.vls);
         self.trace.mark(packet, Stage::Queueing, start, place);

@@ -1,45 +1,62 @@
 //! Links that decide packet by packet: several lanes that compete, or a sender that obeys pause frames.
 //!
-//! A packet leaves at once only when the wire is free the moment it is ready; otherwise it waits in its lane and
-//! an event at the time the wire is free picks the next.
+//! The lanes of a link share one wire. Where nobody waits for the link and the credits are there in time, a packet
+//! takes the wire at once, behind those that have it: in the order of arrival, one event per hop. Otherwise it waits
+//! in its lane, and events at the times at which something may go pick the next by arbitration. Service levels with
+//! weights, and pause frames, must not be overtaken by a reservation: there a packet leaves at once only when the
+//! wire is free the moment it is ready.
 
-use fabriscope_switch::channel::NONE;
 use fabriscope_units::Time;
 
 use crate::event::{Event, Parcel};
 use crate::world::World;
 
+/// What the lanes of a link share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wire {
+    /// When it is free (ps).
+    pub free: u64,
+    /// When the one valid look at the waiting packets comes (ps).
+    pump_at: u64,
+    /// Bytes that wait in its lanes.
+    pub waiting: u32,
+}
+
+impl Wire {
+    /// An idle wire.
+    pub const IDLE: Wire = Wire { free: 0, pump_at: u64::MAX, waiting: 0 };
+}
+
 impl World<'_> {
     pub(crate) fn send_paced(&mut self, now: u64, out: u32, parcel: Parcel, from: u32, earliest: u64) {
         let bytes = parcel.wire_bytes();
-        let (base, vls) = ((out / self.vls * self.vls) as usize, self.vls as usize);
-        let idle = self.lanes[base..base + vls].iter().all(|lane| lane.head == NONE);
-        let lane = &mut self.lanes[out as usize];
-        if idle && lane.free_at() <= earliest && lane.open_at(bytes, earliest) == Some(earliest) {
-            self.start(out, parcel, from, earliest);
-            return;
+        let (_, place) = self.slots.of(out);
+        let wire = &self.wires[place / self.vls as usize];
+        if wire.waiting == 0 {
+            let start = earliest.max(wire.free);
+            let at_once = start == earliest || (self.levels == 1 && !self.pauses);
+            if at_once && self.lanes[place].open_at(bytes, start) == Some(start) {
+                self.start(out, place, parcel, from, start);
+                return;
+            }
         }
-        self.waiting.push(lane, parcel, from, earliest);
+        self.wires[place / self.vls as usize].waiting += bytes;
+        self.waiting.push(&mut self.lanes[place], parcel, from, earliest);
         self.schedule_pump(now, out / self.vls);
     }
 
-    fn start(&mut self, out: u32, parcel: Parcel, from: u32, start: u64) {
-        self.lanes[out as usize].send(parcel.wire_bytes(), start);
-        let free = self.lanes[out as usize].free_at();
-        let base = (out / self.vls * self.vls) as usize;
-        for lane in &mut self.lanes[base..base + self.vls as usize] {
-            lane.occupy(free);
-        }
-        self.depart(out, parcel, from, start);
+    fn start(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, start: u64) {
+        let lane = &mut self.lanes[place];
+        lane.take(parcel.wire_bytes());
+        self.wires[place / self.vls as usize].free = start + lane.serialisation(parcel.wire_bytes());
+        self.depart(out, place, parcel, from, start);
     }
 
-    /// Plans the next look at the packets waiting for `link`, if a time for it is known.
+    /// Plans the next look at the packets waiting for `link`, if a time for it is known and no earlier one is planned.
     pub(crate) fn schedule_pump(&mut self, now: u64, link: u32) {
-        let base = (link * self.vls) as usize;
-        if self.lanes[base].pump_scheduled {
-            return;
-        }
-        let free = self.lanes[base].free_at().max(now);
+        let (_, base) = self.slots.of(link * self.vls);
+        let wire = &mut self.wires[base / self.vls as usize];
+        let free = wire.free.max(now);
         let mut at = u64::MAX;
         for lane in &mut self.lanes[base..base + self.vls as usize] {
             if let Some(first) = self.waiting.first(lane) {
@@ -47,20 +64,24 @@ impl World<'_> {
                 at = at.min(lane.open_at(bytes, earliest).unwrap_or(u64::MAX));
             }
         }
-        if at != u64::MAX {
-            self.lanes[base].pump_scheduled = true;
+        if at < wire.pump_at {
+            wire.pump_at = at;
             self.queue.push(Time::from_ps(at), Event::pump(link));
         }
     }
 
     /// The wire of `link` may be free: send the next packet of a lane that may send.
     pub(crate) fn pump(&mut self, now: u64, link: u32) {
-        let base = link * self.vls;
-        self.lanes[base as usize].pump_scheduled = false;
-        if self.lanes[base as usize].free_at() <= now {
+        let (_, base) = self.slots.of(link * self.vls);
+        let number = base / self.vls as usize;
+        if self.wires[number].pump_at != now {
+            // An earlier look took its place.
+            return;
+        }
+        self.wires[number].pump_at = u64::MAX;
+        if self.wires[number].free <= now {
             let mut ready = 0u16;
-            for vl in 0..self.vls {
-                let lane = &mut self.lanes[(base + vl) as usize];
+            for (vl, lane) in self.lanes[base..base + self.vls as usize].iter_mut().enumerate() {
                 if let Some(first) = self.waiting.first(lane) {
                     let (bytes, earliest) = (first.parcel.wire_bytes(), first.earliest);
                     if earliest <= now && lane.open_at(bytes, now) == Some(now) {
@@ -68,14 +89,16 @@ impl World<'_> {
                     }
                 }
             }
-            let picked = if self.vls == 1 { (ready != 0).then_some(0) } else { self.arbiters[link as usize].pick(ready) };
+            let picked = if self.vls == 1 { (ready != 0).then_some(0) } else { self.arbiters[number].pick(ready) };
             if let Some(vl) = picked {
-                let out = base + u32::from(vl);
-                let entry = self.waiting.pop(&mut self.lanes[out as usize]).expect("a ready lane has a packet");
+                let place = base + usize::from(vl);
+                let entry = self.waiting.pop(&mut self.lanes[place]).expect("a ready lane has a packet");
+                let bytes = entry.parcel.wire_bytes();
+                self.wires[number].waiting -= bytes;
                 if self.vls > 1 {
-                    self.arbiters[link as usize].charge(entry.parcel.wire_bytes().div_ceil(64));
+                    self.arbiters[number].charge(bytes.div_ceil(64));
                 }
-                self.start(out, entry.parcel, entry.from, now);
+                self.start(link * self.vls + u32::from(vl), place, entry.parcel, entry.from, now);
             }
         }
         self.schedule_pump(now, link);

@@ -203,7 +203,7 @@ impl Programs {
     fn ring(&mut self, world: &mut World<'_>, now: u64, host: u32, doorbell: u32) {
         let bell = self.doorbells[doorbell as usize];
         self.free_doorbells.push(doorbell);
-        let h = &mut world.hosts[host as usize];
+        let h = world.host(host);
         let fetched = if bell.pushed {
             now
         } else {

@@ -1,37 +1,39 @@
 //! From a cluster to the flat arrays of a run.
 
-use fabriscope_catalog::{BlueFlame, Cpu, Forwarding, LinkLayer, NumaDistance, ResolvedCluster};
+use std::sync::Arc;
+
+use fabriscope_catalog::{BlueFlame, Cpu, Forwarding, LinkLayer, NumaDistance, Pfc, ResolvedCluster};
 use fabriscope_engine::{Cluster, EngineError, Stats};
-use fabriscope_fabric::{EndpointId, Head, Idle, LinkId, Route, Router, SwitchId};
+use fabriscope_fabric::{EndpointId, LinkId, Route, Router, Routing};
 use fabriscope_kernel::memory::large_pages;
 use fabriscope_kernel::{EventQueue, Streams};
 use fabriscope_node::{Blueflame, CpuCosts, DoorbellPolicy, Pcie, PcieTiming, ReadAhead};
 use fabriscope_switch::{Arbiter, Channel, Ecn, EcnLimits, Flow, PauseLimits};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Nic, NicConfig, Side};
+use rustc_hash::FxHashMap;
 
 use crate::host::{Host, NicCosts};
+use crate::layout::Layout;
+use crate::paced::Wire;
+use crate::sight::Routes;
 use crate::trace::Tracer;
 use crate::waiting::WaitingRoom;
 use crate::world::World;
 use crate::{Loss, PacketEngine};
 
-/// The routing of the fabric, asked with plain numbers.
-pub(crate) struct Routes {
-    router: Router,
-}
-
-impl Routes {
-    #[inline]
-    pub fn output(&self, switch: u32, dest: u32, entropy: u32, input: u32) -> (u32, u32) {
-        let head = Head { dest: EndpointId(dest), entropy, input: LinkId(input), vl: 0, via: 0 };
-        let hop = self.router.output(SwitchId(switch), head, &mut Idle::new());
-        (hop.link.0, u32::from(hop.vl))
-    }
-}
-
-/// An idle world for `cluster`.
+/// An idle world for `cluster`, in one part.
 pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) -> Result<World<'a>, EngineError> {
+    let mut worlds = build(engine, cluster, seed, false)?;
+    Ok(worlds.swap_remove(0))
+}
+
+/// An idle world for `cluster`, in as many parts as it is worth and its mechanisms allow.
+pub(crate) fn worlds<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) -> Result<Vec<World<'a>>, EngineError> {
+    build(engine, cluster, seed, true)
+}
+
+fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: bool) -> Result<Vec<World<'a>>, EngineError> {
     let parts = &cluster.parts;
     let graph = &cluster.fabric.graph;
     let streams = Streams::new(seed);
@@ -42,12 +44,102 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
     let switch = parts.switch.as_ref();
     let ethernet = parts.link_layer != LinkLayer::InfiniBand;
     let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet);
-    let mut lanes = Vec::with_capacity(graph.link_count() as usize * vls as usize);
+    let ecn = switch
+        .and_then(|s| s.ecn.as_ref())
+        .filter(|_| ethernet)
+        .map(|ecn| Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 }));
+    let (lossy, loss) = match engine.loss {
+        Loss::None => (false, 0),
+        Loss::Random(share) => (true, share),
+    };
+    // Pause frames act at once, chance draws from one stream, and global knowledge knows no borders.
+    let apart = divide && pfc.is_none() && ecn.is_none() && !lossy && parts.routing != Routing::UgalG;
+    let mut layout = if apart { Layout::divided(graph, vls) } else { Layout::whole(graph, vls) };
+    let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
+    let same_pace = rates.windows(2).all(|pair| pair[0] == pair[1]) && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
+    if !same_pace {
+        layout.paces = rates.iter().map(|&rate| pace(rate)).collect();
+    }
+    let layout = Arc::new(layout);
+    let routes = Routes::new(router);
+    let paced = vls > 1 || pfc.is_some();
     let endpoints = graph.endpoint_count();
-    for link in graph.links() {
+    let count = layout.parts();
+    let mut worlds: Vec<World<'a>> = (0..count)
+        .map(|part| World {
+            queue: queue(endpoints.div_ceil(count)),
+            layout: Arc::clone(&layout),
+            ends: Arc::clone(&layout.ends),
+            slots: layout.slots.clone(),
+            part,
+            lanes: Vec::new(),
+            wires: Vec::new(),
+            arbiters: Vec::new(),
+            vls,
+            levels,
+            per_level,
+            paced,
+            pauses: pfc.is_some(),
+            same_pace,
+            store_and_forward: switch.is_some_and(|s| s.forwarding != Forwarding::CutThrough),
+            routes: routes.clone(),
+            flows: FxHashMap::default(),
+            cluster,
+            endpoints,
+            switch_latency: switch.map_or(0, |s| s.latency.value.as_ps()),
+            rx_latency: parts.node.nic.rx_latency.value.as_ps(),
+            hosts: Vec::new(),
+            first_host: layout.first_host[part as usize],
+            waiting: WaitingRoom::new(),
+            drains: Vec::new(),
+            side: Side::new(),
+            ecn,
+            mark_stream: streams.stream("ecn", 0),
+            lossy,
+            loss,
+            loss_stream: streams.stream("loss", 0),
+            trace: Tracer::default(),
+            stats: Stats::default(),
+            loads: None,
+            outbox: (0..count).map(|_| Vec::new()).collect(),
+        })
+        .collect();
+    plug(&mut worlds, cluster, pfc);
+    let link_rate = rates.first().copied().unwrap_or_default();
+    let costs = nic_costs(parts, link_rate);
+    let timing = pcie_timing(parts);
+    for world in &mut worlds {
+        let links = world.lanes.len() / vls as usize;
+        if paced {
+            world.wires = vec![Wire::IDLE; links];
+        }
+        if vls > 1 {
+            world.arbiters = vec![Arbiter::new(weights(&parts.virtual_lanes.weights, per_level)); links];
+        }
+        world.loads = engine.link_loads.then(|| vec![(0, 0); links]);
+        let hosts = world.first_host..layout.first_host[world.part as usize + 1];
+        world.hosts = hosts
+            .map(|host| {
+                let config = nic_config(parts, host);
+                Host::new(Nic::new(config), Pcie::new(timing), graph.uplink(EndpointId(host)).0 * vls, costs)
+            })
+            .collect();
+        large_pages(&world.lanes);
+        large_pages(&world.wires);
+        large_pages(&world.hosts);
+    }
+    Ok(worlds)
+}
+
+/// Gives each part the lanes of the links that leave it.
+fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>) {
+    let parts = &cluster.parts;
+    let graph = &cluster.fabric.graph;
+    let switch = parts.switch.as_ref();
+    let (layout, vls) = (Arc::clone(&worlds[0].layout), worlds[0].vls);
+    for (number, link) in graph.links().iter().enumerate() {
         let pace = pace(link.rate);
         let delay = small(link.delay);
-        let to_switch = link.to.0 >= endpoints;
         let flow = match pfc {
             Some(pfc) => {
                 // A pause frame is 64 bytes plus preamble and gap: 84 bytes on the wire.
@@ -57,7 +149,7 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
                 Flow::Pause(PauseLimits { xoff: bytes(pfc.xoff.value), xon: bytes(pfc.xon.value), headroom, reaction })
             }
             None => {
-                let buffer = if to_switch {
+                let buffer = if link.to.0 >= graph.endpoint_count() {
                     switch.map_or(parts.node.nic.rx_buffer.value, |s| s.buffer.value)
                 } else {
                     parts.node.nic.rx_buffer.value
@@ -65,66 +157,14 @@ pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) 
                 Flow::Credit((buffer.0 / 64).min(u64::from(u32::MAX)) as u32)
             }
         };
+        let id = LinkId(number as u32);
+        let (owner, _) = layout.slots.of(id.0 * vls);
         for _ in 0..vls {
-            lanes.push(Channel::new(pace, delay, link.to.0, flow));
+            let mut lane = Channel::new(pace, delay, link.to.0, flow);
+            lane.part = layout.part_of_end(id) as u8;
+            worlds[owner as usize].lanes.push(lane);
         }
     }
-    large_pages(&lanes);
-    let ends = lanes.iter().map(|lane: &Channel| lane.to).collect();
-    let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
-    let same_pace = rates.windows(2).all(|pair| pair[0] == pair[1]) && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
-    let link_rate = rates.first().copied().unwrap_or_default();
-    let costs = nic_costs(parts, link_rate);
-    let timing = pcie_timing(parts);
-    let hosts: Vec<Host> = (0..endpoints)
-        .map(|host| {
-            let config = nic_config(parts, host);
-            Host::new(Nic::new(config), Pcie::new(timing), graph.uplink(EndpointId(host)).0 * vls, costs)
-        })
-        .collect();
-    large_pages(&hosts);
-    let ecn = switch
-        .and_then(|s| s.ecn.as_ref())
-        .filter(|_| ethernet)
-        .map(|ecn| Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 }));
-    let paced = vls > 1 || pfc.is_some();
-    let (lossy, loss) = match engine.loss {
-        Loss::None => (false, 0),
-        Loss::Random(share) => (true, share),
-    };
-    Ok(World {
-        queue: queue(endpoints),
-        lanes,
-        ends,
-        arbiters: if vls > 1 {
-            vec![Arbiter::new(weights(&parts.virtual_lanes.weights, per_level)); graph.link_count() as usize]
-        } else {
-            Vec::new()
-        },
-        vls,
-        levels,
-        per_level,
-        paced,
-        same_pace,
-        store_and_forward: switch.is_some_and(|s| s.forwarding != Forwarding::CutThrough),
-        routes: Routes { router },
-        cluster,
-        endpoints,
-        switch_latency: switch.map_or(0, |s| s.latency.value.as_ps()),
-        rx_latency: parts.node.nic.rx_latency.value.as_ps(),
-        hosts,
-        waiting: WaitingRoom::new(),
-        drains: Vec::new(),
-        side: Side::new(),
-        ecn,
-        mark_stream: streams.stream("ecn", 0),
-        lossy,
-        loss,
-        loss_stream: streams.stream("loss", 0),
-        trace: Tracer::default(),
-        stats: Stats::default(),
-        loads: engine.link_loads.then(|| vec![(0, 0); graph.link_count() as usize]),
-    })
 }
 
 /// Buckets so narrow that few events share one: with `endpoints` busy NICs an event happens every few picoseconds.

@@ -50,14 +50,14 @@ fn random_schedule(ranks: u32, messages: u32, most: u64, seed: u64) -> Schedule 
 fn run_and_settle(engine: &PacketEngine, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
     let mut world = setup::world(engine, cluster, seed)?;
     let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
-    let mut transfers = Transferring::new(&mut world, schedule, engine.transfers)?;
+    let mut transfers = Transferring::new(std::slice::from_mut(&mut world), schedule, engine.transfers, false)?.swap_remove(0);
     transfers.begin(&mut world)?;
     world.run(&mut transfers)?;
-    transfers.check(world.queue.now())?;
+    let run = Transferring::join(vec![transfers], world.queue.now(), Run::default())?;
     world.run(&mut Idle)?;
     let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
     assert_eq!(before, after, "credits are conserved");
-    Ok(world.into_run())
+    Ok(Run { ranks: run.ranks, ..world.into_run() })
 }
 
 /// Lets the last acknowledgements arrive.
@@ -145,4 +145,45 @@ fn incast_shares_the_last_link() {
     let least = 8e6 * (4096.0 + 26.0) / 4096.0 / 50e9 * 1e6;
     let took = run.end.as_ps() as f64 / 1e6;
     assert!((least..least * 1.03 + 3.0).contains(&took), "{took} us, least {least} us");
+}
+
+/// A tree large enough to be divided; every host sends to a random other one.
+fn divided(routing: &str) -> (Cluster, Schedule) {
+    let catalog = Catalog::embedded().expect("the catalogue is sound");
+    let text = format!("name = \"large\"\nbase = \"lab-1024\"\nrouting = \"{routing}\"\n");
+    let parsed = catalog.parse_cluster("large.toml", &text).expect("the cluster is sound");
+    let cluster = Cluster::new(catalog.resolve(&parsed, None).expect("its parts are there")).expect("it can be wired");
+    (cluster, random_schedule(1024, 3000, 40_000, 5))
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_run() {
+    for routing in ["d_mod_k", "spray"] {
+        let (cluster, schedule) = divided(routing);
+        let transfers = Transfers { any_order: true, spray: routing == "spray", ..Transfers::default() };
+        let run = |threads| {
+            let engine = PacketEngine { transfers, threads, link_loads: true, times: true, ..PacketEngine::default() };
+            engine.run(&cluster, &schedule, 1).expect("it ends")
+        };
+        let one = run(1);
+        assert!(one.stats.messages >= 3000 && one.stats.drops == 0);
+        assert_eq!(one.stats.bytes_delivered, schedule.stats().bytes.0, "all bytes arrive once");
+        for threads in [2, 3, 7] {
+            assert_eq!(one, run(threads), "{routing}, {threads} threads");
+        }
+    }
+}
+
+/// Parts learn of each other's credits a window later than they would within one part. That may change the order of
+/// packets that meet, but no more: the run as a whole takes the same time.
+#[test]
+fn a_divided_run_is_the_same_network() {
+    let (cluster, schedule) = divided("d_mod_k");
+    let engine = PacketEngine { transfers: Transfers { any_order: true, ..Transfers::default() }, ..PacketEngine::default() };
+    let apart = engine.run(&cluster, &schedule, 1).expect("it ends");
+    let whole = run_and_settle(&engine, &cluster, &schedule, 1).expect("it ends");
+    assert_eq!((apart.stats.messages, apart.stats.packets), (whole.stats.messages, whole.stats.packets));
+    assert_eq!(apart.stats.packet_hops, whole.stats.packet_hops);
+    let mean = |run: &Run| run.ranks.iter().map(|t| t.as_ps() as f64).sum::<f64>() / run.ranks.len() as f64;
+    assert!((mean(&apart) / mean(&whole) - 1.0).abs() < 0.01, "{} ps and {} ps", mean(&apart), mean(&whole));
 }

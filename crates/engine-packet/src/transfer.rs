@@ -4,8 +4,9 @@
 //! order. Not modelled: the costs of a message-passing library; those belong to the programs of `workloads`.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use fabriscope_engine::{EngineError, OpTimes, Run};
+use fabriscope_engine::{Cluster, EngineError, OpTimes, Run};
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{After, OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
@@ -18,9 +19,14 @@ use crate::setup;
 use crate::world::{Client, World};
 use crate::{Transfers, connect::Side};
 
-/// A schedule under way.
+/// Ranks that a stalled run names.
+const MOST_LINES: usize = 20;
+
+/// A schedule under way: all of it, or the ranks of one part.
 pub(crate) struct Transferring {
+    /// Its ranks, and the number of the first.
     ranks: Vec<Rank>,
+    first_rank: u32,
     nics: u32,
     cpu: CpuCosts,
     doorbell: DoorbellPolicy,
@@ -58,19 +64,31 @@ struct Mailbox {
 }
 
 impl Transferring {
-    pub fn new(world: &mut World<'_>, schedule: &Schedule, how: Transfers, times: bool) -> Result<Transferring, EngineError> {
+    /// Everything that comes before the first event: connections, receives, and who waits for what; one for each part.
+    pub fn new(worlds: &mut [World<'_>], schedule: &Schedule, how: Transfers, times: bool) -> Result<Vec<Transferring>, EngineError> {
         schedule.check().map_err(|error| EngineError::Schedule(error.to_string()))?;
-        let parts = &world.cluster.parts;
+        let parts = &worlds[0].cluster.parts;
         let (nics, mtu) = (parts.node.nics, parts.mtu);
-        let (cpu, doorbell) = (setup::cpu_costs(&parts.node.cpu), setup::doorbell_policy(parts));
         let count = schedule.ranks();
         if count > parts.nodes {
             return Err(EngineError::NoSuchNode { rank: count - 1, node: count - 1, nodes: parts.nodes });
         }
-        let ranks = connect::connect(world, schedule, nics, mtu, how)?;
+        let mut ranks = connect::connect(worlds, schedule, nics, mtu, how)?.into_iter();
+        let part = |world: &World<'_>| {
+            let hosts = world.first_host..world.first_host + world.hosts.len() as u32;
+            let range = hosts.start.div_ceil(nics).min(count)..hosts.end.div_ceil(nics).min(count);
+            let ranks = ranks.by_ref().take(range.len()).collect();
+            Transferring::part(world.cluster, schedule, range, ranks, times)
+        };
+        Ok(worlds.iter().map(part).collect())
+    }
+
+    /// What the ranks of `range` do.
+    fn part(cluster: &Cluster, schedule: &Schedule, range: Range<u32>, ranks: Vec<Rank>, times: bool) -> Transferring {
+        let parts = &cluster.parts;
         let mut first = vec![0u32];
         let (mut kinds, mut unmet, mut edges) = (Vec::new(), Vec::new(), Vec::new());
-        for rank in 0..count {
+        for rank in range.clone() {
             let base = kinds.len() as u32;
             for op in schedule.ops(rank) {
                 let this = kinds.len() as u32;
@@ -92,11 +110,12 @@ impl Transferring {
         }
         let followers = edges.into_iter().map(|(_, follower)| follower).collect();
         let left = kinds.len();
-        Ok(Transferring {
+        Transferring {
             ranks,
-            nics,
-            cpu,
-            doorbell,
+            first_rank: range.start,
+            nics: parts.node.nics,
+            cpu: setup::cpu_costs(&parts.node.cpu),
+            doorbell: setup::doorbell_policy(parts),
             first,
             finished_ops: vec![false; kinds.len()],
             times: vec![OpTimes::default(); if times { kinds.len() } else { 0 }],
@@ -104,13 +123,13 @@ impl Transferring {
             unmet,
             first_follower,
             followers,
-            core_free: vec![Time::ZERO; count as usize],
-            ends: vec![Time::ZERO; count as usize],
+            core_free: vec![Time::ZERO; range.len()],
+            ends: vec![Time::ZERO; range.len()],
             mailboxes: FxHashMap::default(),
             left,
             error: None,
             found: Vec::new(),
-        })
+        }
     }
 
     /// Starts what waits for nothing.
@@ -118,34 +137,58 @@ impl Transferring {
         for rank in 0..self.ranks.len() as u32 {
             for op in self.first[rank as usize]..self.first[rank as usize + 1] {
                 if self.unmet[op as usize] == 0 {
-                    self.start(world, Time::ZERO, rank, op)?;
+                    self.start(world, Time::ZERO, self.first_rank + rank, op)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Refuses to end with operations that never ended.
-    pub fn check(&mut self, at: Time) -> Result<(), EngineError> {
-        if let Some(error) = self.error.take() {
-            return Err(error);
-        }
-        if self.left == 0 {
-            return Ok(());
-        }
-        let stuck = |rank: usize| (self.first[rank]..self.first[rank + 1]).find(|&op| !self.finished_ops[op as usize]);
-        let waiting: Vec<(usize, u32)> = (0..self.ranks.len()).filter_map(|rank| Some((rank, stuck(rank)?))).collect();
-        let line = |(rank, op): &(usize, u32)| {
-            let kind = self.kinds[*op as usize];
-            format!("  rank {rank}: operation {} ({kind}) has not ended", op - self.first[*rank])
-        };
-        let who = waiting.iter().take(20).map(line).collect::<Vec<_>>().join("\n");
-        Err(EngineError::Stalled { at, waiting: waiting.len(), ranks: self.ranks.len(), who })
+    /// Whether all its operations have ended.
+    pub fn done(&self) -> bool {
+        self.left == 0
+    }
+    /// Whether something went wrong that ends the run.
+    pub fn failed(&self) -> bool {
+        self.error.is_some()
     }
 
-    /// What only the workload knows: when ranks and operations were done.
-    pub fn into_run(self, run: Run) -> Run {
-        Run { end: self.ends.iter().copied().max().unwrap_or(Time::ZERO), ranks: self.ends, ops: self.times, ..run }
+    /// What only the workload knows, of all parts: when ranks and operations were done.
+    ///
+    /// # Errors
+    /// A transfer that failed, operations that never ended.
+    pub fn join(parts: Vec<Transferring>, at: Time, run: Run) -> Result<Run, EngineError> {
+        let mut all = Run { ranks: Vec::new(), ops: Vec::new(), ..run };
+        let (mut waiting, mut who, mut count) = (0, Vec::new(), 0);
+        for mut part in parts {
+            if let Some(error) = part.error.take() {
+                return Err(error);
+            }
+            count += part.ranks.len();
+            let stuck = part.stuck();
+            waiting += stuck.len();
+            who.extend(stuck.iter().take(MOST_LINES - who.len()).map(|stuck| part.describe(stuck)));
+            all.ranks.append(&mut part.ends);
+            all.ops.append(&mut part.times);
+        }
+        if waiting > 0 {
+            return Err(EngineError::Stalled { at, waiting, ranks: count, who: who.join("\n") });
+        }
+        all.end = all.ranks.iter().copied().max().unwrap_or(Time::ZERO);
+        Ok(all)
+    }
+
+    /// The first operation of each rank that has not ended: rank and operation, counted within the part.
+    fn stuck(&self) -> Vec<(usize, u32)> {
+        if self.left == 0 {
+            return Vec::new();
+        }
+        let first = |rank: usize| (self.first[rank]..self.first[rank + 1]).find(|&op| !self.finished_ops[op as usize]);
+        (0..self.ranks.len()).filter_map(|rank| Some((rank, first(rank)?))).collect()
+    }
+    fn describe(&self, (rank, op): &(usize, u32)) -> String {
+        let kind = self.kinds[*op as usize];
+        format!("  rank {}: operation {} ({kind}) has not ended", self.first_rank as usize + rank, op - self.first[*rank])
     }
 
     fn start(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
@@ -171,11 +214,11 @@ impl Transferring {
 
     fn post(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32, kind: OpKind) -> Result<(), EngineError> {
         let peer = kind.peer().expect("only communication is posted");
-        let end = &self.ranks[rank as usize];
+        let end = &self.ranks[(rank - self.first_rank) as usize];
         let Side { qp, remote, .. } = *end.side(peer).expect("all peers were connected");
         let host = rank * self.nics;
         let total = kind.bytes().0;
-        let (mut offset, mut clock) = (0, now.max(self.core_free[rank as usize]));
+        let (mut offset, mut clock) = (0, now.max(self.core_free[(rank - self.first_rank) as usize]));
         loop {
             let length = (total - offset).min(WR_LIMIT);
             let last = offset + length == total;
@@ -191,7 +234,7 @@ impl Transferring {
                 wr = wr.signaled();
             }
             clock += self.cpu.wqe_build;
-            let h = &mut world.hosts[host as usize];
+            let h = world.host(host);
             let posted = h.nic().post_send(clock, qp, &wr).map_err(|error| EngineError::Setup(error.to_string()))?;
             let timing = *h.pcie.timing();
             let mut seen = clock + self.cpu.mmio_latency;
@@ -205,7 +248,7 @@ impl Transferring {
                 break;
             }
         }
-        self.core_free[rank as usize] = clock;
+        self.core_free[(rank - self.first_rank) as usize] = clock;
         Ok(())
     }
 
@@ -235,7 +278,7 @@ impl Transferring {
         }
         let seen = visible + self.cpu.detect;
         if wc.opcode == WcOpcode::Recv {
-            let from = self.ranks[rank as usize].peers.get(&wc.qp_num.0).copied().unwrap_or(u32::MAX);
+            let from = self.ranks[(rank - self.first_rank) as usize].peers.get(&wc.qp_num.0).copied().unwrap_or(u32::MAX);
             let mailbox = self.mailboxes.entry((rank, from, wc.imm.unwrap_or(0))).or_default();
             match mailbox.receives.pop_front() {
                 Some(op) => world.queue.push(seen, Event::done(rank, op)),
@@ -252,7 +295,7 @@ impl Client for Transferring {
         let Some(cq) = cq else { return };
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        world.hosts[host as usize].nic().poll_cq(Time::from_ps(visible), cq, usize::MAX, &mut found);
+        world.host(host).nic().poll_cq(Time::from_ps(visible), cq, usize::MAX, &mut found);
         for wc in &found {
             self.complete(world, host, wc, Time::from_ps(visible));
         }
@@ -267,7 +310,8 @@ impl Client for Transferring {
             if let Some(times) = self.times.get_mut(op as usize) {
                 times.ended = now;
             }
-            self.ends[rank as usize] = self.ends[rank as usize].max(now);
+            let end = &mut self.ends[(rank - self.first_rank) as usize];
+            *end = (*end).max(now);
             self.release(world, now, rank, op, false)?;
         }
         Ok(())

@@ -1,28 +1,42 @@
 //! The state of a run in flat arrays, and the loop that hands out events.
 
+use std::sync::Arc;
+
 use fabriscope_engine::{Cluster, EngineError, LinkLoad, Run, Stats};
+use fabriscope_fabric::Memory;
 use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_kernel::{EventQueue, Stream};
 use fabriscope_switch::{Arbiter, Channel, Ecn};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{CqId, Side};
+use rustc_hash::FxHashMap;
 
+use crate::divided::Letter;
 use crate::event::{Event, Happening};
-
 use crate::host::Host;
+use crate::layout::{Layout, Slots};
+use crate::paced::Wire;
 use crate::programs::Programs;
-use crate::setup::Routes;
+use crate::sight::Routes;
 use crate::trace::Tracer;
 use crate::transfer::Transferring;
 use crate::waiting::WaitingRoom;
 
-/// Everything but the workload.
+/// Everything but the workload: all of the fabric, or one part of it.
+///
+/// Links, lanes, hosts and switches go by their numbers in the whole fabric; `layout` knows where their state lies.
 pub(crate) struct World<'a> {
     pub queue: EventQueue<Event>,
-    /// Lanes of directed links: `link × vls + vl`.
+    pub layout: Arc<Layout>,
+    /// The vertex at the end of each lane of the whole fabric, and where the state of each lane lies.
+    pub ends: Arc<[u32]>,
+    pub slots: Slots,
+    /// Which part this is.
+    pub part: u32,
+    /// Own lanes, by place.
     pub lanes: Vec<Channel>,
-    /// The vertex at the end of each lane, apart from the lanes: small enough to stay in cache.
-    pub ends: Vec<u32>,
+    /// Own links, by place, where links decide packet by packet.
+    pub wires: Vec<Wire>,
     pub arbiters: Vec<Arbiter>,
     pub vls: u32,
     /// Lanes by service level, and lanes that the routing uses within one.
@@ -30,17 +44,24 @@ pub(crate) struct World<'a> {
     pub per_level: u32,
     /// Links decide packet by packet (`paced.rs`).
     pub paced: bool,
+    /// Buffers are guarded by pause frames.
+    pub pauses: bool,
     /// All wires have the same rate and switches forward as soon as they know the way.
     pub same_pace: bool,
     pub store_and_forward: bool,
     pub routes: Routes,
+    /// What switches remember of flows. Looked up, never iterated.
+    pub flows: FxHashMap<(u32, u32), Memory>,
     pub cluster: &'a Cluster,
+    /// Hosts of the whole fabric.
     pub endpoints: u32,
     /// Port to port (ps).
     pub switch_latency: u64,
     /// From the tail of a packet to the transport of the NIC (ps).
     pub rx_latency: u64,
+    /// Own hosts, and the number of the first.
     pub hosts: Vec<Host>,
+    pub first_host: u32,
     pub waiting: WaitingRoom,
     /// Lanes whose waiting packets may go now.
     pub drains: Vec<u32>,
@@ -52,7 +73,10 @@ pub(crate) struct World<'a> {
     pub loss_stream: Stream,
     pub trace: Tracer,
     pub stats: Stats,
+    /// Packets and bytes of own links, by place.
     pub loads: Option<Vec<(u64, u64)>>,
+    /// What other parts have to know, by part.
+    pub outbox: Vec<Vec<Letter>>,
 }
 
 /// What the NICs tell: work requests end, messages arrive.
@@ -69,38 +93,64 @@ impl World<'_> {
     /// Hands out events until the workload is done or nothing is left.
     pub(crate) fn run(&mut self, client: &mut impl Client) -> Result<(), EngineError> {
         while let Some((time, event)) = self.queue.pop() {
-            let now = time.as_ps();
-            self.stats.events += 1;
-            self.look_ahead();
-            match event.unpack() {
-                Happening::Arrive { lane, parcel } => {
-                    if self.ends[lane as usize] < self.endpoints {
-                        self.receive(client, now, lane, parcel);
-                    } else {
-                        self.forward(now, lane, parcel);
-                    }
-                }
-                Happening::Transmit { host } => {
-                    self.hosts[host as usize].transmit_scheduled = false;
-                    self.transmit(now, host);
-                    self.flush_completions(client, now, host);
-                }
-                Happening::Pump { link } => self.pump(now, link),
-                Happening::Work { host, qp, through } => {
-                    self.work(now, host, qp, through);
-                    self.flush_completions(client, now, host);
-                }
-                Happening::Timer { host } => self.timer(client, now, host),
-                other => client.event(self, now, other)?,
-            }
-            if !self.drains.is_empty() {
-                self.drain(now);
-            }
+            self.step(client, time.as_ps(), event)?;
             if client.finished() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Hands out the events before `end`.
+    pub(crate) fn run_before(&mut self, client: &mut impl Client, end: Time) -> Result<(), EngineError> {
+        while let Some((time, event)) = self.queue.pop_before(end) {
+            self.step(client, time.as_ps(), event)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn step(&mut self, client: &mut impl Client, now: u64, event: Event) -> Result<(), EngineError> {
+        self.stats.events += 1;
+        self.look_ahead();
+        match event.unpack() {
+            Happening::Arrive { lane, parcel } => {
+                let end = self.ends[lane as usize];
+                if end < self.endpoints {
+                    self.receive(client, now, lane, end, parcel);
+                } else {
+                    self.forward(now, lane, end - self.endpoints, parcel);
+                }
+            }
+            Happening::Transmit { host } => {
+                self.host(host).transmit_scheduled = false;
+                self.transmit(now, host);
+                self.flush_completions(client, now, host);
+            }
+            Happening::Pump { link } => self.pump(now, link),
+            Happening::Work { host, qp, through } => {
+                self.work(now, host, qp, through);
+                self.flush_completions(client, now, host);
+            }
+            Happening::Timer { host } => self.timer(client, now, host),
+            other => client.event(self, now, other)?,
+        }
+        if !self.drains.is_empty() {
+            self.drain(now);
+        }
+        Ok(())
+    }
+
+    /// An own lane.
+    #[inline(always)]
+    pub(crate) fn lane(&mut self, lane: u32) -> &mut Channel {
+        let (_, place) = self.slots.of(lane);
+        &mut self.lanes[place]
+    }
+    /// An own host.
+    #[inline(always)]
+    pub(crate) fn host(&mut self, host: u32) -> &mut Host {
+        &mut self.hosts[(host - self.first_host) as usize]
     }
 
     /// Fetches what coming events will touch. At scale nearly every hop misses the caches; this hides most of it.
@@ -112,17 +162,17 @@ impl World<'_> {
             match event.arrival() {
                 Some((lane, parcel)) => {
                     let end = self.ends[lane as usize];
-                    prefetch_lines::<_, 2>(&self.lanes[lane as usize]);
+                    self.prefetch_lane(lane);
                     if end < self.endpoints {
-                        prefetch_lines::<_, 5>(&self.hosts[end as usize]);
-                    } else {
-                        let (link, vl) = self.routes.output(end - self.endpoints, parcel.dest(), parcel.entropy(), lane / self.vls);
-                        prefetch_lines::<_, 2>(&self.lanes[(link * self.vls + self.lane_of(parcel.sl(), vl)) as usize]);
+                        prefetch_lines::<_, 5>(&self.hosts[(end - self.first_host) as usize]);
+                    } else if self.routes.oblivious {
+                        let hop = self.routes.idle(end - self.endpoints, &parcel, self.input(lane));
+                        self.prefetch_lane(hop.link.0 * self.vls + self.lane_of(parcel.sl(), u32::from(hop.vl)));
                     }
                 }
                 None => {
                     if let Some(host) = event.transmits() {
-                        prefetch_lines::<_, 5>(&self.hosts[host as usize]);
+                        prefetch_lines::<_, 5>(&self.hosts[(host - self.first_host) as usize]);
                     }
                 }
             }
@@ -142,24 +192,49 @@ impl World<'_> {
         }
     }
 
+    #[inline(always)]
+    fn prefetch_lane(&self, lane: u32) {
+        let (part, place) = self.slots.of(lane);
+        if part == self.part {
+            prefetch_lines::<_, 2>(&self.lanes[place]);
+        }
+    }
+
+    /// The link of a lane, and the lane within the service level: what routing sees of it.
+    #[inline(always)]
+    pub(crate) fn input(&self, lane: u32) -> (u32, u8) {
+        if self.vls == 1 { (lane, 0) } else { (lane / self.vls, (lane % self.vls % self.per_level) as u8) }
+    }
+
     /// The host that an event goes to, and the queue pair there.
     #[inline(always)]
     fn host_of(&self, event: &Event) -> Option<(&Host, u32)> {
         match event.arrival() {
-            Some((lane, parcel)) => Some((self.hosts.get(self.ends[lane as usize] as usize)?, parcel.dest_qp())),
+            Some((lane, parcel)) => {
+                Some((self.hosts.get(self.ends[lane as usize].wrapping_sub(self.first_host) as usize)?, parcel.dest_qp()))
+            }
             None => {
-                let host = &self.hosts[event.transmits()? as usize];
+                let host = &self.hosts[(event.transmits()? - self.first_host) as usize];
                 Some((host, host.last_qp))
             }
         }
     }
 
+    /// The loads of own links that carried anything, in the order of the links.
+    pub(crate) fn link_loads(&self) -> Vec<LinkLoad> {
+        let Some(loads) = &self.loads else { return Vec::new() };
+        let links = self.ends.len() as u32 / self.vls;
+        let own = (0..links).filter_map(|link| {
+            let (part, place) = self.slots.of(link * self.vls);
+            let (packets, bytes) = *loads.get(place / self.vls as usize).filter(|_| part == self.part)?;
+            (packets > 0).then_some(LinkLoad { link, packets, bytes: Bytes(bytes) })
+        });
+        own.collect()
+    }
+
     /// The result, but for what the workload knows.
     pub(crate) fn into_run(self) -> Run {
-        let links = self.loads.map_or_else(Vec::new, |loads| {
-            let load = |(link, (packets, bytes)): (usize, (u64, u64))| LinkLoad { link: link as u32, packets, bytes: Bytes(bytes) };
-            loads.into_iter().enumerate().filter(|(_, (packets, _))| *packets > 0).map(load).collect()
-        });
+        let links = self.link_loads();
         Run { end: self.queue.now(), ranks: Vec::new(), stats: self.stats, links, traces: self.trace.done, ops: Vec::new() }
     }
 }
@@ -167,8 +242,7 @@ impl World<'_> {
 pub(crate) fn run_schedule(mut world: World<'_>, mut transfers: Transferring) -> Result<Run, EngineError> {
     transfers.begin(&mut world)?;
     world.run(&mut transfers)?;
-    transfers.check(world.queue.now())?;
-    Ok(transfers.into_run(world.into_run()))
+    Transferring::join(vec![transfers], world.queue.now(), world.into_run())
 }
 
 pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Result<Run, EngineError> {

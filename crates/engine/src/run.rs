@@ -53,6 +53,22 @@ pub struct Stats {
     pub events: u64,
 }
 
+impl Stats {
+    /// Adds the counts of another part of the run.
+    pub fn add(&mut self, other: &Stats) {
+        let Stats { messages, packets, packet_hops, drops, ecn_marks, pauses, bytes_sent, bytes_delivered, events } = other;
+        self.messages += messages;
+        self.packets += packets;
+        self.packet_hops += packet_hops;
+        self.drops += drops;
+        self.ecn_marks += ecn_marks;
+        self.pauses += pauses;
+        self.bytes_sent += bytes_sent;
+        self.bytes_delivered += bytes_delivered;
+        self.events += events;
+    }
+}
+
 /// What one directed link carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct LinkLoad {

@@ -119,6 +119,33 @@ impl<E: Copy + Default> EventQueue<E> {
         Some((self.now, self.store.slots[self.current.slot(key)].1))
     }
 
+    /// Takes out the next event if it comes before `end`, and moves the clock there.
+    ///
+    /// Unlike a look at the time of the next event it is cheap, and events at `end` and later may still be pushed
+    /// afterwards, whatever lies beyond.
+    #[inline]
+    pub fn pop_before(&mut self, end: Time) -> Option<(Time, E)> {
+        if self.current.cursor == self.current.keys.len() {
+            let start = match self.next_occupied() {
+                Some(index) => self.bucket_at(index) << self.shift,
+                None => self.overflow.peek()?,
+            };
+            if start >= end.as_ps() {
+                return None;
+            }
+            self.advance();
+        }
+        let key = self.current.keys[self.current.cursor];
+        let time = Time::from_ps((self.current.bucket << self.shift) + (key >> 32));
+        if time >= end {
+            return None;
+        }
+        self.current.cursor += 1;
+        self.len -= 1;
+        self.now = time;
+        Some((time, self.store.slots[self.current.slot(key)].1))
+    }
+
     /// The time of the next event.
     ///
     /// Cheap within a bucket; where the next event opens a new bucket, it looks at all events of that bucket.

@@ -30,6 +30,7 @@ enum Step {
     Push(u64),
     Again,
     Pop(u16),
+    Window(u64),
     Peek,
 }
 
@@ -43,6 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Step::Again),
         9 => Just(Step::Pop(1)),
         1 => (0u16..60).prop_map(Step::Pop),
+        2 => (0u64..2_000).prop_map(Step::Window),
         2 => Just(Step::Peek),
     ];
     prop::collection::vec(step, 0..600)
@@ -56,16 +58,18 @@ proptest! {
         let mut queue = EventQueue::new(Span::from_ps(bucket), buckets);
         let mut reference = Reference::default();
         let mut last = Time::from_ps(start);
+        // After a window nothing is pushed before its end.
+        let mut floor = Time::ZERO;
         queue.push(last, reference.push(last));
         for step in steps {
             match step {
                 Step::Push(ahead) => {
-                    last = queue.now() + Span::from_ps(ahead);
+                    last = queue.now().max(floor) + Span::from_ps(ahead);
                     queue.push(last, reference.push(last));
                 }
                 // The same time as the push before, from another moment: ties across ring and overflow.
                 Step::Again => {
-                    last = last.max(queue.now());
+                    last = last.max(queue.now()).max(floor);
                     queue.push(last, reference.push(last));
                 }
                 Step::Pop(times) => for _ in 0..times {
@@ -76,6 +80,13 @@ proptest! {
                         prop_assert_eq!((ahead, time), (event, queue.now()));
                     }
                 },
+                Step::Window(length) => {
+                    floor = queue.now().max(floor) + Span::from_ps(length);
+                    while let Some(event) = queue.pop_before(floor) {
+                        prop_assert_eq!(Some(event), reference.pop());
+                    }
+                    prop_assert!(reference.heap.peek().is_none_or(|Reverse((time, _))| *time >= floor));
+                }
                 Step::Peek => prop_assert_eq!(queue.peek_time(), reference.heap.peek().map(|Reverse((time, _))| *time)),
             }
             prop_assert_eq!(queue.len(), reference.heap.len());

@@ -61,8 +61,8 @@ pub struct Channel {
     first: u8,
     count: u8,
     pauses: bool,
-    /// One event to look at the queue is under way.
-    pub pump_scheduled: bool,
+    /// For the engine: the part of a divided run that the far end belongs to.
+    pub part: u8,
     /// First and last waiting packet; the engine owns the list.
     pub head: u32,
     /// See `head`.
@@ -112,7 +112,7 @@ impl Channel {
             first: 0,
             count: 0,
             pauses: pause.is_some(),
-            pump_scheduled: false,
+            part: 0,
             head: NONE,
             tail: NONE,
             waiting: 0,
@@ -129,6 +129,12 @@ impl Channel {
     #[must_use]
     pub fn serialisation(&self, bytes: u32) -> u64 {
         (u64::from(bytes) * u64::from(self.pace)) >> 16
+    }
+    /// Bytes that the wire carries in `time` ps.
+    #[inline]
+    #[must_use]
+    pub fn sent_in(&self, time: u64) -> u64 {
+        (time << 16) / u64::from(self.pace.max(1))
     }
     /// When the wire is free (ps).
     #[inline]
@@ -163,19 +169,12 @@ impl Channel {
         Some(start)
     }
 
-    /// Puts a packet on the wire at `start`, which the caller has checked with [`Channel::open_at`].
+    /// Uses credits for a packet on a wire that the caller keeps account of; [`Channel::open_at`] said that there are enough.
     #[inline]
-    pub fn send(&mut self, bytes: u32, start: u64) {
+    pub fn take(&mut self, bytes: u32) {
         if !self.pauses {
             self.level -= bytes.div_ceil(64);
         }
-        self.free = start + self.serialisation(bytes);
-    }
-
-    /// Keeps the wire busy until `time`: another lane of the same link is sending.
-    #[inline]
-    pub fn occupy(&mut self, time: u64) {
-        self.free = self.free.max(time);
     }
 
     /// The earliest time from `now` on at which credits or the end of a pause let a packet of `bytes` start.

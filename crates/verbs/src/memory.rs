@@ -5,8 +5,9 @@
 
 use crate::wr::Sge;
 
-/// Memory the NIC reads and writes. Without it no bytes move and only their number is counted.
-pub trait Memory {
+/// Memory the NIC reads and writes. Without it no bytes move and only their number is
+/// counted. A run may move between threads, and its memory with it.
+pub trait Memory: Send {
     /// Fills `into` from `addr` on.
     fn read(&self, addr: u64, into: &mut [u8]);
     /// Stores `from` at `addr`.

@@ -31,6 +31,9 @@ pub struct Args {
     /// Add packets, packet_hops, wall_s, packet_hops_per_s and peak_rss_bytes
     #[arg(long)]
     stats: bool,
+    /// Cores for a run on a large fabric, 0 for all; the result does not depend on it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -64,7 +67,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let spinner = Progress::spinner("running");
     let outcome = match &lab.lab.workload {
         Workload::Bench(bench) => benchmark(&lab, &bench.tool, &bench.args, seed)?,
-        workload => pattern(&lab, workload, seed)?,
+        workload => pattern(&lab, workload, seed, threads(args.threads))?,
     };
     drop(spinner);
     if let Some(path) = &args.output {
@@ -79,6 +82,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         write_file(Path::new(&file.name), &file.text)?;
     }
     Ok(Verdict::Good)
+}
+
+/// The cores that were asked for; 0 asks for all there are.
+fn threads(asked: usize) -> usize {
+    if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 
 fn benchmark(lab: &ResolvedLab, tool: &str, options: &[String], seed: u64) -> Result<Outcome, Failure> {
@@ -125,7 +133,7 @@ fn traffic(workload: &Workload, nodes: u32) -> Option<Traffic> {
     })
 }
 
-fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64) -> Result<Outcome, Failure> {
+fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize) -> Result<Outcome, Failure> {
     let nodes = lab.cluster.nodes;
     let name = workload.name();
     let Some(traffic) = traffic(workload, nodes) else {
@@ -150,7 +158,8 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64) -> Result<Outcome,
     let schedule: Schedule =
         schedule(nodes, &traffic.config, seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
-    let engine = PacketEngine { transfers: Transfers { service, any_order: traffic.any_order, spray }, ..PacketEngine::default() };
+    let transfers = Transfers { service, any_order: traffic.any_order, spray };
+    let engine = PacketEngine { transfers, threads, ..PacketEngine::default() };
     let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
     let prepared = engine.prepare(&cluster, &schedule, seed).map_err(refused)?;
     let started = Instant::now();

@@ -1,9 +1,8 @@
 //! Two NICs joined by a channel that can lose, duplicate and reorder.
 #![allow(dead_code)]
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::*;
@@ -13,14 +12,14 @@ pub const MEMORY: usize = 1 << 20;
 
 /// Memory shared between a NIC and the test.
 #[derive(Clone)]
-pub struct Ram(pub Rc<RefCell<Vec<u8>>>);
+pub struct Ram(pub Arc<Mutex<Vec<u8>>>);
 
 impl Memory for Ram {
     fn read(&self, addr: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.0.borrow()[addr as usize..][..into.len()]);
+        into.copy_from_slice(&self.0.lock().unwrap()[addr as usize..][..into.len()]);
     }
     fn write(&mut self, addr: u64, from: &[u8]) {
-        self.0.borrow_mut()[addr as usize..][..from.len()].copy_from_slice(from);
+        self.0.lock().unwrap()[addr as usize..][..from.len()].copy_from_slice(from);
     }
 }
 
@@ -70,7 +69,7 @@ impl Pair {
     pub fn new(init: impl Fn(QpInit) -> QpInit, qp_type: QpType, faults: Faults) -> Pair {
         let end = |lid| {
             let mut nic = Nic::new(NicConfig { lid: Lid(lid), ..NicConfig::default() });
-            let ram = Ram(Rc::new(RefCell::new(vec![0; MEMORY])));
+            let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
             nic.set_memory(Box::new(ram.clone()));
             let pd = nic.alloc_pd();
             let mr = nic.reg_mr(pd, 0, Bytes(MEMORY as u64), Access::ALL).unwrap();

@@ -1,0 +1,199 @@
+//! One run in several parts, on one core or many, with the same bytes out.
+//!
+//! Every part of the fabric has a queue of its own and runs a window of simulated time by itself. What crosses a border
+//! goes into letters that are opened at the start of the next window, part by part, in the order they were written:
+//! the outcome does not depend on which core runs which part, nor on how many there are.
+//!
+//! Source: K. M. Chandy and J. Misra, "Distributed simulation", IEEE Trans. Software Eng. 5(5), 1979 (lookahead);
+//! D. Nicol, "The cost of conservative synchronization in parallel discrete event simulations", J. ACM 40(2), 1993
+//! (windows).
+//!
+//! How long a window may be: a packet that crosses a border arrives one propagation after its start at the earliest,
+//! and a switch starts it no sooner than its latency after its head came. A packet that waited for a credit may start
+//! as soon as the credit is there; credit and packet cross a border each, so between the event that frees the space
+//! and the arrival lie latency + 2 × propagation, for two windows. That gives latency / 2 + propagation. Links that decide
+//! packet by packet (`paced.rs`) start a packet at the very event, which leaves the propagation alone.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use fabriscope_engine::{EngineError, Run};
+use fabriscope_units::Time;
+use fabriscope_verbs::Ext;
+
+use crate::barrier::Barrier;
+use crate::event::{Event, Parcel};
+use crate::transfer::Transferring;
+use crate::world::World;
+
+/// What one part tells another.
+pub(crate) enum Letter {
+    /// A packet arrives by a lane at a time (ps).
+    Packet {
+        time: u64,
+        lane: u32,
+        parcel: Parcel,
+        /// Its extension headers.
+        ext: Option<Box<Ext>>,
+    },
+    /// The buffer behind a lane has room for `bytes` more from `time` (ps) on.
+    Credit { lane: u32, bytes: u32, time: u64 },
+}
+
+impl World<'_> {
+    /// `parcel` arrives in another part.
+    #[inline(never)]
+    pub(crate) fn post_packet(&mut self, part: u32, time: u64, lane: u32, parcel: Parcel) {
+        let ext = if parcel.ext().is_none() { None } else { self.side.take(parcel.ext()).map(Box::new) };
+        self.outbox[part as usize].push(Letter::Packet { time, lane, parcel, ext });
+    }
+
+    /// Opens a letter at the start of a window.
+    fn open(&mut self, letter: Letter) {
+        match letter {
+            Letter::Packet { time, lane, mut parcel, ext } => {
+                if let Some(ext) = ext {
+                    parcel.set_ext(self.side.alloc(*ext));
+                }
+                self.queue.push(Time::from_ps(time), Event::arrive(lane, parcel));
+            }
+            Letter::Credit { lane, bytes, time } => self.release(lane, bytes, time),
+        }
+    }
+
+    /// The longest window (ps): see the head of this file.
+    fn window(&self) -> u64 {
+        let graph = &self.cluster.fabric.graph;
+        let crosses = |link: &u32| {
+            let id = fabriscope_fabric::LinkId(*link);
+            self.slots.of(*link * self.vls).0 != self.layout.part_of_end(id)
+        };
+        let delays = (0..graph.link_count()).filter(crosses).map(|link| graph.links()[link as usize].delay.as_ps());
+        let shortest = delays.min().unwrap_or(u64::MAX >> 1);
+        if self.paced { shortest } else { shortest + self.switch_latency / 2 }
+    }
+}
+
+/// A part, and what runs on it.
+type Part<'a> = (World<'a>, Transferring);
+
+/// What all parts see of each other.
+struct Exchange {
+    /// Letters by window (even, odd), writer and reader.
+    mail: [Vec<Mutex<Vec<Letter>>>; 2],
+    /// The earliest thing that each part knows of, by window and part (ps).
+    next: [Vec<AtomicU64>; 2],
+    /// Whether a part has something left to do, by window and part.
+    busy: [Vec<AtomicBool>; 2],
+    /// Whether a part cannot go on, by window and part: all of them stop after the same window.
+    failed: [Vec<AtomicBool>; 2],
+    barrier: Barrier,
+}
+
+/// Runs a schedule whose parts have been set up, on up to `threads` cores.
+pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, EngineError> {
+    let count = parts.len();
+    let window = parts[0].0.window();
+    if window == 0 {
+        let message = "links without delay between parts of the fabric leave no time to run apart; give the cables a length".to_owned();
+        return Err(EngineError::Setup(message));
+    }
+    for (world, transfers) in &mut parts {
+        transfers.begin(world)?;
+    }
+    let threads = threads.clamp(1, count);
+    let parcels = || (0..count * count).map(|_| Mutex::new(Vec::new())).collect();
+    let times = || (0..count).map(|_| AtomicU64::new(0)).collect();
+    let flags = |value| (0..count).map(|_| AtomicBool::new(value)).collect();
+    let exchange = Exchange {
+        mail: [parcels(), parcels()],
+        next: [times(), times()],
+        busy: [flags(true), flags(true)],
+        failed: [flags(false), flags(false)],
+        barrier: Barrier::new(threads),
+    };
+    for (part, (world, _)) in parts.iter().enumerate() {
+        exchange.next[1][part].store(world.queue.peek_time().map_or(u64::MAX, Time::as_ps), Ordering::Relaxed);
+    }
+    let mut shares: Vec<Vec<(usize, Part<'_>)>> = (0..threads).map(|_| Vec::new()).collect();
+    for (part, state) in parts.into_iter().enumerate() {
+        shares[part * threads / count].push((part, state));
+    }
+    let results: Vec<Result<(), EngineError>> = std::thread::scope(|scope| {
+        let mut shares = shares.iter_mut();
+        let first = shares.next();
+        let others: Vec<_> = shares.map(|share| scope.spawn(|| windows(share, &exchange, window))).collect();
+        let mut results = vec![first.map_or(Ok(()), |share| windows(share, &exchange, window))];
+        results.extend(others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
+        results
+    });
+    results.into_iter().collect::<Result<(), _>>()?;
+    let parts: Vec<Part<'_>> = shares.into_iter().flatten().map(|(_, part)| part).collect();
+    join(parts)
+}
+
+/// Runs the parts of one core, window by window, until no part has anything left to do.
+fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: u64) -> Result<(), EngineError> {
+    let count = exchange.next[0].len();
+    let mut failure = Ok(());
+    let _seat = exchange.barrier.enter();
+    for turn in 0usize.. {
+        let (write, read) = (turn & 1, !turn & 1);
+        let start = exchange.next[read].iter().map(|next| next.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
+        let any = |flags: &[AtomicBool]| flags.iter().any(|flag| flag.load(Ordering::Relaxed));
+        if start == u64::MAX || !any(&exchange.busy[read]) || any(&exchange.failed[read]) {
+            break;
+        }
+        let end = start.saturating_add(window);
+        for (part, (world, transfers)) in share.iter_mut() {
+            for writer in 0..count {
+                let letters = std::mem::take(&mut *lock(&exchange.mail[read][writer * count + *part]));
+                for letter in letters {
+                    world.open(letter);
+                }
+            }
+            if !world.drains.is_empty() {
+                world.drain(start);
+            }
+            let result = world.run_before(transfers, Time::from_ps(end));
+            let mut next = world.queue.peek_time().map_or(u64::MAX, Time::as_ps);
+            for (reader, letters) in world.outbox.iter_mut().enumerate() {
+                for letter in &*letters {
+                    let (Letter::Packet { time, .. } | Letter::Credit { time, .. }) = letter;
+                    next = next.min(*time);
+                }
+                let mut mail = lock(&exchange.mail[write][*part * count + reader]);
+                std::mem::swap(&mut *mail, letters);
+            }
+            exchange.next[write][*part].store(next, Ordering::Relaxed);
+            exchange.busy[write][*part].store(!transfers.done(), Ordering::Relaxed);
+            exchange.failed[write][*part].store(result.is_err() || transfers.failed(), Ordering::Relaxed);
+            if failure.is_ok() {
+                failure = result;
+            }
+        }
+        if !exchange.barrier.wait() {
+            break;
+        }
+    }
+    failure
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One result of all parts.
+fn join(parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
+    let at = parts.iter().map(|(world, _)| world.queue.now()).max().unwrap_or(Time::ZERO);
+    let mut run = Run::default();
+    let mut states = Vec::with_capacity(parts.len());
+    for (world, transfers) in parts {
+        let one = world.into_run();
+        run.stats.add(&one.stats);
+        run.links.extend(one.links);
+        states.push(transfers);
+    }
+    run.links.sort_unstable_by_key(|load| load.link);
+    Transferring::join(states, at, run)
+}
