@@ -26,38 +26,40 @@ use crate::event::{Event, Parcel};
 use crate::transfer::Transferring;
 use crate::world::World;
 
-/// What one part tells another.
-pub(crate) enum Letter {
-    /// A packet arrives by a lane at a time (ps).
-    Packet {
-        time: u64,
-        lane: u32,
-        parcel: Parcel,
-        /// Its extension headers.
-        ext: Option<Box<Ext>>,
-    },
-    /// The buffer behind a lane has room for `bytes` more from `time` (ps) on.
-    Credit { lane: u32, bytes: u32, time: u64 },
+/// What one part tells another in a window.
+#[derive(Default)]
+pub(crate) struct Mail {
+    /// Packets that arrive: time (ps), lane, packet.
+    packets: Vec<(u64, u32, Parcel)>,
+    /// Extension headers of some of them, by their place in `packets`.
+    extensions: Vec<(u32, Ext)>,
+    /// Room behind lanes: from when on (ps), lane, bytes.
+    pub credits: Vec<(u64, u32, u32)>,
 }
 
 impl World<'_> {
     /// `parcel` arrives in another part.
     #[inline(never)]
     pub(crate) fn post_packet(&mut self, part: u32, time: u64, lane: u32, parcel: Parcel) {
-        let ext = if parcel.ext().is_none() { None } else { self.side.take(parcel.ext()).map(Box::new) };
-        self.outbox[part as usize].push(Letter::Packet { time, lane, parcel, ext });
+        let mail = &mut self.outbox[part as usize];
+        if !parcel.ext().is_none()
+            && let Some(ext) = self.side.take(parcel.ext())
+        {
+            mail.extensions.push((mail.packets.len() as u32, ext));
+        }
+        mail.packets.push((time, lane, parcel));
     }
 
-    /// Opens a letter at the start of a window.
-    fn open(&mut self, letter: Letter) {
-        match letter {
-            Letter::Packet { time, lane, mut parcel, ext } => {
-                if let Some(ext) = ext {
-                    parcel.set_ext(self.side.alloc(*ext));
-                }
-                self.queue.push(Time::from_ps(time), Event::arrive(lane, parcel));
-            }
-            Letter::Credit { lane, bytes, time } => self.release(lane, bytes, time),
+    /// Opens the mail of another part at the start of a window; leaves it empty.
+    fn open(&mut self, mail: &mut Mail) {
+        for (place, ext) in mail.extensions.drain(..) {
+            mail.packets[place as usize].2.set_ext(self.side.alloc(ext));
+        }
+        for (time, lane, parcel) in mail.packets.drain(..) {
+            self.queue.push(Time::from_ps(time), Event::arrive(lane, parcel));
+        }
+        for (time, lane, bytes) in mail.credits.drain(..) {
+            self.release(lane, bytes, time);
         }
     }
 
@@ -79,8 +81,8 @@ type Part<'a> = (World<'a>, Transferring);
 
 /// What all parts see of each other.
 struct Exchange {
-    /// Letters by window (even, odd), writer and reader.
-    mail: [Vec<Mutex<Vec<Letter>>>; 2],
+    /// Mail by window (even, odd), writer and reader.
+    mail: [Vec<Mutex<Mail>>; 2],
     /// The earliest thing that each part knows of, by window and part (ps).
     next: [Vec<AtomicU64>; 2],
     /// Whether a part has something left to do, by window and part.
@@ -102,7 +104,7 @@ pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, Engin
         transfers.begin(world)?;
     }
     let threads = threads.clamp(1, count);
-    let parcels = || (0..count * count).map(|_| Mutex::new(Vec::new())).collect();
+    let parcels = || (0..count * count).map(|_| Mutex::new(Mail::default())).collect();
     let times = || (0..count).map(|_| AtomicU64::new(0)).collect();
     let flags = |value| (0..count).map(|_| AtomicBool::new(value)).collect();
     let exchange = Exchange {
@@ -147,23 +149,18 @@ fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: u64) ->
         let end = start.saturating_add(window);
         for (part, (world, transfers)) in share.iter_mut() {
             for writer in 0..count {
-                let letters = std::mem::take(&mut *lock(&exchange.mail[read][writer * count + *part]));
-                for letter in letters {
-                    world.open(letter);
-                }
+                world.open(&mut lock(&exchange.mail[read][writer * count + *part]));
             }
             if !world.drains.is_empty() {
                 world.drain(start);
             }
             let result = world.run_before(transfers, Time::from_ps(end));
             let mut next = world.queue.peek_time().map_or(u64::MAX, Time::as_ps);
-            for (reader, letters) in world.outbox.iter_mut().enumerate() {
-                for letter in &*letters {
-                    let (Letter::Packet { time, .. } | Letter::Credit { time, .. }) = letter;
-                    next = next.min(*time);
-                }
-                let mut mail = lock(&exchange.mail[write][*part * count + reader]);
-                std::mem::swap(&mut *mail, letters);
+            for (reader, mail) in world.outbox.iter_mut().enumerate() {
+                let packets = mail.packets.iter().map(|(time, ..)| *time);
+                next = packets.chain(mail.credits.iter().map(|(time, ..)| *time)).fold(next, u64::min);
+                // What was there has been read, so both boxes keep their room.
+                std::mem::swap(&mut *lock(&exchange.mail[write][*part * count + reader]), mail);
             }
             exchange.next[write][*part].store(next, Ordering::Relaxed);
             exchange.busy[write][*part].store(!transfers.done(), Ordering::Relaxed);

@@ -227,7 +227,7 @@ impl World<'_> {
     /// A packet has passed the receive pipeline of a NIC.
     pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
         let wire = parcel.wire_bytes();
-        if self.pauses && !self.hold(now, lane, &parcel) {
+        if self.pauses && !self.hold(now, lane, parcel) {
             return;
         }
         if self.lossy && self.loss_stream.next_u32() < self.loss {

@@ -7,7 +7,6 @@ use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::PacketFlags;
 
-use crate::divided::Letter;
 use crate::event::{Event, Parcel};
 use crate::sight::View;
 use crate::waiting::FROM_HOST;
@@ -18,7 +17,7 @@ impl World<'_> {
     #[inline]
     pub(crate) fn forward(&mut self, now: u64, lane: u32, switch: u32, mut parcel: Parcel) {
         if self.lossy && self.loses() {
-            self.lose(now, lane, &parcel);
+            self.lose(now, lane, parcel);
             return;
         }
         let hop = self.route(now, switch, &parcel, self.input(lane));
@@ -34,10 +33,12 @@ impl World<'_> {
             earliest = earliest.max(tail.saturating_sub(ahead));
         }
         if self.paced {
-            if self.pauses && !self.hold(now, lane, &parcel) {
+            if self.pauses && !self.hold(now, lane, parcel) {
                 return;
             }
-            self.mark(now, out, &mut parcel);
+            if self.marks(now, out) {
+                parcel.set(PacketFlags::ECN_CE);
+            }
         }
         if parcel.has(PacketFlags::TRACED) {
             self.trace.mark(&parcel.packet(), Stage::Switch, earliest, || format!("switch {switch}"));
@@ -48,14 +49,15 @@ impl World<'_> {
     /// Which way `parcel` goes at `switch`.
     #[inline(always)]
     fn route(&mut self, now: u64, switch: u32, parcel: &Parcel, input: (u32, u8)) -> Hop {
-        if self.routes.oblivious { self.routes.idle(switch, parcel, input) } else { self.look_and_route(now, switch, parcel, input) }
+        if self.routes.oblivious { self.routes.idle(switch, parcel, input) } else { self.look_and_route(now, switch, *parcel, input) }
     }
 
+    /// Apart, and with a copy of the packet: on the usual way its words need no address and stay in registers.
     #[inline(never)]
-    fn look_and_route(&mut self, now: u64, switch: u32, parcel: &Parcel, input: (u32, u8)) -> Hop {
+    fn look_and_route(&mut self, now: u64, switch: u32, parcel: Parcel, input: (u32, u8)) -> Hop {
         let World { routes, slots, lanes, wires, flows, paced, vls, .. } = self;
         let mut view = View { now, slots, lanes, wires, flows, paced: *paced, vls: *vls };
-        routes.output(switch, parcel, input, &mut view)
+        routes.output(switch, &parcel, input, &mut view)
     }
 
     /// The lane of a packet with service level `sl` on which the routing chose `vl`.
@@ -115,7 +117,7 @@ impl World<'_> {
     pub(crate) fn release(&mut self, lane: u32, bytes: u32, time: u64) {
         let (part, place) = self.slots.of(lane);
         if part != self.part {
-            self.outbox[part as usize].push(Letter::Credit { lane, bytes, time });
+            self.outbox[part as usize].credits.push((time, lane, bytes));
             return;
         }
         let channel = &mut self.lanes[place];
@@ -162,7 +164,7 @@ impl World<'_> {
     }
 
     /// Accounts an arriving packet in the buffer behind a lane with pause frames; false when it is lost.
-    pub(crate) fn hold(&mut self, now: u64, lane: u32, parcel: &Parcel) -> bool {
+    pub(crate) fn hold(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
         match self.lane(lane).hold(parcel.wire_bytes(), now) {
             Ok(change) => {
                 if matches!(change, PauseChange::Until(_)) && self.lane(lane).head == NONE {
@@ -183,7 +185,7 @@ impl World<'_> {
         self.loss_stream.next_u32() < self.loss
     }
 
-    fn lose(&mut self, now: u64, lane: u32, parcel: &Parcel) {
+    fn lose(&mut self, now: u64, lane: u32, parcel: Parcel) {
         self.stats.drops += 1;
         self.side.free(parcel.ext());
         if !self.pauses {
@@ -191,17 +193,16 @@ impl World<'_> {
         }
     }
 
-    fn mark(&mut self, now: u64, out: u32, parcel: &mut Parcel) {
-        if let Some(ecn) = self.ecn {
-            let draw = self.mark_stream.next_u32() as u16;
-            let (_, place) = self.slots.of(out);
-            let lane = &self.lanes[place];
-            let backlog = self.wires[place / self.vls as usize].free.saturating_sub(now) * 65_536 / lane.serialisation(65_536).max(1);
-            if ecn.marks(Bytes(u64::from(lane.waiting) + backlog), draw) {
-                parcel.set(PacketFlags::ECN_CE);
-                self.stats.ecn_marks += 1;
-            }
-        }
+    /// Whether a packet for `out` gets a mark of congestion.
+    fn marks(&mut self, now: u64, out: u32) -> bool {
+        let Some(ecn) = self.ecn else { return false };
+        let draw = self.mark_stream.next_u32() as u16;
+        let (_, place) = self.slots.of(out);
+        let lane = &self.lanes[place];
+        let backlog = lane.sent_in(self.wires[place / self.vls as usize].free.saturating_sub(now));
+        let marks = ecn.marks(Bytes(u64::from(lane.waiting) + backlog), draw);
+        self.stats.ecn_marks += u64::from(marks);
+        marks
     }
 
     fn trace_departure(&mut self, out: u32, place: usize, packet: &fabriscope_verbs::Packet, start: u64, tail: u64) {

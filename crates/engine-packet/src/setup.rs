@@ -13,6 +13,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Nic, NicConfig, Side};
 use rustc_hash::FxHashMap;
 
+use crate::divided::Mail;
 use crate::host::{Host, NicCosts};
 use crate::layout::Layout;
 use crate::paced::Wire;
@@ -101,7 +102,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             trace: Tracer::default(),
             stats: Stats::default(),
             loads: None,
-            outbox: (0..count).map(|_| Vec::new()).collect(),
+            outbox: (0..count).map(|_| Mail::default()).collect(),
         })
         .collect();
     plug(&mut worlds, cluster, pfc);

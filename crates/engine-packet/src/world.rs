@@ -11,7 +11,7 @@ use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{CqId, Side};
 use rustc_hash::FxHashMap;
 
-use crate::divided::Letter;
+use crate::divided::Mail;
 use crate::event::{Event, Happening};
 use crate::host::Host;
 use crate::layout::{Layout, Slots};
@@ -76,7 +76,7 @@ pub(crate) struct World<'a> {
     /// Packets and bytes of own links, by place.
     pub loads: Option<Vec<(u64, u64)>>,
     /// What other parts have to know, by part.
-    pub outbox: Vec<Vec<Letter>>,
+    pub outbox: Vec<Mail>,
 }
 
 /// What the NICs tell: work requests end, messages arrive.

@@ -99,7 +99,7 @@ impl<C: Climb> Walk<C> {
 }
 
 impl<C: Climb> Route for Walk<C> {
-    #[inline]
+    #[inline(always)]
     fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
         let stand = &self.stands[at.index()];
         let floor = &self.floors[stand.level as usize - 1];
