@@ -1,6 +1,7 @@
 //! What every routing must satisfy on every fabric it accepts.
 
-use super::{Hop, Route, path::follow};
+use super::deadlock::{Verdict, check_to};
+use super::{Head, Hop, Route, path::follow};
 use crate::graph::{EndpointId, LinkId, Node, Vertex};
 use crate::topology::{Coordinates, Fabric};
 
@@ -66,6 +67,18 @@ pub enum Defect {
         /// The packet's entropy.
         entropy: u32,
     },
+    /// The routing chooses what it does not list among its options.
+    #[error("from {src} to {dst} with entropy {entropy}: link {link} is not among the options at the switch")]
+    Unlisted {
+        /// The source.
+        src: EndpointId,
+        /// The destination.
+        dst: EndpointId,
+        /// The packet's entropy.
+        entropy: u32,
+        /// The link.
+        link: LinkId,
+    },
     /// A virtual lane beyond those announced.
     #[error("from {src} to {dst} with entropy {entropy}: lane {vl}, but only {lanes} lanes are announced")]
     Lane {
@@ -102,11 +115,11 @@ pub struct Delivery {
 }
 
 /// Checks a routing: every packet reaches its destination within the longest path, never bounces back,
-/// takes the same path when asked again, climbs and descends once on a tree, and no packets can wait for
-/// each other in a circle (Dally and Seitz, IEEE Trans. Computers 36(5), 1987: the graph of dependencies
-/// between (link, lane) pairs has no cycle).
+/// takes the same path when asked again, climbs and descends once on a tree, chooses only what it lists as an option,
+/// and no packets can wait for each other in a circle ([`super::deadlock`]).
 ///
-/// Follows all pairs of up to 128 endpoints, spread evenly over the fabric, with several values of entropy.
+/// Follows all pairs of up to 128 endpoints, spread evenly over the fabric, with several values of entropy; the circles
+/// are looked for on all ways from all sources to those endpoints.
 ///
 /// # Errors
 /// The first defect found.
@@ -114,7 +127,6 @@ pub fn delivers(fabric: &Fabric, route: &impl Route) -> Result<Delivery, Defect>
     let count = fabric.graph.endpoint_count();
     let sample = count.min(SAMPLE);
     let mut delivery = Delivery { paths: 0, longest: 0, dependencies: 0 };
-    let mut waits = Vec::new();
     for src in 0..sample {
         for dst in 0..sample {
             let (src, dst) = (pick(src, sample, count), pick(dst, sample, count));
@@ -124,14 +136,16 @@ pub fn delivers(fabric: &Fabric, route: &impl Route) -> Result<Delivery, Defect>
                 check(fabric, route, (src, dst, entropy), &hops)?;
                 delivery.paths += 1;
                 delivery.longest = delivery.longest.max(hops.len() as u32);
-                waits.extend(hops.windows(2).map(|pair| (pair[0], pair[1])));
             }
         }
-        waits.sort_unstable();
-        waits.dedup();
     }
-    delivery.dependencies = waits.len();
-    no_circle(fabric, route, &waits).map(|()| delivery)
+    match check_to(fabric, route, (0..sample).map(|dst| pick(dst, sample, count))) {
+        Verdict::Circle(hops) => {
+            Err(hops.first().map_or(Defect::Deadlock { link: LinkId(0), vl: 0 }, |hop| Defect::Deadlock { link: hop.link, vl: hop.vl }))
+        }
+        Verdict::Free { dependencies, .. } => Ok(Delivery { dependencies, ..delivery }),
+        Verdict::ByConstruction(_) | Verdict::Unknown { .. } => Ok(delivery),
+    }
 }
 
 /// One endpoint from each of `sample` equal shares of the fabric, at different places in them.
@@ -166,6 +180,7 @@ fn check(fabric: &Fabric, route: &impl Route, packet: (EndpointId, EndpointId, u
     if !follow(fabric, route, src, dst, entropy).eq(hops.iter().copied()) {
         return Err(Defect::Fickle { src, dst, entropy });
     }
+    every_hop_is_listed(fabric, route, packet, hops)?;
     if let Coordinates::Tree(tree) = &fabric.coordinates {
         let levels = hops.iter().map(|hop| tree.level_of(graph.node(graph.link(hop.link).to)));
         let top = tree.meeting_level(src, dst);
@@ -176,34 +191,20 @@ fn check(fabric: &Fabric, route: &impl Route, packet: (EndpointId, EndpointId, u
     Ok(())
 }
 
-/// Takes (link, lane) pairs away that nobody waits for until none is left (Kahn's algorithm).
-fn no_circle(fabric: &Fabric, route: &impl Route, waits: &[(Hop, Hop)]) -> Result<(), Defect> {
-    let lanes = u32::from(route.lanes());
-    let channel = |hop: &Hop| (hop.link.0 * lanes + u32::from(hop.vl)) as usize;
-    let channels = (fabric.graph.link_count() * lanes) as usize;
-    let mut waiting = vec![0u32; channels];
-    for (_, wanted) in waits {
-        waiting[channel(wanted)] += 1;
-    }
-    let mut free: Vec<usize> = (0..channels).filter(|&channel| waiting[channel] == 0).collect();
-    let mut left = channels;
-    while let Some(held) = free.pop() {
-        left -= 1;
-        let first = waits.partition_point(|(hop, _)| channel(hop) < held);
-        for (_, wanted) in waits[first..].iter().take_while(|(hop, _)| channel(hop) == held) {
-            waiting[channel(wanted)] -= 1;
-            if waiting[channel(wanted)] == 0 {
-                free.push(channel(wanted));
-            }
+/// The proof of freedom from deadlock rests on the lists of options: they have to hold what is chosen.
+fn every_hop_is_listed(fabric: &Fabric, route: &impl Route, packet: (EndpointId, EndpointId, u32), hops: &[Hop]) -> Result<(), Defect> {
+    let (src, dst, entropy) = packet;
+    for pair in hops.windows(2) {
+        let (before, chosen) = (pair[0], pair[1]);
+        let Node::Switch(at) = fabric.graph.node(fabric.graph.link(before.link).to) else { continue };
+        let head = Head { dest: dst, entropy, input: before.link, vl: before.vl, via: before.via };
+        let mut listed = false;
+        route.options(at, head, &mut |option| listed |= option == chosen);
+        if !listed {
+            return Err(Defect::Unlisted { src, dst, entropy, link: chosen.link });
         }
     }
-    match waiting.iter().position(|&waiting| waiting > 0) {
-        Some(circle) if left > 0 => {
-            let circle = circle as u32;
-            Err(Defect::Deadlock { link: LinkId(circle / lanes), vl: (circle % lanes) as u8 })
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Endpoints in the sample: all pairs of them are followed.

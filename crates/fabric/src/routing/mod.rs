@@ -12,6 +12,7 @@
 //! remembers of a flow (flowlets). It returns a virtual lane and the note for the next switch besides the
 //! link, and can list all hops that it might ever answer with: that is what freedom from deadlock is proved on.
 
+pub mod deadlock;
 mod delivers;
 mod dragonfly;
 mod graph;
