@@ -33,7 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not modelled yet: dragonfly, torus, imported fabrics, adaptive routing. The traits leave room for them.
+//! Not modelled yet: torus, imported fabrics. The traits leave room for them.
 
 mod divisor;
 pub mod graph;

@@ -3,11 +3,14 @@
 //! A family is a small struct of numbers, read from `[topology.fat_tree]` and the like. [`Topology::build`]
 //! checks them once; what comes out is a [`Fabric`]: cables that fit their ports, and coordinates to route by.
 
+mod arrangement;
 mod back_to_back;
 mod conforms;
-pub mod dragonfly;
+mod dragonfly;
+mod dragonfly_plus;
 mod fat_tree;
 pub mod grid;
+pub mod groups;
 pub mod irregular;
 mod leaf_spine;
 mod oversubscription;
@@ -21,11 +24,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::graph::{Graph, GraphError, LinkSpec, Node};
 
+pub use arrangement::Arrangement;
 pub use back_to_back::BackToBack;
 pub use conforms::{Defect, conforms};
-pub use dragonfly::Groups;
+pub use dragonfly::Dragonfly;
+pub use dragonfly_plus::DragonflyPlus;
 pub use fat_tree::FatTree;
 pub use grid::Grid;
+pub use groups::{Groups, Inside};
 pub use irregular::Irregular;
 pub use leaf_spine::LeafSpine;
 pub use oversubscription::{Oversubscription, OversubscriptionError};
@@ -45,6 +51,10 @@ pub enum Topology {
     LeafSpine(LeafSpine),
     /// A fat tree (folded Clos network) of two to four levels, tapered or not.
     FatTree(FatTree),
+    /// Groups of switches, all joined to each other; every two groups joined by global cables.
+    Dragonfly(Dragonfly),
+    /// Groups of leaf and spine switches; every two groups joined by global cables between spines.
+    DragonflyPlus(DragonflyPlus),
 }
 
 impl Topology {
@@ -58,6 +68,8 @@ impl Topology {
             Topology::SingleSwitch(family) => family.build(links, radix_limit),
             Topology::LeafSpine(family) => family.build(links, radix_limit),
             Topology::FatTree(family) => family.build(links, radix_limit),
+            Topology::Dragonfly(family) => family.build(links, radix_limit),
+            Topology::DragonflyPlus(family) => family.build(links, radix_limit),
         }
     }
 }
@@ -250,7 +262,7 @@ pub enum TopologyError {
         other: &'static str,
     },
     /// More ports than can be numbered.
-    #[error("the fabric needs {ports} ports, more than the {most} that can be numbered; lower `endpoints` or `levels`")]
+    #[error("the fabric needs {ports} ports, more than the {most} that can be numbered; lower `endpoints`, `levels` or `groups`")]
     TooLarge {
         /// Ports needed.
         ports: u64,

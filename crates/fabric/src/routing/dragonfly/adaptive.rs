@@ -1,0 +1,130 @@
+//! Adaptive as in Slingshot: each packet takes the least loaded of two minimal paths and two detours, minimal if in doubt.
+//!
+//! Source: D. De Sensi, S. Di Girolamo, K. McMahon, D. Roweth, T. Hoefler, "An in-depth analysis of the Slingshot
+//! interconnect", SC 2020, section II-C: up to four minimal and non-minimal paths are compared by the depth of the queues
+//! of their output ports, with a bias to minimal ones. N. Jiang, J. Kim, W. Dally, "Indirect adaptive routing on large
+//! scale interconnection networks", ISCA 2009, section 3.2: to decide again inside the first group (PAR).
+//!
+//! ```text
+//!  wait of a minimal path  =  bytes that wait for its first link
+//!  wait of a detour        =  2 · bytes that wait for its first link + bias
+//! ```
+//!
+//! The factor of two is the length: a detour loads two global links instead of one. A packet that set out on a minimal
+//! path decides once more where its first group ends: there the global links of that switch alone are candidates, so
+//! that no further local link and no further lane is needed.
+//! Modelled: the choice at the first switch and at the last one of the first group, packet by packet.
+//! Not modelled: what switches tell each other about load, the traffic classes' own biases, choices in order.
+
+use fabriscope_units::Bytes;
+
+use super::detour::{Detours, draw, note};
+use super::ground::{From, PROOF, Stand};
+use super::walk::Way;
+use crate::graph::{LinkId, SwitchId};
+use crate::routing::hash::below;
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::Groups;
+
+/// The best of four.
+#[derive(Clone, Debug)]
+pub(super) struct Adaptive(Detours);
+
+impl Adaptive {
+    pub(super) fn new(groups: &Groups) -> Result<Adaptive, RoutingError> {
+        Detours::new(groups, Routing::Adaptive).map(Adaptive)
+    }
+
+    /// Whether a packet on a minimal path leaves its first group here.
+    #[inline(always)]
+    fn leaves(&self, at: Stand, home: Stand, head: &Head) -> bool {
+        let ground = &self.0.walk.ground;
+        // A local link on lane 0 is one of the first group; a spine of a dragonfly+ is its end.
+        let first = ground.from(head.input) == From::Local && head.vl == 0 && ground.is_gateway(at);
+        first && head.via == 0 && at.group != home.group
+    }
+
+    /// A detour by a global port of this switch; none where it leads nowhere, or to the last group.
+    #[inline(always)]
+    fn by_port(&self, at: Stand, home: Stand, head: &Head, port: u32) -> Option<Hop> {
+        let (group, cable) = self.0.walk.ground.behind(at, port)?;
+        (group != home.group).then(|| self.0.walk.global_hop(at, group, cable, head, note(group)))
+    }
+
+    /// The lesser wait of two minimal paths and two detours.
+    #[inline(always)]
+    fn best(&self, minimal: [Hop; 2], detour: impl Fn(u32) -> Option<Hop>, head: &Head, sight: &impl Sight) -> Hop {
+        let depth = |link: LinkId| sight.depth(link).as_u64();
+        let [first, second] = minimal;
+        let mut best = first;
+        let mut wait = depth(first.link);
+        if second.link != first.link {
+            let other = depth(second.link);
+            if other < wait {
+                (best, wait) = (second, other);
+            }
+        }
+        if wait <= BIAS.as_u64() {
+            return best;
+        }
+        for salt in [FIRST_DETOUR, SECOND_DETOUR] {
+            let Some(hop) = detour(draw(head, salt)) else { continue };
+            let other = 2 * depth(hop.link) + BIAS.as_u64();
+            if other < wait {
+                (best, wait) = (hop, other);
+            }
+        }
+        best
+    }
+
+    /// Two minimal paths; often the same one twice.
+    #[inline(always)]
+    fn minimal(&self, at: Stand, home: Stand, head: &Head) -> [Hop; 2] {
+        let another = Head { entropy: !head.entropy, ..*head };
+        [self.0.walk.minimal(at, home, head), self.0.walk.minimal(at, home, &another)].map(|way: Way| way.hop)
+    }
+}
+
+impl Route for Adaptive {
+    #[inline]
+    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+        let (at, home) = self.0.places(at, &head);
+        if self.0.starts(&head) {
+            let detour = |draw| self.0.random(at, home, &head, draw).map(|way| way.hop);
+            return self.best(self.minimal(at, home, &head), detour, &head, sight);
+        }
+        if self.leaves(at, home, &head) {
+            let detour = |draw| self.by_port(at, home, &head, below(draw, self.0.walk.ground.global.get()));
+            return self.best(self.minimal(at, home, &head), detour, &head, sight);
+        }
+        self.0.proceed(at, home, &head)
+    }
+    fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        let (at, home) = self.0.places(at, &head);
+        if self.0.starts(&head) {
+            self.0.random_options(at, home, &head, visit);
+        } else if self.leaves(at, home, &head) {
+            let ports = 0..self.0.walk.ground.global.get();
+            ports.filter_map(|port| self.by_port(at, home, &head, port)).for_each(&mut *visit);
+        }
+        self.0.proceed_options(at, home, &head, visit);
+    }
+    fn oblivious(&self) -> bool {
+        false
+    }
+    fn lanes(&self) -> u8 {
+        self.0.walk.ground.detour_lanes()
+    }
+    fn longest(&self) -> u32 {
+        self.0.walk.ground.detour_longest()
+    }
+    fn proof(&self) -> Option<&'static str> {
+        Some(PROOF)
+    }
+}
+
+/// How much a minimal path may have waiting before a detour is looked at (assumed: two packets of 4 KiB).
+const BIAS: Bytes = Bytes(2 * 4096);
+/// Sets the draws of the two detours apart (bits that numbers of links do not reach).
+const FIRST_DETOUR: u32 = 0;
+const SECOND_DETOUR: u32 = 1 << 31;

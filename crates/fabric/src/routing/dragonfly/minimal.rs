@@ -1,0 +1,86 @@
+//! Minimal: at most one local link, one global link and one local link; the destination selects among parallel cables.
+//!
+//! Source: Kim, Dally, Scott, Abts, ISCA 2008, section 4.1 (MIN); two lanes for the local links of the first and the
+//! last group.
+//! Modelled: neighbouring destinations take different ones of the cables between two groups, and different spines.
+//! Not modelled: choice among cables by load (see [`super::adaptive`]).
+
+use super::ground::{Ground, PROOF};
+use super::walk::{Select, Step, Walk};
+use crate::divisor::Divisor;
+use crate::graph::SwitchId;
+use crate::routing::{Head, Hop, Route, Sight};
+use crate::topology::Groups;
+
+/// At most one global link, by a way that `S` selects.
+#[derive(Clone, Debug)]
+pub(super) struct Minimal<S>(Walk<S>);
+
+impl<S: Select> Minimal<S> {
+    pub(super) fn new(groups: &Groups) -> Minimal<S> {
+        Minimal(Walk::new(groups))
+    }
+}
+
+impl<S: Select> Route for Minimal<S> {
+    #[inline]
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+        let (at, home) = self.0.places(at, &head);
+        self.0.minimal(at, home, &head).hop
+    }
+    fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        let (at, home) = self.0.places(at, &head);
+        self.0.minimal_options(at, home, &head, visit);
+    }
+    fn lanes(&self) -> u8 {
+        self.0.ground.minimal_lanes()
+    }
+    fn longest(&self) -> u32 {
+        self.0.ground.minimal_longest()
+    }
+    fn proof(&self) -> Option<&'static str> {
+        Some(PROOF)
+    }
+}
+
+/// Reads a number as digits of mixed radix, one digit for each step.
+#[derive(Clone, Debug)]
+pub(super) struct Digits {
+    /// Ways of the first step.
+    ways: Divisor,
+    /// Ways of the first step and parallel cables.
+    cables: Divisor,
+}
+
+impl Digits {
+    pub(super) fn new(ground: &Ground) -> Digits {
+        let spines = if ground.plus() { ground.gateways } else { 1 };
+        let ways = ground.pair.max(1).saturating_mul(spines);
+        Digits { ways: Divisor::new(ways), cables: Divisor::new(ways.saturating_mul(ground.parallel)) }
+    }
+    /// The digit of `step`, below `count`.
+    #[inline(always)]
+    pub(super) fn digit(&self, number: u32, step: Step, count: u32) -> u32 {
+        match step {
+            Step::Way => number % count,
+            Step::FirstCable => self.ways.quotient(number) % count,
+            Step::LaterCable => self.cables.quotient(number) % count,
+        }
+    }
+}
+
+/// The destination selects.
+#[derive(Clone, Debug)]
+pub(super) struct ByDestination(Digits);
+
+impl Select for ByDestination {
+    const FIXED: bool = true;
+
+    fn new(ground: &Ground) -> ByDestination {
+        ByDestination(Digits::new(ground))
+    }
+    #[inline(always)]
+    fn select(&self, head: &Head, step: Step, count: u32) -> u32 {
+        self.0.digit(head.dest.0, step, count)
+    }
+}

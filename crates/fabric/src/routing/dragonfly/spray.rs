@@ -1,0 +1,26 @@
+//! Per-packet spraying over the minimal paths: the packet's entropy counts through them.
+//!
+//! Source: Dixit et al., INFOCOM 2013, as [`crate::routing::tree`]'s.
+//! Modelled: round robin over the cables between two groups that lead equally far, over spines and parallel cables.
+//! Not modelled: non-minimal paths, weights, choice by queue length.
+
+use super::ground::Ground;
+use super::minimal::Digits;
+use super::walk::{Select, Step};
+use crate::routing::Head;
+
+/// The packet's number selects.
+#[derive(Clone, Debug)]
+pub(super) struct ByPacket(Digits);
+
+impl Select for ByPacket {
+    const FIXED: bool = false;
+
+    fn new(ground: &Ground) -> ByPacket {
+        ByPacket(Digits::new(ground))
+    }
+    #[inline(always)]
+    fn select(&self, head: &Head, step: Step, count: u32) -> u32 {
+        self.0.digit(head.entropy, step, count)
+    }
+}

@@ -1,0 +1,85 @@
+//! UGAL: minimal or by one random detour, whichever promises the shorter wait: queue × links.
+//!
+//! Source: A. Singh, "Load-balanced routing in interconnection networks", PhD thesis, Stanford 2005; Kim, Dally, Scott,
+//! Abts, ISCA 2008, section 4.1: UGAL-L compares the queues of the first switch, UGAL-G those of the global links,
+//! wherever in the group they are.
+//!
+//! ```text
+//!  detour if   q_m · H_m  >  q_d · H_d + bias
+//! ```
+//!
+//! q: bytes that wait for the first link of the path, with UGAL-G for that or the global link behind it, whichever has
+//! more waiting. H: links from switch to switch, the last local one always counted.
+//! Modelled: the choice at the first switch, packet by packet; a bias that keeps idle networks minimal.
+//! Not modelled: UGAL-L_VC and UGAL-L_CR (queues by lane, credits that are held back).
+
+use fabriscope_units::Bytes;
+
+use super::detour::{Detours, draw};
+use super::ground::PROOF;
+use super::walk::Way;
+use crate::graph::SwitchId;
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::Groups;
+
+/// Minimal or a detour by the queues at the first switch, or in the whole group where `GLOBAL`.
+#[derive(Clone, Debug)]
+pub(super) struct Ugal<const GLOBAL: bool>(Detours);
+
+impl<const GLOBAL: bool> Ugal<GLOBAL> {
+    pub(super) fn new(groups: &Groups) -> Result<Ugal<GLOBAL>, RoutingError> {
+        Detours::new(groups, if GLOBAL { Routing::UgalG } else { Routing::UgalL }).map(Ugal)
+    }
+
+    #[inline(always)]
+    fn wait(way: &Way, sight: &impl Sight) -> u64 {
+        let mut queue = sight.depth(way.hop.link).as_u64();
+        if GLOBAL && let Some(gate) = way.gate {
+            queue = queue.max(sight.depth(gate).as_u64());
+        }
+        queue * u64::from(way.links)
+    }
+}
+
+impl<const GLOBAL: bool> Route for Ugal<GLOBAL> {
+    #[inline]
+    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+        let (at, home) = self.0.places(at, &head);
+        if !self.0.starts(&head) {
+            return self.0.proceed(at, home, &head);
+        }
+        let minimal = self.0.walk.minimal(at, home, &head);
+        let shortest = Self::wait(&minimal, sight);
+        if shortest <= BIAS.as_u64() {
+            return minimal.hop;
+        }
+        match self.0.random(at, home, &head, draw(&head, 0)) {
+            Some(detour) if shortest > Self::wait(&detour, sight) + BIAS.as_u64() => detour.hop,
+            _ => minimal.hop,
+        }
+    }
+    fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        let (at, home) = self.0.places(at, &head);
+        if !self.0.starts(&head) {
+            return self.0.proceed_options(at, home, &head, visit);
+        }
+        self.0.walk.minimal_options(at, home, &head, visit);
+        self.0.random_options(at, home, &head, visit);
+    }
+    fn oblivious(&self) -> bool {
+        false
+    }
+    fn lanes(&self) -> u8 {
+        self.0.walk.ground.detour_lanes()
+    }
+    fn longest(&self) -> u32 {
+        self.0.walk.ground.detour_longest()
+    }
+    fn proof(&self) -> Option<&'static str> {
+        Some(PROOF)
+    }
+}
+
+/// What a minimal path is given (assumed): two packets of 4 KiB over three links, so that a packet that is just
+/// being sent sends no other one on a detour.
+const BIAS: Bytes = Bytes(3 * 2 * 4096);

@@ -1,0 +1,57 @@
+//! Valiant: every packet by way of a random group, or of a random switch of its own group.
+//!
+//! Source: L. Valiant, "A scheme for fast parallel communication", SIAM J. Computing 11(2), 1982; Kim, Dally, Scott,
+//! Abts, ISCA 2008, section 4.1 (VAL): balances any pattern over the global links at twice the load.
+//! Modelled: the random group is neither the first nor the last one. In a dragonfly+ a path inside a group takes a random spine.
+//! Not modelled: a random switch inside the group of the detour.
+
+use super::detour::{Detours, draw};
+use super::ground::PROOF;
+use crate::graph::SwitchId;
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::Groups;
+
+/// By a random stop, whatever the load.
+#[derive(Clone, Debug)]
+pub(super) struct Valiant(Detours);
+
+impl Valiant {
+    pub(super) fn new(groups: &Groups) -> Result<Valiant, RoutingError> {
+        Detours::new(groups, Routing::Valiant).map(Valiant)
+    }
+}
+
+impl Route for Valiant {
+    #[inline]
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+        let (at, home) = self.0.places(at, &head);
+        if !self.0.starts(&head) {
+            return self.0.proceed(at, home, &head);
+        }
+        let detour = self.0.random(at, home, &head, draw(&head, 0));
+        detour.unwrap_or_else(|| self.0.walk.minimal(at, home, &head)).hop
+    }
+    fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        let (at, home) = self.0.places(at, &head);
+        if !self.0.starts(&head) {
+            return self.0.proceed_options(at, home, &head, visit);
+        }
+        let mut detours = 0;
+        self.0.random_options(at, home, &head, &mut |hop| {
+            detours += 1;
+            visit(hop);
+        });
+        if detours == 0 {
+            self.0.walk.minimal_options(at, home, &head, visit);
+        }
+    }
+    fn lanes(&self) -> u8 {
+        self.0.walk.ground.detour_lanes()
+    }
+    fn longest(&self) -> u32 {
+        self.0.walk.ground.detour_longest()
+    }
+    fn proof(&self) -> Option<&'static str> {
+        Some(PROOF)
+    }
+}
