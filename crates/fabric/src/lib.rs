@@ -36,7 +36,9 @@
 //! Not modelled yet: torus, imported fabrics. The traits leave room for them.
 
 mod divisor;
+pub mod export;
 pub mod graph;
+pub mod import;
 mod length;
 pub mod routing;
 pub mod topology;

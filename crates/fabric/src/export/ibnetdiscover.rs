@@ -1,0 +1,76 @@
+//! The format of `ibnetdiscover`, which `ibsim` reads as well.
+//!
+//! Source: the output of infiniband-diags 44. ibsim 0.10 (Debian 12) stops at speeds that it does not know: for it NDR and
+//! XDR are written as EDR, and rates between the generations as the next lower one.
+
+use std::fmt::Write;
+
+use crate::import::{Kind, Speed, Subnet};
+
+/// Who is to read the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// Tools of infiniband-diags, and whatever reads their output.
+    Ibnetdiscover,
+    /// ibsim 0.10 and later.
+    Ibsim,
+}
+
+/// The text of the file.
+pub fn ibnetdiscover(subnet: &Subnet, dialect: Dialect) -> String {
+    let mut ports = vec![Vec::new(); subnet.devices.len()];
+    for cable in &subnet.cables {
+        let [a, b] = cable.ends;
+        ports[a.device as usize].push((a.port, b, cable));
+        if a != b {
+            ports[b.device as usize].push((b.port, a, cable));
+        }
+    }
+    let mut text = String::from("#\n# Topology file: written by fabriscope\n#\n");
+    for (device, ports) in subnet.devices.iter().zip(&mut ports) {
+        ports.sort_unstable_by_key(|(port, ..)| *port);
+        let guid = device.guid.unwrap_or_default();
+        let lid = device.lid.unwrap_or(0);
+        let (key, word) = match device.kind {
+            Kind::Switch => ("switchguid", "Switch"),
+            Kind::Adapter | Kind::Aggregation => ("caguid", "Ca"),
+            Kind::Router => ("rtguid", "Rt"),
+        };
+        let description = device.description.replace(['"', '\n'], "'");
+        let of_switch = device.kind == Kind::Switch;
+        let more = if of_switch { format!(" enhanced port 0 lid {lid} lmc 0") } else { String::new() };
+        let own = if of_switch { format!("({guid:x})") } else { String::new() };
+        let _ = write!(text, "\nvendid=0x2c9\ndevid=0x0\nsysimgguid={guid:#x}\n{key}={guid:#x}{own}\n");
+        let _ = writeln!(text, "{word}\t{} \"{}\"\t\t# \"{description}\"{more}", device.ports, device.id);
+        for (port, far, cable) in ports {
+            let other = subnet.device(*far);
+            let name = other.description.replace(['"', '\n'], "'");
+            let far_lid = other.lid.unwrap_or(0);
+            let speed = speed(cable.speed, cable.data_rate(), dialect);
+            let far_guid = if other.kind == Kind::Switch {
+                String::new()
+            } else {
+                format!("({:x}) ", other.guid.unwrap_or_default() + u64::from(far.port))
+            };
+            let _ = if of_switch {
+                writeln!(text, "[{port}]\t\"{}\"[{}]{far_guid}\t\t# \"{name}\" lid {far_lid} {speed}", other.id, far.port)
+            } else {
+                let own_guid = guid + u64::from(*port);
+                writeln!(
+                    text,
+                    "[{port}]({own_guid:x}) \t\"{}\"[{}]\t\t# lid {lid} lmc 0 \"{name}\" lid {far_lid} {speed}",
+                    other.id, far.port
+                )
+            };
+        }
+    }
+    text
+}
+
+fn speed(speed: Option<Speed>, rate: Option<fabriscope_units::Rate>, dialect: Dialect) -> Speed {
+    let known = speed.or_else(|| Speed::below(rate?)).unwrap_or(Speed { lanes: 4, name: "EDR" });
+    match (dialect, known.name) {
+        (Dialect::Ibsim, "NDR" | "XDR" | "???") => Speed { name: "EDR", ..known },
+        _ => known,
+    }
+}

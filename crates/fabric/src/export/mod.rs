@@ -1,0 +1,21 @@
+//! Fabrics for other tools: writers, one format one file.
+//!
+//! All of them write a [`Subnet`]: an imported one as it was, or that of any [`Fabric`](crate::Fabric), whose devices get
+//! names, GUIDs and LIDs ([`subnet`]).
+
+mod dot;
+mod graphml;
+mod hostlist;
+mod ibnetdiscover;
+mod slurm;
+mod subnet;
+
+pub use dot::dot;
+pub use graphml::graphml;
+pub use hostlist::fold;
+pub use ibnetdiscover::{Dialect, ibnetdiscover};
+pub use slurm::{slurm_conf, slurm_yaml};
+pub use subnet::subnet;
+
+#[cfg(doc)]
+use crate::import::Subnet;

@@ -1,0 +1,98 @@
+//! Edge lists: one cable per line, `a b [rate] [delay]`, separated by blanks or commas.
+//!
+//! A name with more than one cable is a switch, one with a single cable a host; where that is not what is meant, names
+//! that begin with `sw`, `leaf`, `spine`, `core`, `S-` are switches and `host`, `node`, `gpu`, `H-` are hosts. Parallel
+//! cables are repeated lines. `#` begins a comment. A first line of column names is skipped.
+//! Not read: delays (cables get those of the cluster).
+
+use std::collections::BTreeMap;
+
+use fabriscope_units::Rate;
+
+use super::subnet::{Cable, Device, Kind, Plug, Subnet};
+use super::{ImportError, Mistake};
+
+/// Whether most lines have two to four words of which the third is a rate.
+pub(super) fn looks_like(text: &str) -> bool {
+    let lines: Vec<Vec<&str>> = text.lines().filter_map(words).take(50).collect();
+    let fits = |words: &Vec<&str>| {
+        let names = words.iter().take(2).all(|word| word.chars().all(|c| c.is_alphanumeric() || "-_.:/".contains(c)));
+        names && (words.len() == 2 || (words.len() <= 4 && rate(words[2]).is_some()))
+    };
+    // The head of a table is the only line that need not fit.
+    !lines.is_empty() && lines.iter().skip(1).all(fits) && (lines.len() > 1 || fits(&lines[0]))
+}
+
+fn words(line: &str) -> Option<Vec<&str>> {
+    let line = line.split('#').next()?.trim();
+    let words: Vec<&str> = if line.contains(',') { line.split(',').map(str::trim).collect() } else { line.split_whitespace().collect() };
+    (words.len() >= 2 && !words[0].is_empty()).then_some(words)
+}
+
+/// `400Gbps`, `400 Gb/s` without the blank, `400G`.
+fn rate(text: &str) -> Option<Rate> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "G" | "Gbps" | "Gb/s" | "Gbit" => 1_000_000_000,
+        "M" | "Mbps" | "Mb/s" | "Mbit" => 1_000_000,
+        "T" | "Tbps" | "Tb/s" => 1_000_000_000_000,
+        _ => return None,
+    };
+    Some(Rate::from_bps(number.parse::<u64>().ok()?.checked_mul(factor)?)).filter(|rate| rate.as_bps() > 0)
+}
+
+/// Reads a list.
+pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
+    let mut subnet = Subnet::default();
+    let mut index: BTreeMap<String, u32> = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let line_number = number as u32 + 1;
+        let Some(words) = words(line) else {
+            if !line.trim().is_empty() && !line.trim_start().starts_with('#') {
+                subnet.skip(line_number, line);
+            }
+            continue;
+        };
+        let wrong = |mistake| ImportError::Line { line: line_number, mistake };
+        let rate = match words.get(2) {
+            None | Some(&"") => None,
+            Some(text) => match rate(text) {
+                Some(rate) => Some(rate),
+                None if subnet.cables.is_empty() => continue,
+                None => {
+                    let expected = "write it as 400Gbps";
+                    return Err(wrong(Mistake::Number { text: (*text).to_owned(), what: "rate", expected }));
+                }
+            },
+        };
+        let mut plug = |name: &str| {
+            let device = *index.entry(name.to_owned()).or_insert_with(|| {
+                let device = Device {
+                    id: name.to_owned(),
+                    guid: None,
+                    kind: Kind::Switch,
+                    description: name.to_owned(),
+                    ports: 0,
+                    lid: None,
+                    line: line_number,
+                };
+                subnet.devices.push(device);
+                subnet.devices.len() as u32 - 1
+            });
+            let ports = &mut subnet.devices[device as usize].ports;
+            *ports = ports.saturating_add(1);
+            Plug { device, port: *ports }
+        };
+        let (a, b) = (plug(words[0]), plug(words[1]));
+        subnet.cables.push(Cable { ends: [a.min(b), a.max(b)], speed: None, rate, seen_twice: true, line: line_number });
+    }
+    for device in &mut subnet.devices {
+        let begins = |words: &[&str]| words.iter().any(|word| device.id.to_ascii_lowercase().starts_with(word));
+        let switch = begins(&["sw", "leaf", "spine", "core", "tor", "s-"]);
+        let host = begins(&["host", "node", "gpu", "server", "h-"]);
+        device.kind = if host || (device.ports == 1 && !switch) { Kind::Adapter } else { Kind::Switch };
+    }
+    if subnet.devices.is_empty() { Err(ImportError::Empty) } else { Ok(subnet) }
+}

@@ -1,0 +1,131 @@
+//! Why a file is not a fabric.
+
+/// Why a file cannot be read as a fabric.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// Not text.
+    #[error(
+        "the file is not text: byte {offset} is no part of a character; give the text that ibnetdiscover prints, or the same compressed by gzip"
+    )]
+    Binary {
+        /// Where the text ends.
+        offset: usize,
+    },
+    /// Damaged compression.
+    #[error("the file is compressed by gzip and damaged ({what}); copy it again")]
+    Damaged {
+        /// What the decompression says.
+        what: String,
+    },
+    /// None of the formats.
+    #[error(
+        "the file is none of the formats known here; give the output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, or an edge list of lines `a b [rate] [delay]`"
+    )]
+    Unknown,
+    /// Forwarding tables without a fabric.
+    #[error("the file holds forwarding tables, not a fabric; give the fabric itself, and the tables with it")]
+    ForwardingTables,
+    /// Nothing in it.
+    #[error("the file describes no switch and no adapter; is it complete?")]
+    Empty,
+    /// A line that contradicts the rest.
+    #[error("line {line}: {mistake}")]
+    Line {
+        /// Counted from 1.
+        line: u32,
+        /// What is wrong.
+        mistake: Mistake,
+    },
+    /// The cables do not make a fabric.
+    #[error(transparent)]
+    Graph(#[from] crate::GraphError),
+    /// No endpoint to send from.
+    #[error("no host is connected; a fabric needs at least one adapter with a cable")]
+    NoHosts,
+    /// Parts that do not see each other.
+    #[error(
+        "the fabric falls apart: {name} and {others} more cannot be reached from {from}; import the parts one by one, or add the missing cables"
+    )]
+    Disconnected {
+        /// One that cannot be reached.
+        name: String,
+        /// How many more there are.
+        others: u32,
+        /// From where.
+        from: String,
+    },
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Mistake {
+    /// The same GUID or name twice.
+    #[error("`{id}` was described before, in line {before}; each device has one block: remove one of them")]
+    Twice {
+        /// GUID or name.
+        id: String,
+        /// Line of the first block.
+        before: u32,
+    },
+    /// A port with two cables.
+    #[error("port {port} of `{id}` has a cable already, in line {before}; a port takes one cable")]
+    PortTwice {
+        /// Whose port.
+        id: String,
+        /// Which port.
+        port: u16,
+        /// Line of the first cable.
+        before: u32,
+    },
+    /// A port beyond those of the device.
+    #[error("`{id}` has {ports} ports, there is no port {port}; correct the port or the number of ports")]
+    NoSuchPort {
+        /// Whose port.
+        id: String,
+        /// Ports it has.
+        ports: u16,
+        /// Which port.
+        port: u16,
+    },
+    /// The far end is not described.
+    #[error("the cable leads to `{id}`, which the file does not describe; is the file cut off?")]
+    NoSuchDevice {
+        /// The far end.
+        id: String,
+    },
+    /// Two ends that do not agree.
+    #[error("port {port} of `{id}` is plugged into port {far_port} of `{far}`, but line {before} says that port leads elsewhere")]
+    Disagree {
+        /// This end.
+        id: String,
+        /// Its port.
+        port: u16,
+        /// The far end.
+        far: String,
+        /// Its port.
+        far_port: u16,
+        /// The line of the far end.
+        before: u32,
+    },
+    /// A cable before any device.
+    #[error("a cable before the first switch or adapter; is the beginning of the file missing?")]
+    Homeless,
+    /// A number that is none.
+    #[error("`{text}` is no {what}; {expected}")]
+    Number {
+        /// What stands there.
+        text: String,
+        /// What should.
+        what: &'static str,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+    /// A statement of ibsim that is not read.
+    #[error("`{word}` of ibsim is not read; expand the file with ibsim and ibnetdiscover first")]
+    Unsupported {
+        /// The statement.
+        word: String,
+    },
+}

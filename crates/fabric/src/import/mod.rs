@@ -1,0 +1,50 @@
+//! Fabrics as other tools describe them: readers, one format one file.
+//!
+//! ```text
+//!  bytes ──text──► String ──read──► Subnet { devices, cables, notes } ──review──► what an operator checks first
+//!                                      └──fabric(&links)──► Fabric with Coordinates::Irregular
+//! ```
+//!
+//! Read: files of `ibnetdiscover` and `ibsim` ([`ibnetdiscover`]), `opensm-subnet.lst` ([`subnet_lst`]), edge lists
+//! ([`edges`]), all of them compressed or not; forwarding tables of OpenSM and `dump_fts` ([`lfts`], line by line).
+//! Readers take what is there and report what they did not understand; what contradicts itself is an error.
+
+mod edges;
+mod error;
+mod ibnetdiscover;
+mod lfts;
+mod review;
+mod subnet;
+mod subnet_lst;
+mod text;
+mod wired;
+
+pub use error::{ImportError, Mistake};
+pub use lfts::{LftsError, LftsSummary, read_lfts};
+pub use review::{Class, Finding, Review, review};
+pub use subnet::{Cable, Device, Kind, Plug, Speed, Subnet, Unread};
+pub use text::text;
+pub use wired::Wiring;
+
+/// Reads a fabric in whichever of the formats the text is.
+///
+/// # Errors
+/// A format that is not known, and what the reader of the format says.
+pub fn read(text: &str) -> Result<Subnet, ImportError> {
+    let first = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).take(200);
+    for line in first {
+        if subnet_lst::looks_like(line) {
+            return subnet_lst::read(text);
+        }
+        if ibnetdiscover::looks_like(line) {
+            return ibnetdiscover::read(text);
+        }
+        if line.starts_with("Unicast lids") {
+            return Err(ImportError::ForwardingTables);
+        }
+    }
+    if edges::looks_like(text) {
+        return edges::read(text);
+    }
+    Err(ImportError::Unknown)
+}

@@ -1,0 +1,341 @@
+//! What a subnet consists of, as tools that look at real ones print it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use fabriscope_units::Rate;
+
+use super::{ImportError, Mistake};
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A switch.
+    Switch,
+    /// A channel adapter of a host.
+    Adapter,
+    /// An aggregation node: the engine for SHARP collectives inside a switch, which looks like an adapter.
+    Aggregation,
+    /// A router between subnets.
+    Router,
+}
+
+/// Width and speed of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Speed {
+    /// Lanes: 1, 2, 4, 8 or 12.
+    pub lanes: u8,
+    /// Name of the generation, such as `HDR`; `???` where the tool did not know it.
+    pub name: &'static str,
+}
+
+/// Names of generations and data rate of a lane in Gb/s × 100, after encoding (InfiniBand Architecture Specification).
+const GENERATIONS: [(&str, u64); 9] = [
+    ("SDR", 200),
+    ("DDR", 400),
+    ("QDR", 800),
+    ("FDR10", 1000),
+    ("FDR", 1364),
+    ("EDR", 2500),
+    ("HDR", 5000),
+    ("NDR", 10_000),
+    ("XDR", 20_000),
+];
+
+impl Speed {
+    /// From text such as `4xHDR`.
+    pub fn parse(text: &str) -> Option<Speed> {
+        let (lanes, name) = text.split_once('x')?;
+        let lanes = lanes.parse().ok().filter(|lanes| matches!(lanes, 1 | 2 | 4 | 8 | 12))?;
+        let known = GENERATIONS.iter().map(|(name, _)| *name).chain(["???"]);
+        known.into_iter().find(|known| *known == name).map(|name| Speed { lanes, name })
+    }
+    /// From a data rate per lane in Gb/s × 100, as `opensm-subnet.lst` has it.
+    pub(super) fn of_lane(lanes: u8, lane: u64) -> Option<Speed> {
+        // The list rounds: 2.5, 5, 10, 14, 25, 50 stand for the signalling rate of SDR to FDR and the data rate since.
+        let name = match lane {
+            250 => "SDR",
+            500 => "DDR",
+            1000 => "QDR",
+            1400 => "FDR",
+            2500 => "EDR",
+            5000 => "HDR",
+            10_000 => "NDR",
+            20_000 => "XDR",
+            _ => return None,
+        };
+        Some(Speed { lanes, name })
+    }
+    /// The width and speed with exactly this data rate; four lanes where possible.
+    pub fn of_rate(rate: Rate) -> Option<Speed> {
+        let speeds = [4, 2, 1, 12, 8].into_iter().flat_map(|lanes| GENERATIONS.iter().map(move |(name, _)| Speed { lanes, name }));
+        speeds.into_iter().find(|speed| speed.rate() == Some(rate))
+    }
+    /// The fastest of four lanes that is not faster.
+    pub(crate) fn below(rate: Rate) -> Option<Speed> {
+        let speeds = GENERATIONS.iter().rev().map(|(name, _)| Speed { lanes: 4, name });
+        speeds.into_iter().find(|speed| speed.rate().is_some_and(|known| known.as_bps() <= rate.as_bps()))
+    }
+    /// Data rate; `None` where the generation is unknown.
+    pub fn rate(self) -> Option<Rate> {
+        let (_, lane) = GENERATIONS.iter().find(|(name, _)| *name == self.name)?;
+        Some(Rate::from_bps(u64::from(self.lanes) * lane * 10_000_000))
+    }
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.lanes, self.name)
+    }
+}
+
+/// A switch, an adapter, a router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// What other lines call it.
+    pub id: String,
+    /// Its globally unique number, where the file has one.
+    pub guid: Option<u64>,
+    /// What it is.
+    pub kind: Kind,
+    /// Description, as its owner set it.
+    pub description: String,
+    /// How many ports it has.
+    pub ports: u16,
+    /// Local identifier, where known: of the switch, or of the first port of an adapter.
+    pub lid: Option<u16>,
+    /// Where it is described, counted from 1.
+    pub line: u32,
+}
+
+impl Device {
+    /// What people call it: a switch's own name out of `MF0;name:model/U1`, else the description, else the id.
+    pub fn name(&self) -> &str {
+        let text = self.description.trim();
+        let inner = text.split_once(';').and_then(|(_, rest)| rest.split_once(':')).map(|(name, _)| name);
+        match inner {
+            Some(name) if self.kind == Kind::Switch && !name.is_empty() => name,
+            _ if text.is_empty() => &self.id,
+            _ => text,
+        }
+    }
+    /// The host of an adapter: the first word of its description.
+    pub fn host(&self) -> &str {
+        self.name().split_whitespace().next().unwrap_or(&self.id)
+    }
+    /// Which of its host's adapters it is: the rest of the description, such as `mlx5_0`.
+    pub fn adapter(&self) -> &str {
+        self.name().split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim())
+    }
+}
+
+/// One end of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Plug {
+    /// Index of the device.
+    pub device: u32,
+    /// Port, as its owner counts: from 1.
+    pub port: u16,
+}
+
+/// A cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cable {
+    /// Its ends; the smaller one first.
+    pub ends: [Plug; 2],
+    /// Width and speed, where known.
+    pub speed: Option<Speed>,
+    /// Data rate, where the file gives a rate instead.
+    pub rate: Option<Rate>,
+    /// Whether both ends list it.
+    pub seen_twice: bool,
+    /// Where it was seen first.
+    pub line: u32,
+}
+
+impl Cable {
+    /// Data rate, where known.
+    pub fn data_rate(&self) -> Option<Rate> {
+        self.rate.or_else(|| self.speed?.rate())
+    }
+}
+
+/// A line that the reader did not understand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Counted from 1.
+    pub line: u32,
+    /// Its beginning.
+    pub text: String,
+}
+
+/// All that a file says of a subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subnet {
+    /// In the order of the file.
+    pub devices: Vec<Device>,
+    /// In the order in which they were seen first.
+    pub cables: Vec<Cable>,
+    /// Lines that were not understood.
+    pub unread: Vec<Unread>,
+}
+
+/// One line of a port, before the far end is looked up.
+pub(super) struct PortLine {
+    pub device: u32,
+    pub port: u16,
+    pub far: String,
+    pub far_port: u16,
+    pub speed: Option<Speed>,
+    pub rate: Option<Rate>,
+    pub line: u32,
+}
+
+impl Subnet {
+    /// Notes a line that was not understood.
+    pub(super) fn skip(&mut self, line: u32, text: &str) {
+        self.unread.push(Unread { line, text: text.chars().take(60).collect() });
+    }
+
+    /// Joins the lines of all ports to cables: each is listed at both ends, told apart by device and port.
+    pub(super) fn plug(&mut self, lines: Vec<PortLine>) -> Result<(), ImportError> {
+        let wrong = |line, mistake| ImportError::Line { line, mistake };
+        let mut index = BTreeMap::new();
+        for (number, device) in self.devices.iter().enumerate() {
+            if let Some(before) = index.insert(device.id.clone(), number as u32) {
+                let before = self.devices[before as usize].line;
+                return Err(wrong(device.line, Mistake::Twice { id: device.id.clone(), before }));
+            }
+        }
+        let mut guids = BTreeMap::new();
+        for device in &self.devices {
+            if let Some(before) = device.guid.and_then(|guid| guids.insert(guid, device.line)) {
+                return Err(wrong(device.line, Mistake::Twice { id: format!("{:#x}", device.guid.unwrap_or_default()), before }));
+            }
+        }
+        // The cable in each port that is known so far, and whether its own line was read.
+        let mut taken: BTreeMap<Plug, (usize, Option<u32>)> = BTreeMap::new();
+        for entry in lines {
+            let PortLine { device, port, far, far_port, speed, rate, line } = entry;
+            let far_device = *index.get(&far).ok_or_else(|| wrong(line, Mistake::NoSuchDevice { id: far.clone() }))?;
+            let (here, there) = (Plug { device, port }, Plug { device: far_device, port: far_port });
+            for plug in [here, there] {
+                let owner = &self.devices[plug.device as usize];
+                if plug.port > owner.ports || plug.port == 0 {
+                    return Err(wrong(line, Mistake::NoSuchPort { id: owner.id.clone(), ports: owner.ports, port: plug.port }));
+                }
+            }
+            let id = || self.devices[device as usize].id.clone();
+            match taken.get(&here).copied() {
+                Some((_, Some(before))) => return Err(wrong(line, Mistake::PortTwice { id: id(), port, before })),
+                Some((cable, None)) => {
+                    let other = if self.cables[cable].ends[0] == here { self.cables[cable].ends[1] } else { self.cables[cable].ends[0] };
+                    if other != there {
+                        let before = self.cables[cable].line;
+                        return Err(wrong(line, Mistake::Disagree { id: id(), port, far, far_port, before }));
+                    }
+                    self.cables[cable].seen_twice = true;
+                    taken.insert(here, (cable, Some(line)));
+                }
+                None => {
+                    if let Some((cable, _)) = taken.get(&there) {
+                        let before = self.cables[*cable].line;
+                        return Err(wrong(line, Mistake::Disagree { id: id(), port, far, far_port, before }));
+                    }
+                    let cable = self.cables.len();
+                    self.cables.push(Cable { ends: [here.min(there), here.max(there)], speed, rate, seen_twice: false, line });
+                    taken.insert(here, (cable, Some(line)));
+                    if here != there {
+                        taken.insert(there, (cable, None));
+                    }
+                }
+            }
+        }
+        if self.devices.is_empty() { Err(ImportError::Empty) } else { Ok(()) }
+    }
+
+    /// The device at the end of a cable.
+    pub fn device(&self, plug: Plug) -> &Device {
+        &self.devices[plug.device as usize]
+    }
+    /// Devices of a kind, with their indices.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (u32, &Device)> {
+        self.devices.iter().enumerate().filter(move |(_, device)| device.kind == kind).map(|(index, device)| (index as u32, device))
+    }
+    /// How far each device is from the nearest host: adapters 0, leaf switches 1; `None` where no host is in reach.
+    pub fn distances(&self) -> Vec<Option<u32>> {
+        let mut neighbours = vec![Vec::new(); self.devices.len()];
+        for cable in &self.cables {
+            let [a, b] = cable.ends.map(|end| end.device);
+            neighbours[a as usize].push(b);
+            neighbours[b as usize].push(a);
+        }
+        let mut levels = vec![None; self.devices.len()];
+        let mut frontier: Vec<u32> = self.of_kind(Kind::Adapter).map(|(index, _)| index).collect();
+        frontier.iter().for_each(|&host| levels[host as usize] = Some(0));
+        let mut level = 0;
+        while !frontier.is_empty() {
+            level += 1;
+            let mut next = Vec::new();
+            for device in frontier {
+                for &far in &neighbours[device as usize] {
+                    if self.devices[far as usize].kind == Kind::Switch && levels[far as usize].is_none() {
+                        levels[far as usize] = Some(level);
+                        next.push(far);
+                    }
+                }
+            }
+            frontier = next;
+        }
+        levels
+    }
+}
+
+impl Subnet {
+    /// The level of each switch: the distance from the hosts that most switches with the same words in their name have,
+    /// so that a leaf without hosts is still a leaf. Adapters are at level 0; `None` where no host is in reach.
+    pub fn levels(&self) -> Vec<Option<u32>> {
+        let mut levels = self.distances();
+        let mut classes: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for (index, device) in self.of_kind(Kind::Switch) {
+            classes.entry(words(device.name())).or_default().push(index);
+        }
+        for members in classes.values() {
+            let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+            members.iter().filter_map(|&member| levels[member as usize]).for_each(|level| *counts.entry(level).or_default() += 1);
+            let usual =
+                counts.iter().max_by_key(|(level, count)| (**count, std::cmp::Reverse(**level))).map(|(level, count)| (*level, *count));
+            // Names that say nothing of the level have no level in common.
+            if let Some((level, _)) = usual.filter(|(_, count)| 2 * *count >= members.len() as u32) {
+                members.iter().for_each(|&member| levels[member as usize] = Some(level));
+            }
+        }
+        levels
+    }
+}
+
+/// The words of a name without its numbers: `CSPINE1-80` and `A09-P1-IBLEAF-04-04` are a `CSPINE` and an `IBLEAF`.
+pub(super) fn words(name: &str) -> String {
+    let tokens: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|token| !token.is_empty()).collect();
+    let plain: Vec<&str> = tokens.iter().copied().filter(|token| token.chars().all(|c| c.is_ascii_alphabetic())).collect();
+    if !plain.is_empty() {
+        return plain.join("-");
+    }
+    let letters = |token: &&str| token.chars().take_while(char::is_ascii_alphabetic).collect::<String>();
+    tokens.iter().map(letters).find(|word| !word.is_empty()).unwrap_or_else(|| "switch".to_owned())
+}
+
+/// Compares names as people sort them: runs of digits by their value.
+pub(super) fn natural(text: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let words = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (word, tail) = rest.split_at(words);
+        let digits = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        let (number, tail) = tail.split_at(digits);
+        parts.push((word.to_owned(), number.parse().unwrap_or(u64::MAX)));
+        rest = tail;
+    }
+    parts
+}
