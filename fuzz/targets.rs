@@ -3,8 +3,11 @@
 use std::cell::OnceCell;
 
 use fabriscope_catalog::{Catalog, Kind};
+use fabriscope_fabric::export::{self, Dialect};
+use fabriscope_fabric::{LinkSpec, Links, import};
 use fabriscope_report::validate::{Answer, Refusal, validate};
 use fabriscope_report::{Question, Tolerances, measured};
+use fabriscope_units::{Rate, Span};
 
 /// A reader and the files it is meant for.
 pub struct Target {
@@ -24,6 +27,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "part_toml", folders: &["catalog"], extension: "toml", run: part_toml },
     Target { name: "cluster_toml", folders: &["catalog/clusters"], extension: "toml", run: cluster_toml },
     Target { name: "lab_toml", folders: &["labs", "catalog/clusters"], extension: "toml", run: lab_toml },
+    Target { name: "fabric_dump", folders: &["fabrics"], extension: "ibnetdiscover", run: fabric_dump },
+    Target { name: "subnet_lst", folders: &["fuzz/corpus"], extension: "lst", run: fabric_dump },
+    Target { name: "edge_list", folders: &["fuzz/corpus"], extension: "edges", run: fabric_dump },
+    Target { name: "lfts_dump", folders: &["fuzz/corpus"], extension: "lfts", run: lfts_dump },
     Target { name: "tolerances_toml", folders: &["validation"], extension: "toml", run: tolerances_toml },
 ];
 
@@ -96,6 +103,33 @@ pub fn tolerances_toml(bytes: &[u8]) {
     if let Err(error) = Tolerances::parse("input.toml", text) {
         drop(error.to_string());
     }
+}
+
+/// A fabric that another tool described: reading, review, wiring, and writing it again.
+pub fn fabric_dump(bytes: &[u8]) {
+    let subnet = match import::text(bytes).and_then(|text| import::read(&text)) {
+        Ok(subnet) => subnet,
+        Err(error) => return drop(error.to_string()),
+    };
+    drop(import::review(&subnet));
+    let cable = LinkSpec::new(Rate::from_gbps(100), Span::from_ns(10));
+    if let Err(error) = subnet.fabric(&Links::uniform(cable)) {
+        drop(error.to_string());
+    }
+    drop((export::slurm_conf(&subnet), export::slurm_yaml(&subnet), export::graphml(&subnet), export::dot(&subnet)));
+    drop(export::ibnetdiscover(&subnet, Dialect::Ibsim));
+}
+
+/// Forwarding tables, for the small fabric.
+pub fn lfts_dump(bytes: &[u8]) {
+    const SMALL: &str = include_str!("../fabrics/small.ibnetdiscover");
+    thread_local!(static SUBNET: OnceCell<import::Subnet> = const { OnceCell::new() });
+    SUBNET.with(|cell| {
+        let subnet = cell.get_or_init(|| import::read(SMALL).expect("the small fabric is right"));
+        if let Err(error) = import::read_lfts(subnet, bytes) {
+            drop(error.to_string());
+        }
+    });
 }
 
 /// A message must be printable whatever it points at.

@@ -206,3 +206,46 @@ fn a_reader_that_leaves_is_told() {
     assert!(told.contains("closed before all of it was written") && told.contains("help"), "{told}");
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn fabrics_that_are_none() {
+    let import = |name: &str, text: &[u8]| {
+        let (_folder, path) = file(name, text);
+        refused(&["import", path.to_str().unwrap()])
+    };
+    says(&import("empty.topo", b""), &["empty.topo", "none of the formats", "ibnetdiscover"]);
+    says(&import("noise.topo", b"Lorem ipsum dolor sit amet, consectetur\n"), &["noise.topo", "none of the formats"]);
+    says(&import("binary.topo", b"Switch\t4 \0\x01\x02"), &["binary.topo", "not text", "byte 9"]);
+    says(&import("broken.topo.gz", &[0x1f, 0x8b, 8, 0, 1, 2, 3]), &["broken.topo.gz", "damaged", "copy it again"]);
+    let pair =
+        "Switch 4 \"S-1\" # \"a\"\n[1] \"S-2\"[1] # \"b\" lid 1 4xEDR\n\nSwitch 4 \"S-2\" # \"b\"\n[1] \"S-1\"[1] # \"a\" lid 1 4xEDR\n";
+    says(&import("cut.topo", &pair.as_bytes()[..50]), &["cut.topo", "line 2", "S-2", "cut off"]);
+    says(&import("twice.topo", pair.replace("S-2\" #", "S-1\" #").as_bytes()), &["line 4", "`S-1` was described before, in line 1"]);
+    says(
+        &import("port.topo", format!("{pair}[1] \"S-1\"[2] # \"a\" 4xEDR\n").as_bytes()),
+        &["line 6", "port 1", "has a cable already, in line 5"],
+    );
+    says(&import("radix.topo", pair.replace("[1] \"S-2\"[1]", "[7] \"S-2\"[1]").as_bytes()), &["line 2", "4 ports", "no port 7"]);
+    says(&refused(&["import", "no-such-file"]), &["no-such-file", "name a file"]);
+    says(&refused(&["export", "lab-16"]), &["format is not known", ".graphml"]);
+    says(&refused(&["export", "lab-16", "-o", "x.docx"]), &["format is not known"]);
+    says(&refused(&["export", "no-such-cluster", "--format", "dot"]), &["no-such-cluster"]);
+}
+
+#[test]
+fn tables_of_another_fabric() {
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fabrics/small.ibnetdiscover");
+    let with = |text: &str| {
+        let (_folder, path) = file("lfts.dump", text.as_bytes());
+        refused(&["import", small, "--tables", path.to_str().unwrap()])
+    };
+    says(
+        &with("Unicast lids [0-3] of switch Lid 1 guid 0x000000000000abcd ('x'):\n"),
+        &["lfts.dump", "line 1", "0x000000000000abcd", "another fabric"],
+    );
+    let head = "Unicast lids [0-13] of switch Lid 13 guid 0xb8599f0300fc6de4 ('r-ufm-sw95'):\n";
+    says(&with(&format!("{head}0x0009 077\n")), &["line 2", "no port 77"]);
+    says(&with(&format!("{head}0xzz 1\n")), &["line 2", "no entry"]);
+    says(&with(&format!("{head}0x7000 001\n")), &["none of the 1 entries"]);
+    says(&with("hello\n"), &["no forwarding table"]);
+}

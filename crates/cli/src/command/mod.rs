@@ -5,6 +5,8 @@ mod clusters;
 mod completions;
 mod demo;
 mod explain;
+mod export;
+mod import;
 mod parts;
 mod run;
 mod schema;
@@ -31,6 +33,10 @@ pub enum Command {
     Validate(validate::Args),
     /// Run an experiment file
     Run(run::Args),
+    /// Read a fabric that another tool described, and say what looks wrong in it
+    Import(import::Args),
+    /// Write a fabric for another tool
+    Export(export::Args),
     /// List the clusters
     Clusters(clusters::Args),
     /// List the parts and the numbers in them
@@ -52,6 +58,8 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Explain(args) => explain::run(args, &context, output),
         Command::Validate(args) => validate::run(args, &context, output),
         Command::Run(args) => run::run(args, &context, output),
+        Command::Import(args) => import::run(args, &context, output),
+        Command::Export(args) => export::run(args, &context, output),
         Command::Clusters(args) => clusters::run(args, &context, output),
         Command::Parts(args) => parts::run(args, &context, output),
         Command::Show(args) => show::run(args, &context, output),

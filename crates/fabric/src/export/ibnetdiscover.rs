@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::import::{Kind, Speed, Subnet};
+use crate::import::{Device, Kind, Speed, Subnet};
 
 /// Who is to read the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,15 +47,11 @@ pub fn ibnetdiscover(subnet: &Subnet, dialect: Dialect) -> String {
             let name = other.description.replace(['"', '\n'], "'");
             let far_lid = other.lid.unwrap_or(0);
             let speed = speed(cable.speed, cable.data_rate(), dialect);
-            let far_guid = if other.kind == Kind::Switch {
-                String::new()
-            } else {
-                format!("({:x}) ", other.guid.unwrap_or_default() + u64::from(far.port))
-            };
+            let far_guid = if other.kind == Kind::Switch { String::new() } else { format!("({:x}) ", port_guid(other, far.port)) };
             let _ = if of_switch {
                 writeln!(text, "[{port}]\t\"{}\"[{}]{far_guid}\t\t# \"{name}\" lid {far_lid} {speed}", other.id, far.port)
             } else {
-                let own_guid = guid + u64::from(*port);
+                let own_guid = port_guid(device, *port);
                 writeln!(
                     text,
                     "[{port}]({own_guid:x}) \t\"{}\"[{}]\t\t# lid {lid} lmc 0 \"{name}\" lid {far_lid} {speed}",
@@ -65,6 +61,12 @@ pub fn ibnetdiscover(subnet: &Subnet, dialect: Dialect) -> String {
         }
     }
     text
+}
+
+/// Adapters with one port have one GUID for both; else the ports follow the adapter.
+fn port_guid(device: &Device, port: u16) -> u64 {
+    let guid = device.guid.unwrap_or_default();
+    if device.ports == 1 { guid } else { guid.wrapping_add(u64::from(port)) }
 }
 
 fn speed(speed: Option<Speed>, rate: Option<fabriscope_units::Rate>, dialect: Dialect) -> Speed {

@@ -1,0 +1,160 @@
+//! `fabriscope import`: what an operator checks first in a real fabric, and what looks wrong in it.
+
+use std::path::{Path, PathBuf};
+
+use fabriscope_fabric::import::{self, LftsSummary, Review, Subnet};
+use fabriscope_report::Table;
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::output::Output;
+
+/// Reads a fabric that another tool described, and says what looks wrong in it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, or an edge list; may be compressed by gzip
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Forwarding tables of the same fabric: opensm-lfts.dump or the output of dump_fts
+    #[arg(long, value_name = "FILE")]
+    tables: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the result to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope import fabrics/dgx-ndr.ibnetdiscover
+  fabriscope import fabrics/selene-compute.ibnetdiscover.gz --json -o selene.json
+  ibnetdiscover > mine.topo && fabriscope import mine.topo --tables opensm-lfts.dump";
+
+/// Runs the command.
+pub fn run(args: &Args, _: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let subnet = read(&args.file)?;
+    let review = import::review(&subnet);
+    let tables = args.tables.as_deref().map(|path| tables(&subnet, path)).transpose()?;
+    if let Some(path) = &args.output {
+        output.redirect(path)?;
+    }
+    if args.json {
+        let mut value = serde_json::to_value(&review).unwrap_or_default();
+        if let (Some(object), Some(tables)) = (value.as_object_mut(), tables) {
+            object.insert("tables".to_owned(), serde_json::to_value(tables).unwrap_or_default());
+        }
+        output.json(&value)?;
+    } else {
+        output.text(&text(&args.file, &review, tables))?;
+    }
+    Ok(Verdict::Good)
+}
+
+/// The subnet in a file.
+pub fn read(path: &Path) -> Result<Subnet, Failure> {
+    let told = |message: String| {
+        let (message, help) = message.split_once("; ").map_or((message.as_str(), "see `fabriscope import --help`"), |(m, h)| (m, h));
+        Failure::told(format!("{}: {message}", path.display()), help)
+    };
+    let bytes =
+        std::fs::read(path).map_err(|cause| Failure::told(format!("{}: {cause}", path.display()), "name a file that can be read"))?;
+    let text = import::text(&bytes).map_err(|error| told(error.to_string()))?;
+    import::read(&text).map_err(|error| told(error.to_string()))
+}
+
+fn tables(subnet: &Subnet, path: &Path) -> Result<LftsSummary, Failure> {
+    let cannot = |message: String| {
+        let (message, help) = message.split_once("; ").map_or((message.as_str(), "name a file that can be read"), |(m, h)| (m, h));
+        Failure::told(format!("{}: {message}", path.display()), help)
+    };
+    let file = std::fs::File::open(path).map_err(|cause| cannot(cause.to_string()))?;
+    let (_, summary) = import::read_lfts(subnet, std::io::BufReader::new(file)).map_err(|error| cannot(error.to_string()))?;
+    Ok(summary)
+}
+
+fn text(file: &Path, review: &Review, tables: Option<LftsSummary>) -> String {
+    let mut text = format!("# {}\n\n", file.display());
+    let mut table = Table::new(["what", "count"]);
+    let mut row = |what: &str, count: String| table.push([what.to_owned(), count]);
+    row("switches", review.switches.to_string());
+    for (index, switches) in review.levels.iter().enumerate() {
+        row(&format!("  of level {}", index + 1), switches.to_string());
+    }
+    row("hosts", review.hosts.to_string());
+    for (adapters, hosts) in &review.hosts_by_adapters {
+        row(&format!("  with {adapters} adapter{}", if *adapters == 1 { "" } else { "s" }), hosts.to_string());
+    }
+    row("adapters of hosts", review.adapters.to_string());
+    row("aggregation nodes (SHARP)", review.aggregation_nodes.to_string());
+    row("cables", review.cables.to_string());
+    row("  between switches", review.switch_cables.to_string());
+    for (speed, cables) in &review.speeds {
+        row(&format!("  {speed}"), cables.to_string());
+    }
+    row("leaf switches with one rail", review.single_rail_leaves.to_string());
+    row("lines not understood", review.unread_lines.to_string());
+    text += &format!("{table}\n");
+
+    let list = |counts: &std::collections::BTreeMap<u32, u32>| {
+        let item = |(value, switches): (&u32, &u32)| if counts.len() == 1 { value.to_string() } else { format!("{value} ({switches})") };
+        counts.iter().map(item).collect::<Vec<_>>().join(", ")
+    };
+    let mut classes = Table::new(["level", "switches", "count", "ports", "host cables", "uplinks of each"]).words(1).words(5);
+    for class in &review.classes {
+        let ports: Vec<String> = class.ports.keys().map(u16::to_string).collect();
+        let cells = [
+            class.level.to_string(),
+            class.name.clone(),
+            class.switches.to_string(),
+            ports.join(", "),
+            class.host_cables.to_string(),
+            list(&class.uplinks),
+        ];
+        classes.push(cells);
+    }
+    text += &format!("{classes}\n");
+    if !review.between.is_empty() {
+        let mut between = Table::new(["from", "to", "cables"]).words(0).words(1);
+        for (low, high, cables) in &review.between {
+            between.push([low.clone(), high.clone(), cables.to_string()]);
+        }
+        text += &format!("{between}\n");
+    }
+    if review.rails.len() <= MOST_RAILS {
+        let mut rails = Table::new(["rail", "adapters"]).words(0);
+        for (rail, adapters) in &review.rails {
+            rails.push([if rail.is_empty() { "(no name)".to_owned() } else { rail.clone() }, adapters.to_string()]);
+        }
+        text += &format!("{rails}\n");
+    }
+    if let Some(tables) = tables {
+        let LftsSummary { switches, entries, to_endpoints, passed_over } = tables;
+        text += &format!(
+            "# tables: {switches} switches, {entries} entries, {to_endpoints} of them to hosts, {passed_over} lines passed over\n\n"
+        );
+    }
+    if review.findings.is_empty() {
+        text += "Nothing looks wrong.\n";
+    } else {
+        text += "What looks wrong:\n";
+        for finding in &review.findings {
+            text += &format!("- {}\n", finding.what);
+            for place in finding.places.iter().take(SHOWN) {
+                text += &format!("    {place}\n");
+            }
+            if finding.places.len() > SHOWN {
+                text += "    …\n";
+            }
+        }
+    }
+    let name = file.display();
+    text + &format!("\n# next: fabriscope export {name} -o fabric.conf    topology.conf for Slurm\n")
+}
+
+/// Rails that are listed; a list of more says nothing.
+const MOST_RAILS: usize = 24;
+/// Places of a finding that are shown; --json has more.
+const SHOWN: usize = 5;
