@@ -12,7 +12,8 @@
 //! * [`Routing`]: the algorithm a user can choose; [`Router`] is that algorithm on one fabric. Any
 //!   algorithm implements [`Route`]: from the switch, what it reads of the packet and the depths of its
 //!   output queues, to an output link and a virtual lane.
-//! * [`topology::conforms`] and [`routing::delivers`] check any fabric and any routing.
+//! * [`topology::conforms`] and [`routing::delivers`] check any fabric and any routing; [`routing::deadlock`] proves
+//!   that packets cannot wait for each other in a circle, or shows the circle.
 //!
 //! ```
 //! use fabriscope_fabric::{Head, Idle, LinkSpec, Links, Route, Router, Routing, Topology, path};

@@ -1,7 +1,7 @@
 //! Every routing on every topology: it delivers, and the load is what the algorithm promises.
 #![allow(missing_docs)]
 
-use fabriscope_fabric::routing::{Defect, delivers};
+use fabriscope_fabric::routing::{Defect, deadlock, delivers};
 use fabriscope_fabric::topology::{BackToBack, FatTree, LeafSpine, Oversubscription, SingleSwitch, conforms};
 use fabriscope_fabric::{
     Builder, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Route, Router, Routing, Sight, Socket, SwitchId, Topology, path,
@@ -291,7 +291,60 @@ impl Route for Clockwise {
 fn a_ring_deadlocks_without_a_dateline() {
     for switches in [3, 5] {
         let ring = |lanes| Clockwise { switches, lanes };
-        assert!(matches!(delivers(&ring(1).fabric(), &ring(1)), Err(Defect::Deadlock { vl: 0, .. })));
+        let fabric = ring(1).fabric();
+        let Err(Defect::Deadlock { circle: cycle }) = delivers(&fabric, &ring(1)) else { panic!("a ring of {switches} was thought free") };
+        // The circle is the ring itself: all its clockwise links, each once, end to end.
+        assert_eq!(cycle.len(), switches as usize);
+        for (index, hop) in cycle.iter().enumerate() {
+            let next = cycle[(index + 1) % cycle.len()];
+            assert_eq!(fabric.graph.link(hop.link).to, fabric.graph.link(next.link).from);
+            assert_eq!(hop.vl, 0);
+        }
+        let text = deadlock::Verdict::Circle(cycle).describe(&fabric);
+        assert_eq!(text.lines().count(), 1 + switches as usize);
+        assert!(text.contains(&format!("switch {} -> switch 0 on lane 0 (port 1)", switches - 1)), "{text}");
         assert_eq!(delivers(&ring(2).fabric(), &ring(2)).unwrap().longest, switches + 1);
     }
+}
+
+#[test]
+fn every_head_of_a_thousand_hosts_is_visited() {
+    let fabric = tree(3, 16);
+    let router = Router::new(&fabric, Routing::Ecmp).unwrap();
+    // Held: 1024 links from hosts, 1024 from leaves to pods, 1024 to the top, and as many down again, but those to hosts.
+    // Wanted from each: a host's link any of 7 hosts of the leaf or 8 up; a leaf's uplink any of 7 leaves or 8 up; a pod's
+    // uplink any of 15 pods; down, one of 8 each time.
+    let expected = deadlock::Verdict::Free { channels: 5 * 1024, dependencies: 1024 * (15 + 15 + 15 + 8 + 8) };
+    assert_eq!(deadlock::check(&fabric, &router), expected);
+    assert!(matches!(deadlock::verdict(&tree(3, 32), &router_of(&tree(3, 32))), deadlock::Verdict::ByConstruction(_)));
+}
+
+fn router_of(fabric: &Fabric) -> Router {
+    Router::new(fabric, Routing::Spray).unwrap()
+}
+
+/// Says that it answers with what d-mod-k answers, and sprays.
+struct Secretive(Router, Router);
+
+impl Route for Secretive {
+    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+        self.0.output(at, head, sight)
+    }
+    fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        self.1.options(at, head, visit);
+    }
+    fn lanes(&self) -> u8 {
+        1
+    }
+    fn longest(&self) -> u32 {
+        self.0.longest()
+    }
+}
+
+#[test]
+fn hops_that_were_not_listed_are_found() {
+    let fabric = tree(3, 8);
+    let router = |routing| Router::new(&fabric, routing).unwrap();
+    let defect = delivers(&fabric, &Secretive(router(Routing::Spray), router(Routing::DModK))).unwrap_err();
+    assert!(matches!(defect, Defect::Unlisted { .. }), "{defect}");
 }

@@ -1,191 +1,348 @@
 //! Whether packets can wait for each other in a circle.
 //!
-//! A packet that holds the buffer behind a link and waits for the next link is an arrow from the one (link, lane) to the
-//! other. Where no circle of arrows exists, some packet can always move: the routing is free of deadlock. The arrows are
-//! those of every way that a routing could ever choose, so the verdict holds for adaptive and random routings as well.
+//! A packet that holds the buffer behind one (link, lane) and wants another makes the first depend on the second.
+//! Without a cycle of such dependencies no set of packets can block itself. All heads that can ever stand at a switch
+//! are visited: from every source, for every destination, through every hop that [`Route::options`] lists.
 //!
-//! Source: W. Dally and C. Seitz, "Deadlock-free message routing in multiprocessor interconnection networks", IEEE Trans.
-//! Computers 36(5), 1987 (the theorem); for adaptive routings the condition is sufficient, not necessary
-//! (J. Duato, IEEE Trans. Parallel Distrib. Syst. 4(12), 1993), unless the routing names its escape lanes.
-//! Modelled: all sources, all destinations, all options. Not modelled: requests and replies that wait for each other at
-//! endpoints: NICs always take in what arrives.
+//! Source: W. Dally and C. Seitz, "Deadlock-free message routing in multiprocessor interconnection networks", IEEE
+//! Trans. Computers 36(5), 1987, theorem 1.
+//! Modelled: lanes, notes in packets, adaptive choice (every option counts).
+//! Not modelled: escape lanes of adaptive routings (J. Duato 1993), which may keep a network free in spite of a cycle;
+//! deadlocks that need the endpoints (requests that wait for responses).
 
 use rustc_hash::FxHashSet;
 
 use super::{Head, Hop, Route};
-use crate::graph::{EndpointId, LinkId, Node};
+use crate::graph::{EndpointId, Graph, LinkId, Node, SwitchId};
 use crate::topology::Fabric;
 
-/// Whether a routing can deadlock.
+/// What is known about circles of waiting packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
-    /// No circle among the arrows between so many (link, lane) pairs: all of them were looked at.
+    /// All heads were visited; nothing can wait for itself.
     Free {
-        /// Pairs of link and lane that some packet uses.
-        channels: usize,
-        /// Arrows between them.
-        dependencies: usize,
+        /// (link, lane) pairs that some packet can hold.
+        channels: u64,
+        /// Pairs of them where the holder of one can want the other.
+        dependencies: u64,
     },
-    /// The construction guarantees it, for this reason.
+    /// Not visited: the construction keeps every member of the family free, for this reason.
     ByConstruction(&'static str),
-    /// Packets that hold each of these may wait for the next, and the last for the first.
+    /// Each hop can wait for the next, and the last for the first.
     Circle(Vec<Hop>),
-    /// Too large to look at all of it.
+    /// Neither known by construction nor small enough to be visited.
     Unknown {
-        /// Destinations × links that would have to be looked at.
+        /// Hops that a visit would have to look at, about.
         work: u64,
     },
 }
 
 impl Verdict {
-    /// Whether deadlock is excluded.
-    pub fn is_free(&self) -> bool {
+    /// Whether a circle is excluded.
+    pub const fn is_free(&self) -> bool {
         matches!(self, Verdict::Free { .. } | Verdict::ByConstruction(_))
     }
 
-    /// In words, links by the names of their ends.
+    /// In words; a circle with the names of its switches, its ports and lanes, one line for each hop.
+    #[must_use]
     pub fn describe(&self, fabric: &Fabric) -> String {
         match self {
             Verdict::Free { channels, dependencies } => {
                 format!("free of deadlock: no circle among {dependencies} dependencies of {channels} (link, lane) pairs")
             }
             Verdict::ByConstruction(reason) => format!("free of deadlock by construction: {reason}"),
-            Verdict::Unknown { work } => format!("not known: {work} steps are too many to look at"),
+            Verdict::Unknown { work } => format!("not known: about {work} hops are too many to look at"),
             Verdict::Circle(hops) => {
-                let name = |hop: &Hop| {
-                    let link = fabric.graph.link(hop.link);
-                    let end = |vertex| fabric.name(fabric.graph.node(vertex));
-                    format!("  {} -> {} on lane {}\n", end(link.from), end(link.to), hop.vl)
-                };
-                let list: String = hops.iter().take(MOST_LINES).map(name).collect();
-                let more = if hops.len() > MOST_LINES { format!("  … and {} more\n", hops.len() - MOST_LINES) } else { String::new() };
+                let list: String = hops.iter().take(MOST_LINES).map(|hop| spell(fabric, hop)).collect();
+                let more = if hops.len() > MOST_LINES { format!("  ... and {} more\n", hops.len() - MOST_LINES) } else { String::new() };
                 format!("can deadlock: packets wait for each other around {} links\n{list}{more}", hops.len())
             }
         }
     }
 }
 
+/// A hop with the names of its ends.
+fn spell(fabric: &Fabric, hop: &Hop) -> String {
+    let link = fabric.graph.link(hop.link);
+    let name = |vertex| fabric.name(fabric.graph.node(vertex));
+    format!("  {} -> {} on lane {} (port {})\n", name(link.from), name(link.to), hop.vl, link.from_port.0)
+}
+
+/// Visits all heads and decides: [`Verdict::Free`] or [`Verdict::Circle`].
+///
+/// Time grows with endpoints × (endpoints + links × lanes × notes) × options per head, memory with links × ports × lanes².
+/// Hops that leave from elsewhere or on a lane that was not announced are left out; [`super::delivers`] reports them.
+#[must_use]
+pub fn check(fabric: &Fabric, route: &impl Route) -> Verdict {
+    visit(fabric, route, fabric.graph.endpoints(), u64::MAX)
+}
+
+/// The same for packets to some destinations only, as far as the budget for [`delivers`](super::delivers) goes: a circle
+/// found is one; freedom holds for those destinations.
+pub(super) fn sample(fabric: &Fabric, route: &impl Route, destinations: impl ExactSizeIterator<Item = EndpointId>) -> Verdict {
+    visit(fabric, route, destinations, 4 * FEW)
+}
+
+/// What can be known in seconds: all heads are visited where that takes few hops (some 2²²: well below a second); else the
+/// construction is believed; where there is nothing to believe they are visited as far as 2²⁹ hops go.
+#[must_use]
+pub fn verdict(fabric: &Fabric, route: &impl Route) -> Verdict {
+    let least = least(fabric);
+    match route.proof() {
+        Some(proof) if least > FEW => Verdict::ByConstruction(proof),
+        Some(proof) => match visit(fabric, route, fabric.graph.endpoints(), 4 * FEW) {
+            Verdict::Unknown { .. } => Verdict::ByConstruction(proof),
+            known => known,
+        },
+        None if least > MANY => Verdict::Unknown { work: least },
+        None => visit(fabric, route, fabric.graph.endpoints(), MANY),
+    }
+}
+
+/// Hops that a visit looks at whatever the routing: each source once for each destination.
+fn least(fabric: &Fabric) -> u64 {
+    let endpoints = u64::from(fabric.graph.endpoint_count());
+    endpoints * (endpoints + u64::from(fabric.graph.switch_count()))
+}
+
+fn visit(fabric: &Fabric, route: &impl Route, destinations: impl ExactSizeIterator<Item = EndpointId>, budget: u64) -> Verdict {
+    let graph = &fabric.graph;
+    let all = destinations.len() as u64;
+    let mut walk = Walk::new(graph, route.lanes().max(1));
+    for (done, dest) in destinations.enumerate() {
+        if !walk.towards(graph, route, dest, budget) {
+            // What is left costs as much for each destination as those before.
+            return Verdict::Unknown { work: walk.hops / (done as u64 + 1) * all };
+        }
+    }
+    match walk.waits.cycle(graph) {
+        Some(cycle) => Verdict::Circle(cycle),
+        None => Verdict::Free { channels: walk.waits.held(graph), dependencies: walk.waits.count() },
+    }
+}
+
+/// Visits the heads of one destination after the other.
+struct Walk {
+    waits: Waits,
+    /// By channel: the last destination, counted from 1, that a packet without a note was there for.
+    seen: Vec<u32>,
+    /// Channels with notes visited for this destination.
+    noted: FxHashSet<(u32, u16)>,
+    stack: Vec<Hop>,
+    found: Vec<Hop>,
+    hops: u64,
+}
+
+impl Walk {
+    fn new(graph: &Graph, lanes: u8) -> Walk {
+        let waits = Waits::new(graph, lanes);
+        let seen = vec![0; graph.link_count() as usize * usize::from(lanes)];
+        Walk { waits, seen, noted: FxHashSet::default(), stack: Vec::new(), found: Vec::new(), hops: 0 }
+    }
+
+    /// Visits all heads of packets to `dest`; whether the budget was enough.
+    fn towards(&mut self, graph: &Graph, route: &impl Route, dest: EndpointId, budget: u64) -> bool {
+        self.noted.clear();
+        for src in graph.endpoints().filter(|&src| src != dest) {
+            self.enter(Hop { link: graph.uplink(src), vl: 0, via: 0 }, dest);
+        }
+        while let Some(held) = self.stack.pop() {
+            let Node::Switch(at) = graph.node(graph.link(held.link).to) else { continue };
+            let mut found = std::mem::take(&mut self.found);
+            found.clear();
+            let head = Head { dest, entropy: 0, input: held.link, vl: held.vl, via: held.via };
+            route.options(at, head, &mut |hop| found.push(hop));
+            self.hops += found.len() as u64 + 1;
+            for &wanted in &found {
+                if self.waits.add(graph, at, held, wanted) {
+                    self.enter(wanted, dest);
+                }
+            }
+            self.found = found;
+            if self.hops > budget {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes a head up unless it was there before.
+    fn enter(&mut self, hop: Hop, dest: EndpointId) {
+        let channel = self.waits.channel(hop);
+        let new = match hop.via {
+            0 => std::mem::replace(&mut self.seen[channel], dest.0 + 1) != dest.0 + 1,
+            note => self.noted.insert((channel as u32, note)),
+        };
+        if new {
+            self.stack.push(hop);
+        }
+    }
+}
+
+/// Which channel can wait for which: for each channel into a switch one bit per output port and lane.
+struct Waits {
+    lanes: usize,
+    /// By link: its first bit; the lanes of a link follow each other.
+    first: Vec<u64>,
+    bits: Vec<u64>,
+}
+
+impl Waits {
+    fn new(graph: &Graph, lanes: u8) -> Waits {
+        let lanes = usize::from(lanes);
+        let mut first = Vec::with_capacity(graph.links().len() + 1);
+        let mut total = 0;
+        for link in graph.links() {
+            first.push(total);
+            if let Node::Switch(at) = graph.node(link.to) {
+                total += (lanes * lanes) as u64 * u64::from(graph.port_count(at));
+            }
+        }
+        first.push(total);
+        Waits { lanes, first, bits: vec![0; total.div_ceil(64) as usize] }
+    }
+
+    fn channel(&self, hop: Hop) -> usize {
+        hop.link.index() * self.lanes + usize::from(hop.vl)
+    }
+
+    /// Notes that `held` can wait for `wanted`; whether `wanted` is a hop from there at all.
+    fn add(&mut self, graph: &Graph, at: SwitchId, held: Hop, wanted: Hop) -> bool {
+        let Some(link) = graph.links().get(wanted.link.index()) else { return false };
+        if link.from != graph.vertex(Node::Switch(at)) || usize::from(wanted.vl) >= self.lanes {
+            return false;
+        }
+        let width = self.width(held.link);
+        let bit = self.first[held.link.index()] + u64::from(held.vl) * width + self.slot(wanted.vl, link.from_port.0);
+        self.bits[(bit / 64) as usize] |= 1 << (bit % 64);
+        true
+    }
+
+    /// Bits of each lane of a link.
+    fn width(&self, link: LinkId) -> u64 {
+        (self.first[link.index() + 1] - self.first[link.index()]) / self.lanes as u64
+    }
+    fn slot(&self, vl: u8, port: u16) -> u64 {
+        u64::from(port) * self.lanes as u64 + u64::from(vl)
+    }
+
+    /// The first channel from `slot` on that the holder of `channel` can want, with its slot.
+    fn wanted(&self, graph: &Graph, channel: usize, slot: u64) -> Option<(u64, usize)> {
+        let (link, vl) = (LinkId((channel / self.lanes) as u32), (channel % self.lanes) as u64);
+        let Node::Switch(at) = graph.node(graph.link(link).to) else { return None };
+        let width = self.width(link);
+        let start = self.first[link.index()] + vl * width;
+        let mut bit = start + slot;
+        while bit < start + width {
+            let word = self.bits[(bit / 64) as usize] >> (bit % 64);
+            if word == 0 {
+                bit = (bit / 64 + 1) * 64;
+                continue;
+            }
+            bit += u64::from(word.trailing_zeros());
+            if bit >= start + width {
+                return None;
+            }
+            let slot = bit - start;
+            let port = crate::graph::PortId((slot / self.lanes as u64) as u16);
+            let out = graph.out_link(at, port).expect("only hops over links of the switch were added");
+            return Some((slot, out.index() * self.lanes + (slot % self.lanes as u64) as usize));
+        }
+        None
+    }
+
+    /// All channels that the holder of `channel` can want.
+    fn all_wanted<'a>(&'a self, graph: &'a Graph, channel: usize) -> impl Iterator<Item = usize> + 'a {
+        let mut slot = 0;
+        std::iter::from_fn(move || {
+            let (found, wanted) = self.wanted(graph, channel, slot)?;
+            slot = found + 1;
+            Some(wanted)
+        })
+    }
+
+    fn count(&self) -> u64 {
+        self.bits.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// Channels of which some packet wants another one.
+    fn held(&self, graph: &Graph) -> u64 {
+        let channels = (self.first.len() - 1) * self.lanes;
+        (0..channels).filter(|&channel| self.wanted(graph, channel, 0).is_some()).count() as u64
+    }
+
+    /// A short cycle, if there is one: a depth-first search finds where one closes, a breadth-first search the
+    /// shortest one through there.
+    fn cycle(&self, graph: &Graph) -> Option<Vec<Hop>> {
+        const NEW: u8 = 0;
+        const OPEN: u8 = 1;
+        const DONE: u8 = 2;
+        let channels = (self.first.len() - 1) * self.lanes;
+        let mut state = vec![NEW; channels];
+        let mut open: Vec<(usize, u64)> = Vec::new();
+        for start in 0..channels {
+            if state[start] != NEW {
+                continue;
+            }
+            state[start] = OPEN;
+            open.push((start, 0));
+            while let Some((channel, slot)) = open.last_mut() {
+                match self.wanted(graph, *channel, *slot) {
+                    None => {
+                        state[*channel] = DONE;
+                        open.pop();
+                    }
+                    Some((found, wanted)) => {
+                        *slot = found + 1;
+                        match state[wanted] {
+                            OPEN => return Some(self.shortest(graph, wanted)),
+                            NEW => {
+                                state[wanted] = OPEN;
+                                open.push((wanted, 0));
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The shortest cycle through a channel that lies on one.
+    fn shortest(&self, graph: &Graph, start: usize) -> Vec<Hop> {
+        const UNSEEN: usize = usize::MAX;
+        let mut before = vec![UNSEEN; (self.first.len() - 1) * self.lanes];
+        let mut frontier = std::collections::VecDeque::from([start]);
+        while let Some(channel) = frontier.pop_front() {
+            for wanted in self.all_wanted(graph, channel) {
+                if before[wanted] != UNSEEN {
+                    continue;
+                }
+                before[wanted] = channel;
+                if wanted == start {
+                    frontier.clear();
+                    break;
+                }
+                frontier.push_back(wanted);
+            }
+        }
+        let hop = |channel: usize| Hop { link: LinkId((channel / self.lanes) as u32), vl: (channel % self.lanes) as u8, via: 0 };
+        let mut cycle = vec![hop(start)];
+        let mut channel = before[start];
+        while channel != start {
+            cycle.push(hop(channel));
+            channel = before[channel];
+        }
+        cycle[1..].reverse();
+        cycle
+    }
+}
+
 /// Links of a circle that are spelled out.
 const MOST_LINES: usize = 24;
-
-/// What an engine asks: the construction's guarantee, else a look at everything where that is at most 2²⁶ steps (seconds).
-pub fn verdict(fabric: &Fabric, route: &impl Route) -> Verdict {
-    let work = u64::from(fabric.graph.endpoint_count()) * u64::from(fabric.graph.link_count());
-    match route.proof() {
-        Some(reason) => Verdict::ByConstruction(reason),
-        None if work > MOST_WORK => Verdict::Unknown { work },
-        None => check(fabric, route),
-    }
-}
-
-/// Destinations × links that [`verdict`] looks at. Basis: measured, some seconds.
-const MOST_WORK: u64 = 1 << 26;
-
-/// Looks at every way from every source to every destination.
-pub fn check(fabric: &Fabric, route: &impl Route) -> Verdict {
-    check_to(fabric, route, fabric.graph.endpoints())
-}
-
-/// Looks at every way from every source to the destinations given.
-pub fn check_to(fabric: &Fabric, route: &impl Route, destinations: impl Iterator<Item = EndpointId>) -> Verdict {
-    let lanes = u32::from(route.lanes());
-    let mut arrows = Arrows::default();
-    let mut seen = FxHashSet::default();
-    let mut open: Vec<Hop> = Vec::new();
-    for dest in destinations {
-        seen.clear();
-        for source in fabric.graph.endpoints().filter(|&source| source != dest) {
-            open.push(Hop { link: fabric.graph.uplink(source), vl: 0, via: 0 });
-        }
-        while let Some(held) = open.pop() {
-            let Node::Switch(at) = fabric.graph.node(fabric.graph.link(held.link).to) else { continue };
-            let head = Head { dest, entropy: 0, input: held.link, vl: held.vl, via: held.via };
-            route.options(at, head, &mut |hop| {
-                // A hop that does not leave the switch is a mistake that `delivers` reports.
-                let leaves =
-                    fabric.graph.links().get(hop.link.index()).is_some_and(|link| link.from == fabric.graph.vertex(Node::Switch(at)));
-                if !leaves || hop.vl >= route.lanes() {
-                    return;
-                }
-                arrows.add(held.link.0 * lanes + u32::from(held.vl), hop.link.0 * lanes + u32::from(hop.vl));
-                if seen.insert((hop.link.0, hop.vl, hop.via)) {
-                    open.push(hop);
-                }
-            });
-        }
-    }
-    arrows.verdict(fabric.graph.link_count() * lanes, lanes)
-}
-
-/// Who waits for whom.
-#[derive(Default)]
-struct Arrows {
-    /// Sorted and without repetition up to `clean`.
-    all: Vec<(u32, u32)>,
-    clean: usize,
-}
-
-impl Arrows {
-    fn add(&mut self, held: u32, wanted: u32) {
-        self.all.push((held, wanted));
-        if self.all.len() > 2 * self.clean + (1 << 16) {
-            self.tidy();
-        }
-    }
-    fn tidy(&mut self) {
-        self.all.sort_unstable();
-        self.all.dedup();
-        self.clean = self.all.len();
-    }
-
-    /// Takes away what nobody waits for until nothing is left, or a circle (Kahn's algorithm).
-    fn verdict(mut self, channels: u32, lanes: u32) -> Verdict {
-        self.tidy();
-        let mut first = vec![0u32; channels as usize + 1];
-        let mut waiting = vec![0u32; channels as usize];
-        let mut used = vec![false; channels as usize];
-        for &(held, wanted) in &self.all {
-            first[held as usize + 1] += 1;
-            waiting[wanted as usize] += 1;
-            used[held as usize] = true;
-            used[wanted as usize] = true;
-        }
-        for channel in 0..channels as usize {
-            first[channel + 1] += first[channel];
-        }
-        let wanted = |channel: u32| &self.all[first[channel as usize] as usize..first[channel as usize + 1] as usize];
-        let mut free: Vec<u32> = (0..channels).filter(|&channel| waiting[channel as usize] == 0).collect();
-        let mut left = channels;
-        while let Some(held) = free.pop() {
-            left -= 1;
-            for &(_, wanted) in wanted(held) {
-                waiting[wanted as usize] -= 1;
-                if waiting[wanted as usize] == 0 {
-                    free.push(wanted);
-                }
-            }
-        }
-        if left == 0 {
-            let channels = used.iter().filter(|&&used| used).count();
-            return Verdict::Free { channels, dependencies: self.all.len() };
-        }
-        // What is left is waited for by something that is left: going backwards never ends, so it meets itself.
-        let mut before = vec![u32::MAX; channels as usize];
-        for &(held, wanted) in self.all.iter().rev() {
-            if waiting[held as usize] > 0 && waiting[wanted as usize] > 0 {
-                before[wanted as usize] = held;
-            }
-        }
-        let start = waiting.iter().position(|&waiting| waiting > 0).unwrap_or(0) as u32;
-        let mut place = vec![u32::MAX; channels as usize];
-        let mut way = Vec::new();
-        let mut at = start;
-        while place[at as usize] == u32::MAX {
-            place[at as usize] = way.len() as u32;
-            way.push(at);
-            at = before[at as usize];
-        }
-        let hop = |&channel: &u32| Hop { link: LinkId(channel / lanes), vl: (channel % lanes) as u8, via: 0 };
-        Verdict::Circle(way[place[at as usize] as usize..].iter().rev().map(hop).collect())
-    }
-}
+/// Hops that are visited although the construction promises freedom: well below a second.
+const FEW: u64 = 4 << 20;
+/// Hops that are visited where nothing is promised: seconds.
+const MANY: u64 = 512 << 20;

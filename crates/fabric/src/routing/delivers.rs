@@ -1,6 +1,6 @@
 //! What every routing must satisfy on every fabric it accepts.
 
-use super::deadlock::{Verdict, check_to};
+use super::deadlock::{self, Verdict};
 use super::{Head, Hop, Route, path::follow};
 use crate::graph::{EndpointId, LinkId, Node, Vertex};
 use crate::topology::{Coordinates, Fabric};
@@ -94,12 +94,16 @@ pub enum Defect {
         lanes: u8,
     },
     /// Packets can wait for each other in a circle.
-    #[error("link {link} on lane {vl} waits for itself: the routing can deadlock")]
+    #[error("the routing can deadlock: each of these waits for the next, and the last for the first: {}", waiting(circle))]
     Deadlock {
-        /// A link of the circle.
-        link: LinkId,
-        /// Its lane.
-        vl: u8,
+        /// The hops of the circle.
+        circle: Vec<Hop>,
+    },
+    /// Nothing is known about circles.
+    #[error("the routing gives no proof that it cannot deadlock, and about {work} hops are too many to look at; check a smaller fabric")]
+    Unproved {
+        /// Hops that a check would have to look at.
+        work: u64,
     },
 }
 
@@ -111,15 +115,16 @@ pub struct Delivery {
     /// Links of the longest of them.
     pub longest: u32,
     /// Different (link, lane) pairs in which some packet waits for another one.
-    pub dependencies: usize,
+    pub dependencies: u64,
 }
 
 /// Checks a routing: every packet reaches its destination within the longest path, never bounces back,
 /// takes the same path when asked again, climbs and descends once on a tree, chooses only what it lists as an option,
 /// and no packets can wait for each other in a circle ([`super::deadlock`]).
 ///
-/// Follows all pairs of up to 128 endpoints, spread evenly over the fabric, with several values of entropy; the circles
-/// are looked for on all ways from all sources to those endpoints.
+/// Follows all pairs of up to 128 endpoints, spread evenly over the fabric, with several values of entropy; circles
+/// are looked for on all ways from all sources to all endpoints of a small fabric, to those 128 of a
+/// large one, and where even these are too many to look at, the routing's own proof is believed.
 ///
 /// # Errors
 /// The first defect found.
@@ -139,13 +144,21 @@ pub fn delivers(fabric: &Fabric, route: &impl Route) -> Result<Delivery, Defect>
             }
         }
     }
-    match check_to(fabric, route, (0..sample).map(|dst| pick(dst, sample, count))) {
-        Verdict::Circle(hops) => {
-            Err(hops.first().map_or(Defect::Deadlock { link: LinkId(0), vl: 0 }, |hop| Defect::Deadlock { link: hop.link, vl: hop.vl }))
-        }
+    let mut verdict = deadlock::verdict(fabric, route);
+    if !matches!(verdict, Verdict::Free { .. } | Verdict::Circle(_)) {
+        verdict = deadlock::sample(fabric, route, (0..sample).map(|dst| pick(dst, sample, count)));
+    }
+    match verdict {
+        Verdict::Circle(circle) => Err(Defect::Deadlock { circle }),
         Verdict::Free { dependencies, .. } => Ok(Delivery { dependencies, ..delivery }),
+        Verdict::Unknown { work } if route.proof().is_none() => Err(Defect::Unproved { work }),
         Verdict::ByConstruction(_) | Verdict::Unknown { .. } => Ok(delivery),
     }
+}
+
+/// The hops of a circle for a message.
+fn waiting(circle: &[Hop]) -> String {
+    circle.iter().map(|hop| format!("{} on lane {}", hop.link, hop.vl)).collect::<Vec<_>>().join(", ")
 }
 
 /// One endpoint from each of `sample` equal shares of the fabric, at different places in them.

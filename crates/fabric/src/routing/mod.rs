@@ -3,8 +3,8 @@
 //! [`Routing`] is what a user chooses, [`Router`] that algorithm on one fabric, [`Route`] the trait behind
 //! it. A router is asked once per packet and switch, ten million times a second and more.
 //!
-//! Algorithms live with the coordinates that they compute with: [`tree`], [`dragonfly`] and [`grid`] need a
-//! few nanoseconds and memory linear in switches; [`graph`] routes any fabric by tables.
+//! Algorithms live with the coordinates that they compute with: `tree`, `dragonfly` and `grid` need a
+//! few nanoseconds and memory linear in switches; `graph` routes any fabric by tables.
 //!
 //! The trait is made for the hardest algorithms known: it sees the packet's input link and virtual lane
 //! (escape lanes, dateline crossings), what the routing wrote into the packet on an earlier hop (the
