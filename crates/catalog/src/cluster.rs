@@ -95,6 +95,9 @@ pub struct CableRun {
     pub host_length: Sourced<Length>,
     /// Length from switch to switch.
     pub trunk_length: Sourced<Length>,
+    /// Length from group to group, in topologies that have groups. Default: `trunk_length`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_length: Option<Sourced<Length>>,
 }
 
 /// Virtual lanes in use: service level *s* takes lane *s* mod `count`, each lane has buffers and credits of its own.
@@ -246,6 +249,8 @@ pub struct ResolvedCluster {
     pub host_length: Sourced<Length>,
     /// Length from switch to switch.
     pub trunk_length: Sourced<Length>,
+    /// Length from group to group.
+    pub global_length: Sourced<Length>,
     /// Which nodes a benchmark between two nodes uses.
     pub placement: NodeChoice,
     /// The MPI library that programs use where nothing else is said.
@@ -263,11 +268,15 @@ impl ResolvedCluster {
     pub fn trunk_delay(&self) -> Span {
         self.cable.delay(*self.trunk_length)
     }
+    /// Propagation from group to group.
+    pub fn global_delay(&self) -> Span {
+        self.cable.delay(*self.global_length)
+    }
     /// The cables of the fabric: rate after encoding, propagation and error correction as their delay.
     pub fn links(&self) -> Links {
         let (rate, correction) = (self.link.data_rate(), *self.link.fec_latency);
         let spec = |propagation: Span| LinkSpec::new(rate, Span::from_ps(propagation.as_ps().saturating_add(correction.as_ps())));
-        Links { host: spec(self.host_delay()), trunk: spec(self.trunk_delay()), global: spec(self.trunk_delay()) }
+        Links { host: spec(self.host_delay()), trunk: spec(self.trunk_delay()), global: spec(self.global_delay()) }
     }
     /// Ports of each switch; none where nodes are wired to each other.
     pub fn radix(&self) -> u32 {

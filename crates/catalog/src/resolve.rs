@@ -1,7 +1,7 @@
 //! From the names in a cluster to its parts, and whether they fit together.
 
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_fabric::{Router, Topology};
+use fabriscope_fabric::{Route, Router, Topology};
 
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
@@ -34,7 +34,10 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     }
     fits_switch(cluster, switch)?;
     fits_lanes(&cluster.virtual_lanes, nic, switch)?;
-    for (key, length) in [("host_length", &cluster.cable.host_length), ("trunk_length", &cluster.cable.trunk_length)] {
+    let global_length = cluster.cable.global_length.as_ref().unwrap_or(&cluster.cable.trunk_length);
+    let lengths =
+        [("host_length", &cluster.cable.host_length), ("trunk_length", &cluster.cable.trunk_length), ("global_length", global_length)];
+    for (key, length) in lengths {
         if **length > *cable.max_length {
             let message = format!("{} of `{}` are more than the {} it is made for", **length, cable.name, *cable.max_length);
             return Err(Problem::at(&["cable", key, "value"], message, "use an optical cable, or a shorter one"));
@@ -64,6 +67,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         cable: cable.clone(),
         host_length: cluster.cable.host_length.clone(),
         trunk_length: cluster.cable.trunk_length.clone(),
+        global_length: global_length.clone(),
         placement: cluster.placement,
         software: software.clone(),
         perftest: perftest.clone(),
@@ -212,7 +216,19 @@ fn fits_topology(cluster: &ResolvedCluster, written: &Topology) -> Result<(), Pr
     if has < wanted {
         return Err(too_many(u64::from(has)));
     }
-    Router::new(&fabric, cluster.routing).map(drop).map_err(|error| told_by_fabric(&["routing"], &error.to_string()))
+    let router = Router::new(&fabric, cluster.routing).map_err(|error| told_by_fabric(&["routing"], &error.to_string()))?;
+    let (lanes, levels) = (u32::from(router.lanes()), cluster.virtual_lanes.count);
+    match &cluster.switch {
+        Some(switch) if lanes.saturating_mul(levels) > *switch.vls => {
+            let each = if levels > 1 { format!(" for each of {levels} service levels") } else { String::new() };
+            let message = format!(
+                "`{}` needs {lanes} virtual lanes on this topology{each}; the switch `{}` has {}",
+                cluster.routing, switch.name, *switch.vls
+            );
+            Err(Problem::at(&["routing"], message, "choose a switch with more `vls`, or a routing that needs fewer lanes"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Messages of the fabric carry their remedy after a semicolon.

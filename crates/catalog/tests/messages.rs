@@ -89,6 +89,25 @@ fn wrong_parts_clusters_and_labs() {
         ("slot of no generation", "pair", "generation = 3", "generation = 9"),
         ("more nodes than ports", "pair", "nodes = 2", "nodes = 37"),
         ("more nodes than the tree holds", "tree", "nodes = 64", "nodes = 5000"),
+        (
+            "global cable too long",
+            "tree",
+            "trunk_length",
+            "global_length = { value = \"20 m\", basis = \"assumed\", note = \"a hall\" }\ntrunk_length",
+        ),
+        (
+            "more lanes than the switch has",
+            "tree",
+            "topology.fat_tree.levels = 2",
+            "topology.dragonfly = { switches = 4 }\nrouting = \"valiant\"\nvirtual_lanes.count = 4",
+        ),
+        ("more groups than global ports", "tree", "topology.fat_tree.levels = 2", "topology.dragonfly = { switches = 4, groups = 10 }"),
+        (
+            "routing of another family",
+            "tree",
+            "topology.fat_tree.levels = 2",
+            "topology.dragonfly = { switches = 4 }\nrouting = \"dimension_order\"",
+        ),
         ("more nodes than numbers", "pair", "nodes = 2", "nodes = 4000000000"),
     ];
     for (what, name, from, to) in clusters {
