@@ -28,9 +28,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cluster_toml", folders: &["catalog/clusters"], extension: "toml", run: cluster_toml },
     Target { name: "lab_toml", folders: &["labs", "catalog/clusters"], extension: "toml", run: lab_toml },
     Target { name: "fabric_dump", folders: &["fabrics"], extension: "ibnetdiscover", run: fabric_dump },
-    Target { name: "subnet_lst", folders: &["fuzz/corpus"], extension: "lst", run: fabric_dump },
-    Target { name: "edge_list", folders: &["fuzz/corpus"], extension: "edges", run: fabric_dump },
-    Target { name: "lfts_dump", folders: &["fuzz/corpus"], extension: "lfts", run: lfts_dump },
+    Target { name: "subnet_lst", folders: &["fuzz/seeds"], extension: "lst", run: fabric_dump },
+    Target { name: "edge_list", folders: &["fuzz/seeds"], extension: "edges", run: fabric_dump },
+    Target { name: "lfts_dump", folders: &["fuzz/seeds"], extension: "lfts", run: lfts_dump },
     Target { name: "tolerances_toml", folders: &["validation"], extension: "toml", run: tolerances_toml },
 ];
 
