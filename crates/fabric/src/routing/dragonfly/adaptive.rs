@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!  wait of a minimal path  =  bytes that wait for its first link
-//!  wait of a detour        =  2 · bytes that wait for its first link + bias
+//!  wait of a detour        =  2 · bytes that wait for its first link + margin
 //! ```
 //!
 //! The factor of two is the length: a detour loads two global links instead of one. A packet that set out on a minimal
@@ -64,12 +64,12 @@ impl Adaptive {
                 (best, wait) = (second, other);
             }
         }
-        if wait <= BIAS.as_u64() {
+        if wait <= MARGIN.as_u64() {
             return best;
         }
         for salt in [FIRST_DETOUR, SECOND_DETOUR] {
             let Some(hop) = detour(draw(head, salt)) else { continue };
-            let other = 2 * depth(hop.link) + BIAS.as_u64();
+            let other = 2 * depth(hop.link) + MARGIN.as_u64();
             if other < wait {
                 (best, wait) = (hop, other);
             }
@@ -124,7 +124,7 @@ impl Route for Adaptive {
 }
 
 /// How much a minimal path may have waiting before a detour is looked at (assumed: two packets of 4 KiB).
-const BIAS: Bytes = Bytes(2 * 4096);
+const MARGIN: Bytes = Bytes(2 * 4096);
 /// Sets the draws of the two detours apart (bits that numbers of links do not reach).
 const FIRST_DETOUR: u32 = 0;
 const SECOND_DETOUR: u32 = 1 << 31;

@@ -5,12 +5,12 @@
 //! wherever in the group they are.
 //!
 //! ```text
-//!  detour if   q_m · H_m  >  q_d · H_d + bias
+//!  detour if   q_m · H_m  >  q_d · H_d + margin
 //! ```
 //!
 //! q: bytes that wait for the first link of the path, with UGAL-G for that or the global link behind it, whichever has
 //! more waiting. H: links from switch to switch, the last local one always counted.
-//! Modelled: the choice at the first switch, packet by packet; a bias that keeps idle networks minimal.
+//! Modelled: the choice at the first switch, packet by packet; a margin that keeps idle networks minimal.
 //! Not modelled: UGAL-L_VC and UGAL-L_CR (queues by lane, credits that are held back).
 
 use fabriscope_units::Bytes;
@@ -50,11 +50,11 @@ impl<const GLOBAL: bool> Route for Ugal<GLOBAL> {
         }
         let minimal = self.0.walk.minimal(at, home, &head);
         let shortest = Self::wait(&minimal, sight);
-        if shortest <= BIAS.as_u64() {
+        if shortest <= MARGIN.as_u64() {
             return minimal.hop;
         }
         match self.0.random(at, home, &head, draw(&head, 0)) {
-            Some(detour) if shortest > Self::wait(&detour, sight) + BIAS.as_u64() => detour.hop,
+            Some(detour) if shortest > Self::wait(&detour, sight) + MARGIN.as_u64() => detour.hop,
             _ => minimal.hop,
         }
     }
@@ -82,4 +82,4 @@ impl<const GLOBAL: bool> Route for Ugal<GLOBAL> {
 
 /// What a minimal path is given (assumed): two packets of 4 KiB over three links, so that a packet that is just
 /// being sent sends no other one on a detour.
-const BIAS: Bytes = Bytes(3 * 2 * 4096);
+const MARGIN: Bytes = Bytes(3 * 2 * 4096);
