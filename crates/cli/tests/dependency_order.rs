@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "units",
     "wire",
     "kernel",
@@ -17,6 +17,7 @@ const ORDER: [&str; 14] = [
     "workloads",
     "engine",
     "engine-packet",
+    "engine-flow",
     "report",
     "cli",
 ];

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use fabriscope_engine::{Cluster, EngineError, Job};
+use fabriscope_engine::{Cluster, EngineError, Job, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::{Process, Program};
 use fabriscope_units::{Bytes, Span, Time};
@@ -10,7 +10,6 @@ use fabriscope_verbs::{CqId, Lid, Nic};
 
 use crate::event::{Event, Happening};
 use crate::host::posting;
-use crate::setup;
 use crate::world::{Client, World};
 
 /// The programs of a job.
@@ -55,8 +54,8 @@ impl Programs {
                 ranks,
                 node,
                 lids: (node * nics..(node + 1) * nics).map(Lid).collect(),
-                cpu: setup::cpu_costs(&parts.node.cpu),
-                doorbell: setup::doorbell_policy(parts),
+                cpu: timing::cpu(&parts.node.cpu),
+                doorbell: timing::doorbell(parts),
             });
             let program = main(process.clone());
             slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO });

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{BlueFlame, Cpu, Forwarding, LinkLayer, NumaDistance, Pfc, ResolvedCluster};
-use fabriscope_engine::{Cluster, EngineError, Stats};
+use fabriscope_catalog::{Forwarding, LinkLayer, Pfc, ResolvedCluster};
+use fabriscope_engine::{Cluster, EngineError, Stats, timing};
 use fabriscope_fabric::{EndpointId, LinkId, Route, Router, Routing};
 use fabriscope_kernel::memory::large_pages;
 use fabriscope_kernel::{EventQueue, Streams};
-use fabriscope_node::{Blueflame, CpuCosts, DoorbellPolicy, Pcie, PcieTiming, ReadAhead};
+use fabriscope_node::{Pcie, ReadAhead};
 use fabriscope_switch::{Arbiter, Channel, Ecn, EcnLimits, Flow, PauseLimits};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Nic, NicConfig, Side};
@@ -108,7 +108,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     plug(&mut worlds, cluster, pfc);
     let link_rate = rates.first().copied().unwrap_or_default();
     let costs = nic_costs(parts, link_rate);
-    let timing = pcie_timing(parts);
+    let pcie = timing::pcie(parts);
     for world in &mut worlds {
         let links = world.lanes.len() / vls as usize;
         if paced {
@@ -122,7 +122,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         world.hosts = hosts
             .map(|host| {
                 let config = nic_config(parts, host);
-                Host::new(Nic::new(config), Pcie::new(timing), graph.uplink(EndpointId(host)).0 * vls, costs)
+                Host::new(Nic::new(config), Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs)
             })
             .collect();
         large_pages(&world.lanes);
@@ -213,54 +213,4 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
         cqe: nic.cqe_size.value,
         tx_window: u32::try_from(window).unwrap_or(u32::MAX),
     }
-}
-
-fn pcie_timing(parts: &ResolvedCluster) -> PcieTiming {
-    let (slot, root) = (&parts.node.pcie, &parts.node.cpu.root_complex);
-    let penalty = match parts.node.numa {
-        NumaDistance::Local => Span::ZERO,
-        NumaDistance::Remote => root.numa_penalty.value,
-    };
-    PcieTiming {
-        tlp_rate: slot.part.tlp_rate(slot.lanes),
-        read_latency: root.dma_read_latency.value + penalty,
-        write_latency: root.dma_write_latency.value + penalty,
-        max_payload: root.max_payload.value,
-        max_read_request: root.max_read_request.value,
-        completion_payload: root.completion_payload.value,
-        write_overhead: slot.part.write_overhead.value,
-        read_overhead: slot.part.read_request.value,
-        completion_overhead: slot.part.completion_overhead.value,
-    }
-}
-
-/// What a core of the cluster's processor pays.
-pub(crate) fn cpu_costs(cpu: &Cpu) -> CpuCosts {
-    CpuCosts {
-        wqe_build: cpu.wqe_build.value,
-        mmio_busy: cpu.mmio_busy.value,
-        blueflame_block: cpu.blueflame_block.value,
-        mmio_latency: cpu.mmio_latency.value,
-        poll_hit: cpu.poll_hit.value,
-        poll_empty: cpu.poll_empty.value,
-        detect: cpu.detect.value,
-        dma_touch: cpu.dma_touch.value,
-        post_recv: cpu.post_recv.value,
-        copy_call: cpu.copy_call.value,
-        copy_rate_cached: cpu.copy_rate_cached.value,
-        copy_rate_streaming: cpu.copy_rate_streaming.value,
-        copy_rate_long: cpu.copy_rate_long.value,
-        copy_cached_limit: cpu.copy_cached_limit.value,
-    }
-}
-
-/// How the cluster's NICs are told about work.
-pub(crate) fn doorbell_policy(parts: &ResolvedCluster) -> DoorbellPolicy {
-    let nic = &parts.node.nic;
-    let blueflame = match nic.blueflame {
-        BlueFlame::Always => Blueflame::Always,
-        BlueFlame::Inline => Blueflame::Inline,
-        BlueFlame::Never => Blueflame::Never,
-    };
-    DoorbellPolicy { blueflame, blueflame_limit: nic.blueflame_limit.value }
 }

@@ -6,16 +6,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use fabriscope_engine::{Cluster, EngineError, OpTimes, Run};
+use fabriscope_engine::{Cluster, EngineError, OpTimes, Order, Run, timing};
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
-use fabriscope_schedule::{After, OpKind, Schedule};
+use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{CqId, Remote, SendWr, Sge, Wc, WcOpcode, WcStatus};
 use rustc_hash::FxHashMap;
 
 use crate::connect::{self, Rank, WR_LIMIT};
 use crate::event::{Event, Happening};
-use crate::setup;
 use crate::world::{Client, World};
 use crate::{Transfers, connect::Side};
 
@@ -30,14 +29,9 @@ pub(crate) struct Transferring {
     nics: u32,
     cpu: CpuCosts,
     doorbell: DoorbellPolicy,
-    /// First operation of each rank in the arrays below.
-    first: Vec<u32>,
-    kinds: Vec<OpKind>,
-    /// What each operation still waits for.
-    unmet: Vec<u32>,
-    /// Operations that wait for this one: where they start in `followers`.
-    first_follower: Vec<u32>,
-    followers: Vec<Follower>,
+    order: Order,
+    /// Operations that may start, for use while starting.
+    ready: Vec<u32>,
     core_free: Vec<Time>,
     ends: Vec<Time>,
     /// Receives that wait for a message, messages that wait for a receive.
@@ -50,13 +44,6 @@ pub(crate) struct Transferring {
     found: Vec<Wc>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Follower {
-    op: u32,
-    /// It waits for the start, not for the end.
-    start: bool,
-}
-
 #[derive(Debug, Default)]
 struct Mailbox {
     receives: VecDeque<u32>,
@@ -66,7 +53,6 @@ struct Mailbox {
 impl Transferring {
     /// Everything that comes before the first event: connections, receives, and who waits for what; one for each part.
     pub fn new(worlds: &mut [World<'_>], schedule: &Schedule, how: Transfers, times: bool) -> Result<Vec<Transferring>, EngineError> {
-        schedule.check().map_err(|error| EngineError::Schedule(error.to_string()))?;
         let parts = &worlds[0].cluster.parts;
         let (nics, mtu) = (parts.node.nics, parts.mtu);
         let count = schedule.ranks();
@@ -86,47 +72,22 @@ impl Transferring {
     /// What the ranks of `range` do.
     fn part(cluster: &Cluster, schedule: &Schedule, range: Range<u32>, ranks: Vec<Rank>, times: bool) -> Transferring {
         let parts = &cluster.parts;
-        let mut first = vec![0u32];
-        let (mut kinds, mut unmet, mut edges) = (Vec::new(), Vec::new(), Vec::new());
-        for rank in range.clone() {
-            let base = kinds.len() as u32;
-            for op in schedule.ops(rank) {
-                let this = kinds.len() as u32;
-                kinds.push(op.kind);
-                unmet.push(op.after.len() as u32);
-                for after in op.after {
-                    edges.push((base + after.op().0, Follower { op: this, start: matches!(after, After::Start(_)) }));
-                }
-            }
-            first.push(kinds.len() as u32);
-        }
-        edges.sort_by_key(|(before, follower)| (*before, follower.op));
-        let mut first_follower = vec![0u32; kinds.len() + 1];
-        for (before, _) in &edges {
-            first_follower[*before as usize + 1] += 1;
-        }
-        for i in 1..first_follower.len() {
-            first_follower[i] += first_follower[i - 1];
-        }
-        let followers = edges.into_iter().map(|(_, follower)| follower).collect();
-        let left = kinds.len();
+        let order = Order::new(schedule, range.clone());
+        let ops = order.len();
         Transferring {
             ranks,
             first_rank: range.start,
             nics: parts.node.nics,
-            cpu: setup::cpu_costs(&parts.node.cpu),
-            doorbell: setup::doorbell_policy(parts),
-            first,
-            finished_ops: vec![false; kinds.len()],
-            times: vec![OpTimes::default(); if times { kinds.len() } else { 0 }],
-            kinds,
-            unmet,
-            first_follower,
-            followers,
+            cpu: timing::cpu(&parts.node.cpu),
+            doorbell: timing::doorbell(parts),
+            order,
+            ready: Vec::new(),
+            finished_ops: vec![false; ops],
+            times: vec![OpTimes::default(); if times { ops } else { 0 }],
             core_free: vec![Time::ZERO; range.len()],
             ends: vec![Time::ZERO; range.len()],
             mailboxes: FxHashMap::default(),
-            left,
+            left: ops,
             error: None,
             found: Vec::new(),
         }
@@ -135,8 +96,8 @@ impl Transferring {
     /// Starts what waits for nothing.
     pub fn begin(&mut self, world: &mut World<'_>) -> Result<(), EngineError> {
         for rank in 0..self.ranks.len() as u32 {
-            for op in self.first[rank as usize]..self.first[rank as usize + 1] {
-                if self.unmet[op as usize] == 0 {
+            for op in self.order.ops(rank as usize) {
+                if self.order.is_ready(op) {
                     self.start(world, Time::ZERO, self.first_rank + rank, op)?;
                 }
             }
@@ -183,19 +144,19 @@ impl Transferring {
         if self.left == 0 {
             return Vec::new();
         }
-        let first = |rank: usize| (self.first[rank]..self.first[rank + 1]).find(|&op| !self.finished_ops[op as usize]);
+        let first = |rank: usize| self.order.ops(rank).find(|&op| !self.finished_ops[op as usize]);
         (0..self.ranks.len()).filter_map(|rank| Some((rank, first(rank)?))).collect()
     }
     fn describe(&self, (rank, op): &(usize, u32)) -> String {
-        let kind = self.kinds[*op as usize];
-        format!("  rank {}: operation {} ({kind}) has not ended", self.first_rank as usize + rank, op - self.first[*rank])
+        let kind = self.order.kind(*op);
+        format!("  rank {}: operation {} ({kind}) has not ended", self.first_rank as usize + rank, op - self.order.ops(*rank).start)
     }
 
     fn start(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
         if let Some(times) = self.times.get_mut(op as usize) {
             times.started = now;
         }
-        match self.kinds[op as usize] {
+        match self.order.kind(op) {
             OpKind::Compute { span } => {
                 world.queue.push(now + span, Event::done(rank, op));
             }
@@ -254,17 +215,15 @@ impl Transferring {
 
     /// Lets go what waited for the start, or the end, of `op`.
     fn release(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32, start: bool) -> Result<(), EngineError> {
-        let range = self.first_follower[op as usize]..self.first_follower[op as usize + 1];
-        for i in range {
-            let follower = self.followers[i as usize];
-            if follower.start == start {
-                let unmet = &mut self.unmet[follower.op as usize];
-                *unmet -= 1;
-                if *unmet == 0 {
-                    self.start(world, now, rank, follower.op)?;
-                }
-            }
+        if !self.order.has_followers(op) {
+            return Ok(());
         }
+        let mut ready = std::mem::take(&mut self.ready);
+        if start { self.order.started(op, &mut ready) } else { self.order.ended(op, &mut ready) }
+        for next in ready.drain(..) {
+            self.start(world, now, rank, next)?;
+        }
+        self.ready = ready;
         Ok(())
     }
 

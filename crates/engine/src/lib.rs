@@ -6,12 +6,15 @@
 mod cluster;
 mod error;
 mod job;
+mod order;
 mod run;
 mod stage;
+pub mod timing;
 
 pub use cluster::Cluster;
 pub use error::EngineError;
 pub use job::Job;
+pub use order::Order;
 pub use run::{LinkLoad, OpTimes, Run, Stats};
 pub use stage::{MessageTrace, Stage, StageSpan};
 

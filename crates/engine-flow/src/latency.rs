@@ -1,0 +1,127 @@
+//! What a message needs besides the fluid: the times of its first and last packet through the parts.
+//!
+//! ```text
+//!  start ─post─doorbell─fetch of packet 1─tx─┐                                     ┌─rx─write─completion─seen
+//!                                            └───── fluid: all bytes on the wire ──┘
+//!                                                    + switches and cables
+//! ```
+//!
+//! Source: the parts of the catalogue through the models of `node`, the same that the packet engine asks.
+//! Modelled: one message on an idle node. Not modelled: messages that meet in the PCIe link or in the NIC, but for the
+//! interval between messages that the NIC keeps.
+
+use fabriscope_catalog::{LinkLayer, ResolvedCluster};
+use fabriscope_engine::timing;
+use fabriscope_node::{CpuCosts, DoorbellPolicy, Pcie, PcieTiming};
+use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_wire::Opcode;
+use rustc_hash::FxHashMap;
+
+/// The parts of a node, as a message meets them.
+pub(crate) struct Latency {
+    pub cpu: CpuCosts,
+    doorbell: DoorbellPolicy,
+    pcie: PcieTiming,
+    mtu: u64,
+    tx: Span,
+    rx: Span,
+    recv: Span,
+    cqe: Bytes,
+    /// Port to port.
+    pub switch: Span,
+    /// Between two messages of one NIC.
+    pub message_interval: Span,
+    /// An acknowledgement or a request on the wire.
+    control: Bytes,
+    layer: fabriscope_wire::LinkLayer,
+    known: FxHashMap<u64, Ends>,
+}
+
+/// Before the first byte is on the wire, and after the last has left it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    /// From the doorbell in the NIC to the first byte on the wire.
+    pub out: Span,
+    /// From the tail at the far NIC to memory where it can be seen.
+    pub landed: Span,
+    /// From the tail at the far NIC to the completion of a receive.
+    pub received: Span,
+}
+
+impl Latency {
+    pub fn new(parts: &ResolvedCluster) -> Latency {
+        let nic = &parts.node.nic;
+        let layer = parts.link_layer.wire();
+        debug_assert!(parts.link_layer == LinkLayer::InfiniBand || layer.is_ethernet());
+        Latency {
+            cpu: timing::cpu(&parts.node.cpu),
+            doorbell: timing::doorbell(parts),
+            pcie: timing::pcie(parts),
+            mtu: parts.mtu.0.max(1),
+            tx: nic.tx_latency.value,
+            rx: nic.rx_latency.value,
+            recv: nic.recv_latency.value,
+            cqe: nic.cqe_size.value,
+            switch: parts.switch.as_ref().map_or(Span::ZERO, |switch| switch.latency.value),
+            message_interval: nic.message_interval.value,
+            control: Bytes(u64::from(layer.wire_bytes(Opcode::RC_ACKNOWLEDGE, 0))),
+            layer,
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// From the core that posts to the doorbell in the NIC.
+    pub fn rung(&self) -> Span {
+        let fetch = if self.doorbell.pushes(1, Bytes(64), false) { Span::ZERO } else { self.pcie.read_latency + self.pcie.completion_time(Bytes(64)) };
+        self.cpu.wqe_build + self.cpu.mmio_latency + fetch
+    }
+
+    /// The ends of a message of `bytes`.
+    pub fn ends(&mut self, bytes: u64) -> Ends {
+        if let Some(ends) = self.known.get(&bytes) {
+            return *ends;
+        }
+        let first = Bytes(bytes.min(self.mtu));
+        // All full packets, and what is left for the last.
+        let last = Bytes(if bytes == 0 { 0 } else { (bytes - 1) % self.mtu + 1 });
+        let fetched = if bytes == 0 { Span::ZERO } else { Pcie::new(self.pcie).read(Time::ZERO, first, Span::ZERO) - Time::ZERO };
+        let mut link = Pcie::new(self.pcie);
+        let (sent, landed) = if bytes == 0 {
+            (Time::ZERO, Time::ZERO)
+        } else {
+            let written = link.write(Time::ZERO, last);
+            (written.sent, written.visible)
+        };
+        let completion = (link.write(sent, self.cqe).visible + self.recv).max(landed);
+        let ends = Ends { out: fetched + self.tx, landed: self.rx + (landed - Time::ZERO), received: self.rx + (completion - Time::ZERO) };
+        self.known.insert(bytes, ends);
+        ends
+    }
+
+    /// From the tail of the last packet at the far NIC to the completion of the sender, but for the way back.
+    pub fn acknowledged(&self, rate: Rate) -> Span {
+        let completion = Pcie::new(self.pcie).write(Time::ZERO, self.cqe).visible - Time::ZERO;
+        self.rx + self.tx + rate.time(self.control) + self.rx + completion
+    }
+
+    /// From the request of a read on the wire to its answer on the wire at the far side, but for the way there.
+    pub fn requested(&self, rate: Rate) -> Span {
+        self.tx + rate.time(self.control) + self.rx
+    }
+
+    /// Bytes on the wire for `bytes` of payload.
+    pub fn wire_bytes(&self, bytes: u64) -> u64 {
+        let middle = u64::from(self.layer.wire_bytes(Opcode::RC_RDMA_WRITE_MIDDLE, self.mtu as u32));
+        let rest = bytes % self.mtu;
+        let tail = if rest > 0 || bytes == 0 { u64::from(self.layer.wire_bytes(Opcode::RC_RDMA_WRITE_LAST, rest as u32)) } else { 0 };
+        bytes / self.mtu * middle + tail
+    }
+
+    /// Wire bytes per second that the slot of a NIC can take, whichever way is slower.
+    pub fn slot_rate(&self) -> f64 {
+        let packet = Bytes(self.mtu);
+        let wire = self.wire_bytes(self.mtu) as f64;
+        let (read, write) = (self.pcie.completion_time(packet).as_ps().max(1) as f64, self.pcie.write_time(packet).as_ps().max(1) as f64);
+        wire / read.max(write)
+    }
+}

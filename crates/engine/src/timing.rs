@@ -1,0 +1,59 @@
+//! What the catalogue's parts mean for the models of `node`: the same for every engine.
+
+use fabriscope_catalog::{BlueFlame, Cpu, NumaDistance, ResolvedCluster};
+use fabriscope_node::{Blueflame, CpuCosts, DoorbellPolicy, PcieTiming};
+use fabriscope_units::Span;
+
+/// The PCIe link between each NIC and memory.
+#[must_use]
+pub fn pcie(parts: &ResolvedCluster) -> PcieTiming {
+    let (slot, root) = (&parts.node.pcie, &parts.node.cpu.root_complex);
+    let penalty = match parts.node.numa {
+        NumaDistance::Local => Span::ZERO,
+        NumaDistance::Remote => root.numa_penalty.value,
+    };
+    PcieTiming {
+        tlp_rate: slot.part.tlp_rate(slot.lanes),
+        read_latency: root.dma_read_latency.value + penalty,
+        write_latency: root.dma_write_latency.value + penalty,
+        max_payload: root.max_payload.value,
+        max_read_request: root.max_read_request.value,
+        completion_payload: root.completion_payload.value,
+        write_overhead: slot.part.write_overhead.value,
+        read_overhead: slot.part.read_request.value,
+        completion_overhead: slot.part.completion_overhead.value,
+    }
+}
+
+/// What a core of the cluster's processor pays.
+#[must_use]
+pub fn cpu(cpu: &Cpu) -> CpuCosts {
+    CpuCosts {
+        wqe_build: cpu.wqe_build.value,
+        mmio_busy: cpu.mmio_busy.value,
+        blueflame_block: cpu.blueflame_block.value,
+        mmio_latency: cpu.mmio_latency.value,
+        poll_hit: cpu.poll_hit.value,
+        poll_empty: cpu.poll_empty.value,
+        detect: cpu.detect.value,
+        dma_touch: cpu.dma_touch.value,
+        post_recv: cpu.post_recv.value,
+        copy_call: cpu.copy_call.value,
+        copy_rate_cached: cpu.copy_rate_cached.value,
+        copy_rate_streaming: cpu.copy_rate_streaming.value,
+        copy_rate_long: cpu.copy_rate_long.value,
+        copy_cached_limit: cpu.copy_cached_limit.value,
+    }
+}
+
+/// How the cluster's NICs are told about work.
+#[must_use]
+pub fn doorbell(parts: &ResolvedCluster) -> DoorbellPolicy {
+    let nic = &parts.node.nic;
+    let blueflame = match nic.blueflame {
+        BlueFlame::Always => Blueflame::Always,
+        BlueFlame::Inline => Blueflame::Inline,
+        BlueFlame::Never => Blueflame::Never,
+    };
+    DoorbellPolicy { blueflame, blueflame_limit: nic.blueflame_limit.value }
+}
