@@ -12,7 +12,7 @@
 
 use fabriscope_catalog::{LinkLayer, ResolvedCluster};
 use fabriscope_engine::timing;
-use fabriscope_node::{CpuCosts, DoorbellPolicy, Pcie, PcieTiming};
+use fabriscope_node::{CpuCosts, DoorbellPolicy, Pcie, PcieTiming, ReadAhead, ReadStream};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_wire::Opcode;
 use rustc_hash::FxHashMap;
@@ -23,6 +23,7 @@ pub(crate) struct Latency {
     doorbell: DoorbellPolicy,
     pcie: PcieTiming,
     mtu: u64,
+    read_ahead: ReadAhead,
     tx: Span,
     rx: Span,
     recv: Span,
@@ -42,8 +43,9 @@ pub(crate) struct Latency {
 pub(crate) struct Ends {
     /// From the doorbell in the NIC to the first byte on the wire.
     pub out: Span,
-    /// From the tail at the far NIC to memory where it can be seen.
-    pub landed: Span,
+    /// From the doorbell in the NIC until the last byte can have left it, however fast the wire: the fetch of all its
+    /// packets by a queue that was idle before.
+    pub fetched: Span,
     /// From the tail at the far NIC to the completion of a receive.
     pub received: Span,
 }
@@ -58,6 +60,7 @@ impl Latency {
             doorbell: timing::doorbell(parts),
             pcie: timing::pcie(parts),
             mtu: parts.mtu.0.max(1),
+            read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
             tx: nic.tx_latency.value,
             rx: nic.rx_latency.value,
             recv: nic.recv_latency.value,
@@ -72,7 +75,11 @@ impl Latency {
 
     /// From the core that posts to the doorbell in the NIC.
     pub fn rung(&self) -> Span {
-        let fetch = if self.doorbell.pushes(1, Bytes(64), false) { Span::ZERO } else { self.pcie.read_latency + self.pcie.completion_time(Bytes(64)) };
+        let fetch = if self.doorbell.pushes(1, Bytes(64), false) {
+            Span::ZERO
+        } else {
+            self.pcie.read_latency + self.pcie.completion_time(Bytes(64))
+        };
         self.cpu.wqe_build + self.cpu.mmio_latency + fetch
     }
 
@@ -93,9 +100,23 @@ impl Latency {
             (written.sent, written.visible)
         };
         let completion = (link.write(sent, self.cqe).visible + self.recv).max(landed);
-        let ends = Ends { out: fetched + self.tx, landed: self.rx + (landed - Time::ZERO), received: self.rx + (completion - Time::ZERO) };
+        let ends = Ends { out: fetched + self.tx, fetched: self.fetch_all(bytes) + self.tx, received: self.rx + (completion - Time::ZERO) };
         self.known.insert(bytes, ends);
         ends
+    }
+
+    /// How long the fetch of all packets of a message takes; beyond some thousand they come at a steady pace.
+    fn fetch_all(&self, bytes: u64) -> Span {
+        let (mut link, mut stream) = (Pcie::new(self.pcie), ReadStream::default());
+        let packets = bytes.div_ceil(self.mtu);
+        let (mut before, mut end) = (Time::ZERO, Time::ZERO);
+        for packet in 0..packets.min(MOST_PACKETS) {
+            let amount = Bytes(self.mtu.min(bytes - packet * self.mtu));
+            before = end;
+            end = stream.fetch(&mut link, self.read_ahead, Time::ZERO, amount, Span::ZERO);
+        }
+        let step = (end - before).as_ps();
+        (end - Time::ZERO) + Span::from_ps(step.saturating_mul(packets.saturating_sub(MOST_PACKETS)))
     }
 
     /// From the tail of the last packet at the far NIC to the completion of the sender, but for the way back.
@@ -111,9 +132,9 @@ impl Latency {
 
     /// Bytes on the wire for `bytes` of payload.
     pub fn wire_bytes(&self, bytes: u64) -> u64 {
-        let middle = u64::from(self.layer.wire_bytes(Opcode::RC_RDMA_WRITE_MIDDLE, self.mtu as u32));
+        let middle = u64::from(self.layer.wire_bytes(Opcode::RC_WRITE_MIDDLE, self.mtu as u32));
         let rest = bytes % self.mtu;
-        let tail = if rest > 0 || bytes == 0 { u64::from(self.layer.wire_bytes(Opcode::RC_RDMA_WRITE_LAST, rest as u32)) } else { 0 };
+        let tail = if rest > 0 || bytes == 0 { u64::from(self.layer.wire_bytes(Opcode::RC_WRITE_LAST, rest as u32)) } else { 0 };
         bytes / self.mtu * middle + tail
     }
 
@@ -125,3 +146,6 @@ impl Latency {
         wire / read.max(write)
     }
 }
+
+/// Packets whose fetch is followed one by one.
+const MOST_PACKETS: u64 = 4096;

@@ -34,6 +34,9 @@ impl Engine for FlowEngine {
     }
 
     fn execute(&self, _: &Cluster, _: Job, _: u64) -> Result<Run, EngineError> {
-        Err(EngineError::Unsupported { what: "programs that post to a NIC as they go".to_owned(), try_engine: "the packet engine".to_owned() })
+        Err(EngineError::Unsupported {
+            what: "programs that post to a NIC as they go".to_owned(),
+            try_engine: "the packet engine".to_owned(),
+        })
     }
 }

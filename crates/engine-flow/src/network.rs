@@ -21,6 +21,8 @@ pub struct FlowId(pub u32);
 
 /// No entry.
 const NONE: u32 = u32::MAX;
+/// Marks a link that a new flow uses.
+const FRESH: u32 = 1 << 31;
 /// Rates that differ by less than this share of themselves are the same: several hundred roundings.
 const SAME: f64 = 1e-12;
 
@@ -86,6 +88,8 @@ pub struct Network {
     /// Flows that came since the last solution.
     fresh: Vec<u32>,
     members: Vec<u32>,
+    /// Flows that came and share no link: they need no solution.
+    alone: Vec<u32>,
     parts: Vec<Part>,
     heap: BinaryHeap<Offer>,
 }
@@ -167,7 +171,10 @@ impl Network {
                 self.dirty.push(link);
             }
         }
-        self.fresh.retain(|&fresh| fresh != flow.0);
+        // Usually it has been solved since it came, and nothing is fresh.
+        if !self.fresh.is_empty() {
+            self.fresh.retain(|&fresh| fresh != flow.0);
+        }
         self.free.push(flow.0);
     }
 
@@ -182,12 +189,16 @@ impl Network {
     pub fn solve(&mut self, mut changed: impl FnMut(FlowId, f64, f64)) {
         self.epoch += 1;
         self.members.clear();
+        self.alone.clear();
         self.begin();
         while !self.members.is_empty() {
             self.fill();
             if !self.widen() {
                 break;
             }
+        }
+        for &flow in &self.alone {
+            changed(FlowId(flow), 0.0, self.flows[flow as usize].rate);
         }
         for &member in &self.members {
             let Flow { rate, old, .. } = self.flows[member as usize];
@@ -217,35 +228,32 @@ impl Network {
                     }
                 }
                 let flow = &mut self.flows[id as usize];
-                (flow.old, flow.rate, flow.bottleneck, flow.epoch) = (0.0, rate, bottleneck, 0);
-                self.members.push(id);
+                (flow.rate, flow.bottleneck, flow.epoch) = (rate, bottleneck, self.epoch);
+                self.alone.push(id);
                 continue;
             }
             self.join(id);
-            // Whoever has more than an equal share of a link that the flow enters may have to give.
             for this in uses {
-                let link = self.uses[this as usize].link;
-                let Link { capacity, head, flows, .. } = self.links[link as usize];
-                let equal = capacity / f64::from(flows);
-                let mut at = head;
-                while at != NONE {
-                    let Use { next, weight, .. } = self.uses[at as usize];
-                    let other = at / self.stride;
-                    if self.flows[other as usize].rate * weight > equal {
-                        self.join(other);
-                    }
-                    at = next;
-                }
+                dirty.push(self.uses[this as usize].link | FRESH);
             }
         }
-        for &link in &dirty {
-            let mut at = self.links[link as usize].head;
+        dirty.sort_unstable();
+        dirty.dedup();
+        for &entry in &dirty {
+            let link = entry & !FRESH;
+            let Link { capacity, head, flows, .. } = self.links[link as usize];
+            // Whoever has more than an equal share of a link that a flow enters may have to give; whoever was held back
+            // by a link that a flow left may get more.
+            let equal = capacity / f64::from(flows);
+            let mut at = head;
             while at != NONE {
+                let Use { next, weight, .. } = self.uses[at as usize];
                 let other = at / self.stride;
-                if self.flows[other as usize].bottleneck == link {
+                let Flow { rate, bottleneck, .. } = self.flows[other as usize];
+                if if entry & FRESH != 0 { rate * weight > equal } else { bottleneck == link } {
                     self.join(other);
                 }
-                at = self.uses[at as usize].next;
+                at = next;
             }
         }
         // Keep their room.
@@ -293,10 +301,6 @@ impl Network {
         self.parts.clear();
         for index in 0..self.members.len() {
             let member = self.members[index];
-            // Those that were alone have their rate.
-            if self.flows[member as usize].epoch != self.epoch {
-                continue;
-            }
             self.flows[member as usize].settled = false;
             let first = member * self.stride;
             for this in first..first + self.flows[member as usize].uses {

@@ -42,7 +42,10 @@ impl<'a> Paths<'a> {
         }
         if most > MOST_LINKS {
             let what = format!("messages spread over {most} links each");
-            return Err(EngineError::Unsupported { what, try_engine: "a routing with one path, such as ecmp, or the packet engine".to_owned() });
+            return Err(EngineError::Unsupported {
+                what,
+                try_engine: "a routing with one path, such as ecmp, or the packet engine".to_owned(),
+            });
         }
         Ok((most * 2).min(self.fabric.graph.link_count()))
     }

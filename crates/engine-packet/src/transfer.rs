@@ -219,7 +219,11 @@ impl Transferring {
             return Ok(());
         }
         let mut ready = std::mem::take(&mut self.ready);
-        if start { self.order.started(op, &mut ready) } else { self.order.ended(op, &mut ready) }
+        if start {
+            self.order.started(op, &mut ready)
+        } else {
+            self.order.ended(op, &mut ready)
+        }
         for next in ready.drain(..) {
             self.start(world, now, rank, next)?;
         }

@@ -5,11 +5,15 @@
 //! Modelled: one or several messages per rank, a number of them outstanding at once, one- or two-sided.
 //! Not modelled: arrival processes; every rank starts at time zero.
 
+mod all_reduce;
+
 use std::collections::BTreeMap;
 
 use fabriscope_kernel::Streams;
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule, ScheduleError};
 use fabriscope_units::Bytes;
+
+pub use all_reduce::{recursive_doubling, ring_all_reduce};
 
 /// Who sends to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,403 @@
+//! Runs a schedule: operations start when what they wait for is over, messages become flows, flows end.
+
+use std::collections::VecDeque;
+
+use fabriscope_engine::{Cluster, EngineError, LinkLoad, OpTimes, Order, Run, Stats};
+use fabriscope_fabric::LinkId;
+use fabriscope_kernel::EventQueue;
+use fabriscope_schedule::{OpKind, Schedule};
+use fabriscope_units::{Bytes, Rate, Span, Time};
+use rustc_hash::FxHashMap;
+
+use crate::FlowEngine;
+use crate::latency::Latency;
+use crate::network::{FlowId, Network};
+use crate::paths::Paths;
+
+/// What happens, to an operation of a rank or to a flow.
+#[derive(Debug, Clone, Copy, Default)]
+struct Event {
+    kind: Kind,
+    rank: u32,
+    /// Operation, or flow.
+    what: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Kind {
+    /// The first byte of the operation's message is on the wire.
+    #[default]
+    Inject,
+    /// The flow has nothing left; `rank` is the version of its rate.
+    Drain,
+    /// The operation has ended.
+    Done,
+}
+
+/// A message as a flow.
+#[derive(Debug, Clone, Copy, Default)]
+struct Message {
+    rank: u32,
+    op: u32,
+    /// Wire bytes that are left, as of `settled`.
+    left: f64,
+    settled: u64,
+    /// Changes with every rate: older events do not count.
+    version: u32,
+    /// Switches and cables (ps).
+    latency: u64,
+    /// When its payload has been fetched (ps).
+    floor: u64,
+}
+
+/// A run under way.
+struct State<'a> {
+    engine: FlowEngine,
+    queue: EventQueue<Event>,
+    network: Network,
+    messages: Vec<Message>,
+    paths: Paths<'a>,
+    latency: Latency,
+    order: Order,
+    cluster: &'a Cluster,
+    nics: u32,
+    link_rate: Rate,
+    core_free: Vec<Time>,
+    nic_free: Vec<Time>,
+    ends: Vec<Time>,
+    times: Vec<OpTimes>,
+    finished: Vec<bool>,
+    left: usize,
+    /// Receives that wait for a message, messages that wait for a receive; an entry goes when it is empty.
+    mailboxes: FxHashMap<(u32, u32, u32), Mailbox>,
+    loads: Vec<(f64, f64)>,
+    stats: Stats,
+    path: Vec<(u32, f64)>,
+    ready: Vec<u32>,
+    /// Flows that came or went at this instant.
+    changed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    receives: VecDeque<u32>,
+    messages: VecDeque<Time>,
+}
+
+pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _: u64) -> Result<Run, EngineError> {
+    let parts = &cluster.parts;
+    let ranks = schedule.ranks();
+    if ranks > parts.nodes {
+        return Err(EngineError::NoSuchNode { rank: ranks - 1, node: ranks - 1, nodes: parts.nodes });
+    }
+    let paths = Paths::new(&cluster.fabric, parts.routing)?;
+    let latency = Latency::new(parts);
+    let graph = &cluster.fabric.graph;
+    // The slot of a NIC may carry less than its link: that caps the links of hosts.
+    let slot = latency.slot_rate();
+    let endpoints = graph.endpoint_count();
+    let capacity = |link: &fabriscope_fabric::Link| {
+        let wire = link.rate.as_bps() as f64 / 8e12;
+        if link.from.0 < endpoints || link.to.0 < endpoints { wire.min(slot) } else { wire }
+    };
+    let network = Network::new(graph.links().iter().map(capacity), paths.stride);
+    let order = Order::new(schedule, 0..ranks);
+    let ops = order.len();
+    let mut state = State {
+        engine: *engine,
+        queue: EventQueue::new(Span::from_ps(1 << 14), 8192),
+        network,
+        messages: Vec::new(),
+        link_rate: graph.links().first().map_or(Rate::default(), |link| link.rate),
+        paths,
+        latency,
+        cluster,
+        nics: parts.node.nics,
+        core_free: vec![Time::ZERO; ranks as usize],
+        nic_free: vec![Time::ZERO; ranks as usize],
+        ends: vec![Time::ZERO; ranks as usize],
+        times: vec![OpTimes::default(); if engine.times { ops } else { 0 }],
+        finished: vec![false; ops],
+        left: ops,
+        mailboxes: FxHashMap::default(),
+        loads: vec![(0.0, 0.0); if engine.link_loads { graph.link_count() as usize } else { 0 }],
+        stats: Stats::default(),
+        path: Vec::new(),
+        ready: Vec::new(),
+        changed: false,
+        order,
+    };
+    for rank in 0..ranks {
+        for op in state.order.ops(rank as usize) {
+            if state.order.is_ready(op) {
+                state.start(Time::ZERO, rank, op);
+            }
+        }
+    }
+    state.events();
+    state.result()
+}
+
+impl State<'_> {
+    /// Hands out events instant by instant; rates are solved once for all that happens in one.
+    fn events(&mut self) {
+        while let Some((now, event)) = self.queue.pop() {
+            self.event(now, event);
+            let end = now + Span::from_ps(1);
+            while let Some((_, event)) = self.queue.pop_before(end) {
+                self.event(now, event);
+            }
+            if self.changed {
+                self.changed = false;
+                self.solve(now);
+            }
+        }
+    }
+
+    fn event(&mut self, now: Time, event: Event) {
+        self.stats.events += 1;
+        match event.kind {
+            Kind::Inject => self.inject(now, event.rank, event.what),
+            Kind::Drain => {
+                if self.messages[event.what as usize].version == event.rank {
+                    self.drain(now, event.what);
+                }
+            }
+            Kind::Done => self.finish(now, event.rank, event.what),
+        }
+    }
+
+    fn start(&mut self, now: Time, rank: u32, op: u32) {
+        if let Some(times) = self.times.get_mut(op as usize) {
+            times.started = now;
+        }
+        match self.order.kind(op) {
+            OpKind::Compute { span } => self.done(now + span, rank, op),
+            OpKind::Recv { from, tag, .. } => {
+                let key = (rank, from, tag);
+                let waiting = self.mailboxes.get_mut(&key).and_then(|mailbox| {
+                    let arrived = mailbox.messages.pop_front();
+                    arrived.map(|arrived| (arrived, mailbox.messages.is_empty() && mailbox.receives.is_empty()))
+                });
+                match waiting {
+                    Some((arrived, last)) => {
+                        if last {
+                            self.mailboxes.remove(&key);
+                        }
+                        self.done(arrived.max(now), rank, op);
+                    }
+                    None => self.mailboxes.entry(key).or_default().receives.push_back(op),
+                }
+            }
+            kind => self.post(now, rank, op, kind),
+        }
+        if self.order.has_followers(op) {
+            self.release(now, rank, op, true);
+        }
+    }
+
+    /// The core writes the work request; the NIC takes messages one after the other.
+    fn post(&mut self, now: Time, rank: u32, op: u32, kind: OpKind) {
+        let cpu = &self.latency.cpu;
+        let core = &mut self.core_free[rank as usize];
+        let posted = now.max(*core);
+        *core = posted + cpu.wqe_build + cpu.mmio_busy;
+        let nic = &mut self.nic_free[rank as usize];
+        let begin = (posted + self.latency.rung()).max(*nic);
+        *nic = begin + self.latency.message_interval;
+        let bytes = kind.bytes().0;
+        let out = self.latency.ends(bytes).out;
+        let at = match kind {
+            // The request travels first; the far side then sends as this one would.
+            OpKind::Get { from, .. } => {
+                self.paths.path(rank * self.nics, from * self.nics, rank, &mut self.path);
+                begin + self.latency.requested(self.link_rate) + Span::from_ps(self.path_latency()) + out
+            }
+            _ => begin + out,
+        };
+        self.queue.push(at, Event { kind: Kind::Inject, rank, what: op });
+    }
+
+    /// Switches and cables of the path at hand (ps): of the average path, where there are several.
+    fn path_latency(&self) -> u64 {
+        let graph = &self.cluster.fabric.graph;
+        let (mut links, mut delay) = (0.0, 0.0);
+        for &(link, share) in &self.path {
+            links += share;
+            delay += share * graph.link(LinkId(link)).delay.as_ps() as f64;
+        }
+        (delay + (links - 1.0) * self.latency.switch.as_ps() as f64) as u64
+    }
+
+    fn inject(&mut self, now: Time, rank: u32, op: u32) {
+        let kind = self.order.kind(op);
+        let peer = kind.peer().unwrap_or(rank);
+        let bytes = kind.bytes().0;
+        let (src, dest) = if matches!(kind, OpKind::Get { .. }) { (peer, rank) } else { (rank, peer) };
+        self.stats.bytes_sent += bytes;
+        let mut path = std::mem::take(&mut self.path);
+        if src == dest {
+            // To itself: through the NIC's own link and back is not modelled; memory is not the limit.
+            path.clear();
+            self.path = path;
+            self.landed(now, rank, op, 0);
+            return;
+        }
+        self.paths.path(src * self.nics, dest * self.nics, src, &mut path);
+        self.path = path;
+        let ends = self.latency.ends(bytes);
+        let wire = self.latency.wire_bytes(bytes);
+        let message = Message {
+            rank,
+            op,
+            left: wire as f64,
+            settled: now.as_ps(),
+            version: 0,
+            latency: self.path_latency(),
+            floor: (now + ends.fetched).as_ps().saturating_sub(ends.out.as_ps()),
+        };
+        if !self.loads.is_empty() {
+            let packets = bytes.div_ceil(self.cluster.parts.mtu.0).max(1) as f64;
+            for &(link, share) in &self.path {
+                let load = &mut self.loads[link as usize];
+                load.0 += packets * share;
+                load.1 += wire as f64 * share;
+            }
+        }
+        let flow = self.network.add(&self.path).0 as usize;
+        if flow >= self.messages.len() {
+            self.messages.push(message);
+        } else {
+            let version = self.messages[flow].version.wrapping_add(1);
+            self.messages[flow] = Message { version, ..message };
+        }
+        self.changed = true;
+    }
+
+    fn solve(&mut self, now: Time) {
+        let (messages, queue) = (&mut self.messages, &mut self.queue);
+        self.network.solve(|FlowId(flow), before, rate| {
+            let message = &mut messages[flow as usize];
+            message.left -= before * (now.as_ps() - message.settled) as f64;
+            message.settled = now.as_ps();
+            message.version = message.version.wrapping_add(1);
+            if rate > 0.0 {
+                // Rounded up to the next picosecond: nothing ends before its last byte.
+                let rest = (message.left.max(0.0) / rate).min(MOST_PS);
+                let at = now + Span::from_ps(rest as u64 + u64::from(rest.fract() > 0.0));
+                queue.push(at, Event { kind: Kind::Drain, rank: message.version, what: flow });
+            }
+        });
+    }
+
+    /// The last byte of a flow is on the wire.
+    fn drain(&mut self, now: Time, flow: u32) {
+        let message = &mut self.messages[flow as usize];
+        message.version = message.version.wrapping_add(1);
+        let Message { rank, op, latency, floor, .. } = *message;
+        self.network.remove(FlowId(flow));
+        self.changed = true;
+        self.landed(now.max(Time::from_ps(floor)), rank, op, latency);
+    }
+
+    /// The tail of a message left at `tail` and needs `latency` (ps) to the far NIC.
+    fn landed(&mut self, tail: Time, rank: u32, op: u32, latency: u64) {
+        let kind = self.order.kind(op);
+        let way = Span::from_ps(latency);
+        let received = tail + way + self.latency.ends(kind.bytes().0).received + self.latency.cpu.detect;
+        self.stats.messages += 1;
+        self.stats.bytes_delivered += kind.bytes().0;
+        match kind {
+            OpKind::Get { .. } => self.done(received, rank, op),
+            OpKind::Send { to, tag, .. } => {
+                self.deliver(received, rank, to, tag);
+                self.acknowledge(tail + way, way, rank, op);
+            }
+            _ => self.acknowledge(tail + way, way, rank, op),
+        }
+    }
+
+    fn acknowledge(&mut self, arrived: Time, way: Span, rank: u32, op: u32) {
+        let seen = arrived + self.latency.acknowledged(self.link_rate) + way + self.latency.cpu.detect;
+        self.done(seen, rank, op);
+    }
+
+    fn deliver(&mut self, at: Time, from: u32, to: u32, tag: u32) {
+        let key = (to, from, tag);
+        let mailbox = self.mailboxes.entry(key).or_default();
+        match mailbox.receives.pop_front() {
+            Some(op) => {
+                if mailbox.receives.is_empty() && mailbox.messages.is_empty() {
+                    self.mailboxes.remove(&key);
+                }
+                self.done(at, to, op);
+            }
+            None => mailbox.messages.push_back(at),
+        }
+    }
+
+    /// `op` will have ended at `at`: an event where others wait for it, else a note.
+    fn done(&mut self, at: Time, rank: u32, op: u32) {
+        if self.order.has_followers(op) {
+            self.queue.push(at, Event { kind: Kind::Done, rank, what: op });
+        } else {
+            self.finish(at, rank, op);
+        }
+    }
+
+    fn finish(&mut self, at: Time, rank: u32, op: u32) {
+        self.left -= 1;
+        self.finished[op as usize] = true;
+        let end = &mut self.ends[rank as usize];
+        *end = (*end).max(at);
+        if let Some(times) = self.times.get_mut(op as usize) {
+            times.ended = at;
+        }
+        if self.order.has_followers(op) {
+            self.release(at, rank, op, false);
+        }
+    }
+
+    fn release(&mut self, now: Time, rank: u32, op: u32, start: bool) {
+        let mut ready = std::mem::take(&mut self.ready);
+        if start {
+            self.order.started(op, &mut ready)
+        } else {
+            self.order.ended(op, &mut ready)
+        }
+        for next in ready.drain(..) {
+            self.start(now, rank, next);
+        }
+        self.ready = ready;
+    }
+
+    fn result(self) -> Result<Run, EngineError> {
+        if self.left > 0 {
+            return Err(self.stalled());
+        }
+        let load = |(link, (packets, bytes)): (usize, (f64, f64))| LinkLoad {
+            link: link as u32,
+            packets: packets as u64,
+            bytes: Bytes(bytes as u64),
+        };
+        let links = self.loads.iter().copied().enumerate().filter(|(_, (packets, _))| *packets > 0.0).map(load).collect();
+        let end = self.ends.iter().copied().max().unwrap_or(Time::ZERO);
+        debug_assert!(!self.engine.times || self.times.len() == self.finished.len());
+        Ok(Run { end, ranks: self.ends, stats: self.stats, links, traces: Vec::new(), ops: self.times })
+    }
+
+    fn stalled(&self) -> EngineError {
+        let ranks = self.ends.len();
+        let first = |rank: usize| self.order.ops(rank).find(|&op| !self.finished[op as usize]);
+        let stuck: Vec<(usize, u32)> = (0..ranks).filter_map(|rank| Some((rank, first(rank)?))).collect();
+        let line = |(rank, op): &(usize, u32)| {
+            let (kind, number) = (self.order.kind(*op), op - self.order.ops(*rank).start);
+            format!("  rank {rank}: operation {number} ({kind}) has not ended")
+        };
+        let who = stuck.iter().take(20).map(line).collect::<Vec<_>>().join("\n");
+        EngineError::Stalled { at: self.queue.now(), waiting: stuck.len(), ranks, who }
+    }
+}
+
+/// Flows that would take longer (two and a half hours) are taken to take this long. Basis: assumed.
+const MOST_PS: f64 = 1e16;
