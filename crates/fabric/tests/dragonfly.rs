@@ -230,7 +230,7 @@ fn errors_give_the_values_and_a_remedy() {
     let spine = Topology::DragonflyPlus(plus(3, 60, 2, 2, 8)).build(&LINKS, 64).unwrap_err();
     assert!(matches!(spine, TopologyError::TooFewPorts { switch: "a spine", needed: 68, .. }), "{spine}");
     let table = Router::new(&build(dragonfly(9, 4, 2, 2)), Routing::DimensionOrder).unwrap_err().to_string();
-    assert!(table.contains("dimension_order"), "{table}");
+    assert!(table.contains("`dimension_order`") && table.contains("`minimal`, "), "{table}");
 }
 
 fn arrangements() -> impl Strategy<Value = Arrangement> {

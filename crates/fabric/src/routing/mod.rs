@@ -233,6 +233,7 @@ impl Router {
             (Coordinates::Dragonfly(_), _) if dragonfly::Router::knows(routing) => {
                 Kind::Dragonfly(dragonfly::Router::new(fabric, routing)?)
             }
+            (Coordinates::Dragonfly(_), _) => Kind::Graph(graph::Router::new(fabric, routing).map_err(dragonfly::proposing)?),
             (Coordinates::Grid(_), _) if grid::Router::knows(routing) => Kind::Grid(grid::Router::new(fabric, routing)?),
             _ => Kind::Graph(graph::Router::new(fabric, routing)?),
         }))

@@ -23,7 +23,7 @@ use super::ground::{From, PROOF, Stand};
 use super::walk::Way;
 use crate::graph::{LinkId, SwitchId};
 use crate::routing::hash::below;
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Sight};
 use crate::topology::Groups;
 
 /// The best of four.
@@ -31,8 +31,8 @@ use crate::topology::Groups;
 pub(super) struct Adaptive(Detours);
 
 impl Adaptive {
-    pub(super) fn new(groups: &Groups) -> Result<Adaptive, RoutingError> {
-        Detours::new(groups, Routing::Adaptive).map(Adaptive)
+    pub(super) fn new(groups: &Groups) -> Adaptive {
+        Adaptive(Detours::new(groups))
     }
 
     /// Whether a packet on a minimal path leaves its first group here.

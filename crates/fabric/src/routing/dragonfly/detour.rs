@@ -9,7 +9,7 @@ use super::ground::{From, Stand};
 use super::walk::{Walk, Way};
 use crate::graph::SwitchId;
 use crate::routing::hash::{below, hash};
-use crate::routing::{Head, Hop, Routing, RoutingError};
+use crate::routing::{Head, Hop};
 use crate::topology::Groups;
 
 /// Minimal paths and detours.
@@ -19,14 +19,8 @@ pub(super) struct Detours {
 }
 
 impl Detours {
-    /// # Errors
-    /// More groups than a note has numbers for.
-    pub(super) fn new(groups: &Groups, routing: Routing) -> Result<Detours, RoutingError> {
-        if groups.groups() > MOST_GROUPS {
-            let what = format!("it has {} groups, and a packet's note of a detour tells {MOST_GROUPS} apart", groups.groups());
-            return Err(RoutingError::Cannot { routing, what, remedy: "choose `minimal`, `ecmp` or `spray`" });
-        }
-        Ok(Detours { walk: Walk::new(groups) })
+    pub(super) fn new(groups: &Groups) -> Detours {
+        Detours { walk: Walk::new(groups) }
     }
 
     /// Whether the packet stands at its first switch.
@@ -95,7 +89,8 @@ impl Detours {
     }
 }
 
-/// What a packet carries on its way to the group of its detour.
+/// What a packet carries on its way to the group of its detour: 16 bits suffice, for g groups have at least g · (g - 1)
+/// global ports, and a fabric at most 2²⁸ ports of any kind.
 #[inline(always)]
 pub(super) fn note(group: u32) -> u16 {
     (group + 1) as u16
@@ -117,9 +112,6 @@ fn other(draw: u32, count: u32, one: u32, two: u32) -> Option<u32> {
     number += u32::from(number >= high);
     Some(number)
 }
-
-/// Group numbers plus one that 16 bits hold.
-const MOST_GROUPS: u32 = u16::MAX as u32;
 
 #[cfg(test)]
 mod tests {

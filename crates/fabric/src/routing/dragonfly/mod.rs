@@ -52,12 +52,20 @@ impl Router {
             Routing::Minimal => Kind::Minimal(Minimal::new(groups)),
             Routing::Ecmp => Kind::Ecmp(Minimal::new(groups)),
             Routing::Spray => Kind::Spray(Minimal::new(groups)),
-            Routing::Valiant => Kind::Valiant(Valiant::new(groups)?),
-            Routing::UgalL => Kind::UgalL(Ugal::new(groups)?),
-            Routing::UgalG => Kind::UgalG(Ugal::new(groups)?),
-            Routing::Adaptive => Kind::Adaptive(Adaptive::new(groups)?),
+            Routing::Valiant => Kind::Valiant(Valiant::new(groups)),
+            Routing::UgalL => Kind::UgalL(Ugal::new(groups)),
+            Routing::UgalG => Kind::UgalG(Ugal::new(groups)),
+            Routing::Adaptive => Kind::Adaptive(Adaptive::new(groups)),
             _ => return Err(unsuitable),
         }))
+    }
+}
+
+/// The error of a routing that fits no fabric of groups, with those that do.
+pub(super) fn proposing(error: RoutingError) -> RoutingError {
+    match error {
+        RoutingError::Unsuitable { routing, .. } => RoutingError::Unsuitable { routing, known: KNOWN },
+        other => other,
     }
 }
 

@@ -19,7 +19,7 @@ use super::detour::{Detours, draw};
 use super::ground::PROOF;
 use super::walk::Way;
 use crate::graph::SwitchId;
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Sight};
 use crate::topology::Groups;
 
 /// Minimal or a detour by the queues at the first switch, or in the whole group where `GLOBAL`.
@@ -27,8 +27,8 @@ use crate::topology::Groups;
 pub(super) struct Ugal<const GLOBAL: bool>(Detours);
 
 impl<const GLOBAL: bool> Ugal<GLOBAL> {
-    pub(super) fn new(groups: &Groups) -> Result<Ugal<GLOBAL>, RoutingError> {
-        Detours::new(groups, if GLOBAL { Routing::UgalG } else { Routing::UgalL }).map(Ugal)
+    pub(super) fn new(groups: &Groups) -> Ugal<GLOBAL> {
+        Ugal(Detours::new(groups))
     }
 
     #[inline(always)]

@@ -8,7 +8,7 @@
 use super::detour::{Detours, draw};
 use super::ground::PROOF;
 use crate::graph::SwitchId;
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Sight};
 use crate::topology::Groups;
 
 /// By a random stop, whatever the load.
@@ -16,8 +16,8 @@ use crate::topology::Groups;
 pub(super) struct Valiant(Detours);
 
 impl Valiant {
-    pub(super) fn new(groups: &Groups) -> Result<Valiant, RoutingError> {
-        Detours::new(groups, Routing::Valiant).map(Valiant)
+    pub(super) fn new(groups: &Groups) -> Valiant {
+        Valiant(Detours::new(groups))
     }
 }
 
