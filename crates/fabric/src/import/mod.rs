@@ -5,8 +5,8 @@
 //!                                      └──fabric(&links)──► Fabric with Coordinates::Irregular
 //! ```
 //!
-//! Read: files of `ibnetdiscover` and `ibsim` ([`ibnetdiscover`]), `opensm-subnet.lst` ([`subnet_lst`]), edge lists
-//! ([`edges`]), all of them compressed or not; forwarding tables of OpenSM and `dump_fts` ([`lfts`], line by line).
+//! Read: files of `ibnetdiscover` and `ibsim` (`ibnetdiscover`), `opensm-subnet.lst` (`subnet_lst`), edge lists
+//! (`edges`), all of them compressed or not; forwarding tables of OpenSM and `dump_fts` (`lfts`, line by line).
 //! Readers take what is there and report what they did not understand; what contradicts itself is an error.
 
 mod edges;
