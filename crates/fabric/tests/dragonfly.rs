@@ -76,7 +76,7 @@ fn wiring(fabric: &Fabric, of: std::ops::Range<u32>) -> String {
 
 #[test]
 fn the_example_of_72_endpoints() {
-    // Kim et al. 2008, figure 5: p = h = 2, a = 4; ports 0 and 1 are endpoints, 2 to 4 the group, 5 and 6 global.
+    // Kim et al. 2008: p = h = 2, a = 4; ports 0 and 1 are endpoints, 2 to 4 the group, 5 and 6 global.
     let fabric = build(dragonfly(9, 4, 2, 2));
     conforms(&fabric).unwrap();
     assert_eq!(fabric.to_string(), "dragonfly of 9 groups of 4 switches: 72 endpoints, 36 switches, 162 cables");

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Source: E. Hastings, D. Rincon-Cruz, M. Spehlmann, S. Meyers, A. Xu, D. Bunde, V. Leung, "Comparing global link
-//! arrangements for dragonfly networks", IEEE CLUSTER 2015, section III.
+//! arrangements for dragonfly networks", IEEE CLUSTER 2015.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

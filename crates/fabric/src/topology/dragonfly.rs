@@ -2,7 +2,7 @@
 //!
 //! Source: J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008
 //! (a = 2p = 2h balances the load of uniform traffic; up to a·h + 1 groups); D. De Sensi et al., "An in-depth analysis of
-//! the Slingshot interconnect", SC 2020, section II-B (545 groups of 32 switches with 16 endpoints each).
+//! the Slingshot interconnect", SC 2020 (545 groups of 32 switches with 16 endpoints each).
 //! Modelled: arrangements of the global cables, parallel cables inside and between groups, places without endpoints.
 //! Not modelled: groups whose switches form a grid (Cray XC), cables of different speed among the global ones.
 

@@ -1,9 +1,9 @@
 //! Adaptive as in Slingshot: each packet takes the least loaded of two minimal paths and two detours, minimal if in doubt.
 //!
 //! Source: D. De Sensi, S. Di Girolamo, K. McMahon, D. Roweth, T. Hoefler, "An in-depth analysis of the Slingshot
-//! interconnect", SC 2020, section II-C: up to four minimal and non-minimal paths are compared by the depth of the queues
+//! interconnect", SC 2020: up to four minimal and non-minimal paths are compared by the depth of the queues
 //! of their output ports, with a bias to minimal ones. N. Jiang, J. Kim, W. Dally, "Indirect adaptive routing on large
-//! scale interconnection networks", ISCA 2009, section 3.2: to decide again inside the first group (PAR).
+//! scale interconnection networks", ISCA 2009: to decide again inside the first group (PAR).
 //!
 //! ```text
 //!  wait of a minimal path  =  bytes that wait for its first link

@@ -1,6 +1,6 @@
 //! Minimal: at most one local link, one global link and one local link; the destination selects among parallel cables.
 //!
-//! Source: Kim, Dally, Scott, Abts, ISCA 2008, section 4.1 (MIN); two lanes for the local links of the first and the
+//! Source: Kim, Dally, Scott, Abts, ISCA 2008 (MIN); two lanes for the local links of the first and the
 //! last group.
 //! Modelled: neighbouring destinations take different ones of the cables between two groups, and different spines.
 //! Not modelled: choice among cables by load (see [`super::adaptive`]).

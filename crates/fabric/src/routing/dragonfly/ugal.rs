@@ -1,7 +1,7 @@
 //! UGAL: minimal or by one random detour, whichever promises the shorter wait: queue × links.
 //!
 //! Source: A. Singh, "Load-balanced routing in interconnection networks", PhD thesis, Stanford 2005; Kim, Dally, Scott,
-//! Abts, ISCA 2008, section 4.1: UGAL-L compares the queues of the first switch, UGAL-G those of the global links,
+//! Abts, ISCA 2008: UGAL-L compares the queues of the first switch, UGAL-G those of the global links,
 //! wherever in the group they are.
 //!
 //! ```text

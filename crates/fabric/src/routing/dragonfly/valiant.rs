@@ -1,7 +1,7 @@
 //! Valiant: every packet by way of a random group, or of a random switch of its own group.
 //!
 //! Source: L. Valiant, "A scheme for fast parallel communication", SIAM J. Computing 11(2), 1982; Kim, Dally, Scott,
-//! Abts, ISCA 2008, section 4.1 (VAL): balances any pattern over the global links at twice the load.
+//! Abts, ISCA 2008 (VAL): balances any pattern over the global links at twice the load.
 //! Modelled: the random group is neither the first nor the last one. In a dragonfly+ a path inside a group takes a random spine.
 //! Not modelled: a random switch inside the group of the detour.
 
