@@ -5,6 +5,7 @@
 
 mod arrangement;
 mod back_to_back;
+mod cable_list;
 mod conforms;
 mod dragonfly;
 mod dragonfly_plus;
@@ -26,6 +27,7 @@ use crate::graph::{Graph, GraphError, LinkSpec, Node};
 
 pub use arrangement::Arrangement;
 pub use back_to_back::BackToBack;
+pub use cable_list::{CableError, CableList, NamedCable, NamedSwitch};
 pub use conforms::{Defect, conforms};
 pub use dragonfly::Dragonfly;
 pub use dragonfly_plus::DragonflyPlus;
@@ -55,6 +57,8 @@ pub enum Topology {
     Dragonfly(Dragonfly),
     /// Groups of leaf and spine switches; every two groups joined by global cables between spines.
     DragonflyPlus(DragonflyPlus),
+    /// Endpoints, switches and cables one by one: any network.
+    Irregular(CableList),
 }
 
 impl Topology {
@@ -70,6 +74,7 @@ impl Topology {
             Topology::FatTree(family) => family.build(links, radix_limit),
             Topology::Dragonfly(family) => family.build(links, radix_limit),
             Topology::DragonflyPlus(family) => family.build(links, radix_limit),
+            Topology::Irregular(list) => list.build(links, radix_limit),
         }
     }
 }
@@ -269,6 +274,9 @@ pub enum TopologyError {
         /// Ports that have numbers.
         most: u32,
     },
+    /// The list of cables makes no network.
+    #[error(transparent)]
+    Cable(#[from] CableError),
     /// The cables do not fit.
     #[error(transparent)]
     Graph(#[from] GraphError),

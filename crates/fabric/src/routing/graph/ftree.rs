@@ -1,0 +1,155 @@
+//! Tables for shift traffic on any fat tree, complete or not.
+//!
+//! For one destination after the other, leaf by leaf: from the leaf up, each switch takes the upward cable that the fewest
+//! destinations come down so far; every switch on that way sends down along it, and all switches below it go up to it
+//! by the cable that the fewest destinations go up so far. On a complete tree each shift then has every link to itself.
+//! Switches that this leaves out, in incomplete trees, go up to the nearest switch that has a way.
+//!
+//! Source: E. Zahavi, G. Johnson, D. Kerbyson, M. Lang, "Optimized InfiniBand fat-tree routing for shift all-to-all
+//! communication patterns", Concurrency and Computation 22(2), 2010; OpenSM 3.3, engine `ftree` (`osm_ucast_ftree.c`).
+//! Modelled: levels, counters up and down, missing cables and switches.
+//! Not modelled: node orders and I/O nodes from files, roots from a file.
+
+use crate::graph::SwitchId;
+
+use super::skeleton::{FAR, Skeleton, Way};
+use super::tables::Tables;
+
+/// Why a fabric is no fat tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoTree {
+    /// A cable joins two switches of one level.
+    Level(SwitchId, SwitchId, u16),
+    /// No switch is above all others of a pair of leaves.
+    Apart(SwitchId, SwitchId),
+}
+
+/// The tables.
+pub(super) fn tables(skeleton: &Skeleton, endpoints: u32) -> Result<Tables, NoTree> {
+    let leaves: Vec<SwitchId> = skeleton.leaves.iter().map(|leaf| leaf.switch).collect();
+    let level = skeleton.distances_from(&leaves);
+    for at in skeleton.switches() {
+        if let Some(way) = skeleton.ways(at).iter().find(|way| level[way.to.index()] == level[at.index()]) {
+            return Err(NoTree::Level(at, way.to, level[at.index()]));
+        }
+    }
+    let mut filling = Filling {
+        skeleton,
+        tables: Tables::new(skeleton.count() as u32, endpoints, 0),
+        level,
+        down: vec![0; skeleton.way_count()],
+        up: vec![0; skeleton.way_count()],
+        port: vec![NONE; skeleton.count()],
+    };
+    for leaf in &skeleton.leaves {
+        for &(endpoint, port) in &leaf.endpoints {
+            filling.port.fill(NONE);
+            filling.port[leaf.switch.index()] = port;
+            filling.climb(leaf.switch);
+            filling.complete();
+            for at in skeleton.switches() {
+                match filling.port[at.index()] {
+                    NONE if leaves.binary_search(&at).is_ok() => return Err(NoTree::Apart(at, leaf.switch)),
+                    NONE => {}
+                    port => filling.tables.set(at, endpoint, 0, port),
+                }
+            }
+        }
+    }
+    Ok(filling.tables)
+}
+
+/// The tables so far, and what the destination at hand has.
+struct Filling<'a> {
+    skeleton: &'a Skeleton,
+    tables: Tables,
+    level: Vec<u16>,
+    /// Destinations that come down each way, counted at its lower end.
+    down: Vec<u32>,
+    /// Destinations that each way leads up to.
+    up: Vec<u32>,
+    /// The port of each switch for this destination.
+    port: Vec<u8>,
+}
+
+impl Filling<'_> {
+    fn is_up(&self, at: SwitchId, way: &Way) -> bool {
+        self.level[way.to.index()] > self.level[at.index()]
+    }
+
+    /// From a leaf to the top by the cables that the fewest destinations come down.
+    fn climb(&mut self, leaf: SwitchId) {
+        let mut at = leaf;
+        loop {
+            let least = (self.skeleton.ways(at).iter().filter(|way| self.is_up(at, way))).min_by_key(|way| self.down[way.slot as usize]);
+            let Some(&way) = least else { return };
+            self.down[way.slot as usize] += 1;
+            let back = self.skeleton.ways(way.to).iter().find(|back| back.cable == way.cable);
+            self.port[way.to.index()] = back.map_or(NONE, |back| back.port);
+            self.gather(way.to);
+            at = way.to;
+        }
+    }
+
+    /// Everything below a switch that has no way yet goes up to it.
+    fn gather(&mut self, top: SwitchId) {
+        let mut open = vec![top];
+        while let Some(at) = open.pop() {
+            let skeleton = self.skeleton;
+            let mut below: Vec<SwitchId> = skeleton.ways(at).iter().filter(|way| !self.is_up(at, way)).map(|way| way.to).collect();
+            below.sort_unstable();
+            below.dedup();
+            for child in below {
+                if self.port[child.index()] != NONE {
+                    continue;
+                }
+                let cables = skeleton.ways(child).iter().filter(|way| way.to == at);
+                let Some(least) = cables.min_by_key(|way| self.up[way.slot as usize]) else { continue };
+                self.up[least.slot as usize] += 1;
+                self.port[child.index()] = least.port;
+                open.push(child);
+            }
+        }
+    }
+
+    /// Ways for switches that the main way leaves out: down where that leads there, else up, from the top of the tree down.
+    fn complete(&mut self) {
+        let skeleton = self.skeleton;
+        let is_missing = |port: &u8| *port == NONE;
+        if !self.port.iter().any(is_missing) {
+            return;
+        }
+        let mut upwards: Vec<SwitchId> = skeleton.switches().filter(|at| self.level[at.index()] != FAR).collect();
+        upwards.sort_by_key(|at| self.level[at.index()]);
+        // Whether a switch only goes down from here on: then those above may come down to it.
+        let mut descends = vec![false; skeleton.count()];
+        for &at in &upwards {
+            let own = skeleton.ways(at).iter().find(|way| way.port == self.port[at.index()]).copied();
+            descends[at.index()] = match own {
+                // The destination itself, or a switch of the main way.
+                None => self.port[at.index()] != NONE,
+                Some(way) => !self.is_up(at, &way) && descends[way.to.index()],
+            };
+            if self.port[at.index()] == NONE {
+                let down = skeleton.ways(at).iter().filter(|way| !self.is_up(at, way) && descends[way.to.index()]);
+                if let Some(&way) = down.min_by_key(|way| self.down[way.slot as usize]) {
+                    self.down[way.slot as usize] += 1;
+                    self.port[at.index()] = way.port;
+                    descends[at.index()] = true;
+                }
+            }
+        }
+        for &at in upwards.iter().rev() {
+            if self.port[at.index()] == NONE {
+                let above = skeleton.ways(at).iter().filter(|way| self.is_up(at, way) && self.port[way.to.index()] != NONE);
+                if let Some(&way) = above.min_by_key(|way| self.up[way.slot as usize]) {
+                    self.up[way.slot as usize] += 1;
+                    self.port[at.index()] = way.port;
+                }
+            }
+        }
+    }
+}
+
+/// No way there.
+const NONE: u8 = u8::MAX;

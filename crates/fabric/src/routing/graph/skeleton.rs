@@ -1,0 +1,158 @@
+//! The switches of a fabric as tables are made of: neighbours in port order, leaves, distances.
+
+use crate::graph::{EndpointId, LinkId, Node, SwitchId};
+use crate::routing::{Routing, RoutingError};
+use crate::topology::Fabric;
+
+/// A cable to another switch, seen from one of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    /// The output port.
+    pub(super) port: u8,
+    /// The switch behind it.
+    pub(super) to: SwitchId,
+    /// The number of the cable.
+    pub(super) cable: u32,
+    /// Its place among all ways, for counters.
+    pub(super) slot: u32,
+}
+
+/// Endpoints of one switch, in port order.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    pub(super) switch: SwitchId,
+    /// Endpoints with the port that delivers to each.
+    pub(super) endpoints: Vec<(EndpointId, u8)>,
+}
+
+/// Switches and the ways between them.
+#[derive(Clone, Debug)]
+pub(super) struct Skeleton {
+    first: Vec<u32>,
+    ways: Vec<Way>,
+    /// Switches that have endpoints, by number.
+    pub(super) leaves: Vec<Leaf>,
+}
+
+impl Skeleton {
+    /// The switches of `fabric`, all of which must reach each other.
+    pub(super) fn new(fabric: &Fabric, routing: Routing) -> Result<Skeleton, RoutingError> {
+        let graph = &fabric.graph;
+        let cannot = |what: String, remedy| RoutingError::Cannot { routing, what, remedy };
+        let work = u64::from(graph.switch_count()) * u64::from(graph.endpoint_count());
+        if work > MOST_ENTRIES {
+            let what = format!("its tables would have {work} entries, more than {MOST_ENTRIES}");
+            return Err(cannot(what, "choose a routing that computes with the coordinates of the topology"));
+        }
+        let (mut first, mut ways, mut leaves) = (vec![0], Vec::new(), Vec::new());
+        for switch in graph.switches() {
+            let mut endpoints = Vec::new();
+            for (port, link) in graph.outputs(switch) {
+                let Ok(port) = u8::try_from(port.0) else {
+                    return Err(too_many_ports(fabric, routing, switch));
+                };
+                if port > LAST_PORT {
+                    return Err(too_many_ports(fabric, routing, switch));
+                }
+                match graph.node(graph.link(link).to) {
+                    Node::Endpoint(endpoint) => endpoints.push((endpoint, port)),
+                    // A cable from a switch to itself leads nowhere.
+                    Node::Switch(to) if to == switch => {}
+                    Node::Switch(to) => ways.push(Way { port, to, cable: link.cable(), slot: ways.len() as u32 }),
+                }
+            }
+            first.push(ways.len() as u32);
+            if !endpoints.is_empty() {
+                leaves.push(Leaf { switch, endpoints });
+            }
+        }
+        let skeleton = Skeleton { first, ways, leaves };
+        let reached: usize = skeleton.leaves.iter().map(|leaf| leaf.endpoints.len()).sum();
+        if reached != graph.endpoint_count() as usize {
+            return Err(cannot("an endpoint is not connected to a switch".to_owned(), "connect every endpoint to a switch"));
+        }
+        if let Some(leaf) = skeleton.leaves.first() {
+            let distance = skeleton.distances(leaf.switch);
+            if let Some(other) = skeleton.leaves.iter().find(|leaf| distance[leaf.switch.index()] == FAR) {
+                let name = |switch| fabric.name(Node::Switch(switch));
+                let what = format!("no way leads from {} to {}", name(leaf.switch), name(other.switch));
+                return Err(cannot(what, "add the missing cables, or route the parts one by one"));
+            }
+        }
+        Ok(skeleton)
+    }
+    pub(super) fn switches(&self) -> impl DoubleEndedIterator<Item = SwitchId> + use<> {
+        (0..self.first.len() as u32 - 1).map(SwitchId)
+    }
+    /// How many switches there are.
+    pub(super) fn count(&self) -> usize {
+        self.first.len() - 1
+    }
+    /// All ways out of a switch to other switches, in port order.
+    pub(super) fn ways(&self, at: SwitchId) -> &[Way] {
+        &self.ways[self.first[at.index()] as usize..self.first[at.index() + 1] as usize]
+    }
+    /// How many ways there are.
+    pub(super) fn way_count(&self) -> usize {
+        self.ways.len()
+    }
+    /// Switches on the way from each switch to `to`, `to` itself not counted; [`FAR`] where there is no way.
+    pub(super) fn distances(&self, to: SwitchId) -> Vec<u16> {
+        self.distances_from(&[to])
+    }
+    /// The distance to the nearest of some switches.
+    pub(super) fn distances_from(&self, starts: &[SwitchId]) -> Vec<u16> {
+        let mut distance = vec![FAR; self.count()];
+        let mut frontier = std::collections::VecDeque::new();
+        for &start in starts {
+            distance[start.index()] = 0;
+            frontier.push_back(start);
+        }
+        while let Some(at) = frontier.pop_front() {
+            for way in self.ways(at) {
+                if distance[way.to.index()] == FAR {
+                    distance[way.to.index()] = distance[at.index()] + 1;
+                    frontier.push_back(way.to);
+                }
+            }
+        }
+        distance
+    }
+}
+
+fn too_many_ports(fabric: &Fabric, routing: Routing, switch: SwitchId) -> RoutingError {
+    let what = format!("{} has {} ports; tables number 254", fabric.name(Node::Switch(switch)), fabric.graph.port_count(switch));
+    RoutingError::Cannot { routing, what, remedy: "use smaller switches" }
+}
+
+/// The link behind each port of each switch, for looking it up without the graph.
+#[derive(Clone, Debug)]
+pub(super) struct Plugs {
+    first: Vec<u32>,
+    links: Vec<LinkId>,
+}
+
+impl Plugs {
+    pub(super) fn new(fabric: &Fabric) -> Plugs {
+        let graph = &fabric.graph;
+        let (mut first, mut links) = (vec![0], Vec::new());
+        for switch in graph.switches() {
+            let ports = (0..graph.port_count(switch)).map(crate::graph::PortId);
+            links.extend(ports.map(|port| graph.out_link(switch, port).unwrap_or(LinkId(u32::MAX))));
+            first.push(links.len() as u32);
+        }
+        Plugs { first, links }
+    }
+    /// The link behind a port that has one.
+    #[inline]
+    pub(super) fn link(&self, at: SwitchId, port: u32) -> LinkId {
+        self.links[(self.first[at.index()] + port) as usize]
+    }
+}
+
+/// No way.
+pub(super) const FAR: u16 = u16::MAX;
+/// The last port, counted from 0, that a forwarding table can name (255 stands for none).
+const LAST_PORT: u8 = 253;
+/// Entries that tables may have: 1 GiB (assumed).
+const MOST_ENTRIES: u64 = 1 << 30;

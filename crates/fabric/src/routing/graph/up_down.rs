@@ -1,0 +1,133 @@
+//! Shortest paths that never go up again after going down.
+//!
+//! Every cable has an upper end: the switch with the lower rank (distance from the roots), of two with the same rank the
+//! one with the lower number. A switch from which the destination can be reached by going down only does that; any
+//! other goes up, towards the switch from where the whole way is shortest. So tables that know destinations but not where
+//! a packet came from cannot send it up after down.
+//!
+//! Source: M. Schroeder et al., "Autonet: a high-speed, self-configuring local area network using point-to-point links",
+//! IEEE J. Sel. Areas Commun. 9(8), 1991; OpenSM 3.3, engine `updn` (`osm_ucast_updn.c`): ranks, roots found by hop counts.
+//! Modelled: roots given, found as OpenSM finds them, or else by levels.
+//! Not modelled: paths between switches that a root list keeps apart; OpenSM's rule that two roots are above each other.
+
+use super::balance::fill;
+use super::skeleton::{FAR, Skeleton, Way};
+use super::tables::Tables;
+use crate::graph::SwitchId;
+
+/// Which switch is above which.
+pub(super) struct Order {
+    rank: Vec<u16>,
+}
+
+impl Order {
+    /// Ranks are distances from the nearest root.
+    pub(super) fn new(skeleton: &Skeleton, roots: &[SwitchId]) -> Order {
+        Order { rank: skeleton.distances_from(roots) }
+    }
+    fn key(&self, at: SwitchId) -> (u16, u32) {
+        (self.rank[at.index()], at.0)
+    }
+    /// Whether the way from `at` to `to` leads up.
+    pub(super) fn up(&self, at: SwitchId, to: SwitchId) -> bool {
+        self.key(to) < self.key(at)
+    }
+}
+
+/// The tables; where the roots leave a pair without a legal path, the switch and the leaf.
+pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[SwitchId]) -> Result<Tables, (SwitchId, SwitchId)> {
+    let order = Order::new(skeleton, roots);
+    let mut downwards: Vec<SwitchId> = skeleton.switches().collect();
+    downwards.sort_by_key(|&at| order.key(at));
+    let is_leaf: Vec<bool> = {
+        let mut is_leaf = vec![false; skeleton.count()];
+        skeleton.leaves.iter().for_each(|leaf| is_leaf[leaf.switch.index()] = true);
+        is_leaf
+    };
+    let mut ways: Vec<Way> = Vec::new();
+    let mut stuck = None;
+    let tables = fill(skeleton, endpoints, lmc, |leaf, offer| {
+        let down = descents(skeleton, &order, leaf.switch);
+        // From the top: a switch without a way down is one step further than the best switch above it.
+        let mut length = down.clone();
+        for &at in &downwards {
+            if down[at.index()] == FAR {
+                let above = skeleton.ways(at).iter().filter(|way| order.up(at, way.to)).map(|way| length[way.to.index()]).min();
+                length[at.index()] = above.unwrap_or(FAR).saturating_add(1);
+            }
+        }
+        for at in skeleton.switches().filter(|&at| at != leaf.switch) {
+            let goes_down = down[at.index()] != FAR;
+            if length[at.index()] == FAR {
+                if is_leaf[at.index()] {
+                    stuck = stuck.or(Some((at, leaf.switch)));
+                }
+                continue;
+            }
+            let before = length[at.index()] - 1;
+            let fits = |way: &&Way| {
+                let at_end = if goes_down { down[way.to.index()] } else { length[way.to.index()] };
+                at_end == before && order.up(at, way.to) != goes_down
+            };
+            ways.clear();
+            ways.extend(skeleton.ways(at).iter().filter(fits));
+            offer(at, &ways);
+        }
+    });
+    stuck.map_or(Ok(tables), Err)
+}
+
+/// Steps from each switch to `to`, all of them down; [`FAR`] where that is impossible.
+fn descents(skeleton: &Skeleton, order: &Order, to: SwitchId) -> Vec<u16> {
+    let mut down = vec![FAR; skeleton.count()];
+    down[to.index()] = 0;
+    let mut frontier = std::collections::VecDeque::from([to]);
+    while let Some(at) = frontier.pop_front() {
+        for way in skeleton.ways(at).iter().filter(|way| order.up(at, way.to)) {
+            if down[way.to.index()] == FAR {
+                down[way.to.index()] = down[at.index()] + 1;
+                frontier.push_back(way.to);
+            }
+        }
+    }
+    down
+}
+
+/// The roots as OpenSM finds them: switches from which more than nine tenths of the adapters are equally far, and no other
+/// distance has more than a twentieth. `adapters` counts them for each switch, aggregation nodes included.
+pub(super) fn roots_by_hops(skeleton: &Skeleton, adapters: &[u32]) -> Vec<SwitchId> {
+    let all: u64 = adapters.iter().map(|&count| u64::from(count)).sum();
+    let is_root = |&at: &SwitchId| {
+        let distance = skeleton.distances(at);
+        let mut bars: Vec<u64> = Vec::new();
+        for (&hops, &count) in distance.iter().zip(adapters).filter(|&(&hops, _)| hops != FAR) {
+            let hops = usize::from(hops);
+            bars.resize(bars.len().max(hops + 1), 0);
+            bars[hops] += u64::from(count);
+        }
+        let over = |tenths: u64, parts: u64| bars.iter().filter(|&&bar| bar * parts > all * tenths).count();
+        over(9, 10) == 1 && over(1, 20) == 1
+    };
+    skeleton.switches().filter(is_root).collect()
+}
+
+/// The roots of fabrics where counting hops finds none: the switches farthest from endpoints; where every switch has
+/// endpoints, the one from which the farthest switch is nearest.
+pub(super) fn roots_by_level(skeleton: &Skeleton) -> Vec<SwitchId> {
+    let leaves: Vec<SwitchId> = skeleton.leaves.iter().map(|leaf| leaf.switch).collect();
+    let level = skeleton.distances_from(&leaves);
+    let top = level.iter().copied().filter(|&level| level != FAR).max().unwrap_or(0);
+    if top > 0 {
+        return skeleton.switches().filter(|at| level[at.index()] == top).collect();
+    }
+    centre(skeleton).into_iter().collect()
+}
+
+/// The switch from which the farthest leaf is nearest; of several the first.
+pub(super) fn centre(skeleton: &Skeleton) -> Option<SwitchId> {
+    let reach = |&at: &SwitchId| {
+        let distance = skeleton.distances(at);
+        skeleton.leaves.iter().map(|leaf| distance[leaf.switch.index()]).max()
+    };
+    skeleton.switches().min_by_key(reach)
+}
