@@ -47,7 +47,10 @@ impl Router {
             Routing::UpDown => forward(Tables::up_down(fabric, 0, None)?, Some(UP_THEN_DOWN))?,
             Routing::Ftree => forward(Tables::ftree(fabric)?, Some(UP_THEN_DOWN))?,
             Routing::Lmc(lmc) => forward(Tables::min_hop(fabric, lmc.bits)?, None)?,
-            Routing::DimensionOrder => forward(Tables::port_order(fabric)?, None)?,
+            // Where there are coordinates, they say what a dimension is; else the order of the ports has to.
+            Routing::DimensionOrder if matches!(fabric.coordinates, Coordinates::Irregular(_)) => {
+                forward(Tables::port_order(fabric)?, None)?
+            }
             Routing::Table => match &fabric.coordinates {
                 Coordinates::Irregular(crate::topology::Irregular { tables: Some(tables), .. }) => {
                     Kind::Forward(Forward::new(fabric, routing, Arc::clone(tables), None)?)
@@ -62,7 +65,12 @@ impl Router {
             Routing::Adaptive => shortest(Choice::Queue)?,
             Routing::Flowlet(flowlet) => shortest(Choice::Pause(flowlet.gap))?,
             _ => {
-                let known = "min_hop, up_down, ftree, lmc, ecmp, spray, flowlet, adaptive";
+                let known = match fabric.coordinates {
+                    Coordinates::Tree(_) => "d_mod_k, ecmp, spray, flowlet, adaptive, ftree, min_hop, up_down, lmc",
+                    Coordinates::Dragonfly(_) => "minimal, valiant, ugal_l, ugal_g, adaptive, ecmp, spray, flowlet, min_hop, up_down, lmc",
+                    Coordinates::Grid(_) => "dimension_order, ecmp, spray, flowlet, adaptive, min_hop, up_down, lmc",
+                    _ => "dimension_order, ecmp, spray, flowlet, adaptive, ftree, min_hop, up_down, lmc, table",
+                };
                 return Err(RoutingError::Unsuitable { routing, known });
             }
         }))
