@@ -108,4 +108,4 @@ impl Route for Router {
 }
 
 /// What messages propose.
-const KNOWN: &str = "`minimal`, `ecmp`, `spray`, `valiant`, `ugal_l`, `ugal_g`, `adaptive`";
+const KNOWN: &str = "`minimal`, `ecmp`, `spray`, `valiant`, `ugal_l`, `ugal_g`, `adaptive`, `flowlet`, `min_hop`, `up_down`, `lmc`";

@@ -67,7 +67,6 @@ impl Router {
             _ => {
                 let known = match fabric.coordinates {
                     Coordinates::Tree(_) => "d_mod_k, ecmp, spray, flowlet, adaptive, ftree, min_hop, up_down, lmc",
-                    Coordinates::Dragonfly(_) => "minimal, valiant, ugal_l, ugal_g, adaptive, ecmp, spray, flowlet, min_hop, up_down, lmc",
                     Coordinates::Grid(_) => "dimension_order, ecmp, spray, flowlet, adaptive, min_hop, up_down, lmc",
                     _ => "dimension_order, ecmp, spray, flowlet, adaptive, ftree, min_hop, up_down, lmc, table",
                 };
