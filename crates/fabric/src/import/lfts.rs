@@ -83,7 +83,7 @@ pub fn read_lfts(subnet: &Subnet, mut lines: impl BufRead) -> Result<(Tables, Lf
         }
     }
     // The destination of a LID, and of a port's GUID where LIDs were given anew since.
-    let (mut by_lid, mut by_port_guid) = (FxHashMap::default(), FxHashMap::default());
+    let (mut by_lid, mut by_port_guid) = (FxHashMap::default(), FxHashMap::<u64, Vec<u32>>::default());
     for (number, plug) in wiring.endpoints.iter().enumerate() {
         let device = subnet.device(*plug);
         debug_assert_eq!(device.kind, Kind::Adapter);
@@ -91,11 +91,12 @@ pub fn read_lfts(subnet: &Subnet, mut lines: impl BufRead) -> Result<(Tables, Lf
             by_lid.entry(u64::from(lid)).or_insert(number as u32);
         }
         if let Some(guid) = device.guid {
-            // The GUID of port p is that of the adapter plus p, or the same where the adapter has one port.
-            by_port_guid.entry(guid.wrapping_add(u64::from(plug.port))).or_insert(number as u32);
+            // The GUID of port p is that of the adapter plus p, or the same where the adapter has one port. Adapters side by
+            // side have GUIDs side by side: then one GUID may mean two, and the name in the entry tells which.
             if device.ports == 1 {
-                by_port_guid.insert(guid, number as u32);
+                by_port_guid.entry(guid).or_default().push(number as u32);
             }
+            by_port_guid.entry(guid.wrapping_add(u64::from(plug.port))).or_default().push(number as u32);
         }
     }
     let mut tables = Tables::new(wiring.switches.len() as u32, wiring.endpoints.len() as u32, 0);
@@ -130,7 +131,13 @@ pub fn read_lfts(subnet: &Subnet, mut lines: impl BufRead) -> Result<(Tables, Lf
             }
             let named = entry.split_once(" portguid 0x").and_then(|(_, rest)| hex(rest));
             let dest = match named {
-                Some(guid) => by_port_guid.get(&guid),
+                Some(guid) => by_port_guid.get(&guid).and_then(|candidates| {
+                    let named = entry.split_once('\'').and_then(|(_, rest)| rest.rsplit_once('\'')).map(|(name, _)| name.trim());
+                    let fits = |&&number: &&u32| {
+                        named.is_some_and(|named| subnet.device(wiring.endpoints[number as usize]).description.trim() == named)
+                    };
+                    candidates.iter().find(fits).or(candidates.iter().rev().find(|_| named.is_none() || candidates.len() == 1))
+                }),
                 None => by_lid.get(&lid),
             };
             if let (Some(&dest), Some(port)) = (dest, port.checked_sub(1)) {

@@ -102,15 +102,15 @@ impl Tables {
                 RoutingError::Cannot { routing, what, remedy: "name other roots, or fewer" }
             });
         }
-        let adapters: Vec<u32> = adapters(fabric);
-        let found = [up_down::roots_by_hops(&skeleton, &adapters), up_down::roots_by_level(&skeleton)];
-        let tried = found.iter().filter(|roots| !roots.is_empty()).find_map(|roots| up_down::tables(&skeleton, endpoints, lmc, roots).ok());
-        // From one root everything can be reached: up to it and down again.
-        let centre = || up_down::tables(&skeleton, endpoints, lmc, &up_down::centre(&skeleton).into_iter().collect::<Vec<_>>()).ok();
-        tried.or_else(centre).ok_or_else(|| {
-            let what = "a pair of its leaves has no path".to_owned();
-            RoutingError::Cannot { routing, what, remedy: "add the missing cables" }
-        })
+        legal(fabric, &skeleton, lmc).map(|(_, tables)| tables).ok_or_else(|| no_path(routing))
+    }
+    /// The roots that [`Tables::up_down`] takes where none are given.
+    ///
+    /// # Errors
+    /// As [`Tables::up_down`].
+    pub fn roots(fabric: &Fabric) -> Result<Vec<SwitchId>, RoutingError> {
+        let skeleton = skeleton(fabric, Routing::UpDown, 0)?;
+        legal(fabric, &skeleton, 0).map(|(roots, _)| roots).ok_or_else(|| no_path(Routing::UpDown))
     }
     /// Tables for shift traffic on any fat tree (OpenSM `ftree`).
     ///
@@ -166,6 +166,21 @@ fn skeleton(fabric: &Fabric, routing: Routing, lmc: u8) -> Result<Skeleton, Rout
         return Err(RoutingError::Cannot { routing, what, remedy: "write 0 to 7 bits: at most 128 addresses per endpoint" });
     }
     Skeleton::new(fabric, routing)
+}
+
+/// The first proposal of roots that leaves no pair without a path, and its tables.
+fn legal(fabric: &Fabric, skeleton: &Skeleton, lmc: u8) -> Option<(Vec<SwitchId>, Tables)> {
+    // From one root everything can be reached: up to it and down again.
+    let centre = || up_down::centre(skeleton).into_iter().collect();
+    let proposals = [up_down::roots_by_hops(skeleton, &adapters(fabric)), up_down::roots_by_level(skeleton), centre()];
+    proposals.into_iter().filter(|roots| !roots.is_empty()).find_map(|roots| {
+        let tables = up_down::tables(skeleton, fabric.graph.endpoint_count(), lmc, &roots).ok()?;
+        Some((roots, tables))
+    })
+}
+
+fn no_path(routing: Routing) -> RoutingError {
+    RoutingError::Cannot { routing, what: "a pair of its leaves has no path".to_owned(), remedy: "add the missing cables" }
 }
 
 /// Endpoints at each switch.
