@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use fabriscope_units::Bytes;
+use fabriscope_fabric::Routing;
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -15,6 +15,7 @@ use crate::document::Document;
 use crate::error::{CatalogError, Problem};
 use crate::file;
 use crate::part::{Kind, Part};
+use crate::workload::{Workload, check};
 
 /// A cluster by its name, or written out (possibly with a `base`).
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
@@ -62,139 +63,8 @@ pub enum EngineChoice {
     /// Packet by packet.
     #[default]
     Packet,
-}
-
-/// The transport service of the messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Transport {
-    /// Reliable connection.
-    #[default]
-    Rc,
-    /// Unreliable connection.
-    Uc,
-    /// Unreliable datagram: messages of at most one MTU.
-    Ud,
-}
-
-/// Every host sends one message to another; nobody receives two.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Permutation {
-    /// Size of each message.
-    pub size: Bytes,
-    /// Transport service.
-    #[serde(default)]
-    pub transport: Transport,
-    /// Packets may be taken in any order: what spraying needs.
-    #[serde(default)]
-    pub any_order: bool,
-}
-
-/// Several hosts send to one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Incast {
-    /// How many hosts send.
-    pub senders: u32,
-    /// Size of each message.
-    pub size: Bytes,
-    /// Transport service.
-    #[serde(default)]
-    pub transport: Transport,
-    /// Packets may be taken in any order: what spraying needs.
-    #[serde(default)]
-    pub any_order: bool,
-}
-
-/// Every host sends one message to every other.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AllToAll {
-    /// Size of each message.
-    pub size: Bytes,
-    /// Transport service.
-    #[serde(default)]
-    pub transport: Transport,
-    /// Packets may be taken in any order: what spraying needs.
-    #[serde(default)]
-    pub any_order: bool,
-}
-
-/// Every host sends to the one `by` places further on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Shift {
-    /// How many places.
-    pub by: u32,
-    /// Size of each message.
-    pub size: Bytes,
-    /// Transport service.
-    #[serde(default)]
-    pub transport: Transport,
-    /// Packets may be taken in any order: what spraying needs.
-    #[serde(default)]
-    pub any_order: bool,
-}
-
-/// Messages between random pairs of hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Uniform {
-    /// How many messages in all.
-    pub messages: u32,
-    /// Size of each message.
-    pub size: Bytes,
-    /// Transport service.
-    #[serde(default)]
-    pub transport: Transport,
-    /// Packets may be taken in any order: what spraying needs.
-    #[serde(default)]
-    pub any_order: bool,
-}
-
-/// A benchmark program with its own command line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Bench {
-    /// Name of the program: `ib_write_lat`, `osu_bw` …
-    pub tool: String,
-    /// Its arguments.
-    #[serde(default)]
-    pub args: Vec<String>,
-}
-
-/// What happens on the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Workload {
-    /// Every host sends one message to another; nobody receives two.
-    Permutation(Permutation),
-    /// Several hosts send to one.
-    Incast(Incast),
-    /// Every host sends one message to every other.
-    AllToAll(AllToAll),
-    /// Every host sends to the one some places further on.
-    Shift(Shift),
-    /// Messages between random pairs of hosts.
-    Uniform(Uniform),
-    /// A benchmark program with its own command line.
-    Bench(Bench),
-}
-
-impl Workload {
-    /// The word used in files.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Workload::Permutation(_) => "permutation",
-            Workload::Incast(_) => "incast",
-            Workload::AllToAll(_) => "all_to_all",
-            Workload::Shift(_) => "shift",
-            Workload::Uniform(_) => "uniform",
-            Workload::Bench(_) => "bench",
-        }
-    }
+    /// Messages as fluids that share links fairly.
+    Flow,
 }
 
 /// A lab file.
@@ -215,6 +85,12 @@ pub struct Lab {
     /// Which engine runs it.
     #[serde(default)]
     pub engine: EngineChoice,
+    /// How packets find their way, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
+    /// Run although the routing can deadlock.
+    #[serde(default)]
+    pub allow_deadlock: bool,
     /// What happens.
     pub workload: Workload,
 }
@@ -295,6 +171,11 @@ impl Catalog {
                 crate::resolve::resolve(self, cluster, None).map_err(|problem| fault(problem.under("cluster")))?
             }
         };
+        let mut cluster = cluster;
+        if let Some(routing) = lab.routing {
+            cluster.routing = routing;
+            crate::resolve::routes(&cluster).map_err(fault)?;
+        }
         check(&lab.workload, &cluster).map_err(fault)?;
         Ok(ResolvedLab { lab, cluster })
     }
@@ -343,46 +224,3 @@ fn collect(path: &Path, chain: &mut Vec<String>, texts: &mut Vec<LabText>) -> Re
 
 /// The most files that make a lab.
 const MOST_INCLUDES: usize = 64;
-
-/// Whether the workload can happen on the cluster.
-fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<(), Problem> {
-    let name = workload.name();
-    let hosts = cluster.nodes;
-    let (size, transport) = match workload {
-        Workload::Permutation(Permutation { size, transport, .. })
-        | Workload::AllToAll(AllToAll { size, transport, .. })
-        | Workload::Shift(Shift { size, transport, .. })
-        | Workload::Uniform(Uniform { size, transport, .. })
-        | Workload::Incast(Incast { size, transport, .. }) => (*size, *transport),
-        Workload::Bench(bench) if bench.tool.is_empty() => {
-            return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
-        }
-        Workload::Bench(_) => return Ok(()),
-    };
-    if hosts < 2 {
-        let message = format!("a workload between hosts needs two, the cluster has {hosts}");
-        return Err(Problem::at(&["cluster"], message, "use a cluster of at least 2 nodes"));
-    }
-    let most = if transport == Transport::Ud { cluster.mtu } else { LARGEST_MESSAGE };
-    if size == Bytes::ZERO || size > most {
-        let message = format!("a message of {size} cannot be sent: {name} takes 1 B to {most} here");
-        return Err(Problem::at(&["workload", name, "size"], message, "choose another size, or another transport"));
-    }
-    match workload {
-        Workload::Incast(incast) if incast.senders == 0 || incast.senders >= hosts => {
-            let message = format!("{} senders and a receiver do not fit into {hosts} nodes", incast.senders);
-            Err(Problem::at(&["workload", name, "senders"], message, format!("use at least 1 and at most {}", hosts - 1)))
-        }
-        Workload::Shift(shift) if shift.by % hosts == 0 => {
-            let message = format!("a shift by {} makes every one of {hosts} hosts send to itself", shift.by);
-            Err(Problem::at(&["workload", name, "by"], message, format!("use at least 1 and at most {}", hosts - 1)))
-        }
-        Workload::Uniform(uniform) if uniform.messages == 0 => {
-            Err(Problem::at(&["workload", name, "messages"], "no message is sent", "use at least 1"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The largest RDMA message (standard: InfiniBand Architecture Specification volume 1, 2³¹ bytes).
-const LARGEST_MESSAGE: Bytes = Bytes(1 << 31);

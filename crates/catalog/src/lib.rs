@@ -18,6 +18,7 @@ mod sourced;
 mod suggest;
 mod table;
 mod target;
+mod workload;
 
 pub use catalog::{AnyPart, Catalog};
 pub use cluster::{
@@ -25,7 +26,7 @@ pub use cluster::{
 };
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
-pub use lab::{AllToAll, Bench, ClusterChoice, EngineChoice, Incast, Lab, Permutation, ResolvedLab, Shift, Transport, Uniform, Workload};
+pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use part::{
     BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc,
     RailPolicy, Rendezvous, RootComplex, Software, Switch,
@@ -35,3 +36,6 @@ pub use schema::{lab_schema, part_schema, schemas};
 pub use sourced::{Basis, Sourced};
 pub use table::Row;
 pub use target::{Place, Target};
+pub use workload::{
+    AllToAll, Bench, Halo, HotSpot, Incast, Messages, OpenLoop, OpenPattern, Permutation, Shift, Transport, Uniform, Workload,
+};

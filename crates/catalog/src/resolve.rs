@@ -1,7 +1,7 @@
 //! From the names in a cluster to its parts, and whether they fit together.
 
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_fabric::{Route, Router, Topology};
+use fabriscope_fabric::{Fabric, Route, Router, Topology};
 
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
@@ -216,7 +216,17 @@ fn fits_topology(cluster: &ResolvedCluster, written: &Topology) -> Result<(), Pr
     if has < wanted {
         return Err(too_many(u64::from(has)));
     }
-    let router = Router::new(&fabric, cluster.routing).map_err(|error| told_by_fabric(&["routing"], &error.to_string()))?;
+    routed(cluster, &fabric)
+}
+
+/// Whether the routing of a cluster, changed since it was resolved, suits its topology and its switches.
+pub(crate) fn routes(cluster: &ResolvedCluster) -> Result<(), Problem> {
+    let fabric = cluster.fabric().map_err(|error| told_by_fabric(&["topology"], &error.to_string()))?;
+    routed(cluster, &fabric)
+}
+
+fn routed(cluster: &ResolvedCluster, fabric: &Fabric) -> Result<(), Problem> {
+    let router = Router::new(fabric, cluster.routing).map_err(|error| told_by_fabric(&["routing"], &error.to_string()))?;
     let (lanes, levels) = (u32::from(router.lanes()), cluster.virtual_lanes.count);
     match &cluster.switch {
         Some(switch) if lanes.saturating_mul(levels) > *switch.vls => {

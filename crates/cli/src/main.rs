@@ -13,6 +13,8 @@ mod launch;
 mod output;
 mod prediction;
 mod progress;
+mod sweep;
+mod traffic;
 mod published;
 
 use std::process::ExitCode;

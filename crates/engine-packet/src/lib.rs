@@ -43,6 +43,8 @@ pub struct PacketEngine {
     pub times: bool,
     /// How queue pairs of schedules are set up.
     pub transfers: Transfers,
+    /// Run although the routing can deadlock, or nobody knows.
+    pub allow_deadlock: bool,
     /// Cores to use for one run of a schedule on a large fabric; 0 and 1 both mean one. Results do not depend on it.
     pub threads: usize,
 }

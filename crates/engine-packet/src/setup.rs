@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use fabriscope_catalog::{Forwarding, LinkLayer, Pfc, ResolvedCluster};
 use fabriscope_engine::{Cluster, EngineError, Stats, timing};
-use fabriscope_fabric::{EndpointId, LinkId, Route, Router, Routing};
+use fabriscope_fabric::routing::deadlock;
+use fabriscope_fabric::{EndpointId, Fabric, LinkId, Route, Router, Routing};
 use fabriscope_kernel::memory::large_pages;
 use fabriscope_kernel::{EventQueue, Streams};
 use fabriscope_node::{Pcie, ReadAhead};
@@ -39,6 +40,9 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let graph = &cluster.fabric.graph;
     let streams = Streams::new(seed);
     let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.to_string()))?;
+    if !engine.allow_deadlock {
+        refuse_deadlock(&cluster.fabric, &router, parts.routing)?;
+    }
     // Service levels take lanes in turn; within a service level a routing may use several of its own.
     let (levels, per_level) = (parts.virtual_lanes.count.max(1), u32::from(router.lanes()));
     let vls = levels * per_level;
@@ -130,6 +134,15 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         large_pages(&world.hosts);
     }
     Ok(worlds)
+}
+
+/// A network that can stand still for ever is not worth simulating, unless that is what is to be seen.
+fn refuse_deadlock(fabric: &Fabric, router: &Router, routing: Routing) -> Result<(), EngineError> {
+    let verdict = deadlock::verdict(fabric, router);
+    if verdict.is_free() {
+        return Ok(());
+    }
+    Err(EngineError::Deadlock { routing: routing.to_string(), verdict: verdict.describe(fabric) })
 }
 
 /// Gives each part the lanes of the links that leave it.

@@ -59,6 +59,14 @@ pub enum EngineError {
         /// What to do.
         help: String,
     },
+    /// The routing can deadlock, or nobody knows.
+    #[error("the routing `{routing}` {verdict}\nchoose another routing, or allow_deadlock = true to see what happens")]
+    Deadlock {
+        /// The routing.
+        routing: String,
+        /// What the check says.
+        verdict: String,
+    },
     /// More than the engine can number.
     #[error("{what}: {count} is more than the {limit} that the engine can number")]
     TooLarge {

@@ -13,6 +13,8 @@ mod schema;
 mod show;
 mod validate;
 
+pub use run::lab_name;
+
 use clap::Subcommand;
 
 use crate::arguments::Arguments;

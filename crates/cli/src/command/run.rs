@@ -3,14 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fabriscope_catalog::{ResolvedLab, Transport, Workload};
-use fabriscope_engine::{Cluster, EngineError, Run};
-use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
-use fabriscope_fabric::Routing;
+use fabriscope_catalog::{ResolvedLab, Workload};
+use fabriscope_engine::{Cluster, Engine, EngineError, Run};
 use fabriscope_report::Table;
-use fabriscope_schedule::Schedule;
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_workloads::pattern::{Config, Pattern, schedule};
 use fabriscope_workloads::{Tool, ToolOutput};
 
 use crate::context::Context;
@@ -18,6 +14,8 @@ use crate::error::{Failure, Verdict};
 use crate::launch::Launch;
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
+use crate::sweep;
+use crate::traffic::{Chosen, engine, traffic};
 
 /// Runs an experiment file.
 ///
@@ -31,7 +29,7 @@ pub struct Args {
     /// Add packets, packet_hops, wall_s, packet_hops_per_s and peak_rss_bytes
     #[arg(long)]
     stats: bool,
-    /// Cores for a run on a large fabric, 0 for all; the result does not depend on it
+    /// Cores for one run of the packet engine on a large fabric, 0 for all; the result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
     /// Print JSON
@@ -65,6 +63,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let lab = context.catalog()?.load_lab(&args.lab).map_err(Failure::of)?;
     let seed = context.seed.unwrap_or(lab.lab.seed);
     let spinner = Progress::spinner("running");
+    if let Workload::OpenLoop(open) = &lab.lab.workload {
+        return sweep::run(args.output.as_deref(), args.json, &lab, open, seed, output);
+    }
     let outcome = match &lab.lab.workload {
         Workload::Bench(bench) => benchmark(&lab, &bench.tool, &bench.args, seed)?,
         workload => pattern(&lab, workload, seed, threads(args.threads))?,
@@ -97,79 +98,32 @@ fn benchmark(lab: &ResolvedLab, tool: &str, options: &[String], seed: u64) -> Re
     Ok(Outcome { run, tool: Some(printed), busiest: None, notes: Vec::new(), wall_s: started.elapsed().as_secs_f64() })
 }
 
-/// The pattern of a workload, the service of its messages, and what a person should know of them.
-struct Traffic {
-    config: Config,
-    transport: Transport,
-    any_order: bool,
-    /// Messages that the busiest receiver gets, where that does not depend on chance.
-    received: Option<u64>,
-    notes: Vec<String>,
-}
-
-fn traffic(workload: &Workload, nodes: u32) -> Option<Traffic> {
-    let traffic = |pattern, bytes, transport, any_order, received: Option<u64>| {
-        let config = Config::new(pattern, bytes);
-        Traffic { config, transport, any_order, received, notes: Vec::new() }
-    };
-    Some(match workload {
-        Workload::Permutation(w) => traffic(Pattern::Permutation, w.size, w.transport, w.any_order, Some(1)),
-        Workload::Incast(w) => {
-            let pattern = Pattern::Incast { target: 0, senders: w.senders };
-            traffic(pattern, w.size, w.transport, w.any_order, Some(w.senders.into()))
-        }
-        Workload::AllToAll(w) => traffic(Pattern::AllToAll, w.size, w.transport, w.any_order, Some(u64::from(nodes) - 1)),
-        Workload::Shift(w) => traffic(Pattern::Shift { distance: w.by }, w.size, w.transport, w.any_order, Some(1)),
-        Workload::Uniform(w) => {
-            let mut uniform = traffic(Pattern::Uniform, w.size, w.transport, w.any_order, None);
-            uniform.config.messages = w.messages.div_ceil(nodes);
-            if !w.messages.is_multiple_of(nodes) {
-                let (all, each) = (w.messages, uniform.config.messages);
-                uniform.notes.push(format!("{all} messages do not divide evenly among {nodes} hosts: each sends {each}"));
-            }
-            uniform
-        }
-        _ => return None,
-    })
-}
-
 fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize) -> Result<Outcome, Failure> {
     let nodes = lab.cluster.nodes;
     let name = workload.name();
-    let Some(traffic) = traffic(workload, nodes) else {
-        return Err(Failure::told(
-            format!("the workload `{name}` cannot be run here"),
-            "use permutation, incast, all_to_all, shift, uniform or bench",
-        ));
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    let Some(traffic) = traffic(workload, &cluster) else {
+        return Err(Failure::told(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
     };
-    let service = match traffic.transport {
-        Transport::Rc => Service::Reliable,
-        Transport::Uc => Service::Unreliable,
-        Transport::Ud => {
-            let message = format!("{}: a {name} over datagrams is not modelled", lab_name(lab));
-            return Err(Failure::told(message, "write transport = \"rc\" or \"uc\", or use ib_send_bw -c UD in a [workload.bench]"));
+    let schedule = traffic.schedule(nodes, seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
+    let engine = engine(lab, &traffic, threads)?;
+    let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
+    let (run, wall_s) = match engine {
+        Chosen::Packet(engine) => {
+            let prepared = engine.prepare(&cluster, &schedule, seed).map_err(refused)?;
+            let started = Instant::now();
+            (prepared.run().map_err(refused)?, started.elapsed().as_secs_f64())
+        }
+        Chosen::Flow(engine) => {
+            let started = Instant::now();
+            (engine.run(&cluster, &schedule, seed).map_err(refused)?, started.elapsed().as_secs_f64())
         }
     };
-    let spray = lab.cluster.routing == Routing::Spray;
-    if spray && !traffic.any_order {
-        let message = format!("{}: the fabric sprays packets over all paths, but the receivers want them in order", lab_name(lab));
-        return Err(Failure::told(message, format!("add any_order = true to [workload.{name}], or choose a cluster with another routing")));
-    }
-    let schedule: Schedule =
-        schedule(nodes, &traffic.config, seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
-    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
-    let transfers = Transfers { service, any_order: traffic.any_order, spray };
-    let engine = PacketEngine { transfers, threads, ..PacketEngine::default() };
-    let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
-    let prepared = engine.prepare(&cluster, &schedule, seed).map_err(refused)?;
-    let started = Instant::now();
-    let run = prepared.run().map_err(refused)?;
-    let wall_s = started.elapsed().as_secs_f64();
-    let busiest = traffic.received.map(|messages| Bytes(traffic.config.bytes.as_u64().saturating_mul(messages)));
+    let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
     Ok(Outcome { run, tool: None, busiest, notes: traffic.notes, wall_s })
 }
 
-fn lab_name(lab: &ResolvedLab) -> &str {
+pub fn lab_name(lab: &ResolvedLab) -> &str {
     if lab.lab.title.is_empty() { lab.lab.workload.name() } else { &lab.lab.title }
 }
 
@@ -204,8 +158,7 @@ fn finishes(run: &Run) -> Option<(Time, Time, Time)> {
 fn text(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> String {
     let parts = &lab.cluster;
     let (nodes, link, nic) = (parts.nodes, parts.link.data_rate(), &parts.node.nic.name);
-    let routing = serde_json::to_value(parts.routing).unwrap_or_default();
-    let routing = routing.as_str().unwrap_or_default();
+    let routing = parts.routing;
     let mut text = format!(
         "# {}\n# cluster {}: {nodes} nodes, {nic}, {link} links, MTU {}, routing {routing}\n# workload {}, seed {seed}\n",
         lab_name(lab),

@@ -2,10 +2,12 @@
 //!
 //! Source: the usual patterns of network studies (Dally and Towles, "Principles and Practices of Interconnection
 //! Networks", §3.2): permutation, uniform random, shift, all-to-all; incast from the data-centre literature.
-//! Modelled: one or several messages per rank, a number of them outstanding at once, one- or two-sided.
-//! Not modelled: arrival processes; every rank starts at time zero.
+//! Modelled: one or several messages per rank, a number of them outstanding at once, one- or two-sided (closed loop);
+//! messages at random times, whether the network takes them or not (open loop, `open_loop.rs`).
 
 mod all_reduce;
+mod draw;
+mod open_loop;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +16,8 @@ use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule, ScheduleError}
 use fabriscope_units::Bytes;
 
 pub use all_reduce::{recursive_doubling, ring_all_reduce};
+pub use draw::Draw;
+pub use open_loop::{Arrivals, OpenLoop, Sample, open_loop};
 
 /// Who sends to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +40,72 @@ pub enum Pattern {
     },
     /// Every message goes to another rank drawn at random.
     Uniform,
+    /// Rank with coordinate x of k in each dimension sends to x + ⌈k / 2⌉ - 1: all turn the same way round.
+    Tornado {
+        /// The dimensions, the fastest first.
+        dims: Dims,
+    },
+    /// Ranks in a square of side ⌊√n⌋: rank (row, column) sends to (column, row).
+    Transpose,
+    /// Rank i of n sends to n - 1 - i, which complements every bit where n is a power of two.
+    BitComplement,
+    /// Every rank sends to a random rank of the next group.
+    Adversarial {
+        /// Ranks in a group.
+        group: u32,
+    },
+    /// A share of the messages goes to the first ranks, the others to any other rank.
+    HotSpot {
+        /// How many ranks are hot.
+        targets: u32,
+        /// Share of the messages for them, in 1/2³².
+        share: u32,
+    },
+    /// Every rank of a grid sends to its neighbours, one message in each direction of each dimension.
+    Halo {
+        /// The grid, the fastest dimension first.
+        dims: Dims,
+        /// The last neighbours the first.
+        periodic: bool,
+    },
+}
+
+/// Sizes of up to six dimensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dims {
+    sizes: [u32; 6],
+    count: usize,
+}
+
+impl Dims {
+    /// These sizes; those beyond the sixth are left out.
+    #[must_use]
+    pub fn new(sizes: &[u32]) -> Dims {
+        let mut dims = Dims { sizes: [1; 6], count: sizes.len().min(6) };
+        dims.sizes[..dims.count].copy_from_slice(&sizes[..dims.count]);
+        dims
+    }
+    /// The sizes.
+    #[must_use]
+    pub fn sizes(&self) -> &[u32] {
+        &self.sizes[..self.count]
+    }
+    /// How many places there are.
+    #[must_use]
+    pub fn places(&self) -> u64 {
+        self.sizes().iter().fold(1u64, |all, &size| all.saturating_mul(u64::from(size)))
+    }
+    /// The place `steps` further in dimension `axis`, in a circle.
+    fn shifted(&self, place: u32, axis: usize, steps: u32) -> u32 {
+        let stride: u32 = self.sizes[..axis].iter().product();
+        let size = self.sizes[axis];
+        let at = place / stride % size;
+        place - at * stride + (at + steps) % size * stride
+    }
+    /// The coordinate of a place in dimension `axis`.
+    fn coordinate(&self, place: u32, axis: usize) -> u32 {
+        place / self.sizes[..axis].iter().product::<u32>() % self.sizes[axis]
+    }
 }
 
 /// Which side takes part.
@@ -105,6 +175,16 @@ pub enum PatternError {
         /// Ranks asked for.
         ranks: u32,
     },
+    /// The pattern has nothing to send among so few ranks, or does not fit.
+    #[error("the pattern needs {needs}, but there are {ranks} ranks; {remedy}")]
+    Shape {
+        /// What it needs.
+        needs: String,
+        /// Ranks asked for.
+        ranks: u32,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// What the schedule itself refuses.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
@@ -172,6 +252,17 @@ fn destinations(ranks: u32, config: &Config, seed: u64) -> Result<Vec<Vec<u32>>,
                 (0..config.messages).map(|_| other()).map(|to| to + u32::from(to >= rank)).collect()
             };
             (0..ranks).map(draw).collect()
+        }
+        pattern => {
+            let mut draw = Draw::new(pattern, ranks, seed)?;
+            let others = |rank: u32, draw: &mut Draw| -> Vec<u32> {
+                let mut to = Vec::new();
+                for _ in 0..config.messages {
+                    draw.receivers(rank, &mut to);
+                }
+                to
+            };
+            (0..ranks).map(|rank| others(rank, &mut draw)).collect()
         }
     })
 }

@@ -1,0 +1,366 @@
+//! What happens on a cluster: the workloads of lab files, and whether they can happen there.
+
+use fabriscope_units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::ResolvedCluster;
+use crate::error::Problem;
+
+/// The transport service of the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Reliable connection.
+    #[default]
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram: messages of at most one MTU.
+    Ud,
+}
+
+/// Every host sends one message to another; nobody receives two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Permutation {
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Several hosts send to one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Incast {
+    /// How many hosts send.
+    pub senders: u32,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Every host sends one message to every other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AllToAll {
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Every host sends to the one `by` places further on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shift {
+    /// How many places.
+    pub by: u32,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Messages between random pairs of hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Uniform {
+    /// How many messages in all.
+    pub messages: u32,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Messages whose receivers follow from the pattern alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Every host sends several messages, a share of them to a few hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HotSpot {
+    /// How many hosts are hot: the first ones.
+    #[serde(default = "one")]
+    pub targets: u32,
+    /// Share of the messages that go to them [0..1].
+    pub share: f64,
+    /// How many messages each host sends.
+    pub messages: u32,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Every process of a grid sends to its neighbours in each dimension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Halo {
+    /// Sizes of the grid; their product is at most the number of hosts.
+    pub grid: Vec<u32>,
+    /// The last neighbours the first.
+    #[serde(default)]
+    pub periodic: bool,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+/// Where the messages of an open loop go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OpenPattern {
+    /// To any other host, each as likely.
+    Uniform,
+    /// To one other host each, drawn once.
+    Permutation,
+    /// From each group of the topology to the next: the worst case of a dragonfly.
+    Adversarial,
+    /// Almost half way around each dimension.
+    Tornado,
+    /// Rows and columns change places.
+    Transpose,
+    /// To the host with the opposite number.
+    BitComplement,
+}
+
+/// Every host generates messages at random times, whether the network takes them or not; one run for each load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenLoop {
+    /// Where they go.
+    pub pattern: OpenPattern,
+    /// Offered loads, as shares of what the link of a host carries [0..1].
+    pub loads: Vec<f64>,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Time before the measurement begins.
+    pub warm_up: Span,
+    /// Length of the measurement.
+    pub window: Span,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A benchmark program with its own command line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bench {
+    /// Name of the program: `ib_write_lat`, `osu_bw` …
+    pub tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+/// What happens on the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Workload {
+    /// Every host sends one message to another; nobody receives two.
+    Permutation(Permutation),
+    /// Several hosts send to one.
+    Incast(Incast),
+    /// Every host sends one message to every other.
+    AllToAll(AllToAll),
+    /// Every host sends to the one some places further on.
+    Shift(Shift),
+    /// Messages between random pairs of hosts.
+    Uniform(Uniform),
+    /// Every host sends almost half way around each dimension of the topology.
+    Tornado(Messages),
+    /// Hosts in a square: rows and columns change places.
+    Transpose(Messages),
+    /// Every host sends to the one with the opposite number.
+    BitComplement(Messages),
+    /// Every host sends to a random host of the next group: the worst case of a dragonfly.
+    Adversarial(Messages),
+    /// Every host sends to the next.
+    Ring(Messages),
+    /// A share of the messages goes to a few hosts.
+    HotSpot(HotSpot),
+    /// Neighbours of a grid of processes exchange messages.
+    Halo(Halo),
+    /// Ring all-reduce of a buffer of this size.
+    RingAllReduce(Messages),
+    /// Recursive doubling all-reduce of a buffer of this size.
+    RecursiveDoubling(Messages),
+    /// Messages at random times, one run for each offered load.
+    OpenLoop(OpenLoop),
+    /// A benchmark program with its own command line.
+    Bench(Bench),
+}
+
+impl Workload {
+    /// The word used in files.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Workload::Permutation(_) => "permutation",
+            Workload::Incast(_) => "incast",
+            Workload::AllToAll(_) => "all_to_all",
+            Workload::Shift(_) => "shift",
+            Workload::Uniform(_) => "uniform",
+            Workload::Tornado(_) => "tornado",
+            Workload::Transpose(_) => "transpose",
+            Workload::BitComplement(_) => "bit_complement",
+            Workload::Adversarial(_) => "adversarial",
+            Workload::Ring(_) => "ring",
+            Workload::HotSpot(_) => "hot_spot",
+            Workload::Halo(_) => "halo",
+            Workload::RingAllReduce(_) => "ring_all_reduce",
+            Workload::RecursiveDoubling(_) => "recursive_doubling",
+            Workload::OpenLoop(_) => "open_loop",
+            Workload::Bench(_) => "bench",
+        }
+    }
+}
+
+/// Whether the workload can happen on the cluster.
+pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<(), Problem> {
+    let name = workload.name();
+    let hosts = cluster.nodes;
+    let (size, transport) = match workload {
+        Workload::Permutation(Permutation { size, transport, .. })
+        | Workload::AllToAll(AllToAll { size, transport, .. })
+        | Workload::Shift(Shift { size, transport, .. })
+        | Workload::Uniform(Uniform { size, transport, .. })
+        | Workload::Incast(Incast { size, transport, .. })
+        | Workload::HotSpot(HotSpot { size, transport, .. })
+        | Workload::Halo(Halo { size, transport, .. })
+        | Workload::OpenLoop(OpenLoop { size, transport, .. }) => (*size, *transport),
+        Workload::Tornado(messages)
+        | Workload::Transpose(messages)
+        | Workload::BitComplement(messages)
+        | Workload::Adversarial(messages)
+        | Workload::Ring(messages)
+        | Workload::RingAllReduce(messages)
+        | Workload::RecursiveDoubling(messages) => (messages.size, messages.transport),
+        Workload::Bench(bench) if bench.tool.is_empty() => {
+            return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
+        }
+        Workload::Bench(_) => return Ok(()),
+    };
+    if hosts < 2 {
+        let message = format!("a workload between hosts needs two, the cluster has {hosts}");
+        return Err(Problem::at(&["cluster"], message, "use a cluster of at least 2 nodes"));
+    }
+    let most = if transport == Transport::Ud { cluster.mtu } else { LARGEST_MESSAGE };
+    if size == Bytes::ZERO || size > most {
+        let message = format!("a message of {size} cannot be sent: {name} takes 1 B to {most} here");
+        return Err(Problem::at(&["workload", name, "size"], message, "choose another size, or another transport"));
+    }
+    match workload {
+        Workload::Incast(incast) if incast.senders == 0 || incast.senders >= hosts => {
+            let message = format!("{} senders and a receiver do not fit into {hosts} nodes", incast.senders);
+            Err(Problem::at(&["workload", name, "senders"], message, format!("use at least 1 and at most {}", hosts - 1)))
+        }
+        Workload::Shift(shift) if shift.by % hosts == 0 => {
+            let message = format!("a shift by {} makes every one of {hosts} hosts send to itself", shift.by);
+            Err(Problem::at(&["workload", name, "by"], message, format!("use at least 1 and at most {}", hosts - 1)))
+        }
+        Workload::HotSpot(spot) if !(0.0..=1.0).contains(&spot.share) => {
+            let message = format!("a share of {} is none", spot.share);
+            Err(Problem::at(&["workload", name, "share"], message, "write a number from 0 to 1"))
+        }
+        Workload::HotSpot(spot) if spot.targets == 0 || spot.targets >= hosts => {
+            let message = format!("{} hot hosts of {hosts}", spot.targets);
+            Err(Problem::at(&["workload", name, "targets"], message, format!("use at least 1 and at most {}", hosts - 1)))
+        }
+        Workload::HotSpot(spot) if spot.messages == 0 => {
+            Err(Problem::at(&["workload", name, "messages"], "no message is sent", "use at least 1"))
+        }
+        Workload::Halo(halo) => {
+            let processes = halo.grid.iter().fold(1u64, |all, &size| all.saturating_mul(u64::from(size)));
+            if halo.grid.is_empty() || halo.grid.len() > 6 || processes < 2 || processes > u64::from(hosts) {
+                let message = format!("a grid of {processes} processes on {hosts} hosts");
+                return Err(Problem::at(
+                    &["workload", name, "grid"],
+                    message,
+                    format!("write 1 to 6 sizes with a product of 2 to {hosts}"),
+                ));
+            }
+            Ok(())
+        }
+        Workload::OpenLoop(open) => {
+            let place = |key| ["workload", name, key];
+            if open.loads.is_empty() || open.loads.len() > 1000 {
+                return Err(Problem::at(
+                    &place("loads"),
+                    format!("{} loads", open.loads.len()),
+                    "write 1 to 1000 of them: [0.1, 0.5, 0.9]",
+                ));
+            }
+            if let Some(load) = open.loads.iter().find(|load| !(**load > 0.0 && **load <= 1.0)) {
+                return Err(Problem::at(&place("loads"), format!("a load of {load}"), "write shares of the link above 0 and up to 1"));
+            }
+            if open.window == Span::ZERO || open.window.as_ps().saturating_add(open.warm_up.as_ps()) > LONGEST.as_ps() {
+                let message = format!("a measurement of {} after {}", open.window, open.warm_up);
+                return Err(Problem::at(&place("window"), message, format!("measure for some time, and stay below {LONGEST} in all")));
+            }
+            Ok(())
+        }
+        Workload::Uniform(uniform) if uniform.messages == 0 => {
+            Err(Problem::at(&["workload", name, "messages"], "no message is sent", "use at least 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The longest open loop. Basis: assumed.
+const LONGEST: Span = Span::from_us(1_000_000);
+
+/// The largest RDMA message (standard: InfiniBand Architecture Specification volume 1, 2³¹ bytes).
+const LARGEST_MESSAGE: Bytes = Bytes(1 << 31);

@@ -1,0 +1,159 @@
+//! From the workload of a lab to messages, and to the engine that carries them.
+
+use fabriscope_catalog::{EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
+use fabriscope_engine::Cluster;
+use fabriscope_engine_flow::FlowEngine;
+use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
+use fabriscope_fabric::Coordinates;
+use fabriscope_schedule::Schedule;
+use fabriscope_units::Bytes;
+use fabriscope_workloads::pattern::{Config, Dims, Pattern, PatternError, recursive_doubling, ring_all_reduce, schedule};
+
+use crate::error::Failure;
+
+/// The messages of a workload, the service that carries them, and what a person should know of them.
+pub struct Traffic {
+    kind: Kind,
+    pub bytes: Bytes,
+    pub transport: Transport,
+    pub any_order: bool,
+    /// Messages that the busiest receiver gets, where that does not depend on chance.
+    pub received: Option<u64>,
+    pub notes: Vec<String>,
+}
+
+enum Kind {
+    Pattern(Config),
+    RingAllReduce,
+    RecursiveDoubling,
+}
+
+impl Traffic {
+    /// Who sends what to whom.
+    pub fn schedule(&self, nodes: u32, seed: u64) -> Result<Schedule, PatternError> {
+        Ok(match &self.kind {
+            Kind::Pattern(config) => schedule(nodes, config, seed)?,
+            Kind::RingAllReduce => ring_all_reduce(nodes, self.bytes)?,
+            Kind::RecursiveDoubling => recursive_doubling(nodes, self.bytes)?,
+        })
+    }
+}
+
+/// The engine of a lab.
+pub enum Chosen {
+    Packet(PacketEngine),
+    Flow(FlowEngine),
+}
+
+/// The messages of a workload; `None` for those that are no messages of a pattern.
+pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
+    let nodes = cluster.nodes();
+    let of = |kind, bytes, transport, any_order, received| Traffic { kind, bytes, transport, any_order, received, notes: Vec::new() };
+    let plain = |pattern, bytes, transport, any_order, received| {
+        of(Kind::Pattern(Config::new(pattern, bytes)), bytes, transport, any_order, received)
+    };
+    Some(match workload {
+        Workload::Permutation(w) => plain(Pattern::Permutation, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Incast(w) => {
+            let pattern = Pattern::Incast { target: 0, senders: w.senders };
+            plain(pattern, w.size, w.transport, w.any_order, Some(w.senders.into()))
+        }
+        Workload::AllToAll(w) => plain(Pattern::AllToAll, w.size, w.transport, w.any_order, Some(u64::from(nodes) - 1)),
+        Workload::Shift(w) => plain(Pattern::Shift { distance: w.by }, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Ring(w) => plain(Pattern::Shift { distance: 1 }, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Tornado(w) => plain(Pattern::Tornado { dims: dims(cluster) }, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Transpose(w) => plain(Pattern::Transpose, w.size, w.transport, w.any_order, Some(1)),
+        Workload::BitComplement(w) => plain(Pattern::BitComplement, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Adversarial(w) => {
+            let mut traffic = plain(Pattern::Adversarial { group: group(cluster) }, w.size, w.transport, w.any_order, None);
+            traffic.notes.push(format!("groups of {} hosts, each sends to the next", group(cluster)));
+            traffic
+        }
+        Workload::Halo(w) => {
+            let pattern = Pattern::Halo { dims: Dims::new(&w.grid), periodic: w.periodic };
+            let neighbours = w.grid.iter().map(|&size| if size > 2 { 2 } else { u64::from(size > 1) }).sum();
+            plain(pattern, w.size, w.transport, w.any_order, Some(neighbours))
+        }
+        Workload::HotSpot(w) => {
+            // 2³² · share, and never more than certainty.
+            let share = (w.share.clamp(0.0, 1.0) * 4_294_967_295.0) as u32;
+            let config = Config { messages: w.messages, ..Config::new(Pattern::HotSpot { targets: w.targets, share }, w.size) };
+            of(Kind::Pattern(config), w.size, w.transport, w.any_order, None)
+        }
+        Workload::Uniform(w) => {
+            let config = Config { messages: w.messages.div_ceil(nodes), ..Config::new(Pattern::Uniform, w.size) };
+            let mut uniform = of(Kind::Pattern(config), w.size, w.transport, w.any_order, None);
+            if !w.messages.is_multiple_of(nodes) {
+                let (all, each) = (w.messages, config.messages);
+                uniform.notes.push(format!("{all} messages do not divide evenly among {nodes} hosts: each sends {each}"));
+            }
+            uniform
+        }
+        Workload::RingAllReduce(w) => of(Kind::RingAllReduce, w.size, w.transport, w.any_order, None),
+        Workload::RecursiveDoubling(w) => of(Kind::RecursiveDoubling, w.size, w.transport, w.any_order, None),
+        _ => return None,
+    })
+}
+
+/// The pattern of an open loop on a cluster.
+pub fn open_pattern(pattern: OpenPattern, cluster: &Cluster) -> Pattern {
+    match pattern {
+        OpenPattern::Uniform => Pattern::Uniform,
+        OpenPattern::Permutation => Pattern::Permutation,
+        OpenPattern::Adversarial => Pattern::Adversarial { group: group(cluster) },
+        OpenPattern::Tornado => Pattern::Tornado { dims: dims(cluster) },
+        OpenPattern::Transpose => Pattern::Transpose,
+        OpenPattern::BitComplement => Pattern::BitComplement,
+    }
+}
+
+/// Hosts in a group: of a dragonfly, of the largest subtree below the top of a tree, else half of them.
+fn group(cluster: &Cluster) -> u32 {
+    let nics = cluster.parts.node.nics.max(1);
+    let endpoints = match &cluster.fabric.coordinates {
+        Coordinates::Dragonfly(groups) => cluster.fabric.graph.endpoint_count() / groups.groups().max(1),
+        Coordinates::Tree(tree) if tree.height() > 1 => tree.span(tree.height() - 1).min(u64::from(u32::MAX)) as u32,
+        _ => cluster.fabric.graph.endpoint_count() / 2,
+    };
+    (endpoints / nics).max(1)
+}
+
+/// The dimensions that the hosts stand in, the fastest first; one where the topology has none.
+fn dims(cluster: &Cluster) -> Dims {
+    Dims::new(&[cluster.nodes()])
+}
+
+/// The engine of a lab, set up for its messages.
+pub fn engine(lab: &ResolvedLab, traffic: &Traffic, threads: usize) -> Result<Chosen, Failure> {
+    let transfers = transfers(lab, traffic.transport, traffic.any_order)?;
+    Ok(match lab.lab.engine {
+        EngineChoice::Packet => {
+            let allow_deadlock = lab.lab.allow_deadlock;
+            Chosen::Packet(PacketEngine { transfers, threads, allow_deadlock, ..PacketEngine::default() })
+        }
+        EngineChoice::Flow => Chosen::Flow(FlowEngine::default()),
+    })
+}
+
+/// How queue pairs are set up, if the routing of the lab and its receivers go together.
+pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Result<Transfers, Failure> {
+    let name = lab.lab.workload.name();
+    let service = match transport {
+        Transport::Rc => Service::Reliable,
+        Transport::Uc => Service::Unreliable,
+        Transport::Ud => {
+            let message = format!("{}: a {name} over datagrams is not modelled", crate::command::lab_name(lab));
+            return Err(Failure::told(message, "write transport = \"rc\" or \"uc\", or use ib_send_bw -c UD in a [workload.bench]"));
+        }
+    };
+    let routing = lab.cluster.routing;
+    let spray = routing.reorders();
+    if spray && !any_order && lab.lab.engine == EngineChoice::Packet {
+        let message = format!(
+            "{}: the routing `{routing}` sends packets of one flow over several paths, but the receivers want them in order",
+            crate::command::lab_name(lab)
+        );
+        return Err(Failure::told(message, format!("add any_order = true to [workload.{name}], or choose another routing")));
+    }
+    Ok(Transfers { service, any_order, spray })
+}
