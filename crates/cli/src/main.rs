@@ -13,9 +13,9 @@ mod launch;
 mod output;
 mod prediction;
 mod progress;
+mod published;
 mod sweep;
 mod traffic;
-mod published;
 
 use std::process::ExitCode;
 

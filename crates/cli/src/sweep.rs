@@ -16,7 +16,14 @@ use crate::output::Output;
 use crate::traffic::{open_pattern, transfers};
 
 /// Runs all loads of an open loop.
-pub fn run(path: Option<&Path>, json: bool, lab: &ResolvedLab, open: &Workload, seed: u64, output: &mut Output) -> Result<Verdict, Failure> {
+pub fn run(
+    path: Option<&Path>,
+    json: bool,
+    lab: &ResolvedLab,
+    open: &Workload,
+    seed: u64,
+    output: &mut Output,
+) -> Result<Verdict, Failure> {
     if lab.lab.engine != EngineChoice::Packet {
         return Err(Failure::told("an open loop measures queues, which the flow engine does not have", "write engine = \"packet\""));
     }
@@ -84,7 +91,13 @@ fn sample(engine: &PacketEngine, cluster: &Cluster, open: &Workload, load: f64, 
 /// The highest offered load of which at least 95 % arrive, and the most that arrives.
 pub fn saturation(open: &Workload, samples: &[Sample]) -> (Option<f64>, f64) {
     let keeps_up = |(_, sample): &(&f64, &Sample)| sample.accepted >= 0.95 * sample.offered;
-    let last = open.loads.iter().zip(samples).filter(keeps_up).map(|(load, _)| *load).fold(None, |best: Option<f64>, load| Some(best.map_or(load, |b| b.max(load))));
+    let last = open
+        .loads
+        .iter()
+        .zip(samples)
+        .filter(keeps_up)
+        .map(|(load, _)| *load)
+        .fold(None, |best: Option<f64>, load| Some(best.map_or(load, |b| b.max(load))));
     (last, samples.iter().map(|sample| sample.accepted).fold(0.0, f64::max))
 }
 
