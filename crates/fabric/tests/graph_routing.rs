@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use fabriscope_fabric::routing::deadlock::{self, Verdict};
-use fabriscope_fabric::routing::{Defect, Flowlet, Lmc, delivers, forward, survey};
+use fabriscope_fabric::routing::{Defect, Flowlet, Lmc, Load, delivers, forward, survey};
 use fabriscope_fabric::topology::{CableError, CableList, FatTree, NamedCable, NamedSwitch, Oversubscription, TopologyError, conforms};
 use fabriscope_fabric::{
     EndpointId, Fabric, LinkId, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables, Topology, path,
 };
+use fabriscope_fabric::{export, import};
 use fabriscope_units::{Rate, Span};
 use proptest::prelude::*;
 
@@ -334,4 +335,23 @@ fn a_network_written_cable_by_cable() {
     assert!(matches!(wrong(&|l| l.endpoints[1] = "left".to_owned()), CableError::NamedTwice { .. }));
     assert!(matches!(wrong(&|l| l.cables.truncate(3)), CableError::Disconnected { .. }));
     assert!(toml::from_str::<CableList>("hosts = []").is_err());
+}
+
+#[test]
+fn tables_come_back_from_a_dump() {
+    let subnet = export::subnet(&torus(4));
+    let fabric = subnet.fabric(&links()).unwrap();
+    let tables = Tables::up_down(&fabric, 0, None).unwrap();
+    let (read, summary) = import::read_lfts(&subnet, export::lfts(&subnet, &tables).as_bytes()).unwrap();
+    assert_eq!(read, tables);
+    assert_eq!((summary.switches, summary.entries, summary.passed_over), (16, 16 * 16, 16));
+}
+
+#[test]
+fn loads_of_tables_are_those_of_their_paths() {
+    for fabric in [torus(4), build(&[3, 0, 2, 1], &[(0, 1), (1, 2), (2, 3), (1, 3), (1, 3)])] {
+        let tables = Tables::min_hop(&fabric, 0).unwrap();
+        let by_path = Load::of_route(&fabric, &forward(&fabric, tables.clone()).unwrap());
+        assert_eq!(Load::of_tables(&fabric, &tables), by_path);
+    }
 }

@@ -8,6 +8,7 @@ mod explain;
 mod export;
 mod import;
 mod parts;
+mod route;
 mod run;
 mod schema;
 mod show;
@@ -39,6 +40,8 @@ pub enum Command {
     Import(import::Args),
     /// Write a fabric for another tool
     Export(export::Args),
+    /// Route a fabric as OpenSM or otherwise, and say whether it can deadlock
+    Route(route::Args),
     /// List the clusters
     Clusters(clusters::Args),
     /// List the parts and the numbers in them
@@ -62,6 +65,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Run(args) => run::run(args, &context, output),
         Command::Import(args) => import::run(args, &context, output),
         Command::Export(args) => export::run(args, &context, output),
+        Command::Route(args) => route::run(args, &context, output),
         Command::Clusters(args) => clusters::run(args, &context, output),
         Command::Parts(args) => parts::run(args, &context, output),
         Command::Show(args) => show::run(args, &context, output),

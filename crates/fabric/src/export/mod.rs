@@ -7,6 +7,7 @@ mod dot;
 mod graphml;
 mod hostlist;
 mod ibnetdiscover;
+mod lfts;
 mod slurm;
 mod subnet;
 
@@ -14,6 +15,7 @@ pub use dot::dot;
 pub use graphml::graphml;
 pub use hostlist::fold;
 pub use ibnetdiscover::{Dialect, ibnetdiscover};
+pub use lfts::lfts;
 pub use slurm::{slurm_conf, slurm_yaml};
 pub use subnet::subnet;
 

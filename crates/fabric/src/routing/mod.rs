@@ -18,6 +18,7 @@ mod dragonfly;
 mod graph;
 mod grid;
 mod hash;
+mod load;
 mod path;
 mod sight;
 mod tree;
@@ -33,6 +34,7 @@ use crate::topology::{Coordinates, Fabric};
 
 pub use delivers::{Defect, Delivery, delivers};
 pub use graph::{Fault, Survey, Tables, forward, roots_by_hops, survey};
+pub use load::Load;
 pub use path::{path, switch_hops};
 pub use sight::{Idle, Memory, Sight};
 

@@ -1,0 +1,374 @@
+//! `fabriscope route`: where a routing leads on a fabric, how evenly, whether it can deadlock, and what OpenSM would do.
+
+use std::path::{Path, PathBuf};
+
+use fabriscope_fabric::export;
+use fabriscope_fabric::import::{self, Kind, Subnet};
+use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
+use fabriscope_fabric::routing::{Flowlet, Load, forward, roots_by_hops};
+use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables};
+use fabriscope_report::Table;
+use fabriscope_units::{Rate, Span};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::output::{Output, write_file};
+
+/// Routes a fabric: reachability, path lengths, link loads, lanes, freedom from deadlock, differences from OpenSM.
+///
+/// The exit status is 1 where a pair of endpoints has no path or the routing can deadlock.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A cluster of the catalogue, or a file that `fabriscope import` reads
+    #[arg(value_name = "CLUSTER|FILE")]
+    fabric: String,
+    /// OpenSM's minhop, updn, ftree, dor; lmc:BITS; or a routing such as ecmp, spray, d_mod_k, minimal
+    #[arg(long, value_name = "ENGINE", default_value = "minhop")]
+    engine: String,
+    /// Root switches of updn: a file with one GUID per line, as `opensm -a` takes it
+    #[arg(long, value_name = "FILE")]
+    roots: Option<PathBuf>,
+    /// Tables to compare with: opensm-lfts.dump or the output of dump_fts, of the same fabric
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Write the tables to this file, in the format of opensm-lfts.dump
+    #[arg(long, value_name = "FILE")]
+    dump: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the result to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fabriscope route fabrics/dgx-ndr.ibnetdiscover --engine ftree
+  fabriscope route fabrics/selene-compute.ibnetdiscover.gz --engine updn    says that OpenSM would need roots
+  fabriscope route mine.topo --engine minhop --against opensm-lfts.dump
+  fabriscope route lab-16 --engine ecmp --json";
+
+/// The fabric, and the way it looks to the tools of InfiniBand.
+struct Network {
+    fabric: Fabric,
+    subnet: Subnet,
+}
+
+/// A routing on it.
+struct Routed {
+    load: Load,
+    lanes: u8,
+    deadlock: Deadlock,
+    tables: Option<Tables>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let engine = Engine::parse(&args.engine)?;
+    let network = network(args, engine, context)?;
+    let roots = args.roots.as_deref().map(|path| roots(&network, path)).transpose()?;
+    let routed = route(&network, engine, roots.as_deref())?;
+    let notes = fallbacks(&network, engine, roots.is_some())?;
+    let against = args.against.as_deref().map(|path| compare(&network, &routed, path)).transpose()?;
+    if let Some(path) = &args.dump {
+        let tables = routed.tables.as_ref().ok_or_else(|| {
+            Failure::told(format!("`{}` has no forwarding tables", args.engine), "use --dump with minhop, updn, ftree, dor or lmc:BITS")
+        })?;
+        write_file(path, &export::lfts(&network.subnet, tables))?;
+    }
+    if let Some(path) = &args.output {
+        output.redirect(path)?;
+    }
+    if args.json {
+        output.json(&json(args, &network, &routed, &notes, against.as_ref()))?;
+    } else {
+        output.text(&text(args, &network, &routed, &notes, against.as_ref()))?;
+    }
+    let good = routed.load.unreachable == 0 && !matches!(routed.deadlock, Deadlock::Circle(_));
+    Ok(if good { Verdict::Good } else { Verdict::Bad })
+}
+
+/// What `--engine` names.
+#[derive(Clone, Copy)]
+enum Engine {
+    MinHop(u8),
+    UpDown,
+    Ftree,
+    Dor,
+    Other(Routing),
+}
+
+impl Engine {
+    fn parse(text: &str) -> Result<Engine, Failure> {
+        if let Some(bits) = text.strip_prefix("lmc:") {
+            let help = "write lmc:0 to lmc:7";
+            return bits.parse().map(Engine::MinHop).map_err(|_| Failure::told(format!("`{bits}` is no number of bits"), help));
+        }
+        Ok(match text {
+            "minhop" | "min_hop" => Engine::MinHop(0),
+            "updn" | "up_down" => Engine::UpDown,
+            "ftree" => Engine::Ftree,
+            "dor" => Engine::Dor,
+            _ => Engine::Other(named(text).ok_or_else(|| {
+                let names = NAMED.iter().map(|routing| routing.name()).collect::<Vec<_>>().join(", ");
+                Failure::told(format!("there is no routing `{text}`"), format!("use minhop, updn, ftree, dor, lmc:BITS, {names}"))
+            })?),
+        })
+    }
+}
+
+/// Routings by their own names. Flowlets pause for longer than the paths of a machine room differ.
+const NAMED: [Routing; 10] = [
+    Routing::DModK,
+    Routing::Ecmp,
+    Routing::Spray,
+    Routing::Adaptive,
+    Routing::Flowlet(Flowlet { gap: Span::from_ns(1000) }),
+    Routing::DimensionOrder,
+    Routing::Minimal,
+    Routing::Valiant,
+    Routing::UgalL,
+    Routing::UgalG,
+];
+
+fn named(text: &str) -> Option<Routing> {
+    NAMED.into_iter().find(|routing| routing.name() == text)
+}
+
+fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Failure> {
+    let path = Path::new(&args.fabric);
+    let is_cluster = path.extension().is_some_and(|extension| extension == "toml") || !path.is_file();
+    // Rates and delays decide nothing here; files that give none get these.
+    let links = Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)));
+    let told = |error: String| {
+        let (message, help) = error.split_once("; ").map_or((error.as_str(), "see `fabriscope import FILE`"), |(m, h)| (m, h));
+        Failure::told(format!("{}: {message}", args.fabric), help)
+    };
+    if !is_cluster {
+        let subnet = super::import::read(path)?;
+        return Ok(Network { fabric: subnet.fabric(&links).map_err(|error| told(error.to_string()))?, subnet });
+    }
+    let cluster = context.cluster(&args.fabric)?;
+    let fabric = cluster.fabric().map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    let subnet = export::subnet(&fabric);
+    // Algorithms with coordinates need the fabric as it was built; tables need the numbers of the subnet.
+    Ok(match engine {
+        Engine::Other(_) => Network { fabric, subnet },
+        _ => Network { fabric: subnet.fabric(&links).map_err(|error| told(error.to_string()))?, subnet },
+    })
+}
+
+fn route(network: &Network, engine: Engine, roots: Option<&[SwitchId]>) -> Result<Routed, Failure> {
+    let fabric = &network.fabric;
+    let told = |error: RoutingError| {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, "see `fabriscope route --help`"));
+        Failure::told(message, help)
+    };
+    let tables = match engine {
+        Engine::MinHop(lmc) => Tables::min_hop(fabric, lmc),
+        Engine::UpDown => Tables::up_down(fabric, 0, roots),
+        Engine::Ftree => Tables::ftree(fabric),
+        Engine::Dor => Tables::port_order(fabric),
+        Engine::Other(routing) => {
+            let router = Router::new(fabric, routing).map_err(told)?;
+            if fabric.graph.endpoint_count() > MOST_ENDPOINTS {
+                let message = format!("{} endpoints have too many pairs to follow", fabric.graph.endpoint_count());
+                return Err(Failure::told(message, format!("use at most {MOST_ENDPOINTS}, or minhop, updn, ftree or dor")));
+            }
+            let (load, deadlock) = (Load::of_route(fabric, &router), deadlock::verdict(fabric, &router));
+            return Ok(Routed { load, lanes: router.lanes(), deadlock, tables: None });
+        }
+    }
+    .map_err(told)?;
+    let load = Load::of_tables(fabric, &tables);
+    let route = forward(fabric, tables.clone()).map_err(told)?;
+    Ok(Routed { load, lanes: route.lanes(), deadlock: deadlock::verdict(fabric, &route), tables: Some(tables) })
+}
+
+/// The switches whose GUIDs a file lists.
+fn roots(network: &Network, path: &Path) -> Result<Vec<SwitchId>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| Failure::told(format!("{}: {cause}", path.display()), "name a file that can be read"))?;
+    let wiring = network.subnet.wiring();
+    let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty() && !line.trim().starts_with('#'));
+    let root = |(line, number): (&str, usize)| {
+        let told = |message: String| {
+            let help = "write one GUID of a switch per line, such as 0x0002c903007b78b0";
+            Failure::told(format!("{}:{number}: {message}", path.display()), help)
+        };
+        let line = line.trim();
+        let guid = line.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let guid = guid.ok_or_else(|| told(format!("`{line}` is no GUID")))?;
+        let at = wiring.switches.iter().position(|&device| network.subnet.devices[device as usize].guid == Some(guid));
+        at.map(|at| SwitchId(at as u32)).ok_or_else(|| told(format!("the fabric has no switch with GUID {line}")))
+    };
+    lines.map(root).collect()
+}
+
+/// When OpenSM would use minhop instead and say so in its log alone.
+fn fallbacks(network: &Network, engine: Engine, has_roots: bool) -> Result<Vec<String>, Failure> {
+    let Network { fabric, subnet } = network;
+    let adapters = adapters(subnet, fabric);
+    let mut notes = Vec::new();
+    match engine {
+        Engine::UpDown if !has_roots => {
+            let roots = Tables::roots(fabric).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))?;
+            let names: Vec<String> = roots.iter().take(SHOWN).map(|&at| fabric.name(Node::Switch(at))).collect();
+            let more = if roots.len() > SHOWN { ", ..." } else { "" };
+            notes.push(format!("{} root switches: {}{more}", roots.len(), names.join(", ")));
+            if roots.len() == 1 && fabric.graph.switch_count() > 1 {
+                notes.push("all paths that go up meet at one root, which its links may not carry; --roots names others".to_owned());
+            }
+            let found = roots_by_hops(fabric, &adapters).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))?;
+            if found.is_empty() {
+                notes.push(
+                    "OpenSM finds no root switches by hop counts and would silently use minhop; give it a list: opensm -R updn -a FILE"
+                        .to_owned(),
+                );
+            }
+        }
+        Engine::Ftree => {
+            let mut hosts = vec![false; adapters.len()];
+            for endpoint in fabric.graph.endpoints() {
+                if let Node::Switch(at) = fabric.graph.node(fabric.graph.link(fabric.graph.uplink(endpoint)).to) {
+                    hosts[at.index()] = true;
+                }
+            }
+            let high: Vec<usize> = (0..adapters.len()).filter(|&at| adapters[at] > 0 && !hosts[at]).collect();
+            if let Some(&first) = high.first() {
+                let name = fabric.name(Node::Switch(SwitchId(first as u32)));
+                notes.push(format!(
+                    "OpenSM would silently use minhop (ERR AB26): {} switches above the leaves have adapters, such as the aggregation \
+                     node of {name}",
+                    high.len()
+                ));
+            }
+        }
+        _ => {}
+    }
+    Ok(notes)
+}
+
+/// Adapters at each switch, aggregation nodes included: OpenSM does not tell them apart.
+fn adapters(subnet: &Subnet, fabric: &Fabric) -> Vec<u32> {
+    let mut number = vec![None; subnet.devices.len()];
+    subnet.wiring().switches.iter().enumerate().for_each(|(at, &device)| number[device as usize] = Some(at));
+    let mut adapters = vec![0; fabric.graph.switch_count() as usize];
+    for cable in &subnet.cables {
+        for (end, other) in [(cable.ends[0], cable.ends[1]), (cable.ends[1], cable.ends[0])] {
+            let is_adapter = matches!(subnet.device(end).kind, Kind::Adapter | Kind::Aggregation);
+            if let (true, Some(at)) = (is_adapter, number[other.device as usize]) {
+                adapters[at] += 1;
+            }
+        }
+    }
+    adapters
+}
+
+/// Other tables of the same fabric.
+struct Against {
+    load: Load,
+    /// Entries that both have, those alike, and the first that differ: switch, destination, our port, theirs.
+    entries: u64,
+    alike: u64,
+    first: Vec<[String; 4]>,
+}
+
+fn compare(network: &Network, routed: &Routed, path: &Path) -> Result<Against, Failure> {
+    let cannot = |message: String| {
+        let (message, help) = message.split_once("; ").map_or((message.as_str(), "name a file that can be read"), |(m, h)| (m, h));
+        Failure::told(format!("{}: {message}", path.display()), help)
+    };
+    let file = std::fs::File::open(path).map_err(|cause| cannot(cause.to_string()))?;
+    let (theirs, _) = import::read_lfts(&network.subnet, std::io::BufReader::new(file)).map_err(|error| cannot(error.to_string()))?;
+    let ours = routed.tables.as_ref().ok_or_else(|| Failure::told("only tables can be compared", "use minhop, updn, ftree or dor"))?;
+    let fabric = &network.fabric;
+    let mut against = Against { load: Load::of_tables(fabric, &theirs), entries: 0, alike: 0, first: Vec::new() };
+    for at in fabric.graph.switches() {
+        for dest in fabric.graph.endpoints() {
+            let (Some(our), Some(their)) = (ours.port(at, dest, 0), theirs.port(at, dest, 0)) else { continue };
+            against.entries += 1;
+            if our == their {
+                against.alike += 1;
+            } else if against.first.len() < SHOWN {
+                let (at, dest) = (fabric.name(Node::Switch(at)), fabric.name(Node::Endpoint(dest)));
+                against.first.push([at, dest, (our.0 + 1).to_string(), (their.0 + 1).to_string()]);
+            }
+        }
+    }
+    Ok(against)
+}
+
+/// Most and mean pairs on a link between switches.
+fn spread(fabric: &Fabric, load: &Load) -> (u64, f64) {
+    let between =
+        |link: &fabriscope_fabric::Link| [link.from, link.to].iter().all(|&end| matches!(fabric.graph.node(end), Node::Switch(_)));
+    let loads: Vec<u64> = fabric.graph.links().iter().zip(&load.links).filter(|(link, _)| between(link)).map(|(_, load)| *load).collect();
+    let sum: u64 = loads.iter().sum();
+    (loads.iter().copied().max().unwrap_or(0), if loads.is_empty() { 0.0 } else { sum as f64 / loads.len() as f64 })
+}
+
+fn text(args: &Args, network: &Network, routed: &Routed, notes: &[String], against: Option<&Against>) -> String {
+    let fabric = &network.fabric;
+    let mut text = format!("# {}: {}\n# engine {}\n\n", args.fabric, fabric.counts(), args.engine);
+    let mut heads = vec![("ours", &routed.load)];
+    heads.extend(against.map(|against| ("theirs", &against.load)));
+    let mut table = Table::new(["", heads[0].0, if against.is_some() { "theirs" } else { "" }]);
+    let longest = heads.iter().map(|(_, load)| load.pairs.len()).max().unwrap_or(0);
+    let mut row = |what: String, value: &dyn Fn(&Load) -> String| {
+        table.push(std::iter::once(what).chain(heads.iter().map(|(_, load)| value(load))));
+    };
+    row("pairs without a path".to_owned(), &|load| load.unreachable.to_string());
+    for switches in 1..longest {
+        row(format!("pairs over {switches} switches"), &|load| load.pairs.get(switches).copied().unwrap_or(0).to_string());
+    }
+    row("pairs on the busiest link between switches".to_owned(), &|load| spread(fabric, load).0.to_string());
+    row("pairs on such a link, mean".to_owned(), &|load| format!("{:.1}", spread(fabric, load).1));
+    text += &format!("{table}\nlanes: {}\n{}\n", routed.lanes, routed.deadlock.describe(fabric).trim_end());
+    for note in notes {
+        text += &format!("note: {note}\n");
+    }
+    if let Some(against) = against {
+        text += &format!("entries alike: {} of {}\n", against.alike, against.entries);
+        if !against.first.is_empty() {
+            let mut table = Table::new(["switch", "destination", "our port", "their port"]).words(1);
+            against.first.iter().for_each(|cells| table.push(cells.clone()));
+            text += &format!("{table}");
+        }
+    }
+    let next = if matches!(routed.deadlock, Deadlock::Circle(_)) {
+        "--engine updn    never deadlocks"
+    } else {
+        "--dump tables.lfts    for opensm -R file -U"
+    };
+    text + &format!("\n# next: fabriscope route {} {next}\n", args.fabric)
+}
+
+fn json(args: &Args, network: &Network, routed: &Routed, notes: &[String], against: Option<&Against>) -> serde_json::Value {
+    let fabric = &network.fabric;
+    let load = |load: &Load| {
+        let (most, mean) = spread(fabric, load);
+        serde_json::json!({ "pairs_by_switches": load.pairs, "unreachable": load.unreachable, "busiest_link_pairs": most, "mean_link_pairs": mean })
+    };
+    let hops = if let Deadlock::Circle(hops) = &routed.deadlock { hops.as_slice() } else { &[] };
+    let hop = |hop: &fabriscope_fabric::Hop| {
+        let link = fabric.graph.link(hop.link);
+        let name = |vertex| fabric.name(fabric.graph.node(vertex));
+        serde_json::json!({ "from": name(link.from), "to": name(link.to), "port": link.from_port.0 + 1, "lane": hop.vl })
+    };
+    let circle: Vec<serde_json::Value> = hops.iter().map(hop).collect();
+    serde_json::json!({
+        "fabric": args.fabric, "engine": args.engine, "lanes": routed.lanes, "paths": load(&routed.load),
+        "deadlock": { "free": routed.deadlock.is_free(), "verdict": routed.deadlock.describe(fabric), "circle": circle },
+        "notes": notes,
+        "against": against.map(|a| serde_json::json!({ "paths": load(&a.load), "entries": a.entries, "alike": a.alike })),
+    })
+}
+
+/// Endpoints whose pairs are followed one by one.
+const MOST_ENDPOINTS: u32 = 4096;
+/// Differences that are shown.
+const SHOWN: usize = 5;
