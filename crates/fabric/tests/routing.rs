@@ -302,7 +302,7 @@ fn a_ring_deadlocks_without_a_dateline() {
         }
         let text = deadlock::Verdict::Circle(cycle).describe(&fabric);
         assert_eq!(text.lines().count(), 1 + switches as usize);
-        assert!(text.contains(&format!("switch {} -> switch 0 on lane 0 (port 1)", switches - 1)), "{text}");
+        assert!(text.contains(&format!("switch {} -> switch 0 on lane 0 (port 2)", switches - 1)), "{text}");
         assert_eq!(delivers(&ring(2).fabric(), &ring(2)).unwrap().longest, switches + 1);
     }
 }

@@ -62,11 +62,11 @@ impl Verdict {
     }
 }
 
-/// A hop with the names of its ends.
+/// A hop with the names of its ends; its port counted from 1, as it is printed on switches.
 fn spell(fabric: &Fabric, hop: &Hop) -> String {
     let link = fabric.graph.link(hop.link);
     let name = |vertex| fabric.name(fabric.graph.node(vertex));
-    format!("  {} -> {} on lane {} (port {})\n", name(link.from), name(link.to), hop.vl, link.from_port.0)
+    format!("  {} -> {} on lane {} (port {})\n", name(link.from), name(link.to), hop.vl, link.from_port.0 + 1)
 }
 
 /// Visits all heads and decides: [`Verdict::Free`] or [`Verdict::Circle`].
