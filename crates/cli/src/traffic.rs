@@ -120,7 +120,15 @@ fn group(cluster: &Cluster) -> u32 {
 
 /// The dimensions that the hosts stand in, the fastest first; one where the topology has none.
 fn dims(cluster: &Cluster) -> Dims {
-    Dims::new(&[cluster.nodes()])
+    match &cluster.fabric.coordinates {
+        Coordinates::Grid(grid) if cluster.parts.node.nics == 1 => {
+            let switches = grid.dimensions().iter().map(|dimension| dimension.size);
+            // Hosts of one switch stand beside each other; none of them turns round.
+            let sizes: Vec<u32> = std::iter::once(grid.hosts()).filter(|&hosts| hosts > 1).chain(switches).collect();
+            Dims::new(&sizes)
+        }
+        _ => Dims::new(&[cluster.nodes()]),
+    }
 }
 
 /// The engine of a lab, set up for its messages.

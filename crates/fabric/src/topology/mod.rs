@@ -10,12 +10,17 @@ mod conforms;
 mod dragonfly;
 mod dragonfly_plus;
 mod fat_tree;
+mod full_mesh;
 pub mod grid;
 pub mod groups;
+mod hyper_x;
+mod hypercube;
 pub mod irregular;
 mod leaf_spine;
+mod mesh;
 mod oversubscription;
 mod single_switch;
+mod torus;
 pub mod tree;
 
 use std::fmt;
@@ -32,12 +37,17 @@ pub use conforms::{Defect, conforms};
 pub use dragonfly::Dragonfly;
 pub use dragonfly_plus::DragonflyPlus;
 pub use fat_tree::FatTree;
+pub use full_mesh::FullMesh;
 pub use grid::Grid;
 pub use groups::{Groups, Inside};
+pub use hyper_x::HyperX;
+pub use hypercube::Hypercube;
 pub use irregular::Irregular;
 pub use leaf_spine::LeafSpine;
+pub use mesh::Mesh;
 pub use oversubscription::{Oversubscription, OversubscriptionError};
 pub use single_switch::SingleSwitch;
+pub use torus::Torus;
 pub use tree::Tree;
 
 /// How the fabric is wired.
@@ -59,6 +69,17 @@ pub enum Topology {
     DragonflyPlus(DragonflyPlus),
     /// Endpoints, switches and cables one by one: any network.
     Irregular(CableList),
+    /// Switches in rings, in any number of dimensions.
+    Torus(Torus),
+    /// Switches in lines, in any number of dimensions.
+    Mesh(Mesh),
+    /// Two switches in each dimension.
+    Hypercube(Hypercube),
+    /// Switches of a row are all joined to each other, in any number of dimensions.
+    #[serde(rename = "hyperx")]
+    HyperX(HyperX),
+    /// Switches, or processors with switches on the chip, all joined to each other.
+    FullMesh(FullMesh),
 }
 
 impl Topology {
@@ -72,6 +93,11 @@ impl Topology {
             Topology::SingleSwitch(family) => family.build(links, radix_limit),
             Topology::LeafSpine(family) => family.build(links, radix_limit),
             Topology::FatTree(family) => family.build(links, radix_limit),
+            Topology::Torus(family) => family.build(links, radix_limit),
+            Topology::Mesh(family) => family.build(links, radix_limit),
+            Topology::Hypercube(family) => family.build(links, radix_limit),
+            Topology::HyperX(family) => family.build(links, radix_limit),
+            Topology::FullMesh(family) => family.build(links, radix_limit),
             Topology::Dragonfly(family) => family.build(links, radix_limit),
             Topology::DragonflyPlus(family) => family.build(links, radix_limit),
             Topology::Irregular(list) => list.build(links, radix_limit),
