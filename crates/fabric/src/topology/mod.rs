@@ -7,6 +7,7 @@ mod arrangement;
 mod back_to_back;
 mod cable_list;
 mod conforms;
+mod director;
 mod dragonfly;
 mod dragonfly_plus;
 mod fat_tree;
@@ -19,6 +20,7 @@ pub mod irregular;
 mod leaf_spine;
 mod mesh;
 mod oversubscription;
+mod rail_optimised;
 mod single_switch;
 mod torus;
 pub mod tree;
@@ -34,6 +36,7 @@ pub use arrangement::Arrangement;
 pub use back_to_back::BackToBack;
 pub use cable_list::{CableError, CableList, NamedCable, NamedSwitch};
 pub use conforms::{Defect, conforms};
+pub use director::Director;
 pub use dragonfly::Dragonfly;
 pub use dragonfly_plus::DragonflyPlus;
 pub use fat_tree::FatTree;
@@ -46,6 +49,7 @@ pub use irregular::Irregular;
 pub use leaf_spine::LeafSpine;
 pub use mesh::Mesh;
 pub use oversubscription::{Oversubscription, OversubscriptionError};
+pub use rail_optimised::RailOptimised;
 pub use single_switch::SingleSwitch;
 pub use torus::Torus;
 pub use tree::Tree;
@@ -69,6 +73,10 @@ pub enum Topology {
     DragonflyPlus(DragonflyPlus),
     /// Endpoints, switches and cables one by one: any network.
     Irregular(CableList),
+    /// Nodes with several adapters, each of which goes to the leaf switch of its rail.
+    RailOptimised(RailOptimised),
+    /// A chassis of crossbars: line modules and spine modules, all joined.
+    Director(Director),
     /// Switches in rings, in any number of dimensions.
     Torus(Torus),
     /// Switches in lines, in any number of dimensions.
@@ -93,6 +101,8 @@ impl Topology {
             Topology::SingleSwitch(family) => family.build(links, radix_limit),
             Topology::LeafSpine(family) => family.build(links, radix_limit),
             Topology::FatTree(family) => family.build(links, radix_limit),
+            Topology::RailOptimised(family) => family.build(links, radix_limit),
+            Topology::Director(family) => family.build(links, radix_limit),
             Topology::Torus(family) => family.build(links, radix_limit),
             Topology::Mesh(family) => family.build(links, radix_limit),
             Topology::Hypercube(family) => family.build(links, radix_limit),

@@ -22,7 +22,8 @@
 //!
 //! Source: E. Zahavi, "Fat-trees routing and node ordering providing contention free traffic for MPI
 //! global collectives", J. Parallel Distrib. Comput. 72(11), 2012.
-//! Not modelled: several cables per endpoint (rails are separate endpoints), missing or dead switches.
+//! Nodes with several adapters are several endpoints; [`Rails`] says where they stand when each goes to a leaf of its own.
+//! Not modelled: missing or dead switches.
 
 use super::{Counts, Fabric, Links, TopologyError, check_ports};
 use crate::graph::{Builder, EndpointId, MOST_PORTS as MOST_PORTS_IN_ALL, Node, Socket, SwitchId};
@@ -58,6 +59,42 @@ pub struct Tree {
     /// First switch and first upward cable of each level; one entry beyond the top.
     first_switch: Vec<u32>,
     first_cable: Vec<u32>,
+    /// Where endpoints do not stand in the order of their numbers.
+    rails: Option<Rails>,
+    /// What the switches are called.
+    parlance: Parlance,
+}
+
+/// Nodes with several adapters, each of which goes to the leaf switch of its rail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rails {
+    /// Adapters of a node: endpoint = node × rails + rail.
+    pub rails: u32,
+    /// Nodes of a unit, which shares one leaf for each rail.
+    pub nodes: u32,
+}
+
+impl Rails {
+    /// The place from left to right of an endpoint.
+    pub fn slot(&self, endpoint: u32) -> u32 {
+        let (node, rail) = (endpoint / self.rails, endpoint % self.rails);
+        (node / self.nodes * self.rails + rail) * self.nodes + node % self.nodes
+    }
+    /// The endpoint at a place.
+    pub fn endpoint(&self, slot: u32) -> u32 {
+        let (leaf, node) = (slot / self.nodes, slot % self.nodes);
+        (leaf / self.rails * self.nodes + node) * self.rails + leaf % self.rails
+    }
+}
+
+/// What the switches of a tree are called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parlance {
+    /// Leaf and spine.
+    #[default]
+    Fabric,
+    /// Line and spine modules of a chassis.
+    Chassis,
 }
 
 impl Tree {
@@ -75,7 +112,7 @@ impl Tree {
         if u64::from(endpoints) > fits {
             return Err(TopologyError::TooManyEndpoints { endpoints: u64::from(endpoints), fits, remedy: "" });
         }
-        let mut tree = Tree { endpoints, levels, first_switch: vec![0], first_cable: vec![0] };
+        let mut tree = Tree { endpoints, levels, first_switch: vec![0], first_cable: vec![0], rails: None, parlance: Parlance::Fabric };
         let (mut switches, mut cables, mut ports) = (0u64, u64::from(endpoints), u64::from(endpoints));
         for level in 1..=tree.height() {
             let count = tree.subtrees(level).saturating_mul(tree.copies(level));
@@ -92,6 +129,24 @@ impl Tree {
         }
         tree.first_cable.push(cables as u32);
         Ok(tree)
+    }
+
+    /// The same with endpoints in the order of rails; units must be full.
+    pub(super) fn with_rails(self, rails: Rails) -> Tree {
+        debug_assert!(self.level(1).children == rails.nodes && self.endpoints.is_multiple_of(rails.nodes * rails.rails));
+        Tree { rails: Some(rails), ..self }
+    }
+    /// The same with other names for the switches.
+    pub(super) fn called(self, parlance: Parlance) -> Tree {
+        Tree { parlance, ..self }
+    }
+    /// The order of the endpoints, where it is not that of their numbers.
+    pub fn rails(&self) -> Option<Rails> {
+        self.rails
+    }
+    /// The place of an endpoint, counted from the left.
+    pub fn slot(&self, endpoint: EndpointId) -> u32 {
+        self.rails.map_or(endpoint.0, |rails| rails.slot(endpoint.0))
     }
 
     /// How many endpoints there are.
@@ -145,11 +200,12 @@ impl Tree {
     }
     /// The switch that an endpoint is plugged into.
     pub fn leaf(&self, endpoint: EndpointId) -> SwitchId {
-        SwitchId(endpoint.0 / self.level(1).children)
+        SwitchId(self.slot(endpoint) / self.level(1).children)
     }
     /// The lowest level whose subtree holds both endpoints; 0 where they are the same.
     pub fn meeting_level(&self, one: EndpointId, other: EndpointId) -> u32 {
-        let together = |level: &u32| u64::from(one.0) / self.span(*level) == u64::from(other.0) / self.span(*level);
+        let (one, other) = (u64::from(self.slot(one)), u64::from(self.slot(other)));
+        let together = |level: &u32| one / self.span(*level) == other / self.span(*level);
         (0..=self.height()).find(together).expect("the top level holds all endpoints")
     }
     /// How many endpoints, switches and cables there are, from the shape alone.
@@ -178,8 +234,10 @@ impl Tree {
         });
         let mut builder = Builder::new(self.endpoints, ports)?;
         builder.reserve(counts.cables);
-        for endpoint in 0..self.endpoints {
-            let (leaf, port) = (endpoint / self.level(1).children, endpoint % self.level(1).children);
+        // In the order of their places, so that routing computes the cable of an endpoint from its place.
+        for slot in 0..self.endpoints {
+            let (leaf, port) = (slot / self.level(1).children, slot % self.level(1).children);
+            let endpoint = self.rails.map_or(slot, |rails| rails.endpoint(slot));
             builder.cable(Socket::endpoint(endpoint), Socket::switch(leaf, port as u16), &links.host)?;
         }
         for level in 1..self.height() {
@@ -211,8 +269,13 @@ impl Tree {
     pub(super) fn name(&self, switch: SwitchId) -> String {
         let Place { level, subtree, copy } = self.place(switch);
         match (level, self.height() - level) {
+            (1, 1) if self.parlance == Parlance::Chassis => format!("line module {}", subtree + 1),
+            (2, 0) if self.parlance == Parlance::Chassis => format!("spine module {}", copy + 1),
             (1, 0) => "switch".to_owned(),
-            (1, _) => format!("leaf {subtree}"),
+            (1, _) => match self.rails {
+                Some(rails) => format!("leaf of rail {} in unit {}", subtree % rails.rails, subtree / rails.rails),
+                None => format!("leaf {subtree}"),
+            },
             (_, 0) => format!("spine {copy}"),
             _ => format!("level-{level} switch {copy} of pod {subtree}"),
         }

@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 
 use super::{Head, Hop, Route, Sight};
 use crate::divisor::Divisor;
-use crate::graph::{LinkId, SwitchId};
+use crate::graph::{EndpointId, LinkId, SwitchId};
 use crate::topology::Tree;
 
 pub(super) use d_mod_k::DModK;
@@ -81,10 +81,36 @@ struct Floor {
 pub(super) struct Walk<C> {
     stands: Vec<Stand>,
     floors: Vec<Floor>,
+    /// Where endpoints do not stand in the order of their numbers.
+    rails: Option<Order>,
     climb: PhantomData<C>,
 }
 
+/// The places of endpoints by rail (see [`crate::topology::tree::Rails`]).
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    rails: Divisor,
+    nodes: Divisor,
+}
+
+impl Order {
+    #[inline]
+    fn slot(&self, endpoint: u32) -> u32 {
+        let (node, rail) = (self.rails.quotient(endpoint), self.rails.remainder(endpoint));
+        (self.nodes.quotient(node) * self.rails.get() + rail) * self.nodes.get() + self.nodes.remainder(node)
+    }
+}
+
 impl<C: Climb> Walk<C> {
+    /// The head with the place of its destination.
+    #[inline(always)]
+    fn placed(&self, head: Head) -> Head {
+        match &self.rails {
+            None => head,
+            Some(order) => Head { dest: EndpointId(order.slot(head.dest.0)), ..head },
+        }
+    }
+
     pub(super) fn new(tree: &Tree) -> Walk<C> {
         let stairs: Vec<Stair> = (0..=tree.height()).map(|level| stair(tree, level)).collect();
         let floor = |level: u32| {
@@ -94,13 +120,15 @@ impl<C: Climb> Walk<C> {
         };
         let floors = (1..=tree.height()).map(floor).collect();
         let stands = (0..tree.first_switch(tree.height() + 1)).map(|switch| stand(tree, SwitchId(switch))).collect();
-        Walk { stands, floors, climb: PhantomData }
+        let rails = tree.rails().map(|rails| Order { rails: Divisor::new(rails.rails), nodes: Divisor::new(rails.nodes) });
+        Walk { stands, floors, rails, climb: PhantomData }
     }
 }
 
 impl<C: Climb> Route for Walk<C> {
     #[inline(always)]
     fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+        let head = self.placed(head);
         let stand = &self.stands[at.index()];
         let floor = &self.floors[stand.level as usize - 1];
         let below = head.dest.0.wrapping_sub(stand.first);
@@ -116,12 +144,14 @@ impl<C: Climb> Route for Walk<C> {
         Hop { link, vl: head.vl, via: 0 }
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        let asked = head;
+        let head = self.placed(head);
         let stand = &self.stands[at.index()];
         let floor = &self.floors[stand.level as usize - 1];
         let below = head.dest.0.wrapping_sub(stand.first);
         let mut hop = |link: u32| visit(Hop { link: LinkId(link), vl: head.vl, via: 0 });
         if C::FIXED {
-            hop(self.output(at, head, &mut super::Idle::new()).link.0);
+            hop(self.output(at, asked, &mut super::Idle::new()).link.0);
         } else if below < stand.span {
             let first = stand.down + floor.child.quotient(below) * floor.stride;
             let parents = floor.below.parents.get();
