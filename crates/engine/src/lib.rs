@@ -3,6 +3,7 @@
 //! One door: [`Engine::run`] for schedules, [`Engine::execute`] for programs that post to the verbs NIC as they
 //! go. What an engine cannot model is [`EngineError::Unsupported`], never an approximation in silence.
 
+pub mod agrees;
 mod cluster;
 mod error;
 mod job;
