@@ -4,7 +4,7 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 # Half a minute and 3 GB each time: left to `make test-long` and `make bench`.
-LONG_LABS = labs/dragonfly-max.toml
+LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml
 LABS = $(filter-out $(LONG_LABS), $(sort $(wildcard labs/*.toml)))
 
 .PHONY: help demo test test-long bench build format-check lint unit docs validate labs fuzz clean

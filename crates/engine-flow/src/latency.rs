@@ -35,6 +35,8 @@ pub(crate) struct Latency {
     /// An acknowledgement or a request on the wire.
     control: Bytes,
     layer: fabriscope_wire::LinkLayer,
+    /// Of the link of a host.
+    rate: Rate,
     known: FxHashMap<u64, Ends>,
 }
 
@@ -43,15 +45,15 @@ pub(crate) struct Latency {
 pub(crate) struct Ends {
     /// From the doorbell in the NIC to the first byte on the wire.
     pub out: Span,
-    /// From the doorbell in the NIC until the last byte can have left it, however fast the wire: the fetch of all its
-    /// packets by a queue that was idle before.
+    /// From the doorbell in the NIC until the last byte can have left it on a wire that nobody shares: its packets are
+    /// fetched one by one, by a queue that was idle before, and follow each other on the wire.
     pub fetched: Span,
     /// From the tail at the far NIC to the completion of a receive.
     pub received: Span,
 }
 
 impl Latency {
-    pub fn new(parts: &ResolvedCluster) -> Latency {
+    pub fn new(parts: &ResolvedCluster, rate: Rate) -> Latency {
         let nic = &parts.node.nic;
         let layer = parts.link_layer.wire();
         debug_assert!(parts.link_layer == LinkLayer::InfiniBand || layer.is_ethernet());
@@ -69,6 +71,7 @@ impl Latency {
             message_interval: nic.message_interval.value,
             control: Bytes(u64::from(layer.wire_bytes(Opcode::RC_ACKNOWLEDGE, 0))),
             layer,
+            rate,
             known: FxHashMap::default(),
         }
     }
@@ -105,15 +108,18 @@ impl Latency {
         ends
     }
 
-    /// How long the fetch of all packets of a message takes; beyond some thousand they come at a steady pace.
+    /// When the last byte of a message has left the NIC, of which the first was asked for at zero: a packet leaves when it
+    /// is fetched and the one before has left. Beyond some thousand they come at a steady pace.
     fn fetch_all(&self, bytes: u64) -> Span {
         let (mut link, mut stream) = (Pcie::new(self.pcie), ReadStream::default());
         let packets = bytes.div_ceil(self.mtu);
+        let wire = self.rate.time(Bytes(self.wire_bytes(self.mtu)));
         let (mut before, mut end) = (Time::ZERO, Time::ZERO);
         for packet in 0..packets.min(MOST_PACKETS) {
             let amount = Bytes(self.mtu.min(bytes - packet * self.mtu));
+            let on_wire = if amount.0 == self.mtu { wire } else { self.rate.time(Bytes(self.wire_bytes(amount.0))) };
             before = end;
-            end = stream.fetch(&mut link, self.read_ahead, Time::ZERO, amount, Span::ZERO);
+            end = end.max(stream.fetch(&mut link, self.read_ahead, Time::ZERO, amount, Span::ZERO)) + on_wire;
         }
         let step = (end - before).as_ps();
         (end - Time::ZERO) + Span::from_ps(step.saturating_mul(packets.saturating_sub(MOST_PACKETS)))

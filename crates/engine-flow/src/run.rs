@@ -91,8 +91,9 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
         return Err(EngineError::NoSuchNode { rank: ranks - 1, node: ranks - 1, nodes: parts.nodes });
     }
     let paths = Paths::new(&cluster.fabric, parts.routing)?;
-    let latency = Latency::new(parts);
     let graph = &cluster.fabric.graph;
+    let link_rate = graph.links().first().map_or(Rate::default(), |link| link.rate);
+    let latency = Latency::new(parts, link_rate);
     // The slot of a NIC may carry less than its link: that caps the links of hosts.
     let slot = latency.slot_rate();
     let endpoints = graph.endpoint_count();
@@ -108,7 +109,7 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
         queue: EventQueue::new(Span::from_ps(1 << 14), 8192),
         network,
         messages: Vec::new(),
-        link_rate: graph.links().first().map_or(Rate::default(), |link| link.rate),
+        link_rate,
         paths,
         latency,
         cluster,

@@ -49,16 +49,16 @@ pub fn cases() -> Vec<Case> {
     let alone = "one message on idle parts: the stages are the same, but for the cutting into packets";
     let shared = "packets take turns where fluids share: flows end within a packet or two of each other";
     let all = [
-        case("8 B, one way", 0.02, alone, &|b| {
+        case("8 B, one way", 0.01, alone, &|b| {
             let _ = message(b, 0, 1, 8, 0);
         }),
-        case("4 KiB, one way", 0.05, alone, &|b| {
+        case("4 KiB, one way", 0.03, alone, &|b| {
             let _ = message(b, 0, 1, 4096, 0);
         }),
-        case("1 MiB, one way", 0.05, alone, &|b| {
+        case("1 MiB, one way", 0.03, alone, &|b| {
             let _ = message(b, 0, 7, 1 << 20, 0);
         }),
-        case("ping and pong of 64 KiB, four times", 0.05, alone, &|b| {
+        case("ping and pong of 64 KiB, four times", 0.03, alone, &|b| {
             let mut last = None;
             for turn in 0..8 {
                 let (from, to) = if turn % 2 == 0 { (0, 5) } else { (5, 0) };
@@ -67,13 +67,13 @@ pub fn cases() -> Vec<Case> {
                 last = Some(After::End(b.recv(to, from, Bytes(65_536), turn)));
             }
         }),
-        case("put of 256 KiB", 0.05, alone, &|b| {
+        case("put of 256 KiB", 0.03, alone, &|b| {
             let _ = b.put(2, 3, Bytes(262_144));
         }),
-        case("get of 256 KiB", 0.05, alone, &|b| {
+        case("get of 256 KiB", 0.03, alone, &|b| {
             let _ = b.get(2, 3, Bytes(262_144));
         }),
-        case("shift by one, 256 KiB", 0.05, alone, &|b| {
+        case("shift by one, 256 KiB", 0.03, alone, &|b| {
             (0..8).for_each(|rank| {
                 let _ = message(b, rank, (rank + 1) % 8, 262_144, 0);
             })
@@ -87,14 +87,14 @@ pub fn cases() -> Vec<Case> {
             let _ = message(b, 1, 0, 65_536, 0);
             let _ = message(b, 2, 0, 1 << 20, 0);
         }),
-        case("all to all, 64 KiB", 0.10, shared, &|b| {
+        case("all to all, 64 KiB", 0.05, shared, &|b| {
             for from in 0..8 {
                 for step in 1..8 {
                     let _ = message(b, from, (from + step) % 8, 65_536, 0);
                 }
             }
         }),
-        case("compute, then send", 0.02, alone, &|b| {
+        case("compute, then send", 0.01, alone, &|b| {
             let wait = b.compute(4, Span::from_us(50));
             let (send, _) = message(b, 4, 6, 8192, 0);
             b.requires(4, send, wait);
