@@ -1,16 +1,17 @@
 //! Every routing on every topology: it delivers, and the load is what the algorithm promises.
 #![allow(missing_docs)]
 
-use fabriscope_fabric::routing::{Defect, deadlock, delivers};
+use fabriscope_fabric::routing::{Defect, Flowlet, deadlock, delivers};
 use fabriscope_fabric::topology::{BackToBack, FatTree, LeafSpine, Oversubscription, SingleSwitch, conforms};
 use fabriscope_fabric::{
-    Builder, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Route, Router, Routing, Sight, Socket, SwitchId, Topology, path,
-    switch_hops,
+    Builder, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Memory, Route, Router, Routing, Sight, Socket, SwitchId,
+    Topology, path, switch_hops,
 };
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 
-const ALL: [Routing; 3] = [Routing::DModK, Routing::Ecmp, Routing::Spray];
+const ALL: [Routing; 5] =
+    [Routing::DModK, Routing::Ecmp, Routing::Spray, Routing::Adaptive, Routing::Flowlet(Flowlet { gap: Span::from_ns(500) })];
 
 fn links() -> Links {
     let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
@@ -347,4 +348,57 @@ fn hops_that_were_not_listed_are_found() {
     let router = |routing| Router::new(&fabric, routing).unwrap();
     let defect = delivers(&fabric, &Secretive(router(Routing::Spray), router(Routing::DModK))).unwrap_err();
     assert!(matches!(defect, Defect::Unlisted { .. }), "{defect}");
+}
+
+/// Queues that are all as long, but for one that is empty; time passes with every packet.
+struct OneFree {
+    free: LinkId,
+    packets: u64,
+    memory: Memory,
+}
+
+impl Sight for OneFree {
+    fn depth(&self, link: LinkId) -> Bytes {
+        Bytes(if link == self.free { 0 } else { 4096 })
+    }
+    fn now(&self) -> Time {
+        Time::ZERO + Span::from_ns(100) * self.packets
+    }
+    fn memory(&mut self, _: SwitchId, _: u32) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+/// Where 800 packets of one flow leave a leaf with 8 ports up, of which only port 3 is free.
+fn at_a_leaf(routing: Routing) -> Vec<u32> {
+    let fabric = tree(2, 16);
+    let router = Router::new(&fabric, routing).unwrap();
+    let (leaf, input) = (SwitchId(0), fabric.graph.uplink(EndpointId(0)));
+    let ports: Vec<LinkId> = fabric.graph.outputs(leaf).map(|(_, link)| link).filter(|link| link.0 / 2 >= 128).collect();
+    let mut sight = OneFree { free: ports[3], packets: 0, memory: Memory::default() };
+    let mut counts = vec![0; ports.len()];
+    for packet in 0..800 {
+        sight.packets = packet;
+        let head = Head { dest: EndpointId(100), entropy: 7, input, vl: 0, via: 0 };
+        let hop = router.output(leaf, head, &mut sight);
+        counts[ports.iter().position(|&port| port == hop.link).unwrap()] += 1;
+    }
+    counts
+}
+
+#[test]
+fn adaptive_takes_the_free_port_when_it_sees_it() {
+    // Four draws of eight ports: the free one is among them with 1 − (7/8)⁴ = 0.41; the rest spreads evenly over seven.
+    let counts = at_a_leaf(Routing::Adaptive);
+    assert_eq!(counts.len(), 8);
+    assert!(counts[3].abs_diff(331) < 45, "{counts:?}");
+    assert!(counts.iter().enumerate().all(|(port, &count)| port == 3 || count > 30 && count < 110), "{counts:?}");
+}
+
+#[test]
+fn a_flowlet_moves_after_a_pause_only() {
+    // 100 ns between packets: a gap of 500 ns never passes, one of 50 ns always.
+    let flowlet = |gap| at_a_leaf(Routing::Flowlet(Flowlet { gap: Span::from_ns(gap) }));
+    assert_eq!(flowlet(500).iter().filter(|&&count| count > 0).count(), 1);
+    assert!(flowlet(50).iter().all(|&count| count > 30));
 }

@@ -192,6 +192,7 @@ enum Kind {
     DModK(tree::Walk<tree::DModK>),
     Ecmp(tree::Walk<tree::Ecmp>),
     Spray(tree::Walk<tree::Spray>),
+    Tree(tree::Adaptive),
     Dragonfly(dragonfly::Router),
     Grid(grid::Router),
     Graph(graph::Router),
@@ -232,6 +233,8 @@ impl Router {
             (Coordinates::Tree(tree), Routing::DModK) => Kind::DModK(tree::Walk::new(tree)),
             (Coordinates::Tree(tree), Routing::Ecmp) => Kind::Ecmp(tree::Walk::new(tree)),
             (Coordinates::Tree(tree), Routing::Spray) => Kind::Spray(tree::Walk::new(tree)),
+            (Coordinates::Tree(tree), Routing::Adaptive) => Kind::Tree(tree::Adaptive::new(tree, None)),
+            (Coordinates::Tree(tree), Routing::Flowlet(flowlet)) => Kind::Tree(tree::Adaptive::new(tree, Some(flowlet.gap))),
             (Coordinates::Dragonfly(_), _) if dragonfly::Router::knows(routing) => {
                 Kind::Dragonfly(dragonfly::Router::new(fabric, routing)?)
             }
@@ -250,6 +253,7 @@ macro_rules! each {
             Kind::DModK($route) => $call,
             Kind::Ecmp($route) => $call,
             Kind::Spray($route) => $call,
+            Kind::Tree($route) => $call,
             Kind::Dragonfly($route) => $call,
             Kind::Grid($route) => $call,
             Kind::Graph($route) => $call,

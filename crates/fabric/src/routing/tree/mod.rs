@@ -9,6 +9,7 @@
 //! Source: Zahavi 2012 (see [`crate::topology::tree`]). Up*/down* order keeps one lane free of deadlock.
 //! Not modelled: dead links.
 
+mod adaptive;
 mod d_mod_k;
 mod ecmp;
 mod spray;
@@ -20,6 +21,7 @@ use crate::divisor::Divisor;
 use crate::graph::{EndpointId, LinkId, SwitchId};
 use crate::topology::Tree;
 
+pub(super) use adaptive::Adaptive;
 pub(super) use d_mod_k::DModK;
 pub(super) use ecmp::Ecmp;
 pub(super) use spray::Spray;
@@ -76,6 +78,21 @@ struct Floor {
     above: Stair,
 }
 
+/// The links among which a packet may choose at a switch: every `step`-th from `first`.
+#[derive(Clone, Copy, Debug)]
+struct Ways {
+    first: u32,
+    step: u32,
+    count: u32,
+}
+
+impl Ways {
+    #[inline(always)]
+    fn link(self, place: u32) -> LinkId {
+        LinkId(self.first + self.step * place)
+    }
+}
+
 /// A tree routing that climbs by `C`.
 #[derive(Clone, Debug)]
 pub(super) struct Walk<C> {
@@ -108,6 +125,22 @@ impl<C: Climb> Walk<C> {
         match &self.rails {
             None => head,
             Some(order) => Head { dest: EndpointId(order.slot(head.dest.0)), ..head },
+        }
+    }
+
+    /// All shortest ways from a switch: any port up, or any of the cables to the child.
+    #[inline]
+    fn ways(&self, at: SwitchId, head: &Head) -> Ways {
+        let dest = self.placed(*head).dest.0;
+        let stand = &self.stands[at.index()];
+        let floor = &self.floors[stand.level as usize - 1];
+        let below = dest.wrapping_sub(stand.first);
+        if below < stand.span {
+            let parents = floor.below.parents.get();
+            let cable = stand.down + floor.child.quotient(below) * floor.stride;
+            Ways { first: cable * 2 + 1, step: parents * 2, count: floor.below.ports.get() / parents }
+        } else {
+            Ways { first: stand.up * 2, step: 2, count: floor.above.ports.get() }
         }
     }
 
@@ -144,21 +177,11 @@ impl<C: Climb> Route for Walk<C> {
         Hop { link, vl: head.vl, via: 0 }
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
-        let asked = head;
-        let head = self.placed(head);
-        let stand = &self.stands[at.index()];
-        let floor = &self.floors[stand.level as usize - 1];
-        let below = head.dest.0.wrapping_sub(stand.first);
-        let mut hop = |link: u32| visit(Hop { link: LinkId(link), vl: head.vl, via: 0 });
         if C::FIXED {
-            hop(self.output(at, asked, &mut super::Idle::new()).link.0);
-        } else if below < stand.span {
-            let first = stand.down + floor.child.quotient(below) * floor.stride;
-            let parents = floor.below.parents.get();
-            (0..floor.below.ports.get() / parents).for_each(|cable| hop((first + cable * parents) * 2 + 1));
-        } else {
-            (0..floor.above.ports.get()).for_each(|port| hop((stand.up + port) * 2));
+            return visit(self.output(at, head, &mut super::Idle::new()));
         }
+        let ways = self.ways(at, &head);
+        (0..ways.count).for_each(|place| visit(Hop { link: ways.link(place), vl: head.vl, via: 0 }));
     }
     fn lanes(&self) -> u8 {
         1
