@@ -226,6 +226,12 @@ fn fabrics_that_are_none() {
         &["line 6", "port 1", "has a cable already, in line 5"],
     );
     says(&import("radix.topo", pair.replace("[1] \"S-2\"[1]", "[7] \"S-2\"[1]").as_bytes()), &["line 2", "4 ports", "no port 7"]);
+    let conf = "SwitchName=top Switches=leaf[1-2]\nSwitchName=leaf1 Nodes=n[1-4]\n";
+    says(&import("topology.conf", conf.as_bytes()), &["topology.conf", "line 1", "`leaf2` is below `top`", "add a line for `leaf2`"]);
+    let yaml = "- topology: t\n  tree:\n    switches:\n      - switch: a\n        node: n1\n";
+    says(&import("topology.yaml", yaml.as_bytes()), &["topology.yaml", "line 5", "`node`", "children or nodes"]);
+    says(&import("plan.dot", b"graph g {\n a:p1 -- b:p1\n"), &["plan.dot", "line 3", "end of the file", "complete the graph"]);
+    says(&import("block.conf", b"BlockName=b1 Nodes=n[1-4]\n"), &["block.conf", "line 1", "topology/block", "topology/tree"]);
     says(&refused(&["import", "no-such-file"]), &["no-such-file", "name a file"]);
     says(&refused(&["export", "lab-16"]), &["format is not known", ".graphml"]);
     says(&refused(&["export", "lab-16", "-o", "x.docx"]), &["format is not known"]);

@@ -13,7 +13,8 @@ use crate::output::Output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, or an edge list; may be compressed by gzip
+    /// Output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, topology.conf or topology.yaml of Slurm, a cabling plan
+    /// in dot, or an edge list; may be compressed by gzip
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Forwarding tables of the same fabric: opensm-lfts.dump or the output of dump_fts
@@ -135,6 +136,12 @@ fn text(file: &Path, review: &Review, tables: Option<LftsSummary>) -> String {
         text += &format!(
             "# tables: {switches} switches, {entries} entries, {to_endpoints} of them to hosts, {passed_over} lines passed over\n\n"
         );
+    }
+    for note in &review.notes {
+        text += &format!("note: {note}\n");
+    }
+    if !review.notes.is_empty() {
+        text.push('\n');
     }
     if review.findings.is_empty() {
         text += "Nothing looks wrong.\n";

@@ -7,7 +7,7 @@ use crate::import::{Kind, Subnet};
 /// The text of the file.
 pub fn dot(subnet: &Subnet) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let levels = subnet.levels();
+    let (levels, names) = (subnet.levels(), super::names::distinct(subnet));
     let mut text = String::from("graph fabric {\n");
     for (index, device) in subnet.devices.iter().enumerate() {
         let role = match (device.kind, levels[index]) {
@@ -15,14 +15,18 @@ pub fn dot(subnet: &Subnet) -> String {
             (Kind::Switch, Some(2)) => "spine",
             (Kind::Switch, _) => "core",
             (Kind::Adapter, _) => "host",
-            (Kind::Aggregation, _) => "aggregation",
-            (Kind::Router, _) => "router",
+            (Kind::Aggregation, _) => "aggregation-node",
+            (Kind::Router, _) => "infiniband-router",
         };
-        let _ = writeln!(text, " {} [ role=\"{role}\" ]", quoted(device.name()));
+        let _ = writeln!(text, " {} [ role=\"{role}\" ]", quoted(&names[index]));
     }
     for cable in &subnet.cables {
-        let [a, b] = cable.ends.map(|end| format!("{}:\"p{}\"", quoted(subnet.device(end).name()), end.port));
-        let speed = cable.speed.map_or_else(String::new, |speed| format!(" [ speed=\"{speed}\" ]"));
+        let [a, b] = cable.ends.map(|end| format!("{}:\"p{}\"", quoted(&names[end.device as usize]), end.port));
+        let speed = match (cable.speed, cable.rate) {
+            (Some(speed), _) => format!(" [ speed=\"{speed}\" ]"),
+            (None, Some(rate)) => format!(" [ speed=\"{}Mbps\" ]", rate.as_bps() / 1_000_000),
+            (None, None) => String::new(),
+        };
         let _ = writeln!(text, " {a} -- {b}{speed}");
     }
     text + "}\n"

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use super::names::identified;
 use crate::import::{Device, Kind, Speed, Subnet};
 
 /// Who is to read the file.
@@ -18,6 +19,7 @@ pub enum Dialect {
 
 /// The text of the file.
 pub fn ibnetdiscover(subnet: &Subnet, dialect: Dialect) -> String {
+    let subnet = &*identified(subnet);
     let mut ports = vec![Vec::new(); subnet.devices.len()];
     for cable in &subnet.cables {
         let [a, b] = cable.ends;

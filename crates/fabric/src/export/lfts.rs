@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use super::names::identified;
 use crate::graph::{EndpointId, SwitchId};
 use crate::import::Subnet;
 use crate::routing::Tables;
@@ -14,6 +15,7 @@ use crate::routing::Tables;
 ///
 /// Endpoints keep their LIDs where each has one of its own and one address; else they get new ones after the switches.
 pub fn lfts(subnet: &Subnet, tables: &Tables) -> String {
+    let subnet = &*identified(subnet);
     let wiring = subnet.wiring();
     let (switches, addresses) = (wiring.switches.len() as u32, 1u32 << tables.lmc());
     let known: Option<Vec<u32>> = wiring.endpoints.iter().map(|plug| subnet.device(*plug).lid.map(u32::from)).collect();

@@ -8,6 +8,7 @@ mod graphml;
 mod hostlist;
 mod ibnetdiscover;
 mod lfts;
+mod names;
 mod slurm;
 mod subnet;
 

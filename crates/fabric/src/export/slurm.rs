@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::fold;
-use crate::import::{Kind, Subnet};
+use super::{fold, names};
+use crate::import::{Kind, Subnet, natural};
 
 /// One line: a switch over other switches, or over nodes.
 struct Line {
@@ -33,9 +33,19 @@ pub fn slurm_yaml(subnet: &Subnet) -> String {
         String::from("# topology.yaml, written by fabriscope\n- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n");
     for line in lines(subnet) {
         let (key, list) = if line.nodes.is_empty() { ("children", &line.switches) } else { ("nodes", &line.nodes) };
-        let _ = write!(text, "      - switch: {}\n        {key}: {}\n", line.name, fold(list.iter().map(String::as_str)));
+        let list = plain(&fold(list.iter().map(String::as_str)));
+        let _ = write!(text, "      - switch: {}\n        {key}: {list}\n", plain(&line.name));
     }
     text
+}
+
+/// A text of YAML: between quotes where it might mean something else.
+fn plain(text: &str) -> String {
+    let harmless = |c: char| c.is_alphanumeric() || "-_.[],/".contains(c);
+    if text.starts_with(char::is_alphanumeric) && text.chars().all(harmless) {
+        return text.to_owned();
+    }
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn lines(subnet: &Subnet) -> Vec<Line> {
@@ -54,12 +64,14 @@ fn lines(subnet: &Subnet) -> Vec<Line> {
     }
     // Which group each switch is in at the level reached so far: its smallest member.
     let mut group: Vec<u32> = (0..subnet.devices.len() as u32).collect();
-    let clean = |name: &str| name.replace([' ', ',', '='], "-");
+    let distinct = names::distinct(subnet);
+    let plain = |name: &str| name.replace(|c: char| c.is_whitespace() || c.is_control() || ",=#\"[]\\".contains(c), "-");
+    let clean = |device: u32| plain(&distinct[device as usize]);
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     let mut text = Vec::new();
     for &leaf in wiring.switches.iter().filter(|leaf| nodes.contains_key(leaf)) {
-        let name = clean(subnet.devices[leaf as usize].name());
-        text.push(Line { name: name.clone(), switches: Vec::new(), nodes: nodes[&leaf].iter().map(|node| (*node).to_owned()).collect() });
+        let name = clean(leaf);
+        text.push(Line { name: name.clone(), switches: Vec::new(), nodes: nodes[&leaf].iter().map(|node| plain(node)).collect() });
         names.insert(leaf, name);
     }
     let depth = levels.iter().flatten().copied().max().unwrap_or(0);
@@ -78,9 +90,11 @@ fn lines(subnet: &Subnet) -> Vec<Line> {
         }
         let mut above = BTreeMap::new();
         for &head in wiring.switches.iter().filter(|&&head| at(head) == level) {
-            above.entry(root(&mut group, head)).or_insert_with(|| clean(subnet.devices[head as usize].name()));
+            above.entry(root(&mut group, head)).or_insert_with(|| clean(head));
         }
         names.clear();
+        let mut children: Vec<(u32, Vec<(u32, String)>)> = children.into_iter().collect();
+        children.sort_by_cached_key(|(group, _)| above.get(group).map(|name| natural(name)));
         for (group, below) in children {
             match above.get(&group) {
                 Some(name) => {

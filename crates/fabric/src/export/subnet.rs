@@ -42,11 +42,11 @@ pub fn subnet(fabric: &Fabric) -> Subnet {
         let rate = if speed.is_some() { None } else { Some(link.rate) };
         Cable { ends: [a.min(b), a.max(b)], speed, rate, seen_twice: true, line: 0 }
     };
-    Subnet { devices, cables: graph.links().iter().step_by(2).map(cable).collect(), unread: Vec::new() }
+    Subnet { devices, cables: graph.links().iter().step_by(2).map(cable).collect(), ..Subnet::default() }
 }
 
 /// The first GUIDs given.
-const FIRST_SWITCH: u64 = 0x0200_0000_0010_0000;
-const FIRST_ADAPTER: u64 = 0x0200_0000_1000_0000;
+pub(super) const FIRST_SWITCH: u64 = 0x0200_0000_0010_0000;
+pub(super) const FIRST_ADAPTER: u64 = 0x0200_0000_1000_0000;
 /// The last unicast LID (InfiniBand Architecture Specification vol. 1, §4.1.3).
 const LAST_UNICAST: u16 = 0xBFFF;

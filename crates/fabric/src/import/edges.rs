@@ -30,7 +30,7 @@ fn words(line: &str) -> Option<Vec<&str>> {
 }
 
 /// `400Gbps`, `400 Gb/s` without the blank, `400G`.
-fn rate(text: &str) -> Option<Rate> {
+pub(super) fn rate(text: &str) -> Option<Rate> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -88,11 +88,15 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
         let (a, b) = (plug(words[0]), plug(words[1]));
         subnet.cables.push(Cable { ends: [a.min(b), a.max(b)], speed: None, rate, seen_twice: true, line: line_number });
     }
-    for device in &mut subnet.devices {
-        let begins = |words: &[&str]| words.iter().any(|word| device.id.to_ascii_lowercase().starts_with(word));
-        let switch = begins(&["sw", "leaf", "spine", "core", "tor", "s-"]);
-        let host = begins(&["host", "node", "gpu", "server", "h-"]);
-        device.kind = if host || (device.ports == 1 && !switch) { Kind::Adapter } else { Kind::Switch };
-    }
+    subnet.devices.iter_mut().for_each(|device| device.kind = kind(&device.id, u32::from(device.ports)));
     if subnet.devices.is_empty() { Err(ImportError::Empty) } else { Ok(subnet) }
+}
+
+/// What a device with this name and so many cables is, where nothing else says it.
+pub(super) fn kind(name: &str, cables: u32) -> Kind {
+    let name = name.to_ascii_lowercase();
+    let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
+    let switch = begins(&["sw", "leaf", "spine", "core", "tor", "s-"]);
+    let host = begins(&["host", "node", "gpu", "server", "h-"]);
+    if host || (cables == 1 && !switch) { Kind::Adapter } else { Kind::Switch }
 }

@@ -20,7 +20,7 @@ pub enum ImportError {
     },
     /// None of the formats.
     #[error(
-        "the file is none of the formats known here; give the output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, or an edge list of lines `a b [rate] [delay]`"
+        "the file is none of the formats known here; give the output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, topology.conf or topology.yaml of Slurm, a cabling plan in dot, or an edge list of lines `a b [rate] [delay]`"
     )]
     Unknown,
     /// Forwarding tables without a fabric.
@@ -127,5 +127,77 @@ pub enum Mistake {
     Unsupported {
         /// The statement.
         word: String,
+    },
+    /// A list of hosts that cannot be read.
+    #[error("the list `{list}` is no list of hosts: {why}")]
+    Hostlist {
+        /// Its beginning.
+        list: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A file of another plugin of Slurm.
+    #[error("this is for Slurm's topology/{plugin}, which names groups of nodes but no switches; give the file of topology/tree")]
+    NoTree {
+        /// The plugin.
+        plugin: &'static str,
+    },
+    /// Something that the format does not allow.
+    #[error("{what} cannot be read; {remedy}")]
+    Malformed {
+        /// What stands there.
+        what: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A switch that is not described.
+    #[error("`{child}` is below `{switch}`, but no line describes it; add a line for `{child}`, or correct the name")]
+    NoSuchChild {
+        /// The switch above.
+        switch: String,
+        /// The one that is missing.
+        child: String,
+    },
+    /// The same switch twice below another.
+    #[error("`{switch}` has one of its switches below it twice; name each once: the format has no place for parallel cables")]
+    BelowTwice {
+        /// The switch above.
+        switch: String,
+    },
+    /// Switches above each other.
+    #[error("switches are above each other in a circle: {path}; remove one of these lines")]
+    Circle {
+        /// Their names; the first is also the last.
+        path: String,
+    },
+    /// A node at two leaves.
+    #[error(
+        "`{node}` is a node of `{other}` already, in line {before}; a node has one leaf switch in a tree: keep one, or give the cables with their ports"
+    )]
+    TwoLeaves {
+        /// The node.
+        node: String,
+        /// Its first switch.
+        other: String,
+        /// Where that is described.
+        before: u32,
+    },
+    /// More cables than ports can be numbered.
+    #[error("`{id}` has more than {most} cables; is a range of names mistyped?")]
+    TooManyCables {
+        /// Whose.
+        id: String,
+        /// Ports that can be numbered.
+        most: u16,
+    },
+    /// A port with two cables, where ports have names.
+    #[error("port `{port}` of `{id}` has a cable already, in line {before}; a port takes one cable")]
+    NamedPortTwice {
+        /// Whose port.
+        id: String,
+        /// What it is called.
+        port: String,
+        /// Line of the first cable.
+        before: u32,
     },
 }

@@ -5,23 +5,31 @@
 //!                                      └──fabric(&links)──► Fabric with Coordinates::Irregular
 //! ```
 //!
-//! Read: files of `ibnetdiscover` and `ibsim` (`ibnetdiscover`), `opensm-subnet.lst` (`subnet_lst`), edge lists
-//! (`edges`), all of them compressed or not; forwarding tables of OpenSM and `dump_fts` (`lfts`, line by line).
+//! Read: files of `ibnetdiscover` and `ibsim` (`ibnetdiscover`), `opensm-subnet.lst` (`subnet_lst`), Slurm's `topology.conf`
+//! (`slurm_conf`) and `topology.yaml` (`slurm_yaml`), cabling plans of Graphviz (`dot`), edge lists (`edges`), all of them
+//! compressed or not; forwarding tables of OpenSM and `dump_fts` (`lfts`, line by line).
 //! Readers take what is there and report what they did not understand; what contradicts itself is an error.
 
+mod dot;
+mod dot_words;
 mod edges;
 mod error;
+mod hostlist;
 mod ibnetdiscover;
 mod lfts;
 mod review;
+mod slurm_conf;
+mod slurm_yaml;
 mod subnet;
 mod subnet_lst;
 mod text;
+mod tree;
 mod wired;
 
 pub use error::{ImportError, Mistake};
 pub use lfts::{LftsError, LftsSummary, read_lfts};
 pub use review::{Class, Finding, Review, review};
+pub(crate) use subnet::natural;
 pub use subnet::{Cable, Device, Kind, Plug, Speed, Subnet, Unread};
 pub use text::text;
 pub use wired::Wiring;
@@ -38,6 +46,15 @@ pub fn read(text: &str) -> Result<Subnet, ImportError> {
         }
         if ibnetdiscover::looks_like(line) {
             return ibnetdiscover::read(text);
+        }
+        if slurm_conf::looks_like(line) {
+            return slurm_conf::read(text);
+        }
+        if slurm_yaml::looks_like(line) {
+            return slurm_yaml::read(text);
+        }
+        if dot::looks_like(line) {
+            return dot::read(text);
         }
         if line.starts_with("Unicast lids") {
             return Err(ImportError::ForwardingTables);

@@ -67,6 +67,8 @@ pub struct Review {
     pub between: Vec<(String, String, u32)>,
     /// Lines that were not understood.
     pub unread_lines: u32,
+    /// What the file does not say, and what was assumed for it.
+    pub notes: Vec<String>,
     /// What looks wrong.
     pub findings: Vec<Finding>,
 }
@@ -150,8 +152,14 @@ pub fn review(subnet: &Subnet) -> Review {
         parallel: count(&mut pairs.values().copied()),
         between: between.into_iter().map(|((_, low, _, high), cables)| (low, high, cables)).collect(),
         unread_lines: subnet.unread.len() as u32,
+        notes: subnet.notes.clone(),
         findings: Vec::new(),
     };
+    if subnet.structure_only {
+        let note =
+            "the format has no ports, no numbers of cables and no speeds: one cable is assumed for each switch or node below a switch";
+        review.notes.insert(0, note.to_owned());
+    }
     review.findings = findings(subnet, &levels, &classes, &towards, &hosts);
     review
 }
@@ -241,7 +249,7 @@ fn findings(
         add(format!("{} cables are slower than most of their level", slow.len()), slow.iter().map(slow_place).collect());
     }
     let unknown = subnet.cables.iter().filter(|cable| cable.data_rate().is_none()).count();
-    if unknown > 0 {
+    if unknown > 0 && !subnet.structure_only {
         add(format!("{unknown} cables have no known speed; they will run at that of the cluster"), Vec::new());
     }
     if let Some(planned) = usual(hosts.values().copied()).filter(|&planned| planned > 1) {
@@ -274,6 +282,11 @@ fn findings(
     if !bare.is_empty() {
         add(format!("{} switches cannot be reached from any host", bare.len()), bare);
     }
+    let parts = parts(subnet);
+    if parts.len() > 1 {
+        let place = |part: &(u32, u32)| format!("{} and {} more", name(&part.0), part.1 - 1);
+        add(format!("the fabric falls into {} parts that no cable joins", parts.len()), parts.iter().map(place).collect());
+    }
     let mut lost: Vec<u32> = subnet.of_kind(Kind::Adapter).map(|(index, _)| index).collect();
     lost.retain(|&device| !subnet.cables.iter().any(|cable| cable.ends.iter().any(|end| end.device == device)));
     if !lost.is_empty() {
@@ -291,6 +304,28 @@ fn findings(
         finding.places.sort_by_cached_key(|place| natural(place));
     }
     findings
+}
+
+/// The parts of the fabric that have a cable: the first switch or adapter of each, and how many devices it has.
+fn parts(subnet: &Subnet) -> Vec<(u32, u32)> {
+    let mut part: Vec<u32> = (0..subnet.devices.len() as u32).collect();
+    for cable in &subnet.cables {
+        let [a, b] = cable.ends.map(|end| smallest(&mut part, end.device));
+        part[a.max(b) as usize] = a.min(b);
+    }
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    (0..subnet.devices.len() as u32).for_each(|device| *counts.entry(smallest(&mut part, device)).or_default() += 1);
+    counts.into_iter().filter(|(_, devices)| *devices > 1).collect()
+}
+
+/// The smallest member of a device's part.
+fn smallest(part: &mut [u32], device: u32) -> u32 {
+    let mut at = device;
+    while part[at as usize] != at {
+        part[at as usize] = part[part[at as usize] as usize];
+        at = part[at as usize];
+    }
+    at
 }
 
 /// What a class of switches is called: by level, and name.

@@ -178,6 +178,10 @@ pub struct Subnet {
     pub cables: Vec<Cable>,
     /// Lines that were not understood.
     pub unread: Vec<Unread>,
+    /// Whether the file says what is connected, but neither by how many cables nor at which ports.
+    pub structure_only: bool,
+    /// What else the reader has to say of the file.
+    pub notes: Vec<String>,
 }
 
 /// One line of a port, before the far end is looked up.
@@ -326,7 +330,7 @@ pub(super) fn words(name: &str) -> String {
 }
 
 /// Compares names as people sort them: runs of digits by their value.
-pub(super) fn natural(text: &str) -> Vec<(String, u64)> {
+pub(crate) fn natural(text: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {

@@ -1,0 +1,151 @@
+//! From what is below each switch to a subnet: what the readers of Slurm's files have in common.
+//!
+//! Slurm's format has names alone: one cable is assumed for each switch or node below a switch, ports are numbered in the
+//! order of the file. A switch may be below several, as fat trees are written by some; a node is below one.
+
+use std::collections::BTreeMap;
+
+use super::subnet::{Cable, Device, Kind, Plug, Subnet};
+use super::{ImportError, Mistake};
+
+/// A switch and what is below it.
+pub(super) struct Entry {
+    pub switch: String,
+    /// Where it is described, counted from 1.
+    pub line: u32,
+    pub children: Vec<String>,
+    pub nodes: Vec<String>,
+}
+
+/// The entries of a file.
+#[derive(Default)]
+pub(super) struct Entries {
+    entries: Vec<Entry>,
+    names: usize,
+}
+
+impl Entries {
+    /// Adds one, as long as the file does not name more than any machine has.
+    pub(super) fn push(&mut self, entry: Entry) -> Result<(), ImportError> {
+        self.names += entry.children.len() + entry.nodes.len();
+        if self.names > MOST_NAMES {
+            let mistake = Mistake::Malformed { what: format!("more than {MOST_NAMES} names"), remedy: "is a range of names mistyped?" };
+            return Err(ImportError::Line { line: entry.line, mistake });
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+/// Names in one file; the largest machines have some ten thousand nodes.
+const MOST_NAMES: usize = 1 << 20;
+
+/// The subnet of all entries.
+pub(super) fn subnet(entries: &Entries) -> Result<Subnet, ImportError> {
+    let entries = &entries.entries[..];
+    let wrong = |line, mistake| ImportError::Line { line, mistake };
+    let mut subnet = Subnet { structure_only: true, ..Subnet::default() };
+    let device =
+        |id: &str, kind, line| Device { id: id.to_owned(), guid: None, kind, description: id.to_owned(), ports: 0, lid: None, line };
+    let mut switches: BTreeMap<&str, u32> = BTreeMap::new();
+    for entry in entries {
+        if let Some(before) = switches.insert(&entry.switch, subnet.devices.len() as u32) {
+            let before = subnet.devices[before as usize].line;
+            return Err(wrong(entry.line, Mistake::Twice { id: entry.switch.clone(), before }));
+        }
+        subnet.devices.push(device(&entry.switch, Kind::Switch, entry.line));
+    }
+    let below = |entry: &Entry| -> Result<Vec<u32>, ImportError> {
+        let known = |child: &String| {
+            let unknown = || Mistake::NoSuchChild { switch: entry.switch.clone(), child: child.clone() };
+            switches.get(child.as_str()).copied().ok_or_else(|| wrong(entry.line, unknown()))
+        };
+        let mut children = entry.children.iter().map(known).collect::<Result<Vec<u32>, _>>()?;
+        let named = children.len();
+        children.sort_unstable();
+        children.dedup();
+        if children.len() < named {
+            return Err(wrong(entry.line, Mistake::BelowTwice { switch: entry.switch.clone() }));
+        }
+        entry.children.iter().map(known).collect()
+    };
+    let children: Vec<Vec<u32>> = entries.iter().map(below).collect::<Result<_, _>>()?;
+    if let Some(circle) = circle(&children) {
+        let names: Vec<&str> = circle.iter().map(|&at| entries[at as usize].switch.as_str()).collect();
+        let first = circle.first().map_or(0, |&at| entries[at as usize].line);
+        return Err(wrong(first, Mistake::Circle { path: names.join(" above ") }));
+    }
+    let mut leaf_of: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, entry) in entries.iter().enumerate() {
+        for node in &entry.nodes {
+            if let Some(before) = leaf_of.insert(node, at) {
+                let (other, before) = (entries[before].switch.clone(), entries[before].line);
+                return Err(wrong(entry.line, Mistake::TwoLeaves { node: node.clone(), other, before }));
+            }
+            let named_alike = switches.contains_key(node.as_str());
+            let id = if named_alike { format!("node {node}") } else { node.clone() };
+            subnet.devices.push(device(&id, Kind::Adapter, entry.line));
+            let number = subnet.devices.len() as u32 - 1;
+            cable(&mut subnet, at as u32, number, entry.line)?;
+        }
+        for &child in &children[at] {
+            cable(&mut subnet, at as u32, child, entry.line)?;
+        }
+    }
+    if subnet.devices.is_empty() { Err(ImportError::Empty) } else { Ok(subnet) }
+}
+
+/// One more cable, at the next port of each.
+fn cable(subnet: &mut Subnet, above: u32, below: u32, line: u32) -> Result<(), ImportError> {
+    let mut plug = |device: u32| {
+        let owner = &mut subnet.devices[device as usize];
+        if owner.ports >= u16::MAX - 1 {
+            let mistake = Mistake::TooManyCables { id: owner.id.clone(), most: u16::MAX - 1 };
+            return Err(ImportError::Line { line, mistake });
+        }
+        owner.ports += 1;
+        Ok(Plug { device, port: owner.ports })
+    };
+    let (a, b) = (plug(above)?, plug(below)?);
+    subnet.cables.push(Cable { ends: [a.min(b), a.max(b)], speed: None, rate: None, seen_twice: true, line });
+    Ok(())
+}
+
+/// Switches that are above each other in a circle: the first is also the last.
+fn circle(children: &[Vec<u32>]) -> Option<Vec<u32>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum State {
+        New,
+        Open,
+        Done,
+    }
+    let mut state = vec![State::New; children.len()];
+    for start in 0..children.len() as u32 {
+        if state[start as usize] != State::New {
+            continue;
+        }
+        // The way down from `start`, each with the child to look at next.
+        let mut way = vec![(start, 0usize)];
+        state[start as usize] = State::Open;
+        while let Some((at, next)) = way.last_mut() {
+            let Some(&child) = children[*at as usize].get(*next) else {
+                state[*at as usize] = State::Done;
+                way.pop();
+                continue;
+            };
+            *next += 1;
+            match state[child as usize] {
+                State::Done => {}
+                State::New => {
+                    state[child as usize] = State::Open;
+                    way.push((child, 0));
+                }
+                State::Open => {
+                    let from = way.iter().position(|(at, _)| *at == child).unwrap_or(0);
+                    return Some(way[from..].iter().map(|(at, _)| *at).chain([child]).collect());
+                }
+            }
+        }
+    }
+    None
+}
