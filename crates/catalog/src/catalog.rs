@@ -153,7 +153,7 @@ impl Catalog {
     /// Whatever is wrong with it.
     pub fn parse_cluster(&self, file: &str, text: &str) -> Result<Cluster, CatalogError> {
         let document = self.based(Kind::Cluster, Document::parse(file, text)?, &mut Vec::new())?;
-        read_checked(&document).map_err(CatalogError::from)
+        read_cluster(&document).map_err(CatalogError::from)
     }
 
     fn parse_part_in(&self, kind: Kind, name: &str, file: &str, text: &str) -> Result<AnyPart, CatalogError> {
@@ -166,7 +166,7 @@ impl Catalog {
             Kind::Cpu => AnyPart::Cpu(Box::new(read_checked(&document)?)),
             Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
             Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
-            Kind::Cluster => AnyPart::Cluster(Box::new(read_checked(&document)?)),
+            Kind::Cluster => AnyPart::Cluster(Box::new(read_cluster(&document)?)),
         };
         if part.name() != name {
             let message = format!("the file is called `{name}`, the part in it `{}`", part.name());
@@ -278,7 +278,7 @@ impl Catalog {
             Place::File(path) => {
                 let (file, text) = (path.display().to_string(), file::read(&path)?);
                 let document = self.based(Kind::Cluster, Document::parse(&file, &text)?, &mut Vec::new())?;
-                let cluster: Cluster = read_checked(&document)?;
+                let cluster = read_cluster(&document)?;
                 self.resolve_in(&cluster, nodes, Some(&document))
             }
         }
@@ -357,6 +357,13 @@ pub(crate) fn read_checked<T: Part>(document: &Document<'_>) -> Result<T, Box<Fa
     let part: T = document.read()?;
     part.check().map_err(|problem| document.fault_of(problem))?;
     Ok(part)
+}
+
+/// A cluster that knows where the files are that it names.
+fn read_cluster(document: &Document<'_>) -> Result<Cluster, Box<Fault>> {
+    let mut cluster: Cluster = read_checked(document)?;
+    crate::imported::locate(document, &[], &mut cluster);
+    Ok(cluster)
 }
 
 fn embedded_sources() -> BTreeMap<Key, Source> {

@@ -121,15 +121,30 @@ impl<'t> Document<'t> {
         Fault::new(text.file, text.text, start..span.end.saturating_sub(text.start), message, help)
     }
 
+    /// The file in which the value stands that `path` leads to, or as near as the document has it.
+    pub(crate) fn file_of(&self, path: &[&str]) -> &'t str {
+        let span = self.span_of(path.iter().copied());
+        let own = self.texts[self.asked];
+        if span == NOWHERE {
+            return own.file;
+        }
+        self.texts.iter().rev().find(|text| text.start <= span.start).unwrap_or(&own).file
+    }
+
     /// The fault of a problem: at the value that its path leads to, or as near as the document has it.
     pub(crate) fn fault_of(&self, problem: Problem) -> Box<Fault> {
+        self.fault(self.span_of(problem.path.iter().map(String::as_str)), problem.message, problem.help)
+    }
+
+    /// Where the value stands that `path` leads to, or as near as the document has it.
+    fn span_of<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
         let (mut span, mut table) = (NOWHERE, Some(&self.table));
-        for key in &problem.path {
-            let Some(value) = table.and_then(|table| table.get(key.as_str())) else { break };
+        for key in path {
+            let Some(value) = table.and_then(|table| table.get(key)) else { break };
             span = value.span();
             table = value.get_ref().as_table();
         }
-        self.fault(span, problem.message, problem.help)
+        span
     }
 }
 

@@ -155,7 +155,10 @@ impl Catalog {
         if let Some(inner) = document.table("cluster") {
             document.set_table("cluster", self.based(Kind::Cluster, inner, &mut Vec::new())?);
         }
-        let lab: Lab = document.read()?;
+        let mut lab: Lab = document.read()?;
+        if let ClusterChoice::Inline(cluster) = &mut lab.cluster {
+            crate::imported::locate(&document, &["cluster"], cluster);
+        }
         let fault = |problem: Problem| CatalogError::from(document.fault_of(problem));
         let cluster = match &lab.cluster {
             ClusterChoice::Named(name) => self.target(name).map_err(|error| match error {

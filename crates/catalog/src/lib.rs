@@ -9,6 +9,7 @@ mod cluster;
 mod document;
 mod error;
 mod file;
+mod imported;
 mod lab;
 mod part;
 mod quantity;

@@ -44,6 +44,8 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         }
     }
     let nodes = nodes.unwrap_or(cluster.nodes);
+    let mut topology = sized(&cluster.topology, endpoints(nodes, cluster.node.nics)?);
+    crate::imported::load(&mut topology, nodes, cluster.node.nics)?;
     let resolved = ResolvedCluster {
         name: cluster.name.clone(),
         title: cluster.title.clone(),
@@ -60,7 +62,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         link: link.clone(),
         link_layer: cluster.link_layer,
         mtu: cluster.mtu,
-        topology: sized(&cluster.topology, endpoints(nodes, cluster.node.nics)?),
+        topology,
         routing: cluster.routing,
         virtual_lanes: cluster.virtual_lanes.clone(),
         switch: switch.cloned(),
@@ -204,7 +206,7 @@ fn fits_topology(cluster: &ResolvedCluster, written: &Topology) -> Result<(), Pr
         Problem::at(&["nodes"], format!("{need} do not fit: the topology holds {has} endpoints"), help)
     };
     // Where the topology leaves its endpoints open, their number is that of the nodes.
-    let open = cluster.topology != *written;
+    let open = cluster.topology != *written && !matches!(written, Topology::Imported(_));
     let fabric = cluster.fabric().map_err(|error| match error {
         TopologyError::TooManyEndpoints { fits, .. } if open => too_many(fits),
         TopologyError::TooFewPorts { radix, .. } if open && matches!(written, Topology::SingleSwitch(_)) => {

@@ -31,9 +31,15 @@ fn the_cluster_of_the_readme_is_right() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    for document in
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/performance.md", "docs/dependencies.md", "validation/README.md"]
-    {
+    for document in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/performance.md",
+        "docs/fabrics.md",
+        "docs/dependencies.md",
+        "validation/README.md",
+    ] {
         let path = std::path::Path::new(root).join(document);
         let text = std::fs::read_to_string(&path).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://")) {

@@ -91,5 +91,6 @@ fn subnet(fabric: &str, context: &Context) -> Result<Subnet, Failure> {
     }
     let cluster = context.catalog()?.target(fabric).map_err(Failure::of)?;
     let fabric = cluster.fabric().map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
-    Ok(export::subnet(&fabric))
+    // What was imported has names and GUIDs of its own.
+    Ok(cluster.topology.subnet().cloned().unwrap_or_else(|| export::subnet(&fabric)))
 }

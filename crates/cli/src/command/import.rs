@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fabriscope_fabric::Tables;
 use fabriscope_fabric::import::{self, LftsSummary, Review, Subnet};
 use fabriscope_report::Table;
 
@@ -17,7 +18,7 @@ pub struct Args {
     /// in dot, or an edge list; may be compressed by gzip
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Forwarding tables of the same fabric: opensm-lfts.dump or the output of dump_fts
+    /// Forwarding tables of the same fabric: opensm-lfts.dump or the output of dump_fts; may be compressed by gzip
     #[arg(long, value_name = "FILE")]
     tables: Option<PathBuf>,
     /// Print JSON
@@ -38,7 +39,7 @@ Examples:
 pub fn run(args: &Args, _: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let subnet = read(&args.file)?;
     let review = import::review(&subnet);
-    let tables = args.tables.as_deref().map(|path| tables(&subnet, path)).transpose()?;
+    let tables = args.tables.as_deref().map(|path| tables(&subnet, path)).transpose()?.map(|(_, summary)| summary);
     if let Some(path) = &args.output {
         output.redirect(path)?;
     }
@@ -66,14 +67,15 @@ pub fn read(path: &Path) -> Result<Subnet, Failure> {
     import::read(&text).map_err(|error| told(error.to_string()))
 }
 
-fn tables(subnet: &Subnet, path: &Path) -> Result<LftsSummary, Failure> {
+/// Forwarding tables of a subnet, in a file that may be compressed by gzip.
+pub fn tables(subnet: &Subnet, path: &Path) -> Result<(Tables, LftsSummary), Failure> {
     let cannot = |message: String| {
         let (message, help) = message.split_once("; ").map_or((message.as_str(), "name a file that can be read"), |(m, h)| (m, h));
         Failure::told(format!("{}: {message}", path.display()), help)
     };
     let file = std::fs::File::open(path).map_err(|cause| cannot(cause.to_string()))?;
-    let (_, summary) = import::read_lfts(subnet, std::io::BufReader::new(file)).map_err(|error| cannot(error.to_string()))?;
-    Ok(summary)
+    let lines = import::plain(std::io::BufReader::new(file)).map_err(|cause| cannot(cause.to_string()))?;
+    import::read_lfts(subnet, lines).map_err(|error| cannot(error.to_string()))
 }
 
 fn text(file: &Path, review: &Review, tables: Option<LftsSummary>) -> String {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::export;
-use fabriscope_fabric::import::{self, Kind, Subnet};
+use fabriscope_fabric::import::{Kind, Subnet};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
 use fabriscope_fabric::routing::{Flowlet, Load, forward, roots_by_hops};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables};
@@ -152,6 +152,9 @@ fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Fa
     }
     let cluster = context.cluster(&args.fabric)?;
     let fabric = cluster.fabric().map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    if let Some(subnet) = cluster.topology.subnet() {
+        return Ok(Network { subnet: subnet.clone(), fabric });
+    }
     let subnet = export::subnet(&fabric);
     // Algorithms with coordinates need the fabric as it was built; tables need the numbers of the subnet.
     Ok(match engine {
@@ -278,12 +281,7 @@ struct Against {
 }
 
 fn compare(network: &Network, routed: &Routed, path: &Path) -> Result<Against, Failure> {
-    let cannot = |message: String| {
-        let (message, help) = message.split_once("; ").map_or((message.as_str(), "name a file that can be read"), |(m, h)| (m, h));
-        Failure::told(format!("{}: {message}", path.display()), help)
-    };
-    let file = std::fs::File::open(path).map_err(|cause| cannot(cause.to_string()))?;
-    let (theirs, _) = import::read_lfts(&network.subnet, std::io::BufReader::new(file)).map_err(|error| cannot(error.to_string()))?;
+    let (theirs, _) = super::import::tables(&network.subnet, path)?;
     let ours = routed.tables.as_ref().ok_or_else(|| Failure::told("only tables can be compared", "use minhop, updn, ftree or dor"))?;
     let fabric = &network.fabric;
     let mut against = Against { load: Load::of_tables(fabric, &theirs), entries: 0, alike: 0, first: Vec::new() };

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use super::dot_words::{Token, Word, Words};
-use super::subnet::{Cable, Device, Kind, Plug, Speed, Subnet, natural};
+use super::subnet::{Cable, Device, Kind, MOST_PORTS, Plug, Speed, Subnet, natural};
 use super::{ImportError, Mistake, edges};
 
 /// Whether a line begins a graph.
@@ -194,9 +194,9 @@ impl Plan {
         // Ports get their numbers at the end; until then the place in the list of the device stands for them.
         for (at, (device, port)) in [a, b].into_iter().enumerate() {
             let ports = &mut self.ports[device as usize];
-            if ports.len() >= usize::from(u16::MAX - 1) {
+            if ports.len() >= usize::from(MOST_PORTS) {
                 let id = self.subnet.devices[device as usize].id.clone();
-                return Err(ImportError::Line { line: cable.line, mistake: Mistake::TooManyCables { id, most: u16::MAX - 1 } });
+                return Err(ImportError::Line { line: cable.line, mistake: Mistake::TooManyCables { id, most: MOST_PORTS } });
             }
             cable.ends[at] = Plug { device, port: ports.len() as u16 };
             ports.push(port);

@@ -31,7 +31,7 @@ pub use lfts::{LftsError, LftsSummary, read_lfts};
 pub use review::{Class, Finding, Review, review};
 pub(crate) use subnet::natural;
 pub use subnet::{Cable, Device, Kind, Plug, Speed, Subnet, Unread};
-pub use text::text;
+pub use text::{plain, text};
 pub use wired::Wiring;
 
 /// Reads a fabric in whichever of the formats the text is.

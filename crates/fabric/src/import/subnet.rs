@@ -184,6 +184,9 @@ pub struct Subnet {
     pub notes: Vec<String>,
 }
 
+/// The most ports that can be numbered.
+pub(super) const MOST_PORTS: u16 = u16::MAX - 1;
+
 /// One line of a port, before the far end is looked up.
 pub(super) struct PortLine {
     pub device: u32,
@@ -256,6 +259,32 @@ impl Subnet {
             }
         }
         if self.devices.is_empty() { Err(ImportError::Empty) } else { Ok(()) }
+    }
+
+    /// The same with `uplinks` cables for each between two switches.
+    ///
+    /// # Errors
+    /// More cables than a switch can have ports.
+    pub fn with_uplinks(&self, uplinks: u16) -> Result<Subnet, ImportError> {
+        let mut subnet = Subnet { cables: Vec::new(), ..self.clone() };
+        subnet.devices.iter_mut().for_each(|device| device.ports = 0);
+        for cable in &self.cables {
+            let between = cable.ends.iter().all(|end| self.device(*end).kind == Kind::Switch);
+            for _ in 0..if between { uplinks } else { 1 } {
+                let mut ends = cable.ends;
+                for end in &mut ends {
+                    let owner = &mut subnet.devices[end.device as usize];
+                    if owner.ports >= MOST_PORTS {
+                        let mistake = Mistake::TooManyCables { id: owner.id.clone(), most: MOST_PORTS };
+                        return Err(ImportError::Line { line: cable.line, mistake });
+                    }
+                    owner.ports += 1;
+                    end.port = owner.ports;
+                }
+                subnet.cables.push(Cable { ends, ..*cable });
+            }
+        }
+        Ok(subnet)
     }
 
     /// The device at the end of a cable.

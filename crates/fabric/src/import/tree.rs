@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::subnet::{Cable, Device, Kind, Plug, Subnet};
+use super::subnet::{Cable, Device, Kind, MOST_PORTS, Plug, Subnet};
 use super::{ImportError, Mistake};
 
 /// A switch and what is below it.
@@ -99,8 +99,8 @@ pub(super) fn subnet(entries: &Entries) -> Result<Subnet, ImportError> {
 fn cable(subnet: &mut Subnet, above: u32, below: u32, line: u32) -> Result<(), ImportError> {
     let mut plug = |device: u32| {
         let owner = &mut subnet.devices[device as usize];
-        if owner.ports >= u16::MAX - 1 {
-            let mistake = Mistake::TooManyCables { id: owner.id.clone(), most: u16::MAX - 1 };
+        if owner.ports >= MOST_PORTS {
+            let mistake = Mistake::TooManyCables { id: owner.id.clone(), most: MOST_PORTS };
             return Err(ImportError::Line { line, mistake });
         }
         owner.ports += 1;

@@ -16,6 +16,7 @@ pub mod grid;
 pub mod groups;
 mod hyper_x;
 mod hypercube;
+mod imported;
 pub mod irregular;
 mod leaf_spine;
 mod mesh;
@@ -45,6 +46,7 @@ pub use grid::Grid;
 pub use groups::{Groups, Inside};
 pub use hyper_x::HyperX;
 pub use hypercube::Hypercube;
+pub use imported::Imported;
 pub use irregular::Irregular;
 pub use leaf_spine::LeafSpine;
 pub use mesh::Mesh;
@@ -73,6 +75,8 @@ pub enum Topology {
     DragonflyPlus(DragonflyPlus),
     /// Endpoints, switches and cables one by one: any network.
     Irregular(CableList),
+    /// A fabric that another tool described: a dump of a real one, a plan.
+    Imported(Imported),
     /// Nodes with several adapters, each of which goes to the leaf switch of its rail.
     RailOptimised(RailOptimised),
     /// A chassis of crossbars: line modules and spine modules, all joined.
@@ -111,7 +115,15 @@ impl Topology {
             Topology::Dragonfly(family) => family.build(links, radix_limit),
             Topology::DragonflyPlus(family) => family.build(links, radix_limit),
             Topology::Irregular(list) => list.build(links, radix_limit),
+            Topology::Imported(imported) => imported.build(links, radix_limit),
         }
+    }
+}
+
+impl Topology {
+    /// What was imported, with the names and GUIDs of its devices; `None` for a fabric that is built here.
+    pub fn subnet(&self) -> Option<&crate::import::Subnet> {
+        if let Topology::Imported(imported) = self { imported.subnet() } else { None }
     }
 }
 
@@ -309,6 +321,30 @@ pub enum TopologyError {
         ports: u64,
         /// Ports that have numbers.
         most: u32,
+    },
+    /// A file that nobody read.
+    #[error("the file `{file}` was not read; name the cluster by its file, so that it can be found beside it")]
+    NotRead {
+        /// The file.
+        file: String,
+    },
+    /// A file that describes no fabric.
+    #[error("`{file}`: {error}")]
+    Imported {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        error: Box<crate::import::ImportError>,
+    },
+    /// An imported switch is larger than that of the cluster.
+    #[error("{switch} has a cable in port {port}, but the switch of the cluster has {radix} ports; choose a larger switch")]
+    PortBeyond {
+        /// Which switch.
+        switch: String,
+        /// Its last port with a cable.
+        port: u32,
+        /// Ports of the switch of the cluster.
+        radix: u32,
     },
     /// The list of cables makes no network.
     #[error(transparent)]

@@ -1,0 +1,80 @@
+//! The files behind `[topology.imported]`: found beside the text that names them, read once when a cluster is resolved.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use fabriscope_fabric::topology::Imported;
+use fabriscope_fabric::{Topology, import};
+
+use crate::cluster::Cluster;
+use crate::document::Document;
+use crate::error::Problem;
+
+/// Notes the folder of the text in which `[topology.imported]` stands; `prefix` leads to the cluster.
+pub(crate) fn locate(document: &Document<'_>, prefix: &[&str], cluster: &mut Cluster) {
+    if let Topology::Imported(imported) = &mut cluster.topology {
+        let path: Vec<&str> = prefix.iter().chain(&["topology", "imported", "file"]).copied().collect();
+        imported.set_folder(Path::new(document.file_of(&path)).parent().unwrap_or(Path::new("")).to_owned());
+    }
+}
+
+/// Reads the files; other topologies have none.
+pub(crate) fn load(topology: &mut Topology, nodes: u32, adapters: u32) -> Result<(), Problem> {
+    let Topology::Imported(imported) = topology else { return Ok(()) };
+    if imported.is_loaded() {
+        return Ok(());
+    }
+    fabric(imported)?;
+    tables(imported)?;
+    if let Some((node, one, other)) = imported.torn(nodes, adapters) {
+        let message = format!("node {node} with {adapters} adapters would have some of `{one}` and some of `{other}`");
+        let help = format!("use at most {node} nodes, or nics = 1: each adapter a node of its own");
+        return Err(Problem::at(&["node", "nics"], message, help));
+    }
+    Ok(())
+}
+
+fn fabric(imported: &mut Imported) -> Result<(), Problem> {
+    let path = imported.path();
+    let told = |message: &str| problem("file", &path, message);
+    let mut bytes = Vec::new();
+    let read = open(&path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string()));
+    read.map_err(|error| told(&format!("{error}; name a fabric as seen from the file that says so")))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(told(&format!("it has more than {LARGEST} bytes; is it the right file?")));
+    }
+    let subnet = import::text(&bytes).and_then(|text| import::read(&text)).map_err(|error| told(&error.to_string()))?;
+    imported.load(subnet).map_err(|error| {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+        Problem::at(&["topology", "imported", "uplinks"], message, help)
+    })
+}
+
+fn tables(imported: &mut Imported) -> Result<(), Problem> {
+    let (Some(path), Some(subnet)) = (imported.tables_path(), imported.subnet()) else { return Ok(()) };
+    let told = |message: &str| problem("tables", &path, message);
+    let file = open(&path).map_err(|error| told(&format!("{error}; name the tables as seen from the file that says so")))?;
+    let lines = import::plain(BufReader::new(file)).map_err(|error| told(&format!("{error}; name a file that can be read")))?;
+    let (tables, _) = import::read_lfts(subnet, lines).map_err(|error| told(&error.to_string()))?;
+    imported.load_tables(tables);
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File, String> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err("is a folder, not a file".to_owned()),
+        Ok(_) => File::open(path).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Messages of the readers carry their remedy after a semicolon.
+fn problem(key: &str, path: &Path, message: &str) -> Problem {
+    let (message, help) = message.split_once("; ").unwrap_or((message, "see `fabriscope import FILE`"));
+    Problem::at(&["topology", "imported", key], format!("{}: {message}", path.display()), help)
+}
+
+/// The largest fabric that is read, in bytes: a hundred times the largest known.
+const LARGEST: u64 = 1 << 29;
