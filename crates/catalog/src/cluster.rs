@@ -135,8 +135,14 @@ pub struct Cluster {
     pub nodes: u32,
     /// What each of them is made of.
     pub node: Node,
-    /// Name of the speed of every link.
+    /// Name of the speed of every link, but for those named below.
     pub link: String,
+    /// Name of the speed between switches. Default: `link`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trunk_link: Option<String>,
+    /// Name of the speed between groups, in topologies that have groups. Default: `trunk_link`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_link: Option<String>,
     /// How packets are framed.
     pub link_layer: LinkLayer,
     /// Largest payload of a packet.
@@ -229,8 +235,12 @@ pub struct ResolvedCluster {
     pub nodes: u32,
     /// What each of them is made of.
     pub node: ResolvedNode,
-    /// The speed of every link.
+    /// The speed from a node to its switch.
     pub link: LinkSpeed,
+    /// The speed from switch to switch.
+    pub trunk_link: LinkSpeed,
+    /// The speed from group to group.
+    pub global_link: LinkSpeed,
     /// How packets are framed.
     pub link_layer: LinkLayer,
     /// Largest payload of a packet.
@@ -274,9 +284,14 @@ impl ResolvedCluster {
     }
     /// The cables of the fabric: rate after encoding, propagation and error correction as their delay.
     pub fn links(&self) -> Links {
-        let (rate, correction) = (self.link.data_rate(), *self.link.fec_latency);
-        let spec = |propagation: Span| LinkSpec::new(rate, Span::from_ps(propagation.as_ps().saturating_add(correction.as_ps())));
-        Links { host: spec(self.host_delay()), trunk: spec(self.trunk_delay()), global: spec(self.global_delay()) }
+        let spec = |link: &LinkSpeed, propagation: Span| {
+            LinkSpec::new(link.data_rate(), Span::from_ps(propagation.as_ps().saturating_add(link.fec_latency.as_ps())))
+        };
+        Links {
+            host: spec(&self.link, self.host_delay()),
+            trunk: spec(&self.trunk_link, self.trunk_delay()),
+            global: spec(&self.global_link, self.global_delay()),
+        }
     }
     /// Ports of each switch; none where nodes are wired to each other.
     pub fn radix(&self) -> u32 {

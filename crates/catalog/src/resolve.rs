@@ -6,7 +6,7 @@ use fabriscope_fabric::{Fabric, Route, Router, Topology};
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
 use crate::error::{CatalogError, Problem};
-use crate::part::{Kind, Nic, Pcie, PcieSlot, Switch};
+use crate::part::{Kind, LinkSpeed, Nic, Pcie, PcieSlot, Switch};
 
 /// The software part that holds the defaults of perftest.
 const PERFTEST: &str = "perftest";
@@ -16,6 +16,13 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let cpu = catalog.cpu(&cluster.node.cpu).map_err(|error| missing(&["node", "cpu"], &error))?;
     let nic = catalog.nic(&cluster.node.nic).map_err(|error| missing(&["node", "nic"], &error))?;
     let link = catalog.link(&cluster.link).map_err(|error| missing(&["link"], &error))?;
+    let trunk_key = if cluster.trunk_link.is_some() { "trunk_link" } else { "link" };
+    let global_key = if cluster.global_link.is_some() { "global_link" } else { trunk_key };
+    let trunk_name = cluster.trunk_link.as_ref().unwrap_or(&cluster.link);
+    let trunk_link = catalog.link(trunk_name).map_err(|error| missing(&[trunk_key], &error))?;
+    let global_name = cluster.global_link.as_ref().unwrap_or(trunk_name);
+    let global_link = catalog.link(global_name).map_err(|error| missing(&[global_key], &error))?;
+    let speeds = [("link", link), (trunk_key, trunk_link), (global_key, global_link)];
     let cable = catalog.cable(&cluster.cable.part).map_err(|error| missing(&["cable", "part"], &error))?;
     let software = catalog.software(&cluster.software).map_err(|error| missing(&["software"], &error))?;
     let perftest = catalog.software(PERFTEST).map_err(|error| missing(&["software"], &error))?;
@@ -24,15 +31,15 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         None => None,
     };
     fits_nic(cluster, nic)?;
-    if link.layer != cluster.link_layer.layer() {
+    if let Some((key, link)) = speeds.iter().find(|(_, link)| link.layer != cluster.link_layer.layer()) {
         let message = format!("`{}` is a speed of {}, not of {}", link.name, link.layer, cluster.link_layer.layer());
         let fitting = catalog.parts().filter_map(|part| match part {
             AnyPart::Link(other) if other.layer == cluster.link_layer.layer() => Some(format!("`{}`", other.name)),
             _ => None,
         });
-        return Err(Problem::at(&["link"], message, format!("use one of {}", fitting.collect::<Vec<_>>().join(", "))));
+        return Err(Problem::at(&[key], message, format!("use one of {}", fitting.collect::<Vec<_>>().join(", "))));
     }
-    fits_switch(cluster, switch)?;
+    fits_switch(cluster, switch, &speeds)?;
     fits_lanes(&cluster.virtual_lanes, nic, switch)?;
     let global_length = cluster.cable.global_length.as_ref().unwrap_or(&cluster.cable.trunk_length);
     let lengths =
@@ -44,7 +51,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         }
     }
     let nodes = nodes.unwrap_or(cluster.nodes);
-    let mut topology = sized(&cluster.topology, endpoints(nodes, cluster.node.nics)?);
+    let mut topology = sized(&cluster.topology, endpoints(nodes, cluster.node.nics)?, cluster.node.nics);
     crate::imported::load(&mut topology, nodes, cluster.node.nics)?;
     let resolved = ResolvedCluster {
         name: cluster.name.clone(),
@@ -60,6 +67,8 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
             numa: cluster.node.numa,
         },
         link: link.clone(),
+        trunk_link: trunk_link.clone(),
+        global_link: global_link.clone(),
         link_layer: cluster.link_layer,
         mtu: cluster.mtu,
         topology,
@@ -110,7 +119,7 @@ fn fits_nic(cluster: &Cluster, nic: &Nic) -> Result<(), Problem> {
     Ok(())
 }
 
-fn fits_switch(cluster: &Cluster, switch: Option<&Switch>) -> Result<(), Problem> {
+fn fits_switch(cluster: &Cluster, switch: Option<&Switch>, speeds: &[(&str, &LinkSpeed)]) -> Result<(), Problem> {
     let direct = matches!(cluster.topology, Topology::BackToBack(_));
     let Some(switch) = switch else {
         if direct {
@@ -125,9 +134,9 @@ fn fits_switch(cluster: &Cluster, switch: Option<&Switch>) -> Result<(), Problem
         let message = format!("the switch `{}` speaks {}, not {}", switch.name, switch.layer, cluster.link_layer.layer());
         return Err(Problem::at(&["switch"], message, "choose another switch, or another `link_layer`"));
     }
-    if !switch.speeds.contains(&cluster.link) {
-        let message = format!("the switch `{}` does not run at `{}`", switch.name, cluster.link);
-        return Err(Problem::at(&["switch"], message, format!("it runs at {}", list(&switch.speeds))));
+    if let Some((key, link)) = speeds.iter().find(|(_, link)| !switch.speeds.contains(&link.name)) {
+        let message = format!("the switch `{}` does not run at `{}`", switch.name, link.name);
+        return Err(Problem::at(&[if *key == "link" { "switch" } else { key }], message, format!("it runs at {}", list(&switch.speeds))));
     }
     if switch.buffer.as_u64() < cluster.mtu.as_u64() + LARGEST_HEADERS {
         let message = format!("the buffer of {} of `{}` does not hold a packet of {}", *switch.buffer, switch.name, cluster.mtu);
@@ -183,12 +192,16 @@ fn slot(catalog: &Catalog, cluster: &Cluster, nic: &Nic) -> Result<ResolvedSlot,
 }
 
 /// The topology with as many endpoints as the cluster has adapters, where it does not say itself.
-fn sized(topology: &Topology, endpoints: u32) -> Topology {
+fn sized(topology: &Topology, endpoints: u32, nics: u32) -> Topology {
     let mut topology = topology.clone();
     match &mut topology {
         Topology::SingleSwitch(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
         Topology::LeafSpine(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
         Topology::FatTree(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
+        Topology::RailOptimised(family) => {
+            family.rails = family.rails.or(Some(nics));
+            family.endpoints = family.endpoints.or(Some(endpoints));
+        }
         _ => {}
     }
     topology

@@ -81,6 +81,8 @@ fn wrong_parts_clusters_and_labs() {
         ("missing part, none near", "pair", "part = \"copper\"", "part = \"string\""),
         ("speed the adapter lacks", "pair", "link = \"edr\"", "link = \"ndr\""),
         ("speed the switch lacks", "pair", "switch = \"crossbar-36\"", "switch = \"ndr-64\""),
+        ("speed between switches that the switch lacks", "tree", "link = \"edr\"", "link = \"edr\"\ntrunk_link = \"ndr\""),
+        ("speed of the other layer between groups", "tree", "link = \"edr\"", "link = \"edr\"\nglobal_link = \"100gbe\""),
         ("speed of the other layer", "pair", "link = \"edr\"", "link = \"100gbe\""),
         ("switch of the other layer", "pair", "switch = \"crossbar-36\"", "switch = \"ethernet-48\""),
         ("topology that needs more ports", "tree", "levels = 2", "levels = 2\ntopology.fat_tree.down = 30\ntopology.fat_tree.up = 20"),

@@ -108,11 +108,13 @@ impl Setting<'_> {
             _ => None,
         });
         if let Some(faster) = faster.min_by_key(|other| (other.data_rate(), other.name.clone())) {
-            all.push(
-                self.with(format!("links of {} instead of {}", faster.data_rate(), link.data_rate()), |parts| {
-                    parts.link.clone_from(faster)
-                }),
-            );
+            all.push(self.with(format!("links of {} instead of {}", faster.data_rate(), link.data_rate()), |parts| {
+                for link in [&mut parts.link, &mut parts.trunk_link, &mut parts.global_link] {
+                    if link.data_rate() < faster.data_rate() {
+                        link.clone_from(faster);
+                    }
+                }
+            }));
         }
     }
 

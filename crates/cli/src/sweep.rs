@@ -68,7 +68,7 @@ pub fn samples(engine: &PacketEngine, cluster: &Cluster, open: &Workload, seed: 
 
 fn sample(engine: &PacketEngine, cluster: &Cluster, open: &Workload, load: f64, seed: u64) -> Result<Sample, String> {
     let parts = &cluster.parts;
-    let ranks = cluster.nodes();
+    let ranks = cluster.ranks();
     // A slot is what a message takes on the link, headers included.
     let layer = parts.link_layer.wire();
     let opcode = fabriscope_wire::Opcode::RC_SEND_ONLY;

@@ -47,7 +47,7 @@ pub enum Chosen {
 
 /// The messages of a workload; `None` for those that are no messages of a pattern.
 pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
-    let nodes = cluster.nodes();
+    let nodes = cluster.ranks();
     let of = |kind, bytes, transport, any_order, received| Traffic { kind, bytes, transport, any_order, received, notes: Vec::new() };
     let plain = |pattern, bytes, transport, any_order, received| {
         of(Kind::Pattern(Config::new(pattern, bytes)), bytes, transport, any_order, received)

@@ -60,7 +60,6 @@ struct State<'a> {
     latency: Latency,
     order: Order,
     cluster: &'a Cluster,
-    nics: u32,
     link_rate: Rate,
     core_free: Vec<Time>,
     nic_free: Vec<Time>,
@@ -87,8 +86,8 @@ struct Mailbox {
 pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _: u64) -> Result<Run, EngineError> {
     let parts = &cluster.parts;
     let ranks = schedule.ranks();
-    if ranks > parts.nodes {
-        return Err(EngineError::NoSuchNode { rank: ranks - 1, node: ranks - 1, nodes: parts.nodes });
+    if ranks > cluster.ranks() {
+        return Err(EngineError::TooManyRanks { ranks, adapters: cluster.ranks() });
     }
     let paths = Paths::new(&cluster.fabric, parts.routing)?;
     let graph = &cluster.fabric.graph;
@@ -113,7 +112,6 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
         paths,
         latency,
         cluster,
-        nics: parts.node.nics,
         core_free: vec![Time::ZERO; ranks as usize],
         nic_free: vec![Time::ZERO; ranks as usize],
         ends: vec![Time::ZERO; ranks as usize],
@@ -211,7 +209,7 @@ impl State<'_> {
         let at = match kind {
             // The request travels first; the far side then sends as this one would.
             OpKind::Get { from, .. } => {
-                self.paths.path(rank * self.nics, from * self.nics, rank, &mut self.path);
+                self.paths.path(rank, from, rank, &mut self.path);
                 begin + self.latency.requested(self.link_rate) + Span::from_ps(self.path_latency()) + out
             }
             _ => begin + out,
@@ -244,7 +242,7 @@ impl State<'_> {
             self.landed(now, rank, op, 0);
             return;
         }
-        self.paths.path(src * self.nics, dest * self.nics, src, &mut path);
+        self.paths.path(src, dest, src, &mut path);
         self.path = path;
         let ends = self.latency.ends(bytes);
         let wire = self.latency.wire_bytes(bytes);

@@ -18,8 +18,14 @@ fn cluster(target: &str, routing: Routing) -> Cluster {
     Cluster::new(parts).unwrap()
 }
 
-const CLUSTERS: [(&str, Routing); 4] =
-    [("lab-16", Routing::DModK), ("lab-1024:64", Routing::DModK), ("lab-dragonfly-72", Routing::Minimal), ("ri2:8", Routing::DModK)];
+const CLUSTERS: [(&str, Routing); 6] = [
+    ("lab-16", Routing::DModK),
+    ("lab-1024:64", Routing::DModK),
+    ("lab-mixed-speeds", Routing::DModK),
+    ("lab-rails", Routing::DModK),
+    ("lab-dragonfly-72", Routing::Minimal),
+    ("ri2:8", Routing::DModK),
+];
 
 /// Every case on every cluster within its tolerance; the table of docs/models/flow-engine.md is what was found.
 #[test]

@@ -45,14 +45,8 @@ struct Work {
     receives: u32,
 }
 
-/// Connects all ranks of `schedule` that talk to each other; rank *r* is on the first NIC of node *r*.
-pub(crate) fn connect(
-    worlds: &mut [World<'_>],
-    schedule: &Schedule,
-    nics: u32,
-    mtu: Bytes,
-    how: Transfers,
-) -> Result<Vec<Rank>, EngineError> {
+/// Connects all ranks of `schedule` that talk to each other; rank *r* is at adapter *r*.
+pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes, how: Transfers) -> Result<Vec<Rank>, EngineError> {
     let setup = |error: &dyn std::fmt::Display| EngineError::Setup(error.to_string());
     let mtu = Mtu::from_bytes(mtu).map_err(|e| setup(&e))?;
     let ranks = schedule.ranks();
@@ -71,7 +65,7 @@ pub(crate) fn connect(
     }
     let mut ends = Vec::with_capacity(ranks as usize);
     for rank in 0..ranks {
-        let nic = nic(worlds, rank * nics);
+        let nic = nic(worlds, rank);
         let pd = nic.alloc_pd();
         let memory = nic.reg_mr(pd, 0, MEMORY, Access::ALL).map_err(|e| setup(&e))?;
         let requests: u32 = work[rank as usize].values().map(|w| w.sends + w.receives).sum();
@@ -89,9 +83,9 @@ pub(crate) fn connect(
             let Side { peer, qp, .. } = ends[rank as usize].sides[i];
             let other = ends[peer as usize].side(rank).copied().ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
             ends[rank as usize].sides[i].remote = ends[peer as usize].memory;
-            let nic = nic(worlds, rank * nics);
+            let nic = nic(worlds, rank);
             let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
-            let av = AhAttr { dlid: Lid(peer * nics), sl: 0 };
+            let av = AhAttr { dlid: Lid(peer), sl: 0 };
             let (rtr, rts) = match how.service {
                 Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), QpAttr::rts_rc(0)),
                 Service::Unreliable => (QpAttr::rtr_uc(mtu, other.qp, 0, av), QpAttr::rts(0)),

@@ -26,7 +26,6 @@ pub(crate) struct Transferring {
     /// Its ranks, and the number of the first.
     ranks: Vec<Rank>,
     first_rank: u32,
-    nics: u32,
     cpu: CpuCosts,
     doorbell: DoorbellPolicy,
     order: Order,
@@ -54,15 +53,14 @@ impl Transferring {
     /// Everything that comes before the first event: connections, receives, and who waits for what; one for each part.
     pub fn new(worlds: &mut [World<'_>], schedule: &Schedule, how: Transfers, times: bool) -> Result<Vec<Transferring>, EngineError> {
         let parts = &worlds[0].cluster.parts;
-        let (nics, mtu) = (parts.node.nics, parts.mtu);
-        let count = schedule.ranks();
-        if count > parts.nodes {
-            return Err(EngineError::NoSuchNode { rank: count - 1, node: count - 1, nodes: parts.nodes });
+        let (count, adapters, mtu) = (schedule.ranks(), worlds[0].cluster.ranks(), parts.mtu);
+        if count > adapters {
+            return Err(EngineError::TooManyRanks { ranks: count, adapters });
         }
-        let mut ranks = connect::connect(worlds, schedule, nics, mtu, how)?.into_iter();
+        let mut ranks = connect::connect(worlds, schedule, mtu, how)?.into_iter();
         let part = |world: &World<'_>| {
             let hosts = world.first_host..world.first_host + world.hosts.len() as u32;
-            let range = hosts.start.div_ceil(nics).min(count)..hosts.end.div_ceil(nics).min(count);
+            let range = hosts.start.min(count)..hosts.end.min(count);
             let ranks = ranks.by_ref().take(range.len()).collect();
             Transferring::part(world.cluster, schedule, range, ranks, times)
         };
@@ -77,7 +75,6 @@ impl Transferring {
         Transferring {
             ranks,
             first_rank: range.start,
-            nics: parts.node.nics,
             cpu: timing::cpu(&parts.node.cpu),
             doorbell: timing::doorbell(parts),
             order,
@@ -177,7 +174,7 @@ impl Transferring {
         let peer = kind.peer().expect("only communication is posted");
         let end = &self.ranks[(rank - self.first_rank) as usize];
         let Side { qp, remote, .. } = *end.side(peer).expect("all peers were connected");
-        let host = rank * self.nics;
+        let host = rank;
         let total = kind.bytes().0;
         let (mut offset, mut clock) = (0, now.max(self.core_free[(rank - self.first_rank) as usize]));
         loop {
@@ -232,7 +229,7 @@ impl Transferring {
     }
 
     fn complete(&mut self, world: &mut World<'_>, host: u32, wc: &Wc, visible: Time) {
-        let rank = host / self.nics;
+        let rank = host;
         if wc.status != WcStatus::Success {
             let status = wc.status.to_string();
             let help = "a lost packet was not recovered in time, or a receive was missing; raise the timeout or lower the loss".to_owned();

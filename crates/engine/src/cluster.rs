@@ -28,6 +28,12 @@ impl Cluster {
         (0, if across { self.parts.nodes.saturating_sub(1) } else { 1.min(self.parts.nodes.saturating_sub(1)) })
     }
 
+    /// The most ranks a schedule can have: rank *r* is at adapter *r*, with a core of its own.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.parts.endpoints()
+    }
+
     /// Nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {

@@ -24,6 +24,14 @@ pub enum EngineError {
         /// Nodes of the cluster.
         nodes: u32,
     },
+    /// A schedule has more ranks than the cluster has adapters.
+    #[error("{ranks} ranks need an adapter each, but the cluster has {adapters}; use fewer ranks or more nodes")]
+    TooManyRanks {
+        /// Ranks of the schedule.
+        ranks: u32,
+        /// Adapters of the cluster.
+        adapters: u32,
+    },
     /// The schedule is not consistent.
     #[error("the schedule cannot run: {0}")]
     Schedule(String),

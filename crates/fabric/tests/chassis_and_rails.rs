@@ -52,7 +52,7 @@ proptest! {
 
     #[test]
     fn every_routing_delivers(rails in 1u32..=4, nodes in 1u32..=6, units in 1u32..=3, cables in 1u32..=2, lines in 1u32..=6, spines in 1u32..=4) {
-        let spread = RailOptimised { rails: Some(rails), nodes: Some(nodes), units: Some(units), spines: Some(spines), links_per_uplink: Some(cables), radix: None };
+        let spread = RailOptimised { rails: Some(rails), nodes: Some(nodes), units: Some(units), spines: Some(spines), links_per_uplink: Some(cables), ..RailOptimised::default() };
         let chassis = Director { line_modules: Some(lines), spine_modules: Some(spines), ports: Some(nodes), backplane_links: Some(cables), ..Director::default() };
         for topology in [Topology::RailOptimised(spread), Topology::Director(chassis)] {
             let fabric = build(&topology, 64);

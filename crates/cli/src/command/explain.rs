@@ -203,7 +203,8 @@ fn text(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &St
     let mut text = format!(
         "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
         args.tool,
-        Bytes(args.size),
+        // The tool's own options may have chosen another size.
+        explained.printed.points.first().map_or(Bytes(args.size), |point| point.size),
         parts.name,
         parts.title,
         parts.node.nic.title,

@@ -99,13 +99,12 @@ fn benchmark(lab: &ResolvedLab, tool: &str, options: &[String], seed: u64) -> Re
 }
 
 fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize) -> Result<Outcome, Failure> {
-    let nodes = lab.cluster.nodes;
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
     let Some(traffic) = traffic(workload, &cluster) else {
         return Err(Failure::told(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
     };
-    let schedule = traffic.schedule(nodes, seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
+    let schedule = traffic.schedule(cluster.ranks(), seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
     let engine = engine(lab, &traffic, threads)?;
     let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
     let (run, wall_s) = match engine {
@@ -157,7 +156,8 @@ fn finishes(run: &Run) -> Option<(Time, Time, Time)> {
 
 fn text(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> String {
     let parts = &lab.cluster;
-    let (nodes, link, nic) = (parts.nodes, parts.link.data_rate(), &parts.node.nic.name);
+    let (nodes, link) = (parts.nodes, parts.link.data_rate());
+    let nic = if parts.node.nics > 1 { format!("{} × {}", parts.node.nics, parts.node.nic.name) } else { parts.node.nic.name.clone() };
     let routing = parts.routing;
     let mut text = format!(
         "# {}\n# cluster {}: {nodes} nodes, {nic}, {link} links, MTU {}, routing {routing}\n# workload {}, seed {seed}\n",

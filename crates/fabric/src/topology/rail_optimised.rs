@@ -16,11 +16,13 @@ use super::{Fabric, Links, TopologyError, check_ports, positive, radix};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RailOptimised {
-    /// Adapters of a node. Default: 8.
+    /// How many adapters there must be room for. Default: those of all `units`.
+    pub endpoints: Option<u32>,
+    /// Adapters of a node. Default: those of the cluster's nodes; 8 without a cluster.
     pub rails: Option<u32>,
     /// Nodes of a unit. Default: half the ports of a leaf.
     pub nodes: Option<u32>,
-    /// How many units there are. Default: 1.
+    /// How many units there are. Default: enough for the endpoints; 1 where they are left open.
     pub units: Option<u32>,
     /// How many spine switches there are. Default: as many uplinks as a leaf has nodes.
     pub spines: Option<u32>,
@@ -35,7 +37,13 @@ impl RailOptimised {
         let radix = radix(self.radix, radix_limit)?;
         let rails = positive("rails", self.rails.unwrap_or(8))?;
         let nodes = positive("nodes", self.nodes.unwrap_or((radix / 2).max(1)))?;
-        let units = positive("units", self.units.unwrap_or(1))?;
+        let unit = u64::from(nodes) * u64::from(rails);
+        let enough = self.endpoints.map_or(1, |endpoints| u64::from(endpoints).div_ceil(unit).max(1) as u32);
+        let units = positive("units", self.units.unwrap_or(enough))?;
+        if let Some(endpoints) = self.endpoints.map(u64::from).filter(|&endpoints| endpoints > unit.saturating_mul(units.into())) {
+            let fits = unit.saturating_mul(units.into());
+            return Err(TopologyError::TooManyEndpoints { endpoints, fits, remedy: ", raise `units` or `nodes`" });
+        }
         let cables = positive("links_per_uplink", self.links_per_uplink.unwrap_or(1))?;
         let spines = positive("spines", self.spines.unwrap_or((nodes / cables).max(1)))?;
         let up = u64::from(spines) * u64::from(cables);
