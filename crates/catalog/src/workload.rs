@@ -190,6 +190,26 @@ pub struct OpenLoop {
     pub any_order: bool,
 }
 
+/// Every host keeps a number of messages under way: a new one is sent when one is over; one run for each number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClosedLoop {
+    /// Where they go.
+    pub pattern: OpenPattern,
+    /// How many messages each host keeps under way.
+    pub outstanding: Vec<u32>,
+    /// How many messages each host sends in all.
+    pub messages: u32,
+    /// Size of each message.
+    pub size: Bytes,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
 fn one() -> u32 {
     1
 }
@@ -240,6 +260,8 @@ pub enum Workload {
     RecursiveDoubling(Messages),
     /// Messages at random times, one run for each offered load.
     OpenLoop(OpenLoop),
+    /// Messages one after the other, one run for each number of them under way.
+    ClosedLoop(ClosedLoop),
     /// A benchmark program with its own command line.
     Bench(Bench),
 }
@@ -263,6 +285,7 @@ impl Workload {
             Workload::RingAllReduce(_) => "ring_all_reduce",
             Workload::RecursiveDoubling(_) => "recursive_doubling",
             Workload::OpenLoop(_) => "open_loop",
+            Workload::ClosedLoop(_) => "closed_loop",
             Workload::Bench(_) => "bench",
         }
     }
@@ -271,7 +294,7 @@ impl Workload {
 /// Whether the workload can happen on the cluster.
 pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let name = workload.name();
-    let hosts = cluster.nodes;
+    let hosts = cluster.endpoints();
     let (size, transport) = match workload {
         Workload::Permutation(Permutation { size, transport, .. })
         | Workload::AllToAll(AllToAll { size, transport, .. })
@@ -280,7 +303,8 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         | Workload::Incast(Incast { size, transport, .. })
         | Workload::HotSpot(HotSpot { size, transport, .. })
         | Workload::Halo(Halo { size, transport, .. })
-        | Workload::OpenLoop(OpenLoop { size, transport, .. }) => (*size, *transport),
+        | Workload::OpenLoop(OpenLoop { size, transport, .. })
+        | Workload::ClosedLoop(ClosedLoop { size, transport, .. }) => (*size, *transport),
         Workload::Tornado(messages)
         | Workload::Transpose(messages)
         | Workload::BitComplement(messages)
@@ -304,7 +328,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
     }
     match workload {
         Workload::Incast(incast) if incast.senders == 0 || incast.senders >= hosts => {
-            let message = format!("{} senders and a receiver do not fit into {hosts} nodes", incast.senders);
+            let message = format!("{} senders and a receiver do not fit into {hosts} hosts", incast.senders);
             Err(Problem::at(&["workload", name, "senders"], message, format!("use at least 1 and at most {}", hosts - 1)))
         }
         Workload::Shift(shift) if shift.by % hosts == 0 => {
@@ -349,6 +373,21 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             if open.window == Span::ZERO || open.window.as_ps().saturating_add(open.warm_up.as_ps()) > LONGEST.as_ps() {
                 let message = format!("a measurement of {} after {}", open.window, open.warm_up);
                 return Err(Problem::at(&place("window"), message, format!("measure for some time, and stay below {LONGEST} in all")));
+            }
+            Ok(())
+        }
+        Workload::ClosedLoop(closed) => {
+            let place = |key| ["workload", name, key];
+            let numbers = &closed.outstanding;
+            if numbers.is_empty() || numbers.len() > 1000 {
+                let message = format!("{} numbers of messages under way", numbers.len());
+                return Err(Problem::at(&place("outstanding"), message, "write 1 to 1000 of them: [1, 4, 16]"));
+            }
+            if numbers.contains(&0) {
+                return Err(Problem::at(&place("outstanding"), "no message is ever under way", "write numbers from 1"));
+            }
+            if closed.messages == 0 {
+                return Err(Problem::at(&place("messages"), "no message is sent", "use at least 1"));
             }
             Ok(())
         }

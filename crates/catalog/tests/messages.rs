@@ -134,6 +134,14 @@ fn wrong_parts_clusters_and_labs() {
         ("lab with ambiguous unit", "cluster = \"pair\"\n[workload.permutation]\nsize = \"1 KB\""),
         ("lab with too many senders", "cluster = \"pair\"\n[workload.incast]\nsenders = 2\nsize = \"1 B\""),
         ("lab with empty messages", "cluster = \"pair\"\n[workload.shift]\nby = 1\nsize = \"0 B\""),
+        (
+            "lab with nothing under way",
+            "cluster = \"pair\"\n[workload.closed_loop]\npattern = \"uniform\"\nsize = \"1 KiB\"\nmessages = 4\noutstanding = [1, 0]",
+        ),
+        (
+            "lab with a pattern unknown",
+            "cluster = \"pair\"\n[workload.closed_loop]\npattern = \"unifrom\"\nsize = \"1 KiB\"\nmessages = 4\noutstanding = [1]",
+        ),
         ("lab that shifts to itself", "cluster = \"pair\"\n[workload.shift]\nby = 4\nsize = \"1 B\""),
         ("lab with a datagram too long", "cluster = \"pair\"\n[workload.shift]\nby = 1\nsize = \"8 KiB\"\ntransport = \"ud\""),
         (

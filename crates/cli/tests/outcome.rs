@@ -90,3 +90,31 @@ fn the_tools_options_and_our_own_may_be_mixed() {
     assert_eq!(status, Some(0));
     assert!(help.contains("--tx-depth"), "{help}");
 }
+
+/// Little's law: what is under way is what arrives per time, times how long each takes.
+#[test]
+fn a_closed_loop_obeys_littles_law() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lab, curve) = (folder.path().join("lab.toml"), folder.path().join("curve.svg"));
+    let text = "cluster = \"lab-dragonfly-72\"\nrouting = \"minimal\"\n[workload.closed_loop]\npattern = \"permutation\"\n\
+                outstanding = [1, 4]\nmessages = 200\nsize = \"16 KiB\"\nany_order = true\n";
+    std::fs::write(&lab, text).unwrap();
+    let run = |extra: &[&str]| {
+        let mut command = assert_cmd::Command::cargo_bin("fabriscope").unwrap();
+        let output = command.args(["run", lab.to_str().unwrap()]).args(extra).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let value: serde_json::Value = serde_json::from_slice(&run(&["--json"])).unwrap();
+    for point in value["points"].as_array().unwrap() {
+        let number = |key: &str| point[key].as_f64().unwrap();
+        // 16 KiB in four packets of 4 KiB with 34 B of headers each, at 400 Gb/s: 16,520 B in 330.4 ns.
+        let under_way = number("throughput") * number("mean_ps") / 330_400.0;
+        let share = under_way / number("outstanding");
+        // Hosts that are done early leave the others: below one, and not by much.
+        assert!((0.55..1.01).contains(&share), "{share} of {point}");
+    }
+    assert!(run(&["-o", curve.to_str().unwrap()]).is_empty());
+    let picture = std::fs::read_to_string(&curve).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("messages under way per host") && picture.ends_with("</svg>\n"));
+}

@@ -63,8 +63,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let lab = context.catalog()?.load_lab(&args.lab).map_err(Failure::of)?;
     let seed = context.seed.unwrap_or(lab.lab.seed);
     let spinner = Progress::spinner("running");
+    if let Workload::ClosedLoop(closed) = &lab.lab.workload {
+        return sweep::closed::run(args.output.as_deref(), args.json, &lab, closed, seed, output);
+    }
     if let Workload::OpenLoop(open) = &lab.lab.workload {
-        return sweep::run(args.output.as_deref(), args.json, &lab, open, seed, output);
+        return sweep::open::run(args.output.as_deref(), args.json, &lab, open, seed, output);
     }
     let outcome = match &lab.lab.workload {
         Workload::Bench(bench) => benchmark(&lab, &bench.tool, &bench.args, seed)?,

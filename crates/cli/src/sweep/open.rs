@@ -1,8 +1,6 @@
-//! Open loops: one run for each offered load, side by side on all cores; throughput and latency as a table or a picture.
+//! Open loops: one run for each offered load.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fabriscope_catalog::{EngineChoice, OpenLoop as Workload, ResolvedLab};
 use fabriscope_engine::{Cluster, Engine};
@@ -10,7 +8,8 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_report::Table;
 use fabriscope_workloads::pattern::{OpenLoop, Sample, open_loop};
 
-use crate::command::lab_name;
+use super::curve::{self, Curve};
+use super::{head, pattern_name, slot, us};
 use crate::error::{Failure, Verdict};
 use crate::output::Output;
 use crate::traffic::{open_pattern, transfers};
@@ -30,52 +29,20 @@ pub fn run(
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
     let transfers = transfers(lab, open.transport, open.any_order)?;
     let engine = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
-    let samples = samples(&engine, &cluster, open, seed)?;
-    if let Some(path) = path {
-        output.redirect(path)?;
-    }
-    if json {
-        output.json(&value(lab, open, &samples, seed))?;
-    } else {
-        output.text(&text(lab, open, &samples, seed))?;
-    }
+    let samples = super::samples(&open.loads, |&load| sample(&engine, &cluster, open, load, seed))?;
+    let curve = || Curve {
+        title: super::title(lab, open.pattern),
+        across: "offered load (share of the link rate)",
+        points: open.loads.iter().zip(&samples).map(|(&load, sample)| (load, sample.accepted, sample.mean.as_us_f64())).collect(),
+    };
+    curve::write(path, json, curve, || value(lab, open, &samples, seed), || text(lab, open, &samples, seed), output)?;
     Ok(Verdict::Good)
-}
-
-/// One sample for each load, in their order, whichever core is done first.
-pub fn samples(engine: &PacketEngine, cluster: &Cluster, open: &Workload, seed: u64) -> Result<Vec<Sample>, Failure> {
-    let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<Option<Result<Sample, String>>>> = Mutex::new(vec![None; open.loads.len()]);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(open.loads.len());
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&load) = open.loads.get(index) else { break };
-                    let sample = sample(engine, cluster, open, load, seed);
-                    if let Ok(mut found) = found.lock() {
-                        found[index] = Some(sample);
-                    }
-                }
-            });
-        }
-    });
-    let found = found.into_inner().unwrap_or_default();
-    let told = |message: String| Failure::told(message, "see the workload and the cluster of the lab");
-    found.into_iter().map(|sample| sample.unwrap_or_else(|| Err("a run did not end".to_owned())).map_err(told)).collect()
 }
 
 fn sample(engine: &PacketEngine, cluster: &Cluster, open: &Workload, load: f64, seed: u64) -> Result<Sample, String> {
     let parts = &cluster.parts;
     let ranks = cluster.ranks();
-    // A slot is what a message takes on the link, headers included.
-    let layer = parts.link_layer.wire();
-    let opcode = fabriscope_wire::Opcode::RC_SEND_ONLY;
-    let (full, rest) = (open.size.as_u64() / parts.mtu.0, open.size.as_u64() % parts.mtu.0);
-    let wire = full * u64::from(layer.wire_bytes(opcode, parts.mtu.0 as u32))
-        + if rest > 0 { u64::from(layer.wire_bytes(opcode, rest as u32)) } else { 0 };
-    let slot = parts.link.data_rate().time(fabriscope_units::Bytes(wire));
+    let slot = slot(parts, open.size);
     let pattern = open_pattern(open.pattern, cluster);
     let config = OpenLoop { pattern, bytes: open.size, slot, load, warm_up: open.warm_up, window: open.window };
     let (schedule, arrivals) = open_loop(ranks, &config, seed).map_err(|error| error.to_string())?;
@@ -102,23 +69,16 @@ pub fn saturation(open: &Workload, samples: &[Sample]) -> (Option<f64>, f64) {
 }
 
 fn text(lab: &ResolvedLab, open: &Workload, samples: &[Sample], seed: u64) -> String {
-    let parts = &lab.cluster;
-    let mut text = format!(
-        "# {}\n# cluster {}: {} nodes, {} links, MTU {}, routing {}\n# open loop, pattern {}, {} messages, warm-up {}, window {}, seed {seed}\n\n",
-        lab_name(lab),
-        parts.name,
-        parts.nodes,
-        parts.link.data_rate(),
-        parts.mtu,
-        parts.routing,
-        pattern_name(open),
+    let what = format!(
+        "open loop, pattern {}, {} messages, warm-up {}, window {}, seed {seed}",
+        pattern_name(open.pattern),
         open.size,
         open.warm_up,
         open.window
     );
+    let mut text = head(lab, &what);
     let mut table = Table::new(["load", "offered", "accepted", "mean (us)", "median (us)", "99 % (us)", "messages"]);
     for (load, sample) in open.loads.iter().zip(samples) {
-        let us = |span: fabriscope_units::Span| format!("{:.3}", span.as_us_f64());
         table.push([
             format!("{load:.3}"),
             format!("{:.3}", sample.offered),
@@ -135,10 +95,6 @@ fn text(lab: &ResolvedLab, open: &Workload, samples: &[Sample], seed: u64) -> St
         Some(load) => text + &format!("# at a load of {load:.3} the network still keeps up; at most {most:.3} of the link rate arrive\n"),
         None => text + &format!("# the network keeps up with none of these loads; at most {most:.3} of the link rate arrive\n"),
     }
-}
-
-fn pattern_name(open: &Workload) -> String {
-    serde_json::to_value(open.pattern).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 fn value(lab: &ResolvedLab, open: &Workload, samples: &[Sample], seed: u64) -> serde_json::Value {
@@ -158,7 +114,7 @@ fn value(lab: &ResolvedLab, open: &Workload, samples: &[Sample], seed: u64) -> s
         "title": lab.lab.title,
         "cluster": lab.cluster.name,
         "routing": lab.cluster.routing.name(),
-        "pattern": pattern_name(open),
+        "pattern": pattern_name(open.pattern),
         "seed": seed,
         "keeps_up_to": last,
         "most_accepted": most,
