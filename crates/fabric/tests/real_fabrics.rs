@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use fabriscope_fabric::export::{self, Dialect, ibnetdiscover};
 use fabriscope_fabric::import::{Review, Subnet, read, review, text};
+use fabriscope_fabric::routing::survey;
 use fabriscope_fabric::topology::{FatTree, conforms};
-use fabriscope_fabric::{Fabric, LinkSpec, Links, Topology};
+use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, SwitchId, Tables, Topology};
 use fabriscope_units::{Rate, Span};
 
 fn subnet(file: &str) -> Subnet {
@@ -65,6 +66,20 @@ fn selene() {
     // Service leaves hang on some spines only: from a host below another one it is up to the core and down twice.
     assert_eq!(fabric.coordinates.diameter(), 8);
     assert_eq!(fabric.name(fabric.graph.node(fabriscope_fabric::Vertex(0))), "luna-0001 mlx5_0");
+}
+
+/// With the core switches as roots OpenSM 3.3.23 leaves 36 pairs without a path: service leaves that share no core. These
+/// counts are those of its tables for the same file and the same roots.
+#[test]
+fn selene_up_and_down_from_its_core() {
+    let subnet = subnet("selene-compute.ibnetdiscover.gz");
+    let fabric = fabric(&subnet);
+    let is_core = |at: &SwitchId| fabric.name(Node::Switch(*at)).starts_with("CCORE");
+    let roots: Vec<SwitchId> = fabric.graph.switches().filter(is_core).collect();
+    assert_eq!(roots.len(), 140);
+    let survey = survey(&fabric, &Tables::up_down(&fabric, 0, Some(&roots)).unwrap());
+    assert_eq!((survey.unreachable, survey.pairs.as_slice()), (36, [0, 63_970, 0, 377_128, 0, 13_060_816].as_slice()));
+    assert!(survey.faults[0].tell(&fabric).starts_with("from MLG01-04 to selene-cache-01 mlx5_1"), "{}", survey.faults[0].tell(&fabric));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fabriscope_fabric::export;
 use fabriscope_fabric::import::{Kind, Subnet};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
-use fabriscope_fabric::routing::{Flowlet, Load, forward, roots_by_hops};
+use fabriscope_fabric::routing::{Fault, Flowlet, Load, forward_partly, impure_tree, roots_by_hops, survey};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables};
 use fabriscope_report::Table;
 use fabriscope_units::{Rate, Span};
@@ -23,12 +23,15 @@ pub struct Args {
     /// A cluster of the catalogue, or a file that `fabriscope import` reads
     #[arg(value_name = "CLUSTER|FILE")]
     fabric: String,
-    /// OpenSM's minhop, updn, ftree, dor; lmc:BITS; or a routing such as ecmp, spray, d_mod_k, minimal
+    /// OpenSM's minhop, updn, ftree, dor; lmc:BITS; table (with --tables); or a routing such as ecmp, spray, d_mod_k, minimal
     #[arg(long, value_name = "ENGINE", default_value = "minhop")]
     engine: String,
     /// Root switches of updn: a file with one GUID per line, as `opensm -a` takes it
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
+    /// Tables to follow instead of making some: opensm-lfts.dump or the output of dump_fts, of the same fabric
+    #[arg(long, value_name = "FILE")]
+    tables: Option<PathBuf>,
     /// Tables to compare with: opensm-lfts.dump or the output of dump_fts, of the same fabric
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
@@ -48,6 +51,7 @@ Examples:
   fabriscope route fabrics/dgx-ndr.ibnetdiscover --engine ftree
   fabriscope route fabrics/selene-compute.ibnetdiscover.gz --engine updn    says that OpenSM would need roots
   fabriscope route mine.topo --engine minhop --against opensm-lfts.dump
+  fabriscope route mine.topo --engine table --tables opensm-lfts.dump       where OpenSM's own tables lead
   fabriscope route lab-16 --engine ecmp --json";
 
 /// The fabric, and the way it looks to the tools of InfiniBand.
@@ -62,19 +66,25 @@ struct Routed {
     lanes: u8,
     deadlock: Deadlock,
     tables: Option<Tables>,
+    /// The first pairs without a path.
+    faults: Vec<Fault>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let engine = Engine::parse(&args.engine)?;
+    fits(args, engine)?;
     let network = network(args, engine, context)?;
     let roots = args.roots.as_deref().map(|path| roots(&network, path)).transpose()?;
-    let routed = route(&network, engine, roots.as_deref())?;
-    let notes = fallbacks(&network, engine, roots.is_some())?;
+    let routed = route(args, &network, engine, roots.as_deref())?;
+    let notes = fallbacks(&network, engine, &routed, roots.is_some())?;
     let against = args.against.as_deref().map(|path| compare(&network, &routed, path)).transpose()?;
     if let Some(path) = &args.dump {
         let tables = routed.tables.as_ref().ok_or_else(|| {
-            Failure::told(format!("`{}` has no forwarding tables", args.engine), "use --dump with minhop, updn, ftree, dor or lmc:BITS")
+            Failure::told(
+                format!("`{}` has no forwarding tables", args.engine),
+                "use --dump with minhop, updn, ftree, dor, table or lmc:BITS",
+            )
         })?;
         write_file(path, &export::lfts(&network.subnet, tables))?;
     }
@@ -90,6 +100,21 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     Ok(if good { Verdict::Good } else { Verdict::Bad })
 }
 
+/// Options that say nothing to the engine.
+fn fits(args: &Args, engine: Engine) -> Result<(), Failure> {
+    let alone = |option: &str, engines: &str| Failure::told(format!("{option} says nothing to `{}`", args.engine), engines);
+    if args.tables.is_some() != matches!(engine, Engine::Table) {
+        return Err(match engine {
+            Engine::Table => Failure::told("there are no tables to follow", "name them with --tables FILE"),
+            _ => alone("--tables", "use it with --engine table; --against compares tables"),
+        });
+    }
+    if args.roots.is_some() && !matches!(engine, Engine::UpDown) {
+        return Err(alone("--roots", "use it with --engine updn"));
+    }
+    Ok(())
+}
+
 /// What `--engine` names.
 #[derive(Clone, Copy)]
 enum Engine {
@@ -97,6 +122,7 @@ enum Engine {
     UpDown,
     Ftree,
     Dor,
+    Table,
     Other(Routing),
 }
 
@@ -111,9 +137,10 @@ impl Engine {
             "updn" | "up_down" => Engine::UpDown,
             "ftree" => Engine::Ftree,
             "dor" => Engine::Dor,
+            "table" => Engine::Table,
             _ => Engine::Other(named(text).ok_or_else(|| {
                 let names = NAMED.iter().map(|routing| routing.name()).collect::<Vec<_>>().join(", ");
-                Failure::told(format!("there is no routing `{text}`"), format!("use minhop, updn, ftree, dor, lmc:BITS, {names}"))
+                Failure::told(format!("there is no routing `{text}`"), format!("use minhop, updn, ftree, dor, lmc:BITS, table, {names}"))
             })?),
         })
     }
@@ -163,18 +190,21 @@ fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Fa
     })
 }
 
-fn route(network: &Network, engine: Engine, roots: Option<&[SwitchId]>) -> Result<Routed, Failure> {
+fn route(args: &Args, network: &Network, engine: Engine, roots: Option<&[SwitchId]>) -> Result<Routed, Failure> {
     let fabric = &network.fabric;
     let told = |error: RoutingError| {
         let text = error.to_string();
         let (message, help) = text.split_once("; ").unwrap_or((&text, "see `fabriscope route --help`"));
-        Failure::told(message, help)
+        // Wherever ours finds no tree, OpenSM finds none.
+        let fallback = if matches!(engine, Engine::Ftree) { "; OpenSM would silently use minhop" } else { "" };
+        Failure::told(message, format!("{help}{fallback}"))
     };
     let tables = match engine {
         Engine::MinHop(lmc) => Tables::min_hop(fabric, lmc),
         Engine::UpDown => Tables::up_down(fabric, 0, roots),
         Engine::Ftree => Tables::ftree(fabric),
         Engine::Dor => Tables::port_order(fabric),
+        Engine::Table => Ok(super::import::tables(&network.subnet, args.tables.as_deref().unwrap_or(Path::new("")))?.0),
         Engine::Other(routing) => {
             let router = Router::new(fabric, routing).map_err(told)?;
             if fabric.graph.endpoint_count() > MOST_ENDPOINTS {
@@ -182,13 +212,14 @@ fn route(network: &Network, engine: Engine, roots: Option<&[SwitchId]>) -> Resul
                 return Err(Failure::told(message, format!("use at most {MOST_ENDPOINTS}, or minhop, updn, ftree or dor")));
             }
             let (load, deadlock) = (Load::of_route(fabric, &router), deadlock::verdict(fabric, &router));
-            return Ok(Routed { load, lanes: router.lanes(), deadlock, tables: None });
+            return Ok(Routed { load, lanes: router.lanes(), deadlock, tables: None, faults: Vec::new() });
         }
     }
     .map_err(told)?;
     let load = Load::of_tables(fabric, &tables);
-    let route = forward(fabric, tables.clone()).map_err(told)?;
-    Ok(Routed { load, lanes: route.lanes(), deadlock: deadlock::verdict(fabric, &route), tables: Some(tables) })
+    let route = forward_partly(fabric, tables.clone());
+    let faults = if load.unreachable > 0 { survey(fabric, &tables).faults } else { Vec::new() };
+    Ok(Routed { load, lanes: route.lanes(), deadlock: deadlock::verdict(fabric, &route), tables: Some(tables), faults })
 }
 
 /// The switches whose GUIDs a file lists.
@@ -212,11 +243,17 @@ fn roots(network: &Network, path: &Path) -> Result<Vec<SwitchId>, Failure> {
 }
 
 /// When OpenSM would use minhop instead and say so in its log alone.
-fn fallbacks(network: &Network, engine: Engine, has_roots: bool) -> Result<Vec<String>, Failure> {
+fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool) -> Result<Vec<String>, Failure> {
     let Network { fabric, subnet } = network;
     let adapters = adapters(subnet, fabric);
     let mut notes = Vec::new();
     match engine {
+        Engine::UpDown if has_roots && routed.load.unreachable > 0 => {
+            notes.push(
+                "OpenSM leaves these entries out as well, and reports nothing but `updn tables configured`; name other roots, or fewer"
+                    .to_owned(),
+            );
+        }
         Engine::UpDown if !has_roots => {
             let roots = Tables::roots(fabric).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))?;
             let names: Vec<String> = roots.iter().take(SHOWN).map(|&at| fabric.name(Node::Switch(at))).collect();
@@ -248,6 +285,10 @@ fn fallbacks(network: &Network, engine: Engine, has_roots: bool) -> Result<Vec<S
                      node of {name}",
                     high.len()
                 ));
+            } else if let Some(why) = impure_tree(fabric).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))? {
+                notes.push(format!(
+                    "OpenSM would silently use minhop: {why}; with a list of roots it takes any tree of several switches: opensm -R ftree -a FILE"
+                ));
             }
         }
         _ => {}
@@ -277,6 +318,10 @@ struct Against {
     /// Entries that both have, those alike, and the first that differ: switch, destination, our port, theirs.
     entries: u64,
     alike: u64,
+    /// Switches with an entry that differs.
+    switches: u32,
+    /// Entries that only our tables have, and only theirs.
+    only: [u64; 2],
     first: Vec<[String; 4]>,
 }
 
@@ -284,18 +329,31 @@ fn compare(network: &Network, routed: &Routed, path: &Path) -> Result<Against, F
     let (theirs, _) = super::import::tables(&network.subnet, path)?;
     let ours = routed.tables.as_ref().ok_or_else(|| Failure::told("only tables can be compared", "use minhop, updn, ftree or dor"))?;
     let fabric = &network.fabric;
-    let mut against = Against { load: Load::of_tables(fabric, &theirs), entries: 0, alike: 0, first: Vec::new() };
+    let mut against =
+        Against { load: Load::of_tables(fabric, &theirs), entries: 0, alike: 0, switches: 0, only: [0; 2], first: Vec::new() };
     for at in fabric.graph.switches() {
+        let mut differs = false;
         for dest in fabric.graph.endpoints() {
-            let (Some(our), Some(their)) = (ours.port(at, dest, 0), theirs.port(at, dest, 0)) else { continue };
-            against.entries += 1;
+            let (our, their) = (ours.port(at, dest, 0), theirs.port(at, dest, 0));
+            match (our, their) {
+                (None, None) => continue,
+                (Some(_), Some(_)) => against.entries += 1,
+                (Some(_), None) => against.only[0] += 1,
+                (None, Some(_)) => against.only[1] += 1,
+            }
             if our == their {
                 against.alike += 1;
-            } else if against.first.len() < SHOWN {
+                continue;
+            }
+            differs = true;
+            if against.first.len() < SHOWN {
+                let port =
+                    |port: Option<fabriscope_fabric::PortId>| port.map_or_else(|| "none".to_owned(), |port| (port.0 + 1).to_string());
                 let (at, dest) = (fabric.name(Node::Switch(at)), fabric.name(Node::Endpoint(dest)));
-                against.first.push([at, dest, (our.0 + 1).to_string(), (their.0 + 1).to_string()]);
+                against.first.push([at, dest, port(our), port(their)]);
             }
         }
+        against.switches += u32::from(differs);
     }
     Ok(against)
 }
@@ -326,18 +384,29 @@ fn text(args: &Args, network: &Network, routed: &Routed, notes: &[String], again
     row("pairs on the busiest link between switches".to_owned(), &|load| spread(fabric, load).0.to_string());
     row("pairs on such a link, mean".to_owned(), &|load| format!("{:.1}", spread(fabric, load).1));
     text += &format!("{table}\nlanes: {}\n{}\n", routed.lanes, routed.deadlock.describe(fabric).trim_end());
+    for fault in routed.faults.iter().take(SHOWN) {
+        text += &format!("no path {}\n", fault.tell(fabric));
+    }
+    if routed.faults.len() > SHOWN {
+        text += "    …\n";
+    }
     for note in notes {
         text += &format!("note: {note}\n");
     }
     if let Some(against) = against {
-        text += &format!("entries alike: {} of {}\n", against.alike, against.entries);
+        text += &format!("entries alike: {} of {}; {} switches differ\n", against.alike, against.entries, against.switches);
+        if against.only != [0, 0] {
+            text += &format!("entries that only ours have: {}; only theirs: {}\n", against.only[0], against.only[1]);
+        }
         if !against.first.is_empty() {
             let mut table = Table::new(["switch", "destination", "our port", "their port"]).words(1);
             against.first.iter().for_each(|cells| table.push(cells.clone()));
             text += &format!("{table}");
         }
     }
-    let next = if matches!(routed.deadlock, Deadlock::Circle(_)) {
+    let next = if routed.load.unreachable > 0 {
+        "--engine minhop    reaches every host"
+    } else if matches!(routed.deadlock, Deadlock::Circle(_)) {
         "--engine updn    never deadlocks"
     } else {
         "--dump tables.lfts    for opensm -R file -U"
@@ -361,8 +430,13 @@ fn json(args: &Args, network: &Network, routed: &Routed, notes: &[String], again
     serde_json::json!({
         "fabric": args.fabric, "engine": args.engine, "lanes": routed.lanes, "paths": load(&routed.load),
         "deadlock": { "free": routed.deadlock.is_free(), "verdict": routed.deadlock.describe(fabric), "circle": circle },
+        "without_path": routed.faults.iter().map(|fault| serde_json::json!({
+            "from": fabric.name(Node::Switch(fault.from)), "to": fabric.name(Node::Endpoint(fault.dest)),
+            "no_further_than": fabric.name(Node::Switch(fault.at)),
+        })).collect::<Vec<_>>(),
         "notes": notes,
-        "against": against.map(|a| serde_json::json!({ "paths": load(&a.load), "entries": a.entries, "alike": a.alike })),
+        "against": against.map(|a| serde_json::json!({ "paths": load(&a.load), "entries": a.entries, "alike": a.alike, "switches_that_differ": a.switches,
+            "only_ours": a.only[0], "only_theirs": a.only[1] })),
     })
 }
 

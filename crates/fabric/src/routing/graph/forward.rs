@@ -13,6 +13,8 @@ pub(super) struct Forward {
     plugs: Plugs,
     longest: u32,
     proof: Option<&'static str>,
+    /// Whether packets may come to a switch that has no entry for them.
+    partial: bool,
 }
 
 impl Forward {
@@ -24,11 +26,16 @@ impl Forward {
         proof: Option<&'static str>,
     ) -> Result<Forward, RoutingError> {
         let survey = survey(fabric, &tables);
-        if let Some(fault) = survey.fault {
+        if let Some(fault) = survey.faults.first() {
             let remedy = "compare the tables with the fabric, or choose min_hop or up_down to make new ones";
-            return Err(RoutingError::Cannot { routing, what: fault.tell(fabric), remedy });
+            return Err(RoutingError::Cannot { routing, what: format!("its tables do not lead {}", fault.tell(fabric)), remedy });
         }
-        Ok(Forward { plugs: Plugs::new(fabric), tables, longest: survey.longest, proof })
+        Ok(Forward { plugs: Plugs::new(fabric), tables, longest: survey.longest, proof, partial: false })
+    }
+    /// The same with tables that lead to some places only.
+    pub(super) fn partial(fabric: &Fabric, tables: std::sync::Arc<Tables>) -> Forward {
+        let longest = survey(fabric, &tables).longest;
+        Forward { plugs: Plugs::new(fabric), tables, longest, proof: None, partial: true }
     }
     #[inline]
     fn hop(&self, at: SwitchId, head: Head, path: u32) -> Hop {
@@ -47,7 +54,8 @@ impl Route for Forward {
         self.hop(at, head, head.entropy)
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
-        (0..1 << self.tables.lmc()).for_each(|path| visit(self.hop(at, head, path)));
+        let is_there = |&path: &u32| !self.partial || self.tables.port(at, head.dest, path).is_some();
+        (0..1 << self.tables.lmc()).filter(is_there).for_each(|path| visit(self.hop(at, head, path)));
     }
     fn lanes(&self) -> u8 {
         1
@@ -69,8 +77,8 @@ pub struct Survey {
     pub pairs: Vec<u64>,
     /// Pairs without a path.
     pub unreachable: u64,
-    /// The first place where packets do not get on.
-    pub fault: Option<Fault>,
+    /// The first places where packets do not get on.
+    pub faults: Vec<Fault>,
 }
 
 /// Where packets do not get on.
@@ -89,7 +97,7 @@ impl Fault {
     pub fn tell(&self, fabric: &Fabric) -> String {
         let name = |node| fabric.name(node);
         let (from, dest, at) = (name(Node::Switch(self.from)), name(Node::Endpoint(self.dest)), name(Node::Switch(self.at)));
-        format!("its tables do not lead from {from} to {dest}: packets get no further than {at}")
+        format!("from {from} to {dest}: packets get no further than {at}")
     }
 }
 
@@ -140,7 +148,9 @@ pub fn survey(fabric: &Fabric, tables: &Tables) -> Survey {
                 match steps[start.index()] {
                     NOWHERE => {
                         survey.unreachable += pairs;
-                        survey.fault = survey.fault.or(Some(Fault { from: start, dest, at }));
+                        if pairs > 0 && survey.faults.len() < MOST_FAULTS {
+                            survey.faults.push(Fault { from: start, dest, at });
+                        }
                     }
                     switches => {
                         let switches = usize::from(switches);
@@ -154,3 +164,6 @@ pub fn survey(fabric: &Fabric, tables: &Tables) -> Survey {
     }
     survey
 }
+
+/// Places that a survey names.
+const MOST_FAULTS: usize = 16;

@@ -1,8 +1,9 @@
 //! Tables for shift traffic on any fat tree, complete or not.
 //!
-//! For one destination after the other, leaf by leaf: from the leaf up, each switch takes the upward cable that the fewest
-//! destinations come down so far; every switch on that way sends down along it, and all switches below it go up to it
-//! by the cable that the fewest destinations go up so far. On a complete tree each shift then has every link to itself.
+//! For one destination after the other, leaf by leaf: from the leaf up, each switch takes the switch above it from which the
+//! fewest destinations come down so far, and of the cables to it the one with the fewest; every switch on that way sends
+//! down along it, and all switches below it go up to it by the cable that the fewest destinations go up so far. On a
+//! complete tree each shift then has every link to itself.
 //! Switches that this leaves out, in incomplete trees, go up to the nearest switch that has a way.
 //!
 //! Source: E. Zahavi, G. Johnson, D. Kerbyson, M. Lang, "Optimized InfiniBand fat-tree routing for shift all-to-all
@@ -22,6 +23,53 @@ pub(super) enum NoTree {
     Level(SwitchId, SwitchId, u16),
     /// No switch is above all others of a pair of leaves.
     Apart(SwitchId, SwitchId),
+}
+
+/// What keeps OpenSM from taking a fabric as a fat tree although it has tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Impure {
+    /// There is no level above the leaves.
+    OneSwitch,
+    /// Two switches of one level with cables to different numbers of switches, and in which direction.
+    Groups(SwitchId, SwitchId, &'static str),
+    /// Two switches of one level with different numbers of cables to one of these.
+    Cables(SwitchId, SwitchId, &'static str),
+}
+
+/// The first switch that is not wired like the first one of its level, as OpenSM compares them: cables up at all levels,
+/// cables down above the leaves.
+pub(super) fn impure(skeleton: &Skeleton) -> Option<Impure> {
+    if skeleton.count() < 2 {
+        return Some(Impure::OneSwitch);
+    }
+    let leaves: Vec<SwitchId> = skeleton.leaves.iter().map(|leaf| leaf.switch).collect();
+    let level = skeleton.distances_from(&leaves);
+    // Cables to each neighbour of the next level in a direction.
+    let groups = |at: SwitchId, up: bool| {
+        let mut counts: std::collections::BTreeMap<SwitchId, u32> = std::collections::BTreeMap::new();
+        for way in skeleton.ways(at).iter().filter(|way| (level[way.to.index()] > level[at.index()]) == up) {
+            *counts.entry(way.to).or_default() += 1;
+        }
+        counts.into_values().collect::<Vec<_>>()
+    };
+    let mut first: std::collections::BTreeMap<u16, SwitchId> = std::collections::BTreeMap::new();
+    for at in skeleton.switches() {
+        let height = level[at.index()];
+        let reference = *first.entry(height).or_insert(at);
+        for (up, way) in [(true, "above"), (false, "below")] {
+            if !up && height == 0 {
+                continue;
+            }
+            let (theirs, own) = (groups(reference, up), groups(at, up));
+            if theirs.len() != own.len() {
+                return Some(Impure::Groups(reference, at, way));
+            }
+            if own.iter().any(|cables| *cables != theirs[0]) {
+                return Some(Impure::Cables(reference, at, way));
+            }
+        }
+    }
+    None
 }
 
 /// The tables.
@@ -81,7 +129,11 @@ impl Filling<'_> {
     fn climb(&mut self, leaf: SwitchId) {
         let mut at = leaf;
         loop {
-            let least = (self.skeleton.ways(at).iter().filter(|way| self.is_up(at, way))).min_by_key(|way| self.down[way.slot as usize]);
+            // First the switch above, then one of the cables to it: parallel cables do not make it twice as good.
+            let ways = self.skeleton.ways(at);
+            let of_switch = |to: SwitchId| ways.iter().filter(|way| way.to == to).map(|way| self.down[way.slot as usize]).sum::<u32>();
+            let key = |way: &&Way| (of_switch(way.to), self.down[way.slot as usize]);
+            let least = ways.iter().filter(|way| self.is_up(at, way)).min_by_key(key);
             let Some(&way) = least else { return };
             self.down[way.slot as usize] += 1;
             let back = self.skeleton.ways(way.to).iter().find(|back| back.cable == way.cable);

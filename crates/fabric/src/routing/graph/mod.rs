@@ -18,7 +18,7 @@ use crate::graph::{Node, SwitchId};
 use crate::topology::{Coordinates, Fabric};
 
 use forward::Forward;
-use ftree::NoTree;
+use ftree::{Impure, NoTree};
 use shortest::{Choice, Shortest};
 use skeleton::Skeleton;
 
@@ -90,17 +90,14 @@ impl Tables {
     /// by hop counts, else the switches farthest from endpoints, else the one in the middle.
     ///
     /// # Errors
-    /// As [`Tables::min_hop`]; roots that leave a pair of endpoints without a path.
+    /// As [`Tables::min_hop`]. Roots that are given may leave pairs of endpoints without a path: their entries are missing, as
+    /// in OpenSM, and [`survey`] tells which.
     pub fn up_down(fabric: &Fabric, lmc: u8, roots: Option<&[SwitchId]>) -> Result<Tables, RoutingError> {
         let routing = Routing::UpDown;
         let skeleton = skeleton(fabric, routing, lmc)?;
         let endpoints = fabric.graph.endpoint_count();
         if let Some(roots) = roots {
-            return up_down::tables(&skeleton, endpoints, lmc, roots).map_err(|(from, to)| {
-                let name = |at| fabric.name(Node::Switch(at));
-                let what = format!("with these roots no path from {} to {} goes up and then down", name(from), name(to));
-                RoutingError::Cannot { routing, what, remedy: "name other roots, or fewer" }
-            });
+            return Ok(up_down::tables(&skeleton, endpoints, lmc, roots).0);
         }
         legal(fabric, &skeleton, lmc).map(|(_, tables)| tables).ok_or_else(|| no_path(routing))
     }
@@ -160,6 +157,30 @@ pub fn forward(fabric: &Fabric, tables: Tables) -> Result<impl Route + use<>, Ro
     Forward::new(fabric, Routing::Table, Arc::new(tables), None)
 }
 
+/// Tables that may lead to some places only, for [`deadlock`](super::deadlock): packets end where there is no entry.
+pub fn forward_partly(fabric: &Fabric, tables: Tables) -> impl Route + use<> {
+    Forward::partial(fabric, Arc::new(tables))
+}
+
+/// Why OpenSM's `ftree` would not take a fabric as a fat tree although ours does, where no roots are given to it; it then
+/// uses `minhop` and says so in its log alone. `None` where it takes it.
+///
+/// # Errors
+/// As [`Tables::min_hop`].
+pub fn impure_tree(fabric: &Fabric) -> Result<Option<String>, RoutingError> {
+    let skeleton = skeleton(fabric, Routing::Ftree, 0)?;
+    let name = |at| fabric.name(Node::Switch(at));
+    Ok(ftree::impure(&skeleton).map(|why| match why {
+        Impure::OneSwitch => "the fabric has one switch only".to_owned(),
+        Impure::Groups(one, other, way) => {
+            format!("{} and {} of one level have cables to different numbers of switches {way} (ERR AB09, AB0A)", name(one), name(other))
+        }
+        Impure::Cables(one, other, way) => {
+            format!("{} and {} of one level have different numbers of cables to a switch {way} (ERR AB0B, AB0C)", name(one), name(other))
+        }
+    }))
+}
+
 fn skeleton(fabric: &Fabric, routing: Routing, lmc: u8) -> Result<Skeleton, RoutingError> {
     if lmc > MOST_LMC {
         let what = format!("{lmc} bits of LMC were asked for");
@@ -174,8 +195,8 @@ fn legal(fabric: &Fabric, skeleton: &Skeleton, lmc: u8) -> Option<(Vec<SwitchId>
     let centre = || up_down::centre(skeleton).into_iter().collect();
     let proposals = [up_down::roots_by_hops(skeleton, &adapters(fabric)), up_down::roots_by_level(skeleton), centre()];
     proposals.into_iter().filter(|roots| !roots.is_empty()).find_map(|roots| {
-        let tables = up_down::tables(skeleton, fabric.graph.endpoint_count(), lmc, &roots).ok()?;
-        Some((roots, tables))
+        let (tables, complete) = up_down::tables(skeleton, fabric.graph.endpoint_count(), lmc, &roots);
+        complete.then_some((roots, tables))
     })
 }
 

@@ -8,7 +8,7 @@
 //! Source: M. Schroeder et al., "Autonet: a high-speed, self-configuring local area network using point-to-point links",
 //! IEEE J. Sel. Areas Commun. 9(8), 1991; OpenSM 3.3, engine `updn` (`osm_ucast_updn.c`): ranks, roots found by hop counts.
 //! Modelled: roots given, found as OpenSM finds them, or else by levels.
-//! Not modelled: paths between switches that a root list keeps apart; OpenSM's rule that two roots are above each other.
+//! Not modelled: OpenSM's rule that two roots are above each other.
 
 use super::balance::fill;
 use super::skeleton::{FAR, Skeleton, Way};
@@ -34,8 +34,9 @@ impl Order {
     }
 }
 
-/// The tables; where the roots leave a pair without a legal path, the switch and the leaf.
-pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[SwitchId]) -> Result<Tables, (SwitchId, SwitchId)> {
+/// The tables, and whether they lead from every leaf to every other: where the roots leave a pair without a legal path,
+/// there is no entry, as in OpenSM.
+pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[SwitchId]) -> (Tables, bool) {
     let order = Order::new(skeleton, roots);
     let mut downwards: Vec<SwitchId> = skeleton.switches().collect();
     downwards.sort_by_key(|&at| order.key(at));
@@ -45,7 +46,7 @@ pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[Swit
         is_leaf
     };
     let mut ways: Vec<Way> = Vec::new();
-    let mut stuck = None;
+    let mut complete = true;
     let tables = fill(skeleton, endpoints, lmc, |leaf, offer| {
         let down = descents(skeleton, &order, leaf.switch);
         // From the top: a switch without a way down is one step further than the best switch above it.
@@ -59,9 +60,7 @@ pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[Swit
         for at in skeleton.switches().filter(|&at| at != leaf.switch) {
             let goes_down = down[at.index()] != FAR;
             if length[at.index()] == FAR {
-                if is_leaf[at.index()] {
-                    stuck = stuck.or(Some((at, leaf.switch)));
-                }
+                complete &= !is_leaf[at.index()];
                 continue;
             }
             let before = length[at.index()] - 1;
@@ -74,7 +73,7 @@ pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[Swit
             offer(at, &ways);
         }
     });
-    stuck.map_or(Ok(tables), Err)
+    (tables, complete)
 }
 
 /// Steps from each switch to `to`, all of them down; [`FAR`] where that is impossible.
