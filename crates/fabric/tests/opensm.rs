@@ -283,8 +283,7 @@ fn a_tree_with_missing_cables() {
 fn incomplete_trees() {
     let leaf_spine = |missing: &[(usize, usize)], cables: usize| {
         let pairs = (0..4).flat_map(|leaf| (4..7).map(move |spine| (leaf, spine)));
-        let all = pairs.filter(|pair| !missing.contains(pair)).flat_map(|pair| std::iter::repeat_n(pair, cables)).collect::<Vec<_>>();
-        all
+        pairs.filter(|pair| !missing.contains(pair)).flat_map(|pair| std::iter::repeat_n(pair, cables)).collect::<Vec<_>>()
     };
     let hosts = [3, 3, 3, 3, 0, 0, 0];
     compare("leaf without one spine", &written(&hosts, &leaf_spine(&[(2, 5)], 1)));
