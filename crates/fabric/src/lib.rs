@@ -36,6 +36,7 @@
 //!
 //! Not modelled yet: torus, imported fabrics. The traits leave room for them.
 
+pub mod analysis;
 mod divisor;
 pub mod export;
 pub mod graph;

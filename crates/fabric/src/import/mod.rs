@@ -29,7 +29,7 @@ mod wired;
 pub use error::{ImportError, Mistake};
 pub use lfts::{LftsError, LftsSummary, read_lfts};
 pub use review::{Class, Finding, Review, review};
-pub(crate) use subnet::natural;
+pub(crate) use subnet::{level_by_name, natural};
 pub use subnet::{Cable, Device, Kind, Plug, Speed, Subnet, Unread};
 pub use text::{plain, text};
 pub use wired::Wiring;

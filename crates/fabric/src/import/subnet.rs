@@ -329,21 +329,25 @@ impl Subnet {
     /// so that a leaf without hosts is still a leaf. Adapters are at level 0; `None` where no host is in reach.
     pub fn levels(&self) -> Vec<Option<u32>> {
         let mut levels = self.distances();
-        let mut classes: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        for (index, device) in self.of_kind(Kind::Switch) {
-            classes.entry(words(device.name())).or_default().push(index);
-        }
-        for members in classes.values() {
-            let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-            members.iter().filter_map(|&member| levels[member as usize]).for_each(|level| *counts.entry(level).or_default() += 1);
-            let usual =
-                counts.iter().max_by_key(|(level, count)| (**count, std::cmp::Reverse(**level))).map(|(level, count)| (*level, *count));
-            // Names that say nothing of the level have no level in common.
-            if let Some((level, _)) = usual.filter(|(_, count)| 2 * *count >= members.len() as u32) {
-                members.iter().for_each(|&member| levels[member as usize] = Some(level));
-            }
-        }
+        level_by_name(&mut levels, self.of_kind(Kind::Switch).map(|(index, device)| (index, device.name())));
         levels
+    }
+}
+
+/// Gives all switches whose names are alike but for numbers the level that most of them have.
+pub(crate) fn level_by_name<'a>(levels: &mut [Option<u32>], names: impl Iterator<Item = (u32, &'a str)>) {
+    let mut classes: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for (index, name) in names {
+        classes.entry(words(name)).or_default().push(index);
+    }
+    for members in classes.values() {
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        members.iter().filter_map(|&member| levels[member as usize]).for_each(|level| *counts.entry(level).or_default() += 1);
+        let usual = counts.iter().max_by_key(|(level, count)| (**count, std::cmp::Reverse(**level))).map(|(level, count)| (*level, *count));
+        // Names that say nothing of the level have no level in common.
+        if let Some((level, _)) = usual.filter(|(_, count)| 2 * *count >= members.len() as u32) {
+            members.iter().for_each(|&member| levels[member as usize] = Some(level));
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! How many pairs of endpoints use each link.
+//! How many pairs of endpoints use each link, or packets of them.
 
-use super::{Route, Tables, path};
-use crate::graph::{LinkId, Node};
+use super::path::follow;
+use super::{Route, Tables};
+use crate::graph::{EndpointId, LinkId, Node};
 use crate::topology::Fabric;
 
 /// Where the paths of all pairs of endpoints lead, each pair once.
@@ -63,20 +64,30 @@ impl Load {
     /// The paths of a routing in an idle fabric, with one value of entropy for each pair. Time grows with endpoints².
     #[must_use]
     pub fn of_route(fabric: &Fabric, route: &impl Route) -> Load {
+        let others = |src: EndpointId| fabric.graph.endpoints().filter(move |&dest| dest != src).map(move |dest| (src, dest));
+        Load::of_flows(fabric, route, fabric.graph.endpoints().flat_map(others), 1)
+    }
+
+    /// The paths of some pairs in an idle fabric: `packets` of each pair, each with a value of entropy of its own.
+    #[must_use]
+    pub fn of_flows(fabric: &Fabric, route: &impl Route, flows: impl IntoIterator<Item = (EndpointId, EndpointId)>, packets: u32) -> Load {
         let graph = &fabric.graph;
         let mut load = Load { links: vec![0; graph.links().len()], ..Load::default() };
-        for src in graph.endpoints() {
-            for dest in graph.endpoints().filter(|&dest| dest != src) {
-                let links = path(fabric, route, src, dest, src.0.wrapping_mul(0x9e37_79b9) ^ dest.0);
-                let arrives = links.last() == Some(&graph.uplink(dest).reverse());
-                if arrives {
-                    let switches = links.len() - 1;
-                    load.pairs.resize(load.pairs.len().max(switches + 1), 0);
-                    load.pairs[switches] += 1;
+        for (src, dest) in flows {
+            let flow = src.0.wrapping_mul(0x9e37_79b9) ^ dest.0;
+            for packet in 0..packets {
+                let entropy = flow ^ packet.wrapping_mul(0x85eb_ca6b);
+                let (mut links, mut last) = (0, None);
+                for hop in follow(fabric, route, src, dest, entropy) {
+                    load.links[hop.link.index()] += 1;
+                    (links, last) = (links + 1, Some(hop.link));
+                }
+                if last == Some(graph.uplink(dest).reverse()) {
+                    load.pairs.resize(load.pairs.len().max(links), 0);
+                    load.pairs[links - 1] += 1;
                 } else {
                     load.unreachable += 1;
                 }
-                links.iter().for_each(|link| load.links[link.index()] += 1);
             }
         }
         load

@@ -17,7 +17,7 @@ mod delivers;
 mod dragonfly;
 mod graph;
 mod grid;
-mod hash;
+pub(crate) mod hash;
 mod load;
 mod path;
 mod sight;

@@ -281,6 +281,18 @@ impl Tree {
         }
     }
 
+    /// What the switches of a level are called, without their numbers.
+    pub(crate) fn class(&self, level: u32) -> String {
+        match (level, self.height() - level) {
+            (1, 1) if self.parlance == Parlance::Chassis => "line module".to_owned(),
+            (2, 0) if self.parlance == Parlance::Chassis => "spine module".to_owned(),
+            (1, 0) => "switch".to_owned(),
+            (1, _) => "leaf".to_owned(),
+            (_, 0) => "spine".to_owned(),
+            _ => format!("level-{level} switch"),
+        }
+    }
+
     /// The level of an endpoint (0) or a switch.
     pub(crate) fn level_of(&self, node: Node) -> u32 {
         match node {
