@@ -42,6 +42,7 @@ pub mod export;
 pub mod graph;
 pub mod import;
 mod length;
+pub mod picture;
 pub mod routing;
 pub mod topology;
 

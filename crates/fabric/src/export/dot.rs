@@ -6,6 +6,11 @@ use crate::import::{Kind, Subnet};
 
 /// The text of the file.
 pub fn dot(subnet: &Subnet) -> String {
+    dot_with_loads(subnet, &[])
+}
+
+/// The same with the load of each cable as an attribute, where it is known.
+pub fn dot_with_loads(subnet: &Subnet, loads: &[Option<f64>]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let (levels, names) = (subnet.levels(), super::names::distinct(subnet));
     let mut text = String::from("graph fabric {\n");
@@ -20,14 +25,17 @@ pub fn dot(subnet: &Subnet) -> String {
         };
         let _ = writeln!(text, " {} [ role=\"{role}\" ]", quoted(&names[index]));
     }
-    for cable in &subnet.cables {
+    for (index, cable) in subnet.cables.iter().enumerate() {
         let [a, b] = cable.ends.map(|end| format!("{}:\"p{}\"", quoted(&names[end.device as usize]), end.port));
         let speed = match (cable.speed, cable.rate) {
-            (Some(speed), _) => format!(" [ speed=\"{speed}\" ]"),
-            (None, Some(rate)) => format!(" [ speed=\"{}Mbps\" ]", rate.as_bps() / 1_000_000),
-            (None, None) => String::new(),
+            (Some(speed), _) => Some(format!("speed=\"{speed}\"")),
+            (None, Some(rate)) => Some(format!("speed=\"{}Mbps\"", rate.as_bps() / 1_000_000)),
+            (None, None) => None,
         };
-        let _ = writeln!(text, " {a} -- {b}{speed}");
+        let load = loads.get(index).copied().flatten().map(|load| format!("load=\"{load:.4}\""));
+        let attributes: Vec<String> = speed.into_iter().chain(load).collect();
+        let attributes = if attributes.is_empty() { String::new() } else { format!(" [ {} ]", attributes.join(" ")) };
+        let _ = writeln!(text, " {a} -- {b}{attributes}");
     }
     text + "}\n"
 }

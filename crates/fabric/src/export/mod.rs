@@ -12,8 +12,8 @@ mod names;
 mod slurm;
 mod subnet;
 
-pub use dot::dot;
-pub use graphml::graphml;
+pub use dot::{dot, dot_with_loads};
+pub use graphml::{graphml, graphml_with_loads};
 pub use hostlist::fold;
 pub use ibnetdiscover::{Dialect, ibnetdiscover};
 pub use lfts::lfts;
