@@ -4,7 +4,7 @@ use fabriscope_catalog::{EngineChoice, OpenPattern, ResolvedLab, Transport, Work
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
-use fabriscope_fabric::Coordinates;
+use fabriscope_fabric::{Coordinates, Fabric};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::Bytes;
 use fabriscope_workloads::pattern::{Config, Dims, Pattern, PatternError, recursive_doubling, ring_all_reduce, schedule};
@@ -107,27 +107,36 @@ pub fn open_pattern(pattern: OpenPattern, cluster: &Cluster) -> Pattern {
     }
 }
 
-/// Hosts in a group: of a dragonfly, of the largest subtree below the top of a tree, else half of them.
+/// Hosts in a group.
 fn group(cluster: &Cluster) -> u32 {
-    let nics = cluster.parts.node.nics.max(1);
-    let endpoints = match &cluster.fabric.coordinates {
-        Coordinates::Dragonfly(groups) => cluster.fabric.graph.endpoint_count() / groups.groups().max(1),
-        Coordinates::Tree(tree) if tree.height() > 1 => tree.span(tree.height() - 1).min(u64::from(u32::MAX)) as u32,
-        _ => cluster.fabric.graph.endpoint_count() / 2,
-    };
-    (endpoints / nics).max(1)
+    group_of(&cluster.fabric, cluster.parts.node.nics)
 }
 
-/// The dimensions that the hosts stand in, the fastest first; one where the topology has none.
+/// Hosts with `nics` adapters in a group: of a dragonfly, of the largest subtree below the top of a tree, else half of them.
+pub fn group_of(fabric: &Fabric, nics: u32) -> u32 {
+    let endpoints = match &fabric.coordinates {
+        Coordinates::Dragonfly(groups) => fabric.graph.endpoint_count() / groups.groups().max(1),
+        Coordinates::Tree(tree) if tree.height() > 1 => tree.span(tree.height() - 1).min(u64::from(u32::MAX)) as u32,
+        _ => fabric.graph.endpoint_count() / 2,
+    };
+    (endpoints / nics.max(1)).max(1)
+}
+
+/// The dimensions that the hosts stand in.
 fn dims(cluster: &Cluster) -> Dims {
-    match &cluster.fabric.coordinates {
-        Coordinates::Grid(grid) if cluster.parts.node.nics == 1 => {
+    dims_of(&cluster.fabric, cluster.parts.node.nics, cluster.nodes())
+}
+
+/// The dimensions that `hosts` hosts with `nics` adapters stand in, the fastest first; one where the topology has none.
+pub fn dims_of(fabric: &Fabric, nics: u32, hosts: u32) -> Dims {
+    match &fabric.coordinates {
+        Coordinates::Grid(grid) if nics == 1 => {
             let switches = grid.dimensions().iter().map(|dimension| dimension.size);
             // Hosts of one switch stand beside each other; none of them turns round.
             let sizes: Vec<u32> = std::iter::once(grid.hosts()).filter(|&hosts| hosts > 1).chain(switches).collect();
             Dims::new(&sizes)
         }
-        _ => Dims::new(&[cluster.nodes()]),
+        _ => Dims::new(&[hosts]),
     }
 }
 

@@ -12,6 +12,7 @@ mod route;
 mod run;
 mod schema;
 mod show;
+mod topo;
 mod validate;
 
 pub use run::lab_name;
@@ -42,6 +43,8 @@ pub enum Command {
     Export(export::Args),
     /// Route a fabric as OpenSM or otherwise, and say whether it can deadlock
     Route(route::Args),
+    /// Say what a topology is worth, and draw it
+    Topo(topo::Args),
     /// List the clusters
     Clusters(clusters::Args),
     /// List the parts and the numbers in them
@@ -66,6 +69,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Import(args) => import::run(args, &context, output),
         Command::Export(args) => export::run(args, &context, output),
         Command::Route(args) => route::run(args, &context, output),
+        Command::Topo(args) => topo::run(args, &context, output),
         Command::Clusters(args) => clusters::run(args, &context, output),
         Command::Parts(args) => parts::run(args, &context, output),
         Command::Show(args) => show::run(args, &context, output),

@@ -147,7 +147,7 @@ impl Engine {
 }
 
 /// Routings by their own names. Flowlets pause for longer than the paths of a machine room differ.
-const NAMED: [Routing; 10] = [
+pub(super) const NAMED: [Routing; 10] = [
     Routing::DModK,
     Routing::Ecmp,
     Routing::Spray,

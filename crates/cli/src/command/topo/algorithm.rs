@@ -1,0 +1,39 @@
+//! Routings by the names that clusters and OpenSM give them.
+
+use fabriscope_fabric::Routing;
+use fabriscope_fabric::routing::Lmc;
+
+use crate::command::route::NAMED;
+use crate::error::Failure;
+
+/// A routing that `--routing` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Algorithm(pub Routing);
+
+impl Algorithm {
+    /// Every routing that needs no parameter.
+    pub fn all() -> impl Iterator<Item = Routing> {
+        NAMED.into_iter().chain(TABLES)
+    }
+
+    /// The routing of a name.
+    pub fn parse(text: &str) -> Result<Algorithm, Failure> {
+        if let Some(bits) = text.strip_prefix("lmc:") {
+            let bits = bits.parse().map_err(|_| Failure::told(format!("`{bits}` is no number of bits"), "write lmc:0 to lmc:7"))?;
+            return Ok(Algorithm(Routing::Lmc(Lmc { bits })));
+        }
+        let name = match text {
+            "minhop" => "min_hop",
+            "updn" => "up_down",
+            "dor" => "dimension_order",
+            other => other,
+        };
+        Algorithm::all().find(|routing| routing.name() == name).map(Algorithm).ok_or_else(|| {
+            let names: Vec<&str> = Algorithm::all().map(Routing::name).collect();
+            Failure::told(format!("there is no routing `{text}`"), format!("use {}, or lmc:BITS", names.join(", ")))
+        })
+    }
+}
+
+/// Routings of any fabric by tables.
+const TABLES: [Routing; 3] = [Routing::MinHop, Routing::UpDown, Routing::Ftree];
