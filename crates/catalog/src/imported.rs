@@ -22,6 +22,7 @@ pub(crate) fn locate(document: &Document<'_>, prefix: &[&str], cluster: &mut Clu
 /// Reads the files; other topologies have none.
 pub(crate) fn load(topology: &mut Topology, nodes: u32, adapters: u32) -> Result<(), Problem> {
     let Topology::Imported(imported) = topology else { return Ok(()) };
+    imported.set_in_use(nodes.saturating_mul(adapters));
     if imported.is_loaded() {
         return Ok(());
     }

@@ -136,6 +136,18 @@ fn what_is_wrong_with_a_file_is_told_where_it_is_named() {
     lab(&[("file = ", "uplinks = 2\nfile = ")]).says(&["`uplinks` has no effect: the file says which cables there are"]);
 }
 
+/// Tables need not lead to adapters beyond the cluster's nodes: those of the first two hosts are enough for eight nodes
+/// on them, and not for nine.
+#[test]
+fn tables_for_the_nodes_in_use() {
+    let tables = std::fs::read_to_string(repository().join("fabrics/small.lfts")).unwrap();
+    let known = ["r-dcs96", "r-dmz-ufm128", "r-dmz-ufm131", "Unicast"];
+    let few: String = tables.lines().filter(|line| known.iter().any(|name| line.contains(name))).map(|line| format!("{line}\n")).collect();
+    let (status, text) = lab(&[("nodes = 12", "nodes = 8")]).put("small.lfts", &few).run();
+    assert_eq!(status, Some(0), "{text}");
+    lab(&[("nodes = 12", "nodes = 9")]).put("small.lfts", &few).says(&["do not lead from", "to r-dmz-ufm134 HCA-1"]);
+}
+
 /// Slurm's format does not say how many cables there are: `uplinks` does. Two leaves with four hosts each, one below
 /// another switch: 4 · 4 messages of 256 KiB cross from leaf to leaf, over 1 or 4 cables of 200 Gb/s.
 #[test]

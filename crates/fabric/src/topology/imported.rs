@@ -37,6 +37,9 @@ pub struct Imported {
     /// Where the paths begin.
     #[serde(skip)]
     folder: PathBuf,
+    /// How many endpoints send and receive, where not all do.
+    #[serde(skip)]
+    in_use: Option<u32>,
     /// What the files hold, once they were read.
     #[serde(skip)]
     loaded: Option<Arc<Loaded>>,
@@ -57,6 +60,10 @@ impl Imported {
     /// Says where the paths begin.
     pub fn set_folder(&mut self, folder: PathBuf) {
         self.folder = folder;
+    }
+    /// Says that only the first endpoints send and receive: tables need not lead to the others.
+    pub fn set_in_use(&mut self, endpoints: u32) {
+        self.in_use = Some(endpoints);
     }
     /// The file of the fabric.
     pub fn path(&self) -> PathBuf {
@@ -129,6 +136,7 @@ impl Imported {
         }
         if let Coordinates::Irregular(irregular) = &mut fabric.coordinates {
             irregular.tables = loaded.tables.clone();
+            irregular.in_use = self.in_use.map_or(irregular.in_use, |endpoints| endpoints.min(irregular.in_use));
         }
         Ok(fabric)
     }

@@ -21,12 +21,21 @@ pub struct Irregular {
     pub diameter: u32,
     /// Forwarding tables that came with the fabric.
     pub tables: Option<Arc<Tables>>,
+    /// Endpoints 0 to this one send and receive; the others are only there. The tables need not lead to them.
+    pub in_use: u32,
 }
 
 impl Irregular {
     /// The names of a graph's endpoints and switches; its diameter is measured.
     pub fn new(graph: &Graph, endpoints: Vec<String>, switches: Vec<String>) -> Irregular {
-        Irregular { endpoints, switches, cables: graph.cable_count(), diameter: diameter(graph), tables: None }
+        Irregular {
+            endpoints,
+            switches,
+            cables: graph.cable_count(),
+            diameter: diameter(graph),
+            tables: None,
+            in_use: graph.endpoint_count(),
+        }
     }
     /// How many endpoints, switches and cables there are.
     pub fn counts(&self) -> Counts {

@@ -4,7 +4,7 @@ use super::skeleton::Plugs;
 use super::tables::Tables;
 use crate::graph::{EndpointId, LinkId, Node, SwitchId};
 use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
-use crate::topology::Fabric;
+use crate::topology::{Coordinates, Fabric};
 
 /// Tables on one fabric, checked to lead from everywhere to everywhere.
 #[derive(Clone, Debug)]
@@ -18,19 +18,23 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    /// Follows every address from every switch with endpoints.
+    /// Follows every address of the endpoints in use from every switch that has some.
     pub(super) fn new(
         fabric: &Fabric,
         routing: Routing,
         tables: std::sync::Arc<Tables>,
         proof: Option<&'static str>,
     ) -> Result<Forward, RoutingError> {
-        let survey = survey(fabric, &tables);
+        let in_use = match &fabric.coordinates {
+            Coordinates::Irregular(irregular) => irregular.in_use,
+            _ => fabric.graph.endpoint_count(),
+        };
+        let survey = survey_among(fabric, &tables, in_use);
         if let Some(fault) = survey.faults.first() {
             let remedy = "compare the tables with the fabric, or choose min_hop or up_down to make new ones";
             return Err(RoutingError::Cannot { routing, what: format!("its tables do not lead {}", fault.tell(fabric)), remedy });
         }
-        Ok(Forward { plugs: Plugs::new(fabric), tables, longest: survey.longest, proof, partial: false })
+        Ok(Forward { plugs: Plugs::new(fabric), tables, longest: survey.longest, proof, partial: in_use < fabric.graph.endpoint_count() })
     }
     /// The same with tables that lead to some places only.
     pub(super) fn partial(fabric: &Fabric, tables: std::sync::Arc<Tables>) -> Forward {
@@ -104,11 +108,16 @@ impl Fault {
 /// Follows `tables` from every endpoint to every address.
 #[must_use]
 pub fn survey(fabric: &Fabric, tables: &Tables) -> Survey {
+    survey_among(fabric, tables, fabric.graph.endpoint_count())
+}
+
+/// The same for the first endpoints only.
+fn survey_among(fabric: &Fabric, tables: &Tables, in_use: u32) -> Survey {
     const UNSEEN: u16 = u16::MAX;
     const NOWHERE: u16 = u16::MAX - 1;
     let graph = &fabric.graph;
     let mut endpoints_at = vec![0u64; graph.switch_count() as usize];
-    for endpoint in graph.endpoints() {
+    for endpoint in graph.endpoints().filter(|endpoint| endpoint.0 < in_use) {
         if let Node::Switch(at) = graph.node(graph.link(graph.uplink(endpoint)).to) {
             endpoints_at[at.index()] += 1;
         }
@@ -116,7 +125,7 @@ pub fn survey(fabric: &Fabric, tables: &Tables) -> Survey {
     let mut survey = Survey::default();
     let mut steps = vec![UNSEEN; graph.switch_count() as usize];
     let mut trail: Vec<SwitchId> = Vec::new();
-    for dest in graph.endpoints() {
+    for dest in graph.endpoints().filter(|endpoint| endpoint.0 < in_use) {
         let home = graph.uplink(dest).reverse();
         for path in 0..1 << tables.lmc() {
             steps.fill(UNSEEN);
