@@ -42,7 +42,11 @@ struct Message {
     /// Wire bytes that are left, as of `settled`.
     left: f64,
     settled: u64,
-    /// Changes with every rate: older events do not count.
+    /// When it ends at the rate it has (ps); never while it has none.
+    end: u64,
+    /// When the event comes that looks at it (ps), not after its end.
+    due: u64,
+    /// Changes with every event that comes before the one there was: older events do not count.
     version: u32,
     /// Switches and cables (ps).
     latency: u64,
@@ -105,7 +109,7 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
     let ops = order.len();
     let mut state = State {
         engine: *engine,
-        queue: EventQueue::new(Span::from_ps(1 << 14), 8192),
+        queue: EventQueue::new(Span::from_ps(1 << 18), 8192),
         network,
         messages: Vec::new(),
         link_rate,
@@ -158,8 +162,17 @@ impl State<'_> {
         match event.kind {
             Kind::Inject => self.inject(now, event.rank, event.what),
             Kind::Drain => {
-                if self.messages[event.what as usize].version == event.rank {
-                    self.drain(now, event.what);
+                let message = &mut self.messages[event.what as usize];
+                if message.version == event.rank {
+                    // It got slower in the meantime: look again when it really ends.
+                    if message.end > now.as_ps() {
+                        message.due = message.end;
+                        if message.end < u64::MAX {
+                            self.queue.push(Time::from_ps(message.end), event);
+                        }
+                    } else {
+                        self.drain(now, event.what);
+                    }
                 }
             }
             Kind::Done => self.finish(now, event.rank, event.what),
@@ -251,6 +264,8 @@ impl State<'_> {
             op,
             left: wire as f64,
             settled: now.as_ps(),
+            end: u64::MAX,
+            due: u64::MAX,
             version: 0,
             latency: self.path_latency(),
             floor: (now + ends.fetched).as_ps().saturating_sub(ends.out.as_ps()),
@@ -279,12 +294,16 @@ impl State<'_> {
             let message = &mut messages[flow as usize];
             message.left -= before * (now.as_ps() - message.settled) as f64;
             message.settled = now.as_ps();
-            message.version = message.version.wrapping_add(1);
+            message.end = u64::MAX;
             if rate > 0.0 {
                 // Rounded up to the next picosecond: nothing ends before its last byte.
                 let rest = (message.left.max(0.0) / rate).min(MOST_PS);
-                let at = now + Span::from_ps(rest as u64 + u64::from(rest.fract() > 0.0));
-                queue.push(at, Event { kind: Kind::Drain, rank: message.version, what: flow });
+                message.end = now.as_ps() + rest as u64 + u64::from(rest.fract() > 0.0);
+                if message.end < message.due {
+                    message.due = message.end;
+                    message.version = message.version.wrapping_add(1);
+                    queue.push(Time::from_ps(message.end), Event { kind: Kind::Drain, rank: message.version, what: flow });
+                }
             }
         });
     }
