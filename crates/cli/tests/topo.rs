@@ -98,6 +98,43 @@ fn pictures_are_the_same_twice_and_carry_the_load() {
     }
 }
 
+/// The commands of docs/topologies.md print what it shows and draw the pictures beside it. With UPDATE_GOLDEN=1 they are
+/// written anew.
+#[test]
+fn the_document_holds() {
+    let path = root().join("docs/topologies.md");
+    let mut document = std::fs::read_to_string(&path).unwrap();
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let blocks: Vec<String> =
+        document.split("```console\n$ fabriscope topo").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let (args, shown) = block.split_once('\n').unwrap();
+        let printed = text(&topo(&args.split_whitespace().collect::<Vec<_>>()));
+        if update {
+            document = document.replace(&block, &format!("{args}\n{printed}"));
+        } else {
+            assert!(printed == shown, "`fabriscope topo{args}` prints\n{printed}");
+        }
+    }
+    if update {
+        std::fs::write(&path, &document).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let drawings: Vec<&str> = document.lines().filter(|line| line.starts_with("fabriscope topo") && line.contains(" -o ")).collect();
+    assert_eq!(drawings.len(), 4);
+    for drawing in drawings {
+        let (args, picture) = drawing.strip_prefix("fabriscope topo ").unwrap().split_once(" -o ").unwrap();
+        let drawn = if update { root().join(picture) } else { folder.path().join("drawn.svg") };
+        let mut args: Vec<&str> = args.split_whitespace().collect();
+        args.extend(["-o", drawn.to_str().unwrap()]);
+        assert_eq!(topo(&args).status.code(), Some(0), "{drawing}");
+        let drawn = std::fs::read_to_string(&drawn).unwrap();
+        assert!(drawn == std::fs::read_to_string(root().join(picture)).unwrap(), "{picture} is drawn otherwise now");
+        assert!(drawn.len() < 60_000, "{picture} has {} bytes", drawn.len());
+    }
+}
+
 /// Every element is closed, in order.
 fn well_formed(text: &str) -> bool {
     let mut open = Vec::new();

@@ -29,8 +29,8 @@ mod wired;
 pub use error::{ImportError, Mistake};
 pub use lfts::{LftsError, LftsSummary, read_lfts};
 pub use review::{Class, Finding, Review, review};
-pub(crate) use subnet::{level_by_name, natural};
 pub use subnet::{Cable, Device, Kind, Plug, Speed, Subnet, Unread};
+pub(crate) use subnet::{level_by_name, natural};
 pub use text::{plain, text};
 pub use wired::Wiring;
 

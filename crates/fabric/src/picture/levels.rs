@@ -29,9 +29,16 @@ pub(super) fn levels(scene: &Scene, orders: Option<Vec<Vec<usize>>>) -> Sketch {
         }
         // A mark is as wide as its row allows, a row of few no wider than those of many.
         let half = (0.36 * inner / order.len() as f64).clamp(0.4, 13.0);
-        for &vertex in order {
+        let mut numbers: Vec<String> = order.iter().map(|&vertex| last_number(&scene.vertices[vertex].name)).collect();
+        let mut different = numbers.clone();
+        different.sort_unstable();
+        different.dedup();
+        if different.len() < numbers.len() && !scene.named {
+            numbers = (0..order.len()).map(|index| index.to_string()).collect();
+        }
+        for (&vertex, number) in order.iter().zip(numbers) {
             let Vertex { name, level, switches, .. } = &scene.vertices[vertex];
-            let label = if *switches == 1 && half > 9.0 { last_number(name) } else { String::new() };
+            let label = if *switches == 1 && half > 9.0 { number } else { String::new() };
             let half = Point::new(half, if half > 5.0 { 8.0 } else { 7.0 });
             sketch.marks.push(Mark { at: places[vertex], half, label, name: name.clone(), upper: *level > 1 });
         }
@@ -41,6 +48,9 @@ pub(super) fn levels(scene: &Scene, orders: Option<Vec<Vec<usize>>>) -> Sketch {
     let hosts = endpoints(&mut sketch, scene, &places, pitch);
     sketch.strokes.extend(scene.lines.iter().map(|line| stroke(line, &places)));
     sketch.size = Point::new(width, bottom + hosts + 20.0);
+    if scene.vertices.iter().any(|vertex| vertex.switches > 1) {
+        sketch.notes.push("each mark stands for all equal switches of its subtree; a line has the load of its busiest cable".to_owned());
+    }
     if scene.hidden > 0 {
         sketch.notes.push(format!("{} of the less busy lines are left out", scene.hidden));
     }

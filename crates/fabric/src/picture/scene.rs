@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::analysis;
 use crate::graph::{LinkId, Node, SwitchId};
+use crate::routing::hash;
 use crate::topology::{Coordinates, Fabric};
 
 /// Switches and lines.
@@ -15,6 +16,8 @@ pub(super) struct Scene {
     pub(super) most: Option<f64>,
     /// Lines that were left out.
     pub(super) hidden: usize,
+    /// Whether switches have names of their own, whose numbers are not ours.
+    pub(super) named: bool,
 }
 
 /// A switch, or several drawn as one.
@@ -48,7 +51,7 @@ impl Scene {
             let vertices = fabric.graph.endpoints().map(|endpoint| vertex(fabric.name(Node::Endpoint(endpoint)))).collect();
             let load = loads.map_or(0.0, |loads| busier(loads, LinkId(0)));
             let lines = vec![Line { ends: [0, 1], cables: fabric.graph.cable_count(), load }];
-            return Scene { vertices, lines, most: loads.map(|_| load), hidden: 0 };
+            return Scene { vertices, lines, most: loads.map(|_| load), hidden: 0, named: false };
         }
         let levels = analysis::levels(fabric);
         let census = analysis::census(fabric);
@@ -67,7 +70,8 @@ impl Scene {
             hosts: Vec::new(),
         };
         let vertices = fabric.graph.switches().map(vertex).collect();
-        Scene { vertices, ..Scene::default() }.wired(fabric, loads, |switch| switch.index())
+        let named = matches!(fabric.coordinates, Coordinates::Irregular(_));
+        Scene { vertices, named, ..Scene::default() }.wired(fabric, loads, |switch| switch.index())
     }
 
     /// Several switches a vertex: `part` says which, of `count`.
@@ -109,8 +113,10 @@ impl Scene {
         self.lines = lines.into_values().collect();
         self.most = loads.map(|loads| loads.iter().copied().fold(0.0, f64::max));
         if self.lines.len() > MOST_LINES {
-            // The busiest, then in the order of their ends again.
-            self.lines.sort_by(|one, other| other.load.total_cmp(&one.load).then(one.ends.cmp(&other.ends)));
+            // The busiest, of those alike any, then in the order of their ends again.
+            let any = |line: &Line| hash::hash((line.ends[0] as u64) << 32 | line.ends[1] as u64, 0);
+            self.lines
+                .sort_by(|one, other| other.load.total_cmp(&one.load).then(any(one).cmp(&any(other))).then(one.ends.cmp(&other.ends)));
             self.hidden = self.lines.len() - FEW_LINES;
             self.lines.truncate(FEW_LINES);
             self.lines.sort_by_key(|line| line.ends);

@@ -16,6 +16,11 @@ impl Algorithm {
         NAMED.into_iter().chain(TABLES)
     }
 
+    /// Whether a routing makes forwarding tables for any fabric.
+    pub fn by_tables(routing: Routing) -> bool {
+        TABLES.contains(&routing)
+    }
+
     /// The routing of a name.
     pub fn parse(text: &str) -> Result<Algorithm, Failure> {
         if let Some(bits) = text.strip_prefix("lmc:") {

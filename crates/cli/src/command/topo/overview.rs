@@ -3,7 +3,7 @@
 use fabriscope_catalog::Kind;
 use fabriscope_fabric::analysis::{Backbone, bisection, distances};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
-use fabriscope_fabric::{Fabric, Router, Routing};
+use fabriscope_fabric::{Fabric, Router, Routing, Topology};
 use fabriscope_report::Table;
 
 use super::algorithm::Algorithm;
@@ -15,9 +15,20 @@ use crate::output::Output;
 /// Runs the command without a name.
 pub fn run(json: bool, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let catalog = context.catalog()?;
-    let heads =
-        ["cluster", "topology", "endpoints", "switches", "cables", "diameter", "bisection", "routing", "deadlock", "also routed by"];
-    let mut table = Table::new(heads).words(1).words(7).words(8).words(9);
+    let heads = [
+        "cluster",
+        "topology",
+        "shape",
+        "endpoints",
+        "switches",
+        "cables",
+        "diameter",
+        "bisection",
+        "routing",
+        "deadlock",
+        "also routed by",
+    ];
+    let mut table = Table::new(heads).words(1).words(2).words(8).words(9).words(10);
     let mut list = Vec::new();
     for name in catalog.names(Kind::Cluster) {
         let source = Source::of_cluster(name, context.cluster(name)?)?;
@@ -37,7 +48,9 @@ pub fn run(json: bool, context: &Context, output: &mut Output) -> Result<Verdict
 }
 
 struct Row {
-    topology: String,
+    /// As files name it.
+    family: String,
+    shape: String,
     counts: fabriscope_fabric::Counts,
     diameter: u32,
     bisection: Option<f64>,
@@ -52,21 +65,23 @@ impl Row {
         let backbone = Backbone::new(fabric);
         let routing = source.algorithm().0;
         Row {
-            topology: fabric.to_string().split(':').next().unwrap_or_default().to_owned(),
+            family: source.cluster().map_or_else(String::new, |cluster| family(&cluster.topology)),
+            shape: fabric.to_string().split(':').next().unwrap_or_default().to_owned(),
             counts: fabric.counts(),
             diameter: distances(&backbone).diameter(),
             bisection: bisection(fabric, &backbone).map(|found| found.share),
             routing,
             deadlock: verdict(fabric, routing),
-            others: Algorithm::all().filter(|&other| other != routing && Router::new(fabric, other).is_ok()).map(Routing::name).collect(),
+            others: others(fabric, routing),
         }
     }
 
-    fn cells(&self, name: &str) -> [String; 10] {
-        let Row { topology, counts, diameter, bisection, routing, deadlock, others } = self;
+    fn cells(&self, name: &str) -> [String; 11] {
+        let Row { family, shape, counts, diameter, bisection, routing, deadlock, others } = self;
         [
             name.to_owned(),
-            topology.clone(),
+            family.clone(),
+            shape.clone(),
             counts.endpoints.to_string(),
             counts.switches.to_string(),
             counts.cables.to_string(),
@@ -80,12 +95,32 @@ impl Row {
 
     fn json(&self, name: &str) -> serde_json::Value {
         serde_json::json!({
-            "name": name, "topology": self.topology, "endpoints": self.counts.endpoints, "switches": self.counts.switches,
+            "name": name, "topology": self.family, "shape": self.shape, "endpoints": self.counts.endpoints, "switches": self.counts.switches,
             "cables": self.counts.cables, "diameter_switches": self.diameter, "bisection_share": self.bisection,
             "routing": self.routing.name(), "deadlock": self.deadlock, "other_routings": self.others,
         })
     }
 }
+
+/// The key of a topology in a file.
+fn family(topology: &Topology) -> String {
+    let value = serde_json::to_value(topology).unwrap_or_default();
+    value.as_object().and_then(|object| object.keys().next().cloned()).unwrap_or_default()
+}
+
+/// The other routings that know the topology; those by tables only where tables are small enough to be made in a moment.
+fn others(fabric: &Fabric, routing: Routing) -> Vec<&'static str> {
+    let small = u64::from(fabric.graph.endpoint_count()) * u64::from(fabric.graph.switch_count()) <= MOST_ENTRIES;
+    let tried = Algorithm::all().filter(|other| small || !Algorithm::by_tables(*other));
+    let mut names: Vec<&str> = tried.filter(|&other| other != routing && Router::new(fabric, other).is_ok()).map(Routing::name).collect();
+    if !small {
+        names.push("(tables not tried)");
+    }
+    names
+}
+
+/// Entries of tables that are made to see whether a routing knows a topology.
+const MOST_ENTRIES: u64 = 1 << 20;
 
 /// One word on freedom from deadlock.
 fn verdict(fabric: &Fabric, routing: Routing) -> &'static str {
