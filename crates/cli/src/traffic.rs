@@ -61,12 +61,12 @@ pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
         Workload::AllToAll(w) => plain(Pattern::AllToAll, w.size, w.transport, w.any_order, Some(u64::from(nodes) - 1)),
         Workload::Shift(w) => plain(Pattern::Shift { distance: w.by }, w.size, w.transport, w.any_order, Some(1)),
         Workload::Ring(w) => plain(Pattern::Shift { distance: 1 }, w.size, w.transport, w.any_order, Some(1)),
-        Workload::Tornado(w) => plain(Pattern::Tornado { dims: dims(cluster) }, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Tornado(w) => plain(Pattern::Tornado { dims: dims(&cluster.fabric, cluster.ranks()) }, w.size, w.transport, w.any_order, Some(1)),
         Workload::Transpose(w) => plain(Pattern::Transpose, w.size, w.transport, w.any_order, Some(1)),
         Workload::BitComplement(w) => plain(Pattern::BitComplement, w.size, w.transport, w.any_order, Some(1)),
         Workload::Adversarial(w) => {
-            let mut traffic = plain(Pattern::Adversarial { group: group(cluster) }, w.size, w.transport, w.any_order, None);
-            traffic.notes.push(format!("groups of {} hosts, each sends to the next", group(cluster)));
+            let mut traffic = plain(Pattern::Adversarial { group: group(&cluster.fabric) }, w.size, w.transport, w.any_order, None);
+            traffic.notes.push(format!("groups of {} hosts, each sends to the next", group(&cluster.fabric)));
             traffic
         }
         Workload::Halo(w) => {
@@ -100,43 +100,33 @@ pub fn open_pattern(pattern: OpenPattern, cluster: &Cluster) -> Pattern {
     match pattern {
         OpenPattern::Uniform => Pattern::Uniform,
         OpenPattern::Permutation => Pattern::Permutation,
-        OpenPattern::Adversarial => Pattern::Adversarial { group: group(cluster) },
-        OpenPattern::Tornado => Pattern::Tornado { dims: dims(cluster) },
+        OpenPattern::Adversarial => Pattern::Adversarial { group: group(&cluster.fabric) },
+        OpenPattern::Tornado => Pattern::Tornado { dims: dims(&cluster.fabric, cluster.ranks()) },
         OpenPattern::Transpose => Pattern::Transpose,
         OpenPattern::BitComplement => Pattern::BitComplement,
     }
 }
 
-/// Hosts in a group.
-fn group(cluster: &Cluster) -> u32 {
-    group_of(&cluster.fabric, cluster.parts.node.nics)
-}
-
-/// Hosts with `nics` adapters in a group: of a dragonfly, of the largest subtree below the top of a tree, else half of them.
-pub fn group_of(fabric: &Fabric, nics: u32) -> u32 {
+/// Endpoints in a group: of a dragonfly, of the largest subtree below the top of a tree, else half of them.
+pub fn group(fabric: &Fabric) -> u32 {
     let endpoints = match &fabric.coordinates {
         Coordinates::Dragonfly(groups) => fabric.graph.endpoint_count() / groups.groups().max(1),
         Coordinates::Tree(tree) if tree.height() > 1 => tree.span(tree.height() - 1).min(u64::from(u32::MAX)) as u32,
         _ => fabric.graph.endpoint_count() / 2,
     };
-    (endpoints / nics.max(1)).max(1)
+    endpoints.max(1)
 }
 
-/// The dimensions that the hosts stand in.
-fn dims(cluster: &Cluster) -> Dims {
-    dims_of(&cluster.fabric, cluster.parts.node.nics, cluster.nodes())
-}
-
-/// The dimensions that `hosts` hosts with `nics` adapters stand in, the fastest first; one where the topology has none.
-pub fn dims_of(fabric: &Fabric, nics: u32, hosts: u32) -> Dims {
+/// The dimensions that the first `endpoints` stand in, the fastest first; one where the topology has none.
+pub fn dims(fabric: &Fabric, endpoints: u32) -> Dims {
     match &fabric.coordinates {
-        Coordinates::Grid(grid) if nics == 1 => {
+        Coordinates::Grid(grid) => {
             let switches = grid.dimensions().iter().map(|dimension| dimension.size);
             // Hosts of one switch stand beside each other; none of them turns round.
             let sizes: Vec<u32> = std::iter::once(grid.hosts()).filter(|&hosts| hosts > 1).chain(switches).collect();
             Dims::new(&sizes)
         }
-        _ => Dims::new(&[hosts]),
+        _ => Dims::new(&[endpoints]),
     }
 }
 

@@ -4,7 +4,7 @@ use fabriscope_fabric::{EndpointId, Fabric};
 use fabriscope_workloads::pattern::{Draw, Pattern};
 
 use crate::error::Failure;
-use crate::traffic::{dims_of, group_of};
+use crate::traffic::{dims, group};
 
 /// Who sends to whom.
 pub struct Traffic {
@@ -39,11 +39,11 @@ impl Traffic {
                 "uniform" | "all_to_all" => (Pattern::Uniform, (PAIRS / endpoints.max(1)).max(8)),
                 "permutation" => (Pattern::Permutation, 1),
                 "ring" => (Pattern::Shift { distance: 1 }, 1),
-                "tornado" => (Pattern::Tornado { dims: dims_of(fabric, 1, endpoints) }, 1),
+                "tornado" => (Pattern::Tornado { dims: dims(fabric, endpoints) }, 1),
                 "transpose" => (Pattern::Transpose, 1),
                 "bit_complement" => (Pattern::BitComplement, 1),
                 "adversarial" => {
-                    let group = group_of(fabric, 1);
+                    let group = group(fabric);
                     if let Some(traffic) = next_group(endpoints, group) {
                         return Ok(traffic);
                     }
