@@ -61,7 +61,9 @@ pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
         Workload::AllToAll(w) => plain(Pattern::AllToAll, w.size, w.transport, w.any_order, Some(u64::from(nodes) - 1)),
         Workload::Shift(w) => plain(Pattern::Shift { distance: w.by }, w.size, w.transport, w.any_order, Some(1)),
         Workload::Ring(w) => plain(Pattern::Shift { distance: 1 }, w.size, w.transport, w.any_order, Some(1)),
-        Workload::Tornado(w) => plain(Pattern::Tornado { dims: dims(&cluster.fabric, cluster.ranks()) }, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Tornado(w) => {
+            plain(Pattern::Tornado { dims: dims(&cluster.fabric, cluster.ranks()) }, w.size, w.transport, w.any_order, Some(1))
+        }
         Workload::Transpose(w) => plain(Pattern::Transpose, w.size, w.transport, w.any_order, Some(1)),
         Workload::BitComplement(w) => plain(Pattern::BitComplement, w.size, w.transport, w.any_order, Some(1)),
         Workload::Adversarial(w) => {

@@ -114,7 +114,7 @@ fn the_document_holds() {
         if update {
             document = document.replace(&block, &format!("{args}\n{printed}"));
         } else {
-            assert!(printed == shown, "`fabriscope topo{args}` prints\n{printed}");
+            assert!(printed == shown, "UPDATE_GOLDEN=1 writes docs/topologies.md anew; `fabriscope topo{args}` prints\n{printed}");
         }
     }
     if update {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::topology::{Dragonfly, FatTree, Links, Topology, Torus};
+use crate::topology::{BackToBack, Dragonfly, FatTree, Links, SingleSwitch, Topology, Torus};
 use crate::{LinkSpec, SwitchId};
 use fabriscope_units::{Rate, Span};
 
@@ -46,4 +46,12 @@ fn what_is_too_large_is_told() {
     let error = svg(&torus, &Picture::default()).unwrap_err();
     assert_eq!(error, PictureError::TooManySwitches { switches: 4913, most: MOST_SWITCHES });
     assert!(error.to_string().contains("at most 4000"));
+}
+
+#[test]
+fn the_smallest_fabrics() {
+    let pair = drawn(&fabric(&Topology::BackToBack(BackToBack {}), 0));
+    assert_eq!((pair.matches("<title>endpoint").count(), pair.matches("M").count()), (2, 1));
+    let one = drawn(&fabric(&Topology::SingleSwitch(SingleSwitch { endpoints: Some(3), ..SingleSwitch::default() }), 8));
+    assert_eq!((one.matches("<title>switch</title>").count(), one.matches("h0").count()), (1, 3));
 }

@@ -30,63 +30,70 @@ impl Traffic {
     pub fn of(name: Option<&str>, fabric: &Fabric, seed: u64) -> Result<Traffic, Failure> {
         let endpoints = fabric.graph.endpoint_count();
         let name = name.unwrap_or(if endpoints > MOST_ALL { "permutation" } else { "uniform" });
-        let (pattern, messages) = match name.split_once(':') {
-            Some(("shift", distance)) => (Pattern::Shift { distance: distance_of(distance, endpoints)? }, 1),
-            None => match name {
-                "uniform" | "all_to_all" if endpoints <= MOST_ALL && endpoints > 1 => {
-                    return Ok(Traffic { name: name.to_owned(), pairs: Pairs::All, messages: endpoints - 1, note: None });
-                }
-                "uniform" | "all_to_all" => (Pattern::Uniform, (PAIRS / endpoints.max(1)).max(8)),
-                "permutation" => (Pattern::Permutation, 1),
-                "ring" => (Pattern::Shift { distance: 1 }, 1),
-                "tornado" => (Pattern::Tornado { dims: dims(fabric, endpoints) }, 1),
-                "transpose" => (Pattern::Transpose, 1),
-                "bit_complement" => (Pattern::BitComplement, 1),
-                "adversarial" => {
-                    let group = group(fabric);
-                    if let Some(traffic) = next_group(endpoints, group) {
-                        return Ok(traffic);
-                    }
-                    (Pattern::Adversarial { group }, (PAIRS / endpoints.max(1)).max(8))
-                }
-                "shift" => return Err(Failure::told("a shift needs a distance", "write for example shift:1")),
-                _ => return Err(unknown(name)),
-            },
-            Some(_) => return Err(unknown(name)),
-        };
-        let note = match pattern {
-            Pattern::Uniform => Some(format!("{messages} receivers drawn for each endpoint: the busiest link of a sample reads high")),
-            Pattern::Adversarial { group } => {
-                Some(format!("groups of {group} endpoints, each sends to the next; {messages} receivers drawn for each"))
-            }
-            Pattern::Permutation => Some(format!("one permutation, drawn with seed {seed}")),
-            _ => None,
-        };
-        let mut draw = Draw::new(pattern, endpoints, seed).map_err(|error| {
-            let text = error.to_string();
-            let (message, help) = text.split_once("; ").unwrap_or((&text, "choose another pattern"));
-            Failure::told(format!("`{name}`: {message}"), help)
-        })?;
-        let (mut pairs, mut to) = (Vec::new(), Vec::new());
-        for rank in 0..endpoints {
-            to.clear();
-            (0..messages).for_each(|_| draw.receivers(rank, &mut to));
-            pairs.extend(to.iter().map(|&to| (EndpointId(rank), EndpointId(to))));
+        // One message for each, unless said otherwise.
+        let of = |pairs, messages, note| Ok(Traffic { name: name.to_owned(), pairs, messages, note });
+        let one = |pattern| drawn(name, pattern, endpoints, seed).map(Pairs::Some);
+        if let Some(("shift", distance)) = name.split_once(':') {
+            return of(one(Pattern::Shift { distance: distance_of(distance, endpoints)? })?, 1, None);
         }
-        Ok(Traffic { name: name.to_owned(), pairs: Pairs::Some(pairs), messages, note })
+        match name {
+            "uniform" | "all_to_all" if endpoints <= MOST_ALL && endpoints > 1 => of(Pairs::All, endpoints - 1, None),
+            "uniform" | "all_to_all" => {
+                // Permutations, so that every endpoint receives as much as every other.
+                let rounds = (PAIRS / endpoints.max(1)).max(8);
+                let mut pairs = Vec::new();
+                for round in 0..u64::from(rounds) {
+                    pairs.extend(drawn(name, Pattern::Permutation, endpoints, seed.wrapping_add(round))?);
+                }
+                let note = format!("{rounds} permutations, drawn from seed {seed} on: the busiest link of a sample reads high");
+                of(Pairs::Some(pairs), rounds, Some(note))
+            }
+            "permutation" => of(one(Pattern::Permutation)?, 1, Some(format!("one permutation, drawn with seed {seed}"))),
+            "ring" => of(one(Pattern::Shift { distance: 1 })?, 1, None),
+            "tornado" => of(one(Pattern::Tornado { dims: dims(fabric, endpoints) })?, 1, None),
+            "transpose" => of(one(Pattern::Transpose)?, 1, None),
+            "bit_complement" => of(one(Pattern::BitComplement)?, 1, None),
+            "adversarial" => {
+                let group = group(fabric);
+                // Whether there is a next group is for the pattern to say.
+                one(Pattern::Adversarial { group })?;
+                let (pairs, receivers) = next_group(endpoints, group);
+                let all = if receivers == group { "all".to_owned() } else { format!("{receivers}, evenly chosen,") };
+                of(Pairs::Some(pairs), receivers, Some(format!("groups of {group} endpoints, each sends to {all} of the next")))
+            }
+            "shift" => Err(Failure::told("a shift needs a distance", "write for example shift:1")),
+            _ => Err(Failure::told(
+                format!("there is no pattern `{name}`"),
+                "use uniform, permutation, shift:N, ring, tornado, transpose, bit_complement or adversarial",
+            )),
+        }
     }
 }
 
-/// Every endpoint to each of the next group; `None` where these are too many, or there is no next group.
-fn next_group(endpoints: u32, group: u32) -> Option<Traffic> {
-    let groups = endpoints / group;
-    if groups < 2 || u64::from(groups) * u64::from(group) * u64::from(group) > u64::from(PAIRS) {
-        return None;
+/// One message of each endpoint.
+fn drawn(name: &str, pattern: Pattern, endpoints: u32, seed: u64) -> Result<Vec<(EndpointId, EndpointId)>, Failure> {
+    let mut draw = Draw::new(pattern, endpoints, seed).map_err(|error| {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, "choose another pattern"));
+        Failure::told(format!("`{name}`: {message}"), help)
+    })?;
+    let (mut pairs, mut to) = (Vec::new(), Vec::new());
+    for rank in 0..endpoints {
+        to.clear();
+        draw.receivers(rank, &mut to);
+        pairs.extend(to.iter().map(|&to| (EndpointId(rank), EndpointId(to))));
     }
-    let receivers = |src: u32| (0..group).map(move |member| (EndpointId(src), EndpointId((src / group + 1) % groups * group + member)));
-    let pairs = (0..groups * group).flat_map(receivers).collect();
-    let note = Some(format!("groups of {group} endpoints, each sends to all of the next"));
-    Some(Traffic { name: "adversarial".to_owned(), pairs: Pairs::Some(pairs), messages: group, note })
+    Ok(pairs)
+}
+
+/// Every endpoint to those of the next group, or where that were too many to some, all of which receive alike; and how many.
+fn next_group(endpoints: u32, group: u32) -> (Vec<(EndpointId, EndpointId)>, u32) {
+    let groups = endpoints / group;
+    let receivers = (PAIRS / endpoints.max(1)).clamp(8, group.max(8)).min(group);
+    let turn = |round: u32| (u64::from(round) * u64::from(group) / u64::from(receivers)) as u32;
+    let to = |src: u32, round: u32| (src / group + 1) % groups * group + (src % group + turn(round)) % group;
+    let pair = |src: u32| (0..receivers).map(move |round| (EndpointId(src), EndpointId(to(src, round))));
+    ((0..groups * group).flat_map(pair).collect(), receivers)
 }
 
 fn distance_of(text: &str, endpoints: u32) -> Result<u32, Failure> {
@@ -97,13 +104,6 @@ fn distance_of(text: &str, endpoints: u32) -> Result<u32, Failure> {
         return Err(Failure::told(message, format!("use at least 1 and at most {}", endpoints.saturating_sub(1).max(1))));
     }
     Ok(distance)
-}
-
-fn unknown(name: &str) -> Failure {
-    Failure::told(
-        format!("there is no pattern `{name}`"),
-        "use uniform, permutation, shift:N, ring, tornado, transpose, bit_complement or adversarial",
-    )
 }
 
 /// Endpoints of which all pairs are followed.

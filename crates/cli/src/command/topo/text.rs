@@ -11,7 +11,7 @@ use super::source::Source;
 /// The whole answer.
 pub fn text(source: &Source, examined: &Examined, drawn: Option<&Path>) -> String {
     let mut text = format!("# {}: {}\n", source.name, source.fabric);
-    if let Some(cluster) = source.cluster() {
+    if let Some(cluster) = source.cluster().filter(|cluster| !cluster.title.is_empty()) {
         text += &format!("# {}\n", cluster.title);
     }
     text += &format!("\n{}\n{}\n", switches(source, examined), cables(source, examined));
@@ -146,7 +146,7 @@ fn figures(source: &Source, examined: &Examined) -> String {
 
 fn spread(spread: &Spread, of: &str) -> String {
     if spread.of == 0 {
-        return "all endpoints are at one switch".to_owned();
+        return "no two switches have endpoints".to_owned();
     }
     let Spread { min, median, max, .. } = spread;
     let drawn = if spread.sampled { "drawn " } else { "" };
