@@ -193,14 +193,15 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn a_reader_that_leaves_is_told() {
     use std::process::{Command, Stdio};
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("fabriscope"))
+    // Closed before the first byte is written.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = Command::new(assert_cmd::cargo::cargo_bin("fabriscope"))
         .args(["show", "connectx-5", "--json"])
-        .stdout(Stdio::piped())
+        .stdout(writer)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Closed before the first byte is written.
-    drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("closed before all of it was written") && told.contains("help"), "{told}");
