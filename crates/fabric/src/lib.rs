@@ -34,7 +34,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not modelled yet: torus, imported fabrics. The traits leave room for them.
+//! [`analysis`] says what a fabric is worth before anything runs on it, [`picture`] draws it.
 
 pub mod analysis;
 mod divisor;
