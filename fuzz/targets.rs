@@ -33,6 +33,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "slurm_conf", folders: &["fuzz/seeds"], extension: "conf", run: fabric_dump },
     Target { name: "slurm_yaml", folders: &["fuzz/seeds"], extension: "yaml", run: fabric_dump },
     Target { name: "cabling_dot", folders: &["fuzz/seeds"], extension: "dot", run: fabric_dump },
+    Target { name: "htsim_topo", folders: &["fuzz/seeds"], extension: "htsim", run: fabric_dump },
+    Target { name: "ns3_topology", folders: &["fuzz/seeds"], extension: "ns3", run: fabric_dump },
     Target { name: "lfts_dump", folders: &["fuzz/seeds", "fabrics"], extension: "lfts", run: lfts_dump },
     Target { name: "tolerances_toml", folders: &["validation"], extension: "toml", run: tolerances_toml },
 ];

@@ -15,7 +15,7 @@ use crate::output::Output;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, topology.conf or topology.yaml of Slurm, a cabling plan
-    /// in dot, or an edge list; may be compressed by gzip
+    /// in dot, a topology of htsim, HPCC or SimAI, or an edge list; may be compressed by gzip
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Forwarding tables of the same fabric: opensm-lfts.dump or the output of dump_fts; may be compressed by gzip

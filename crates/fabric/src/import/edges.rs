@@ -29,18 +29,33 @@ fn words(line: &str) -> Option<Vec<&str>> {
     (words.len() >= 2 && !words[0].is_empty()).then_some(words)
 }
 
-/// `400Gbps`, `400 Gb/s` without the blank, `400G`.
+/// `400Gbps`, `12.5G`, `100Mb/s`, `1000000000bps`.
 pub(super) fn rate(text: &str) -> Option<Rate> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "G" | "Gbps" | "Gb/s" | "Gbit" => 1_000_000_000,
-        "M" | "Mbps" | "Mb/s" | "Mbit" => 1_000_000,
-        "T" | "Tbps" | "Tb/s" => 1_000_000_000_000,
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(at);
+    let digits = match unit.chars().next()? {
+        'k' | 'K' => 3,
+        'M' => 6,
+        'G' => 9,
+        'T' => 12,
+        'b' => 0,
         _ => return None,
     };
-    Some(Rate::from_bps(number.parse::<u64>().ok()?.checked_mul(factor)?)).filter(|rate| rate.as_bps() > 0)
+    let unit = if digits > 0 { &unit[1..] } else { unit };
+    if !(["bps", "b/s", "bit", "bit/s"].contains(&unit) || (digits > 0 && unit.is_empty())) {
+        return None;
+    }
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let part = part.trim_end_matches('0');
+    if part.len() > digits {
+        return None;
+    }
+    let scaled = |text: &str, power: usize| {
+        if text.is_empty() { Some(0) } else { text.parse::<u64>().ok()?.checked_mul(10u64.checked_pow(power as u32)?) }
+    };
+    let bits = scaled(whole, digits)?.checked_add(scaled(part, digits - part.len())?)?;
+    Some(Rate::from_bps(bits)).filter(|rate| rate.as_bps() > 0)
 }
 
 /// Reads a list.

@@ -20,7 +20,7 @@ pub enum ImportError {
     },
     /// None of the formats.
     #[error(
-        "the file is none of the formats known here; give the output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, topology.conf or topology.yaml of Slurm, a cabling plan in dot, or an edge list of lines `a b [rate] [delay]`"
+        "the file is none of the formats known here; give the output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, topology.conf or topology.yaml of Slurm, a cabling plan in dot, a topology of htsim, HPCC or SimAI, or an edge list of lines `a b [rate] [delay]`"
     )]
     Unknown,
     /// Forwarding tables without a fabric.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Read: files of `ibnetdiscover` and `ibsim` (`ibnetdiscover`), `opensm-subnet.lst` (`subnet_lst`), Slurm's `topology.conf`
-//! (`slurm_conf`) and `topology.yaml` (`slurm_yaml`), cabling plans of Graphviz (`dot`), edge lists (`edges`), all of them
-//! compressed or not; forwarding tables of OpenSM and `dump_fts` (`lfts`, line by line).
+//! (`slurm_conf`) and `topology.yaml` (`slurm_yaml`), cabling plans of Graphviz (`dot`), topologies of htsim (`htsim`) and
+//! of the ns-3 simulators HPCC and SimAI (`ns3`), edge lists (`edges`), all of them compressed or not; forwarding tables of OpenSM and `dump_fts` (`lfts`, line by line).
 //! Readers take what is there and report what they did not understand; what contradicts itself is an error.
 
 mod dot;
@@ -15,8 +15,10 @@ mod dot_words;
 mod edges;
 mod error;
 mod hostlist;
+mod htsim;
 mod ibnetdiscover;
 mod lfts;
+mod ns3;
 mod review;
 mod slurm_conf;
 mod slurm_yaml;
@@ -53,12 +55,18 @@ pub fn read(text: &str) -> Result<Subnet, ImportError> {
         if slurm_yaml::looks_like(line) {
             return slurm_yaml::read(text);
         }
+        if htsim::looks_like(line) {
+            return htsim::read(text);
+        }
         if dot::looks_like(line) {
             return dot::read(text);
         }
         if line.starts_with("Unicast lids") {
             return Err(ImportError::ForwardingTables);
         }
+    }
+    if ns3::looks_like(text) {
+        return ns3::read(text);
     }
     if edges::looks_like(text) {
         return edges::read(text);

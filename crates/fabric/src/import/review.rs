@@ -287,8 +287,9 @@ fn findings(
         let place = |part: &(u32, u32)| format!("{} and {} more", name(&part.0), part.1 - 1);
         add(format!("the fabric falls into {} parts that no cable joins", parts.len()), parts.iter().map(place).collect());
     }
-    let mut lost: Vec<u32> = subnet.of_kind(Kind::Adapter).map(|(index, _)| index).collect();
-    lost.retain(|&device| !subnet.cables.iter().any(|cable| cable.ends.iter().any(|end| end.device == device)));
+    let mut cabled = vec![false; subnet.devices.len()];
+    subnet.cables.iter().flat_map(|cable| cable.ends).for_each(|end| cabled[end.device as usize] = true);
+    let lost: Vec<u32> = subnet.of_kind(Kind::Adapter).map(|(index, _)| index).filter(|&index| !cabled[index as usize]).collect();
     if !lost.is_empty() {
         add(format!("{} adapters have no cable", lost.len()), lost.iter().map(name).collect());
     }

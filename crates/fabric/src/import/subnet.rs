@@ -261,6 +261,28 @@ impl Subnet {
         if self.devices.is_empty() { Err(ImportError::Empty) } else { Ok(()) }
     }
 
+    /// Adds a device without cables, called by its name; its number.
+    pub(super) fn add(&mut self, kind: Kind, name: String, line: u32) -> u32 {
+        self.devices.push(Device { id: name.clone(), guid: None, kind, description: name, ports: 0, lid: None, line });
+        self.devices.len() as u32 - 1
+    }
+    /// Adds a cable between the next ports of two devices.
+    pub(super) fn connect(&mut self, devices: [u32; 2], rate: Option<Rate>, line: u32) -> Result<(), ImportError> {
+        let mut ends = [Plug { device: 0, port: 0 }; 2];
+        for (end, device) in ends.iter_mut().zip(devices) {
+            let owner = &mut self.devices[device as usize];
+            if owner.ports >= MOST_PORTS {
+                let mistake = Mistake::TooManyCables { id: owner.id.clone(), most: MOST_PORTS };
+                return Err(ImportError::Line { line, mistake });
+            }
+            owner.ports += 1;
+            *end = Plug { device, port: owner.ports };
+        }
+        ends.sort_unstable();
+        self.cables.push(Cable { ends, speed: None, rate, seen_twice: true, line });
+        Ok(())
+    }
+
     /// The same with `uplinks` cables for each between two switches.
     ///
     /// # Errors
@@ -271,17 +293,7 @@ impl Subnet {
         for cable in &self.cables {
             let between = cable.ends.iter().all(|end| self.device(*end).kind == Kind::Switch);
             for _ in 0..if between { uplinks } else { 1 } {
-                let mut ends = cable.ends;
-                for end in &mut ends {
-                    let owner = &mut subnet.devices[end.device as usize];
-                    if owner.ports >= MOST_PORTS {
-                        let mistake = Mistake::TooManyCables { id: owner.id.clone(), most: MOST_PORTS };
-                        return Err(ImportError::Line { line: cable.line, mistake });
-                    }
-                    owner.ports += 1;
-                    end.port = owner.ports;
-                }
-                subnet.cables.push(Cable { ends, ..*cable });
+                subnet.connect(cable.ends.map(|end| end.device), cable.rate, cable.line)?;
             }
         }
         Ok(subnet)

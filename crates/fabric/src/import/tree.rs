@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::subnet::{Cable, Device, Kind, MOST_PORTS, Plug, Subnet};
+use super::subnet::{Kind, Subnet};
 use super::{ImportError, Mistake};
 
 /// A switch and what is below it.
@@ -45,15 +45,13 @@ pub(super) fn subnet(entries: &Entries) -> Result<Subnet, ImportError> {
     let entries = &entries.entries[..];
     let wrong = |line, mistake| ImportError::Line { line, mistake };
     let mut subnet = Subnet { structure_only: true, ..Subnet::default() };
-    let device =
-        |id: &str, kind, line| Device { id: id.to_owned(), guid: None, kind, description: id.to_owned(), ports: 0, lid: None, line };
     let mut switches: BTreeMap<&str, u32> = BTreeMap::new();
     for entry in entries {
         if let Some(before) = switches.insert(&entry.switch, subnet.devices.len() as u32) {
             let before = subnet.devices[before as usize].line;
             return Err(wrong(entry.line, Mistake::Twice { id: entry.switch.clone(), before }));
         }
-        subnet.devices.push(device(&entry.switch, Kind::Switch, entry.line));
+        subnet.add(Kind::Switch, entry.switch.clone(), entry.line);
     }
     let below = |entry: &Entry| -> Result<Vec<u32>, ImportError> {
         let known = |child: &String| {
@@ -84,31 +82,14 @@ pub(super) fn subnet(entries: &Entries) -> Result<Subnet, ImportError> {
             }
             let named_alike = switches.contains_key(node.as_str());
             let id = if named_alike { format!("node {node}") } else { node.clone() };
-            subnet.devices.push(device(&id, Kind::Adapter, entry.line));
-            let number = subnet.devices.len() as u32 - 1;
-            cable(&mut subnet, at as u32, number, entry.line)?;
+            let number = subnet.add(Kind::Adapter, id, entry.line);
+            subnet.connect([at as u32, number], None, entry.line)?;
         }
         for &child in &children[at] {
-            cable(&mut subnet, at as u32, child, entry.line)?;
+            subnet.connect([at as u32, child], None, entry.line)?;
         }
     }
     if subnet.devices.is_empty() { Err(ImportError::Empty) } else { Ok(subnet) }
-}
-
-/// One more cable, at the next port of each.
-fn cable(subnet: &mut Subnet, above: u32, below: u32, line: u32) -> Result<(), ImportError> {
-    let mut plug = |device: u32| {
-        let owner = &mut subnet.devices[device as usize];
-        if owner.ports >= MOST_PORTS {
-            let mistake = Mistake::TooManyCables { id: owner.id.clone(), most: MOST_PORTS };
-            return Err(ImportError::Line { line, mistake });
-        }
-        owner.ports += 1;
-        Ok(Plug { device, port: owner.ports })
-    };
-    let (a, b) = (plug(above)?, plug(below)?);
-    subnet.cables.push(Cable { ends: [a.min(b), a.max(b)], speed: None, rate: None, seen_twice: true, line });
-    Ok(())
 }
 
 /// Switches that are above each other in a circle: the first is also the last.

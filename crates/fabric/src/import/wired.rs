@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::subnet::{Kind, Plug, Subnet, natural};
 use super::{Cable, ImportError};
-use crate::graph::{Builder, LinkSpec, Node, PortId, Socket, Vertex};
+use crate::graph::{Builder, Graph, LinkSpec, Node, PortId, Socket, Vertex};
 use crate::topology::{Coordinates, Fabric, Irregular, Links};
 
 /// Which device became what.
@@ -81,26 +81,23 @@ impl Subnet {
             let device = self.device(*plug);
             if device.ports > 1 { format!("{} port {}", device.name(), plug.port) } else { device.name().to_owned() }
         };
-        let irregular = Irregular::new(
-            &graph,
-            wiring.endpoints.iter().map(endpoint_name).collect(),
-            wiring.switches.iter().map(|&device| self.devices[device as usize].name().to_owned()).collect(),
-        );
-        let radix = graph.switches().map(|switch| u32::from(graph.port_count(switch))).max().unwrap_or(0);
-        let fabric = Fabric { graph, coordinates: Coordinates::Irregular(irregular), radix };
-        match unreachable(&fabric) {
-            None => Ok(fabric),
-            Some((first, count)) => {
-                let name = |vertex| fabric.name(fabric.graph.node(vertex));
-                Err(ImportError::Disconnected { name: name(first), others: count - 1, from: name(Vertex(0)) })
-            }
+        let switch_name = |&device: &u32| self.devices[device as usize].name().to_owned();
+        if let Some((first, count)) = unreachable(&graph) {
+            let name = |vertex| match graph.node(vertex) {
+                Node::Endpoint(endpoint) => endpoint_name(&wiring.endpoints[endpoint.index()]),
+                Node::Switch(switch) => switch_name(&wiring.switches[switch.index()]),
+            };
+            return Err(ImportError::Disconnected { name: name(first), others: count - 1, from: name(Vertex(0)) });
         }
+        let endpoints = wiring.endpoints.iter().map(endpoint_name).collect();
+        let irregular = Irregular::new(&graph, endpoints, wiring.switches.iter().map(switch_name).collect());
+        let radix = graph.switches().map(|switch| u32::from(graph.port_count(switch))).max().unwrap_or(0);
+        Ok(Fabric { graph, coordinates: Coordinates::Irregular(irregular), radix })
     }
 }
 
 /// The first vertex that endpoint 0 cannot reach, and how many there are.
-fn unreachable(fabric: &Fabric) -> Option<(Vertex, u32)> {
-    let graph = &fabric.graph;
+fn unreachable(graph: &Graph) -> Option<(Vertex, u32)> {
     let mut seen = vec![false; (graph.endpoint_count() + graph.switch_count()) as usize];
     let mut open = vec![Vertex(0), graph.link(graph.uplink(crate::EndpointId(0))).to];
     while let Some(vertex) = open.pop() {

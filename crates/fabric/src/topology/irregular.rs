@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::Counts;
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, SwitchId};
 use crate::routing::Tables;
 
 /// Names and tables of a fabric without coordinates.
@@ -54,36 +54,53 @@ impl Irregular {
     }
 }
 
-/// Links on the longest of the shortest paths between two endpoints: a search from each switch that has endpoints.
+/// Links on the longest of the shortest paths between two endpoints: a search from each switch that has endpoints, 64 at a
+/// time, a bit for each.
 fn diameter(graph: &Graph) -> u32 {
-    let mut leaves: Vec<u32> = graph.endpoints().map(|endpoint| graph.link(graph.uplink(endpoint)).to.0).collect();
-    leaves.sort_unstable();
-    let several = leaves.windows(2).any(|pair| pair[0] == pair[1]);
-    leaves.dedup();
-    let vertices = (graph.endpoint_count() + graph.switch_count()) as usize;
-    let mut distance = vec![u32::MAX; vertices];
+    let switches = graph.switch_count() as usize;
+    let mut is_leaf = vec![false; switches];
+    let (mut leaves, mut several) = (Vec::new(), false);
+    for endpoint in graph.endpoints() {
+        if let Node::Switch(at) = graph.node(graph.link(graph.uplink(endpoint)).to) {
+            let known = std::mem::replace(&mut is_leaf[at.index()], true);
+            several |= known;
+            if !known {
+                leaves.push(at);
+            }
+        }
+    }
     // Two endpoints of one switch are two links apart.
     let mut longest = if several { 2 } else { 0 };
-    for &leaf in &leaves {
-        distance.fill(u32::MAX);
-        distance[leaf as usize] = 0;
-        let mut frontier = vec![crate::Vertex(leaf)];
-        while !frontier.is_empty() {
-            let mut next = Vec::new();
-            for vertex in frontier {
-                let Node::Switch(switch) = graph.node(vertex) else { continue };
-                for (_, link) in graph.outputs(switch) {
-                    let to = graph.link(link).to;
-                    if distance[to.index()] == u32::MAX {
-                        distance[to.index()] = distance[vertex.index()] + 1;
-                        next.push(to);
+    let (mut seen, mut reached) = (vec![0u64; switches], vec![0u64; switches]);
+    for starts in leaves.chunks(64) {
+        seen.fill(0);
+        let mut front: Vec<(SwitchId, u64)> = starts.iter().enumerate().map(|(bit, &at)| (at, 1 << bit)).collect();
+        front.iter().for_each(|&(at, bit)| seen[at.index()] |= bit);
+        for steps in 1u32.. {
+            let mut open = Vec::new();
+            for &(at, bits) in &front {
+                for (_, link) in graph.outputs(at) {
+                    let Node::Switch(to) = graph.node(graph.link(link).to) else { continue };
+                    let new = bits & !seen[to.index()];
+                    if new != 0 && reached[to.index()] == 0 {
+                        open.push(to);
                     }
+                    reached[to.index()] |= new;
                 }
             }
-            frontier = next;
+            if open.is_empty() {
+                break;
+            }
+            front.clear();
+            for to in open {
+                let bits = std::mem::take(&mut reached[to.index()]);
+                seen[to.index()] |= bits;
+                if is_leaf[to.index()] {
+                    longest = longest.max(steps + 2);
+                }
+                front.push((to, bits));
+            }
         }
-        let farthest = leaves.iter().map(|&other| distance[other as usize]).filter(|&hops| hops != u32::MAX && hops > 0).max();
-        longest = longest.max(farthest.map_or(0, |hops| hops + 2));
     }
     longest
 }
