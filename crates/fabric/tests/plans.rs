@@ -269,6 +269,16 @@ fn mistakes_in_dot() {
     assert_eq!(odd.unread.len(), 2);
 }
 
+/// Files that an editor of another system saved.
+#[test]
+fn marks_and_line_ends_of_other_systems() {
+    for file in [CONF, YAML, DOT] {
+        let other = format!("\u{feff}{}", file.replace('\n', "\r\n"));
+        let (one, other) = (read(file).unwrap(), read(&other).unwrap());
+        assert_eq!((&one.devices, &one.cables, &one.notes), (&other.devices, &other.cables, &other.notes));
+    }
+}
+
 /// Any file cut off anywhere is refused or read, and never mistaken for another format.
 #[test]
 fn cut_off_anywhere() {

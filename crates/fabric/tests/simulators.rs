@@ -150,6 +150,7 @@ fn ns3() {
     let subnet = read(HPCC).unwrap();
     assert_eq!(fabric(&subnet).counts().to_string(), "3 endpoints, 2 switches, 6 cables");
     assert_eq!(rates(&subnet), [(12_500, 1), (25_000, 1), (100_000, 2), (400_000, 2)]);
+    assert_eq!(review(&subnet).speeds.get("400 Gb/s"), Some(&2), "{:?}", review(&subnet).speeds);
     // HPCC makes one link of parallel ones.
     assert_eq!(review(&subnet).parallel.get(&3), Some(&1));
     let subnet = read(SIMAI).unwrap();

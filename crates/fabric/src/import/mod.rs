@@ -41,6 +41,8 @@ pub use wired::Wiring;
 /// # Errors
 /// A format that is not known, and what the reader of the format says.
 pub fn read(text: &str) -> Result<Subnet, ImportError> {
+    // Editors of some systems mark the beginning of a file.
+    let text = text.trim_start_matches('\u{feff}');
     let first = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).take(200);
     for line in first {
         if subnet_lst::looks_like(line) {

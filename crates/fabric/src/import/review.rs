@@ -88,7 +88,7 @@ pub fn review(subnet: &Subnet) -> Review {
     let mut speeds: BTreeMap<String, u32> = BTreeMap::new();
     let mut rails_below: BTreeMap<u32, BTreeMap<String, u32>> = BTreeMap::new();
     for cable in &subnet.cables {
-        *speeds.entry(cable.speed.map_or_else(|| "not given".to_owned(), |speed| speed.to_string())).or_default() += 1;
+        *speeds.entry(speed(cable)).or_default() += 1;
         let [a, b] = cable.ends.map(|end| end.device);
         if switch(a) && switch(b) {
             *pairs.entry((a.min(b), a.max(b))).or_default() += 1;
@@ -244,8 +244,7 @@ fn findings(
         .filter(|cable| cable.data_rate().zip(usual_rate(cable)).is_some_and(|(rate, usual)| rate.as_bps() < usual))
         .collect();
     if !slow.is_empty() {
-        let slow_place =
-            |cable: &&super::Cable| format!("{}, {}", place(cable), cable.speed.map_or_else(String::new, |speed| speed.to_string()));
+        let slow_place = |cable: &&super::Cable| format!("{}, {}", place(cable), speed(cable));
         add(format!("{} cables are slower than most of their level", slow.len()), slow.iter().map(slow_place).collect());
     }
     let unknown = subnet.cables.iter().filter(|cable| cable.data_rate().is_none()).count();
@@ -327,6 +326,12 @@ fn smallest(part: &mut [u32], device: u32) -> u32 {
         at = part[at as usize];
     }
     at
+}
+
+/// Width and speed of a cable, or the rate that the file gives instead.
+fn speed(cable: &super::Cable) -> String {
+    let rate = || cable.rate.map_or_else(|| "not given".to_owned(), |rate| rate.to_string());
+    cable.speed.map_or_else(rate, |speed| speed.to_string())
 }
 
 /// What a class of switches is called: by level, and name.
