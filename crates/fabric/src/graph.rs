@@ -388,8 +388,8 @@ impl Builder {
     }
 }
 
-/// Endpoints and switch ports there may be: a bound against slips of the pen, about 9 GB of links (assumed).
-pub(crate) const MOST_PORTS: u32 = 1 << 28;
+/// Endpoints and switch ports there may be: a bound against slips of the pen, about 600 MB of links, fifteen times the largest machine (assumed).
+pub(crate) const MOST_PORTS: u32 = 1 << 24;
 /// Marks a port without a cable.
 const UNUSED: LinkId = LinkId(u32::MAX);
 
