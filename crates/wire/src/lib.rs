@@ -2,7 +2,8 @@
 //!
 //! Source: InfiniBand Architecture Specification volume 1, release 1.6 (IBTA), with annexes A16 and A17
 //! for RoCE; IEEE 802.3 for the Ethernet framing.
-//! Modelled: transport headers, opcodes, PSN arithmetic, both CRCs, the bytes a packet occupies on a link.
+//! Modelled: transport headers, opcodes, PSN arithmetic, both CRCs, the bytes a packet occupies on a link; Ethernet, IPv4
+//! and UDP as far as RoCE needs them; priority pause frames.
 //! Not modelled: management datagrams, raw packets, VLAN tags, lane coding and forward error correction.
 //!
 //! Codes such as MTU 5 or timeout 14 are spelled out here and nowhere else; everyone above holds
@@ -12,8 +13,10 @@ mod bth;
 mod code;
 mod crc;
 mod error;
+mod ethernet;
 mod extended;
 mod global;
+mod internet;
 mod link_layer;
 mod local;
 mod opcode;
@@ -24,8 +27,10 @@ pub use bth::Bth;
 pub use code::{AckTimeout, Mtu, RnrTimer};
 pub use crc::{icrc, vcrc};
 pub use error::WireError;
+pub use ethernet::{Ethernet, PriorityPause};
 pub use extended::{Aeth, AtomicAckEth, AtomicEth, Deth, Ieth, ImmDt, Reth};
 pub use global::Grh;
+pub use internet::{Ipv4, Udp, checksum};
 pub use link_layer::{LinkLayer, pad};
 pub use local::{Lrh, NextHeader};
 pub use opcode::{Opcode, Operation, Transport};

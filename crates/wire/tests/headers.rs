@@ -46,6 +46,26 @@ proptest! {
         prop_assert_eq!(Ieth::decode(&Ieth { rkey }.encode()), Ok(Ieth { rkey }));
     }
 
+    #[test]
+    fn internet_headers(dscp in 0u8..64, ecn in 0u8..4, total_length: u16, time_to_live: u8, protocol: u8, source: [u8; 4], destination: [u8; 4]) {
+        let header = Ipv4 { dscp, ecn, total_length, time_to_live, protocol, source, destination };
+        let bytes = header.encode();
+        prop_assert_eq!(Ipv4::decode(&bytes), Ok((header, Ipv4::BYTES)));
+        prop_assert_eq!(checksum(&bytes), 0);
+        let udp = Udp { source: total_length, destination: !total_length, length: total_length / 2 };
+        prop_assert_eq!(Udp::decode(&udp.encode()), Ok(udp));
+    }
+
+    #[test]
+    fn ethernet_headers(destination: [u8; 6], source: [u8; 6], tags in 0usize..3, quanta: [Option<u16>; 8]) {
+        let header = Ethernet { destination, source, ethertype: Ethernet::IPV4 };
+        let mut bytes = header.encode().to_vec();
+        (0..tags).for_each(|_| drop(bytes.splice(12..12, [0x81, 0x00, 0x60, 0x01])));
+        prop_assert_eq!(Ethernet::decode(&bytes), Ok((header, Ethernet::BYTES + 4 * tags)));
+        let pause = PriorityPause { quanta };
+        prop_assert_eq!(PriorityPause::decode(&pause.encode()), Ok(pause));
+    }
+
     /// Bytes from outside never panic, and what is read is what was there, apart from reserved bits.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
@@ -53,6 +73,7 @@ proptest! {
             let _ = icrc(layer, &bytes);
         }
         let _ = vcrc(&bytes);
+        let _ = (Ethernet::decode(&bytes), Ipv4::decode(&bytes), Udp::decode(&bytes), PriorityPause::decode(&bytes));
         let _ = (Lrh::decode(&bytes), Grh::decode(&bytes), Aeth::decode(&bytes), Deth::decode(&bytes), AtomicEth::decode(&bytes));
         if let Ok(header) = Bth::decode(&bytes) {
             prop_assert_eq!(Bth::decode(&header.encode()), Ok(header));
