@@ -401,7 +401,7 @@ impl State<'_> {
         let links = self.loads.iter().copied().enumerate().filter(|(_, (packets, _))| *packets > 0.0).map(load).collect();
         let end = self.ends.iter().copied().max().unwrap_or(Time::ZERO);
         debug_assert!(!self.engine.times || self.times.len() == self.finished.len());
-        Ok(Run { end, ranks: self.ends, stats: self.stats, links, traces: Vec::new(), ops: self.times })
+        Ok(Run { end, ranks: self.ends, stats: self.stats, links, ops: self.times, ..Run::default() })
     }
 
     fn stalled(&self) -> EngineError {

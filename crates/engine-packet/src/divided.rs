@@ -23,6 +23,7 @@ use fabriscope_verbs::Ext;
 
 use crate::barrier::Barrier;
 use crate::event::{Event, Parcel};
+use crate::observe;
 use crate::transfer::Transferring;
 use crate::world::World;
 
@@ -181,16 +182,19 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// One result of all parts.
-fn join(parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
+fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
     let at = parts.iter().map(|(world, _)| world.queue.now()).max().unwrap_or(Time::ZERO);
+    let senders = observe::senders(parts.iter_mut().map(|(world, _)| world));
     let mut run = Run::default();
     let mut states = Vec::with_capacity(parts.len());
     for (world, transfers) in parts {
-        let one = world.into_run();
+        let one = world.into_run_with(&senders);
         run.stats.add(&one.stats);
         run.links.extend(one.links);
+        run.sightings.extend(one.sightings);
         states.push(transfers);
     }
     run.links.sort_unstable_by_key(|load| load.link);
+    observe::sort(&mut run.sightings);
     Transferring::join(states, at, run)
 }

@@ -231,7 +231,7 @@ impl World<'_> {
             return;
         }
         if self.lossy && self.loss_stream.next_u32() < self.loss {
-            self.stats.drops += 1;
+            self.note_loss(now, lane);
             self.side.free(parcel.ext());
             self.release(lane, wire, now);
             return;

@@ -15,6 +15,7 @@ mod event;
 mod host;
 mod layout;
 mod network;
+mod observe;
 mod paced;
 mod programs;
 mod setup;
@@ -29,7 +30,7 @@ mod lanes_test;
 #[cfg(test)]
 mod tests;
 
-use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
+use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_schedule::Schedule;
 
 /// The packet engine and its options.
@@ -39,6 +40,8 @@ pub struct PacketEngine {
     pub loss: Loss,
     /// Count packets and bytes per link (a little slower).
     pub link_loads: bool,
+    /// Places where every packet is noted: [`Run::sightings`].
+    pub taps: Vec<Tap>,
     /// Note when every operation of a schedule starts and ends: [`Run::ops`].
     pub times: bool,
     /// How queue pairs of schedules are set up.

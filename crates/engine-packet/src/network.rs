@@ -92,6 +92,10 @@ impl World<'_> {
         let lane = &self.lanes[place];
         let tail = start + lane.serialisation(bytes);
         let at = if lane.to < self.endpoints { tail + u64::from(lane.delay) + self.rx_latency } else { start + u64::from(lane.delay) };
+        if self.observer.is_some() {
+            self.observe(out, place, parcel, from, (start, at));
+        }
+        let lane = &self.lanes[place];
         if u32::from(lane.part) == self.part {
             self.queue.push(Time::from_ps(at), Event::arrive(out, parcel));
         } else {
@@ -99,11 +103,6 @@ impl World<'_> {
         }
         if parcel.has(PacketFlags::TRACED) {
             self.trace_departure(out, place, &parcel.packet(), start, tail);
-        }
-        if let Some(loads) = &mut self.loads {
-            let load = &mut loads[place / self.vls as usize];
-            load.0 += 1;
-            load.1 += u64::from(bytes);
         }
         if from & FROM_HOST == 0 {
             self.release(from, bytes, tail);
@@ -128,6 +127,9 @@ impl World<'_> {
             self.drains.push(lane);
         }
         if self.pauses {
+            if self.observer.is_some() {
+                self.observe_pause(lane);
+            }
             self.note_pause(lane, change);
         }
     }
@@ -165,7 +167,11 @@ impl World<'_> {
 
     /// Accounts an arriving packet in the buffer behind a lane with pause frames; false when it is lost.
     pub(crate) fn hold(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
-        match self.lane(lane).hold(parcel.wire_bytes(), now) {
+        let held = self.lane(lane).hold(parcel.wire_bytes(), now);
+        if self.observer.is_some() {
+            self.observe_pause(lane);
+        }
+        match held {
             Ok(change) => {
                 if matches!(change, PauseChange::Until(_)) && self.lane(lane).head == NONE {
                     return true;
@@ -186,10 +192,18 @@ impl World<'_> {
     }
 
     fn lose(&mut self, now: u64, lane: u32, parcel: Parcel) {
-        self.stats.drops += 1;
+        self.note_loss(now, lane);
         self.side.free(parcel.ext());
         if !self.pauses {
             self.release(lane, parcel.wire_bytes(), now);
+        }
+    }
+
+    /// The packet that was to arrive by `lane` now did not.
+    pub(crate) fn note_loss(&mut self, now: u64, lane: u32) {
+        self.stats.drops += 1;
+        if let Some(observer) = &mut self.observer {
+            observer.lose(lane / self.vls, now);
         }
     }
 

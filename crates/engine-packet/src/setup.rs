@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use crate::divided::Mail;
 use crate::host::{Host, NicCosts};
 use crate::layout::Layout;
+use crate::observe::observer;
 use crate::paced::Wire;
 use crate::sight::Routes;
 use crate::trace::Tracer;
@@ -105,7 +106,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             loss_stream: streams.stream("loss", 0),
             trace: Tracer::default(),
             stats: Stats::default(),
-            loads: None,
+            observer: None,
             outbox: (0..count).map(|_| Mail::default()).collect(),
         })
         .collect();
@@ -121,7 +122,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         if vls > 1 {
             world.arbiters = vec![Arbiter::new(weights(&parts.virtual_lanes.weights, per_level)); links];
         }
-        world.loads = engine.link_loads.then(|| vec![(0, 0); links]);
+        world.observer = observer(engine, links, graph.link_count());
         let hosts = world.first_host..layout.first_host[world.part as usize + 1];
         world.hosts = hosts
             .map(|host| {

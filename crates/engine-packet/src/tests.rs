@@ -1,7 +1,7 @@
 //! Whole runs on small clusters: conservation, closed forms, repetition.
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Engine, EngineError, Run};
+use fabriscope_engine::{Cluster, Engine, EngineError, Run, Seen, Tap};
 use fabriscope_fabric::Topology;
 use fabriscope_fabric::topology::BackToBack;
 use fabriscope_kernel::Streams;
@@ -172,6 +172,55 @@ fn any_number_of_threads_gives_the_same_run() {
             assert_eq!(one, run(threads), "{routing}, {threads} threads");
         }
     }
+}
+
+/// Taps everywhere: what they see is what the links carried, in the order of time, and the run is the one without them.
+#[test]
+fn taps_see_every_packet_and_change_nothing() {
+    let (cluster, schedule) = divided("d_mod_k");
+    let graph = &cluster.fabric.graph;
+    let transfers = Transfers { any_order: true, ..Transfers::default() };
+    let taps: Vec<Tap> = (0..graph.link_count()).map(|link| Tap { link, arrival: false }).collect();
+    let plain = PacketEngine { transfers, link_loads: true, ..PacketEngine::default() };
+    let run = |threads| PacketEngine { taps: taps.clone(), threads, ..plain.clone() }.run(&cluster, &schedule, 1).expect("it ends");
+    let one = run(1);
+    assert_eq!(one, run(3));
+    let mut counts = std::collections::BTreeMap::<u32, (u64, u64)>::new();
+    for sighting in &one.sightings {
+        let Seen::Packet { source, packet, .. } = &sighting.seen else { panic!("InfiniBand has no pause frames") };
+        let count = counts.entry(sighting.tap.link).or_default();
+        *count = (count.0 + 1, count.1 + u64::from(packet.wire_bytes));
+        let from = graph.link(fabriscope_fabric::LinkId(sighting.tap.link)).from;
+        assert!(from.0 >= 1024 || *source == Some(from.0), "{source:?} on the link of host {}", from.0);
+        assert!(source.is_some_and(|source| source != packet.dest.0));
+    }
+    let loads: Vec<_> = one.links.iter().map(|load| (load.link, (load.packets, load.bytes.0))).collect();
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), loads);
+    assert!(one.sightings.windows(2).all(|pair| pair[0].time <= pair[1].time));
+    assert_eq!(Run { sightings: Vec::new(), ..one }, plain.run(&cluster, &schedule, 1).expect("it ends"));
+}
+
+/// A pause that begins ends again, and both frames pass the cable that carries the packets the other way.
+#[test]
+fn pause_frames_pass_taps() {
+    let cluster = cluster(TOPOLOGIES[1].0, 6, "roce_v2", "d_mod_k");
+    let mut builder = Builder::new(6);
+    for from in 1..6 {
+        let _ = builder.put(from, 0, Bytes(4_000_000));
+    }
+    let taps = (0..cluster.fabric.graph.link_count()).flat_map(|link| [false, true].map(|arrival| Tap { link, arrival })).collect();
+    let engine = PacketEngine { taps, ..PacketEngine::default() };
+    let run = engine.run(&cluster, &builder.build().expect("sound"), 1).expect("it ends");
+    let mut open = std::collections::BTreeMap::new();
+    let mut frames = 0;
+    for sighting in &run.sightings {
+        if let Seen::Pause { quanta, priority: 0 } = sighting.seen {
+            let paused = open.insert(sighting.tap, quanta > 0).unwrap_or(false);
+            assert_ne!(paused, quanta > 0, "{sighting:?}");
+            frames += 1;
+        }
+    }
+    assert!(frames >= 4 && run.stats.pauses > 0, "{frames} frames");
 }
 
 /// Parts learn of each other's credits a window later than they would within one part. That may change the order of

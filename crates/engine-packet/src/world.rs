@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use fabriscope_engine::{Cluster, EngineError, LinkLoad, Run, Stats};
+use fabriscope_engine::{Cluster, EngineError, Run, Stats};
 use fabriscope_fabric::Memory;
 use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_kernel::{EventQueue, Stream};
 use fabriscope_switch::{Arbiter, Channel, Ecn};
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::Time;
 use fabriscope_verbs::{CqId, Side};
 use rustc_hash::FxHashMap;
 
@@ -15,6 +15,7 @@ use crate::divided::Mail;
 use crate::event::{Event, Happening};
 use crate::host::Host;
 use crate::layout::{Layout, Slots};
+use crate::observe::{self, Observer};
 use crate::paced::Wire;
 use crate::programs::Programs;
 use crate::sight::Routes;
@@ -73,8 +74,8 @@ pub(crate) struct World<'a> {
     pub loss_stream: Stream,
     pub trace: Tracer,
     pub stats: Stats,
-    /// Packets and bytes of own links, by place.
-    pub loads: Option<Vec<(u64, u64)>>,
+    /// What watches the links.
+    pub observer: Option<Box<Observer>>,
     /// What other parts have to know, by part.
     pub outbox: Vec<Mail>,
 }
@@ -220,22 +221,16 @@ impl World<'_> {
         }
     }
 
-    /// The loads of own links that carried anything, in the order of the links.
-    pub(crate) fn link_loads(&self) -> Vec<LinkLoad> {
-        let Some(loads) = &self.loads else { return Vec::new() };
-        let links = self.ends.len() as u32 / self.vls;
-        let own = (0..links).filter_map(|link| {
-            let (part, place) = self.slots.of(link * self.vls);
-            let (packets, bytes) = *loads.get(place / self.vls as usize).filter(|_| part == self.part)?;
-            (packets > 0).then_some(LinkLoad { link, packets, bytes: Bytes(bytes) })
-        });
-        own.collect()
+    /// The result, but for what the workload knows.
+    pub(crate) fn into_run(mut self) -> Run {
+        let senders = observe::senders(std::iter::once(&mut self));
+        self.into_run_with(&senders)
     }
 
-    /// The result, but for what the workload knows.
-    pub(crate) fn into_run(self) -> Run {
-        let links = self.link_loads();
-        Run { end: self.queue.now(), ranks: Vec::new(), stats: self.stats, links, traces: self.trace.done, ops: Vec::new() }
+    /// The same of one of several parts; `senders` are those of all of them.
+    pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
+        let (links, sightings) = (self.link_loads(), self.sightings(senders));
+        Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, sightings, ..Run::default() }
     }
 }
 

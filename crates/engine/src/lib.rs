@@ -9,6 +9,7 @@ mod error;
 mod job;
 mod order;
 mod run;
+mod sighting;
 mod stage;
 pub mod timing;
 
@@ -17,6 +18,7 @@ pub use error::EngineError;
 pub use job::Job;
 pub use order::Order;
 pub use run::{LinkLoad, OpTimes, Run, Stats};
+pub use sighting::{Seen, Sighting, Tap};
 pub use stage::{MessageTrace, Stage, StageSpan};
 
 use fabriscope_schedule::Schedule;

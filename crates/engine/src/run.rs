@@ -2,6 +2,7 @@
 
 use fabriscope_units::{Bytes, Time};
 
+use crate::sighting::Sighting;
 use crate::stage::MessageTrace;
 
 /// Result of a run.
@@ -19,6 +20,8 @@ pub struct Run {
     pub traces: Vec<MessageTrace>,
     /// When each operation of a schedule started and ended, by rank and operation; empty unless asked for.
     pub ops: Vec<OpTimes>,
+    /// What passed the taps, in the order of time; empty unless asked for.
+    pub sightings: Vec<Sighting>,
 }
 
 /// When an operation of a schedule started and ended.

@@ -253,6 +253,14 @@ impl Channel {
         Ok(PauseChange::None)
     }
 
+    /// Pause lanes: first and last moment (ps) at which the sender obeys the pause that was asked for last, the latter
+    /// `u64::MAX` while it is not known; and the time from asking to obeying (ps).
+    #[must_use]
+    pub fn pause_span(&self) -> (Option<(u64, u64)>, u64) {
+        let Some(pause) = &self.pause else { return (None, 0) };
+        ((pause.from != u64::MAX).then_some((pause.from, pause.until)), u64::from(pause.limits.reaction))
+    }
+
     /// Blocks that the sender would have (credits), or that would be held (pause), if everything under way had returned.
     #[must_use]
     pub fn settled(&self) -> i64 {

@@ -1,0 +1,194 @@
+//! Watching the links: loads, and what passes taps. Away in ordinary runs, which pay one test per hop for it.
+//!
+//! Modelled: packets at either end of a link, at the time of their first bit; pause frames when they are sent and when
+//! the pause they began ends. A packet does not carry its sender; the first hop tells it, by destination and queue pair.
+//! Not modelled: packets that are lost on a link are seen where they leave, not where they would have arrived.
+
+use fabriscope_engine::{LinkLoad, Seen, Sighting, Tap};
+use fabriscope_fabric::LinkId;
+use fabriscope_units::{Bytes, Time};
+use fabriscope_wire::Transport;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::PacketEngine;
+use crate::event::Parcel;
+use crate::waiting::FROM_HOST;
+use crate::world::World;
+
+/// What watches the links of one part.
+#[derive(Debug, Default)]
+pub(crate) struct Observer {
+    /// Packets and bytes of own links, by place; empty unless asked for.
+    loads: Vec<(u64, u64)>,
+    /// Taps of all links of the fabric: 1 where packets leave, 2 where they arrive; empty without taps.
+    taps: Vec<u8>,
+    /// What passed so far, with the time of the event at which a packet arrives.
+    passed: Vec<(Sighting, u64)>,
+    /// Who sends to a queue pair: by destination and queue pair there. Looked up, never iterated.
+    senders: FxHashMap<(u32, u32), u32>,
+    /// Link and time of arrivals that came to nothing. Looked up, never iterated.
+    lost: FxHashSet<(u32, u64)>,
+    /// The pause that each lane is in: first and last moment (ps), as known.
+    pauses: FxHashMap<u32, (u64, u64)>,
+}
+
+const LEAVING: u8 = 1;
+const ARRIVING: u8 = 2;
+
+/// The longest pause that a frame can ask for. Basis: standard, IEEE 802.1Q clause 36.
+const LONGEST_PAUSE: u16 = u16::MAX;
+
+/// An observer for a part with `own` links of `all`, if anything is to be watched.
+pub(crate) fn observer(engine: &PacketEngine, own: usize, all: u32) -> Option<Box<Observer>> {
+    if !engine.link_loads && engine.taps.is_empty() {
+        return None;
+    }
+    let mut observer = Observer { loads: vec![(0, 0); if engine.link_loads { own } else { 0 }], ..Observer::default() };
+    if !engine.taps.is_empty() {
+        observer.taps = vec![0; all as usize];
+        for tap in &engine.taps {
+            if let Some(ends) = observer.taps.get_mut(tap.link as usize) {
+                *ends |= if tap.arrival { ARRIVING } else { LEAVING };
+            }
+        }
+    }
+    Some(Box::new(observer))
+}
+
+impl Observer {
+    /// The packet whose arrival by `link` was planned for `at` is lost.
+    pub fn lose(&mut self, link: u32, at: u64) {
+        self.lost.insert((link, at));
+    }
+
+    /// Who sends to a queue pair, from the first hops that this part saw.
+    pub fn take_senders(&mut self) -> FxHashMap<(u32, u32), u32> {
+        std::mem::take(&mut self.senders)
+    }
+
+    /// Notes something at the taps of `link`; its first bit leaves at `start` and arrives at `start + delay`.
+    fn pass(&mut self, link: u32, start: u64, delay: u64, at: u64, seen: impl Fn() -> Seen) {
+        let ends = self.taps.get(link as usize).copied().unwrap_or(0);
+        for (end, time, arrival) in [(LEAVING, start, false), (ARRIVING, start + delay, true)] {
+            if ends & end != 0 {
+                let sighting = Sighting { time: Time::from_ps(time), tap: Tap { link, arrival }, seen: seen() };
+                self.passed.push((sighting, at));
+            }
+        }
+    }
+}
+
+impl World<'_> {
+    /// `parcel` leaves on `out` at `start`; its arrival is the event at `at`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn observe(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, (start, at): (u64, u64)) {
+        let Some(observer) = &mut self.observer else { return };
+        let (link, lane) = (out / self.vls, (out % self.vls) as u8);
+        if let Some(load) = observer.loads.get_mut(place / self.vls as usize) {
+            load.0 += 1;
+            load.1 += u64::from(parcel.wire_bytes());
+        }
+        if observer.taps.is_empty() {
+            return;
+        }
+        if from & FROM_HOST != 0 {
+            observer.senders.insert((parcel.dest(), parcel.dest_qp()), from & !FROM_HOST);
+        }
+        let side = &self.side;
+        let seen = || {
+            let (packet, ext) = (parcel.packet(), side.at(parcel.ext()));
+            let source = ext.filter(|_| packet.opcode >> 5 == Transport::Ud as u8).map(|ext| ext.slid.0);
+            Seen::Packet { source, lane, packet, ext: ext.cloned().map(Box::new) }
+        };
+        observer.pass(link, start, u64::from(self.lanes[place].delay), at, seen);
+    }
+
+    /// The pause of `lane` may have begun, changed its end, or ended.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn observe_pause(&mut self, lane: u32) {
+        let (_, place) = self.slots.of(lane);
+        let (pause, reaction) = self.lanes[place].pause_span();
+        let Some(observer) = &mut self.observer else { return };
+        let known = observer.pauses.get(&lane).copied();
+        if known.map(|known| known.0) != pause.map(|pause| pause.0) {
+            if let Some((_, until)) = known {
+                self.pause_frame(lane, until, reaction, 0);
+            }
+            if let Some((from, _)) = pause {
+                self.pause_frame(lane, from, reaction, LONGEST_PAUSE);
+            }
+        }
+        if let Some(observer) = &mut self.observer {
+            match pause {
+                Some(pause) => observer.pauses.insert(lane, pause),
+                None => observer.pauses.remove(&lane),
+            };
+        }
+    }
+
+    /// The sender of `lane` obeys a frame from `obeyed` on, which is `reaction` after it was sent on the way back.
+    fn pause_frame(&mut self, lane: u32, obeyed: u64, reaction: u64, quanta: u16) {
+        let (link, priority) = (lane / self.vls, (lane % self.vls / self.per_level) as u8);
+        let back = LinkId(link).reverse();
+        let delay = self.cluster.fabric.graph.link(back).delay.as_ps();
+        let start = obeyed.saturating_sub(reaction);
+        if let Some(observer) = &mut self.observer {
+            observer.pass(back.0, start, delay, u64::MAX, || Seen::Pause { priority, quanta });
+        }
+    }
+
+    /// What passed the taps, in the order of time; `senders` are those of all parts.
+    pub(crate) fn sightings(&mut self, senders: &FxHashMap<(u32, u32), u32>) -> Vec<Sighting> {
+        let mut open: Vec<(u32, u64)> = match &mut self.observer {
+            Some(observer) => observer.pauses.drain().map(|(lane, (_, until))| (lane, until)).collect(),
+            None => return Vec::new(),
+        };
+        open.retain(|(_, until)| *until != u64::MAX);
+        open.sort_unstable();
+        for (lane, until) in open {
+            let (_, place) = self.slots.of(lane);
+            let (_, reaction) = self.lanes[place].pause_span();
+            self.pause_frame(lane, until, reaction, 0);
+        }
+        let Some(observer) = &mut self.observer else { return Vec::new() };
+        let lost = std::mem::take(&mut observer.lost);
+        let mut sightings: Vec<Sighting> = std::mem::take(&mut observer.passed)
+            .into_iter()
+            .filter(|(sighting, at)| !(sighting.tap.arrival && lost.contains(&(sighting.tap.link, *at))))
+            .map(|(sighting, _)| sighting)
+            .collect();
+        for sighting in &mut sightings {
+            if let Seen::Packet { source: source @ None, packet, .. } = &mut sighting.seen {
+                *source = senders.get(&(packet.dest.0, packet.dest_qp)).copied();
+            }
+        }
+        sort(&mut sightings);
+        sightings
+    }
+
+    /// The loads of own links that carried anything, in the order of the links.
+    pub(crate) fn link_loads(&self) -> Vec<LinkLoad> {
+        let Some(observer) = self.observer.as_ref().filter(|observer| !observer.loads.is_empty()) else { return Vec::new() };
+        let links = self.ends.len() as u32 / self.vls;
+        let own = (0..links).filter_map(|link| {
+            let (part, place) = self.slots.of(link * self.vls);
+            let (packets, bytes) = *observer.loads.get(place / self.vls as usize).filter(|_| part == self.part)?;
+            (packets > 0).then_some(LinkLoad { link, packets, bytes: Bytes(bytes) })
+        });
+        own.collect()
+    }
+}
+
+/// By time, then by tap; a link carries one packet at a time, so that leaves an order only to pause frames.
+pub(crate) fn sort(sightings: &mut [Sighting]) {
+    sightings.sort_by_key(|sighting| (sighting.time, sighting.tap));
+}
+
+/// Who sends to a queue pair, as seen by all parts.
+pub(crate) fn senders<'a, 'b: 'a>(worlds: impl Iterator<Item = &'a mut World<'b>>) -> FxHashMap<(u32, u32), u32> {
+    let mut all = FxHashMap::default();
+    worlds.filter_map(|world| world.observer.as_mut()).for_each(|observer| all.extend(observer.take_senders()));
+    all
+}
