@@ -1,7 +1,7 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
 use fabriscope_catalog::{Layer, NodeChoice, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
+use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
@@ -49,6 +49,8 @@ pub struct Launch<'a> {
     pub seed: u64,
     /// Follow every message through the machine.
     pub traced: bool,
+    /// Where every packet is noted.
+    pub taps: Vec<Tap>,
 }
 
 impl Launch<'_> {
@@ -63,7 +65,7 @@ impl Launch<'_> {
         let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
         let nodes = (0..ranks).map(|rank| if prepared.placing.seat(rank).0 == 0 { pair.0 } else { pair.1 }).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
-        let run = PacketEngine::default().execute(&cluster, Job { nodes, mains }, self.seed)?;
+        let run = PacketEngine { taps: self.taps.clone(), ..PacketEngine::default() }.execute(&cluster, Job { nodes, mains }, self.seed)?;
         Ok(((prepared.finish)(), run))
     }
 }

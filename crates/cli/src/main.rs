@@ -15,6 +15,7 @@ mod prediction;
 mod progress;
 mod published;
 mod sweep;
+mod tap;
 mod traffic;
 
 use std::process::ExitCode;

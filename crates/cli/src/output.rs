@@ -77,9 +77,14 @@ impl Drop for Output {
 
 /// Writes a whole file at once, under a temporary name first.
 pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    write_with(path, |writer| writer.write_all(text.as_bytes()))
+}
+
+/// Writes a file by `write`, under a temporary name first.
+pub fn write_with(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut output = Output { writer: Box::new(io::sink()), file: None };
     output.redirect(path)?;
-    output.text(text)?;
+    write(&mut output.writer).map_err(|cause| unwritable(path, &cause))?;
     output.finish()
 }
 

@@ -70,7 +70,7 @@ impl<'a> Predictor<'a> {
             Placement::SameSwitch => NodeChoice::SameLeaf,
             Placement::Farthest => NodeChoice::Across,
         };
-        let launch = Launch { tool, options: &options, parts: &parts, nodes, seed: self.seed, traced: false };
+        let launch = Launch { tool, options: &options, parts: &parts, nodes, seed: self.seed, traced: false, taps: Vec::new() };
         match launch.run() {
             Ok((output, _)) => Ok(output.points),
             Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {

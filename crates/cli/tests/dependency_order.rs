@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "units",
     "wire",
     "kernel",
@@ -16,6 +16,7 @@ const ORDER: [&str; 15] = [
     "node",
     "workloads",
     "engine",
+    "capture",
     "engine-packet",
     "engine-flow",
     "report",

@@ -37,6 +37,7 @@ fn links_between_documents_lead_somewhere() {
         "CONTRIBUTING.md",
         "docs/performance.md",
         "docs/fabrics.md",
+        "docs/captures.md",
         "docs/topologies.md",
         "docs/dependencies.md",
         "validation/README.md",

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fabriscope_engine::Cluster;
 use fabriscope_report::Table;
 use fabriscope_workloads::{Tool, UsageError};
 
@@ -10,6 +11,7 @@ use crate::error::{Failure, Verdict};
 use crate::launch::{Launch, LaunchError};
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
+use crate::tap::{Pcap, Taps};
 
 /// Runs a benchmark and prints what the real program would print.
 ///
@@ -23,6 +25,8 @@ pub struct Args {
     /// Write the result to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    pcap: Pcap,
     /// Tell on standard error what runs where
     #[arg(long)]
     verbose: bool,
@@ -43,6 +47,7 @@ Examples:
   fabriscope bench ib_send_lat --on ri2 -s 64 -I 0    without inline data
   fabriscope bench osu_bibw --on betzy-hdr -m 1:4194304
   fabriscope bench osu_latency --on my-cluster.toml:4
+  fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_read_lat --help                 the options of a tool";
 
 /// Runs the command.
@@ -54,11 +59,12 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     };
     let tool = Tool::by_name(name).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
     let (ours, mut options) = ours_and_theirs(&args.options);
+    let pcap = ours.pcap(&args.pcap)?;
     if args.help {
         options.push("--help".to_owned());
     }
     let wants_help = options.iter().any(|o| o == "--help" || o == "-h");
-    let on = match ours.or_else(|| args.on.clone()) {
+    let on = match ours.on.clone().or_else(|| args.on.clone()) {
         Some(on) => on,
         // The help of a tool does not depend on the machine.
         None if wants_help => "ri2".to_owned(),
@@ -74,16 +80,25 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.software.title));
     }
     let spinner = Progress::spinner("running");
-    let launch = Launch { tool, options: &options, parts: &parts, nodes: parts.placement, seed: context.seed(), traced: false };
+    let taps = match pcap.pcap {
+        Some(_) => pcap.taps(&Cluster::new(parts.clone()).map_err(LaunchError::from).map_err(Failure::of)?)?,
+        None => None,
+    };
+    let list = taps.as_ref().map(Taps::list).unwrap_or_default();
+    let nodes = parts.placement;
+    let launch = Launch { tool, options: &options, parts: &parts, nodes, seed: context.seed(), traced: false, taps: list };
     let result = launch.run();
     drop(spinner);
-    let (result, _) = match result {
+    let (result, run) = match result {
         Err(LaunchError::Usage(UsageError::Help { text })) => {
             output.text(&text)?;
             return Ok(Verdict::Good);
         }
         other => other.map_err(Failure::of)?,
     };
+    if let Some(taps) = &taps {
+        taps.write(&run.sightings)?;
+    }
     if let Some(path) = &args.output {
         output.redirect(path)?;
     }
@@ -94,14 +109,45 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     Ok(Verdict::Good)
 }
 
-/// `--on` may also stand behind options of the tool; no tool has an option of that name.
-fn ours_and_theirs(words: &[String]) -> (Option<String>, Vec<String>) {
-    let (mut ours, mut theirs) = (None, Vec::new());
+/// Options of this command that stand behind those of the tool.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ours {
+    on: Option<String>,
+    pcap: Option<String>,
+    taps: Vec<String>,
+    snap: Option<String>,
+}
+
+impl Ours {
+    /// What to capture; `before` stood before the tool.
+    fn pcap(&self, before: &Pcap) -> Result<Pcap, Failure> {
+        let pcap = self.pcap.as_ref().map(PathBuf::from).or_else(|| before.pcap.clone());
+        if pcap.is_none() && !(self.taps.is_empty() && self.snap.is_none()) {
+            return Err(Failure::told("--tap and --snap without a file", "name the file: --pcap FILE"));
+        }
+        let snap =
+            match &self.snap {
+                None => before.snap,
+                Some(text) => Some(text.parse().ok().filter(|bytes| *bytes >= 16).ok_or_else(|| {
+                    Failure::told(format!("--snap {text} is no number of bytes"), "write a number from 16, or leave it out")
+                })?),
+            };
+        Ok(Pcap { pcap, tap: if self.taps.is_empty() { before.tap.clone() } else { self.taps.clone() }, snap })
+    }
+}
+
+/// Our own options may also stand behind options of the tool; no tool has options of these names.
+fn ours_and_theirs(words: &[String]) -> (Ours, Vec<String>) {
+    let (mut ours, mut theirs) = (Ours::default(), Vec::new());
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
-        match word.strip_prefix("--on") {
-            Some("") => ours = rest.next().cloned(),
-            Some(joined) if joined.starts_with('=') => ours = Some(joined[1..].to_owned()),
+        let (name, joined) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value.to_owned())));
+        let mut value = || joined.clone().or_else(|| rest.next().cloned());
+        match name {
+            "--on" => ours.on = value(),
+            "--pcap" => ours.pcap = value(),
+            "--tap" => ours.taps.extend(value()),
+            "--snap" => ours.snap = value(),
             _ => theirs.push(word.clone()),
         }
     }
@@ -138,7 +184,10 @@ mod tests {
     #[test]
     fn the_cluster_may_stand_behind_the_tools_options() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(ours_and_theirs(&words("-a --on ri2 -s 64")), (Some("ri2".to_owned()), words("-a -s 64")));
-        assert_eq!(ours_and_theirs(&words("-a --on=ri2:4 --only")), (Some("ri2:4".to_owned()), words("-a --only")));
+        let on = |name: &str| Ours { on: Some(name.to_owned()), ..Ours::default() };
+        assert_eq!(ours_and_theirs(&words("-a --on ri2 -s 64")), (on("ri2"), words("-a -s 64")));
+        assert_eq!(ours_and_theirs(&words("-a --on=ri2:4 --only")), (on("ri2:4"), words("-a --only")));
+        let (ours, theirs) = ours_and_theirs(&words("-s 64 --pcap a.pcap --tap all -n 5"));
+        assert_eq!((ours.pcap.as_deref(), ours.taps, theirs), (Some("a.pcap"), words("all"), words("-s 64 -n 5")));
     }
 }

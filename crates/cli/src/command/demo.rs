@@ -61,7 +61,15 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         let spinner = Progress::spinner(exercise.tool);
         let tool = Tool::by_name(exercise.tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
         let options: Vec<String> = exercise.options.iter().map(|o| (*o).to_owned()).collect();
-        let launch = Launch { tool, options: &options, parts: &parts, nodes: parts.placement, seed: context.seed(), traced: false };
+        let launch = Launch {
+            tool,
+            options: &options,
+            parts: &parts,
+            nodes: parts.placement,
+            seed: context.seed(),
+            traced: false,
+            taps: Vec::new(),
+        };
         let (result, _) = launch.run().map_err(Failure::of)?;
         drop(spinner);
         let (rows, unit) = rows(&published, exercise.table, &result.points);

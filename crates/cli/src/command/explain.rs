@@ -119,7 +119,7 @@ fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Ex
         add(&["-m".to_owned(), format!("{size}:{size}")]);
     }
     add(&variation.options);
-    let launch = Launch { tool, options: &options, parts: &variation.parts, nodes: variation.nodes, seed, traced: true };
+    let launch = Launch { tool, options: &options, parts: &variation.parts, nodes: variation.nodes, seed, traced: true, taps: Vec::new() };
     let (printed, run) = launch.run()?;
     let one_way = !name.contains("read") && !name.contains("atomic");
     let chain = if latency { chain::exchange(&run.traces, exchanges as usize, one_way) } else { None };

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use fabriscope_catalog::{ResolvedLab, Workload};
 use fabriscope_engine::{Cluster, Engine, EngineError, Run};
+use fabriscope_fabric::topology::TopologyError;
 use fabriscope_report::Table;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_workloads::{Tool, ToolOutput};
@@ -15,6 +16,7 @@ use crate::launch::Launch;
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
 use crate::sweep;
+use crate::tap::{Pcap, Taps};
 use crate::traffic::{Chosen, engine, traffic};
 
 /// Runs an experiment file.
@@ -32,6 +34,8 @@ pub struct Args {
     /// Cores for one run of the packet engine on a large fabric, 0 for all; the result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
+    #[command(flatten)]
+    pcap: Pcap,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -44,6 +48,7 @@ const EXAMPLES: &str = "\
 Examples:
   fabriscope run labs/permutation-1024.toml --stats
   fabriscope run labs/incast-8.toml --json -o incast.json
+  fabriscope run labs/permutation-16.toml --pcap all.pcapng --tap all
   fabriscope schema lab                       what may stand in such a file";
 
 /// What came out of a lab.
@@ -54,6 +59,8 @@ struct Outcome {
     /// What the busiest receiver of a pattern gets.
     busiest: Option<Bytes>,
     notes: Vec<String>,
+    /// Where packets were captured.
+    taps: Option<Taps>,
     /// Real time of the run after set-up, in seconds.
     wall_s: f64,
 }
@@ -63,6 +70,10 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let lab = context.catalog()?.load_lab(&args.lab).map_err(Failure::of)?;
     let seed = context.seed.unwrap_or(lab.lab.seed);
     let spinner = Progress::spinner("running");
+    if args.pcap.pcap.is_some() && matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_)) {
+        let message = format!("{}: a sweep has several runs, and a capture holds one", lab_name(&lab));
+        return Err(Failure::told(message, "capture a lab with another workload, or leave --pcap out"));
+    }
     if let Workload::ClosedLoop(closed) = &lab.lab.workload {
         return sweep::closed::run(args.output.as_deref(), args.json, &lab, closed, seed, output);
     }
@@ -70,10 +81,13 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return sweep::open::run(args.output.as_deref(), args.json, &lab, open, seed, output);
     }
     let outcome = match &lab.lab.workload {
-        Workload::Bench(bench) => benchmark(&lab, &bench.tool, &bench.args, seed)?,
-        workload => pattern(&lab, workload, seed, threads(args.threads))?,
+        Workload::Bench(bench) => benchmark(&lab, &bench.tool, &bench.args, seed, &args.pcap)?,
+        workload => pattern(&lab, workload, seed, threads(args.threads), &args.pcap)?,
     };
     drop(spinner);
+    if let Some(taps) = &outcome.taps {
+        taps.write(&outcome.run.sightings)?;
+    }
     if let Some(path) = &args.output {
         output.redirect(path)?;
     }
@@ -93,17 +107,28 @@ fn threads(asked: usize) -> usize {
     if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 
-fn benchmark(lab: &ResolvedLab, tool: &str, options: &[String], seed: u64) -> Result<Outcome, Failure> {
+fn benchmark(lab: &ResolvedLab, tool: &str, options: &[String], seed: u64, pcap: &Pcap) -> Result<Outcome, Failure> {
     let tool = Tool::by_name(tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
     let parts = &lab.cluster;
+    let taps = match pcap.pcap {
+        Some(_) => pcap.taps(&Cluster::new(parts.clone()).map_err(wiring)?)?,
+        None => None,
+    };
+    let list = taps.as_ref().map(Taps::list).unwrap_or_default();
     let started = Instant::now();
-    let (printed, run) = Launch { tool, options, parts, nodes: parts.placement, seed, traced: false }.run().map_err(Failure::of)?;
-    Ok(Outcome { run, tool: Some(printed), busiest: None, notes: Vec::new(), wall_s: started.elapsed().as_secs_f64() })
+    let launch = Launch { tool, options, parts, nodes: parts.placement, seed, traced: false, taps: list };
+    let (printed, run) = launch.run().map_err(Failure::of)?;
+    Ok(Outcome { run, tool: Some(printed), busiest: None, notes: Vec::new(), taps, wall_s: started.elapsed().as_secs_f64() })
 }
 
-fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize) -> Result<Outcome, Failure> {
+fn wiring(error: TopologyError) -> Failure {
+    Failure::told(error.to_string(), "correct the topology of the cluster")
+}
+
+fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize, pcap: &Pcap) -> Result<Outcome, Failure> {
     let name = workload.name();
-    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
+    let taps = pcap.taps(&cluster)?;
     let Some(traffic) = traffic(workload, &cluster) else {
         return Err(Failure::told(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
     };
@@ -111,10 +136,17 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize) ->
     let engine = engine(lab, &traffic, threads)?;
     let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
     let (run, wall_s) = match engine {
-        Chosen::Packet(engine) => {
+        Chosen::Packet(mut engine) => {
+            engine.taps = taps.as_ref().map(Taps::list).unwrap_or_default();
             let prepared = engine.prepare(&cluster, &schedule, seed).map_err(refused)?;
             let started = Instant::now();
             (prepared.run().map_err(refused)?, started.elapsed().as_secs_f64())
+        }
+        Chosen::Flow(_) if taps.is_some() => {
+            return Err(Failure::told(
+                "the flow engine has no packets to capture",
+                "write engine = \"packet\" in the lab, or leave --pcap out",
+            ));
         }
         Chosen::Flow(engine) => {
             let started = Instant::now();
@@ -122,7 +154,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize) ->
         }
     };
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    Ok(Outcome { run, tool: None, busiest, notes: traffic.notes, wall_s })
+    Ok(Outcome { run, tool: None, busiest, notes: traffic.notes, taps, wall_s })
 }
 
 pub fn lab_name(lab: &ResolvedLab) -> &str {

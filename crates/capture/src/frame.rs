@@ -1,0 +1,201 @@
+//! From a packet of the model to the bytes on the wire.
+//!
+//! Source: InfiniBand volume 1, §5.2 (packet format), §9.2 to §9.4 (headers), annexes A16 and A17; IEEE 802.1Q clause 36.
+//! Modelled: LRH, GRH, Ethernet, IPv4, IPv6, UDP; BTH and all extended headers; payload and pad; ICRC and VCRC.
+//! Not modelled: the Ethernet FCS (captures leave it out); bits of the message sequence number above the 16th, and the
+//! payload where programs have no memory: both are zero.
+
+use fabriscope_engine::Seen;
+use fabriscope_verbs::{Ext, Packet, PacketFlags};
+use fabriscope_wire::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ethernet, Grh, Ieth, ImmDt, Ipv4, LinkLayer, Lrh, NextHeader, Opcode, PriorityPause, Psn,
+    Reth, Syndrome, Transport, Udp, WireError, icrc, pad, vcrc,
+};
+
+use crate::address::Address;
+
+/// How the packets of a network are wrapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Framing {
+    /// The layers below the transport.
+    pub layer: LinkLayer,
+}
+
+/// The most adapters of an InfiniBand subnet: unicast LIDs are 1 to 0xBFFF. Basis: standard, volume 1 §4.1.3.
+pub const LARGEST_SUBNET: u32 = 0xBFFF;
+
+/// Hops left in what is sent. Basis: the default of Linux.
+const TIME_TO_LIVE: u8 = 64;
+const ICRC_BYTES: usize = 4;
+
+impl Framing {
+    /// The bytes of what was seen; `sender` is the Ethernet address of the port that a pause frame comes from.
+    ///
+    /// # Errors
+    /// An opcode or syndrome that the standard does not define.
+    pub fn frame(&self, seen: &Seen, sender: [u8; 6]) -> Result<Vec<u8>, WireError> {
+        match seen {
+            Seen::Pause { priority, quanta } => Ok(pause(*priority, *quanta, sender)),
+            Seen::Packet { source, lane, packet, ext } => {
+                let none = Ext::default();
+                self.packet(*source, *lane, packet, ext.as_deref().unwrap_or(&none))
+            }
+        }
+    }
+
+    fn packet(&self, source: Option<u32>, lane: u8, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, WireError> {
+        let transport = transport(self.layer, packet, ext)?;
+        let (from, to) = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
+        let length = transport.len() + ICRC_BYTES;
+        let mut frame = Vec::with_capacity(length + 64);
+        let covered = self.envelope(&mut frame, (from, to), lane, packet, length);
+        frame.extend(transport);
+        let crc = icrc(self.layer, &frame[covered..])?;
+        frame.extend(crc.to_le_bytes());
+        if !self.layer.is_ethernet() {
+            let crc = vcrc(&frame);
+            frame.extend(crc.to_le_bytes());
+        }
+        Ok(frame)
+    }
+
+    /// Everything before the BTH, of which `length` bytes follow with the ICRC; gives where the ICRC begins to count.
+    fn envelope(&self, frame: &mut Vec<u8>, (from, to): (Address, Address), lane: u8, packet: &Packet, length: usize) -> usize {
+        let ecn = if packet.flags.contains(PacketFlags::ECN_CE) { Ipv4::CE } else { Ipv4::ECT };
+        // A class selector: the priority in the upper three bits.
+        let dscp = (packet.sl & 7) << 3;
+        let ethernet = |ethertype| Ethernet { destination: to.mac(), source: from.mac(), ethertype }.encode();
+        let grh = |traffic_class, next_header, payload_length: usize| Grh {
+            traffic_class,
+            flow_label: u32::from(packet.entropy),
+            payload_length: payload_length as u16,
+            next_header,
+            hop_limit: TIME_TO_LIVE,
+            sgid: from.gid(),
+            dgid: to.gid(),
+        };
+        let udp =
+            Udp { source: FIRST_PORT | packet.entropy & !FIRST_PORT, destination: Udp::ROCE_V2, length: (Udp::BYTES + length) as u16 };
+        match self.layer {
+            LinkLayer::InfiniBand | LinkLayer::InfiniBandGrh => {
+                let global = self.layer == LinkLayer::InfiniBandGrh;
+                let bytes = Lrh::BYTES + if global { Grh::BYTES } else { 0 } + length;
+                let next = if global { NextHeader::Grh } else { NextHeader::Bth };
+                let lrh = Lrh { vl: lane & 0xF, sl: packet.sl & 0xF, next, dlid: to.lid(), words: (bytes / 4) as u16, slid: from.lid() };
+                frame.extend(lrh.encode());
+                if global {
+                    frame.extend(grh(packet.sl << 4, Grh::NEXT_BTH, length).encode());
+                }
+                0
+            }
+            LinkLayer::RoceV1 => {
+                frame.extend(ethernet(Ethernet::ROCE_V1));
+                frame.extend(grh(dscp << 2, Grh::NEXT_BTH, length).encode());
+                Ethernet::BYTES
+            }
+            LinkLayer::RoceV2Ipv4 => {
+                frame.extend(ethernet(Ethernet::IPV4));
+                let ip = Ipv4 {
+                    dscp,
+                    ecn,
+                    total_length: (Ipv4::BYTES + Udp::BYTES + length) as u16,
+                    time_to_live: TIME_TO_LIVE,
+                    protocol: Udp::PROTOCOL,
+                    source: from.ipv4(),
+                    destination: to.ipv4(),
+                };
+                frame.extend(ip.encode());
+                frame.extend(udp.encode());
+                Ethernet::BYTES
+            }
+            LinkLayer::RoceV2Ipv6 => {
+                frame.extend(ethernet(Ethernet::IPV6));
+                frame.extend(grh(dscp << 2 | ecn, Udp::PROTOCOL, Udp::BYTES + length).encode());
+                frame.extend(udp.encode());
+                Ethernet::BYTES
+            }
+        }
+    }
+}
+
+/// UDP source ports of flows begin here. Basis: annex A17 recommends 0xC000 to 0xFFFF.
+const FIRST_PORT: u16 = 0xC000;
+
+/// From the BTH to the pad.
+fn transport(layer: LinkLayer, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, WireError> {
+    let opcode = Opcode::decode(packet.opcode)?;
+    let marked = packet.flags.contains(PacketFlags::ECN_CE);
+    let bth = Bth {
+        solicited: packet.flags.contains(PacketFlags::SE),
+        pad: pad(u32::from(packet.payload)) as u8,
+        // Ethernet has the mark in the IP header.
+        fecn: marked && !layer.is_ethernet(),
+        becn: packet.flags.contains(PacketFlags::BECN) || opcode == Opcode::CNP,
+        ack_request: packet.flags.contains(PacketFlags::ACK_REQ),
+        ..Bth::new(opcode, packet.dest_qp, Psn::new(packet.psn))
+    };
+    let mut bytes = Vec::with_capacity(usize::from(packet.payload) + 64);
+    bytes.extend(bth.encode());
+    extended(&mut bytes, opcode, packet, ext)?;
+    let payload = usize::from(packet.payload);
+    match &ext.data {
+        Some(data) if data.len() == payload && opcode.has_payload() => bytes.extend_from_slice(data),
+        _ => bytes.resize(bytes.len() + payload, 0),
+    }
+    bytes.resize(bytes.len() + usize::from(bth.pad), 0);
+    Ok(bytes)
+}
+
+/// The headers between BTH and payload, in the order of the standard (table 38).
+fn extended(bytes: &mut Vec<u8>, opcode: Opcode, packet: &Packet, ext: &Ext) -> Result<(), WireError> {
+    if opcode == Opcode::CNP {
+        bytes.extend([0; CNP_RESERVED]);
+        return Ok(());
+    }
+    let deth = Deth { qkey: ext.qkey, source_qp: ext.src_qp.0 }.encode();
+    match (opcode.transport(), opcode.is_response()) {
+        (Transport::Ud, _) => bytes.extend(deth),
+        (Transport::Rd, response) => {
+            bytes.extend([0; END_TO_END_CONTEXT]);
+            if !response {
+                bytes.extend(deth);
+            }
+        }
+        (Transport::Xrc, false) => bytes.extend([0; SHARED_QUEUE]),
+        _ => {}
+    }
+    if opcode.has_reth() {
+        bytes.extend(Reth { address: ext.remote_addr, rkey: ext.rkey.0, length: ext.dma_length }.encode());
+    }
+    if opcode.is_atomic() {
+        let swaps = matches!(opcode.operation(), Some(fabriscope_wire::Operation::CompareSwap));
+        let (swap_add, compare) = if swaps { (ext.swap, ext.compare_add) } else { (ext.compare_add, 0) };
+        bytes.extend(AtomicEth { address: ext.remote_addr, rkey: ext.rkey.0, swap_add, compare }.encode());
+    }
+    if opcode.has_aeth() {
+        bytes.extend(Aeth { syndrome: Syndrome::decode(packet.syndrome)?, msn: u32::from(packet.msn) }.encode());
+    }
+    if matches!(opcode.operation(), Some(fabriscope_wire::Operation::AtomicAcknowledge)) {
+        bytes.extend(AtomicAckEth { original: ext.compare_add }.encode());
+    }
+    if opcode.has_immediate() {
+        bytes.extend(ImmDt { immediate: ext.imm }.encode());
+    }
+    if opcode.has_invalidate() {
+        bytes.extend(Ieth { rkey: ext.rkey.0 }.encode());
+    }
+    Ok(())
+}
+
+// Lengths in bytes. Basis: standard, annex A17 (CNP), volume 1 §9.3 (RDETH), annex A14 (XRCETH).
+const CNP_RESERVED: usize = 16;
+const END_TO_END_CONTEXT: usize = 4;
+const SHARED_QUEUE: usize = 4;
+
+fn pause(priority: u8, quanta: u16, source: [u8; 6]) -> Vec<u8> {
+    let ethernet = Ethernet { destination: PriorityPause::DESTINATION, source, ethertype: Ethernet::MAC_CONTROL };
+    let mut frame = ethernet.encode().to_vec();
+    frame.extend(PriorityPause::of(priority, quanta).encode());
+    frame.resize(PriorityPause::FRAME_BYTES, 0);
+    frame
+}
