@@ -29,8 +29,8 @@ pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use part::{
-    BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc,
-    RailPolicy, Rendezvous, RootComplex, Software, Switch,
+    BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc,
+    RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
 pub use quantity::{Frequency, Ratio};
 pub use schema::{lab_schema, part_schema, schemas};

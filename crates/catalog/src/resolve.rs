@@ -6,7 +6,7 @@ use fabriscope_fabric::{Fabric, Route, Router, Topology};
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
 use crate::error::{CatalogError, Problem};
-use crate::part::{Kind, LinkSpeed, Nic, Pcie, PcieSlot, Switch};
+use crate::part::{Kind, LinkSpeed, Nic, Pcie, PcieSlot, Software, Switch};
 
 /// The software part that holds the defaults of perftest.
 const PERFTEST: &str = "perftest";
@@ -25,6 +25,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let speeds = [("link", link), (trunk_key, trunk_link), (global_key, global_link)];
     let cable = catalog.cable(&cluster.cable.part).map_err(|error| missing(&["cable", "part"], &error))?;
     let software = catalog.software(&cluster.software).map_err(|error| missing(&["software"], &error))?;
+    fits_software(catalog, nic, software)?;
     let perftest = catalog.software(PERFTEST).map_err(|error| missing(&["software"], &error))?;
     let switch = match &cluster.switch {
         Some(name) => Some(catalog.switch(name).map_err(|error| missing(&["switch"], &error))?),
@@ -117,6 +118,26 @@ fn fits_nic(cluster: &Cluster, nic: &Nic) -> Result<(), Problem> {
         return Err(Problem::at(&["mtu"], message, format!("use at most \"{}\"", *nic.mtu_max)));
     }
     Ok(())
+}
+
+fn fits_software(catalog: &Catalog, nic: &Nic, software: &Software) -> Result<(), Problem> {
+    if software.interface == nic.interface {
+        return Ok(());
+    }
+    let fitting = catalog.parts().filter_map(|part| match part {
+        AnyPart::Software(other) if other.interface == nic.interface && other.mpi.is_some() => Some(format!("`{}`", other.name)),
+        _ => None,
+    });
+    let fitting = fitting.collect::<Vec<_>>();
+    let message = format!(
+        "`{}` drives adapters through {}, but the adapter `{}` through {}",
+        software.name, software.interface, nic.name, nic.interface
+    );
+    let help = match fitting.is_empty() {
+        true => format!("choose another adapter: what runs over {} is not modelled", nic.interface),
+        false => format!("use one of {}", fitting.join(", ")),
+    };
+    Err(Problem::at(&["software"], message, help))
 }
 
 fn fits_switch(cluster: &Cluster, switch: Option<&Switch>, speeds: &[(&str, &LinkSpeed)]) -> Result<(), Problem> {

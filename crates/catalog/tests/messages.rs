@@ -86,6 +86,7 @@ fn wrong_parts_clusters_and_labs() {
         ("speed of the other layer", "pair", "link = \"edr\"", "link = \"100gbe\""),
         ("switch of the other layer", "pair", "switch = \"crossbar-36\"", "switch = \"ethernet-48\""),
         ("topology that needs more ports", "tree", "levels = 2", "levels = 2\ntopology.fat_tree.down = 30\ntopology.fat_tree.up = 20"),
+        ("adapter that no library drives", "pair", "nic = \"adapter-5\"", "nic = \"adapter-tcp\""),
         ("no switch", "pair", "switch = \"crossbar-36\"\n", ""),
         ("cable too long", "pair", "\"2 m\"", "\"20 m\""),
         ("slot of no generation", "pair", "generation = 3", "generation = 9"),

@@ -84,6 +84,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
     Target {
         nodes: parts.nodes,
         devices: (0..parts.node.nics).map(|n| format!("mlx5_{n}")).collect(),
+        interface: nic.interface,
         link: match parts.link_layer.layer() {
             Layer::InfiniBand => LinkType::InfiniBand,
             Layer::Ethernet => LinkType::Ethernet,

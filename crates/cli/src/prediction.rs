@@ -59,7 +59,7 @@ impl<'a> Predictor<'a> {
     fn run(&self, question: &Question) -> Result<Vec<Point>, Refusal> {
         let mut parts = self.cluster(question)?;
         if let Some(name) = &question.software {
-            parts.software = library(self.catalog, &parts.software, name)
+            parts.software = library(self.catalog, &parts, name)
                 .ok_or_else(|| Refusal::Skip(format!("the catalogue has no software part for `{name}`")))?
                 .clone();
         }
@@ -92,16 +92,17 @@ impl<'a> Predictor<'a> {
     }
 }
 
-/// The part of the library that a table names in words: the cluster's own where it is of that kind, else the
-/// catalogue's with the same version, else its first.
-fn library<'a>(catalog: &'a Catalog, own: &'a Software, name: &str) -> Option<&'a Software> {
+/// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that
+/// drive its adapters the one with the same version, else the first.
+fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
+    let own = &cluster.software;
     let wanted = plain(name);
     let family = FAMILIES.into_iter().find(|family| wanted.starts_with(family))?;
     if plain(&own.name).contains(family) {
         return Some(own);
     }
     let parts = || catalog.names(Kind::Software).into_iter().filter_map(|n| catalog.software(n).ok());
-    let of_family = || parts().filter(|s| s.mpi.is_some() && plain(&s.name).contains(family));
+    let of_family = || parts().filter(|s| s.mpi.is_some() && s.interface == cluster.node.nic.interface && plain(&s.name).contains(family));
     let version = name.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     version.and_then(|v| of_family().find(|s| s.name.contains(v) || s.title.contains(v))).or_else(|| of_family().next())
 }

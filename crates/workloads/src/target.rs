@@ -1,6 +1,6 @@
 //! What a tool has to know of the simulated machine before it starts.
 
-use fabriscope_catalog::{Mpi, Perftest};
+use fabriscope_catalog::{Interface, Mpi, Perftest};
 use fabriscope_verbs::Mtu;
 
 /// Link layer of the ports.
@@ -19,6 +19,8 @@ pub struct Target {
     pub nodes: u32,
     /// Names of the NICs of every node, in order: `mlx5_0`, `mlx5_1`, …
     pub devices: Vec<String>,
+    /// Through what programs drive the NICs.
+    pub interface: Interface,
     /// Link layer of the ports.
     pub link: LinkType,
     /// Path MTU in bytes.

@@ -1,5 +1,6 @@
 //! The programs by name.
 
+use fabriscope_catalog::Interface;
 use fabriscope_node::Main;
 
 use crate::error::UsageError;
@@ -99,6 +100,14 @@ impl Tool {
     /// What is wrong with the command line, and what to type instead; [`UsageError::Help`] when `--help` was asked for.
     pub fn prepare(self, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
         match self {
+            Tool::Perftest(test) if target.interface != Interface::Verbs => {
+                let what = format!(
+                    "{} needs connected queue pairs of verbs; the adapters here are driven through {}",
+                    test.name(),
+                    target.interface
+                );
+                Err(UsageError::Conflict { what, remedy: "run one of the OSU benchmarks".to_owned() })
+            }
             Tool::Perftest(test) => perftest::prepare(test, args, target),
             Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
         }

@@ -22,7 +22,7 @@ pub use link::LinkSpeed;
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Nic};
 pub use pcie::Pcie;
-pub use software::{EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software};
+pub use software::{EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
 
 /// The kind of a part; one folder of the catalogue each.
@@ -119,6 +119,41 @@ impl fmt::Display for Layer {
         f.write_str(match self {
             Layer::InfiniBand => "infiniband",
             Layer::Ethernet => "ethernet",
+        })
+    }
+}
+
+/// Through what a program drives an adapter: which libraries run on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Interface {
+    /// libibverbs with connected queue pairs: InfiniBand, RoCE.
+    #[default]
+    Verbs,
+    /// libfabric's provider for Slingshot's Cassini.
+    Cxi,
+    /// libfabric's provider for Amazon's adapters; their transport is SRD.
+    Efa,
+    /// The messaging library of Omni-Path.
+    Psm2,
+    /// The library of Cray's Aries.
+    Ugni,
+    /// Portals 4, which BXI implements.
+    Portals,
+    /// Verbs over TCP.
+    Iwarp,
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Interface::Verbs => "verbs",
+            Interface::Cxi => "cxi",
+            Interface::Efa => "efa",
+            Interface::Psm2 => "psm2",
+            Interface::Ugni => "ugni",
+            Interface::Portals => "portals",
+            Interface::Iwarp => "iwarp",
         })
     }
 }

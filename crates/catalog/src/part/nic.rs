@@ -8,7 +8,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Layer, Part, PcieSlot};
+use super::{Interface, Kind, Layer, Part, PcieSlot};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -35,6 +35,9 @@ pub struct Nic {
     /// What a reader should know besides.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
+    /// Through what programs drive it.
+    #[serde(default)]
+    pub interface: Interface,
     /// Number of network ports.
     pub ports: u32,
     /// Names of the link speeds its ports can run at.

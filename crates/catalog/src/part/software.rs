@@ -7,7 +7,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Part};
+use super::{Interface, Kind, Part};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -31,6 +31,17 @@ pub enum Rendezvous {
     Write,
     /// The receiver clears the way; the sender sends through its eager buffers (RTS, CTS, SEND …).
     Send,
+}
+
+/// Who finds the receive that a message belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TagMatching {
+    /// The receiving core: eager payload lands in a buffer of the library and is copied out.
+    #[default]
+    Core,
+    /// The adapter: each receive is a command to it, and eager payload lands in the user's buffer.
+    Adapter,
 }
 
 /// Which adapters of a node a message uses.
@@ -64,6 +75,9 @@ pub struct Mpi {
     /// Core time of handling a completion, where the library does it instead of the verbs driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_hit: Option<Sourced<Span>>,
+    /// Who finds the receive that a message belongs to.
+    #[serde(default)]
+    pub tag_matching: TagMatching,
     /// How an eager message travels.
     pub eager_channel: EagerChannel,
     /// Largest message that takes the RDMA WRITE ring.
@@ -72,6 +86,9 @@ pub struct Mpi {
     pub eager_copy_limit: Sourced<Bytes>,
     /// Largest eager message; above comes the rendezvous.
     pub eager_limit: Sourced<Bytes>,
+    /// Largest payload of one send, where the library cuts messages into packets; the adapter does where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_limit: Option<Sourced<Bytes>>,
     /// How the payload of a long message travels.
     pub rendezvous: Rendezvous,
     /// Size of a control message (RTS, CTS, FIN) with its header.
@@ -130,6 +147,9 @@ pub struct Software {
     /// What a reader should know besides.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
+    /// Through what it drives an adapter; it runs on adapters with the same interface only.
+    #[serde(default)]
+    pub interface: Interface,
     /// Its point-to-point protocol, if it is an MPI library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi: Option<Mpi>,
@@ -183,6 +203,9 @@ fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {
             message,
             "the sender would wait for a completion that it never asked for",
         ));
+    }
+    if mpi.packet_limit.as_ref().is_some_and(|limit| **limit == Bytes::ZERO) {
+        return Err(Problem::at(&["mpi", "packet_limit", "value"], "packets without payload", "use at least one byte"));
     }
     if *mpi.eager_copy_limit > *mpi.eager_limit {
         let message = format!("`eager_copy_limit` of {} lies above `eager_limit` of {}", *mpi.eager_copy_limit, *mpi.eager_limit);

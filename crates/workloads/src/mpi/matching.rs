@@ -21,6 +21,8 @@ pub(crate) struct Arrival {
     pub size: u32,
     /// The sender's request, for a rendezvous; an eager message is here already.
     pub rendezvous: Option<RequestId>,
+    /// The sender's number, for an eager message that comes in parts.
+    pub parts: Option<u64>,
 }
 
 impl Pattern {
@@ -64,7 +66,7 @@ mod tests {
     use super::*;
 
     fn from(source: u32, tag: u32, size: u32) -> Arrival {
-        Arrival { source, tag, size, rendezvous: None }
+        Arrival { source, tag, size, rendezvous: None, parts: None }
     }
     fn exactly(source: u32, tag: u32) -> Pattern {
         Pattern { source: Some(source), tag: Some(tag) }

@@ -1,11 +1,12 @@
 //! The progress engine: what has arrived is handled, what can be posted is posted.
 
+use fabriscope_catalog::TagMatching;
 use fabriscope_node::{Process, ProgramError};
 
 use super::matching::{Arrival, Pattern};
 use super::rank::Rank;
 use super::request::RequestId;
-use super::state::{Awaited, State};
+use super::state::{Awaited, Partial, State};
 use super::wire::{Body, Envelope, Wires};
 
 impl Rank {
@@ -69,9 +70,19 @@ impl State {
         connection.credits += envelope.credits;
         connection.owed += u32::from(envelope.body != Body::Credits);
         match envelope.body {
-            Body::Eager { tag, size } => self.announced(process, Arrival { source: peer, tag, size, rendezvous: None }),
+            Body::Eager { tag, size, here, message } => {
+                let parts = (here < size).then_some(message);
+                if parts.is_some() {
+                    self.partial.insert((peer, message), Partial { left: size - here, request: None });
+                }
+                self.announced(process, Arrival { source: peer, tag, size, rendezvous: None, parts })
+            }
+            Body::Part { message, size } => {
+                self.part(process, (peer, message), size);
+                Ok(())
+            }
             Body::RequestToSend { tag, size, sender } => {
-                self.announced(process, Arrival { source: peer, tag, size, rendezvous: Some(sender) })
+                self.announced(process, Arrival { source: peer, tag, size, rendezvous: Some(sender), parts: None })
             }
             Body::ClearToSend { sender, receiver } => self.go_ahead(sender, receiver),
             Body::Finished { request, pieces } => {
@@ -89,7 +100,7 @@ impl State {
     /// A message arrives: it goes to the receive that waits for it.
     fn announced(&mut self, process: &Process, arrival: Arrival) -> Result<(), ProgramError> {
         match self.matching.arrive(arrival) {
-            Some(request) => self.matched(process, arrival, request),
+            Some(request) => self.matched(process, arrival, request, self.protocol.tag_matching == TagMatching::Adapter),
             None => Ok(()),
         }
     }
@@ -97,12 +108,13 @@ impl State {
     /// A receive is posted: it takes the message that waits for it.
     pub(super) fn posted(&mut self, process: &Process, pattern: Pattern, request: RequestId) -> Result<(), ProgramError> {
         match self.matching.post(pattern, request) {
-            Some(arrival) => self.matched(process, arrival, request),
+            Some(arrival) => self.matched(process, arrival, request, false),
             None => Ok(()),
         }
     }
 
-    fn matched(&mut self, process: &Process, arrival: Arrival, request: RequestId) -> Result<(), ProgramError> {
+    /// The receive of a message is found; `placed`: its payload is in the user's buffer already.
+    fn matched(&mut self, process: &Process, arrival: Arrival, request: RequestId, placed: bool) -> Result<(), ProgramError> {
         let posted = self.requests.at(request).size;
         if arrival.size > posted {
             let (me, source, size) = (self.me, arrival.source, arrival.size);
@@ -114,11 +126,39 @@ impl State {
         match arrival.rendezvous {
             Some(sender) => self.accept(process, arrival, sender, request),
             None => {
-                process.compute(State::copy_out(process, arrival.size));
-                self.requests.at(request).done = true;
+                let partial = arrival.parts.and_then(|message| self.partial.get_mut(&(arrival.source, message)));
+                let left = partial.as_ref().map_or(0, |partial| partial.left);
+                if !placed {
+                    process.compute(State::copy_out(process, arrival.size - left));
+                }
+                match partial {
+                    Some(partial) if left > 0 => partial.request = Some(request),
+                    _ => self.whole(arrival.source, arrival.parts, request),
+                }
                 Ok(())
             }
         }
+    }
+
+    /// A part of a short message comes.
+    fn part(&mut self, process: &Process, (peer, message): (u32, u64), size: u32) {
+        let Some(partial) = self.partial.get_mut(&(peer, message)) else { return };
+        partial.left -= size.min(partial.left);
+        let Partial { left, request: Some(request) } = *partial else { return };
+        if self.protocol.tag_matching == TagMatching::Core {
+            process.compute(State::copy_out(process, size));
+        }
+        if left == 0 {
+            self.whole(peer, Some(message), request);
+        }
+    }
+
+    /// All of a short message is there.
+    fn whole(&mut self, peer: u32, parts: Option<u64>, request: RequestId) {
+        if let Some(message) = parts {
+            self.partial.remove(&(peer, message));
+        }
+        self.requests.at(request).done = true;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The numbers and choices of an MPI library, as the rest of this module uses them.
 
-use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous};
+use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, TagMatching};
 use fabriscope_units::Span;
 
 /// A library's protocol, resolved from its part in the catalogue; sizes in bytes.
@@ -22,6 +22,8 @@ pub struct Protocol {
     pub header: u32,
     /// Size of RTS, CTS, FIN and credit messages.
     pub control: u32,
+    /// Who finds the receive that a message belongs to.
+    pub tag_matching: TagMatching,
     /// How eager messages travel.
     pub eager_channel: EagerChannel,
     /// Largest payload that takes the ring.
@@ -30,6 +32,8 @@ pub struct Protocol {
     pub eager_copy_limit: u32,
     /// Largest eager payload.
     pub eager_limit: u32,
+    /// Largest payload of one send.
+    pub packet_limit: u32,
     /// How long messages travel.
     pub rendezvous: Rendezvous,
     /// Largest message, header included, that is posted inline.
@@ -77,9 +81,17 @@ impl Protocol {
     pub(crate) fn slot(&self) -> u64 {
         (u64::from(self.header) + u64::from(self.fast_path_limit)).max(u64::from(self.control)).next_multiple_of(64)
     }
+    /// Payload of one packet of a message that is cut.
+    pub(crate) fn packet(&self) -> u32 {
+        self.eager_limit.min(self.packet_limit).max(1)
+    }
+    /// Whether the packets of a rendezvous by send are copied first.
+    pub(crate) fn copies_data(&self) -> bool {
+        self.packet() <= self.eager_copy_limit
+    }
     /// Bytes of one posted receive.
     pub(crate) fn receive_buffer(&self) -> u32 {
-        self.header.saturating_add(self.eager_limit).max(self.control)
+        self.header.saturating_add(self.eager_limit.min(self.packet_limit)).max(self.control)
     }
     /// The pieces of a long message; `turn` counts messages, for policies that take rails in turn.
     pub(crate) fn pieces(&self, size: u32, rails: usize, turn: u64) -> Vec<Piece> {
@@ -111,10 +123,12 @@ impl From<&Mpi> for Protocol {
             poll_hit: part.poll_hit.as_ref().map(|span| **span),
             header: bytes(*part.header),
             control: bytes(*part.control_bytes),
+            tag_matching: part.tag_matching,
             eager_channel: part.eager_channel,
             fast_path_limit: bytes(*part.fast_path_limit),
             eager_copy_limit: bytes(*part.eager_copy_limit),
             eager_limit: bytes(*part.eager_limit),
+            packet_limit: part.packet_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)).max(1),
             rendezvous: part.rendezvous,
             inline_limit: bytes(*part.inline_limit),
             rails: part.rails,
@@ -140,10 +154,12 @@ pub(crate) mod tests {
             poll_hit: None,
             header: 48,
             control: 96,
+            tag_matching: TagMatching::Core,
             eager_channel: EagerChannel::RdmaWrite,
             fast_path_limit: 4096,
             eager_copy_limit: 8192,
             eager_limit: 16_384,
+            packet_limit: u32::MAX,
             rendezvous: Rendezvous::Read,
             inline_limit: 128,
             rails: RailPolicy::Stripe,

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use fabriscope_catalog::TagMatching;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Time;
 
@@ -69,7 +70,10 @@ impl Rank {
                     self.process.compute(state.copy_in(&self.process, size));
                     state.requests.at(request).done = true;
                 }
-                state.say(destination, rail, Body::Eager { tag, size }, (!copied).then_some(request))?;
+                let here = size.min(state.protocol.packet_limit);
+                let (whole, message) = (here == size, state.number());
+                state.say(destination, rail, Body::Eager { tag, size, here, message }, (whole && !copied).then_some(request))?;
+                state.say_rest(destination, request, (here, size), !copied, |size| Body::Part { message, size })?;
             }
             Path::Rendezvous => state.announce(&self.process, destination, tag, size, request)?,
         }
@@ -83,6 +87,10 @@ impl Rank {
     pub fn irecv(&self, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<Request, ProgramError> {
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
         let request = state.requests.open(source.unwrap_or_default(), size);
+        if state.protocol.tag_matching == TagMatching::Adapter {
+            let cpu = self.process.cpu();
+            self.process.compute(cpu.wqe_build + cpu.mmio_busy);
+        }
         state.posted(&self.process, Pattern { source, tag }, request)?;
         state.flush(&self.process, wires)?;
         Ok(Request(request))

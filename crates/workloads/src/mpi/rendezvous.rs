@@ -6,7 +6,7 @@
 //! send   sender ── RTS ─▶ receiver ── CTS ─▶ sender ── data, data, … ─▶ receiver (copied at both ends)
 //! ```
 
-use fabriscope_catalog::Rendezvous;
+use fabriscope_catalog::{Rendezvous, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_verbs::{Remote, SendWr, Sge};
 
@@ -27,7 +27,9 @@ impl State {
 
     /// The receiver has matched an announcement.
     pub fn accept(&mut self, process: &Process, arrival: Arrival, sender: RequestId, request: RequestId) -> Result<(), ProgramError> {
-        process.compute(self.protocol.rendezvous_overhead);
+        if self.protocol.tag_matching == TagMatching::Core {
+            process.compute(self.protocol.rendezvous_overhead);
+        }
         let (peer, size) = (arrival.source, arrival.size);
         let progress = self.requests.at(request);
         (progress.peer, progress.size) = (peer, size);
@@ -54,17 +56,10 @@ impl State {
     pub fn go_ahead(&mut self, sender: RequestId, receiver: RequestId) -> Result<(), ProgramError> {
         let progress = *self.requests.at(sender);
         if self.protocol.rendezvous == Rendezvous::Send {
-            let part = self.protocol.eager_limit.max(1);
-            let mut offset = 0;
-            while offset < progress.size {
-                let rail = self.next_rail(progress.peer)?;
-                let size = part.min(progress.size - offset);
-                self.say(progress.peer, rail, Body::Data { receiver, size }, None)?;
-                offset += size;
-            }
-            // The payload leaves the user's buffer as it is copied; the last copy is charged when it is posted.
-            self.requests.at(sender).done = true;
-            return Ok(());
+            // Where the payload is copied it leaves the user's buffer at once; the copies are charged when they are posted.
+            let copied = self.protocol.copies_data();
+            self.requests.at(sender).done = copied;
+            return self.say_rest(progress.peer, sender, (0, progress.size), !copied, |size| Body::Data { receiver, size });
         }
         let pieces = self.pieces(progress.peer, progress.size)?;
         self.requests.at(sender).left = pieces.len() as u64;
@@ -110,6 +105,25 @@ impl State {
         let progress = self.requests.at(request);
         progress.left = progress.left.saturating_sub(u64::from(size));
         progress.done = progress.left == 0;
+    }
+
+    /// Says the bytes `from..to` of a message in packets; `zero_copy`: the message is done when the last of them is read.
+    pub fn say_rest(
+        &mut self,
+        peer: u32,
+        request: RequestId,
+        (from, to): (u32, u32),
+        zero_copy: bool,
+        body: impl Fn(u32) -> Body,
+    ) -> Result<(), ProgramError> {
+        let mut offset = from;
+        while offset < to {
+            let rail = self.next_rail(peer)?;
+            let size = self.protocol.packet().min(to - offset);
+            offset += size;
+            self.say(peer, rail, body(size), (zero_copy && offset == to).then_some(request))?;
+        }
+        Ok(())
     }
 
     /// The rail of the next whole message to `peer`.

@@ -31,6 +31,15 @@ pub(crate) struct Awaited {
     pub rings: Vec<(usize, WatchId, u64)>,
 }
 
+/// A short message that comes in parts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Partial {
+    /// Bytes that are still to come.
+    pub left: u32,
+    /// Its receive, once that is found.
+    pub request: Option<RequestId>,
+}
+
 /// What a completion of the send queue tells.
 #[derive(Debug, Clone, Copy)]
 struct Signal {
@@ -61,17 +70,20 @@ pub(crate) struct State {
     pub requests: Requests,
     /// The sender's request of each receive that reads.
     pub reads: BTreeMap<RequestId, RequestId>,
+    /// Short messages of which not all has come, by peer and its number of the message.
+    pub partial: BTreeMap<(u32, u64), Partial>,
     /// Pieces that the peer has said to be moved.
     pub heard: BTreeMap<RequestId, u32>,
     signals: BTreeMap<u64, Signal>,
     next_signal: u64,
+    next_message: u64,
 }
 
 impl State {
     pub fn new(me: u32, protocol: Protocol, rails: Vec<Rail>, connections: BTreeMap<u32, Connection>) -> State {
         let (matching, requests) = (Matching::default(), Requests::default());
-        let (reads, heard, signals) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        State { me, protocol, rails, connections, matching, requests, reads, heard, signals, next_signal: 0 }
+        let (reads, partial, heard, signals) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        State { me, protocol, rails, connections, matching, requests, reads, partial, heard, signals, next_signal: 0, next_message: 0 }
     }
 
     pub fn connection(&mut self, peer: u32) -> Result<&mut Connection, ProgramError> {
@@ -101,6 +113,12 @@ impl State {
     pub fn copy_out(process: &Process, size: u32) -> Span {
         let touch = if size > LINE { process.cpu().dma_touch } else { Span::ZERO };
         touch + process.cpu().copy(Bytes(size.into()), Bytes(u64::MAX))
+    }
+
+    /// A number that no other message of this rank has.
+    pub fn number(&mut self) -> u64 {
+        self.next_message += 1;
+        self.next_message - 1
     }
 
     /// Takes a message into the queue of its connection.
@@ -163,7 +181,9 @@ impl State {
 
     fn post_message(&mut self, process: &Process, wires: &Wires, peer: u32, message: Outgoing) -> Result<(), ProgramError> {
         let protocol = self.protocol;
-        if let Body::Data { size, .. } = message.body {
+        if let Body::Data { size, .. } = message.body
+            && protocol.copies_data()
+        {
             process.compute(self.copy_in(process, size));
         }
         let length = message.body.payload().map_or(protocol.control, |payload| protocol.header + payload);

@@ -31,8 +31,10 @@ pub(crate) struct Envelope {
 /// What it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// A short message, payload included.
-    Eager { tag: u32, size: u32 },
+    /// A short message of `size` bytes with the first `here` of them; the rest comes in parts.
+    Eager { tag: u32, size: u32, here: u32, message: u64 },
+    /// The next part of a short message.
+    Part { message: u64, size: u32 },
     /// A long message is ready to be fetched.
     RequestToSend { tag: u32, size: u32, sender: RequestId },
     /// The buffer for a long message is ready.
@@ -49,7 +51,8 @@ impl Body {
     /// Payload behind the header, in bytes; `None` for a control message.
     pub fn payload(self) -> Option<u32> {
         match self {
-            Body::Eager { size, .. } | Body::Data { size, .. } => Some(size),
+            Body::Eager { here, .. } => Some(here),
+            Body::Part { size, .. } | Body::Data { size, .. } => Some(size),
             Body::RequestToSend { .. } | Body::ClearToSend { .. } | Body::Finished { .. } | Body::Credits => None,
         }
     }

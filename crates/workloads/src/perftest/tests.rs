@@ -1,5 +1,6 @@
 //! Command lines and golden output.
 
+use fabriscope_catalog::Interface;
 use fabriscope_units::{Span, Time};
 
 use super::*;
@@ -9,6 +10,7 @@ fn target() -> Target {
     Target {
         nodes: 2,
         devices: vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()],
+        interface: Interface::Verbs,
         link: LinkType::InfiniBand,
         mtu: 4096,
         max_inline: 956,

@@ -25,6 +25,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
     Target {
         nodes: parts.nodes,
         devices: (0..parts.node.nics).map(|nic| format!("mlx5_{nic}")).collect(),
+        interface: nic.interface,
         link: if parts.link_layer.layer() == Layer::InfiniBand { LinkType::InfiniBand } else { LinkType::Ethernet },
         mtu: parts.mtu.0 as u32,
         max_inline: nic.max_inline.0 as u32,
