@@ -85,6 +85,23 @@ fn every_number_has_an_origin_and_few_are_fitted() {
 }
 
 #[test]
+fn the_generations_of_efa_have_their_published_latency() {
+    let catalog = catalog();
+    let c5n = catalog.target("aws-c5n-efa").unwrap();
+    let (cpu, hop) = (&c5n.node.cpu, *c5n.switch.as_ref().unwrap().latency);
+    let root = &cpu.root_complex;
+    // Post, doorbell, fetch of the payload; write of payload and completion, seen by a spinning core.
+    let node = [*cpu.wqe_build, *cpu.mmio_latency, *root.dma_read_latency, *root.dma_write_latency, *cpu.detect, *cpu.poll_hit];
+    let network = hop + hop + hop + c5n.host_delay() + c5n.host_delay() + c5n.trunk_delay() + c5n.trunk_delay();
+    for (name, published_us) in [("efa-1", 14.0), ("efa-2", 9.5), ("efa-3", 6.5)] {
+        let nic = catalog.nic(name).unwrap();
+        let all = node.into_iter().sum::<Span>() + network + *nic.tx_latency + *nic.rx_latency + *nic.recv_latency;
+        let error = all.as_ps() as f64 / 1e6 / published_us - 1.0;
+        assert!(error.abs() < 0.1, "{name}: {all}");
+    }
+}
+
+#[test]
 fn every_lab_loads() {
     let catalog = catalog();
     let mut labs = 0;

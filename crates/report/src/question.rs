@@ -3,7 +3,7 @@
 //! Modelled: perftest (`ib_{send,write,read,atomic}_{lat,bw}`), OMB point to point (`osu_latency`, `osu_bw`,
 //! `osu_bibw`, `osu_mbw_mr`) and IMB PingPong, which times the same exchange as `osu_latency`. A perftest row's
 //! variant holds the options of the tool; an OMB row's variant names the library, the buffers and the placement
-//! in words, of which those below are understood.
+//! in words, of which those below are understood; "small messages" without a size are of 8 bytes.
 //!
 //! Not modelled: everything else; such a row is skipped, and the reason is counted.
 
@@ -89,7 +89,8 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
         check_size(measured, row, tool, bytes)?;
     }
     let peak = row.metric.to_ascii_lowercase().starts_with("peak");
-    if row.message_bytes.is_none() && !peak {
+    let bytes = row.message_bytes.or_else(|| small_messages(row).then_some(SMALL_MESSAGE));
+    if bytes.is_none() && !peak {
         return Ok(Asked::Skip("the row names no message size".to_owned()));
     }
     let words = Words::of(tool, &row.variant);
@@ -110,10 +111,18 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
         software: words.software,
         placement: words.placement,
         ranks,
-        message_bytes: row.message_bytes.filter(|_| !peak),
+        message_bytes: bytes.filter(|_| !peak),
     };
     Ok(Asked::Run(question, quantity))
 }
+
+/// Whether a row speaks of small messages without saying how small.
+fn small_messages(row: &Row) -> bool {
+    row.variant.to_ascii_lowercase().contains("small message")
+}
+
+/// What stands for "small messages", in bytes: up to 64 every size takes the same time. Basis: assumed.
+const SMALL_MESSAGE: u64 = 8;
 
 /// The largest message: 2³¹ bytes, the limit of InfiniBand's message length and of a count in MPI.
 pub const LARGEST_MESSAGE: u64 = 1 << 31;
@@ -236,7 +245,7 @@ impl Words {
     }
 
     fn library(&mut self, variant: &str, lower: &str) {
-        const LIBRARIES: [&str; 8] = ["mvapich", "open mpi", "openmpi", "hpc-x", "hpcx", "intel mpi", "mpich", "cray mpi"];
+        const LIBRARIES: [&str; 9] = ["mvapich", "open mpi", "openmpi", "hpc-x", "hpcx", "intel mpi", "intelmpi", "mpich", "cray mpi"];
         let found = LIBRARIES.iter().filter_map(|name| lower.find(name)).min();
         self.software = found.and_then(|at| variant.get(at..)).map(|rest| rest.split([',', ';']).next().unwrap_or(rest).trim().to_owned());
     }
@@ -297,6 +306,8 @@ mod tests {
         assert_eq!(question.software, None);
         let (question, _) = run("t,i,osu_bw,uni-directional peak,2,2,,peak bandwidth,MB/s,12171");
         assert_eq!(question.message_bytes, None);
+        let (question, _) = run("t,i,osu_latency,\"inter-node, small messages\",2,2,,latency,us,3.88");
+        assert_eq!(question.message_bytes, Some(8));
     }
 
     #[test]
@@ -311,7 +322,7 @@ mod tests {
         assert!(skipped("t,c,osu_bw,H H,2,2,8,latency,us,9").contains("does not give the metric `latency`"));
         assert!(skipped("t,c,osu_bw,H H,2,2,8,bandwidth,furlong/s,9").contains("furlong/s"));
         assert!(skipped("t,c,osu_latency,\"D D, GDRCopy\",2,2,8,latency,us,9").contains("GPU memory"));
-        assert!(skipped("t,c,osu_latency,small messages,2,2,,latency,us,9").contains("no message size"));
+        assert!(skipped("t,c,osu_latency,across racks,2,2,,latency,us,9").contains("no message size"));
         assert!(skipped("t,c,osu_latency,x,2,3,8,latency,us,9").contains("2 ranks, not 3"));
         assert!(skipped("t,c,osu_latency,x,1,2,8,latency,us,9").contains("2 nodes, not 1"));
     }

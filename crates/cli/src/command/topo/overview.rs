@@ -3,7 +3,7 @@
 use fabriscope_catalog::Kind;
 use fabriscope_fabric::analysis::{Backbone, bisection, distances};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
-use fabriscope_fabric::{Fabric, Router, Routing, Topology};
+use fabriscope_fabric::{Coordinates, Fabric, Router, Routing, Topology};
 use fabriscope_report::Table;
 
 use super::algorithm::Algorithm;
@@ -110,8 +110,12 @@ fn family(topology: &Topology) -> String {
 
 /// The other routings that know the topology; those by tables only where tables are small enough to be made in a moment.
 fn others(fabric: &Fabric, routing: Routing) -> Vec<&'static str> {
-    let small = u64::from(fabric.graph.endpoint_count()) * u64::from(fabric.graph.switch_count()) <= MOST_ENTRIES;
-    let tried = Algorithm::all().filter(|other| small || !Algorithm::by_tables(*other));
+    let counts = fabric.counts();
+    let small = u64::from(counts.endpoints) * u64::from(counts.cables) <= MOST_STEPS;
+    // Flowlets walk a tree by arithmetic; elsewhere they look up the shortest paths between all switches.
+    let looks_up =
+        |other| Algorithm::by_tables(other) || matches!(other, Routing::Flowlet(_)) && !matches!(fabric.coordinates, Coordinates::Tree(_));
+    let tried = Algorithm::all().filter(|other| small || !looks_up(*other));
     let mut names: Vec<&str> = tried.filter(|&other| other != routing && Router::new(fabric, other).is_ok()).map(Routing::name).collect();
     if !small {
         names.push("(tables not tried)");
@@ -119,8 +123,8 @@ fn others(fabric: &Fabric, routing: Routing) -> Vec<&'static str> {
     names
 }
 
-/// Entries of tables that are made to see whether a routing knows a topology.
-const MOST_ENTRIES: u64 = 1 << 20;
+/// Cables looked at for all destinations together when tables are made to see whether a routing knows a topology.
+const MOST_STEPS: u64 = 1 << 22;
 
 /// One word on freedom from deadlock.
 fn verdict(fabric: &Fabric, routing: Routing) -> &'static str {
