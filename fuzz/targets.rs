@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use fabriscope_capture::{conversation, replay};
 use fabriscope_catalog::{Catalog, Kind};
 use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::{LinkSpec, Links, import};
@@ -36,6 +37,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "htsim_topo", folders: &["fuzz/seeds"], extension: "htsim", run: fabric_dump },
     Target { name: "ns3_topology", folders: &["fuzz/seeds"], extension: "ns3", run: fabric_dump },
     Target { name: "lfts_dump", folders: &["fuzz/seeds", "fabrics"], extension: "lfts", run: lfts_dump },
+    Target { name: "pcap", folders: &["labs"], extension: "pcap", run: capture_file },
+    Target { name: "pcapng", folders: &["fuzz/seeds"], extension: "pcapng", run: capture_file },
     Target { name: "tolerances_toml", folders: &["validation"], extension: "toml", run: tolerances_toml },
 ];
 
@@ -135,6 +138,18 @@ pub fn lfts_dump(bytes: &[u8]) {
             drop(error.to_string());
         }
     });
+}
+
+/// A packet capture, through its messages to a schedule.
+pub fn capture_file(bytes: &[u8]) {
+    match conversation(bytes) {
+        Ok(found) => {
+            if let Err(error) = replay(&found, &[], 64) {
+                drop(error.to_string());
+            }
+        }
+        Err(error) => drop(error.to_string()),
+    }
 }
 
 /// A message must be printable whatever it points at.

@@ -159,6 +159,10 @@ impl Catalog {
         if let ClusterChoice::Inline(cluster) = &mut lab.cluster {
             crate::imported::locate(&document, &["cluster"], cluster);
         }
+        if let Workload::Capture(capture) = &mut lab.workload {
+            let folder = Path::new(document.file_of(&["workload", "capture", "file"])).parent().unwrap_or(Path::new(""));
+            capture.file = folder.join(&capture.file);
+        }
         let fault = |problem: Problem| CatalogError::from(document.fault_of(problem));
         let cluster = match &lab.cluster {
             ClusterChoice::Named(name) => self.target(name).map_err(|error| match error {

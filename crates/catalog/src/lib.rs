@@ -38,5 +38,6 @@ pub use sourced::{Basis, Sourced};
 pub use table::Row;
 pub use target::{Place, Target};
 pub use workload::{
-    AllToAll, Bench, ClosedLoop, Halo, HotSpot, Incast, Messages, OpenLoop, OpenPattern, Permutation, Shift, Transport, Uniform, Workload,
+    AllToAll, Bench, Capture, ClosedLoop, Halo, HotSpot, Incast, Messages, OpenLoop, OpenPattern, Permutation, Shift, Transport, Uniform,
+    Workload,
 };

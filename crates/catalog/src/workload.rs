@@ -1,5 +1,8 @@
 //! What happens on a cluster: the workloads of lab files, and whether they can happen there.
 
+use std::net::IpAddr;
+use std::path::PathBuf;
+
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -225,6 +228,23 @@ pub struct Bench {
     pub args: Vec<String>,
 }
 
+/// The messages of a packet capture, each at its time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Capture {
+    /// A capture of RoCE version 2, pcap or pcapng; a path as seen from this file.
+    pub file: PathBuf,
+    /// The address of each host, in order; without it hosts are numbered as they appear in the capture.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<IpAddr>,
+    /// Transport service.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Packets may be taken in any order: what spraying needs.
+    #[serde(default)]
+    pub any_order: bool,
+}
+
 /// What happens on the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -262,6 +282,8 @@ pub enum Workload {
     OpenLoop(OpenLoop),
     /// Messages one after the other, one run for each number of them under way.
     ClosedLoop(ClosedLoop),
+    /// The messages of a packet capture, each at its time.
+    Capture(Capture),
     /// A benchmark program with its own command line.
     Bench(Bench),
 }
@@ -286,6 +308,7 @@ impl Workload {
             Workload::RecursiveDoubling(_) => "recursive_doubling",
             Workload::OpenLoop(_) => "open_loop",
             Workload::ClosedLoop(_) => "closed_loop",
+            Workload::Capture(_) => "capture",
             Workload::Bench(_) => "bench",
         }
     }
@@ -316,6 +339,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
         }
         Workload::Bench(_) => return Ok(()),
+        Workload::Capture(capture) => return check_capture(capture, hosts),
     };
     if hosts < 2 {
         let message = format!("a workload between hosts needs two, the cluster has {hosts}");
@@ -396,6 +420,25 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         }
         _ => Ok(()),
     }
+}
+
+fn check_capture(capture: &Capture, hosts: u32) -> Result<(), Problem> {
+    let place = |key| ["workload", "capture", key];
+    if !capture.file.is_file() {
+        let message = format!("there is no file {}", capture.file.display());
+        return Err(Problem::at(&place("file"), message, "name a capture as seen from the file that says so: \"trace.pcap\""));
+    }
+    if capture.hosts.len() > hosts as usize {
+        let message = format!("{} addresses for {hosts} hosts", capture.hosts.len());
+        return Err(Problem::at(&place("hosts"), message, "use a larger cluster, or name fewer hosts"));
+    }
+    let mut sorted = capture.hosts.clone();
+    sorted.sort_unstable();
+    if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        let message = format!("{} stands there twice", twice[0]);
+        return Err(Problem::at(&place("hosts"), message, "name each host once, rank 0 first"));
+    }
+    Ok(())
 }
 
 /// The longest open loop. Basis: assumed.

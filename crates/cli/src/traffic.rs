@@ -1,6 +1,7 @@
 //! From the workload of a lab to messages, and to the engine that carries them.
 
-use fabriscope_catalog::{EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
+use fabriscope_capture::{conversation, replay};
+use fabriscope_catalog::{Capture, EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
 use fabriscope_engine::Cluster;
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
@@ -26,6 +27,8 @@ enum Kind {
     Pattern(Config),
     RingAllReduce,
     RecursiveDoubling,
+    /// Worked out already.
+    Ready(Box<Schedule>),
 }
 
 impl Traffic {
@@ -35,6 +38,7 @@ impl Traffic {
             Kind::Pattern(config) => schedule(nodes, config, seed)?,
             Kind::RingAllReduce => ring_all_reduce(nodes, self.bytes)?,
             Kind::RecursiveDoubling => recursive_doubling(nodes, self.bytes)?,
+            Kind::Ready(schedule) => Schedule::clone(schedule),
         })
     }
 }
@@ -96,6 +100,38 @@ pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
         _ => return None,
     })
 }
+
+/// The messages of a capture.
+pub fn captured(capture: &Capture, cluster: &Cluster) -> Result<Traffic, Failure> {
+    let file = capture.file.display();
+    let refused = |error: &dyn std::fmt::Display| {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, "see [workload.capture] of the lab"));
+        Failure::told(format!("{file}: {message}"), help)
+    };
+    let size = std::fs::metadata(&capture.file).map_err(|error| refused(&error))?.len();
+    if size > LARGEST_CAPTURE {
+        let message = format!("it has {size} bytes, and {LARGEST_CAPTURE} can be read; shorten its packets: editcap -s 128");
+        return Err(refused(&message));
+    }
+    let bytes = std::fs::read(&capture.file).map_err(|error| refused(&error))?;
+    let found = conversation(&bytes).map_err(|error| refused(&error))?;
+    let schedule = replay(&found, &capture.hosts, cluster.ranks()).map_err(|error| refused(&error))?;
+    let mut notes = vec![format!("{} messages of {} hosts in {} RoCE packets", found.messages.len(), found.hosts.len(), found.packets)];
+    for (count, what) in [
+        (found.repeats, "packets were seen before: sent again, or at a second port"),
+        (found.incomplete, "messages are incomplete and left out"),
+        (found.others, "packets are not RoCE version 2"),
+    ] {
+        notes.extend((count > 0).then(|| format!("{count} {what}")));
+    }
+    let bytes = found.messages.iter().map(|message| message.bytes).max().unwrap_or_default();
+    let kind = Kind::Ready(Box::new(schedule));
+    Ok(Traffic { kind, bytes, transport: capture.transport, any_order: capture.any_order, received: None, notes })
+}
+
+/// Basis: assumed; what fits into memory three times.
+const LARGEST_CAPTURE: u64 = 1 << 32;
 
 /// The pattern of an open loop on a cluster.
 pub fn open_pattern(pattern: OpenPattern, cluster: &Cluster) -> Pattern {

@@ -209,6 +209,67 @@ fn a_reader_that_leaves_is_told() {
 }
 
 #[test]
+fn captures_that_are_none() {
+    let good = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/roce-replay.pcap")).unwrap();
+    let mut foreign_link = good.clone();
+    foreign_link[20] = 113;
+    let mut damaged = good.clone();
+    damaged[24 + 8..24 + 12].fill(0xFF);
+    let mut version = good.clone();
+    version[24 + 16 + 14 + 20 + 8 + 1] = 0x0F;
+    let cases: [(&[u8], &[&str]); 7] = [
+        (b"", &["offset 0", "the file is empty", "tcpdump -w"]),
+        (b"not a capture", &["offset 0", "6e 6f 74 20"]),
+        (&good[..40 + 50], &["offset 40", "needs 96 bytes and 50 are left", "copy it again"]),
+        (&good[..24], &["0 packets", "udp port 4791"]),
+        (&foreign_link, &["offset 40", "Linux cooked", "RoCE version 2"]),
+        (&damaged, &["offset 32", "4294967295 bytes", "damaged"]),
+        (&version, &["offset 40", "BTH has version 15"]),
+    ];
+    for (bytes, words) in cases {
+        let (folder, _) = file("x.pcap", bytes);
+        let lab = folder.path().join("lab.toml");
+        std::fs::write(&lab, "cluster = \"alaska-roce25:12\"\n[workload.capture]\nfile = \"x.pcap\"\n").unwrap();
+        let message = refused(&["run", lab.to_str().unwrap()]);
+        says(&message, words);
+        says(&message, &["x.pcap"]);
+    }
+    let (folder, lab) = file("lab.toml", b"cluster = \"alaska-roce25:12\"\n[workload.capture]\nfile = \"y.pcap\"\n");
+    says(&refused(&["run", lab.to_str().unwrap()]), &["y.pcap", "lab.toml:3", "as seen from the file"]);
+    std::fs::write(folder.path().join("y.pcap"), &good).unwrap();
+    for (line, words) in [
+        ("hosts = [\"10.0.0.1\", \"10.0.0.1\"]", &["10.0.0.1 stands there twice", "lab.toml:4"][..]),
+        ("hosts = [\"10.0.0.1\"]", &["does not name it", "leave `hosts` out"]),
+        ("hosts = [\"here\"]", &["lab.toml:4"]),
+    ] {
+        std::fs::write(&lab, format!("cluster = \"alaska-roce25:12\"\n[workload.capture]\nfile = \"y.pcap\"\n{line}\n")).unwrap();
+        says(&refused(&["run", lab.to_str().unwrap()]), words);
+    }
+}
+
+#[test]
+fn places_that_cannot_be_tapped() {
+    let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/incast-8.toml");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pcap");
+    let pcap = path.to_str().unwrap();
+    for (place, words) in [
+        ("node 99", &["nodes 0 to 15"][..]),
+        ("node 1:7", &["1 adapters"]),
+        ("switch 4:1", &["no `switch 4`"]),
+        ("switch 0", &["which port"]),
+        ("switch 0:x", &["no port number"]),
+        ("switch 0:999", &["nothing is plugged into port 999"]),
+        ("somewhere", &["no `somewhere`", "`all`"]),
+    ] {
+        says(&refused(&["run", lab, "--pcap", pcap, "--tap", place]), words);
+    }
+    let flows = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ring-all-reduce-flow.toml");
+    says(&refused(&["run", flows, "--pcap", pcap]), &["flow engine", "engine = \"packet\""]);
+    assert!(!path.exists());
+}
+
+#[test]
 fn fabrics_that_are_none() {
     let import = |name: &str, text: &[u8]| {
         let (_folder, path) = file(name, text);

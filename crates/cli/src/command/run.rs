@@ -17,7 +17,7 @@ use crate::output::{Output, write_file};
 use crate::progress::Progress;
 use crate::sweep;
 use crate::tap::{Pcap, Taps};
-use crate::traffic::{Chosen, engine, traffic};
+use crate::traffic::{Chosen, captured, engine, traffic};
 
 /// Runs an experiment file.
 ///
@@ -129,7 +129,11 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize, pc
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
     let taps = pcap.taps(&cluster)?;
-    let Some(traffic) = traffic(workload, &cluster) else {
+    let found = match workload {
+        Workload::Capture(capture) => Some(captured(capture, &cluster)?),
+        workload => traffic(workload, &cluster),
+    };
+    let Some(traffic) = found else {
         return Err(Failure::told(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
     };
     let schedule = traffic.schedule(cluster.ranks(), seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;

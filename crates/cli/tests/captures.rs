@@ -1,0 +1,89 @@
+//! Captures from the command line: what is written is read back as the same messages, and dissected without complaint.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use fabriscope_capture::{Kind, conversation};
+
+fn run(args: &[&str]) -> String {
+    let output = Command::cargo_bin("fabriscope").unwrap().args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A permutation, its capture replayed, and the capture of that: the same bytes.
+#[test]
+fn a_lab_its_capture_and_the_capture_of_the_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let hosts: Vec<String> = (1..=12).map(|host| format!("\"10.0.0.{host}\"")).collect();
+    let cluster = "cluster = \"alaska-roce25:12\"\n";
+    std::fs::write(at("lab.toml"), format!("{cluster}[workload.permutation]\nsize = \"20 KiB\"\n")).unwrap();
+    let replay = format!("{cluster}[workload.capture]\nfile = \"first.pcap\"\nhosts = [{}]\n", hosts.join(", "));
+    std::fs::write(at("replay.toml"), replay).unwrap();
+    for (lab, pcap) in [("lab.toml", "first.pcap"), ("replay.toml", "second.pcap")] {
+        run(&["run", text(&at(lab)), "--pcap", text(&at(pcap)), "--tap", "nodes"]);
+    }
+    let (first, second) = (std::fs::read(at("first.pcap")).unwrap(), std::fs::read(at("second.pcap")).unwrap());
+    assert_eq!(first, second);
+    let found = conversation(&first).unwrap();
+    assert_eq!((found.messages.len(), found.hosts.len(), found.incomplete, found.others), (12, 12, 0, 0));
+    assert!(found.messages.iter().all(|message| message.bytes.0 == 20 << 10 && message.kind == Kind::Write));
+    // Every host sends one message and gets one.
+    for host in &found.hosts {
+        assert_eq!(found.messages.iter().filter(|message| message.requester == *host).count(), 1);
+        assert_eq!(found.messages.iter().filter(|message| message.responder == *host).count(), 1);
+    }
+}
+
+/// Messages of every kind and transport that the benchmarks send, read back.
+#[test]
+fn what_benchmarks_send() {
+    let folder = tempfile::tempdir().unwrap();
+    let pcap = folder.path().join("x.pcapng");
+    for (tool, options, kind, size) in [
+        ("ib_send_bw", &["-s", "10000"][..], Kind::Send, 10_000),
+        ("ib_send_bw", &["-c", "UC", "-s", "10000"], Kind::Send, 10_000),
+        ("ib_send_bw", &["-c", "UD", "-s", "1000"], Kind::Send, 1000),
+        ("ib_write_bw", &["-c", "UC", "-s", "9000"], Kind::Write, 9000),
+        ("ib_read_bw", &["-s", "10000"], Kind::Read, 10_000),
+        ("ib_atomic_bw", &[], Kind::Atomic, 8),
+    ] {
+        let args = ["bench", tool, "--on", "alaska-roce25", "-n", "20", "--pcap", text(&pcap)];
+        run(&args.iter().chain(options).copied().collect::<Vec<_>>());
+        let found = conversation(&std::fs::read(&pcap).unwrap()).unwrap();
+        let of_kind: Vec<_> = found.messages.iter().filter(|message| message.kind == kind).collect();
+        // A sender without acknowledgements is done before its last packet leaves.
+        assert!(of_kind.len() >= 19, "{tool} {options:?}: {} messages", of_kind.len());
+        assert!(of_kind.iter().all(|message| message.bytes.0 == size), "{tool} {options:?}");
+        assert_eq!((found.repeats, found.others), (0, 0), "{tool} {options:?}");
+    }
+}
+
+/// All links of a lab with pause frames, and native InfiniBand, through tshark.
+#[test]
+fn tshark_finds_nothing_malformed() {
+    let folder = tempfile::tempdir().unwrap();
+    let pcap = folder.path().join("x.pcapng");
+    let lab = folder.path().join("lab.toml");
+    for cluster in ["alaska-roce25:12", "lab-16"] {
+        std::fs::write(&lab, format!("cluster = \"{cluster}\"\n[workload.incast]\nsenders = 8\nsize = \"256 KiB\"\n")).unwrap();
+        run(&["run", text(&lab), "--pcap", text(&pcap), "--tap", "all", "--snap", "200"]);
+        let tshark = |filter: &str| {
+            let mut command = std::process::Command::new("tshark");
+            command.args(["-r", text(&pcap), "-Y", filter, "-T", "fields", "-e", "frame.number"]);
+            let output = command.output().expect("tshark judges the captures; install it: apt-get install tshark");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap().lines().count()
+        };
+        assert_eq!(tshark("_ws.malformed"), 0, "{cluster}");
+        // 8 senders, 64 packets each, two hops or more.
+        assert!(tshark("infiniband.bth") > 8 * 64 * 2, "{cluster}");
+        let pauses = tshark("macc.opcode == 0x0101");
+        assert_eq!(pauses > 0, cluster.starts_with("alaska"), "{cluster}: {pauses} pause frames");
+    }
+}
