@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, ResolvedCluster};
 use crate::document::Document;
 use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
-use crate::part::{Cable, Cpu, Kind, LinkSpeed, Nic, Part, Pcie, Software, Switch};
+use crate::part::{Cable, Congestion, Cpu, Kind, LinkSpeed, Nic, Part, Pcie, Software, Switch};
 use crate::suggest;
 use crate::target::{Place, Target};
 
@@ -34,6 +34,8 @@ pub enum AnyPart {
     Pcie(Box<Pcie>),
     /// An MPI library or a benchmark program.
     Software(Box<Software>),
+    /// A congestion control.
+    Congestion(Box<Congestion>),
     /// A cluster.
     Cluster(Box<Cluster>),
 }
@@ -49,6 +51,7 @@ macro_rules! each {
             AnyPart::Cpu($part) => $result,
             AnyPart::Pcie($part) => $result,
             AnyPart::Software($part) => $result,
+            AnyPart::Congestion($part) => $result,
             AnyPart::Cluster($part) => $result,
         }
     };
@@ -65,6 +68,7 @@ impl AnyPart {
             AnyPart::Cpu(_) => Kind::Cpu,
             AnyPart::Pcie(_) => Kind::Pcie,
             AnyPart::Software(_) => Kind::Software,
+            AnyPart::Congestion(_) => Kind::Congestion,
             AnyPart::Cluster(_) => Kind::Cluster,
         }
     }
@@ -166,6 +170,7 @@ impl Catalog {
             Kind::Cpu => AnyPart::Cpu(Box::new(read_checked(&document)?)),
             Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
             Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
+            Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
             Kind::Cluster => AnyPart::Cluster(Box::new(read_cluster(&document)?)),
         };
         if part.name() != name {

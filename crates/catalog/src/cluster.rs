@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
-use crate::part::{Cable, Cpu, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
+use crate::part::{Cable, Congestion, Cpu, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
 use crate::sourced::Sourced;
 
 /// How packets are framed on the links.
@@ -36,6 +36,16 @@ impl LinkLayer {
             LinkLayer::RoceV2 => fabriscope_wire::LinkLayer::RoceV2Ipv4,
         }
     }
+}
+
+/// What happens where a buffer is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowControl {
+    /// The sender is held back: by credits, or by pause frames where the switch has thresholds for them.
+    Lossless,
+    /// Packets are dropped, or trimmed where the switch does that.
+    Lossy,
 }
 
 /// Which nodes a benchmark between two nodes uses.
@@ -152,6 +162,12 @@ pub struct Cluster {
     /// How packets find their way.
     #[serde(default)]
     pub routing: Routing,
+    /// Name of the congestion control of the adapters; none where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Whether switches hold packets back or drop what does not fit. Default: what they can do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_control: Option<FlowControl>,
     /// Which virtual lanes (Ethernet: priorities) are in use.
     #[serde(default)]
     pub virtual_lanes: VirtualLanes,
@@ -249,6 +265,10 @@ pub struct ResolvedCluster {
     pub topology: Topology,
     /// How packets find their way.
     pub routing: Routing,
+    /// The congestion control of the adapters.
+    pub congestion: Option<Congestion>,
+    /// What happens where a buffer is full.
+    pub flow_control: FlowControl,
     /// Which virtual lanes (Ethernet: priorities) are in use.
     pub virtual_lanes: VirtualLanes,
     /// The switch; none where nodes are wired to each other.

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use crate::catalog::Catalog;
-use crate::cluster::{Cluster, ResolvedCluster};
+use crate::cluster::{Cluster, FlowControl, ResolvedCluster};
 use crate::document::Document;
 use crate::error::{CatalogError, Problem};
 use crate::file;
 use crate::part::{Kind, Part};
-use crate::workload::{Workload, check};
+use crate::workload::{Scheme, Workload, check};
 
 /// A cluster by its name, or written out (possibly with a `base`).
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
@@ -88,6 +88,12 @@ pub struct Lab {
     /// How packets find their way, where it is not as the cluster says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
+    /// Name of the congestion control, where it is not as the cluster says; "none" for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// What happens where a buffer is full, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_control: Option<FlowControl>,
     /// Run although the routing can deadlock.
     #[serde(default)]
     pub allow_deadlock: bool,
@@ -183,8 +189,42 @@ impl Catalog {
             cluster.routing = routing;
             crate::resolve::routes(&cluster).map_err(fault)?;
         }
+        if let Some(name) = &lab.congestion {
+            cluster.congestion = crate::resolve::congestion(self, (name != "none").then_some(name)).map_err(fault)?;
+        }
+        if let Some(given) = lab.flow_control {
+            let (layer, switch) = (cluster.link_layer, cluster.switch.as_ref());
+            cluster.flow_control = crate::resolve::flow_control(layer, Some(given), switch).map_err(fault)?;
+        }
         check(&lab.workload, &cluster).map_err(fault)?;
+        if let Workload::Interference(jobs) = &lab.workload {
+            for (number, scheme) in jobs.schemes.iter().enumerate() {
+                let place = ["workload", "interference", "schemes"];
+                let said = |p: Problem| Problem::at(&place, format!("scheme {}: {}", number + 1, p.message), p.help);
+                self.with_scheme(&cluster, scheme).map_err(|problem| fault(said(problem)))?;
+            }
+        }
         Ok(ResolvedLab { lab, cluster })
+    }
+}
+
+impl Catalog {
+    /// A cluster under another scheme of congestion control.
+    ///
+    /// # Errors
+    /// No such congestion control, or a routing or flow control that does not suit the cluster.
+    pub fn with_scheme(&self, cluster: &ResolvedCluster, scheme: &Scheme) -> Result<ResolvedCluster, Problem> {
+        let mut cluster = cluster.clone();
+        let name = scheme.congestion.as_ref().filter(|name| *name != "none");
+        cluster.congestion = crate::resolve::congestion(self, name)?;
+        if let Some(given) = scheme.flow_control {
+            cluster.flow_control = crate::resolve::flow_control(cluster.link_layer, Some(given), cluster.switch.as_ref())?;
+        }
+        if let Some(routing) = scheme.routing {
+            cluster.routing = routing;
+            crate::resolve::routes(&cluster)?;
+        }
+        Ok(cluster)
     }
 }
 

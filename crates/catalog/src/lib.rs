@@ -23,14 +23,15 @@ mod workload;
 
 pub use catalog::{AnyPart, Catalog};
 pub use cluster::{
-    CableRun, Cluster, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes,
+    CableRun, Cluster, FlowControl, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes,
 };
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
+pub use part::congestion;
 pub use part::{
-    BlueFlame, Cable, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc,
-    RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
+    BlueFlame, Cable, Congestion, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot,
+    Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
 pub use quantity::{Frequency, Ratio};
 pub use schema::{lab_schema, part_schema, schemas};
@@ -38,6 +39,6 @@ pub use sourced::{Basis, Sourced};
 pub use table::Row;
 pub use target::{Place, Target};
 pub use workload::{
-    AllToAll, Bench, Capture, ClosedLoop, Halo, HotSpot, Incast, Messages, OpenLoop, OpenPattern, Permutation, Shift, Transport, Uniform,
-    Workload,
+    AllToAll, Bench, Capture, ClosedLoop, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern, Permutation, Scheme, Shift,
+    Transport, Uniform, Workload,
 };

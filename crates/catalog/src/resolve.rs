@@ -4,9 +4,9 @@ use fabriscope_fabric::topology::TopologyError;
 use fabriscope_fabric::{Fabric, Route, Router, Topology};
 
 use crate::catalog::{AnyPart, Catalog};
-use crate::cluster::{Cluster, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
+use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
 use crate::error::{CatalogError, Problem};
-use crate::part::{Kind, LinkSpeed, Nic, Pcie, PcieSlot, Software, Switch};
+use crate::part::{Congestion, Kind, LinkSpeed, Nic, Pcie, PcieSlot, Software, Switch};
 
 /// The software part that holds the defaults of perftest.
 const PERFTEST: &str = "perftest";
@@ -24,6 +24,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let global_link = catalog.link(global_name).map_err(|error| missing(&[global_key], &error))?;
     let speeds = [("link", link), (trunk_key, trunk_link), (global_key, global_link)];
     let cable = catalog.cable(&cluster.cable.part).map_err(|error| missing(&["cable", "part"], &error))?;
+    let congestion = congestion(catalog, cluster.congestion.as_ref())?;
     let software = catalog.software(&cluster.software).map_err(|error| missing(&["software"], &error))?;
     fits_software(catalog, nic, software)?;
     let perftest = catalog.software(PERFTEST).map_err(|error| missing(&["software"], &error))?;
@@ -74,6 +75,8 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         mtu: cluster.mtu,
         topology,
         routing: cluster.routing,
+        congestion,
+        flow_control: flow_control(cluster.link_layer, cluster.flow_control, switch)?,
         virtual_lanes: cluster.virtual_lanes.clone(),
         switch: switch.cloned(),
         cable: cable.clone(),
@@ -164,6 +167,32 @@ fn fits_switch(cluster: &Cluster, switch: Option<&Switch>, speeds: &[(&str, &Lin
         return Err(Problem::at(&["mtu"], message, "use a smaller MTU, or give the switch a larger buffer"));
     }
     Ok(())
+}
+
+/// The congestion control of that name.
+pub(crate) fn congestion(catalog: &Catalog, name: Option<&String>) -> Result<Option<Congestion>, Problem> {
+    let Some(name) = name else { return Ok(None) };
+    match catalog.part(Kind::Congestion, name).map_err(|error| missing(&["congestion"], &error))? {
+        AnyPart::Congestion(congestion) => Ok(Some(Congestion::clone(congestion))),
+        _ => Ok(None),
+    }
+}
+
+/// InfiniBand never drops; an Ethernet switch does unless it has thresholds for pauses.
+pub(crate) fn flow_control(layer: LinkLayer, given: Option<FlowControl>, switch: Option<&Switch>) -> Result<FlowControl, Problem> {
+    let pauses = switch.is_none_or(|switch| switch.pfc.is_some());
+    match (layer, given) {
+        (LinkLayer::InfiniBand, Some(FlowControl::Lossy)) => {
+            Err(Problem::at(&["flow_control"], "InfiniBand that drops packets", "remove `flow_control`: InfiniBand has credits"))
+        }
+        (LinkLayer::InfiniBand, _) => Ok(FlowControl::Lossless),
+        (_, Some(FlowControl::Lossless)) if !pauses => {
+            let message = format!("the switch `{}` has no thresholds for pause frames", switch.map_or("", |switch| &switch.name));
+            Err(Problem::at(&["flow_control"], message, "choose another switch, or flow_control = \"lossy\""))
+        }
+        (_, Some(given)) => Ok(given),
+        (_, None) => Ok(if pauses { FlowControl::Lossless } else { FlowControl::Lossy }),
+    }
 }
 
 fn fits_lanes(lanes: &VirtualLanes, nic: &Nic, switch: Option<&Switch>) -> Result<(), Problem> {

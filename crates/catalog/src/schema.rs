@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
 use crate::lab::Lab;
-use crate::part::{Cable, Cpu, Kind, LinkSpeed, Nic, Pcie, Software, Switch};
+use crate::part::{Cable, Congestion, Cpu, Kind, LinkSpeed, Nic, Pcie, Software, Switch};
 
 /// The schema of the files of one kind.
 pub fn part_schema(kind: Kind) -> Value {
@@ -17,6 +17,7 @@ pub fn part_schema(kind: Kind) -> Value {
         Kind::Cpu => with_base::<Cpu>(),
         Kind::Pcie => with_base::<Pcie>(),
         Kind::Software => with_base::<Software>(),
+        Kind::Congestion => with_base::<Congestion>(),
         Kind::Cluster => with_base::<Cluster>(),
     }
 }

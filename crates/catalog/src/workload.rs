@@ -213,6 +213,38 @@ pub struct ClosedLoop {
     pub any_order: bool,
 }
 
+/// One way to control congestion, in a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scheme {
+    /// Name of the congestion control; none where nothing is said.
+    pub congestion: Option<String>,
+    /// What happens where a buffer is full, where it is not as the cluster says.
+    pub flow_control: Option<crate::cluster::FlowControl>,
+    /// How packets find their way, where it is not as the lab says.
+    pub routing: Option<fabriscope_fabric::Routing>,
+    /// Packets may be taken in any order: what spraying needs.
+    pub any_order: bool,
+}
+
+/// Two jobs: an incast to the first host, and victims that only share the network with it: the last hosts send to the last hosts of
+/// the first host's switch. Each scheme runs both together and the victims alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Interference {
+    /// How many hosts send to the first one: those after it.
+    pub senders: u32,
+    /// Size of each message of the incast.
+    pub size: Bytes,
+    /// How many victims there are.
+    #[serde(default = "one")]
+    pub victims: u32,
+    /// Size of the message of each victim.
+    pub victim_size: Bytes,
+    /// The ways to compare.
+    pub schemes: Vec<Scheme>,
+}
+
 fn one() -> u32 {
     1
 }
@@ -284,6 +316,8 @@ pub enum Workload {
     ClosedLoop(ClosedLoop),
     /// The messages of a packet capture, each at its time.
     Capture(Capture),
+    /// An incast and its victims, under several ways to control congestion.
+    Interference(Interference),
     /// A benchmark program with its own command line.
     Bench(Bench),
 }
@@ -309,6 +343,7 @@ impl Workload {
             Workload::OpenLoop(_) => "open_loop",
             Workload::ClosedLoop(_) => "closed_loop",
             Workload::Capture(_) => "capture",
+            Workload::Interference(_) => "interference",
             Workload::Bench(_) => "bench",
         }
     }
@@ -335,6 +370,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         | Workload::Ring(messages)
         | Workload::RingAllReduce(messages)
         | Workload::RecursiveDoubling(messages) => (messages.size, messages.transport),
+        Workload::Interference(interference) => (interference.size, Transport::Rc),
         Workload::Bench(bench) if bench.tool.is_empty() => {
             return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
         }
@@ -397,6 +433,23 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             if open.window == Span::ZERO || open.window.as_ps().saturating_add(open.warm_up.as_ps()) > LONGEST.as_ps() {
                 let message = format!("a measurement of {} after {}", open.window, open.warm_up);
                 return Err(Problem::at(&place("window"), message, format!("measure for some time, and stay below {LONGEST} in all")));
+            }
+            Ok(())
+        }
+        Workload::Interference(jobs) => {
+            let place = |key| ["workload", name, key];
+            let needed = u64::from(jobs.senders) + 1 + u64::from(jobs.victims);
+            if jobs.senders == 0 || jobs.victims == 0 || needed > u64::from(hosts) {
+                let message = format!("{} senders, {} victims and a receiver on {hosts} hosts", jobs.senders, jobs.victims);
+                return Err(Problem::at(&place("senders"), message, "use at least 1 of each, and together at most all hosts"));
+            }
+            if jobs.victim_size == Bytes::ZERO || jobs.victim_size > LARGEST_MESSAGE {
+                let message = format!("a message of {} cannot be sent", jobs.victim_size);
+                return Err(Problem::at(&place("victim_size"), message, format!("use 1 B to {LARGEST_MESSAGE}")));
+            }
+            if jobs.schemes.is_empty() || jobs.schemes.len() > 1000 {
+                let message = format!("{} schemes", jobs.schemes.len());
+                return Err(Problem::at(&place("schemes"), message, "write 1 to 1000 of them: [{ congestion = \"dcqcn\" }]"));
             }
             Ok(())
         }

@@ -119,6 +119,8 @@ impl Event {
     }
 }
 
+/// The least that remains of a trimmed packet: an Ethernet frame of 64 bytes with preamble and gap (standard).
+const TRIMMED_LEAST: u32 = 84;
 /// Queue pairs and sequence numbers have 24 bits.
 const LOW_24: u32 = (1 << 24) - 1;
 
@@ -213,6 +215,12 @@ impl Parcel {
     #[inline(always)]
     pub fn has(&self, flags: PacketFlags) -> bool {
         PacketFlags((self.sizes >> 40) as u8).contains(flags)
+    }
+    /// Cuts the payload off.
+    pub fn trim(&mut self) {
+        let headers = self.wire_bytes() - self.payload();
+        self.sizes = self.sizes & !0xFFFF_FFFF | u64::from(headers.max(TRIMMED_LEAST));
+        self.set(PacketFlags::TRIMMED);
     }
     #[inline]
     pub fn set(&mut self, flags: PacketFlags) {

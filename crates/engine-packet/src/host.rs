@@ -172,7 +172,7 @@ impl World<'_> {
             let Some(t) = h.nic.as_mut().expect("the NIC is here").poll_transmit(Time::from_ps(now), &mut self.side) else { break };
             self.inject(now, host, &t);
         }
-        if self.lossy {
+        if self.lossy || self.controlled {
             self.arm_timer(host);
         }
     }
@@ -230,7 +230,7 @@ impl World<'_> {
         if self.pauses && !self.hold(now, lane, parcel) {
             return;
         }
-        if self.lossy && self.loss_stream.next_u32() < self.loss {
+        if self.loss > 0 && self.loss_stream.next_u32() < self.loss {
             self.note_loss(now, lane);
             self.side.free(parcel.ext());
             self.release(lane, wire, now);
@@ -288,7 +288,7 @@ impl World<'_> {
         if received.transmit {
             self.transmit(now, host);
         }
-        if matches!(Syndrome::decode(packet.syndrome), Ok(Syndrome::RnrNak(_))) {
+        if self.controlled || matches!(Syndrome::decode(packet.syndrome), Ok(Syndrome::RnrNak(_))) {
             // The requester waits for its timer, also where nothing is ever lost.
             self.arm_timer(host);
         }

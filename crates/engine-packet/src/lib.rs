@@ -9,6 +9,7 @@
 //! one more event per packet (`paced.rs`).
 
 mod barrier;
+mod congestion;
 mod connect;
 mod divided;
 mod event;

@@ -1,16 +1,20 @@
 //! Packets between NICs: forwarding, reservation of links, return of credits.
 
 use fabriscope_engine::Stage;
-use fabriscope_fabric::Hop;
+use fabriscope_fabric::{Hop, SwitchId};
 use fabriscope_switch::PauseChange;
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::PacketFlags;
+use fabriscope_verbs::cc::LinkState;
 
 use crate::event::{Event, Parcel};
 use crate::sight::View;
 use crate::waiting::FROM_HOST;
-use crate::world::World;
+use crate::world::{Room, World};
+
+/// A queue that is never dropped from: a few packets (assumed).
+const SHORT: u64 = 32 << 10;
 
 impl World<'_> {
     /// The head of `packet` has reached `switch` by `lane`.
@@ -36,7 +40,15 @@ impl World<'_> {
             if self.pauses && !self.hold(now, lane, parcel) {
                 return;
             }
-            if self.marks(now, out) {
+            let depth = self.depth(now, out);
+            self.stats.deepest_queue = self.stats.deepest_queue.max(depth);
+            if parcel.has(PacketFlags::TRIMMED) {
+                return self.express(out, parcel, lane, earliest);
+            }
+            if self.room != Room::Endless && depth + u64::from(parcel.wire_bytes()) > self.room_for(now, switch, depth) {
+                return self.overflow(now, out, parcel, lane, earliest);
+            }
+            if self.marks(depth) {
                 parcel.set(PacketFlags::ECN_CE);
             }
         }
@@ -103,6 +115,9 @@ impl World<'_> {
         }
         if parcel.has(PacketFlags::TRACED) {
             self.trace_departure(out, place, &parcel.packet(), start, tail);
+        }
+        if self.telemetry && parcel.payload() > 0 {
+            self.stamp(place, &parcel, start);
         }
         if from & FROM_HOST == 0 {
             self.release(from, bytes, tail);
@@ -207,16 +222,86 @@ impl World<'_> {
         }
     }
 
-    /// Whether a packet for `out` gets a mark of congestion.
-    fn marks(&mut self, now: u64, out: u32) -> bool {
-        let Some(ecn) = self.ecn else { return false };
-        let draw = self.mark_stream.next_u32() as u16;
+    /// Bytes that wait for `out`, those on the wire included.
+    fn depth(&self, now: u64, out: u32) -> u64 {
         let (_, place) = self.slots.of(out);
         let lane = &self.lanes[place];
-        let backlog = lane.sent_in(self.wires[place / self.vls as usize].free.saturating_sub(now));
-        let marks = ecn.marks(Bytes(u64::from(lane.waiting) + backlog), draw);
+        u64::from(lane.waiting) + lane.sent_in(self.wires[place / self.vls as usize].free.saturating_sub(now))
+    }
+
+    /// Bytes that may wait for a link of `switch`, of which `depth` do.
+    fn room_for(&self, now: u64, switch: u32, depth: u64) -> u64 {
+        match self.room {
+            Room::Endless => u64::MAX,
+            Room::Own(room) => room,
+            // Short queues fit whatever the others hold.
+            Room::Shared { .. } if depth < SHORT => u64::MAX,
+            Room::Shared { total, alpha } => {
+                let graph = &self.cluster.fabric.graph;
+                let lanes = graph.outputs(SwitchId(switch)).flat_map(|(_, link)| (0..self.vls).map(move |vl| (link.0, vl)));
+                // The wire of a link is counted once.
+                let used: u64 = lanes
+                    .map(|(link, vl)| {
+                        let (_, place) = self.slots.of(link * self.vls + vl);
+                        let lane = &self.lanes[place];
+                        let wire = if vl == 0 { lane.sent_in(self.wires[place / self.vls as usize].free.saturating_sub(now)) } else { 0 };
+                        u64::from(lane.waiting) + wire
+                    })
+                    .sum();
+                (alpha * total.saturating_sub(used) as f64) as u64
+            }
+        }
+    }
+
+    /// Whether a packet that joins `depth` bytes gets a mark of congestion.
+    fn marks(&mut self, depth: u64) -> bool {
+        let Some(ecn) = self.ecn else { return false };
+        let draw = self.mark_stream.next_u32() as u16;
+        let marks = ecn.marks(Bytes(depth), draw);
         self.stats.ecn_marks += u64::from(marks);
         marks
+    }
+
+    /// There is no room for a packet: it is dropped, or its header goes on alone.
+    #[cold]
+    fn overflow(&mut self, now: u64, out: u32, mut parcel: Parcel, lane: u32, earliest: u64) {
+        if !self.trims || parcel.payload() == 0 {
+            return self.lose(now, lane, parcel);
+        }
+        self.stats.trims += 1;
+        let bytes = parcel.wire_bytes();
+        parcel.trim();
+        self.release(lane, bytes - parcel.wire_bytes(), now);
+        self.express(out, parcel, lane, earliest);
+    }
+
+    /// A trimmed packet goes ahead of all others; the packet that is on the wire just now, half of one on the average, is left
+    /// out of account.
+    fn express(&mut self, out: u32, parcel: Parcel, from: u32, earliest: u64) {
+        let (_, place) = self.slots.of(out);
+        let lane = &mut self.lanes[place];
+        let bytes = parcel.wire_bytes();
+        if lane.open_at(bytes, earliest) != Some(earliest) {
+            return self.send_paced(self.queue.now().as_ps(), out, parcel, from, earliest);
+        }
+        lane.take(bytes);
+        let wire = &mut self.wires[place / self.vls as usize];
+        wire.free = wire.free.max(earliest) + lane.serialisation(bytes);
+        self.depart(out, place, parcel, from, earliest);
+    }
+
+    /// The link at `place` writes its state into a packet that leaves at `start`.
+    #[cold]
+    fn stamp(&mut self, place: usize, parcel: &Parcel, start: u64) {
+        let number = place / self.vls as usize;
+        let lane = &self.lanes[place];
+        let queue = u64::from(lane.waiting) + lane.sent_in(start.saturating_sub(self.queue.now().as_ps()));
+        let wire = &mut self.wires[number];
+        wire.sent += u64::from(parcel.wire_bytes());
+        let state = LinkState { at: Time::from_ps(start), sent: wire.sent, queue: Bytes(queue), rate: lane.rate() };
+        if let Some(ext) = self.side.at_mut(parcel.ext()) {
+            ext.links.push(state);
+        }
     }
 
     fn trace_departure(&mut self, out: u32, place: usize, packet: &fabriscope_verbs::Packet, start: u64, tail: u64) {

@@ -20,11 +20,13 @@ pub(crate) struct Wire {
     pump_at: u64,
     /// Bytes that wait in its lanes.
     pub waiting: u32,
+    /// Bytes that it has sent, where links write their state into packets.
+    pub sent: u64,
 }
 
 impl Wire {
     /// An idle wire.
-    pub const IDLE: Wire = Wire { free: 0, pump_at: u64::MAX, waiting: 0 };
+    pub const IDLE: Wire = Wire { free: 0, pump_at: u64::MAX, waiting: 0, sent: 0 };
 }
 
 impl World<'_> {

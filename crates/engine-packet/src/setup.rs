@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{Forwarding, LinkLayer, Pfc, ResolvedCluster};
+use fabriscope_catalog::{FlowControl, Forwarding, LinkLayer, Pfc, ResolvedCluster, Switch};
 use fabriscope_engine::{Cluster, EngineError, Stats, timing};
 use fabriscope_fabric::routing::deadlock;
 use fabriscope_fabric::{EndpointId, Fabric, LinkId, Route, Router, Routing};
 use fabriscope_kernel::memory::large_pages;
 use fabriscope_kernel::{EventQueue, Streams};
 use fabriscope_node::{Pcie, ReadAhead};
+use fabriscope_switch::channel::MAX_BLOCKS;
 use fabriscope_switch::{Arbiter, Channel, Ecn, EcnLimits, Flow, PauseLimits};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Nic, NicConfig, Side};
@@ -22,7 +23,7 @@ use crate::paced::Wire;
 use crate::sight::Routes;
 use crate::trace::Tracer;
 use crate::waiting::WaitingRoom;
-use crate::world::World;
+use crate::world::{Room, World};
 use crate::{Loss, PacketEngine};
 
 /// An idle world for `cluster`, in one part.
@@ -49,17 +50,20 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let vls = levels * per_level;
     let switch = parts.switch.as_ref();
     let ethernet = parts.link_layer != LinkLayer::InfiniBand;
-    let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet);
-    let ecn = switch
-        .and_then(|s| s.ecn.as_ref())
-        .filter(|_| ethernet)
+    let drops = parts.flow_control == FlowControl::Lossy;
+    let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !drops);
+    let congestion = crate::congestion::settings(parts, &cluster.fabric, &router);
+    let controlled = congestion.algorithm != fabriscope_verbs::cc::Algorithm::None;
+    let ecn = (parts.congestion.as_ref())
+        .and_then(|congestion| congestion.ecn.as_ref())
+        .or_else(|| switch.and_then(|s| s.ecn.as_ref()).filter(|_| ethernet))
         .map(|ecn| Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 }));
     let (lossy, loss) = match engine.loss {
         Loss::None => (false, 0),
         Loss::Random(share) => (true, share),
     };
     // Pause frames act at once, chance draws from one stream, and global knowledge knows no borders.
-    let apart = divide && pfc.is_none() && ecn.is_none() && !lossy && parts.routing != Routing::UgalG;
+    let apart = divide && pfc.is_none() && ecn.is_none() && !lossy && !drops && !controlled && parts.routing != Routing::UgalG;
     let mut layout = if apart { Layout::divided(graph, vls) } else { Layout::whole(graph, vls) };
     let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
     let same_pace = rates.windows(2).all(|pair| pair[0] == pair[1]) && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
@@ -68,7 +72,8 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     }
     let layout = Arc::new(layout);
     let routes = Routes::new(router);
-    let paced = vls > 1 || pfc.is_some();
+    // Marks and drops look at what waits for the wire.
+    let paced = vls > 1 || pfc.is_some() || drops || controlled;
     let endpoints = graph.endpoint_count();
     let count = layout.parts();
     let mut worlds: Vec<World<'a>> = (0..count)
@@ -101,7 +106,11 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             side: Side::new(),
             ecn,
             mark_stream: streams.stream("ecn", 0),
-            lossy,
+            lossy: lossy || drops,
+            controlled,
+            telemetry: congestion.telemetry,
+            room: room(switch.filter(|_| drops)),
+            trims: drops && switch.is_some_and(|s| s.trims),
             loss,
             loss_stream: streams.stream("loss", 0),
             trace: Tracer::default(),
@@ -126,7 +135,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         let hosts = world.first_host..layout.first_host[world.part as usize + 1];
         world.hosts = hosts
             .map(|host| {
-                let config = nic_config(parts, host);
+                let config = NicConfig { congestion, ..nic_config(parts, host) };
                 Host::new(Nic::new(config), Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs)
             })
             .collect();
@@ -163,6 +172,7 @@ fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>) {
                 let headroom = bytes(pfc.headroom.value).max(under_way as u32 + 4 * bytes(parts.mtu) + 1024);
                 Flow::Pause(PauseLimits { xoff: bytes(pfc.xoff.value), xon: bytes(pfc.xon.value), headroom, reaction })
             }
+            None if parts.flow_control == FlowControl::Lossy => Flow::Credit(MAX_BLOCKS),
             None => {
                 let buffer = if link.to.0 >= graph.endpoint_count() {
                     switch.map_or(parts.node.nic.rx_buffer.value, |s| s.buffer.value)
@@ -179,6 +189,17 @@ fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>) {
             lane.part = layout.part_of_end(id) as u8;
             worlds[owner as usize].lanes.push(lane);
         }
+    }
+}
+
+/// What may wait for a link of a switch that drops; nothing is dropped without one.
+fn room(switch: Option<&Switch>) -> Room {
+    match switch {
+        None => Room::Endless,
+        Some(switch) => match &switch.shared {
+            Some(shared) => Room::Shared { total: shared.total.value.0, alpha: shared.alpha.value },
+            None => Room::Own(switch.buffer.value.0),
+        },
     }
 }
 
@@ -206,7 +227,7 @@ fn bytes(amount: Bytes) -> u32 {
 }
 
 fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
-    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire() }
+    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire(), ..NicConfig::default() }
 }
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {

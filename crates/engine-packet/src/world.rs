@@ -70,6 +70,13 @@ pub(crate) struct World<'a> {
     pub ecn: Option<Ecn>,
     pub mark_stream: Stream,
     pub lossy: bool,
+    /// NICs have congestion control: they want to be woken.
+    pub controlled: bool,
+    /// Links write their state into packets.
+    pub telemetry: bool,
+    /// What may wait for a link before packets for it are dropped or trimmed.
+    pub room: Room,
+    pub trims: bool,
     pub loss: u32,
     pub loss_stream: Stream,
     pub trace: Tracer,
@@ -78,6 +85,18 @@ pub(crate) struct World<'a> {
     pub observer: Option<Box<Observer>>,
     /// What other parts have to know, by part.
     pub outbox: Vec<Mail>,
+}
+
+/// What may wait for a link of a switch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Room {
+    /// Whatever comes: senders are held back.
+    Endless,
+    /// So many bytes.
+    Own(u64),
+    /// `alpha` times what the queues of the switch leave of `total` (dynamic thresholds; A. Choudhury and E. Hahne, IEEE/ACM
+    /// Trans. Networking 6(2), 1998).
+    Shared { total: u64, alpha: f64 },
 }
 
 /// What the NICs tell: work requests end, messages arrive.

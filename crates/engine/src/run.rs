@@ -46,8 +46,12 @@ pub struct Stats {
     pub drops: u64,
     /// Packets marked by explicit congestion notification.
     pub ecn_marks: u64,
+    /// Packets whose payload a switch cut off.
+    pub trims: u64,
     /// Pause frames sent.
     pub pauses: u64,
+    /// The most bytes that waited for one link of a switch; measured where links decide packet by packet.
+    pub deepest_queue: u64,
     /// Payload bytes handed to the network, retransmissions included.
     pub bytes_sent: u64,
     /// Payload bytes that arrived.
@@ -59,13 +63,16 @@ pub struct Stats {
 impl Stats {
     /// Adds the counts of another part of the run.
     pub fn add(&mut self, other: &Stats) {
-        let Stats { messages, packets, packet_hops, drops, ecn_marks, pauses, bytes_sent, bytes_delivered, events } = other;
+        let Stats { messages, packets, packet_hops, drops, ecn_marks, trims, pauses, deepest_queue, bytes_sent, bytes_delivered, events } =
+            other;
         self.messages += messages;
         self.packets += packets;
         self.packet_hops += packet_hops;
         self.drops += drops;
         self.ecn_marks += ecn_marks;
+        self.trims += trims;
         self.pauses += pauses;
+        self.deepest_queue = self.deepest_queue.max(*deepest_queue);
         self.bytes_sent += bytes_sent;
         self.bytes_delivered += bytes_delivered;
         self.events += events;

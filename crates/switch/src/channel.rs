@@ -10,6 +10,8 @@
 //! counts the returns when it looks ([`Channel::reserve`]). More returns under way than the ring holds are merged,
 //! as a credit update on the wire carries the sum of several packets.
 
+use fabriscope_units::Rate;
+
 /// Returned by [`Channel::give_back`] and [`Channel::hold`]: what changed for the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseChange {
@@ -129,6 +131,11 @@ impl Channel {
     #[must_use]
     pub fn serialisation(&self, bytes: u32) -> u64 {
         (u64::from(bytes) * u64::from(self.pace)) >> 16
+    }
+    /// The rate of the wire, to a few parts in a million.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        Rate::from_bps((8_000_000_000_000 << 16) / u64::from(self.pace.max(1)))
     }
     /// Bytes that the wire carries in `time` ps.
     #[inline]

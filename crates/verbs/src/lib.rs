@@ -2,10 +2,11 @@
 //!
 //! Source: InfiniBand Architecture Specification vol. 1, release 1.4, chapters 9 to 11; manual pages of libibverbs.
 //! Modelled: protection domains, memory regions, completion queues, shared receive queues, address handles,
-//! queue pairs of type RC, UC and UD with their state machines, transports, retransmission and errors.
+//! queue pairs of type RC, UC and UD with their state machines, transports, retransmission and errors; congestion control.
 //! Not modelled: XRC, DC, memory windows, end-to-end credits, partitions, several ports.
 
 pub mod attr;
+pub mod cc;
 mod control;
 mod cq;
 pub mod error;

@@ -13,16 +13,17 @@
 
 use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_wire::{LinkLayer, Operation, Transport};
+use fabriscope_wire::{LinkLayer, Opcode, Operation, Transport};
 
 use crate::attr::AhAttr;
 use crate::attr::{QpState, QpType};
+use crate::cc::{Echo, Settings};
 use crate::cq::{Cq, Delivery};
 use crate::error::PostError;
 use crate::event::AsyncEvent;
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
 use crate::memory::{self, Memory};
-use crate::packet::{Packet, Received, Transmit};
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::{Extra, Wqe};
@@ -33,18 +34,20 @@ use crate::wc::Wc;
 use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr};
 
 /// What a NIC is made with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NicConfig {
     /// Its address.
     pub lid: Lid,
     /// Decides the size of packets on the wire.
     pub link_layer: LinkLayer,
+    /// The congestion control of its reliable connections.
+    pub congestion: Settings,
 }
 
 impl Default for NicConfig {
     /// Address 0 on InfiniBand within a subnet.
     fn default() -> NicConfig {
-        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand }
+        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand, congestion: Settings::default() }
     }
 }
 
@@ -89,7 +92,7 @@ impl Nic {
     pub fn new(config: NicConfig) -> Nic {
         Nic {
             qps: Vec::new(),
-            port: Port::new(config.lid, config.link_layer),
+            port: Port { congestion: config.congestion, ..Port::new(config.lid, config.link_layer) },
             cqs: Vec::new(),
             watches: Watches::default(),
             pds: Vec::new(),
@@ -237,10 +240,13 @@ impl Nic {
     #[inline]
     pub fn poll_transmit(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
         let port = &mut self.port;
+        if let Some(slot) = port.notifications.pop_front() {
+            return Some(notification(&self.qps[slot as usize], port));
+        }
         while let Some(slot) = port.acks.pop_front() {
             let qp = &mut self.qps[slot as usize];
             qp.responder.ack_queued = false;
-            if let Some(transmit) = rc_responder::poll_ack(qp, port) {
+            if let Some(transmit) = rc_responder::poll_ack(qp, port, side) {
                 return Some(transmit);
             }
         }
@@ -262,7 +268,7 @@ impl Nic {
                 QpType::Ud => ud::poll(qp, port, side),
             };
             if transmit.is_some() {
-                if qp.requester.cursor < qp.requester.ready {
+                if qp.requester.cursor < qp.requester.ready || !qp.requester.again.is_empty() {
                     qp.want_requests(port);
                 }
                 return transmit;
@@ -274,7 +280,7 @@ impl Nic {
     /// Whether `poll_transmit` may give a packet.
     #[inline]
     pub fn wants_to_transmit(&self) -> bool {
-        !self.port.acks.is_empty() || !self.port.turns.is_empty()
+        !self.port.acks.is_empty() || !self.port.turns.is_empty() || !self.port.notifications.is_empty()
     }
 
     /// A packet arrived. Its extension headers are taken from `side`.
@@ -282,6 +288,13 @@ impl Nic {
     pub fn handle_packet(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
         let mut received = Received::default();
         let transport = packet.opcode >> 5;
+        if transport == Transport::Cnp as u8 {
+            side.free(packet.ext);
+            if let Some(slot) = self.slot_of(QpNum(packet.dest_qp)) {
+                rc_requester::notified(&mut self.qps[slot], now, &mut self.port);
+            }
+            return received;
+        }
         let slot = self.slot_of(QpNum(packet.dest_qp)).filter(|slot| transport_code(self.qps[*slot].qp_type) == transport);
         let port = &mut self.port;
         if !port.orphans.is_empty() {
@@ -295,6 +308,9 @@ impl Nic {
         let qp = &mut self.qps[slot];
         let (completions, landed) = (port.completions.len(), port.landed.len());
         let mut follows_payload = true;
+        if packet.flags.contains(PacketFlags::ECN_CE) {
+            note_mark(qp, now, port);
+        }
         if transport == Transport::Rc as u8 {
             if is_response(packet.opcode) {
                 follows_payload = packet.opcode != Operation::Acknowledge as u8;
@@ -334,11 +350,24 @@ impl Nic {
     /// A time not later than the next timeout; an early `handle_timeout` is harmless.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.port.timers.peek().map(|entry| entry.0.0)
+        let timeout = self.port.timers.peek().map(|entry| entry.0.0);
+        let paced = self.port.paced.peek().map(|entry| entry.0.0);
+        timeout.into_iter().chain(paced).min()
     }
 
     /// Handles the timeouts due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&std::cmp::Reverse((at, slot))) = self.port.paced.peek() {
+            if at > now {
+                break;
+            }
+            self.port.paced.pop();
+            let qp = &mut self.qps[slot as usize];
+            if qp.paced_at == at {
+                qp.paced_at = Time::MAX;
+                rc_requester::look(qp, now, &mut self.port);
+            }
+        }
         while let Some(&std::cmp::Reverse((at, slot))) = self.port.timers.peek() {
             if at > now {
                 return;
@@ -346,7 +375,7 @@ impl Nic {
             self.port.timers.pop();
             let qp = &mut self.qps[slot as usize];
             if qp.timer.came_up(at, now, slot, &mut self.port) {
-                rc_requester::handle_timeout(qp, &mut self.port);
+                rc_requester::handle_timeout(qp, now, &mut self.port);
             }
         }
     }
@@ -414,6 +443,46 @@ fn check_send(qp: &Qp, wr: &SendWr) -> Result<(), PostError> {
         return Err(PostError::MissingField { opcode: wr.opcode, field: "imm" });
     }
     Ok(())
+}
+
+/// A marked packet arrived: the sender is told, where that takes a packet of its own.
+#[cold]
+fn note_mark(qp: &mut Qp, now: Time, port: &mut Port) {
+    let Echo::Notify(interval) = port.congestion.echo else { return };
+    let seen = &mut qp.responder.seen;
+    if seen.notified.is_none_or(|last| now >= last + interval) {
+        seen.notified = Some(now);
+        port.notifications.push_back(qp.slot);
+    }
+}
+
+/// The congestion notification packet for the peer of `qp`.
+fn notification(qp: &Qp, port: &Port) -> Transmit {
+    let opcode = Opcode::CNP.as_u8();
+    let packet = Packet {
+        dest: qp.dest,
+        dest_qp: qp.dest_qp,
+        wire_bytes: port.wire_bytes(opcode, 0),
+        opcode,
+        flags: PacketFlags::BECN,
+        sl: qp.sl,
+        entropy: qp.entropy,
+        ..Packet::default()
+    };
+    Transmit {
+        packet,
+        qp: qp.num,
+        fetch: Bytes::ZERO,
+        responder: true,
+        read_response: false,
+        starts_message: false,
+        ends_message: false,
+        inline: false,
+        retransmission: false,
+        wqe: WqeIndex(0),
+        wr_id: 0,
+        message_bytes: 0,
+    }
 }
 
 /// A completion was polled: slots up to its request are free.

@@ -30,6 +30,8 @@ impl PacketFlags {
     pub const BECN: PacketFlags = PacketFlags(8);
     /// The simulator traces this packet.
     pub const TRACED: PacketFlags = PacketFlags(16);
+    /// A switch cut the payload off; on an acknowledgement: the packet it names was cut off.
+    pub const TRIMMED: PacketFlags = PacketFlags(32);
 
     /// Whether all flags of `other` are set.
     #[inline]
@@ -62,6 +64,7 @@ impl fmt::Debug for PacketFlags {
             (PacketFlags::ECN_CE, "ECN_CE"),
             (PacketFlags::BECN, "BECN"),
             (PacketFlags::TRACED, "TRACED"),
+            (PacketFlags::TRIMMED, "TRIMMED"),
         ];
         f.debug_list().entries(names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| name)).finish()
     }
@@ -92,7 +95,8 @@ pub struct Packet {
     pub sl: u8,
     /// What switches hash to choose among equal paths (UDP source port, source path bits).
     pub entropy: u16,
-    /// The low 16 bits of the message sequence number of the AETH.
+    /// The low 16 bits of the message sequence number of the AETH; under congestion control those of the number of the packet
+    /// that is answered.
     pub msn: u16,
 }
 

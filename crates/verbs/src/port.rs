@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use fabriscope_units::Time;
 use fabriscope_wire::{LinkLayer, Opcode, pad};
 
+use crate::cc::Settings;
 use crate::event::AsyncEvent;
 use crate::ids::{CqId, Lid};
 use crate::memory::Memory;
@@ -31,6 +32,11 @@ pub(crate) struct Port {
     pub(crate) events: VecDeque<AsyncEvent>,
     /// (not later than the deadline, slot of the queue pair).
     pub(crate) timers: BinaryHeap<Reverse<(Time, u32)>>,
+    /// (when a queue pair that was held back may send or wants to be woken, its slot).
+    pub(crate) paced: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Slots of queue pairs that owe a congestion notification.
+    pub(crate) notifications: VecDeque<u32>,
+    pub(crate) congestion: Settings,
     /// Extension headers to free when the slab is at hand.
     pub(crate) orphans: Vec<ExtId>,
     pub(crate) regions: Regions,
@@ -49,6 +55,9 @@ impl Port {
             landed: VecDeque::new(),
             events: VecDeque::new(),
             timers: BinaryHeap::new(),
+            paced: BinaryHeap::new(),
+            notifications: VecDeque::new(),
+            congestion: Settings::default(),
             orphans: Vec::new(),
             regions: Regions::default(),
             srqs: Vec::new(),

@@ -3,6 +3,7 @@
 //! Modelled: a slab; a packet holds the number of its entry, so packets stay small and are copied freely.
 //! Not modelled: the layout on the wire (crate `wire`).
 
+use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
 
 /// The number of an entry of a [`Side`], or [`ExtId::NONE`].
@@ -41,6 +42,8 @@ pub struct Ext {
     pub src_qp: QpNum,
     /// The sender's address, of the link header of datagrams.
     pub slid: Lid,
+    /// What links wrote into the packet on its way, or what is told of it.
+    pub links: Telemetry,
     /// The payload, when real memory is attached.
     pub data: Option<Box<[u8]>>,
 }
@@ -84,6 +87,14 @@ impl Side {
         }
         self.slots.push(Slot::Used(ext));
         ExtId(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets in flight"))
+    }
+    /// An entry, to be written into; `None` as for [`Side::at`].
+    #[inline]
+    pub fn at_mut(&mut self, id: ExtId) -> Option<&mut Ext> {
+        match self.slots.get_mut(id.0 as usize) {
+            Some(Slot::Used(ext)) => Some(ext),
+            _ => None,
+        }
     }
     /// Looks at an entry; `None` for `ExtId::NONE` and for freed entries.
     #[inline]

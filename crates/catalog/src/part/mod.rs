@@ -1,6 +1,7 @@
 //! The kinds of part: one file describes one part, its folder says which kind.
 
 mod cable;
+pub mod congestion;
 mod cpu;
 mod link;
 mod nic;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Problem;
 
 pub use cable::Cable;
+pub use congestion::Congestion;
 pub use cpu::{Cpu, RootComplex};
 pub use link::LinkSpeed;
 pub(crate) use nic::check_mtu;
@@ -42,13 +44,16 @@ pub enum Kind {
     Pcie,
     /// MPI libraries and benchmark programs.
     Software,
+    /// Congestion controls with their parameters.
+    Congestion,
     /// Machines made of the other kinds.
     Cluster,
 }
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 8] = [Kind::Link, Kind::Cable, Kind::Nic, Kind::Switch, Kind::Cpu, Kind::Pcie, Kind::Software, Kind::Cluster];
+    pub const ALL: [Kind; 9] =
+        [Kind::Link, Kind::Cable, Kind::Nic, Kind::Switch, Kind::Cpu, Kind::Pcie, Kind::Software, Kind::Congestion, Kind::Cluster];
 
     /// The folder that holds parts of this kind.
     pub const fn folder(self) -> &'static str {
@@ -60,6 +65,7 @@ impl Kind {
             Kind::Cpu => "cpus",
             Kind::Pcie => "pcie",
             Kind::Software => "software",
+            Kind::Congestion => "congestion",
             Kind::Cluster => "clusters",
         }
     }
@@ -73,6 +79,7 @@ impl Kind {
             Kind::Cpu => "CPU",
             Kind::Pcie => "PCIe generation",
             Kind::Software => "software",
+            Kind::Congestion => "congestion control",
             Kind::Cluster => "cluster",
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Modelled: a fixed port-to-port delay of the first byte, input buffers per port and virtual lane,
 //! priority flow control and ECN thresholds for Ethernet.
-//! Not modelled: a buffer shared by all ports, internal speed-up below one, ASICs of several stages.
+//! Not modelled: dynamic thresholds for pauses, internal speed-up below one, ASICs of several stages.
 
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
@@ -47,6 +47,16 @@ pub struct Ecn {
     pub pmax: Sourced<f64>,
 }
 
+/// A buffer that all ports have in common, shared by dynamic thresholds: a queue may grow to `alpha` times what is free.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shared {
+    /// The size of the buffer.
+    pub total: Sourced<Bytes>,
+    /// The share of what is free that one queue may take.
+    pub alpha: Sourced<f64>,
+}
+
 /// One model of switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -73,6 +83,12 @@ pub struct Switch {
     pub buffer: Sourced<Bytes>,
     /// Number of virtual lanes (or lossless priorities).
     pub vls: Sourced<u32>,
+    /// The buffer that ports have in common, where packets are dropped; without it each has `buffer` for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<Shared>,
+    /// What does not fit into a buffer loses its payload, and its header goes on ahead of all others; else it is dropped whole.
+    #[serde(default)]
+    pub trims: bool,
     /// Priority flow control; without it an Ethernet switch drops what does not fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc: Option<Pfc>,
@@ -112,6 +128,9 @@ impl Part for Switch {
         if let Some(ecn) = &self.ecn {
             check_ecn(ecn)?;
         }
+        if let Some(alpha) = self.shared.as_ref().map(|shared| *shared.alpha).filter(|alpha| !(*alpha > 0.0 && *alpha <= 256.0)) {
+            return Err(Problem::at(&["shared", "alpha", "value"], format!("`alpha` of {alpha}"), "use a number above 0 and up to 256"));
+        }
         Ok(())
     }
 }
@@ -130,7 +149,7 @@ fn check_pfc(pfc: &Pfc, buffer: Bytes) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_ecn(ecn: &Ecn) -> Result<(), Problem> {
+pub(super) fn check_ecn(ecn: &Ecn) -> Result<(), Problem> {
     if *ecn.kmin > *ecn.kmax {
         let message = format!("`kmin` of {} lies above `kmax` of {}", *ecn.kmin, *ecn.kmax);
         return Err(Problem::at(&["ecn", "kmin", "value"], message, "set `kmin` to at most `kmax`"));

@@ -67,12 +67,16 @@ struct Outcome {
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
-    let lab = context.catalog()?.load_lab(&args.lab).map_err(Failure::of)?;
+    let catalog = context.catalog()?;
+    let lab = catalog.load_lab(&args.lab).map_err(Failure::of)?;
     let seed = context.seed.unwrap_or(lab.lab.seed);
     let spinner = Progress::spinner("running");
-    if args.pcap.pcap.is_some() && matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_)) {
+    if args.pcap.pcap.is_some() && matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_)) {
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab_name(&lab));
         return Err(Failure::told(message, "capture a lab with another workload, or leave --pcap out"));
+    }
+    if let Workload::Interference(jobs) = &lab.lab.workload {
+        return sweep::interference::run(args.output.as_deref(), args.json, (&catalog, &lab), jobs, seed, output);
     }
     if let Workload::ClosedLoop(closed) = &lab.lab.workload {
         return sweep::closed::run(args.output.as_deref(), args.json, &lab, closed, seed, output);
@@ -249,6 +253,7 @@ fn result(lab: &ResolvedLab, outcome: &Outcome) -> String {
     }
     row("packets dropped", stats.drops.to_string());
     row("packets marked by ECN", stats.ecn_marks.to_string());
+    row("packets trimmed", stats.trims.to_string());
     row("pause frames", stats.pauses.to_string());
     let mut text = table.to_string();
     if let Some(bytes) = outcome.busiest {

@@ -26,6 +26,7 @@ enum SchemaKind {
     Cpu,
     Pcie,
     Software,
+    Congestion,
 }
 
 const EXAMPLES: &str = "\
@@ -45,6 +46,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
         SchemaKind::Cpu => Some(Kind::Cpu),
         SchemaKind::Pcie => Some(Kind::Pcie),
         SchemaKind::Software => Some(Kind::Software),
+        SchemaKind::Congestion => Some(Kind::Congestion),
     };
     output.json(&kind.map_or_else(lab_schema, part_schema))?;
     Ok(Verdict::Good)

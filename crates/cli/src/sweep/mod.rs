@@ -2,6 +2,7 @@
 
 pub mod closed;
 mod curve;
+pub mod interference;
 pub mod open;
 
 use std::sync::Mutex;

@@ -13,6 +13,7 @@ pub(crate) mod responder;
 use fabriscope_units::Time;
 
 use crate::attr::{QpAttr, QpInit, QpState, QpType};
+use crate::cc::Congestion;
 use crate::ids::{Lid, QpNum};
 use crate::port::Port;
 use crate::qp::requester::Requester;
@@ -61,6 +62,10 @@ pub(crate) struct Qp {
     pub(crate) responder: Responder,
     pub(crate) recv_queue: RecvQueue,
     pub(crate) retransmissions: u64,
+    /// Congestion control of what it sends.
+    pub(crate) congestion: Option<Box<Congestion>>,
+    /// When it has itself looked at by the port, for pacing and timers of congestion control.
+    pub(crate) paced_at: Time,
     pub(crate) init: QpInit,
     pub(crate) attr: QpAttr,
 }
@@ -138,6 +143,8 @@ impl Qp {
             init: *init,
             attr: QpAttr::default(),
             retransmissions: 0,
+            congestion: None,
+            paced_at: Time::MAX,
             live: true,
         }
     }
@@ -165,6 +172,14 @@ impl Qp {
         }
     }
 
+    /// Has the port look at it at `at`, unless it does so before.
+    pub(crate) fn look_at(&mut self, at: Time, port: &mut Port) {
+        if at < self.paced_at {
+            self.paced_at = at;
+            port.paced.push(std::cmp::Reverse((at, self.slot)));
+        }
+    }
+
     /// Lines up for sending READ and atomic responses, or an acknowledgement when there are none.
     #[inline]
     pub(crate) fn want_responses(&mut self, port: &mut Port) {
@@ -173,7 +188,7 @@ impl Qp {
                 self.responder.queued = true;
                 port.turns.push_back(self.slot << 1 | 1);
             }
-        } else if self.responder.ack.is_some() && !self.responder.ack_queued {
+        } else if (self.responder.ack.is_some() || !self.responder.seen.trimmed.is_empty()) && !self.responder.ack_queued {
             self.responder.ack_queued = true;
             port.acks.push_back(self.slot);
         }

@@ -7,6 +7,7 @@
 use fabriscope_wire::{AckTimeout, Psn, RnrTimer};
 
 use crate::attr::{QpAttr, QpState, QpType};
+use crate::cc::Congestion;
 use crate::error::VerbsError;
 use crate::ids::Lid;
 use crate::port::Port;
@@ -116,7 +117,18 @@ impl Qp {
             _ => self.state = to,
         }
         match (from, to) {
-            (QpState::Rtr, QpState::Rts) => self.begin_sending(attr),
+            (QpState::Rtr, QpState::Rts) => {
+                self.begin_sending(attr);
+                if self.qp_type == QpType::Rc {
+                    self.congestion = Congestion::new(&port.congestion).map(Box::new);
+                    if let Some(interval) = port.congestion.ack_interval {
+                        self.requester.ack_interval = interval;
+                    }
+                    if port.congestion.timeout.is_some() {
+                        self.requester.timeout = port.congestion.timeout;
+                    }
+                }
+            }
             (QpState::Rts, QpState::Sqd) => {
                 self.requester.drained = false;
                 self.check_drained(port);
@@ -197,6 +209,7 @@ impl Qp {
         self.mtu_shift = DATAGRAM_MTU_SHIFT;
         self.any_order = false;
         self.spray = false;
+        self.congestion = None;
     }
 }
 

@@ -108,6 +108,8 @@ pub(crate) struct Requester {
     pub(crate) rewound_at: Option<Psn>,
     /// Responses that arrived, on queue pairs that take any order.
     pub(crate) arrived: Bitmap,
+    /// Single packets to send again, on queue pairs that take any order.
+    pub(crate) again: VecDeque<Psn>,
 }
 
 impl Requester {
@@ -139,6 +141,7 @@ impl Requester {
             drained: false,
             freed: 0,
             arrived: Bitmap::default(),
+            again: VecDeque::new(),
         }
     }
 
@@ -158,6 +161,7 @@ impl Requester {
         self.asked_end = psn;
         self.since_asked = 0;
         self.rewound_at = None;
+        self.again.clear();
     }
 
     /// Forgets everything but the count of requests: indices never repeat.
@@ -180,6 +184,7 @@ impl Requester {
         self.asked_end = self.una;
         self.since_asked = 0;
         self.reads = 0;
+        self.again.clear();
     }
 
     /// READ requests end at multiples of this many packets, so that any READ fits the window.

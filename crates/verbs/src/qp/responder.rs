@@ -6,7 +6,10 @@
 
 use std::collections::VecDeque;
 
+use fabriscope_units::Time;
 use fabriscope_wire::{Psn, Syndrome};
+
+use crate::cc::Telemetry;
 
 use crate::packet::Packet;
 use crate::qp::bitmap::Bitmap;
@@ -43,6 +46,8 @@ pub(crate) struct Ack {
     pub(crate) psn: Psn,
     pub(crate) syndrome: u8,
     pub(crate) traced: bool,
+    /// The packet that asked for it.
+    pub(crate) asked: Psn,
 }
 
 /// A response with data, owed or being sent.
@@ -102,6 +107,21 @@ pub(crate) struct Responder {
     pub(crate) early: VecDeque<Packet>,
     /// The last `max_reads` atomics.
     pub(crate) done: VecDeque<Done>,
+    /// What the peer's congestion control has to know.
+    pub(crate) seen: Seen,
+}
+
+/// What a receiver saw of congestion.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// When it last sent a notification.
+    pub(crate) notified: Option<Time>,
+    /// A packet was marked since the last acknowledgement.
+    pub(crate) marked: bool,
+    /// What links wrote into the packet that is to be acknowledged.
+    pub(crate) links: Telemetry,
+    /// Packets whose payload was cut off, to be told.
+    pub(crate) trimmed: VecDeque<Psn>,
 }
 
 impl Responder {
@@ -121,6 +141,7 @@ impl Responder {
             window: 0,
             arrived: Bitmap::default(),
             early: VecDeque::new(),
+            seen: Seen::default(),
         }
     }
 

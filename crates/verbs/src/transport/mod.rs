@@ -36,7 +36,7 @@ pub(crate) fn data_packet(qp: &mut Qp, port: &Port, side: &mut Side, position: u
     let imm = last && wqe.opcode.has_immediate();
     let opcode = (transport_of(qp) as u8) << 5 | operation(wqe.opcode, first, last) as u8;
     let inline = wqe.flags.contains(SendFlags::INLINE);
-    let bare = !(imm || port.memory.is_some() || first && wqe.opcode.is_write());
+    let bare = !(imm || port.memory.is_some() || port.congestion.telemetry || first && wqe.opcode.is_write());
     let ext = if bare { ExtId::NONE } else { side.alloc(data_ext(wqe, port, offset, payload)) };
     if wqe.flags.contains(SendFlags::TRACED) {
         flags.insert(PacketFlags::TRACED);

@@ -12,6 +12,7 @@ use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{NakCode, Operation, Psn, RnrTimer, Syndrome};
 
 use crate::attr::QpState;
+use crate::cc::{Loss, Told};
 use crate::ids::WqeIndex;
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
@@ -30,6 +31,12 @@ pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> 
         return None;
     }
     let requester = &qp.requester;
+    if !requester.again.is_empty()
+        && let Some(transmit) = governed(qp, now, port, side)
+    {
+        return Some(transmit);
+    }
+    let requester = &qp.requester;
     if requester.cursor >= requester.ready || requester.cursor == requester.assigned && !begin(qp, port) {
         return None;
     }
@@ -44,6 +51,11 @@ pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> 
     if in_flight >= requester.window {
         return None;
     }
+    if qp.congestion.is_some() {
+        return governed(qp, now, port, side);
+    }
+    let requester = &mut qp.requester;
+    let wqe = &requester.queue[position];
     let number = psn.distance(wqe.first_psn) as u32;
     let last = number + 1 == wqe.packets;
     requester.since_asked += 1;
@@ -64,6 +76,110 @@ pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> 
     let mut transmit = data_packet(qp, port, side, position, number, flags);
     transmit.retransmission = repeated;
     Some(transmit)
+}
+
+/// The next packet of a SEND or WRITE, as congestion control lets it go: one that has to be sent again, else the next in line.
+fn governed(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    let again = next_again(qp);
+    if again.is_none() && !skip_arrived(qp) {
+        // What follows was never sent: it begins with the next turn.
+        if qp.requester.cursor < qp.requester.ready {
+            qp.want_requests(port);
+        }
+        return None;
+    }
+    let psn = again.unwrap_or(qp.requester.cursor_psn);
+    let position = qp.requester.position_of(psn)?;
+    let wqe = &qp.requester.queue[position];
+    if wqe.waits_for_response() {
+        return None;
+    }
+    let number = psn.distance(wqe.first_psn) as u32;
+    let payload = (wqe.length - (number << qp.mtu_shift)).min(qp.mtu()) as u16;
+    let congestion = qp.congestion.as_ref()?;
+    // Repeated packets are on their way already, as the window counts.
+    let repeated = psn.is_before(qp.requester.sent_end);
+    let open = congestion.open(payload);
+    // Where nothing on its way asks for an answer, one more packet goes that does: else the window would stay closed.
+    let asked = qp.requester.una.is_before(qp.requester.asked_end);
+    if !repeated && !open && asked {
+        return None;
+    }
+    let next = congestion.next();
+    if next > now {
+        if let Some(psn) = again {
+            qp.requester.again.push_front(psn);
+        }
+        qp.look_at(next, port);
+        return None;
+    }
+    let requester = &mut qp.requester;
+    let last = number + 1 == requester.queue[position].packets;
+    requester.since_asked += 1;
+    let due = requester.ack_interval > 0 && requester.since_asked >= requester.ack_interval;
+    // What is repeated may be the last that goes: those behind it may have arrived.
+    let ask = last || due || repeated || !open;
+    if again.is_none() {
+        requester.cursor_psn = psn.next();
+        requester.cursor += u64::from(last);
+    }
+    if !repeated {
+        requester.sent_end = psn.next();
+    }
+    if ask {
+        requester.since_asked = 0;
+        if requester.asked_end.is_before(psn.next()) {
+            requester.asked_end = psn.next();
+        }
+        if qp.timer.waiting == Waiting::Nothing {
+            start_timer(qp, now, port);
+        }
+    }
+    qp.retransmissions += u64::from(repeated);
+    let mut transmit = data_packet(qp, port, side, position, number, if ask { PacketFlags::ACK_REQ } else { PacketFlags::NONE });
+    transmit.retransmission = repeated;
+    let congestion = qp.congestion.as_mut()?;
+    congestion.sent(now, psn, transmit.packet.wire_bytes);
+    if let Some(at) = congestion.wakes() {
+        qp.look_at(at.max(now), port);
+    }
+    Some(transmit)
+}
+
+/// A packet that was reported missing and is not answered yet.
+fn next_again(qp: &mut Qp) -> Option<Psn> {
+    loop {
+        let psn = qp.requester.again.pop_front()?;
+        let open = !psn.is_before(qp.requester.una) && psn.is_before(qp.requester.cursor_psn);
+        if open && !reported(qp, psn) {
+            return Some(psn);
+        }
+    }
+}
+
+/// Whether the receiver reported `psn` although earlier packets are missing. The oldest one has not been taken, whatever was
+/// reported: there may have been no receive for it.
+fn reported(qp: &mut Qp, psn: Psn) -> bool {
+    psn != qp.requester.una && qp.congestion.as_mut().is_some_and(|congestion| congestion.has_arrived(psn))
+}
+
+/// After a rewind: passes over packets that arrived although earlier ones were missing. False if nothing is left to send.
+fn skip_arrived(qp: &mut Qp) -> bool {
+    loop {
+        let requester = &mut qp.requester;
+        if requester.cursor >= requester.assigned {
+            return false;
+        }
+        let psn = requester.cursor_psn;
+        let sent = psn.is_before(requester.sent_end);
+        if !sent || !reported(qp, psn) {
+            return true;
+        }
+        let requester = &mut qp.requester;
+        requester.cursor_psn = psn.next();
+        let end = requester.queue[(requester.cursor - requester.front) as usize].end_psn();
+        requester.cursor += u64::from(requester.cursor_psn == end);
+    }
 }
 
 /// A packet was sent that asks for an answer up to `end`.
@@ -186,6 +302,9 @@ pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, s
     }
     let before = requester.una;
     if packet.opcode == Operation::Acknowledge as u8 {
+        if qp.congestion.is_some() {
+            learn(qp, now, port, psn, packet, side);
+        }
         side.free(packet.ext);
         acknowledge(qp, now, port, psn, packet.syndrome, received);
     } else {
@@ -197,9 +316,70 @@ pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, s
     }
 }
 
+/// What an acknowledgement tells congestion control.
+fn learn(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, packet: &Packet, side: &Side) {
+    // The low bits of the packet that is answered; it is not before the one that is acknowledged with all others.
+    let ahead = packet.msn.wrapping_sub(psn.as_u32() as u16);
+    let asked = if u32::from(ahead) < 1 << 15 { psn + u32::from(ahead) } else { psn };
+    let Some(congestion) = qp.congestion.as_mut() else { return };
+    if packet.flags.contains(PacketFlags::TRIMMED) {
+        congestion.lost(now, Loss::Trimmed);
+        qp.requester.again.push_back(asked);
+    } else {
+        let accepted = matches!(Syndrome::decode(packet.syndrome), Ok(Syndrome::Ack(_)));
+        let end = if accepted { psn.next() } else { psn };
+        let links = side.at(packet.ext).map_or(&[][..], |ext| &ext.links[..]);
+        let told = Told { end, asked: accepted.then_some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
+        let missing = congestion.acknowledged(now, told, links, qp.any_order);
+        if missing > 0 {
+            congestion.lost(now, Loss::Gap);
+            qp.requester.again.extend(congestion.missing());
+        }
+    }
+    if let Some(at) = congestion.wakes() {
+        qp.look_at(at.max(now), port);
+    }
+    if qp.requester.cursor < qp.requester.ready || !qp.requester.again.is_empty() {
+        qp.want_requests(port);
+    }
+}
+
+/// The time at which congestion control wanted to be looked at.
+pub(crate) fn look(qp: &mut Qp, now: Time, port: &mut Port) {
+    let Some(congestion) = qp.congestion.as_mut() else { return };
+    if congestion.wakes().is_some_and(|at| at <= now) {
+        congestion.wake(now);
+    }
+    if let Some(at) = congestion.wakes() {
+        qp.look_at(at.max(now), port);
+    }
+    if qp.requester.cursor < qp.requester.ready || !qp.requester.again.is_empty() {
+        qp.want_requests(port);
+    }
+}
+
+/// A notification of congestion arrived.
+pub(crate) fn notified(qp: &mut Qp, now: Time, port: &mut Port) {
+    if let Some(congestion) = qp.congestion.as_mut() {
+        congestion.notified(now);
+        if let Some(at) = congestion.wakes() {
+            qp.look_at(at.max(now), port);
+        }
+    }
+}
+
 /// Something was acknowledged or answered.
 #[inline]
 fn progress(qp: &mut Qp, now: Time, port: &mut Port) {
+    if let Some(congestion) = qp.congestion.as_mut() {
+        let una = qp.requester.una;
+        congestion.settle(una);
+        // It was reported, and there was no receive for it when its turn came: it goes once more.
+        if una.is_before(qp.requester.cursor_psn) && congestion.take_back(una) {
+            qp.requester.again.push_back(una);
+            qp.want_requests(port);
+        }
+    }
     let requester = &qp.requester;
     if qp.timer.waiting != Waiting::Receiver {
         if requester.asked_end.distance(requester.una) > 0 {
@@ -231,7 +411,12 @@ fn acknowledge(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, syndrome: u8, 
         _ if !qp.any_order && qp.requester.una.is_before(qp.requester.acked_end) => lost(qp, port),
         Syndrome::Ack(_) => {}
         Syndrome::RnrNak(timer) => receiver_not_ready(qp, now, timer, port),
-        Syndrome::Nak(_) => lost(qp, port),
+        Syndrome::Nak(_) => {
+            if let Some(congestion) = qp.congestion.as_mut() {
+                congestion.lost(now, Loss::Gap);
+            }
+            lost(qp, port);
+        }
     }
 }
 
@@ -377,13 +562,18 @@ fn refused(qp: &mut Qp, psn: Psn, code: NakCode, port: &mut Port) {
 }
 
 /// The deadline was reached.
-pub(crate) fn handle_timeout(qp: &mut Qp, port: &mut Port) {
+pub(crate) fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
     let waiting = qp.timer.waiting;
     qp.timer.stop();
     match waiting {
         Waiting::Nothing => {}
         Waiting::Receiver => qp.want_requests(port),
-        Waiting::Acknowledgement => retry(qp, port),
+        Waiting::Acknowledgement => {
+            if let Some(congestion) = qp.congestion.as_mut() {
+                congestion.lost(now, Loss::Timeout);
+            }
+            retry(qp, port);
+        }
     }
 }
 

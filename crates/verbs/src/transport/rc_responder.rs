@@ -11,6 +11,7 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::{NakCode, Operation, Psn, Syndrome};
 
 use crate::attr::QpState;
+use crate::cc::Echo;
 use crate::event::AsyncEvent;
 use crate::ids::WqeIndex;
 use crate::memory::Memory;
@@ -35,6 +36,14 @@ pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut S
     }
     inbound::established(qp, port);
     let ahead = Psn::new(packet.psn).distance(qp.responder.expected);
+    if packet.flags.contains(PacketFlags::TRIMMED) {
+        received.dropped = true;
+        side.free(packet.ext);
+        return trimmed(qp, port, Psn::new(packet.psn), ahead);
+    }
+    if qp.congestion.is_some() {
+        note(qp, packet, side);
+    }
     if ahead == 0 {
         received.write = Bytes(u64::from(packet.payload));
         take(qp, port, packet, side, received);
@@ -47,6 +56,30 @@ pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut S
         received.dropped = true;
         let ext = side.take(packet.ext);
         repeated(qp, port, packet, ext.as_ref(), received);
+    }
+}
+
+/// What the peer's congestion control has to know of a packet.
+fn note(qp: &mut Qp, packet: &Packet, side: &Side) {
+    let seen = &mut qp.responder.seen;
+    seen.marked |= packet.flags.contains(PacketFlags::ECN_CE);
+    if let Some(ext) = side.at(packet.ext).filter(|ext| !ext.links.is_empty()) {
+        seen.links.clone_from(&ext.links);
+    }
+}
+
+/// Only the header of a packet arrived: where any order is taken the peer sends this packet again, else all from it on.
+fn trimmed(qp: &mut Qp, port: &mut Port, psn: Psn, ahead: i32) {
+    let responder = &mut qp.responder;
+    if ahead < 0 || ahead > 0 && qp.any_order && responder.arrived.has(psn) {
+        return;
+    }
+    if qp.any_order {
+        responder.seen.trimmed.push_back(psn);
+        qp.want_responses(port);
+    } else if responder.silence == Silence::Not {
+        responder.silence = Silence::Until;
+        nak(qp, port, Syndrome::Nak(NakCode::PsnSequenceError));
     }
 }
 
@@ -76,7 +109,7 @@ fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received
             let answered = operation == Operation::CompareSwap as u8 || operation == Operation::FetchAdd as u8;
             if !answered && packet.flags.contains(PacketFlags::ACK_REQ) {
                 let traced = packet.flags.contains(PacketFlags::TRACED);
-                responder.ack = Some(Ack { psn, syndrome: Syndrome::ACK.encode(), traced });
+                responder.ack = Some(Ack { psn, syndrome: Syndrome::ACK.encode(), traced, asked: psn });
                 qp.want_responses(port);
             }
         }
@@ -107,6 +140,13 @@ fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut S
         return;
     }
     received.write = Bytes(u64::from(packet.payload));
+    if qp.congestion.is_some() && packet.flags.contains(PacketFlags::ACK_REQ) {
+        // It is told at once that this one is here, and that everything before `expected` is.
+        let psn_before = responder.expected.previous();
+        responder.ack = Some(Ack { psn: psn_before, syndrome: Syndrome::ACK.encode(), traced: false, asked: psn });
+        qp.want_responses(port);
+    }
+    let responder = &mut qp.responder;
     let middle = packet.opcode == Operation::SendMiddle as u8 || packet.opcode == Operation::WriteMiddle as u8;
     if !(middle && packet.ext.is_none() && packet.flags == PacketFlags::NONE && packet.payload == 1 << qp.mtu_shift) {
         let expected = responder.expected;
@@ -256,7 +296,7 @@ fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, re
         }
     } else if packet.flags.contains(PacketFlags::ACK_REQ) && responder.ack.is_none() {
         let traced = packet.flags.contains(PacketFlags::TRACED);
-        responder.ack = Some(Ack { psn: responder.expected.previous(), syndrome: Syndrome::ACK.encode(), traced });
+        responder.ack = Some(Ack { psn: responder.expected.previous(), syndrome: Syndrome::ACK.encode(), traced, asked: psn });
         qp.want_responses(port);
     }
 }
@@ -268,7 +308,8 @@ fn forget_responses(qp: &mut Qp, psn: Psn) {
 
 /// Owes the peer a NAK; it replaces an acknowledgement, which it includes.
 fn nak(qp: &mut Qp, port: &mut Port, syndrome: Syndrome) {
-    qp.responder.ack = Some(Ack { psn: qp.responder.expected, syndrome: syndrome.encode(), traced: false });
+    let psn = qp.responder.expected;
+    qp.responder.ack = Some(Ack { psn, syndrome: syndrome.encode(), traced: false, asked: psn });
     qp.want_responses(port);
 }
 
@@ -299,12 +340,38 @@ fn refuse(qp: &mut Qp, port: &mut Port, refusal: Refusal) {
 
 /// The acknowledgement owed.
 #[inline]
-pub(crate) fn poll_ack(qp: &mut Qp, port: &mut Port) -> Option<Transmit> {
+pub(crate) fn poll_ack(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
     if !qp.responder.responses.is_empty() {
         return None; // it follows them
     }
+    if qp.congestion.is_some() {
+        return poll_told(qp, port, side);
+    }
     let ack = qp.responder.ack.take()?;
     Some(response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ExtId::NONE, ack.syndrome, ack.traced))
+}
+
+/// The acknowledgement owed, with what the peer's congestion control has to know.
+fn poll_told(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    if let Some(psn) = qp.responder.seen.trimmed.pop_front() {
+        let before = qp.responder.expected.previous();
+        let mut sent = response_packet(qp, port, before, Operation::Acknowledge, 0, ExtId::NONE, Syndrome::ACK.encode(), false);
+        sent.packet.flags.insert(PacketFlags::TRIMMED);
+        sent.packet.msn = psn.as_u32() as u16;
+        qp.want_responses(port);
+        return Some(sent);
+    }
+    let ack = qp.responder.ack.take()?;
+    let seen = &mut qp.responder.seen;
+    let links = std::mem::take(&mut seen.links);
+    let marked = port.congestion.echo == Echo::Acknowledge && std::mem::take(&mut seen.marked);
+    let ext = if links.is_empty() { ExtId::NONE } else { side.alloc(Ext { links, ..Ext::default() }) };
+    let mut sent = response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ext, ack.syndrome, ack.traced);
+    if marked {
+        sent.packet.flags.insert(PacketFlags::BECN);
+    }
+    sent.packet.msn = ack.asked.as_u32() as u16;
+    Some(sent)
 }
 
 /// The next packet of the oldest response.

@@ -45,6 +45,10 @@ pub struct Faults {
     pub duplicate: u8,
     /// Of 256 packets, so many are overtaken.
     pub reorder: u8,
+    /// Of 256 packets with payload, so many lose it to a switch.
+    pub trim: u8,
+    /// Of 256 packets, so many are marked by a switch.
+    pub mark: u8,
     pub seed: u64,
 }
 
@@ -67,8 +71,13 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(init: impl Fn(QpInit) -> QpInit, qp_type: QpType, faults: Faults) -> Pair {
+        Pair::governed(init, qp_type, faults, cc::Settings::default())
+    }
+
+    /// Under congestion control.
+    pub fn governed(init: impl Fn(QpInit) -> QpInit, qp_type: QpType, faults: Faults, congestion: cc::Settings) -> Pair {
         let end = |lid| {
-            let mut nic = Nic::new(NicConfig { lid: Lid(lid), ..NicConfig::default() });
+            let mut nic = Nic::new(NicConfig { lid: Lid(lid), congestion, ..NicConfig::default() });
             let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
             nic.set_memory(Box::new(ram.clone()));
             let pd = nic.alloc_pd();
@@ -172,8 +181,21 @@ impl Pair {
             any = true;
             self.sent += 1;
             self.retransmitted += u64::from(transmit.retransmission);
-            let packet = transmit.packet;
+            let mut packet = transmit.packet;
             let requester = if transmit.responder { 1 - from } else { from };
+            if self.faults.mark > 0 && self.chance(self.faults.mark) {
+                packet.flags.insert(PacketFlags::ECN_CE);
+            }
+            if self.faults.trim > 0
+                && packet.payload > 0
+                && !transmit.responder
+                && self.unanswered[requester] < 5
+                && self.chance(self.faults.trim)
+            {
+                self.unanswered[requester] += 1;
+                packet.payload = 0;
+                packet.flags.insert(PacketFlags::TRIMMED);
+            }
             if self.unanswered[requester] < 5 && self.chance(self.faults.lose) {
                 self.unanswered[requester] += 1;
                 self.lost += 1;

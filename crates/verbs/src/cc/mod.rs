@@ -1,0 +1,388 @@
+//! Congestion control: how fast a queue pair may send, by what the network tells it.
+//!
+//! An algorithm is one file with a [`Control`]: it is told what was sent, what came back and when, and says how many bytes
+//! may be on their way ([`Allowance::window`]) and how fast they may follow each other ([`Allowance::rate`]). The hardest
+//! cases decided the trait: HPCC reads the state of every link of the path from each acknowledgement, DCQCN lives on timers and
+//! on notifications that are no acknowledgements, NSCC on trimmed packets, Swift on the delay of single packets.
+//!
+//! Around it stands [`Congestion`], one for each sending queue pair: packets on their way with the time they left, and the
+//! time at which the next may leave.
+//!
+//! Modelled: window and pacing per queue pair. Not modelled: one control for several queue pairs to the same host.
+
+mod dcqcn;
+mod dctcp;
+mod delay;
+mod hpcc;
+mod infiniband;
+mod nscc;
+mod pair;
+mod swift;
+
+use std::collections::VecDeque;
+
+use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_wire::Psn;
+
+pub use dcqcn::Dcqcn;
+pub use dctcp::Dctcp;
+pub use delay::Srd;
+pub use hpcc::{Hpcc, LinkState, Telemetry};
+pub use infiniband::InfiniBandCc;
+pub use nscc::Nscc;
+pub use pair::Slingshot;
+pub use swift::Swift;
+
+/// What a queue pair may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes that may be on their way; one packet always may.
+    pub window: Bytes,
+    /// How fast packets may follow each other.
+    pub rate: Rate,
+}
+
+/// What an acknowledgement tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Feedback<'a> {
+    /// When it came.
+    pub now: Time,
+    /// Bytes that it acknowledges for the first time, headers included.
+    pub bytes: Bytes,
+    /// From when the packet left to now.
+    pub rtt: Span,
+    /// A switch marked the packet.
+    pub marked: bool,
+    /// Bytes still on their way.
+    pub in_flight: Bytes,
+    /// What the links of the path wrote into the packet, the first one first; empty where they write nothing.
+    pub links: &'a [LinkState],
+}
+
+/// How a packet was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its header arrived, its payload was cut off.
+    Trimmed,
+    /// A later one arrived before it.
+    Gap,
+    /// Nothing came back in time.
+    Timeout,
+}
+
+/// A congestion control algorithm, for one queue pair.
+pub trait Control {
+    /// What may be sent.
+    fn allowance(&self) -> Allowance;
+    /// A packet of `bytes` left.
+    fn sent(&mut self, _now: Time, _bytes: Bytes) {}
+    /// An acknowledgement came.
+    fn acknowledged(&mut self, _feedback: &Feedback<'_>) {}
+    /// The receiver saw a mark and said so by a packet of its own (CNP, BECN).
+    fn notified(&mut self, _now: Time) {}
+    /// A packet was lost.
+    fn lost(&mut self, _now: Time, _loss: Loss) {}
+    /// When it wants to be woken.
+    fn wakes(&self) -> Option<Time> {
+        None
+    }
+    /// The time it asked for has come.
+    fn wake(&mut self, _now: Time) {}
+}
+
+/// How a receiver tells the sender of marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Echo {
+    /// Not at all.
+    #[default]
+    Silent,
+    /// By a congestion notification packet, at most one in this time for each queue pair.
+    Notify(Span),
+    /// In the acknowledgements.
+    Acknowledge,
+}
+
+/// What a NIC needs to know of the path to set an algorithm up.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Line {
+    /// Rate of its link.
+    pub rate: Rate,
+    /// Round trip of a full packet in an idle network, the longest there is.
+    pub base_rtt: Span,
+    /// Payload of a full packet.
+    pub mtu: Bytes,
+}
+
+impl Line {
+    /// Bytes on their way at full rate in an idle network.
+    #[must_use]
+    pub fn product(&self) -> Bytes {
+        let bytes = u128::from(self.rate.as_bps()) * u128::from(self.base_rtt.as_ps()) / 8_000_000_000_000;
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX).max(self.mtu.0))
+    }
+}
+
+/// The algorithm of a NIC with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Settings {
+    /// Which one.
+    pub algorithm: Algorithm,
+    /// How its receivers tell of marks.
+    pub echo: Echo,
+    /// Packets from one acknowledgement to the next; none leaves that to the queue pair.
+    pub ack_interval: Option<u32>,
+    /// How long a queue pair waits for an answer before it sends again; none leaves that to the queue pair.
+    pub timeout: Option<Span>,
+    /// Links write their state into packets.
+    pub telemetry: bool,
+    /// The path.
+    pub line: Line,
+}
+
+/// The algorithms with their parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// None: as fast as the link.
+    #[default]
+    None,
+    /// InfiniBand congestion control.
+    InfiniBand(infiniband::Parameters),
+    /// DCQCN.
+    Dcqcn(dcqcn::Parameters),
+    /// DCTCP.
+    Dctcp(dctcp::Parameters),
+    /// Swift.
+    Swift(swift::Parameters),
+    /// HPCC.
+    Hpcc(hpcc::Parameters),
+    /// Ultra Ethernet's network-signalled congestion control.
+    Nscc(nscc::Parameters),
+    /// Latency-based, as EFA's SRD.
+    Srd(delay::Parameters),
+    /// Per-pair tracking with back-pressure, as Slingshot's.
+    Slingshot(pair::Parameters),
+}
+
+/// Parameters of each algorithm.
+pub mod parameters {
+    pub use super::dcqcn::Parameters as Dcqcn;
+    pub use super::dctcp::Parameters as Dctcp;
+    pub use super::delay::Parameters as Srd;
+    pub use super::hpcc::Parameters as Hpcc;
+    pub use super::infiniband::Parameters as InfiniBand;
+    pub use super::nscc::Parameters as Nscc;
+    pub use super::pair::Parameters as Slingshot;
+    pub use super::swift::Parameters as Swift;
+}
+
+/// One algorithm at work.
+#[derive(Clone, Debug)]
+enum Controller {
+    InfiniBand(InfiniBandCc),
+    Dcqcn(Dcqcn),
+    Dctcp(Dctcp),
+    Swift(Swift),
+    Hpcc(Hpcc),
+    Nscc(Nscc),
+    Srd(Srd),
+    Slingshot(Slingshot),
+}
+
+macro_rules! each {
+    ($controller:expr, $control:ident => $call:expr) => {
+        match $controller {
+            Controller::InfiniBand($control) => $call,
+            Controller::Dcqcn($control) => $call,
+            Controller::Dctcp($control) => $call,
+            Controller::Swift($control) => $call,
+            Controller::Hpcc($control) => $call,
+            Controller::Nscc($control) => $call,
+            Controller::Srd($control) => $call,
+            Controller::Slingshot($control) => $call,
+        }
+    };
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Everything before this has arrived.
+    pub(crate) end: Psn,
+    /// The packet that it answers, if it was accepted.
+    pub(crate) asked: Option<Psn>,
+    /// That packet, or one since the last acknowledgement, was marked.
+    pub(crate) marked: bool,
+}
+
+/// The congestion control of one sending queue pair.
+#[derive(Clone, Debug)]
+pub(crate) struct Congestion {
+    controller: Controller,
+    /// Packets on their way: number, bytes on the wire, when the last copy left; in the order of their numbers.
+    flights: VecDeque<Flight>,
+    in_flight: u64,
+    /// When the next packet may leave.
+    next: Time,
+    /// Packets found missing with the last acknowledgement.
+    missing: Vec<Psn>,
+    /// A packet is missing when one that left so much later has arrived.
+    reordering: Span,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    psn: Psn,
+    bytes: u16,
+    left: Time,
+    /// It was reported as arrived, out of order.
+    arrived: bool,
+}
+
+impl Congestion {
+    /// Ready to send; `None` where the settings have no algorithm.
+    pub(crate) fn new(settings: &Settings) -> Option<Congestion> {
+        let line = settings.line;
+        let controller = match settings.algorithm {
+            Algorithm::None => return None,
+            Algorithm::InfiniBand(p) => Controller::InfiniBand(InfiniBandCc::new(p, line)),
+            Algorithm::Dcqcn(p) => Controller::Dcqcn(Dcqcn::new(p, line)),
+            Algorithm::Dctcp(p) => Controller::Dctcp(Dctcp::new(p, line)),
+            Algorithm::Swift(p) => Controller::Swift(Swift::new(p, line)),
+            Algorithm::Hpcc(p) => Controller::Hpcc(Hpcc::new(p, line)),
+            Algorithm::Nscc(p) => Controller::Nscc(Nscc::new(p, line)),
+            Algorithm::Srd(p) => Controller::Srd(Srd::new(p, line)),
+            Algorithm::Slingshot(p) => Controller::Slingshot(Slingshot::new(p, line)),
+        };
+        Some(Congestion {
+            controller,
+            flights: VecDeque::new(),
+            in_flight: 0,
+            next: Time::ZERO,
+            missing: Vec::new(),
+            reordering: line.base_rtt,
+        })
+    }
+
+    /// Whether the window lets a packet of `bytes` go.
+    pub(crate) fn open(&self, bytes: u16) -> bool {
+        let window = each!(&self.controller, control => control.allowance()).window.0;
+        self.in_flight == 0 || self.in_flight + u64::from(bytes) <= window
+    }
+    /// When the next packet may leave.
+    pub(crate) fn next(&self) -> Time {
+        self.next
+    }
+
+    /// A packet with number `psn` and `bytes` on the wire leaves.
+    pub(crate) fn sent(&mut self, now: Time, psn: Psn, bytes: u16) {
+        let rate = each!(&self.controller, control => control.allowance()).rate;
+        self.next = self.next.max(now) + rate.time(Bytes(u64::from(bytes)));
+        each!(&mut self.controller, control => control.sent(now, Bytes(u64::from(bytes))));
+        // Repeated packets are there already.
+        match self.flights.back() {
+            Some(last) if !last.psn.is_before(psn) => {
+                if let Some(flight) = self.flight(psn) {
+                    flight.left = now;
+                }
+            }
+            _ => {
+                self.flights.push_back(Flight { psn, bytes, left: now, arrived: false });
+                self.in_flight += u64::from(bytes);
+            }
+        }
+    }
+
+    fn flight(&mut self, psn: Psn) -> Option<&mut Flight> {
+        let first = self.flights.front()?.psn;
+        let place = usize::try_from(psn.distance(first)).ok()?;
+        self.flights.get_mut(place).filter(|flight| flight.psn == psn)
+    }
+
+    /// Whether the receiver reported `psn` although earlier ones are missing.
+    pub(crate) fn has_arrived(&mut self, psn: Psn) -> bool {
+        self.flight(psn).is_some_and(|flight| flight.arrived)
+    }
+
+    /// An acknowledgement arrived. Gives how many packets it shows to be missing,
+    /// where packets may come in any order (as RACK, RFC 8985: by the time that they left).
+    pub(crate) fn acknowledged(&mut self, now: Time, told: Told, links: &[LinkState], any_order: bool) -> usize {
+        let Told { end, asked, marked } = told;
+        self.missing.clear();
+        let asked = asked.and_then(|asked| self.flight(asked));
+        let left = asked.as_ref().map(|flight| flight.left);
+        let mut bytes = 0;
+        if let Some(flight) = asked.filter(|flight| !flight.arrived) {
+            flight.arrived = true;
+            bytes += u64::from(flight.bytes);
+        }
+        self.in_flight -= bytes;
+        bytes += self.settle(end);
+        if let Some(left) = left {
+            let feedback = Feedback { now, bytes: Bytes(bytes), rtt: now - left, marked, in_flight: Bytes(self.in_flight), links };
+            each!(&mut self.controller, control => control.acknowledged(&feedback));
+            if any_order {
+                self.find_missing(now, left);
+            }
+        }
+        self.missing.len()
+    }
+
+    /// Everything before `end` has arrived; gives the bytes of those that were not known to.
+    pub(crate) fn settle(&mut self, end: Psn) -> u64 {
+        let mut bytes = 0;
+        while let Some(first) = self.flights.front().filter(|first| first.psn.is_before(end)) {
+            bytes += if first.arrived { 0 } else { u64::from(first.bytes) };
+            self.flights.pop_front();
+        }
+        self.in_flight -= bytes;
+        bytes
+    }
+
+    /// `psn` was reported and is missing after all; false if it was not reported.
+    pub(crate) fn take_back(&mut self, psn: Psn) -> bool {
+        let Some(flight) = self.flight(psn).filter(|flight| flight.arrived) else { return false };
+        flight.arrived = false;
+        let bytes = u64::from(flight.bytes);
+        self.in_flight += bytes;
+        true
+    }
+
+    /// Packets that left long before one that has arrived.
+    fn find_missing(&mut self, now: Time, left: Time) {
+        for flight in &mut self.flights {
+            if flight.left + self.reordering >= left {
+                break;
+            }
+            if !flight.arrived {
+                self.missing.push(flight.psn);
+                flight.left = now;
+            }
+        }
+    }
+    /// The packets that the last acknowledgement showed to be missing.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = Psn> + '_ {
+        self.missing.iter().copied()
+    }
+
+    pub(crate) fn notified(&mut self, now: Time) {
+        each!(&mut self.controller, control => control.notified(now));
+    }
+    pub(crate) fn lost(&mut self, now: Time, loss: Loss) {
+        each!(&mut self.controller, control => control.lost(now, loss));
+    }
+    pub(crate) fn wakes(&self) -> Option<Time> {
+        each!(&self.controller, control => control.wakes())
+    }
+    pub(crate) fn wake(&mut self, now: Time) {
+        each!(&mut self.controller, control => control.wake(now));
+    }
+}
+
+/// A window in bytes from a number that arithmetic left, between a packet and `most`.
+fn window(bytes: f64, mtu: Bytes, most: Bytes) -> Bytes {
+    Bytes((bytes as u64).clamp(mtu.0, most.0.max(mtu.0)))
+}
+
+#[cfg(test)]
+mod tests;
