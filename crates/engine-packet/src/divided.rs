@@ -192,6 +192,10 @@ fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
         run.stats.add(&one.stats);
         run.links.extend(one.links);
         run.sightings.extend(one.sightings);
+        match (&mut run.counters, one.counters) {
+            (Some(all), Some(more)) => all.absorb(more),
+            (all, more) => *all = more,
+        }
         states.push(transfers);
     }
     run.links.sort_unstable_by_key(|load| load.link);

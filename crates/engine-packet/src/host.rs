@@ -187,6 +187,9 @@ impl World<'_> {
         }
         self.stats.packets += 1;
         self.stats.bytes_sent += u64::from(t.packet.payload);
+        if self.inspects {
+            self.observe_built(ready, host, t);
+        }
         if t.packet.flags.contains(PacketFlags::TRACED) {
             self.trace_built(host, t, built.begun, built.complete, ready);
         }
@@ -198,7 +201,7 @@ impl World<'_> {
             && lane.head == NONE
             && let Some(start) = lane.reserve(u32::from(t.packet.wire_bytes), ready)
         {
-            self.depart(out, place, Parcel::new(&t.packet), FROM_HOST | host, start);
+            self.depart(out, place, Parcel::new(&t.packet), FROM_HOST | host, (ready, start));
         } else {
             self.send(now, out, Parcel::new(&t.packet), FROM_HOST | host, ready);
         }
@@ -227,14 +230,14 @@ impl World<'_> {
     /// A packet has passed the receive pipeline of a NIC.
     pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
         let wire = parcel.wire_bytes();
+        if self.inspects && self.arrives_damaged(now, lane, parcel) {
+            return self.lose(now, lane, parcel);
+        }
         if self.pauses && !self.hold(now, lane, parcel) {
             return;
         }
-        if self.loss > 0 && self.loss_stream.next_u32() < self.loss {
-            self.note_loss(now, lane);
-            self.side.free(parcel.ext());
-            self.release(lane, wire, now);
-            return;
+        if self.inspects {
+            self.observe_receipt(now, host, parcel);
         }
         let h = &mut self.hosts[(host - self.first_host) as usize];
         let nic = h.nic.as_mut().expect("the NIC is here");
@@ -282,6 +285,9 @@ impl World<'_> {
                 self.trace.land(host, log);
             }
         }
+        if self.inspects {
+            self.observe_nic(now, host);
+        }
         if received.ended {
             self.stats.messages += 1;
         }
@@ -301,6 +307,9 @@ impl World<'_> {
             let seen = h.pcie.write(Time::from_ps(now), h.costs.cqe).visible;
             h.nic().deliver(seen, cq, wc);
             client.visible(self, host, Some(cq), seen.as_ps());
+        }
+        if self.inspects {
+            self.observe_nic(now, host);
         }
     }
 

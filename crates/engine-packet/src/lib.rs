@@ -21,6 +21,7 @@ mod paced;
 mod programs;
 mod setup;
 mod sight;
+mod tally;
 mod trace;
 mod transfer;
 mod waiting;
@@ -29,10 +30,13 @@ mod world;
 #[cfg(test)]
 mod lanes_test;
 #[cfg(test)]
+mod tally_test;
+#[cfg(test)]
 mod tests;
 
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_schedule::Schedule;
+use fabriscope_units::Span;
 
 /// The packet engine and its options.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +47,8 @@ pub struct PacketEngine {
     pub link_loads: bool,
     /// Places where every packet is noted: [`Run::sightings`].
     pub taps: Vec<Tap>,
+    /// What ports and adapters count: [`Run::counters`].
+    pub counting: Counting,
     /// Note when every operation of a schedule starts and ends: [`Run::ops`].
     pub times: bool,
     /// How queue pairs of schedules are set up.
@@ -51,6 +57,18 @@ pub struct PacketEngine {
     pub allow_deadlock: bool,
     /// Cores to use for one run of a schedule on a large fabric; 0 and 1 both mean one. Results do not depend on it.
     pub threads: usize,
+}
+
+/// What ports and adapters count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Sums over the whole run.
+    Sums,
+    /// Sums at the end of every interval of this length.
+    Every(Span),
 }
 
 /// Losses on purpose.

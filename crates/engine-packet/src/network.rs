@@ -20,9 +20,8 @@ impl World<'_> {
     /// The head of `packet` has reached `switch` by `lane`.
     #[inline]
     pub(crate) fn forward(&mut self, now: u64, lane: u32, switch: u32, mut parcel: Parcel) {
-        if self.lossy && self.loses() {
-            self.lose(now, lane, parcel);
-            return;
+        if self.inspects && self.arrives_damaged(now, lane, parcel) {
+            return self.lose(now, lane, parcel);
         }
         let hop = self.route(now, switch, &parcel, self.input(lane));
         parcel.set_via(hop.via);
@@ -50,6 +49,7 @@ impl World<'_> {
             }
             if self.marks(depth) {
                 parcel.set(PacketFlags::ECN_CE);
+                self.observe_mark(now, out);
             }
         }
         if parcel.has(PacketFlags::TRACED) {
@@ -90,22 +90,22 @@ impl World<'_> {
         if lane.head == NONE
             && let Some(start) = lane.reserve(parcel.wire_bytes(), earliest)
         {
-            self.depart(out, place, parcel, from, start);
+            self.depart(out, place, parcel, from, (earliest, start));
         } else {
             self.waiting.push(lane, parcel, from, earliest);
         }
     }
 
-    /// `parcel` leaves on `out`, whose state is at `place`, at `start`: its next arrival, and the space it frees.
+    /// `parcel`, ready at `ready`, leaves on `out`, whose state is at `place`, at `start`: its next arrival, and the space it frees.
     #[inline(always)]
-    pub(crate) fn depart(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, start: u64) {
+    pub(crate) fn depart(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, (ready, start): (u64, u64)) {
         self.stats.packet_hops += 1;
         let bytes = parcel.wire_bytes();
         let lane = &self.lanes[place];
         let tail = start + lane.serialisation(bytes);
         let at = if lane.to < self.endpoints { tail + u64::from(lane.delay) + self.rx_latency } else { start + u64::from(lane.delay) };
         if self.observer.is_some() {
-            self.observe(out, place, parcel, from, (start, at));
+            self.observe(out, place, parcel, from, (ready, start, at));
         }
         let lane = &self.lanes[place];
         if u32::from(lane.part) == self.part {
@@ -162,7 +162,7 @@ impl World<'_> {
                 let Some((bytes, earliest)) = self.waiting.first(lane).map(|w| (w.parcel.wire_bytes(), w.earliest)) else { break };
                 let Some(start) = lane.reserve(bytes, earliest) else { break };
                 let entry = self.waiting.pop(lane).expect("the list was not empty");
-                self.depart(out, place, entry.parcel, entry.from, start);
+                self.depart(out, place, entry.parcel, entry.from, (earliest, start));
             }
         }
     }
@@ -196,29 +196,32 @@ impl World<'_> {
             }
             Err(()) => {
                 self.stats.drops += 1;
+                if let Some(observer) = &mut self.observer {
+                    observer.discard(lane / self.vls, now);
+                }
                 self.side.free(parcel.ext());
                 false
             }
         }
     }
 
-    fn loses(&mut self) -> bool {
-        self.loss_stream.next_u32() < self.loss
+    /// Whether `parcel`, which arrives by `lane`, is damaged and so lost.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn arrives_damaged(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
+        let damaged = self.loss > 0 && self.loss_stream.next_u32() < self.loss;
+        self.stats.drops += u64::from(damaged);
+        if let Some(observer) = &mut self.observer {
+            observer.arrive(lane / self.vls, now, parcel.wire_bytes(), damaged);
+        }
+        damaged
     }
 
-    fn lose(&mut self, now: u64, lane: u32, parcel: Parcel) {
-        self.note_loss(now, lane);
+    /// Frees what a lost packet held.
+    pub(crate) fn lose(&mut self, now: u64, lane: u32, parcel: Parcel) {
         self.side.free(parcel.ext());
         if !self.pauses {
             self.release(lane, parcel.wire_bytes(), now);
-        }
-    }
-
-    /// The packet that was to arrive by `lane` now did not.
-    pub(crate) fn note_loss(&mut self, now: u64, lane: u32) {
-        self.stats.drops += 1;
-        if let Some(observer) = &mut self.observer {
-            observer.lose(lane / self.vls, now);
         }
     }
 
@@ -265,7 +268,12 @@ impl World<'_> {
     /// There is no room for a packet: it is dropped, or its header goes on alone.
     #[cold]
     fn overflow(&mut self, now: u64, out: u32, mut parcel: Parcel, lane: u32, earliest: u64) {
-        if !self.trims || parcel.payload() == 0 {
+        let trims = self.trims && parcel.payload() > 0;
+        if let Some(observer) = &mut self.observer {
+            observer.overflow(out / self.vls, now, trims);
+        }
+        if !trims {
+            self.stats.drops += 1;
             return self.lose(now, lane, parcel);
         }
         self.stats.trims += 1;
@@ -287,7 +295,7 @@ impl World<'_> {
         lane.take(bytes);
         let wire = &mut self.wires[place / self.vls as usize];
         wire.free = wire.free.max(earliest) + lane.serialisation(bytes);
-        self.depart(out, place, parcel, from, earliest);
+        self.depart(out, place, parcel, from, (earliest, earliest));
     }
 
     /// The link at `place` writes its state into a packet that leaves at `start`.

@@ -4,14 +4,16 @@
 //! the pause they began ends. A packet does not carry its sender; the first hop tells it, by destination and queue pair.
 //! Not modelled: packets that are lost on a link are seen where they leave, not where they would have arrived.
 
-use fabriscope_engine::{LinkLoad, Seen, Sighting, Tap};
+use fabriscope_engine::{Counter, Counters, LinkLoad, Place, Seen, Sighting, Tap};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_wire::Transport;
+use fabriscope_verbs::{QpNum, Transmit};
+use fabriscope_wire::{LinkLayer, Transport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::PacketEngine;
 use crate::event::Parcel;
+use crate::tally::Tally;
 use crate::waiting::FROM_HOST;
 use crate::world::World;
 
@@ -30,6 +32,7 @@ pub(crate) struct Observer {
     lost: FxHashSet<(u32, u64)>,
     /// The pause that each lane is in: first and last moment (ps), as known.
     pauses: FxHashMap<u32, (u64, u64)>,
+    tally: Option<Tally>,
 }
 
 const LEAVING: u8 = 1;
@@ -39,11 +42,13 @@ const ARRIVING: u8 = 2;
 const LONGEST_PAUSE: u16 = u16::MAX;
 
 /// An observer for a part with `own` links of `all`, if anything is to be watched.
-pub(crate) fn observer(engine: &PacketEngine, own: usize, all: u32) -> Option<Box<Observer>> {
-    if !engine.link_loads && engine.taps.is_empty() {
+pub(crate) fn observer(engine: &PacketEngine, layer: LinkLayer, own: usize, all: u32) -> Option<Box<Observer>> {
+    let tally = Tally::new(engine.counting, layer, all);
+    if !engine.link_loads && engine.taps.is_empty() && tally.is_none() {
         return None;
     }
-    let mut observer = Observer { loads: vec![(0, 0); if engine.link_loads { own } else { 0 }], ..Observer::default() };
+    let loads = vec![(0, 0); if engine.link_loads { own } else { 0 }];
+    let mut observer = Observer { loads, tally, ..Observer::default() };
     if !engine.taps.is_empty() {
         observer.taps = vec![0; all as usize];
         for tap in &engine.taps {
@@ -56,9 +61,31 @@ pub(crate) fn observer(engine: &PacketEngine, own: usize, all: u32) -> Option<Bo
 }
 
 impl Observer {
-    /// The packet whose arrival by `link` was planned for `at` is lost.
-    pub fn lose(&mut self, link: u32, at: u64) {
-        self.lost.insert((link, at));
+    /// A packet arrived by `link` at `at`, sound or damaged.
+    pub fn arrive(&mut self, link: u32, at: u64, bytes: u32, damaged: bool) {
+        if damaged && !self.taps.is_empty() {
+            self.lost.insert((link, at));
+        }
+        if let Some(tally) = &mut self.tally {
+            tally.arrived(link, at, bytes, damaged);
+        }
+    }
+    /// A packet that arrived by `link` found no room behind it.
+    pub fn discard(&mut self, link: u32, now: u64) {
+        if let Some(tally) = &mut self.tally {
+            tally.add(Place::far(link), Counter::RcvDiscards, now, 1);
+        }
+    }
+    /// A packet that was to leave by `link` found no room before it: it is dropped, or trimmed.
+    pub fn overflow(&mut self, link: u32, now: u64, trimmed: bool) {
+        if let Some(tally) = &mut self.tally {
+            let counter = if trimmed { Counter::Trims } else { Counter::XmitDiscards };
+            tally.add(Place::Port(link), counter, now, 1);
+        }
+    }
+    /// What was counted.
+    pub fn into_counters(self: Box<Observer>) -> Option<Counters> {
+        self.tally.map(Tally::into_counters)
     }
 
     /// Who sends to a queue pair, from the first hops that this part saw.
@@ -79,15 +106,27 @@ impl Observer {
 }
 
 impl World<'_> {
-    /// `parcel` leaves on `out` at `start`; its arrival is the event at `at`.
+    /// `parcel`, ready at `ready`, leaves on `out` at `start`; its arrival is the event at `at`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn observe(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, (start, at): (u64, u64)) {
+    pub(crate) fn observe(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, (ready, start, at): (u64, u64, u64)) {
         let Some(observer) = &mut self.observer else { return };
         let (link, lane) = (out / self.vls, (out % self.vls) as u8);
         if let Some(load) = observer.loads.get_mut(place / self.vls as usize) {
             load.0 += 1;
             load.1 += u64::from(parcel.wire_bytes());
+        }
+        if let Some(tally) = &mut observer.tally {
+            // The link waits for the credits of whichever packet has been ready for longest.
+            let base = place - usize::from(lane);
+            let mut since = ready;
+            if self.vls > 1 {
+                let waiting = &self.waiting;
+                let heads = self.lanes[base..base + self.vls as usize].iter().filter_map(|lane| waiting.first(lane));
+                since = heads.map(|head| head.earliest).fold(ready, u64::min);
+            }
+            let tail = start + self.lanes[place].serialisation(parcel.wire_bytes());
+            tally.sent(link, parcel.wire_bytes(), since, start, tail);
         }
         if observer.taps.is_empty() {
             return;
@@ -104,6 +143,46 @@ impl World<'_> {
         observer.pass(link, start, u64::from(self.lanes[place].delay), at, seen);
     }
 
+    /// `host` has built a packet.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn observe_built(&mut self, ready: u64, host: u32, transmit: &Transmit) {
+        if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+            tally.built(host, ready, transmit);
+        }
+    }
+
+    /// `parcel` reached `host`, which has not looked at it yet.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn observe_receipt(&mut self, now: u64, host: u32, parcel: Parcel) {
+        let packet = parcel.packet();
+        let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref();
+        let status = nic.and_then(|nic| nic.query_qp(QpNum(packet.dest_qp)).ok());
+        if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+            tally.received(host, now, &packet, status.and_then(|status| status.attr.rq_psn));
+        }
+    }
+
+    /// The NIC of `host` may have counted something.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn observe_nic(&mut self, now: u64, host: u32) {
+        let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref();
+        if let (Some(nic), Some(tally)) = (nic, self.observer.as_mut().and_then(|observer| observer.tally.as_mut())) {
+            tally.noted(host, now, nic.counts());
+        }
+    }
+
+    /// A switch marked a packet that leaves by lane `out`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn observe_mark(&mut self, now: u64, out: u32) {
+        if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+            tally.add(Place::Port(out / self.vls), Counter::XmitMarks, now, 1);
+        }
+    }
+
     /// The pause of `lane` may have begun, changed its end, or ended.
     #[cold]
     #[inline(never)]
@@ -113,8 +192,9 @@ impl World<'_> {
         let Some(observer) = &mut self.observer else { return };
         let known = observer.pauses.get(&lane).copied();
         if known.map(|known| known.0) != pause.map(|pause| pause.0) {
-            if let Some((_, until)) = known {
+            if let Some((from, until)) = known {
                 self.pause_frame(lane, until, reaction, 0);
+                self.pause_ended(lane, from, until);
             }
             if let Some((from, _)) = pause {
                 self.pause_frame(lane, from, reaction, LONGEST_PAUSE);
@@ -135,22 +215,37 @@ impl World<'_> {
         let delay = self.cluster.fabric.graph.link(back).delay.as_ps();
         let start = obeyed.saturating_sub(reaction);
         if let Some(observer) = &mut self.observer {
+            if let Some(tally) = &mut observer.tally {
+                tally.add(Place::Port(back.0), Counter::TxPause(priority), start, 1);
+                tally.add(Place::Port(link), Counter::RxPause(priority), start + delay, 1);
+            }
             observer.pass(back.0, start, delay, u64::MAX, || Seen::Pause { priority, quanta });
+        }
+    }
+
+    /// The sender of `lane` obeyed a pause so long.
+    fn pause_ended(&mut self, lane: u32, from: u64, until: u64) {
+        let (link, priority) = (lane / self.vls, (lane % self.vls / self.per_level) as u8);
+        if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+            tally.add(Place::Port(link), Counter::RxPauseTime(priority), until, until.saturating_sub(from));
         }
     }
 
     /// What passed the taps, in the order of time; `senders` are those of all parts.
     pub(crate) fn sightings(&mut self, senders: &FxHashMap<(u32, u32), u32>) -> Vec<Sighting> {
-        let mut open: Vec<(u32, u64)> = match &mut self.observer {
-            Some(observer) => observer.pauses.drain().map(|(lane, (_, until))| (lane, until)).collect(),
+        let mut open: Vec<(u32, (u64, u64))> = match &mut self.observer {
+            Some(observer) => observer.pauses.drain().collect(),
             None => return Vec::new(),
         };
-        open.retain(|(_, until)| *until != u64::MAX);
         open.sort_unstable();
-        for (lane, until) in open {
+        let end = self.queue.now().as_ps();
+        for (lane, (from, until)) in open {
             let (_, place) = self.slots.of(lane);
             let (_, reaction) = self.lanes[place].pause_span();
-            self.pause_frame(lane, until, reaction, 0);
+            if until != u64::MAX {
+                self.pause_frame(lane, until, reaction, 0);
+            }
+            self.pause_ended(lane, from, until.min(end));
         }
         let Some(observer) = &mut self.observer else { return Vec::new() };
         let lost = std::mem::take(&mut observer.lost);

@@ -38,7 +38,7 @@ impl World<'_> {
             let start = earliest.max(wire.free);
             let at_once = start == earliest || (self.levels == 1 && !self.pauses);
             if at_once && self.lanes[place].open_at(bytes, start) == Some(start) {
-                self.start(out, place, parcel, from, start);
+                self.start(out, place, parcel, from, (earliest, start));
                 return;
             }
         }
@@ -47,11 +47,11 @@ impl World<'_> {
         self.schedule_pump(now, out / self.vls);
     }
 
-    fn start(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, start: u64) {
+    fn start(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, (ready, start): (u64, u64)) {
         let lane = &mut self.lanes[place];
         lane.take(parcel.wire_bytes());
         self.wires[place / self.vls as usize].free = start + lane.serialisation(parcel.wire_bytes());
-        self.depart(out, place, parcel, from, start);
+        self.depart(out, place, parcel, from, (ready, start));
     }
 
     /// Plans the next look at the packets waiting for `link`, if a time for it is known and no earlier one is planned.
@@ -100,7 +100,7 @@ impl World<'_> {
                 if self.vls > 1 {
                     self.arbiters[number].charge(bytes.div_ceil(64));
                 }
-                self.start(link * self.vls + u32::from(vl), place, entry.parcel, entry.from, now);
+                self.start(link * self.vls + u32::from(vl), place, entry.parcel, entry.from, (entry.earliest, now));
             }
         }
         self.schedule_pump(now, link);

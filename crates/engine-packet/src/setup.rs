@@ -24,7 +24,7 @@ use crate::sight::Routes;
 use crate::trace::Tracer;
 use crate::waiting::WaitingRoom;
 use crate::world::{Room, World};
-use crate::{Loss, PacketEngine};
+use crate::{Counting, Loss, PacketEngine};
 
 /// An idle world for `cluster`, in one part.
 pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) -> Result<World<'a>, EngineError> {
@@ -107,6 +107,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             ecn,
             mark_stream: streams.stream("ecn", 0),
             lossy: lossy || drops,
+            inspects: lossy || engine.counting != Counting::Off,
             controlled,
             telemetry: congestion.telemetry,
             room: room(switch.filter(|_| drops)),
@@ -131,7 +132,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         if vls > 1 {
             world.arbiters = vec![Arbiter::new(weights(&parts.virtual_lanes.weights, per_level)); links];
         }
-        world.observer = observer(engine, links, graph.link_count());
+        world.observer = observer(engine, parts.link_layer.wire(), links, graph.link_count());
         let hosts = world.first_host..layout.first_host[world.part as usize + 1];
         world.hosts = hosts
             .map(|host| {

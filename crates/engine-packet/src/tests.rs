@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use crate::transfer::Transferring;
 use crate::{Loss, PacketEngine, Transfers, setup};
 
-fn cluster(topology: &str, nodes: u32, layer: &str, routing: &str) -> Cluster {
+pub(crate) fn cluster(topology: &str, nodes: u32, layer: &str, routing: &str) -> Cluster {
     let base = if layer == "roce_v2" { "alaska-roce25" } else { "lab-16" };
     let catalog = Catalog::embedded().expect("the catalogue is sound");
     let (wired, topology) = (topology.contains("back_to_back"), topology.replace("back_to_back", "single_switch"));
@@ -27,7 +27,7 @@ fn cluster(topology: &str, nodes: u32, layer: &str, routing: &str) -> Cluster {
 }
 
 /// `messages` between random ranks, of random sizes up to `most`.
-fn random_schedule(ranks: u32, messages: u32, most: u64, seed: u64) -> Schedule {
+pub(crate) fn random_schedule(ranks: u32, messages: u32, most: u64, seed: u64) -> Schedule {
     let mut stream = Streams::new(seed).stream("test schedule", 0);
     let mut builder = Builder::new(ranks);
     for i in 0..messages {
@@ -47,7 +47,7 @@ fn random_schedule(ranks: u32, messages: u32, most: u64, seed: u64) -> Schedule 
 }
 
 /// Runs to the very end, until no packet is under way, and checks that every lane has its credits back.
-fn run_and_settle(engine: &PacketEngine, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
+pub(crate) fn run_and_settle(engine: &PacketEngine, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
     let mut world = setup::world(engine, cluster, seed)?;
     let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
     let mut transfers = Transferring::new(std::slice::from_mut(&mut world), schedule, engine.transfers, false)?.swap_remove(0);
@@ -73,7 +73,7 @@ impl crate::world::Client for Idle {
     }
 }
 
-const TOPOLOGIES: [(&str, u32); 4] = [
+pub(crate) const TOPOLOGIES: [(&str, u32); 4] = [
     ("topology.back_to_back = {}", 2),
     ("topology.single_switch = {}", 6),
     ("topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }", 9),
@@ -148,7 +148,7 @@ fn incast_shares_the_last_link() {
 }
 
 /// A tree large enough to be divided; every host sends to a random other one.
-fn divided(routing: &str) -> (Cluster, Schedule) {
+pub(crate) fn divided(routing: &str) -> (Cluster, Schedule) {
     let catalog = Catalog::embedded().expect("the catalogue is sound");
     let text = format!("name = \"large\"\nbase = \"lab-1024\"\nrouting = \"{routing}\"\n");
     let parsed = catalog.parse_cluster("large.toml", &text).expect("the cluster is sound");

@@ -70,6 +70,8 @@ pub(crate) struct World<'a> {
     pub ecn: Option<Ecn>,
     pub mark_stream: Stream,
     pub lossy: bool,
+    /// Arrivals are looked at: packets may be damaged, or are counted.
+    pub inspects: bool,
     /// NICs have congestion control: they want to be woken.
     pub controlled: bool,
     /// Links write their state into packets.
@@ -249,7 +251,8 @@ impl World<'_> {
     /// The same of one of several parts; `senders` are those of all of them.
     pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
         let (links, sightings) = (self.link_loads(), self.sightings(senders));
-        Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, sightings, ..Run::default() }
+        let counters = self.observer.and_then(|observer| observer.into_counters());
+        Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, sightings, counters, ..Run::default() }
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod agrees;
 mod cluster;
+pub mod counters;
 mod error;
 mod job;
 mod order;
@@ -14,6 +15,7 @@ mod stage;
 pub mod timing;
 
 pub use cluster::Cluster;
+pub use counters::{Counter, Counters, Place};
 pub use error::EngineError;
 pub use job::Job;
 pub use order::Order;

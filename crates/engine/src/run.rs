@@ -2,6 +2,7 @@
 
 use fabriscope_units::{Bytes, Time};
 
+use crate::counters::Counters;
 use crate::sighting::Sighting;
 use crate::stage::MessageTrace;
 
@@ -22,6 +23,8 @@ pub struct Run {
     pub ops: Vec<OpTimes>,
     /// What passed the taps, in the order of time; empty unless asked for.
     pub sightings: Vec<Sighting>,
+    /// What ports and adapters counted, where asked for.
+    pub counters: Option<Counters>,
 }
 
 /// When an operation of a schedule started and ended.

@@ -8,6 +8,7 @@
 pub mod attr;
 pub mod cc;
 mod control;
+mod counts;
 mod cq;
 pub mod error;
 pub mod event;
@@ -26,6 +27,7 @@ pub mod wc;
 pub mod wr;
 
 pub use attr::{AhAttr, Peer, QpAttr, QpCap, QpInit, QpState, QpType};
+pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
 pub use fabriscope_wire::{LinkLayer, Mtu};

@@ -18,6 +18,7 @@ use fabriscope_wire::{LinkLayer, Opcode, Operation, Transport};
 use crate::attr::AhAttr;
 use crate::attr::{QpState, QpType};
 use crate::cc::{Echo, Settings};
+use crate::counts::NicCounts;
 use crate::cq::{Cq, Delivery};
 use crate::error::PostError;
 use crate::event::AsyncEvent;
@@ -25,12 +26,12 @@ use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
 use crate::memory::{self, Memory};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
-use crate::qp::Qp;
 use crate::qp::requester::{Extra, Wqe};
+use crate::qp::{Qp, Waiting};
 use crate::side::Side;
 use crate::transport::{rc_requester, rc_responder, uc, ud};
 use crate::watch::Watches;
-use crate::wc::Wc;
+use crate::wc::{Wc, WcStatus};
 use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr};
 
 /// What a NIC is made with.
@@ -355,6 +356,11 @@ impl Nic {
         timeout.into_iter().chain(paced).min()
     }
 
+    /// What was counted so far.
+    pub fn counts(&self) -> NicCounts {
+        self.port.counts
+    }
+
     /// Handles the timeouts due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&std::cmp::Reverse((at, slot))) = self.port.paced.peek() {
@@ -375,6 +381,7 @@ impl Nic {
             self.port.timers.pop();
             let qp = &mut self.qps[slot as usize];
             if qp.timer.came_up(at, now, slot, &mut self.port) {
+                self.port.counts.ack_timeouts += u64::from(qp.timer.waiting == Waiting::Acknowledgement);
                 rc_requester::handle_timeout(qp, now, &mut self.port);
             }
         }
@@ -382,6 +389,9 @@ impl Nic {
 
     /// The entry is in the completion queue and visible from `visible` on. True if it raises a completion event.
     pub fn deliver(&mut self, visible: Time, cq: CqId, wc: Wc) -> bool {
+        if wc.status != WcStatus::Success {
+            self.port.counts.failed(&wc);
+        }
         let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else { return false };
         match queue.deliver(visible, wc) {
             Delivery::Stored | Delivery::Lost => false,

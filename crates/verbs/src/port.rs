@@ -8,6 +8,7 @@ use fabriscope_units::Time;
 use fabriscope_wire::{LinkLayer, Opcode, pad};
 
 use crate::cc::Settings;
+use crate::counts::NicCounts;
 use crate::event::AsyncEvent;
 use crate::ids::{CqId, Lid};
 use crate::memory::Memory;
@@ -39,6 +40,7 @@ pub(crate) struct Port {
     pub(crate) congestion: Settings,
     /// Extension headers to free when the slab is at hand.
     pub(crate) orphans: Vec<ExtId>,
+    pub(crate) counts: NicCounts,
     pub(crate) regions: Regions,
     pub(crate) srqs: Vec<Option<Srq>>,
     pub(crate) memory: Option<Box<dyn Memory>>,
@@ -59,6 +61,7 @@ impl Port {
             notifications: VecDeque::new(),
             congestion: Settings::default(),
             orphans: Vec::new(),
+            counts: NicCounts::default(),
             regions: Regions::default(),
             srqs: Vec::new(),
             memory: None,

@@ -408,7 +408,10 @@ fn acknowledge(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, syndrome: u8, 
     match syndrome {
         Syndrome::Nak(code) if code != NakCode::PsnSequenceError => refused(qp, psn, code, port),
         // An acknowledgement beyond a READ that is not answered: the responses are lost.
-        _ if !qp.any_order && qp.requester.una.is_before(qp.requester.acked_end) => lost(qp, port),
+        _ if !qp.any_order && qp.requester.una.is_before(qp.requester.acked_end) => {
+            port.counts.implied_naks += 1;
+            lost(qp, port);
+        }
         Syndrome::Ack(_) => {}
         Syndrome::RnrNak(timer) => receiver_not_ready(qp, now, timer, port),
         Syndrome::Nak(_) => {
@@ -480,6 +483,7 @@ fn respond(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rec
         advance(qp, port);
         if qp.requester.una != psn {
             received.dropped = true;
+            port.counts.implied_naks += 1;
             return lost(qp, port);
         }
     }

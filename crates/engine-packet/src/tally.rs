@@ -1,0 +1,203 @@
+//! Counting for ports and adapters, from outside: what they send and what arrives tells nearly all that their counters hold.
+//!
+//! Source: InfiniBand Architecture Specification volume 1, §16.1; documentation of the counters of mlx5 adapters.
+//! Modelled: see [`Counter`]. Bytes are those between the delimiters, without VCRC, FCS, preamble and gap.
+//! Not modelled: the width of the registers.
+
+use fabriscope_engine::{Counter, Counters, Place};
+use fabriscope_units::Time;
+use fabriscope_verbs::{NicCounts, Packet, PacketFlags, Transmit};
+use fabriscope_wire::{LinkLayer, NakCode, Opcode, Psn, Syndrome, Transport};
+use rustc_hash::FxHashMap;
+
+use crate::Counting;
+
+/// The counts of one part.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    counters: Counters,
+    /// Bytes of each packet that are not counted.
+    outside: u32,
+    /// When the last packet of each link was sent (ps).
+    tails: Vec<u64>,
+    /// What each link sent and what arrived by it in its present bin.
+    sent: Vec<Meter>,
+    arrived: Vec<Meter>,
+    /// What each adapter had counted when it was asked last. Looked up, never iterated.
+    nics: FxHashMap<u32, NicCounts>,
+}
+
+/// The counters that change with every packet, apart from the others.
+#[derive(Debug, Clone, Copy, Default)]
+struct Meter {
+    bin: u32,
+    packets: u64,
+    bytes: u64,
+    wait: u64,
+}
+
+/// Bytes of a packet on the wire that counters leave out: delimiters and VCRC; preamble, FCS and gap. Basis: standards.
+const OUTSIDE_INFINIBAND: u32 = 1 + 2 + 1;
+const OUTSIDE_ETHERNET: u32 = 8 + 4 + 12;
+
+impl Tally {
+    /// Nothing counted, on a fabric with so many links.
+    pub fn new(counting: Counting, layer: LinkLayer, links: u32) -> Option<Tally> {
+        let every = match counting {
+            Counting::Off => return None,
+            Counting::Sums => None,
+            Counting::Every(every) => Some(every),
+        };
+        let meters = vec![Meter::default(); links as usize];
+        Some(Tally {
+            counters: Counters::new(every),
+            outside: if layer.is_ethernet() { OUTSIDE_ETHERNET } else { OUTSIDE_INFINIBAND },
+            tails: vec![0; links as usize],
+            sent: meters.clone(),
+            arrived: meters,
+            nics: FxHashMap::default(),
+        })
+    }
+
+    /// What was counted in all.
+    pub fn into_counters(mut self) -> Counters {
+        for (link, meter) in (0u32..).zip(&self.sent) {
+            note_sent(&mut self.counters, link, meter);
+        }
+        for (link, meter) in (0u32..).zip(&self.arrived) {
+            note_arrived(&mut self.counters, link, meter);
+        }
+        self.counters
+    }
+
+    /// Counts `amount` at `time` (ps).
+    pub fn add(&mut self, place: Place, counter: Counter, time: u64, amount: u64) {
+        let bin = self.counters.bin(Time::from_ps(time));
+        self.counters.add(place, counter, bin, amount);
+    }
+
+    /// A packet leaves on `link`, where one was ready at `ready`: its first bit at `start`, its last at `tail`.
+    pub fn sent(&mut self, link: u32, wire_bytes: u32, ready: u64, start: u64, tail: u64) {
+        let bin = self.counters.bin(Time::from_ps(start));
+        let (Some(meter), Some(last)) = (self.sent.get_mut(link as usize), self.tails.get_mut(link as usize)) else { return };
+        if meter.bin != bin {
+            note_sent(&mut self.counters, link, meter);
+            *meter = Meter { bin, ..Meter::default() };
+        }
+        meter.packets += 1;
+        meter.bytes += u64::from(wire_bytes.saturating_sub(self.outside));
+        meter.wait += start.saturating_sub(ready.max(*last));
+        *last = tail.max(*last);
+    }
+
+    /// A packet arrived by `link`, sound or damaged.
+    pub fn arrived(&mut self, link: u32, now: u64, wire_bytes: u32, damaged: bool) {
+        if damaged {
+            return self.add(Place::far(link), Counter::RcvErrors, now, 1);
+        }
+        let bin = self.counters.bin(Time::from_ps(now));
+        let Some(meter) = self.arrived.get_mut(link as usize) else { return };
+        if meter.bin != bin {
+            note_arrived(&mut self.counters, link, meter);
+            *meter = Meter { bin, ..Meter::default() };
+        }
+        meter.packets += 1;
+        meter.bytes += u64::from(wire_bytes.saturating_sub(self.outside));
+    }
+
+    /// An adapter has built a packet.
+    pub fn built(&mut self, host: u32, time: u64, transmit: &Transmit) {
+        let (place, packet) = (Place::Adapter(host), &transmit.packet);
+        self.add(place, Counter::TxPackets, time, 1);
+        self.add(place, Counter::TxPayload, time, u64::from(packet.payload));
+        if transmit.retransmission {
+            self.add(place, Counter::Retransmissions, time, 1);
+            self.add(place, Counter::RetransmittedPayload, time, u64::from(packet.payload));
+        }
+        if packet.opcode == Opcode::CNP.as_u8() {
+            self.add(place, Counter::CnpSent, time, 1);
+        }
+        if is_acknowledgement(packet) && matches!(Syndrome::decode(packet.syndrome), Ok(Syndrome::RnrNak(_))) {
+            self.add(place, Counter::OutOfBuffer, time, 1);
+        }
+    }
+
+    /// `packet` arrived at an adapter, whose queue pair expects the request `expected` next.
+    pub fn received(&mut self, host: u32, now: u64, packet: &Packet, expected: Option<u32>) {
+        let place = Place::Adapter(host);
+        self.add(place, Counter::RxPackets, now, 1);
+        self.add(place, Counter::RxPayload, now, u64::from(packet.payload));
+        if packet.flags.contains(PacketFlags::ECN_CE) {
+            self.add(place, Counter::RcvMarks, now, 1);
+        }
+        let Ok(opcode) = Opcode::decode(packet.opcode) else { return };
+        if opcode == Opcode::CNP {
+            return self.add(place, Counter::CnpHandled, now, 1);
+        }
+        if is_acknowledgement(packet) {
+            let counter = match Syndrome::decode(packet.syndrome) {
+                Ok(Syndrome::RnrNak(_)) => Counter::RnrNakRetryErr,
+                Ok(Syndrome::Nak(NakCode::PsnSequenceError)) => Counter::PacketSeqErr,
+                Ok(Syndrome::Nak(NakCode::RemoteAccessError)) => Counter::RemoteAccessErr,
+                Ok(Syndrome::Nak(NakCode::InvalidRequest)) => Counter::RemoteInvalidRequest,
+                _ => return,
+            };
+            return self.add(place, counter, now, 1);
+        }
+        if opcode.is_response() || !matches!(opcode.transport(), Transport::Rc | Transport::Xrc) {
+            return;
+        }
+        let ahead = expected.map_or(0, |expected| Psn::new(packet.psn).distance(Psn::new(expected)));
+        let counter = match ahead {
+            1.. => Counter::OutOfSequence,
+            ..0 => Counter::DuplicateRequest,
+            0 if opcode.is_atomic() => Counter::AtomicRequests,
+            0 if opcode.is_read_request() => Counter::ReadRequests,
+            0 if opcode.is_write() && opcode.is_first() => Counter::WriteRequests,
+            0 => return,
+        };
+        self.add(place, counter, now, 1);
+    }
+
+    /// An adapter has counted so much by itself.
+    pub fn noted(&mut self, host: u32, now: u64, counts: NicCounts) {
+        let before = self.nics.insert(host, counts).unwrap_or_default();
+        if before == counts {
+            return;
+        }
+        let pairs = [
+            (Counter::LocalAckTimeoutErr, counts.ack_timeouts - before.ack_timeouts),
+            (Counter::ImpliedNakSeqErr, counts.implied_naks - before.implied_naks),
+            (Counter::ReqCqeError, counts.request_errors - before.request_errors),
+            (Counter::ReqCqeFlushError, counts.request_flushes - before.request_flushes),
+            (Counter::RespCqeError, counts.receive_errors - before.receive_errors),
+            (Counter::RespCqeFlushError, counts.receive_flushes - before.receive_flushes),
+        ];
+        for (counter, more) in pairs {
+            if more > 0 {
+                self.add(Place::Adapter(host), counter, now, more);
+            }
+        }
+    }
+}
+
+fn note_sent(counters: &mut Counters, link: u32, meter: &Meter) {
+    if meter.packets > 0 {
+        let place = Place::Port(link);
+        counters.add(place, Counter::XmitBytes, meter.bin, meter.bytes);
+        counters.add(place, Counter::XmitPackets, meter.bin, meter.packets);
+        counters.add(place, Counter::XmitWait, meter.bin, meter.wait);
+    }
+}
+
+fn note_arrived(counters: &mut Counters, link: u32, meter: &Meter) {
+    if meter.packets > 0 {
+        let place = Place::far(link);
+        counters.add(place, Counter::RcvBytes, meter.bin, meter.bytes);
+        counters.add(place, Counter::RcvPackets, meter.bin, meter.packets);
+    }
+}
+
+fn is_acknowledgement(packet: &Packet) -> bool {
+    Opcode::decode(packet.opcode).is_ok_and(Opcode::is_ack)
+}

@@ -1,0 +1,205 @@
+//! What ports and adapters count, by the names under which InfiniBand and ethtool have it.
+//!
+//! Source: InfiniBand Architecture Specification volume 1, §16.1 (PortCounters); documentation of the counters of mlx5 adapters
+//! (`ports/N/counters`, `ports/N/hw_counters`) and of their ethtool statistics.
+//! Modelled: amounts since the start, and when they were counted, in bins of equal length.
+//! Not modelled: counters that stop at their largest value, and those of events that the network here does not have.
+
+use std::collections::BTreeMap;
+
+use fabriscope_fabric::LinkId;
+use fabriscope_units::{Span, Time};
+
+/// Something that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Counter {
+    /// Bytes sent, between the delimiters of a packet (InfiniBand without VCRC) or from the addresses to the ICRC (Ethernet).
+    XmitBytes,
+    /// Bytes received, likewise.
+    RcvBytes,
+    /// Packets sent.
+    XmitPackets,
+    /// Packets received.
+    RcvPackets,
+    /// Time in which a packet was ready and nothing was sent, for want of credits or because of a pause (ps).
+    XmitWait,
+    /// Packets received damaged; they count nowhere else.
+    RcvErrors,
+    /// Packets received for which there was no room.
+    RcvDiscards,
+    /// Packets dropped because too many waited for the port.
+    XmitDiscards,
+    /// Packets whose payload was cut off because too many waited for the port.
+    Trims,
+    /// Packets that got a mark of congestion as they waited for the port.
+    XmitMarks,
+    /// Pause frames sent that begin a pause or end one, by priority.
+    TxPause(u8),
+    /// The same received.
+    RxPause(u8),
+    /// Time in which a pause was obeyed, by priority (ps).
+    RxPauseTime(u8),
+    /// Packets that the adapter built.
+    TxPackets,
+    /// Payload in them (bytes).
+    TxPayload,
+    /// Packets that reached the adapter.
+    RxPackets,
+    /// Payload in them (bytes).
+    RxPayload,
+    /// Request packets sent again.
+    Retransmissions,
+    /// Payload in them (bytes).
+    RetransmittedPayload,
+    /// RDMA WRITE requests received.
+    WriteRequests,
+    /// RDMA READ requests received.
+    ReadRequests,
+    /// Atomic requests received.
+    AtomicRequests,
+    /// Requests that arrived before their turn: a packet was lost, or overtaken.
+    OutOfSequence,
+    /// Requests that arrived again.
+    DuplicateRequest,
+    /// "Receiver not ready" sent: no receive request was there.
+    OutOfBuffer,
+    /// NAKs received for a missing packet.
+    PacketSeqErr,
+    /// Answers received that show that those of an earlier READ or atomic are lost.
+    ImpliedNakSeqErr,
+    /// "Receiver not ready" received.
+    RnrNakRetryErr,
+    /// NAKs received for a key, range or permission.
+    RemoteAccessErr,
+    /// NAKs received for a request that makes no sense.
+    RemoteInvalidRequest,
+    /// Times an acknowledgement did not come in time.
+    LocalAckTimeoutErr,
+    /// Send requests that ended in error.
+    ReqCqeError,
+    /// Send requests flushed after an error.
+    ReqCqeFlushError,
+    /// Receive requests that ended in error.
+    RespCqeError,
+    /// Receive requests flushed after an error.
+    RespCqeFlushError,
+    /// Packets received with a mark of congestion.
+    RcvMarks,
+    /// Congestion notifications sent.
+    CnpSent,
+    /// Congestion notifications received.
+    CnpHandled,
+}
+
+/// A port or an adapter. A port is known by the link that leaves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// The port that this link leaves.
+    Port(u32),
+    /// The adapter, as an endpoint of the fabric.
+    Adapter(u32),
+}
+
+impl Place {
+    /// The port at the far end of a link: the one that the way back leaves.
+    #[must_use]
+    pub const fn far(link: u32) -> Place {
+        Place::Port(LinkId(link).reverse().0)
+    }
+}
+
+/// Everything that was counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Length of a bin; `None` for one bin.
+    pub every: Option<Span>,
+    amounts: BTreeMap<(Place, Counter), BTreeMap<u32, u64>>,
+}
+
+impl Counters {
+    /// Nothing counted yet, in bins of this length.
+    #[must_use]
+    pub fn new(every: Option<Span>) -> Counters {
+        Counters { every: every.filter(|every| *every > Span::ZERO), amounts: BTreeMap::new() }
+    }
+    /// The bin of a time.
+    #[must_use]
+    pub fn bin(&self, time: Time) -> u32 {
+        self.every.map_or(0, |every| u32::try_from(time.as_ps() / every.as_ps()).unwrap_or(u32::MAX))
+    }
+    /// Counts `amount` in a bin.
+    pub fn add(&mut self, place: Place, counter: Counter, bin: u32, amount: u64) {
+        *self.amounts.entry((place, counter)).or_default().entry(bin).or_default() += amount;
+    }
+    /// Adds what another part of the run counted.
+    pub fn absorb(&mut self, other: Counters) {
+        for (key, bins) in other.amounts {
+            let mine = self.amounts.entry(key).or_default();
+            for (bin, amount) in bins {
+                *mine.entry(bin).or_default() += amount;
+            }
+        }
+    }
+    /// The amount at the end.
+    #[must_use]
+    pub fn total(&self, place: Place, counter: Counter) -> u64 {
+        self.amounts.get(&(place, counter)).map_or(0, |bins| bins.values().sum())
+    }
+    /// The amount of all places together.
+    #[must_use]
+    pub fn sum(&self, counter: Counter) -> u64 {
+        self.amounts.iter().filter(|((_, other), _)| *other == counter).map(|(_, bins)| bins.values().sum::<u64>()).sum()
+    }
+    /// What was counted anywhere, by place.
+    pub fn series(&self) -> impl Iterator<Item = Series<'_>> {
+        self.amounts.iter().map(|((place, counter), bins)| Series { place: *place, counter: *counter, bins })
+    }
+    /// How many bins there are.
+    #[must_use]
+    pub fn bins(&self) -> u32 {
+        self.amounts.values().filter_map(|bins| bins.keys().next_back()).max().map_or(0, |last| last.saturating_add(1))
+    }
+}
+
+/// One counter of one place over time.
+#[derive(Debug, Clone, Copy)]
+pub struct Series<'a> {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub counter: Counter,
+    bins: &'a BTreeMap<u32, u64>,
+}
+
+impl Series<'_> {
+    /// The amount since the start at the end of each of `bins` bins.
+    pub fn cumulative(&self, bins: u32) -> impl Iterator<Item = u64> {
+        let mut sum = 0;
+        (0..bins).map(move |bin| {
+            sum += self.bins.get(&bin).copied().unwrap_or(0);
+            sum
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_add_up_over_bins_and_parts() {
+        let at = |counters: &Counters, ns| counters.bin(Time::ZERO + Span::from_ns(ns));
+        let mut counters = Counters::new(Some(Span::from_ns(10)));
+        let place = Place::Port(3);
+        counters.add(place, Counter::XmitPackets, at(&counters, 5), 1);
+        counters.add(place, Counter::XmitPackets, at(&counters, 35), 2);
+        let mut other = Counters::new(Some(Span::from_ns(10)));
+        other.add(place, Counter::XmitPackets, at(&other, 9), 1);
+        other.add(place, Counter::XmitPackets, at(&other, 39), 1);
+        counters.absorb(other);
+        assert_eq!((counters.total(place, Counter::XmitPackets), counters.bins()), (5, 4));
+        let series: Vec<u64> = counters.series().next().unwrap().cumulative(4).collect();
+        assert_eq!(series, [2, 2, 2, 5]);
+        assert_eq!(counters.total(Place::Adapter(3), Counter::XmitPackets), 0);
+    }
+}
