@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "units",
     "wire",
     "kernel",
     "schedule",
     "fabric",
     "catalog",
+    "tcp",
     "verbs",
     "switch",
     "node",

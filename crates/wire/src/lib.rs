@@ -3,7 +3,7 @@
 //! Source: InfiniBand Architecture Specification volume 1, release 1.6 (IBTA), with annexes A16 and A17
 //! for RoCE; IEEE 802.3 for the Ethernet framing.
 //! Modelled: transport headers, opcodes, PSN arithmetic, both CRCs, the bytes a packet occupies on a link; Ethernet, IPv4
-//! and UDP as far as RoCE needs them; priority pause frames.
+//! and UDP as far as RoCE needs them; TCP with its options; priority pause frames.
 //! Not modelled: management datagrams, raw packets, VLAN tags, lane coding and forward error correction.
 //!
 //! Codes such as MTU 5 or timeout 14 are spelled out here and nowhere else; everyone above holds
@@ -22,6 +22,7 @@ mod local;
 mod opcode;
 mod psn;
 mod syndrome;
+mod tcp;
 
 pub use bth::Bth;
 pub use code::{AckTimeout, Mtu, RnrTimer};
@@ -36,3 +37,4 @@ pub use local::{Lrh, NextHeader};
 pub use opcode::{Opcode, Operation, Transport};
 pub use psn::Psn;
 pub use syndrome::{Credits, NakCode, Syndrome};
+pub use tcp::{SackBlocks, Tcp, TcpFlags};
