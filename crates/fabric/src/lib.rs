@@ -12,6 +12,7 @@
 //! * [`Routing`]: the algorithm a user can choose; [`Router`] is that algorithm on one fabric. Any
 //!   algorithm implements [`Route`]: from the switch, what it reads of the packet and the depths of its
 //!   output queues, to an output link and a virtual lane.
+//! * [`multicast`]: groups, and the trees along which switches copy packets to their members.
 //! * [`topology::conforms`] and [`routing::delivers`] check any fabric and any routing; [`routing::deadlock`] proves
 //!   that packets cannot wait for each other in a circle, or shows the circle.
 //!
@@ -42,6 +43,7 @@ pub mod export;
 pub mod graph;
 pub mod import;
 mod length;
+pub mod multicast;
 pub mod picture;
 pub mod routing;
 pub mod topology;
