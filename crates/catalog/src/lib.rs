@@ -30,8 +30,8 @@ pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use part::congestion;
 pub use part::{
-    BlueFlame, Cable, Congestion, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie, PcieSlot,
-    Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
+    BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie,
+    PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
 pub use quantity::{Frequency, Ratio};
 pub use schema::{lab_schema, part_schema, schemas};

@@ -61,6 +61,13 @@ fn wrong_parts_clusters_and_labs() {
         ("unknown base", Kind::Nic, "adapter-4", "base = \"adapter-5\"", "base = \"adaptr-5\""),
         ("base is itself", Kind::Nic, "adapter-4", "base = \"adapter-5\"", "base = \"adapter-4\""),
         ("fault in an overridden key", Kind::Nic, "adapter-4", "6.667 ns", "6.667 nS"),
+        (
+            "cache without entries",
+            Kind::Nic,
+            "adapter-5",
+            "ports = 1",
+            "ports = 1\ncontexts = { cached = { value = 0, basis = \"assumed\", note = \"x\" }, size = { value = \"256 B\", basis = \"assumed\", note = \"x\" }, reads = { value = 4, basis = \"assumed\", note = \"x\" } }",
+        ),
         ("rate that does not follow", Kind::Link, "edr", "\"100 Gb/s\"", "\"120 Gb/s\""),
         ("faster than light", Kind::Cable, "copper", "\"5 ns\"", "\"3 ns\""),
         ("thresholds beyond the buffer", Kind::Switch, "ethernet-48", "xoff = { value = \"96 KiB\"", "xoff = { value = \"250 KiB\""),

@@ -37,6 +37,8 @@ pub(crate) enum Happening {
     Wake { rank: u32 },
     /// An operation of a schedule ended.
     Done { rank: u32, op: u32 },
+    /// The context that an arrived packet needs is in the NIC.
+    Fetched { lane: u32, parcel: Parcel },
 }
 
 /// Places (lanes, hosts, ranks) are numbered below this.
@@ -50,6 +52,7 @@ const WORK: u32 = 4;
 const TIMER: u32 = 5;
 const WAKE: u32 = 6;
 const DONE: u32 = 7;
+const FETCHED: u32 = 8;
 
 impl Event {
     #[inline(always)]
@@ -58,8 +61,15 @@ impl Event {
     }
     #[inline(always)]
     pub fn arrive(lane: u32, parcel: Parcel) -> Event {
+        Event::carrying(ARRIVE, lane, parcel)
+    }
+    pub fn fetched(lane: u32, parcel: Parcel) -> Event {
+        Event::carrying(FETCHED, lane, parcel)
+    }
+    #[inline(always)]
+    fn carrying(kind: u32, lane: u32, parcel: Parcel) -> Event {
         let Parcel { route, order, sizes, spread } = parcel;
-        Event { first: route, second: order, third: sizes, fourth: spread, what: ARRIVE << 28 | lane }
+        Event { first: route, second: order, third: sizes, fourth: spread, what: kind << 28 | lane }
     }
     pub fn pump(link: u32) -> Event {
         Event::new(PUMP, link, 0, 0)
@@ -114,6 +124,7 @@ impl Event {
             WORK => Happening::Work { host: place, qp: QpNum(self.first as u32), through: WqeIndex(self.second) },
             TIMER => Happening::Timer { host: place },
             WAKE => Happening::Wake { rank: place },
+            FETCHED => Happening::Fetched { lane: place, parcel: self.parcel() },
             _ => Happening::Done { rank: place, op: self.first as u32 },
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fabriscope_engine::{Stage, StageSpan};
 use fabriscope_kernel::memory::prefetch;
-use fabriscope_node::{Pcie, ReadAhead, ReadStream};
+use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 
@@ -37,6 +37,8 @@ pub(crate) struct Host {
     /// Requester and responder side of each queue pair.
     streams: Vec<Stream>,
     timer_at: u64,
+    /// Contexts on the chip, where there are more queue pairs than it holds.
+    contexts: Option<Box<ContextCache>>,
     pub costs: NicCosts,
 }
 
@@ -53,6 +55,8 @@ pub(crate) struct NicCosts {
     pub cqe: Bytes,
     /// Bytes that may be between fetch and wire when another packet is built.
     pub tx_window: u32,
+    /// Contexts of queue pairs that the NIC holds; all of them where nothing is said.
+    pub contexts: Option<ContextLimits>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,6 +80,7 @@ impl Host {
             last_stream: u32::MAX,
             streams: Vec::new(),
             timer_at: u64::MAX,
+            contexts: None,
             costs,
         }
     }
@@ -97,6 +102,29 @@ impl Host {
         if let Some(nic) = &self.nic {
             nic.prefetch();
         }
+    }
+
+    /// Keeps account of contexts from now on if there are more queue pairs than the NIC holds; to be called when some were created.
+    pub fn watch_contexts(&mut self) {
+        let Some(limits) = self.costs.contexts.filter(|_| self.contexts.is_none()) else { return };
+        let pairs = self.nic().queue_pairs();
+        if pairs > limits.entries {
+            self.contexts = Some(Box::new(ContextCache::new(limits, pairs)));
+        }
+    }
+
+    /// When the context of `qp` is in the NIC for a packet that comes at `now`.
+    #[inline]
+    fn context(&mut self, now: u64, qp: QpNum) -> u64 {
+        match &mut self.contexts {
+            None => now,
+            Some(contexts) => contexts.touch(Time::from_ps(now), qp.slot(), &mut self.pcie).as_ps(),
+        }
+    }
+
+    /// Packets that waited for a context.
+    pub fn context_misses(&self) -> u64 {
+        self.contexts.as_ref().map_or(0, |contexts| contexts.counts().misses)
     }
 
     fn forget_departed(&mut self, now: u64) {
@@ -153,6 +181,12 @@ struct Built {
     complete: u64,
 }
 
+impl Built {
+    fn later(self, wait: u64) -> Built {
+        Built { begun: self.begun + wait, complete: self.complete + wait }
+    }
+}
+
 impl World<'_> {
     /// Entries are in the NIC: it may send.
     pub(crate) fn work(&mut self, now: u64, host: u32, qp: QpNum, through: WqeIndex) {
@@ -180,7 +214,9 @@ impl World<'_> {
     fn inject(&mut self, now: u64, host: u32, t: &Transmit) {
         let h = &mut self.hosts[(host - self.first_host) as usize];
         h.last_qp = t.qp.0;
-        let built = h.build(now, t);
+        // The bus is asked for the payload now, so that nobody else waits for it meanwhile; it is worth that much later.
+        let wait = h.context(now, t.qp) - now;
+        let built = h.build(now, t).later(wait);
         let ready = built.complete + h.costs.tx_latency;
         if t.packet.payload > 0 {
             h.buffered += u32::from(t.packet.wire_bytes);
@@ -239,6 +275,21 @@ impl World<'_> {
         if self.inspects {
             self.observe_receipt(now, host, parcel);
         }
+        let known = self.host(host).context(now, QpNum(parcel.dest_qp()));
+        if known > now {
+            if parcel.has(PacketFlags::TRACED) {
+                self.trace.mark(&parcel.packet(), Stage::NicRx, known, || format!("nic {host}"));
+            }
+            self.queue.push(Time::from_ps(known), Event::fetched(lane, parcel));
+            return;
+        }
+        self.accept(client, now, lane, host, parcel);
+    }
+
+    /// The NIC has all that it takes to handle a packet that arrived.
+    #[inline(always)]
+    pub(crate) fn accept(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
+        let wire = parcel.wire_bytes();
         let h = &mut self.hosts[(host - self.first_host) as usize];
         let nic = h.nic.as_mut().expect("the NIC is here");
         let packet = parcel.packet();

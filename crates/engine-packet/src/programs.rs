@@ -122,6 +122,7 @@ impl Programs {
         self.lent = slot.process.leave(&mut self.rung);
         for (host, nic) in world.hosts[hosts].iter_mut().zip(self.lent.drain(..)) {
             host.nic = Some(nic);
+            host.watch_contexts();
         }
         let slot = &self.slots[rank as usize];
         for host in first..first + self.nics {

@@ -248,5 +248,6 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
         read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
         cqe: nic.cqe_size.value,
         tx_window: u32::try_from(window).unwrap_or(u32::MAX),
+        contexts: timing::contexts(nic),
     }
 }

@@ -236,3 +236,77 @@ fn a_divided_run_is_the_same_network() {
     let mean = |run: &Run| run.ranks.iter().map(|t| t.as_ps() as f64).sum::<f64>() / run.ranks.len() as f64;
     assert!((mean(&apart) / mean(&whole) - 1.0).abs() < 0.01, "{} ps and {} ps", mean(&apart), mean(&whole));
 }
+
+/// `lab-16` with a NIC that holds so many contexts.
+fn with_contexts(nodes: u32, cached: u32, reads: u32) -> Cluster {
+    let mut parts = cluster("topology.single_switch = {}", nodes, "infiniband", "d_mod_k").parts;
+    let contexts = parts.node.nic.contexts.as_mut().expect("the adapter has contexts");
+    (contexts.cached.value, contexts.reads.value, contexts.size.value) = (cached, reads, Bytes(256));
+    Cluster::new(parts).expect("it can be wired")
+}
+
+/// Rank 0 puts an empty message to each of the others in turn, one after the other.
+fn in_turn(nodes: u32, rounds: u32) -> Schedule {
+    let mut builder = Builder::new(nodes);
+    let mut last = None;
+    for peer in (0..rounds).flat_map(|_| 1..nodes) {
+        let put = builder.put(0, peer, Bytes(0));
+        last.inspect(|&last| builder.requires(0, put, last));
+        last = Some(put);
+    }
+    builder.build().expect("sound")
+}
+
+/// One message at a time, without payload: each waits for its context, and the answer finds it there. So a miss adds one read of a context, latency and completions, to each message.
+#[test]
+fn a_miss_adds_one_read_to_a_message() {
+    let (nodes, rounds) = (5, 6);
+    let run = |cached| {
+        let cluster = with_contexts(nodes, cached, 1);
+        let timing = fabriscope_engine::timing::pcie(&cluster.parts);
+        let miss = timing.read_latency + timing.completion_time(Bytes(256));
+        (PacketEngine::default().run(&cluster, &in_turn(nodes, rounds), 1).expect("it ends"), miss)
+    };
+    let (fits, miss) = run(nodes - 1);
+    assert_eq!(fits.stats.context_misses, 0);
+    // One context too few, used in a circle: every message misses.
+    let (thrashes, _) = run(nodes - 2);
+    let messages = u64::from(rounds * (nodes - 1));
+    assert_eq!(thrashes.stats.context_misses, messages);
+    assert_eq!((thrashes.end - fits.end).as_ps(), messages * miss.as_ps());
+    assert_eq!(thrashes.stats.bytes_delivered, fits.stats.bytes_delivered);
+}
+
+/// Everything at once: reads of contexts are the bound, `latency / reads` each, at the receiver of all as at the sender of all.
+#[test]
+fn misses_bound_the_rate_of_messages() {
+    let (nodes, rounds, reads) = (16, 40, 4);
+    let cluster = with_contexts(nodes, 2, reads);
+    let timing = fabriscope_engine::timing::pcie(&cluster.parts);
+    let miss = (timing.read_latency + timing.completion_time(Bytes(256))).as_ps();
+    for into_one in [false, true] {
+        let mut builder = Builder::new(nodes);
+        for peer in (0..rounds).flat_map(|_| 1..nodes) {
+            let (from, to) = if into_one { (peer, 0) } else { (0, peer) };
+            let _ = builder.put(from, to, Bytes(8));
+        }
+        let run = PacketEngine::default().run(&cluster, &builder.build().expect("sound"), 1).expect("it ends");
+        assert_eq!(run.stats.bytes_delivered, u64::from(rounds * (nodes - 1)) * 8, "each arrives once");
+        let least = run.stats.context_misses * miss / u64::from(reads);
+        assert!(run.stats.context_misses >= u64::from(rounds * (nodes - 1)), "{} misses", run.stats.context_misses);
+        let took = run.end.as_ps();
+        assert!(took >= least && took < least * 5 / 4 + 5_000_000, "{took} ps, least {least} ps");
+    }
+}
+
+/// Packets that wait for contexts on the way in stay in order within their connection, and nothing is lost or sent twice.
+#[test]
+fn messages_that_wait_for_contexts_arrive_once() {
+    for seed in 0..8 {
+        let cluster = with_contexts(9, 1 + seed as u32 % 3, 1 + seed as u32 % 2);
+        let schedule = random_schedule(9, 60, 20_000, seed);
+        let run = run_and_settle(&PacketEngine::default(), &cluster, &schedule, seed).expect("it ends");
+        assert_eq!((run.stats.bytes_delivered, run.stats.bytes_sent), (schedule.stats().bytes.0, schedule.stats().bytes.0));
+        assert!(run.stats.context_misses > 0);
+    }
+}

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::connect::{self, Rank, WR_LIMIT};
 use crate::event::{Event, Happening};
+use crate::host::Host;
 use crate::world::{Client, World};
 use crate::{Transfers, connect::Side};
 
@@ -58,6 +59,7 @@ impl Transferring {
             return Err(EngineError::TooManyRanks { ranks: count, adapters });
         }
         let mut ranks = connect::connect(worlds, schedule, mtu, how)?.into_iter();
+        worlds.iter_mut().flat_map(|world| &mut world.hosts).for_each(Host::watch_contexts);
         let part = |world: &World<'_>| {
             let hosts = world.first_host..world.first_host + world.hosts.len() as u32;
             let range = hosts.start.min(count)..hosts.end.min(count);

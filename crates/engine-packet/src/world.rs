@@ -155,6 +155,7 @@ impl World<'_> {
                 self.flush_completions(client, now, host);
             }
             Happening::Timer { host } => self.timer(client, now, host),
+            Happening::Fetched { lane, parcel } => self.accept(client, now, lane, self.ends[lane as usize], parcel),
             other => client.event(self, now, other)?,
         }
         if !self.drains.is_empty() {
@@ -251,6 +252,7 @@ impl World<'_> {
     /// The same of one of several parts; `senders` are those of all of them.
     pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
         let (links, sightings) = (self.link_loads(), self.sightings(senders));
+        self.stats.context_misses = self.hosts.iter().map(Host::context_misses).sum();
         let counters = self.observer.and_then(|observer| observer.into_counters());
         Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, sightings, counters, ..Run::default() }
     }

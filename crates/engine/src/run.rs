@@ -59,6 +59,8 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Payload bytes that arrived.
     pub bytes_delivered: u64,
+    /// Packets that waited for the context of their queue pair.
+    pub context_misses: u64,
     /// Events handled.
     pub events: u64,
 }
@@ -66,8 +68,20 @@ pub struct Stats {
 impl Stats {
     /// Adds the counts of another part of the run.
     pub fn add(&mut self, other: &Stats) {
-        let Stats { messages, packets, packet_hops, drops, ecn_marks, trims, pauses, deepest_queue, bytes_sent, bytes_delivered, events } =
-            other;
+        let Stats {
+            messages,
+            packets,
+            packet_hops,
+            drops,
+            ecn_marks,
+            trims,
+            pauses,
+            deepest_queue,
+            bytes_sent,
+            bytes_delivered,
+            context_misses,
+            events,
+        } = other;
         self.messages += messages;
         self.packets += packets;
         self.packet_hops += packet_hops;
@@ -78,6 +92,7 @@ impl Stats {
         self.deepest_queue = self.deepest_queue.max(*deepest_queue);
         self.bytes_sent += bytes_sent;
         self.bytes_delivered += bytes_delivered;
+        self.context_misses += context_misses;
         self.events += events;
     }
 }

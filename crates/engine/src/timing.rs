@@ -1,7 +1,7 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
-use fabriscope_catalog::{BlueFlame, Cpu, NumaDistance, ResolvedCluster};
-use fabriscope_node::{Blueflame, CpuCosts, DoorbellPolicy, PcieTiming};
+use fabriscope_catalog::{BlueFlame, Cpu, Interface, Nic, NumaDistance, ResolvedCluster};
+use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DoorbellPolicy, PcieTiming};
 use fabriscope_units::Span;
 
 /// The PCIe link between each NIC and memory.
@@ -44,6 +44,13 @@ pub fn cpu(cpu: &Cpu) -> CpuCosts {
         copy_rate_long: cpu.copy_rate_long.value,
         copy_cached_limit: cpu.copy_cached_limit.value,
     }
+}
+
+/// The contexts that a NIC holds of its queue pairs; adapters without verbs have no such state.
+#[must_use]
+pub fn contexts(nic: &Nic) -> Option<ContextLimits> {
+    let contexts = nic.contexts.as_ref().filter(|_| matches!(nic.interface, Interface::Verbs | Interface::Iwarp))?;
+    Some(ContextLimits { entries: contexts.cached.value, bytes: contexts.size.value, reads: contexts.reads.value })
 }
 
 /// How the cluster's NICs are told about work.

@@ -107,6 +107,12 @@ impl Nic {
         self.port.lid
     }
 
+    /// How many queue pairs there are.
+    #[inline]
+    pub fn queue_pairs(&self) -> u32 {
+        (self.qps.len() - self.free_qps.len()) as u32
+    }
+
     /// Attaches memory: from now on packets carry real bytes.
     pub fn set_memory(&mut self, memory: Box<dyn Memory>) {
         self.port.memory = Some(memory);

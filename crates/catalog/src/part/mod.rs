@@ -22,7 +22,7 @@ pub use congestion::Congestion;
 pub use cpu::{Cpu, RootComplex};
 pub use link::LinkSpeed;
 pub(crate) use nic::check_mtu;
-pub use nic::{BlueFlame, Nic};
+pub use nic::{BlueFlame, Contexts, Nic};
 pub use pcie::Pcie;
 pub use software::{EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
 pub use switch::{Ecn, Forwarding, Pfc, Switch};

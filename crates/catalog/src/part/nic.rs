@@ -1,8 +1,9 @@
 //! A network adapter: the times its engines need and the sizes of its queues and buffers.
 //!
 //! Modelled: one send engine shared by all queue pairs (`message_interval`), a limit per queue pair
-//! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells.
-//! Not modelled: caches of queue-pair contexts and translations, on-chip switching, offloads beyond RDMA.
+//! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells, a cache of the
+//! contexts of queue pairs (`contexts`).
+//! Not modelled: caches of translations, on-chip switching, offloads beyond RDMA.
 
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
@@ -22,6 +23,18 @@ pub enum BlueFlame {
     Inline,
     /// Never: the adapter fetches each work request.
     Never,
+}
+
+/// Contexts of queue pairs: what the adapter knows of each, in host memory, and how many it holds on the chip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Contexts {
+    /// How many fit on the chip; a packet of any other queue pair waits for a PCIe read.
+    pub cached: Sourced<u32>,
+    /// Size of one, in host memory and on the bus.
+    pub size: Sourced<Bytes>,
+    /// Reads of contexts under way at a time.
+    pub reads: Sourced<u32>,
 }
 
 /// One network adapter.
@@ -80,6 +93,9 @@ pub struct Nic {
     pub tx_buffer: Sourced<Bytes>,
     /// Packets that can wait for the host, per virtual lane: what its credits are granted from.
     pub rx_buffer: Sourced<Bytes>,
+    /// Contexts of queue pairs; where nothing is said, all are always at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<Contexts>,
     /// Number of virtual lanes (or lossless priorities).
     pub vls: Sourced<u32>,
     /// RDMA READs and atomics in flight per queue pair.
@@ -111,6 +127,18 @@ impl Part for Nic {
         for (key, value) in [("vls", *self.vls), ("max_rd_atomic", *self.max_rd_atomic), ("ack_interval", *self.ack_interval)] {
             if value == 0 {
                 return Err(Problem::at(&[key, "value"], format!("`{key}` is zero"), "use at least 1"));
+            }
+        }
+        if let Some(contexts) = &self.contexts {
+            for (key, value) in [("cached", *contexts.cached), ("reads", *contexts.reads)] {
+                if value == 0 {
+                    let message = format!("`{key}` of the contexts is zero: no packet could be handled");
+                    return Err(Problem::at(&["contexts", key, "value"], message, "use at least 1, or remove [contexts]"));
+                }
+            }
+            if !(1..=4096).contains(&contexts.size.as_u64()) {
+                let message = format!("a context of {}", *contexts.size);
+                return Err(Problem::at(&["contexts", "size", "value"], message, "use 1 B to 4096 B"));
             }
         }
         for (key, value) in [("wqe_size", &self.wqe_size), ("cqe_size", &self.cqe_size), ("tx_buffer", &self.tx_buffer)] {

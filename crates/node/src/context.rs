@@ -1,0 +1,242 @@
+//! Contexts of queue pairs on a NIC: a cache of them on the chip, all of them in host memory.
+//!
+//! Source: A. Dragojević et al., "FaRM", NSDI 2014 §3.1, and A. Kalia, M. Kaminsky, D. Andersen, "Datacenter RPCs can be General
+//! and Fast", NSDI 2019 (the state of connections that does not fit into a NIC is read over PCIe, and the rate falls).
+//! Modelled: one context per queue pair, least recently used is replaced, a miss is a PCIe read before the packet goes on,
+//! a limited number of such reads at a time, the write-back of the context that makes room (every packet changes its own).
+//! Not modelled: caches of translations (MTT, MPT), of completion queues and of work requests; sets of limited associativity.
+
+use fabriscope_units::{Bytes, Time};
+
+use crate::pcie::Pcie;
+
+/// What a NIC holds on the chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextLimits {
+    /// Contexts that fit.
+    pub entries: u32,
+    /// Bytes of one.
+    pub bytes: Bytes,
+    /// Reads of contexts under way at a time.
+    pub reads: u32,
+}
+
+/// The cache of one NIC, by number of the queue pair. All operations take constant time.
+#[derive(Debug, Clone)]
+pub struct ContextCache {
+    limits: ContextLimits,
+    places: Vec<Place>,
+    newest: u32,
+    oldest: u32,
+    held: u32,
+    /// When the last reads are complete (ps), in turn.
+    reads: Vec<u64>,
+    turn: usize,
+    counts: ContextCounts,
+}
+
+/// How often contexts were needed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ContextCounts {
+    /// Packets that needed one.
+    pub uses: u64,
+    /// Those for which it had to be read.
+    pub misses: u64,
+}
+
+/// Where a context stands in the order of use.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    newer: u32,
+    older: u32,
+    /// When it is on the chip (ps), or that it is not.
+    ready: u64,
+}
+
+impl ContextCache {
+    /// An empty cache for queue pairs numbered below `contexts`; more are taken as they come.
+    #[must_use]
+    pub fn new(limits: ContextLimits, contexts: u32) -> ContextCache {
+        let limits = ContextLimits { entries: limits.entries.max(1), reads: limits.reads.max(1), ..limits };
+        ContextCache {
+            limits,
+            places: vec![Place::AWAY; contexts as usize],
+            newest: NONE,
+            oldest: NONE,
+            held: 0,
+            reads: vec![0; limits.reads as usize],
+            turn: 0,
+            counts: ContextCounts::default(),
+        }
+    }
+
+    /// A packet needs `context` at `now`: when it is there. A miss reads it, and writes back the one used longest ago.
+    pub fn touch(&mut self, now: Time, context: u32, pcie: &mut Pcie) -> Time {
+        self.counts.uses += 1;
+        if context as usize >= self.places.len() {
+            self.places.resize(context as usize + 1, Place::AWAY);
+        }
+        let ready = self.places[context as usize].ready;
+        if ready != AWAY {
+            if self.newest != context {
+                self.unlink(context);
+                self.link(context);
+            }
+            return now.max(Time::from_ps(ready));
+        }
+        self.counts.misses += 1;
+        if self.held == self.limits.entries {
+            let oldest = self.oldest;
+            self.unlink(oldest);
+            self.places[oldest as usize].ready = AWAY;
+            let _ = pcie.write(now, self.limits.bytes);
+        } else {
+            self.held += 1;
+        }
+        let ready = self.read(now, pcie);
+        self.places[context as usize].ready = ready.as_ps();
+        self.link(context);
+        ready
+    }
+
+    /// How often contexts were needed so far.
+    #[must_use]
+    pub fn counts(&self) -> ContextCounts {
+        self.counts
+    }
+
+    /// The link carries the context now; the latency starts when one of the reads before is complete.
+    fn read(&mut self, now: Time, pcie: &mut Pcie) -> Time {
+        let carried = pcie.read(now, self.limits.bytes, fabriscope_units::Span::ZERO);
+        let free = Time::from_ps(self.reads[self.turn]);
+        let timing = pcie.timing();
+        let ready = carried.max(free + timing.read_latency + timing.completion_time(self.limits.bytes));
+        self.reads[self.turn] = ready.as_ps();
+        self.turn = (self.turn + 1) % self.reads.len();
+        ready
+    }
+
+    fn link(&mut self, context: u32) {
+        let newest = std::mem::replace(&mut self.newest, context);
+        let place = &mut self.places[context as usize];
+        (place.newer, place.older) = (NONE, newest);
+        match newest {
+            NONE => self.oldest = context,
+            newest => self.places[newest as usize].newer = context,
+        }
+    }
+
+    fn unlink(&mut self, context: u32) {
+        let Place { newer, older, .. } = self.places[context as usize];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.places[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.places[older as usize].newer = newer,
+        }
+    }
+}
+
+impl Place {
+    const AWAY: Place = Place { newer: NONE, older: NONE, ready: AWAY };
+}
+
+const NONE: u32 = u32::MAX;
+const AWAY: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pcie::PcieTiming;
+    use fabriscope_units::{Rate, Span};
+
+    /// 100 Gb/s: 80 ps per byte. A context of 256 B is three completions of 128 B at most: 256 + 2·20 B = 23.68 ns.
+    fn pcie() -> Pcie {
+        Pcie::new(PcieTiming {
+            tlp_rate: Rate::from_gbps(100),
+            read_latency: Span::from_ns(400),
+            write_latency: Span::from_ns(100),
+            max_payload: Bytes(256),
+            max_read_request: Bytes(512),
+            completion_payload: Bytes(128),
+            write_overhead: Bytes(24),
+            read_overhead: Bytes(24),
+            completion_overhead: Bytes(20),
+        })
+    }
+    const MISS: u64 = 400_000 + 23_680;
+
+    fn limits(entries: u32, reads: u32) -> ContextLimits {
+        ContextLimits { entries, bytes: Bytes(256), reads }
+    }
+
+    /// Misses of `rounds` rounds over `contexts` contexts, the first round left out.
+    fn misses(entries: u32, contexts: u32, rounds: u64) -> u64 {
+        let (mut cache, mut link) = (ContextCache::new(limits(entries, 4), contexts), pcie());
+        let mut now = Time::ZERO;
+        let mut first = 0;
+        for round in 0..=rounds {
+            for context in 0..contexts {
+                now = cache.touch(now, context, &mut link);
+            }
+            if round == 0 {
+                first = cache.counts().misses;
+            }
+        }
+        assert_eq!((first, cache.counts().uses), (u64::from(contexts), (rounds + 1) * u64::from(contexts)));
+        cache.counts().misses - first
+    }
+
+    #[test]
+    fn what_fits_never_misses_and_one_more_in_a_circle_always_does() {
+        for entries in [1, 2, 7, 64] {
+            assert_eq!(misses(entries, entries, 5), 0);
+            assert_eq!(misses(entries, entries + 1, 5), 5 * u64::from(entries + 1));
+        }
+    }
+
+    #[test]
+    fn random_use_misses_as_often_as_contexts_are_away() {
+        // Each of N contexts is as likely: it is among the C held with C / N. 1 − 1000/4000 = 75 %.
+        let (mut cache, mut link) = (ContextCache::new(limits(1000, 4), 4000), pcie());
+        let mut state = 1u64;
+        for _ in 0..200_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            cache.touch(Time::ZERO, ((state >> 33) % 4000) as u32, &mut link);
+        }
+        let share = cache.counts().misses as f64 / cache.counts().uses as f64;
+        assert!((share - 0.75).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn reads_overlap_up_to_their_number() {
+        // Two at a time: the link carries the second 23.68 ns after the first; the third waits for the first to end, and
+        // takes a latency of its own.
+        let (mut cache, mut link) = (ContextCache::new(limits(8, 2), 8), pcie());
+        let at: Vec<u64> = (0..4).map(|context| cache.touch(Time::ZERO, context, &mut link).as_ps()).collect();
+        assert_eq!(at, [MISS, MISS + 23_680, 2 * MISS, 2 * MISS + 23_680]);
+        // A context under way is waited for, not read again; one that is there costs nothing.
+        assert_eq!(cache.touch(Time::from_ps(5), 0, &mut link).as_ps(), MISS);
+        assert_eq!(cache.touch(Time::from_ps(MISS + 9), 0, &mut link).as_ps(), MISS + 9);
+        assert_eq!(cache.counts(), ContextCounts { uses: 6, misses: 4 });
+    }
+
+    #[test]
+    fn making_room_writes_back_and_keeps_the_order_of_use() {
+        let (mut cache, mut link) = (ContextCache::new(limits(2, 1), 3), pcie());
+        for context in [0, 1, 0, 2] {
+            cache.touch(Time::ZERO, context, &mut link);
+        }
+        // Context 1 had to go: 0 and 2 are there, 1 is read again.
+        let before = cache.counts().misses;
+        cache.touch(Time::ZERO, 0, &mut link);
+        cache.touch(Time::ZERO, 2, &mut link);
+        assert_eq!(cache.counts().misses, before);
+        cache.touch(Time::ZERO, 1, &mut link);
+        assert_eq!(cache.counts().misses, before + 1);
+        // Two contexts were written back: 2 · (256 + 24) B, and four requests of 24 B, at 80 ps per byte.
+        assert_eq!(link.write(Time::ZERO, Bytes::ZERO).sent.as_ps(), 80 * (2 * 280 + 4 * 24 + 24));
+    }
+}
