@@ -265,7 +265,6 @@ impl World<'_> {
 
     /// A packet has passed the receive pipeline of a NIC.
     pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
-        let wire = parcel.wire_bytes();
         if self.inspects && self.arrives_damaged(now, lane, parcel) {
             return self.lose(now, lane, parcel);
         }
@@ -286,9 +285,16 @@ impl World<'_> {
         self.accept(client, now, lane, host, parcel);
     }
 
+    /// The context that a packet waited for is in the NIC.
+    #[inline(never)]
+    pub(crate) fn fetched(&mut self, client: &mut impl Client, now: u64, lane: u32, parcel: Parcel) {
+        let host = self.ends[lane as usize];
+        self.accept(client, now, lane, host, parcel);
+    }
+
     /// The NIC has all that it takes to handle a packet that arrived.
     #[inline(always)]
-    pub(crate) fn accept(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
+    fn accept(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
         let wire = parcel.wire_bytes();
         let h = &mut self.hosts[(host - self.first_host) as usize];
         let nic = h.nic.as_mut().expect("the NIC is here");

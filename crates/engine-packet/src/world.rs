@@ -155,7 +155,7 @@ impl World<'_> {
                 self.flush_completions(client, now, host);
             }
             Happening::Timer { host } => self.timer(client, now, host),
-            Happening::Fetched { lane, parcel } => self.accept(client, now, lane, self.ends[lane as usize], parcel),
+            Happening::Fetched { lane, parcel } => self.fetched(client, now, lane, parcel),
             other => client.event(self, now, other)?,
         }
         if !self.drains.is_empty() {
