@@ -91,12 +91,14 @@ pub struct QpInit {
     pub cap: QpCap,
     /// Every send request completes, signalled or not.
     pub sq_sig_all: bool,
+    /// Datagrams that it sends to a group it is attached to do not come back to it (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`).
+    pub block_mcast_loopback: bool,
 }
 
 impl QpInit {
     /// A queue pair of default sizes with one completion queue for both directions.
     pub fn new(pd: PdId, qp_type: QpType, cq: CqId) -> QpInit {
-        QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq: None, cap: QpCap::default(), sq_sig_all: false }
+        QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq: None, cap: QpCap::default(), sq_sig_all: false, block_mcast_loopback: false }
     }
 }
 

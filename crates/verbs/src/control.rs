@@ -204,9 +204,12 @@ impl Nic {
     /// Ends a queue pair: its requests never complete, its completions not yet polled are gone.
     ///
     /// # Errors
-    /// No such queue pair.
+    /// No such queue pair, or it is attached to a group.
     pub fn destroy_qp(&mut self, qp: QpNum) -> Result<(), VerbsError> {
         let slot = self.slot_of(qp).ok_or(VerbsError::NoSuchQp { qp })?;
+        if let Some(lid) = self.mcast.of(slot as u32) {
+            return Err(VerbsError::Busy { what: format!("queue pair {qp}"), user: format!("the multicast group at address {lid}") });
+        }
         let init = self.qps[slot].init;
         self.qps[slot].reset(&mut self.port);
         self.qps[slot].live = false;

@@ -4,7 +4,7 @@ use fabriscope_units::Bytes;
 use thiserror::Error;
 
 use crate::attr::{QpState, QpType};
-use crate::ids::{AhId, CqId, PdId, QpNum, SrqId};
+use crate::ids::{AhId, CqId, Lid, PdId, QpNum, SrqId};
 use crate::mr::Access;
 use crate::wr::WrOpcode;
 
@@ -40,6 +40,32 @@ pub enum VerbsError {
     #[error("queue pair {qp} does not exist; take one from create_qp")]
     NoSuchQp {
         /// What was asked for.
+        qp: QpNum,
+    },
+    /// Only datagrams go to groups.
+    #[error("queue pair {qp} is {qp_type:?}, and multicast is for UD; attach a UD queue pair")]
+    NotDatagram {
+        /// What was to be attached.
+        qp: QpNum,
+        /// Its transport.
+        qp_type: QpType,
+    },
+    /// The address is not that of a group.
+    #[error("address {lid} is not that of a multicast group; use what the answer to a join names")]
+    NotMulticast {
+        /// What was given.
+        lid: Lid,
+    },
+    /// The queue pair gets the packets of the group already.
+    #[error("queue pair {qp} is attached to that group already; detach it first")]
+    AlreadyAttached {
+        /// Which queue pair.
+        qp: QpNum,
+    },
+    /// The queue pair does not get the packets of the group.
+    #[error("queue pair {qp} is not attached to that group; attach it before")]
+    NotAttached {
+        /// Which queue pair.
         qp: QpNum,
     },
     /// No region has the key.
@@ -199,6 +225,14 @@ pub enum PostError {
     BadAh {
         /// What was given.
         ah: AhId,
+    },
+    /// Groups are reached at queue pair 0xFFFFFF, and nobody else is (EINVAL).
+    #[error("a datagram to address {dest} names queue pair {qp}; groups are reached at {} and only they", QpNum::MULTICAST)]
+    MulticastQp {
+        /// Where it is to go.
+        dest: Lid,
+        /// The queue pair named.
+        qp: QpNum,
     },
     /// Receives of this queue pair come from a shared queue (EINVAL).
     #[error("queue pair {qp} takes its receives from a shared queue; use post_srq_recv")]

@@ -59,7 +59,28 @@ id!(
     WqeIndex(u64)
 );
 
+impl Lid {
+    /// Set in the address of a group, beside its number: endpoints have smaller ones, whatever the size of the fabric.
+    pub const MULTICAST: u32 = 1 << 31;
+
+    /// The address of the multicast group with this MLID.
+    #[inline]
+    pub const fn multicast(mlid: u16) -> Lid {
+        Lid(Lid::MULTICAST | mlid as u32)
+    }
+    /// The MLID, where it is the address of a group.
+    #[inline]
+    pub const fn mlid(self) -> Option<u16> {
+        if self.0 & Lid::MULTICAST != 0 { Some(self.0 as u16) } else { None }
+    }
+}
+
 impl QpNum {
+    /// What datagrams for a group name as their queue pair. Basis: standard.
+    pub const MULTICAST: QpNum = QpNum(0xff_ffff);
+    /// The queue pair of general services, through which adapters and management talk. Basis: standard.
+    pub const GENERAL_SERVICES: QpNum = QpNum(1);
+
     /// The low bits: its place in the NIC's table. Numbers of queue pairs that exist at the same time differ in it.
     #[inline]
     pub const fn slot(self) -> u32 {

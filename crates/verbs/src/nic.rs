@@ -13,7 +13,7 @@
 
 use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_wire::{LinkLayer, Opcode, Operation, Transport};
+use fabriscope_wire::{LinkLayer, Mtu, Opcode, Operation, Transport};
 
 use crate::attr::AhAttr;
 use crate::attr::{QpState, QpType};
@@ -23,6 +23,7 @@ use crate::cq::{Cq, Delivery};
 use crate::error::PostError;
 use crate::event::AsyncEvent;
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
+use crate::mcast::Mcast;
 use crate::memory::{self, Memory};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
@@ -43,12 +44,14 @@ pub struct NicConfig {
     pub link_layer: LinkLayer,
     /// The congestion control of its reliable connections.
     pub congestion: Settings,
+    /// The largest payload of a datagram: the MTU of the port.
+    pub datagram_mtu: Mtu,
 }
 
 impl Default for NicConfig {
-    /// Address 0 on InfiniBand within a subnet.
+    /// Address 0 on InfiniBand within a subnet, with the largest packets there are.
     fn default() -> NicConfig {
-        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand, congestion: Settings::default() }
+        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand, congestion: Settings::default(), datagram_mtu: Mtu::B4096 }
     }
 }
 
@@ -62,6 +65,7 @@ pub struct Nic {
     pub(crate) pds: Vec<Option<u32>>,
     pub(crate) ahs: Vec<Option<(PdId, AhAttr)>>,
     pub(crate) free_qps: Vec<u32>,
+    pub(crate) mcast: Mcast,
 }
 
 /// Speed only: results do not depend on these.
@@ -93,12 +97,13 @@ impl Nic {
     pub fn new(config: NicConfig) -> Nic {
         Nic {
             qps: Vec::new(),
-            port: Port { congestion: config.congestion, ..Port::new(config.lid, config.link_layer) },
+            port: Port { congestion: config.congestion, datagram_mtu: config.datagram_mtu, ..Port::new(config.lid, config.link_layer) },
             cqs: Vec::new(),
             watches: Watches::default(),
             pds: Vec::new(),
             ahs: Vec::new(),
             free_qps: Vec::new(),
+            mcast: Mcast::default(),
         }
     }
 
@@ -132,6 +137,9 @@ impl Nic {
                 let ud = wr.ud.ok_or(PostError::MissingField { opcode: wr.opcode, field: "ud" })?;
                 let handle = self.ahs.get(ud.ah.0 as usize).copied().flatten().filter(|(pd, _)| *pd == qp.init.pd);
                 let (_, ah) = handle.ok_or(PostError::BadAh { ah: ud.ah })?;
+                if ah.dlid.mlid().is_some() != (ud.remote_qpn == QpNum::MULTICAST) {
+                    return Err(PostError::MulticastQp { dest: ah.dlid, qp: ud.remote_qpn });
+                }
                 Extra::Datagram { dest: ah.dlid, sl: ah.sl, qp: ud.remote_qpn, qkey: ud.remote_qkey }
             }
             _ => Extra::Nothing,

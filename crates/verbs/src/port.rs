@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::LazyLock;
 
 use fabriscope_units::Time;
-use fabriscope_wire::{LinkLayer, Opcode, pad};
+use fabriscope_wire::{Grh, LinkLayer, Mtu, Opcode, pad};
 
 use crate::cc::Settings;
 use crate::counts::NicCounts;
@@ -22,6 +22,10 @@ pub(crate) struct Port {
     pub(crate) lid: Lid,
     /// Bytes of a packet on the wire besides its payload, by opcode.
     pub(crate) overhead: &'static [u16; 256],
+    /// The largest payload of a datagram.
+    pub(crate) datagram_mtu: Mtu,
+    /// Bytes more where the packet goes to a group: InfiniBand then has a global route header (IBA vol. 1 §9.6.1.2).
+    pub(crate) mcast_overhead: u16,
     /// Slots of queue pairs with an acknowledgement to send.
     pub(crate) acks: VecDeque<u32>,
     /// Queue pairs with requests or READ responses to send, served in turn: `slot << 1 | is_response`.
@@ -51,6 +55,8 @@ impl Port {
         Port {
             lid,
             overhead: &OVERHEADS[link_layer as usize],
+            datagram_mtu: Mtu::B4096,
+            mcast_overhead: if link_layer == LinkLayer::InfiniBand { Grh::BYTES as u16 } else { 0 },
             acks: VecDeque::new(),
             turns: VecDeque::new(),
             completions: VecDeque::new(),

@@ -1,8 +1,8 @@
 //! Unreliable datagrams: one packet, one message, any destination.
 //!
 //! Source: IBA vol. 1 §9.8.3 (unreliable datagram service), §10.2.5 (Q_Keys), §11.4.1.2 (GRH in receive buffers).
-//! Modelled: Q_Keys, address handles, the 40 bytes in front of every received message, silent loss.
-//! Not modelled: multicast, the contents of the GRH (the 40 bytes are counted, not written).
+//! Modelled: Q_Keys, address handles, groups, the 40 bytes in front of every received message, silent loss.
+//! Not modelled: the contents of the GRH (the 40 bytes are counted, not written).
 
 use fabriscope_units::Bytes;
 use fabriscope_wire::{Operation, Transport};
@@ -27,7 +27,8 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
         qp.check_drained(port);
         return None;
     }
-    if let Some(status) = local_error(qp, port, qp.mtu()) {
+    let longest = port.datagram_mtu.bytes().as_u64() as u32;
+    if let Some(status) = local_error(qp, port, longest) {
         qp.enter_send_error(status, port);
         return None;
     }
@@ -56,7 +57,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
             dest_qp: dest_qp.0,
             psn: wqe.first_psn.as_u32(),
             ext: side.alloc(ext),
-            wire_bytes: port.wire_bytes(opcode, payload),
+            wire_bytes: port.wire_bytes(opcode, payload) + if dest.mlid().is_some() { port.mcast_overhead } else { 0 },
             payload,
             opcode,
             flags,
