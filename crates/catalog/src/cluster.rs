@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
 use crate::part::{Cable, Congestion, Cpu, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
+use crate::qos::Qos;
 use crate::sourced::Sourced;
 
 /// How packets are framed on the links.
@@ -110,24 +111,6 @@ pub struct CableRun {
     pub global_length: Option<Sourced<Length>>,
 }
 
-/// Virtual lanes in use: service level *s* takes lane *s* mod `count`, each lane has buffers and credits of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct VirtualLanes {
-    /// How many data lanes are in use.
-    pub count: u32,
-    /// Share of each lane on a busy link, 1 to 255 in units of 64 bytes; equal shares if left out.
-    #[serde(default)]
-    pub weights: Vec<u32>,
-}
-
-impl Default for VirtualLanes {
-    /// One lane, as a fabric without quality of service runs.
-    fn default() -> VirtualLanes {
-        VirtualLanes { count: 1, weights: Vec::new() }
-    }
-}
-
 /// A machine made of catalogue parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -168,9 +151,9 @@ pub struct Cluster {
     /// Whether switches hold packets back or drop what does not fit. Default: what they can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_control: Option<FlowControl>,
-    /// Which virtual lanes (Ethernet: priorities) are in use.
-    #[serde(default)]
-    pub virtual_lanes: VirtualLanes,
+    /// How traffic of different classes shares the links; one lane for all where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<Qos>,
     /// Name of the switch; none where nodes are wired to each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -269,8 +252,8 @@ pub struct ResolvedCluster {
     pub congestion: Option<Congestion>,
     /// What happens where a buffer is full.
     pub flow_control: FlowControl,
-    /// Which virtual lanes (Ethernet: priorities) are in use.
-    pub virtual_lanes: VirtualLanes,
+    /// How traffic of different classes shares the links.
+    pub qos: Option<Qos>,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
     /// The kind of cable.

@@ -13,7 +13,7 @@ use crate::error::{Fault, Problem};
 use crate::suggest;
 
 /// Tables of a choice: a later one replaces the earlier one as a whole.
-const CHOICES: [&str; 3] = ["topology", "routing", "workload"];
+const CHOICES: [&str; 4] = ["topology", "routing", "workload", "qos"];
 
 #[derive(Clone, Copy, Debug)]
 struct Text<'t> {
@@ -138,11 +138,16 @@ impl<'t> Document<'t> {
 
     /// Where the value stands that `path` leads to, or as near as the document has it.
     fn span_of<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
-        let (mut span, mut table) = (NOWHERE, Some(&self.table));
+        let (mut span, mut value) = (NOWHERE, None::<&DeValue<'t>>);
         for key in path {
-            let Some(value) = table.and_then(|table| table.get(key)) else { break };
-            span = value.span();
-            table = value.get_ref().as_table();
+            let below = match value {
+                None if span == NOWHERE => self.table.get(key),
+                Some(DeValue::Table(table)) => table.get(key),
+                Some(DeValue::Array(items)) => key.parse::<usize>().ok().and_then(|number| items.get(number)),
+                _ => None,
+            };
+            let Some(below) = below else { break };
+            (span, value) = (below.span(), Some(below.get_ref()));
         }
         span
     }

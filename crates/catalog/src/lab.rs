@@ -15,6 +15,7 @@ use crate::document::Document;
 use crate::error::{CatalogError, Problem};
 use crate::file;
 use crate::part::{Kind, Part};
+use crate::qos::{Asked, Qos};
 use crate::workload::{Scheme, Workload, check};
 
 /// A cluster by its name, or written out (possibly with a `base`).
@@ -94,6 +95,21 @@ pub struct Lab {
     /// What happens where a buffer is full, where it is not as the cluster says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_control: Option<FlowControl>,
+    /// How traffic of different classes shares the links, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<Qos>,
+    /// InfiniBand's service level of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_level: Option<u32>,
+    /// Ethernet's priority of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// DSCP of the workload's packets, which gives their priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u32>,
+    /// Name of the workload's class, of `[qos.slingshot]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic_class: Option<String>,
     /// Run although the routing can deadlock.
     #[serde(default)]
     pub allow_deadlock: bool,
@@ -112,6 +128,8 @@ pub struct ResolvedLab {
     pub lab: Lab,
     /// Where it happens.
     pub cluster: ResolvedCluster,
+    /// The service level, priority or class that packets of the workload carry.
+    pub level: u8,
 }
 
 /// A file of a lab, read but not yet understood.
@@ -196,6 +214,14 @@ impl Catalog {
             let (layer, switch) = (cluster.link_layer, cluster.switch.as_ref());
             cluster.flow_control = crate::resolve::flow_control(layer, Some(given), switch).map_err(fault)?;
         }
+        if let Some(qos) = &lab.qos {
+            cluster.qos = Some(qos.clone());
+        }
+        if lab.qos.is_some() || lab.flow_control.is_some() {
+            crate::qos::check(&cluster).and_then(|()| crate::resolve::routes(&cluster)).map_err(fault)?;
+        }
+        let (service_level, priority, dscp, traffic_class) = (lab.service_level, lab.priority, lab.dscp, lab.traffic_class.as_deref());
+        let level = Asked { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
         check(&lab.workload, &cluster).map_err(fault)?;
         if let Workload::Interference(jobs) = &lab.workload {
             for (number, scheme) in jobs.schemes.iter().enumerate() {
@@ -204,7 +230,7 @@ impl Catalog {
                 self.with_scheme(&cluster, scheme).map_err(|problem| fault(said(problem)))?;
             }
         }
-        Ok(ResolvedLab { lab, cluster })
+        Ok(ResolvedLab { lab, cluster, level })
     }
 }
 

@@ -12,6 +12,7 @@ mod file;
 mod imported;
 mod lab;
 mod part;
+mod qos;
 mod quantity;
 mod resolve;
 mod schema;
@@ -22,9 +23,7 @@ mod target;
 mod workload;
 
 pub use catalog::{AnyPart, Catalog};
-pub use cluster::{
-    CableRun, Cluster, FlowControl, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes,
-};
+pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot};
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
@@ -32,6 +31,9 @@ pub use part::congestion;
 pub use part::{
     BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie,
     PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
+};
+pub use qos::{
+    Asked, EthernetClass, EthernetQos, FullTables, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos, VlWeight,
 };
 pub use quantity::{Frequency, Ratio};
 pub use schema::{lab_schema, part_schema, schemas};

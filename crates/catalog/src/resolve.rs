@@ -4,9 +4,10 @@ use fabriscope_fabric::topology::TopologyError;
 use fabriscope_fabric::{Fabric, Route, Router, Topology};
 
 use crate::catalog::{AnyPart, Catalog};
-use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster, ResolvedNode, ResolvedSlot, VirtualLanes};
+use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster, ResolvedNode, ResolvedSlot};
 use crate::error::{CatalogError, Problem};
 use crate::part::{Congestion, Kind, LinkSpeed, Nic, Pcie, PcieSlot, Software, Switch};
+use crate::qos::Qos;
 
 /// The software part that holds the defaults of perftest.
 const PERFTEST: &str = "perftest";
@@ -42,7 +43,6 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         return Err(Problem::at(&[key], message, format!("use one of {}", fitting.collect::<Vec<_>>().join(", "))));
     }
     fits_switch(cluster, switch, &speeds)?;
-    fits_lanes(&cluster.virtual_lanes, nic, switch)?;
     let global_length = cluster.cable.global_length.as_ref().unwrap_or(&cluster.cable.trunk_length);
     let lengths =
         [("host_length", &cluster.cable.host_length), ("trunk_length", &cluster.cable.trunk_length), ("global_length", global_length)];
@@ -77,7 +77,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         routing: cluster.routing,
         congestion,
         flow_control: flow_control(cluster.link_layer, cluster.flow_control, switch)?,
-        virtual_lanes: cluster.virtual_lanes.clone(),
+        qos: cluster.qos.clone(),
         switch: switch.cloned(),
         cable: cable.clone(),
         host_length: cluster.cable.host_length.clone(),
@@ -87,6 +87,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         software: software.clone(),
         perftest: perftest.clone(),
     };
+    crate::qos::check(&resolved)?;
     fits_topology(&resolved, &cluster.topology)?;
     Ok(resolved)
 }
@@ -195,22 +196,6 @@ pub(crate) fn flow_control(layer: LinkLayer, given: Option<FlowControl>, switch:
     }
 }
 
-fn fits_lanes(lanes: &VirtualLanes, nic: &Nic, switch: Option<&Switch>) -> Result<(), Problem> {
-    let most = switch.map_or(*nic.vls, |switch| (*switch.vls).min(*nic.vls));
-    if lanes.count == 0 || lanes.count > most {
-        let message = format!("{} virtual lanes, but adapter and switch have {most}", lanes.count);
-        return Err(Problem::at(&["virtual_lanes", "count"], message, format!("use 1 to {most}")));
-    }
-    if !lanes.weights.is_empty() && lanes.weights.len() != lanes.count as usize {
-        let message = format!("{} weights for {} virtual lanes", lanes.weights.len(), lanes.count);
-        return Err(Problem::at(&["virtual_lanes", "weights"], message, "give one weight per lane, or none"));
-    }
-    if let Some(weight) = lanes.weights.iter().find(|weight| !(1..=255).contains(*weight)) {
-        return Err(Problem::at(&["virtual_lanes", "weights"], format!("a weight of {weight}"), "use 1 to 255, in units of 64 bytes"));
-    }
-    Ok(())
-}
-
 fn list(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -292,19 +277,36 @@ pub(crate) fn routes(cluster: &ResolvedCluster) -> Result<(), Problem> {
 
 fn routed(cluster: &ResolvedCluster, fabric: &Fabric) -> Result<(), Problem> {
     let router = Router::new(fabric, cluster.routing).map_err(|error| told_by_fabric(&["routing"], &error.to_string()))?;
-    let (lanes, levels) = (u32::from(router.lanes()), cluster.virtual_lanes.count);
+    let (lanes, levels) = (u32::from(router.lanes()), cluster.qos.as_ref().map_or(1, Qos::lanes));
+    if let Some(qos) = &cluster.qos {
+        crate::qos::check_fabric(qos, fabric)?;
+    }
+    let needed = lanes.saturating_mul(levels);
     match &cluster.switch {
-        Some(switch) if lanes.saturating_mul(levels) > *switch.vls => {
-            let each = if levels > 1 { format!(" for each of {levels} service levels") } else { String::new() };
+        Some(switch) if needed > *switch.vls => {
+            let (each, help) = match levels {
+                1 => (String::new(), "choose a switch with more `vls`, or a routing that needs fewer lanes"),
+                _ => (
+                    format!(" for each of {levels} lanes of [qos]"),
+                    "use fewer lanes in [qos], a routing that needs fewer, or a switch with more `vls`",
+                ),
+            };
             let message = format!(
                 "`{}` needs {lanes} virtual lanes on this topology{each}; the switch `{}` has {}",
                 cluster.routing, switch.name, *switch.vls
             );
-            Err(Problem::at(&["routing"], message, "choose a switch with more `vls`, or a routing that needs fewer lanes"))
+            Err(Problem::at(&["routing"], message, help))
+        }
+        _ if needed > MOST_LANES => {
+            let message = format!("`{}` needs {lanes} virtual lanes on this topology for each of {levels} lanes of [qos]", cluster.routing);
+            Err(Problem::at(&["routing"], message, format!("a link has {MOST_LANES}: use fewer lanes in [qos]")))
         }
         _ => Ok(()),
     }
 }
+
+/// The most lanes that a link can have (standard).
+const MOST_LANES: u32 = 16;
 
 /// Messages of the fabric carry their remedy after a semicolon.
 fn told_by_fabric(path: &[&str], text: &str) -> Problem {

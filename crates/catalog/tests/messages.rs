@@ -109,7 +109,7 @@ fn wrong_parts_clusters_and_labs() {
             "more lanes than the switch has",
             "tree",
             "topology.fat_tree.levels = 2",
-            "topology.dragonfly = { switches = 4 }\nrouting = \"valiant\"\nvirtual_lanes.count = 4",
+            "topology.dragonfly = { switches = 4 }\nrouting = \"valiant\"\nqos.infiniband.max_vls = 4",
         ),
         ("more groups than global ports", "tree", "topology.fat_tree.levels = 2", "topology.dragonfly = { switches = 4, groups = 10 }"),
         (

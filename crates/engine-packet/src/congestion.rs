@@ -1,15 +1,15 @@
 //! From the congestion control of the catalogue to the settings of the NICs.
 
+use fabriscope_catalog::ResolvedCluster;
 use fabriscope_catalog::congestion::Algorithm as Part;
-use fabriscope_catalog::{FlowControl, ResolvedCluster};
 use fabriscope_fabric::{Fabric, Route, Router};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::cc::{Algorithm, Echo, Line, Settings, parameters};
 use fabriscope_wire::Opcode;
 
 /// The settings of all NICs of a cluster.
-pub(crate) fn settings(parts: &ResolvedCluster, fabric: &Fabric, router: &Router) -> Settings {
-    let lossy = (parts.flow_control == FlowControl::Lossy).then_some(LOSSY_TIMEOUT);
+pub(crate) fn settings(parts: &ResolvedCluster, fabric: &Fabric, router: &Router, drops: bool) -> Settings {
+    let lossy = drops.then_some(LOSSY_TIMEOUT);
     let Some(congestion) = &parts.congestion else { return Settings { timeout: lossy, ..Settings::default() } };
     let line = line(parts, fabric, router);
     let (algorithm, echo, ack_interval, telemetry, timeout) = match &congestion.algorithm {

@@ -229,7 +229,7 @@ impl World<'_> {
         if t.packet.flags.contains(PacketFlags::TRACED) {
             self.trace_built(host, t, built.begun, built.complete, ready);
         }
-        let out = self.host(host).uplink + self.lane_of(u32::from(t.packet.sl), 0);
+        let out = self.host(host).uplink + self.lane_of(None, u32::from(t.packet.sl), 0);
         // The usual case first: the words of the parcel go from registers into the queue.
         let (_, place) = self.slots.of(out);
         let lane = &mut self.lanes[place];

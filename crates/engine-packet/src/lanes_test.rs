@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use fabriscope_catalog::{Catalog, VirtualLanes};
+use fabriscope_catalog::{Catalog, Qos, VlArb, VlQos};
 use fabriscope_engine::{Cluster, Engine, Job};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
@@ -58,11 +58,11 @@ fn writer(board: Board, (sl, size, depth, count): Load, done: Rc<RefCell<Vec<u64
 }
 
 /// One writer on a node of its own for each load; all partners share the last node. When each write was done, by writer.
-fn run(lanes: VirtualLanes, loads: &[Load]) -> Vec<Vec<u64>> {
+fn run(lanes: Option<VlQos>, loads: &[Load]) -> Vec<Vec<u64>> {
     let writers = loads.len();
     let catalog = Catalog::embedded().expect("the catalogue is sound");
     let mut parts = catalog.target(&format!("lab-16:{}", writers + 1)).expect("its parts are there");
-    parts.virtual_lanes = lanes;
+    parts.qos = lanes.map(Qos::InfiniBand);
     let cluster = Cluster::new(parts).expect("it can be wired");
     let board: Board = Rc::new(RefCell::new(vec![None; 2 * writers]));
     let done: Vec<Rc<RefCell<Vec<u64>>>> = (0..2 * writers).map(|_| Rc::default()).collect();
@@ -73,10 +73,15 @@ fn run(lanes: VirtualLanes, loads: &[Load]) -> Vec<Vec<u64>> {
     done.iter().take(writers).map(|notes| notes.take()).collect()
 }
 
+/// Two lanes with weights of low priority.
+fn weighted(table: &str) -> Option<VlQos> {
+    Some(VlQos { vlarb_low: Some(VlArb::parse(table).expect("a table")), ..VlQos::even(2) })
+}
+
 /// Lanes with weights 192 and 64 share the last link 3 : 1 while both have something to send.
 #[test]
 fn service_levels_share_a_link_by_weight() {
-    let done = run(VirtualLanes { count: 2, weights: vec![192, 64] }, &[(0, SIZE, 4, 60), (1, SIZE, 4, 60)]);
+    let done = run(weighted("0:192,1:64"), &[(0, SIZE, 4, 60), (1, SIZE, 4, 60)]);
     let end = *done[0].last().expect("the first writer finished");
     let behind = done[1].iter().filter(|time| **time <= end).count();
     assert!((18..=22).contains(&behind), "{behind} of 60 messages, a third expected");
@@ -86,13 +91,13 @@ fn service_levels_share_a_link_by_weight() {
 /// on the same lane they wait for the whole queue.
 #[test]
 fn a_lane_of_its_own_keeps_small_messages_quick() {
-    let median = |lanes: VirtualLanes| {
+    let median = |lanes: Option<VlQos>| {
         let done = run(lanes, &[(0, SIZE, 4, 40), (0, SIZE, 4, 40), (1, 64, 1, 100)]);
         let mut gaps: Vec<u64> = done[2].windows(2).map(|pair| pair[1] - pair[0]).collect();
         gaps.sort_unstable();
         Span::from_ps(gaps[gaps.len() / 2])
     };
-    let alone = median(VirtualLanes { count: 2, weights: vec![64, 64] });
-    let shared = median(VirtualLanes::default());
+    let alone = median(weighted("0:64,1:64"));
+    let shared = median(None);
     assert!(alone + Span::from_us(1) < shared, "own lane {alone}, shared lane {shared}");
 }

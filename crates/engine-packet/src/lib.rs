@@ -19,6 +19,7 @@ mod network;
 mod observe;
 mod paced;
 mod programs;
+mod qos;
 mod setup;
 mod sight;
 mod tally;

@@ -25,7 +25,7 @@ impl World<'_> {
         }
         let hop = self.route(now, switch, &parcel, self.input(lane));
         parcel.set_via(hop.via);
-        let out = hop.link.0 * self.vls + self.lane_of(parcel.sl(), u32::from(hop.vl));
+        let out = hop.link.0 * self.vls + self.lane_of(Some(switch), parcel.sl(), u32::from(hop.vl));
         let mut earliest = now + self.switch_latency;
         if !self.same_pace {
             // Cut-through must not run dry: the output may not overtake the arriving tail.
@@ -44,10 +44,10 @@ impl World<'_> {
             if parcel.has(PacketFlags::TRIMMED) {
                 return self.express(out, parcel, lane, earliest);
             }
-            if self.room != Room::Endless && depth + u64::from(parcel.wire_bytes()) > self.room_for(now, switch, depth) {
+            if self.drops && depth + u64::from(parcel.wire_bytes()) > self.room_for(now, switch, out, depth) {
                 return self.overflow(now, out, parcel, lane, earliest);
             }
-            if self.marks(depth) {
+            if self.marks && self.marks(out, depth) {
                 parcel.set(PacketFlags::ECN_CE);
                 self.observe_mark(now, out);
             }
@@ -72,10 +72,10 @@ impl World<'_> {
         routes.output(switch, &parcel, input, &mut view)
     }
 
-    /// The lane of a packet with service level `sl` on which the routing chose `vl`.
+    /// The lane at a switch, or at an adapter, of a packet with service level `sl` on which the routing chose `vl`.
     #[inline(always)]
-    pub(crate) fn lane_of(&self, sl: u32, vl: u32) -> u32 {
-        if self.levels == 1 { vl } else { sl % self.levels * self.per_level + vl }
+    pub(crate) fn lane_of(&self, switch: Option<u32>, sl: u32, vl: u32) -> u32 {
+        if self.levels == 1 { vl } else { self.plan.lane(switch, sl, vl) }
     }
 
     /// Puts `parcel` on `out` as soon as it can go: at once when that is known, else it waits.
@@ -136,7 +136,7 @@ impl World<'_> {
         }
         let channel = &mut self.lanes[place];
         // A credit travels back over the cable; a pause frame's way is in its reaction time.
-        let known = if self.pauses { time } else { time + u64::from(channel.delay) };
+        let known = if channel.pauses() { time } else { time + u64::from(channel.delay) };
         let change = channel.give_back(bytes, known);
         if channel.head != NONE {
             self.drains.push(lane);
@@ -220,7 +220,7 @@ impl World<'_> {
     /// Frees what a lost packet held.
     pub(crate) fn lose(&mut self, now: u64, lane: u32, parcel: Parcel) {
         self.side.free(parcel.ext());
-        if !self.pauses {
+        if !self.pauses || !self.lane(lane).pauses() {
             self.release(lane, parcel.wire_bytes(), now);
         }
     }
@@ -232,9 +232,9 @@ impl World<'_> {
         u64::from(lane.waiting) + lane.sent_in(self.wires[place / self.vls as usize].free.saturating_sub(now))
     }
 
-    /// Bytes that may wait for a link of `switch`, of which `depth` do.
-    fn room_for(&self, now: u64, switch: u32, depth: u64) -> u64 {
-        match self.room {
+    /// Bytes that may wait in `out`, a lane of a link of `switch`, of which `depth` do.
+    fn room_for(&self, now: u64, switch: u32, out: u32, depth: u64) -> u64 {
+        match self.rooms[(out % self.vls) as usize] {
             Room::Endless => u64::MAX,
             Room::Own(room) => room,
             // Short queues fit whatever the others hold.
@@ -256,9 +256,9 @@ impl World<'_> {
         }
     }
 
-    /// Whether a packet that joins `depth` bytes gets a mark of congestion.
-    fn marks(&mut self, depth: u64) -> bool {
-        let Some(ecn) = self.ecn else { return false };
+    /// Whether a packet that joins `depth` bytes in `out` gets a mark of congestion.
+    fn marks(&mut self, out: u32, depth: u64) -> bool {
+        let Some(ecn) = self.ecn[(out % self.vls) as usize] else { return false };
         let draw = self.mark_stream.next_u32() as u16;
         let marks = ecn.marks(Bytes(depth), draw);
         self.stats.ecn_marks += u64::from(marks);

@@ -6,6 +6,7 @@
 //! weights, and pause frames, must not be overtaken by a reservation: there a packet leaves at once only when the
 //! wire is free the moment it is ready.
 
+use fabriscope_switch::arbiter::LANES;
 use fabriscope_units::Time;
 
 use crate::event::{Event, Parcel};
@@ -37,7 +38,7 @@ impl World<'_> {
         if wire.waiting == 0 {
             let start = earliest.max(wire.free);
             let at_once = start == earliest || (self.levels == 1 && !self.pauses);
-            if at_once && self.lanes[place].open_at(bytes, start) == Some(start) {
+            if at_once && !self.held_back(out, place, start) && self.lanes[place].open_at(bytes, start) == Some(start) {
                 self.start(out, place, parcel, from, (earliest, start));
                 return;
             }
@@ -51,7 +52,16 @@ impl World<'_> {
         let lane = &mut self.lanes[place];
         lane.take(parcel.wire_bytes());
         self.wires[place / self.vls as usize].free = start + lane.serialisation(parcel.wire_bytes());
+        if self.plan.shaped {
+            self.arbiters[place / self.vls as usize].sent((out % self.vls) as u8, parcel.wire_bytes(), start);
+        }
         self.depart(out, place, parcel, from, (ready, start));
+    }
+
+    /// Whether the largest rate of its class keeps a packet from leaving on `out` at `start`.
+    #[inline]
+    fn held_back(&self, out: u32, place: usize, start: u64) -> bool {
+        self.plan.shaped && self.arbiters[place / self.vls as usize].opens((out % self.vls) as u8) > start
     }
 
     /// Plans the next look at the packets waiting for `link`, if a time for it is known and no earlier one is planned.
@@ -60,9 +70,11 @@ impl World<'_> {
         let wire = &mut self.wires[base / self.vls as usize];
         let free = wire.free.max(now);
         let mut at = u64::MAX;
-        for lane in &mut self.lanes[base..base + self.vls as usize] {
+        let shaped = if self.plan.shaped { self.arbiters.get(base / self.vls as usize) } else { None };
+        for (vl, lane) in self.lanes[base..base + self.vls as usize].iter_mut().enumerate() {
             if let Some(first) = self.waiting.first(lane) {
-                let (bytes, earliest) = (first.parcel.wire_bytes(), first.earliest.max(free));
+                let opens = shaped.map_or(0, |arbiter| arbiter.opens(vl as u8));
+                let (bytes, earliest) = (first.parcel.wire_bytes(), first.earliest.max(free).max(opens));
                 at = at.min(lane.open_at(bytes, earliest).unwrap_or(u64::MAX));
             }
         }
@@ -82,23 +94,25 @@ impl World<'_> {
         }
         self.wires[number].pump_at = u64::MAX;
         if self.wires[number].free <= now {
-            let mut ready = 0u16;
+            let (mut ready, mut heads) = (0u16, [0u32; LANES]);
             for (vl, lane) in self.lanes[base..base + self.vls as usize].iter_mut().enumerate() {
                 if let Some(first) = self.waiting.first(lane) {
                     let (bytes, earliest) = (first.parcel.wire_bytes(), first.earliest);
-                    if earliest <= now && lane.open_at(bytes, now) == Some(now) {
+                    let opens = if self.plan.shaped { self.arbiters[number].opens(vl as u8) } else { 0 };
+                    if earliest.max(opens) <= now && lane.open_at(bytes, now) == Some(now) {
                         ready |= 1 << vl;
+                        heads[vl] = bytes;
                     }
                 }
             }
-            let picked = if self.vls == 1 { (ready != 0).then_some(0) } else { self.arbiters[number].pick(ready) };
+            let picked = if self.vls == 1 { (ready != 0).then_some(0) } else { self.arbiters[number].pick(ready, now, &heads) };
             if let Some(vl) = picked {
                 let place = base + usize::from(vl);
                 let entry = self.waiting.pop(&mut self.lanes[place]).expect("a ready lane has a packet");
                 let bytes = entry.parcel.wire_bytes();
                 self.wires[number].waiting -= bytes;
                 if self.vls > 1 {
-                    self.arbiters[number].charge(bytes.div_ceil(64));
+                    self.arbiters[number].charge(vl, bytes);
                 }
                 self.start(link * self.vls + u32::from(vl), place, entry.parcel, entry.from, (entry.earliest, now));
             }

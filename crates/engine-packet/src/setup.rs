@@ -10,7 +10,8 @@ use fabriscope_kernel::memory::large_pages;
 use fabriscope_kernel::{EventQueue, Streams};
 use fabriscope_node::{Pcie, ReadAhead};
 use fabriscope_switch::channel::MAX_BLOCKS;
-use fabriscope_switch::{Arbiter, Channel, Ecn, EcnLimits, Flow, PauseLimits};
+use fabriscope_switch::headroom::{Line, PAUSE_FRAME, headroom};
+use fabriscope_switch::{Arbiter, Channel, Flow, PauseLimits};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Nic, NicConfig, Side};
 use rustc_hash::FxHashMap;
@@ -20,6 +21,7 @@ use crate::host::{Host, NicCosts};
 use crate::layout::Layout;
 use crate::observe::observer;
 use crate::paced::Wire;
+use crate::qos::{Plan, marking};
 use crate::sight::Routes;
 use crate::trace::Tracer;
 use crate::waiting::WaitingRoom;
@@ -45,25 +47,28 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     if !engine.allow_deadlock {
         refuse_deadlock(&cluster.fabric, &router, parts.routing)?;
     }
-    // Service levels take lanes in turn; within a service level a routing may use several of its own.
-    let (levels, per_level) = (parts.virtual_lanes.count.max(1), u32::from(router.lanes()));
-    let vls = levels * per_level;
+    let plan = Arc::new(Plan::new(parts, graph, u32::from(router.lanes())));
+    let vls = plan.levels * plan.per_level;
     let switch = parts.switch.as_ref();
     let ethernet = parts.link_layer != LinkLayer::InfiniBand;
-    let drops = parts.flow_control == FlowControl::Lossy;
-    let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !drops);
-    let congestion = crate::congestion::settings(parts, &cluster.fabric, &router);
+    let lossy_fabric = parts.flow_control == FlowControl::Lossy;
+    let drops = lossy_fabric || plan.drops();
+    let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !lossy_fabric);
+    let congestion = crate::congestion::settings(parts, &cluster.fabric, &router, drops);
     let controlled = congestion.algorithm != fabriscope_verbs::cc::Algorithm::None;
     let ecn = (parts.congestion.as_ref())
         .and_then(|congestion| congestion.ecn.as_ref())
         .or_else(|| switch.and_then(|s| s.ecn.as_ref()).filter(|_| ethernet))
-        .map(|ecn| Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 }));
+        .map(marking);
+    let ecn = plan.ecn(ecn);
+    let marks = ecn.iter().any(Option::is_some);
+    let rooms = plan.rooms(room(switch.filter(|_| drops)), pfc.is_some());
     let (lossy, loss) = match engine.loss {
         Loss::None => (false, 0),
         Loss::Random(share) => (true, share),
     };
     // Pause frames act at once, chance draws from one stream, and global knowledge knows no borders.
-    let apart = divide && pfc.is_none() && ecn.is_none() && !lossy && !drops && !controlled && parts.routing != Routing::UgalG;
+    let apart = divide && pfc.is_none() && !marks && !lossy && !drops && !controlled && parts.routing != Routing::UgalG;
     let mut layout = if apart { Layout::divided(graph, vls) } else { Layout::whole(graph, vls) };
     let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
     let same_pace = rates.windows(2).all(|pair| pair[0] == pair[1]) && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
@@ -87,8 +92,9 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             wires: Vec::new(),
             arbiters: Vec::new(),
             vls,
-            levels,
-            per_level,
+            levels: plan.levels,
+            per_level: plan.per_level,
+            plan: Arc::clone(&plan),
             paced,
             pauses: pfc.is_some(),
             same_pace,
@@ -104,13 +110,15 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             waiting: WaitingRoom::new(),
             drains: Vec::new(),
             side: Side::new(),
-            ecn,
+            ecn: ecn.clone(),
+            marks,
             mark_stream: streams.stream("ecn", 0),
             lossy: lossy || drops,
             inspects: lossy || engine.counting != Counting::Off,
             controlled,
             telemetry: congestion.telemetry,
-            room: room(switch.filter(|_| drops)),
+            rooms: rooms.clone(),
+            drops,
             trims: drops && switch.is_some_and(|s| s.trims),
             loss,
             loss_stream: streams.stream("loss", 0),
@@ -120,7 +128,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             outbox: (0..count).map(|_| Mail::default()).collect(),
         })
         .collect();
-    plug(&mut worlds, cluster, pfc);
+    plug(&mut worlds, cluster, pfc, &plan);
     let link_rate = rates.first().copied().unwrap_or_default();
     let costs = nic_costs(parts, link_rate);
     let pcie = timing::pcie(parts);
@@ -128,9 +136,6 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         let links = world.lanes.len() / vls as usize;
         if paced {
             world.wires = vec![Wire::IDLE; links];
-        }
-        if vls > 1 {
-            world.arbiters = vec![Arbiter::new(weights(&parts.virtual_lanes.weights, per_level)); links];
         }
         world.observer = observer(engine, parts.link_layer.wire(), links, graph.link_count());
         let hosts = world.first_host..layout.first_host[world.part as usize + 1];
@@ -157,7 +162,7 @@ fn refuse_deadlock(fabric: &Fabric, router: &Router, routing: Routing) -> Result
 }
 
 /// Gives each part the lanes of the links that leave it.
-fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>) {
+fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>, plan: &Plan) {
     let parts = &cluster.parts;
     let graph = &cluster.fabric.graph;
     let switch = parts.switch.as_ref();
@@ -165,14 +170,17 @@ fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>) {
     for (number, link) in graph.links().iter().enumerate() {
         let pace = pace(link.rate);
         let delay = small(link.delay);
-        let flow = match pfc {
-            Some(pfc) => {
-                // A pause frame is 64 bytes plus preamble and gap: 84 bytes on the wire.
-                let reaction = small(link.rate.time(Bytes(84)) + link.delay);
-                let under_way = 2 * link.delay.as_ps() * link.rate.as_bps() / 8_000_000_000_000;
-                let headroom = bytes(pfc.headroom.value).max(under_way as u32 + 4 * bytes(parts.mtu) + 1024);
+        let flow = |vl: u32| match pfc {
+            Some(pfc) if plan.level(vl).pauses => {
+                let pfc = plan.level(vl).pfc.as_ref().unwrap_or(pfc);
+                // The pause frame on the wire and its propagation; the sender obeys at once.
+                let reaction = small(link.rate.time(PAUSE_FRAME) + link.delay);
+                // What the switch has, and at least what the standard asks for and two packets that are begun meanwhile.
+                let needed = headroom(&Line { rate: link.rate, delay: link.delay, frame: parts.mtu, response: Span::ZERO });
+                let headroom = bytes(pfc.headroom.value).max(bytes(Bytes(needed.0 + 2 * parts.mtu.0 + 1024)));
                 Flow::Pause(PauseLimits { xoff: bytes(pfc.xoff.value), xon: bytes(pfc.xon.value), headroom, reaction })
             }
+            Some(_) => Flow::Credit(MAX_BLOCKS),
             None if parts.flow_control == FlowControl::Lossy => Flow::Credit(MAX_BLOCKS),
             None => {
                 let buffer = if link.to.0 >= graph.endpoint_count() {
@@ -185,8 +193,12 @@ fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>) {
         };
         let id = LinkId(number as u32);
         let (owner, _) = layout.slots.of(id.0 * vls);
-        for _ in 0..vls {
-            let mut lane = Channel::new(pace, delay, link.to.0, flow);
+        if vls > 1 {
+            let switch = link.from.0.checked_sub(graph.endpoint_count());
+            worlds[owner as usize].arbiters.push(Arbiter::new(plan.policy(switch), link.rate));
+        }
+        for vl in 0..vls {
+            let mut lane = Channel::new(pace, delay, link.to.0, flow(vl));
             lane.part = layout.part_of_end(id) as u8;
             worlds[owner as usize].lanes.push(lane);
         }
@@ -208,11 +220,6 @@ fn room(switch: Option<&Switch>) -> Room {
 fn queue<E: Copy + Default>(endpoints: u32) -> EventQueue<E> {
     let width = (1u64 << 22) / u64::from(endpoints.max(1)).next_power_of_two();
     EventQueue::new(Span::from_ps(width.clamp(1 << 9, 1 << 16)), 8192)
-}
-
-/// Arbitration weights of all lanes of a link.
-fn weights(of_levels: &[u32], per_level: u32) -> [u8; 16] {
-    std::array::from_fn(|lane| of_levels.get(lane / per_level.max(1) as usize).map_or(64, |&weight| weight.min(255) as u8))
 }
 
 fn pace(rate: Rate) -> u32 {

@@ -18,6 +18,7 @@ use crate::layout::{Layout, Slots};
 use crate::observe::{self, Observer};
 use crate::paced::Wire;
 use crate::programs::Programs;
+use crate::qos::Plan;
 use crate::sight::Routes;
 use crate::trace::Tracer;
 use crate::transfer::Transferring;
@@ -43,6 +44,8 @@ pub(crate) struct World<'a> {
     /// Lanes by service level, and lanes that the routing uses within one.
     pub levels: u32,
     pub per_level: u32,
+    /// Which service level takes which lane, and how lanes share links.
+    pub plan: Arc<Plan>,
     /// Links decide packet by packet (`paced.rs`).
     pub paced: bool,
     /// Buffers are guarded by pause frames.
@@ -67,7 +70,9 @@ pub(crate) struct World<'a> {
     /// Lanes whose waiting packets may go now.
     pub drains: Vec<u32>,
     pub side: Side,
-    pub ecn: Option<Ecn>,
+    /// Marking by lane of a link, and whether there is any.
+    pub ecn: Vec<Option<Ecn>>,
+    pub marks: bool,
     pub mark_stream: Stream,
     pub lossy: bool,
     /// Arrivals are looked at: packets may be damaged, or are counted.
@@ -76,8 +81,9 @@ pub(crate) struct World<'a> {
     pub controlled: bool,
     /// Links write their state into packets.
     pub telemetry: bool,
-    /// What may wait for a link before packets for it are dropped or trimmed.
-    pub room: Room,
+    /// What may wait for a link before packets for it are dropped or trimmed, by lane, and whether there is an end to it.
+    pub rooms: Vec<Room>,
+    pub drops: bool,
     pub trims: bool,
     pub loss: u32,
     pub loss_stream: Stream,
@@ -190,7 +196,8 @@ impl World<'_> {
                         prefetch_lines::<_, 5>(&self.hosts[(end - self.first_host) as usize]);
                     } else if self.routes.oblivious {
                         let hop = self.routes.idle(end - self.endpoints, &parcel, self.input(lane));
-                        self.prefetch_lane(hop.link.0 * self.vls + self.lane_of(parcel.sl(), u32::from(hop.vl)));
+                        let switch = Some(end - self.endpoints);
+                        self.prefetch_lane(hop.link.0 * self.vls + self.lane_of(switch, parcel.sl(), u32::from(hop.vl)));
                     }
                 }
                 None => {

@@ -230,6 +230,9 @@ impl Channel {
     /// `Err(())` stands for the loss.
     #[allow(clippy::result_unit_err)]
     pub fn hold(&mut self, bytes: u32, now: u64) -> Result<PauseChange, ()> {
+        if !self.pauses {
+            return Ok(PauseChange::None);
+        }
         while let Some((time, amount)) = self.peek_return() {
             if time > now {
                 break;

@@ -1,13 +1,14 @@
 //! Parts of a switch port as state machines without I/O.
 //!
 //! [`channel`] is one virtual lane of one directed link: the wire, the credits or the pause state of the buffer
-//! behind it. [`ecn`] marks packets by queue length, [`arbiter`] picks the lane that may send next.
-//! The engine wires them; none of them knows the event queue.
+//! behind it. [`ecn`] marks packets by queue length, [`arbiter`] picks the lane that may send next, [`headroom`] is the room
+//! that pause frames need. The engine wires them; none of them knows the event queue.
 
 pub mod arbiter;
 pub mod channel;
 pub mod ecn;
+pub mod headroom;
 
-pub use arbiter::Arbiter;
+pub use arbiter::{Arbiter, Policy};
 pub use channel::{Channel, Flow, PauseChange, PauseLimits};
 pub use ecn::{Ecn, EcnLimits};

@@ -25,6 +25,7 @@ pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic};
 pub use pcie::Pcie;
 pub use software::{EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
+pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
 
 /// The kind of a part; one folder of the catalogue each.

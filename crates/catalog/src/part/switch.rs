@@ -149,7 +149,7 @@ fn check_pfc(pfc: &Pfc, buffer: Bytes) -> Result<(), Problem> {
     Ok(())
 }
 
-pub(super) fn check_ecn(ecn: &Ecn) -> Result<(), Problem> {
+pub(crate) fn check_ecn(ecn: &Ecn) -> Result<(), Problem> {
     if *ecn.kmin > *ecn.kmax {
         let message = format!("`kmin` of {} lies above `kmax` of {}", *ecn.kmin, *ecn.kmax);
         return Err(Problem::at(&["ecn", "kmin", "value"], message, "set `kmin` to at most `kmax`"));

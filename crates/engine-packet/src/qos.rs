@@ -1,0 +1,184 @@
+//! From `[qos]` of a cluster to lanes, arbiters and thresholds of a run.
+//!
+//! Lanes of a link are numbered level by level: lane `level · r + v` is what the routing, which has `r` lanes of its own, calls
+//! `v`. A packet's service level chooses the level at every port anew, by the table of the switch, or of the adapter.
+
+use std::sync::Arc;
+
+use fabriscope_catalog::{Ecn as EcnPart, EthernetQos, FlowControl, FullTables, Pfc, Qos, ResolvedCluster, SlingshotQos, VlQos, VlWeight};
+use fabriscope_fabric::Graph;
+use fabriscope_switch::arbiter::{Class, Classes, Ets, Policy, Selection, VlEntry, VlTables};
+use fabriscope_switch::{Ecn, EcnLimits};
+
+use crate::world::Room;
+
+/// The level of each service level.
+type Map = [u8; 16];
+
+/// What a run knows of quality of service; one level of all where the cluster says nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// How many levels there are, and how many lanes the routing has within each.
+    pub levels: u32,
+    pub per_level: u32,
+    /// Tables of adapters, of switches, and of switches with tables of their own.
+    ports: Vec<Port>,
+    /// Which of these each switch has, where some have their own.
+    of_switch: Vec<u8>,
+    /// What differs from level to level.
+    classes: Vec<Level>,
+    /// Some class has a largest rate or a guaranteed one.
+    pub shaped: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Port {
+    map: Map,
+    policy: Policy,
+}
+
+/// What is set for one level.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Level {
+    /// Its lanes obey pause frames, with these thresholds where they are not the switch's.
+    pub pauses: bool,
+    pub pfc: Option<Pfc>,
+    /// Its marking, where it is not the switch's.
+    pub ecn: Option<Ecn>,
+    /// Its part of a shared buffer, where it is not the switch's.
+    pub alpha: Option<f64>,
+}
+
+/// Places in `ports`.
+const ADAPTERS: usize = 0;
+const SWITCHES: usize = 1;
+
+impl Plan {
+    /// The plan of a cluster whose routing has `per_level` lanes.
+    pub fn new(parts: &ResolvedCluster, graph: &Graph, per_level: u32) -> Plan {
+        let lossless = parts.flow_control == FlowControl::Lossless;
+        match &parts.qos {
+            Some(Qos::InfiniBand(qos)) => vls(qos, graph, per_level),
+            Some(Qos::Ethernet(qos)) => ethernet(qos, per_level, lossless),
+            Some(Qos::Slingshot(qos)) => slingshot(qos, per_level, lossless),
+            _ => Plan::single(per_level, lossless),
+        }
+    }
+
+    fn single(per_level: u32, lossless: bool) -> Plan {
+        Plan::uniform([0; 16], Policy::even(per_level as u8), vec![Level { pauses: lossless, ..Level::default() }], per_level)
+    }
+
+    /// The same tables at all ports.
+    fn uniform(map: Map, policy: Policy, classes: Vec<Level>, per_level: u32) -> Plan {
+        let port = Port { map, policy };
+        let levels = classes.len() as u32;
+        Plan { levels, per_level, ports: vec![port.clone(), port], of_switch: Vec::new(), classes, shaped: false }
+    }
+
+    fn port(&self, switch: Option<u32>) -> &Port {
+        match switch {
+            None => &self.ports[ADAPTERS],
+            Some(switch) => &self.ports[self.of_switch.get(switch as usize).map_or(SWITCHES, |&port| usize::from(port))],
+        }
+    }
+    /// The lane at the ports of a switch, or of an adapter, of a packet with service level `sl` on which the routing chose `vl`.
+    #[inline]
+    pub fn lane(&self, switch: Option<u32>, sl: u32, vl: u32) -> u32 {
+        u32::from(self.port(switch).map[(sl & 15) as usize]) * self.per_level + vl
+    }
+    /// How the lanes of a port of a switch, or of an adapter, share its wire.
+    pub fn policy(&self, switch: Option<u32>) -> &Policy {
+        &self.port(switch).policy
+    }
+    /// What is set for the level of a lane.
+    pub fn level(&self, lane: u32) -> &Level {
+        &self.classes[((lane / self.per_level) as usize).min(self.classes.len() - 1)]
+    }
+    /// Marking by lane of a link, `usual` where nothing else is said.
+    pub fn ecn(&self, usual: Option<Ecn>) -> Vec<Option<Ecn>> {
+        (0..self.levels * self.per_level).map(|lane| self.level(lane).ecn.or(usual)).collect()
+    }
+    /// What may wait by lane of a link, `usual` for lanes that drop.
+    pub fn rooms(&self, usual: Room, pauses: bool) -> Vec<Room> {
+        let room = |lane: u32| match (self.level(lane), usual) {
+            (level, _) if pauses && level.pauses => Room::Endless,
+            (Level { alpha: Some(alpha), .. }, Room::Shared { total, .. }) => Room::Shared { total, alpha: *alpha },
+            _ => usual,
+        };
+        (0..self.levels * self.per_level).map(room).collect()
+    }
+    /// Whether some level drops what does not fit.
+    pub fn drops(&self) -> bool {
+        self.classes.iter().any(|level| !level.pauses)
+    }
+}
+
+/// The lanes of a level.
+fn lanes(level: usize, per_level: u32) -> impl Iterator<Item = u8> {
+    (0..per_level).map(move |vl| (level as u32 * per_level + vl) as u8)
+}
+
+fn mask(level: usize, per_level: u32) -> u16 {
+    lanes(level, per_level).fold(0, |mask, lane| mask | 1 << lane)
+}
+
+fn vls(qos: &VlQos, graph: &Graph, per_level: u32) -> Plan {
+    // Each lane of a group has the weight of the group's entry.
+    let entries = |table: &[VlWeight]| -> Vec<VlEntry> {
+        table
+            .iter()
+            .flat_map(|entry| lanes(entry.vl as usize, per_level).map(|lane| VlEntry { lane, weight: entry.weight as u8 }))
+            .collect()
+    };
+    let port = |full: &FullTables| {
+        let tables = VlTables::new(&entries(&full.high), &entries(&full.low), full.high_limit, false);
+        Port { map: full.sl2vl, policy: Policy::InfiniBand(Arc::new(tables)) }
+    };
+    let mut ports = vec![port(&qos.full(qos.ca.as_ref())), port(&qos.full(None))];
+    let mut of_switch = Vec::new();
+    for own in &qos.switches {
+        of_switch.resize(graph.switch_count() as usize, SWITCHES as u8);
+        own.switches.iter().for_each(|&switch| of_switch[switch as usize] = ports.len() as u8);
+        ports.push(port(&qos.full(Some(&own.tables))));
+    }
+    let classes = vec![Level { pauses: true, ..Level::default() }; qos.max_vls as usize];
+    Plan { levels: qos.max_vls, per_level, ports, of_switch, classes, shaped: false }
+}
+
+fn ethernet(qos: &EthernetQos, per_level: u32, lossless: bool) -> Plan {
+    let (mut map, mut masks, mut levels) = ([0; 16], vec![0u16; qos.classes.len()], Vec::new());
+    for (lane, (priority, class)) in qos.priorities().enumerate() {
+        (map[usize::from(priority)], map[usize::from(priority) + 8]) = (lane as u8, lane as u8);
+        masks[class] |= mask(lane, per_level);
+        let of = &qos.classes[class];
+        levels.push(Level {
+            pauses: qos.pauses(priority, lossless),
+            pfc: of.pfc.clone(),
+            ecn: of.ecn.as_ref().map(marking),
+            alpha: of.alpha,
+        });
+    }
+    let selection = |share: Option<u32>| share.map_or(Selection::Strict, |share| Selection::Share(share as u8));
+    let classes: Vec<(Selection, u16)> = qos.classes.iter().zip(masks).map(|(class, mask)| (selection(class.share), mask)).collect();
+    Plan::uniform(map, Policy::Ethernet(Arc::new(Ets::new(&classes))), levels, per_level)
+}
+
+fn slingshot(qos: &SlingshotQos, per_level: u32, lossless: bool) -> Plan {
+    let written = qos.classes();
+    let class = |(number, class): (usize, &fabriscope_catalog::TrafficClass)| Class {
+        priority: class.priority as u8,
+        minimum: class.minimum as u8,
+        maximum: class.maximum as u8,
+        lanes: mask(number, per_level),
+    };
+    let classes: Vec<Class> = written.iter().enumerate().map(class).collect();
+    let map = std::array::from_fn(|sl| if sl < classes.len() { sl as u8 } else { 0 });
+    let levels = vec![Level { pauses: lossless, ..Level::default() }; classes.len()];
+    Plan { shaped: true, ..Plan::uniform(map, Policy::Slingshot(Arc::new(Classes::new(&classes))), levels, per_level) }
+}
+
+/// Thresholds of a part as the switch takes them.
+pub(crate) fn marking(ecn: &EcnPart) -> Ecn {
+    Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 })
+}
