@@ -118,6 +118,47 @@ fn wrong_parts_clusters_and_labs() {
             "topology.fat_tree.levels = 2",
             "topology.dragonfly = { switches = 4 }\nrouting = \"dimension_order\"",
         ),
+        ("lane that does not exist", "pair", "placement =", "qos.infiniband = { max_vls = 2, vlarb_low = \"0:64,2:64\" }\nplacement ="),
+        (
+            "service level to no lane",
+            "pair",
+            "placement =",
+            "qos.infiniband = { max_vls = 2, sl2vl = [0,1,2,0,0,0,0,0,0,0,0,0,0,0,0,0] }\nplacement =",
+        ),
+        ("data on the lane of management", "pair", "placement =", "qos.infiniband = { max_vls = 2, vlarb_high = \"15:4\" }\nplacement ="),
+        ("sixteen lanes for data", "pair", "placement =", "qos.infiniband.max_vls = 16\nplacement ="),
+        ("levels left out", "pair", "placement =", "qos.infiniband = { max_vls = 2, sl2vl = [0, 1] }\nplacement ="),
+        ("weight of nine bits", "pair", "placement =", "qos.infiniband = { max_vls = 2, vlarb_low = \"0:64,1:256\" }\nplacement ="),
+        (
+            "arbitration table in another language",
+            "pair",
+            "placement =",
+            "qos.infiniband = { max_vls = 2, vlarb_low = \"0=64\" }\nplacement =",
+        ),
+        ("lane that would starve", "pair", "placement =", "qos.infiniband = { max_vls = 2, vlarb_low = \"0:64,1:0\" }\nplacement ="),
+        ("limit of nine bits", "pair", "placement =", "qos.infiniband = { max_vls = 2, high_limit = 300 }\nplacement ="),
+        (
+            "tables of a switch that does not exist",
+            "pair",
+            "placement =",
+            "qos.infiniband = { max_vls = 2, switches = [{ switches = [0] }, { switches = [1] }] }\nplacement =",
+        ),
+        ("more lanes than the adapter has", "pair", "placement =", "qos.infiniband.max_vls = 9\nplacement ="),
+        ("Ethernet classes on InfiniBand", "pair", "placement =", "qos.ethernet.classes = []\nplacement ="),
+        ("unknown table of quality", "pair", "placement =", "qos.infinband.max_vls = 2\nplacement ="),
+        (
+            "minimum above maximum",
+            "pair",
+            "placement =",
+            "qos.slingshot.classes = [{ name = \"a\", minimum = 20, maximum = 10 }]\nplacement =",
+        ),
+        (
+            "minimums above the link",
+            "pair",
+            "placement =",
+            "qos.slingshot.classes = [{ name = \"a\", minimum = 60 }, { name = \"b\", minimum = 50 }]\nplacement =",
+        ),
+        ("class twice", "pair", "placement =", "qos.slingshot.classes = [{ name = \"a\" }, { name = \"a\" }]\nplacement ="),
         ("more nodes than numbers", "pair", "nodes = 2", "nodes = 4000000000"),
     ];
     for (what, name, from, to) in clusters {
@@ -157,6 +198,33 @@ fn wrong_parts_clusters_and_labs() {
             "[cluster]\nbase = \"pair\"\nnode.nics = 2\nnode.nick = 3\n[workload.shift]\nby = 1\nsize = \"1 B\"",
         ),
         ("lab with an impossible cluster", "[cluster]\nbase = \"pair\"\nnodes = 40\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        (
+            "lab with a priority twice",
+            "cluster = \"roce\"\nqos.ethernet.classes = [{ priorities = [0, 1], share = 100 }, { priorities = [1], strict = true }]\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with shares that are not the whole",
+            "cluster = \"roce\"\nqos.ethernet.classes = [{ priorities = [0], share = 60 }, { priorities = [1], share = 30 }]\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a strict share",
+            "cluster = \"roce\"\nqos.ethernet.classes = [{ priorities = [0], share = 100 }, { priorities = [1], strict = true, share = 3 }]\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a lossless priority of no class",
+            "cluster = \"roce\"\nqos.ethernet = { classes = [{ priorities = [0], share = 100 }], lossless = [3] }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a DSCP of seven bits",
+            "cluster = \"roce\"\nqos.ethernet = { classes = [{ priorities = [0], share = 100 }], dscp = { 64 = 0 } }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        ("lab with a service level of five bits", "cluster = \"pair\"\nservice_level = 16\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        ("lab with a priority on InfiniBand", "cluster = \"pair\"\npriority = 1\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        ("lab with a class of nobody", "cluster = \"pair\"\ntraffic_class = \"bulk_io\"\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        (
+            "lab with an unknown class",
+            "cluster = \"pair\"\nqos.slingshot = {}\ntraffic_class = \"bulk\"\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
         ("lab that includes from nowhere", "include = [\"other.toml\"]\ncluster = \"pair\""),
     ];
     for (what, text) in labs {

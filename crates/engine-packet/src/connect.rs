@@ -1,6 +1,7 @@
 //! Queue pairs for schedules: one reliable connection for every two ranks that talk.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fabriscope_engine::EngineError;
 use fabriscope_schedule::{OpKind, Schedule};
@@ -50,6 +51,11 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
     let setup = |error: &dyn std::fmt::Display| EngineError::Setup(error.to_string());
     let mtu = Mtu::from_bytes(mtu).map_err(|e| setup(&e))?;
     let ranks = schedule.ranks();
+    let levels = Arc::clone(&worlds[0].pairs);
+    let level = |a: u32, b: u32| {
+        let pair = (a.min(b), a.max(b));
+        levels.binary_search_by_key(&pair, |entry| entry.0).map_or(how.level, |at| levels[at].1)
+    };
     let mut work: Vec<BTreeMap<u32, Work>> = vec![BTreeMap::new(); ranks as usize];
     for rank in 0..ranks {
         for kind in schedule.kinds(rank) {
@@ -85,7 +91,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
             ends[rank as usize].sides[i].remote = ends[peer as usize].memory;
             let nic = nic(worlds, rank);
             let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
-            let av = AhAttr { dlid: Lid(peer), sl: 0 };
+            let av = AhAttr { dlid: Lid(peer), sl: level(rank, peer) };
             let (rtr, rts) = match how.service {
                 Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), QpAttr::rts_rc(0)),
                 Service::Unreliable => (QpAttr::rtr_uc(mtu, other.qp, 0, av), QpAttr::rts(0)),

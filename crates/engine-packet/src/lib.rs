@@ -31,6 +31,8 @@ mod world;
 #[cfg(test)]
 mod lanes_test;
 #[cfg(test)]
+mod qos_test;
+#[cfg(test)]
 mod tally_test;
 #[cfg(test)]
 mod tests;
@@ -54,6 +56,8 @@ pub struct PacketEngine {
     pub times: bool,
     /// How queue pairs of schedules are set up.
     pub transfers: Transfers,
+    /// Service levels of connections between two ranks that differ from the others: the lower rank first, sorted.
+    pub levels: Vec<((u32, u32), u8)>,
     /// Run although the routing can deadlock, or nobody knows.
     pub allow_deadlock: bool,
     /// Cores to use for one run of a schedule on a large fabric; 0 and 1 both mean one. Results do not depend on it.
@@ -91,6 +95,8 @@ pub struct Transfers {
     pub any_order: bool,
     /// Senders give every packet of a message its own path.
     pub spray: bool,
+    /// The service level of all connections, but for those of [`PacketEngine::levels`].
+    pub level: u8,
 }
 
 /// The transport service of a schedule's messages.

@@ -78,9 +78,10 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let layout = Arc::new(layout);
     let routes = Routes::new(router);
     // Marks and drops look at what waits for the wire.
-    let paced = vls > 1 || pfc.is_some() || drops || controlled;
+    let paced = vls > 1 || plan.shaped || pfc.is_some() || drops || controlled;
     let endpoints = graph.endpoint_count();
     let count = layout.parts();
+    let pairs: Arc<[((u32, u32), u8)]> = engine.levels.clone().into();
     let mut worlds: Vec<World<'a>> = (0..count)
         .map(|part| World {
             queue: queue(endpoints.div_ceil(count)),
@@ -95,6 +96,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             levels: plan.levels,
             per_level: plan.per_level,
             plan: Arc::clone(&plan),
+            pairs: Arc::clone(&pairs),
             paced,
             pauses: pfc.is_some(),
             same_pace,
@@ -193,7 +195,7 @@ fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>, plan: &P
         };
         let id = LinkId(number as u32);
         let (owner, _) = layout.slots.of(id.0 * vls);
-        if vls > 1 {
+        if vls > 1 || plan.shaped {
             let switch = link.from.0.checked_sub(graph.endpoint_count());
             worlds[owner as usize].arbiters.push(Arbiter::new(plan.policy(switch), link.rate));
         }

@@ -46,6 +46,8 @@ pub(crate) struct World<'a> {
     pub per_level: u32,
     /// Which service level takes which lane, and how lanes share links.
     pub plan: Arc<Plan>,
+    /// Service levels of connections between two ranks; sorted.
+    pub pairs: Arc<[((u32, u32), u8)]>,
     /// Links decide packet by packet (`paced.rs`).
     pub paced: bool,
     /// Buffers are guarded by pause frames.

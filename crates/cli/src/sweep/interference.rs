@@ -48,7 +48,8 @@ pub fn run(
 fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme, seed: u64) -> Result<Result<Sample, String>, String> {
     let parts = catalog.with_scheme(&lab.cluster, scheme).map_err(|problem| problem.message)?;
     let cluster = Cluster::new(parts).map_err(|error| error.to_string())?;
-    let transfers = Transfers { any_order: scheme.any_order, spray: scheme.any_order, ..Transfers::default() };
+    let level = lab.level;
+    let transfers = Transfers { any_order: scheme.any_order, spray: scheme.any_order, level, ..Transfers::default() };
     let engine = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
     let both = schedule(&cluster, jobs, true).map_err(|error| error.to_string())?;
     let victims = schedule(&cluster, jobs, false).map_err(|error| error.to_string())?;

@@ -1,0 +1,157 @@
+//! Quality of service in whole runs: nothing is lost and credits return under any tables; shares of saturated links.
+
+use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_engine::{Cluster, Engine};
+use fabriscope_schedule::{After, Builder, Schedule};
+use fabriscope_units::{Bytes, Time};
+use proptest::prelude::*;
+
+use crate::PacketEngine;
+use crate::tests::{random_schedule, run_and_settle};
+
+/// Service levels of pairs of ranks.
+type Levels = Vec<((u32, u32), u8)>;
+
+/// A cluster for labs with this `[qos]`.
+fn cluster(base: &str, nodes: u32, more: &str, qos: &str) -> Cluster {
+    let catalog = Catalog::embedded().expect("the catalogue is sound");
+    let text = format!("name = \"small\"\nbase = \"{base}\"\nnodes = {nodes}\n{more}\n{qos}\n");
+    let parsed = catalog.parse_cluster("small.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let parts: ResolvedCluster = catalog.resolve(&parsed, None).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    Cluster::new(parts).expect("it can be wired")
+}
+
+const TREE: &str = "topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }\nrouting = \"ecmp\"";
+
+/// Each pair of ranks that talk gets a level of its own.
+fn spread(ranks: u32, levels: &[u8]) -> Levels {
+    let pairs = (0..ranks).flat_map(|a| (a + 1..ranks).map(move |b| (a, b)));
+    pairs.enumerate().map(|(number, pair)| (pair, levels[number % levels.len()])).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// InfiniBand: any mapping, any tables in which every lane in use has a weight.
+    #[test]
+    fn random_lanes_lose_nothing(
+        seed in 0u64..1000, vls in 1u32..8, map in prop::collection::vec(0u32..8, 16), limit in 0u32..256,
+        high in prop::collection::vec((0u32..8, 0u32..256), 0..6), low in prop::collection::vec(1u32..256, 8),
+    ) {
+        let map: Vec<String> = map.iter().map(|vl| (vl % vls).to_string()).collect();
+        let high: Vec<String> = high.iter().map(|(vl, weight)| format!("{}:{weight}", vl % vls)).collect();
+        let low: Vec<String> = (0..vls).map(|vl| format!("{vl}:{}", low[vl as usize])).collect();
+        let qos = format!(
+            "[qos.infiniband]\nmax_vls = {vls}\nsl2vl = [{}]\nhigh_limit = {limit}\nvlarb_high = \"{}\"\nvlarb_low = \"{}\"",
+            map.join(","), high.join(","), low.join(","),
+        );
+        let cluster = cluster("lab-16", 9, TREE, &qos);
+        let schedule = random_schedule(9, 60, 60_000, seed);
+        let engine = PacketEngine { levels: spread(9, &[0, 3, 7, 12, 15]), ..PacketEngine::default() };
+        let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
+        prop_assert_eq!(run.stats.drops, 0);
+        prop_assert_eq!(Bytes(run.stats.bytes_delivered), schedule.stats().bytes);
+    }
+
+    /// Ethernet with pauses for all priorities, and Slingshot classes on credits.
+    #[test]
+    fn random_classes_lose_nothing(
+        seed in 0u64..1000, share in 1u32..99, minimum in 0u32..50, maximum in 50u32..101, priority in 0u32..4, ethernet: bool,
+    ) {
+        let qos = match ethernet {
+            true => format!(
+                "[qos.ethernet]\nclasses = [{{ priorities = [0, 1], share = {share} }}, {{ priorities = [3], share = {} }}, \
+                 {{ priorities = [6], strict = true }}]", 100 - share
+            ),
+            false => format!(
+                "[qos.slingshot]\nclasses = [{{ name = \"a\", minimum = {minimum}, maximum = {} }}, \
+                 {{ name = \"b\", priority = {priority}, minimum = {minimum} }}, {{ name = \"c\" }}]", maximum.min(100)
+            ),
+        };
+        let more = if ethernet { "topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }" } else { TREE };
+        let cluster = cluster(if ethernet { "lab-roce-128" } else { "lab-16" }, 9, more, &qos);
+        let schedule = random_schedule(9, 60, 200_000, seed);
+        let engine = PacketEngine { levels: spread(9, &[0, 1, 2, 3, 6]), ..PacketEngine::default() };
+        let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
+        prop_assert_eq!(run.stats.drops, 0);
+        prop_assert_eq!(Bytes(run.stats.bytes_delivered), schedule.stats().bytes);
+    }
+
+    /// Lanes of the routing against deadlock, times lanes of [qos].
+    #[test]
+    fn lanes_of_routing_and_quality_compose(seed in 0u64..100, routing in prop::sample::select(vec!["minimal", "valiant"])) {
+        let more = format!("routing = \"{routing}\"");
+        let qos = "[qos.infiniband]\nmax_vls = 2\nhigh_limit = 255\nvlarb_high = \"1:64\"";
+        let cluster = cluster("lab-dragonfly-72", 72, &more, qos);
+        let schedule = random_schedule(72, 200, 60_000, seed);
+        let engine = PacketEngine { levels: spread(72, &[0, 1]), ..PacketEngine::default() };
+        let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
+        prop_assert_eq!((run.stats.drops, Bytes(run.stats.bytes_delivered)), (0, schedule.stats().bytes));
+    }
+}
+
+/// Senders 1 to n each send `messages` of 256 KiB to host 0, four under way, with level n - 1.
+fn funnel(senders: u32, messages: usize) -> (Schedule, Levels) {
+    let mut builder = Builder::new(senders + 1);
+    for from in 1..=senders {
+        let mut sent = Vec::new();
+        for at in 0..messages {
+            let after: Vec<After> = at.checked_sub(4).map(|before| After::End(sent[before])).into_iter().collect();
+            sent.push(builder.op_after(from, fabriscope_schedule::OpKind::Put { to: 0, bytes: Bytes::from_kib(256) }, &after));
+        }
+    }
+    let levels = (1..=senders).map(|from| ((0, from), from as u8 - 1)).collect();
+    (builder.build().expect("it is sound"), levels)
+}
+
+/// Messages of each sender that ended until the first sender had ended all of its own, which is the time all were busy.
+fn shares(base: &str, qos: &str, senders: u32, messages: usize) -> Vec<usize> {
+    let more = "topology.single_switch = {}\nrouting = \"d_mod_k\"";
+    let cluster = cluster(base, senders + 1, more, qos);
+    let (schedule, levels) = funnel(senders, messages);
+    let engine = PacketEngine { levels, times: true, ..PacketEngine::default() };
+    let run = engine.run(&cluster, &schedule, 1).expect("it ends");
+    let ends: Vec<Vec<Time>> = run.ops.chunks(messages).map(|ops| ops.iter().map(|op| op.ended).collect()).collect();
+    let first = ends.iter().filter_map(|ends| ends.last()).min().expect("somebody sends");
+    ends.iter().map(|ends| ends.iter().filter(|end| *end <= first).count()).collect()
+}
+
+/// A saturated link is shared as the tables say: within the four messages that are under way.
+#[test]
+fn saturated_links_are_shared_as_the_tables_say() {
+    let close = |found: Vec<usize>, expected: &[f64]| {
+        let most = found[0].max(*found.iter().max().unwrap_or(&0)) as f64;
+        let largest = expected.iter().copied().fold(0.0, f64::max);
+        for (found, expected) in found.iter().zip(expected) {
+            let wanted = most * expected / largest;
+            assert!((*found as f64 - wanted).abs() <= 5.0, "{found} messages, {wanted} expected");
+        }
+    };
+    let tables = "[qos.infiniband]\nmax_vls = 3\nvlarb_low = \"0:64,1:128,2:192\"";
+    close(shares("lab-16", tables, 3, 96), &[1.0, 2.0, 3.0]);
+    // Limit 3 · 4096 B: three packets of 4122 B of the high table for one of the low one.
+    let limit = "[qos.infiniband]\nmax_vls = 2\nhigh_limit = 3\nvlarb_high = \"1:255\"";
+    close(shares("lab-16", limit, 2, 96), &[1.0, 3.0]);
+    let ets =
+        "[qos.ethernet]\nclasses = [{ priorities = [0], share = 20 }, { priorities = [1], share = 30 }, { priorities = [2], share = 50 }]";
+    close(shares("lab-roce-128", ets, 3, 96), &[20.0, 30.0, 50.0]);
+    let minimums = "[qos.slingshot]\nclasses = [{ name = \"a\", minimum = 80 }, { name = \"b\", minimum = 10 }]";
+    close(shares("lab-16", minimums, 2, 96), &[80.0, 20.0]);
+    let strict = "[qos.ethernet]\nclasses = [{ priorities = [0], share = 100 }, { priorities = [1], strict = true }]";
+    let found = shares("lab-roce-128", strict, 2, 96);
+    assert!(found[0] <= 5 && found[1] == 96, "{found:?}");
+}
+
+/// A class with a largest share keeps to it on an idle network: 96 messages at a quarter of the link.
+#[test]
+fn a_largest_share_holds_on_an_idle_network() {
+    let time = |maximum: u32| {
+        let qos = format!("[qos.slingshot]\nclasses = [{{ name = \"a\", maximum = {maximum} }}]");
+        let cluster = cluster("lab-16", 2, "topology.single_switch = {}\nrouting = \"d_mod_k\"", &qos);
+        let (schedule, levels) = funnel(1, 96);
+        let run = PacketEngine { levels, ..PacketEngine::default() }.run(&cluster, &schedule, 1).expect("it ends");
+        (run.end - Time::ZERO).as_us_f64()
+    };
+    let ratio = time(25) / time(100);
+    assert!((3.97..4.01).contains(&ratio), "{ratio}");
+}
