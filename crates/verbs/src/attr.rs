@@ -1,26 +1,16 @@
 //! Attributes of queue pairs and address handles.
 //!
 //! Source: IBA vol. 1 §11.2.5 (Modify Queue Pair); man pages ibv_create_qp(3), ibv_modify_qp(3).
-//! Modelled: the attributes RC, UC and UD need, and four of our own for packet spraying and acknowledgement.
+//! Modelled: the attributes that each transport needs, and four of our own for packet spraying and acknowledgement.
 //! Not modelled: alternate paths and migration, several ports, partitions (stored, not checked).
 
 use fabriscope_units::Bytes;
 use fabriscope_wire::Mtu;
 
-use crate::ids::{CqId, Lid, PdId, QpNum, SrqId};
+use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, XrcdId};
 use crate::mr::Access;
 
-/// The transport of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum QpType {
-    /// Reliable connection.
-    Rc,
-    /// Unreliable connection.
-    Uc,
-    /// Unreliable datagram.
-    Ud,
-}
+pub use crate::service::QpType;
 
 /// The state of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -87,6 +77,8 @@ pub struct QpInit {
     pub recv_cq: CqId,
     /// Receives come from here instead of an own queue.
     pub srq: Option<SrqId>,
+    /// The domain whose shared receive queues it may use; only of [`QpType::XrcRecv`].
+    pub xrcd: Option<XrcdId>,
     /// Sizes.
     pub cap: QpCap,
     /// Every send request completes, signalled or not.
@@ -98,7 +90,17 @@ pub struct QpInit {
 impl QpInit {
     /// A queue pair of default sizes with one completion queue for both directions.
     pub fn new(pd: PdId, qp_type: QpType, cq: CqId) -> QpInit {
-        QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq: None, cap: QpCap::default(), sq_sig_all: false, block_mcast_loopback: false }
+        QpInit {
+            pd,
+            qp_type,
+            send_cq: cq,
+            recv_cq: cq,
+            srq: None,
+            xrcd: None,
+            cap: QpCap::default(),
+            sq_sig_all: false,
+            block_mcast_loopback: false,
+        }
     }
 }
 
@@ -113,7 +115,7 @@ pub struct QpAttr {
     pub port_num: Option<u8>,
     /// What the peer may do with our memory.
     pub qp_access_flags: Option<Access>,
-    /// The key datagrams must show.
+    /// The key datagrams must show; of [`QpType::Dct`] the access key.
     pub qkey: Option<u32>,
     /// The path to the peer.
     pub av: Option<AhAttr>,
@@ -156,6 +158,18 @@ impl QpAttr {
     /// To INIT for UD.
     pub fn init_ud(qkey: u32) -> QpAttr {
         QpAttr { qp_state: Some(QpState::Init), pkey_index: Some(0), port_num: Some(1), qkey: Some(qkey), ..QpAttr::default() }
+    }
+    /// To INIT for datagrams that reach memory of the peer (RD, SRD, UET) and for targets of DC.
+    pub fn init_datagram(qkey: u32, access: Access) -> QpAttr {
+        QpAttr { qp_access_flags: Some(access), ..QpAttr::init_ud(qkey) }
+    }
+    /// To INIT for initiators of DC and raw packets.
+    pub fn init_plain() -> QpAttr {
+        QpAttr { qp_state: Some(QpState::Init), pkey_index: Some(0), port_num: Some(1), ..QpAttr::default() }
+    }
+    /// To RTR for DC: the path comes with each request, or from the peer.
+    pub fn rtr_dc(path_mtu: Mtu) -> QpAttr {
+        QpAttr { path_mtu: Some(path_mtu), min_rnr_timer: Some(12), ..QpAttr::rtr_ud() }
     }
     /// To RTR for RC: as perftest sets it, 16 READs and a receiver-not-ready timer of 0.64 ms (code 12).
     pub fn rtr_rc(path_mtu: Mtu, peer: QpNum, rq_psn: u32, av: AhAttr) -> QpAttr {

@@ -7,13 +7,14 @@
 
 use fabriscope_units::Bytes;
 
-use crate::attr::{AhAttr, QpAttr, QpInit, QpType};
+use crate::attr::{AhAttr, QpAttr, QpCap, QpInit, QpState, QpType};
 use crate::cq::Cq;
 use crate::error::VerbsError;
-use crate::ids::{AhId, CqId, Lkey, PdId, QpNum, SrqId};
+use crate::ids::{AhId, CqId, EecNum, Lkey, PdId, QpNum, SrqId, XrcdId};
 use crate::mr::{Access, Mr};
 use crate::nic::{FIRST_QP, Nic, SLOT_BITS, SLOT_MASK};
 use crate::qp::{Qp, QpStatus};
+use crate::side::Ext;
 use crate::srq::{RecvQueue, Srq};
 
 impl Nic {
@@ -103,8 +104,60 @@ impl Nic {
         in_range("max_wr", max_wr, 1, MAX_WR)?;
         in_range("max_sge", max_sge, 1, MAX_SGE)?;
         *self.users_of(pd)? += 1;
-        let srq = Srq { queue: RecvQueue::new(max_wr, max_sge), pd, users: 0, limit: 0 };
+        let srq = Srq { queue: RecvQueue::new(max_wr, max_sge), pd, users: 0, xrc: None, limit: 0 };
         Ok(SrqId(insert(&mut self.port.srqs, srq)))
+    }
+
+    /// Makes an XRC domain, as `ibv_open_xrcd` does.
+    pub fn open_xrcd(&mut self) -> XrcdId {
+        self.xrcds += 1;
+        XrcdId(self.xrcds - 1)
+    }
+
+    /// Makes a shared receive queue that extended connections of `xrcd` may name; its receives complete in `cq`.
+    ///
+    /// # Errors
+    /// No such domain or completion queue, a size of 0 or too large.
+    pub fn create_xrc_srq(&mut self, pd: PdId, xrcd: XrcdId, cq: CqId, max_wr: u32, max_sge: u32) -> Result<SrqId, VerbsError> {
+        in_range("xrcd", xrcd.0, 0, self.xrcds.wrapping_sub(1))?;
+        self.cq(cq)?;
+        let srq = self.create_srq(pd, max_wr, max_sge)?;
+        self.srq(srq)?.xrc = Some((xrcd, cq));
+        self.cq(cq)?.users += 1;
+        Ok(srq)
+    }
+
+    /// Makes an end-to-end context of RD. It is connected like an RC queue pair, with `modify_qp` and the same number.
+    ///
+    /// # Errors
+    /// No such domain or completion queue.
+    pub fn create_eec(&mut self, pd: PdId, cq: CqId) -> Result<EecNum, VerbsError> {
+        let cap = QpCap { max_recv_wr: 0, ..QpCap::default() };
+        self.create_qp(&QpInit { cap, ..QpInit::new(pd, QpType::Eec, cq) }).map(|num| EecNum(num.0))
+    }
+
+    /// Contexts of SRD and UET that were made so far, one for each peer.
+    pub fn contexts(&self) -> usize {
+        self.contexts.len()
+    }
+
+    /// Responders that targets of DC have made, one for each initiator that ever connected.
+    pub fn dc_responders(&self) -> usize {
+        self.responders.len()
+    }
+
+    /// The responder of the target at `slot` for a new initiator.
+    pub(crate) fn make_responder(&mut self, slot: usize, ext: &Ext) -> Option<usize> {
+        let target = &self.qps[slot];
+        let (home, init, attr, mtu) = (target.num, target.init, target.attr, target.mtu_shift);
+        let num = self.create_qp(&init).ok()?;
+        let place = self.slot_of(num)?;
+        let qp = &mut self.qps[place];
+        (qp.state, qp.home, qp.attr, qp.mtu_shift) = (QpState::Rts, home, attr, mtu);
+        (qp.dest, qp.dest_qp) = (ext.slid, ext.src_qp.0);
+        qp.entropy = crate::qp::modify::entropy(self.port.lid, ext.slid, num.0);
+        qp.responder.max_reads = RESPONDER_READS;
+        Some(place)
     }
 
     /// Ends a shared receive queue.
@@ -112,11 +165,14 @@ impl Nic {
     /// # Errors
     /// It does not exist, or a queue pair uses it.
     pub fn destroy_srq(&mut self, srq: SrqId) -> Result<(), VerbsError> {
-        let (users, pd) = self.srq(srq).map(|srq| (srq.users, srq.pd))?;
+        let (users, pd, xrc) = self.srq(srq).map(|srq| (srq.users, srq.pd, srq.xrc))?;
         if users > 0 {
             return Err(VerbsError::Busy { what: format!("shared receive queue {srq}"), user: format!("{users} queue pairs") });
         }
         self.port.srqs[srq.0 as usize] = None;
+        if let Some((_, cq)) = xrc {
+            self.cq(cq)?.users -= 1;
+        }
         *self.users_of(pd)? -= 1;
         Ok(())
     }
@@ -161,6 +217,7 @@ impl Nic {
         in_range("max_recv_wr", cap.max_recv_wr, 0, MAX_WR)?;
         in_range("max_send_sge", cap.max_send_sge, 0, MAX_SGE)?;
         in_range("max_recv_sge", cap.max_recv_sge, 0, MAX_SGE)?;
+        check_kind(init)?;
         self.users_of(init.pd)?;
         self.cq(init.send_cq)?;
         self.cq(init.recv_cq)?;
@@ -211,6 +268,15 @@ impl Nic {
             return Err(VerbsError::Busy { what: format!("queue pair {qp}"), user: format!("the multicast group at address {lid}") });
         }
         let init = self.qps[slot].init;
+        if self.qps[slot].qp_type == QpType::Dct {
+            let own: Vec<_> = self.responders.iter().filter(|(key, _)| key.2 == qp).map(|(key, place)| (*key, *place)).collect();
+            for (key, place) in own {
+                self.responders.remove(&key);
+                let num = self.qps[place as usize].num;
+                self.destroy_qp(num)?;
+            }
+        }
+        self.contexts.forget(qp, &mut self.port);
         self.qps[slot].reset(&mut self.port);
         self.qps[slot].live = false;
         self.free_qps.push(slot as u32);
@@ -240,7 +306,17 @@ impl Nic {
         let (init, rtr, rts) = match qp_type {
             QpType::Rc => (QpAttr::init(access), QpAttr::rtr_rc(peer.mtu, peer.qp, 0, av), QpAttr::rts_rc(0)),
             QpType::Uc => (QpAttr::init(access), QpAttr::rtr_uc(peer.mtu, peer.qp, 0, av), QpAttr::rts(0)),
+            QpType::XrcSend | QpType::XrcRecv | QpType::Eec => {
+                (QpAttr::init(access), QpAttr::rtr_rc(peer.mtu, peer.qp, 0, av), QpAttr::rts_rc(0))
+            }
             QpType::Ud => (QpAttr::init_ud(crate::Peer::QKEY), QpAttr::rtr_ud(), QpAttr::rts(0)),
+            QpType::Rd | QpType::Srd | QpType::Uet => (QpAttr::init_datagram(crate::Peer::QKEY, access), QpAttr::rtr_ud(), QpAttr::rts(0)),
+            QpType::Dci => (QpAttr::init_plain(), QpAttr::rtr_dc(peer.mtu), QpAttr::rts_rc(0)),
+            QpType::Dct => {
+                self.modify_qp(qp, &QpAttr::init_datagram(crate::Peer::QKEY, access))?;
+                return self.modify_qp(qp, &QpAttr::rtr_dc(peer.mtu));
+            }
+            QpType::RawPacket => (QpAttr::init_plain(), QpAttr::rtr_ud(), QpAttr { qp_state: Some(QpState::Rts), ..QpAttr::default() }),
         };
         self.modify_qp(qp, &init)?;
         self.modify_qp(qp, &rtr)?;
@@ -258,6 +334,21 @@ impl Nic {
     }
 }
 
+/// What a type of queue pair needs, or cannot have.
+fn check_kind(init: &QpInit) -> Result<(), VerbsError> {
+    let qp_type = init.qp_type;
+    let wrong = |what, remedy| Err(VerbsError::DoesNotFit { qp_type, what, remedy });
+    match qp_type {
+        QpType::Dct if init.srq.is_none() => wrong("no shared receive queue", "targets of DC receive from one: give `srq`"),
+        QpType::XrcRecv if init.xrcd.is_none() => wrong("no XRC domain", "take one from open_xrcd and give `xrcd`"),
+        QpType::XrcSend | QpType::XrcRecv | QpType::Dci | QpType::Srd | QpType::Uet | QpType::RawPacket if init.srq.is_some() => {
+            wrong("a shared receive queue", "leave `srq` out")
+        }
+        _ if init.xrcd.is_some() && qp_type != QpType::XrcRecv => wrong("an XRC domain", "leave `xrcd` out, or make it XRC_RECV"),
+        _ => Ok(()),
+    }
+}
+
 /// Appends an object; numbers of destroyed ones are not used again.
 fn insert<T>(slots: &mut Vec<Option<T>>, object: T) -> u32 {
     slots.push(Some(object));
@@ -269,6 +360,8 @@ fn in_range(what: &'static str, value: u32, min: u32, max: u32) -> Result<(), Ve
     if value < min || value > max { Err(VerbsError::OutOfRange { what, value, min, max }) } else { Ok(()) }
 }
 
+/// READs and atomics that an initiator of DC may have outstanding at a target. Basis: as perftest sets it for RC.
+const RESPONDER_READS: u32 = 16;
 // Sizes that keep memory within reason; devices of today have smaller limits. Basis: assumed.
 const MAX_CQ_DEPTH: u32 = 1 << 22;
 const MAX_WR: u32 = 1 << 20;

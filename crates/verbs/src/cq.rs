@@ -104,25 +104,11 @@ impl Cq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{Lid, WqeIndex};
+    use crate::ids::WqeIndex;
     use crate::wc::WcOpcode;
 
     fn wc(wr_id: u64) -> Wc {
-        Wc {
-            wr_id,
-            status: WcStatus::Success,
-            opcode: WcOpcode::Recv,
-            byte_len: 0,
-            imm: None,
-            qp_num: QpNum(2),
-            src_qp: QpNum(0),
-            slid: Lid(0),
-            sl: 0,
-            solicited: false,
-            grh: false,
-            vendor_err: 0,
-            wqe: WqeIndex(0),
-        }
+        Wc::of(QpNum(2), wr_id, WcStatus::Success, WcOpcode::Recv, WqeIndex(0))
     }
 
     #[test]

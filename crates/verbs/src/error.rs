@@ -118,6 +118,16 @@ pub enum VerbsError {
         /// The next power of two.
         suggestion: u32,
     },
+    /// An object that this type of queue pair needs or cannot have.
+    #[error("a queue pair of type {} with {what}; {remedy}", qp_type.name())]
+    DoesNotFit {
+        /// The type.
+        qp_type: QpType,
+        /// What is wrong.
+        what: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// No transition between these states.
     #[error(
         "a {qp_type:?} queue pair cannot go from {from:?} to {to:?}; the way is RESET, INIT, RTR, RTS, and from anywhere to RESET or ERR"

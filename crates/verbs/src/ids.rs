@@ -39,6 +39,14 @@ id!(
     SrqId(u32)
 );
 id!(
+    /// An XRC domain: the shared receive queues that extended connections may name.
+    XrcdId(u32)
+);
+id!(
+    /// An end-to-end context of RD: the connection of two NICs that all their RD queue pairs share.
+    EecNum(u32)
+);
+id!(
     /// An address handle: where a datagram goes.
     AhId(u32)
 );

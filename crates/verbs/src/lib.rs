@@ -2,8 +2,9 @@
 //!
 //! Source: InfiniBand Architecture Specification vol. 1, release 1.4, chapters 9 to 11; manual pages of libibverbs.
 //! Modelled: protection domains, memory regions, completion queues, shared receive queues, address handles,
-//! queue pairs of type RC, UC and UD with their state machines, transports, retransmission and errors; congestion control.
-//! Not modelled: XRC, DC, memory windows, end-to-end credits, partitions, several ports.
+//! queue pairs of type RC, XRC, RD, DC, SRD, UET, UC, UD and raw with their state machines, transports, retransmission and
+//! errors; congestion control.
+//! Not modelled: memory windows, end-to-end credits, partitions, several ports.
 
 pub mod attr;
 pub mod cc;
@@ -20,6 +21,8 @@ pub mod nic;
 pub mod packet;
 mod port;
 pub mod qp;
+mod rud;
+pub mod service;
 pub mod side;
 mod srq;
 mod transport;
@@ -32,13 +35,14 @@ pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
 pub use fabriscope_wire::{LinkLayer, Mtu};
-pub use ids::{AhId, CqId, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex};
+pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
 pub use mcast::{Change, JoinState, Membership};
 pub use memory::Memory;
 pub use mr::{Access, Mr};
 pub use nic::{Nic, NicConfig};
 pub use packet::{Packet, PacketFlags, Received, Transmit};
 pub use qp::QpStatus;
+pub use service::{Order, Scale};
 pub use side::{Ext, ExtId, Side};
 pub use wc::{Wc, WcOpcode, WcStatus};
 pub use wr::{Atomic, Posted, RecvWr, Remote, SendFlags, SendWr, Sge, SgeList, UdDestination, WrOpcode};

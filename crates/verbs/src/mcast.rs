@@ -77,6 +77,7 @@ impl Membership {
             grh: false,
             vendor_err: 0,
             wqe: WqeIndex(0),
+            srq: None,
         }
     }
 }

@@ -14,6 +14,7 @@
 use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Mtu, Opcode, Operation, Transport};
+use rustc_hash::FxHashMap;
 
 use crate::attr::AhAttr;
 use crate::attr::{QpState, QpType};
@@ -29,8 +30,9 @@ use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::requester::{Extra, Wqe};
 use crate::qp::{Qp, Waiting};
+use crate::rud::{CONTEXT, Contexts};
 use crate::side::Side;
-use crate::transport::{rc_requester, rc_responder, uc, ud};
+use crate::transport::{dc, raw, rc_requester, rc_responder, uc, ud};
 use crate::watch::Watches;
 use crate::wc::{Wc, WcStatus};
 use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr};
@@ -42,9 +44,9 @@ pub struct NicConfig {
     pub lid: Lid,
     /// Decides the size of packets on the wire.
     pub link_layer: LinkLayer,
-    /// The congestion control of its reliable connections.
+    /// The congestion control of its reliable connections and contexts.
     pub congestion: Settings,
-    /// The largest payload of a datagram: the MTU of the port.
+    /// The largest payload of a datagram and of a packet of SRD and UET: the MTU of the port.
     pub datagram_mtu: Mtu,
 }
 
@@ -66,6 +68,12 @@ pub struct Nic {
     pub(crate) ahs: Vec<Option<(PdId, AhAttr)>>,
     pub(crate) free_qps: Vec<u32>,
     pub(crate) mcast: Mcast,
+    /// XRC domains made so far.
+    pub(crate) xrcds: u32,
+    /// Contexts of SRD and UET.
+    pub(crate) contexts: Contexts,
+    /// Responders of targets of DC, by initiator and target.
+    pub(crate) responders: FxHashMap<(Lid, QpNum, QpNum), u32>,
 }
 
 /// Speed only: results do not depend on these.
@@ -104,6 +112,9 @@ impl Nic {
             ahs: Vec::new(),
             free_qps: Vec::new(),
             mcast: Mcast::default(),
+            xrcds: 0,
+            contexts: Contexts::default(),
+            responders: FxHashMap::default(),
         }
     }
 
@@ -129,21 +140,23 @@ impl Nic {
     /// The queue is full, the state or transport does not allow the request, or a field is missing or too large.
     pub fn post_send(&mut self, _now: Time, qp: QpNum, wr: &SendWr) -> Result<Posted, PostError> {
         let slot = self.slot_of(qp).ok_or(PostError::NoSuchQp { qp })?;
+        self.run_errands();
+        check_send(&self.qps[slot], wr)?;
+        let route = self.route_of(&self.qps[slot], wr)?;
         let qp = &mut self.qps[slot];
-        check_send(qp, wr)?;
-        let extra = match (wr.opcode.is_atomic(), qp.qp_type) {
-            (true, _) => Extra::Atomic(wr.atomic.ok_or(PostError::MissingField { opcode: wr.opcode, field: "atomic" })?),
-            (false, QpType::Ud) => {
-                let ud = wr.ud.ok_or(PostError::MissingField { opcode: wr.opcode, field: "ud" })?;
-                let handle = self.ahs.get(ud.ah.0 as usize).copied().flatten().filter(|(pd, _)| *pd == qp.init.pd);
-                let (_, ah) = handle.ok_or(PostError::BadAh { ah: ud.ah })?;
-                if ah.dlid.mlid().is_some() != (ud.remote_qpn == QpNum::MULTICAST) {
-                    return Err(PostError::MulticastQp { dest: ah.dlid, qp: ud.remote_qpn });
-                }
-                Extra::Datagram { dest: ah.dlid, sl: ah.sl, qp: ud.remote_qpn, qkey: ud.remote_qkey }
+        let extra = match (wr.opcode.is_atomic(), qp.qp_type, &route) {
+            (true, ..) => Extra::Atomic(wr.atomic.ok_or(PostError::MissingField { opcode: wr.opcode, field: "atomic" })?),
+            (false, QpType::Ud | QpType::RawPacket, Some(route))
+                if route.dest.mlid().is_some() != (QpNum(route.to) == QpNum::MULTICAST) =>
+            {
+                return Err(PostError::MulticastQp { dest: route.dest, qp: QpNum(route.to) });
+            }
+            (false, QpType::Ud | QpType::RawPacket, Some(route)) => {
+                Extra::Datagram { dest: route.dest, sl: route.sl, qp: QpNum(route.to), qkey: route.qkey }
             }
             _ => Extra::Nothing,
         };
+        let route = route.filter(|_| !matches!(qp.qp_type, QpType::Ud | QpType::RawPacket)).map(Box::new);
         let inline = wr.flags.contains(SendFlags::INLINE);
         let bytes = wr.length();
         let length = u32::try_from(bytes.0).unwrap_or(u32::MAX);
@@ -165,6 +178,7 @@ impl Nic {
             sge: wr.sge.clone(),
             extra,
             inline: copy,
+            route,
         });
         Ok(Posted { wqe: index, bytes, inline, sges: wr.sge.len() as u32 })
     }
@@ -247,6 +261,7 @@ impl Nic {
         qp.requester.ready = qp.requester.ready.max(end);
         match qp.state {
             QpState::Err | QpState::Sqe => qp.flush_sends(&mut self.port),
+            _ if qp.qp_type.shares_contexts() => self.hand_over(slot),
             _ => qp.want_requests(&mut self.port),
         }
     }
@@ -259,6 +274,12 @@ impl Nic {
             return Some(notification(&self.qps[slot as usize], port));
         }
         while let Some(slot) = port.acks.pop_front() {
+            if slot & CONTEXT != 0 {
+                match self.contexts.poll_ack(slot & !CONTEXT, port, side) {
+                    Some(transmit) => return Some(transmit),
+                    None => continue,
+                }
+            }
             let qp = &mut self.qps[slot as usize];
             qp.responder.ack_queued = false;
             if let Some(transmit) = rc_responder::poll_ack(qp, port, side) {
@@ -266,6 +287,12 @@ impl Nic {
             }
         }
         while let Some(turn) = port.turns.pop_front() {
+            if turn & CONTEXT != 0 {
+                match self.contexts.poll(turn & !CONTEXT, now, port, side) {
+                    Some(transmit) => return Some(transmit),
+                    None => continue,
+                }
+            }
             let qp = &mut self.qps[(turn >> 1) as usize];
             if turn & 1 == 1 {
                 qp.responder.queued = false;
@@ -278,9 +305,12 @@ impl Nic {
             }
             qp.requester.queued = false;
             let transmit = match qp.qp_type {
-                QpType::Rc => rc_requester::poll(qp, now, port, side),
+                QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec | QpType::Dct => rc_requester::poll(qp, now, port, side),
                 QpType::Uc => uc::poll(qp, port, side),
                 QpType::Ud => ud::poll(qp, port, side),
+                QpType::Dci => initiate(qp, now, port, side),
+                QpType::RawPacket => raw::poll(qp, port, side),
+                QpType::Rd | QpType::Srd | QpType::Uet => None,
             };
             if transmit.is_some() {
                 if qp.requester.cursor < qp.requester.ready || !qp.requester.again.is_empty() {
@@ -303,25 +333,29 @@ impl Nic {
     pub fn handle_packet(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
         let mut received = Received::default();
         let transport = packet.opcode >> 5;
-        if transport == Transport::Cnp as u8 {
+        if packet.opcode == Opcode::CNP.as_u8() {
             side.free(packet.ext);
             if let Some(slot) = self.slot_of(QpNum(packet.dest_qp)) {
                 rc_requester::notified(&mut self.qps[slot], now, &mut self.port);
             }
             return received;
         }
-        let slot = self.slot_of(QpNum(packet.dest_qp)).filter(|slot| transport_code(self.qps[*slot].qp_type) == transport);
+        let slot = self.slot_of(QpNum(packet.dest_qp)).filter(|slot| self.qps[*slot].service >> 5 == transport);
         let port = &mut self.port;
         if !port.orphans.is_empty() {
             port.free_orphans(side);
+        }
+        if transport > Transport::Ud as u8 || transport == Transport::Rd as u8 {
+            self.handle_other(now, packet, slot, side, &mut received);
+            return received;
         }
         let Some(slot) = slot else {
             side.free(packet.ext);
             received.dropped = true;
             return received;
         };
+        let before = Before::of(port);
         let qp = &mut self.qps[slot];
-        let (completions, landed) = (port.completions.len(), port.landed.len());
         let mut follows_payload = true;
         if packet.flags.contains(PacketFlags::ECN_CE) {
             note_mark(qp, now, port);
@@ -338,14 +372,7 @@ impl Nic {
         } else {
             ud::handle(qp, port, packet, side, &mut received);
         }
-        if port.landed.len() > landed {
-            received.landed = port.landed.pop_back();
-        }
-        if follows_payload && port.completions.len() > completions {
-            received.completion = port.completions.pop_back();
-        }
-        received.completions_sent = port.completions.len() as u32;
-        received.transmit = self.wants_to_transmit();
+        before.report(port, follows_payload, &mut received);
         received
     }
 
@@ -382,6 +409,10 @@ impl Nic {
                 break;
             }
             self.port.paced.pop();
+            if slot & CONTEXT != 0 {
+                self.contexts.look(slot & !CONTEXT, at, now, &mut self.port);
+                continue;
+            }
             let qp = &mut self.qps[slot as usize];
             if qp.paced_at == at {
                 qp.paced_at = Time::MAX;
@@ -390,15 +421,20 @@ impl Nic {
         }
         while let Some(&std::cmp::Reverse((at, slot))) = self.port.timers.peek() {
             if at > now {
-                return;
+                break;
             }
             self.port.timers.pop();
+            if slot & CONTEXT != 0 {
+                self.contexts.handle_timeout(slot & !CONTEXT, at, now, &mut self.port);
+                continue;
+            }
             let qp = &mut self.qps[slot as usize];
             if qp.timer.came_up(at, now, slot, &mut self.port) {
                 self.port.counts.ack_timeouts += u64::from(qp.timer.waiting == Waiting::Acknowledgement);
                 rc_requester::handle_timeout(qp, now, &mut self.port);
             }
         }
+        self.run_errands();
     }
 
     /// The entry is in the completion queue and visible from `visible` on. True if it raises a completion event.
@@ -430,7 +466,7 @@ impl Nic {
     /// The slot of a queue pair that exists.
     #[inline]
     pub(crate) fn slot_of(&self, qp: QpNum) -> Option<usize> {
-        let slot = (qp.0 & SLOT_MASK).wrapping_sub(FIRST_QP) as usize;
+        let slot = slot_number(qp.0);
         let found = self.qps.get(slot)?;
         (found.num == qp && found.live).then_some(slot)
     }
@@ -471,7 +507,7 @@ fn check_send(qp: &Qp, wr: &SendWr) -> Result<(), PostError> {
 
 /// A marked packet arrived: the sender is told, where that takes a packet of its own.
 #[cold]
-fn note_mark(qp: &mut Qp, now: Time, port: &mut Port) {
+pub(crate) fn note_mark(qp: &mut Qp, now: Time, port: &mut Port) {
     let Echo::Notify(interval) = port.congestion.echo else { return };
     let seen = &mut qp.responder.seen;
     if seen.notified.is_none_or(|last| now >= last + interval) {
@@ -512,26 +548,57 @@ fn notification(qp: &Qp, port: &Port) -> Transmit {
 /// A completion was polled: slots up to its request are free.
 #[inline]
 fn release(qps: &mut [Qp], port: &mut Port, wc: &Wc) {
-    let slot = (wc.qp_num.0 & SLOT_MASK).wrapping_sub(FIRST_QP) as usize;
-    let Some(qp) = qps.get_mut(slot).filter(|qp| qp.num == wc.qp_num) else { return };
-    if !wc.opcode.is_recv() {
-        qp.requester.freed = qp.requester.freed.max(wc.wqe.0 + 1);
-    } else if let Some(srq) = qp.init.srq {
+    if let Some(srq) = wc.srq {
         if let Some(Some(srq)) = port.srqs.get_mut(srq.0 as usize) {
             srq.queue.free_one();
         }
+        return;
+    }
+    let Some(qp) = qps.get_mut(slot_number(wc.qp_num.0)).filter(|qp| qp.num == wc.qp_num) else { return };
+    if qp.qp_type.shares_contexts() && !wc.opcode.is_recv() {
+        qp.requester.freed += 1; // they complete in any order
+    } else if !wc.opcode.is_recv() {
+        qp.requester.freed = qp.requester.freed.max(wc.wqe.0 + 1);
     } else {
         qp.recv_queue.free_one();
     }
 }
 
-#[inline]
-fn transport_code(qp_type: QpType) -> u8 {
-    match qp_type {
-        QpType::Rc => Transport::Rc as u8,
-        QpType::Uc => Transport::Uc as u8,
-        QpType::Ud => Transport::Ud as u8,
+/// An initiator of DC: its connection packets, then its requests.
+fn initiate(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    let first = if dc::owes(qp) { dc::poll(qp, port, side) } else { None };
+    first.or_else(|| rc_requester::poll(qp, now, port, side)).or_else(|| dc::poll(qp, port, side))
+}
+
+/// What there was before a packet was handled.
+pub(crate) struct Before {
+    completions: usize,
+    landed: usize,
+}
+
+impl Before {
+    #[inline]
+    pub(crate) fn of(port: &Port) -> Before {
+        Before { completions: port.completions.len(), landed: port.landed.len() }
     }
+    /// Tells what the packet led to.
+    #[inline]
+    pub(crate) fn report(self, port: &mut Port, follows_payload: bool, received: &mut Received) {
+        if port.landed.len() > self.landed {
+            received.landed = port.landed.pop_back();
+        }
+        if follows_payload && port.completions.len() > self.completions {
+            received.completion = port.completions.pop_back();
+        }
+        received.completions_sent = port.completions.len() as u32;
+        received.transmit = !port.acks.is_empty() || !port.turns.is_empty() || !port.notifications.is_empty();
+    }
+}
+
+/// The place of a queue pair number in the table.
+#[inline]
+pub(crate) const fn slot_number(qp: u32) -> usize {
+    (qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize
 }
 
 /// Whether an RC packet answers a request.

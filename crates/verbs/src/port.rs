@@ -10,7 +10,7 @@ use fabriscope_wire::{Grh, LinkLayer, Mtu, Opcode, pad};
 use crate::cc::Settings;
 use crate::counts::NicCounts;
 use crate::event::AsyncEvent;
-use crate::ids::{CqId, Lid};
+use crate::ids::{CqId, Lid, QpNum};
 use crate::memory::Memory;
 use crate::mr::Regions;
 use crate::side::{ExtId, Side};
@@ -42,6 +42,10 @@ pub(crate) struct Port {
     /// Slots of queue pairs that owe a congestion notification.
     pub(crate) notifications: VecDeque<u32>,
     pub(crate) congestion: Settings,
+    /// Queue pairs of which a request completed elsewhere without a completion: a place in their queue is free.
+    pub(crate) silent: Vec<QpNum>,
+    /// Queue pairs of which a request failed elsewhere: they go to the error state.
+    pub(crate) failed: Vec<QpNum>,
     /// Extension headers to free when the slab is at hand.
     pub(crate) orphans: Vec<ExtId>,
     pub(crate) counts: NicCounts,
@@ -66,6 +70,8 @@ impl Port {
             paced: BinaryHeap::new(),
             notifications: VecDeque::new(),
             congestion: Settings::default(),
+            silent: Vec::new(),
+            failed: Vec::new(),
             orphans: Vec::new(),
             counts: NicCounts::default(),
             regions: Regions::default(),
@@ -85,6 +91,17 @@ impl Port {
     #[inline]
     pub(crate) fn wire_bytes(&self, opcode: u8, payload: u16) -> u16 {
         self.overhead[opcode as usize] + payload + pad(u32::from(payload)) as u16
+    }
+
+    /// Payload of a full packet of SRD and UET, in bytes.
+    pub(crate) fn packet_mtu(&self) -> u32 {
+        self.datagram_mtu.bytes().0 as u32
+    }
+
+    /// Bytes on the wire of a packet without a transport header.
+    pub(crate) fn raw_bytes(&self, payload: u16) -> u16 {
+        const HEADERS: u16 = fabriscope_wire::Bth::BYTES as u16 + 8 + 4;
+        self.wire_bytes(Opcode::UD_SEND_ONLY.as_u8(), payload) - HEADERS
     }
 }
 

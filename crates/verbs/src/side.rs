@@ -42,6 +42,11 @@ pub struct Ext {
     pub src_qp: QpNum,
     /// The sender's address, of the link header of datagrams.
     pub slid: Lid,
+    /// XRCETH: the shared receive queue. RDETH: the queue pair. RUD: the first packet of the message, or the packet that is
+    /// acknowledged.
+    pub context: u32,
+    /// DC, RD, RUD: the packet number at which the connection, request or context began.
+    pub start: u32,
     /// What links wrote into the packet on its way, or what is told of it.
     pub links: Telemetry,
     /// The payload, when real memory is attached.

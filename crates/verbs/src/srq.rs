@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::error::PostError;
-use crate::ids::{PdId, WqeIndex};
+use crate::ids::{CqId, PdId, WqeIndex, XrcdId};
 use crate::wr::{RecvWr, SgeList};
 
 /// A posted receive.
@@ -52,6 +52,11 @@ impl RecvQueue {
         self.posted.pop_front()
     }
 
+    /// The receive was not used after all.
+    pub(crate) fn put_back(&mut self, wqe: RecvWqe) {
+        self.posted.push_front(wqe);
+    }
+
     /// The completion of one receive was polled.
     #[inline]
     pub(crate) fn free_one(&mut self) {
@@ -74,6 +79,8 @@ pub(crate) struct Srq {
     pub(crate) pd: PdId,
     /// Queue pairs that use it.
     pub(crate) users: u32,
+    /// Of an XRC domain: which one, and where its receives complete.
+    pub(crate) xrc: Option<(XrcdId, CqId)>,
     /// An event is due when fewer receives are posted; 0 when disarmed.
     pub(crate) limit: u32,
 }
@@ -113,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_limit_event_is_raised_once() {
-        let mut srq = Srq { queue: RecvQueue::new(8, 1), pd: PdId(0), users: 0, limit: 2 };
+        let mut srq = Srq { queue: RecvQueue::new(8, 1), pd: PdId(0), users: 0, xrc: None, limit: 2 };
         for id in 0..4 {
             srq.queue.post(&RecvWr::new(id, Sge::default())).unwrap();
         }

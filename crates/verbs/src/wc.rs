@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::ids::{Lid, QpNum, WqeIndex};
+use crate::ids::{Lid, QpNum, SrqId, WqeIndex};
 
 macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $ibv:literal, $text:literal;)*) => {
@@ -139,6 +139,30 @@ pub struct Wc {
     pub vendor_err: u32,
     /// Position of the work request in its queue: polling frees the slots up to it.
     pub wqe: WqeIndex,
+    /// The shared queue that a receive came from.
+    pub srq: Option<SrqId>,
+}
+
+impl Wc {
+    /// A completion with nothing but its request.
+    pub(crate) fn of(qp_num: QpNum, wr_id: u64, status: WcStatus, opcode: WcOpcode, wqe: WqeIndex) -> Wc {
+        Wc {
+            wr_id,
+            status,
+            opcode,
+            byte_len: 0,
+            imm: None,
+            qp_num,
+            src_qp: QpNum(0),
+            slid: Lid(0),
+            sl: 0,
+            solicited: false,
+            grh: false,
+            vendor_err: 0,
+            wqe,
+            srq: None,
+        }
+    }
 }
 
 #[cfg(test)]

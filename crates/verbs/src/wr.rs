@@ -11,7 +11,7 @@ use fabriscope_units::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 use crate::attr::QpType;
-use crate::ids::{AhId, Lkey, QpNum, Rkey, WqeIndex};
+use crate::ids::{AhId, EecNum, Lkey, QpNum, Rkey, SrqId, WqeIndex};
 use crate::wc::WcOpcode;
 
 /// What a send work request does.
@@ -48,11 +48,7 @@ impl WrOpcode {
 
     /// Whether a queue pair of type `qp` takes it (the table of ibv_post_send(3)).
     pub const fn allowed_on(self, qp: QpType) -> bool {
-        match qp {
-            QpType::Rc => true,
-            QpType::Uc => !self.is_read() && !self.is_atomic(),
-            QpType::Ud => matches!(self, WrOpcode::Send | WrOpcode::SendWithImm),
-        }
+        qp.has(self)
     }
     /// SEND or SEND with immediate.
     pub const fn is_send(self) -> bool {
@@ -194,14 +190,29 @@ pub struct SendWr {
     pub imm: Option<u32>,
     /// Operands, for atomics.
     pub atomic: Option<Atomic>,
-    /// Destination, on UD.
+    /// Destination, on UD, SRD, UET and raw packets; on DC target and access key; on RD queue pair and key.
     pub ud: Option<UdDestination>,
+    /// The peer's shared receive queue, on XRC.
+    pub remote_srqn: Option<SrqId>,
+    /// The end-to-end context to the peer, on RD.
+    pub eec: Option<EecNum>,
 }
 
 impl SendWr {
     /// A request without flags, remote memory or immediate data.
     pub fn new(wr_id: u64, opcode: WrOpcode, sge: Sge) -> SendWr {
-        SendWr { wr_id, opcode, sge: smallvec![sge], flags: SendFlags::NONE, remote: None, imm: None, atomic: None, ud: None }
+        SendWr {
+            wr_id,
+            opcode,
+            sge: smallvec![sge],
+            flags: SendFlags::NONE,
+            remote: None,
+            imm: None,
+            atomic: None,
+            ud: None,
+            remote_srqn: None,
+            eec: None,
+        }
     }
     /// SEND.
     pub fn send(wr_id: u64, sge: Sge) -> SendWr {
@@ -243,6 +254,17 @@ impl SendWr {
     /// The same request with a completion.
     pub fn signaled(self) -> SendWr {
         self.with_flags(SendFlags::SIGNALED)
+    }
+    /// The same request to a shared receive queue of the peer (XRC).
+    pub fn to_srq(mut self, srqn: SrqId) -> SendWr {
+        self.remote_srqn = Some(srqn);
+        self
+    }
+    /// The same request over an end-to-end context (RD); its destination has no address handle.
+    pub fn over(mut self, eec: EecNum, remote_qpn: QpNum, remote_qkey: u32) -> SendWr {
+        self.eec = Some(eec);
+        self.ud = Some(UdDestination { ah: AhId(0), remote_qpn, remote_qkey });
+        self
     }
     /// The same request to a datagram destination.
     pub fn to(mut self, ud: UdDestination) -> SendWr {
@@ -295,22 +317,28 @@ mod tests {
 
     #[test]
     fn opcodes_by_queue_pair_type() {
-        // The table of ibv_post_send(3), without the rows of UD-only and RC-only extensions.
+        // RC, UC, UD: the table of ibv_post_send(3). XRC: as RC. RD: IBA vol. 1 table 34. DC: as RC (mlx5dv). SRD: efadv has SEND,
+        // READ and WRITE. UET: the operations of libfabric, atomics among them. Raw: SEND.
         let golden = "\
-            Send               UD UC RC\n\
-            SendWithImm        UD UC RC\n\
-            RdmaWrite          -- UC RC\n\
-            RdmaWriteWithImm   -- UC RC\n\
-            RdmaRead           -- -- RC\n\
-            AtomicFetchAndAdd  -- -- RC\n\
-            AtomicCmpAndSwp    -- -- RC\n";
+            RC         Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
+            XRC_SEND   Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
+            XRC_RECV   -    -           -         -                -        -                 -\n\
+            RD         Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
+            DCI        Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
+            DCT        -    -           -         -                -        -                 -\n\
+            SRD        Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead -                 -\n\
+            UET        Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
+            UC         Send SendWithImm RdmaWrite RdmaWriteWithImm -        -                 -\n\
+            UD         Send SendWithImm -         -                -        -                 -\n\
+            RAW_PACKET Send -           -         -                -        -                 -\n";
         let mut table = String::new();
-        for opcode in WrOpcode::ALL {
-            table += &format!("{:<18}", format!("{opcode:?}"));
-            for (qp, name) in [(QpType::Ud, "UD"), (QpType::Uc, "UC"), (QpType::Rc, "RC")] {
-                table += if opcode.allowed_on(qp) { " " } else { " --" };
-                table += if opcode.allowed_on(qp) { name } else { "" };
+        for qp in QpType::ALL {
+            let mut line = format!("{:<10}", qp.name());
+            for opcode in WrOpcode::ALL {
+                let name = format!("{opcode:?}");
+                line += &format!(" {:<1$}", if opcode.allowed_on(qp) { &name } else { "-" }, name.len());
             }
+            table += line.trim_end();
             table += "\n";
         }
         assert_eq!(table, golden);

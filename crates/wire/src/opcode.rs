@@ -2,7 +2,8 @@
 //!
 //! Source: InfiniBand volume 1, table 38 (opcodes and the headers that follow), annex A14 (XRC), annex A17 (CNP).
 //! Modelled: RC, UC, UD, RD, XRC and the RoCE congestion notification; names for those that are used here.
-//! Not modelled: manufacturer opcodes 0xC0 to 0xFF.
+//! Not modelled: manufacturer opcodes 0xC0 to 0xFF, but for two services whose headers are not published or not these: they
+//! stand in that range with the operations of RC, so that a packet says what it is.
 
 use std::fmt;
 
@@ -24,6 +25,10 @@ pub enum Transport {
     Cnp = 4,
     /// Extended reliable connection.
     Xrc = 5,
+    /// Reliable unordered datagrams: SRD of EFA, RUD of Ultra Ethernet. The number is ours.
+    Rud = 6,
+    /// Dynamically connected transport. The number is ours.
+    Dc = 7,
 }
 
 /// The operation, lower five bits of an opcode.
@@ -182,6 +187,9 @@ impl Opcode {
     /// Congestion notification packet of RoCE.
     pub const CNP: Opcode = Opcode(0x81);
 
+    /// Stands for a raw packet, which has no transport header; no packet on the wire says so.
+    pub const RAW: u8 = 0x9F;
+
     /// The opcode of this operation on this transport.
     ///
     /// # Errors
@@ -197,6 +205,7 @@ impl Opcode {
         let operation = byte & 0x1F;
         let known = match byte >> 5 {
             0 | 5 => operation <= 0x17 && operation != 0x15,
+            6 | 7 => operation <= 0x17,
             1 => operation <= 0x0B,
             2 => operation <= 0x15,
             3 => operation == 0x04 || operation == 0x05,
@@ -205,7 +214,11 @@ impl Opcode {
         if known {
             Ok(Opcode(byte))
         } else {
-            Err(WireError::Code { what: "an opcode", value: byte as u32, allowed: "the opcodes of RC, UC, RD, UD, XRC and the CNP 0x81" })
+            Err(WireError::Code {
+                what: "an opcode",
+                value: byte as u32,
+                allowed: "the opcodes of RC, UC, RD, UD, XRC, RUD, DC and the CNP 0x81",
+            })
         }
     }
     /// The byte on the wire.
@@ -224,6 +237,8 @@ impl Opcode {
             2 => Transport::Rd,
             3 => Transport::Ud,
             5 => Transport::Xrc,
+            6 => Transport::Rud,
+            7 => Transport::Dc,
             _ => Transport::Cnp,
         }
     }
@@ -450,6 +465,8 @@ const fn extension_bytes(opcode: Opcode) -> u8 {
         (Transport::Rd, false) => 4 + 8, // RDETH, DETH
         (Transport::Rd, true) => 4,      // RDETH
         (Transport::Xrc, false) => 4,    // XRCETH
+        (Transport::Rud, _) => 8,        // as DETH: the layout of SRD is not published
+        (Transport::Dc, false) => 8,     // the 64-bit access key; the layout is not published
         _ => 0,
     };
     let mut bytes = per_transport;
@@ -497,8 +514,8 @@ mod tests {
         assert!(Opcode::new(Transport::Ud, Operation::WriteOnly).is_err());
         assert!(Opcode::new(Transport::Uc, Operation::ReadRequest).is_err());
         assert_eq!(Opcode::RC_SEND_ONLY.on(Transport::Uc), Ok(Opcode::UC_SEND_ONLY));
-        // RC 23, UC 12, RD 22, UD 2, CNP 1, XRC 23.
-        assert_eq!((0..=255).filter(|byte| Opcode::decode(*byte).is_ok()).count(), 83);
+        // RC 23, UC 12, RD 22, UD 2, CNP 1, XRC 23, RUD 24, DC 24.
+        assert_eq!((0..=255).filter(|byte| Opcode::decode(*byte).is_ok()).count(), 131);
         for (number, operation) in Operation::ALL.into_iter().enumerate() {
             assert_eq!(operation as usize, number);
         }

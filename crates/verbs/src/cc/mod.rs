@@ -187,6 +187,18 @@ enum Controller {
     Nscc(Nscc),
     Srd(Srd),
     Slingshot(Slingshot),
+    /// None: what was sent is only kept in mind.
+    Free(Free),
+}
+
+/// No control: packets leave as the link takes them.
+#[derive(Clone, Copy, Debug)]
+struct Free;
+
+impl Control for Free {
+    fn allowance(&self) -> Allowance {
+        Allowance { window: Bytes(u64::MAX), rate: Rate::from_bps(u64::MAX) }
+    }
 }
 
 macro_rules! each {
@@ -200,6 +212,7 @@ macro_rules! each {
             Controller::Nscc($control) => $call,
             Controller::Srd($control) => $call,
             Controller::Slingshot($control) => $call,
+            Controller::Free($control) => $call,
         }
     };
 }
@@ -242,9 +255,14 @@ struct Flight {
 impl Congestion {
     /// Ready to send; `None` where the settings have no algorithm.
     pub(crate) fn new(settings: &Settings) -> Option<Congestion> {
+        (settings.algorithm != Algorithm::None).then(|| Congestion::always(settings))
+    }
+
+    /// Ready to send; without an algorithm it only keeps in mind what is on its way.
+    pub(crate) fn always(settings: &Settings) -> Congestion {
         let line = settings.line;
         let controller = match settings.algorithm {
-            Algorithm::None => return None,
+            Algorithm::None => Controller::Free(Free),
             Algorithm::InfiniBand(p) => Controller::InfiniBand(InfiniBandCc::new(p, line)),
             Algorithm::Dcqcn(p) => Controller::Dcqcn(Dcqcn::new(p, line)),
             Algorithm::Dctcp(p) => Controller::Dctcp(Dctcp::new(p, line)),
@@ -254,14 +272,14 @@ impl Congestion {
             Algorithm::Srd(p) => Controller::Srd(Srd::new(p, line)),
             Algorithm::Slingshot(p) => Controller::Slingshot(Slingshot::new(p, line)),
         };
-        Some(Congestion {
+        Congestion {
             controller,
             flights: VecDeque::new(),
             in_flight: 0,
             next: Time::ZERO,
             missing: Vec::new(),
-            reordering: line.base_rtt,
-        })
+            reordering: line.base_rtt.max(LEAST_REORDERING),
+        }
     }
 
     /// Whether the window lets a packet of `bytes` go.
@@ -339,6 +357,15 @@ impl Congestion {
         bytes
     }
 
+    /// The receiver said by a map that `psn` arrived.
+    pub(crate) fn note_arrived(&mut self, psn: Psn) {
+        if let Some(flight) = self.flight(psn).filter(|flight| !flight.arrived) {
+            flight.arrived = true;
+            let bytes = u64::from(flight.bytes);
+            self.in_flight -= bytes;
+        }
+    }
+
     /// `psn` was reported and is missing after all; false if it was not reported.
     pub(crate) fn take_back(&mut self, psn: Psn) -> bool {
         let Some(flight) = self.flight(psn).filter(|flight| flight.arrived) else { return false };
@@ -378,6 +405,10 @@ impl Congestion {
         each!(&mut self.controller, control => control.wake(now));
     }
 }
+
+/// A packet is not missing yet while others that left this much later arrive. Basis: assumed; less than the idle round trip of
+/// any network here, it matters where none was given.
+const LEAST_REORDERING: Span = Span::from_us(1);
 
 /// A window in bytes from a number that arithmetic left, between a packet and `most`.
 fn window(bytes: f64, mtu: Bytes, most: Bytes) -> Bytes {

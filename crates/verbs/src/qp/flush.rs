@@ -4,9 +4,9 @@
 //! Modelled: the failed request completes with its status, everything after it is flushed, in order.
 //! Not modelled: errors of the device itself.
 
-use crate::attr::QpState;
+use crate::attr::{QpState, QpType};
 use crate::event::AsyncEvent;
-use crate::ids::{Lid, QpNum, WqeIndex};
+use crate::ids::WqeIndex;
 use crate::packet::{Packet, PacketFlags};
 use crate::port::Port;
 use crate::qp::Qp;
@@ -17,21 +17,7 @@ use crate::wc::{Wc, WcOpcode, WcStatus};
 impl Qp {
     /// A completion with nothing but its request.
     fn wc(&self, wr_id: u64, status: WcStatus, opcode: WcOpcode, wqe: WqeIndex) -> Wc {
-        Wc {
-            wr_id,
-            status,
-            opcode,
-            byte_len: 0,
-            imm: None,
-            qp_num: self.num,
-            src_qp: QpNum(0),
-            slid: Lid(0),
-            sl: 0,
-            solicited: false,
-            grh: false,
-            vendor_err: 0,
-            wqe,
-        }
+        Wc::of(self.home, wr_id, status, opcode, wqe)
     }
 
     /// The front request is done.
@@ -39,6 +25,9 @@ impl Qp {
     pub(crate) fn complete_front(&mut self, port: &mut Port) {
         let index = WqeIndex(self.requester.front);
         let Some(wqe) = self.requester.pop_front() else { return };
+        if let Some(route) = wqe.route.as_ref().filter(|route| route.owner != self.num) {
+            return route.complete(&wqe, WcStatus::Success, port);
+        }
         if wqe.signaled {
             let wc = Wc { byte_len: wqe.length, ..self.wc(wqe.wr_id, WcStatus::Success, wqe.opcode.completion(), index) };
             port.completions.push_back((self.init.send_cq, wc));
@@ -49,6 +38,12 @@ impl Qp {
     pub(crate) fn fail_front(&mut self, status: WcStatus, port: &mut Port) {
         let index = WqeIndex(self.requester.front);
         let Some(wqe) = self.requester.pop_front() else { return };
+        if let Some(route) = wqe.route.as_ref().filter(|route| route.owner != self.num) {
+            if status != WcStatus::WrFlushErr {
+                port.failed.push(route.owner);
+            }
+            return route.complete(&wqe, status, port);
+        }
         let wc = self.wc(wqe.wr_id, status, wqe.opcode.completion(), index);
         port.completions.push_back((self.init.send_cq, wc));
     }
@@ -74,7 +69,7 @@ impl Qp {
 
     /// A receive ended in an error.
     pub(crate) fn fail_receive(&mut self, wqe: RecvWqe, status: WcStatus, port: &mut Port) {
-        let wc = self.wc(wqe.wr_id, status, WcOpcode::Recv, wqe.index);
+        let wc = Wc { srq: self.init.srq, ..self.wc(wqe.wr_id, status, WcOpcode::Recv, wqe.index) };
         port.completions.push_back((self.init.recv_cq, wc));
     }
 
@@ -104,7 +99,19 @@ impl Qp {
     /// The front request failed for good, and the queue pair with it.
     pub(crate) fn fail(&mut self, status: WcStatus, port: &mut Port) {
         self.fail_front(status, port);
+        if self.qp_type == QpType::Eec && status != WcStatus::RetryExcErr {
+            return self.skip_failed();
+        }
         self.enter_error(port);
+    }
+
+    /// After the front request of an end-to-end context failed: others of other queue pairs go on behind its packet numbers.
+    fn skip_failed(&mut self) {
+        let requester = &mut self.requester;
+        let psn = requester.next_psn;
+        (requester.assigned, requester.cursor, requester.reads) = (requester.front, requester.front, 0);
+        requester.start(psn);
+        self.timer.stop();
     }
 
     /// A local error on an unreliable queue pair: sending stops, receiving goes on.
@@ -118,7 +125,7 @@ impl Qp {
     pub(crate) fn complete_receive(&mut self, opcode: WcOpcode, byte_len: u32, imm: Option<u32>, packet: &Packet, port: &mut Port) {
         let Some(wqe) = self.responder.inbound.recv.take() else { return };
         let solicited = packet.flags.contains(PacketFlags::SE);
-        let wc = Wc { byte_len, imm, solicited, ..self.wc(wqe.wr_id, WcStatus::Success, opcode, wqe.index) };
+        let wc = Wc { byte_len, imm, solicited, srq: self.init.srq, ..self.wc(wqe.wr_id, WcStatus::Success, opcode, wqe.index) };
         port.completions.push_back((self.init.recv_cq, wc));
     }
 

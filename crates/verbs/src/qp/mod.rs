@@ -11,6 +11,7 @@ pub(crate) mod requester;
 pub(crate) mod responder;
 
 use fabriscope_units::Time;
+use fabriscope_wire::Psn;
 
 use crate::attr::{QpAttr, QpInit, QpState, QpType};
 use crate::cc::Congestion;
@@ -52,6 +53,8 @@ pub(crate) struct Qp {
     /// log2 of the path MTU.
     pub(crate) mtu_shift: u8,
     pub(crate) sl: u8,
+    /// The transport in the upper bits of its opcodes.
+    pub(crate) service: u8,
     /// Each packet takes a new entropy value.
     pub(crate) spray: bool,
     pub(crate) any_order: bool,
@@ -66,8 +69,26 @@ pub(crate) struct Qp {
     pub(crate) congestion: Option<Box<Congestion>>,
     /// When it has itself looked at by the port, for pacing and timers of congestion control.
     pub(crate) paced_at: Time,
+    /// Whose number completions carry: its own, or that of the queue pair that it works for.
+    pub(crate) home: QpNum,
+    /// Where it is connected to for now, as an initiator or for an initiator of DC.
+    pub(crate) dynamic: Option<Box<Dynamic>>,
     pub(crate) init: QpInit,
     pub(crate) attr: QpAttr,
+}
+
+/// A connection of DC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Dynamic {
+    /// The packet number at which it began: later connections of an initiator have later ones.
+    pub(crate) start: Psn,
+    pub(crate) qkey: u32,
+    /// Its beginning has to be told to the target.
+    pub(crate) tell: bool,
+    /// The target (address, service level, number) that has to be told of the end of the connection before, and its beginning.
+    pub(crate) leave: Option<(Lid, u8, u32, Psn)>,
+    /// Connections made so far.
+    pub(crate) count: u64,
 }
 
 /// What a queue pair waits for.
@@ -129,6 +150,7 @@ impl Qp {
             qp_type: init.qp_type,
             mtu_shift: DATAGRAM_MTU_SHIFT,
             sl: 0,
+            service: (init.qp_type.transport() as u8) << 5,
             entropy: 0,
             spray: false,
             any_order: false,
@@ -145,6 +167,8 @@ impl Qp {
             retransmissions: 0,
             congestion: None,
             paced_at: Time::MAX,
+            home: num,
+            dynamic: None,
             live: true,
         }
     }

@@ -1,7 +1,7 @@
 //! The state machine of queue pairs: which attributes each transition needs and takes.
 //!
 //! Source: IBA vol. 1 §10.3.1 (state diagram), §11.2.5.2 (tables of required and optional attributes); man page ibv_modify_qp(3).
-//! Modelled: RESET, INIT, RTR, RTS, SQD, SQE, ERR for RC, UC and UD; errors name the attribute that is missing or foreign.
+//! Modelled: RESET, INIT, RTR, RTS, SQD, SQE, ERR for every type; errors name the attribute that is missing or foreign.
 //! Not modelled: path migration, changing the path of a queue pair in SQD before it has drained is not refused.
 
 use fabriscope_wire::{AckTimeout, Psn, RnrTimer};
@@ -70,26 +70,40 @@ struct Row {
 fn row(qp_type: QpType, from: QpState, to: QpState) -> Option<Row> {
     use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
     let row = |required, optional| Some(Row { required, optional });
-    let rc = qp_type == QpType::Rc;
-    let ud = qp_type == QpType::Ud;
-    let key = if ud { QKEY } else { ACCESS };
+    let rc = matches!(qp_type, QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec);
+    let dc = matches!(qp_type, QpType::Dci | QpType::Dct);
+    let reliable = rc || qp_type == QpType::Dci;
+    let ud = !rc && !dc && qp_type != QpType::Uc;
+    let shares = qp_type.shares_contexts();
+    let key = match qp_type {
+        QpType::Ud => QKEY,
+        QpType::Rd | QpType::Srd | QpType::Uet | QpType::Dct => QKEY | ACCESS,
+        QpType::Dci | QpType::RawPacket => 0,
+        _ => ACCESS,
+    };
+    if qp_type == QpType::Dct && matches!(to, Rts | Sqd | Sqe) {
+        return None; // it only receives
+    }
     // Our own: how packets are spread and acknowledged.
-    let (own_rtr, own_rts) = (if rc { ANY_ORDER | WINDOW } else { 0 } | SPRAY, if rc { ACK_INTERVAL } else { 0 } | SPRAY);
+    let (own_rtr, own_rts) = (if rc { ANY_ORDER | WINDOW } else { 0 } | SPRAY, if reliable { ACK_INTERVAL } else { 0 } | SPRAY);
     match (from, to) {
         (_, Reset | Err) => row(0, 0),
         (Reset, Init) => row(PKEY | PORT | key, 0),
         (Init, Init) => row(0, PKEY | PORT | key),
-        (Init, Rtr) if ud => row(0, PKEY | QKEY | SPRAY),
+        (Init, Rtr) if ud => row(0, PKEY | key | SPRAY),
+        (Init, Rtr) if dc => row(MTU | RNR_TIMER, PKEY | key),
         (Init, Rtr) => row(AV | MTU | DEST | RQ_PSN | if rc { MAX_DEST_READS | RNR_TIMER } else { 0 }, PKEY | ACCESS | own_rtr),
         (Rtr, Rts) => {
-            row(SQ_PSN | if rc { MAX_READS | TIMEOUT | RETRIES | RNR_RETRIES } else { 0 }, key | if rc { RNR_TIMER } else { 0 } | own_rts)
+            let needed = if reliable { MAX_READS | TIMEOUT | RETRIES | RNR_RETRIES } else { 0 };
+            let sq_psn = if qp_type == QpType::RawPacket { 0 } else { SQ_PSN };
+            row(sq_psn | needed, key | if rc { RNR_TIMER } else { 0 } | if shares { RNR_RETRIES } else { 0 } | own_rts)
         }
         (Rts, Rts) => row(0, key | if rc { RNR_TIMER } else { 0 } | own_rts),
         (Rts, Sqd) => row(0, 0),
         (Sqd, Rts) => row(0, key | if rc { RNR_TIMER } else { 0 }),
         (Sqd, Sqd) if rc => row(0, PKEY | ACCESS | AV | MAX_READS | MAX_DEST_READS | RNR_TIMER | TIMEOUT | RETRIES | RNR_RETRIES),
         (Sqd, Sqd) => row(0, PKEY | key | if ud { 0 } else { AV }),
-        (Sqe, Rts) if !rc => row(0, key),
+        (Sqe, Rts) if !reliable => row(0, key),
         _ => None,
     }
 }
@@ -119,7 +133,7 @@ impl Qp {
         match (from, to) {
             (QpState::Rtr, QpState::Rts) => {
                 self.begin_sending(attr);
-                if self.qp_type == QpType::Rc {
+                if self.qp_type.is_reliable_connection() {
                     self.congestion = Congestion::new(&port.congestion).map(Box::new);
                     if let Some(interval) = port.congestion.ack_interval {
                         self.requester.ack_interval = interval;
@@ -178,7 +192,7 @@ impl Qp {
         if let Some(interval) = attr.ack_interval {
             self.requester.ack_interval = interval;
         }
-        if attr.qp_state == Some(QpState::Rtr) && self.qp_type == QpType::Rc {
+        if attr.qp_state == Some(QpState::Rtr) && self.qp_type.is_reliable_connection() {
             self.any_order = attr.any_order.unwrap_or(false);
             let window = attr.window.unwrap_or(if self.any_order { ANY_ORDER_WINDOW } else { MAX_WINDOW });
             self.requester.window = window;
@@ -191,7 +205,7 @@ impl Qp {
     }
 
     fn begin_sending(&mut self, attr: &QpAttr) {
-        self.requester.start(Psn::new(attr.sq_psn.expect("required by the transition")));
+        self.requester.start(Psn::new(attr.sq_psn.unwrap_or(0)));
         if attr.ack_interval.is_none() && self.attr.ack_interval.is_none() {
             self.requester.ack_interval = ACK_INTERVAL_DEFAULT;
         }
@@ -210,6 +224,8 @@ impl Qp {
         self.any_order = false;
         self.spray = false;
         self.congestion = None;
+        self.dynamic = None;
+        self.home = self.num;
     }
 }
 

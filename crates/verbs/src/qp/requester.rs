@@ -15,8 +15,10 @@ use std::collections::VecDeque;
 use fabriscope_units::Span;
 use fabriscope_wire::Psn;
 
-use crate::ids::{Lid, QpNum};
+use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
+use crate::wc::{Wc, WcStatus};
 use crate::wr::{Atomic, Remote, SendFlags, SgeList, WrOpcode};
 
 /// A posted send request.
@@ -36,6 +38,35 @@ pub(crate) struct Wqe {
     pub(crate) extra: Extra,
     /// Data copied when it was posted, if there is memory to copy from.
     pub(crate) inline: Option<Box<[u8]>>,
+    /// Where it goes, on transports whose requests name it.
+    pub(crate) route: Option<Box<Route>>,
+}
+
+/// Where a request goes, and whose it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    pub(crate) dest: Lid,
+    pub(crate) sl: u8,
+    /// The target (DC), the queue pair (RD, SRD, UET) or the shared receive queue (XRC) there.
+    pub(crate) to: u32,
+    pub(crate) qkey: u32,
+    /// The queue pair that it was posted to, its place there and where it completes.
+    pub(crate) owner: QpNum,
+    pub(crate) index: WqeIndex,
+    pub(crate) cq: CqId,
+}
+
+impl Route {
+    /// Completes a request that another queue pair carried out.
+    pub(crate) fn complete(&self, wqe: &Wqe, status: WcStatus, port: &mut Port) {
+        let success = status == WcStatus::Success;
+        if success && !wqe.signaled {
+            return port.silent.push(self.owner);
+        }
+        let byte_len = if success { wqe.length } else { 0 };
+        let wc = Wc { byte_len, ..Wc::of(self.owner, wqe.wr_id, status, wqe.opcode.completion(), self.index) };
+        port.completions.push_back((self.cq, wc));
+    }
 }
 
 /// What only some requests have.
@@ -266,6 +297,7 @@ mod tests {
             sge: SgeList::new(),
             extra: Extra::Nothing,
             inline: None,
+            route: None,
         }
     }
 

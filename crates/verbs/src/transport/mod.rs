@@ -1,17 +1,22 @@
 //! The transports: how requests become packets and packets become completions.
 //!
 //! Source: IBA vol. 1 §9.2 (headers), §9.4 (operations), §9.7 (reliable), §9.8 (unreliable).
-//! Modelled: RC, UC, UD; segmentation is shared here, reassembly in `inbound`.
-//! Not modelled: RD, XRC, raw packets.
+//! Modelled: RC, UC, UD, raw packets, and what XRC, DC and RD add to RC; segmentation is shared here, reassembly in `inbound`.
+//! SRD and UET are in `rud`.
+//! Not modelled: –
 
+pub(crate) mod arrival;
+pub(crate) mod dc;
 pub(crate) mod inbound;
+pub(crate) mod raw;
 pub(crate) mod rc_requester;
 pub(crate) mod rc_responder;
+pub(crate) mod relay;
 pub(crate) mod uc;
 pub(crate) mod ud;
 
 use fabriscope_units::Bytes;
-use fabriscope_wire::{Operation, Psn, Transport};
+use fabriscope_wire::{Operation, Psn};
 
 use crate::ids::WqeIndex;
 use crate::memory;
@@ -34,10 +39,10 @@ pub(crate) fn data_packet(qp: &mut Qp, port: &Port, side: &mut Side, position: u
     let (first, last) = (number == 0, number + 1 == wqe.packets);
     let payload = if last { wqe.length - offset } else { qp.mtu() } as u16;
     let imm = last && wqe.opcode.has_immediate();
-    let opcode = (transport_of(qp) as u8) << 5 | operation(wqe.opcode, first, last) as u8;
+    let opcode = qp.service | operation(wqe.opcode, first, last) as u8;
     let inline = wqe.flags.contains(SendFlags::INLINE);
-    let bare = !(imm || port.memory.is_some() || port.congestion.telemetry || first && wqe.opcode.is_write());
-    let ext = if bare { ExtId::NONE } else { side.alloc(data_ext(wqe, port, offset, payload)) };
+    let bare = !(imm || port.memory.is_some() || port.congestion.telemetry || first && wqe.opcode.is_write() || wqe.route.is_some());
+    let ext = if bare { ExtId::NONE } else { side.alloc(routed(data_ext(wqe, port, offset, payload), qp, wqe, port)) };
     if wqe.flags.contains(SendFlags::TRACED) {
         flags.insert(PacketFlags::TRACED);
     }
@@ -73,16 +78,16 @@ pub(crate) fn data_packet(qp: &mut Qp, port: &Port, side: &mut Side, position: u
     }
 }
 
-fn transport_of(qp: &Qp) -> Transport {
-    match qp.qp_type {
-        crate::attr::QpType::Rc => Transport::Rc,
-        crate::attr::QpType::Uc => Transport::Uc,
-        crate::attr::QpType::Ud => Transport::Ud,
-    }
+/// Adds to what a packet carries where its request goes, for XRC, DC and RD.
+#[inline]
+pub(crate) fn routed(ext: Ext, qp: &Qp, wqe: &Wqe, port: &Port) -> Ext {
+    let Some(route) = &wqe.route else { return ext };
+    let start = qp.dynamic.as_ref().map_or(wqe.first_psn, |dynamic| dynamic.start).as_u32();
+    Ext { context: route.to, qkey: route.qkey, src_qp: route.owner, slid: port.lid, start, ..ext }
 }
 
 /// The operation of a packet of a SEND or WRITE.
-fn operation(opcode: WrOpcode, first: bool, last: bool) -> Operation {
+pub(crate) fn operation(opcode: WrOpcode, first: bool, last: bool) -> Operation {
     let imm = opcode.has_immediate();
     match (opcode.is_write(), first, last) {
         (false, true, false) => Operation::SendFirst,
@@ -137,6 +142,8 @@ pub(crate) fn assign(qp: &mut Qp) {
     requester.assigned += 1;
 }
 
+/// The bits of an opcode that say the operation. Basis: standard.
+pub(crate) const OPERATION: u8 = 0x1f;
 /// Bytes of an atomic. Basis: standard.
 pub(crate) const ATOMIC_BYTES: u32 = 8;
 /// The longest message. Basis: standard, IBA vol. 1 §9.4: 2^31 bytes.

@@ -20,7 +20,7 @@ use crate::port::Port;
 use crate::qp::requester::Extra;
 use crate::qp::{Qp, Waiting};
 use crate::side::{Ext, Side};
-use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, MOST_PACKETS, assign, data_packet, local_error};
+use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, MOST_PACKETS, OPERATION, assign, data_packet, dc, local_error, routed};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, WrOpcode};
 
@@ -208,8 +208,12 @@ fn begin(qp: &mut Qp, port: &mut Port) -> bool {
     if wqe.flags.contains(SendFlags::FENCE) && qp.requester.reads > 0 {
         return false;
     }
+    let (routed, waits) = (wqe.route.is_some(), wqe.waits_for_response());
+    if routed && !dc::aim(qp) {
+        return false;
+    }
     let longest = LONGEST_MESSAGE.min(MOST_PACKETS.saturating_mul(qp.mtu()));
-    let no_reads = wqe.waits_for_response() && qp.requester.max_reads == 0;
+    let no_reads = waits && qp.requester.max_reads == 0;
     let error = local_error(qp, port, longest).or(no_reads.then_some(WcStatus::LocQpOpErr));
     if let Some(status) = error {
         // Requests complete in order: the error shows when everything before it is done.
@@ -241,11 +245,13 @@ fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: u
     if let Extra::Atomic(atomic) = wqe.extra {
         (ext.compare_add, ext.swap) = (atomic.compare_add, atomic.swap);
     }
+    ext = routed(ext, qp, wqe, port);
     let opcode = match wqe.opcode {
         WrOpcode::AtomicCmpAndSwp => Operation::CompareSwap,
         WrOpcode::AtomicFetchAndAdd => Operation::FetchAdd,
         _ => Operation::ReadRequest,
-    } as u8;
+    } as u8
+        | qp.service;
     let traced = if wqe.flags.contains(SendFlags::TRACED) { PacketFlags::TRACED } else { PacketFlags::NONE };
     let (starts, ends, message_bytes, wr_id) = (number == 0, end == wqe.packets, wqe.length, wqe.wr_id);
     let wqe_index = WqeIndex(requester.cursor);
@@ -301,7 +307,7 @@ pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, s
         return;
     }
     let before = requester.una;
-    if packet.opcode == Operation::Acknowledge as u8 {
+    if packet.opcode & OPERATION == Operation::Acknowledge as u8 {
         if qp.congestion.is_some() {
             learn(qp, now, port, psn, packet, side);
         }
@@ -490,7 +496,7 @@ fn respond(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rec
     let position = qp.requester.position_of(psn).expect("the request of an unanswered packet is in the queue");
     let wqe = &qp.requester.queue[position];
     let offset = (psn.distance(wqe.first_psn) as u32) << qp.mtu_shift;
-    let atomic = packet.opcode == Operation::AtomicAcknowledge as u8;
+    let atomic = packet.opcode & OPERATION == Operation::AtomicAcknowledge as u8;
     let payload = if atomic { ATOMIC_BYTES } else { u32::from(packet.payload) };
     let due = if atomic { ATOMIC_BYTES } else { (wqe.length - offset).min(qp.mtu()) };
     let whole = atomic || ext.is_none_or(|ext| ext.holds(packet.payload));

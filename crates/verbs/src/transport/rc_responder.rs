@@ -10,7 +10,7 @@
 use fabriscope_units::Bytes;
 use fabriscope_wire::{NakCode, Operation, Psn, Syndrome};
 
-use crate::attr::QpState;
+use crate::attr::{QpState, QpType};
 use crate::cc::Echo;
 use crate::event::AsyncEvent;
 use crate::ids::WqeIndex;
@@ -23,7 +23,7 @@ use crate::qp::modify::receiver_timer;
 use crate::qp::responder::{Ack, Done, Kind, Response, ResponseKind, Silence};
 use crate::side::{Ext, ExtId, Side};
 use crate::transport::inbound::{self, Refusal};
-use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE};
+use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, OPERATION};
 use crate::wc::WcStatus;
 
 /// A request packet arrived.
@@ -87,7 +87,7 @@ fn trimmed(qp: &mut Qp, port: &mut Port, psn: Psn, ahead: i32) {
 #[inline]
 fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
     let ext = side.take(packet.ext);
-    let operation = packet.opcode;
+    let operation = packet.opcode & OPERATION;
     let result = if operation < Operation::ReadRequest as u8 || operation > Operation::FetchAdd as u8 {
         inbound::accept(qp, port, packet, ext.as_ref(), received)
     } else if operation == Operation::ReadRequest as u8 {
@@ -147,7 +147,8 @@ fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut S
         qp.want_responses(port);
     }
     let responder = &mut qp.responder;
-    let middle = packet.opcode == Operation::SendMiddle as u8 || packet.opcode == Operation::WriteMiddle as u8;
+    let operation = packet.opcode & OPERATION;
+    let middle = operation == Operation::SendMiddle as u8 || operation == Operation::WriteMiddle as u8;
     if !(middle && packet.ext.is_none() && packet.flags == PacketFlags::NONE && packet.payload == 1 << qp.mtu_shift) {
         let expected = responder.expected;
         let at = responder.early.partition_point(|other| Psn::new(other.psn).distance(expected) < ahead as i32);
@@ -188,7 +189,7 @@ fn middle(qp: &Qp, psn: Psn) -> Packet {
         ext: ExtId::NONE,
         wire_bytes: 0,
         payload: qp.mtu() as u16,
-        opcode: operation as u8,
+        opcode: qp.service | operation as u8,
         flags: PacketFlags::NONE,
         syndrome: 0,
         sl: qp.sl,
@@ -222,7 +223,7 @@ fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rece
     }
     check_remote(qp, port, ext, u64::from(ATOMIC_BYTES), Access::REMOTE_ATOMIC)?;
     let old = match &mut port.memory {
-        Some(memory) => carry_out(memory.as_mut(), packet.opcode, ext),
+        Some(memory) => carry_out(memory.as_mut(), packet.opcode & OPERATION, ext),
         None => 0,
     };
     received.write = Bytes(u64::from(ATOMIC_BYTES));
@@ -237,11 +238,11 @@ fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rece
 }
 
 /// Reads, changes and writes 64 bits in the byte order of the host; gives the old value.
-fn carry_out(memory: &mut dyn Memory, opcode: u8, ext: &Ext) -> u64 {
+pub(crate) fn carry_out(memory: &mut dyn Memory, operation: u8, ext: &Ext) -> u64 {
     let mut bytes = [0; ATOMIC_BYTES as usize];
     memory.read(ext.remote_addr, &mut bytes);
     let old = u64::from_ne_bytes(bytes);
-    let new = match opcode == Operation::FetchAdd as u8 {
+    let new = match operation == Operation::FetchAdd as u8 {
         true => old.wrapping_add(ext.compare_add),
         false if old == ext.compare_add => ext.swap,
         false => old,
@@ -279,7 +280,8 @@ fn answer(qp: &mut Qp, port: &mut Port, packet: &Packet, kind: ResponseKind, rep
 fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, received: &mut Received) {
     let psn = Psn::new(packet.psn);
     let responder = &mut qp.responder;
-    if packet.opcode == Operation::ReadRequest as u8 {
+    let operation = packet.opcode & OPERATION;
+    if operation == Operation::ReadRequest as u8 {
         let Some(ext) = ext else { return };
         let end = psn + packets(qp, ext.dma_length);
         let known = ext.dma_length <= LONGEST_MESSAGE && end.distance(qp.responder.expected) <= 0;
@@ -288,7 +290,7 @@ fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, re
             forget_responses(qp, psn);
             answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length }, true);
         }
-    } else if packet.opcode == Operation::FetchAdd as u8 || packet.opcode == Operation::CompareSwap as u8 {
+    } else if operation == Operation::FetchAdd as u8 || operation == Operation::CompareSwap as u8 {
         if let Some(done) = responder.done.iter().find(|done| done.psn == psn).copied() {
             received.dropped = false;
             forget_responses(qp, psn);
@@ -313,7 +315,7 @@ fn nak(qp: &mut Qp, port: &mut Port, syndrome: Syndrome) {
     qp.want_responses(port);
 }
 
-fn refuse(qp: &mut Qp, port: &mut Port, refusal: Refusal) {
+pub(crate) fn refuse(qp: &mut Qp, port: &mut Port, refusal: Refusal) {
     let (code, status) = match refusal {
         Refusal::NoReceive => {
             // The peer repeats from here on after a while; what comes until then is dropped.
@@ -335,6 +337,11 @@ fn refuse(qp: &mut Qp, port: &mut Port, refusal: Refusal) {
         qp.fail_receive(wqe, status, port);
     }
     nak(qp, port, Syndrome::Nak(code));
+    if qp.qp_type == QpType::Eec {
+        // The context serves other queue pairs too: it drops this request and goes on with the next.
+        qp.responder.inbound.kind = Kind::None;
+        return;
+    }
     qp.enter_error(port);
 }
 
@@ -438,7 +445,7 @@ fn response_packet(
     syndrome: u8,
     traced: bool,
 ) -> Transmit {
-    let opcode = operation as u8;
+    let opcode = qp.service | operation as u8;
     Transmit {
         packet: Packet {
             dest: qp.dest,

@@ -15,7 +15,7 @@ fn steps(qp_type: QpType) -> [QpAttr; 3] {
     match qp_type {
         QpType::Rc => [QpAttr::init(Access::ALL), QpAttr::rtr_rc(Mtu::B1024, QpNum(9), 5, av), QpAttr::rts_rc(6)],
         QpType::Uc => [QpAttr::init(Access::ALL), QpAttr::rtr_uc(Mtu::B1024, QpNum(9), 5, av), QpAttr::rts(6)],
-        QpType::Ud => [QpAttr::init_ud(7), QpAttr::rtr_ud(), QpAttr::rts(6)],
+        _ => [QpAttr::init_ud(7), QpAttr::rtr_ud(), QpAttr::rts(6)],
     }
 }
 

@@ -1,0 +1,244 @@
+//! Messages of reliable unordered delivery, and the packets they are cut into.
+
+use fabriscope_units::Bytes;
+use fabriscope_wire::{Operation, Psn, Transport};
+
+use crate::attr::QpType;
+use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::memory;
+use crate::packet::{Packet, PacketFlags, Transmit};
+use crate::port::Port;
+use crate::side::{Ext, Side};
+use crate::wc::{Wc, WcOpcode, WcStatus};
+use crate::wr::{Atomic, Remote, SendFlags, SgeList, WrOpcode};
+
+/// Whose request it is: where its completion goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Origin {
+    pub(crate) qp: QpNum,
+    pub(crate) cq: CqId,
+    pub(crate) index: WqeIndex,
+    pub(crate) wr_id: u64,
+    pub(crate) signaled: bool,
+    pub(crate) opcode: WcOpcode,
+    pub(crate) length: u32,
+}
+
+impl Origin {
+    /// Completes the request; its place in the queue of its queue pair is free when the completion is polled, or at once if
+    /// there is none.
+    pub(crate) fn complete(&self, status: WcStatus, port: &mut Port) {
+        if !self.signaled && status == WcStatus::Success {
+            port.silent.push(self.qp);
+            return;
+        }
+        let byte_len = if status == WcStatus::Success { self.length } else { 0 };
+        let wc = Wc { byte_len, ..Wc::of(self.qp, self.wr_id, status, self.opcode, self.index) };
+        port.completions.push_back((self.cq, wc));
+    }
+}
+
+/// What a message does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// SEND, WRITE: complete when all of it is acknowledged.
+    Data(WrOpcode),
+    /// READ, atomic: complete when the answer is here.
+    Request(WrOpcode),
+    /// The bytes of a READ, for the request with this number.
+    ReadResponse { request: Psn },
+    /// The old value of an atomic, for the request with this number.
+    AtomicResponse { request: Psn, old: u64 },
+    /// Nothing any more: its packets keep their numbers.
+    Void,
+}
+
+/// A message to a peer.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) kind: Kind,
+    /// None of answers, and of requests whose queue pair is gone.
+    pub(crate) origin: Option<Origin>,
+    /// The type decides the size of the headers.
+    pub(crate) qp_type: QpType,
+    /// The queue pair that it comes from, and the one it is for.
+    pub(crate) from: QpNum,
+    pub(crate) to: QpNum,
+    pub(crate) qkey: u32,
+    pub(crate) remote: Remote,
+    pub(crate) imm: Option<u32>,
+    pub(crate) atomic: Atomic,
+    pub(crate) length: u32,
+    /// Local memory.
+    pub(crate) sge: SgeList,
+    pub(crate) inline: Option<Box<[u8]>>,
+    pub(crate) flags: SendFlags,
+    /// The number of its first packet, once it has begun.
+    pub(crate) first: Psn,
+    /// How many packets it is, once it has begun.
+    pub(crate) packets: u32,
+    /// How many of them arrived.
+    pub(crate) arrived: u32,
+    /// It has completed, or there is nothing to complete.
+    pub(crate) done: bool,
+    /// How often it may find no receive, and still may; 7 never ends.
+    pub(crate) receiver_retries: u8,
+}
+
+impl Message {
+    /// Packets that it takes at this MTU.
+    pub(crate) fn packets_at(&self, mtu: u32) -> u32 {
+        match self.kind {
+            Kind::Request(_) | Kind::AtomicResponse { .. } | Kind::Void => 1,
+            Kind::Data(_) | Kind::ReadResponse { .. } => self.length.div_ceil(mtu).max(1),
+        }
+    }
+    /// Bytes of payload of packet `number`.
+    pub(crate) fn payload(&self, number: u32, mtu: u32) -> u16 {
+        match self.kind {
+            Kind::Request(_) | Kind::AtomicResponse { .. } | Kind::Void => 0,
+            Kind::Data(_) | Kind::ReadResponse { .. } => (self.length - number * mtu).min(mtu) as u16,
+        }
+    }
+    /// There was no receive: whether it asks again.
+    pub(crate) fn ask_again(&mut self) -> bool {
+        if self.done || self.receiver_retries == 0 {
+            return false;
+        }
+        self.receiver_retries -= u8::from(self.receiver_retries != FOR_EVER);
+        true
+    }
+    /// Completes the request, once.
+    pub(crate) fn finish(&mut self, status: WcStatus, port: &mut Port) {
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        if let Some(origin) = self.origin {
+            origin.complete(status, port);
+        }
+    }
+
+    fn operation(&self, first: bool, last: bool) -> Operation {
+        match (self.kind, first, last) {
+            (Kind::Data(opcode), first, last) => super::super::transport::operation(opcode, first, last),
+            (Kind::Request(WrOpcode::AtomicCmpAndSwp), ..) => Operation::CompareSwap,
+            (Kind::Request(WrOpcode::AtomicFetchAndAdd), ..) => Operation::FetchAdd,
+            (Kind::Request(_), ..) => Operation::ReadRequest,
+            (Kind::AtomicResponse { .. }, ..) => Operation::AtomicAcknowledge,
+            (Kind::Void, ..) => Operation::Resync,
+            (Kind::ReadResponse { .. }, true, true) => Operation::ReadResponseOnly,
+            (Kind::ReadResponse { .. }, true, false) => Operation::ReadResponseFirst,
+            (Kind::ReadResponse { .. }, false, true) => Operation::ReadResponseLast,
+            (Kind::ReadResponse { .. }, false, false) => Operation::ReadResponseMiddle,
+        }
+    }
+
+    /// Packet `number`.
+    pub(crate) fn packet(&self, number: u32, route: Route, ask: bool, repeated: bool, port: &Port, side: &mut Side) -> Transmit {
+        let mtu = port.packet_mtu();
+        let (first, last) = (number == 0, number + 1 == self.packets);
+        let payload = self.payload(number, mtu);
+        let offset = number * mtu;
+        let data = match (&self.inline, &port.memory) {
+            (Some(inline), _) => Some(inline[offset as usize..][..usize::from(payload)].into()),
+            (None, Some(memory)) if payload > 0 => {
+                Some(memory::gather(memory.as_ref(), &self.sge, u64::from(offset), usize::from(payload)).into_boxed_slice())
+            }
+            _ => None,
+        };
+        let mut ext = Ext {
+            remote_addr: self.remote.addr,
+            rkey: self.remote.rkey,
+            compare_add: self.atomic.compare_add,
+            swap: self.atomic.swap,
+            dma_length: self.length,
+            imm: self.imm.unwrap_or(0),
+            qkey: self.qkey,
+            src_qp: self.from,
+            slid: port.lid,
+            context: self.first.as_u32(),
+            start: route.start.as_u32(),
+            data,
+            ..Ext::default()
+        };
+        match self.kind {
+            Kind::ReadResponse { request } => ext.swap = u64::from(request.as_u32()),
+            Kind::AtomicResponse { request, old } => (ext.swap, ext.compare_add) = (u64::from(request.as_u32()), old),
+            Kind::Data(_) | Kind::Request(_) | Kind::Void => {}
+        }
+        let opcode = (Transport::Rud as u8) << 5 | self.operation(first, last) as u8;
+        let mut flags = if ask { PacketFlags::ACK_REQ } else { PacketFlags::NONE };
+        if self.flags.contains(SendFlags::TRACED) {
+            flags |= PacketFlags::TRACED;
+        }
+        if last && self.flags.contains(SendFlags::SOLICITED) {
+            flags |= PacketFlags::SE;
+        }
+        let inline = self.flags.contains(SendFlags::INLINE);
+        let answers = matches!(self.kind, Kind::ReadResponse { .. } | Kind::AtomicResponse { .. });
+        let (wqe, wr_id) = self.origin.map_or((WqeIndex(0), 0), |origin| (origin.index, origin.wr_id));
+        Transmit {
+            packet: Packet {
+                dest: route.dest,
+                dest_qp: self.to.0,
+                psn: (self.first + number).as_u32(),
+                ext: side.alloc(ext),
+                wire_bytes: port.wire_bytes(opcode, payload) + more(self.qp_type, opcode),
+                payload,
+                opcode,
+                flags,
+                syndrome: 0,
+                sl: route.sl,
+                entropy: route.entropy,
+                msn: 0,
+            },
+            qp: self.from,
+            fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(payload)) },
+            responder: answers,
+            read_response: matches!(self.kind, Kind::ReadResponse { .. }),
+            starts_message: first,
+            ends_message: last,
+            inline,
+            retransmission: repeated,
+            wqe,
+            wr_id,
+            message_bytes: self.length,
+        }
+    }
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub(crate) dest: Lid,
+    pub(crate) sl: u8,
+    pub(crate) entropy: u16,
+    /// The number at which the context began.
+    pub(crate) start: Psn,
+}
+
+/// The retry count that never runs out. Basis: standard.
+const FOR_EVER: u8 = 7;
+
+/// Bytes that the headers of Ultra Ethernet have more than those of the opcode table (BTH 12, DETH-like 8, RETH 16, AETH 4,
+/// AtomicETH 28).
+///
+/// Source: Ultra Ethernet specification 1.0, §3.4 and §3.5: request 12 (PDS) and 44 (SES standard header); atomics 24 more;
+/// answer with data 12 and 16; acknowledgement 32 (PDS ACK_CC) and 12 (SES response). Basis: standard.
+pub(crate) fn more(qp_type: QpType, opcode: u8) -> u16 {
+    if qp_type != QpType::Uet {
+        return 0;
+    }
+    const BTH: u16 = 12;
+    let operation = opcode & 0x1f;
+    let acknowledge = Operation::Acknowledge as u8;
+    let due: u16 = match operation {
+        _ if operation == acknowledge => 32 + 12,
+        _ if operation == Operation::CompareSwap as u8 || operation == Operation::FetchAdd as u8 => 12 + 44 + 24,
+        _ if operation > Operation::ReadRequest as u8 && operation < acknowledge => 12 + 16,
+        _ if operation == Operation::AtomicAcknowledge as u8 => 12 + 16 + 8,
+        _ => 12 + 44,
+    };
+    let counted = fabriscope_wire::Opcode::decode(opcode).map_or(0, |opcode| opcode.extension_bytes() as u16) + BTH;
+    due.saturating_sub(counted)
+}

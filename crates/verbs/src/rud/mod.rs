@@ -1,0 +1,200 @@
+//! Reliable unordered delivery: what stands behind queue pairs of SRD and Ultra Ethernet.
+//!
+//! Source: Shalev et al., "A Cloud-Optimized Transport Protocol for Elastic and Scalable HPC", IEEE Micro 40(6), 2020 (SRD: a
+//! context for each peer adapter that all queue pairs share, packets sprayed over paths, acknowledged by hardware, delivered in
+//! any order); Ultra Ethernet specification 1.0, §3.5 (packet delivery contexts made on demand, RUD mode, selective
+//! acknowledgement of 64 packets, NACK of trimmed packets).
+//! Modelled: one context for each peer and service level, made by the first message or packet, without a handshake; packet
+//! numbers, windows, selective repetition, congestion control; every packet is placed when it arrives, every message is
+//! delivered when its last packet has, whatever came before it; READs and atomics as a request and an answer that is as
+//! reliable as the request.
+//! Not modelled: closing idle contexts, UET's ordered (ROD), idempotent and unreliable modes, its tag matching and security.
+//!
+//! ```text
+//!   QP  QP  QP        queue pairs of processes: requests, receives, completions
+//!     \  |  /
+//!   contexts          one per peer: `sender` numbers and repeats, `receiver` places and acknowledges
+//!        |
+//!      packets
+//! ```
+
+mod message;
+mod receiver;
+mod sender;
+
+use fabriscope_units::Time;
+use rustc_hash::FxHashMap;
+
+use crate::attr::QpState;
+use crate::ids::{Lid, QpNum};
+use crate::packet::{Packet, Received, Transmit};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::side::Side;
+use crate::wc::WcStatus;
+pub(crate) use message::{Kind, Message, Origin};
+use receiver::Receiver;
+use sender::Sender;
+
+/// The context of one peer.
+pub(crate) struct Context {
+    /// Its place among the contexts.
+    index: u32,
+    peer: Lid,
+    sl: u8,
+    /// It is in the port's list of turns.
+    queued: bool,
+    /// It is in the port's list of acknowledgements.
+    answering: bool,
+    entropy: u16,
+    sender: Sender,
+    receiver: Receiver,
+}
+
+/// The contexts of a NIC.
+#[derive(Default)]
+pub(crate) struct Contexts {
+    list: Vec<Context>,
+    by_peer: FxHashMap<(Lid, u8), u32>,
+}
+
+/// In the port's lists of turns, timers and acknowledgements: the rest is the number of a context, not of a queue pair.
+pub(crate) const CONTEXT: u32 = 1 << 31;
+
+impl Contexts {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    fn of(&mut self, peer: Lid, sl: u8, port: &Port) -> &mut Context {
+        let next = self.list.len() as u32;
+        let index = *self.by_peer.entry((peer, sl)).or_insert(next);
+        if index == next {
+            self.list.push(Context {
+                index,
+                peer,
+                sl,
+                queued: false,
+                answering: false,
+                entropy: crate::qp::modify::entropy(port.lid, peer, index),
+                sender: Sender::new(port),
+                receiver: Receiver::new(),
+            });
+        }
+        &mut self.list[index as usize]
+    }
+
+    /// A request of a queue pair, or an answer to one.
+    pub(crate) fn post(&mut self, peer: Lid, sl: u8, message: Message, port: &mut Port) {
+        let context = self.of(peer, sl, port);
+        context.sender.push(message);
+        context.want(port);
+    }
+
+    /// The acknowledgement that the context at `index` owes.
+    pub(crate) fn poll_ack(&mut self, index: u32, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+        let context = self.list.get_mut(index as usize)?;
+        context.answering = false;
+        let sent = context.poll_ack(port, side);
+        if context.receiver.owes() {
+            context.want_to_answer(port);
+        }
+        sent
+    }
+
+    /// The next packet of the context at `index`.
+    pub(crate) fn poll(&mut self, index: u32, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+        let context = self.list.get_mut(index as usize)?;
+        context.queued = false;
+        let sent = context.poll(now, port, side);
+        if sent.is_some() && context.sender.has_more() {
+            context.want(port);
+        }
+        sent
+    }
+
+    /// A packet of reliable unordered delivery arrived; who sent it stands in its extension.
+    pub(crate) fn handle(
+        &mut self,
+        target: Option<&mut Qp>,
+        now: Time,
+        port: &mut Port,
+        packet: &Packet,
+        side: &mut Side,
+        received: &mut Received,
+    ) {
+        let Some(ext) = side.take(packet.ext) else {
+            received.dropped = true;
+            return;
+        };
+        let context = self.of(ext.slid, packet.sl, port);
+        if packet.opcode & 0x1f == fabriscope_wire::Operation::Acknowledge as u8 {
+            context.acknowledged(now, port, packet, &ext, received);
+            return;
+        }
+        let answer = context.arrived(target, port, packet, ext, received);
+        if let Some(message) = answer {
+            context.sender.push(message);
+            context.want(port);
+        }
+    }
+
+    /// The deadline of the context at `index` may have come.
+    pub(crate) fn handle_timeout(&mut self, index: u32, at: Time, now: Time, port: &mut Port) {
+        if let Some(context) = self.list.get_mut(index as usize) {
+            context.handle_timeout(at, now, port);
+        }
+    }
+
+    /// The time at which pacing or congestion control wanted to be looked at.
+    pub(crate) fn look(&mut self, index: u32, at: Time, now: Time, port: &mut Port) {
+        if let Some(context) = self.list.get_mut(index as usize) {
+            context.look(at, now, port);
+        }
+    }
+
+    /// The queue pair failed or is gone: what it asked for and has not begun is flushed, the rest ends in silence.
+    pub(crate) fn forget(&mut self, owner: QpNum, port: &mut Port) {
+        for context in &mut self.list {
+            context.sender.forget(owner, port);
+            context.receiver.abandon(WcStatus::WrFlushErr, port, |_, target| target == owner);
+        }
+    }
+}
+
+impl Context {
+    /// Lines up for sending.
+    fn want(&mut self, port: &mut Port) {
+        if !self.queued {
+            self.queued = true;
+            port.turns.push_back(CONTEXT | self.index);
+        }
+    }
+    /// Lines up for an acknowledgement.
+    fn want_to_answer(&mut self, port: &mut Port) {
+        if !self.answering {
+            self.answering = true;
+            port.acks.push_back(CONTEXT | self.index);
+        }
+    }
+    /// What switches hash for the next packet: another path each time.
+    fn next_entropy(&mut self) -> u16 {
+        self.entropy = self.entropy.wrapping_add(1);
+        self.entropy
+    }
+}
+
+/// Whether a queue pair takes messages.
+fn receives(qp: &Qp) -> bool {
+    matches!(qp.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
+}
+
+/// The status by which a request ends that the peer refused.
+fn status_of(code: fabriscope_wire::NakCode) -> WcStatus {
+    match code {
+        fabriscope_wire::NakCode::RemoteAccessError => WcStatus::RemAccessErr,
+        fabriscope_wire::NakCode::RemoteOperationalError => WcStatus::RemOpErr,
+        _ => WcStatus::RemInvReqErr,
+    }
+}

@@ -1,0 +1,427 @@
+//! The receiving half of a context: every packet once, messages when they are complete.
+//!
+//! Modelled: a map of the packets that arrived; SENDs take a receive with their first packet to arrive; keys, bounds and rights
+//! are checked for each packet; acknowledgements name the packet and carry a map of 64 behind the first that is missing.
+//! Not modelled: –
+
+use std::collections::VecDeque;
+
+use fabriscope_units::Bytes;
+use fabriscope_wire::{NakCode, Opcode, Operation, Psn, Syndrome, Transport};
+
+use super::message::{self, Kind, Message, Route};
+use super::sender::WINDOW;
+use super::{Context, receives};
+use crate::attr::QpType;
+use crate::cc::{Echo, Telemetry};
+use crate::ids::{CqId, Lkey, QpNum, WqeIndex};
+use crate::memory;
+use crate::mr::Access;
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::bitmap::Bitmap;
+use crate::side::{Ext, Side};
+use crate::srq::RecvWqe;
+use crate::transport::ATOMIC_BYTES;
+use crate::wc::{Wc, WcOpcode, WcStatus};
+use crate::wr::{self, Atomic, Remote, SendFlags, Sge, SgeList};
+
+/// The receiving half of a context.
+pub(crate) struct Receiver {
+    /// The number at which the peer's incarnation of the context began; none before its first packet.
+    start: Option<Psn>,
+    expected: Psn,
+    arrived: Bitmap,
+    /// Messages of several packets of which some are missing.
+    partial: Vec<Partial>,
+    acks: VecDeque<Ack>,
+}
+
+/// A message of which some packets arrived.
+struct Partial {
+    first: Psn,
+    missing: u32,
+    target: QpNum,
+    /// Where its receive completes.
+    cq: CqId,
+    recv: Option<RecvWqe>,
+    imm: Option<u32>,
+    solicited: bool,
+}
+
+/// An acknowledgement owed.
+#[derive(Clone)]
+struct Ack {
+    asked: Psn,
+    syndrome: u8,
+    flags: PacketFlags,
+    qp_type: QpType,
+    /// The queue pair that the packet was for.
+    target: QpNum,
+    links: Telemetry,
+}
+
+/// Why a packet is not taken.
+enum Refusal {
+    /// There is no receive for it: it may come again.
+    NoReceive,
+    /// Its message ends here.
+    Refused(NakCode),
+}
+
+/// The answer that a packet asks for, if it is taken.
+type Outcome = Result<Option<Message>, Refusal>;
+
+impl Receiver {
+    pub(super) fn new() -> Receiver {
+        Receiver { start: None, expected: Psn::default(), arrived: Bitmap::new(WINDOW), partial: Vec::new(), acks: VecDeque::new() }
+    }
+    pub(super) fn owes(&self) -> bool {
+        !self.acks.is_empty()
+    }
+
+    /// Gives up the incomplete messages that `which` names: their receives end with `status`.
+    pub(super) fn abandon(&mut self, status: WcStatus, port: &mut Port, which: impl Fn(Psn, QpNum) -> bool) {
+        self.partial.retain(|partial| {
+            let gone = which(partial.first, partial.target);
+            if let Some(wqe) = partial.recv.as_ref().filter(|_| gone) {
+                let wc = Wc::of(partial.target, wqe.wr_id, status, WcOpcode::Recv, wqe.index);
+                port.completions.push_back((partial.cq, wc));
+            }
+            !gone
+        });
+    }
+}
+
+impl Context {
+    /// A packet with a number arrived; gives the answer that it asks for.
+    pub(super) fn arrived(
+        &mut self,
+        target: Option<&mut Qp>,
+        port: &mut Port,
+        packet: &Packet,
+        ext: Ext,
+        received: &mut Received,
+    ) -> Option<Message> {
+        let psn = Psn::new(packet.psn);
+        received.dropped = true;
+        if !self.synchronise(Psn::new(ext.start), port) {
+            return None;
+        }
+        let qp_type = target.as_ref().map_or(QpType::Srd, |qp| qp.qp_type);
+        let to = QpNum(packet.dest_qp);
+        let ahead = psn.distance(self.receiver.expected);
+        let mut flags = if packet.flags.contains(PacketFlags::ECN_CE) && port.congestion.echo == Echo::Acknowledge {
+            PacketFlags::BECN
+        } else {
+            PacketFlags::NONE
+        };
+        let mut ack = Ack { asked: psn, syndrome: Syndrome::ACK.encode(), flags, qp_type, target: to, links: ext.links.clone() };
+        let known = ahead < 0 || ahead >= WINDOW as i32 || self.receiver.arrived.has(psn);
+        if packet.flags.contains(PacketFlags::TRIMMED) {
+            if !known {
+                flags |= PacketFlags::TRIMMED;
+                self.receiver.acks.push_back(Ack { flags, ..ack });
+                self.want_to_answer(port);
+            }
+            return None;
+        }
+        let mut owes = packet.flags.contains(PacketFlags::ACK_REQ);
+        let mut answer = None;
+        if !known {
+            match self.place(target, port, packet, &ext, received) {
+                Ok(message) => {
+                    received.dropped = false;
+                    answer = message;
+                    self.mark(psn);
+                }
+                Err(Refusal::NoReceive) => {
+                    ack.syndrome =
+                        Syndrome::RnrNak(fabriscope_wire::RnrTimer::from_code(RECEIVER_TIMER).expect("a code of the standard")).encode();
+                    received.write = Bytes::ZERO;
+                    owes = true;
+                }
+                Err(Refusal::Refused(code)) => {
+                    ack.syndrome = Syndrome::Nak(code).encode();
+                    received.write = Bytes::ZERO;
+                    self.mark(psn);
+                    owes = true;
+                }
+            }
+        }
+        if owes {
+            self.receiver.acks.push_back(ack);
+            self.want_to_answer(port);
+        }
+        answer
+    }
+
+    /// Whether the packet belongs to the peer's present incarnation of the context; a later one replaces it.
+    fn synchronise(&mut self, start: Psn, port: &mut Port) -> bool {
+        let receiver = &mut self.receiver;
+        match receiver.start {
+            Some(now) if now == start => return true,
+            Some(now) if start.distance(now) < 0 => return false,
+            _ => {}
+        }
+        receiver.start = Some(start);
+        receiver.expected = start;
+        receiver.arrived = Bitmap::new(WINDOW);
+        receiver.abandon(WcStatus::RemAbortErr, port, |_, _| true);
+        receiver.acks.clear();
+        true
+    }
+
+    fn mark(&mut self, psn: Psn) {
+        let receiver = &mut self.receiver;
+        receiver.arrived.set(psn);
+        while receiver.arrived.take(receiver.expected) {
+            receiver.expected = receiver.expected.next();
+        }
+    }
+
+    /// Puts a new packet where it belongs.
+    fn place(&mut self, target: Option<&mut Qp>, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut Received) -> Outcome {
+        let operation = packet.opcode & 0x1f;
+        let first = Psn::new(ext.context);
+        if operation == Operation::Resync as u8 {
+            self.receiver.abandon(WcStatus::RemAbortErr, port, |partial, _| partial == first);
+            return Ok(None);
+        }
+        let Ok(opcode) = Opcode::decode(packet.opcode) else { return Err(Refusal::Refused(NakCode::InvalidRequest)) };
+        if !ext.holds(packet.payload) {
+            return Err(Refusal::Refused(NakCode::InvalidRequest));
+        }
+        if opcode.is_response() {
+            self.answer_arrived(port, packet, ext, received);
+            return Ok(None);
+        }
+        let Some(qp) = target.filter(|qp| receives(qp) && (!opcode.is_send() || qp.attr.qkey == Some(ext.qkey))) else {
+            return Err(Refusal::Refused(NakCode::InvalidRequest));
+        };
+        if opcode.is_read_request() {
+            return read(qp, port, packet, ext);
+        }
+        if opcode.is_atomic() {
+            return atomic(qp, port, packet, ext, received);
+        }
+        self.data(qp, port, packet, opcode, ext, received)
+    }
+
+    /// A packet of a SEND or WRITE.
+    fn data(&mut self, qp: &mut Qp, port: &mut Port, packet: &Packet, opcode: Opcode, ext: &Ext, received: &mut Received) -> Outcome {
+        let (first, mtu) = (Psn::new(ext.context), port.packet_mtu());
+        let number = Psn::new(packet.psn).distance(first);
+        let offset = u64::from(number.max(0) as u32) * u64::from(mtu);
+        let packets = ext.dma_length.div_ceil(mtu).max(1);
+        let due = (u64::from(ext.dma_length).saturating_sub(offset)).min(u64::from(mtu));
+        if number < 0 || number as u32 >= packets || due != u64::from(packet.payload) {
+            return Err(Refusal::Refused(NakCode::InvalidRequest));
+        }
+        let place = self.receiver.partial.iter().position(|partial| partial.first == first);
+        let mut partial = match place {
+            Some(place) => self.receiver.partial.swap_remove(place),
+            None => Partial { first, missing: packets, target: qp.num, cq: qp.init.recv_cq, recv: None, imm: None, solicited: false },
+        };
+        let outcome = write(qp, port, opcode, ext, offset, &mut partial, received);
+        if let Err(refusal) = outcome {
+            if place.is_some() || partial.recv.is_some() {
+                self.receiver.partial.push(partial);
+            }
+            return Err(refusal);
+        }
+        received.write = Bytes(u64::from(packet.payload));
+        partial.missing -= 1;
+        partial.solicited |= packet.flags.contains(PacketFlags::SE);
+        if partial.missing > 0 {
+            self.receiver.partial.push(partial);
+            return Ok(None);
+        }
+        received.ended = true;
+        if opcode.is_write() && ext.dma_length > 0 {
+            port.landed.push_back((ext.remote_addr, ext.dma_length));
+        }
+        if let Some(wqe) = partial.recv {
+            let opcode = if opcode.is_write() { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
+            let wc = Wc {
+                byte_len: ext.dma_length,
+                imm: partial.imm,
+                src_qp: ext.src_qp,
+                slid: ext.slid,
+                sl: packet.sl,
+                solicited: partial.solicited,
+                ..Wc::of(partial.target, wqe.wr_id, WcStatus::Success, opcode, wqe.index)
+            };
+            port.completions.push_back((qp.init.recv_cq, wc));
+        }
+        Ok(None)
+    }
+
+    /// A packet of an answer to a READ or atomic of ours.
+    fn answer_arrived(&mut self, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut Received) {
+        let request = Psn::new(ext.swap as u32);
+        let offset = u64::from(Psn::new(packet.psn).distance(Psn::new(ext.context)).max(0) as u32) * u64::from(port.packet_mtu());
+        let Some((message, complete)) = self.answered(request, port) else { return };
+        let atomic = packet.opcode & 0x1f == Operation::AtomicAcknowledge as u8;
+        if let Some(memory) = &mut port.memory {
+            let old = ext.compare_add.to_ne_bytes();
+            let bytes = if atomic { Some(&old[..]) } else { ext.data.as_deref() };
+            memory::scatter(memory.as_mut(), &message.sge, offset, bytes.unwrap_or_default());
+        }
+        received.write = Bytes(if atomic { u64::from(ATOMIC_BYTES) } else { u64::from(packet.payload) });
+        if complete {
+            received.ended = true;
+            message.done = false;
+            message.finish(WcStatus::Success, port);
+            self.answered_in_full(request);
+        }
+    }
+
+    /// The acknowledgement owed longest.
+    pub(super) fn poll_ack(&mut self, port: &Port, side: &mut Side) -> Option<Transmit> {
+        let ack = self.receiver.acks.pop_front()?;
+        let receiver = &self.receiver;
+        let ahead = (0..64).filter(|bit| receiver.arrived.has(receiver.expected + *bit)).fold(0u64, |map, bit| map | 1 << bit);
+        let ext = Ext {
+            slid: port.lid,
+            context: ack.asked.as_u32(),
+            compare_add: ahead,
+            start: self.receiver.start.unwrap_or_default().as_u32(),
+            links: ack.links,
+            ..Ext::default()
+        };
+        let route = Route { dest: self.peer, sl: self.sl, entropy: self.next_entropy(), start: Psn::default() };
+        let opcode = (Transport::Rud as u8) << 5 | Operation::Acknowledge as u8;
+        let packet = Packet {
+            dest: route.dest,
+            dest_qp: 0,
+            psn: self.receiver.expected.previous().as_u32(),
+            ext: side.alloc(ext),
+            wire_bytes: port.wire_bytes(opcode, 0) + message::more(ack.qp_type, opcode),
+            payload: 0,
+            opcode,
+            flags: ack.flags,
+            syndrome: ack.syndrome,
+            sl: route.sl,
+            entropy: route.entropy,
+            msn: 0,
+        };
+        Some(Transmit {
+            packet,
+            qp: ack.target,
+            fetch: Bytes::ZERO,
+            responder: true,
+            read_response: false,
+            starts_message: true,
+            ends_message: true,
+            inline: false,
+            retransmission: false,
+            wqe: WqeIndex(0),
+            wr_id: 0,
+            message_bytes: 0,
+        })
+    }
+}
+
+/// Writes the payload of a packet of a SEND or WRITE, with the receive that its message needs.
+fn write(
+    qp: &mut Qp,
+    port: &mut Port,
+    opcode: Opcode,
+    ext: &Ext,
+    offset: u64,
+    partial: &mut Partial,
+    received: &mut Received,
+) -> Result<(), Refusal> {
+    let invalid = Err(Refusal::Refused(NakCode::InvalidRequest));
+    if opcode.is_write() {
+        check(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_WRITE)?;
+    }
+    if opcode.has_immediate() {
+        partial.imm = Some(ext.imm);
+    }
+    if partial.recv.is_none() && (opcode.is_send() || opcode.has_immediate()) {
+        let Some(wqe) = qp.recv_queue.take() else { return Err(Refusal::NoReceive) };
+        received.recv_wqe_consumed = true;
+        if opcode.is_send() {
+            let room = wr::total(&wqe.sge).0;
+            let ours = port.regions.check_list(qp.init.pd, &wqe.sge, Access::LOCAL_WRITE).is_ok();
+            if !ours || room < u64::from(ext.dma_length) {
+                let status = if ours { WcStatus::LocLenErr } else { WcStatus::LocProtErr };
+                qp.fail_receive(wqe, status, port);
+                return if ours { invalid } else { Err(Refusal::Refused(NakCode::RemoteOperationalError)) };
+            }
+        }
+        partial.recv = Some(wqe);
+    }
+    if let (Some(memory), Some(data)) = (&mut port.memory, ext.data.as_ref().filter(|data| !data.is_empty())) {
+        if opcode.is_write() {
+            memory.write(ext.remote_addr + offset, data);
+        } else if let Some(wqe) = &partial.recv {
+            memory::scatter(memory.as_mut(), &wqe.sge, offset, data);
+        }
+    }
+    Ok(())
+}
+
+/// A READ request: the answer is a message of ours.
+fn read(qp: &Qp, port: &Port, packet: &Packet, ext: &Ext) -> Outcome {
+    check(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_READ)?;
+    let source = Sge { addr: ext.remote_addr, length: ext.dma_length, lkey: Lkey(ext.rkey.0) };
+    let kind = Kind::ReadResponse { request: Psn::new(packet.psn) };
+    Ok(Some(answer(qp, packet, ext, kind, ext.dma_length, std::iter::once(source).collect())))
+}
+
+/// An atomic: carried out now; the packet is taken once, so it happens once.
+fn atomic(qp: &Qp, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut Received) -> Outcome {
+    if !ext.remote_addr.is_multiple_of(u64::from(ATOMIC_BYTES)) {
+        return Err(Refusal::Refused(NakCode::InvalidRequest));
+    }
+    check(qp, port, ext, u64::from(ATOMIC_BYTES), Access::REMOTE_ATOMIC)?;
+    let old = match &mut port.memory {
+        Some(memory) => crate::transport::rc_responder::carry_out(memory.as_mut(), packet.opcode & 0x1f, ext),
+        None => 0,
+    };
+    received.write = Bytes(u64::from(ATOMIC_BYTES));
+    port.landed.push_back((ext.remote_addr, ATOMIC_BYTES));
+    let kind = Kind::AtomicResponse { request: Psn::new(packet.psn), old };
+    Ok(Some(answer(qp, packet, ext, kind, ATOMIC_BYTES, SgeList::new())))
+}
+
+fn answer(qp: &Qp, packet: &Packet, ext: &Ext, kind: Kind, length: u32, sge: SgeList) -> Message {
+    let traced = packet.flags.contains(PacketFlags::TRACED);
+    Message {
+        kind,
+        origin: None,
+        qp_type: qp.qp_type,
+        from: qp.num,
+        to: ext.src_qp,
+        qkey: ext.qkey,
+        remote: Remote::default(),
+        imm: None,
+        atomic: Atomic::default(),
+        length,
+        sge,
+        inline: None,
+        flags: if traced { SendFlags::TRACED } else { SendFlags::NONE },
+        first: Psn::default(),
+        packets: 0,
+        arrived: 0,
+        done: true,
+        receiver_retries: 0,
+    }
+}
+
+fn check(qp: &Qp, port: &Port, ext: &Ext, length: u64, needed: Access) -> Result<(), Refusal> {
+    let allowed = qp.attr.qp_access_flags.unwrap_or_default().contains(needed);
+    if allowed && port.regions.check(ext.rkey.0, qp.init.pd, ext.remote_addr, length, needed).is_ok() {
+        Ok(())
+    } else {
+        Err(Refusal::Refused(NakCode::RemoteAccessError))
+    }
+}
+
+/// Code of the time after which a sender tries again when there was no receive: 0.16 ms. Basis: assumed, within the range of
+/// IBA vol. 1 table 46.
+const RECEIVER_TIMER: u8 = 8;

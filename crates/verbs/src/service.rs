@@ -1,0 +1,193 @@
+//! The transport services: what each promises, and which operations it has.
+//!
+//! Source: IBA vol. 1 §9.2.2, §9.4 and annex A14 (XRC); man pages ibv_create_qp(3), ibv_post_send(3), mlx5dv_create_qp(3) (DC),
+//! efadv_create_driver_qp(3) (SRD); Shalev et al., "A Cloud-Optimized Transport Protocol for Elastic and Scalable HPC",
+//! IEEE Micro 40(6), 2020 (SRD); Ultra Ethernet specification 1.0 §3 (UET: packet delivery modes RUD and ROD).
+//! Modelled: the properties by which the rest of this crate decides; `tests/promises.rs` tries them on a channel that loses,
+//! repeats and reorders.
+//! Not modelled: DC's receives outside shared queues, UET's idempotent (RUDI) and unreliable (UUD) modes.
+
+use fabriscope_wire::Transport;
+
+use crate::wr::WrOpcode;
+
+/// The transport service of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum QpType {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+    /// Reliable datagram: messages to any queue pair over the end-to-end context of its NIC.
+    Rd,
+    /// The sending end of an extended reliable connection (`IBV_QPT_XRC_SEND`).
+    XrcSend,
+    /// The receiving end of an extended reliable connection, for all processes of a node (`IBV_QPT_XRC_RECV`).
+    XrcRecv,
+    /// Initiator of dynamically connected transport: one connection at a time, to whichever target a request names.
+    Dci,
+    /// Target of dynamically connected transport.
+    Dct,
+    /// Scalable reliable datagram of EFA.
+    Srd,
+    /// Ultra Ethernet transport: reliable, unordered, connectionless.
+    Uet,
+    /// Packets as they are, without transport (`IBV_QPT_RAW_PACKET`).
+    RawPacket,
+    /// An end-to-end context of RD, made by `create_eec`; programs post to RD queue pairs instead.
+    Eec,
+}
+
+/// In which order messages arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Order {
+    /// As they were posted, on each connection.
+    PerConnection,
+    /// As they were posted, from one queue pair to each of its destinations.
+    PerDestination,
+    /// What arrives is in the order in which it was posted; there may be gaps.
+    Gaps,
+    /// In any order.
+    None,
+}
+
+/// How many queue pairs (or connections) a NIC holds so that M processes on each of N nodes reach all others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scale {
+    /// M²·N: one for each process here and each process there.
+    EachPair,
+    /// M·N: one for each process here and each node.
+    EachNode,
+    /// M: one for each process.
+    EachProcess,
+    /// 1: one for the node.
+    One,
+}
+
+impl Scale {
+    /// The number, for `processes` on each of `nodes`. A process needs none to itself; those to its own node count.
+    pub const fn count(self, processes: u64, nodes: u64) -> u64 {
+        match self {
+            Scale::EachPair => processes * (processes * nodes - 1),
+            Scale::EachNode => processes * nodes,
+            Scale::EachProcess => processes,
+            Scale::One => 1,
+        }
+    }
+}
+
+impl QpType {
+    /// Those that programs make, in the order of the tables.
+    pub const ALL: [QpType; 11] = [
+        QpType::Rc,
+        QpType::XrcSend,
+        QpType::XrcRecv,
+        QpType::Rd,
+        QpType::Dci,
+        QpType::Dct,
+        QpType::Srd,
+        QpType::Uet,
+        QpType::Uc,
+        QpType::Ud,
+        QpType::RawPacket,
+    ];
+
+    /// Its short name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            QpType::Rc => "RC",
+            QpType::Uc => "UC",
+            QpType::Ud => "UD",
+            QpType::Rd => "RD",
+            QpType::XrcSend => "XRC_SEND",
+            QpType::XrcRecv => "XRC_RECV",
+            QpType::Dci => "DCI",
+            QpType::Dct => "DCT",
+            QpType::Srd => "SRD",
+            QpType::Uet => "UET",
+            QpType::RawPacket => "RAW_PACKET",
+            QpType::Eec => "EEC",
+        }
+    }
+    /// The transport service in its packets.
+    pub(crate) const fn transport(self) -> Transport {
+        match self {
+            QpType::Rc => Transport::Rc,
+            QpType::Uc => Transport::Uc,
+            QpType::Ud => Transport::Ud,
+            QpType::Rd | QpType::Eec => Transport::Rd,
+            QpType::XrcSend | QpType::XrcRecv => Transport::Xrc,
+            QpType::Dci | QpType::Dct => Transport::Dc,
+            QpType::Srd | QpType::Uet => Transport::Rud,
+            QpType::RawPacket => Transport::Cnp,
+        }
+    }
+    /// Whether one queue pair has one peer for its life.
+    pub const fn is_connected(self) -> bool {
+        matches!(self, QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec)
+    }
+    /// Whether lost packets are sent again.
+    pub const fn is_reliable(self) -> bool {
+        !matches!(self, QpType::Uc | QpType::Ud | QpType::RawPacket)
+    }
+    /// Whether the receiver notices that something was lost.
+    pub const fn detects_loss(self) -> bool {
+        self.is_reliable() || matches!(self, QpType::Uc)
+    }
+    /// Whether packets carry a checksum from end to end: those with a transport header have the ICRC, raw packets what the link has.
+    pub const fn detects_corruption(self) -> bool {
+        !matches!(self, QpType::RawPacket)
+    }
+    /// In which order messages arrive.
+    pub const fn order(self) -> Order {
+        match self {
+            QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec => Order::PerConnection,
+            QpType::Rd | QpType::Dci | QpType::Dct => Order::PerDestination,
+            QpType::Uc => Order::Gaps,
+            QpType::Ud | QpType::Srd | QpType::Uet | QpType::RawPacket => Order::None,
+        }
+    }
+    /// How many of them a NIC needs.
+    pub const fn scale(self) -> Scale {
+        match self {
+            QpType::Rc | QpType::Uc => Scale::EachPair,
+            QpType::XrcSend | QpType::XrcRecv => Scale::EachNode,
+            QpType::Ud | QpType::Rd | QpType::Dci | QpType::Dct | QpType::Srd | QpType::Uet => Scale::EachProcess,
+            QpType::RawPacket | QpType::Eec => Scale::One,
+        }
+    }
+    /// Whether a message is one packet at most: SENDs of SRD too, whose RDMA may be longer.
+    pub const fn message_is_packet(self, opcode: WrOpcode) -> bool {
+        match self {
+            QpType::Ud | QpType::RawPacket => true,
+            QpType::Srd => opcode.is_send(),
+            _ => false,
+        }
+    }
+    /// Whether each request names its destination.
+    pub const fn is_addressed(self) -> bool {
+        matches!(self, QpType::Ud | QpType::Rd | QpType::Dci | QpType::Srd | QpType::Uet | QpType::RawPacket)
+    }
+    /// Whether requests go to a context of the destination that all queue pairs of the NIC share.
+    pub(crate) const fn shares_contexts(self) -> bool {
+        matches!(self, QpType::Rd | QpType::Srd | QpType::Uet)
+    }
+    /// Whether it is an end of a reliable connection, made for it or for a while.
+    pub(crate) const fn is_reliable_connection(self) -> bool {
+        matches!(self, QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Dci | QpType::Dct | QpType::Eec)
+    }
+    /// Whether a queue pair of this type sends the operation.
+    pub const fn has(self, opcode: WrOpcode) -> bool {
+        match self {
+            QpType::Rc | QpType::XrcSend | QpType::Dci | QpType::Rd | QpType::Uet => true,
+            QpType::Uc => !opcode.is_read() && !opcode.is_atomic(),
+            QpType::Srd => !opcode.is_atomic(),
+            QpType::Ud => opcode.is_send(),
+            QpType::RawPacket => matches!(opcode, WrOpcode::Send),
+            QpType::XrcRecv | QpType::Dct | QpType::Eec => false,
+        }
+    }
+}

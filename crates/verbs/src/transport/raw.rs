@@ -1,0 +1,102 @@
+//! Raw packets: what a program posts goes onto the wire as it is.
+//!
+//! Source: man page ibv_create_qp(3) (`IBV_QPT_RAW_PACKET`); IBA vol. 1 §5.2.1 (raw packets).
+//! Modelled: one packet for each request, to the NIC of an address handle; every raw queue pair of that NIC takes a copy, as if
+//! each had a rule for all traffic; no checks, no answers.
+//! Not modelled: flow steering, the bytes of an Ethernet header (they are counted on the wire, not taken from the payload).
+
+use fabriscope_units::Bytes;
+use fabriscope_wire::Opcode;
+
+use crate::attr::{QpState, QpType};
+use crate::ids::WqeIndex;
+use crate::memory;
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::modify::entropy;
+use crate::qp::requester::Extra;
+use crate::side::{Ext, Side};
+use crate::transport::inbound;
+use crate::transport::{assign, data_ext, local_error};
+use crate::wc::{WcOpcode, WcStatus};
+use crate::wr::SendFlags;
+
+/// The next packet; its request completes with it.
+pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    if qp.state != QpState::Rts || qp.requester.cursor >= qp.requester.ready {
+        qp.check_drained(port);
+        return None;
+    }
+    if let Some(status) = local_error(qp, port, qp.mtu()) {
+        qp.enter_send_error(status, port);
+        return None;
+    }
+    assign(qp);
+    let wqe = &qp.requester.queue[0];
+    let Extra::Datagram { dest, sl, .. } = wqe.extra else { return None };
+    let payload = wqe.length as u16;
+    let ext = Ext { src_qp: qp.num, slid: port.lid, ..data_ext(wqe, port, 0, payload) };
+    let inline = wqe.flags.contains(SendFlags::INLINE);
+    let traced = if wqe.flags.contains(SendFlags::TRACED) { PacketFlags::TRACED } else { PacketFlags::NONE };
+    let transmit = Transmit {
+        packet: Packet {
+            dest,
+            dest_qp: 0,
+            psn: 0,
+            ext: side.alloc(ext),
+            wire_bytes: port.raw_bytes(payload),
+            payload,
+            opcode: Opcode::RAW,
+            flags: traced,
+            syndrome: 0,
+            sl,
+            entropy: entropy(port.lid, dest, qp.num.0),
+            msn: 0,
+        },
+        qp: qp.num,
+        fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(payload)) },
+        responder: false,
+        read_response: false,
+        starts_message: true,
+        ends_message: true,
+        inline,
+        retransmission: false,
+        wqe: WqeIndex(qp.requester.front),
+        wr_id: wqe.wr_id,
+        message_bytes: wqe.length,
+    };
+    qp.requester.cursor_psn = qp.requester.next_psn;
+    qp.complete_front(port);
+    qp.check_drained(port);
+    Some(transmit)
+}
+
+/// A raw packet arrived.
+pub(crate) fn handle(qps: &mut [Qp], port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+    received.dropped = true;
+    let Some(ext) = side.take(packet.ext) else { return };
+    if !ext.holds(packet.payload) {
+        return;
+    }
+    let takes = |qp: &&mut Qp| qp.live && qp.qp_type == QpType::RawPacket && matches!(qp.state, QpState::Rtr | QpState::Rts | QpState::Sqd);
+    for qp in qps.iter_mut().filter(takes) {
+        if inbound::take_receive(qp, port, received).is_err() {
+            continue; // nobody looks: dropped, as Ethernet does
+        }
+        let room = inbound::check_receive(port, qp.init.pd, &qp.responder.inbound.recv);
+        if !room.is_ok_and(|room| room >= u32::from(packet.payload)) {
+            if let Some(wqe) = qp.responder.inbound.recv.take() {
+                qp.fail_receive(wqe, WcStatus::LocLenErr, port);
+            }
+            continue;
+        }
+        if let (Some(memory), Some(data), Some(wqe)) = (&mut port.memory, &ext.data, &qp.responder.inbound.recv) {
+            memory::scatter(memory.as_mut(), &wqe.sge, 0, data);
+        }
+        received.dropped = false;
+        received.ended = true;
+        received.write += Bytes(u64::from(packet.payload));
+        qp.complete_receive(WcOpcode::Recv, u32::from(packet.payload), None, packet, port);
+    }
+}
