@@ -200,5 +200,5 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
         );
         return Err(Failure::told(message, format!("add any_order = true to [workload.{name}], or choose another routing")));
     }
-    Ok(Transfers { service, any_order, spray, level: lab.level, ..Transfers::default() })
+    Ok(Transfers { service, any_order, spray, level: lab.level })
 }

@@ -76,7 +76,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return Err(Failure::told(message, "capture a lab with another workload, or leave --pcap out"));
     }
     if let Workload::Interference(jobs) = &lab.lab.workload {
-        return sweep::interference::run(args.output.as_deref(), args.json, (&catalog, &lab), jobs, seed, output);
+        return sweep::interference::run(args.output.as_deref(), args.json, (catalog, &lab), jobs, seed, output);
     }
     if let Workload::ClosedLoop(closed) = &lab.lab.workload {
         return sweep::closed::run(args.output.as_deref(), args.json, &lab, closed, seed, output);
