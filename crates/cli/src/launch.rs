@@ -2,7 +2,7 @@
 
 use fabriscope_catalog::{Layer, NodeChoice, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
-use fabriscope_engine_packet::PacketEngine;
+use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_workloads::{LinkType, Target, Tool, ToolOutput, UsageError};
@@ -51,6 +51,8 @@ pub struct Launch<'a> {
     pub traced: bool,
     /// Where every packet is noted.
     pub taps: Vec<Tap>,
+    /// What ports and adapters count.
+    pub counting: Counting,
 }
 
 impl Launch<'_> {
@@ -65,7 +67,8 @@ impl Launch<'_> {
         let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
         let nodes = (0..ranks).map(|rank| if prepared.placing.seat(rank).0 == 0 { pair.0 } else { pair.1 }).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
-        let run = PacketEngine { taps: self.taps.clone(), ..PacketEngine::default() }.execute(&cluster, Job { nodes, mains }, self.seed)?;
+        let engine = PacketEngine { taps: self.taps.clone(), counting: self.counting, ..PacketEngine::default() };
+        let run = engine.execute(&cluster, Job { nodes, mains }, self.seed)?;
         Ok(((prepared.finish)(), run))
     }
 }

@@ -8,6 +8,7 @@ mod chain;
 mod change;
 mod command;
 mod context;
+mod counting;
 mod error;
 mod launch;
 mod output;

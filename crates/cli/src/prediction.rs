@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
+use fabriscope_engine_packet::Counting;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
 use fabriscope_workloads::{Point, Tool, UsageError};
@@ -70,7 +71,16 @@ impl<'a> Predictor<'a> {
             Placement::SameSwitch => NodeChoice::SameLeaf,
             Placement::Farthest => NodeChoice::Across,
         };
-        let launch = Launch { tool, options: &options, parts: &parts, nodes, seed: self.seed, traced: false, taps: Vec::new() };
+        let launch = Launch {
+            tool,
+            options: &options,
+            parts: &parts,
+            nodes,
+            seed: self.seed,
+            traced: false,
+            taps: Vec::new(),
+            counting: Counting::Off,
+        };
         match launch.run() {
             Ok((output, _)) => Ok(output.points),
             Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {

@@ -317,3 +317,36 @@ fn tables_of_another_fabric() {
     says(&with(&format!("{head}0x7000 001\n")), &["none of the 1 entries"]);
     says(&with("hello\n"), &["no forwarding table"]);
 }
+
+/// Counters in a format, at intervals or of a run that cannot be.
+#[test]
+fn wrong_counters() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/incast-8.toml");
+    for (words, says_so) in [
+        (vec!["--counters", &path("x.xlsx")], vec!["x.xlsx", "FILE.parquet"]),
+        (vec!["--counters", &path("x")], vec!["FILE.om"]),
+        (vec!["--counters", &path("x.om"), "--every", "0us"], vec!["no interval", "10us"]),
+        (vec!["--counters", &path("x.om"), "--every", "10"], vec!["10", "unit"]),
+        (vec!["--counters", "--every", "10us"], vec!["--counters FILE.om"]),
+        (vec!["--counters", &path("x.txt"), "--every", "10us"], vec!["a table has the sums"]),
+        (vec!["--every", "10us"], vec!["--counters"]),
+        (vec!["--counters", &path("x.csv"), "--every", "1ps"], vec!["50000000", "longer --every"]),
+    ] {
+        let args = [vec!["run", lab], words].concat();
+        says(&refused(&args), &says_so);
+    }
+    // Options of the tool do not swallow ours, nor ours the lab.
+    says(&refused(&["run", "--counters", lab]), &["LAB.toml"]);
+    let bench = ["bench", "ib_write_bw", "--on", "ri2"];
+    says(&refused(&[&bench[..], &["--every", "5us"]].concat()), &["--counters"]);
+    says(&refused(&[&bench[..], &["-n", "5", "--every", "5us"]].concat()), &["--every without --counters"]);
+    says(&refused(&[&bench[..], &["-n", "5", "--counters", &path("x.om"), "--every", "5"]].concat()), &["--every 5", "10us"]);
+    says(&refused(&[&bench[..], &["--counters", &path("x.doc"), "-n", "5"]].concat()), &["x.doc", "FILE.txt"]);
+    let flows = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ring-all-reduce-flow.toml");
+    says(&refused(&["run", flows, "--counters"]), &["flow engine", "engine = \"packet\""]);
+    let sweep = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/dragonfly-closed.toml");
+    says(&refused(&["run", sweep, "--counters"]), &["several runs"]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}

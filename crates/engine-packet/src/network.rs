@@ -212,7 +212,7 @@ impl World<'_> {
         let damaged = self.loss > 0 && self.loss_stream.next_u32() < self.loss;
         self.stats.drops += u64::from(damaged);
         if let Some(observer) = &mut self.observer {
-            observer.arrive(lane / self.vls, now, parcel.wire_bytes(), damaged);
+            observer.arrive((lane / self.vls, lane % self.vls / self.per_level), now, parcel.wire_bytes(), damaged);
         }
         damaged
     }

@@ -42,8 +42,8 @@ const ARRIVING: u8 = 2;
 const LONGEST_PAUSE: u16 = u16::MAX;
 
 /// An observer for a part with `own` links of `all`, if anything is to be watched.
-pub(crate) fn observer(engine: &PacketEngine, layer: LinkLayer, own: usize, all: u32) -> Option<Box<Observer>> {
-    let tally = Tally::new(engine.counting, layer, all);
+pub(crate) fn observer(engine: &PacketEngine, layer: LinkLayer, own: usize, all: u32, levels: &[u8]) -> Option<Box<Observer>> {
+    let tally = Tally::new(engine.counting, layer, all, levels);
     if !engine.link_loads && engine.taps.is_empty() && tally.is_none() {
         return None;
     }
@@ -61,13 +61,13 @@ pub(crate) fn observer(engine: &PacketEngine, layer: LinkLayer, own: usize, all:
 }
 
 impl Observer {
-    /// A packet arrived by `link` at `at`, sound or damaged.
-    pub fn arrive(&mut self, link: u32, at: u64, bytes: u32, damaged: bool) {
+    /// A packet of a priority arrived by `link` at `at`, sound or damaged.
+    pub fn arrive(&mut self, (link, level): (u32, u32), at: u64, bytes: u32, damaged: bool) {
         if damaged && !self.taps.is_empty() {
             self.lost.insert((link, at));
         }
         if let Some(tally) = &mut self.tally {
-            tally.arrived(link, at, bytes, damaged);
+            tally.arrived((link, level), at, bytes, damaged);
         }
     }
     /// A packet that arrived by `link` found no room behind it.
@@ -126,7 +126,7 @@ impl World<'_> {
                 since = heads.map(|head| head.earliest).fold(ready, u64::min);
             }
             let tail = start + self.lanes[place].serialisation(parcel.wire_bytes());
-            tally.sent(link, parcel.wire_bytes(), since, start, tail);
+            tally.sent((link, u32::from(lane) / self.per_level), parcel.wire_bytes(), [since, start, tail]);
         }
         if observer.taps.is_empty() {
             return;
@@ -210,7 +210,7 @@ impl World<'_> {
 
     /// The sender of `lane` obeys a frame from `obeyed` on, which is `reaction` after it was sent on the way back.
     fn pause_frame(&mut self, lane: u32, obeyed: u64, reaction: u64, quanta: u16) {
-        let (link, priority) = (lane / self.vls, (lane % self.vls / self.per_level) as u8);
+        let (link, priority) = (lane / self.vls, self.plan.level(lane % self.vls).number);
         let back = LinkId(link).reverse();
         let delay = self.cluster.fabric.graph.link(back).delay.as_ps();
         let start = obeyed.saturating_sub(reaction);
@@ -225,9 +225,11 @@ impl World<'_> {
 
     /// The sender of `lane` obeyed a pause so long.
     fn pause_ended(&mut self, lane: u32, from: u64, until: u64) {
-        let (link, priority) = (lane / self.vls, (lane % self.vls / self.per_level) as u8);
+        let (link, priority) = (lane / self.vls, self.plan.level(lane % self.vls).number);
         if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            tally.add(Place::Port(link), Counter::RxPauseTime(priority), until, until.saturating_sub(from));
+            let time = until.saturating_sub(from);
+            tally.add(Place::Port(link), Counter::RxPauseTime(priority), until, time);
+            tally.add(Place::far(link), Counter::TxPauseTime(priority), until, time);
         }
     }
 

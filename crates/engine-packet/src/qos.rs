@@ -40,6 +40,8 @@ struct Port {
 /// What is set for one level.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Level {
+    /// The priority, virtual lane or traffic class that people know it as.
+    pub number: u8,
     /// Its lanes obey pause frames, with these thresholds where they are not the switch's.
     pub pauses: bool,
     pub pfc: Option<Pfc>,
@@ -108,6 +110,10 @@ impl Plan {
         };
         (0..self.levels * self.per_level).map(room).collect()
     }
+    /// The number of each level, as people know it.
+    pub fn numbers(&self) -> Vec<u8> {
+        self.classes.iter().map(|level| level.number).collect()
+    }
     /// Whether some level drops what does not fit.
     pub fn drops(&self) -> bool {
         self.classes.iter().any(|level| !level.pauses)
@@ -142,7 +148,7 @@ fn vls(qos: &VlQos, graph: &Graph, per_level: u32) -> Plan {
         own.switches.iter().for_each(|&switch| of_switch[switch as usize] = ports.len() as u8);
         ports.push(port(&qos.full(Some(&own.tables))));
     }
-    let classes = vec![Level { pauses: true, ..Level::default() }; qos.max_vls as usize];
+    let classes = (0..qos.max_vls).map(|vl| Level { number: vl as u8, pauses: true, ..Level::default() }).collect();
     Plan { levels: qos.max_vls, per_level, ports, of_switch, classes, shaped: false }
 }
 
@@ -153,6 +159,7 @@ fn ethernet(qos: &EthernetQos, per_level: u32, lossless: bool) -> Plan {
         masks[class] |= mask(lane, per_level);
         let of = &qos.classes[class];
         levels.push(Level {
+            number: priority,
             pauses: qos.pauses(priority, lossless),
             pfc: of.pfc.clone(),
             ecn: of.ecn.as_ref().map(marking),
@@ -174,7 +181,7 @@ fn slingshot(qos: &SlingshotQos, per_level: u32, lossless: bool) -> Plan {
     };
     let classes: Vec<Class> = written.iter().enumerate().map(class).collect();
     let map = std::array::from_fn(|sl| if sl < classes.len() { sl as u8 } else { 0 });
-    let levels = vec![Level { pauses: lossless, ..Level::default() }; classes.len()];
+    let levels = (0..classes.len()).map(|class| Level { number: class as u8, pauses: lossless, ..Level::default() }).collect();
     Plan { shaped: true, ..Plan::uniform(map, Policy::Slingshot(Arc::new(Classes::new(&classes))), levels, per_level) }
 }
 

@@ -139,7 +139,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         if paced {
             world.wires = vec![Wire::IDLE; links];
         }
-        world.observer = observer(engine, parts.link_layer.wire(), links, graph.link_count());
+        world.observer = observer(engine, parts.link_layer.wire(), links, graph.link_count(), &plan.numbers());
         let hosts = world.first_host..layout.first_host[world.part as usize + 1];
         world.hosts = hosts
             .map(|host| {

@@ -20,7 +20,9 @@ pub(crate) struct Tally {
     outside: u32,
     /// When the last packet of each link was sent (ps).
     tails: Vec<u64>,
-    /// What each link sent and what arrived by it in its present bin.
+    /// Priorities of a link, by level.
+    levels: Vec<u8>,
+    /// What each link sent and what arrived by it in its present bin, by link and priority.
     sent: Vec<Meter>,
     arrived: Vec<Meter>,
     /// What each adapter had counted when it was asked last. Looked up, never iterated.
@@ -41,18 +43,19 @@ const OUTSIDE_INFINIBAND: u32 = 1 + 2 + 1;
 const OUTSIDE_ETHERNET: u32 = 8 + 4 + 12;
 
 impl Tally {
-    /// Nothing counted, on a fabric with so many links.
-    pub fn new(counting: Counting, layer: LinkLayer, links: u32) -> Option<Tally> {
+    /// Nothing counted, on a fabric with so many links, each with these priorities.
+    pub fn new(counting: Counting, layer: LinkLayer, links: u32, levels: &[u8]) -> Option<Tally> {
         let every = match counting {
             Counting::Off => return None,
             Counting::Sums => None,
             Counting::Every(every) => Some(every),
         };
-        let meters = vec![Meter::default(); links as usize];
+        let meters = vec![Meter::default(); links as usize * levels.len()];
         Some(Tally {
             counters: Counters::new(every),
             outside: if layer.is_ethernet() { OUTSIDE_ETHERNET } else { OUTSIDE_INFINIBAND },
             tails: vec![0; links as usize],
+            levels: levels.to_vec(),
             sent: meters.clone(),
             arrived: meters,
             nics: FxHashMap::default(),
@@ -61,11 +64,12 @@ impl Tally {
 
     /// What was counted in all.
     pub fn into_counters(mut self) -> Counters {
-        for (link, meter) in (0u32..).zip(&self.sent) {
-            note_sent(&mut self.counters, link, meter);
+        let levels = self.levels.len();
+        for (place, meter) in self.sent.iter().enumerate() {
+            note_sent(&mut self.counters, place / levels, self.levels[place % levels], meter);
         }
-        for (link, meter) in (0u32..).zip(&self.arrived) {
-            note_arrived(&mut self.counters, link, meter);
+        for (place, meter) in self.arrived.iter().enumerate() {
+            note_arrived(&mut self.counters, place / levels, self.levels[place % levels], meter);
         }
         self.counters
     }
@@ -76,12 +80,14 @@ impl Tally {
         self.counters.add(place, counter, bin, amount);
     }
 
-    /// A packet leaves on `link`, where one was ready at `ready`: its first bit at `start`, its last at `tail`.
-    pub fn sent(&mut self, link: u32, wire_bytes: u32, ready: u64, start: u64, tail: u64) {
+    /// A packet of a priority leaves on a link, where one was ready at `ready`: its first bit at `start`, its last at `tail`.
+    pub fn sent(&mut self, (link, level): (u32, u32), wire_bytes: u32, [ready, start, tail]: [u64; 3]) {
+        let (link, level) = (link as usize, level as usize);
         let bin = self.counters.bin(Time::from_ps(start));
-        let (Some(meter), Some(last)) = (self.sent.get_mut(link as usize), self.tails.get_mut(link as usize)) else { return };
+        let meter = self.sent.get_mut(link * self.levels.len() + level);
+        let (Some(meter), Some(last)) = (meter, self.tails.get_mut(link)) else { return };
         if meter.bin != bin {
-            note_sent(&mut self.counters, link, meter);
+            note_sent(&mut self.counters, link, self.levels[level], meter);
             *meter = Meter { bin, ..Meter::default() };
         }
         meter.packets += 1;
@@ -90,15 +96,16 @@ impl Tally {
         *last = tail.max(*last);
     }
 
-    /// A packet arrived by `link`, sound or damaged.
-    pub fn arrived(&mut self, link: u32, now: u64, wire_bytes: u32, damaged: bool) {
+    /// A packet of a priority arrived by a link, sound or damaged.
+    pub fn arrived(&mut self, (link, level): (u32, u32), now: u64, wire_bytes: u32, damaged: bool) {
         if damaged {
             return self.add(Place::far(link), Counter::RcvErrors, now, 1);
         }
         let bin = self.counters.bin(Time::from_ps(now));
-        let Some(meter) = self.arrived.get_mut(link as usize) else { return };
+        let (link, level) = (link as usize, level as usize);
+        let Some(meter) = self.arrived.get_mut(link * self.levels.len() + level) else { return };
         if meter.bin != bin {
-            note_arrived(&mut self.counters, link, meter);
+            note_arrived(&mut self.counters, link, self.levels[level], meter);
             *meter = Meter { bin, ..Meter::default() };
         }
         meter.packets += 1;
@@ -181,18 +188,22 @@ impl Tally {
     }
 }
 
-fn note_sent(counters: &mut Counters, link: u32, meter: &Meter) {
+fn note_sent(counters: &mut Counters, link: usize, priority: u8, meter: &Meter) {
     if meter.packets > 0 {
-        let place = Place::Port(link);
+        let place = Place::Port(link as u32);
+        counters.add(place, Counter::XmitBytesAt(priority), meter.bin, meter.bytes);
+        counters.add(place, Counter::XmitPacketsAt(priority), meter.bin, meter.packets);
         counters.add(place, Counter::XmitBytes, meter.bin, meter.bytes);
         counters.add(place, Counter::XmitPackets, meter.bin, meter.packets);
         counters.add(place, Counter::XmitWait, meter.bin, meter.wait);
     }
 }
 
-fn note_arrived(counters: &mut Counters, link: u32, meter: &Meter) {
+fn note_arrived(counters: &mut Counters, link: usize, priority: u8, meter: &Meter) {
     if meter.packets > 0 {
-        let place = Place::far(link);
+        let place = Place::far(link as u32);
+        counters.add(place, Counter::RcvBytesAt(priority), meter.bin, meter.bytes);
+        counters.add(place, Counter::RcvPacketsAt(priority), meter.bin, meter.packets);
         counters.add(place, Counter::RcvBytes, meter.bin, meter.bytes);
         counters.add(place, Counter::RcvPackets, meter.bin, meter.packets);
     }

@@ -21,6 +21,14 @@ pub enum Counter {
     XmitPackets,
     /// Packets received.
     RcvPackets,
+    /// Bytes sent at a priority: a service level that has lanes of its own.
+    XmitBytesAt(u8),
+    /// Bytes received, likewise.
+    RcvBytesAt(u8),
+    /// Packets sent, likewise.
+    XmitPacketsAt(u8),
+    /// Packets received, likewise.
+    RcvPacketsAt(u8),
     /// Time in which a packet was ready and nothing was sent, for want of credits or because of a pause (ps).
     XmitWait,
     /// Packets received damaged; they count nowhere else.
@@ -37,7 +45,9 @@ pub enum Counter {
     TxPause(u8),
     /// The same received.
     RxPause(u8),
-    /// Time in which a pause was obeyed, by priority (ps).
+    /// Time in which the other end obeyed a pause, by priority (ps).
+    TxPauseTime(u8),
+    /// Time in which this end did (ps).
     RxPauseTime(u8),
     /// Packets that the adapter built.
     TxPackets,
@@ -172,6 +182,10 @@ pub struct Series<'a> {
 }
 
 impl Series<'_> {
+    /// The amounts counted in each bin where there was one.
+    pub fn amounts(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.bins.iter().map(|(bin, amount)| (*bin, *amount))
+    }
     /// The amount since the start at the end of each of `bins` bins.
     pub fn cumulative(&self, bins: u32) -> impl Iterator<Item = u64> {
         let mut sum = 0;

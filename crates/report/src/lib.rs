@@ -12,6 +12,7 @@
 //! ```
 
 pub mod compare;
+pub mod counters;
 pub mod explain;
 pub mod measured;
 pub mod question;

@@ -14,7 +14,13 @@ impl Table {
     /// A table whose first column holds names (aligned left) and whose others hold numbers (aligned right).
     #[must_use]
     pub fn new<const N: usize>(heads: [&str; N]) -> Table {
-        Table { heads: heads.iter().map(|h| (*h).to_owned()).collect(), left: (0..N).map(|i| i == 0).collect(), rows: Vec::new() }
+        Table::with(heads.map(str::to_owned))
+    }
+    /// The same with heads that are known at run time only.
+    #[must_use]
+    pub fn with(heads: impl IntoIterator<Item = String>) -> Table {
+        let heads: Vec<String> = heads.into_iter().collect();
+        Table { left: (0..heads.len()).map(|i| i == 0).collect(), heads, rows: Vec::new() }
     }
     /// Aligns column `index` left.
     #[must_use]

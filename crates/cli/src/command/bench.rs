@@ -7,6 +7,7 @@ use fabriscope_report::Table;
 use fabriscope_workloads::{Tool, UsageError};
 
 use crate::context::Context;
+use crate::counting::{CounterArgs, Shown};
 use crate::error::{Failure, Verdict};
 use crate::launch::{Launch, LaunchError};
 use crate::output::{Output, write_file};
@@ -27,6 +28,8 @@ pub struct Args {
     output: Option<PathBuf>,
     #[command(flatten)]
     pcap: Pcap,
+    #[command(flatten)]
+    counters: CounterArgs,
     /// Tell on standard error what runs where
     #[arg(long)]
     verbose: bool,
@@ -48,18 +51,24 @@ Examples:
   fabriscope bench osu_bibw --on betzy-hdr -m 1:4194304
   fabriscope bench osu_latency --on my-cluster.toml:4
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
+  fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
   fabriscope bench ib_read_lat --help                 the options of a tool";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let (before, first) = args.counters.without_option();
     let Some(name) = &args.tool else {
+        before.counting()?;
         let text = if args.help { long_help() } else { tools() };
         output.text(&text)?;
         return Ok(Verdict::Good);
     };
     let tool = Tool::by_name(name).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
-    let (ours, mut options) = ours_and_theirs(&args.options);
+    let words: Vec<String> = first.into_iter().chain(args.options.iter().cloned()).collect();
+    let (ours, mut options) = ours_and_theirs(&words);
     let pcap = ours.pcap(&args.pcap)?;
+    let counters = ours.counters(&before)?;
+    let counting = counters.counting()?;
     if args.help {
         options.push("--help".to_owned());
     }
@@ -80,13 +89,14 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.software.title));
     }
     let spinner = Progress::spinner("running");
-    let taps = match pcap.pcap {
-        Some(_) => pcap.taps(&Cluster::new(parts.clone()).map_err(LaunchError::from).map_err(Failure::of)?)?,
-        None => None,
+    let cluster = match pcap.pcap.is_some() || counters.wanted() {
+        true => Some(Cluster::new(parts.clone()).map_err(LaunchError::from).map_err(Failure::of)?),
+        false => None,
     };
+    let taps = cluster.as_ref().map_or(Ok(None), |cluster| pcap.taps(cluster))?;
     let list = taps.as_ref().map(Taps::list).unwrap_or_default();
     let nodes = parts.placement;
-    let launch = Launch { tool, options: &options, parts: &parts, nodes, seed: context.seed(), traced: false, taps: list };
+    let launch = Launch { tool, options: &options, parts: &parts, nodes, seed: context.seed(), traced: false, taps: list, counting };
     let result = launch.run();
     drop(spinner);
     let (result, run) = match result {
@@ -99,10 +109,14 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if let Some(taps) = &taps {
         taps.write(&run.sightings)?;
     }
+    let shown = cluster.as_ref().map_or(Ok(Shown::default()), |cluster| counters.show(cluster, &run))?;
     if let Some(path) = &args.output {
         output.redirect(path)?;
     }
     output.text(&result.text)?;
+    if let Some(table) = &shown.table {
+        output.text(&format!("\n{table}"))?;
+    }
     for file in &result.files {
         write_file(Path::new(&file.name), &file.text)?;
     }
@@ -116,9 +130,25 @@ struct Ours {
     pcap: Option<String>,
     taps: Vec<String>,
     snap: Option<String>,
+    counters: Option<PathBuf>,
+    every: Option<String>,
 }
 
 impl Ours {
+    /// What to count; `before` stood before the tool.
+    fn counters(&self, before: &CounterArgs) -> Result<CounterArgs, Failure> {
+        let counters = self.counters.clone().or_else(|| before.counters.clone());
+        let every = match &self.every {
+            None => before.every,
+            Some(_) if counters.is_none() => return Err(Failure::told("--every without --counters", "name the file: --counters FILE.om")),
+            Some(text) => {
+                let refused = |error| Failure::told(format!("--every {text}: {error}"), "write a time such as 10us");
+                Some(text.parse().map_err(refused)?)
+            }
+        };
+        Ok(CounterArgs { counters, every })
+    }
+
     /// What to capture; `before` stood before the tool.
     fn pcap(&self, before: &Pcap) -> Result<Pcap, Failure> {
         let pcap = self.pcap.as_ref().map(PathBuf::from).or_else(|| before.pcap.clone());
@@ -139,7 +169,7 @@ impl Ours {
 /// Our own options may also stand behind options of the tool; no tool has options of these names.
 fn ours_and_theirs(words: &[String]) -> (Ours, Vec<String>) {
     let (mut ours, mut theirs) = (Ours::default(), Vec::new());
-    let mut rest = words.iter();
+    let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         let (name, joined) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value.to_owned())));
         let mut value = || joined.clone().or_else(|| rest.next().cloned());
@@ -148,6 +178,12 @@ fn ours_and_theirs(words: &[String]) -> (Ours, Vec<String>) {
             "--pcap" => ours.pcap = value(),
             "--tap" => ours.taps.extend(value()),
             "--snap" => ours.snap = value(),
+            "--every" => ours.every = value(),
+            // The file may be missing: then a table is shown.
+            "--counters" => {
+                let next = rest.next_if(|next| joined.is_none() && !next.starts_with('-')).cloned();
+                ours.counters = Some(PathBuf::from(joined.or(next).unwrap_or_else(|| "-".to_owned())));
+            }
             _ => theirs.push(word.clone()),
         }
     }

@@ -1,5 +1,6 @@
 //! `fabriscope demo`: the hands-on exercise of a tutorial, on simulated nodes, beside what the real ones printed.
 
+use fabriscope_engine_packet::Counting;
 use fabriscope_report::compare::{Beside, beside};
 use fabriscope_report::{Measured, Point};
 use fabriscope_workloads::Tool;
@@ -69,6 +70,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             seed: context.seed(),
             traced: false,
             taps: Vec::new(),
+            counting: Counting::Off,
         };
         let (result, _) = launch.run().map_err(Failure::of)?;
         drop(spinner);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{MessageTrace, Run};
+use fabriscope_engine_packet::Counting;
 use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
 use fabriscope_units::{Bytes, Span};
 use fabriscope_workloads::{Point, Tool, ToolOutput};
@@ -119,7 +120,16 @@ fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Ex
         add(&["-m".to_owned(), format!("{size}:{size}")]);
     }
     add(&variation.options);
-    let launch = Launch { tool, options: &options, parts: &variation.parts, nodes: variation.nodes, seed, traced: true, taps: Vec::new() };
+    let launch = Launch {
+        tool,
+        options: &options,
+        parts: &variation.parts,
+        nodes: variation.nodes,
+        seed,
+        traced: true,
+        taps: Vec::new(),
+        counting: Counting::Off,
+    };
     let (printed, run) = launch.run()?;
     let one_way = !name.contains("read") && !name.contains("atomic");
     let chain = if latency { chain::exchange(&run.traces, exchanges as usize, one_way) } else { None };

@@ -11,6 +11,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_workloads::{Tool, ToolOutput};
 
 use crate::context::Context;
+use crate::counting::{CounterArgs, Shown};
 use crate::error::{Failure, Verdict};
 use crate::launch::Launch;
 use crate::output::{Output, write_file};
@@ -36,6 +37,8 @@ pub struct Args {
     threads: usize,
     #[command(flatten)]
     pcap: Pcap,
+    #[command(flatten)]
+    counters: CounterArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,6 +52,8 @@ Examples:
   fabriscope run labs/permutation-1024.toml --stats
   fabriscope run labs/incast-8.toml --json -o incast.json
   fabriscope run labs/permutation-16.toml --pcap all.pcapng --tap all
+  fabriscope run labs/hot-spot-64.toml --counters
+  fabriscope run labs/incast-8.toml --counters incast.om --every 10us
   fabriscope schema lab                       what may stand in such a file";
 
 /// What came out of a lab.
@@ -61,6 +66,7 @@ struct Outcome {
     notes: Vec<String>,
     /// Where packets were captured.
     taps: Option<Taps>,
+    counters: Shown,
     /// Real time of the run after set-up, in seconds.
     wall_s: f64,
 }
@@ -75,6 +81,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab_name(&lab));
         return Err(Failure::told(message, "capture a lab with another workload, or leave --pcap out"));
     }
+    args.counters.counting()?;
+    if matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_)) {
+        let why = format!("{}: a sweep has several runs, and counters are those of one", lab_name(&lab));
+        args.counters.refuse(&why, "count in a lab with another workload, or leave --counters out")?;
+    }
     if let Workload::Interference(jobs) = &lab.lab.workload {
         return sweep::interference::run(args.output.as_deref(), args.json, (catalog, &lab), jobs, seed, output);
     }
@@ -85,8 +96,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return sweep::open::run(args.output.as_deref(), args.json, &lab, open, seed, output);
     }
     let outcome = match &lab.lab.workload {
-        Workload::Bench(bench) => benchmark(&lab, &bench.tool, &bench.args, seed, &args.pcap)?,
-        workload => pattern(&lab, workload, seed, threads(args.threads), &args.pcap)?,
+        Workload::Bench(bench) => benchmark(&lab, (&bench.tool, &bench.args), seed, args)?,
+        workload => pattern(&lab, workload, seed, args)?,
     };
     drop(spinner);
     if let Some(taps) = &outcome.taps {
@@ -111,28 +122,30 @@ fn threads(asked: usize) -> usize {
     if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 
-fn benchmark(lab: &ResolvedLab, tool: &str, options: &[String], seed: u64, pcap: &Pcap) -> Result<Outcome, Failure> {
+fn benchmark(lab: &ResolvedLab, (tool, options): (&str, &[String]), seed: u64, args: &Args) -> Result<Outcome, Failure> {
     let tool = Tool::by_name(tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
     let parts = &lab.cluster;
-    let taps = match pcap.pcap {
-        Some(_) => pcap.taps(&Cluster::new(parts.clone()).map_err(wiring)?)?,
-        None => None,
-    };
+    let watched = args.pcap.pcap.is_some() || args.counters.wanted();
+    let cluster = if watched { Some(Cluster::new(parts.clone()).map_err(wiring)?) } else { None };
+    let taps = cluster.as_ref().map_or(Ok(None), |cluster| args.pcap.taps(cluster))?;
     let list = taps.as_ref().map(Taps::list).unwrap_or_default();
     let started = Instant::now();
-    let launch = Launch { tool, options, parts, nodes: parts.placement, seed, traced: false, taps: list };
+    let launch =
+        Launch { tool, options, parts, nodes: parts.placement, seed, traced: false, taps: list, counting: args.counters.counting()? };
     let (printed, run) = launch.run().map_err(Failure::of)?;
-    Ok(Outcome { run, tool: Some(printed), busiest: None, notes: Vec::new(), taps, wall_s: started.elapsed().as_secs_f64() })
+    let wall_s = started.elapsed().as_secs_f64();
+    let counters = cluster.as_ref().map_or(Ok(Shown::default()), |cluster| args.counters.show(cluster, &run))?;
+    Ok(Outcome { run, tool: Some(printed), busiest: None, notes: Vec::new(), taps, counters, wall_s })
 }
 
 fn wiring(error: TopologyError) -> Failure {
     Failure::told(error.to_string(), "correct the topology of the cluster")
 }
 
-fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize, pcap: &Pcap) -> Result<Outcome, Failure> {
+fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Result<Outcome, Failure> {
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
-    let taps = pcap.taps(&cluster)?;
+    let taps = args.pcap.taps(&cluster)?;
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
         workload => traffic(workload, &cluster),
@@ -141,28 +154,29 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, threads: usize, pc
         return Err(Failure::told(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
     };
     let schedule = traffic.schedule(cluster.ranks(), seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
-    let engine = engine(lab, &traffic, threads)?;
+    let engine = engine(lab, &traffic, threads(args.threads))?;
+    let help = "write engine = \"packet\" in the lab, or leave --pcap and --counters out";
     let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
     let (run, wall_s) = match engine {
         Chosen::Packet(mut engine) => {
             engine.taps = taps.as_ref().map(Taps::list).unwrap_or_default();
+            engine.counting = args.counters.counting()?;
             let prepared = engine.prepare(&cluster, &schedule, seed).map_err(refused)?;
             let started = Instant::now();
             (prepared.run().map_err(refused)?, started.elapsed().as_secs_f64())
         }
         Chosen::Flow(_) if taps.is_some() => {
-            return Err(Failure::told(
-                "the flow engine has no packets to capture",
-                "write engine = \"packet\" in the lab, or leave --pcap out",
-            ));
+            return Err(Failure::told("the flow engine has no packets to capture", help));
         }
         Chosen::Flow(engine) => {
+            args.counters.refuse("the flow engine has no packets to count", help)?;
             let started = Instant::now();
             (engine.run(&cluster, &schedule, seed).map_err(refused)?, started.elapsed().as_secs_f64())
         }
     };
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    Ok(Outcome { run, tool: None, busiest, notes: traffic.notes, taps, wall_s })
+    let counters = args.counters.show(&cluster, &run)?;
+    Ok(Outcome { run, tool: None, busiest, notes: traffic.notes, taps, counters, wall_s })
 }
 
 pub fn lab_name(lab: &ResolvedLab) -> &str {
@@ -215,6 +229,9 @@ fn text(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> String 
     } else {
         text += &format!("\n{}", result(lab, outcome));
     }
+    if let Some(counters) = &outcome.counters.table {
+        text += &format!("\n{counters}");
+    }
     if args.stats {
         let mut table = Table::new(["statistic", "value"]);
         for (name, value) in stats(outcome) {
@@ -225,6 +242,7 @@ fn text(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> String 
         }
         text += &format!("\n{table}");
     }
+    text.extend(outcome.counters.note.clone());
     text
 }
 
@@ -284,6 +302,9 @@ fn json(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> serde_j
         let point = |p: &fabriscope_workloads::Point| serde_json::json!({ "bytes": p.size.as_u64(), "metric": p.metric, "unit": p.unit, "value": p.value });
         object.insert("points".to_owned(), tool.points.iter().map(point).collect());
         object.insert("text".to_owned(), tool.text.clone().into());
+    }
+    if let (Some(counters), Some(object)) = (&outcome.counters.json, value.as_object_mut()) {
+        object.insert("counters".to_owned(), counters.clone());
     }
     if let (true, Some(object)) = (args.stats, value.as_object_mut()) {
         object.extend(stats(outcome).map(|(name, value)| (name.to_owned(), value)));

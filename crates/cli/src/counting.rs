@@ -1,0 +1,199 @@
+//! `--counters`: what ports and adapters counted, as a table or as a file for other tools.
+
+use std::path::{Path, PathBuf};
+
+use fabriscope_catalog::{Interface, Layer, ResolvedCluster};
+use fabriscope_engine::{Cluster, Place, Run};
+use fabriscope_engine_packet::Counting;
+use fabriscope_fabric::{EndpointId, LinkId, Node};
+use fabriscope_report::counters::{At, Dialect, Readings, Site};
+use fabriscope_units::Span;
+
+use crate::error::Failure;
+use crate::output::{write_file, write_with};
+
+/// What to count, and where to write it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+pub struct CounterArgs {
+    /// Show what ports and adapters counted, under the names that the cluster's machines have for it; with a file, write it there:
+    /// .txt, .csv, .om (OpenMetrics) or .parquet
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub counters: Option<PathBuf>,
+    /// Write the values at the end of every interval of this length, such as 10us; into a .csv, .om or .parquet file
+    #[arg(long, value_name = "TIME", requires = "counters")]
+    pub every: Option<Span>,
+}
+
+/// A way to write counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// On standard output.
+    Table,
+    /// The same in a file.
+    Text,
+    Csv,
+    OpenMetrics,
+    Parquet,
+}
+
+const FORMATS: &str = "name the file FILE.txt (a table), FILE.csv, FILE.om (OpenMetrics) or FILE.parquet; without a file, a table is shown";
+
+impl CounterArgs {
+    /// Whether anything is to be counted.
+    pub fn wanted(&self) -> bool {
+        self.counters.is_some()
+    }
+
+    /// These without an option of a tool that was taken for the file; and that option.
+    pub fn without_option(&self) -> (CounterArgs, Option<String>) {
+        let word = self.counters.as_ref().and_then(|path| path.to_str()).filter(|word| word.len() > 1 && word.starts_with('-'));
+        match word {
+            Some(word) => (CounterArgs { counters: Some("-".into()), ..self.clone() }, Some(word.to_owned())),
+            None => (self.clone(), None),
+        }
+    }
+
+    /// What the engine shall count.
+    pub fn counting(&self) -> Result<Counting, Failure> {
+        let Some(format) = self.format()? else { return Ok(Counting::Off) };
+        match self.every {
+            None => Ok(Counting::Sums),
+            Some(Span::ZERO) => Err(Failure::told("--every 0 is no interval", "write a time such as 10us")),
+            Some(_) if matches!(format, Format::Table | Format::Text) => Err(Failure::told(
+                "a table has the sums, no intervals",
+                "name a file: --counters FILE.om --every 10us; or leave --every out",
+            )),
+            Some(every) => Ok(Counting::Every(every)),
+        }
+    }
+
+    /// Counters, for a run that cannot have them.
+    pub fn refuse(&self, why: &str, help: &str) -> Result<(), Failure> {
+        if self.wanted() { Err(Failure::told(why, help)) } else { Ok(()) }
+    }
+
+    fn format(&self) -> Result<Option<Format>, Failure> {
+        let Some(path) = &self.counters else { return Ok(None) };
+        if path.as_os_str() == "-" {
+            return Ok(Some(Format::Table));
+        }
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("txt") => Ok(Some(Format::Text)),
+            Some("csv") => Ok(Some(Format::Csv)),
+            Some("om") => Ok(Some(Format::OpenMetrics)),
+            Some("parquet") => Ok(Some(Format::Parquet)),
+            _ => Err(Failure::told(format!("--counters {}: no format has this extension", path.display()), FORMATS)),
+        }
+    }
+
+    /// Writes the file, or gives the table; beside it what JSON has of them.
+    pub fn show(&self, cluster: &Cluster, run: &Run) -> Result<Shown, Failure> {
+        let (Some(format), Some(counters), Some(path)) = (self.format()?, &run.counters, &self.counters) else {
+            return Ok(Shown::default());
+        };
+        let readings = Readings::new(counters, dialect(&cluster.parts), run.end.as_ps(), |place| site(cluster, place))
+            .map_err(|many| Failure::told(many.to_string(), "take a longer --every, or leave it out"))?;
+        match format {
+            Format::Table => {}
+            Format::Text => write_file(path, &readings.table())?,
+            Format::Csv => write_with(path, |writer| readings.csv(writer))?,
+            Format::OpenMetrics => write_with(path, |writer| readings.openmetrics(writer))?,
+            Format::Parquet => write_parquet(path, &readings)?,
+        }
+        let one = |reading: &fabriscope_report::counters::Reading| {
+            let Site { instance, device, port, .. } = &reading.site;
+            serde_json::json!({
+                "instance": instance, "device": device, "port": port,
+                "counter": reading.name, "unit": reading.unit.symbol(), "value": reading.total(),
+            })
+        };
+        Ok(Shown {
+            table: (format == Format::Table).then(|| readings.table()),
+            note: (format != Format::Table).then(|| note(path, format, &readings)),
+            json: Some(readings.all.iter().map(one).collect()),
+        })
+    }
+}
+
+/// Counters as they are shown.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// Where no file was named.
+    pub table: Option<String>,
+    /// What stands in the file that was named, and what to do with it.
+    pub note: Option<String>,
+    /// The sums.
+    pub json: Option<serde_json::Value>,
+}
+
+fn write_parquet(path: &Path, readings: &Readings) -> Result<(), Failure> {
+    // The writer of the library has to own what it writes to, and to send it.
+    let mut bytes = Vec::new();
+    let written = readings.parquet(&mut bytes);
+    write_with(path, |writer| written.and_then(|()| writer.write_all(&bytes)))
+}
+
+fn note(path: &Path, format: Format, readings: &Readings) -> String {
+    let path = path.display();
+    let next = match format {
+        Format::Table | Format::Text => String::new(),
+        Format::Csv => "; docs/counters.md names the columns".to_owned(),
+        Format::OpenMetrics => format!("; promtool tsdb create-blocks-from openmetrics {path} ./data loads it"),
+        Format::Parquet => format!("; pandas.read_parquet(\"{path}\") reads it"),
+    };
+    format!("# {} counters in {path}{next}\n", readings.all.len())
+}
+
+/// The names that the adapters of a cluster have for what they count.
+fn dialect(parts: &ResolvedCluster) -> Dialect {
+    match (parts.node.nic.interface, parts.link_layer.layer()) {
+        (Interface::Cxi, _) => Dialect::Slingshot,
+        (Interface::Efa, _) => Dialect::Efa,
+        (Interface::Psm2, _) => Dialect::OmniPath,
+        (_, Layer::InfiniBand) => Dialect::InfiniBand,
+        (_, Layer::Ethernet) => Dialect::Roce,
+    }
+}
+
+/// The name of an adapter in `/sys/class`.
+fn device(interface: Interface, number: u32) -> String {
+    match interface {
+        Interface::Cxi => format!("cxi{number}"),
+        Interface::Efa => format!("efa_{number}"),
+        Interface::Psm2 => format!("hfi1_{number}"),
+        Interface::Ugni => format!("kgni{number}"),
+        Interface::Portals => format!("bxi{number}"),
+        Interface::Iwarp => format!("cxgb4_{number}"),
+        Interface::Verbs => format!("mlx5_{number}"),
+    }
+}
+
+/// What a place of the run is called.
+fn site(cluster: &Cluster, place: Place) -> Site {
+    let (graph, node) = (&cluster.fabric.graph, &cluster.parts.node);
+    let adapter = |EndpointId(endpoint): EndpointId| {
+        let nics = node.nics.max(1);
+        (format!("node {}", endpoint / nics), device(node.nic.interface, endpoint % nics))
+    };
+    match place {
+        Place::Adapter(endpoint) => {
+            let (instance, device) = adapter(EndpointId(endpoint));
+            let rate = graph.link(graph.uplink(EndpointId(endpoint))).rate.as_bps();
+            Site { at: At::Adapter, instance, device, port: String::new(), rate }
+        }
+        Place::Port(link) => {
+            let link = graph.link(LinkId(link));
+            let rate = link.rate.as_bps();
+            match graph.node(link.from) {
+                Node::Endpoint(endpoint) => {
+                    let (instance, device) = adapter(endpoint);
+                    Site { at: At::AdapterPort, instance, device, port: "1".to_owned(), rate }
+                }
+                node => {
+                    let port = link.from_port.0.to_string();
+                    Site { at: At::SwitchPort, instance: cluster.fabric.name(node), device: String::new(), port, rate }
+                }
+            }
+        }
+    }
+}
