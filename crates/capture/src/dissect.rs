@@ -78,6 +78,7 @@ fn fill(datagram: &mut Datagram, extended: &[u8]) -> Result<(), WireError> {
         }
         (Transport::Rd, false) => 4 + Deth::BYTES,
         (Transport::Rd, true) | (Transport::Xrc, false) => 4,
+        (Transport::Rud, _) | (Transport::Dc, false) => 8,
         _ => 0,
     };
     let rest = extended.get(before..).unwrap_or_default();

@@ -121,6 +121,12 @@ impl Framing {
 /// UDP source ports of flows begin here. Basis: annex A17 recommends 0xC000 to 0xFFFF.
 const FIRST_PORT: u16 = 0xC000;
 
+/// The queue pair that the BTH names: of reliable datagrams the one behind the end-to-end context.
+fn destination(opcode: Opcode, packet: &Packet, ext: &Ext) -> u32 {
+    let behind = opcode.transport() == Transport::Rd && !opcode.is_response();
+    if behind { ext.context & 0xff_ffff } else { packet.dest_qp }
+}
+
 /// From the BTH to the pad.
 fn transport(layer: LinkLayer, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, WireError> {
     let opcode = Opcode::decode(packet.opcode)?;
@@ -132,7 +138,7 @@ fn transport(layer: LinkLayer, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, Wi
         fecn: marked && !layer.is_ethernet(),
         becn: packet.flags.contains(PacketFlags::BECN) || opcode == Opcode::CNP,
         ack_request: packet.flags.contains(PacketFlags::ACK_REQ),
-        ..Bth::new(opcode, packet.dest_qp, Psn::new(packet.psn))
+        ..Bth::new(opcode, destination(opcode, packet, ext), Psn::new(packet.psn))
     };
     let mut bytes = Vec::with_capacity(usize::from(packet.payload) + 64);
     bytes.extend(bth.encode());
@@ -154,14 +160,16 @@ fn extended(bytes: &mut Vec<u8>, opcode: Opcode, packet: &Packet, ext: &Ext) -> 
     }
     let deth = Deth { qkey: ext.qkey, source_qp: ext.src_qp.0 }.encode();
     match (opcode.transport(), opcode.is_response()) {
-        (Transport::Ud, _) => bytes.extend(deth),
+        // SRD's layout is not published: what its packets hold of these stands as in a DETH.
+        (Transport::Ud | Transport::Rud, _) => bytes.extend(deth),
+        (Transport::Dc, false) => bytes.extend(u64::from(ext.qkey).to_be_bytes()),
         (Transport::Rd, response) => {
-            bytes.extend([0; END_TO_END_CONTEXT]);
+            bytes.extend((packet.dest_qp & 0xff_ffff).to_be_bytes());
             if !response {
                 bytes.extend(deth);
             }
         }
-        (Transport::Xrc, false) => bytes.extend([0; SHARED_QUEUE]),
+        (Transport::Xrc, false) => bytes.extend((ext.context & 0xff_ffff).to_be_bytes()),
         _ => {}
     }
     if opcode.has_reth() {
@@ -187,10 +195,8 @@ fn extended(bytes: &mut Vec<u8>, opcode: Opcode, packet: &Packet, ext: &Ext) -> 
     Ok(())
 }
 
-// Lengths in bytes. Basis: standard, annex A17 (CNP), volume 1 §9.3 (RDETH), annex A14 (XRCETH).
+/// Length in bytes. Basis: standard, annex A17.
 const CNP_RESERVED: usize = 16;
-const END_TO_END_CONTEXT: usize = 4;
-const SHARED_QUEUE: usize = 4;
 
 fn pause(priority: u8, quanta: u16, source: [u8; 6]) -> Vec<u8> {
     let ethernet = Ethernet { destination: PriorityPause::DESTINATION, source, ethertype: Ethernet::MAC_CONTROL };

@@ -123,7 +123,7 @@ pub fn conversation(bytes: &[u8]) -> Result<Conversation, CaptureError> {
 fn note(flows: &mut BTreeMap<Flow, Requests>, datagram: &Datagram, time: Time) -> bool {
     let bth = &datagram.bth;
     let transport = bth.opcode.transport();
-    if bth.opcode.is_response() || matches!(transport, Transport::Cnp | Transport::Rd) {
+    if bth.opcode.is_response() || matches!(transport, Transport::Cnp | Transport::Rd | Transport::Rud | Transport::Dc) {
         return true;
     }
     let source_qp = datagram.deth.map_or(0, |deth| deth.source_qp);
