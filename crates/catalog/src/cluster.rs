@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
+use crate::multicast::Multicast;
 use crate::part::{Cable, Congestion, Cpu, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
 use crate::qos::Qos;
 use crate::sourced::Sourced;
@@ -154,6 +155,9 @@ pub struct Cluster {
     /// How traffic of different classes shares the links; one lane for all where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
+    /// How multicast groups are managed.
+    #[serde(default)]
+    pub multicast: Multicast,
     /// Name of the switch; none where nodes are wired to each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -191,6 +195,7 @@ impl Part for Cluster {
         if let Some(slot) = self.node.pcie {
             slot.check(&["node", "pcie"])?;
         }
+        self.multicast.check(self.link_layer != LinkLayer::InfiniBand)?;
         crate::part::check_mtu(self.mtu, &["mtu"])
     }
 }
@@ -254,6 +259,8 @@ pub struct ResolvedCluster {
     pub flow_control: FlowControl,
     /// How traffic of different classes shares the links.
     pub qos: Option<Qos>,
+    /// How multicast groups are managed.
+    pub multicast: Multicast,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
     /// The kind of cable.

@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod imported;
 mod lab;
+mod multicast;
 mod part;
 mod qos;
 mod quantity;
@@ -27,6 +28,7 @@ pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, Node, NodeChoice, N
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
+pub use multicast::Multicast;
 pub use part::congestion;
 pub use part::{
     BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie,

@@ -78,6 +78,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         congestion,
         flow_control: flow_control(cluster.link_layer, cluster.flow_control, switch)?,
         qos: cluster.qos.clone(),
+        multicast: cluster.multicast.clone(),
         switch: switch.cloned(),
         cable: cable.clone(),
         host_length: cluster.cable.host_length.clone(),

@@ -39,6 +39,12 @@ pub(crate) enum Happening {
     Done { rank: u32, op: u32 },
     /// The context that an arrived packet needs is in the NIC.
     Fetched { lane: u32, parcel: Parcel },
+    /// A packet for a group reaches the end of the lane.
+    Copies { lane: u32, parcel: Parcel },
+    /// A packet for a group comes back to the NIC that sent it, inside.
+    Looped { host: u32, parcel: Parcel },
+    /// Something happens to a group.
+    Manage { plan: u32 },
 }
 
 /// Places (lanes, hosts, ranks) are numbered below this.
@@ -52,7 +58,11 @@ const WORK: u32 = 4;
 const TIMER: u32 = 5;
 const WAKE: u32 = 6;
 const DONE: u32 = 7;
-const FETCHED: u32 = 8;
+/// An arrival whose address is that of a group: the kind of [`ARRIVE`] with the top bit of the address.
+const COPIES: u32 = 8;
+const FETCHED: u32 = 9;
+const LOOPED: u32 = 10;
+const MANAGE: u32 = 11;
 
 impl Event {
     #[inline(always)]
@@ -61,7 +71,15 @@ impl Event {
     }
     #[inline(always)]
     pub fn arrive(lane: u32, parcel: Parcel) -> Event {
-        Event::carrying(ARRIVE, lane, parcel)
+        // The kind follows from the address without a branch: this is done for every hop.
+        let to_group = parcel.dest() & Lid::MULTICAST;
+        Event::carrying(ARRIVE, to_group | lane, parcel)
+    }
+    pub fn looped(host: u32, parcel: Parcel) -> Event {
+        Event::carrying(LOOPED, host, parcel)
+    }
+    pub fn manage(plan: u32) -> Event {
+        Event::new(MANAGE, 0, u64::from(plan), 0)
     }
     pub fn fetched(lane: u32, parcel: Parcel) -> Event {
         Event::carrying(FETCHED, lane, parcel)
@@ -124,6 +142,9 @@ impl Event {
             WORK => Happening::Work { host: place, qp: QpNum(self.first as u32), through: WqeIndex(self.second) },
             TIMER => Happening::Timer { host: place },
             WAKE => Happening::Wake { rank: place },
+            COPIES => Happening::Copies { lane: place, parcel: self.parcel() },
+            LOOPED => Happening::Looped { host: place, parcel: self.parcel() },
+            MANAGE => Happening::Manage { plan: self.first as u32 },
             FETCHED => Happening::Fetched { lane: place, parcel: self.parcel() },
             _ => Happening::Done { rank: place, op: self.first as u32 },
         }
@@ -185,6 +206,10 @@ impl Parcel {
     pub fn dest_qp(&self) -> u32 {
         (self.route >> 32) as u32 & LOW_24
     }
+    /// Writes the queue pair it goes to.
+    pub fn set_dest_qp(&mut self, qp: u32) {
+        self.route = self.route & !(u64::from(LOW_24) << 32) | u64::from(qp & LOW_24) << 32;
+    }
     /// What the routing wrote into the packet at the switch before.
     #[inline(always)]
     pub fn via(&self) -> u16 {
@@ -244,6 +269,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn addresses_of_groups_make_another_kind_of_event() {
+        for (dest, to_group) in [(Lid(0x0102_0304), false), (Lid::multicast(0xC005), true)] {
+            let event = Event::arrive(77, Parcel::new(&Packet { dest, ..Packet::default() }));
+            assert_eq!(event.arrival().is_none(), to_group);
+            match event.unpack() {
+                Happening::Arrive { lane: 77, parcel } if !to_group => assert_eq!(parcel.packet().dest, dest),
+                Happening::Copies { lane: 77, parcel } if to_group => assert_eq!(parcel.packet().dest, dest),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
     fn an_event_is_32_bytes() {
         assert_eq!(size_of::<Event>(), 32);
     }
@@ -269,6 +307,9 @@ mod tests {
         assert_eq!((parcel.dest(), parcel.entropy()), (packet.dest.0, 0x1617));
         assert_eq!((parcel.wire_bytes(), parcel.payload(), parcel.ext()), (0x0F10, 0x1112, packet.ext));
         assert!(parcel.has(PacketFlags::TRACED) && !parcel.has(PacketFlags::ECN_CE));
+        let mut to_other = parcel;
+        to_other.set_dest_qp(0x00FE_DCBA);
+        assert_eq!(to_other.packet(), Packet { dest_qp: 0x00FE_DCBA, ..packet });
         let mut noted = parcel;
         noted.set_via(0xABCD);
         assert_eq!((noted.via(), parcel.via(), noted.packet()), (0xABCD, 0, packet));

@@ -8,7 +8,7 @@ use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 
-use fabriscope_verbs::{Nic, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{Lid, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::{Opcode, Syndrome};
 
 use crate::event::{Event, Parcel};
@@ -169,6 +169,8 @@ impl Host {
     }
 }
 
+/// No lane: a packet whose buffer somebody else gives back.
+pub(crate) const NOWHERE: u32 = u32::MAX;
 /// What an atomic operation works on. Basis: standard.
 const OPERAND: Bytes = Bytes(8);
 
@@ -225,6 +227,9 @@ impl World<'_> {
         self.stats.bytes_sent += u64::from(t.packet.payload);
         if self.inspects {
             self.observe_built(ready, host, t);
+        }
+        if t.packet.dest.0 >= Lid::MULTICAST {
+            self.loop_back(host, Parcel::new(&t.packet), ready);
         }
         if t.packet.flags.contains(PacketFlags::TRACED) {
             self.trace_built(host, t, built.begun, built.complete, ready);
@@ -292,9 +297,9 @@ impl World<'_> {
         self.accept(client, now, lane, host, parcel);
     }
 
-    /// The NIC has all that it takes to handle a packet that arrived.
+    /// The NIC has all that it takes to handle a packet that arrived by `lane`, or by [`NOWHERE`]. Returns when its buffer is free.
     #[inline(always)]
-    fn accept(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
+    pub(crate) fn accept(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) -> u64 {
         let wire = parcel.wire_bytes();
         let h = &mut self.hosts[(host - self.first_host) as usize];
         let nic = h.nic.as_mut().expect("the NIC is here");
@@ -306,7 +311,9 @@ impl World<'_> {
             (freed, visible) = (written.sent.as_ps(), written.visible.as_ps());
             self.stats.bytes_delivered += received.write.0;
         }
-        self.release(lane, wire, freed);
+        if lane != NOWHERE {
+            self.release(lane, wire, freed);
+        }
         let traced = packet.flags.contains(PacketFlags::TRACED);
         let mut log = if traced { self.trace.take(&packet) } else { None };
         let asks = traced && Opcode::decode(packet.opcode).is_ok_and(|opcode| opcode.is_read_request() || opcode.is_atomic());
@@ -355,6 +362,7 @@ impl World<'_> {
             // The requester waits for its timer, also where nothing is ever lost.
             self.arm_timer(host);
         }
+        freed
     }
 
     pub(crate) fn flush_completions(&mut self, client: &mut impl Client, now: u64, host: u32) {

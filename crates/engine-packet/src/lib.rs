@@ -15,6 +15,7 @@ mod divided;
 mod event;
 mod host;
 mod layout;
+mod multicast;
 mod network;
 mod observe;
 mod paced;
@@ -30,6 +31,8 @@ mod world;
 
 #[cfg(test)]
 mod lanes_test;
+#[cfg(test)]
+mod multicast_test;
 #[cfg(test)]
 mod qos_test;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use fabriscope_verbs::cc::LinkState;
 
 use crate::event::{Event, Parcel};
 use crate::sight::View;
-use crate::waiting::FROM_HOST;
+use crate::waiting::{COPY, FROM_HOST};
 use crate::world::{Room, World};
 
 /// A queue that is never dropped from: a few packets (assumed).
@@ -26,15 +26,7 @@ impl World<'_> {
         let hop = self.route(now, switch, &parcel, self.input(lane));
         parcel.set_via(hop.via);
         let out = hop.link.0 * self.vls + self.lane_of(Some(switch), parcel.sl(), u32::from(hop.vl));
-        let mut earliest = now + self.switch_latency;
-        if !self.same_pace {
-            // Cut-through must not run dry: the output may not overtake the arriving tail.
-            let bytes = parcel.wire_bytes();
-            let pace = |lane: u32| u64::from(self.layout.paces[(lane / self.vls) as usize]);
-            let tail = now + ((u64::from(bytes) * pace(lane)) >> 16) + self.switch_latency;
-            let ahead = if self.store_and_forward { 0 } else { (u64::from(bytes) * pace(out)) >> 16 };
-            earliest = earliest.max(tail.saturating_sub(ahead));
-        }
+        let earliest = self.leaves_at(now, lane, out, parcel.wire_bytes());
         if self.paced {
             if self.pauses && !self.hold(now, lane, parcel) {
                 return;
@@ -44,7 +36,7 @@ impl World<'_> {
             if parcel.has(PacketFlags::TRIMMED) {
                 return self.express(out, parcel, lane, earliest);
             }
-            if self.drops && depth + u64::from(parcel.wire_bytes()) > self.room_for(now, switch, out, depth) {
+            if self.is_full(now, switch, out, depth, parcel.wire_bytes()) {
                 return self.overflow(now, out, parcel, lane, earliest);
             }
             if self.marks && self.marks(out, depth) {
@@ -56,6 +48,26 @@ impl World<'_> {
             self.trace.mark(&parcel.packet(), Stage::Switch, earliest, || format!("switch {switch}"));
         }
         self.send(now, out, parcel, lane, earliest);
+    }
+
+    /// When a packet of `bytes` whose head arrives by `lane` now could leave by `out`.
+    #[inline(always)]
+    pub(crate) fn leaves_at(&self, now: u64, lane: u32, out: u32, bytes: u32) -> u64 {
+        let earliest = now + self.switch_latency;
+        if self.same_pace {
+            return earliest;
+        }
+        // Cut-through must not run dry: the output may not overtake the arriving tail.
+        let pace = |lane: u32| u64::from(self.layout.paces[(lane / self.vls) as usize]);
+        let tail = now + ((u64::from(bytes) * pace(lane)) >> 16) + self.switch_latency;
+        let ahead = if self.store_and_forward { 0 } else { (u64::from(bytes) * pace(out)) >> 16 };
+        earliest.max(tail.saturating_sub(ahead))
+    }
+
+    /// Whether `bytes` more are too many for `out` at `switch`, for which `depth` bytes wait.
+    #[inline(always)]
+    pub(crate) fn is_full(&self, now: u64, switch: u32, out: u32, depth: u64, bytes: u32) -> bool {
+        self.drops && depth + u64::from(bytes) > self.room_for(now, switch, out, depth)
     }
 
     /// Which way `parcel` goes at `switch`.
@@ -121,6 +133,8 @@ impl World<'_> {
         }
         if from & FROM_HOST == 0 {
             self.release(from, bytes, tail);
+        } else if from & COPY == COPY {
+            self.copy_left(from & !COPY, bytes, tail);
         } else if parcel.payload() > 0 {
             self.sent(from & !FROM_HOST, bytes, tail);
         }
@@ -226,7 +240,7 @@ impl World<'_> {
     }
 
     /// Bytes that wait for `out`, those on the wire included.
-    fn depth(&self, now: u64, out: u32) -> u64 {
+    pub(crate) fn depth(&self, now: u64, out: u32) -> u64 {
         let (_, place) = self.slots.of(out);
         let lane = &self.lanes[place];
         u64::from(lane.waiting) + lane.sent_in(self.wires[place / self.vls as usize].free.saturating_sub(now))
@@ -257,7 +271,7 @@ impl World<'_> {
     }
 
     /// Whether a packet that joins `depth` bytes in `out` gets a mark of congestion.
-    fn marks(&mut self, out: u32, depth: u64) -> bool {
+    pub(crate) fn marks(&mut self, out: u32, depth: u64) -> bool {
         let Some(ecn) = self.ecn[(out % self.vls) as usize] else { return false };
         let draw = self.mark_stream.next_u32() as u16;
         let marks = ecn.marks(Bytes(depth), draw);

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::PacketEngine;
 use crate::event::Parcel;
 use crate::tally::Tally;
-use crate::waiting::FROM_HOST;
+use crate::waiting::{COPY, FROM_HOST};
 use crate::world::World;
 
 /// What watches the links of one part.
@@ -131,7 +131,7 @@ impl World<'_> {
         if observer.taps.is_empty() {
             return;
         }
-        if from & FROM_HOST != 0 {
+        if from & COPY == FROM_HOST {
             observer.senders.insert((parcel.dest(), parcel.dest_qp()), from & !FROM_HOST);
         }
         let side = &self.side;

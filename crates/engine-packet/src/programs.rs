@@ -138,6 +138,11 @@ impl Programs {
             }
             Poll::Pending => slot.wait = slot.process.waits_for(),
         }
+        for host in first..first + self.nics {
+            while let Some(request) = world.host(host).nic().poll_membership() {
+                world.ask(slot.process.now(), host, request);
+            }
+        }
         self.send_doorbells(world, first);
         for host in first..first + self.nics {
             world.flush_completions(self, now, host);
@@ -180,10 +185,11 @@ impl Programs {
 
     fn ready_at(&self, world: &World<'_>, rank: u32) -> Option<u64> {
         let slot = &self.slots[rank as usize];
-        let Wait::Any { cqs, watches } = &slot.wait else { return None };
+        let Wait::Any { cqs, watches, until } = &slot.wait else { return None };
         let first = (slot.process.node() * self.nics) as usize;
         let nic = |index: usize| world.hosts[first + index].nic.as_deref();
-        earliest(nic, cqs, watches).map(Time::as_ps)
+        let at = earliest(nic, cqs, watches).unwrap_or(Time::MAX).min(*until);
+        (at != Time::MAX).then_some(at.as_ps())
     }
 
     fn send_doorbells(&mut self, world: &mut World<'_>, first_host: u32) {
@@ -261,7 +267,7 @@ fn describe(wait: &Wait) -> String {
         Wait::Nothing => "its turn".to_owned(),
         Wait::Until(time) => format!("the time {time}"),
         Wait::Barrier => "the other ranks at a barrier".to_owned(),
-        Wait::Any { cqs, watches } => {
+        Wait::Any { cqs, watches, .. } => {
             let mut things: Vec<String> = cqs.iter().map(|(nic, cq)| format!("a completion on queue {} of NIC {nic}", cq.0)).collect();
             things.extend(watches.iter().map(|(nic, _, count)| format!("message {count} in watched memory of NIC {nic}")));
             things.join(" or ")

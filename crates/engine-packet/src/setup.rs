@@ -13,12 +13,13 @@ use fabriscope_switch::channel::MAX_BLOCKS;
 use fabriscope_switch::headroom::{Line, PAUSE_FRAME, headroom};
 use fabriscope_switch::{Arbiter, Channel, Flow, PauseLimits};
 use fabriscope_units::{Bytes, Rate, Span};
-use fabriscope_verbs::{Lid, Nic, NicConfig, Side};
+use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig, Side};
 use rustc_hash::FxHashMap;
 
 use crate::divided::Mail;
 use crate::host::{Host, NicCosts};
 use crate::layout::Layout;
+use crate::multicast::Multicast;
 use crate::observe::observer;
 use crate::paced::Wire;
 use crate::qos::{Plan, marking};
@@ -124,6 +125,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             trims: drops && switch.is_some_and(|s| s.trims),
             loss,
             loss_stream: streams.stream("loss", 0),
+            multicast: Multicast::new(cluster),
             trace: Tracer::default(),
             stats: Stats::default(),
             observer: None,
@@ -237,7 +239,9 @@ fn bytes(amount: Bytes) -> u32 {
 }
 
 fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
-    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire(), ..NicConfig::default() }
+    // Adapters with larger packets have them for other services only.
+    let datagram_mtu = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096);
+    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire(), datagram_mtu, ..NicConfig::default() }
 }
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {

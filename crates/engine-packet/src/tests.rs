@@ -61,7 +61,7 @@ pub(crate) fn run_and_settle(engine: &PacketEngine, cluster: &Cluster, schedule:
 }
 
 /// Lets the last acknowledgements arrive.
-struct Idle;
+pub(crate) struct Idle;
 
 impl crate::world::Client for Idle {
     fn visible(&mut self, _: &mut crate::world::World<'_>, _: u32, _: Option<fabriscope_verbs::CqId>, _: u64) {}

@@ -7,12 +7,14 @@ use crate::event::Parcel;
 
 /// Where a packet came from, to give its buffer back.
 pub(crate) const FROM_HOST: u32 = 1 << 31;
+/// It is a copy, of the packet with this record: [`FROM_HOST`] and one bit more.
+pub(crate) const COPY: u32 = FROM_HOST | 1 << 30;
 
 /// A waiting packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
     pub parcel: Parcel,
-    /// The lane it came in by, or the host with [`FROM_HOST`].
+    /// The lane it came in by, or the host with [`FROM_HOST`], or the record with [`COPY`].
     pub from: u32,
     /// Ready to leave (ps).
     pub earliest: u64,

@@ -15,6 +15,7 @@ use crate::divided::Mail;
 use crate::event::{Event, Happening};
 use crate::host::Host;
 use crate::layout::{Layout, Slots};
+use crate::multicast::Multicast;
 use crate::observe::{self, Observer};
 use crate::paced::Wire;
 use crate::programs::Programs;
@@ -89,6 +90,7 @@ pub(crate) struct World<'a> {
     pub trims: bool,
     pub loss: u32,
     pub loss_stream: Stream,
+    pub multicast: Multicast,
     pub trace: Tracer,
     pub stats: Stats,
     /// What watches the links.
@@ -140,7 +142,7 @@ impl World<'_> {
     }
 
     #[inline(always)]
-    fn step(&mut self, client: &mut impl Client, now: u64, event: Event) -> Result<(), EngineError> {
+    pub(crate) fn step(&mut self, client: &mut impl Client, now: u64, event: Event) -> Result<(), EngineError> {
         self.stats.events += 1;
         self.look_ahead();
         match event.unpack() {
@@ -163,6 +165,9 @@ impl World<'_> {
                 self.flush_completions(client, now, host);
             }
             Happening::Timer { host } => self.timer(client, now, host),
+            Happening::Copies { lane, parcel } => self.copies(client, now, lane, parcel),
+            Happening::Looped { host, parcel } => self.looped(client, now, host, parcel),
+            Happening::Manage { plan } => self.manage(client, now, plan),
             Happening::Fetched { lane, parcel } => self.fetched(client, now, lane, parcel),
             other => client.event(self, now, other)?,
         }

@@ -53,6 +53,10 @@ pub struct Stats {
     pub trims: u64,
     /// Pause frames sent.
     pub pauses: u64,
+    /// Copies that switches made of packets for groups: one for each port.
+    pub copies: u64,
+    /// Packets for groups that nobody behind a switch, or no queue pair of an adapter, was there to get.
+    pub unwanted: u64,
     /// The most bytes that waited for one link of a switch; measured where links decide packet by packet.
     pub deepest_queue: u64,
     /// Payload bytes handed to the network, retransmissions included.
@@ -76,6 +80,8 @@ impl Stats {
             ecn_marks,
             trims,
             pauses,
+            copies,
+            unwanted,
             deepest_queue,
             bytes_sent,
             bytes_delivered,
@@ -89,6 +95,8 @@ impl Stats {
         self.ecn_marks += ecn_marks;
         self.trims += trims;
         self.pauses += pauses;
+        self.copies += copies;
+        self.unwanted += unwanted;
         self.deepest_queue = self.deepest_queue.max(*deepest_queue);
         self.bytes_sent += bytes_sent;
         self.bytes_delivered += bytes_delivered;

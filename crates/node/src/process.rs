@@ -45,6 +45,8 @@ pub enum Wait {
         cqs: Vec<(usize, CqId)>,
         /// (NIC, watch, count to reach) triples.
         watches: Vec<(usize, WatchId, u64)>,
+        /// No longer than this; `Time::MAX` for ever.
+        until: Time,
     },
     /// All ranks of the job.
     Barrier,
@@ -291,16 +293,24 @@ impl Process {
 
     /// Spins until one of the completion queues has a completion or one of the watches its count.
     pub async fn wait_any(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) {
+        self.wait_any_until(cqs, watches, Time::MAX).await;
+    }
+
+    /// The same, but gives up at `until`: false if nothing was there by then.
+    pub async fn wait_any_until(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)], until: Time) -> bool {
         self.catch_up().await;
         loop {
             let ready = self.earliest(cqs, watches);
-            if let Some(visible) = ready {
+            if let Some(visible) = ready.filter(|visible| *visible <= until) {
                 let inner = &mut *self.0.inner.borrow_mut();
                 inner.clock = inner.clock.max(visible + self.cpu().detect);
                 inner.seen = inner.clock;
-                return;
+                return true;
             }
-            self.suspend(Wait::Any { cqs: cqs.to_vec(), watches: watches.to_vec() }).await;
+            if self.now() >= until {
+                return false;
+            }
+            self.suspend(Wait::Any { cqs: cqs.to_vec(), watches: watches.to_vec(), until }).await;
         }
     }
 

@@ -2,13 +2,16 @@
 //!
 //! [`channel`] is one virtual lane of one directed link: the wire, the credits or the pause state of the buffer
 //! behind it. [`ecn`] marks packets by queue length, [`arbiter`] picks the lane that may send next, [`headroom`] is the room
-//! that pause frames need. The engine wires them; none of them knows the event queue.
+//! that pause frames need, [`snooping`] learns behind which ports the members of a multicast
+//! group are. The engine wires them; none of them knows the event queue.
 
 pub mod arbiter;
 pub mod channel;
 pub mod ecn;
 pub mod headroom;
+pub mod snooping;
 
 pub use arbiter::{Arbiter, Policy};
 pub use channel::{Channel, Flow, PauseChange, PauseLimits};
 pub use ecn::{Ecn, EcnLimits};
+pub use snooping::{Report, Snooper, Timing};

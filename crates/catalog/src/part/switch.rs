@@ -83,6 +83,9 @@ pub struct Switch {
     pub buffer: Sourced<Bytes>,
     /// Number of virtual lanes (or lossless priorities).
     pub vls: Sourced<u32>,
+    /// Between the copies of a packet that is sent to several ports; without it all are made at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replication: Option<Sourced<Span>>,
     /// The buffer that ports have in common, where packets are dropped; without it each has `buffer` for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<Shared>,

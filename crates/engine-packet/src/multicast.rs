@@ -1,0 +1,476 @@
+//! Packets for groups: copies at switches and adapters, and the tables that say where they go.
+//!
+//! A copy is a packet of its own, with its own credits and its own place in a queue. The buffer in which the packet arrived
+//! is free when the last copy has left; a small record counts them. Tables change when the subnet manager has written them, or
+//! when a switch has heard a report; a packet follows those it finds.
+//!
+//! Source: InfiniBand vol. 1 §10.5 and §18.2.4.3 (multicast forwarding: every port of the table but the one it came by);
+//! the trees: `fabriscope_fabric::multicast`, the times: `[multicast]` of the cluster.
+//! Modelled: time between copies (`replication` of the switch), loss and marks of each copy, several queue pairs of one
+//! adapter, loopback, a subnet manager that serves one request after the other and writes some tables at once.
+//! Not modelled: trimming of copies (they are dropped whole), the management packets themselves (their time counts, their
+//! bytes do not), periodic queries (runs are shorter than the 260 s after which silence prunes), context misses for copies.
+
+use std::collections::BTreeMap;
+
+use fabriscope_catalog::LinkLayer;
+use fabriscope_engine::Cluster;
+use fabriscope_fabric::multicast::{GroupAttr, Groups, JoinState, Mgid, Mlid, Snooping};
+use fabriscope_fabric::{EndpointId, LinkId, Node, PortId, SwitchId};
+use fabriscope_switch::snooping::Action;
+use fabriscope_switch::{Report, Snooper, Timing};
+use fabriscope_units::{Span, Time};
+use fabriscope_verbs::{Change, Membership, PacketFlags, QpNum};
+
+use crate::event::{Event, Parcel};
+use crate::host::NOWHERE;
+use crate::waiting::COPY;
+use crate::world::{Client, World};
+
+/// What a run knows of groups.
+pub(crate) struct Multicast {
+    groups: Groups,
+    /// The links that a group has at a switch, as the switch knows them now.
+    tables: BTreeMap<(Mlid, u32), Vec<LinkId>>,
+    /// Where Ethernet sends packets of groups that its switches know nothing of.
+    ethernet: Option<Ethernet>,
+    /// Between two copies (ps).
+    replication: u64,
+    /// When the subnet manager has done what it was asked, and written what it has decided.
+    manager_free: Time,
+    tables_free: Time,
+    /// What will happen: an event names its number.
+    plans: Vec<Plan>,
+    free_plans: Vec<u32>,
+    arrived: Arrived,
+    // For use while copying.
+    links: Vec<LinkId>,
+    listeners: Vec<QpNum>,
+}
+
+/// Switches of an Ethernet.
+struct Ethernet {
+    tree: Snooping,
+    /// By switch; none where they do not snoop.
+    snoopers: Vec<Snooper>,
+}
+
+/// Something that will happen to a group.
+#[derive(Debug, Clone, Copy)]
+enum Plan {
+    /// The subnet manager decides about a request.
+    Decide { host: u32, request: Membership },
+    /// A switch gets the ports that the tree has there by now.
+    Write { switch: u32, mlid: Mlid },
+    /// A switch hears a report by a port.
+    Hear { switch: u32, port: u16, mlid: Mlid, report: Report },
+    /// A switch prunes what nobody answered for.
+    Prune { switch: u32 },
+}
+
+/// Packets of which copies wait: a record for each.
+#[derive(Debug, Default)]
+struct Arrived {
+    records: Vec<Record>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    /// The lane it came in by.
+    lane: u32,
+    /// Copies that have not left.
+    left: u32,
+    /// When the last one's tail leaves (ps).
+    tail: u64,
+}
+
+impl Arrived {
+    fn add(&mut self, lane: u32, left: u32) -> u32 {
+        let record = Record { lane, left, tail: 0 };
+        match self.free.pop() {
+            Some(at) => {
+                self.records[at as usize] = record;
+                at
+            }
+            None => {
+                self.records.push(record);
+                self.records.len() as u32 - 1
+            }
+        }
+    }
+    /// A copy leaves at `tail`: the lane, and when its buffer is free, if it was the last.
+    fn leave(&mut self, at: u32, tail: u64) -> Option<(u32, u64)> {
+        let record = &mut self.records[at as usize];
+        record.tail = record.tail.max(tail);
+        record.left -= 1;
+        if record.left > 0 {
+            return None;
+        }
+        self.free.push(at);
+        Some((record.lane, record.tail))
+    }
+}
+
+impl Multicast {
+    pub fn new(cluster: &Cluster) -> Multicast {
+        let parts = &cluster.parts;
+        let ethernet = parts.link_layer != LinkLayer::InfiniBand;
+        Multicast {
+            groups: if ethernet { Groups::treeless() } else { Groups::new() },
+            tables: BTreeMap::new(),
+            ethernet: None,
+            replication: parts.switch.as_ref().and_then(|switch| switch.replication.as_ref()).map_or(0, |span| span.as_ps()),
+            manager_free: Time::ZERO,
+            tables_free: Time::ZERO,
+            plans: Vec::new(),
+            free_plans: Vec::new(),
+            arrived: Arrived::default(),
+            links: Vec::new(),
+            listeners: Vec::new(),
+        }
+    }
+
+    /// The Ethernet of the cluster, worked out when it is first needed.
+    fn ethernet(&mut self, cluster: &Cluster) -> Option<&mut Ethernet> {
+        if cluster.parts.link_layer == LinkLayer::InfiniBand {
+            return None;
+        }
+        if self.ethernet.is_none() {
+            let graph = &cluster.fabric.graph;
+            let tree = Snooping::new(graph)?;
+            let settings = &cluster.parts.multicast;
+            let timing = Timing { last_member_query: settings.last_member_query, ..Timing::default() };
+            let snooper = |switch| {
+                let mut snooper = Snooper::new(timing);
+                if let Some(up) = tree.towards_querier(switch) {
+                    snooper.handle_query(graph.link(up).from_port.0);
+                }
+                snooper
+            };
+            let snoopers = if settings.snooping { graph.switches().map(snooper).collect() } else { Vec::new() };
+            self.ethernet = Some(Ethernet { tree, snoopers });
+        }
+        self.ethernet.as_mut()
+    }
+
+    /// Fills `links` with those that a packet of group `mlid` goes to at `switch`.
+    fn outputs(&mut self, cluster: &Cluster, mlid: Mlid, switch: u32) {
+        self.links.clear();
+        if let Some(links) = self.tables.get(&(mlid, switch)) {
+            self.links.extend_from_slice(links);
+            return;
+        }
+        let mut links = std::mem::take(&mut self.links);
+        if let Some(ethernet) = self.ethernet(cluster) {
+            match ethernet.snoopers.get(switch as usize) {
+                None => links.extend_from_slice(ethernet.tree.flood().outputs(SwitchId(switch))),
+                Some(snooper) => links.extend(known(cluster, snooper, mlid, switch)),
+            }
+        }
+        self.links = links;
+    }
+
+    fn plan(&mut self, plan: Plan) -> u32 {
+        if let Some(at) = self.free_plans.pop() {
+            self.plans[at as usize] = plan;
+            return at;
+        }
+        self.plans.push(plan);
+        self.plans.len() as u32 - 1
+    }
+}
+
+/// The links of the ports that a switch has learned.
+fn known<'a>(cluster: &'a Cluster, snooper: &'a Snooper, mlid: Mlid, switch: u32) -> impl Iterator<Item = LinkId> + 'a {
+    let graph = &cluster.fabric.graph;
+    snooper.ports(mlid.index() as u32).filter_map(move |port| graph.out_link(SwitchId(switch), PortId(port)))
+}
+
+/// Copies.
+impl World<'_> {
+    /// A packet for a group has reached the end of `lane`.
+    #[inline(never)]
+    pub(crate) fn copies(&mut self, client: &mut impl Client, now: u64, lane: u32, parcel: Parcel) {
+        let end = self.ends[lane as usize];
+        if self.inspects && self.arrives_damaged(now, lane, parcel) {
+            return self.lose(now, lane, parcel);
+        }
+        if self.pauses && !self.hold(now, lane, parcel) {
+            return;
+        }
+        if end >= self.endpoints {
+            return self.replicate(now, lane, end - self.endpoints, parcel);
+        }
+        if self.inspects {
+            self.observe_receipt(now, end, parcel);
+        }
+        let freed = self.listen(client, now, end, parcel);
+        self.release(lane, parcel.wire_bytes(), freed);
+    }
+
+    /// A copy for each port of the group but the one that `parcel` came by.
+    fn replicate(&mut self, now: u64, lane: u32, switch: u32, parcel: Parcel) {
+        let came_by = LinkId(lane / self.vls).reverse();
+        let mlid = parcel.packet().dest.mlid().map_or(Mlid(0), Mlid);
+        self.multicast.outputs(self.cluster, mlid, switch);
+        let mut links = std::mem::take(&mut self.multicast.links);
+        links.retain(|link| *link != came_by);
+        let (_, vl) = self.input(lane);
+        if links.is_empty() {
+            // Nobody is behind this switch, or its table is not written yet.
+            self.stats.unwanted += 1;
+            self.side.free(parcel.ext());
+            self.release(lane, parcel.wire_bytes(), now);
+        } else {
+            let record = self.multicast.arrived.add(lane, links.len() as u32);
+            let last = links.len() - 1;
+            for (number, link) in links.iter().enumerate() {
+                let mut copy = parcel;
+                if number < last {
+                    copy.set_ext(self.side.duplicate(parcel.ext()));
+                }
+                let out = link.0 * self.vls + self.lane_of(Some(switch), parcel.sl(), u32::from(vl));
+                let wait = self.multicast.replication * number as u64;
+                self.copy(now, (lane, switch, record), out, copy, wait);
+            }
+            self.stats.copies += links.len() as u64;
+        }
+        self.multicast.links = links;
+    }
+
+    /// One copy, made `wait` after the first: from here on a packet like others.
+    fn copy(&mut self, now: u64, (lane, switch, record): (u32, u32, u32), out: u32, mut parcel: Parcel, wait: u64) {
+        let earliest = self.leaves_at(now, lane, out, parcel.wire_bytes()) + wait;
+        if self.paced {
+            let depth = self.depth(now, out);
+            self.stats.deepest_queue = self.stats.deepest_queue.max(depth);
+            if self.is_full(now, switch, out, depth, parcel.wire_bytes()) {
+                if let Some(observer) = &mut self.observer {
+                    observer.overflow(out / self.vls, now, false);
+                }
+                self.stats.drops += 1;
+                self.side.free(parcel.ext());
+                return self.copy_left(record, parcel.wire_bytes(), now);
+            }
+            if self.marks && self.marks(out, depth) {
+                parcel.set(PacketFlags::ECN_CE);
+                self.observe_mark(now, out);
+            }
+        }
+        self.send(now, out, parcel, COPY | record, earliest);
+    }
+
+    /// A copy leaves: the last one frees the buffer.
+    #[cold]
+    pub(crate) fn copy_left(&mut self, record: u32, bytes: u32, tail: u64) {
+        if let Some((lane, tail)) = self.multicast.arrived.leave(record, tail) {
+            self.release(lane, bytes, tail);
+        }
+    }
+
+    /// An adapter gives a packet for a group to each queue pair that listens. Returns when its buffer is free.
+    fn listen(&mut self, client: &mut impl Client, now: u64, host: u32, parcel: Parcel) -> u64 {
+        let packet = parcel.packet();
+        let mut listeners = std::mem::take(&mut self.multicast.listeners);
+        listeners.clear();
+        let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref().expect("the NIC is here");
+        nic.mcast_listeners(&packet, &self.side, &mut listeners);
+        let mut freed = now;
+        for (number, qp) in listeners.iter().enumerate() {
+            let mut copy = parcel;
+            copy.set_dest_qp(qp.0);
+            if number + 1 < listeners.len() {
+                copy.set_ext(self.side.duplicate(parcel.ext()));
+            }
+            freed = freed.max(self.accept(client, now, NOWHERE, host, copy));
+        }
+        if listeners.is_empty() {
+            self.stats.unwanted += 1;
+            self.side.free(parcel.ext());
+        }
+        self.multicast.listeners = listeners;
+        freed
+    }
+
+    /// `host` sends a packet to a group, ready at `ready`: its own queue pairs may listen.
+    #[cold]
+    pub(crate) fn loop_back(&mut self, host: u32, parcel: Parcel, ready: u64) {
+        let mut listeners = std::mem::take(&mut self.multicast.listeners);
+        listeners.clear();
+        let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref().expect("the NIC is here");
+        nic.mcast_listeners(&parcel.packet(), &self.side, &mut listeners);
+        if !listeners.is_empty() {
+            let mut copy = parcel;
+            copy.set_ext(self.side.duplicate(parcel.ext()));
+            self.queue.push(Time::from_ps(ready + self.rx_latency), Event::looped(host, copy));
+        }
+        self.multicast.listeners = listeners;
+    }
+
+    /// A packet that never left its adapter is there.
+    #[inline(never)]
+    pub(crate) fn looped(&mut self, client: &mut impl Client, now: u64, host: u32, parcel: Parcel) {
+        self.listen(client, now, host, parcel);
+    }
+}
+
+/// Management.
+impl World<'_> {
+    /// A program of `host` asks for something at `now`.
+    pub(crate) fn ask(&mut self, now: Time, host: u32, request: Membership) {
+        let cluster = self.cluster;
+        let settings = &cluster.parts.multicast;
+        let at = if self.cluster.parts.link_layer == LinkLayer::InfiniBand {
+            self.multicast.manager_free = self.multicast.manager_free.max(now) + settings.answer;
+            self.multicast.manager_free
+        } else {
+            // The host decides for itself, and tells its switch.
+            now
+        };
+        self.plan(at, Plan::Decide { host, request });
+    }
+
+    fn plan(&mut self, at: Time, plan: Plan) {
+        let number = self.multicast.plan(plan);
+        self.queue.push(at.max(self.queue.now()), Event::manage(number));
+    }
+
+    /// A plan is due.
+    #[inline(never)]
+    pub(crate) fn manage(&mut self, client: &mut impl Client, now: u64, plan: u32) {
+        let at = Time::from_ps(now);
+        self.multicast.free_plans.push(plan);
+        match self.multicast.plans[plan as usize] {
+            Plan::Decide { host, request } => {
+                let mlid = self.decide(at, host, &request);
+                let h = self.host(host);
+                let seen = h.pcie.write(at, h.costs.cqe).visible;
+                h.nic().deliver(seen, request.cq, request.answer(mlid.map(|mlid| mlid.0)));
+                client.visible(self, host, Some(request.cq), seen.as_ps());
+            }
+            Plan::Write { switch, mlid } => {
+                let tree = self.multicast.groups.at(mlid).and_then(|group| group.tree());
+                let links = tree.map_or(&[][..], |tree| tree.outputs(SwitchId(switch))).to_vec();
+                if links.is_empty() {
+                    self.multicast.tables.remove(&(mlid, switch));
+                } else {
+                    self.multicast.tables.insert((mlid, switch), links);
+                }
+            }
+            Plan::Hear { switch, port, mlid, report } => self.hear(at, switch, port, mlid, report),
+            Plan::Prune { switch } => self.prune(at, switch),
+        }
+    }
+
+    /// Carries a request out; the MLID of the group, or nothing where it is refused.
+    fn decide(&mut self, now: Time, host: u32, request: &Membership) -> Option<Mlid> {
+        let cluster = self.cluster;
+        let graph = &cluster.fabric.graph;
+        let (mgid, endpoint) = (Mgid(request.mgid), EndpointId(host));
+        let groups = &mut self.multicast.groups;
+        let receives = groups.group(mgid).ok().and_then(|group| group.state(endpoint)).is_some_and(JoinState::receives);
+        let (mlid, changed, report) = match request.change {
+            Change::Join { state, qkey } => {
+                let state = join_state(state);
+                let known = groups.group(mgid).map(|group| group.mlid());
+                let mlid = match known {
+                    Ok(mlid) => mlid,
+                    Err(_) if state.keeps_alive() => {
+                        let attr = GroupAttr { qkey, mtu: self.cluster.parts.mtu, ..GroupAttr::default() };
+                        groups.create(mgid, attr).ok()?
+                    }
+                    Err(_) => return None,
+                };
+                let changed = groups.join(graph, mgid, endpoint, state).ok()?;
+                (mlid, changed, state.receives().then_some(Report::Member))
+            }
+            Change::Leave => {
+                let mlid = groups.group(mgid).ok()?.mlid();
+                (mlid, groups.leave(graph, mgid, endpoint).ok()?, receives.then_some(Report::Leave))
+            }
+        };
+        let settings = &cluster.parts.multicast;
+        let each = Span::from_ps(settings.table_write.as_ps() / u64::from(settings.outstanding.max(1)));
+        for switch in changed {
+            // The first is written after one round trip, the others follow as fast as several at once allow.
+            self.multicast.tables_free = self.multicast.tables_free.max(now) + each;
+            let at = self.multicast.tables_free + settings.table_write - each;
+            self.plan(at, Plan::Write { switch: switch.0, mlid });
+        }
+        if let (Some(report), true) = (report, settings.snooping && self.multicast.ethernet(self.cluster).is_some()) {
+            let link = graph.link(graph.uplink(endpoint));
+            if let Node::Switch(switch) = graph.node(link.to) {
+                let at = now + link.delay + settings.report;
+                self.plan(at, Plan::Hear { switch: switch.0, port: link.to_port.0, mlid, report });
+            }
+        }
+        Some(mlid)
+    }
+
+    /// A switch hears of a group.
+    fn hear(&mut self, now: Time, switch: u32, port: u16, mlid: Mlid, report: Report) {
+        let Some(snooper) = self.snooper(switch) else { return };
+        match snooper.handle_report(now, mlid.index() as u32, port, report) {
+            Action::Added { forward } => {
+                self.learned(switch, mlid);
+                if forward {
+                    self.tell_querier(now, switch, mlid, Report::Member);
+                }
+            }
+            Action::Asked { until } => self.plan(until, Plan::Prune { switch }),
+            Action::None => {}
+        }
+    }
+
+    fn prune(&mut self, now: Time, switch: u32) {
+        let Some(snooper) = self.snooper(switch) else { return };
+        let gone = snooper.handle_timeout(now);
+        let here: Vec<Mlid> = self.multicast.tables.keys().filter(|(_, at)| *at == switch).map(|(mlid, _)| *mlid).collect();
+        for mlid in here {
+            self.learned(switch, mlid);
+        }
+        for group in gone {
+            if let Some(mlid) = Mlid::of(group) {
+                self.tell_querier(now, switch, mlid, Report::Leave);
+            }
+        }
+    }
+
+    /// Sends a report on from `switch`.
+    fn tell_querier(&mut self, now: Time, switch: u32, mlid: Mlid, report: Report) {
+        let cluster = self.cluster;
+        let graph = &cluster.fabric.graph;
+        let Some(up) = self.multicast.ethernet(self.cluster).and_then(|ethernet| ethernet.tree.towards_querier(SwitchId(switch))) else {
+            return;
+        };
+        let link = graph.link(up);
+        if let Node::Switch(next) = graph.node(link.to) {
+            let at = now + link.delay + self.cluster.parts.multicast.report;
+            self.plan(at, Plan::Hear { switch: next.0, port: link.to_port.0, mlid, report });
+        }
+    }
+
+    /// What a switch has learned goes into its table.
+    fn learned(&mut self, switch: u32, mlid: Mlid) {
+        let cluster = self.cluster;
+        let Some(snooper) = self.snooper(switch) else { return };
+        let mut links: Vec<LinkId> = known(cluster, snooper, mlid, switch).collect();
+        links.sort_unstable();
+        self.multicast.tables.insert((mlid, switch), links);
+    }
+
+    fn snooper(&mut self, switch: u32) -> Option<&mut Snooper> {
+        self.multicast.ethernet(self.cluster)?.snoopers.get_mut(switch as usize)
+    }
+}
+
+/// The state of a request as the table of groups knows it.
+fn join_state(state: fabriscope_verbs::JoinState) -> JoinState {
+    match state {
+        fabriscope_verbs::JoinState::Full => JoinState::Full,
+        fabriscope_verbs::JoinState::NonMember => JoinState::NonMember,
+        fabriscope_verbs::JoinState::SendOnly => JoinState::SendOnly,
+        fabriscope_verbs::JoinState::SendOnlyFull => JoinState::SendOnlyFull,
+    }
+}
