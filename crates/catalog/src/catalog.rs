@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, ResolvedCluster};
 use crate::document::Document;
 use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
-use crate::part::{Cable, Congestion, Cpu, Kind, LinkSpeed, Nic, Part, Pcie, Software, Switch};
+use crate::part::{Cable, Congestion, Cpu, Kind, LinkSpeed, Manager, Nic, Part, Pcie, Software, Switch};
 use crate::suggest;
 use crate::target::{Place, Target};
 
@@ -36,6 +36,8 @@ pub enum AnyPart {
     Software(Box<Software>),
     /// A congestion control.
     Congestion(Box<Congestion>),
+    /// A manager of a fabric.
+    Manager(Box<Manager>),
     /// A cluster.
     Cluster(Box<Cluster>),
 }
@@ -52,6 +54,7 @@ macro_rules! each {
             AnyPart::Pcie($part) => $result,
             AnyPart::Software($part) => $result,
             AnyPart::Congestion($part) => $result,
+            AnyPart::Manager($part) => $result,
             AnyPart::Cluster($part) => $result,
         }
     };
@@ -69,6 +72,7 @@ impl AnyPart {
             AnyPart::Pcie(_) => Kind::Pcie,
             AnyPart::Software(_) => Kind::Software,
             AnyPart::Congestion(_) => Kind::Congestion,
+            AnyPart::Manager(_) => Kind::Manager,
             AnyPart::Cluster(_) => Kind::Cluster,
         }
     }
@@ -171,6 +175,7 @@ impl Catalog {
             Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
             Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
             Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
+            Kind::Manager => AnyPart::Manager(Box::new(read_checked(&document)?)),
             Kind::Cluster => AnyPart::Cluster(Box::new(read_cluster(&document)?)),
         };
         if part.name() != name {
@@ -353,6 +358,8 @@ lookup! {
     pcie, Pcie, Pcie;
     /// The software of that name.
     software, Software, Software;
+    /// The manager of fabrics of that name.
+    manager, Manager, Manager;
     /// The cluster of that name.
     cluster, Cluster, Cluster;
 }

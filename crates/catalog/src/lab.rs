@@ -13,8 +13,10 @@ use crate::catalog::Catalog;
 use crate::cluster::{Cluster, FlowControl, ResolvedCluster};
 use crate::document::Document;
 use crate::error::{CatalogError, Problem};
+use crate::fault::{FaultEvent, Recovery};
 use crate::file;
 use crate::part::{Kind, Part};
+use crate::plan::{self, FaultPlan};
 use crate::qos::{Asked, Qos};
 use crate::workload::{Scheme, Workload, check};
 
@@ -113,6 +115,15 @@ pub struct Lab {
     /// Run although the routing can deadlock.
     #[serde(default)]
     pub allow_deadlock: bool,
+    /// How lost packets are repeated, where it is not as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// Name of the manager that repairs the routes. Default: what suits the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<String>,
+    /// What breaks, where and when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault: Vec<FaultEvent>,
     /// What happens.
     pub workload: Workload,
 }
@@ -130,6 +141,8 @@ pub struct ResolvedLab {
     pub cluster: ResolvedCluster,
     /// The service level, priority or class that packets of the workload carry.
     pub level: u8,
+    /// What breaks, where anything does.
+    pub faults: Option<FaultPlan>,
 }
 
 /// A file of a lab, read but not yet understood.
@@ -230,11 +243,37 @@ impl Catalog {
                 self.with_scheme(&cluster, scheme).map_err(|problem| fault(said(problem)))?;
             }
         }
-        Ok(ResolvedLab { lab, cluster, level })
+        let faults = self.faults(&lab, &cluster).map_err(fault)?;
+        Ok(ResolvedLab { lab, cluster, level, faults })
     }
 }
 
 impl Catalog {
+    /// What breaks in a lab.
+    fn faults(&self, lab: &Lab, cluster: &ResolvedCluster) -> Result<Option<FaultPlan>, Problem> {
+        if let Some(recovery) = &lab.recovery {
+            plan::check_recovery(recovery)?;
+        }
+        let name = lab.manager.as_deref().unwrap_or_else(|| plan::manager_of(cluster));
+        if lab.fault.is_empty() {
+            return match &lab.manager {
+                None => Ok(None),
+                Some(_) => {
+                    Err(Problem::at(&["manager"], "a manager has no effect where nothing breaks", "add a [[fault]], or leave it out"))
+                }
+            };
+        }
+        if lab.engine == EngineChoice::Flow {
+            let help = "write engine = \"packet\", or leave the faults out";
+            return Err(Problem::at(&["fault"], "the flow engine does not model faults", help));
+        }
+        let manager = self.manager(name).map_err(|error| match &error {
+            CatalogError::UnknownPart { help, .. } => Problem::at(&["manager"], error.to_string(), help),
+            _ => Problem::at(&["manager"], error.to_string(), ""),
+        })?;
+        plan::plan(&lab.fault, cluster, manager).map(Some)
+    }
+
     /// A cluster under another scheme of congestion control.
     ///
     /// # Errors

@@ -8,11 +8,13 @@ mod catalog;
 mod cluster;
 mod document;
 mod error;
+mod fault;
 mod file;
 mod imported;
 mod lab;
 mod multicast;
 mod part;
+mod plan;
 mod qos;
 mod quantity;
 mod resolve;
@@ -27,16 +29,20 @@ pub use catalog::{AnyPart, Catalog};
 pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot};
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
+pub use fault::{
+    BitErrors, FaultEvent, FaultKind, Flapping, LaneLoss, LinkDown, LinkUp, PausedPort, RandomLoss, Recovery, SlowReceiver, SwitchDeath,
+};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use multicast::Multicast;
 pub use part::congestion;
 pub use part::{
-    BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Mpi, Nic, Part, Pcie,
-    PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
+    BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, Part,
+    Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
 pub use qos::{
     Asked, EthernetClass, EthernetQos, FullTables, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos, VlWeight,
 };
+pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
 pub use quantity::{Frequency, Ratio};
 pub use schema::{lab_schema, part_schema, schemas};
 pub use sourced::{Basis, Sourced};

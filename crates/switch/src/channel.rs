@@ -88,6 +88,8 @@ struct Pause {
     from: u64,
     until: u64,
     limits: PauseLimits,
+    /// Pauses that the far end sends whatever its buffer holds: from when until when (ps).
+    storms: Vec<(u64, u64)>,
 }
 
 /// Returns under way that are kept apart.
@@ -106,7 +108,7 @@ impl Channel {
     pub fn new(pace: u32, delay: u32, to: u32, flow: Flow) -> Channel {
         let (level, pause) = match flow {
             Flow::Credit(blocks) => (blocks.min(MAX_BLOCKS), None),
-            Flow::Pause(limits) => (0, Some(Box::new(Pause { from: u64::MAX, until: 0, limits: limits.in_blocks() }))),
+            Flow::Pause(limits) => (0, Some(Box::new(Pause { from: u64::MAX, until: 0, limits: limits.in_blocks(), storms: Vec::new() }))),
         };
         Channel {
             free: 0,
@@ -131,6 +133,21 @@ impl Channel {
     #[must_use]
     pub fn serialisation(&self, bytes: u32) -> u64 {
         (u64::from(bytes) * u64::from(self.pace)) >> 16
+    }
+    /// The wire's pace in 2⁻¹⁶ ps per byte.
+    #[must_use]
+    pub fn pace(&self) -> u32 {
+        self.pace
+    }
+    /// Changes the pace of the wire, for packets that are not reserved yet.
+    pub fn set_pace(&mut self, pace: u32) {
+        self.pace = pace;
+    }
+    /// The far end pauses the sender from `from` until `until` (ps) whatever its buffer holds; lanes with credits ignore it.
+    pub fn add_storm(&mut self, from: u64, until: u64) {
+        if let Some(pause) = &mut self.pause {
+            pause.storms.push((from, until));
+        }
     }
     /// The rate of the wire, to a few parts in a million.
     #[must_use]
@@ -190,10 +207,16 @@ impl Channel {
     #[must_use]
     pub fn open_at(&mut self, bytes: u32, now: u64) -> Option<u64> {
         if let Some(pause) = &self.pause {
-            if now < pause.from || now >= pause.until {
-                return Some(now);
+            let mut open = now;
+            if open >= pause.from && open < pause.until {
+                open = pause.until;
             }
-            return (pause.until != u64::MAX).then_some(pause.until);
+            for &(from, until) in &pause.storms {
+                if open >= from && open < until {
+                    open = until;
+                }
+            }
+            return (open != u64::MAX).then_some(open);
         }
         let need = bytes.div_ceil(64);
         while let Some((time, blocks)) = self.peek_return() {

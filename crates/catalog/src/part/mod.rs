@@ -4,6 +4,7 @@ mod cable;
 pub mod congestion;
 mod cpu;
 mod link;
+mod manager;
 mod nic;
 mod pcie;
 mod software;
@@ -21,6 +22,7 @@ pub use cable::Cable;
 pub use congestion::Congestion;
 pub use cpu::{Cpu, RootComplex};
 pub use link::LinkSpeed;
+pub use manager::Manager;
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic};
 pub use pcie::Pcie;
@@ -47,14 +49,26 @@ pub enum Kind {
     Software,
     /// Congestion controls with their parameters.
     Congestion,
+    /// Managers of fabrics: what happens when links fail.
+    Manager,
     /// Machines made of the other kinds.
     Cluster,
 }
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 9] =
-        [Kind::Link, Kind::Cable, Kind::Nic, Kind::Switch, Kind::Cpu, Kind::Pcie, Kind::Software, Kind::Congestion, Kind::Cluster];
+    pub const ALL: [Kind; 10] = [
+        Kind::Link,
+        Kind::Cable,
+        Kind::Nic,
+        Kind::Switch,
+        Kind::Cpu,
+        Kind::Pcie,
+        Kind::Software,
+        Kind::Congestion,
+        Kind::Manager,
+        Kind::Cluster,
+    ];
 
     /// The folder that holds parts of this kind.
     pub const fn folder(self) -> &'static str {
@@ -67,6 +81,7 @@ impl Kind {
             Kind::Pcie => "pcie",
             Kind::Software => "software",
             Kind::Congestion => "congestion",
+            Kind::Manager => "managers",
             Kind::Cluster => "clusters",
         }
     }
@@ -81,6 +96,7 @@ impl Kind {
             Kind::Pcie => "PCIe generation",
             Kind::Software => "software",
             Kind::Congestion => "congestion control",
+            Kind::Manager => "fabric manager",
             Kind::Cluster => "cluster",
         }
     }

@@ -27,6 +27,7 @@ enum SchemaKind {
     Pcie,
     Software,
     Congestion,
+    Manager,
 }
 
 const EXAMPLES: &str = "\
@@ -47,6 +48,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
         SchemaKind::Pcie => Some(Kind::Pcie),
         SchemaKind::Software => Some(Kind::Software),
         SchemaKind::Congestion => Some(Kind::Congestion),
+        SchemaKind::Manager => Some(Kind::Manager),
     };
     output.json(&kind.map_or_else(lab_schema, part_schema))?;
     Ok(Verdict::Good)

@@ -33,7 +33,7 @@ use crate::graph::{EndpointId, LinkId, SwitchId};
 use crate::topology::{Coordinates, Fabric};
 
 pub use delivers::{Defect, Delivery, delivers};
-pub use graph::{Fault, Survey, Tables, forward, forward_partly, impure_tree, roots_by_hops, survey};
+pub use graph::{Fault, Survey, Survivors, Tables, forward, forward_partly, impure_tree, roots_by_hops, survey};
 pub use load::Load;
 pub use path::{path, switch_hops};
 pub use sight::{Idle, Memory, Sight};

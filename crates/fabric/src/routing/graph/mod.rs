@@ -8,6 +8,7 @@ mod min_hop;
 mod port_order;
 mod shortest;
 mod skeleton;
+mod survivors;
 mod tables;
 mod up_down;
 
@@ -23,6 +24,7 @@ use shortest::{Choice, Shortest};
 use skeleton::Skeleton;
 
 pub use forward::{Fault, Survey, survey};
+pub use survivors::Survivors;
 pub use tables::Tables;
 
 /// An algorithm of this family on one fabric.

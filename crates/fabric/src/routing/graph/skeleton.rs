@@ -37,6 +37,25 @@ pub(super) struct Skeleton {
 impl Skeleton {
     /// The switches of `fabric`, all of which must reach each other.
     pub(super) fn new(fabric: &Fabric, routing: Routing) -> Result<Skeleton, RoutingError> {
+        let cannot = |what: &str, remedy| RoutingError::Cannot { routing, what: what.to_owned(), remedy };
+        let skeleton = Skeleton::without(fabric, routing, &|_| false)?;
+        let reached: usize = skeleton.leaves.iter().map(|leaf| leaf.endpoints.len()).sum();
+        if reached != fabric.graph.endpoint_count() as usize {
+            return Err(cannot("an endpoint is not connected to a switch", "connect every endpoint to a switch"));
+        }
+        if let Some(leaf) = skeleton.leaves.first() {
+            let distance = skeleton.distances(leaf.switch);
+            if let Some(other) = skeleton.leaves.iter().find(|leaf| distance[leaf.switch.index()] == FAR) {
+                let name = |switch| fabric.name(Node::Switch(switch));
+                let what = format!("no way leads from {} to {}", name(leaf.switch), name(other.switch));
+                return Err(cannot(&what, "add the missing cables, or route the parts one by one"));
+            }
+        }
+        Ok(skeleton)
+    }
+
+    /// What is left of `fabric` without the cables that are `dead`; it may be in parts.
+    pub(super) fn without(fabric: &Fabric, routing: Routing, dead: &dyn Fn(u32) -> bool) -> Result<Skeleton, RoutingError> {
         let graph = &fabric.graph;
         let cannot = |what: String, remedy| RoutingError::Cannot { routing, what, remedy };
         let work = u64::from(graph.switch_count()) * u64::from(graph.endpoint_count());
@@ -47,7 +66,7 @@ impl Skeleton {
         let (mut first, mut ways, mut leaves) = (vec![0], Vec::new(), Vec::new());
         for switch in graph.switches() {
             let mut endpoints = Vec::new();
-            for (port, link) in graph.outputs(switch) {
+            for (port, link) in graph.outputs(switch).filter(|(_, link)| !dead(link.cable())) {
                 let Ok(port) = u8::try_from(port.0) else {
                     return Err(too_many_ports(fabric, routing, switch));
                 };
@@ -66,20 +85,7 @@ impl Skeleton {
                 leaves.push(Leaf { switch, endpoints });
             }
         }
-        let skeleton = Skeleton { first, ways, leaves };
-        let reached: usize = skeleton.leaves.iter().map(|leaf| leaf.endpoints.len()).sum();
-        if reached != graph.endpoint_count() as usize {
-            return Err(cannot("an endpoint is not connected to a switch".to_owned(), "connect every endpoint to a switch"));
-        }
-        if let Some(leaf) = skeleton.leaves.first() {
-            let distance = skeleton.distances(leaf.switch);
-            if let Some(other) = skeleton.leaves.iter().find(|leaf| distance[leaf.switch.index()] == FAR) {
-                let name = |switch| fabric.name(Node::Switch(switch));
-                let what = format!("no way leads from {} to {}", name(leaf.switch), name(other.switch));
-                return Err(cannot(what, "add the missing cables, or route the parts one by one"));
-            }
-        }
-        Ok(skeleton)
+        Ok(Skeleton { first, ways, leaves })
     }
     pub(super) fn switches(&self) -> impl DoubleEndedIterator<Item = SwitchId> + use<> {
         (0..self.first.len() as u32 - 1).map(SwitchId)

@@ -25,6 +25,12 @@ impl Order {
     pub(super) fn new(skeleton: &Skeleton, roots: &[SwitchId]) -> Order {
         Order { rank: skeleton.distances_from(roots) }
     }
+    /// All switches, from the top.
+    pub(super) fn downwards(&self, skeleton: &Skeleton) -> Vec<SwitchId> {
+        let mut downwards: Vec<SwitchId> = skeleton.switches().collect();
+        downwards.sort_by_key(|&at| self.key(at));
+        downwards
+    }
     fn key(&self, at: SwitchId) -> (u16, u32) {
         (self.rank[at.index()], at.0)
     }
@@ -38,29 +44,44 @@ impl Order {
 /// there is no entry, as in OpenSM.
 pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[SwitchId]) -> (Tables, bool) {
     let order = Order::new(skeleton, roots);
-    let mut downwards: Vec<SwitchId> = skeleton.switches().collect();
-    downwards.sort_by_key(|&at| order.key(at));
+    let downwards = order.downwards(skeleton);
     let is_leaf: Vec<bool> = {
         let mut is_leaf = vec![false; skeleton.count()];
         skeleton.leaves.iter().for_each(|leaf| is_leaf[leaf.switch.index()] = true);
         is_leaf
     };
-    let mut ways: Vec<Way> = Vec::new();
     let mut complete = true;
     let tables = fill(skeleton, endpoints, lmc, |leaf, offer| {
-        let down = descents(skeleton, &order, leaf.switch);
+        ways_to(skeleton, &order, &downwards, leaf.switch, offer, |at| complete &= !is_leaf[at.index()]);
+    });
+    (tables, complete)
+}
+
+/// Offers the ways that lead from every switch to `to`, shortest of those that go up and then down; `missed` hears of switches
+/// without any.
+pub(super) fn ways_to(
+    skeleton: &Skeleton,
+    order: &Order,
+    downwards: &[SwitchId],
+    to: SwitchId,
+    offer: &mut dyn FnMut(SwitchId, &[Way]),
+    mut missed: impl FnMut(SwitchId),
+) {
+    let mut ways: Vec<Way> = Vec::new();
+    {
+        let down = descents(skeleton, order, to);
         // From the top: a switch without a way down is one step further than the best switch above it.
         let mut length = down.clone();
-        for &at in &downwards {
+        for &at in downwards {
             if down[at.index()] == FAR {
                 let above = skeleton.ways(at).iter().filter(|way| order.up(at, way.to)).map(|way| length[way.to.index()]).min();
                 length[at.index()] = above.unwrap_or(FAR).saturating_add(1);
             }
         }
-        for at in skeleton.switches().filter(|&at| at != leaf.switch) {
+        for at in skeleton.switches().filter(|&at| at != to) {
             let goes_down = down[at.index()] != FAR;
             if length[at.index()] == FAR {
-                complete &= !is_leaf[at.index()];
+                missed(at);
                 continue;
             }
             let before = length[at.index()] - 1;
@@ -72,8 +93,7 @@ pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8, roots: &[Swit
             ways.extend(skeleton.ways(at).iter().filter(fits));
             offer(at, &ways);
         }
-    });
-    (tables, complete)
+    }
 }
 
 /// Steps from each switch to `to`, all of them down; [`FAR`] where that is impossible.
