@@ -263,6 +263,10 @@ impl Catalog {
                 }
             };
         }
+        if matches!(lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_)) {
+            let message = format!("faults in a sweep: the workload `{}` has several runs", lab.workload.name());
+            return Err(Problem::at(&["fault"], message, "choose another workload, or leave the faults out"));
+        }
         if lab.engine == EngineChoice::Flow {
             let help = "write engine = \"packet\", or leave the faults out";
             return Err(Problem::at(&["fault"], "the flow engine does not model faults", help));

@@ -39,10 +39,10 @@ pub use part::{
     BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, Part,
     Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
+pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
 pub use qos::{
     Asked, EthernetClass, EthernetQos, FullTables, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos, VlWeight,
 };
-pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
 pub use quantity::{Frequency, Ratio};
 pub use schema::{lab_schema, part_schema, schemas};
 pub use sourced::{Basis, Sourced};

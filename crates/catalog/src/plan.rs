@@ -403,6 +403,7 @@ impl Planner<'_> {
             let help = match suggest::nearest(name, names.iter().map(String::as_str)).first() {
                 Some(near) => format!("did you mean `{near}`? `fabriscope topo` shows the names"),
                 None if count == 0 => "the fabric has no switches; name a link as `node 0`".to_owned(),
+                None if count == 1 => format!("there is one switch, `{}`; nodes are `node 0` and so on", names[0]),
                 None => format!("there are {count} switches, the first is `{}`; nodes are `node 0` and so on", names[0]),
             };
             self.problem(key, format!("the fabric has no `{name}`"), &help)

@@ -24,6 +24,11 @@ fn edited(catalog: &Catalog, kind: Kind, name: &str, from: &str, to: &str) -> St
     text.replacen(from, to, 1)
 }
 
+/// A lab in which something breaks, in its fifth line.
+fn broken(kind: &str) -> String {
+    format!("cluster = \"pair\"\n\n[[fault]]\nat = \"1 us\"\n{kind}\n\n[workload.shift]\nby = 1\nsize = \"1 B\"\n")
+}
+
 #[test]
 fn wrong_parts_clusters_and_labs() {
     let catalog = fixtures();
@@ -225,6 +230,25 @@ fn wrong_parts_clusters_and_labs() {
             "lab with an unknown class",
             "cluster = \"pair\"\nqos.slingshot = {}\ntraffic_class = \"bulk\"\n[workload.shift]\nby = 1\nsize = \"1 B\"",
         ),
+        ("lab with a fault on an unknown switch", &broken("kind.link_down = { link = \"leef 0:1\" }")),
+        ("lab with a fault on an unknown port", &broken("kind.link_down = { link = \"switch 0:77\" }")),
+        ("lab with a fault on a switch without a port", &broken("kind.link_down = { link = \"switch 0\" }")),
+        ("lab with a fault on an unknown node", &broken("kind.slow_receiver = { node = \"node 9\", rate = \"1 Gb/s\" }")),
+        ("lab with a fault on no node", &broken("kind.paused_port = { node = \"switch 0\" }")),
+        ("lab with a fault between strangers", &broken("kind.link_down = { link = \"node 0 -> node 1\" }")),
+        ("lab with a death of an unknown switch", &broken("kind.switch_death = { switch = \"spine 7\" }")),
+        ("lab with a death of a switch nearly named", &broken("kind.switch_death = { switch = \"swich\" }")),
+        ("lab with a loss of more than all", &broken("kind.loss = { share = 1.5 }")),
+        ("lab with a link up that is not down", &broken("kind.link_up = { link = \"node 0\" }")),
+        ("lab with too many lanes left", &broken("kind.lane_loss = { link = \"node 0\", lanes = 4 }")),
+        (
+            "lab with a watchdog that comes too late",
+            &broken("kind.paused_port = { node = \"node 0\", lasts = \"1 ms\", watchdog = \"2 ms\" }"),
+        ),
+        ("lab with a kind of fault unknown", &broken("kind.link_dwon = { link = \"node 0\" }")),
+        ("lab with a flapping that never stops", &broken("kind.flapping = { link = \"node 0\", period = \"1 us\", count = 9999999 }")),
+        ("lab with an unknown manager", &format!("manager = \"opensn\"\n{}", broken("kind.link_down = { link = \"node 0\" }"))),
+        ("lab with a timeout out of range", "cluster = \"pair\"\n[recovery]\ntimeout = 40\n[workload.shift]\nby = 1\nsize = \"1 B\""),
         ("lab that includes from nowhere", "include = [\"other.toml\"]\ncluster = \"pair\""),
     ];
     for (what, text) in labs {

@@ -1,6 +1,6 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
-use fabriscope_catalog::{Layer, NodeChoice, ResolvedCluster};
+use fabriscope_catalog::{FaultPlan, Layer, NodeChoice, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
@@ -53,6 +53,8 @@ pub struct Launch<'a> {
     pub taps: Vec<Tap>,
     /// What ports and adapters count.
     pub counting: Counting,
+    /// What breaks.
+    pub faults: Option<FaultPlan>,
 }
 
 impl Launch<'_> {
@@ -67,7 +69,8 @@ impl Launch<'_> {
         let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
         let nodes = (0..ranks).map(|rank| if prepared.placing.seat(rank).0 == 0 { pair.0 } else { pair.1 }).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
-        let engine = PacketEngine { taps: self.taps.clone(), counting: self.counting, ..PacketEngine::default() };
+        let (taps, faults) = (self.taps.clone(), self.faults.clone());
+        let engine = PacketEngine { taps, counting: self.counting, faults, ..PacketEngine::default() };
         let run = engine.execute(&cluster, Job { nodes, mains }, self.seed)?;
         Ok(((prepared.finish)(), run))
     }

@@ -3,6 +3,7 @@
 //! Exit status: 0 done, 1 a check failed, 2 the input was wrong.
 
 mod arguments;
+mod breakage;
 mod busy;
 mod chain;
 mod change;

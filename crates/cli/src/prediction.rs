@@ -80,6 +80,7 @@ impl<'a> Predictor<'a> {
             traced: false,
             taps: Vec::new(),
             counting: Counting::Off,
+            faults: None,
         };
         match launch.run() {
             Ok((output, _)) => Ok(output.points),

@@ -174,7 +174,7 @@ pub fn engine(lab: &ResolvedLab, traffic: &Traffic, threads: usize) -> Result<Ch
     Ok(match lab.lab.engine {
         EngineChoice::Packet => {
             let allow_deadlock = lab.lab.allow_deadlock;
-            Chosen::Packet(PacketEngine { transfers, threads, allow_deadlock, ..PacketEngine::default() })
+            Chosen::Packet(PacketEngine { transfers, threads, allow_deadlock, faults: lab.faults.clone(), ..PacketEngine::default() })
         }
         EngineChoice::Flow => Chosen::Flow(FlowEngine::default()),
     })
@@ -200,5 +200,6 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
         );
         return Err(Failure::told(message, format!("add any_order = true to [workload.{name}], or choose another routing")));
     }
-    Ok(Transfers { service, any_order, spray, level: lab.level })
+    let recovery = lab.lab.recovery.unwrap_or_default();
+    Ok(Transfers { service, any_order, spray, recovery, level: lab.level })
 }

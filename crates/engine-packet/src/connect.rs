@@ -93,7 +93,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
             let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
             let av = AhAttr { dlid: Lid(peer), sl: level(rank, peer) };
             let (rtr, rts) = match how.service {
-                Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), QpAttr::rts_rc(0)),
+                Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), how.recovery(QpAttr::rts_rc(0))),
                 Service::Unreliable => (QpAttr::rtr_uc(mtu, other.qp, 0, av), QpAttr::rts(0)),
             };
             let steps = [QpAttr::init(Access::ALL), rtr, rts];
@@ -108,6 +108,13 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
         }
     }
     Ok(ends)
+}
+
+impl Transfers {
+    /// The attributes with what was asked for of repetitions.
+    fn recovery(&self, attr: QpAttr) -> QpAttr {
+        QpAttr { timeout: self.recovery.timeout.or(attr.timeout), retry_cnt: self.recovery.retry_cnt.or(attr.retry_cnt), ..attr }
+    }
 }
 
 /// The NIC of a host, in whichever part it is.

@@ -33,6 +33,8 @@ pub(crate) enum Happening {
     Work { host: u32, qp: QpNum, through: WqeIndex },
     /// A transport timer of a NIC.
     Timer { host: u32 },
+    /// A link changes its pace.
+    Fault { change: u32 },
     /// A program goes on.
     Wake { rank: u32 },
     /// An operation of a schedule ended.
@@ -63,6 +65,7 @@ const COPIES: u32 = 8;
 const FETCHED: u32 = 9;
 const LOOPED: u32 = 10;
 const MANAGE: u32 = 11;
+const FAULT: u32 = 12;
 
 impl Event {
     #[inline(always)]
@@ -103,6 +106,9 @@ impl Event {
     }
     pub fn timer(host: u32) -> Event {
         Event::new(TIMER, host, 0, 0)
+    }
+    pub fn fault(change: u32) -> Event {
+        Event::new(FAULT, change, 0, 0)
     }
     pub fn wake(rank: u32) -> Event {
         Event::new(WAKE, rank, 0, 0)
@@ -146,6 +152,7 @@ impl Event {
             LOOPED => Happening::Looped { host: place, parcel: self.parcel() },
             MANAGE => Happening::Manage { plan: self.first as u32 },
             FETCHED => Happening::Fetched { lane: place, parcel: self.parcel() },
+            FAULT => Happening::Fault { change: place },
             _ => Happening::Done { rank: place, op: self.first as u32 },
         }
     }

@@ -270,14 +270,18 @@ impl World<'_> {
 
     /// A packet has passed the receive pipeline of a NIC.
     pub(crate) fn receive(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) {
+        if self.inspects && self.blocked(now, host, lane, parcel) {
+            return;
+        }
         if self.inspects && self.arrives_damaged(now, lane, parcel) {
-            return self.lose(now, lane, parcel);
+            return self.lose(self.resynchronised(now, lane), lane, parcel);
         }
         if self.pauses && !self.hold(now, lane, parcel) {
             return;
         }
         if self.inspects {
             self.observe_receipt(now, host, parcel);
+            self.repaired(now, host, parcel);
         }
         let known = self.host(host).context(now, QpNum(parcel.dest_qp()));
         if known > now {
@@ -301,13 +305,14 @@ impl World<'_> {
     #[inline(always)]
     pub(crate) fn accept(&mut self, client: &mut impl Client, now: u64, lane: u32, host: u32, parcel: Parcel) -> u64 {
         let wire = parcel.wire_bytes();
+        let begun = if self.inspects { self.begins(now, host, u64::from(parcel.payload())) } else { now };
         let h = &mut self.hosts[(host - self.first_host) as usize];
         let nic = h.nic.as_mut().expect("the NIC is here");
         let packet = parcel.packet();
         let received = nic.handle_packet(Time::from_ps(now), &packet, &mut self.side);
-        let (mut freed, mut visible) = (now, now);
+        let (mut freed, mut visible) = (begun, now);
         if received.write > Bytes::ZERO {
-            let written = h.pcie.write(Time::from_ps(now), received.write);
+            let written = h.pcie.write(Time::from_ps(begun), received.write);
             (freed, visible) = (written.sent.as_ps(), written.visible.as_ps());
             self.stats.bytes_delivered += received.write.0;
         }

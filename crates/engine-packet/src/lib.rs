@@ -13,6 +13,7 @@ mod congestion;
 mod connect;
 mod divided;
 mod event;
+mod faults;
 mod host;
 mod layout;
 mod multicast;
@@ -30,6 +31,8 @@ mod waiting;
 mod world;
 
 #[cfg(test)]
+mod faults_test;
+#[cfg(test)]
 mod lanes_test;
 #[cfg(test)]
 mod multicast_test;
@@ -40,6 +43,7 @@ mod tally_test;
 #[cfg(test)]
 mod tests;
 
+use fabriscope_catalog::{FaultPlan, Recovery};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::Span;
@@ -49,6 +53,8 @@ use fabriscope_units::Span;
 pub struct PacketEngine {
     /// Losses on purpose, for tests of recovery.
     pub loss: Loss,
+    /// What breaks: [`Run::breakage`]. Such runs use one core.
+    pub faults: Option<FaultPlan>,
     /// Count packets and bytes per link (a little slower).
     pub link_loads: bool,
     /// Places where every packet is noted: [`Run::sightings`].
@@ -100,6 +106,8 @@ pub struct Transfers {
     pub spray: bool,
     /// The service level of all connections, but for those of [`PacketEngine::levels`].
     pub level: u8,
+    /// How lost packets are repeated, where it is not as usual.
+    pub recovery: Recovery,
 }
 
 /// The transport service of a schedule's messages.

@@ -194,7 +194,7 @@ impl World<'_> {
     pub(crate) fn copies(&mut self, client: &mut impl Client, now: u64, lane: u32, parcel: Parcel) {
         let end = self.ends[lane as usize];
         if self.inspects && self.arrives_damaged(now, lane, parcel) {
-            return self.lose(now, lane, parcel);
+            return self.lose(self.resynchronised(now, lane), lane, parcel);
         }
         if self.pauses && !self.hold(now, lane, parcel) {
             return;

@@ -21,7 +21,7 @@ impl World<'_> {
     #[inline]
     pub(crate) fn forward(&mut self, now: u64, lane: u32, switch: u32, mut parcel: Parcel) {
         if self.inspects && self.arrives_damaged(now, lane, parcel) {
-            return self.lose(now, lane, parcel);
+            return self.lose(self.resynchronised(now, lane), lane, parcel);
         }
         let hop = self.route(now, switch, &parcel, self.input(lane));
         parcel.set_via(hop.via);
@@ -58,7 +58,7 @@ impl World<'_> {
             return earliest;
         }
         // Cut-through must not run dry: the output may not overtake the arriving tail.
-        let pace = |lane: u32| u64::from(self.layout.paces[(lane / self.vls) as usize]);
+        let pace = |lane: u32| self.pace_of(lane);
         let tail = now + ((u64::from(bytes) * pace(lane)) >> 16) + self.switch_latency;
         let ahead = if self.store_and_forward { 0 } else { (u64::from(bytes) * pace(out)) >> 16 };
         earliest.max(tail.saturating_sub(ahead))
@@ -79,6 +79,9 @@ impl World<'_> {
     /// Apart, and with a copy of the packet: on the usual way its words need no address and stay in registers.
     #[inline(never)]
     fn look_and_route(&mut self, now: u64, switch: u32, parcel: Parcel, input: (u32, u8)) -> Hop {
+        if let Some(hop) = self.route_around(now, switch, parcel, input) {
+            return hop;
+        }
         let World { routes, slots, lanes, wires, flows, paced, vls, .. } = self;
         let mut view = View { now, slots, lanes, wires, flows, paced: *paced, vls: *vls };
         routes.output(switch, &parcel, input, &mut view)
@@ -223,7 +226,7 @@ impl World<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn arrives_damaged(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
-        let damaged = self.loss > 0 && self.loss_stream.next_u32() < self.loss;
+        let damaged = self.faults.is_some() && self.meets_fault(now, lane, parcel);
         self.stats.drops += u64::from(damaged);
         if let Some(observer) = &mut self.observer {
             observer.arrive((lane / self.vls, lane % self.vls / self.per_level), now, parcel.wire_bytes(), damaged);
@@ -231,7 +234,16 @@ impl World<'_> {
         damaged
     }
 
-    /// Frees what a lost packet held.
+    /// The pace of a link, where links differ.
+    fn pace_of(&self, lane: u32) -> u64 {
+        match &self.faults {
+            // There is one part, and lanes may change.
+            Some(_) => u64::from(self.lanes[self.slots.of(lane).1].pace()),
+            None => u64::from(self.layout.paces[(lane / self.vls) as usize]),
+        }
+    }
+
+    /// Frees what a lost packet held; its credits are back at `now`.
     pub(crate) fn lose(&mut self, now: u64, lane: u32, parcel: Parcel) {
         self.side.free(parcel.ext());
         if !self.pauses || !self.lane(lane).pauses() {

@@ -55,7 +55,11 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let lossy_fabric = parts.flow_control == FlowControl::Lossy;
     let drops = lossy_fabric || plan.drops();
     let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !lossy_fabric);
-    let congestion = crate::congestion::settings(parts, &cluster.fabric, &router, drops);
+    let mut congestion = crate::congestion::settings(parts, &cluster.fabric, &router, drops);
+    if engine.transfers.recovery.timeout.is_some() {
+        // What a person asks for counts more than what suits the congestion control.
+        congestion.timeout = None;
+    }
     let controlled = congestion.algorithm != fabriscope_verbs::cc::Algorithm::None;
     let ecn = (parts.congestion.as_ref())
         .and_then(|congestion| congestion.ecn.as_ref())
@@ -64,15 +68,17 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let ecn = plan.ecn(ecn);
     let marks = ecn.iter().any(Option::is_some);
     let rooms = plan.rooms(room(switch.filter(|_| drops)), pfc.is_some());
-    let (lossy, loss) = match engine.loss {
-        Loss::None => (false, 0),
-        Loss::Random(share) => (true, share),
-    };
+    let lossy = engine.loss != Loss::None || engine.faults.is_some();
     // Pause frames act at once, chance draws from one stream, and global knowledge knows no borders.
     let apart = divide && pfc.is_none() && !marks && !lossy && !drops && !controlled && parts.routing != Routing::UgalG;
     let mut layout = if apart { Layout::divided(graph, vls) } else { Layout::whole(graph, vls) };
     let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
-    let same_pace = rates.windows(2).all(|pair| pair[0] == pair[1]) && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
+    let slows = |plan: &fabriscope_catalog::FaultPlan| {
+        plan.faults.iter().any(|fault| matches!(fault.effect, fabriscope_catalog::Effect::Lanes { .. }))
+    };
+    let same_pace = !engine.faults.as_ref().is_some_and(slows)
+        && rates.windows(2).all(|pair| pair[0] == pair[1])
+        && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
     if !same_pace {
         layout.paces = rates.iter().map(|&rate| pace(rate)).collect();
     }
@@ -123,9 +129,8 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             rooms: rooms.clone(),
             drops,
             trims: drops && switch.is_some_and(|s| s.trims),
-            loss,
-            loss_stream: streams.stream("loss", 0),
             multicast: Multicast::new(cluster),
+            faults: None,
             trace: Tracer::default(),
             stats: Stats::default(),
             observer: None,
@@ -149,6 +154,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
                 Host::new(Nic::new(config), Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs)
             })
             .collect();
+        crate::faults::set_up(world, engine, streams.stream("loss", 0))?;
         large_pages(&world.lanes);
         large_pages(&world.wires);
         large_pages(&world.hosts);

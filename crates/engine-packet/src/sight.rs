@@ -29,6 +29,10 @@ impl Routes {
         let head = Head { dest: EndpointId(parcel.dest()), entropy: parcel.entropy(), input: LinkId(link), vl, via: parcel.via() };
         self.router.output(SwitchId(switch), head, sight)
     }
+    /// Every hop that the routing could answer with.
+    pub fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
+        self.router.options(at, head, visit);
+    }
     /// The next hop where all queues are empty.
     #[inline(always)]
     pub fn idle(&self, switch: u32, parcel: &Parcel, input: (u32, u8)) -> Hop {

@@ -53,11 +53,11 @@ pub(crate) fn run_and_settle(engine: &PacketEngine, cluster: &Cluster, schedule:
     let mut transfers = Transferring::new(std::slice::from_mut(&mut world), schedule, engine.transfers, false)?.swap_remove(0);
     transfers.begin(&mut world)?;
     world.run(&mut transfers)?;
-    let run = Transferring::join(vec![transfers], world.queue.now(), Run::default())?;
+    let at = world.queue.now();
     world.run(&mut Idle)?;
     let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
     assert_eq!(before, after, "credits are conserved");
-    Ok(Run { ranks: run.ranks, ..world.into_run() })
+    Transferring::join(vec![transfers], at, world.into_run())
 }
 
 /// Lets the last acknowledgements arrive.

@@ -3,7 +3,7 @@
 //! Modelled: one core per rank that posts work requests one after the other; sends match receives by (source, tag) in
 //! order. Not modelled: the costs of a message-passing library; those belong to the programs of `workloads`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use fabriscope_engine::{Cluster, EngineError, OpTimes, Order, Run, timing};
@@ -41,6 +41,13 @@ pub(crate) struct Transferring {
     /// By operation, where asked for.
     times: Vec<OpTimes>,
     error: Option<EngineError>,
+    /// Errors are counted and do not end the run; which of its operations ended in one.
+    forgiving: bool,
+    failed_ops: BTreeSet<u32>,
+    /// Operations of its own that are under way.
+    open: usize,
+    /// Messages whose sender failed: source, destination, tag.
+    unsent: BTreeMap<(u32, u32, u32), usize>,
     found: Vec<Wc>,
 }
 
@@ -88,12 +95,17 @@ impl Transferring {
             mailboxes: FxHashMap::default(),
             left: ops,
             error: None,
+            forgiving: false,
+            failed_ops: BTreeSet::new(),
+            open: 0,
+            unsent: BTreeMap::new(),
             found: Vec::new(),
         }
     }
 
     /// Starts what waits for nothing.
     pub fn begin(&mut self, world: &mut World<'_>) -> Result<(), EngineError> {
+        self.forgiving = world.faults.as_ref().is_some_and(|faults| faults.planned());
         for rank in 0..self.ranks.len() as u32 {
             for op in self.order.ops(rank as usize) {
                 if self.order.is_ready(op) {
@@ -125,7 +137,11 @@ impl Transferring {
                 return Err(error);
             }
             count += part.ranks.len();
-            let stuck = part.stuck();
+            if let Some(breakage) = &mut all.breakage {
+                breakage.failed += part.failed_ops.len() as u64;
+                breakage.cut_off += part.cut_off() as u64;
+            }
+            let stuck = if part.explained() { Vec::new() } else { part.stuck() };
             waiting += stuck.len();
             who.extend(stuck.iter().take(MOST_LINES - who.len()).map(|stuck| part.describe(stuck)));
             all.ranks.append(&mut part.ends);
@@ -136,6 +152,35 @@ impl Transferring {
         }
         all.end = all.ranks.iter().copied().max().unwrap_or(Time::ZERO);
         Ok(all)
+    }
+
+    /// Operations that have not ended.
+    fn cut_off(&self) -> usize {
+        self.finished_ops.iter().filter(|finished| !**finished).count()
+    }
+
+    /// Whether everything that has not ended waits for messages whose sender was told that they failed.
+    fn explained(&mut self) -> bool {
+        if self.left == 0 {
+            return true;
+        }
+        if self.failed_ops.is_empty() || self.open > 0 {
+            return false;
+        }
+        for rank in 0..self.ranks.len() {
+            let me = self.first_rank + rank as u32;
+            for op in self.order.ops(rank).filter(|op| !self.finished_ops[*op as usize]) {
+                let OpKind::Recv { from, tag, .. } = self.order.kind(op) else { continue };
+                if self.mailboxes.get(&(me, from, tag)).is_none_or(|mailbox| !mailbox.receives.contains(&op)) {
+                    continue;
+                }
+                match self.unsent.get_mut(&(from, me, tag)).filter(|count| **count > 0) {
+                    Some(count) => *count -= 1,
+                    None => return false,
+                }
+            }
+        }
+        true
     }
 
     /// The first operation of each rank that has not ended: rank and operation, counted within the part.
@@ -178,6 +223,7 @@ impl Transferring {
         let Side { qp, remote, .. } = *end.side(peer).expect("all peers were connected");
         let host = rank;
         let total = kind.bytes().0;
+        self.open += 1;
         let (mut offset, mut clock) = (0, now.max(self.core_free[(rank - self.first_rank) as usize]));
         loop {
             let length = (total - offset).min(WR_LIMIT);
@@ -232,6 +278,9 @@ impl Transferring {
 
     fn complete(&mut self, world: &mut World<'_>, host: u32, wc: &Wc, visible: Time) {
         let rank = host;
+        if wc.status != WcStatus::Success && self.forgiving {
+            return self.forgive(world, rank, wc, visible);
+        }
         if wc.status != WcStatus::Success {
             let status = wc.status.to_string();
             let help = "a lost packet was not recovered in time, or a receive was missing; raise the timeout or lower the loss".to_owned();
@@ -252,6 +301,20 @@ impl Transferring {
     }
 }
 
+impl Transferring {
+    /// A message ended in an error in a run with faults: that is counted, and what follows goes on.
+    fn forgive(&mut self, world: &mut World<'_>, rank: u32, wc: &Wc, visible: Time) {
+        let op = wc.wr_id as u32;
+        if wc.opcode.is_recv() || !self.failed_ops.insert(op) {
+            return;
+        }
+        if let OpKind::Send { to, tag, .. } = self.order.kind(op) {
+            *self.unsent.entry((rank, to, tag)).or_default() += 1;
+        }
+        world.queue.push(visible + self.cpu.detect, Event::done(rank, op));
+    }
+}
+
 impl Client for Transferring {
     fn visible(&mut self, world: &mut World<'_>, host: u32, cq: Option<CqId>, visible: u64) {
         let Some(cq) = cq else { return };
@@ -268,6 +331,7 @@ impl Client for Transferring {
         if let Happening::Done { rank, op } = event {
             let now = Time::from_ps(now);
             self.left -= 1;
+            self.open -= usize::from(self.order.kind(op).peer().is_some_and(|_| !matches!(self.order.kind(op), OpKind::Recv { .. })));
             self.finished_ops[op as usize] = true;
             if let Some(times) = self.times.get_mut(op as usize) {
                 times.ended = now;

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::divided::Mail;
 use crate::event::{Event, Happening};
+use crate::faults::Faults;
 use crate::host::Host;
 use crate::layout::{Layout, Slots};
 use crate::multicast::Multicast;
@@ -88,9 +89,9 @@ pub(crate) struct World<'a> {
     pub rooms: Vec<Room>,
     pub drops: bool,
     pub trims: bool,
-    pub loss: u32,
-    pub loss_stream: Stream,
     pub multicast: Multicast,
+    /// What breaks, where anything does.
+    pub faults: Option<Box<Faults>>,
     pub trace: Tracer,
     pub stats: Stats,
     /// What watches the links.
@@ -164,6 +165,7 @@ impl World<'_> {
                 self.work(now, host, qp, through);
                 self.flush_completions(client, now, host);
             }
+            Happening::Fault { change } => self.change_pace(change),
             Happening::Timer { host } => self.timer(client, now, host),
             Happening::Copies { lane, parcel } => self.copies(client, now, lane, parcel),
             Happening::Looped { host, parcel } => self.looped(client, now, host, parcel),
@@ -265,10 +267,10 @@ impl World<'_> {
 
     /// The same of one of several parts; `senders` are those of all of them.
     pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
-        let (links, sightings) = (self.link_loads(), self.sightings(senders));
+        let (links, sightings, breakage) = (self.link_loads(), self.sightings(senders), self.breakage());
         self.stats.context_misses = self.hosts.iter().map(Host::context_misses).sum();
         let counters = self.observer.and_then(|observer| observer.into_counters());
-        Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, sightings, counters, ..Run::default() }
+        Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, breakage, sightings, counters, ..Run::default() }
     }
 }
 

@@ -4,6 +4,7 @@
 //! go. What an engine cannot model is [`EngineError::Unsupported`], never an approximation in silence.
 
 pub mod agrees;
+mod breakage;
 mod cluster;
 pub mod counters;
 mod error;
@@ -14,6 +15,7 @@ mod sighting;
 mod stage;
 pub mod timing;
 
+pub use breakage::{Breakage, FaultReport, NewTables};
 pub use cluster::Cluster;
 pub use counters::{Counter, Counters, Place};
 pub use error::EngineError;

@@ -2,6 +2,7 @@
 
 use fabriscope_units::{Bytes, Time};
 
+use crate::breakage::Breakage;
 use crate::counters::Counters;
 use crate::sighting::Sighting;
 use crate::stage::MessageTrace;
@@ -21,6 +22,8 @@ pub struct Run {
     pub traces: Vec<MessageTrace>,
     /// When each operation of a schedule started and ended, by rank and operation; empty unless asked for.
     pub ops: Vec<OpTimes>,
+    /// What faults did; away where none were planned.
+    pub breakage: Option<Breakage>,
     /// What passed the taps, in the order of time; empty unless asked for.
     pub sightings: Vec<Sighting>,
     /// What ports and adapters counted, where asked for.

@@ -389,6 +389,11 @@ impl Nic {
         self.port.landed.pop_front()
     }
 
+    /// Packets that its queue pairs sent more than once.
+    pub fn retransmissions(&self) -> u64 {
+        self.qps.iter().map(|qp| qp.retransmissions).sum()
+    }
+
     /// A time not later than the next timeout; an early `handle_timeout` is harmless.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {

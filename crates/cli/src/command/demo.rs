@@ -71,6 +71,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             traced: false,
             taps: Vec::new(),
             counting: Counting::Off,
+            faults: None,
         };
         let (result, _) = launch.run().map_err(Failure::of)?;
         drop(spinner);

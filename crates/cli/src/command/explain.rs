@@ -129,6 +129,7 @@ fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Ex
         traced: true,
         taps: Vec::new(),
         counting: Counting::Off,
+        faults: None,
     };
     let (printed, run) = launch.run()?;
     let one_way = !name.contains("read") && !name.contains("atomic");

@@ -10,6 +10,7 @@ use fabriscope_report::Table;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_workloads::{Tool, ToolOutput};
 
+use crate::breakage;
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::error::{Failure, Verdict};
@@ -130,8 +131,17 @@ fn benchmark(lab: &ResolvedLab, (tool, options): (&str, &[String]), seed: u64, a
     let taps = cluster.as_ref().map_or(Ok(None), |cluster| args.pcap.taps(cluster))?;
     let list = taps.as_ref().map(Taps::list).unwrap_or_default();
     let started = Instant::now();
-    let launch =
-        Launch { tool, options, parts, nodes: parts.placement, seed, traced: false, taps: list, counting: args.counters.counting()? };
+    let launch = Launch {
+        tool,
+        options,
+        parts,
+        nodes: parts.placement,
+        seed,
+        traced: false,
+        taps: list,
+        counting: args.counters.counting()?,
+        faults: lab.faults.clone(),
+    };
     let (printed, run) = launch.run().map_err(Failure::of)?;
     let wall_s = started.elapsed().as_secs_f64();
     let counters = cluster.as_ref().map_or(Ok(Shown::default()), |cluster| args.counters.show(cluster, &run))?;
@@ -224,11 +234,13 @@ fn text(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> String 
         lab.lab.workload.name()
     );
     text.extend(outcome.notes.iter().map(|note| format!("# {note}\n")));
+    text.extend(lab.faults.as_ref().map(breakage::planned));
     if let Some(tool) = &outcome.tool {
         text += &tool.text;
     } else {
         text += &format!("\n{}", result(lab, outcome));
     }
+    text.extend(outcome.run.breakage.as_ref().map(breakage::told));
     if let Some(counters) = &outcome.counters.table {
         text += &format!("\n{counters}");
     }
@@ -298,6 +310,9 @@ fn json(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> serde_j
         "rank_done_ps": run.ranks.iter().map(|t| t.as_ps()).collect::<Vec<_>>(),
         "notes": outcome.notes,
     });
+    if let (Some(broken), Some(object)) = (&run.breakage, value.as_object_mut()) {
+        object.insert("breakage".to_owned(), breakage::data(broken));
+    }
     if let (Some(tool), Some(object)) = (&outcome.tool, value.as_object_mut()) {
         let point = |p: &fabriscope_workloads::Point| serde_json::json!({ "bytes": p.size.as_u64(), "metric": p.metric, "unit": p.unit, "value": p.value });
         object.insert("points".to_owned(), tool.points.iter().map(point).collect());

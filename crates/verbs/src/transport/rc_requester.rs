@@ -71,6 +71,9 @@ pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> 
     let flags = if ask { PacketFlags::ACK_REQ } else { PacketFlags::NONE };
     if ask {
         asked(qp, now, psn.next(), port);
+    } else if qp.timer.waiting == Waiting::Nothing {
+        // What blocks this packet may keep those that ask from ever being built.
+        start_timer(qp, now, port);
     }
     qp.retransmissions += u64::from(repeated);
     let mut transmit = data_packet(qp, port, side, position, number, flags);
@@ -583,6 +586,10 @@ pub(crate) fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
                 congestion.lost(now, Loss::Timeout);
             }
             retry(qp, port);
+            if qp.state != QpState::Err {
+                // It runs also while nothing can leave the adapter.
+                start_timer(qp, now, port);
+            }
         }
     }
 }

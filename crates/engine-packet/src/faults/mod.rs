@@ -1,0 +1,293 @@
+//! Faults under way: packets that are lost, ports that are slow, links that change, and what each of them did.
+//!
+//! All of it is known before the run starts: when a link is down is a list of spans, so that whether a packet meets a fault
+//! depends on the link and the time alone. Away in ordinary runs, which pay one test per hop that they make anyway.
+//!
+//! Source: InfiniBand Architecture Specification vol. 1, §7.9.4 (flow control packets name all blocks ever sent, FCTBS, so that
+//! the credits of a lost packet come back with the next one, after at most 65,536 symbol times).
+//! Modelled: a packet is lost when its link is down at any moment between its first bit leaving and its last bit arriving;
+//! ports that are down drain what waits for them at the rate of the link, into nothing.
+//! Not modelled: damaged headers that still look right; retraining of a link beyond the time that it is down.
+
+mod chance;
+mod reroute;
+mod timeline;
+
+use fabriscope_engine::{Breakage, FaultReport, NewTables};
+use fabriscope_fabric::{Hop, LinkId};
+use fabriscope_kernel::Stream;
+use fabriscope_units::{Bytes, Span, Time};
+use rustc_hash::FxHashMap;
+
+use crate::event::{Event, Parcel};
+use crate::sight::View;
+use crate::world::World;
+
+use chance::Odds;
+pub(crate) use timeline::set_up;
+
+/// A span of time (ps).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct When {
+    from: u64,
+    until: u64,
+}
+
+impl When {
+    fn holds(self, now: u64) -> bool {
+        self.from <= now && now < self.until
+    }
+    fn meets(self, other: When) -> bool {
+        self.from < other.until && other.from < self.until
+    }
+}
+
+/// A fault that loses packets at random.
+#[derive(Debug)]
+struct RandomLoss {
+    fault: u32,
+    when: When,
+    odds: Odds,
+}
+
+/// Times at which a cable is down.
+#[derive(Debug)]
+struct Down {
+    fault: u32,
+    spans: Vec<When>,
+    /// Switches do not route around it.
+    quiet: bool,
+}
+
+impl Down {
+    /// The first span that ends after `now`.
+    fn next(&self, now: u64) -> Option<When> {
+        self.spans.get(self.spans.partition_point(|span| span.until <= now)).copied()
+    }
+}
+
+/// A receiver that takes payload at `pace` (2⁻¹⁶ ps per byte) at most, or nothing.
+#[derive(Debug)]
+struct Hindrance {
+    when: When,
+    pace: Option<u64>,
+}
+
+/// A link whose lanes run at another pace from some moment on.
+#[derive(Clone, Copy, Debug)]
+struct PaceChange {
+    link: u32,
+    pace: u32,
+}
+
+/// The faults of a run.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    /// By cable. Looked up, never iterated.
+    down: FxHashMap<u32, Vec<Down>>,
+    /// On every link.
+    everywhere: Vec<RandomLoss>,
+    /// By link. Looked up, never iterated.
+    on_link: FxHashMap<u32, Vec<RandomLoss>>,
+    /// By endpoint. Looked up, never iterated.
+    hindered: FxHashMap<u32, Vec<Hindrance>>,
+    /// When a slow receiver is free again (ps), by endpoint. Looked up, never iterated.
+    free: FxHashMap<u32, u64>,
+    changes: Vec<PaceChange>,
+    reroute: Option<reroute::Reroute>,
+    /// Lanes of a link, for the time between flow control packets.
+    symbol_lanes: u64,
+    stream: Stream,
+    reports: Vec<FaultReport>,
+    /// Packets that were lost and have not been repaired: by destination, queue pair there and sequence number, the fault and the
+    /// time of the loss. Looked up; what is left at the end is counted.
+    missing: FxHashMap<(u32, u32, u32), (u32, u64)>,
+    /// Whether a run without a plan counts its losses: loss on purpose for tests has no report.
+    planned: bool,
+}
+
+impl Faults {
+    /// Whether a person planned them: then errors are part of the result.
+    pub(crate) fn planned(&self) -> bool {
+        self.planned
+    }
+
+    /// The fault that a packet of `bytes` meets on `link`, on the wire during `when`.
+    fn strikes(&mut self, link: u32, when: When, bytes: u32) -> Option<u32> {
+        if let Some(downs) = self.down.get(&(link >> 1))
+            && let Some(down) = downs.iter().find(|down| down.next(when.from).is_some_and(|span| span.meets(when)))
+        {
+            return Some(down.fault);
+        }
+        let Faults { everywhere, on_link, stream, .. } = self;
+        let losses = everywhere.iter_mut().chain(on_link.get_mut(&link).into_iter().flatten());
+        let mut struck = None;
+        for loss in losses.filter(|loss| loss.when.holds(when.from)) {
+            if stream.next_u64() < loss.odds.of(bytes) {
+                struck = struck.or(Some(loss.fault));
+            }
+        }
+        struck
+    }
+
+    /// Whether `cable` has been down for `after` ps, as far as switches look.
+    fn dead_since(&self, cable: u32, now: u64, after: u64) -> bool {
+        self.down.get(&cable).is_some_and(|downs| {
+            let seen = |span: When| span.holds(now) && now - span.from >= after;
+            downs.iter().any(|down| !down.quiet && down.next(now).is_some_and(seen))
+        })
+    }
+
+    fn is_down(&self, cable: u32, now: u64) -> bool {
+        self.down.get(&cable).is_some_and(|downs| downs.iter().any(|down| down.next(now).is_some_and(|span| span.holds(now))))
+    }
+}
+
+impl World<'_> {
+    /// Whether a fault takes `parcel`, whose arrival by `lane` is the event at `now`.
+    pub(crate) fn meets_fault(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
+        let bytes = parcel.wire_bytes();
+        let (_, place) = self.slots.of(lane);
+        let channel = &self.lanes[place];
+        let (delay, length) = (u64::from(channel.delay), channel.serialisation(bytes));
+        let last = channel.to < self.endpoints;
+        // Hosts are told of the tail, behind the pipeline of the NIC; switches of the head.
+        let before = if last { self.rx_latency + length + delay } else { delay };
+        let from = now.saturating_sub(before);
+        let when = When { from, until: from + length + delay + 1 };
+        let link = lane / self.vls;
+        let Some(faults) = &mut self.faults else { return false };
+        let Some(fault) = faults.strikes(link, when, bytes) else { return false };
+        if faults.planned {
+            let report = &mut faults.reports[fault as usize];
+            report.packets_lost += 1;
+            if parcel.payload() > 0 {
+                let packet = parcel.packet();
+                faults.missing.entry((packet.dest.0, packet.dest_qp, packet.psn)).or_insert((fault, now));
+            }
+        }
+        true
+    }
+
+    /// When the credits of a packet that was lost on the way by `lane` at `now` come back.
+    pub(crate) fn resynchronised(&self, now: u64, lane: u32) -> u64 {
+        let Some(faults) = &self.faults else { return now };
+        if faults.is_down((lane / self.vls) >> 1, now) {
+            // Nobody waits for credits of a dead link: what is sent to it goes nowhere.
+            return now;
+        }
+        let (_, place) = self.slots.of(lane);
+        let interval = (u64::from(self.lanes[place].pace()) * SYMBOLS * faults.symbol_lanes) >> 16;
+        now.next_multiple_of(interval.max(1))
+    }
+
+    /// A packet arrived whole at `host`: it may be the repetition of one that was lost.
+    pub(crate) fn repaired(&mut self, now: u64, host: u32, parcel: Parcel) {
+        let Some(faults) = &mut self.faults else { return };
+        if faults.missing.is_empty() {
+            return;
+        }
+        if let Some((fault, lost)) = faults.missing.remove(&(host, parcel.dest_qp(), parcel.packet().psn)) {
+            let report = &mut faults.reports[fault as usize];
+            report.repaired += 1;
+            report.slowest_repair = report.slowest_repair.max(Span::from_ps(now - lost));
+        }
+    }
+
+    /// Whether `host` takes nothing at `now`: what arrives stays in its buffer, to be looked at again when that is over.
+    pub(crate) fn blocked(&mut self, now: u64, host: u32, lane: u32, parcel: Parcel) -> bool {
+        let hindered = self.faults.as_ref().and_then(|faults| faults.hindered.get(&host));
+        let blocks = hindered.and_then(|list| list.iter().find(|one| one.pace.is_none() && one.when.holds(now)));
+        match blocks.map(|one| one.when.until) {
+            None => return false,
+            Some(NEVER) => self.side.free(parcel.ext()),
+            Some(until) => self.queue.push(Time::from_ps(until), Event::arrive(lane, parcel)),
+        }
+        true
+    }
+
+    /// When `host` begins to take `payload` bytes that arrived at `now`.
+    pub(crate) fn begins(&mut self, now: u64, host: u32, payload: u64) -> u64 {
+        let Some(faults) = &mut self.faults else { return now };
+        let Some(list) = faults.hindered.get(&host) else { return now };
+        let pace = list.iter().filter(|one| one.when.holds(now)).filter_map(|one| one.pace).max();
+        let Some(pace) = pace.filter(|_| payload > 0) else { return now };
+        let free = faults.free.entry(host).or_insert(0);
+        let begin = now.max(*free);
+        *free = begin + ((payload * pace) >> 16);
+        begin
+    }
+
+    /// The lanes of a link change their pace.
+    pub(crate) fn change_pace(&mut self, change: u32) {
+        let Some(PaceChange { link, pace }) = self.faults.as_ref().map(|faults| faults.changes[change as usize]) else { return };
+        for lane in link * self.vls..(link + 1) * self.vls {
+            self.lane(lane).set_pace(pace);
+        }
+    }
+
+    /// The way of a packet at `switch` where links may be down; `None` where routes are as always.
+    pub(crate) fn route_around(&mut self, now: u64, switch: u32, parcel: Parcel, input: (u32, u8)) -> Option<Hop> {
+        let World { faults, routes, slots, lanes, wires, flows, paced, vls, .. } = self;
+        let faults = faults.as_deref_mut()?;
+        let mut view = View { now, slots, lanes, wires, flows, paced: *paced, vls: *vls };
+        faults.route(now, switch, routes, &parcel, input, &mut view)
+    }
+
+    /// What the faults did.
+    pub(crate) fn breakage(&mut self) -> Option<Breakage> {
+        let faults = self.faults.take()?;
+        let Faults { mut reports, reroute, missing, planned, .. } = *faults;
+        if !planned {
+            return None;
+        }
+        // Each fault by itself: the order does not matter.
+        for (fault, _) in missing.into_values() {
+            reports[fault as usize].never_repaired += 1;
+        }
+        let now = self.queue.now();
+        let tables = reroute.map_or_else(Vec::new, |reroute| reroute.tables().filter(|new| new.started <= now).collect());
+        for report in &mut reports {
+            let after = tables.iter().find(|new: &&NewTables| new.started >= report.from);
+            report.new_tables = after.filter(|_| report.cuts).map(|new| new.written);
+        }
+        let repeated = self.hosts.iter().filter_map(|host| host.nic.as_deref()).map(fabriscope_verbs::Nic::retransmissions).sum();
+        Some(Breakage { faults: reports, tables, repeated, ..Breakage::default() })
+    }
+}
+
+/// A link carries a flow control packet at least once in so many symbol times. Basis: standard, IBA vol. 1 §7.9.4.
+const SYMBOLS: u64 = 65_536;
+/// What is never reached (ps).
+const NEVER: u64 = u64::MAX >> 1;
+
+impl Faults {
+    fn route(
+        &mut self,
+        now: u64,
+        switch: u32,
+        routes: &crate::sight::Routes,
+        parcel: &Parcel,
+        input: (u32, u8),
+        view: &mut View<'_>,
+    ) -> Option<Hop> {
+        let mut reroute = self.reroute.take()?;
+        let hop = reroute.route(now, switch, routes, parcel, input, view, self);
+        self.reroute = Some(reroute);
+        Some(hop)
+    }
+
+    fn dead(&self, link: LinkId, now: u64, after: u64) -> bool {
+        self.dead_since(link.cable(), now, after)
+    }
+}
+
+/// Time per byte at `rate`, in 2⁻¹⁶ ps.
+fn pace_of(rate: fabriscope_units::Rate) -> u64 {
+    (u128::from(rate.time(Bytes(1 << 20)).as_ps()) << 16 >> 20) as u64
+}
+
+/// A time of the file as the engine counts it.
+fn at(span: Span) -> u64 {
+    (Time::ZERO + span).as_ps()
+}
