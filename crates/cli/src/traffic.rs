@@ -45,7 +45,7 @@ impl Traffic {
 
 /// The engine of a lab.
 pub enum Chosen {
-    Packet(PacketEngine),
+    Packet(Box<PacketEngine>),
     Flow(FlowEngine),
 }
 
@@ -174,7 +174,13 @@ pub fn engine(lab: &ResolvedLab, traffic: &Traffic, threads: usize) -> Result<Ch
     Ok(match lab.lab.engine {
         EngineChoice::Packet => {
             let allow_deadlock = lab.lab.allow_deadlock;
-            Chosen::Packet(PacketEngine { transfers, threads, allow_deadlock, faults: lab.faults.clone(), ..PacketEngine::default() })
+            Chosen::Packet(Box::new(PacketEngine {
+                transfers,
+                threads,
+                allow_deadlock,
+                faults: lab.faults.clone(),
+                ..PacketEngine::default()
+            }))
         }
         EngineChoice::Flow => Chosen::Flow(FlowEngine::default()),
     })
