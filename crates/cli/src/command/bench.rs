@@ -96,17 +96,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let taps = cluster.as_ref().map_or(Ok(None), |cluster| pcap.taps(cluster))?;
     let list = taps.as_ref().map(Taps::list).unwrap_or_default();
     let nodes = parts.placement;
-    let launch = Launch {
-        tool,
-        options: &options,
-        parts: &parts,
-        nodes,
-        seed: context.seed(),
-        traced: false,
-        taps: list,
-        counting,
-        faults: None,
-    };
+    let launch =
+        Launch { tool, options: &options, parts: &parts, nodes, seed: context.seed(), traced: false, taps: list, counting, faults: None };
     let result = launch.run();
     drop(spinner);
     let (result, run) = match result {
