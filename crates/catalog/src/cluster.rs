@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Problem;
 use crate::multicast::Multicast;
 use crate::part::{Cable, Congestion, Cpu, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
+use crate::partitions::Partitions;
 use crate::qos::Qos;
 use crate::sourced::Sourced;
 
@@ -158,6 +159,9 @@ pub struct Cluster {
     /// How multicast groups are managed.
     #[serde(default)]
     pub multicast: Multicast,
+    /// InfiniBand partitions by name; all hosts are in the default one where nothing else is said.
+    #[serde(default, skip_serializing_if = "Partitions::is_empty")]
+    pub partitions: Partitions,
     /// Name of the switch; none where nodes are wired to each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -261,6 +265,8 @@ pub struct ResolvedCluster {
     pub qos: Option<Qos>,
     /// How multicast groups are managed.
     pub multicast: Multicast,
+    /// InfiniBand partitions by name.
+    pub partitions: Partitions,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
     /// The kind of cable.

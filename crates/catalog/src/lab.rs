@@ -17,6 +17,7 @@ use crate::fault::{FaultEvent, Recovery};
 use crate::file;
 use crate::part::{Kind, Part};
 use crate::plan::{self, FaultPlan};
+use crate::partitions::Partitions;
 use crate::qos::{Asked, Qos};
 use crate::workload::{Scheme, Workload, check};
 
@@ -112,6 +113,12 @@ pub struct Lab {
     /// Name of the workload's class, of `[qos.slingshot]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic_class: Option<String>,
+    /// InfiniBand partitions by name, where they are not as the cluster says.
+    #[serde(default, skip_serializing_if = "Partitions::is_empty")]
+    pub partitions: Partitions,
+    /// Name of the partition of the workload; the default one where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
     /// Run although the routing can deadlock.
     #[serde(default)]
     pub allow_deadlock: bool,
@@ -143,6 +150,8 @@ pub struct ResolvedLab {
     pub level: u8,
     /// What breaks, where anything does.
     pub faults: Option<FaultPlan>,
+    /// The P_Key of the workload's queue pairs, without the bit of membership.
+    pub pkey: u16,
 }
 
 /// A file of a lab, read but not yet understood.
@@ -233,7 +242,18 @@ impl Catalog {
         if lab.qos.is_some() || lab.flow_control.is_some() {
             crate::qos::check(&cluster).and_then(|()| crate::resolve::routes(&cluster)).map_err(fault)?;
         }
+        if !lab.partitions.is_empty() {
+            cluster.partitions = lab.partitions.clone();
+            crate::partitions::check(&cluster).map_err(fault)?;
+        }
+        // Jobs choose for themselves.
+        let everybody = match lab.workload {
+            Workload::Jobs(_) => 0..0,
+            _ => 0..cluster.endpoints(),
+        };
+        let pkey = crate::partitions::chosen(&cluster, lab.partition.as_deref(), everybody).map_err(fault)?;
         let (service_level, priority, dscp, traffic_class) = (lab.service_level, lab.priority, lab.dscp, lab.traffic_class.as_deref());
+        engine_knows(&lab, &cluster).map_err(fault)?;
         let level = Asked { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
         check(&lab.workload, &cluster).map_err(fault)?;
         if let Workload::Interference(jobs) = &lab.workload {
@@ -244,7 +264,7 @@ impl Catalog {
             }
         }
         let faults = self.faults(&lab, &cluster).map_err(fault)?;
-        Ok(ResolvedLab { lab, cluster, level, faults })
+        Ok(ResolvedLab { lab, cluster, level, pkey, faults })
     }
 }
 
@@ -294,6 +314,32 @@ impl Catalog {
             crate::resolve::routes(&cluster)?;
         }
         Ok(cluster)
+    }
+}
+
+/// Whether the engine of the lab and its workload know of classes and partitions, where the lab has any.
+fn engine_knows(lab: &Lab, cluster: &ResolvedCluster) -> Result<(), Problem> {
+    if lab.engine == EngineChoice::Flow && (cluster.qos.is_some() || !cluster.partitions.is_empty()) {
+        let message = "the flow engine knows neither classes nor partitions";
+        return Err(Problem::at(&["engine"], message, "use the packet engine, or remove [qos] and [partitions]"));
+    }
+    if lab.engine == EngineChoice::Flow && matches!(lab.workload, Workload::Jobs(_)) {
+        return Err(Problem::at(&["engine"], "the flow engine runs no jobs beside each other", "use the packet engine"));
+    }
+    let keys = [
+        ("service_level", lab.service_level.is_some()),
+        ("priority", lab.priority.is_some()),
+        ("dscp", lab.dscp.is_some()),
+        ("traffic_class", lab.traffic_class.is_some()),
+        ("partition", lab.partition.is_some()),
+    ];
+    let given = keys.iter().find(|(_, given)| *given).map(|(key, _)| *key);
+    match (&lab.workload, given) {
+        (Workload::Bench(_), Some(key)) => {
+            Err(Problem::at(&[key], format!("`{key}` of a benchmark program"), "write \"--sl\" and the service level into its `args`"))
+        }
+        (Workload::Jobs(_), Some(key)) => Err(Problem::at(&[key], format!("`{key}` of a lab of jobs"), "write it into each job")),
+        _ => Ok(()),
     }
 }
 

@@ -10,11 +10,14 @@ mod document;
 mod error;
 mod fault;
 mod file;
+mod hosts;
 mod imported;
+mod jobs;
 mod lab;
 mod multicast;
 mod part;
 mod plan;
+mod partitions;
 mod qos;
 mod quantity;
 mod resolve;
@@ -32,6 +35,8 @@ pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use fault::{
     BitErrors, FaultEvent, FaultKind, Flapping, LaneLoss, LinkDown, LinkUp, PausedPort, RandomLoss, Recovery, SlowReceiver, SwitchDeath,
 };
+pub use hosts::HostSet;
+pub use jobs::{Job, JobPattern, Jobs};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use multicast::Multicast;
 pub use part::congestion;
@@ -40,6 +45,7 @@ pub use part::{
     Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
+pub use partitions::{DEFAULT_PKEY, FULL, Partition, Partitions, keys};
 pub use qos::{
     Asked, EthernetClass, EthernetQos, FullTables, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos, VlWeight,
 };

@@ -79,6 +79,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         flow_control: flow_control(cluster.link_layer, cluster.flow_control, switch)?,
         qos: cluster.qos.clone(),
         multicast: cluster.multicast.clone(),
+        partitions: cluster.partitions.clone(),
         switch: switch.cloned(),
         cable: cable.clone(),
         host_length: cluster.cable.host_length.clone(),
@@ -89,6 +90,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         perftest: perftest.clone(),
     };
     crate::qos::check(&resolved)?;
+    crate::partitions::check(&resolved)?;
     fits_topology(&resolved, &cluster.topology)?;
     Ok(resolved)
 }

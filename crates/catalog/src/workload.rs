@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::ResolvedCluster;
 use crate::error::Problem;
+use crate::jobs::{self, Jobs};
 
 /// The transport service of the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -318,6 +319,8 @@ pub enum Workload {
     Capture(Capture),
     /// An incast and its victims, under several ways to control congestion.
     Interference(Interference),
+    /// Several jobs that share the network, each in a class of its own.
+    Jobs(Jobs),
     /// A benchmark program with its own command line.
     Bench(Bench),
 }
@@ -344,6 +347,7 @@ impl Workload {
             Workload::ClosedLoop(_) => "closed_loop",
             Workload::Capture(_) => "capture",
             Workload::Interference(_) => "interference",
+            Workload::Jobs(_) => "jobs",
             Workload::Bench(_) => "bench",
         }
     }
@@ -375,6 +379,9 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
         }
         Workload::Bench(_) => return Ok(()),
+        Workload::Jobs(work) => {
+            return jobs::check(work, cluster, LARGEST_MESSAGE).map_err(|problem| problem.under(name).under("workload"));
+        }
         Workload::Capture(capture) => return check_capture(capture, hosts),
     };
     if hosts < 2 {

@@ -249,6 +249,67 @@ fn wrong_parts_clusters_and_labs() {
         ("lab with a flapping that never stops", &broken("kind.flapping = { link = \"node 0\", period = \"1 us\", count = 9999999 }")),
         ("lab with an unknown manager", &format!("manager = \"opensn\"\n{}", broken("kind.link_down = { link = \"node 0\" }"))),
         ("lab with a timeout out of range", "cluster = \"pair\"\n[recovery]\ntimeout = 40\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        (
+            "lab with a key of 16 bits",
+            "cluster = \"pair\"\npartitions.a = { pkey = 0x8001, full = \"all\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a key of zero",
+            "cluster = \"pair\"\npartitions.a = { pkey = 0, full = \"all\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with the key of the default partition",
+            "cluster = \"pair\"\npartitions.a = { pkey = 0x7fff, full = \"all\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a key twice",
+            "cluster = \"pair\"\npartitions.a = { pkey = 3, full = \"0\" }\npartitions.b = { pkey = 3, full = \"1\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with an unknown member",
+            "cluster = \"pair\"\npartitions.a = { pkey = 3, full = \"0-2\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a member twice",
+            "cluster = \"pair\"\npartitions.a = { pkey = 3, full = \"0\", limited = \"all\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with members in another language",
+            "cluster = \"pair\"\npartitions.a = { pkey = 3, full = \"0..1\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a workload across partitions",
+            "cluster = \"pair\"\npartition = \"a\"\npartitions.a = { pkey = 3, full = \"0\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab between limited members",
+            "cluster = \"pair\"\npartitions.default = { limited = \"all\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a partition of nobody",
+            "cluster = \"pair\"\npartition = \"b\"\npartitions.a = { pkey = 3, full = \"0\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with partitions on Ethernet",
+            "cluster = \"roce\"\npartitions.a = { pkey = 3, full = \"0\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with a job across partitions",
+            "cluster = \"pair\"\npartitions.a = { pkey = 3, full = \"0\" }\n[[workload.jobs.jobs]]\nname = \"io\"\nhosts = \"0-1\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\npartition = \"a\"",
+        ),
+        (
+            "lab with a job on hosts that do not exist",
+            "cluster = \"pair\"\n[[workload.jobs.jobs]]\nname = \"io\"\nhosts = \"0-2\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1",
+        ),
+        (
+            "lab with classes of fluids",
+            "cluster = \"pair\"\nengine = \"flow\"\nqos.infiniband.max_vls = 2\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        ("lab with a benchmark in a class", "cluster = \"pair\"\nservice_level = 1\n[workload.bench]\ntool = \"ib_write_lat\""),
+        (
+            "lab with two jobs on one connection",
+            "cluster = \"pair\"\n[[workload.jobs.jobs]]\nname = \"a\"\nhosts = \"all\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\n[[workload.jobs.jobs]]\nname = \"b\"\nhosts = \"all\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\nservice_level = 1",
+        ),
         ("lab that includes from nowhere", "include = [\"other.toml\"]\ncluster = \"pair\""),
     ];
     for (what, text) in labs {

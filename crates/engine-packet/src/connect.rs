@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fabriscope_catalog::DEFAULT_PKEY;
 use fabriscope_engine::EngineError;
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
@@ -69,6 +70,13 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
             }
         }
     }
+    let pkeys = Arc::clone(&worlds[0].pkeys);
+    let partitioned = !worlds[0].cluster.parts.partitions.is_empty();
+    let pkey = |a: u32, b: u32| {
+        let pair = (a.min(b), a.max(b));
+        let found = pkeys.binary_search_by_key(&pair, |entry| entry.0).map_or(how.pkey, |at| pkeys[at].1);
+        partitioned.then_some(if found == 0 { DEFAULT_PKEY as u16 } else { found })
+    };
     let mut ends = Vec::with_capacity(ranks as usize);
     for rank in 0..ranks {
         let nic = nic(worlds, rank);
@@ -91,12 +99,13 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
             ends[rank as usize].sides[i].remote = ends[peer as usize].memory;
             let nic = nic(worlds, rank);
             let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
+            let pkey_index = pkey_index(nic, rank, pkey(rank, peer))?;
             let av = AhAttr { dlid: Lid(peer), sl: level(rank, peer) };
             let (rtr, rts) = match how.service {
                 Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), how.recovery(QpAttr::rts_rc(0))),
                 Service::Unreliable => (QpAttr::rtr_uc(mtu, other.qp, 0, av), QpAttr::rts(0)),
             };
-            let steps = [QpAttr::init(Access::ALL), rtr, rts];
+            let steps = [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init(Access::ALL) }, rtr, rts];
             for step in steps {
                 nic.modify_qp(qp, &step).map_err(|e| setup(&e))?;
             }
@@ -121,6 +130,13 @@ impl Transfers {
 fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
     let part = worlds.partition_point(|world| world.first_host <= host) - 1;
     worlds[part].host(host).nic()
+}
+
+/// The place of a P_Key in the table of a host.
+fn pkey_index(nic: &Nic, host: u32, pkey: Option<u16>) -> Result<u16, EngineError> {
+    let Some(pkey) = pkey else { return Ok(0) };
+    let unknown = || EngineError::Setup(format!("host {host} is no member of the partition with key {pkey:#06x}; name another partition"));
+    nic.pkey_index(pkey).ok_or_else(unknown)
 }
 
 fn create(nic: &mut Nic, pd: PdId, cq: CqId, work: Work, service: Service) -> Result<QpNum, fabriscope_verbs::VerbsError> {

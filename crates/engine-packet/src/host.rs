@@ -122,6 +122,11 @@ impl Host {
         }
     }
 
+    /// Packets of another partition.
+    pub fn pkey_violations(&self) -> u64 {
+        self.nic.as_ref().map_or(0, |nic| nic.counts().pkey_violations)
+    }
+
     /// Packets that waited for a context.
     pub fn context_misses(&self) -> u64 {
         self.contexts.as_ref().map_or(0, |contexts| contexts.counts().misses)

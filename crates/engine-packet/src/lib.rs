@@ -37,6 +37,8 @@ mod lanes_test;
 #[cfg(test)]
 mod multicast_test;
 #[cfg(test)]
+mod partition_test;
+#[cfg(test)]
 mod qos_test;
 #[cfg(test)]
 mod tally_test;
@@ -67,6 +69,8 @@ pub struct PacketEngine {
     pub transfers: Transfers,
     /// Service levels of connections between two ranks that differ from the others: the lower rank first, sorted.
     pub levels: Vec<((u32, u32), u8)>,
+    /// P_Keys of connections between two ranks that differ from the others, without the bit of membership: as `levels`.
+    pub pkeys: Vec<((u32, u32), u16)>,
     /// Run although the routing can deadlock, or nobody knows.
     pub allow_deadlock: bool,
     /// Cores to use for one run of a schedule on a large fabric; 0 and 1 both mean one. Results do not depend on it.
@@ -108,6 +112,9 @@ pub struct Transfers {
     pub level: u8,
     /// How lost packets are repeated, where it is not as usual.
     pub recovery: Recovery,
+    /// The P_Key of all connections but for those of [`PacketEngine::pkeys`], without the bit of membership; 0 for the default
+    /// partition.
+    pub pkey: u16,
 }
 
 /// The transport service of a schedule's messages.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{FlowControl, Forwarding, LinkLayer, Pfc, ResolvedCluster, Switch};
+use fabriscope_catalog::{FlowControl, Forwarding, LinkLayer, Pfc, ResolvedCluster, Switch, keys};
 use fabriscope_engine::{Cluster, EngineError, Stats, timing};
 use fabriscope_fabric::routing::deadlock;
 use fabriscope_fabric::{EndpointId, Fabric, LinkId, Route, Router, Routing};
@@ -60,7 +60,9 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         // What a person asks for counts more than what suits the congestion control.
         congestion.timeout = None;
     }
-    let controlled = congestion.algorithm != fabriscope_verbs::cc::Algorithm::None;
+    // Packets of another partition are not answered.
+    let partitioned = !parts.partitions.is_empty();
+    let controlled = partitioned || congestion.algorithm != fabriscope_verbs::cc::Algorithm::None;
     let ecn = (parts.congestion.as_ref())
         .and_then(|congestion| congestion.ecn.as_ref())
         .or_else(|| switch.and_then(|s| s.ecn.as_ref()).filter(|_| ethernet))
@@ -89,6 +91,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let endpoints = graph.endpoint_count();
     let count = layout.parts();
     let pairs: Arc<[((u32, u32), u8)]> = engine.levels.clone().into();
+    let pkeys: Arc<[((u32, u32), u16)]> = engine.pkeys.clone().into();
     let mut worlds: Vec<World<'a>> = (0..count)
         .map(|part| World {
             queue: queue(endpoints.div_ceil(count)),
@@ -104,6 +107,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             per_level: plan.per_level,
             plan: Arc::clone(&plan),
             pairs: Arc::clone(&pairs),
+            pkeys: Arc::clone(&pkeys),
             paced,
             pauses: pfc.is_some(),
             same_pace,
@@ -151,7 +155,11 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         world.hosts = hosts
             .map(|host| {
                 let config = NicConfig { congestion, ..nic_config(parts, host) };
-                Host::new(Nic::new(config), Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs)
+                let mut nic = Nic::new(config);
+                if partitioned {
+                    nic.set_pkeys(keys(&parts.partitions, host));
+                }
+                Host::new(nic, Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs)
             })
             .collect();
         crate::faults::set_up(world, engine, streams.stream("loss", 0))?;

@@ -50,6 +50,8 @@ pub(crate) struct World<'a> {
     pub plan: Arc<Plan>,
     /// Service levels of connections between two ranks; sorted.
     pub pairs: Arc<[((u32, u32), u8)]>,
+    /// P_Keys of connections between two ranks; sorted.
+    pub pkeys: Arc<[((u32, u32), u16)]>,
     /// Links decide packet by packet (`paced.rs`).
     pub paced: bool,
     /// Buffers are guarded by pause frames.
@@ -269,6 +271,7 @@ impl World<'_> {
     pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
         let (links, sightings, breakage) = (self.link_loads(), self.sightings(senders), self.breakage());
         self.stats.context_misses = self.hosts.iter().map(Host::context_misses).sum();
+        self.stats.pkey_violations = self.hosts.iter().map(Host::pkey_violations).sum();
         let counters = self.observer.and_then(|observer| observer.into_counters());
         Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, breakage, sightings, counters, ..Run::default() }
     }

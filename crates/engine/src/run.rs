@@ -68,6 +68,8 @@ pub struct Stats {
     pub bytes_delivered: u64,
     /// Packets that waited for the context of their queue pair.
     pub context_misses: u64,
+    /// Packets of another partition that adapters dropped.
+    pub pkey_violations: u64,
     /// Events handled.
     pub events: u64,
 }
@@ -89,6 +91,7 @@ impl Stats {
             bytes_sent,
             bytes_delivered,
             context_misses,
+            pkey_violations,
             events,
         } = other;
         self.messages += messages;
@@ -104,6 +107,7 @@ impl Stats {
         self.bytes_sent += bytes_sent;
         self.bytes_delivered += bytes_delivered;
         self.context_misses += context_misses;
+        self.pkey_violations += pkey_violations;
         self.events += events;
     }
 }

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod mr;
 pub mod nic;
 pub mod packet;
+pub mod partition;
 mod port;
 pub mod qp;
 mod rud;

@@ -269,6 +269,17 @@ impl Nic {
     /// The next packet to build and send; `None` when there is none or windows are closed.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
+        let mut transmit = self.next_packet(now, side);
+        if !self.port.pkeys.is_empty()
+            && let Some(transmit) = &mut transmit
+        {
+            self.stamp(transmit, side);
+        }
+        transmit
+    }
+
+    #[inline]
+    fn next_packet(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
         let port = &mut self.port;
         if let Some(slot) = port.notifications.pop_front() {
             return Some(notification(&self.qps[slot as usize], port));
@@ -331,6 +342,12 @@ impl Nic {
     /// A packet arrived. Its extension headers are taken from `side`.
     #[inline]
     pub fn handle_packet(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
+        if self.port.pkeys.is_empty() { self.handle_admitted(now, packet, side) } else { self.handle_partitioned(now, packet, side) }
+    }
+
+    /// The same of a packet of the right partition.
+    #[inline]
+    pub(crate) fn handle_admitted(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
         let mut received = Received::default();
         let transport = packet.opcode >> 5;
         if packet.opcode == Opcode::CNP.as_u8() {

@@ -49,6 +49,8 @@ pub(crate) struct Port {
     /// Extension headers to free when the slab is at hand.
     pub(crate) orphans: Vec<ExtId>,
     pub(crate) counts: NicCounts,
+    /// P_Keys with the bit of membership; empty where all are full members of one partition.
+    pub(crate) pkeys: Vec<u16>,
     pub(crate) regions: Regions,
     pub(crate) srqs: Vec<Option<Srq>>,
     pub(crate) memory: Option<Box<dyn Memory>>,
@@ -74,6 +76,7 @@ impl Port {
             failed: Vec::new(),
             orphans: Vec::new(),
             counts: NicCounts::default(),
+            pkeys: Vec::new(),
             regions: Regions::default(),
             srqs: Vec::new(),
             memory: None,

@@ -49,6 +49,10 @@ pub struct Ext {
     pub start: u32,
     /// What links wrote into the packet on its way, or what is told of it.
     pub links: Telemetry,
+    /// BTH: the P_Key, where the port has a table of them.
+    pub pkey: u16,
+    /// There is nothing in it but the P_Key.
+    pub key_only: bool,
     /// The payload, when real memory is attached.
     pub data: Option<Box<[u8]>>,
 }

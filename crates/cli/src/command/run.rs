@@ -78,17 +78,22 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let lab = catalog.load_lab(&args.lab).map_err(Failure::of)?;
     let seed = context.seed.unwrap_or(lab.lab.seed);
     let spinner = Progress::spinner("running");
-    if args.pcap.pcap.is_some() && matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_)) {
+    if args.pcap.pcap.is_some()
+        && matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_) | Workload::Jobs(_))
+    {
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab_name(&lab));
         return Err(Failure::told(message, "capture a lab with another workload, or leave --pcap out"));
     }
     args.counters.counting()?;
-    if matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_)) {
+    if matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_) | Workload::Jobs(_)) {
         let why = format!("{}: a sweep has several runs, and counters are those of one", lab_name(&lab));
         args.counters.refuse(&why, "count in a lab with another workload, or leave --counters out")?;
     }
     if let Workload::Interference(jobs) = &lab.lab.workload {
         return sweep::interference::run(args.output.as_deref(), args.json, (catalog, &lab), jobs, seed, output);
+    }
+    if let Workload::Jobs(work) = &lab.lab.workload {
+        return sweep::jobs::run(args.output.as_deref(), args.json, &lab, work, seed, output);
     }
     if let Workload::ClosedLoop(closed) = &lab.lab.workload {
         return sweep::closed::run(args.output.as_deref(), args.json, &lab, closed, seed, output);

@@ -3,6 +3,7 @@
 pub mod closed;
 mod curve;
 pub mod interference;
+pub mod jobs;
 pub mod open;
 
 use std::sync::Mutex;
