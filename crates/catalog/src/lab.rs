@@ -16,8 +16,8 @@ use crate::error::{CatalogError, Problem};
 use crate::fault::{FaultEvent, Recovery};
 use crate::file;
 use crate::part::{Kind, Part};
-use crate::plan::{self, FaultPlan};
 use crate::partitions::Partitions;
+use crate::plan::{self, FaultPlan};
 use crate::qos::{Asked, Qos};
 use crate::workload::{Scheme, Workload, check};
 

@@ -16,8 +16,8 @@ mod jobs;
 mod lab;
 mod multicast;
 mod part;
-mod plan;
 mod partitions;
+mod plan;
 mod qos;
 mod quantity;
 mod resolve;
@@ -44,8 +44,8 @@ pub use part::{
     BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, Part,
     Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
-pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, Partitions, keys};
+pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
 pub use qos::{
     Asked, EthernetClass, EthernetQos, FullTables, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos, VlWeight,
 };
