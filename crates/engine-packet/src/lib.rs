@@ -41,6 +41,8 @@ mod partition_test;
 #[cfg(test)]
 mod qos_test;
 #[cfg(test)]
+mod reliability_test;
+#[cfg(test)]
 mod tally_test;
 #[cfg(test)]
 mod tests;

@@ -56,9 +56,9 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let drops = lossy_fabric || plan.drops();
     let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !lossy_fabric);
     let mut congestion = crate::congestion::settings(parts, &cluster.fabric, &router, drops);
-    if engine.transfers.recovery.timeout.is_some() {
+    if let Some(timeout) = engine.transfers.recovery.timeout {
         // What a person asks for counts more than what suits the congestion control.
-        congestion.timeout = None;
+        congestion.timeout = fabriscope_wire::AckTimeout::from_code(timeout).ok().and_then(fabriscope_wire::AckTimeout::span);
     }
     // Packets of another partition are not answered.
     let partitioned = !parts.partitions.is_empty();
