@@ -9,16 +9,16 @@ use proptest::prelude::*;
 use crate::tests::{random_schedule, run_and_settle};
 use crate::{PacketEngine, Transfers};
 
-const TREE: &str = "base = \"lab-16\"\ntopology.leaf_spine = { leaves = 4, down = 4, spines = 4 }\n";
+pub(crate) const TREE: &str = "base = \"lab-16\"\ntopology.leaf_spine = { leaves = 4, down = 4, spines = 4 }\n";
 const ROCE: &str = "base = \"alaska-roce25\"\nnodes = 6\ntopology.single_switch = {}\n";
 
 /// A cluster and an engine with the faults of a lab.
-fn lab(cluster: &str, routing: &str, faults: &str) -> (Cluster, PacketEngine) {
+pub(crate) fn lab(cluster: &str, routing: &str, faults: &str) -> (Cluster, PacketEngine) {
     patient_lab(cluster, routing, faults, 5)
 }
 
 /// The same with another exponent of the time to wait for an acknowledgement.
-fn patient_lab(cluster: &str, routing: &str, faults: &str, timeout: u8) -> (Cluster, PacketEngine) {
+pub(crate) fn patient_lab(cluster: &str, routing: &str, faults: &str, timeout: u8) -> (Cluster, PacketEngine) {
     let catalog = Catalog::embedded().expect("the catalogue is sound");
     let text = format!(
         "routing = \"{routing}\"\n{faults}\n[recovery]\ntimeout = {timeout}\n[cluster]\n{cluster}\n[workload.permutation]\nsize = \"1 B\"\n"

@@ -222,16 +222,16 @@ impl World<'_> {
         }
     }
 
-    /// Whether `parcel`, which arrives by `lane`, is damaged and so lost.
+    /// Whether `parcel`, which was to arrive by `lane`, is lost on the way.
     #[cold]
     #[inline(never)]
     pub(crate) fn arrives_damaged(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
-        let damaged = self.faults.is_some() && self.meets_fault(now, lane, parcel);
-        self.stats.drops += u64::from(damaged);
+        let fate = if self.faults.is_some() { self.meets_fault(now, lane, parcel) } else { None };
+        self.stats.drops += u64::from(fate.is_some());
         if let Some(observer) = &mut self.observer {
-            observer.arrive((lane / self.vls, lane % self.vls / self.per_level), now, parcel.wire_bytes(), damaged);
+            observer.arrive((lane / self.vls, lane % self.vls / self.per_level), now, parcel.wire_bytes(), fate);
         }
-        damaged
+        fate.is_some()
     }
 
     /// The pace of a link, where links differ.

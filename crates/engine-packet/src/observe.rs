@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::PacketEngine;
 use crate::event::Parcel;
+use crate::faults::Fate;
 use crate::tally::Tally;
 use crate::waiting::{COPY, FROM_HOST};
 use crate::world::World;
@@ -61,13 +62,17 @@ pub(crate) fn observer(engine: &PacketEngine, layer: LinkLayer, own: usize, all:
 }
 
 impl Observer {
-    /// A packet of a priority arrived by `link` at `at`, sound or damaged.
-    pub fn arrive(&mut self, (link, level): (u32, u32), at: u64, bytes: u32, damaged: bool) {
-        if damaged && !self.taps.is_empty() {
+    /// A packet of a priority was to arrive by `link` at `at`; what kept it from that, if anything.
+    pub fn arrive(&mut self, (link, level): (u32, u32), at: u64, bytes: u32, fate: Option<Fate>) {
+        if fate.is_some() && !self.taps.is_empty() {
             self.lost.insert((link, at));
         }
         if let Some(tally) = &mut self.tally {
-            tally.arrived((link, level), at, bytes, damaged);
+            match fate {
+                None => tally.arrived((link, level), at, bytes),
+                Some(Fate::Damaged) => tally.add(Place::far(link), Counter::RcvErrors, at, 1),
+                Some(Fate::NoLink) => tally.add(Place::Port(link), Counter::XmitDiscards, at, 1),
+            }
         }
     }
     /// A packet that arrived by `link` found no room behind it.
@@ -171,6 +176,19 @@ impl World<'_> {
         let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref();
         if let (Some(nic), Some(tally)) = (nic, self.observer.as_mut().and_then(|observer| observer.tally.as_mut())) {
             tally.noted(host, now, nic.counts());
+        }
+    }
+
+    /// Notes when links were down.
+    pub(crate) fn observe_outages(&mut self) {
+        let now = self.queue.now().as_ps();
+        let (Some(faults), Some(tally)) = (&self.faults, self.observer.as_mut().and_then(|observer| observer.tally.as_mut())) else {
+            return;
+        };
+        for link in (0..self.cluster.fabric.graph.link_count()).map(LinkId) {
+            for from in faults.outages(link.cable(), now) {
+                tally.add(Place::Port(link.0), Counter::LinkDowned, from, 1);
+            }
         }
     }
 

@@ -96,11 +96,8 @@ impl Tally {
         *last = tail.max(*last);
     }
 
-    /// A packet of a priority arrived by a link, sound or damaged.
-    pub fn arrived(&mut self, (link, level): (u32, u32), now: u64, wire_bytes: u32, damaged: bool) {
-        if damaged {
-            return self.add(Place::far(link), Counter::RcvErrors, now, 1);
-        }
+    /// A packet of a priority arrived by a link.
+    pub fn arrived(&mut self, (link, level): (u32, u32), now: u64, wire_bytes: u32) {
         let bin = self.counters.bin(Time::from_ps(now));
         let (link, level) = (link as usize, level as usize);
         let Some(meter) = self.arrived.get_mut(link * self.levels.len() + level) else { return };

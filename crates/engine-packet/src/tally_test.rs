@@ -13,6 +13,7 @@ use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{Access, CqId, Lid, Mr, Mtu, Peer, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendWr, Sge, WcStatus};
 use proptest::prelude::*;
 
+use crate::faults_test;
 use crate::tests::{TOPOLOGIES, cluster, divided, random_schedule, run_and_settle};
 use crate::{Counting, Loss, PacketEngine, Transfers};
 
@@ -41,8 +42,9 @@ fn conserved(cluster: &Cluster, run: &Run) {
         let (here, there) = (Place::Port(link), Place::far(link));
         let sent = counters.total(here, Counter::XmitPackets);
         let damaged = counters.total(there, Counter::RcvErrors);
-        assert_eq!(sent, counters.total(there, Counter::RcvPackets) + damaged, "packets of link {link}");
-        if damaged == 0 {
+        let lost = damaged + counters.total(here, Counter::XmitDiscards);
+        assert_eq!(sent, counters.total(there, Counter::RcvPackets) + lost, "packets of link {link}");
+        if lost == 0 {
             assert_eq!(counters.total(here, Counter::XmitBytes), counters.total(there, Counter::RcvBytes), "bytes of link {link}");
         }
     }
@@ -203,6 +205,26 @@ fn losses_leave_their_traces() {
     let again = sum(Counter::TxPayload) - run.stats.bytes_delivered;
     assert!(sum(Counter::RetransmittedPayload) <= again + sum(Counter::RcvErrors) * 4096);
     assert_eq!((sum(Counter::ReqCqeError), sum(Counter::OutOfBuffer)), (0, 0));
+}
+
+/// A link that goes down says so at both ends; what was sent into it was discarded.
+#[test]
+fn links_that_go_down_are_counted() {
+    let fault = "[[fault]]\nat = \"20 us\"\nkind.flapping = { link = \"leaf 0 -> spine 1\", period = \"100 us\", duty = 0.5, count = 3 }";
+    let (cluster, engine) = faults_test::patient_lab(faults_test::TREE, "d_mod_k", fault, 4);
+    let engine = PacketEngine { counting: Counting::Every(Span::from_us(10)), link_loads: true, ..engine };
+    let run = run_and_settle(&engine, &cluster, &random_schedule(16, 300, 1_000_000, 4), 1).expect("it ends");
+    conserved(&cluster, &run);
+    let counters = counters(&run);
+    assert_eq!((counters.sum(Counter::LinkDowned), counters.sum(Counter::RcvErrors)), (6, 0));
+    let ends: Vec<Place> = counters.series().filter(|series| series.counter == Counter::LinkDowned).map(|series| series.place).collect();
+    let Place::Port(link) = ends[0] else { panic!("links have ports") };
+    assert_eq!(ends, [Place::Port(link), Place::far(link)]);
+    let series = counters.series().find(|series| series.counter == Counter::LinkDowned).expect("it went down");
+    assert_eq!(series.amounts().collect::<Vec<_>>(), [(2, 1), (12, 1), (22, 1)], "at 20, 120 and 220 us");
+    let lost = run.breakage.as_ref().expect("there were faults").faults[0].packets_lost;
+    let discards: u64 = ends.iter().map(|end| counters.total(*end, Counter::XmitDiscards)).sum();
+    assert!(lost > 0 && discards == lost && lost == run.stats.drops);
 }
 
 /// Switches that drop count it where the packet was to leave; those that trim likewise.

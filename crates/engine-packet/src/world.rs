@@ -269,6 +269,7 @@ impl World<'_> {
 
     /// The same of one of several parts; `senders` are those of all of them.
     pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
+        self.observe_outages();
         let (links, sightings, breakage) = (self.link_loads(), self.sightings(senders), self.breakage());
         self.stats.context_misses = self.hosts.iter().map(Host::context_misses).sum();
         self.stats.pkey_violations = self.hosts.iter().map(Host::pkey_violations).sum();

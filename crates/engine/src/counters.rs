@@ -35,8 +35,10 @@ pub enum Counter {
     RcvErrors,
     /// Packets received for which there was no room.
     RcvDiscards,
-    /// Packets dropped because too many waited for the port.
+    /// Packets dropped because too many waited for the port, or because its link was down.
     XmitDiscards,
+    /// Times at which the link went down.
+    LinkDowned,
     /// Packets whose payload was cut off because too many waited for the port.
     Trims,
     /// Packets that got a mark of congestion as they waited for the port.

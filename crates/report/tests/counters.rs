@@ -168,7 +168,7 @@ fn too_many_values_are_refused() {
 }
 
 /// Every counter that has a name somewhere, with priority 0 where it has one.
-const COUNTERS: [Counter; 42] = [
+const COUNTERS: [Counter; 43] = [
     Counter::XmitBytes,
     Counter::RcvBytes,
     Counter::XmitPackets,
@@ -181,6 +181,7 @@ const COUNTERS: [Counter; 42] = [
     Counter::RcvErrors,
     Counter::RcvDiscards,
     Counter::XmitDiscards,
+    Counter::LinkDowned,
     Counter::Trims,
     Counter::XmitMarks,
     Counter::TxPause(0),

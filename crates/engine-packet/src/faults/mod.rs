@@ -42,6 +42,15 @@ impl When {
     }
 }
 
+/// Why a packet does not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Bits of it were wrong.
+    Damaged,
+    /// The link was down.
+    NoLink,
+}
+
 /// A fault that loses packets at random.
 #[derive(Debug)]
 struct RandomLoss {
@@ -112,19 +121,19 @@ impl Faults {
         self.planned
     }
 
-    /// The fault that a packet of `bytes` meets on `link`, on the wire during `when`.
-    fn strikes(&mut self, link: u32, when: When, bytes: u32) -> Option<u32> {
+    /// The fault that a packet of `bytes` meets on `link`, on the wire during `when`, and what it does.
+    fn strikes(&mut self, link: u32, when: When, bytes: u32) -> Option<(u32, Fate)> {
         if let Some(downs) = self.down.get(&(link >> 1))
             && let Some(down) = downs.iter().find(|down| down.next(when.from).is_some_and(|span| span.meets(when)))
         {
-            return Some(down.fault);
+            return Some((down.fault, Fate::NoLink));
         }
         let Faults { everywhere, on_link, stream, .. } = self;
         let losses = everywhere.iter_mut().chain(on_link.get_mut(&link).into_iter().flatten());
         let mut struck = None;
         for loss in losses.filter(|loss| loss.when.holds(when.from)) {
             if stream.next_u64() < loss.odds.of(bytes) {
-                struck = struck.or(Some(loss.fault));
+                struck = struck.or(Some((loss.fault, Fate::Damaged)));
             }
         }
         struck
@@ -138,14 +147,28 @@ impl Faults {
         })
     }
 
+    /// When `cable` went down until `now` (ps). Faults that overlap take it down once.
+    pub(crate) fn outages(&self, cable: u32, now: u64) -> Vec<u64> {
+        let mut spans: Vec<When> = self.down.get(&cable).into_iter().flatten().flat_map(|down| down.spans.iter().copied()).collect();
+        spans.retain(|span| span.from <= now && span.from < span.until);
+        spans.sort_unstable_by_key(|span| span.from);
+        let mut until = None;
+        spans.retain(|span| {
+            let new = until.is_none_or(|until| span.from > until);
+            until = until.max(Some(span.until));
+            new
+        });
+        spans.iter().map(|span| span.from).collect()
+    }
+
     fn is_down(&self, cable: u32, now: u64) -> bool {
         self.down.get(&cable).is_some_and(|downs| downs.iter().any(|down| down.next(now).is_some_and(|span| span.holds(now))))
     }
 }
 
 impl World<'_> {
-    /// Whether a fault takes `parcel`, whose arrival by `lane` is the event at `now`.
-    pub(crate) fn meets_fault(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
+    /// What a fault does to `parcel`, whose arrival by `lane` is the event at `now`.
+    pub(crate) fn meets_fault(&mut self, now: u64, lane: u32, parcel: Parcel) -> Option<Fate> {
         let bytes = parcel.wire_bytes();
         let (_, place) = self.slots.of(lane);
         let channel = &self.lanes[place];
@@ -156,8 +179,8 @@ impl World<'_> {
         let from = now.saturating_sub(before);
         let when = When { from, until: from + length + delay + 1 };
         let link = lane / self.vls;
-        let Some(faults) = &mut self.faults else { return false };
-        let Some(fault) = faults.strikes(link, when, bytes) else { return false };
+        let faults = self.faults.as_mut()?;
+        let (fault, fate) = faults.strikes(link, when, bytes)?;
         if faults.planned {
             let report = &mut faults.reports[fault as usize];
             report.packets_lost += 1;
@@ -166,7 +189,7 @@ impl World<'_> {
                 faults.missing.entry((packet.dest.0, packet.dest_qp, packet.psn)).or_insert((fault, now));
             }
         }
-        true
+        Some(fate)
     }
 
     /// When the credits of a packet that was lost on the way by `lane` at `now` come back.

@@ -146,6 +146,7 @@ fn infiniband_port(counter: Counter) -> Vec<Name> {
         Counter::RcvPackets => vec![count("port_rcv_packets", "node_infiniband_port_packets_received")],
         Counter::XmitWait => vec![name("port_xmit_wait", "node_infiniband_port_transmit_wait", Unit::Nanoseconds)],
         Counter::RcvErrors => vec![count("port_rcv_errors", "node_infiniband_port_errors_received")],
+        Counter::LinkDowned => vec![count("link_downed", "node_infiniband_link_downed")],
         Counter::XmitDiscards => vec![count("port_xmit_discards", "node_infiniband_port_discards_transmitted")],
         other => own_port(other),
     }
@@ -213,6 +214,7 @@ fn ethtool(counter: Counter) -> Vec<Name> {
         Counter::RcvErrors => vec![count("rx_crc_errors_phy", "node_ethtool_rx_crc_errors_phy")],
         Counter::RcvDiscards => vec![count("rx_discards_phy", "node_ethtool_rx_discards_phy")],
         Counter::XmitDiscards => vec![count("tx_discards_phy", "node_ethtool_tx_discards_phy")],
+        Counter::LinkDowned => vec![count("link_down_events_phy", "node_ethtool_link_down_events_phy")],
         Counter::TxPause(_) => vec![count("tx_prio#_pause", "node_ethtool_tx_prio#_pause")],
         Counter::RxPause(_) => vec![count("rx_prio#_pause", "node_ethtool_rx_prio#_pause")],
         Counter::TxPauseTime(_) => vec![name("tx_prio#_pause_duration", "node_ethtool_tx_prio#_pause_duration", Unit::Microseconds)],
@@ -264,6 +266,7 @@ fn omni_path_port(counter: Counter) -> Vec<Name> {
         Counter::XmitWait => vec![name("PortXmitWait", "fabriscope_opa_port_xmit_wait", Unit::FlitTimes)],
         Counter::RcvErrors => vec![count("PortRcvErrors", "fabriscope_opa_port_rcv_errors")],
         Counter::XmitDiscards => vec![count("PortXmitDiscards", "fabriscope_opa_port_xmit_discards")],
+        Counter::LinkDowned => vec![count("LinkDowned", "fabriscope_opa_link_downed")],
         Counter::XmitMarks => vec![count("PortMarkFECN", "fabriscope_opa_port_mark_fecn")],
         other => own_port(other),
     }
@@ -331,6 +334,7 @@ fn cassini(counter: Counter) -> Vec<Name> {
 fn own_port(counter: Counter) -> Vec<Name> {
     match counter {
         Counter::XmitWait => vec![name("xmit_wait", "fabriscope_xmit_wait", Unit::Nanoseconds)],
+        Counter::LinkDowned => vec![count("link_downs", "fabriscope_link_downs")],
         Counter::Trims => vec![count("trimmed_packets", "fabriscope_trimmed_packets")],
         Counter::XmitMarks => vec![count("marked_packets", "fabriscope_marked_packets")],
         Counter::RcvErrors => vec![count("rcv_errors", "fabriscope_rcv_errors")],
