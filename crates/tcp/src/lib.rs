@@ -14,6 +14,7 @@
 mod config;
 mod connection;
 pub mod control;
+pub mod kernel;
 mod receive;
 mod rtt;
 mod segment;

@@ -1,0 +1,23 @@
+//! The kernel between sockets and an adapter: what TCP costs a host.
+//!
+//! Source: the path as in Q. Cai et al., "Understanding Host Network Stack Overheads", SIGCOMM 2021, figure 1; Linux
+//! Documentation/networking (NAPI, segmentation offloads, scaling); RFC 4391 and RFC 4755 (IP over InfiniBand).
+//! Modelled: system calls; segments of up to 64 KiB that the adapter cuts (TSO) and the core merges again (GRO); checksums by
+//! core or adapter; interrupts, held back by time and number of packets, also adaptively; the core of the interrupt as a
+//! resource of its own or that of the program; the way from data in the socket to a sleeping program; IP over Ethernet and over
+//! InfiniBand, datagrams or connections.
+//! Not modelled: copies (the program's core makes them, in crate `node`), ARP and path queries, queueing disciplines and
+//! their limits (TSQ), interrupts of sent packets, receive hashing beyond one queue per program, acknowledgements of
+//! InfiniBand under connected mode, growth of buffers (they have their largest size at once).
+
+mod interface;
+mod moderation;
+mod settings;
+mod socket;
+
+#[cfg(test)]
+mod tests;
+
+pub use interface::{Interface, Outgoing};
+pub use settings::{Coalescing, Costs, Framing, Settings, SettingsError, Steering};
+pub use socket::{Awaited, SocketError, SocketId, SocketOptions, SocketView};

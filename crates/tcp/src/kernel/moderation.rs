@@ -1,0 +1,69 @@
+//! When packets that have landed raise an interrupt.
+//!
+//! Source: ethtool's `rx-usecs`, `rx-frames`, `adaptive-rx`; the profiles of Linux's dynamic interrupt moderation (lib/dim).
+//! Modelled: delay after the first packet, number of packets; adaptively, one profile up after an interrupt that brought many
+//! packets, one down after one that brought few.
+//! Not modelled: DIM's search by rates of bytes and its parking; here the batch decides.
+
+use fabriscope_units::{Span, Time};
+
+use super::settings::Coalescing;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moderation {
+    settings: Coalescing,
+    profile: usize,
+}
+
+impl Moderation {
+    pub fn new(settings: Coalescing) -> Moderation {
+        Moderation { settings, profile: 0 }
+    }
+    /// When the interrupt comes, the first packet having landed at `first` and now `count` of them being there at `now`.
+    pub fn due(&self, first: Time, now: Time, count: u32) -> Time {
+        if count >= self.settings.frames.max(1) {
+            return now;
+        }
+        first + self.delay()
+    }
+    /// An interrupt brought `packets`.
+    pub fn brought(&mut self, packets: u32) {
+        if packets >= MANY {
+            self.profile = (self.profile + 1).min(PROFILES.len() - 1);
+        } else if packets <= FEW {
+            self.profile = self.profile.saturating_sub(1);
+        }
+    }
+    fn delay(&self) -> Span {
+        if self.settings.adaptive { PROFILES[self.profile].min(self.settings.delay) } else { self.settings.delay }
+    }
+}
+
+/// Delays of the profiles. Basis: published (Linux, lib/dim/net_dim.c, receive, moderation by completions).
+const PROFILES: [Span; 5] = [Span::from_us(2), Span::from_us(8), Span::from_us(16), Span::from_us(32), Span::from_us(64)];
+/// Packets of an interrupt that ask for longer delays, and for shorter ones. Basis: assumed.
+const MANY: u32 = 32;
+const FEW: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_or_number_raises_it_and_load_lengthens_the_time() {
+        let at = |us| Time::ZERO + Span::from_us(us);
+        let fixed = Moderation::new(Coalescing { delay: Span::from_us(8), frames: 128, adaptive: false });
+        assert_eq!(fixed.due(at(1), at(3), 5), at(9));
+        assert_eq!(fixed.due(at(1), at(3), 128), at(3));
+        let mut adaptive = Moderation::new(Coalescing { delay: Span::from_us(64), frames: 128, adaptive: true });
+        assert_eq!(adaptive.due(at(0), at(0), 1), at(2));
+        for _ in 0..10 {
+            adaptive.brought(64);
+        }
+        assert_eq!(adaptive.due(at(0), at(0), 1), at(64));
+        for _ in 0..3 {
+            adaptive.brought(1);
+        }
+        assert_eq!(adaptive.due(at(0), at(0), 1), at(8));
+    }
+}

@@ -1,0 +1,167 @@
+//! Two interfaces joined by a line of constant delay.
+
+use fabriscope_units::{Bytes, Rate, Span, Time};
+
+use super::*;
+use crate::config::Config;
+use crate::segment::Segment;
+
+fn us(us: u64) -> Span {
+    Span::from_us(us)
+}
+
+fn settings() -> Settings {
+    Settings {
+        framing: Framing::Ethernet,
+        mtu: 1500,
+        tso: true,
+        gro: true,
+        checksum_offload: true,
+        coalescing: Coalescing { delay: us(0), frames: 1, adaptive: false },
+        steering: Steering::OtherCore,
+        costs: Costs {
+            syscall: Span::ZERO,
+            send_segment: us(1),
+            send_packet: us(1) / 10,
+            receive_packet: us(1) / 10,
+            receive_segment: us(2),
+            interrupt: us(3),
+            wake_up: us(5),
+            checksum: Rate::from_gbps(80),
+            doorbell: Span::from_ns(500),
+        },
+        tcp: Config::default(),
+    }
+}
+
+struct Pair {
+    ends: [Interface; 2],
+    now: Time,
+    wire: Vec<(Time, usize, Segment, u32)>,
+    packets: [u32; 2],
+    bytes: u64,
+}
+
+impl Pair {
+    fn new(settings: Settings) -> Pair {
+        Pair { ends: [0, 1].map(|end| Interface::new(end, settings)), now: Time::ZERO, wire: Vec::new(), packets: [0; 2], bytes: 0 }
+    }
+    /// Runs until `until`: packets of a full rate of 100 Gb/s, 1 µs on the way.
+    fn run(&mut self, until: Time) {
+        loop {
+            for end in 0..2 {
+                while let Some(packet) = self.ends[end].poll_packet(self.now) {
+                    self.packets[end] += 1;
+                    self.bytes += u64::from(packet.wire);
+                    if let Some(segment) = packet.segment {
+                        let busy = self.wire.iter().filter(|w| w.1 != end).map(|w| w.0).max().unwrap_or(Time::ZERO);
+                        let at = (self.now + us(1)).max(busy) + Rate::from_gbps(100).time(Bytes(packet.wire.into()));
+                        self.wire.push((at, 1 - end, segment, end as u32));
+                    }
+                }
+            }
+            let timers = self.ends.iter().filter_map(Interface::poll_timeout);
+            let Some(next) = timers.chain(self.wire.iter().map(|w| w.0)).min().filter(|at| *at <= until) else { break };
+            self.now = self.now.max(next);
+            self.wire.sort_by_key(|w| w.0);
+            while self.wire.first().is_some_and(|w| w.0 <= self.now) {
+                let (at, to, segment, from) = self.wire.remove(0);
+                self.ends[to].handle_packet(from, segment, false);
+                self.ends[to].landed(at);
+            }
+            for end in &mut self.ends {
+                end.handle_timeout(self.now);
+            }
+        }
+        self.now = until;
+    }
+    fn connect(settings: Settings) -> (Pair, SocketId, SocketId) {
+        let mut pair = Pair::new(settings);
+        pair.ends[1].listen(5201, SocketOptions::default()).unwrap();
+        assert_eq!(pair.ends[1].listen(5201, SocketOptions::default()), Err(SocketError::PortInUse { port: 5201 }));
+        let client = pair.ends[0].connect(Time::ZERO, 7, 1, 5201, SocketOptions::default()).unwrap();
+        pair.run(Time::ZERO + us(100));
+        assert!(pair.ends[0].ready_at(client, Awaited::Connected).is_some());
+        assert!(pair.ends[1].acceptable_at(5201).is_some());
+        let server = pair.ends[1].accept(8, 5201).unwrap();
+        (pair, client, server)
+    }
+}
+
+#[test]
+fn the_costs_of_one_byte_add_up() {
+    let (mut pair, client, server) = Pair::connect(settings());
+    let begin = pair.now;
+    let cost = pair.ends[0].write(begin, client, 1);
+    assert_eq!(cost, us(1));
+    pair.run(begin + us(50));
+    // Sent 1, doorbell 0.5, wire 1 + 84 · 8 / 100 ns, interrupt 3, packet 0.1, segment 2.
+    let expected = us(7) + Span::from_ns(600) + Rate::from_gbps(100).time(Bytes(38 + 20 + 32 + 1));
+    assert_eq!(pair.ends[1].ready_at(server, Awaited::Readable), Some(begin + expected));
+    assert_eq!(pair.ends[1].readable(server), 1);
+    pair.ends[1].read(pair.now, server, 1);
+    assert_eq!((pair.ends[1].readable(server), pair.ends[1].ready_at(server, Awaited::Readable)), (0, None));
+}
+
+fn throughput(settings: Settings) -> (f64, Pair) {
+    let (mut pair, client, server) = Pair::connect(settings);
+    let (begin, mut got) = (pair.now, 0);
+    for _ in 0..4000 {
+        let space = pair.ends[0].space(client);
+        if space > 100_000 {
+            pair.ends[0].write(pair.now, client, 65_000.min(space));
+        }
+        let ready = pair.ends[1].readable(server);
+        if ready > 0 {
+            pair.ends[1].read(pair.now, server, ready);
+            got += ready;
+        }
+        pair.run(pair.now + us(5));
+    }
+    (got as f64 * 8.0 / pair.now.since(begin).as_s_f64() / 1e9, pair)
+}
+
+#[test]
+fn offloads_and_large_packets_make_it_fast() {
+    let (all, _) = throughput(settings());
+    let (no_gro, _) = throughput(Settings { gro: false, ..settings() });
+    let (jumbo, pair) = throughput(Settings { mtu: 9000, gro: false, ..settings() });
+    let (core_sums, _) = throughput(Settings { checksum_offload: false, ..settings() });
+    // Without GRO each packet costs 2.1 µs: 1448 · 8 / 2.1 µs = 5.5 Gb/s; with jumbo frames 8948 · 8 / 2.1 = 34 Gb/s, less the
+    // acknowledgement of every second one.
+    assert!((3.5..5.6).contains(&no_gro), "{no_gro}");
+    assert!((20.0..34.2).contains(&jumbo), "{jumbo}");
+    assert!(all > 50.0, "{all}");
+    assert!(core_sums < 0.9 * all, "{core_sums} against {all}");
+    assert!(pair.packets[0] > 100);
+}
+
+#[test]
+fn ip_over_infiniband_has_its_own_headers() {
+    // Start and end 2, LRH 8, BTH 12, DETH 8, header 4, IP 20, TCP 32, 1 byte and pad 3, ICRC 4, VCRC 2.
+    assert_eq!(Framing::InfinibandDatagram.wire_bytes(53, true, true), 2 + 8 + 12 + 8 + 4 + 53 + 3 + 4 + 2);
+    let connected = Framing::InfinibandConnected { path_mtu: 4096 };
+    let settings = Settings { framing: connected, mtu: 65_520, tso: false, checksum_offload: false, ..settings() };
+    assert_eq!((settings.check(4096), settings.mss()), (Ok(()), 65_468));
+    let (mut pair, client, server) = Pair::connect(settings);
+    let before = pair.packets[0];
+    pair.ends[0].write(pair.now, client, 65_468);
+    pair.run(pair.now + us(200));
+    // 65,520 and 4 bytes in pieces of 4096.
+    assert_eq!(pair.packets[0] - before, 16);
+    assert_eq!(pair.ends[1].readable(server), 65_468);
+    let wrong = Settings { framing: Framing::InfinibandDatagram, mtu: 9000, ..settings };
+    assert_eq!(wrong.check(4096), Err(SettingsError::LargeMtu { mtu: 9000, most: 4092 }));
+    assert!(Settings { mtu: 60, ..wrong }.check(4096).unwrap_err().to_string().contains("at least"));
+}
+
+#[test]
+fn interrupts_on_the_same_core_take_its_time() {
+    for (steering, taken) in [(Steering::OtherCore, Span::ZERO), (Steering::SameCore, us(2) + us(1) / 10)] {
+        let (mut pair, client, server) = Pair::connect(Settings { steering, ..settings() });
+        assert_eq!(pair.ends[1].busy_until(server, pair.now + us(100)), Span::ZERO);
+        pair.ends[0].write(pair.now, client, 1);
+        pair.run(pair.now + us(50));
+        assert_eq!(pair.ends[1].busy_until(server, pair.now), taken);
+    }
+}
