@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, ResolvedCluster};
 use crate::document::Document;
 use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
-use crate::part::{Cable, Congestion, Cpu, Kind, LinkSpeed, Manager, Nic, Part, Pcie, Software, Switch};
+use crate::part::{Cable, Congestion, Cpu, Kernel, Kind, LinkSpeed, Manager, Nic, Part, Pcie, Software, Switch};
 use crate::suggest;
 use crate::target::{Place, Target};
 
@@ -38,6 +38,8 @@ pub enum AnyPart {
     Congestion(Box<Congestion>),
     /// A manager of a fabric.
     Manager(Box<Manager>),
+    /// An operating system.
+    Kernel(Box<Kernel>),
     /// A cluster.
     Cluster(Box<Cluster>),
 }
@@ -55,6 +57,7 @@ macro_rules! each {
             AnyPart::Software($part) => $result,
             AnyPart::Congestion($part) => $result,
             AnyPart::Manager($part) => $result,
+            AnyPart::Kernel($part) => $result,
             AnyPart::Cluster($part) => $result,
         }
     };
@@ -73,6 +76,7 @@ impl AnyPart {
             AnyPart::Software(_) => Kind::Software,
             AnyPart::Congestion(_) => Kind::Congestion,
             AnyPart::Manager(_) => Kind::Manager,
+            AnyPart::Kernel(_) => Kind::Kernel,
             AnyPart::Cluster(_) => Kind::Cluster,
         }
     }
@@ -176,6 +180,7 @@ impl Catalog {
             Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
             Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
             Kind::Manager => AnyPart::Manager(Box::new(read_checked(&document)?)),
+            Kind::Kernel => AnyPart::Kernel(Box::new(read_checked(&document)?)),
             Kind::Cluster => AnyPart::Cluster(Box::new(read_cluster(&document)?)),
         };
         if part.name() != name {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
 use crate::multicast::Multicast;
-use crate::part::{Cable, Congestion, Cpu, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
+use crate::part::{Cable, Congestion, Cpu, Kernel, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
 use crate::partitions::Partitions;
 use crate::qos::Qos;
 use crate::sourced::Sourced;
@@ -113,6 +113,54 @@ pub struct CableRun {
     pub global_length: Option<Sourced<Length>>,
 }
 
+/// How IP runs over InfiniBand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IpoibMode {
+    /// Unreliable datagrams: the MTU of the fabric less 4 bytes.
+    #[default]
+    Datagram,
+    /// Reliable connections: up to 65,520 bytes, without the adapter's help for TCP.
+    Connected,
+}
+
+/// The IP interfaces of the nodes, for sockets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ip {
+    /// Name of the kernel.
+    #[serde(default = "usual_kernel")]
+    pub kernel: String,
+    /// The largest IP packet. Default: 1500 B on Ethernet; on InfiniBand what `mode` allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Bytes>,
+    /// How IP runs over InfiniBand.
+    #[serde(default)]
+    pub mode: IpoibMode,
+}
+
+fn usual_kernel() -> String {
+    "linux-tcp".to_owned()
+}
+
+impl Default for Ip {
+    /// As the usual kernel has it on any fabric.
+    fn default() -> Ip {
+        Ip { kernel: usual_kernel(), mtu: None, mode: IpoibMode::Datagram }
+    }
+}
+
+/// The IP interfaces with their kernel at hand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedIp {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The largest IP packet.
+    pub mtu: Bytes,
+    /// How IP runs over InfiniBand.
+    pub mode: IpoibMode,
+}
+
 /// A machine made of catalogue parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -167,6 +215,9 @@ pub struct Cluster {
     pub switch: Option<String>,
     /// The cables.
     pub cable: CableRun,
+    /// The IP interfaces of the nodes, for sockets.
+    #[serde(default)]
+    pub ip: Ip,
     /// Which nodes a benchmark between two nodes uses.
     #[serde(default)]
     pub placement: NodeChoice,
@@ -277,6 +328,8 @@ pub struct ResolvedCluster {
     pub trunk_length: Sourced<Length>,
     /// Length from group to group.
     pub global_length: Sourced<Length>,
+    /// The IP interfaces of the nodes.
+    pub ip: ResolvedIp,
     /// Which nodes a benchmark between two nodes uses.
     pub placement: NodeChoice,
     /// The MPI library that programs use where nothing else is said.

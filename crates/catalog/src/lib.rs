@@ -12,6 +12,7 @@ mod fault;
 mod file;
 mod hosts;
 mod imported;
+mod ip;
 mod jobs;
 mod lab;
 mod multicast;
@@ -30,6 +31,7 @@ mod workload;
 
 pub use catalog::{AnyPart, Catalog};
 pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot};
+pub use cluster::{Ip, IpoibMode, ResolvedIp};
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use fault::{
@@ -39,10 +41,11 @@ pub use hosts::HostSet;
 pub use jobs::{Job, JobPattern, Jobs};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use multicast::Multicast;
+pub use part::TcpAlgorithm;
 pub use part::congestion;
 pub use part::{
-    BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, Part,
-    Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
+    BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kernel, Kind, Layer, LinkSpeed, Manager, Mpi,
+    Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, Partitions, keys};
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};

@@ -6,7 +6,7 @@ use fabriscope_fabric::{Fabric, Route, Router, Topology};
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster, ResolvedNode, ResolvedSlot};
 use crate::error::{CatalogError, Problem};
-use crate::part::{Congestion, Kind, LinkSpeed, Nic, Pcie, PcieSlot, Software, Switch};
+use crate::part::{Congestion, Interface, Kind, LinkSpeed, Nic, Pcie, PcieSlot, Software, Switch};
 use crate::qos::Qos;
 
 /// The software part that holds the defaults of perftest.
@@ -85,6 +85,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         host_length: cluster.cable.host_length.clone(),
         trunk_length: cluster.cable.trunk_length.clone(),
         global_length: global_length.clone(),
+        ip: crate::ip::resolve(catalog, cluster)?,
         placement: cluster.placement,
         software: software.clone(),
         perftest: perftest.clone(),
@@ -96,7 +97,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
 }
 
 /// The problem of a name that the catalogue does not have.
-fn missing(path: &[&str], error: &CatalogError) -> Problem {
+pub(crate) fn missing(path: &[&str], error: &CatalogError) -> Problem {
     match error {
         CatalogError::UnknownPart { help, .. } => Problem::at(path, error.to_string(), help),
         _ => Problem::at(path, error.to_string(), ""),
@@ -128,7 +129,7 @@ fn fits_nic(cluster: &Cluster, nic: &Nic) -> Result<(), Problem> {
 }
 
 fn fits_software(catalog: &Catalog, nic: &Nic, software: &Software) -> Result<(), Problem> {
-    if software.interface == nic.interface {
+    if software.interface == nic.interface || software.interface == Interface::Sockets {
         return Ok(());
     }
     let fitting = catalog.parts().filter_map(|part| match part {

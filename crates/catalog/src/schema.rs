@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
 use crate::lab::Lab;
-use crate::part::{Cable, Congestion, Cpu, Kind, LinkSpeed, Manager, Nic, Pcie, Software, Switch};
+use crate::part::{Cable, Congestion, Cpu, Kernel, Kind, LinkSpeed, Manager, Nic, Pcie, Software, Switch};
 
 /// The schema of the files of one kind.
 pub fn part_schema(kind: Kind) -> Value {
@@ -19,6 +19,7 @@ pub fn part_schema(kind: Kind) -> Value {
         Kind::Software => with_base::<Software>(),
         Kind::Congestion => with_base::<Congestion>(),
         Kind::Manager => with_base::<Manager>(),
+        Kind::Kernel => with_base::<Kernel>(),
         Kind::Cluster => with_base::<Cluster>(),
     }
 }

@@ -81,6 +81,8 @@ fn wrong_parts_clusters_and_labs() {
         ("unknown topology", Kind::Cluster, "tree", "topology.fat_tree", "topology.fat_three"),
         ("no nodes", Kind::Cluster, "pair", "nodes = 2", "nodes = 0"),
         ("negative nodes", Kind::Cluster, "pair", "nodes = 2", "nodes = -2"),
+        ("buffer that closes the window", Kind::Kernel, "linux-tcp", "value = \"3 MiB\"", "value = \"1 KiB\""),
+        ("marks nobody asks for", Kind::Kernel, "linux-tcp", "\"cubic\"", "\"dctcp\""),
         ("MTU no power of two", Kind::Cluster, "pair", "\"4096 B\"", "\"1500 B\""),
     ];
     for (what, kind, name, from, to) in parts {
@@ -123,6 +125,8 @@ fn wrong_parts_clusters_and_labs() {
             "topology.fat_tree.levels = 2",
             "topology.dragonfly = { switches = 4 }\nrouting = \"dimension_order\"",
         ),
+        ("IP packets longer than datagrams", "pair", "placement =", "ip.mtu = \"9000 B\"\nplacement ="),
+        ("kernel that is not there", "pair", "placement =", "ip.kernel = \"linux\"\nplacement ="),
         ("lane that does not exist", "pair", "placement =", "qos.infiniband = { max_vls = 2, vlarb_low = \"0:64,2:64\" }\nplacement ="),
         (
             "service level to no lane",

@@ -164,7 +164,7 @@ fn device(interface: Interface, number: u32) -> String {
         Interface::Ugni => format!("kgni{number}"),
         Interface::Portals => format!("bxi{number}"),
         Interface::Iwarp => format!("cxgb4_{number}"),
-        Interface::Verbs => format!("mlx5_{number}"),
+        Interface::Verbs | Interface::Sockets => format!("mlx5_{number}"),
     }
 }
 

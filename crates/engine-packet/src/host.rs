@@ -393,6 +393,9 @@ impl World<'_> {
         let h = &mut self.hosts[(host - self.first_host) as usize];
         h.timer_at = u64::MAX;
         h.nic().handle_timeout(Time::from_ps(now));
+        while let Some(at) = self.host(host).nic().poll_wake() {
+            client.visible(self, host, None, at.as_ps());
+        }
         self.flush_completions(client, now, host);
         self.transmit(now, host);
         self.arm_timer(host);

@@ -4,6 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use fabriscope_engine::{Cluster, EngineError, Job, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
+use fabriscope_node::socket::first_ready;
 use fabriscope_node::{Process, Program};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{CqId, Lid, Nic};
@@ -146,6 +147,10 @@ impl Programs {
         self.send_doorbells(world, first);
         for host in first..first + self.nics {
             world.flush_completions(self, now, host);
+            if world.host(host).nic().sockets_in_use().is_some() {
+                world.controlled = true;
+                world.arm_timer(host);
+            }
         }
         self.suspend(world, now, rank);
         Ok(())
@@ -157,7 +162,7 @@ impl Programs {
         let at = match (&slot.program, &slot.wait) {
             (Some(_), Wait::Nothing) => Some(now),
             (Some(_), Wait::Until(time)) => Some(time.as_ps()),
-            (Some(_), Wait::Any { .. }) => self.ready_at(world, rank),
+            (Some(_), Wait::Any { .. } | Wait::Sockets(_)) => self.ready_at(world, rank),
             (_, Wait::Barrier) | (None, _) => {
                 self.open_barrier(world);
                 None
@@ -185,11 +190,16 @@ impl Programs {
 
     fn ready_at(&self, world: &World<'_>, rank: u32) -> Option<u64> {
         let slot = &self.slots[rank as usize];
-        let Wait::Any { cqs, watches, until } = &slot.wait else { return None };
         let first = (slot.process.node() * self.nics) as usize;
         let nic = |index: usize| world.hosts[first + index].nic.as_deref();
-        let at = earliest(nic, cqs, watches).unwrap_or(Time::MAX).min(*until);
-        (at != Time::MAX).then_some(at.as_ps())
+        match &slot.wait {
+            Wait::Any { cqs, watches, until } => {
+                let at = earliest(nic, cqs, watches).unwrap_or(Time::MAX).min(*until);
+                (at != Time::MAX).then_some(at.as_ps())
+            }
+            Wait::Sockets(awaited) => first_ready(nic, awaited).map(Time::as_ps),
+            _ => None,
+        }
     }
 
     fn send_doorbells(&mut self, world: &mut World<'_>, first_host: u32) {
@@ -236,7 +246,7 @@ impl Client for Programs {
         for i in 0..self.on_node[node as usize].len() {
             let rank = self.on_node[node as usize][i];
             let slot = &self.slots[rank as usize];
-            if matches!(slot.wait, Wait::Any { .. })
+            if matches!(slot.wait, Wait::Any { .. } | Wait::Sockets(_))
                 && slot.program.is_some()
                 && visible < slot.wake_at
                 && let Some(at) = self.ready_at(world, rank)
@@ -267,6 +277,7 @@ fn describe(wait: &Wait) -> String {
         Wait::Nothing => "its turn".to_owned(),
         Wait::Until(time) => format!("the time {time}"),
         Wait::Barrier => "the other ranks at a barrier".to_owned(),
+        Wait::Sockets(awaited) => awaited.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "),
         Wait::Any { cqs, watches, .. } => {
             let mut things: Vec<String> = cqs.iter().map(|(nic, cq)| format!("a completion on queue {} of NIC {nic}", cq.0)).collect();
             things.extend(watches.iter().map(|(nic, _, count)| format!("message {count} in watched memory of NIC {nic}")));

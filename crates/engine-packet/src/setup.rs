@@ -255,7 +255,7 @@ fn bytes(amount: Bytes) -> u32 {
 fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
     // Adapters with larger packets have them for other services only.
     let datagram_mtu = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096);
-    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire(), datagram_mtu, ..NicConfig::default() }
+    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire(), datagram_mtu, ip: Some(timing::ip(parts)), ..NicConfig::default() }
 }
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {

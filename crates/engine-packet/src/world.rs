@@ -83,7 +83,7 @@ pub(crate) struct World<'a> {
     pub lossy: bool,
     /// Arrivals are looked at: packets may be damaged, or are counted.
     pub inspects: bool,
-    /// NICs have congestion control: they want to be woken.
+    /// NICs have congestion control, or programs opened sockets: they want to be woken.
     pub controlled: bool,
     /// Links write their state into packets.
     pub telemetry: bool,

@@ -1,7 +1,9 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
-use fabriscope_catalog::{BlueFlame, Cpu, Interface, Nic, NumaDistance, ResolvedCluster};
+use fabriscope_catalog::{BlueFlame, Cpu, Interface, IpoibMode, Layer, Nic, NumaDistance, ResolvedCluster, TcpAlgorithm};
 use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DoorbellPolicy, PcieTiming};
+use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
+use fabriscope_tcp::{Algorithm, Config};
 use fabriscope_units::Span;
 
 /// The PCIe link between each NIC and memory.
@@ -63,4 +65,55 @@ pub fn doorbell(parts: &ResolvedCluster) -> DoorbellPolicy {
         BlueFlame::Never => Blueflame::Never,
     };
     DoorbellPolicy { blueflame, blueflame_limit: nic.blueflame_limit.value }
+}
+
+/// The IP interface of each adapter.
+#[must_use]
+pub fn ip(parts: &ResolvedCluster) -> Settings {
+    let kernel = &parts.ip.kernel;
+    let (small, path_mtu) = (|bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX), parts.mtu.as_u64());
+    let framing = match (parts.link_layer.layer(), parts.ip.mode) {
+        (Layer::Ethernet, _) => Framing::Ethernet,
+        (Layer::InfiniBand, IpoibMode::Datagram) => Framing::InfinibandDatagram,
+        (Layer::InfiniBand, IpoibMode::Connected) => Framing::InfinibandConnected { path_mtu: small(path_mtu) },
+    };
+    // Adapters do nothing for TCP inside reliable connections.
+    let offloads = !matches!(framing, Framing::InfinibandConnected { .. });
+    let mut settings = Settings {
+        framing,
+        mtu: small(parts.ip.mtu.as_u64()),
+        tso: kernel.segmentation_offload && offloads,
+        gro: kernel.receive_offload,
+        checksum_offload: kernel.checksum_offload && offloads,
+        coalescing: Coalescing { delay: *kernel.interrupt_delay, frames: *kernel.interrupt_frames, adaptive: kernel.interrupt_adaptive },
+        steering: if kernel.flow_steering { Steering::SameCore } else { Steering::OtherCore },
+        costs: Costs {
+            syscall: *kernel.syscall,
+            send_segment: *kernel.send_segment,
+            send_packet: *kernel.send_packet,
+            receive_packet: *kernel.receive_packet,
+            receive_segment: *kernel.receive_segment,
+            interrupt: *kernel.interrupt,
+            wake_up: *kernel.wake_up,
+            page: *kernel.page,
+            checksum: *kernel.checksum_rate,
+            doorbell: *parts.node.cpu.mmio_latency,
+        },
+        tcp: Config {
+            send_buffer: *kernel.send_buffer,
+            receive_buffer: *kernel.receive_buffer,
+            ecn: kernel.ecn,
+            algorithm: match kernel.congestion {
+                TcpAlgorithm::Reno => Algorithm::NewReno,
+                TcpAlgorithm::Cubic => Algorithm::Cubic,
+                TcpAlgorithm::Dctcp => Algorithm::Dctcp,
+            },
+            initial_window: *kernel.initial_window,
+            delayed_ack: *kernel.delayed_ack,
+            min_rto: *kernel.min_rto,
+            ..Config::default()
+        },
+    };
+    settings.tcp.mss = settings.mss();
+    settings
 }

@@ -1,14 +1,17 @@
 //! How bytes move inside a node, and how a program there sees the machine.
 //!
 //! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
-//! polling, [`process`] is the view a benchmark program has: one core with its clock, and the node's NICs.
+//! polling, [`process`] is the view a benchmark program has: one core with its clock, and the node's NICs;
+//! [`socket`] gives it the sockets of the kernel.
 
 pub mod context;
 pub mod cpu;
 pub mod pcie;
 pub mod process;
+pub mod socket;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};
+pub use socket::{Socket, Waiting};

@@ -15,6 +15,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex, WrOpcode};
 
 use crate::cpu::{CpuCosts, DoorbellPolicy};
+use crate::socket::SocketWait;
 
 /// A running program.
 pub type Program = Pin<Box<dyn Future<Output = Result<(), ProgramError>>>>;
@@ -48,6 +49,8 @@ pub enum Wait {
         /// No longer than this; `Time::MAX` for ever.
         until: Time,
     },
+    /// Any of these at sockets of the kernel.
+    Sockets(Vec<SocketWait>),
     /// All ranks of the job.
     Barrier,
 }
@@ -157,6 +160,12 @@ impl Process {
     #[must_use]
     pub fn now(&self) -> Time {
         self.0.inner.borrow().clock
+    }
+    /// Sets the clock to at least `time`.
+    pub(crate) fn advance_to(&self, time: Time) {
+        let inner = &mut *self.0.inner.borrow_mut();
+        inner.clock = inner.clock.max(time);
+        inner.seen = inner.clock;
     }
     /// Keeps the core busy for `span`.
     pub fn compute(&self, span: Span) {
@@ -354,7 +363,7 @@ impl Process {
         found
     }
 
-    async fn catch_up(&self) {
+    pub(crate) async fn catch_up(&self) {
         let (clock, engine) = {
             let inner = self.0.inner.borrow();
             (inner.clock, inner.engine)
@@ -364,7 +373,7 @@ impl Process {
         }
     }
 
-    fn suspend(&self, wait: Wait) -> Suspend<'_> {
+    pub(crate) fn suspend(&self, wait: Wait) -> Suspend<'_> {
         Suspend { process: self, wait: Some(wait) }
     }
 }
@@ -425,7 +434,7 @@ fn wqe_bytes(wr: &SendWr) -> Bytes {
     Bytes(16 + remote + data)
 }
 
-struct Suspend<'a> {
+pub(crate) struct Suspend<'a> {
     process: &'a Process,
     wait: Option<Wait>,
 }

@@ -59,6 +59,8 @@ pub struct Config {
     pub initial_window: u32,
     /// How long the acknowledgement of a single segment may wait.
     pub delayed_ack: Span,
+    /// Segments at the start that are acknowledged at once, so that the peer's window grows (Linux: quick acknowledgements).
+    pub quick_acks: u32,
     /// The shortest retransmission timeout.
     pub min_rto: Span,
 }
@@ -78,6 +80,7 @@ impl Default for Config {
             algorithm: Algorithm::Cubic,
             initial_window: 10,
             delayed_ack: Span::from_us(40_000),
+            quick_acks: 16,
             min_rto: Span::from_us(200_000),
         }
     }

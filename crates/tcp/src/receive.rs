@@ -47,6 +47,8 @@ pub(crate) struct Receiver {
     capacity: u64,
     mss: u64,
     delay: Span,
+    /// So many more are acknowledged at once.
+    quick: u32,
     /// Full segments that were not acknowledged.
     owed: u64,
     pub ack_now: bool,
@@ -69,6 +71,7 @@ impl Receiver {
             capacity: config.receive_buffer.0,
             mss: u64::from(config.mss),
             delay: config.delayed_ack,
+            quick: config.quick_acks,
             owed: 0,
             ack_now: false,
             ack_at: None,
@@ -127,8 +130,9 @@ impl Receiver {
             self.next = end;
             self.absorb();
             self.owed += length.div_ceil(self.mss);
-            if gap || self.owed >= 2 || self.ended() {
+            if gap || self.owed >= 2 || self.ended() || self.quick > 0 {
                 self.ack_now = true;
+                self.quick = self.quick.saturating_sub(1);
             } else {
                 self.ack_at.get_or_insert(now + self.delay);
             }

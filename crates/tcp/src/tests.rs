@@ -117,7 +117,7 @@ fn us(us: u64) -> Span {
     Span::from_us(us)
 }
 fn config() -> Config {
-    Config { mss: 1000, ..Config::default() }
+    Config { mss: 1000, quick_acks: 0, ..Config::default() }
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //!   the entry is visible.
 
 use fabriscope_kernel::memory::prefetch_lines;
+use fabriscope_tcp::kernel as sockets;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Mtu, Opcode, Operation, Transport};
 use rustc_hash::FxHashMap;
@@ -24,6 +25,7 @@ use crate::cq::{Cq, Delivery};
 use crate::error::PostError;
 use crate::event::AsyncEvent;
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
+use crate::ip::{DESCRIPTORS, Ip, TCP_SEGMENT};
 use crate::mcast::Mcast;
 use crate::memory::{self, Memory};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
@@ -48,12 +50,14 @@ pub struct NicConfig {
     pub congestion: Settings,
     /// The largest payload of a datagram and of a packet of SRD and UET: the MTU of the port.
     pub datagram_mtu: Mtu,
+    /// The kernel's interface on its port, where programs open sockets.
+    pub ip: Option<sockets::Settings>,
 }
 
 impl Default for NicConfig {
     /// Address 0 on InfiniBand within a subnet, with the largest packets there are.
     fn default() -> NicConfig {
-        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand, congestion: Settings::default(), datagram_mtu: Mtu::B4096 }
+        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand, congestion: Settings::default(), datagram_mtu: Mtu::B4096, ip: None }
     }
 }
 
@@ -74,6 +78,7 @@ pub struct Nic {
     pub(crate) contexts: Contexts,
     /// Responders of targets of DC, by initiator and target.
     pub(crate) responders: FxHashMap<(Lid, QpNum, QpNum), u32>,
+    pub(crate) ip: Ip,
 }
 
 /// Speed only: results do not depend on these.
@@ -115,6 +120,7 @@ impl Nic {
             xrcds: 0,
             contexts: Contexts::default(),
             responders: FxHashMap::default(),
+            ip: Ip::new(config.lid, config.ip),
         }
     }
 
@@ -330,7 +336,7 @@ impl Nic {
                 return transmit;
             }
         }
-        None
+        if self.ip.used().is_some() { self.ip.poll(now, side) } else { None }
     }
 
     /// Whether `poll_transmit` may give a packet.
@@ -363,6 +369,9 @@ impl Nic {
             port.free_orphans(side);
         }
         if transport > Transport::Ud as u8 || transport == Transport::Rd as u8 {
+            if packet.opcode == TCP_SEGMENT {
+                return self.ip.handle(packet, side);
+            }
             self.handle_other(now, packet, slot, side, &mut received);
             return received;
         }
@@ -416,7 +425,21 @@ impl Nic {
     pub fn poll_timeout(&self) -> Option<Time> {
         let timeout = self.port.timers.peek().map(|entry| entry.0.0);
         let paced = self.port.paced.peek().map(|entry| entry.0.0);
-        timeout.into_iter().chain(paced).min()
+        let ip = self.ip.used().and_then(|interface| interface.poll_timeout());
+        timeout.into_iter().chain(paced).chain(ip).min()
+    }
+
+    /// The kernel's interface on the port, made when it is first asked for; `None` where the port carries no IP.
+    pub fn sockets(&mut self) -> Option<&mut sockets::Interface> {
+        self.ip.open()
+    }
+    /// The same, if it is in use.
+    pub fn sockets_in_use(&self) -> Option<&sockets::Interface> {
+        self.ip.used()
+    }
+    /// A time at which a socket became ready that a program may wait for.
+    pub fn poll_wake(&mut self) -> Option<Time> {
+        self.ip.used_mut()?.poll_wake()
     }
 
     /// What was counted so far.
@@ -426,6 +449,9 @@ impl Nic {
 
     /// Handles the timeouts due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
+        if let Some(interface) = self.ip.used_mut() {
+            interface.handle_timeout(now);
+        }
         while let Some(&std::cmp::Reverse((at, slot))) = self.port.paced.peek() {
             if at > now {
                 break;
@@ -464,7 +490,14 @@ impl Nic {
         if wc.status != WcStatus::Success {
             self.port.counts.failed(&wc);
         }
-        let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else { return false };
+        let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else {
+            if cq == DESCRIPTORS
+                && let Some(interface) = self.ip.used_mut()
+            {
+                interface.landed(visible);
+            }
+            return false;
+        };
         match queue.deliver(visible, wc) {
             Delivery::Stored | Delivery::Lost => false,
             Delivery::StoredWithEvent => true,

@@ -3,6 +3,8 @@
 //! Modelled: a slab; a packet holds the number of its entry, so packets stay small and are copied freely.
 //! Not modelled: the layout on the wire (crate `wire`).
 
+use fabriscope_tcp::Segment;
+
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
 
@@ -55,6 +57,8 @@ pub struct Ext {
     pub key_only: bool,
     /// The payload, when real memory is attached.
     pub data: Option<Box<[u8]>>,
+    /// The segment of a packet of TCP.
+    pub segment: Option<Box<Segment>>,
 }
 
 impl Ext {

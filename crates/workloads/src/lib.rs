@@ -11,6 +11,7 @@ pub mod omb;
 mod output;
 pub mod pattern;
 pub mod perftest;
+pub mod sockets;
 mod target;
 mod tool;
 

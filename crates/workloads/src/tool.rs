@@ -7,6 +7,7 @@ use crate::error::UsageError;
 use crate::omb;
 use crate::output::ToolOutput;
 use crate::perftest;
+use crate::sockets;
 use crate::target::Target;
 
 /// Makes the output after the run.
@@ -59,12 +60,18 @@ pub enum Tool {
     Perftest(perftest::Test),
     /// One of the OSU Micro-Benchmarks.
     Omb(omb::Benchmark),
+    /// A program on sockets.
+    Sockets(sockets::SocketTool),
 }
 
 impl Tool {
     /// Every tool, in the order of a list for people.
     pub fn all() -> impl Iterator<Item = Tool> {
-        perftest::TESTS.into_iter().map(Tool::Perftest).chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
+        perftest::TESTS
+            .into_iter()
+            .map(Tool::Perftest)
+            .chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
+            .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
     }
     /// The tool of this name.
     ///
@@ -84,6 +91,7 @@ impl Tool {
         match self {
             Tool::Perftest(test) => test.name(),
             Tool::Omb(benchmark) => benchmark.name(),
+            Tool::Sockets(tool) => tool.name(),
         }
     }
     /// One line of help.
@@ -92,6 +100,7 @@ impl Tool {
         match self {
             Tool::Perftest(test) => test.about(),
             Tool::Omb(benchmark) => benchmark.about(),
+            Tool::Sockets(tool) => tool.about(),
         }
     }
     /// Reads the tool's own command line and makes its programs for a machine like `target`.
@@ -110,6 +119,7 @@ impl Tool {
             }
             Tool::Perftest(test) => perftest::prepare(test, args, target),
             Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
+            Tool::Sockets(tool) => tool.prepare(args, target),
         }
     }
 }
@@ -124,7 +134,7 @@ mod tests {
             assert_eq!(Tool::by_name(tool.name()), Ok(tool));
             assert!(!tool.about().is_empty());
         }
-        assert_eq!(Tool::all().count(), 12);
+        assert_eq!(Tool::all().count(), 14);
         let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
         assert!(message.contains("`ib_write_lat`"), "{message}");
     }

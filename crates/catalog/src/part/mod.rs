@@ -3,6 +3,7 @@
 mod cable;
 pub mod congestion;
 mod cpu;
+mod kernel;
 mod link;
 mod manager;
 mod nic;
@@ -21,6 +22,7 @@ use crate::error::Problem;
 pub use cable::Cable;
 pub use congestion::Congestion;
 pub use cpu::{Cpu, RootComplex};
+pub use kernel::{Kernel, TcpAlgorithm};
 pub use link::LinkSpeed;
 pub use manager::Manager;
 pub(crate) use nic::check_mtu;
@@ -51,13 +53,15 @@ pub enum Kind {
     Congestion,
     /// Managers of fabrics: what happens when links fail.
     Manager,
+    /// Operating systems: what TCP costs the core.
+    Kernel,
     /// Machines made of the other kinds.
     Cluster,
 }
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Link,
         Kind::Cable,
         Kind::Nic,
@@ -67,6 +71,7 @@ impl Kind {
         Kind::Software,
         Kind::Congestion,
         Kind::Manager,
+        Kind::Kernel,
         Kind::Cluster,
     ];
 
@@ -82,6 +87,7 @@ impl Kind {
             Kind::Software => "software",
             Kind::Congestion => "congestion",
             Kind::Manager => "managers",
+            Kind::Kernel => "kernels",
             Kind::Cluster => "clusters",
         }
     }
@@ -97,6 +103,7 @@ impl Kind {
             Kind::Software => "software",
             Kind::Congestion => "congestion control",
             Kind::Manager => "fabric manager",
+            Kind::Kernel => "kernel",
             Kind::Cluster => "cluster",
         }
     }
@@ -166,6 +173,8 @@ pub enum Interface {
     Portals,
     /// Verbs over TCP.
     Iwarp,
+    /// Sockets of the kernel: any adapter that carries IP.
+    Sockets,
 }
 
 impl fmt::Display for Interface {
@@ -178,6 +187,7 @@ impl fmt::Display for Interface {
             Interface::Ugni => "ugni",
             Interface::Portals => "portals",
             Interface::Iwarp => "iwarp",
+            Interface::Sockets => "sockets",
         })
     }
 }

@@ -19,6 +19,8 @@ pub enum EagerChannel {
     RdmaWrite,
     /// SEND into posted receive buffers.
     Send,
+    /// Bytes of a TCP stream, through sockets of the kernel.
+    Stream,
 }
 
 /// How the payload of a long message travels once both sides met.
@@ -172,6 +174,7 @@ impl Part for Software {
         }
         if let Some(mpi) = &self.mpi {
             check_mpi(mpi)?;
+            check_channel(mpi, self.interface)?;
         }
         if let Some(perftest) = &self.perftest {
             for (key, count) in [
@@ -188,6 +191,20 @@ impl Part for Software {
         }
         Ok(())
     }
+}
+
+/// Sockets carry streams and nothing else, and only sockets do.
+fn check_channel(mpi: &Mpi, interface: Interface) -> Result<(), Problem> {
+    let (stream, sockets) = (mpi.eager_channel == EagerChannel::Stream, interface == Interface::Sockets);
+    if stream != sockets {
+        let message = format!("`eager_channel` does not suit the interface `{interface}`");
+        let help = if sockets { "use eager_channel = \"stream\"" } else { "use \"send\" or \"rdma_write\", or interface = \"sockets\"" };
+        return Err(Problem::at(&["mpi", "eager_channel"], message, help));
+    }
+    if sockets && mpi.rendezvous != Rendezvous::Send {
+        return Err(Problem::at(&["mpi", "rendezvous"], "sockets have no RDMA", "use rendezvous = \"send\""));
+    }
+    Ok(())
 }
 
 fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {

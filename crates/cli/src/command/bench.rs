@@ -26,6 +26,9 @@ pub struct Args {
     /// Write the result to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// What the OSU benchmarks run over: `verbs` (the library of the cluster) or `tcp` (sockets: Ethernet or IPoIB)
+    #[arg(long, value_name = "TRANSPORT")]
+    transport: Option<String>,
     #[command(flatten)]
     pcap: Pcap,
     #[command(flatten)]
@@ -43,6 +46,9 @@ pub struct Args {
     options: Vec<String>,
 }
 
+/// The MPI library over sockets.
+const OVER_TCP: &str = "openmpi-tcp";
+
 const EXAMPLES: &str = "\
 Examples:
   fabriscope bench                                    the tools
@@ -50,6 +56,8 @@ Examples:
   fabriscope bench ib_send_lat --on ri2 -s 64 -I 0    without inline data
   fabriscope bench osu_bibw --on betzy-hdr -m 1:4194304
   fabriscope bench osu_latency --on my-cluster.toml:4
+  fabriscope bench osu_latency --on ibex-cpu --transport tcp    through the kernel: IPoIB there
+  fabriscope bench iperf3 --on ibex-cpu -P 4
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
   fabriscope bench ib_read_lat --help                 the options of a tool";
@@ -84,7 +92,16 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             ));
         }
     };
-    let parts = context.cluster(&on)?;
+    let mut parts = context.cluster(&on)?;
+    match ours.transport.as_ref().or(args.transport.as_ref()).map(String::as_str) {
+        None | Some("verbs") => {}
+        Some("tcp") if matches!(tool, Tool::Omb(_)) => parts.software = context.catalog()?.software(OVER_TCP).map_err(Failure::of)?.clone(),
+        Some("tcp") => {
+            let what = format!("--transport tcp is for the OSU benchmarks, not for {name}");
+            return Err(Failure::told(what, "iperf3 and netperf run over TCP by themselves; perftest is verbs only"));
+        }
+        Some(other) => return Err(Failure::told(format!("there is no transport `{other}`"), "use verbs or tcp")),
+    }
     if args.verbose && !wants_help {
         tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.software.title));
     }
@@ -128,6 +145,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ours {
     on: Option<String>,
+    transport: Option<String>,
     pcap: Option<String>,
     taps: Vec<String>,
     snap: Option<String>,
@@ -176,6 +194,7 @@ fn ours_and_theirs(words: &[String]) -> (Ours, Vec<String>) {
         let mut value = || joined.clone().or_else(|| rest.next().cloned());
         match name {
             "--on" => ours.on = value(),
+            "--transport" => ours.transport = value(),
             "--pcap" => ours.pcap = value(),
             "--tap" => ours.taps.extend(value()),
             "--snap" => ours.snap = value(),

@@ -28,6 +28,7 @@ enum SchemaKind {
     Software,
     Congestion,
     Manager,
+    Kernels,
 }
 
 const EXAMPLES: &str = "\
@@ -49,6 +50,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
         SchemaKind::Software => Some(Kind::Software),
         SchemaKind::Congestion => Some(Kind::Congestion),
         SchemaKind::Manager => Some(Kind::Manager),
+        SchemaKind::Kernels => Some(Kind::Kernel),
     };
     output.json(&kind.map_or_else(lab_schema, part_schema))?;
     Ok(Verdict::Good)

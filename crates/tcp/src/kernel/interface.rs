@@ -103,6 +103,8 @@ pub struct Interface {
     next_port: u16,
     /// Someone may be waiting for what changed at these times.
     wakes: VecDeque<Time>,
+    /// When it was last looked at: what was ready then waits for the adapter, not for a time.
+    seen: Time,
 }
 
 /// For programs: what system calls do. Times are those of the program's clock, which may run ahead.
@@ -123,6 +125,7 @@ impl Interface {
             order: 0,
             next_port: FIRST_PORT,
             wakes: VecDeque::new(),
+            seen: Time::ZERO,
         }
     }
     /// What it was made with.
@@ -171,6 +174,12 @@ impl Interface {
     pub fn space(&self, socket: SocketId) -> u64 {
         self.sockets[socket.0 as usize].space()
     }
+    /// Bytes written that the peer has not acknowledged.
+    #[must_use]
+    pub fn unacknowledged(&self, socket: SocketId) -> u64 {
+        let socket = &self.sockets[socket.0 as usize];
+        socket.connection.unacknowledged() + socket.writing
+    }
     /// Bytes to read.
     #[must_use]
     pub fn readable(&self, socket: SocketId) -> u64 {
@@ -196,7 +205,7 @@ impl Interface {
     pub fn write(&mut self, now: Time, socket: SocketId, bytes: u64) -> Span {
         let longest = u64::from(self.settings.longest(true));
         let segments = bytes.div_ceil(longest).max(1);
-        let mut cost = self.settings.costs.send_segment * segments + self.settings.checksum(bytes);
+        let mut cost = self.settings.costs.send_segment * segments + self.settings.payload(bytes);
         if !self.settings.tso {
             cost += self.settings.costs.send_packet * bytes.div_ceil(u64::from(self.sockets[socket.0 as usize].mss));
         }
@@ -223,13 +232,15 @@ impl Interface {
     /// `TCP_INFO`.
     #[must_use]
     pub fn view(&self, socket: SocketId) -> SocketView {
-        let Socket { connection, mss, port, .. } = &self.sockets[socket.0 as usize];
+        let Socket { connection, mss, port, remote, remote_port, .. } = &self.sockets[socket.0 as usize];
         SocketView {
             retransmissions: connection.retransmissions(),
             window: fabriscope_units::Bytes(connection.congestion_window()),
             mss: *mss,
             round_trip: connection.round_trip(),
             port: *port,
+            remote: *remote,
+            remote_port: *remote_port,
         }
     }
 
@@ -359,7 +370,7 @@ impl Interface {
             Stage::Idle => None,
             Stage::Interrupt(at) | Stage::Busy(at, _) => Some(at),
         });
-        let frame = self.outgoing.front().map(|frame| frame.ready);
+        let frame = self.outgoing.front().map(|frame| frame.ready).filter(|ready| *ready > self.seen);
         let action = self.actions.first_key_value().map(|((at, _), _)| *at);
         let timers = self.sockets.iter().filter_map(|socket| socket.connection.poll_timeout());
         queues.chain(timers).chain(frame).chain(action).min()
@@ -371,6 +382,7 @@ impl Interface {
     }
     /// Does what is due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.seen = now;
         while let Some(entry) = self.actions.first_entry().filter(|entry| entry.key().0 <= now) {
             let (socket, action) = entry.remove();
             self.perform(now, socket, action);
@@ -421,7 +433,7 @@ impl Interface {
         while let Some(mut segment) = socket.connection.poll_transmit(now, limit) {
             (segment.header.source, segment.header.destination) = (socket.port, socket.remote_port);
             if count > 0 {
-                ready += settings.costs.send_segment + settings.checksum(u64::from(segment.payload));
+                ready += settings.costs.send_segment;
             }
             count += 1;
             let (remote, mss) = (socket.remote, socket.mss);
@@ -479,7 +491,7 @@ impl Interface {
         queue.brought += packets as u32;
         let costs = &self.settings.costs;
         let payload = u64::from(landed.segment.payload);
-        let end = now + costs.receive_packet * packets + costs.receive_segment + self.settings.checksum(payload);
+        let end = now + costs.receive_packet * packets + costs.receive_segment + self.settings.payload(payload);
         queue.stage = Stage::Busy(end, Some(landed));
         self.steal(index, now, end);
     }

@@ -91,6 +91,8 @@ pub struct Costs {
     pub interrupt: Span,
     /// From data in a socket to the program that slept on it.
     pub wake_up: Span,
+    /// Handling one page of payload, beside its copy: allocation, mapping for the adapter, release.
+    pub page: Span,
     /// Checksums by the core.
     pub checksum: Rate,
     /// From the core's doorbell to the adapter.
@@ -169,13 +171,16 @@ impl Settings {
     pub fn longest(&self, offload: bool) -> u32 {
         if offload { ((LONGEST - self.headers()) / self.mss().max(1) * self.mss()).max(self.mss()) } else { self.mss() }
     }
-    /// Core time of the checksum of `bytes`.
+    /// Core time that depends on the payload: pages, and checksums where the adapter does not compute them.
     #[must_use]
-    pub fn checksum(&self, bytes: u64) -> Span {
-        if self.checksum_offload { Span::ZERO } else { self.costs.checksum.time(Bytes(bytes)) }
+    pub fn payload(&self, bytes: u64) -> Span {
+        let checksum = if self.checksum_offload { Span::ZERO } else { self.costs.checksum.time(Bytes(bytes)) };
+        self.costs.page * bytes / PAGE + checksum
     }
 }
 
+/// Basis: standard (x86-64 and Arm base pages).
+const PAGE: u64 = 4096;
 /// IPv4 and TCP without options. Basis: standard.
 const HEADERS: u32 = 40;
 /// Preamble 8, addresses and type 14, check 4, gap 12. Basis: standard, IEEE 802.3.

@@ -66,6 +66,10 @@ pub struct SocketView {
     pub round_trip: Option<Span>,
     /// Our port.
     pub port: u16,
+    /// The other interface, and the port there.
+    pub remote: u32,
+    /// The other port.
+    pub remote_port: u16,
 }
 
 #[derive(Debug)]

@@ -27,10 +27,11 @@ fn settings() -> Settings {
             receive_segment: us(2),
             interrupt: us(3),
             wake_up: us(5),
+            page: Span::ZERO,
             checksum: Rate::from_gbps(80),
             doorbell: Span::from_ns(500),
         },
-        tcp: Config::default(),
+        tcp: Config { quick_acks: 0, ..Config::default() },
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use fabriscope_verbs::{QpNum, Rkey, SendWr, WatchId};
 
 use super::request::RequestId;
+use super::stream::Stream;
 use super::wire::{Body, Channel, Envelope};
 
 /// The connection on one rail.
@@ -30,6 +31,8 @@ pub(crate) struct Link {
     pub freed: u64,
     /// Requests since the last one with a completion.
     pub unsignaled: u32,
+    /// The socket, where the library runs on sockets.
+    pub stream: Option<Stream>,
 }
 
 /// Messages that the NIC has shown, and those handled.
@@ -40,6 +43,23 @@ pub(crate) struct Arrivals {
 }
 
 impl Link {
+    /// The connection on a socket; what belongs to verbs stays unused.
+    pub fn over(stream: Stream) -> Link {
+        Link {
+            qp: QpNum(0),
+            watch: WatchId(0),
+            rkey: Rkey(0),
+            peer_ring: 0,
+            peer_user: 0,
+            ring_sent: 0,
+            ring: Arrivals::default(),
+            sends: Arrivals::default(),
+            posted: 0,
+            freed: 0,
+            unsignaled: 0,
+            stream: Some(stream),
+        }
+    }
     pub fn arrivals(&mut self, channel: Channel) -> &mut Arrivals {
         match channel {
             Channel::Ring => &mut self.ring,

@@ -1,18 +1,22 @@
 //! The progress engine: what has arrived is handled, what can be posted is posted.
 
-use fabriscope_catalog::TagMatching;
+use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 
 use super::matching::{Arrival, Pattern};
 use super::rank::Rank;
 use super::request::RequestId;
 use super::state::{Awaited, Partial, State};
+use super::stream;
 use super::wire::{Body, Envelope, Wires};
 
 impl Rank {
     /// One turn of the progress loop; it spins until there is something to do.
     pub(super) async fn turn(&self) -> Result<(), ProgramError> {
         let process = &self.process;
+        if self.state.borrow().protocol.eager_channel == EagerChannel::Stream {
+            return self.turn_of_streams().await;
+        }
         let Awaited { queues, rings } = self.state.borrow().awaited();
         process.wait_any(&queues, &rings).await;
         process.compute(self.state.borrow().protocol.progress_overhead);
@@ -34,6 +38,19 @@ impl Rank {
     }
 }
 
+impl Rank {
+    /// The same over sockets.
+    async fn turn_of_streams(&self) -> Result<(), ProgramError> {
+        let awaited = self.state.borrow().awaited_streams();
+        stream::wait(&self.process, &awaited).await?;
+        let state = &mut *self.state.borrow_mut();
+        self.process.compute(state.protocol.progress_overhead);
+        state.serve_streams(&self.process)?;
+        state.handle_arrivals(&self.process, &self.world.0.wires)?;
+        state.flush(&self.process, &self.world.0.wires)
+    }
+}
+
 impl State {
     /// Counts what the NICs have written into the rings.
     fn look_at_rings(&mut self, process: &Process) {
@@ -47,12 +64,18 @@ impl State {
 
     /// Handles every message that has arrived, each peer's in the order in which they were sent.
     fn handle_arrivals(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
-        let me = self.me;
+        let (me, protocol) = (self.me, self.protocol);
         let peers: Vec<u32> = self.connections.keys().copied().collect();
         for peer in peers {
             loop {
                 let connection = self.connection(peer)?;
                 let arrived = |envelope: &Envelope| {
+                    if let Some(stream) = &mut connection.links[envelope.rail].stream {
+                        let bytes = envelope.body.payload().map_or(protocol.control, |payload| protocol.header + payload);
+                        let is_here = u64::from(bytes) <= stream.unread;
+                        stream.unread -= if is_here { u64::from(bytes) } else { 0 };
+                        return is_here;
+                    }
                     let arrivals = connection.links[envelope.rail].arrivals(envelope.channel);
                     let is_here = arrivals.taken < arrivals.shown;
                     arrivals.taken += u64::from(is_here);

@@ -6,7 +6,7 @@
 //! send   sender ── RTS ─▶ receiver ── CTS ─▶ sender ── data, data, … ─▶ receiver (copied at both ends)
 //! ```
 
-use fabriscope_catalog::{Rendezvous, TagMatching};
+use fabriscope_catalog::{EagerChannel, Rendezvous, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_verbs::{Remote, SendWr, Sge};
 
@@ -101,7 +101,10 @@ impl State {
 
     /// A part of a long message has come by send.
     pub fn received(&mut self, process: &Process, request: RequestId, size: u32) {
-        process.compute(State::copy_out(process, size));
+        // From a socket the kernel copies straight into the user's buffer.
+        if self.protocol.eager_channel != EagerChannel::Stream {
+            process.compute(State::copy_out(process, size));
+        }
         let progress = self.requests.at(request);
         progress.left = progress.left.saturating_sub(u64::from(size));
         progress.done = progress.left == 0;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use fabriscope_catalog::Mpi;
+use fabriscope_catalog::{EagerChannel, Mpi};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, VerbsError};
@@ -26,6 +26,10 @@ pub(super) struct Shared {
     outstanding_reads: u8,
     pub wires: Wires,
     contacts: RefCell<BTreeMap<(u32, u32, usize), Contact>>,
+    /// Where each rank listens, over sockets.
+    pub doors: RefCell<BTreeMap<u32, Lid>>,
+    /// (callee, address, port) → caller.
+    pub callers: RefCell<BTreeMap<(u32, Lid, u16), u32>>,
 }
 
 /// What a rank tells a peer about one rail.
@@ -49,6 +53,8 @@ impl World {
             outstanding_reads: target.max_outstanding_reads,
             wires: Wires::default(),
             contacts: RefCell::default(),
+            doors: RefCell::default(),
+            callers: RefCell::default(),
         }))
     }
 }
@@ -57,6 +63,9 @@ impl World {
 pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Result<State, ProgramError> {
     let shared = &world.0;
     let (me, protocol) = (process.rank(), shared.protocol);
+    if protocol.eager_channel == EagerChannel::Stream {
+        return super::stream::open(process, shared, peers).await;
+    }
     let mut rails = Vec::new();
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
     for nic in 0..process.nics() {
@@ -92,6 +101,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
                 posted: 0,
                 freed: 0,
                 unsignaled: 0,
+                stream: None,
             };
             for _ in 0..receives(&protocol) {
                 process.post_recv(nic, qp, &receive(&rails[nic], &protocol))?;

@@ -95,6 +95,7 @@ impl State {
     pub fn awaited(&self) -> Awaited {
         let queues = self.rails.iter().map(|rail| (rail.nic, rail.cq)).collect();
         let links = self.connections.values().flat_map(|connection| connection.links.iter().enumerate());
+        let links = links.filter(|(_, link)| link.stream.is_none());
         let rings = links.map(|(rail, link)| (self.rails[rail].nic, link.watch, link.ring.shown + 1)).collect();
         Awaited { queues, rings }
     }
@@ -188,11 +189,20 @@ impl State {
         }
         let length = message.body.payload().map_or(protocol.control, |payload| protocol.header + payload);
         let channel = if protocol.takes_ring(message.body.payload().unwrap_or(0)) { Channel::Ring } else { Channel::Send };
-        let (nic, key, from) = (self.rails[message.rail].nic, self.rails[message.rail].mr.lkey, self.rails[message.rail].user);
+        // Over sockets there are no rails of verbs.
+        let place = self.rails.get(message.rail).map(|rail| (rail.nic, rail.user, rail.mr.lkey));
         let connection = self.connection(peer)?;
         let envelope = connection.envelope(message.rail, channel, message.body);
+        if let Some(stream) = &mut connection.links[message.rail].stream {
+            stream.put(length.into(), message.zero_copy);
+            let done = stream.write(process)?;
+            done.into_iter().for_each(|request| self.requests.at(request).done = true);
+            wires.put(self.me, peer, envelope);
+            return Ok(());
+        }
         let link = &mut connection.links[message.rail];
-        let sge = Sge { addr: from, length, lkey: key };
+        let Some((nic, addr, lkey)) = place else { return Ok(()) };
+        let sge = Sge { addr, length, lkey };
         let mut wr = match channel {
             Channel::Send => SendWr::send(UNSIGNALED, sge),
             Channel::Ring => {

@@ -1,0 +1,45 @@
+//! The IP interfaces of a cluster: whether the kernel, the mode and the MTU fit its links.
+
+use fabriscope_units::Bytes;
+
+use crate::catalog::{AnyPart, Catalog};
+use crate::cluster::{Cluster, IpoibMode, ResolvedIp};
+use crate::error::Problem;
+use crate::part::{Kernel, Kind, Layer};
+use crate::resolve::missing;
+
+/// The interfaces with their kernel; a problem points at the key that causes it.
+pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster) -> Result<ResolvedIp, Problem> {
+    let ip = &cluster.ip;
+    let kernel = match catalog.part(Kind::Kernel, &ip.kernel).map_err(|error| missing(&["ip", "kernel"], &error))? {
+        AnyPart::Kernel(kernel) => Kernel::clone(kernel),
+        _ => return Err(Problem::at(&["ip", "kernel"], "not a kernel", "see `fabriscope parts --kind kernels`")),
+    };
+    let layer = cluster.link_layer.layer();
+    if layer == Layer::Ethernet && ip.mode == IpoibMode::Connected {
+        let help = "remove `mode`: Ethernet has no modes of IP over InfiniBand";
+        return Err(Problem::at(&["ip", "mode"], "connected mode on Ethernet", help));
+    }
+    let (usual, most) = match (layer, ip.mode) {
+        (Layer::Ethernet, _) => (USUAL_ETHERNET, LARGEST_ETHERNET),
+        (Layer::InfiniBand, IpoibMode::Datagram) => (cluster.mtu - ENCAPSULATION, cluster.mtu - ENCAPSULATION),
+        (Layer::InfiniBand, IpoibMode::Connected) => (CONNECTED, CONNECTED),
+    };
+    let mtu = ip.mtu.unwrap_or(usual);
+    if mtu < LEAST || mtu > most {
+        let message = format!("an IP MTU of {mtu} is outside what the links of this cluster carry");
+        return Err(Problem::at(&["ip", "mtu"], message, format!("use \"{LEAST}\" to \"{most}\"")));
+    }
+    Ok(ResolvedIp { kernel, mtu, mode: ip.mode })
+}
+
+/// Basis: standard, IEEE 802.3.
+const USUAL_ETHERNET: Bytes = Bytes(1500);
+/// Basis: datasheets: frames of 9216 B less the headers of Ethernet.
+const LARGEST_ETHERNET: Bytes = Bytes(9198);
+/// Header of IP over InfiniBand. Basis: standard, RFC 4391.
+const ENCAPSULATION: Bytes = Bytes(4);
+/// Basis: published (Linux, Documentation/infiniband/ipoib.rst).
+const CONNECTED: Bytes = Bytes(65_520);
+/// Room for the headers and some data: the least MTU of InfiniBand datagrams.
+const LEAST: Bytes = Bytes(252);

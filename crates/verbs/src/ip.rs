@@ -1,0 +1,120 @@
+//! The kernel's interface on the port of a NIC: packets of sockets beside those of queue pairs.
+//!
+//! Modelled: packets of TCP built and received by the NIC like any others; each one that is in memory is told to the kernel
+//! (`fabriscope_tcp::kernel`).
+//! Not modelled: what else the kernel sends (ARP, management).
+
+use fabriscope_tcp::kernel::{Interface, Settings};
+use fabriscope_units::{Bytes, Time};
+
+use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::side::{Ext, ExtId, Side};
+use crate::wc::{Wc, WcOpcode, WcStatus};
+
+/// What stands in [`Packet::opcode`] of a packet of TCP. The number is ours: such packets have no base transport header.
+pub const TCP_SEGMENT: u8 = 0x9E;
+
+/// The interface of a port, made when it is first used.
+#[derive(Debug)]
+pub(crate) struct Ip {
+    address: u32,
+    settings: Option<Settings>,
+    interface: Option<Box<Interface>>,
+}
+
+impl Ip {
+    pub(crate) fn new(lid: Lid, settings: Option<Settings>) -> Ip {
+        Ip { address: lid.0, settings, interface: None }
+    }
+    /// The interface, if the port carries IP.
+    pub(crate) fn open(&mut self) -> Option<&mut Interface> {
+        let settings = self.settings?;
+        Some(self.interface.get_or_insert_with(|| Box::new(Interface::new(self.address, settings))))
+    }
+    /// The interface, if it is in use.
+    #[inline]
+    pub(crate) fn used(&self) -> Option<&Interface> {
+        self.interface.as_deref()
+    }
+    #[inline]
+    pub(crate) fn used_mut(&mut self) -> Option<&mut Interface> {
+        self.interface.as_deref_mut()
+    }
+
+    /// The next packet.
+    #[cold]
+    pub(crate) fn poll(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
+        let address = self.address;
+        let out = self.interface.as_mut()?.poll_packet(now)?;
+        let ext = match out.segment {
+            Some(segment) => side.alloc(Ext { slid: Lid(address), segment: Some(Box::new(segment)), ..Ext::default() }),
+            None => ExtId::NONE,
+        };
+        let port = out.segment.map_or(0, |segment| u32::from(segment.header.destination));
+        let packet = Packet {
+            dest: Lid(out.remote),
+            dest_qp: port,
+            psn: 0,
+            ext,
+            wire_bytes: out.wire as u16,
+            payload: out.fetch as u16,
+            opcode: TCP_SEGMENT,
+            flags: PacketFlags::NONE,
+            syndrome: 0,
+            sl: 0,
+            entropy: out.entropy,
+            msn: 0,
+        };
+        Some(Transmit {
+            packet,
+            qp: QpNum(0),
+            fetch: Bytes(out.fetch.into()),
+            responder: false,
+            read_response: false,
+            starts_message: out.first,
+            ends_message: out.last,
+            inline: false,
+            retransmission: out.segment.is_some_and(|segment| segment.retransmission),
+            wqe: WqeIndex(0),
+            wr_id: 0,
+            message_bytes: out.fetch,
+        })
+    }
+
+    /// A packet came; the completion it asks for tells when it is in memory.
+    #[cold]
+    pub(crate) fn handle(&mut self, packet: &Packet, side: &mut Side) -> Received {
+        let mut received = Received { write: Bytes(packet.payload.into()), ..Received::default() };
+        let Some(ext) = side.take(packet.ext) else { return received };
+        let (Some(interface), Some(segment)) = (self.open(), ext.segment) else {
+            return Received { dropped: true, ..Received::default() };
+        };
+        interface.handle_packet(ext.slid.0, *segment, packet.flags.contains(PacketFlags::ECN_CE));
+        received.completion = Some((DESCRIPTORS, descriptor(packet)));
+        received
+    }
+}
+
+/// The adapter's descriptor of a packet, which it writes behind it.
+fn descriptor(packet: &Packet) -> Wc {
+    Wc {
+        wr_id: 0,
+        status: WcStatus::Success,
+        opcode: WcOpcode::Recv,
+        byte_len: packet.payload.into(),
+        imm: None,
+        qp_num: QpNum(0),
+        src_qp: QpNum(0),
+        slid: Lid(0),
+        sl: 0,
+        solicited: false,
+        grh: false,
+        vendor_err: 0,
+        wqe: WqeIndex(0),
+        srq: None,
+    }
+}
+
+/// The receive queue of the kernel's driver: no completion queue of verbs has this number.
+pub(crate) const DESCRIPTORS: CqId = CqId(u32::MAX);
