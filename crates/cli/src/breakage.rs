@@ -58,6 +58,9 @@ pub fn told(breakage: &Breakage) -> String {
         text += &format!("# tables: sweep from {}, all switches written at {}{whole}\n", us(new.started), us(new.written));
     }
     text += &format!("# {} packets sent more than once, {} messages ended in an error", breakage.repeated, breakage.failed);
+    if breakage.migrated > 0 {
+        text += &format!(", {} ends of connections on their alternate path", breakage.migrated);
+    }
     if breakage.cut_off > 0 {
         text += &format!(", {} operations never ended because of them", breakage.cut_off);
     }
@@ -85,6 +88,7 @@ pub fn data(breakage: &Breakage) -> Value {
         "faults": faults.collect::<Vec<_>>(),
         "tables": tables.collect::<Vec<_>>(),
         "packets_repeated": breakage.repeated,
+        "ends_migrated": breakage.migrated,
         "messages_failed": breakage.failed,
         "operations_cut_off": breakage.cut_off,
     })

@@ -7,7 +7,9 @@ use fabriscope_catalog::DEFAULT_PKEY;
 use fabriscope_engine::EngineError;
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge};
+use fabriscope_verbs::{
+    Access, AhAttr, AltPath, CqId, Lid, MigState, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge,
+};
 
 use crate::world::World;
 use crate::{Service, Transfers};
@@ -102,7 +104,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
             let pkey_index = pkey_index(nic, rank, pkey(rank, peer))?;
             let av = AhAttr { dlid: Lid(peer), sl: level(rank, peer) };
             let (rtr, rts) = match how.service {
-                Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), how.recovery(QpAttr::rts_rc(0))),
+                Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), how.recovery(QpAttr::rts_rc(0), av)),
                 Service::Unreliable => (QpAttr::rtr_uc(mtu, other.qp, 0, av), QpAttr::rts(0)),
             };
             let steps = [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init(Access::ALL) }, rtr, rts];
@@ -121,8 +123,13 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
 
 impl Transfers {
     /// The attributes with what was asked for of repetitions.
-    fn recovery(&self, attr: QpAttr) -> QpAttr {
-        QpAttr { timeout: self.recovery.timeout.or(attr.timeout), retry_cnt: self.recovery.retry_cnt.or(attr.retry_cnt), ..attr }
+    fn recovery(&self, attr: QpAttr, av: AhAttr) -> QpAttr {
+        let attr =
+            QpAttr { timeout: self.recovery.timeout.or(attr.timeout), retry_cnt: self.recovery.retry_cnt.or(attr.retry_cnt), ..attr };
+        if !self.recovery.alternate_path {
+            return attr;
+        }
+        QpAttr { alt_path: Some(AltPath { av, path_bits: 1 }), path_mig_state: Some(MigState::Rearm), ..attr }
     }
 }
 

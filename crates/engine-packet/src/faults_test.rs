@@ -10,6 +10,8 @@ use crate::tests::{random_schedule, run_and_settle};
 use crate::{PacketEngine, Transfers};
 
 pub(crate) const TREE: &str = "base = \"lab-16\"\ntopology.leaf_spine = { leaves = 4, down = 4, spines = 4 }\n";
+/// Two addresses for each endpoint.
+const LMC: &str = "lmc";
 const ROCE: &str = "base = \"alaska-roce25\"\nnodes = 6\ntopology.single_switch = {}\n";
 
 /// A cluster and an engine with the faults of a lab.
@@ -20,9 +22,9 @@ pub(crate) fn lab(cluster: &str, routing: &str, faults: &str) -> (Cluster, Packe
 /// The same with another exponent of the time to wait for an acknowledgement.
 pub(crate) fn patient_lab(cluster: &str, routing: &str, faults: &str, timeout: u8) -> (Cluster, PacketEngine) {
     let catalog = Catalog::embedded().expect("the catalogue is sound");
-    let text = format!(
-        "routing = \"{routing}\"\n{faults}\n[recovery]\ntimeout = {timeout}\n[cluster]\n{cluster}\n[workload.permutation]\nsize = \"1 B\"\n"
-    );
+    let routing = if routing == LMC { "routing.lmc = { bits = 1 }".to_owned() } else { format!("routing = \"{routing}\"") };
+    let text =
+        format!("{routing}\n{faults}\n[recovery]\ntimeout = {timeout}\n[cluster]\n{cluster}\n[workload.permutation]\nsize = \"1 B\"\n");
     let lab = catalog.parse_lab("test.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let any_order = lab.cluster.routing.reorders();
     let recovery = lab.lab.recovery.unwrap_or_default();
@@ -149,6 +151,32 @@ fn a_paused_port_holds_up_what_is_for_it() {
         assert!(watched.stats.drops > 0 && breakage.failed == 0, "{breakage:?}");
         assert!(watched.end > Time::ZERO + Span::from_us(505), "{:?}", watched.end);
     }
+}
+
+/// With two addresses per endpoint a connection has another path: when the first one does not answer, it takes that, long before
+/// the tables are new. Both directions change, so that it helps where the other path of both avoids the dead switch; connections
+/// without it fail.
+#[test]
+fn connections_migrate_to_their_alternate_path() {
+    let (mut migrated, mut failed) = (0, [0; 2]);
+    for spine in 0..4 {
+        let fault = format!("[[fault]]\nat = \"20 us\"\nkind.switch_death = {{ switch = \"spine {spine}\" }}");
+        let (cluster, mut engine) = patient_lab(TREE, LMC, &fault, 4);
+        engine.transfers.recovery.retry_cnt = Some(2);
+        for (with, failed) in failed.iter_mut().enumerate() {
+            engine.transfers.recovery.alternate_path = with == 1;
+            let mut builder = Builder::new(16);
+            for from in 0..4 {
+                let _ = builder.put(from, from + 4, Bytes(4 << 20));
+            }
+            let lab = (cluster.clone(), engine.clone());
+            let (run, breakage) = run(&lab, &builder.build().expect("sound"));
+            *failed += breakage.failed;
+            migrated += breakage.migrated;
+            assert!(run.end < Time::ZERO + Span::from_us(1_800), "nobody waits for new tables: {:?}", run.end);
+        }
+    }
+    assert!(migrated >= 2 && failed[1] < failed[0], "{migrated} ends migrated, failed without and with: {failed:?}");
 }
 
 /// Connections with order lose the message of an error; without a fault plan that ends the run.

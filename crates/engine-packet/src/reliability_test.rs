@@ -446,6 +446,7 @@ fn passing(shape: &Shape, carrier: Carrier) -> String {
 }
 
 /// As many trials as it takes to send `messages`, `each` per rank and trial.
+#[allow(clippy::print_stdout)] // The figures are the result.
 fn campaign(messages: u64, each: u64) -> Tally {
     let mut all = Tally::default();
     let mut draw = Streams::new(11).stream("campaign", 0);

@@ -11,6 +11,8 @@ pub struct Breakage {
     pub tables: Vec<NewTables>,
     /// Packets sent more than once.
     pub repeated: u64,
+    /// Ends of connections that took their alternate path.
+    pub migrated: u64,
     /// Messages that ended in an error, as their sender was told.
     pub failed: u64,
     /// Operations of a schedule that never began or never ended because a message that they need ended in an error.

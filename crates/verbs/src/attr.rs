@@ -2,7 +2,7 @@
 //!
 //! Source: IBA vol. 1 §11.2.5 (Modify Queue Pair); man pages ibv_create_qp(3), ibv_modify_qp(3).
 //! Modelled: the attributes that each transport needs, and four of our own for packet spraying and acknowledgement.
-//! Not modelled: alternate paths and migration, several ports, partitions (stored, not checked).
+//! Not modelled: several ports, partitions (stored, not checked).
 
 use fabriscope_units::Bytes;
 use fabriscope_wire::Mtu;
@@ -40,6 +40,28 @@ pub struct AhAttr {
     pub dlid: Lid,
     /// The service level [0..15].
     pub sl: u8,
+}
+
+/// The state of path migration, `ibv_mig_state`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum MigState {
+    /// On its path, with no other one ready: the state of new queue pairs.
+    #[default]
+    Migrated,
+    /// It has an alternate path, and waits to hear that the peer has one too.
+    Rearm,
+    /// Both have: it migrates when its repetitions run out, or when the peer did.
+    Armed,
+}
+
+/// An alternate path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AltPath {
+    /// The peer's address on that path.
+    pub av: AhAttr,
+    /// Added to what switches tell paths apart by: with several addresses per endpoint (LMC) the next address.
+    pub path_bits: u16,
 }
 
 /// How much a queue pair holds.
@@ -119,6 +141,10 @@ pub struct QpAttr {
     pub qkey: Option<u32>,
     /// The path to the peer.
     pub av: Option<AhAttr>,
+    /// Another path to the peer, `alt_ah_attr`.
+    pub alt_path: Option<AltPath>,
+    /// The state of path migration; ARMED cannot be set.
+    pub path_mig_state: Option<MigState>,
     /// The largest payload of a packet.
     pub path_mtu: Option<Mtu>,
     /// The peer's queue pair.

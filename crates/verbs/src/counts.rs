@@ -21,6 +21,8 @@ pub struct NicCounts {
     pub receive_errors: u64,
     /// Receive requests flushed after an error.
     pub receive_flushes: u64,
+    /// Connections that took their alternate path.
+    pub migrations: u64,
     /// Packets of another partition.
     pub pkey_violations: u64,
 }

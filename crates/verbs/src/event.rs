@@ -2,7 +2,7 @@
 //!
 //! Source: IBA vol. 1 §11.6.3; man page ibv_get_async_event(3).
 //! Modelled: the events of queue pairs, completion queues and shared receive queues.
-//! Not modelled: port and device events, path migration.
+//! Not modelled: port and device events.
 
 use crate::ids::{CqId, QpNum, SrqId};
 
@@ -24,6 +24,8 @@ pub enum AsyncEvent {
     SendQueueDrained(QpNum),
     /// A queue pair in error took its last receive from the shared queue (`IBV_EVENT_QP_LAST_WQE_REACHED`).
     LastWqeReached(QpNum),
+    /// A connection took its alternate path (`IBV_EVENT_PATH_MIG`).
+    PathMigrated(QpNum),
     /// A shared queue has fewer receives than its limit (`IBV_EVENT_SRQ_LIMIT_REACHED`).
     SrqLimitReached(SrqId),
 }

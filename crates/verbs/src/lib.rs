@@ -32,7 +32,7 @@ mod watch;
 pub mod wc;
 pub mod wr;
 
-pub use attr::{AhAttr, Peer, QpAttr, QpCap, QpInit, QpState, QpType};
+pub use attr::{AhAttr, AltPath, MigState, Peer, QpAttr, QpCap, QpInit, QpState, QpType};
 pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;

@@ -387,6 +387,9 @@ impl Nic {
             note_mark(qp, now, port);
         }
         if transport == Transport::Rc as u8 {
+            if qp.path_flag != PacketFlags::NONE {
+                qp.hear_migration(packet.flags, port);
+            }
             if is_response(packet.opcode) {
                 follows_payload = packet.opcode != Operation::Acknowledge as u8;
                 rc_requester::handle(qp, now, port, packet, side, &mut received);

@@ -32,6 +32,8 @@ impl PacketFlags {
     pub const TRACED: PacketFlags = PacketFlags(16);
     /// A switch cut the payload off; on an acknowledgement: the packet it names was cut off.
     pub const TRIMMED: PacketFlags = PacketFlags(32);
+    /// The sender is on its first path, with another one ready: the M bit is clear.
+    pub const UNMIGRATED: PacketFlags = PacketFlags(64);
 
     /// Whether all flags of `other` are set.
     #[inline]
@@ -65,6 +67,7 @@ impl fmt::Debug for PacketFlags {
             (PacketFlags::BECN, "BECN"),
             (PacketFlags::TRACED, "TRACED"),
             (PacketFlags::TRIMMED, "TRIMMED"),
+            (PacketFlags::UNMIGRATED, "UNMIGRATED"),
         ];
         f.debug_list().entries(names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| name)).finish()
     }

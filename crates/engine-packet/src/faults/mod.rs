@@ -275,7 +275,8 @@ impl World<'_> {
             report.new_tables = after.filter(|_| report.cuts).map(|new| new.written);
         }
         let repeated = self.hosts.iter().filter_map(|host| host.nic.as_deref()).map(fabriscope_verbs::Nic::retransmissions).sum();
-        Some(Breakage { faults: reports, tables, repeated, ..Breakage::default() })
+        let migrated = self.hosts.iter().filter_map(|host| host.nic.as_deref()).map(|nic| nic.counts().migrations).sum();
+        Some(Breakage { faults: reports, tables, repeated, migrated, ..Breakage::default() })
     }
 }
 

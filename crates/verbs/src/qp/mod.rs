@@ -6,6 +6,7 @@
 
 pub(crate) mod bitmap;
 pub(crate) mod flush;
+pub(crate) mod migration;
 pub(crate) mod modify;
 pub(crate) mod requester;
 pub(crate) mod responder;
@@ -16,6 +17,7 @@ use fabriscope_wire::Psn;
 use crate::attr::{QpAttr, QpInit, QpState, QpType};
 use crate::cc::Congestion;
 use crate::ids::{Lid, QpNum};
+use crate::packet::PacketFlags;
 use crate::port::Port;
 use crate::qp::requester::Requester;
 use crate::qp::responder::Responder;
@@ -60,6 +62,8 @@ pub(crate) struct Qp {
     pub(crate) any_order: bool,
     /// Cleared when the queue pair is destroyed; its slot may be used again.
     pub(crate) live: bool,
+    /// What its packets say of path migration.
+    pub(crate) path_flag: PacketFlags,
     pub(crate) timer: Timer,
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
@@ -73,6 +77,7 @@ pub(crate) struct Qp {
     pub(crate) home: QpNum,
     /// Where it is connected to for now, as an initiator or for an initiator of DC.
     pub(crate) dynamic: Option<Box<Dynamic>>,
+    pub(crate) migration: migration::Migration,
     pub(crate) init: QpInit,
     pub(crate) attr: QpAttr,
 }
@@ -170,6 +175,8 @@ impl Qp {
             home: num,
             dynamic: None,
             live: true,
+            path_flag: PacketFlags::NONE,
+            migration: migration::Migration::default(),
         }
     }
 

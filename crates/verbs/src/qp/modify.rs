@@ -2,7 +2,7 @@
 //!
 //! Source: IBA vol. 1 §10.3.1 (state diagram), §11.2.5.2 (tables of required and optional attributes); man page ibv_modify_qp(3).
 //! Modelled: RESET, INIT, RTR, RTS, SQD, SQE, ERR for every type; errors name the attribute that is missing or foreign.
-//! Not modelled: path migration, changing the path of a queue pair in SQD before it has drained is not refused.
+//! Not modelled: changing the path of a queue pair in SQD before it has drained is not refused.
 
 use fabriscope_wire::{AckTimeout, Psn, RnrTimer};
 
@@ -58,6 +58,8 @@ attributes! {
     SPRAY = 16, spray;
     ACK_INTERVAL = 17, ack_interval;
     WINDOW = 18, window;
+    ALT = 19, alt_path;
+    MIG = 20, path_mig_state;
 }
 
 /// What a transition needs and what it takes besides.
@@ -86,19 +88,20 @@ fn row(qp_type: QpType, from: QpState, to: QpState) -> Option<Row> {
     }
     // Our own: how packets are spread and acknowledged.
     let (own_rtr, own_rts) = (if rc { ANY_ORDER | WINDOW } else { 0 } | SPRAY, if reliable { ACK_INTERVAL } else { 0 } | SPRAY);
+    let mig = if rc && qp_type != QpType::Eec { ALT | MIG } else { 0 };
     match (from, to) {
         (_, Reset | Err) => row(0, 0),
         (Reset, Init) => row(PKEY | PORT | key, 0),
         (Init, Init) => row(0, PKEY | PORT | key),
         (Init, Rtr) if ud => row(0, PKEY | key | SPRAY),
         (Init, Rtr) if dc => row(MTU | RNR_TIMER, PKEY | key),
-        (Init, Rtr) => row(AV | MTU | DEST | RQ_PSN | if rc { MAX_DEST_READS | RNR_TIMER } else { 0 }, PKEY | ACCESS | own_rtr),
+        (Init, Rtr) => row(AV | MTU | DEST | RQ_PSN | if rc { MAX_DEST_READS | RNR_TIMER } else { 0 }, PKEY | ACCESS | own_rtr | mig),
         (Rtr, Rts) => {
             let needed = if reliable { MAX_READS | TIMEOUT | RETRIES | RNR_RETRIES } else { 0 };
             let sq_psn = if qp_type == QpType::RawPacket { 0 } else { SQ_PSN };
-            row(sq_psn | needed, key | if rc { RNR_TIMER } else { 0 } | if shares { RNR_RETRIES } else { 0 } | own_rts)
+            row(sq_psn | needed, key | if rc { RNR_TIMER } else { 0 } | if shares { RNR_RETRIES } else { 0 } | own_rts | mig)
         }
-        (Rts, Rts) => row(0, key | if rc { RNR_TIMER } else { 0 } | own_rts),
+        (Rts, Rts) => row(0, key | if rc { RNR_TIMER } else { 0 } | own_rts | mig),
         (Rts, Sqd) => row(0, 0),
         (Sqd, Rts) => row(0, key | if rc { RNR_TIMER } else { 0 }),
         (Sqd, Sqd) if rc => row(0, PKEY | ACCESS | AV | MAX_READS | MAX_DEST_READS | RNR_TIMER | TIMEOUT | RETRIES | RNR_RETRIES),
@@ -123,8 +126,10 @@ impl Qp {
             return Err(VerbsError::ForeignAttribute { qp_type, from, to, attribute: name(foreign) });
         }
         check_ranges(attr)?;
+        self.check_migration(attr)?;
         store(attr, &mut self.attr);
         self.take_over(attr, lid);
+        self.set_migration(attr, port);
         match to {
             QpState::Reset => self.reset(port),
             QpState::Err => self.enter_error(port),
@@ -226,6 +231,7 @@ impl Qp {
         self.congestion = None;
         self.dynamic = None;
         self.home = self.num;
+        (self.migration, self.path_flag) = Default::default();
     }
 }
 
@@ -239,6 +245,7 @@ fn check_ranges(attr: &QpAttr) -> Result<(), VerbsError> {
         ("rq_psn", attr.rq_psn.map(u64::from), 0, u64::from(Psn::COUNT - 1)),
         ("sq_psn", attr.sq_psn.map(u64::from), 0, u64::from(Psn::COUNT - 1)),
         ("dest_qp_num", attr.dest_qp_num.map(|qp| u64::from(qp.0)), 0, (1 << 24) - 1),
+        ("alternate sl", attr.alt_path.map(|path| u64::from(path.av.sl)), 0, 15),
         ("sl", attr.av.map(|av| u64::from(av.sl)), 0, 15),
         ("window", attr.window.map(u64::from), 64, u64::from(MAX_WINDOW)),
     ];

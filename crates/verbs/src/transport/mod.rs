@@ -43,6 +43,7 @@ pub(crate) fn data_packet(qp: &mut Qp, port: &Port, side: &mut Side, position: u
     let inline = wqe.flags.contains(SendFlags::INLINE);
     let bare = !(imm || port.memory.is_some() || port.congestion.telemetry || first && wqe.opcode.is_write() || wqe.route.is_some());
     let ext = if bare { ExtId::NONE } else { side.alloc(routed(data_ext(wqe, port, offset, payload), qp, wqe, port)) };
+    flags.insert(qp.path_flag);
     if wqe.flags.contains(SendFlags::TRACED) {
         flags.insert(PacketFlags::TRACED);
     }

@@ -276,7 +276,7 @@ fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: u
         wire_bytes: port.wire_bytes(opcode, 0),
         payload: 0,
         opcode,
-        flags: PacketFlags::ACK_REQ | traced,
+        flags: PacketFlags::ACK_REQ | traced | qp.path_flag,
         syndrome: 0,
         sl: qp.sl,
         entropy: qp.next_entropy(),
@@ -535,9 +535,14 @@ fn lost(qp: &mut Qp, port: &mut Port) {
 fn retry(qp: &mut Qp, port: &mut Port) {
     let requester = &mut qp.requester;
     if requester.retries == 0 {
-        return qp.fail(WcStatus::RetryExcErr, port);
+        if !qp.migrate(port) {
+            return qp.fail(WcStatus::RetryExcErr, port);
+        }
+        qp.requester.retries = qp.requester.max_retries;
+    } else {
+        requester.retries -= 1;
     }
-    requester.retries -= 1;
+    let requester = &mut qp.requester;
     requester.rewound_at = Some(requester.una);
     requester.rewind();
     qp.timer.stop();

@@ -455,7 +455,7 @@ fn response_packet(
             wire_bytes: port.wire_bytes(opcode, payload),
             payload,
             opcode,
-            flags: if traced { PacketFlags::TRACED } else { PacketFlags::NONE },
+            flags: qp.path_flag | if traced { PacketFlags::TRACED } else { PacketFlags::NONE },
             syndrome,
             sl: qp.sl,
             entropy: qp.next_entropy(),
