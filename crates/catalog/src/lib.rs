@@ -27,6 +27,7 @@ mod sourced;
 mod suggest;
 mod table;
 mod target;
+mod to_group;
 mod workload;
 
 pub use catalog::{AnyPart, Catalog};
@@ -57,6 +58,7 @@ pub use schema::{lab_schema, part_schema, schemas};
 pub use sourced::{Basis, Sourced};
 pub use table::Row;
 pub use target::{Place, Target};
+pub use to_group::ToGroup;
 pub use workload::{
     AllToAll, Bench, Capture, ClosedLoop, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern, Permutation, Scheme, Shift,
     Transport, Uniform, Workload,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::ResolvedCluster;
 use crate::error::Problem;
 use crate::jobs::{self, Jobs};
+use crate::to_group::{self, ToGroup};
 
 /// The transport service of the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -321,6 +322,8 @@ pub enum Workload {
     Interference(Interference),
     /// Several jobs that share the network, each in a class of its own.
     Jobs(Jobs),
+    /// One host sends to a multicast group, one run for each number of members.
+    Multicast(ToGroup),
     /// A benchmark program with its own command line.
     Bench(Bench),
 }
@@ -348,6 +351,7 @@ impl Workload {
             Workload::Capture(_) => "capture",
             Workload::Interference(_) => "interference",
             Workload::Jobs(_) => "jobs",
+            Workload::Multicast(_) => "multicast",
             Workload::Bench(_) => "bench",
         }
     }
@@ -383,6 +387,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             return jobs::check(work, cluster, LARGEST_MESSAGE).map_err(|problem| problem.under(name).under("workload"));
         }
         Workload::Capture(capture) => return check_capture(capture, hosts),
+        Workload::Multicast(work) => return to_group::check(work, cluster),
     };
     if hosts < 2 {
         let message = format!("a workload between hosts needs two, the cluster has {hosts}");

@@ -2,11 +2,12 @@
 //!
 //! [`perftest`] and [`omb`] parse the tools' own command lines, run the tools' own loops over the verbs of
 //! `fabriscope-verbs`, and print the tools' own bytes. [`mpi`] is the point-to-point layer under [`omb`].
-//! [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
+//! [`multicast`] sends to groups of ranks. [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
 
 mod arguments;
 mod error;
 pub mod mpi;
+pub mod multicast;
 pub mod omb;
 mod output;
 pub mod pattern;

@@ -78,14 +78,16 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let lab = catalog.load_lab(&args.lab).map_err(Failure::of)?;
     let seed = context.seed.unwrap_or(lab.lab.seed);
     let spinner = Progress::spinner("running");
-    if args.pcap.pcap.is_some()
-        && matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_) | Workload::Jobs(_))
-    {
+    let sweeps = matches!(
+        lab.lab.workload,
+        Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_) | Workload::Jobs(_) | Workload::Multicast(_)
+    );
+    if args.pcap.pcap.is_some() && sweeps {
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab_name(&lab));
         return Err(Failure::told(message, "capture a lab with another workload, or leave --pcap out"));
     }
     args.counters.counting()?;
-    if matches!(lab.lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_) | Workload::Jobs(_)) {
+    if sweeps {
         let why = format!("{}: a sweep has several runs, and counters are those of one", lab_name(&lab));
         args.counters.refuse(&why, "count in a lab with another workload, or leave --counters out")?;
     }
@@ -94,6 +96,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     if let Workload::Jobs(work) = &lab.lab.workload {
         return sweep::jobs::run(args.output.as_deref(), args.json, &lab, work, seed, output);
+    }
+    if let Workload::Multicast(work) = &lab.lab.workload {
+        return sweep::multicast::run(args.output.as_deref(), args.json, &lab, work, seed, output);
     }
     if let Workload::ClosedLoop(closed) = &lab.lab.workload {
         return sweep::closed::run(args.output.as_deref(), args.json, &lab, closed, seed, output);

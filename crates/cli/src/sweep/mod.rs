@@ -1,9 +1,10 @@
-//! Loops: one run for each load or window, side by side on all cores; throughput and latency as a table or as curves.
+//! Loops: one run for each load, window or number of receivers, side by side on all cores; throughput and latency as a table or as curves.
 
 pub mod closed;
 mod curve;
 pub mod interference;
 pub mod jobs;
+pub mod multicast;
 pub mod open;
 
 use std::sync::Mutex;
