@@ -313,6 +313,37 @@ fn wrong_parts_clusters_and_labs() {
         (
             "lab with two jobs on one connection",
             "cluster = \"pair\"\n[[workload.jobs.jobs]]\nname = \"a\"\nhosts = \"all\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\n[[workload.jobs.jobs]]\nname = \"b\"\nhosts = \"all\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\nservice_level = 1",
+        (
+            "lab with a group that is none",
+            "cluster = \"pair\"\n[workload.multicast]\ngroup = \"10.0.0.1\"\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
+        ),
+        (
+            "lab with a member that is none",
+            "cluster = \"pair\"\n[workload.multicast]\nmembers = [1, 5]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
+        ),
+        (
+            "lab with a member twice",
+            "cluster = \"pair\"\n[workload.multicast]\nmembers = [1, 1]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
+        ),
+        (
+            "lab that multicasts to itself",
+            "cluster = \"pair\"\n[workload.multicast]\nmembers = [0]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
+        ),
+        (
+            "lab with more receivers than nodes",
+            "cluster = \"pair\"\n[workload.multicast]\nreceivers = [1, 2]\nsize = \"1 B\"\nmessages = 1",
+        ),
+        (
+            "lab with a datagram to a group too long",
+            "cluster = \"pair\"\n[workload.multicast]\nreceivers = [1]\nsize = \"8 KiB\"\nmessages = 1",
+        ),
+        (
+            "lab whose subnet manager writes no table",
+            "cluster = { base = \"pair\", multicast = { outstanding = 0 } }\n[workload.multicast]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
+        ),
+        (
+            "lab with snooping on InfiniBand",
+            "cluster = { base = \"pair\", multicast = { snooping = false } }\n[workload.multicast]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
         ),
         ("lab that includes from nowhere", "include = [\"other.toml\"]\ncluster = \"pair\""),
     ];

@@ -350,3 +350,15 @@ fn wrong_counters() {
     says(&refused(&["run", sweep, "--counters"]), &["several runs"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
 }
+
+#[test]
+fn multicast_where_there_is_none() {
+    let text = "cluster = \"aws-c5n-efa\"\n[workload.multicast]\nreceivers = [1]\nsize = \"1 KiB\"\nmessages = 1\n";
+    let (_folder, path) = file("lab.toml", text.as_bytes());
+    let message = refused(&["run", path.to_str().unwrap()]);
+    says(&message, &["lab.toml:1", "efa", "has no multicast", "driven through verbs"]);
+    let text = "cluster = \"lab-16\"\n[workload.multicast]\nreceivers = [1]\nsize = \"8 KiB\"\nmessages = 1\n";
+    let (_folder, path) = file("lab.toml", text.as_bytes());
+    let message = refused(&["run", path.to_str().unwrap()]);
+    says(&message, &["lab.toml:4", "does not fit into a datagram of 4 KiB", "segment = true"]);
+}
