@@ -248,10 +248,11 @@ impl Catalog {
         }
         // Jobs choose for themselves.
         let everybody = match lab.workload {
-            Workload::Jobs(_) => 0..0,
-            _ => 0..cluster.endpoints(),
+            Workload::Jobs(_) => Vec::new(),
+            Workload::Multicast(ref work) => work.endpoints(&cluster),
+            _ => (0..cluster.endpoints()).collect(),
         };
-        let pkey = crate::partitions::chosen(&cluster, lab.partition.as_deref(), everybody).map_err(fault)?;
+        let pkey = crate::partitions::chosen(&cluster, lab.partition.as_deref(), everybody.into_iter()).map_err(fault)?;
         let (service_level, priority, dscp, traffic_class) = (lab.service_level, lab.priority, lab.dscp, lab.traffic_class.as_deref());
         engine_knows(&lab, &cluster).map_err(fault)?;
         let level = Asked { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;

@@ -64,6 +64,12 @@ impl ToGroup {
         };
         mgid.is_multicast().then_some(mgid)
     }
+    /// The endpoints that take part: the first of each node.
+    pub(crate) fn endpoints(&self, cluster: &ResolvedCluster) -> Vec<u32> {
+        let most = self.receivers.iter().copied().max().unwrap_or(0) as usize;
+        let receivers = self.candidates(cluster.nodes).into_iter().take(most);
+        std::iter::once(self.sender).chain(receivers).filter(|node| *node < cluster.nodes).map(|node| node * cluster.node.nics).collect()
+    }
     /// The nodes that can receive, the first ones first.
     #[must_use]
     pub fn candidates(&self, nodes: u32) -> Vec<u32> {

@@ -313,6 +313,7 @@ fn wrong_parts_clusters_and_labs() {
         (
             "lab with two jobs on one connection",
             "cluster = \"pair\"\n[[workload.jobs.jobs]]\nname = \"a\"\nhosts = \"all\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\n[[workload.jobs.jobs]]\nname = \"b\"\nhosts = \"all\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\nservice_level = 1",
+        ),
         (
             "lab with a group that is none",
             "cluster = \"pair\"\n[workload.multicast]\ngroup = \"10.0.0.1\"\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
@@ -322,7 +323,7 @@ fn wrong_parts_clusters_and_labs() {
             "cluster = \"pair\"\n[workload.multicast]\nmembers = [1, 5]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
         ),
         (
-            "lab with a member twice",
+            "lab with a member of a group twice",
             "cluster = \"pair\"\n[workload.multicast]\nmembers = [1, 1]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
         ),
         (
@@ -344,6 +345,10 @@ fn wrong_parts_clusters_and_labs() {
         (
             "lab with snooping on InfiniBand",
             "cluster = { base = \"pair\", multicast = { snooping = false } }\n[workload.multicast]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
+        ),
+        (
+            "lab with a group across partitions",
+            "cluster = \"pair\"\npartition = \"a\"\npartitions.a = { pkey = 3, full = \"0\" }\n[workload.multicast]\nreceivers = [1]\nsize = \"1 B\"\nmessages = 1",
         ),
         ("lab that includes from nowhere", "include = [\"other.toml\"]\ncluster = \"pair\""),
     ];

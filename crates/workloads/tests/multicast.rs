@@ -18,6 +18,8 @@ fn config() -> Config {
         mtu: Bytes(4096),
         messages: 10,
         interval: Span::from_us(100),
+        level: 0,
+        pkey: None,
         settle: Span::from_us(20_000),
     }
 }

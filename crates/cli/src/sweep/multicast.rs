@@ -59,6 +59,8 @@ fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result
         mtu: parts.mtu.min(Bytes(LARGEST_DATAGRAM)),
         messages: work.messages,
         interval: work.interval,
+        level: lab.level,
+        pkey: (!parts.partitions.is_empty()).then_some(lab.pkey),
         settle: work.settle,
     };
     let mut nodes = vec![work.sender];

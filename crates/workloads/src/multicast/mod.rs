@@ -38,6 +38,10 @@ pub struct Config {
     pub messages: u32,
     /// From the start of one to the start of the next.
     pub interval: Span,
+    /// The service level of its packets [0..15].
+    pub level: u8,
+    /// The partition, where the cluster has any.
+    pub pkey: Option<u16>,
     /// From the last answer to the first message, and from the last message until nothing more is waited for.
     pub settle: Span,
 }

@@ -105,6 +105,8 @@ mod tests {
             mtu: Bytes(1000),
             messages: 2,
             interval: Span::ZERO,
+            level: 0,
+            pkey: None,
             settle: Span::ZERO,
         };
         assert_eq!((config.packets(), config.length(0), config.length(2)), (3, 1000, 500));

@@ -11,7 +11,7 @@ use super::{Config, failed};
 
 /// Sends all messages, each at its time.
 pub(super) async fn run(end: &End, board: &RefCell<Board>, config: Config) -> Result<(), ProgramError> {
-    let destinations = destinations(end, board)?;
+    let destinations = destinations(end, board, config.level)?;
     let start = end.process.now() + config.settle;
     let (mut posted, mut completed) = (0u64, 0u64);
     let all = u64::from(config.messages) * u64::from(config.packets()) * destinations.len() as u64;
@@ -39,9 +39,9 @@ pub(super) async fn run(end: &End, board: &RefCell<Board>, config: Config) -> Re
 }
 
 /// The group, or every receiver.
-fn destinations(end: &End, board: &RefCell<Board>) -> Result<Vec<UdDestination>, ProgramError> {
+fn destinations(end: &End, board: &RefCell<Board>, sl: u8) -> Result<Vec<UdDestination>, ProgramError> {
     let address = |dlid, remote_qpn| {
-        let ah = end.process.nic(0, |nic| nic.create_ah(end.pd, AhAttr { dlid, sl: 0 })).map_err(failed)?;
+        let ah = end.process.nic(0, |nic| nic.create_ah(end.pd, AhAttr { dlid, sl })).map_err(failed)?;
         Ok(UdDestination { ah, remote_qpn, remote_qkey: QKEY })
     };
     if let Some(group) = end.group {

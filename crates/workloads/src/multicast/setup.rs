@@ -32,7 +32,8 @@ pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Confi
         let mut init = QpInit::new(pd, QpType::Ud, cq);
         (init.cap.max_send_wr, init.cap.max_recv_wr) = (DEPTH, DEPTH);
         let qp = nic.create_qp(&init)?;
-        for step in [QpAttr::init_ud(QKEY), QpAttr::rtr_ud(), QpAttr::rts(0)] {
+        let pkey_index = config.pkey.map_or(Some(0), |pkey| nic.pkey_index(pkey));
+        for step in [QpAttr { pkey_index, ..QpAttr::init_ud(QKEY) }, QpAttr::rtr_ud(), QpAttr::rts(0)] {
             nic.modify_qp(qp, &step)?;
         }
         Ok((pd, mr, control, cq, qp))
