@@ -9,7 +9,8 @@
 //! Modelled: time between copies (`replication` of the switch), loss and marks of each copy, several queue pairs of one
 //! adapter, loopback, a subnet manager that serves one request after the other and writes some tables at once.
 //! Not modelled: trimming of copies (they are dropped whole), the management packets themselves (their time counts, their
-//! bytes do not), periodic queries (runs are shorter than the 260 s after which silence prunes), context misses for copies.
+//! bytes do not), periodic queries (runs are shorter than the 260 s after which silence prunes), context misses for copies,
+//! new trees when links or switches die.
 
 use std::collections::BTreeMap;
 

@@ -60,7 +60,6 @@ impl Config {
 }
 
 /// The programs of `config`: the sender, then the receivers. The result is complete when all have ended.
-#[must_use]
 pub fn prepare(config: Config) -> (Vec<Main>, impl FnOnce() -> Sample) {
     let board = Rc::new(RefCell::new(Board::new(config)));
     let main = |rank: u32| -> Main {
