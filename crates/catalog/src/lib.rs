@@ -45,8 +45,8 @@ pub use multicast::Multicast;
 pub use part::TcpAlgorithm;
 pub use part::congestion;
 pub use part::{
-    BlueFlame, Cable, Congestion, Contexts, Cpu, EagerChannel, Ecn, Forwarding, Interface, Kernel, Kind, Layer, LinkSpeed, Manager, Mpi,
-    Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
+    BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, Datagrams, EagerChannel, Ecn, Forwarding, Interface, Kernel, Kind, Layer,
+    LinkSpeed, Manager, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, Partitions, keys};
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
@@ -60,6 +60,6 @@ pub use table::Row;
 pub use target::{Place, Target};
 pub use to_group::ToGroup;
 pub use workload::{
-    AllToAll, Bench, Capture, ClosedLoop, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern, Permutation, Scheme, Shift,
-    Transport, Uniform, Workload,
+    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern, Permutation,
+    Scheme, Shift, Transport, Uniform, Workload,
 };

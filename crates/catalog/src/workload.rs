@@ -1,5 +1,7 @@
 //! What happens on a cluster: the workloads of lab files, and whether they can happen there.
 
+mod alltoallv;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -10,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::ResolvedCluster;
 use crate::error::Problem;
 use crate::jobs::{self, Jobs};
+use crate::part::Interface;
 use crate::to_group::{self, ToGroup};
 
 /// The transport service of the messages.
@@ -21,7 +24,7 @@ pub enum Transport {
     Rc,
     /// Unreliable connection.
     Uc,
-    /// Unreliable datagram: messages of at most one MTU.
+    /// Unreliable datagrams, which the cluster's library makes reliable: it cuts messages, numbers and acknowledges packets.
     Ud,
 }
 
@@ -215,6 +218,32 @@ pub struct ClosedLoop {
     pub any_order: bool,
 }
 
+/// `MPI_Alltoallv` of several processes on each node: every process sends to every other; one run for each job, size and transport.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AllToAllV {
+    /// Processes on each node, which share its adapter.
+    pub processes_per_node: u32,
+    /// Processes of each job; nodes are filled one after the other.
+    pub processes: Vec<u32>,
+    /// Sizes of messages; in a run all are of one size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<Bytes>,
+    /// Instead of `sizes`: lengths that messages take in turn; that from rank *r* to rank *d* has length number (*r* + *d*) mod *n*.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vector: Vec<Bytes>,
+    /// Transport services to compare.
+    #[serde(default = "both")]
+    pub transports: Vec<Transport>,
+    /// How often the exchange is measured, after one that is not.
+    #[serde(default = "one")]
+    pub iterations: u32,
+}
+
+fn both() -> Vec<Transport> {
+    vec![Transport::Rc, Transport::Ud]
+}
+
 /// One way to control congestion, in a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -316,6 +345,9 @@ pub enum Workload {
     OpenLoop(OpenLoop),
     /// Messages one after the other, one run for each number of them under way.
     ClosedLoop(ClosedLoop),
+    /// `MPI_Alltoallv` of several processes on each node, over several transports.
+    #[serde(rename = "alltoallv")]
+    AllToAllV(AllToAllV),
     /// The messages of a packet capture, each at its time.
     Capture(Capture),
     /// An incast and its victims, under several ways to control congestion.
@@ -348,6 +380,7 @@ impl Workload {
             Workload::RecursiveDoubling(_) => "recursive_doubling",
             Workload::OpenLoop(_) => "open_loop",
             Workload::ClosedLoop(_) => "closed_loop",
+            Workload::AllToAllV(_) => "alltoallv",
             Workload::Capture(_) => "capture",
             Workload::Interference(_) => "interference",
             Workload::Jobs(_) => "jobs",
@@ -386,18 +419,19 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         Workload::Jobs(work) => {
             return jobs::check(work, cluster, LARGEST_MESSAGE).map_err(|problem| problem.under(name).under("workload"));
         }
-        Workload::Capture(capture) => return check_capture(capture, hosts),
         Workload::Multicast(work) => return to_group::check(work, cluster),
+        Workload::Capture(capture) => return check_capture(capture, cluster),
+        Workload::AllToAllV(exchange) => return alltoallv::check(exchange, cluster),
     };
     if hosts < 2 {
         let message = format!("a workload between hosts needs two, the cluster has {hosts}");
         return Err(Problem::at(&["cluster"], message, "use a cluster of at least 2 nodes"));
     }
-    let most = if transport == Transport::Ud { cluster.mtu } else { LARGEST_MESSAGE };
-    if size == Bytes::ZERO || size > most {
-        let message = format!("a message of {size} cannot be sent: {name} takes 1 B to {most} here");
-        return Err(Problem::at(&["workload", name, "size"], message, "choose another size, or another transport"));
+    if size == Bytes::ZERO || size > LARGEST_MESSAGE {
+        let message = format!("a message of {size} cannot be sent: {name} takes 1 B to {LARGEST_MESSAGE} here");
+        return Err(Problem::at(&["workload", name, "size"], message, "choose another size"));
     }
+    check_transport(transport, cluster, &["workload", name, "transport"])?;
     match workload {
         Workload::Incast(incast) if incast.senders == 0 || incast.senders >= hosts => {
             let message = format!("{} senders and a receiver do not fit into {hosts} hosts", incast.senders);
@@ -487,8 +521,22 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
     }
 }
 
-fn check_capture(capture: &Capture, hosts: u32) -> Result<(), Problem> {
-    let place = |key| ["workload", "capture", key];
+/// Whether the cluster's library has what a transport takes.
+fn check_transport(transport: Transport, cluster: &ResolvedCluster, place: &[&str]) -> Result<(), Problem> {
+    // What a library inherits from one over verbs does not hold over another interface.
+    let mpi = cluster.software.mpi.as_ref().filter(|_| cluster.software.interface == Interface::Verbs);
+    if transport == Transport::Ud && mpi.is_none_or(|mpi| mpi.datagrams.is_none() || mpi.connections.is_none()) {
+        let message = format!("the library `{}` has no messages over datagrams", cluster.software.name);
+        let help =
+            "use transport = \"rc\", or a library with [mpi.connections] and [mpi.datagrams], for example software = \"mvapich2-2.3.7\"";
+        return Err(Problem::at(place, message, help));
+    }
+    Ok(())
+}
+
+fn check_capture(capture: &Capture, cluster: &ResolvedCluster) -> Result<(), Problem> {
+    let (place, hosts) = (|key| ["workload", "capture", key], cluster.endpoints());
+    check_transport(capture.transport, cluster, &place("transport"))?;
     if !capture.file.is_file() {
         let message = format!("there is no file {}", capture.file.display());
         return Err(Problem::at(&place("file"), message, "name a capture as seen from the file that says so: \"trace.pcap\""));

@@ -200,8 +200,19 @@ fn wrong_parts_clusters_and_labs() {
             "lab with a pattern unknown",
             "cluster = \"pair\"\n[workload.closed_loop]\npattern = \"unifrom\"\nsize = \"1 KiB\"\nmessages = 4\noutstanding = [1]",
         ),
+        (
+            "lab with more processes than nodes hold",
+            "cluster = \"pair\"\n[workload.alltoallv]\nprocesses_per_node = 28\nprocesses = [56, 112]\nsizes = [\"4 B\"]",
+        ),
+        (
+            "lab with two kinds of sizes",
+            "cluster = \"pair\"\n[workload.alltoallv]\nprocesses_per_node = 2\nprocesses = [4]\nsizes = [\"4 B\"]\nvector = [\"4 B\"]",
+        ),
         ("lab that shifts to itself", "cluster = \"pair\"\n[workload.shift]\nby = 4\nsize = \"1 B\""),
-        ("lab with a datagram too long", "cluster = \"pair\"\n[workload.shift]\nby = 1\nsize = \"8 KiB\"\ntransport = \"ud\""),
+        (
+            "lab over datagrams without a library for them",
+            "cluster = \"pair\"\n[workload.shift]\nby = 1\nsize = \"8 KiB\"\ntransport = \"ud\"",
+        ),
         (
             "lab with a cluster key unknown",
             "[cluster]\nbase = \"pair\"\nnode.nics = 2\nnode.nick = 3\n[workload.shift]\nby = 1\nsize = \"1 B\"",

@@ -2,13 +2,13 @@
 
 use fabriscope_capture::{conversation, replay};
 use fabriscope_catalog::{Capture, EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
-use fabriscope_engine::Cluster;
+use fabriscope_engine::{Cluster, library};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
 use fabriscope_fabric::{Coordinates, Fabric};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::Bytes;
-use fabriscope_workloads::pattern::{Config, Dims, Pattern, PatternError, recursive_doubling, ring_all_reduce, schedule};
+use fabriscope_workloads::pattern::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
 
 use crate::error::Failure;
 
@@ -35,12 +35,17 @@ impl Traffic {
     /// Who sends what to whom.
     pub fn schedule(&self, nodes: u32, seed: u64) -> Result<Schedule, PatternError> {
         Ok(match &self.kind {
-            Kind::Pattern(config) => schedule(nodes, config, seed)?,
+            Kind::Pattern(config) => schedule(nodes, &Config { sides: sides(self.transport, config.sides), ..*config }, seed)?,
             Kind::RingAllReduce => ring_all_reduce(nodes, self.bytes)?,
             Kind::RecursiveDoubling => recursive_doubling(nodes, self.bytes)?,
             Kind::Ready(schedule) => Schedule::clone(schedule),
         })
     }
+}
+
+/// A library over datagrams has messages with two sides only.
+pub fn sides(transport: Transport, sides: Sides) -> Sides {
+    if transport == Transport::Ud { Sides::Two } else { sides }
 }
 
 /// The engine of a lab.
@@ -192,14 +197,17 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
     let service = match transport {
         Transport::Rc => Service::Reliable,
         Transport::Uc => Service::Unreliable,
-        Transport::Ud => {
-            let message = format!("{}: a {name} over datagrams is not modelled", crate::command::lab_name(lab));
-            return Err(Failure::told(message, "write transport = \"rc\" or \"uc\", or use ib_send_bw -c UD in a [workload.bench]"));
+        Transport::Ud if lab.lab.engine == EngineChoice::Flow => {
+            let message = format!("{}: the flow engine has no datagrams", crate::command::lab_name(lab));
+            return Err(Failure::told(message, "write engine = \"packet\", or transport = \"rc\""));
         }
+        Transport::Ud => Service::Datagrams,
     };
+    let library = if transport == Transport::Ud { library(&lab.cluster) } else { None };
     let routing = lab.cluster.routing;
     let spray = routing.reorders();
-    if spray && !any_order && lab.lab.engine == EngineChoice::Packet {
+    // The library puts datagrams in order itself.
+    if spray && !any_order && transport != Transport::Ud && lab.lab.engine == EngineChoice::Packet {
         let message = format!(
             "{}: the routing `{routing}` sends packets of one flow over several paths, but the receivers want them in order",
             crate::command::lab_name(lab)
@@ -207,5 +215,5 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
         return Err(Failure::told(message, format!("add any_order = true to [workload.{name}], or choose another routing")));
     }
     let recovery = lab.lab.recovery.unwrap_or_default();
-    Ok(Transfers { service, any_order, spray, recovery, level: lab.level, pkey: lab.pkey })
+    Ok(Transfers { service, any_order, spray, recovery, level: lab.level, pkey: lab.pkey, library, ..Transfers::default() })
 }

@@ -1,14 +1,15 @@
-//! Queue pairs for schedules: one reliable connection for every two ranks that talk.
+//! Queue pairs for schedules: one connection for every two ranks that talk, or one queue pair for each rank.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabriscope_catalog::DEFAULT_PKEY;
-use fabriscope_engine::EngineError;
+use fabriscope_engine::{EngineError, Library};
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
-    Access, AhAttr, AltPath, CqId, Lid, MigState, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge,
+    Access, AhAttr, AhId, AltPath, CqId, Lid, MigState, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge, SrqId,
+    VerbsError,
 };
 
 use crate::world::World;
@@ -18,28 +19,51 @@ use crate::{Service, Transfers};
 pub(crate) const MEMORY: Bytes = Bytes(1 << 47);
 /// Most bytes under one work request.
 pub(crate) const WR_LIMIT: u64 = 1 << 30;
+/// The Q_Key of all datagrams. Basis: assumed; nothing depends on it.
+pub(crate) const QKEY: u32 = 1;
 
-/// One side of a connection.
+/// What a rank needs to talk to one other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Side {
     pub peer: u32,
+    /// The queue pair of this side; for datagrams that of the peer.
     pub qp: QpNum,
     /// Key of the peer's memory.
     pub remote: Mr,
+    /// The address of the peer, for datagrams.
+    pub ah: AhId,
 }
 
-/// A rank's end: its memory and its connections, sorted by peer.
+/// A rank's end: its memory and its peers at other adapters, sorted.
 #[derive(Debug, Clone)]
 pub(crate) struct Rank {
     pub memory: Mr,
     pub sides: Vec<Side>,
-    /// Peer by slot of the queue pair.
-    pub peers: BTreeMap<u32, u32>,
+    /// Slot of the first queue pair; the others follow in the order of `sides`.
+    pub first_slot: u32,
+    /// Where all its messages arrive, if it is one place: a shared receive queue, or the one queue pair of datagrams.
+    pub inlet: Inlet,
+}
+
+/// Where the receives of a rank are posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inlet {
+    /// With each connection.
+    Each,
+    Shared(SrqId),
+    Own(QpNum),
 }
 
 impl Rank {
+    pub fn place(&self, peer: u32) -> Option<usize> {
+        self.sides.binary_search_by_key(&peer, |side| side.peer).ok()
+    }
     pub fn side(&self, peer: u32) -> Option<&Side> {
-        self.sides.binary_search_by_key(&peer, |side| side.peer).ok().map(|i| &self.sides[i])
+        self.place(peer).map(|place| &self.sides[place])
+    }
+    /// The rank at the other end of a connection.
+    pub fn peer_of(&self, qp: QpNum) -> Option<u32> {
+        self.sides.get(qp.slot().wrapping_sub(self.first_slot) as usize).map(|side| side.peer)
     }
 }
 
@@ -49,20 +73,67 @@ struct Work {
     receives: u32,
 }
 
-/// Connects all ranks of `schedule` that talk to each other; rank *r* is at adapter *r*.
+/// Connects all ranks of `schedule` that talk to each other and do not share an adapter.
 pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes, how: Transfers) -> Result<Vec<Rank>, EngineError> {
-    let setup = |error: &dyn std::fmt::Display| EngineError::Setup(error.to_string());
-    let mtu = Mtu::from_bytes(mtu).map_err(|e| setup(&e))?;
-    let ranks = schedule.ranks();
+    let mtu = Mtu::from_bytes(mtu).map_err(setup)?;
     let levels = Arc::clone(&worlds[0].pairs);
     let level = |a: u32, b: u32| {
         let pair = (a.min(b), a.max(b));
         levels.binary_search_by_key(&pair, |entry| entry.0).map_or(how.level, |at| levels[at].1)
     };
+    let pkeys = Arc::clone(&worlds[0].pkeys);
+    let partitioned = !worlds[0].cluster.parts.partitions.is_empty();
+    let key = |found: u16| partitioned.then_some(if found == 0 { DEFAULT_PKEY as u16 } else { found });
+    let pkey = |a: u32, b: u32| {
+        let pair = (a.min(b), a.max(b));
+        key(pkeys.binary_search_by_key(&pair, |entry| entry.0).map_or(how.pkey, |at| pkeys[at].1))
+    };
+    let work = work(schedule, how.per_host());
+    let mut ends = Vec::with_capacity(work.len());
+    for (rank, work) in work.iter().enumerate() {
+        let host = rank as u32 / how.per_host();
+        let nic = nic(worlds, host);
+        // Connections have a key each; a rank that talks to nobody needs none.
+        let shared = how.service == Service::Datagrams && !work.is_empty();
+        let index = if shared { pkey_index(nic, host, key(how.pkey))? } else { 0 };
+        ends.push(open(nic, work, how, index).map_err(setup)?);
+    }
+    let numbers: Vec<Option<QpNum>> = ends.iter().map(|end| if let Inlet::Own(qp) = end.inlet { Some(qp) } else { None }).collect();
+    for rank in 0..ends.len() as u32 {
+        let nic = nic(worlds, rank / how.per_host());
+        for i in 0..ends[rank as usize].sides.len() {
+            let Side { peer, qp, .. } = ends[rank as usize].sides[i];
+            if let Some(peer_qp) = numbers[peer as usize] {
+                ends[rank as usize].sides[i].qp = peer_qp;
+                continue;
+            }
+            let other = ends[peer as usize].side(rank).copied().ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
+            ends[rank as usize].sides[i].remote = ends[peer as usize].memory;
+            let av = AhAttr { dlid: Lid(peer / how.per_host()), sl: level(rank, peer) };
+            let pkey_index = pkey_index(nic, rank / how.per_host(), pkey(rank, peer))?;
+            join(nic, (qp, other.qp), mtu, (av, pkey_index), how).map_err(setup)?;
+            if ends[rank as usize].inlet == Inlet::Each {
+                let buffer = Sge { addr: 0, length: WR_LIMIT as u32, lkey: ends[rank as usize].memory.lkey };
+                for _ in 0..work[rank as usize].get(&peer).map_or(0, |w| w.receives) {
+                    nic.post_recv(Time::ZERO, qp, &RecvWr::new(0, buffer)).map_err(setup)?;
+                }
+            }
+        }
+    }
+    Ok(ends)
+}
+
+fn setup(error: impl std::fmt::Display) -> EngineError {
+    EngineError::Setup(error.to_string())
+}
+
+/// The requests between every two ranks at different adapters.
+fn work(schedule: &Schedule, per_host: u32) -> Vec<BTreeMap<u32, Work>> {
+    let ranks = schedule.ranks();
     let mut work: Vec<BTreeMap<u32, Work>> = vec![BTreeMap::new(); ranks as usize];
     for rank in 0..ranks {
         for kind in schedule.kinds(rank) {
-            let Some(peer) = kind.peer() else { continue };
+            let Some(peer) = kind.peer().filter(|peer| peer / per_host != rank / per_host) else { continue };
             let requests = kind.bytes().0.div_ceil(WR_LIMIT).max(1) as u32;
             work[peer as usize].entry(rank).or_default();
             let mine = work[rank as usize].entry(peer).or_default();
@@ -72,53 +143,85 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
             }
         }
     }
-    let pkeys = Arc::clone(&worlds[0].pkeys);
-    let partitioned = !worlds[0].cluster.parts.partitions.is_empty();
-    let pkey = |a: u32, b: u32| {
-        let pair = (a.min(b), a.max(b));
-        let found = pkeys.binary_search_by_key(&pair, |entry| entry.0).map_or(how.pkey, |at| pkeys[at].1);
-        partitioned.then_some(if found == 0 { DEFAULT_PKEY as u16 } else { found })
+    work
+}
+
+/// The memory, the queues and the queue pairs of a rank.
+fn open(nic: &mut Nic, work: &BTreeMap<u32, Work>, how: Transfers, pkey_index: u16) -> Result<Rank, VerbsError> {
+    let pd = nic.alloc_pd();
+    let memory = nic.reg_mr(pd, 0, MEMORY, Access::ALL)?;
+    let ends = match (how.service, how.library) {
+        (Service::Datagrams, Some(library)) => return open_datagrams(nic, work, (pd, memory, pkey_index), library, how),
+        (_, Some(library)) => library.queues.receives + work.len() as u32,
+        (_, None) => work.values().map(|w| w.sends + w.receives).sum(),
     };
-    let mut ends = Vec::with_capacity(ranks as usize);
-    for rank in 0..ranks {
-        let nic = nic(worlds, rank);
-        let pd = nic.alloc_pd();
-        let memory = nic.reg_mr(pd, 0, MEMORY, Access::ALL).map_err(|e| setup(&e))?;
-        let requests: u32 = work[rank as usize].values().map(|w| w.sends + w.receives).sum();
-        let cq = nic.create_cq(requests.max(16)).map_err(|e| setup(&e))?;
-        let mut end = Rank { memory, sides: Vec::new(), peers: BTreeMap::new() };
-        for (&peer, w) in &work[rank as usize] {
-            let qp = create(nic, pd, cq, *w, how.service).map_err(|e| setup(&e))?;
-            end.peers.insert(qp.0, peer);
-            end.sides.push(Side { peer, qp, remote: memory });
+    let cq = nic.create_cq(ends.max(16))?;
+    let mut end = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: 0, inlet: Inlet::Each };
+    if let Some(library) = how.library {
+        let srq = nic.create_srq(pd, library.queues.receives, 1)?;
+        for _ in 0..library.queues.receives {
+            let _ = nic.post_srq_recv(Time::ZERO, srq, &receive(library.queues.buffer, memory));
         }
-        ends.push(end);
+        end.inlet = Inlet::Shared(srq);
     }
-    for rank in 0..ranks {
-        for i in 0..ends[rank as usize].sides.len() {
-            let Side { peer, qp, .. } = ends[rank as usize].sides[i];
-            let other = ends[peer as usize].side(rank).copied().ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
-            ends[rank as usize].sides[i].remote = ends[peer as usize].memory;
-            let nic = nic(worlds, rank);
-            let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
-            let pkey_index = pkey_index(nic, rank, pkey(rank, peer))?;
-            let av = AhAttr { dlid: Lid(peer), sl: level(rank, peer) };
-            let (rtr, rts) = match how.service {
-                Service::Reliable => (options(QpAttr::rtr_rc(mtu, other.qp, 0, av)), how.recovery(QpAttr::rts_rc(0), av)),
-                Service::Unreliable => (QpAttr::rtr_uc(mtu, other.qp, 0, av), QpAttr::rts(0)),
-            };
-            let steps = [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init(Access::ALL) }, rtr, rts];
-            for step in steps {
-                nic.modify_qp(qp, &step).map_err(|e| setup(&e))?;
-            }
-            let memory = ends[rank as usize].memory;
-            let buffer = Sge { addr: 0, length: WR_LIMIT as u32, lkey: memory.lkey };
-            for _ in 0..work[rank as usize].get(&peer).map_or(0, |w| w.receives) {
-                nic.post_recv(Time::ZERO, qp, &RecvWr::new(0, buffer)).map_err(|e| setup(&e))?;
-            }
+    for (&peer, w) in work {
+        let qp = create(nic, (pd, cq), *w, &end, how)?;
+        if end.sides.is_empty() {
+            end.first_slot = qp.slot();
         }
+        end.sides.push(Side { peer, qp, remote: memory, ah: AhId(0) });
     }
-    Ok(ends)
+    Ok(end)
+}
+
+/// The receive that a library keeps posted.
+pub(crate) fn receive(buffer: Bytes, memory: Mr) -> RecvWr {
+    RecvWr::new(0, Sge { addr: 0, length: u32::try_from(buffer.0).unwrap_or(u32::MAX), lkey: memory.lkey })
+}
+
+/// One queue pair for all peers, and the address of each adapter.
+fn open_datagrams(
+    nic: &mut Nic,
+    work: &BTreeMap<u32, Work>,
+    (pd, memory, pkey_index): (PdId, Mr, u16),
+    library: Library,
+    how: Transfers,
+) -> Result<Rank, VerbsError> {
+    let queues = library.datagrams.map_or(library.queues, |datagrams| datagrams.queues);
+    let cq = nic.create_cq(queues.send + queues.receives)?;
+    let cap = QpCap { max_send_wr: queues.send, max_recv_wr: queues.receives, max_inline_data: library.inline_limit, ..QpCap::default() };
+    let qp = nic.create_qp(&QpInit { cap, ..QpInit::new(pd, QpType::Ud, cq) })?;
+    for step in [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init_ud(QKEY) }, QpAttr::rtr_ud(), QpAttr::rts(0)] {
+        nic.modify_qp(qp, &step)?;
+    }
+    for _ in 0..queues.receives {
+        let _ = nic.post_recv(Time::ZERO, qp, &receive(queues.buffer, memory));
+    }
+    let mut end = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: qp.slot(), inlet: Inlet::Own(qp) };
+    let mut address = None;
+    for &peer in work.keys() {
+        let host = peer / how.per_host();
+        let ah = match address {
+            Some((known, ah)) if known == host => ah,
+            _ => nic.create_ah(pd, AhAttr { dlid: Lid(host), sl: how.level })?,
+        };
+        address = Some((host, ah));
+        end.sides.push(Side { peer, qp, remote: memory, ah });
+    }
+    Ok(end)
+}
+
+/// Brings one side of a connection up.
+fn join(nic: &mut Nic, (qp, peer): (QpNum, QpNum), mtu: Mtu, (av, pkey_index): (AhAttr, u16), how: Transfers) -> Result<(), VerbsError> {
+    let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
+    let (rtr, rts) = match how.service {
+        Service::Unreliable => (QpAttr::rtr_uc(mtu, peer, 0, av), QpAttr::rts(0)),
+        Service::Reliable | Service::Datagrams => (options(QpAttr::rtr_rc(mtu, peer, 0, av)), how.recovery(QpAttr::rts_rc(0), av)),
+    };
+    for step in [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init(Access::ALL) }, rtr, rts] {
+        nic.modify_qp(qp, &step)?;
+    }
+    Ok(())
 }
 
 impl Transfers {
@@ -133,12 +236,6 @@ impl Transfers {
     }
 }
 
-/// The NIC of a host, in whichever part it is.
-fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
-    let part = worlds.partition_point(|world| world.first_host <= host) - 1;
-    worlds[part].host(host).nic()
-}
-
 /// The place of a P_Key in the table of a host.
 fn pkey_index(nic: &Nic, host: u32, pkey: Option<u16>) -> Result<u16, EngineError> {
     let Some(pkey) = pkey else { return Ok(0) };
@@ -146,11 +243,19 @@ fn pkey_index(nic: &Nic, host: u32, pkey: Option<u16>) -> Result<u16, EngineErro
     nic.pkey_index(pkey).ok_or_else(unknown)
 }
 
-fn create(nic: &mut Nic, pd: PdId, cq: CqId, work: Work, service: Service) -> Result<QpNum, fabriscope_verbs::VerbsError> {
-    let kind = match service {
-        Service::Reliable => QpType::Rc,
+/// The NIC of a host, in whichever part it is.
+fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
+    let part = worlds.partition_point(|world| world.first_host <= host) - 1;
+    worlds[part].host(host).nic()
+}
+
+fn create(nic: &mut Nic, (pd, cq): (PdId, CqId), work: Work, end: &Rank, how: Transfers) -> Result<QpNum, VerbsError> {
+    let kind = match how.service {
         Service::Unreliable => QpType::Uc,
+        Service::Reliable | Service::Datagrams => QpType::Rc,
     };
-    let cap = QpCap { max_send_wr: work.sends.max(1), max_recv_wr: work.receives.max(1), ..QpCap::default() };
-    nic.create_qp(&QpInit { cap, sq_sig_all: false, ..QpInit::new(pd, kind, cq) })
+    let srq = if let Inlet::Shared(srq) = end.inlet { Some(srq) } else { None };
+    let inline = how.library.map_or(QpCap::default().max_inline_data, |library| library.inline_limit);
+    let cap = QpCap { max_send_wr: work.sends.max(1), max_recv_wr: work.receives.max(1), max_inline_data: inline, ..QpCap::default() };
+    nic.create_qp(&QpInit { cap, srq, sq_sig_all: false, ..QpInit::new(pd, kind, cq) })
 }

@@ -47,6 +47,10 @@ pub(crate) enum Happening {
     Looped { host: u32, parcel: Parcel },
     /// Something happens to a group.
     Manage { plan: u32 },
+    /// The core of a rank has time for its library.
+    Turn { rank: u32 },
+    /// The library of a rank looks at its timers.
+    Tick { rank: u32 },
 }
 
 /// Places (lanes, hosts, ranks) are numbered below this.
@@ -66,6 +70,8 @@ const FETCHED: u32 = 9;
 const LOOPED: u32 = 10;
 const MANAGE: u32 = 11;
 const FAULT: u32 = 12;
+const TURN: u32 = 13;
+const TICK: u32 = 14;
 
 impl Event {
     #[inline(always)]
@@ -117,6 +123,13 @@ impl Event {
         Event::new(DONE, rank, u64::from(op), 0)
     }
 
+    pub fn turn(rank: u32) -> Event {
+        Event::new(TURN, rank, 0, 0)
+    }
+    pub fn tick(rank: u32) -> Event {
+        Event::new(TICK, rank, 0, 0)
+    }
+
     #[inline(always)]
     fn place(&self) -> u32 {
         self.what & (PLACES - 1)
@@ -151,6 +164,8 @@ impl Event {
             COPIES => Happening::Copies { lane: place, parcel: self.parcel() },
             LOOPED => Happening::Looped { host: place, parcel: self.parcel() },
             MANAGE => Happening::Manage { plan: self.first as u32 },
+            TURN => Happening::Turn { rank: place },
+            TICK => Happening::Tick { rank: place },
             FETCHED => Happening::Fetched { lane: place, parcel: self.parcel() },
             FAULT => Happening::Fault { change: place },
             _ => Happening::Done { rank: place, op: self.first as u32 },

@@ -20,6 +20,7 @@ mod multicast;
 mod network;
 mod observe;
 mod paced;
+mod process;
 mod programs;
 mod qos;
 mod setup;
@@ -39,6 +40,8 @@ mod multicast_test;
 #[cfg(test)]
 mod partition_test;
 #[cfg(test)]
+mod process_test;
+#[cfg(test)]
 mod qos_test;
 #[cfg(test)]
 mod reliability_test;
@@ -48,7 +51,7 @@ mod tally_test;
 mod tests;
 
 use fabriscope_catalog::{FaultPlan, Recovery};
-use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
+use fabriscope_engine::{Cluster, Engine, EngineError, Job, Library, Run, Tap};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::Span;
 
@@ -117,6 +120,16 @@ pub struct Transfers {
     /// The P_Key of all connections but for those of [`PacketEngine::pkeys`], without the bit of membership; 0 for the default
     /// partition.
     pub pkey: u16,
+    /// Ranks that share an adapter, each with a core of its own; 0 and 1 both mean one. Rank *r* is at adapter *r* / `per_host`.
+    pub per_host: u32,
+    /// The library that carries the messages, with its costs; without one, ranks post to the verbs themselves.
+    pub library: Option<Library>,
+}
+
+impl Transfers {
+    fn per_host(&self) -> u32 {
+        self.per_host.max(1)
+    }
 }
 
 /// The transport service of a schedule's messages.
@@ -127,6 +140,8 @@ pub enum Service {
     Reliable,
     /// Unreliable connections: a lost packet is a lost message.
     Unreliable,
+    /// Unreliable datagrams that a library makes reliable.
+    Datagrams,
 }
 
 /// A schedule whose queue pairs are connected and whose receives are posted.
@@ -158,7 +173,11 @@ impl PacketEngine {
     /// # Errors
     /// What the engine does not model and what cannot run.
     pub fn prepare<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Prepared<'a>, EngineError> {
-        let mut worlds = setup::worlds(self, cluster, seed)?;
+        // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
+        let mut worlds = match self.transfers.service {
+            Service::Datagrams => vec![setup::world(self, cluster, seed)?],
+            _ => setup::worlds(self, cluster, seed)?,
+        };
         let transfers = transfer::Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;
         Ok(Prepared { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1) })
     }

@@ -1,7 +1,8 @@
 //! Runs schedules: starts operations when what they wait for is over, and matches messages to receives.
 //!
 //! Modelled: one core per rank that posts work requests one after the other; sends match receives by (source, tag) in
-//! order. Not modelled: the costs of a message-passing library; those belong to the programs of `workloads`.
+//! order. Where a library carries the messages, `process.rs` does the posting.
+//! Not modelled here: the costs of a message-passing library.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -16,8 +17,9 @@ use rustc_hash::FxHashMap;
 use crate::connect::{self, Rank, WR_LIMIT};
 use crate::event::{Event, Happening};
 use crate::host::Host;
+use crate::process::Processes;
 use crate::world::{Client, World};
-use crate::{Transfers, connect::Side};
+use crate::{Service, Transfers, connect::Side};
 
 /// Ranks that a stalled run names.
 const MOST_LINES: usize = 20;
@@ -25,8 +27,12 @@ const MOST_LINES: usize = 20;
 /// A schedule under way: all of it, or the ranks of one part.
 pub(crate) struct Transferring {
     /// Its ranks, and the number of the first.
-    ranks: Vec<Rank>,
-    first_rank: u32,
+    pub(crate) ranks: Vec<Rank>,
+    pub(crate) first_rank: u32,
+    /// Ranks at one adapter.
+    per_host: u32,
+    /// Their library, if one carries their messages.
+    pub(crate) processes: Option<Box<Processes>>,
     cpu: CpuCosts,
     doorbell: DoorbellPolicy,
     order: Order,
@@ -45,7 +51,7 @@ pub(crate) struct Transferring {
     forgiving: bool,
     failed_ops: BTreeSet<u32>,
     /// Operations of its own that are under way.
-    open: usize,
+    pub(crate) open: usize,
     /// Messages whose sender failed: source, destination, tag.
     unsent: BTreeMap<(u32, u32, u32), usize>,
     found: Vec<Wc>,
@@ -61,7 +67,8 @@ impl Transferring {
     /// Everything that comes before the first event: connections, receives, and who waits for what; one for each part.
     pub fn new(worlds: &mut [World<'_>], schedule: &Schedule, how: Transfers, times: bool) -> Result<Vec<Transferring>, EngineError> {
         let parts = &worlds[0].cluster.parts;
-        let (count, adapters, mtu) = (schedule.ranks(), worlds[0].cluster.ranks(), parts.mtu);
+        let (count, adapters, mtu) = (schedule.ranks(), worlds[0].cluster.ranks().saturating_mul(how.per_host()), parts.mtu);
+        check_library(how)?;
         if count > adapters {
             return Err(EngineError::TooManyRanks { ranks: count, adapters });
         }
@@ -69,23 +76,26 @@ impl Transferring {
         worlds.iter_mut().flat_map(|world| &mut world.hosts).for_each(Host::watch_contexts);
         let part = |world: &World<'_>| {
             let hosts = world.first_host..world.first_host + world.hosts.len() as u32;
-            let range = hosts.start.min(count)..hosts.end.min(count);
+            let range = (hosts.start * how.per_host()).min(count)..(hosts.end * how.per_host()).min(count);
             let ranks = ranks.by_ref().take(range.len()).collect();
-            Transferring::part(world.cluster, schedule, range, ranks, times)
+            Transferring::part(world.cluster, schedule, range, ranks, (how, times))
         };
         Ok(worlds.iter().map(part).collect())
     }
 
     /// What the ranks of `range` do.
-    fn part(cluster: &Cluster, schedule: &Schedule, range: Range<u32>, ranks: Vec<Rank>, times: bool) -> Transferring {
+    fn part(cluster: &Cluster, schedule: &Schedule, range: Range<u32>, ranks: Vec<Rank>, (how, times): (Transfers, bool)) -> Transferring {
         let parts = &cluster.parts;
         let order = Order::new(schedule, range.clone());
         let ops = order.len();
+        let (cpu, doorbell) = (timing::cpu(&parts.node.cpu), timing::doorbell(parts));
         Transferring {
+            processes: Processes::new(how, &ranks, cpu, doorbell),
             ranks,
             first_rank: range.start,
-            cpu: timing::cpu(&parts.node.cpu),
-            doorbell: timing::doorbell(parts),
+            per_host: how.per_host(),
+            cpu,
+            doorbell,
             order,
             ready: Vec::new(),
             finished_ops: vec![false; ops],
@@ -212,6 +222,7 @@ impl Transferring {
                     mailbox.receives.push_back(op);
                 }
             }
+            _ if self.processes.is_some() => self.entrust(world, now, rank, op),
             kind => self.post(world, now, rank, op, kind)?,
         }
         self.release(world, now, rank, op, true)
@@ -221,7 +232,7 @@ impl Transferring {
         let peer = kind.peer().expect("only communication is posted");
         let end = &self.ranks[(rank - self.first_rank) as usize];
         let Side { qp, remote, .. } = *end.side(peer).expect("all peers were connected");
-        let host = rank;
+        let host = rank / self.per_host;
         let total = kind.bytes().0;
         self.open += 1;
         let (mut offset, mut clock) = (0, now.max(self.core_free[(rank - self.first_rank) as usize]));
@@ -276,32 +287,61 @@ impl Transferring {
         Ok(())
     }
 
-    fn complete(&mut self, world: &mut World<'_>, host: u32, wc: &Wc, visible: Time) {
-        let rank = host;
+    fn complete(&mut self, world: &mut World<'_>, rank: u32, wc: &Wc, visible: Time) {
         if wc.status != WcStatus::Success && self.forgiving {
             return self.forgive(world, rank, wc, visible);
         }
         if wc.status != WcStatus::Success {
-            let status = wc.status.to_string();
-            let help = "a lost packet was not recovered in time, or a receive was missing; raise the timeout or lower the loss".to_owned();
-            self.error.get_or_insert(EngineError::Transfer { rank, status, help });
-            return;
+            return self.refuse(rank, wc.status);
         }
         let seen = visible + self.cpu.detect;
         if wc.opcode == WcOpcode::Recv {
-            let from = self.ranks[(rank - self.first_rank) as usize].peers.get(&wc.qp_num.0).copied().unwrap_or(u32::MAX);
-            let mailbox = self.mailboxes.entry((rank, from, wc.imm.unwrap_or(0))).or_default();
-            match mailbox.receives.pop_front() {
-                Some(op) => world.queue.push(seen, Event::done(rank, op)),
-                None => mailbox.messages.push_back(seen),
-            }
+            let from = self.ranks[(rank - self.first_rank) as usize].peer_of(wc.qp_num).unwrap_or(u32::MAX);
+            self.arrived(world, rank, from, wc.imm.unwrap_or(0), seen);
         } else {
             world.queue.push(seen, Event::done(rank, wc.wr_id as u32));
         }
     }
+
+    /// A message is there for `rank` at `seen`.
+    pub(crate) fn arrived(&mut self, world: &mut World<'_>, rank: u32, from: u32, tag: u32, seen: Time) {
+        let mailbox = self.mailboxes.entry((rank, from, tag)).or_default();
+        match mailbox.receives.pop_front() {
+            Some(op) => world.queue.push(seen, Event::done(rank, op)),
+            None => mailbox.messages.push_back(seen),
+        }
+    }
+
+    /// What an operation does.
+    pub(crate) fn kind(&self, op: u32) -> OpKind {
+        self.order.kind(op)
+    }
+
+    /// A transfer of `rank` ended badly: so does the run.
+    pub(crate) fn refuse(&mut self, rank: u32, status: WcStatus) {
+        self.fail(rank, status.to_string());
+    }
+    pub(crate) fn fail(&mut self, rank: u32, status: String) {
+        let help = "a lost packet was not recovered in time, or a receive was missing; raise the timeout or lower the loss".to_owned();
+        self.error.get_or_insert(EngineError::Transfer { rank, status, help });
+    }
 }
 
 impl Transferring {
+    /// A message that its sender is done with, because a library holds it, ended in an error.
+    pub(crate) fn lost(&mut self, rank: u32, wc: &Wc) {
+        if !self.forgiving {
+            return self.refuse(rank, wc.status);
+        }
+        let op = wc.wr_id as u32;
+        if !wc.opcode.is_recv()
+            && self.failed_ops.insert(op)
+            && let OpKind::Send { to, tag, .. } = self.order.kind(op)
+        {
+            *self.unsent.entry((rank, to, tag)).or_default() += 1;
+        }
+    }
+
     /// A message ended in an error in a run with faults: that is counted, and what follows goes on.
     fn forgive(&mut self, world: &mut World<'_>, rank: u32, wc: &Wc, visible: Time) {
         let op = wc.wr_id as u32;
@@ -321,13 +361,26 @@ impl Client for Transferring {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         world.host(host).nic().poll_cq(Time::from_ps(visible), cq, usize::MAX, &mut found);
+        // Each rank has one completion queue, and they were created in the order of ranks.
+        let rank = host * self.per_host + cq.0;
         for wc in &found {
-            self.complete(world, host, wc, Time::from_ps(visible));
+            match &mut self.processes {
+                None => self.complete(world, rank, wc, Time::from_ps(visible)),
+                Some(processes) => {
+                    let seen = Time::from_ps(visible) + self.cpu.detect;
+                    processes.completed(world, ((rank - self.first_rank) as usize, rank), seen, *wc);
+                }
+            }
         }
         self.found = found;
     }
 
     fn event(&mut self, world: &mut World<'_>, now: u64, event: Happening) -> Result<(), EngineError> {
+        match event {
+            Happening::Turn { rank } => return self.turn(world, Time::from_ps(now), rank),
+            Happening::Tick { rank } => return self.tick(world, Time::from_ps(now), rank),
+            _ => {}
+        }
         if let Happening::Done { rank, op } = event {
             let now = Time::from_ps(now);
             self.left -= 1;
@@ -345,5 +398,21 @@ impl Client for Transferring {
 
     fn finished(&self) -> bool {
         self.left == 0 || self.error.is_some()
+    }
+}
+
+/// Whether the library can carry what it is asked to.
+fn check_library(how: Transfers) -> Result<(), EngineError> {
+    let without = |what: &str| EngineError::Unsupported {
+        what: what.to_owned(),
+        try_engine: "a library with [mpi.connections] and [mpi.datagrams]".to_owned(),
+    };
+    match (how.service, how.library) {
+        (Service::Datagrams, library) if library.and_then(|library| library.datagrams).is_none() => {
+            Err(without("messages over datagrams without a library that makes them reliable"))
+        }
+        (_, None) if how.per_host() > 1 => Err(without("several ranks at one adapter without a library")),
+        (Service::Unreliable, Some(_)) => Err(without("a library over unreliable connections")),
+        _ => Ok(()),
     }
 }

@@ -271,6 +271,7 @@ impl World<'_> {
     pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
         self.observe_outages();
         let (links, sightings, breakage) = (self.link_loads(), self.sightings(senders), self.breakage());
+        self.stats.queue_pairs = self.hosts.iter_mut().map(|host| u64::from(host.nic().queue_pairs())).max().unwrap_or(0);
         self.stats.context_misses = self.hosts.iter().map(Host::context_misses).sum();
         self.stats.pkey_violations = self.hosts.iter().map(Host::pkey_violations).sum();
         let counters = self.observer.and_then(|observer| observer.into_counters());

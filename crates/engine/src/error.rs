@@ -24,12 +24,12 @@ pub enum EngineError {
         /// Nodes of the cluster.
         nodes: u32,
     },
-    /// A schedule has more ranks than the cluster has adapters.
-    #[error("{ranks} ranks need an adapter each, but the cluster has {adapters}; use fewer ranks or more nodes")]
+    /// A schedule has more ranks than there is room for at the cluster's adapters.
+    #[error("{ranks} ranks need a place each, but the cluster's adapters have {adapters}; use fewer ranks or more nodes")]
     TooManyRanks {
         /// Ranks of the schedule.
         ranks: u32,
-        /// Adapters of the cluster.
+        /// Adapters of the cluster, times the ranks that share one.
         adapters: u32,
     },
     /// The schedule is not consistent.

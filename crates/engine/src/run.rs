@@ -66,6 +66,8 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Payload bytes that arrived.
     pub bytes_delivered: u64,
+    /// The most queue pairs at one adapter, at the end.
+    pub queue_pairs: u64,
     /// Packets that waited for the context of their queue pair.
     pub context_misses: u64,
     /// Packets of another partition that adapters dropped.
@@ -90,6 +92,7 @@ impl Stats {
             deepest_queue,
             bytes_sent,
             bytes_delivered,
+            queue_pairs,
             context_misses,
             pkey_violations,
             events,
@@ -106,6 +109,7 @@ impl Stats {
         self.deepest_queue = self.deepest_queue.max(*deepest_queue);
         self.bytes_sent += bytes_sent;
         self.bytes_delivered += bytes_delivered;
+        self.queue_pairs = self.queue_pairs.max(*queue_pairs);
         self.context_misses += context_misses;
         self.pkey_violations += pkey_violations;
         self.events += events;

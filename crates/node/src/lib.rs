@@ -1,11 +1,12 @@
 //! How bytes move inside a node, and how a program there sees the machine.
 //!
 //! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
-//! polling, [`process`] is the view a benchmark program has: one core with its clock, and the node's NICs;
+//! polling, [`datagram`] what a library does to make datagrams reliable, [`process`] is the view a benchmark program has: one core with its clock, and the node's NICs;
 //! [`socket`] gives it the sockets of the kernel.
 
 pub mod context;
 pub mod cpu;
+pub mod datagram;
 pub mod pcie;
 pub mod process;
 pub mod socket;

@@ -418,7 +418,8 @@ pub fn earliest<'a>(nics: impl Fn(usize) -> Option<&'a Nic>, cqs: &[(usize, CqId
 
 /// Size of the WQE that a driver of the mlx5 family builds: 16-byte control segment, address and atomic
 /// segments, then data segments of 16 bytes or the inline data with its 4-byte header, rounded up to 16.
-fn wqe_bytes(wr: &SendWr) -> Bytes {
+#[must_use]
+pub fn wqe_bytes(wr: &SendWr) -> Bytes {
     let remote = match wr.opcode {
         WrOpcode::AtomicFetchAndAdd | WrOpcode::AtomicCmpAndSwp => 32,
         _ if wr.remote.is_some() => 16,

@@ -14,6 +14,7 @@
 pub mod compare;
 pub mod counters;
 pub mod explain;
+pub mod footprint;
 pub mod measured;
 pub mod question;
 pub mod statistics;
@@ -21,6 +22,7 @@ pub mod table;
 pub mod tolerance;
 pub mod validate;
 
+pub use footprint::{Footprint, Job, Queues};
 pub use measured::{Measured, MeasuredError, Row};
 pub use question::{Quantity, Question};
 pub use statistics::{Point, Summary};

@@ -28,7 +28,7 @@ pub use manager::Manager;
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic};
 pub use pcie::Pcie;
-pub use software::{EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
+pub use software::{Connections, Datagrams, EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
 

@@ -59,6 +59,44 @@ pub enum RailPolicy {
     Stripe,
 }
 
+/// Messages over unreliable datagrams: what the library does itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Datagrams {
+    /// Largest packet, header included; the cluster's MTU where that is smaller.
+    pub mtu: Sourced<Bytes>,
+    /// Bytes in front of the payload of every packet: sequence number, acknowledgement.
+    pub header: Sourced<Bytes>,
+    /// Core time per packet at each end beyond what a message over a connection costs: numbers, window, list of sent packets.
+    pub packet_overhead: Sourced<Span>,
+    /// Packets to one process that may be under way without acknowledgement.
+    pub window: Sourced<u32>,
+    /// Packets of one process that may wait for an acknowledgement; one more, and it is sent by itself.
+    pub ack_interval: Sourced<u32>,
+    /// How often the library looks for acknowledgements that it owes and packets that it misses one for.
+    pub tick: Sourced<Span>,
+    /// Until a packet without acknowledgement is sent again.
+    pub retry_timeout: Sourced<Span>,
+    /// How often it is.
+    pub retries: Sourced<u32>,
+    /// Requests in the send queue of a process.
+    pub send_queue: Sourced<u32>,
+    /// Receives that a process keeps posted.
+    pub receives: Sourced<u32>,
+}
+
+/// Queues of reliable connections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Connections {
+    /// Requests in the send queue of each connection.
+    pub send_queue: Sourced<u32>,
+    /// Receives that a process keeps posted in the queue that all its connections share.
+    pub receives: Sourced<u32>,
+    /// Size of the buffer of each.
+    pub buffer: Sourced<Bytes>,
+}
+
 /// The point-to-point protocol of an MPI library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -108,6 +146,12 @@ pub struct Mpi {
     pub window: Sourced<u32>,
     /// Every so many eager sends ask for a completion.
     pub signal_interval: Sourced<u32>,
+    /// Queues of reliable connections, where many processes share an adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
+    /// Messages over unreliable datagrams, if it has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Datagrams>,
 }
 
 /// Defaults of the perftest programs.
@@ -224,9 +268,46 @@ fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {
     if mpi.packet_limit.as_ref().is_some_and(|limit| **limit == Bytes::ZERO) {
         return Err(Problem::at(&["mpi", "packet_limit", "value"], "packets without payload", "use at least one byte"));
     }
+    if let Some(connections) = &mpi.connections {
+        let counts = [("send_queue", *connections.send_queue), ("receives", *connections.receives)];
+        nothing_zero("connections", &counts)?;
+        if *connections.buffer == Bytes::ZERO {
+            return Err(Problem::at(&["mpi", "connections", "buffer", "value"], "buffers without room", "use at least one byte"));
+        }
+    }
+    if let Some(datagrams) = &mpi.datagrams {
+        let counts = [
+            ("window", *datagrams.window),
+            ("ack_interval", *datagrams.ack_interval),
+            ("send_queue", *datagrams.send_queue),
+            ("receives", *datagrams.receives),
+        ];
+        nothing_zero("datagrams", &counts)?;
+        if *datagrams.ack_interval >= *datagrams.window {
+            let message = format!("a window of {} is full before the acknowledgement after {}", *datagrams.window, *datagrams.ack_interval);
+            return Err(Problem::at(&["mpi", "datagrams", "ack_interval", "value"], message, "make it smaller than `window`"));
+        }
+        super::nic::check_mtu(*datagrams.mtu, &["mpi", "datagrams", "mtu", "value"])?;
+        if *datagrams.header >= Bytes(256) {
+            let message = format!("a header of {} leaves no room in the smallest packet", *datagrams.header);
+            return Err(Problem::at(&["mpi", "datagrams", "header", "value"], message, "use less than 256 B"));
+        }
+        if *datagrams.tick == Span::ZERO {
+            return Err(Problem::at(&["mpi", "datagrams", "tick", "value"], "a tick of no time never ends", "use for example \"48 ms\""));
+        }
+    }
     if *mpi.eager_copy_limit > *mpi.eager_limit {
         let message = format!("`eager_copy_limit` of {} lies above `eager_limit` of {}", *mpi.eager_copy_limit, *mpi.eager_limit);
         return Err(Problem::at(&["mpi", "eager_copy_limit", "value"], message, "set it to at most `eager_limit`"));
     }
     Ok(())
+}
+
+fn nothing_zero(table: &str, counts: &[(&str, u32)]) -> Result<(), Problem> {
+    match counts.iter().find(|(_, count)| *count == 0) {
+        Some((key, _)) => {
+            Err(Problem::at(&["mpi", table, key, "value"], format!("`{key}` is zero: nothing could be sent"), "use at least 1"))
+        }
+        None => Ok(()),
+    }
 }

@@ -80,7 +80,12 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let spinner = Progress::spinner("running");
     let sweeps = matches!(
         lab.lab.workload,
-        Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_) | Workload::Jobs(_) | Workload::Multicast(_)
+        Workload::AllToAllV(_)
+            | Workload::ClosedLoop(_)
+            | Workload::OpenLoop(_)
+            | Workload::Interference(_)
+            | Workload::Jobs(_)
+            | Workload::Multicast(_)
     );
     if args.pcap.pcap.is_some() && sweeps {
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab_name(&lab));
@@ -99,6 +104,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     if let Workload::Multicast(work) = &lab.lab.workload {
         return sweep::multicast::run(args.output.as_deref(), args.json, &lab, work, seed, output);
+    }
+    if let Workload::AllToAllV(exchange) = &lab.lab.workload {
+        return sweep::alltoallv::run(args.output.as_deref(), args.json, &lab, exchange, seed, output);
     }
     if let Workload::ClosedLoop(closed) = &lab.lab.workload {
         return sweep::closed::run(args.output.as_deref(), args.json, &lab, closed, seed, output);

@@ -14,7 +14,7 @@ use super::curve::{self, Curve};
 use super::{head, pattern_name, slot, us};
 use crate::error::{Failure, Verdict};
 use crate::output::Output;
-use crate::traffic::{open_pattern, transfers};
+use crate::traffic::{open_pattern, sides, transfers};
 
 /// What a closed loop measured.
 #[derive(Clone, Copy)]
@@ -53,7 +53,8 @@ pub fn run(
 
 fn sample(engine: &dyn Engine, cluster: &Cluster, closed: &Workload, outstanding: u32, seed: u64) -> Result<Sample, String> {
     let pattern = open_pattern(closed.pattern, cluster);
-    let config = Config { messages: closed.messages, outstanding, ..Config::new(pattern, closed.size) };
+    let config = Config::new(pattern, closed.size);
+    let config = Config { messages: closed.messages, outstanding, sides: sides(closed.transport, config.sides), ..config };
     let schedule = schedule(cluster.ranks(), &config, seed).map_err(|error| error.to_string())?;
     let run = engine.run(cluster, &schedule, seed).map_err(|error| error.to_string())?;
     let mut times: Vec<Span> = run.ops.iter().map(|op| op.ended - op.started).collect();

@@ -1,5 +1,6 @@
 //! Loops: one run for each load, window or number of receivers, side by side on all cores; throughput and latency as a table or as curves.
 
+pub mod alltoallv;
 pub mod closed;
 mod curve;
 pub mod interference;

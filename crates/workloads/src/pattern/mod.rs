@@ -6,6 +6,7 @@
 //! messages at random times, whether the network takes them or not (open loop, `open_loop.rs`).
 
 mod all_reduce;
+mod alltoallv;
 mod draw;
 mod open_loop;
 
@@ -16,6 +17,7 @@ use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule, ScheduleError}
 use fabriscope_units::Bytes;
 
 pub use all_reduce::{recursive_doubling, ring_all_reduce};
+pub use alltoallv::{Exchanges, alltoallv};
 pub use draw::Draw;
 pub use open_loop::{Arrivals, OpenLoop, Sample, open_loop};
 
