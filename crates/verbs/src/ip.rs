@@ -19,18 +19,18 @@ pub const TCP_SEGMENT: u8 = 0x9E;
 #[derive(Debug)]
 pub(crate) struct Ip {
     address: u32,
-    settings: Option<Settings>,
+    settings: Option<Box<Settings>>,
     interface: Option<Box<Interface>>,
 }
 
 impl Ip {
     pub(crate) fn new(lid: Lid, settings: Option<Settings>) -> Ip {
-        Ip { address: lid.0, settings, interface: None }
+        Ip { address: lid.0, settings: settings.map(Box::new), interface: None }
     }
     /// The interface, if the port carries IP.
     pub(crate) fn open(&mut self) -> Option<&mut Interface> {
-        let settings = self.settings?;
-        Some(self.interface.get_or_insert_with(|| Box::new(Interface::new(self.address, settings))))
+        let settings = self.settings.as_deref()?;
+        Some(self.interface.get_or_insert_with(|| Box::new(Interface::new(self.address, *settings))))
     }
     /// The interface, if it is in use.
     #[inline]
