@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fabriscope_catalog::Interface;
 use fabriscope_engine::Cluster;
 use fabriscope_report::Table;
 use fabriscope_workloads::{Tool, UsageError};
@@ -101,6 +102,10 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             return Err(Failure::told(what, "iperf3 and netperf run over TCP by themselves; perftest is verbs only"));
         }
         Some(other) => return Err(Failure::told(format!("there is no transport `{other}`"), "use verbs or tcp")),
+    }
+    if pcap.pcap.is_some() && (matches!(tool, Tool::Sockets(_)) || parts.software.interface == Interface::Sockets) {
+        let help = "leave --pcap out, or capture a benchmark over verbs";
+        return Err(Failure::told("packets of TCP are not written to captures", help));
     }
     if args.verbose && !wants_help {
         tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.software.title));
