@@ -362,3 +362,11 @@ fn multicast_where_there_is_none() {
     let message = refused(&["run", path.to_str().unwrap()]);
     says(&message, &["lab.toml:4", "does not fit into a datagram of 4 KiB", "segment = true"]);
 }
+
+#[test]
+fn faults_on_links_that_are_not_there() {
+    let text = "cluster = \"lab-16\"\n\n[[fault]]\nat = \"1 us\"\nkind.link_down = { link = \"swich:3\" }\n\n[workload.shift]\nby = 1\nsize = \"1 B\"\n";
+    let (_folder, path) = file("lab.toml", text.as_bytes());
+    let message = refused(&["run", &path.display().to_string()]);
+    says(&message, &["lab.toml:5:27", "the fabric has no `swich`", "did you mean `switch`?"]);
+}

@@ -23,8 +23,16 @@ fn two_runs_of_a_command() {
         &["run", &lab("permutation-16"), "--json"],
         &["run", &lab("incast-8")],
         &["run", &lab("uniform-16"), "--json"],
+        &["run", &lab("path-migration"), "--json"],
     ] {
         assert_eq!(printed(args), printed(args), "{args:?}");
+    }
+}
+
+#[test]
+fn faults_do_not_depend_on_threads() {
+    for name in ["lossy-links", "switch-death"] {
+        assert_eq!(printed(&["run", &lab(name), "--json"]), printed(&["run", &lab(name), "--json", "--threads", "2"]), "{name}");
     }
 }
 
