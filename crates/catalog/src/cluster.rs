@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
+use crate::line::Line;
 use crate::multicast::Multicast;
 use crate::part::{Cable, Congestion, Cpu, Kernel, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
 use crate::partitions::Partitions;
@@ -207,6 +208,9 @@ pub struct Cluster {
     /// How multicast groups are managed.
     #[serde(default)]
     pub multicast: Multicast,
+    /// What links do beyond carrying bits: retry, rest.
+    #[serde(default)]
+    pub line: Line,
     /// InfiniBand partitions by name; all hosts are in the default one where nothing else is said.
     #[serde(default, skip_serializing_if = "Partitions::is_empty")]
     pub partitions: Partitions,
@@ -316,6 +320,8 @@ pub struct ResolvedCluster {
     pub qos: Option<Qos>,
     /// How multicast groups are managed.
     pub multicast: Multicast,
+    /// What links do beyond carrying bits: retry, rest.
+    pub line: Line,
     /// InfiniBand partitions by name.
     pub partitions: Partitions,
     /// The switch; none where nodes are wired to each other.

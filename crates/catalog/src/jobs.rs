@@ -1,6 +1,6 @@
 //! Several jobs that share the network, each in a class and a partition of its own.
 
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,9 @@ pub struct Job {
     /// Name of the class, of `[qos.slingshot]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic_class: Option<String>,
+    /// Bits per second that each of its connections sends at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<Rate>,
     /// Name of the partition; the default one where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
@@ -103,6 +106,8 @@ pub struct Jobs {
     pub jobs: Vec<Job>,
 }
 
+/// Basis: assumed; below it a packet takes longer than any timeout.
+pub(crate) const LEAST_RATE: Rate = Rate::from_bps(1_000_000);
 /// Messages of all jobs together. Basis: assumed; a few gigabytes of memory.
 const MOST_MESSAGES: u64 = 10_000_000;
 
@@ -134,6 +139,9 @@ pub(crate) fn check(work: &Jobs, cluster: &ResolvedCluster, largest: Bytes) -> R
         }
         if job.size == Bytes::ZERO || job.size > largest {
             return Err(told("size", format!("a message of {} cannot be sent", job.size), format!("use 1 B to {largest}")));
+        }
+        if let Some(rate) = job.rate_limit.filter(|rate| rate.as_bps() < LEAST_RATE.as_bps()) {
+            return Err(told("rate_limit", format!("a limit of {rate}"), format!("use at least {LEAST_RATE}")));
         }
         if job.messages == 0 || job.outstanding == 0 {
             let key = if job.messages == 0 { "messages" } else { "outstanding" };

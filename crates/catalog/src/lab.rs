@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use fabriscope_fabric::Routing;
+use fabriscope_units::Rate;
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -15,6 +16,8 @@ use crate::document::Document;
 use crate::error::{CatalogError, Problem};
 use crate::fault::{FaultEvent, Recovery};
 use crate::file;
+use crate::jobs::LEAST_RATE;
+use crate::line::Line;
 use crate::part::{Kind, Part};
 use crate::partitions::Partitions;
 use crate::plan::{self, FaultPlan};
@@ -113,6 +116,12 @@ pub struct Lab {
     /// Name of the workload's class, of `[qos.slingshot]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic_class: Option<String>,
+    /// What links do beyond carrying bits, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
+    /// Bits per second that each connection of the workload sends at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<Rate>,
     /// InfiniBand partitions by name, where they are not as the cluster says.
     #[serde(default, skip_serializing_if = "Partitions::is_empty")]
     pub partitions: Partitions,
@@ -246,6 +255,10 @@ impl Catalog {
             cluster.partitions = lab.partitions.clone();
             crate::partitions::check(&cluster).map_err(fault)?;
         }
+        if let Some(line) = &lab.line {
+            cluster.line = line.clone();
+            crate::line::check(line).map_err(fault)?;
+        }
         // Jobs choose for themselves.
         let everybody = match lab.workload {
             Workload::Jobs(_) => Vec::new(),
@@ -320,9 +333,16 @@ impl Catalog {
 
 /// Whether the engine of the lab and its workload know of classes and partitions, where the lab has any.
 fn engine_knows(lab: &Lab, cluster: &ResolvedCluster) -> Result<(), Problem> {
+    if let Some(rate) = lab.rate_limit.filter(|rate| rate.as_bps() < LEAST_RATE.as_bps()) {
+        return Err(Problem::at(&["rate_limit"], format!("a limit of {rate}"), format!("use at least {LEAST_RATE}")));
+    }
     if lab.engine == EngineChoice::Flow && (cluster.qos.is_some() || !cluster.partitions.is_empty()) {
         let message = "the flow engine knows neither classes nor partitions";
         return Err(Problem::at(&["engine"], message, "use the packet engine, or remove [qos] and [partitions]"));
+    }
+    if lab.engine == EngineChoice::Flow && (lab.rate_limit.is_some() || cluster.line != Line::default()) {
+        let message = "the flow engine knows neither limits of connections nor links that retry or rest";
+        return Err(Problem::at(&["engine"], message, "use the packet engine, or remove `rate_limit` and [line]"));
     }
     if lab.engine == EngineChoice::Flow && matches!(lab.workload, Workload::Jobs(_)) {
         return Err(Problem::at(&["engine"], "the flow engine runs no jobs beside each other", "use the packet engine"));
@@ -333,11 +353,12 @@ fn engine_knows(lab: &Lab, cluster: &ResolvedCluster) -> Result<(), Problem> {
         ("dscp", lab.dscp.is_some()),
         ("traffic_class", lab.traffic_class.is_some()),
         ("partition", lab.partition.is_some()),
+        ("rate_limit", lab.rate_limit.is_some()),
     ];
     let given = keys.iter().find(|(_, given)| *given).map(|(key, _)| *key);
     match (&lab.workload, given) {
         (Workload::Bench(_), Some(key)) => {
-            Err(Problem::at(&[key], format!("`{key}` of a benchmark program"), "write \"--sl\" and the service level into its `args`"))
+            Err(Problem::at(&[key], format!("`{key}` of a benchmark program"), "write it into its `args`: \"--sl\", \"--rate_limit\""))
         }
         (Workload::Jobs(_), Some(key)) => Err(Problem::at(&[key], format!("`{key}` of a lab of jobs"), "write it into each job")),
         _ => Ok(()),

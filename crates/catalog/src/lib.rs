@@ -15,6 +15,7 @@ mod imported;
 mod ip;
 mod jobs;
 mod lab;
+mod line;
 mod multicast;
 mod part;
 mod partitions;
@@ -41,6 +42,7 @@ pub use fault::{
 pub use hosts::HostSet;
 pub use jobs::{Job, JobPattern, Jobs};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
+pub use line::{Line, LinkRest, LinkRetry};
 pub use multicast::Multicast;
 pub use part::TcpAlgorithm;
 pub use part::congestion;

@@ -80,6 +80,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         qos: cluster.qos.clone(),
         multicast: cluster.multicast.clone(),
         partitions: cluster.partitions.clone(),
+        line: cluster.line.clone(),
         switch: switch.cloned(),
         cable: cable.clone(),
         host_length: cluster.cable.host_length.clone(),
@@ -92,6 +93,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     };
     crate::qos::check(&resolved)?;
     crate::partitions::check(&resolved)?;
+    crate::line::check(&resolved.line)?;
     fits_topology(&resolved, &cluster.topology)?;
     Ok(resolved)
 }

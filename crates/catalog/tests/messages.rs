@@ -322,6 +322,15 @@ fn wrong_parts_clusters_and_labs() {
         ),
         ("lab with a benchmark in a class", "cluster = \"pair\"\nservice_level = 1\n[workload.bench]\ntool = \"ib_write_lat\""),
         (
+            "lab with links that damage everything",
+            "cluster = \"pair\"\nline.retry = { bit_errors = 0.1, latency = \"200 ns\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        (
+            "lab with links that keep no lane",
+            "cluster = \"pair\"\nline.rest = { after = \"1 us\", wake = \"5 us\", lanes = \"0/4\" }\n[workload.shift]\nby = 1\nsize = \"1 B\"",
+        ),
+        ("lab with a limit of nothing", "cluster = \"pair\"\nrate_limit = \"1 kb/s\"\n[workload.shift]\nby = 1\nsize = \"1 B\""),
+        (
             "lab with two jobs on one connection",
             "cluster = \"pair\"\n[[workload.jobs.jobs]]\nname = \"a\"\nhosts = \"all\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\n[[workload.jobs.jobs]]\nname = \"b\"\nhosts = \"all\"\npattern = \"ring\"\nsize = \"1 B\"\nmessages = 1\nservice_level = 1",
         ),

@@ -215,5 +215,6 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
         return Err(Failure::told(message, format!("add any_order = true to [workload.{name}], or choose another routing")));
     }
     let recovery = lab.lab.recovery.unwrap_or_default();
-    Ok(Transfers { service, any_order, spray, recovery, level: lab.level, pkey: lab.pkey, library, ..Transfers::default() })
+    let rate = lab.lab.rate_limit;
+    Ok(Transfers { service, any_order, spray, recovery, level: lab.level, pkey: lab.pkey, rate, library, ..Transfers::default() })
 }

@@ -88,6 +88,11 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
         let pair = (a.min(b), a.max(b));
         key(pkeys.binary_search_by_key(&pair, |entry| entry.0).map_or(how.pkey, |at| pkeys[at].1))
     };
+    let limits = Arc::clone(&worlds[0].rates);
+    let limit = |a: u32, b: u32| {
+        let pair = (a.min(b), a.max(b));
+        limits.binary_search_by_key(&pair, |entry| entry.0).map_or(how.rate, |at| Some(limits[at].1))
+    };
     let work = work(schedule, how.per_host());
     let mut ends = Vec::with_capacity(work.len());
     for (rank, work) in work.iter().enumerate() {
@@ -96,7 +101,11 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
         // Connections have a key each; a rank that talks to nobody needs none.
         let shared = how.service == Service::Datagrams && !work.is_empty();
         let index = if shared { pkey_index(nic, host, key(how.pkey))? } else { 0 };
-        ends.push(open(nic, work, how, index).map_err(setup)?);
+        let end = open(nic, work, how, index).map_err(setup)?;
+        if let (Inlet::Own(qp), Some(rate)) = (end.inlet, how.rate) {
+            nic.set_rate_limit(qp, Some(rate), Bytes::ZERO).map_err(setup)?;
+        }
+        ends.push(end);
     }
     let numbers: Vec<Option<QpNum>> = ends.iter().map(|end| if let Inlet::Own(qp) = end.inlet { Some(qp) } else { None }).collect();
     for rank in 0..ends.len() as u32 {
@@ -112,6 +121,9 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
             let av = AhAttr { dlid: Lid(peer / how.per_host()), sl: level(rank, peer) };
             let pkey_index = pkey_index(nic, rank / how.per_host(), pkey(rank, peer))?;
             join(nic, (qp, other.qp), mtu, (av, pkey_index), how).map_err(setup)?;
+            if let Some(rate) = limit(rank, peer) {
+                nic.set_rate_limit(qp, Some(rate), Bytes::ZERO).map_err(setup)?;
+            }
             if ends[rank as usize].inlet == Inlet::Each {
                 let buffer = Sge { addr: 0, length: WR_LIMIT as u32, lkey: ends[rank as usize].memory.lkey };
                 for _ in 0..work[rank as usize].get(&peer).map_or(0, |w| w.receives) {

@@ -213,7 +213,7 @@ impl World<'_> {
             let Some(t) = h.nic.as_mut().expect("the NIC is here").poll_transmit(Time::from_ps(now), &mut self.side) else { break };
             self.inject(now, host, &t);
         }
-        if self.lossy || self.controlled {
+        if self.lossy || self.controlled || self.host(host).nic().paces() {
             self.arm_timer(host);
         }
     }

@@ -16,6 +16,7 @@ mod event;
 mod faults;
 mod host;
 mod layout;
+mod line;
 mod multicast;
 mod network;
 mod observe;
@@ -36,6 +37,8 @@ mod faults_test;
 #[cfg(test)]
 mod lanes_test;
 #[cfg(test)]
+mod line_test;
+#[cfg(test)]
 mod multicast_test;
 #[cfg(test)]
 mod partition_test;
@@ -53,7 +56,7 @@ mod tests;
 use fabriscope_catalog::{FaultPlan, Recovery};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Library, Run, Tap};
 use fabriscope_schedule::Schedule;
-use fabriscope_units::Span;
+use fabriscope_units::{Rate, Span};
 
 /// The packet engine and its options.
 #[derive(Debug, Clone, Default)]
@@ -76,6 +79,8 @@ pub struct PacketEngine {
     pub levels: Vec<((u32, u32), u8)>,
     /// P_Keys of connections between two ranks that differ from the others, without the bit of membership: as `levels`.
     pub pkeys: Vec<((u32, u32), u16)>,
+    /// Rates that connections between two ranks keep to: as `levels`.
+    pub rates: Vec<((u32, u32), Rate)>,
     /// Run although the routing can deadlock, or nobody knows.
     pub allow_deadlock: bool,
     /// Cores to use for one run of a schedule on a large fabric; 0 and 1 both mean one. Results do not depend on it.
@@ -120,6 +125,8 @@ pub struct Transfers {
     /// The P_Key of all connections but for those of [`PacketEngine::pkeys`], without the bit of membership; 0 for the default
     /// partition.
     pub pkey: u16,
+    /// The rate that connections keep to, but for those of [`PacketEngine::rates`].
+    pub rate: Option<Rate>,
     /// Ranks that share an adapter, each with a core of its own; 0 and 1 both mean one. Rank *r* is at adapter *r* / `per_host`.
     pub per_host: u32,
     /// The library that carries the messages, with its costs; without one, ranks post to the verbs themselves.

@@ -49,6 +49,7 @@ impl World<'_> {
     }
 
     fn start(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, (ready, start): (u64, u64)) {
+        let start = if self.line.is_some() { self.line_start(place, parcel.wire_bytes(), start) } else { start };
         let lane = &mut self.lanes[place];
         lane.take(parcel.wire_bytes());
         self.wires[place / self.vls as usize].free = start + lane.serialisation(parcel.wire_bytes());

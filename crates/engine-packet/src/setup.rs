@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{FlowControl, Forwarding, LinkLayer, Pfc, ResolvedCluster, Switch, keys};
+use fabriscope_catalog::{FlowControl, Forwarding, Line as LineOptions, LinkLayer, Pfc, ResolvedCluster, Switch, keys};
 use fabriscope_engine::{Cluster, EngineError, Stats, timing};
 use fabriscope_fabric::routing::deadlock;
 use fabriscope_fabric::{EndpointId, Fabric, LinkId, Route, Router, Routing};
@@ -10,7 +10,7 @@ use fabriscope_kernel::memory::large_pages;
 use fabriscope_kernel::{EventQueue, Streams};
 use fabriscope_node::{Pcie, ReadAhead};
 use fabriscope_switch::channel::MAX_BLOCKS;
-use fabriscope_switch::headroom::{Line, PAUSE_FRAME, headroom};
+use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
 use fabriscope_switch::{Arbiter, Channel, Flow, PauseLimits};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig, Side};
@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 use crate::divided::Mail;
 use crate::host::{Host, NicCosts};
 use crate::layout::Layout;
+use crate::line::Line;
 use crate::multicast::Multicast;
 use crate::observe::observer;
 use crate::paced::Wire;
@@ -72,7 +73,14 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let rooms = plan.rooms(room(switch.filter(|_| drops)), pfc.is_some());
     let lossy = engine.loss != Loss::None || engine.faults.is_some();
     // Pause frames act at once, chance draws from one stream, and global knowledge knows no borders.
-    let apart = divide && pfc.is_none() && !marks && !lossy && !drops && !controlled && parts.routing != Routing::UgalG;
+    let apart = divide
+        && pfc.is_none()
+        && !marks
+        && parts.line.retry.is_none()
+        && !lossy
+        && !drops
+        && !controlled
+        && parts.routing != Routing::UgalG;
     let mut layout = if apart { Layout::divided(graph, vls) } else { Layout::whole(graph, vls) };
     let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
     let slows = |plan: &fabriscope_catalog::FaultPlan| {
@@ -87,11 +95,12 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     let layout = Arc::new(layout);
     let routes = Routes::new(router);
     // Marks and drops look at what waits for the wire.
-    let paced = vls > 1 || plan.shaped || pfc.is_some() || drops || controlled;
+    let paced = vls > 1 || plan.shaped || parts.line != LineOptions::default() || pfc.is_some() || drops || controlled;
     let endpoints = graph.endpoint_count();
     let count = layout.parts();
     let pairs: Arc<[((u32, u32), u8)]> = engine.levels.clone().into();
     let pkeys: Arc<[((u32, u32), u16)]> = engine.pkeys.clone().into();
+    let limits: Arc<[((u32, u32), Rate)]> = engine.rates.clone().into();
     let mut worlds: Vec<World<'a>> = (0..count)
         .map(|part| World {
             queue: queue(endpoints.div_ceil(count)),
@@ -108,6 +117,8 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             plan: Arc::clone(&plan),
             pairs: Arc::clone(&pairs),
             pkeys: Arc::clone(&pkeys),
+            rates: Arc::clone(&limits),
+            line: None,
             paced,
             pauses: pfc.is_some(),
             same_pace,
@@ -149,6 +160,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         let links = world.lanes.len() / vls as usize;
         if paced {
             world.wires = vec![Wire::IDLE; links];
+            world.line = Line::new(&parts.line, links, streams.stream("link retry", 0));
         }
         world.observer = observer(engine, parts.link_layer.wire(), links, graph.link_count(), &plan.numbers());
         let hosts = world.first_host..layout.first_host[world.part as usize + 1];
@@ -194,7 +206,7 @@ fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>, plan: &P
                 // The pause frame on the wire and its propagation; the sender obeys at once.
                 let reaction = small(link.rate.time(PAUSE_FRAME) + link.delay);
                 // What the switch has, and at least what the standard asks for and two packets that are begun meanwhile.
-                let needed = headroom(&Line { rate: link.rate, delay: link.delay, frame: parts.mtu, response: Span::ZERO });
+                let needed = headroom(&headroom::Line { rate: link.rate, delay: link.delay, frame: parts.mtu, response: Span::ZERO });
                 let headroom = bytes(pfc.headroom.value).max(bytes(Bytes(needed.0 + 2 * parts.mtu.0 + 1024)));
                 Flow::Pause(PauseLimits { xoff: bytes(pfc.xoff.value), xon: bytes(pfc.xon.value), headroom, reaction })
             }

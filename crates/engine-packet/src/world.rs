@@ -7,7 +7,7 @@ use fabriscope_fabric::Memory;
 use fabriscope_kernel::memory::prefetch_lines;
 use fabriscope_kernel::{EventQueue, Stream};
 use fabriscope_switch::{Arbiter, Channel, Ecn};
-use fabriscope_units::Time;
+use fabriscope_units::{Rate, Time};
 use fabriscope_verbs::{CqId, Side};
 use rustc_hash::FxHashMap;
 
@@ -16,6 +16,7 @@ use crate::event::{Event, Happening};
 use crate::faults::Faults;
 use crate::host::Host;
 use crate::layout::{Layout, Slots};
+use crate::line::Line;
 use crate::multicast::Multicast;
 use crate::observe::{self, Observer};
 use crate::paced::Wire;
@@ -52,6 +53,10 @@ pub(crate) struct World<'a> {
     pub pairs: Arc<[((u32, u32), u8)]>,
     /// P_Keys of connections between two ranks; sorted.
     pub pkeys: Arc<[((u32, u32), u16)]>,
+    /// Rates of connections between two ranks; sorted.
+    pub rates: Arc<[((u32, u32), Rate)]>,
+    /// Links that retry or rest.
+    pub line: Option<Box<Line>>,
     /// Links decide packet by packet (`paced.rs`).
     pub paced: bool,
     /// Buffers are guarded by pause frames.

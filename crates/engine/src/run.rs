@@ -72,6 +72,10 @@ pub struct Stats {
     pub context_misses: u64,
     /// Packets of another partition that adapters dropped.
     pub pkey_violations: u64,
+    /// Packets that a link repeated by itself.
+    pub link_retries: u64,
+    /// Times that a resting link was woken.
+    pub link_wakes: u64,
     /// Events handled.
     pub events: u64,
 }
@@ -95,6 +99,8 @@ impl Stats {
             queue_pairs,
             context_misses,
             pkey_violations,
+            link_retries,
+            link_wakes,
             events,
         } = other;
         self.messages += messages;
@@ -112,6 +118,8 @@ impl Stats {
         self.queue_pairs = self.queue_pairs.max(*queue_pairs);
         self.context_misses += context_misses;
         self.pkey_violations += pkey_violations;
+        self.link_retries += link_retries;
+        self.link_wakes += link_wakes;
         self.events += events;
     }
 }

@@ -23,6 +23,7 @@ pub mod packet;
 pub mod partition;
 mod port;
 pub mod qp;
+mod rate_limit;
 mod rud;
 pub mod service;
 pub mod side;

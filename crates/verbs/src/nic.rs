@@ -313,7 +313,13 @@ impl Nic {
             let qp = &mut self.qps[(turn >> 1) as usize];
             if turn & 1 == 1 {
                 qp.responder.queued = false;
+                if qp.is_held_back(now, port) {
+                    continue;
+                }
                 let transmit = rc_responder::poll_response(qp, port, side);
+                if let Some(sent) = &transmit {
+                    qp.count_against_limit(now, sent.packet.wire_bytes);
+                }
                 qp.want_responses(port);
                 if transmit.is_some() {
                     return transmit;
@@ -321,6 +327,9 @@ impl Nic {
                 continue;
             }
             qp.requester.queued = false;
+            if qp.is_held_back(now, port) {
+                continue;
+            }
             let transmit = match qp.qp_type {
                 QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec | QpType::Dct => rc_requester::poll(qp, now, port, side),
                 QpType::Uc => uc::poll(qp, port, side),
@@ -329,7 +338,8 @@ impl Nic {
                 QpType::RawPacket => raw::poll(qp, port, side),
                 QpType::Rd | QpType::Srd | QpType::Uet => None,
             };
-            if transmit.is_some() {
+            if let Some(sent) = &transmit {
+                qp.count_against_limit(now, sent.packet.wire_bytes);
                 if qp.requester.cursor < qp.requester.ready || !qp.requester.again.is_empty() {
                     qp.want_requests(port);
                 }
@@ -467,6 +477,7 @@ impl Nic {
             let qp = &mut self.qps[slot as usize];
             if qp.paced_at == at {
                 qp.paced_at = Time::MAX;
+                qp.resume(&mut self.port);
                 rc_requester::look(qp, now, &mut self.port);
             }
         }

@@ -75,6 +75,7 @@ fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result
     let cluster = Cluster::new(parts.clone()).map_err(|error| error.to_string())?;
     let mut levels = Vec::new();
     let mut pkeys = Vec::new();
+    let mut rates = Vec::new();
     for job in &work.jobs {
         let level = if matches!(setting, Setting::OneClass) { 0 } else { job.level(parts).map_err(|problem| problem.message)? };
         let pkey = job.pkey(parts).map_err(|problem| problem.message)?;
@@ -82,15 +83,20 @@ fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result
             let pair = (from.min(to), from.max(to));
             levels.push((pair, level));
             pkeys.push((pair, pkey));
+            rates.extend(job.rate_limit.map(|rate| (pair, rate)));
         }
     }
     levels.sort_unstable();
     levels.dedup();
     pkeys.sort_unstable();
     pkeys.dedup();
+    // Of two jobs on one connection the stricter limit holds.
+    rates.sort_unstable();
+    rates.dedup_by_key(|(pair, _)| *pair);
     let spray = parts.routing.reorders();
     let transfers = Transfers { any_order: spray, spray, ..Transfers::default() };
-    let engine = PacketEngine { transfers, levels, pkeys, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
+    let engine =
+        PacketEngine { transfers, levels, pkeys, rates, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
     let takes_part = |job: usize| !matches!(setting, Setting::Alone(only) if only != job);
     let (schedule, owners) = schedule(cluster.ranks(), &work.jobs, takes_part).map_err(|error| error.to_string())?;
     let run = engine.run(&cluster, &schedule, seed).map_err(|error| error.to_string())?;

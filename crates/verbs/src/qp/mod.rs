@@ -21,6 +21,7 @@ use crate::packet::PacketFlags;
 use crate::port::Port;
 use crate::qp::requester::Requester;
 use crate::qp::responder::Responder;
+use crate::rate_limit::RateLimit;
 use crate::srq::RecvQueue;
 
 /// What `query_qp` tells.
@@ -71,6 +72,8 @@ pub(crate) struct Qp {
     pub(crate) retransmissions: u64,
     /// Congestion control of what it sends.
     pub(crate) congestion: Option<Box<Congestion>>,
+    /// The rate that it keeps to.
+    pub(crate) limit: Option<Box<RateLimit>>,
     /// When it has itself looked at by the port, for pacing and timers of congestion control.
     pub(crate) paced_at: Time,
     /// Whose number completions carry: its own, or that of the queue pair that it works for.
@@ -171,6 +174,7 @@ impl Qp {
             attr: QpAttr::default(),
             retransmissions: 0,
             congestion: None,
+            limit: None,
             paced_at: Time::MAX,
             home: num,
             dynamic: None,

@@ -229,6 +229,7 @@ impl Qp {
         self.any_order = false;
         self.spray = false;
         self.congestion = None;
+        self.limit = None;
         self.dynamic = None;
         self.home = self.num;
         (self.migration, self.path_flag) = Default::default();

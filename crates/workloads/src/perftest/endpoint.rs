@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Rate};
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, Mr, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge, UdDestination,
     VerbsError, WatchId, Wc, WcStatus,
@@ -103,6 +103,7 @@ impl Endpoint {
             let peer_qp = QpNum(peer.qpn);
             let destination = self.process.nic(s.nic, |n| -> Result<_, VerbsError> {
                 let psn = first_psn(lid, qp);
+                n.set_rate_limit(qp, s.rate_limit.map(Rate::from_gbps), Bytes::ZERO)?;
                 match s.connection {
                     Connection::Rc => {
                         n.modify_qp(qp, &QpAttr::init(Access::ALL))?;

@@ -112,6 +112,8 @@ pub struct Settings {
     pub link: LinkType,
     /// Service level.
     pub sl: u8,
+    /// Rate that each queue pair keeps to, in Gb/s.
+    pub rate_limit: Option<u64>,
     /// Retransmission timer exponent.
     pub timeout: u8,
     /// Both directions at once.
