@@ -26,6 +26,16 @@ pub enum Transport {
     Uc,
     /// Unreliable datagrams, which the cluster's library makes reliable: it cuts messages, numbers and acknowledges packets.
     Ud,
+    /// Extended reliable connection.
+    Xrc,
+    /// Reliable datagram.
+    Rd,
+    /// Dynamically connected transport.
+    Dc,
+    /// Scalable reliable datagram of EFA.
+    Srd,
+    /// Ultra Ethernet transport.
+    Uet,
 }
 
 /// Every host sends one message to another; nobody receives two.

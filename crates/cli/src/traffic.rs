@@ -197,6 +197,11 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
     let service = match transport {
         Transport::Rc => Service::Reliable,
         Transport::Uc => Service::Unreliable,
+        Transport::Xrc => Service::Extended,
+        Transport::Rd => Service::ReliableDatagram,
+        Transport::Dc => Service::Dynamic,
+        Transport::Srd => Service::Scalable,
+        Transport::Uet => Service::UltraEthernet,
         Transport::Ud if lab.lab.engine == EngineChoice::Flow => {
             let message = format!("{}: the flow engine has no datagrams", crate::command::lab_name(lab));
             return Err(Failure::told(message, "write engine = \"packet\", or transport = \"rc\""));
@@ -206,8 +211,7 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
     let library = if transport == Transport::Ud { library(&lab.cluster) } else { None };
     let routing = lab.cluster.routing;
     let spray = routing.reorders();
-    // The library puts datagrams in order itself.
-    if spray && !any_order && transport != Transport::Ud && lab.lab.engine == EngineChoice::Packet {
+    if spray && !any_order && !service.any_order() && lab.lab.engine == EngineChoice::Packet {
         let message = format!(
             "{}: the routing `{routing}` sends packets of one flow over several paths, but the receivers want them in order",
             crate::command::lab_name(lab)

@@ -10,8 +10,8 @@ use fabriscope_wire::Opcode;
 /// The settings of all NICs of a cluster.
 pub(crate) fn settings(parts: &ResolvedCluster, fabric: &Fabric, router: &Router, drops: bool) -> Settings {
     let lossy = drops.then_some(LOSSY_TIMEOUT);
-    let Some(congestion) = &parts.congestion else { return Settings { timeout: lossy, ..Settings::default() } };
     let line = line(parts, fabric, router);
+    let Some(congestion) = &parts.congestion else { return Settings { timeout: lossy, line, ..Settings::default() } };
     let (algorithm, echo, ack_interval, telemetry, timeout) = match &congestion.algorithm {
         Part::InfiniBand(p) => {
             let (increase, limit, timer, step) = (*p.increase, *p.limit, *p.timer, *p.step);

@@ -9,9 +9,10 @@ use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
     Access, AhAttr, AhId, AltPath, CqId, Lid, MigState, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge, SrqId,
-    VerbsError,
+    VerbsError, Wc,
 };
 
+use crate::services::{self, Address};
 use crate::world::World;
 use crate::{Service, Transfers};
 
@@ -32,6 +33,8 @@ pub(crate) struct Side {
     pub remote: Mr,
     /// The address of the peer, for datagrams.
     pub ah: AhId,
+    /// What requests have to say of their destination.
+    pub address: Address,
 }
 
 /// A rank's end: its memory and its peers at other adapters, sorted.
@@ -43,6 +46,8 @@ pub(crate) struct Rank {
     pub first_slot: u32,
     /// Where all its messages arrive, if it is one place: a shared receive queue, or the one queue pair of datagrams.
     pub inlet: Inlet,
+    /// The ranks by the slots of what receives, where those do not stand in the order of `sides`.
+    pub peers: BTreeMap<u32, u32>,
 }
 
 /// Where the receives of a rank are posted.
@@ -62,15 +67,23 @@ impl Rank {
         self.place(peer).map(|place| &self.sides[place])
     }
     /// The rank at the other end of a connection.
-    pub fn peer_of(&self, qp: QpNum) -> Option<u32> {
+    pub fn peer_of(&self, wc: &Wc) -> Option<u32> {
+        let qp = wc.qp_num;
+        if let Some(peer) = self.peers.get(&qp.slot()) {
+            return Some(*peer).filter(|peer| *peer != ANYBODY).or(Some(wc.slid.0));
+        }
         self.sides.get(qp.slot().wrapping_sub(self.first_slot) as usize).map(|side| side.peer)
     }
 }
 
+/// In [`Rank::peers`]: who sent a message is told by its completion.
+pub(crate) const ANYBODY: u32 = u32::MAX;
+
+/// Requests of one rank to another.
 #[derive(Debug, Clone, Copy, Default)]
-struct Work {
-    sends: u32,
-    receives: u32,
+pub(crate) struct Work {
+    pub sends: u32,
+    pub receives: u32,
 }
 
 /// Connects all ranks of `schedule` that talk to each other and do not share an adapter.
@@ -94,6 +107,10 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
         limits.binary_search_by_key(&pair, |entry| entry.0).map_or(how.rate, |at| Some(limits[at].1))
     };
     let work = work(schedule, how.per_host());
+    if how.service.is_shared() {
+        services::check(schedule, mtu, how, partitioned)?;
+        return services::connect(worlds, &work, mtu, how.service, &level);
+    }
     let mut ends = Vec::with_capacity(work.len());
     for (rank, work) in work.iter().enumerate() {
         let host = rank as u32 / how.per_host();
@@ -135,7 +152,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
     Ok(ends)
 }
 
-fn setup(error: impl std::fmt::Display) -> EngineError {
+pub(crate) fn setup(error: impl std::fmt::Display) -> EngineError {
     EngineError::Setup(error.to_string())
 }
 
@@ -168,7 +185,7 @@ fn open(nic: &mut Nic, work: &BTreeMap<u32, Work>, how: Transfers, pkey_index: u
         (_, None) => work.values().map(|w| w.sends + w.receives).sum(),
     };
     let cq = nic.create_cq(ends.max(16))?;
-    let mut end = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: 0, inlet: Inlet::Each };
+    let mut end = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: 0, inlet: Inlet::Each, peers: BTreeMap::new() };
     if let Some(library) = how.library {
         let srq = nic.create_srq(pd, library.queues.receives, 1)?;
         for _ in 0..library.queues.receives {
@@ -181,7 +198,7 @@ fn open(nic: &mut Nic, work: &BTreeMap<u32, Work>, how: Transfers, pkey_index: u
         if end.sides.is_empty() {
             end.first_slot = qp.slot();
         }
-        end.sides.push(Side { peer, qp, remote: memory, ah: AhId(0) });
+        end.sides.push(Side { peer, qp, remote: memory, ah: AhId(0), address: Address::Connected });
     }
     Ok(end)
 }
@@ -209,7 +226,7 @@ fn open_datagrams(
     for _ in 0..queues.receives {
         let _ = nic.post_recv(Time::ZERO, qp, &receive(queues.buffer, memory));
     }
-    let mut end = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: qp.slot(), inlet: Inlet::Own(qp) };
+    let mut end = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: qp.slot(), inlet: Inlet::Own(qp), peers: BTreeMap::new() };
     let mut address = None;
     for &peer in work.keys() {
         let host = peer / how.per_host();
@@ -218,7 +235,7 @@ fn open_datagrams(
             _ => nic.create_ah(pd, AhAttr { dlid: Lid(host), sl: how.level })?,
         };
         address = Some((host, ah));
-        end.sides.push(Side { peer, qp, remote: memory, ah });
+        end.sides.push(Side { peer, qp, remote: memory, ah, address: Address::Connected });
     }
     Ok(end)
 }
@@ -228,7 +245,7 @@ fn join(nic: &mut Nic, (qp, peer): (QpNum, QpNum), mtu: Mtu, (av, pkey_index): (
     let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
     let (rtr, rts) = match how.service {
         Service::Unreliable => (QpAttr::rtr_uc(mtu, peer, 0, av), QpAttr::rts(0)),
-        Service::Reliable | Service::Datagrams => (options(QpAttr::rtr_rc(mtu, peer, 0, av)), how.recovery(QpAttr::rts_rc(0), av)),
+        _ => (options(QpAttr::rtr_rc(mtu, peer, 0, av)), how.recovery(QpAttr::rts_rc(0), av)),
     };
     for step in [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init(Access::ALL) }, rtr, rts] {
         nic.modify_qp(qp, &step)?;
@@ -256,7 +273,7 @@ fn pkey_index(nic: &Nic, host: u32, pkey: Option<u16>) -> Result<u16, EngineErro
 }
 
 /// The NIC of a host, in whichever part it is.
-fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
+pub(crate) fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
     let part = worlds.partition_point(|world| world.first_host <= host) - 1;
     worlds[part].host(host).nic()
 }
@@ -264,7 +281,7 @@ fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
 fn create(nic: &mut Nic, (pd, cq): (PdId, CqId), work: Work, end: &Rank, how: Transfers) -> Result<QpNum, VerbsError> {
     let kind = match how.service {
         Service::Unreliable => QpType::Uc,
-        Service::Reliable | Service::Datagrams => QpType::Rc,
+        _ => QpType::Rc,
     };
     let srq = if let Inlet::Shared(srq) = end.inlet { Some(srq) } else { None };
     let inline = how.library.map_or(QpCap::default().max_inline_data, |library| library.inline_limit);

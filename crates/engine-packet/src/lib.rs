@@ -24,6 +24,7 @@ mod paced;
 mod process;
 mod programs;
 mod qos;
+mod services;
 mod setup;
 mod sight;
 mod tally;
@@ -48,6 +49,8 @@ mod process_test;
 mod qos_test;
 #[cfg(test)]
 mod reliability_test;
+#[cfg(test)]
+mod services_test;
 #[cfg(test)]
 mod tally_test;
 #[cfg(test)]
@@ -149,6 +152,28 @@ pub enum Service {
     Unreliable,
     /// Unreliable datagrams that a library makes reliable.
     Datagrams,
+    /// Extended reliable connections: receives come from one shared queue.
+    Extended,
+    /// Reliable datagrams over an end-to-end context to each peer.
+    ReliableDatagram,
+    /// Dynamically connected transport: a pool of initiators and one target.
+    Dynamic,
+    /// Scalable reliable datagrams: one queue pair, a context for each peer; SENDs of one packet.
+    Scalable,
+    /// Ultra Ethernet transport: one queue pair, a context for each peer.
+    UltraEthernet,
+}
+
+impl Service {
+    /// Whether packets may come in any order without being asked for: contexts and libraries take them as they arrive.
+    #[must_use]
+    pub const fn any_order(self) -> bool {
+        matches!(self, Service::Datagrams | Service::Scalable | Service::UltraEthernet)
+    }
+    /// Whether its queue pairs are more than one for each peer, or one without a library.
+    pub(crate) const fn is_shared(self) -> bool {
+        !matches!(self, Service::Reliable | Service::Unreliable | Service::Datagrams)
+    }
 }
 
 /// A schedule whose queue pairs are connected and whose receives are posted.

@@ -231,7 +231,8 @@ impl Transferring {
     fn post(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32, kind: OpKind) -> Result<(), EngineError> {
         let peer = kind.peer().expect("only communication is posted");
         let end = &self.ranks[(rank - self.first_rank) as usize];
-        let Side { qp, remote, .. } = *end.side(peer).expect("all peers were connected");
+        let side = *end.side(peer).expect("all peers were connected");
+        let Side { qp, remote, .. } = side;
         let host = rank / self.per_host;
         let total = kind.bytes().0;
         self.open += 1;
@@ -247,6 +248,7 @@ impl Transferring {
                 OpKind::Get { .. } => SendWr::read(id, sge, place),
                 _ => SendWr::write(id, sge, place),
             };
+            wr = side.address.apply(wr);
             if last {
                 wr = wr.signaled();
             }
@@ -296,7 +298,7 @@ impl Transferring {
         }
         let seen = visible + self.cpu.detect;
         if wc.opcode == WcOpcode::Recv {
-            let from = self.ranks[(rank - self.first_rank) as usize].peer_of(wc.qp_num).unwrap_or(u32::MAX);
+            let from = self.ranks[(rank - self.first_rank) as usize].peer_of(wc).unwrap_or(u32::MAX);
             self.arrived(world, rank, from, wc.imm.unwrap_or(0), seen);
         } else {
             world.queue.push(seen, Event::done(rank, wc.wr_id as u32));

@@ -13,6 +13,7 @@ mod run;
 mod schema;
 mod show;
 mod topo;
+mod transports;
 mod validate;
 
 pub use run::lab_name;
@@ -45,6 +46,8 @@ pub enum Command {
     Route(route::Args),
     /// Say what a topology is worth, and draw it
     Topo(topo::Args),
+    /// Compare the transports: what they promise, what they need, which operations they have
+    Transports(transports::Args),
     /// List the clusters
     Clusters(clusters::Args),
     /// List the parts and the numbers in them
@@ -70,6 +73,7 @@ pub fn run(arguments: &Arguments, output: &mut Output) -> Result<Verdict, Failur
         Command::Export(args) => export::run(args, &context, output),
         Command::Route(args) => route::run(args, &context, output),
         Command::Topo(args) => topo::run(args, &context, output),
+        Command::Transports(args) => transports::run(args, output),
         Command::Clusters(args) => clusters::run(args, &context, output),
         Command::Parts(args) => parts::run(args, &context, output),
         Command::Show(args) => show::run(args, &context, output),

@@ -197,7 +197,7 @@ struct Free;
 
 impl Control for Free {
     fn allowance(&self) -> Allowance {
-        Allowance { window: Bytes(u64::MAX), rate: Rate::from_bps(u64::MAX) }
+        Allowance { window: Bytes(u64::MAX), rate: UNLIMITED }
     }
 }
 
@@ -295,7 +295,9 @@ impl Congestion {
     /// A packet with number `psn` and `bytes` on the wire leaves.
     pub(crate) fn sent(&mut self, now: Time, psn: Psn, bytes: u16) {
         let rate = each!(&self.controller, control => control.allowance()).rate;
-        self.next = self.next.max(now) + rate.time(Bytes(u64::from(bytes)));
+        if rate != UNLIMITED {
+            self.next = self.next.max(now) + rate.time(Bytes(u64::from(bytes)));
+        }
         each!(&mut self.controller, control => control.sent(now, Bytes(u64::from(bytes))));
         // Repeated packets are there already.
         match self.flights.back() {
@@ -406,6 +408,8 @@ impl Congestion {
     }
 }
 
+/// The link alone sets the pace.
+const UNLIMITED: Rate = Rate::from_bps(u64::MAX);
 /// A packet is not missing yet while others that left this much later arrive. Basis: assumed; less than the idle round trip of
 /// any network here, it matters where none was given.
 const LEAST_REORDERING: Span = Span::from_us(1);

@@ -6,7 +6,7 @@
 
 use crate::attr::{QpState, QpType};
 use crate::event::AsyncEvent;
-use crate::ids::WqeIndex;
+use crate::ids::{Lid, QpNum, WqeIndex};
 use crate::packet::{Packet, PacketFlags};
 use crate::port::Port;
 use crate::qp::Qp;
@@ -125,7 +125,10 @@ impl Qp {
     pub(crate) fn complete_receive(&mut self, opcode: WcOpcode, byte_len: u32, imm: Option<u32>, packet: &Packet, port: &mut Port) {
         let Some(wqe) = self.responder.inbound.recv.take() else { return };
         let solicited = packet.flags.contains(PacketFlags::SE);
-        let wc = Wc { byte_len, imm, solicited, srq: self.init.srq, ..self.wc(wqe.wr_id, WcStatus::Success, opcode, wqe.index) };
+        // Whoever works for others says who sent it: their number alone does not.
+        let (slid, src_qp) = if self.home == self.num { (Lid(0), QpNum(0)) } else { (self.dest, QpNum(self.dest_qp)) };
+        let wc =
+            Wc { byte_len, imm, solicited, slid, src_qp, srq: self.init.srq, ..self.wc(wqe.wr_id, WcStatus::Success, opcode, wqe.index) };
         port.completions.push_back((self.init.recv_cq, wc));
     }
 

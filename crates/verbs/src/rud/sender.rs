@@ -246,17 +246,17 @@ impl Context {
             _ => {}
         }
         if accepted && known {
-            self.took(asked, port, received);
+            self.took(asked, port);
         }
-        self.advance(end, port, received);
+        self.advance(end, port);
         for bit in 0..64 {
             let psn = end + bit;
             if ext.compare_add >> bit & 1 == 1 && psn.is_before(self.sender.next) && !psn.is_before(self.sender.una) {
                 self.sender.congestion.note_arrived(psn);
-                self.took(psn, port, received);
+                self.took(psn, port);
             }
         }
-        self.advance(end, port, received);
+        self.advance(end, port);
         if self.sender.una != before {
             self.sender.silent = 0;
             self.start_timer(now, port);
@@ -265,7 +265,7 @@ impl Context {
     }
 
     /// Packet `psn` arrived: its message may be complete.
-    fn took(&mut self, psn: Psn, port: &mut Port, received: &mut Received) {
+    fn took(&mut self, psn: Psn, port: &mut Port) {
         let sender = &mut self.sender;
         if psn.is_before(sender.una) || sender.arrived.set(psn) {
             return;
@@ -274,16 +274,15 @@ impl Context {
         let message = &mut sender.messages[position];
         message.arrived += 1;
         if message.arrived == message.packets && !message.done && matches!(message.kind, Kind::Data(_)) {
-            received.ended = true;
             message.finish(WcStatus::Success, port);
         }
     }
 
     /// Everything before `end` arrived.
-    fn advance(&mut self, end: Psn, port: &mut Port, received: &mut Received) {
+    fn advance(&mut self, end: Psn, port: &mut Port) {
         let mut psn = self.sender.una;
         while psn.is_before(end) {
-            self.took(psn, port, received);
+            self.took(psn, port);
             psn = psn.next();
         }
         let sender = &mut self.sender;

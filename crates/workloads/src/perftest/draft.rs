@@ -95,7 +95,7 @@ impl Draft {
             }
             "bidirectional" => s.bidirectional = true,
             "connection" => {
-                s.connection = one_of(given, "RC, UC, UD", &[("RC", Connection::Rc), ("UC", Connection::Uc), ("UD", Connection::Ud)])?;
+                s.connection = one_of(given, "RC, XRC, UC, UD, DC, SRD", &Connection::ALL)?;
             }
             "ib-dev" => s.device = text,
             "duration" => self.duration = Some(number(1, 1000)?),
@@ -185,6 +185,7 @@ impl Draft {
                 conflict("-c UD", "carries sends only", "use -c RC, or an ib_send program")
             }
             (Connection::Uc, Verb::Read | Verb::Atomic) => conflict("-c UC", "has no reads and atomics", "use -c RC"),
+            (Connection::Srd, Verb::Atomic) => conflict("-c SRD", "has no atomics", "use -c RC, where the adapter has it"),
             _ => Ok(()),
         }
     }
@@ -224,7 +225,8 @@ impl Draft {
 
     fn resolve_sizes(&mut self) -> Result<(), UsageError> {
         let s = &mut self.settings;
-        let most = if s.connection == Connection::Ud { s.mtu } else { MAX_SIZE as u32 };
+        let one_packet = s.connection == Connection::Ud || s.connection == Connection::Srd && s.test.verb == Verb::Send;
+        let most = if one_packet { s.mtu } else { MAX_SIZE as u32 };
         if s.test.verb == Verb::Atomic {
             if s.all_sizes || self.size.is_some_and(|size| size != ATOMIC_SIZE) {
                 return conflict("-s or -a", "cannot change the 8 bytes of an atomic", "leave it out");
@@ -250,7 +252,8 @@ impl Draft {
         let s = &mut self.settings;
         if let Some(iterations) = s.iterations() {
             let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
-            let unreliable = if s.connection == Connection::Rc { s.rx_depth } else { iterations.min(RX_DEPTH_UNRELIABLE) };
+            let reliable = !matches!(s.connection, Connection::Uc | Connection::Ud);
+            let unreliable = if reliable { s.rx_depth } else { iterations.min(RX_DEPTH_UNRELIABLE) };
             s.tx_depth = s.tx_depth.min(iterations);
             s.rx_depth = self.rx_depth.unwrap_or(unreliable).min(iterations);
         } else {

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Rate};
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, Mr, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge, UdDestination,
-    VerbsError, WatchId, Wc, WcStatus,
+    Access, AhAttr, CqId, Lid, Mr, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge, SrqId,
+    UdDestination, VerbsError, WatchId, Wc, WcStatus,
 };
 
 use super::header::Address;
@@ -30,7 +30,17 @@ pub(crate) enum Role {
 }
 
 /// What each end has put up for the other, by rank.
-pub(crate) type Board = Rc<RefCell<[Vec<Address>; 2]>>;
+pub(crate) type Board = Rc<RefCell<[Vec<Offer>; 2]>>;
+
+/// What an end tells the other of a queue pair.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offer {
+    address: Address,
+    /// What the other end's requests go to, where that is not the same.
+    receiver: QpNum,
+    /// The shared receive queue behind it.
+    srq: Option<SrqId>,
+}
 
 /// One end, ready to run.
 pub(crate) struct Endpoint {
@@ -44,7 +54,10 @@ pub(crate) struct Endpoint {
     pub watch: WatchId,
     pd: PdId,
     mr: Mr,
-    remote: Vec<Address>,
+    /// Where receives are posted, on transports that have them shared.
+    srq: Option<SrqId>,
+    receivers: Vec<QpNum>,
+    remote: Vec<Offer>,
     datagrams: Vec<Option<UdDestination>>,
 }
 
@@ -64,7 +77,7 @@ impl Endpoint {
         let half = (u64::from(settings.largest()) + GRH).next_multiple_of(PAGE);
         let base = BUFFER + u64::from(process.rank()) * BETWEEN_BUFFERS;
         let depth = |per_qp: u32| per_qp.max(1) * settings.qps;
-        let (pd, mr, send_cq, recv_cq, watch, qps) = process
+        let (pd, mr, send_cq, recv_cq, watch, srq, qps, receivers) = process
             .nic(nic, |n| -> Result<_, VerbsError> {
                 let pd = n.alloc_pd();
                 let mr = n.reg_mr(pd, base, Bytes(2 * half), Access::ALL)?;
@@ -78,17 +91,40 @@ impl Endpoint {
                     ..QpCap::default()
                 };
                 let init = QpInit { send_cq, recv_cq, cap, ..QpInit::new(pd, qp_type(settings.connection), send_cq) };
-                let qps = (0..settings.qps).map(|_| n.create_qp(&init)).collect::<Result<Vec<_>, _>>()?;
-                Ok((pd, mr, send_cq, recv_cq, watch, qps))
+                let receives = settings.rx_depth * settings.qps;
+                let (mut srq, mut receiver) = (None, init);
+                match settings.connection {
+                    Connection::Xrc => {
+                        let xrcd = n.open_xrcd();
+                        srq = Some(n.create_xrc_srq(pd, xrcd, recv_cq, receives, 1)?);
+                        receiver = QpInit { qp_type: QpType::XrcRecv, xrcd: Some(xrcd), ..init };
+                    }
+                    Connection::Dc => {
+                        srq = Some(n.create_srq(pd, receives, 1)?);
+                        receiver = QpInit { qp_type: QpType::Dct, srq, ..init };
+                    }
+                    _ => {}
+                }
+                let (mut qps, mut receivers) = (Vec::new(), Vec::new());
+                for _ in 0..settings.qps {
+                    let qp = n.create_qp(&init)?;
+                    qps.push(qp);
+                    receivers.push(if srq.is_some() { n.create_qp(&receiver)? } else { qp });
+                }
+                Ok((pd, mr, send_cq, recv_cq, watch, srq, qps, receivers))
             })
             .map_err(failed)?;
         let lid = process.lid(nic);
-        let address =
-            |qp: &QpNum| Address { lid: lid.0, qpn: qp.0, psn: first_psn(lid, *qp), rkey: mr.rkey.0, vaddr: base + half, gid: gid(lid) };
-        board.borrow_mut()[process.rank() as usize] = qps.iter().map(address).collect();
+        let offer = |(qp, receiver): (&QpNum, &QpNum)| {
+            let (psn, gid) = (first_psn(lid, *qp), gid(lid));
+            let address = Address { lid: lid.0, qpn: qp.0, psn, rkey: mr.rkey.0, vaddr: base + half, gid };
+            Offer { address, receiver: *receiver, srq }
+        };
+        board.borrow_mut()[process.rank() as usize] = qps.iter().zip(&receivers).map(offer).collect();
         process.barrier().await;
         let remote = board.borrow()[1 - process.rank() as usize].clone();
-        let mut end = Endpoint { process, settings, role, qps, send_cq, recv_cq, watch, pd, mr, remote, datagrams: Vec::new() };
+        let mut end =
+            Endpoint { process, settings, role, qps, send_cq, recv_cq, watch, pd, mr, srq, receivers, remote, datagrams: Vec::new() };
         end.connect().map_err(failed)?;
         end.process.barrier().await;
         Ok(end)
@@ -97,14 +133,28 @@ impl Endpoint {
     fn connect(&mut self) -> Result<(), VerbsError> {
         let s = self.settings.clone();
         let (lid, pd) = (self.process.lid(s.nic), self.pd);
-        for (&qp, peer) in self.qps.iter().zip(&self.remote) {
+        for ((&qp, &receiver), offer) in self.qps.iter().zip(&self.receivers).zip(&self.remote) {
+            let peer = offer.address;
             let av = AhAttr { dlid: Lid(peer.lid), sl: s.sl };
             let mtu = path_mtu(s.mtu);
             let peer_qp = QpNum(peer.qpn);
             let destination = self.process.nic(s.nic, |n| -> Result<_, VerbsError> {
                 let psn = first_psn(lid, qp);
                 n.set_rate_limit(qp, s.rate_limit.map(Rate::from_gbps), Bytes::ZERO)?;
+                let there = |qp| Peer { lid: Lid(peer.lid), qp, sl: s.sl, mtu };
                 match s.connection {
+                    Connection::Xrc => {
+                        n.connect(qp, &there(offer.receiver), Access::ALL)?;
+                        n.connect(receiver, &there(peer_qp), Access::ALL)?;
+                    }
+                    Connection::Dc | Connection::Srd => {
+                        n.connect(qp, &there(peer_qp), Access::ALL)?;
+                        if receiver != qp {
+                            n.connect(receiver, &there(peer_qp), Access::ALL)?;
+                        }
+                        let ah = n.create_ah(pd, av)?;
+                        return Ok(Some(UdDestination { ah, remote_qpn: offer.receiver, remote_qkey: QKEY }));
+                    }
                     Connection::Rc => {
                         n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
                         n.modify_qp(qp, &QpAttr { max_dest_rd_atomic: Some(s.outs), ..QpAttr::rtr_rc(mtu, peer_qp, peer.psn, av) })?;
@@ -143,13 +193,13 @@ impl Endpoint {
             LinkType::InfiniBand => Address { lid: address.lid + 1, ..address },
             LinkType::Ethernet => Address { lid: 0, ..address },
         };
-        (local.map(shown).collect(), self.remote.iter().copied().map(shown).collect())
+        (local.map(shown).collect(), self.remote.iter().map(|offer| shown(offer.address)).collect())
     }
 
     /// The request of the test for one message of `size` bytes on queue pair number `qp`.
     pub fn request(&self, qp: usize, wr_id: u64, size: u32) -> SendWr {
         let sge = Sge { addr: self.mr.addr, length: size, lkey: self.mr.lkey };
-        let peer = self.remote[qp];
+        let peer = self.remote[qp].address;
         let remote = Remote { addr: peer.vaddr, rkey: Rkey(peer.rkey) };
         let mut wr = match (self.settings.test.verb, self.settings.atomic) {
             (Verb::Send, _) => SendWr::send(wr_id, sge),
@@ -160,6 +210,9 @@ impl Endpoint {
         };
         if let Some(destination) = self.datagrams[qp] {
             wr = wr.to(destination);
+        }
+        if let (Connection::Xrc, Some(srq)) = (self.settings.connection, self.remote[qp].srq) {
+            wr = wr.to_srq(srq);
         }
         let inline = !self.settings.test.is_one_sided_round_trip() && size <= self.settings.inline_size;
         if inline { wr.with_flags(SendFlags::INLINE) } else { wr }
@@ -177,7 +230,12 @@ impl Endpoint {
     pub fn post_receive(&self, qp: usize, size: u32) -> Result<(), ProgramError> {
         let extra = if self.settings.connection == Connection::Ud { GRH as u32 } else { 0 };
         let sge = Sge { addr: self.mr.addr + self.mr.length.0 / 2, length: size + extra, lkey: self.mr.lkey };
-        Ok(self.process.post_recv(self.settings.nic, self.qps[qp], &RecvWr::new(qp as u64, sge))?)
+        let wr = RecvWr::new(qp as u64, sge);
+        match self.srq {
+            Some(srq) => self.process.post_srq_recv(self.settings.nic, srq, &wr)?,
+            None => self.process.post_recv(self.settings.nic, self.qps[qp], &wr)?,
+        }
+        Ok(())
     }
     /// Spins until `cq` has completions, up to `max`.
     pub async fn wait(&self, cq: CqId, max: usize) -> Result<Vec<Wc>, ProgramError> {
@@ -212,6 +270,9 @@ fn qp_type(connection: Connection) -> QpType {
         Connection::Rc => QpType::Rc,
         Connection::Uc => QpType::Uc,
         Connection::Ud => QpType::Ud,
+        Connection::Xrc => QpType::XrcSend,
+        Connection::Dc => QpType::Dci,
+        Connection::Srd => QpType::Srd,
     }
 }
 

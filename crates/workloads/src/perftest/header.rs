@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::settings::{AtomicType, Settings};
+use super::settings::{AtomicType, Connection, Settings};
 use super::test::{Kind, Verb};
 use crate::target::LinkType;
 
@@ -37,7 +37,8 @@ pub(crate) fn header(s: &Settings) -> String {
     };
     line(format_args!("Dual-port       : OFF\t\tDevice         : {}", s.device));
     line(format_args!("Number of qps   : {}\t\tTransport type : IB", s.qps));
-    line(format_args!("Connection type : {}\t\tUsing SRQ      : OFF", s.connection.name()));
+    let srq = if matches!(s.connection, Connection::Xrc | Connection::Dc) { "ON" } else { "OFF" };
+    line(format_args!("Connection type : {}\t\tUsing SRQ      : {srq}", s.connection.name()));
     line(format_args!("PCIe relax order: ON\t\tLock-free      : OFF"));
     line(format_args!("ibv_wr* API     : {}\t\tUsing Enhanced Reorder      : OFF", on(!s.old_post_send)));
     line(format_args!("TX depth        : {}", s.tx_depth));

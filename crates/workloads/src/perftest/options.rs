@@ -14,7 +14,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt('a', "all", Takes::Nothing, Usual, "run sizes from 2 to 2^23"),
     opt('A', "atomic_type", Takes::Value("type"), Usual, "FETCH_AND_ADD or CMP_AND_SWAP (default FETCH_AND_ADD)"),
     opt('b', "bidirectional", Takes::Nothing, Usual, "measure both directions at once (bandwidth tests)"),
-    opt('c', "connection", Takes::Value("RC|UC|UD"), Usual, "transport service (default RC)"),
+    opt('c', "connection", Takes::Value("RC|XRC|UC|UD|DC|SRD"), Usual, "transport service (default RC)"),
     opt('d', "ib-dev", Takes::Value("device"), Usual, "device name to print"),
     opt('D', "duration", Takes::Value("seconds"), Usual, "run for this long in simulated time instead of a number of iterations"),
     opt('f', "margin", Takes::Value("seconds"), Usual, "with -D: leave this much out at both ends (default 2)"),

@@ -22,15 +22,34 @@ pub enum Connection {
     Uc,
     /// Unreliable datagram.
     Ud,
+    /// Extended reliable connection.
+    Xrc,
+    /// Dynamically connected transport.
+    Dc,
+    /// Scalable reliable datagram.
+    Srd,
 }
 
 impl Connection {
+    /// Those of the command line, by name.
+    pub const ALL: [(&'static str, Connection); 6] = [
+        ("RC", Connection::Rc),
+        ("XRC", Connection::Xrc),
+        ("UC", Connection::Uc),
+        ("UD", Connection::Ud),
+        ("DC", Connection::Dc),
+        ("SRD", Connection::Srd),
+    ];
+
     /// The name on the command line and in the header.
     pub fn name(self) -> &'static str {
         match self {
             Connection::Rc => "RC",
             Connection::Uc => "UC",
             Connection::Ud => "UD",
+            Connection::Xrc => "XRC",
+            Connection::Dc => "DC",
+            Connection::Srd => "SRD",
         }
     }
 }

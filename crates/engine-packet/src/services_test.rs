@@ -1,0 +1,51 @@
+//! Every transport service carries whole runs: everything arrives, credits return, loss is made good.
+
+use fabriscope_units::Bytes;
+
+use crate::tests::{cluster, random_schedule, run_and_settle};
+use crate::{Loss, PacketEngine, Service, Transfers};
+
+const RELIABLE: [Service; 6] =
+    [Service::Reliable, Service::Extended, Service::ReliableDatagram, Service::Dynamic, Service::Scalable, Service::UltraEthernet];
+
+fn engine(service: Service, loss: Loss) -> PacketEngine {
+    PacketEngine { transfers: Transfers { service, ..Transfers::default() }, loss, ..PacketEngine::default() }
+}
+
+#[test]
+fn every_service_delivers_the_same_messages() {
+    for layer in ["infiniband", "roce_v2"] {
+        let cluster = cluster("topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }", 9, layer, "ecmp");
+        // SENDs of SRD are one packet: 1 KiB fits the MTU of both clusters.
+        let schedule = random_schedule(9, 120, 1024, 7);
+        let stats = RELIABLE
+            .map(|service| run_and_settle(&engine(service, Loss::None), &cluster, &schedule, 1).expect("everything arrives").stats)
+            .map(|stats| (stats.messages, stats.drops));
+        // A READ is counted at its responder and at its requester, by contexts at the requester only.
+        assert!(stats.iter().all(|(messages, drops)| *messages >= 120 && *drops == 0), "{layer}: {stats:?}");
+    }
+}
+
+#[test]
+fn reliable_services_survive_loss() {
+    let cluster = cluster("topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }", 9, "roce_v2", "ecmp");
+    let schedule = random_schedule(9, 200, 1024, 3);
+    for service in RELIABLE {
+        let one_in_a_hundred = Loss::Random((0.01 * f64::from(u32::MAX)) as u32);
+        run_and_settle(&engine(service, one_in_a_hundred), &cluster, &schedule, 5).unwrap_or_else(|error| panic!("{service:?}: {error}"));
+    }
+}
+
+/// Packets of SRD and UET take all paths; in one order they would pass one of them.
+#[test]
+fn contexts_spray_over_equal_paths() {
+    let cluster = cluster("topology.leaf_spine = { leaves = 2, down = 4, spines = 4 }", 8, "roce_v2", "ecmp");
+    let mut builder = fabriscope_schedule::Builder::new(8);
+    for rank in 0..4 {
+        drop(builder.put(rank, rank + 4, Bytes(1 << 20)));
+    }
+    let schedule = builder.build().expect("sound");
+    let end = |service| run_and_settle(&engine(service, Loss::None), &cluster, &schedule, 1).expect("everything arrives").ranks[0];
+    // Four flows hashed to four spines collide; sprayed they share them evenly.
+    assert!(end(Service::UltraEthernet) < end(Service::Reliable), "{:?} {:?}", end(Service::UltraEthernet), end(Service::Reliable));
+}
