@@ -264,8 +264,10 @@ pub struct Scheme {
     pub flow_control: Option<crate::cluster::FlowControl>,
     /// How packets find their way, where it is not as the lab says.
     pub routing: Option<fabriscope_fabric::Routing>,
-    /// Packets may be taken in any order: what spraying needs.
+    /// Packets may be taken in any order: what spraying needs of reliable connections.
     pub any_order: bool,
+    /// Transport service.
+    pub transport: Transport,
 }
 
 /// Two jobs: an incast to the first host, and victims that only share the network with it: the last hosts send to the last hosts of

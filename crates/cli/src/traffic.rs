@@ -191,10 +191,9 @@ pub fn engine(lab: &ResolvedLab, traffic: &Traffic, threads: usize) -> Result<Ch
     })
 }
 
-/// How queue pairs are set up, if the routing of the lab and its receivers go together.
-pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Result<Transfers, Failure> {
-    let name = lab.lab.workload.name();
-    let service = match transport {
+/// The service of the engine.
+pub fn service(transport: Transport) -> Service {
+    match transport {
         Transport::Rc => Service::Reliable,
         Transport::Uc => Service::Unreliable,
         Transport::Xrc => Service::Extended,
@@ -202,12 +201,18 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
         Transport::Dc => Service::Dynamic,
         Transport::Srd => Service::Scalable,
         Transport::Uet => Service::UltraEthernet,
-        Transport::Ud if lab.lab.engine == EngineChoice::Flow => {
-            let message = format!("{}: the flow engine has no datagrams", crate::command::lab_name(lab));
-            return Err(Failure::told(message, "write engine = \"packet\", or transport = \"rc\""));
-        }
         Transport::Ud => Service::Datagrams,
-    };
+    }
+}
+
+/// How queue pairs are set up, if the routing of the lab and its receivers go together.
+pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Result<Transfers, Failure> {
+    let name = lab.lab.workload.name();
+    if transport == Transport::Ud && lab.lab.engine == EngineChoice::Flow {
+        let message = format!("{}: the flow engine has no datagrams", crate::command::lab_name(lab));
+        return Err(Failure::told(message, "write engine = \"packet\", or transport = \"rc\""));
+    }
+    let service = service(transport);
     let library = if transport == Transport::Ud { library(&lab.cluster) } else { None };
     let routing = lab.cluster.routing;
     let spray = routing.reorders();

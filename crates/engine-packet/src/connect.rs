@@ -226,7 +226,8 @@ fn open_datagrams(
     for _ in 0..queues.receives {
         let _ = nic.post_recv(Time::ZERO, qp, &receive(queues.buffer, memory));
     }
-    let mut end = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: qp.slot(), inlet: Inlet::Own(qp), peers: BTreeMap::new() };
+    let mut end =
+        Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: qp.slot(), inlet: Inlet::Own(qp), peers: BTreeMap::new() };
     let mut address = None;
     for &peer in work.keys() {
         let host = peer / how.per_host();

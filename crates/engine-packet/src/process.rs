@@ -316,7 +316,7 @@ impl Transferring {
         if p.datagrams.is_some() {
             return self.take_datagram(p, world, clock, rank, &wc);
         }
-        let Some(from) = end.peer_of(wc) else { return Ok(clock) };
+        let Some(from) = end.peer_of(&wc) else { return Ok(clock) };
         let bytes = Bytes(u64::from(wc.byte_len).saturating_sub(p.library.header.0));
         clock += p.library.receive + p.copy(bytes);
         self.arrived(world, rank, from, wc.imm.unwrap_or(0), clock);

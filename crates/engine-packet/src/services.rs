@@ -94,7 +94,8 @@ pub(crate) fn connect(
             let peer = halves[rank as usize].rank.sides[i].peer;
             let there = &halves[peer as usize];
             let place = there.rank.place(rank).ok_or_else(|| setup("a connection has one end"))?;
-            let other = Other { sends: there.rank.sides[place].qp, receives: there.ends[place].0, eec: there.ends[place].1, srq: there.srq };
+            let other =
+                Other { sends: there.rank.sides[place].qp, receives: there.ends[place].0, eec: there.ends[place].1, srq: there.srq };
             let (memory, sl) = (there.rank.memory, level(rank, peer));
             let half = &mut halves[rank as usize];
             half.rank.sides[i].remote = memory;

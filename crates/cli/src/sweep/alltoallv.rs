@@ -113,6 +113,11 @@ fn word(transport: Transport) -> &'static str {
         Transport::Rc => "RC",
         Transport::Uc => "UC",
         Transport::Ud => "UD",
+        Transport::Xrc => "XRC",
+        Transport::Rd => "RD",
+        Transport::Dc => "DC",
+        Transport::Srd => "SRD",
+        Transport::Uet => "UET",
     }
 }
 

@@ -11,6 +11,7 @@ use fabriscope_units::Span;
 use super::{head, us};
 use crate::error::{Failure, Verdict};
 use crate::output::Output;
+use crate::traffic;
 
 /// What one scheme did.
 #[derive(Clone)]
@@ -49,7 +50,8 @@ fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme
     let parts = catalog.with_scheme(&lab.cluster, scheme).map_err(|problem| problem.message)?;
     let cluster = Cluster::new(parts).map_err(|error| error.to_string())?;
     let level = lab.level;
-    let transfers = Transfers { any_order: scheme.any_order, spray: scheme.any_order, level, ..Transfers::default() };
+    let service = traffic::service(scheme.transport);
+    let transfers = Transfers { service, any_order: scheme.any_order, spray: scheme.any_order, level, ..Transfers::default() };
     let engine = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
     let both = schedule(&cluster, jobs, true).map_err(|error| error.to_string())?;
     let victims = schedule(&cluster, jobs, false).map_err(|error| error.to_string())?;
@@ -95,11 +97,12 @@ fn schedule(cluster: &Cluster, jobs: &Workload, incast: bool) -> Result<Schedule
     builder.build()
 }
 
-fn name(scheme: &Scheme, lab: &ResolvedLab) -> [String; 3] {
+fn name(scheme: &Scheme, lab: &ResolvedLab) -> [String; 4] {
     let flow = scheme.flow_control.unwrap_or(lab.cluster.flow_control);
     let flow = serde_json::to_value(flow).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
     let routing = scheme.routing.unwrap_or(lab.cluster.routing).to_string();
-    [scheme.congestion.clone().unwrap_or_else(|| "none".to_owned()), flow, routing]
+    let transport = serde_json::to_value(scheme.transport).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+    [scheme.congestion.clone().unwrap_or_else(|| "none".to_owned()), transport, flow, routing]
 }
 
 /// How much later the last victim ends beside the incast.
@@ -113,6 +116,7 @@ fn text(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], 
     let mut text = head(lab, &format!("incast of {senders} × {size}, {victims} victims of {victim_size}, seed {seed}"));
     let mut table = Table::new([
         "congestion",
+        "transport",
         "flow control",
         "routing",
         "median (us)",
@@ -127,12 +131,13 @@ fn text(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], 
     ]);
     let mut ends = Vec::new();
     for (scheme, sample) in jobs.schemes.iter().zip(samples) {
-        let [congestion, flow, routing] = name(scheme, lab);
+        let [congestion, transport, flow, routing] = name(scheme, lab);
         match sample {
             Ok(sample) => {
                 let stats = &sample.stats;
                 table.push([
                     congestion,
+                    transport,
                     flow,
                     routing,
                     us(sample.incast[sample.incast.len() / 2]),
@@ -148,8 +153,8 @@ fn text(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], 
             }
             Err(error) => {
                 ends.push(format!("# {congestion}, {flow}, {routing}: {error}\n"));
-                let mut row = [const { String::new() }; 12];
-                (row[0], row[1], row[2], row[3]) = (congestion, flow, routing, "gave up".to_owned());
+                let mut row = [const { String::new() }; 13];
+                (row[0], row[1], row[2], row[3], row[4]) = (congestion, transport, flow, routing, "gave up".to_owned());
                 table.push(row);
             }
         }
@@ -162,8 +167,9 @@ fn text(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], 
 fn value(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], seed: u64) -> serde_json::Value {
     let ps = |times: &[Span]| times.iter().map(|time| time.as_ps()).collect::<Vec<_>>();
     let point = |(scheme, sample): (&Scheme, &Result<Sample, String>)| {
-        let [congestion, flow_control, routing] = name(scheme, lab);
-        let mut value = serde_json::json!({ "congestion": congestion, "flow_control": flow_control, "routing": routing });
+        let [congestion, transport, flow_control, routing] = name(scheme, lab);
+        let mut value =
+            serde_json::json!({ "congestion": congestion, "transport": transport, "flow_control": flow_control, "routing": routing });
         let more = match sample {
             Ok(sample) => serde_json::json!({
                 "incast_ps": ps(&sample.incast),
