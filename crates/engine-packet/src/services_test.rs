@@ -42,7 +42,7 @@ fn contexts_spray_over_equal_paths() {
     let cluster = cluster("topology.leaf_spine = { leaves = 2, down = 4, spines = 4 }", 8, "roce_v2", "ecmp");
     let mut builder = fabriscope_schedule::Builder::new(8);
     for rank in 0..4 {
-        drop(builder.put(rank, rank + 4, Bytes(1 << 20)));
+        let _ = builder.put(rank, rank + 4, Bytes(1 << 20));
     }
     let schedule = builder.build().expect("sound");
     let end = |service| run_and_settle(&engine(service, Loss::None), &cluster, &schedule, 1).expect("everything arrives").ranks[0];
