@@ -332,6 +332,7 @@ impl Context {
             }
         }
         let place = sender.waiting.iter().position(|waiting| waiting.message.first == request)?;
+        sender.silent = 0; // it answers, however long the answer is
         let waiting = &mut sender.waiting[place];
         waiting.missing = waiting.missing.saturating_sub(1);
         let complete = waiting.missing == 0;
