@@ -5,7 +5,7 @@
 //! cases decided the trait: HPCC reads the state of every link of the path from each acknowledgement, DCQCN lives on timers and
 //! on notifications that are no acknowledgements, NSCC on trimmed packets, Swift on the delay of single packets.
 //!
-//! Around it stands [`Congestion`], one for each sending queue pair: packets on their way with the time they left, and the
+//! Around it stands `Congestion`, one for each sending queue pair: packets on their way with the time they left, and the
 //! time at which the next may leave.
 //!
 //! Modelled: window and pacing per queue pair. Not modelled: one control for several queue pairs to the same host.
