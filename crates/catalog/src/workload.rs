@@ -38,6 +38,23 @@ pub enum Transport {
     Uet,
 }
 
+impl Transport {
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Rc => "RC",
+            Transport::Uc => "UC",
+            Transport::Ud => "UD",
+            Transport::Xrc => "XRC",
+            Transport::Rd => "RD",
+            Transport::Dc => "DC",
+            Transport::Srd => "SRD",
+            Transport::Uet => "UET",
+        }
+    }
+}
+
 /// Every host sends one message to another; nobody receives two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

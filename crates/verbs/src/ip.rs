@@ -98,22 +98,8 @@ impl Ip {
 
 /// The adapter's descriptor of a packet, which it writes behind it.
 fn descriptor(packet: &Packet) -> Wc {
-    Wc {
-        wr_id: 0,
-        status: WcStatus::Success,
-        opcode: WcOpcode::Recv,
-        byte_len: packet.payload.into(),
-        imm: None,
-        qp_num: QpNum(0),
-        src_qp: QpNum(0),
-        slid: Lid(0),
-        sl: 0,
-        solicited: false,
-        grh: false,
-        vendor_err: 0,
-        wqe: WqeIndex(0),
-        srq: None,
-    }
+    let wc = Wc::of(QpNum(0), 0, WcStatus::Success, WcOpcode::Recv, WqeIndex(0));
+    Wc { byte_len: packet.payload.into(), ..wc }
 }
 
 /// The receive queue of the kernel's driver: no completion queue of verbs has this number.

@@ -63,21 +63,12 @@ impl Membership {
     /// The completion that answers it: the MLID of the group, or nothing where it was refused.
     #[must_use]
     pub fn answer(&self, mlid: Option<u16>) -> Wc {
+        let status = if mlid.is_some() { WcStatus::Success } else { WcStatus::RemInvReqErr };
         Wc {
-            wr_id: self.wr_id,
-            status: if mlid.is_some() { WcStatus::Success } else { WcStatus::RemInvReqErr },
-            opcode: WcOpcode::Recv,
             byte_len: MAD_BYTES,
             imm: mlid.map(u32::from),
-            qp_num: QpNum::GENERAL_SERVICES,
             src_qp: QpNum::GENERAL_SERVICES,
-            slid: Lid(0),
-            sl: 0,
-            solicited: false,
-            grh: false,
-            vendor_err: 0,
-            wqe: WqeIndex(0),
-            srq: None,
+            ..Wc::of(QpNum::GENERAL_SERVICES, self.wr_id, status, WcOpcode::Recv, WqeIndex(0))
         }
     }
 }

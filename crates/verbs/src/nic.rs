@@ -598,20 +598,7 @@ fn notification(qp: &Qp, port: &Port) -> Transmit {
         entropy: qp.entropy,
         ..Packet::default()
     };
-    Transmit {
-        packet,
-        qp: qp.num,
-        fetch: Bytes::ZERO,
-        responder: true,
-        read_response: false,
-        starts_message: false,
-        ends_message: false,
-        inline: false,
-        retransmission: false,
-        wqe: WqeIndex(0),
-        wr_id: 0,
-        message_bytes: 0,
-    }
+    Transmit { responder: true, ..Transmit::plain(packet, qp.num) }
 }
 
 /// A completion was polled: slots up to its request are free.

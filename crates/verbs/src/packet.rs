@@ -10,8 +10,10 @@ use std::ops::{BitOr, BitOrAssign};
 use fabriscope_units::Bytes;
 
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::qp::requester::Wqe;
 use crate::side::ExtId;
 use crate::wc::Wc;
+use crate::wr::SendFlags;
 
 /// Flags of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -151,6 +153,43 @@ pub struct Transmit {
     pub wr_id: u64,
     /// Bytes of the whole message.
     pub message_bytes: u32,
+}
+
+impl Transmit {
+    /// A packet that belongs to no work request of this side and fetches nothing.
+    #[inline(always)] // Returned through memory, it would be stored twice.
+    pub(crate) fn plain(packet: Packet, qp: QpNum) -> Transmit {
+        Transmit {
+            packet,
+            qp,
+            fetch: Bytes::ZERO,
+            responder: false,
+            read_response: false,
+            starts_message: false,
+            ends_message: false,
+            inline: false,
+            retransmission: false,
+            wqe: WqeIndex(0),
+            wr_id: 0,
+            message_bytes: 0,
+        }
+    }
+
+    /// The whole message of the request `wqe`, which is at `index` of the queue of `qp`.
+    #[inline(always)]
+    pub(crate) fn whole(packet: Packet, qp: QpNum, wqe: &Wqe, index: WqeIndex) -> Transmit {
+        let inline = wqe.flags.contains(SendFlags::INLINE);
+        Transmit {
+            fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(packet.payload)) },
+            starts_message: true,
+            ends_message: true,
+            inline,
+            wqe: index,
+            wr_id: wqe.wr_id,
+            message_bytes: wqe.length,
+            ..Transmit::plain(packet, qp)
+        }
+    }
 }
 
 /// What became of a packet that arrived.

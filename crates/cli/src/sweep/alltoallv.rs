@@ -108,19 +108,6 @@ fn footprints(lab: &ResolvedLab, exchange: &Workload, processes: u32) -> Vec<Foo
     job.footprints()
 }
 
-fn word(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Rc => "RC",
-        Transport::Uc => "UC",
-        Transport::Ud => "UD",
-        Transport::Xrc => "XRC",
-        Transport::Rd => "RD",
-        Transport::Dc => "DC",
-        Transport::Srd => "SRD",
-        Transport::Uet => "UET",
-    }
-}
-
 fn size_of(exchange: &Workload, size: usize) -> String {
     exchange.sizes.get(size).map_or_else(|| "vector".to_owned(), |size| size.as_u64().to_string())
 }
@@ -162,7 +149,7 @@ fn text(lab: &ResolvedLab, exchange: &Workload, results: &[(Setting, Sample)], s
         table.push([
             processes.to_string(),
             size_of(exchange, *size),
-            word(*transport).to_owned(),
+            transport.name().to_owned(),
             us(sample.mean),
             us(sample.least),
             us(sample.most),
@@ -181,7 +168,7 @@ fn verdict(exchange: &Workload, results: &[(Setting, Sample)]) -> String {
         let [((processes, size, first), a), ((_, _, second), b)] = pair else { continue };
         let (ahead, behind) = if a.mean <= b.mean { ((first, a), (second, b)) } else { ((second, b), (first, a)) };
         let ratio = behind.1.mean.as_ps() as f64 / ahead.1.mean.as_ps().max(1) as f64;
-        let (ahead, behind) = (word(*ahead.0), word(*behind.0));
+        let (ahead, behind) = (ahead.0.name(), behind.0.name());
         text += &format!(
             "# {processes} processes, {} B: {ahead} is ahead, {behind} takes {ratio:.2} times as long\n",
             size_of(exchange, *size)

@@ -95,8 +95,6 @@ pub(crate) struct Dynamic {
     pub(crate) tell: bool,
     /// The target (address, service level, number) that has to be told of the end of the connection before, and its beginning.
     pub(crate) leave: Option<(Lid, u8, u32, Psn)>,
-    /// Connections made so far.
-    pub(crate) count: u64,
 }
 
 /// What a queue pair waits for.

@@ -93,6 +93,14 @@ impl Message {
             Kind::Data(_) | Kind::ReadResponse { .. } => self.length.div_ceil(mtu).max(1),
         }
     }
+    /// Packets of the answer that it asks for at this MTU.
+    pub(crate) fn answer_packets(&self, mtu: u32) -> u32 {
+        match self.kind {
+            Kind::Request(opcode) if opcode.is_read() => self.length.div_ceil(mtu).max(1),
+            Kind::Request(_) => 1,
+            Kind::Data(_) | Kind::ReadResponse { .. } | Kind::AtomicResponse { .. } | Kind::Void => 0,
+        }
+    }
     /// Bytes of payload of packet `number`.
     pub(crate) fn payload(&self, number: u32, mtu: u32) -> u16 {
         match self.kind {

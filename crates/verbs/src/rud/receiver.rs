@@ -14,7 +14,7 @@ use super::sender::WINDOW;
 use super::{Context, receives};
 use crate::attr::QpType;
 use crate::cc::{Echo, Telemetry};
-use crate::ids::{CqId, Lkey, QpNum, WqeIndex};
+use crate::ids::{CqId, Lkey, QpNum};
 use crate::memory;
 use crate::mr::Access;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
@@ -307,20 +307,7 @@ impl Context {
             entropy: route.entropy,
             msn: 0,
         };
-        Some(Transmit {
-            packet,
-            qp: ack.target,
-            fetch: Bytes::ZERO,
-            responder: true,
-            read_response: false,
-            starts_message: true,
-            ends_message: true,
-            inline: false,
-            retransmission: false,
-            wqe: WqeIndex(0),
-            wr_id: 0,
-            message_bytes: 0,
-        })
+        Some(Transmit { responder: true, starts_message: true, ends_message: true, ..Transmit::plain(packet, ack.target) })
     }
 }
 

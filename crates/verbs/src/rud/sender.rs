@@ -109,6 +109,16 @@ impl Sender {
         (position < self.begun).then_some(position)
     }
 
+    /// A request waits for its answer from now on; false if there is nothing to wait for, or it waits already.
+    fn await_answer(&mut self, message: Message, port: &Port) -> bool {
+        let missing = message.answer_packets(port.packet_mtu());
+        let waits = missing > 0 && !message.done && !self.waiting.iter().any(|waiting| waiting.message.first == message.first);
+        if waits {
+            self.waiting.push(Waiting { message, missing });
+        }
+        waits
+    }
+
     /// Takes the next packet that goes again; those that arrived meanwhile are passed over.
     fn next_again(&mut self) -> Option<Psn> {
         while let Some(psn) = self.again.pop_front() {
@@ -292,13 +302,7 @@ impl Context {
         while sender.begun > 0 && !sender.una.is_before(sender.messages[0].first + sender.messages[0].packets) {
             let Some(message) = sender.messages.pop_front() else { break };
             sender.begun -= 1;
-            if let Kind::Request(opcode) = message.kind
-                && !message.done
-                && !sender.waiting.iter().any(|waiting| waiting.message.first == message.first)
-            {
-                let missing = if opcode.is_read() { message.length.div_ceil(port.packet_mtu()).max(1) } else { 1 };
-                sender.waiting.push(Waiting { message, missing });
-            }
+            sender.await_answer(message, port);
         }
         if sender.is_idle() {
             sender.deadline = None;
@@ -318,18 +322,9 @@ impl Context {
     pub(super) fn answered(&mut self, request: Psn, port: &Port) -> Option<(&mut Message, bool)> {
         let sender = &mut self.sender;
         // The answer may be here before the acknowledgement of the request.
-        if let Some(position) = sender.position_of(request)
-            && !sender.waiting.iter().any(|waiting| waiting.message.first == request)
-        {
+        if let Some(position) = sender.position_of(request).filter(|position| sender.messages[*position].first == request) {
             let message = sender.messages[position].clone();
-            if let Kind::Request(opcode) = message.kind
-                && message.first == request
-                && !message.done
-            {
-                sender.messages[position].done = true;
-                let missing = if opcode.is_read() { message.length.div_ceil(port.packet_mtu()).max(1) } else { 1 };
-                sender.waiting.push(Waiting { message, missing });
-            }
+            sender.messages[position].done |= sender.await_answer(message, port);
         }
         let place = sender.waiting.iter().position(|waiting| waiting.message.first == request)?;
         sender.silent = 0; // it answers, however long the answer is

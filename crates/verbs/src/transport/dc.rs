@@ -9,11 +9,10 @@
 //! told apart, and a lost connect packet does no harm.
 //! Not modelled: a limit on a target's responders, tearing an idle connection down by time.
 
-use fabriscope_units::Bytes;
 use fabriscope_wire::{Operation, Psn, Transport};
 
 use crate::attr::{QpState, QpType};
-use crate::ids::{Lid, QpNum, WqeIndex};
+use crate::ids::{Lid, QpNum};
 use crate::packet::{Packet, PacketFlags, Transmit};
 use crate::port::Port;
 use crate::qp::responder::Responder;
@@ -40,8 +39,7 @@ pub(crate) fn aim(qp: &mut Qp) -> bool {
         return false;
     }
     let leave = current.map(|dynamic| (qp.dest, qp.sl, qp.dest_qp, dynamic.start));
-    let count = current.map_or(0, |dynamic| dynamic.count) + 1;
-    qp.dynamic = Some(Box::new(Dynamic { start: qp.requester.next_psn, qkey: route.qkey, tell: true, leave, count }));
+    qp.dynamic = Some(Box::new(Dynamic { start: qp.requester.next_psn, qkey: route.qkey, tell: true, leave }));
     (qp.dest, qp.sl, qp.dest_qp) = (route.dest, route.sl, route.to);
     qp.entropy = crate::qp::modify::entropy(Lid(qp.num.0), route.dest, route.to);
     false // the packets that say so go first
@@ -77,20 +75,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &Port, side: &mut Side) -> Option<Transmit
         entropy,
         msn: 0,
     };
-    Some(Transmit {
-        packet,
-        qp: num,
-        fetch: Bytes::ZERO,
-        responder: false,
-        read_response: false,
-        starts_message: false,
-        ends_message: false,
-        inline: false,
-        retransmission: false,
-        wqe: WqeIndex(0),
-        wr_id: 0,
-        message_bytes: 0,
-    })
+    Some(Transmit::plain(packet, num))
 }
 
 /// Whether an initiator has a connection to tell of.
@@ -106,8 +91,7 @@ pub(crate) fn connect(responder: &mut Qp, ext: &Ext, sl: u8) -> bool {
         Some(dynamic) if start.is_before(dynamic.start) => return false,
         _ => {}
     }
-    let count = responder.dynamic.as_ref().map_or(0, |dynamic| dynamic.count) + 1;
-    responder.dynamic = Some(Box::new(Dynamic { start, qkey: ext.qkey, tell: false, leave: None, count }));
+    responder.dynamic = Some(Box::new(Dynamic { start, qkey: ext.qkey, tell: false, leave: None }));
     // A receive taken for a message that never ended waits for the next one.
     let (recv, queued, ack_queued) = (responder.responder.inbound.recv.take(), responder.responder.queued, responder.responder.ack_queued);
     let (max_reads, window) = (responder.responder.max_reads, responder.responder.window);

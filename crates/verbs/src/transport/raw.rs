@@ -37,35 +37,22 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
     let Extra::Datagram { dest, sl, .. } = wqe.extra else { return None };
     let payload = wqe.length as u16;
     let ext = Ext { src_qp: qp.num, slid: port.lid, ..data_ext(wqe, port, 0, payload) };
-    let inline = wqe.flags.contains(SendFlags::INLINE);
     let traced = if wqe.flags.contains(SendFlags::TRACED) { PacketFlags::TRACED } else { PacketFlags::NONE };
-    let transmit = Transmit {
-        packet: Packet {
-            dest,
-            dest_qp: 0,
-            psn: 0,
-            ext: side.alloc(ext),
-            wire_bytes: port.raw_bytes(payload),
-            payload,
-            opcode: Opcode::RAW,
-            flags: traced,
-            syndrome: 0,
-            sl,
-            entropy: entropy(port.lid, dest, qp.num.0),
-            msn: 0,
-        },
-        qp: qp.num,
-        fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(payload)) },
-        responder: false,
-        read_response: false,
-        starts_message: true,
-        ends_message: true,
-        inline,
-        retransmission: false,
-        wqe: WqeIndex(qp.requester.front),
-        wr_id: wqe.wr_id,
-        message_bytes: wqe.length,
+    let packet = Packet {
+        dest,
+        dest_qp: 0,
+        psn: 0,
+        ext: side.alloc(ext),
+        wire_bytes: port.raw_bytes(payload),
+        payload,
+        opcode: Opcode::RAW,
+        flags: traced,
+        syndrome: 0,
+        sl,
+        entropy: entropy(port.lid, dest, qp.num.0),
+        msn: 0,
     };
+    let transmit = Transmit::whole(packet, qp.num, wqe, WqeIndex(qp.requester.front));
     qp.requester.cursor_psn = qp.requester.next_psn;
     qp.complete_front(port);
     qp.check_drained(port);

@@ -13,7 +13,6 @@ use fabriscope_wire::{NakCode, Operation, Psn, Syndrome};
 use crate::attr::{QpState, QpType};
 use crate::cc::Echo;
 use crate::event::AsyncEvent;
-use crate::ids::WqeIndex;
 use crate::memory::Memory;
 use crate::mr::Access;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
@@ -446,31 +445,19 @@ fn response_packet(
     traced: bool,
 ) -> Transmit {
     let opcode = qp.service | operation as u8;
-    Transmit {
-        packet: Packet {
-            dest: qp.dest,
-            dest_qp: qp.dest_qp,
-            psn: psn.as_u32(),
-            ext,
-            wire_bytes: port.wire_bytes(opcode, payload),
-            payload,
-            opcode,
-            flags: qp.path_flag | if traced { PacketFlags::TRACED } else { PacketFlags::NONE },
-            syndrome,
-            sl: qp.sl,
-            entropy: qp.next_entropy(),
-            msn: qp.responder.msn as u16,
-        },
-        qp: qp.num,
-        fetch: Bytes::ZERO,
-        responder: true,
-        read_response: false,
-        starts_message: true,
-        ends_message: true,
-        inline: false,
-        retransmission: false,
-        wqe: WqeIndex(0),
-        wr_id: 0,
-        message_bytes: 0,
-    }
+    let packet = Packet {
+        dest: qp.dest,
+        dest_qp: qp.dest_qp,
+        psn: psn.as_u32(),
+        ext,
+        wire_bytes: port.wire_bytes(opcode, payload),
+        payload,
+        opcode,
+        flags: qp.path_flag | if traced { PacketFlags::TRACED } else { PacketFlags::NONE },
+        syndrome,
+        sl: qp.sl,
+        entropy: qp.next_entropy(),
+        msn: qp.responder.msn as u16,
+    };
+    Transmit { responder: true, starts_message: true, ends_message: true, ..Transmit::plain(packet, qp.num) }
 }

@@ -50,34 +50,21 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
     if wqe.flags.contains(SendFlags::TRACED) {
         flags |= PacketFlags::TRACED;
     }
-    let inline = wqe.flags.contains(SendFlags::INLINE);
-    let transmit = Transmit {
-        packet: Packet {
-            dest,
-            dest_qp: dest_qp.0,
-            psn: wqe.first_psn.as_u32(),
-            ext: side.alloc(ext),
-            wire_bytes: port.wire_bytes(opcode, payload) + if dest.mlid().is_some() { port.mcast_overhead } else { 0 },
-            payload,
-            opcode,
-            flags,
-            syndrome: 0,
-            sl,
-            entropy: if qp.spray { spread } else { entropy(port.lid, dest, qp.num.0) },
-            msn: 0,
-        },
-        qp: qp.num,
-        fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(payload)) },
-        responder: false,
-        read_response: false,
-        starts_message: true,
-        ends_message: true,
-        inline,
-        retransmission: false,
-        wqe: WqeIndex(qp.requester.front),
-        wr_id: wqe.wr_id,
-        message_bytes: wqe.length,
+    let packet = Packet {
+        dest,
+        dest_qp: dest_qp.0,
+        psn: wqe.first_psn.as_u32(),
+        ext: side.alloc(ext),
+        wire_bytes: port.wire_bytes(opcode, payload) + if dest.mlid().is_some() { port.mcast_overhead } else { 0 },
+        payload,
+        opcode,
+        flags,
+        syndrome: 0,
+        sl,
+        entropy: if qp.spray { spread } else { entropy(port.lid, dest, qp.num.0) },
+        msn: 0,
     };
+    let transmit = Transmit::whole(packet, qp.num, wqe, WqeIndex(qp.requester.front));
     qp.requester.cursor_psn = qp.requester.next_psn;
     qp.complete_front(port);
     qp.check_drained(port);

@@ -6,22 +6,13 @@ use std::sync::{Arc, Mutex};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::*;
 
+#[path = "../ram/mod.rs"]
+mod ram;
+pub use ram::Ram;
+
 /// Bytes of memory of each node, from address 0 on.
 pub const MEMORY: usize = 1 << 21;
 pub const QKEY: u32 = 7;
-
-/// Memory shared between a NIC and the test.
-#[derive(Clone)]
-pub struct Ram(pub Arc<Mutex<Vec<u8>>>);
-
-impl Memory for Ram {
-    fn read(&self, addr: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.0.lock().unwrap()[addr as usize..][..into.len()]);
-    }
-    fn write(&mut self, addr: u64, from: &[u8]) {
-        self.0.lock().unwrap()[addr as usize..][..from.len()].copy_from_slice(from);
-    }
-}
 
 /// How the channel treats packets: of 1,000, so many are lost, arrive twice, are overtaken, lose their payload.
 #[derive(Clone, Copy, Debug, Default)]

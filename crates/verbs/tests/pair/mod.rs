@@ -7,21 +7,12 @@ use std::sync::{Arc, Mutex};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::*;
 
+#[path = "../ram/mod.rs"]
+mod ram;
+pub use ram::Ram;
+
 /// Bytes of memory of each side, starting at address 0.
 pub const MEMORY: usize = 1 << 20;
-
-/// Memory shared between a NIC and the test.
-#[derive(Clone)]
-pub struct Ram(pub Arc<Mutex<Vec<u8>>>);
-
-impl Memory for Ram {
-    fn read(&self, addr: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.0.lock().unwrap()[addr as usize..][..into.len()]);
-    }
-    fn write(&mut self, addr: u64, from: &[u8]) {
-        self.0.lock().unwrap()[addr as usize..][..from.len()].copy_from_slice(from);
-    }
-}
 
 /// One end.
 pub struct End {

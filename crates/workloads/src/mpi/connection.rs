@@ -45,6 +45,10 @@ pub(crate) struct Arrivals {
 impl Link {
     /// The connection on a socket; what belongs to verbs stays unused.
     pub fn over(stream: Stream) -> Link {
+        Link { stream: Some(stream), ..Link::unused() }
+    }
+    /// One over which nothing went yet, and which leads nowhere.
+    pub fn unused() -> Link {
         Link {
             qp: QpNum(0),
             watch: WatchId(0),
@@ -57,7 +61,7 @@ impl Link {
             posted: 0,
             freed: 0,
             unsignaled: 0,
-            stream: Some(stream),
+            stream: None,
         }
     }
     pub fn arrivals(&mut self, channel: Channel) -> &mut Arrivals {

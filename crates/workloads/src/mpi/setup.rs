@@ -9,7 +9,7 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, VerbsError};
 
-use super::connection::{Arrivals, Connection, Link};
+use super::connection::{Connection, Link};
 use super::protocol::Protocol;
 use super::state::{Rail, State};
 use super::wire::Wires;
@@ -89,20 +89,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
             };
             connect(process, nic, qp, contact, shared).map_err(failed)?;
             let watch = process.nic(nic, |n| n.create_watch(ring, Bytes(ring_bytes(&protocol))));
-            let link = Link {
-                qp,
-                watch,
-                rkey: contact.rkey,
-                peer_ring: contact.ring,
-                peer_user: contact.user,
-                ring_sent: 0,
-                ring: Arrivals::default(),
-                sends: Arrivals::default(),
-                posted: 0,
-                freed: 0,
-                unsignaled: 0,
-                stream: None,
-            };
+            let link = Link { qp, watch, rkey: contact.rkey, peer_ring: contact.ring, peer_user: contact.user, ..Link::unused() };
             for _ in 0..receives(&protocol) {
                 process.post_recv(nic, qp, &receive(&rails[nic], &protocol))?;
             }
