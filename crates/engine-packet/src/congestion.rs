@@ -16,7 +16,7 @@ pub(crate) fn settings(parts: &ResolvedCluster, fabric: &Fabric, router: &Router
         Part::InfiniBand(p) => {
             let (increase, limit, timer, step) = (*p.increase, *p.limit, *p.timer, *p.step);
             let algorithm = Algorithm::InfiniBand(parameters::InfiniBand { increase, limit, timer, step });
-            (algorithm, Echo::Notify(*p.notification_interval), None, false, None)
+            (algorithm, Echo::AcknowledgeOrNotify(*p.notification_interval), None, false, None)
         }
         Part::Dcqcn(p) => {
             let algorithm = Algorithm::Dcqcn(parameters::Dcqcn {

@@ -577,7 +577,11 @@ fn check_send(qp: &Qp, wr: &SendWr) -> Result<(), PostError> {
 /// A marked packet arrived: the sender is told, where that takes a packet of its own.
 #[cold]
 pub(crate) fn note_mark(qp: &mut Qp, now: Time, port: &mut Port) {
-    let Echo::Notify(interval) = port.congestion.echo else { return };
+    let interval = match port.congestion.echo {
+        Echo::Notify(interval) => interval,
+        Echo::AcknowledgeOrNotify(interval) if qp.qp_type == QpType::Uc => interval,
+        _ => return,
+    };
     let seen = &mut qp.responder.seen;
     if seen.notified.is_none_or(|last| now >= last + interval) {
         seen.notified = Some(now);

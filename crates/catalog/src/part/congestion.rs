@@ -22,7 +22,7 @@ pub struct InfiniBandCc {
     pub timer: Sourced<Span>,
     /// Entry i of the table delays packets by i times this many packets.
     pub step: Sourced<f64>,
-    /// The shortest time between two notifications of a queue pair.
+    /// The shortest time between two notifications of a queue pair that has no acknowledgements to carry them.
     pub notification_interval: Sourced<Span>,
 }
 

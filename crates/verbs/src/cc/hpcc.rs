@@ -48,15 +48,15 @@ pub struct Hpcc {
     utilisation: f64,
     /// The state of the links at the last acknowledgement.
     last: Telemetry,
-    /// The reference is renewed with the first acknowledgement of a packet sent after this.
-    renew_at: Time,
+    /// When the reference was renewed: the first acknowledgement of a packet that left after this renews it again.
+    renewed: Time,
 }
 
 impl Hpcc {
     /// A window of the bandwidth–delay product.
     pub fn new(p: Parameters, line: Line) -> Hpcc {
         let window = line.product().0 as f64;
-        Hpcc { p, line, window, reference: window, stage: 0, utilisation: 1.0, last: Vec::new(), renew_at: Time::ZERO }
+        Hpcc { p, line, window, reference: window, stage: 0, utilisation: 1.0, last: Vec::new(), renewed: Time::ZERO }
     }
 
     /// Function MeasureInflight of the paper.
@@ -98,7 +98,7 @@ impl Control for Hpcc {
         }
         let product = self.line.product().0 as f64;
         let additive = product * (1.0 - self.p.utilisation) / self.p.flows;
-        let renew = feedback.now >= self.renew_at;
+        let renew = feedback.now >= self.renewed + feedback.rtt;
         if self.utilisation >= self.p.utilisation || self.stage >= self.p.stages {
             self.window = self.reference / (self.utilisation / self.p.utilisation).max(1e-3) + additive;
             if renew {
@@ -113,7 +113,7 @@ impl Control for Hpcc {
         self.window = self.window.clamp(additive.min(self.line.mtu.0 as f64), product);
         if renew {
             self.reference = self.window;
-            self.renew_at = feedback.now + feedback.rtt;
+            self.renewed = feedback.now;
         }
     }
 

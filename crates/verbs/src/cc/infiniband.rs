@@ -2,12 +2,12 @@
 //!
 //! Source: InfiniBand Architecture Specification vol. 1, annex A10 (congestion control); E. Gran et al., "First experiences with
 //! congestion control in InfiniBand hardware", IPDPS 2010 (parameters that work).
-//! Modelled: FECN by switches, BECN in acknowledgements or CNP, CCTI increase, limit and timer, a linear table.
+//! Modelled: FECN by switches, BECN in the next acknowledgement, in a CNP for unreliable connections, CCTI increase, limit and timer, a linear table.
 //! Not modelled: tables by service level, victim masks, congestion control of whole ports.
 
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
-use super::{Allowance, Control, Line};
+use super::{Allowance, Control, Feedback, Line};
 
 /// Parameters, named as in the annex.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +42,13 @@ impl Control for InfiniBandCc {
     fn allowance(&self) -> Allowance {
         let slowed = 1.0 + f64::from(self.index) * self.p.step;
         Allowance { window: Bytes(u64::MAX), rate: Rate::from_bps((self.line.rate.as_bps() as f64 / slowed) as u64) }
+    }
+
+    /// BECN in an acknowledgement.
+    fn acknowledged(&mut self, feedback: &Feedback<'_>) {
+        if feedback.marked {
+            self.notified(feedback.now);
+        }
     }
 
     fn notified(&mut self, now: Time) {

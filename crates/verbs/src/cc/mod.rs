@@ -100,6 +100,16 @@ pub enum Echo {
     Notify(Span),
     /// In the acknowledgements.
     Acknowledge,
+    /// In the acknowledgements, and by packets of their own, at most one in this time, where a service has none.
+    AcknowledgeOrNotify(Span),
+}
+
+impl Echo {
+    /// Whether acknowledgements carry marks.
+    #[must_use]
+    pub fn acknowledges(self) -> bool {
+        matches!(self, Echo::Acknowledge | Echo::AcknowledgeOrNotify(_))
+    }
 }
 
 /// What a NIC needs to know of the path to set an algorithm up.

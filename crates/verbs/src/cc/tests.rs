@@ -112,13 +112,29 @@ fn hpcc_follows_the_busiest_link() {
     let expected = PRODUCT as f64 * (0.95 / 2.0 + 0.005);
     let window = control.allowance().window.0 as f64;
     assert!((window - expected).abs() < 2.0, "{window}, expected {expected}");
+    // Packets that left before that step do not move the reference, however late they come.
+    let next = |window: f64| window * (0.95 / 2.0) + PRODUCT as f64 * 0.005;
+    let told_late = |control: &mut Hpcc, us: u64| {
+        // Full, with the same queue.
+        let links = [link(us, us * 12_500, PRODUCT)];
+        control.acknowledged(&Feedback { links: &links, ..told(at(us), Span::from_us(30), false) });
+        control.allowance().window.0 as f64
+    };
+    for us in [40, 41] {
+        assert!((told_late(&mut control, us) - next(expected)).abs() < 2.0);
+    }
+    // One that left after it does.
+    assert!((told_late(&mut control, 46) - next(expected)).abs() < 2.0);
+    assert!((told_late(&mut control, 47) - next(next(expected))).abs() < 2.0);
 }
 
 #[test]
 fn infiniband_counts_up_and_down() {
     let p = infiniband::Parameters { increase: 1, limit: 127, timer: Span::from_us(150), step: 0.5 };
     let mut control = InfiniBandCc::new(p, LINE);
-    (0..4).for_each(|_| control.notified(at(0)));
+    (0..3).for_each(|_| control.notified(at(0)));
+    control.acknowledged(&told(at(0), Span::from_us(8), true));
+    control.acknowledged(&told(at(0), Span::from_us(8), false));
     // Index 4: 1 / (1 + 4 · 0.5) of the rate.
     assert!((gbps(&control) - 100.0 / 3.0).abs() < 1e-6);
     for index in (0..4).rev() {

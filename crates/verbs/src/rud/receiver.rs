@@ -13,7 +13,7 @@ use super::message::{self, Kind, Message, Route};
 use super::sender::WINDOW;
 use super::{Context, receives};
 use crate::attr::QpType;
-use crate::cc::{Echo, Telemetry};
+use crate::cc::Telemetry;
 use crate::ids::{CqId, Lkey, QpNum};
 use crate::memory;
 use crate::mr::Access;
@@ -112,7 +112,7 @@ impl Context {
         let qp_type = target.as_ref().map_or(QpType::Srd, |qp| qp.qp_type);
         let to = QpNum(packet.dest_qp);
         let ahead = psn.distance(self.receiver.expected);
-        let mut flags = if packet.flags.contains(PacketFlags::ECN_CE) && port.congestion.echo == Echo::Acknowledge {
+        let mut flags = if packet.flags.contains(PacketFlags::ECN_CE) && port.congestion.echo.acknowledges() {
             PacketFlags::BECN
         } else {
             PacketFlags::NONE

@@ -11,7 +11,6 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::{NakCode, Operation, Psn, Syndrome};
 
 use crate::attr::{QpState, QpType};
-use crate::cc::Echo;
 use crate::event::AsyncEvent;
 use crate::memory::Memory;
 use crate::mr::Access;
@@ -370,7 +369,7 @@ fn poll_told(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> 
     let ack = qp.responder.ack.take()?;
     let seen = &mut qp.responder.seen;
     let links = std::mem::take(&mut seen.links);
-    let marked = port.congestion.echo == Echo::Acknowledge && std::mem::take(&mut seen.marked);
+    let marked = port.congestion.echo.acknowledges() && std::mem::take(&mut seen.marked);
     let ext = if links.is_empty() { ExtId::NONE } else { side.alloc(Ext { links, ..Ext::default() }) };
     let mut sent = response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ext, ack.syndrome, ack.traced);
     if marked {
