@@ -5,7 +5,7 @@ use fabriscope_catalog::{Capture, EngineChoice, OpenPattern, ResolvedLab, Transp
 use fabriscope_engine::{Cluster, library};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
-use fabriscope_fabric::{Coordinates, Fabric};
+use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::Bytes;
 use fabriscope_workloads::pattern::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
@@ -205,6 +205,15 @@ pub fn service(transport: Transport) -> Service {
     }
 }
 
+/// Whether receivers take what a routing that reorders sends them.
+pub fn keeps_up(lab: &ResolvedLab, routing: Routing, service: Service, any_order: bool) -> Result<(), String> {
+    if any_order || service.any_order() || !routing.reorders() {
+        return Ok(());
+    }
+    let name = crate::command::lab_name(lab);
+    Err(format!("{name}: the routing `{routing}` sends packets of one flow over several paths, but the receivers want them in order"))
+}
+
 /// How queue pairs are set up, if the routing of the lab and its receivers go together.
 pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Result<Transfers, Failure> {
     let name = lab.lab.workload.name();
@@ -214,14 +223,11 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
     }
     let service = service(transport);
     let library = if transport == Transport::Ud { library(&lab.cluster) } else { None };
-    let routing = lab.cluster.routing;
-    let spray = routing.reorders();
-    if spray && !any_order && !service.any_order() && lab.lab.engine == EngineChoice::Packet {
-        let message = format!(
-            "{}: the routing `{routing}` sends packets of one flow over several paths, but the receivers want them in order",
-            crate::command::lab_name(lab)
-        );
-        return Err(Failure::told(message, format!("add any_order = true to [workload.{name}], or choose another routing")));
+    let any_order = any_order || lab.cluster.node.nic.any_order;
+    let spray = lab.cluster.routing.reorders();
+    if spray && lab.lab.engine == EngineChoice::Packet {
+        keeps_up(lab, lab.cluster.routing, service, any_order)
+            .map_err(|message| Failure::told(message, format!("add any_order = true to [workload.{name}], or choose another routing")))?;
     }
     let recovery = lab.lab.recovery.unwrap_or_default();
     let rate = lab.lab.rate_limit;

@@ -370,3 +370,18 @@ fn faults_on_links_that_are_not_there() {
     let message = refused(&["run", &path.display().to_string()]);
     says(&message, &["lab.toml:5:27", "the fabric has no `swich`", "did you mean `switch`?"]);
 }
+
+#[test]
+fn paths_that_reorder_need_receivers_that_do_not_mind() {
+    let lab =
+        |cluster: &str, workload: &str| format!("title = \"A test\"\ncluster = \"{cluster}\"\n[workload.{workload}]\nsize = \"4 KiB\"\n");
+    for workload in ["permutation", "interference"] {
+        let rest = if workload == "interference" { "senders = 2\nvictim_size = \"4 KiB\"\nschemes = [{}]\n" } else { "" };
+        let (_folder, path) = file("lab.toml", (lab("lab-dragonfly-72", workload) + rest).as_bytes());
+        let message = refused(&["run", path.to_str().unwrap()]);
+        says(&message, &["A test", "the routing `adaptive`", "in order", "add any_order = true"]);
+    }
+    // Adapters of Slingshot do not mind.
+    let (_folder, path) = file("lab.toml", (lab("lumi-c", "incast") + "senders = 2\n").as_bytes());
+    fabriscope(&["run", path.to_str().unwrap()]).assert().success();
+}

@@ -102,6 +102,9 @@ pub struct Nic {
     pub max_rd_atomic: Sourced<u32>,
     /// A responder acknowledges at least every so many packets.
     pub ack_interval: Sourced<u32>,
+    /// It takes packets in any order and puts them where they belong: no workload has to ask for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_order: bool,
 }
 
 impl Part for Nic {

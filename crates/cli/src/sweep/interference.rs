@@ -33,6 +33,11 @@ pub fn run(
     seed: u64,
     output: &mut Output,
 ) -> Result<Verdict, Failure> {
+    for scheme in &jobs.schemes {
+        let routing = scheme.routing.unwrap_or(lab.cluster.routing);
+        traffic::keeps_up(lab, routing, traffic::service(scheme.transport), takes_any_order(lab, scheme))
+            .map_err(|message| Failure::told(message, "add any_order = true to the schemes, or choose another routing"))?;
+    }
     let samples = super::samples(&jobs.schemes, |scheme| sample(catalog, lab, jobs, scheme, seed))?;
     if let Some(path) = path {
         output.redirect(path)?;
@@ -45,13 +50,19 @@ pub fn run(
     Ok(Verdict::Good)
 }
 
+/// Whether receivers take packets as they come, which they do where senders spray them.
+fn takes_any_order(lab: &ResolvedLab, scheme: &Scheme) -> bool {
+    scheme.any_order || lab.cluster.node.nic.any_order
+}
+
 /// A message that the transport gave up is a result, not a failure of the run.
 fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme, seed: u64) -> Result<Result<Sample, String>, String> {
     let parts = catalog.with_scheme(&lab.cluster, scheme).map_err(|problem| problem.message)?;
     let cluster = Cluster::new(parts).map_err(|error| error.to_string())?;
     let level = lab.level;
     let service = traffic::service(scheme.transport);
-    let transfers = Transfers { service, any_order: scheme.any_order, spray: scheme.any_order, level, ..Transfers::default() };
+    let any_order = takes_any_order(lab, scheme);
+    let transfers = Transfers { service, any_order, spray: any_order, level, ..Transfers::default() };
     let engine = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
     let both = schedule(&cluster, jobs, true).map_err(|error| error.to_string())?;
     let victims = schedule(&cluster, jobs, false).map_err(|error| error.to_string())?;
