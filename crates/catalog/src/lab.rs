@@ -327,6 +327,7 @@ impl Catalog {
             cluster.routing = routing;
             crate::resolve::routes(&cluster)?;
         }
+        crate::workload::check_transport(scheme.transport, &cluster, &["workload", "interference", "schemes"])?;
         Ok(cluster)
     }
 }

@@ -53,6 +53,11 @@ impl Transport {
             Transport::Uet => "UET",
         }
     }
+    /// Whether its packets carry credit of the receiver, and the wish for it.
+    #[must_use]
+    pub fn takes_credit(self) -> bool {
+        matches!(self, Transport::Srd | Transport::Uet)
+    }
 }
 
 /// Every host sends one message to another; nobody receives two.
@@ -550,8 +555,12 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
     }
 }
 
-/// Whether the cluster's library has what a transport takes.
-fn check_transport(transport: Transport, cluster: &ResolvedCluster, place: &[&str]) -> Result<(), Problem> {
+/// Whether the cluster's library and congestion control have what a transport takes.
+pub(crate) fn check_transport(transport: Transport, cluster: &ResolvedCluster, place: &[&str]) -> Result<(), Problem> {
+    if let Some(congestion) = cluster.congestion.as_ref().filter(|congestion| congestion.gives_credit() && !transport.takes_credit()) {
+        let message = format!("{} carries no credit, which `{}` gives", transport.name(), congestion.name);
+        return Err(Problem::at(place, message, "use transport = \"uet\", or another congestion control"));
+    }
     // What a library inherits from one over verbs does not hold over another interface.
     let mpi = cluster.software.mpi.as_ref().filter(|_| cluster.software.interface == Interface::Verbs);
     if transport == Transport::Ud && mpi.is_none_or(|mpi| mpi.datagrams.is_none() || mpi.connections.is_none()) {

@@ -14,6 +14,7 @@ schemes = [
     { flow_control = "lossless" },
     { congestion = "dctcp", flow_control = "lossy" },
     { congestion = "nscc", flow_control = "lossy", transport = "uet" },
+    { congestion = "rccc-nscc-asked", flow_control = "lossy", transport = "uet" },
 ]
 "#;
 
@@ -40,12 +41,22 @@ fn sprayed_packets_spare_the_victims_that_pauses_stop() {
     assert!(slowdown[0] > 1.5 && slowdown[2] < 1.3, "{slowdown:?}");
     let pauses = [0, 1, 2].map(|row| rows[row]["counts"]["pauses"].as_u64().unwrap());
     assert!(pauses[0] > 0 && pauses[1..] == [0, 0] && rows[0]["counts"]["drops"] == 0, "{pauses:?}");
+    // Credit at the rate of the receiver's port: two packets of each sender are the most that meet there.
+    let depth = rows[3]["counts"]["deepest_queue"].as_f64().unwrap_or_else(|| panic!("no depth in {printed}"));
+    assert!(number(3, "slowdown") < 1.3 && depth < 32.0 * 2.0 * 5000.0, "{depth}");
     // 32 · 256 kB at 400 Gb/s.
     let least = 32.0 * 256e3 * 8.0 / 400e9 * 1e12;
     for row in rows {
         let times = row["incast_ps"].as_array().unwrap();
         assert!(times.len() == 32 && times[31].as_f64().unwrap() > least, "{times:?}");
     }
+}
+
+#[test]
+fn credit_needs_a_transport_that_carries_it() {
+    let (status, _, told) = run(&LAB.replace("flow_control = \"lossless\"", "congestion = \"rccc\""));
+    assert_eq!(status, Some(2));
+    assert!(told.contains("RC carries no credit") && told.contains("uet"), "{told}");
 }
 
 #[test]

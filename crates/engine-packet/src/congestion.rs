@@ -1,7 +1,7 @@
 //! From the congestion control of the catalogue to the settings of the NICs.
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_catalog::congestion::Algorithm as Part;
+use fabriscope_catalog::congestion::{Algorithm as Part, Nscc};
 use fabriscope_fabric::{Fabric, Route, Router};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::cc::{Algorithm, Echo, Line, Settings, parameters};
@@ -48,15 +48,11 @@ pub(crate) fn settings(parts: &ResolvedCluster, fabric: &Fabric, router: &Router
             let (utilisation, stages, flows) = (*p.utilisation, *p.stages, *p.flows);
             (Algorithm::Hpcc(parameters::Hpcc { utilisation, stages, flows }), Echo::Silent, Some(1), true, None)
         }
-        Part::Nscc(p) => {
-            let algorithm = Algorithm::Nscc(parameters::Nscc {
-                target: *p.target,
-                most_decrease: *p.most_decrease,
-                gamma: *p.gamma,
-                fair: *p.fair,
-                proportional: *p.proportional,
-            });
-            (algorithm, Echo::Acknowledge, Some(1), false, Some(*p.timeout))
+        Part::Nscc(p) => (Algorithm::Nscc(nscc(p)), Echo::Acknowledge, Some(1), false, Some(*p.timeout)),
+        Part::Rccc(p) => {
+            let (initial, share, network) = (*p.initial, *p.share, p.nscc.as_ref().map(nscc));
+            let echo = if network.is_some() { Echo::Acknowledge } else { Echo::Silent };
+            (Algorithm::Rccc(parameters::Rccc { initial, share, network }), echo, Some(1), false, Some(*p.timeout))
         }
         Part::Srd(p) => {
             let algorithm = Algorithm::Srd(parameters::Srd { bound: *p.bound, additive: *p.additive, beta: *p.beta });
@@ -69,6 +65,16 @@ pub(crate) fn settings(parts: &ResolvedCluster, fabric: &Fabric, router: &Router
         _ => (Algorithm::None, Echo::Silent, None, false, None),
     };
     Settings { algorithm, echo, ack_interval, timeout: timeout.or(lossy), telemetry, line }
+}
+
+fn nscc(p: &Nscc) -> parameters::Nscc {
+    parameters::Nscc {
+        target: *p.target,
+        most_decrease: *p.most_decrease,
+        gamma: *p.gamma,
+        fair: *p.fair,
+        proportional: *p.proportional,
+    }
 }
 
 /// The link of a host and the longest round trip of a full packet and its acknowledgement on an idle network.

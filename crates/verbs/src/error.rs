@@ -42,6 +42,14 @@ pub enum VerbsError {
         /// What was asked for.
         qp: QpNum,
     },
+    /// Congestion control by credit of the receiver, on a transport whose packets carry none.
+    #[error("queue pair {qp} is {qp_type:?}, whose packets carry no credit of the receiver; use UET or SRD, or another congestion control")]
+    NoCredit {
+        /// Which queue pair.
+        qp: QpNum,
+        /// Its transport.
+        qp_type: QpType,
+    },
     /// Only datagrams go to groups.
     #[error("queue pair {qp} is {qp_type:?}, and multicast is for UD; attach a UD queue pair")]
     NotDatagram {

@@ -118,7 +118,7 @@ impl Nic {
             free_qps: Vec::new(),
             mcast: Mcast::default(),
             xrcds: 0,
-            contexts: Contexts::default(),
+            contexts: Contexts::new(&config.congestion),
             responders: FxHashMap::default(),
             ip: Ip::new(config.lid, config.ip),
         }

@@ -49,6 +49,8 @@ pub struct Ext {
     pub context: u32,
     /// DC, RD, RUD: the packet number at which the connection, request or context began.
     pub start: u32,
+    /// RUD under receiver credits: what the sender wants in all, or was given.
+    pub credit: u32,
     /// What links wrote into the packet on its way, or what is told of it.
     pub links: Telemetry,
     /// BTH: the P_Key, where the port has a table of them.

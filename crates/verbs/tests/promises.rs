@@ -195,14 +195,29 @@ proptest! {
 }
 
 fn governed() -> impl Strategy<Value = cc::Settings> {
-    use cc::{Algorithm, Echo, parameters};
+    use cc::{Algorithm, parameters};
     let all = vec![
         Algorithm::Nscc(parameters::Nscc { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25 }),
         Algorithm::Srd(parameters::Srd { bound: 0.5, additive: 1.0, beta: 0.8 }),
         Algorithm::Dctcp(parameters::Dctcp { g: 1.0 / 16.0 }),
     ];
+    by_line(prop::sample::select(all).boxed())
+}
+
+/// Receiver credits with and without NSCC beside them.
+fn on_credit() -> impl Strategy<Value = cc::Settings> {
+    use cc::{Algorithm, parameters};
+    let nscc = parameters::Nscc { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25 };
+    let all = (0.0..1.5, 0.2..1.1, any::<bool>()).prop_map(move |(initial, share, both)| {
+        Algorithm::Rccc(parameters::Rccc { initial, share, network: both.then_some(nscc) })
+    });
+    by_line(all.boxed())
+}
+
+fn by_line(all: BoxedStrategy<cc::Algorithm>) -> impl Strategy<Value = cc::Settings> {
+    use cc::Echo;
     let timeout = Span::from_us(40);
-    (prop::sample::select(all), 1u32..4, 1u64..8).prop_map(move |(algorithm, interval, rtt)| {
+    (all, 1u32..4, 1u64..8).prop_map(move |(algorithm, interval, rtt)| {
         let line = cc::Line { rate: Rate::from_gbps(100), base_rtt: Span::from_us(rtt), mtu: Bytes(256) };
         let (echo, ack_interval) = (Echo::Acknowledge, Some(interval));
         cc::Settings { algorithm, echo, ack_interval, timeout: Some(timeout), telemetry: false, line }
@@ -217,6 +232,13 @@ proptest! {
         requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in governed()
     ) {
         for kind in [QpType::Srd, QpType::Uet, QpType::Rc, QpType::Dci] {
+            check(kind, &requests, faults, settings)?;
+        }
+    }
+
+    #[test]
+    fn promises_are_kept_on_credit(requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in on_credit()) {
+        for kind in [QpType::Srd, QpType::Uet] {
             check(kind, &requests, faults, settings)?;
         }
     }

@@ -132,6 +132,21 @@ pub struct Slingshot {
     pub release: Sourced<f64>,
 }
 
+/// RCCC of Ultra Ethernet: receiver credits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rccc {
+    /// Credit that a sender begins with, in bandwidth–delay products.
+    pub initial: Sourced<f64>,
+    /// Share of its port's rate that a receiver gives out.
+    pub share: Sourced<f64>,
+    /// How long to wait for an answer, or for credit, before sending again.
+    pub timeout: Sourced<Span>,
+    /// NSCC beside it, for queues that are not the receiver's; its `timeout` is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nscc: Option<Nscc>,
+}
+
 /// The algorithm with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -154,6 +169,8 @@ pub enum Algorithm {
     Srd(Srd),
     /// Per-pair back-pressure, as Slingshot's.
     Slingshot(Slingshot),
+    /// RCCC of Ultra Ethernet.
+    Rccc(Rccc),
 }
 
 /// One congestion control.
@@ -172,6 +189,14 @@ pub struct Congestion {
     /// Marking by switches that it was published with; takes the place of the switch's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<super::Ecn>,
+}
+
+impl Congestion {
+    /// Whether senders wait for credit of their receivers.
+    #[must_use]
+    pub fn gives_credit(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Rccc(_))
+    }
 }
 
 impl Part for Congestion {
@@ -199,6 +224,7 @@ impl Part for Congestion {
             Algorithm::Srd(srd) => check("srd", "beta", *srd.beta),
             Algorithm::Slingshot(slingshot) => check("slingshot", "release", *slingshot.release),
             Algorithm::InfiniBand(infiniband) => check("infiniband", "step", *infiniband.step),
+            Algorithm::Rccc(rccc) => check("rccc", "share", *rccc.share),
         }?;
         self.ecn.as_ref().map_or(Ok(()), super::switch::check_ecn)
     }

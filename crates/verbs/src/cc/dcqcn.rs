@@ -81,7 +81,7 @@ impl Dcqcn {
 
 impl Control for Dcqcn {
     fn allowance(&self) -> Allowance {
-        Allowance { window: Bytes(u64::MAX), rate: Rate::from_bps(self.current as u64) }
+        Allowance::rate(Rate::from_bps(self.current as u64))
     }
 
     fn sent(&mut self, _: Time, bytes: Bytes) {

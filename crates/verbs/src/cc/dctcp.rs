@@ -40,7 +40,7 @@ impl Dctcp {
 
 impl Control for Dctcp {
     fn allowance(&self) -> Allowance {
-        Allowance { window: window(self.window, self.line.mtu, Bytes(4 * self.line.product().0)), rate: self.line.rate }
+        Allowance::window(window(self.window, self.line.mtu, Bytes(4 * self.line.product().0)), self.line.rate)
     }
 
     fn acknowledged(&mut self, feedback: &Feedback<'_>) {

@@ -39,7 +39,7 @@ impl Srd {
 
 impl Control for Srd {
     fn allowance(&self) -> Allowance {
-        Allowance { window: window(self.window, self.line.mtu, Bytes(u64::MAX)), rate: self.line.rate }
+        Allowance::window(window(self.window, self.line.mtu, Bytes(u64::MAX)), self.line.rate)
     }
 
     fn acknowledged(&mut self, feedback: &Feedback<'_>) {

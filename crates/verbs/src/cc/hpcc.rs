@@ -89,7 +89,7 @@ impl Control for Hpcc {
         // The rate follows the window: R = W / T.
         let rate = (self.window * 8e12 / self.line.base_rtt.as_ps().max(1) as f64) as u64;
         let most = self.line.rate.as_bps();
-        Allowance { window: window(self.window, self.line.mtu, self.line.product()), rate: Rate::from_bps(rate.clamp(1_000_000, most)) }
+        Allowance::window(window(self.window, self.line.mtu, self.line.product()), Rate::from_bps(rate.clamp(1_000_000, most)))
     }
 
     fn acknowledged(&mut self, feedback: &Feedback<'_>) {

@@ -5,7 +5,7 @@
 //! Modelled: FECN by switches, BECN in the next acknowledgement, in a CNP for unreliable connections, CCTI increase, limit and timer, a linear table.
 //! Not modelled: tables by service level, victim masks, congestion control of whole ports.
 
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Rate, Span, Time};
 
 use super::{Allowance, Control, Feedback, Line};
 
@@ -41,7 +41,7 @@ impl InfiniBandCc {
 impl Control for InfiniBandCc {
     fn allowance(&self) -> Allowance {
         let slowed = 1.0 + f64::from(self.index) * self.p.step;
-        Allowance { window: Bytes(u64::MAX), rate: Rate::from_bps((self.line.rate.as_bps() as f64 / slowed) as u64) }
+        Allowance::rate(Rate::from_bps((self.line.rate.as_bps() as f64 / slowed) as u64))
     }
 
     /// BECN in an acknowledgement.

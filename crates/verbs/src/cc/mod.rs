@@ -3,7 +3,8 @@
 //! An algorithm is one file with a [`Control`]: it is told what was sent, what came back and when, and says how many bytes
 //! may be on their way ([`Allowance::window`]) and how fast they may follow each other ([`Allowance::rate`]). The hardest
 //! cases decided the trait: HPCC reads the state of every link of the path from each acknowledgement, DCQCN lives on timers and
-//! on notifications that are no acknowledgements, NSCC on trimmed packets, Swift on the delay of single packets.
+//! on notifications that are no acknowledgements, NSCC on trimmed packets, Swift on the delay of single packets, RCCC on credit
+//! that the receiver gives out; its other half is at the receiver, one for all its senders.
 //!
 //! Around it stands `Congestion`, one for each sending queue pair: packets on their way with the time they left, and the
 //! time at which the next may leave.
@@ -17,6 +18,7 @@ mod hpcc;
 mod infiniband;
 mod nscc;
 mod pair;
+mod rccc;
 mod swift;
 
 use std::collections::VecDeque;
@@ -31,6 +33,8 @@ pub use hpcc::{Hpcc, LinkState, Telemetry};
 pub use infiniband::InfiniBandCc;
 pub use nscc::Nscc;
 pub use pair::Slingshot;
+pub(crate) use rccc::{Granter, HEADERS};
+pub use rccc::Rccc;
 pub use swift::Swift;
 
 /// What a queue pair may do now.
@@ -40,6 +44,21 @@ pub struct Allowance {
     pub window: Bytes,
     /// How fast packets may follow each other.
     pub rate: Rate,
+    /// Bytes that may still leave, repeated ones too, until the receiver gives more.
+    pub credit: Bytes,
+}
+
+impl Allowance {
+    /// A window and a rate, without credit.
+    #[must_use]
+    pub const fn window(window: Bytes, rate: Rate) -> Allowance {
+        Allowance { window, rate, credit: UNBOUNDED }
+    }
+    /// A rate alone.
+    #[must_use]
+    pub const fn rate(rate: Rate) -> Allowance {
+        Allowance::window(UNBOUNDED, rate)
+    }
 }
 
 /// What an acknowledgement tells.
@@ -82,6 +101,14 @@ pub trait Control {
     fn notified(&mut self, _now: Time) {}
     /// A packet was lost.
     fn lost(&mut self, _now: Time, _loss: Loss) {}
+    /// What it asks of the receiver with each packet while `pending` bytes wait: credit in all, in the units of the algorithm.
+    fn wants(&self, _pending: Bytes) -> u32 {
+        0
+    }
+    /// The receiver gave so much credit in all. True if that is more than was known.
+    fn granted(&mut self, _credit: u32) -> bool {
+        false
+    }
     /// When it wants to be woken.
     fn wakes(&self) -> Option<Time> {
         None
@@ -172,6 +199,8 @@ pub enum Algorithm {
     Srd(delay::Parameters),
     /// Per-pair tracking with back-pressure, as Slingshot's.
     Slingshot(pair::Parameters),
+    /// Ultra Ethernet's receiver credits.
+    Rccc(rccc::Parameters),
 }
 
 /// Parameters of each algorithm.
@@ -183,6 +212,7 @@ pub mod parameters {
     pub use super::infiniband::Parameters as InfiniBand;
     pub use super::nscc::Parameters as Nscc;
     pub use super::pair::Parameters as Slingshot;
+    pub use super::rccc::Parameters as Rccc;
     pub use super::swift::Parameters as Swift;
 }
 
@@ -197,6 +227,7 @@ enum Controller {
     Nscc(Nscc),
     Srd(Srd),
     Slingshot(Slingshot),
+    Rccc(Rccc),
     /// None: what was sent is only kept in mind.
     Free(Free),
 }
@@ -207,7 +238,7 @@ struct Free;
 
 impl Control for Free {
     fn allowance(&self) -> Allowance {
-        Allowance { window: Bytes(u64::MAX), rate: UNLIMITED }
+        Allowance::rate(UNLIMITED)
     }
 }
 
@@ -222,6 +253,7 @@ macro_rules! each {
             Controller::Nscc($control) => $call,
             Controller::Srd($control) => $call,
             Controller::Slingshot($control) => $call,
+            Controller::Rccc($control) => $call,
             Controller::Free($control) => $call,
         }
     };
@@ -281,6 +313,7 @@ impl Congestion {
             Algorithm::Nscc(p) => Controller::Nscc(Nscc::new(p, line)),
             Algorithm::Srd(p) => Controller::Srd(Srd::new(p, line)),
             Algorithm::Slingshot(p) => Controller::Slingshot(Slingshot::new(p, line)),
+            Algorithm::Rccc(p) => Controller::Rccc(Rccc::new(p, line)),
         };
         Congestion {
             controller,
@@ -296,6 +329,18 @@ impl Congestion {
     pub(crate) fn open(&self, bytes: u16) -> bool {
         let window = each!(&self.controller, control => control.allowance()).window.0;
         self.in_flight == 0 || self.in_flight + u64::from(bytes) <= window
+    }
+    /// Whether there is credit for a packet of `bytes`.
+    pub(crate) fn has_credit(&self, bytes: u16) -> bool {
+        u64::from(bytes) <= each!(&self.controller, control => control.allowance()).credit.0
+    }
+    /// What to ask of the receiver while `pending` bytes wait.
+    pub(crate) fn wants(&self, pending: Bytes) -> u32 {
+        each!(&self.controller, control => control.wants(pending))
+    }
+    /// The receiver gave so much in all; true if that is more than was known.
+    pub(crate) fn granted(&mut self, credit: u32) -> bool {
+        each!(&mut self.controller, control => control.granted(credit))
     }
     /// When the next packet may leave.
     pub(crate) fn next(&self) -> Time {
@@ -418,6 +463,8 @@ impl Congestion {
     }
 }
 
+/// No bound.
+const UNBOUNDED: Bytes = Bytes(u64::MAX);
 /// The link alone sets the pace.
 const UNLIMITED: Rate = Rate::from_bps(u64::MAX);
 /// A packet is not missing yet while others that left this much later arrive. Basis: assumed; less than the idle round trip of

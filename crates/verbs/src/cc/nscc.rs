@@ -8,8 +8,8 @@
 //! | no mark | grow in proportion to what is missing | grow by a little, all flows alike |
 //! | mark | keep | shrink in proportion to the excess, once per round trip |
 //!
-//! Modelled: the four cases, quick adaptation to what arrived in the last round trip. Not modelled: receiver credits (RCCC),
-//! avoidance of single paths.
+//! Modelled: the four cases, quick adaptation to what arrived in the last round trip; receiver credits beside it are RCCC's.
+//! Not modelled: avoidance of single paths.
 
 use fabriscope_units::{Bytes, Span, Time};
 
@@ -83,7 +83,7 @@ const NEWEST: f64 = 0.125;
 
 impl Control for Nscc {
     fn allowance(&self) -> Allowance {
-        Allowance { window: window(self.window, self.line.mtu, Bytes(u64::MAX)), rate: self.line.rate }
+        Allowance::window(window(self.window, self.line.mtu, Bytes(u64::MAX)), self.line.rate)
     }
 
     fn acknowledged(&mut self, feedback: &Feedback<'_>) {

@@ -42,7 +42,7 @@ const LEAST: f64 = 1.0;
 
 impl Control for Slingshot {
     fn allowance(&self) -> Allowance {
-        Allowance { window: window(self.window, self.line.mtu, Bytes(u64::MAX)), rate: self.line.rate }
+        Allowance::window(window(self.window, self.line.mtu, Bytes(u64::MAX)), self.line.rate)
     }
 
     fn acknowledged(&mut self, feedback: &Feedback<'_>) {

@@ -75,7 +75,7 @@ impl Control for Swift {
             Rate::from_bps((bytes * 8e12 / self.rtt.as_ps().max(1) as f64).max(1.0) as u64)
         };
         // Headers are not in the window: a tenth more covers them.
-        Allowance { window: Bytes(((bytes * 1.1) as u64).max(self.line.mtu.0)), rate }
+        Allowance::window(Bytes(((bytes * 1.1) as u64).max(self.line.mtu.0)), rate)
     }
 
     fn acknowledged(&mut self, feedback: &Feedback<'_>) {

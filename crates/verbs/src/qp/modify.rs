@@ -7,7 +7,7 @@
 use fabriscope_wire::{AckTimeout, Psn, RnrTimer};
 
 use crate::attr::{QpAttr, QpState, QpType};
-use crate::cc::Congestion;
+use crate::cc::{Algorithm, Congestion};
 use crate::error::VerbsError;
 use crate::ids::Lid;
 use crate::port::Port;
@@ -127,6 +127,9 @@ impl Qp {
         }
         check_ranges(attr)?;
         self.check_migration(attr)?;
+        if to == QpState::Rts && self.qp_type.is_reliable_connection() && matches!(port.congestion.algorithm, Algorithm::Rccc(_)) {
+            return Err(VerbsError::NoCredit { qp: self.num, qp_type });
+        }
         store(attr, &mut self.attr);
         self.take_over(attr, lid);
         self.set_migration(attr, port);

@@ -166,6 +166,7 @@ impl Message {
             slid: port.lid,
             context: self.first.as_u32(),
             start: route.start.as_u32(),
+            credit: route.wanted,
             data,
             ..Ext::default()
         };
@@ -223,6 +224,8 @@ pub(crate) struct Route {
     pub(crate) entropy: u16,
     /// The number at which the context began.
     pub(crate) start: Psn,
+    /// What the context wants of its peer, under receiver credits.
+    pub(crate) wanted: u32,
 }
 
 /// The retry count that never runs out. Basis: standard.

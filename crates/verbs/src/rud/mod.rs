@@ -26,6 +26,7 @@ use fabriscope_units::Time;
 use rustc_hash::FxHashMap;
 
 use crate::attr::QpState;
+use crate::cc::{Algorithm, Granter, Settings};
 use crate::ids::{Lid, QpNum};
 use crate::packet::{Packet, Received, Transmit};
 use crate::port::Port;
@@ -56,12 +57,25 @@ pub(crate) struct Context {
 pub(crate) struct Contexts {
     list: Vec<Context>,
     by_peer: FxHashMap<(Lid, u8), u32>,
+    /// Under receiver credits: who gets the next.
+    granter: Option<Box<Granter>>,
 }
 
 /// In the port's lists of turns, timers and acknowledgements: the rest is the number of a context, not of a queue pair.
 pub(crate) const CONTEXT: u32 = 1 << 31;
+/// In the port's list of pacing: it is time to give credit.
+const GRANT: u32 = CONTEXT - 1;
 
 impl Contexts {
+    /// None yet.
+    pub(crate) fn new(settings: &Settings) -> Contexts {
+        let granter = match settings.algorithm {
+            Algorithm::Rccc(p) => Some(Box::new(Granter::new(p, settings.line))),
+            _ => None,
+        };
+        Contexts { granter, ..Contexts::default() }
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
@@ -88,7 +102,7 @@ impl Contexts {
     /// A request of a queue pair, or an answer to one.
     pub(crate) fn post(&mut self, peer: Lid, sl: u8, message: Message, port: &mut Port) {
         let context = self.of(peer, sl, port);
-        context.sender.push(message);
+        context.sender.push(message, port.packet_mtu());
         context.want(port);
     }
 
@@ -96,7 +110,8 @@ impl Contexts {
     pub(crate) fn poll_ack(&mut self, index: u32, port: &mut Port, side: &mut Side) -> Option<Transmit> {
         let context = self.list.get_mut(index as usize)?;
         context.answering = false;
-        let sent = context.poll_ack(port, side);
+        let credit = self.granter.as_mut().map_or(0, |granter| granter.granted(index));
+        let sent = context.poll_ack(credit, port, side);
         if context.receiver.owes() {
             context.want_to_answer(port);
         }
@@ -133,10 +148,32 @@ impl Contexts {
             context.acknowledged(now, port, packet, &ext, received);
             return;
         }
+        let (wanted, begins, index) = (ext.credit, context.receiver.begins(&ext), context.index);
         let answer = context.arrived(target, port, packet, ext, received);
         if let Some(message) = answer {
-            context.sender.push(message);
+            context.sender.push(message, port.packet_mtu());
             context.want(port);
+        }
+        if let Some(granter) = &mut self.granter {
+            if begins {
+                granter.restart(index);
+            }
+            if let Some(at) = granter.heard(now, index, wanted) {
+                port.paced.push(std::cmp::Reverse((at, CONTEXT | GRANT)));
+            }
+        }
+    }
+
+    /// Gives the next credit.
+    fn grant(&mut self, now: Time, port: &mut Port) {
+        let Some(granter) = &mut self.granter else { return };
+        let (sender, again) = granter.grant(now);
+        if let Some(at) = again {
+            port.paced.push(std::cmp::Reverse((at, CONTEXT | GRANT)));
+        }
+        if let Some(context) = sender.and_then(|sender| self.list.get_mut(sender as usize)) {
+            context.receiver.owe_credit();
+            context.want_to_answer(port);
         }
     }
 
@@ -149,7 +186,9 @@ impl Contexts {
 
     /// The time at which pacing or congestion control wanted to be looked at.
     pub(crate) fn look(&mut self, index: u32, at: Time, now: Time, port: &mut Port) {
-        if let Some(context) = self.list.get_mut(index as usize) {
+        if index == GRANT {
+            self.grant(now, port);
+        } else if let Some(context) = self.list.get_mut(index as usize) {
             context.look(at, now, port);
         }
     }

@@ -36,6 +36,8 @@ pub(crate) struct Receiver {
     /// Messages of several packets of which some are missing.
     partial: Vec<Partial>,
     acks: VecDeque<Ack>,
+    /// What a packet of credit alone is made like: that of the packet before.
+    last: (QpType, QpNum),
 }
 
 /// A message of which some packets arrived.
@@ -75,7 +77,27 @@ type Outcome = Result<Option<Message>, Refusal>;
 
 impl Receiver {
     pub(super) fn new() -> Receiver {
-        Receiver { start: None, expected: Psn::default(), arrived: Bitmap::new(WINDOW), partial: Vec::new(), acks: VecDeque::new() }
+        Receiver {
+            start: None,
+            expected: Psn::default(),
+            arrived: Bitmap::new(WINDOW),
+            partial: Vec::new(),
+            acks: VecDeque::new(),
+            last: (QpType::Uet, QpNum(0)),
+        }
+    }
+    /// Whether a packet is of an incarnation of the context that comes after the present one.
+    pub(super) fn begins(&self, ext: &Ext) -> bool {
+        self.start.is_none_or(|now| Psn::new(ext.start).distance(now) > 0)
+    }
+    /// The sender was given credit: the next acknowledgement says so, or one that answers no packet.
+    pub(super) fn owe_credit(&mut self) {
+        if self.acks.is_empty() {
+            let (qp_type, target) = self.last;
+            let asked = self.start.unwrap_or_default().previous();
+            let (syndrome, flags) = (Syndrome::ACK.encode(), PacketFlags::NONE);
+            self.acks.push_back(Ack { asked, syndrome, flags, qp_type, target, links: Telemetry::default() });
+        }
     }
     pub(super) fn owes(&self) -> bool {
         !self.acks.is_empty()
@@ -111,6 +133,7 @@ impl Context {
         }
         let qp_type = target.as_ref().map_or(QpType::Srd, |qp| qp.qp_type);
         let to = QpNum(packet.dest_qp);
+        self.receiver.last = (qp_type, to);
         let ahead = psn.distance(self.receiver.expected);
         let mut flags = if packet.flags.contains(PacketFlags::ECN_CE) && port.congestion.echo.acknowledges() {
             PacketFlags::BECN
@@ -279,7 +302,7 @@ impl Context {
     }
 
     /// The acknowledgement owed longest.
-    pub(super) fn poll_ack(&mut self, port: &Port, side: &mut Side) -> Option<Transmit> {
+    pub(super) fn poll_ack(&mut self, credit: u32, port: &Port, side: &mut Side) -> Option<Transmit> {
         let ack = self.receiver.acks.pop_front()?;
         let receiver = &self.receiver;
         let ahead = (0..64).filter(|bit| receiver.arrived.has(receiver.expected + *bit)).fold(0u64, |map, bit| map | 1 << bit);
@@ -289,9 +312,10 @@ impl Context {
             compare_add: ahead,
             start: self.receiver.start.unwrap_or_default().as_u32(),
             links: ack.links,
+            credit,
             ..Ext::default()
         };
-        let route = Route { dest: self.peer, sl: self.sl, entropy: self.next_entropy(), start: Psn::default() };
+        let route = Route { dest: self.peer, sl: self.sl, entropy: self.next_entropy(), start: Psn::default(), wanted: 0 };
         let opcode = (Transport::Rud as u8) << 5 | Operation::Acknowledge as u8;
         let packet = Packet {
             dest: route.dest,

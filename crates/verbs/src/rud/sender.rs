@@ -7,12 +7,12 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_units::{Span, Time};
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_wire::{Psn, Syndrome};
 
 use super::message::{Kind, Message, Route};
 use super::{CONTEXT, Context, status_of};
-use crate::cc::{Congestion, Loss, Told};
+use crate::cc::{Algorithm, Congestion, HEADERS, Loss, Told};
 use crate::ids::QpNum;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
@@ -24,6 +24,8 @@ use crate::wc::WcStatus;
 pub(crate) struct Sender {
     /// Begun and not known to have arrived as a whole, in the order of their numbers, then those not begun.
     messages: VecDeque<Message>,
+    /// Bytes on the wire of their packets that were never sent, about.
+    unsent: u64,
     /// Messages at the front that have begun.
     begun: usize,
     /// Packets of the message at `begun - 1` that were sent.
@@ -37,6 +39,9 @@ pub(crate) struct Sender {
     later: Vec<(Time, Psn)>,
     since_asked: u32,
     congestion: Congestion,
+    /// Packets leave on credit of the receiver only; and this one has run out of it.
+    on_credit: bool,
+    starved: bool,
     timeout: Span,
     ack_interval: u32,
     deadline: Option<Time>,
@@ -62,6 +67,7 @@ impl Sender {
         let settings = &port.congestion;
         Sender {
             messages: VecDeque::new(),
+            unsent: 0,
             begun: 0,
             sent: 0,
             una: Psn::default(),
@@ -71,6 +77,8 @@ impl Sender {
             later: Vec::new(),
             since_asked: 0,
             congestion: Congestion::always(settings),
+            on_credit: matches!(settings.algorithm, Algorithm::Rccc(_)),
+            starved: false,
             timeout: settings.timeout.unwrap_or(TIMEOUT),
             ack_interval: settings.ack_interval.unwrap_or(1),
             deadline: None,
@@ -82,8 +90,28 @@ impl Sender {
         }
     }
 
-    pub(super) fn push(&mut self, message: Message) {
+    pub(super) fn push(&mut self, message: Message, mtu: u32) {
+        if self.on_credit {
+            self.unsent += weight(&message, 0, mtu);
+        }
         self.messages.push_back(message);
+    }
+
+    /// Counts again what was never sent: messages ended before they had begun, or end early.
+    fn recount(&mut self, mtu: u32) {
+        if self.on_credit {
+            let of = |message: &Message| if message.packets == 0 { weight(message, 0, mtu) } else { 0 };
+            self.unsent = self.messages.iter().map(of).sum();
+            if self.begun > 0 {
+                self.unsent += weight(&self.messages[self.begun - 1], self.sent, mtu);
+            }
+        }
+    }
+
+    /// What to ask of the receiver with the next packet.
+    fn wants(&self, mtu: u32) -> u32 {
+        let again = self.again.len() as u64 * (u64::from(mtu) + HEADERS);
+        if self.on_credit { self.congestion.wants(Bytes(self.unsent + again)) } else { 0 }
     }
 
     /// Whether there is anything that may be sent, now or later.
@@ -93,7 +121,7 @@ impl Sender {
 
     /// Whether nothing is on its way or waited for.
     fn is_idle(&self) -> bool {
-        self.una == self.next && self.waiting.is_empty() && self.later.is_empty()
+        self.una == self.next && self.waiting.is_empty() && self.later.is_empty() && !(self.starved && self.has_more())
     }
 
     /// Whether the message that began last has packets not sent yet.
@@ -117,6 +145,14 @@ impl Sender {
             self.waiting.push(Waiting { message, missing });
         }
         waits
+    }
+
+    /// Whether there is credit for the packet `again`, or for the next new one.
+    fn has_credit(&self, again: Option<Psn>, mtu: u32) -> bool {
+        let psn = again.unwrap_or(self.next);
+        let message = self.position_of(psn).map(|position| &self.messages[position]);
+        let payload = message.map_or(0, |message| message.payload(psn.distance(message.first) as u32, mtu));
+        self.congestion.has_credit(payload.saturating_add(HEADERS as u16))
     }
 
     /// Takes the next packet that goes again; those that arrived meanwhile are passed over.
@@ -149,7 +185,15 @@ impl Sender {
             place += 1;
             place <= begun || !message.done
         });
+        self.recount(port.packet_mtu());
     }
+}
+
+/// Bytes on the wire, about, of the packets of a message from number `sent` on.
+fn weight(message: &Message, sent: u32, mtu: u32) -> u64 {
+    let packets = u64::from(message.packets_at(mtu).saturating_sub(sent));
+    let bytes = message.length.saturating_sub(sent.saturating_mul(mtu));
+    packets * HEADERS + if message.payload(0, mtu) > 0 { u64::from(bytes) } else { 0 }
 }
 
 impl Context {
@@ -175,6 +219,16 @@ impl Context {
                 return None;
             }
         }
+        if sender.on_credit && !sender.has_credit(again, mtu) {
+            sender.starved = true;
+            if let Some(psn) = again {
+                sender.again.push_front(psn);
+            }
+            if sender.deadline.is_none() {
+                self.start_timer(now, port);
+            }
+            return None;
+        }
         let next = sender.congestion.next();
         if next > now {
             if let Some(psn) = again {
@@ -190,7 +244,12 @@ impl Context {
         if again.is_none() {
             sender.next = psn.next();
             sender.sent += 1;
+            if sender.on_credit {
+                let bytes = u64::from(sender.messages[position].payload(number, mtu));
+                sender.unsent = sender.unsent.saturating_sub(bytes + HEADERS);
+            }
         }
+        sender.starved = false;
         sender.since_asked += 1;
         let following = sender.messages[position].payload(if last { number } else { number + 1 }, mtu);
         let closes = !sender.congestion.open(following.saturating_mul(2));
@@ -201,7 +260,8 @@ impl Context {
         if sender.deadline.is_none() {
             self.start_timer(now, port);
         }
-        let route = Route { dest: self.peer, sl: self.sl, entropy: self.next_entropy(), start: self.sender.start };
+        let (start, wanted) = (self.sender.start, self.sender.wants(mtu));
+        let route = Route { dest: self.peer, sl: self.sl, entropy: self.next_entropy(), start, wanted };
         let sender = &mut self.sender;
         let sent = sender.messages[position].packet(number, route, ask, again.is_some(), port, side);
         sender.congestion.sent(now, psn, sent.packet.wire_bytes);
@@ -224,6 +284,10 @@ impl Context {
             received.dropped = true;
             return;
         }
+        if self.sender.on_credit {
+            self.hear_credit(now, port, ext);
+        }
+        let sender = &mut self.sender;
         let asked = Psn::new(ext.context);
         let known = !asked.is_before(sender.una) && asked.is_before(sender.next) && !sender.arrived.has(asked);
         if packet.flags.contains(PacketFlags::TRIMMED) {
@@ -274,6 +338,17 @@ impl Context {
         self.continue_sending(now, port);
     }
 
+    /// The peer says what it gave in all.
+    fn hear_credit(&mut self, now: Time, port: &mut Port, ext: &Ext) {
+        let sender = &mut self.sender;
+        if Psn::new(ext.start) == sender.start && sender.congestion.granted(ext.credit) {
+            (sender.starved, sender.silent) = (false, 0);
+            if sender.deadline.is_some() {
+                self.start_timer(now, port);
+            }
+        }
+    }
+
     /// Packet `psn` arrived: its message may be complete.
     fn took(&mut self, psn: Psn, port: &mut Port) {
         let sender = &mut self.sender;
@@ -315,6 +390,7 @@ impl Context {
             let message = &mut self.sender.messages[position];
             message.finish(status, port);
             message.kind = Kind::Void;
+            self.sender.recount(port.packet_mtu());
         }
     }
 
@@ -410,7 +486,7 @@ impl Context {
             if sender.silent > MOST_TIMEOUTS {
                 return self.give_up(WcStatus::RetryExcErr, port);
             }
-            if sender.una != sender.next {
+            if sender.una != sender.next || sender.starved {
                 sender.congestion.lost(now, Loss::Timeout);
             }
             sender.again.clear();
@@ -440,10 +516,14 @@ impl Context {
         sender.again.clear();
         sender.later.clear();
         (sender.begun, sender.sent, sender.silent, sender.deadline) = (0, 0, 0, None);
+        (sender.unsent, sender.starved) = (0, false);
         sender.arrived = Bitmap::new(WINDOW);
         (sender.una, sender.start) = (sender.next, sender.next);
         let una = sender.una;
         sender.congestion.settle(una);
+        if sender.on_credit {
+            sender.congestion = Congestion::always(&port.congestion); // the peer counts from nothing too
+        }
     }
 }
 
