@@ -34,8 +34,14 @@ pub enum Transport {
     Dc,
     /// Scalable reliable datagram of EFA.
     Srd,
-    /// Ultra Ethernet transport.
+    /// Ultra Ethernet transport, reliable and unordered (RUD).
     Uet,
+    /// Ultra Ethernet, reliable and ordered (ROD): one path.
+    UetRod,
+    /// Ultra Ethernet for idempotent operations (RUDI): the receiver keeps no state; puts and gets.
+    UetRudi,
+    /// Ultra Ethernet, unreliable (UUD): messages of one packet.
+    UetUud,
 }
 
 impl Transport {
@@ -51,12 +57,15 @@ impl Transport {
             Transport::Dc => "DC",
             Transport::Srd => "SRD",
             Transport::Uet => "UET",
+            Transport::UetRod => "UET_ROD",
+            Transport::UetRudi => "UET_RUDI",
+            Transport::UetUud => "UET_UUD",
         }
     }
     /// Whether its packets carry credit of the receiver, and the wish for it.
     #[must_use]
     pub fn takes_credit(self) -> bool {
-        matches!(self, Transport::Srd | Transport::Uet)
+        matches!(self, Transport::Srd | Transport::Uet | Transport::UetRod)
     }
 }
 

@@ -8,6 +8,7 @@ use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::Bytes;
+use fabriscope_verbs::Delivery;
 use fabriscope_workloads::pattern::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
 
 use crate::error::Failure;
@@ -45,7 +46,7 @@ impl Traffic {
 
 /// A library over datagrams has messages with two sides only.
 pub fn sides(transport: Transport, sides: Sides) -> Sides {
-    if transport == Transport::Ud { Sides::Two } else { sides }
+    if matches!(transport, Transport::Ud | Transport::UetUud) { Sides::Two } else { sides }
 }
 
 /// The engine of a lab.
@@ -200,7 +201,10 @@ pub fn service(transport: Transport) -> Service {
         Transport::Rd => Service::ReliableDatagram,
         Transport::Dc => Service::Dynamic,
         Transport::Srd => Service::Scalable,
-        Transport::Uet => Service::UltraEthernet,
+        Transport::Uet => Service::UltraEthernet(Delivery::Rud),
+        Transport::UetRod => Service::UltraEthernet(Delivery::Rod),
+        Transport::UetRudi => Service::UltraEthernet(Delivery::Rudi),
+        Transport::UetUud => Service::UltraEthernet(Delivery::Uud),
         Transport::Ud => Service::Datagrams,
     }
 }

@@ -42,7 +42,7 @@ fn queue_pairs_are_counted() {
 #[test]
 fn labs_run_over_every_transport() {
     let folder = tempfile::tempdir().unwrap();
-    for transport in ["rc", "xrc", "rd", "dc", "srd", "uet"] {
+    for transport in ["rc", "xrc", "rd", "dc", "srd", "uet", "uet_rod", "uet_rudi"] {
         let lab = folder.path().join(format!("{transport}.toml"));
         let workload = format!("[workload.all_to_all]\nsize = \"16 KiB\"\ntransport = \"{transport}\"\n");
         std::fs::write(&lab, format!("title = \"t\"\ncluster = \"lab-16\"\nrouting = \"ecmp\"\n{workload}")).unwrap();
@@ -50,6 +50,27 @@ fn labs_run_over_every_transport() {
         assert_eq!(output.status.code(), Some(0), "{transport}: {}", String::from_utf8_lossy(&output.stderr));
         let bytes = 16 * 15 * 16384;
         assert!(text(&output).lines().any(|line| line.starts_with("bytes delivered") && line.ends_with(&bytes.to_string())), "{transport}");
+    }
+}
+
+/// Datagrams of Ultra Ethernet are one packet each; its idempotent mode has no messages that could happen twice.
+#[test]
+fn modes_of_ultra_ethernet_refuse_what_they_cannot_carry() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = folder.path().join("lab.toml");
+    let run = |workload: &str, transport: &str| {
+        std::fs::write(&lab, format!("title = \"t\"\ncluster = \"lab-16\"\n[workload.{workload}\ntransport = \"{transport}\"\n")).unwrap();
+        fabriscope(&["run", lab.to_str().unwrap()])
+    };
+    let output = run("permutation]\nsize = \"2 KiB\"", "uet_uud");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    for (workload, transport, what) in [
+        ("permutation]\nsize = \"64 KiB\"", "uet_uud", "more than one packet"),
+        ("ring_all_reduce]\nsize = \"64 KiB\"", "uet_rudi", "twice"),
+    ] {
+        let output = run(workload, transport);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() != Some(0) && told.contains(what), "{transport}: {told}");
     }
 }
 

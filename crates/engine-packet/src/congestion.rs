@@ -68,13 +68,7 @@ pub(crate) fn settings(parts: &ResolvedCluster, fabric: &Fabric, router: &Router
 }
 
 fn nscc(p: &Nscc) -> parameters::Nscc {
-    parameters::Nscc {
-        target: *p.target,
-        most_decrease: *p.most_decrease,
-        gamma: *p.gamma,
-        fair: *p.fair,
-        proportional: *p.proportional,
-    }
+    parameters::Nscc { target: *p.target, most_decrease: *p.most_decrease, gamma: *p.gamma, fair: *p.fair, proportional: *p.proportional }
 }
 
 /// The link of a host and the longest round trip of a full packet and its acknowledgement on an idle network.

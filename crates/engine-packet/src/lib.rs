@@ -60,6 +60,7 @@ use fabriscope_catalog::{FaultPlan, Recovery};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Library, Run, Tap};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Rate, Span};
+use fabriscope_verbs::Delivery;
 
 /// The packet engine and its options.
 #[derive(Debug, Clone, Default)]
@@ -160,15 +161,15 @@ pub enum Service {
     Dynamic,
     /// Scalable reliable datagrams: one queue pair, a context for each peer; SENDs of one packet.
     Scalable,
-    /// Ultra Ethernet transport: one queue pair, a context for each peer.
-    UltraEthernet,
+    /// Ultra Ethernet transport: one queue pair, a context for each peer; how its packets are delivered.
+    UltraEthernet(Delivery),
 }
 
 impl Service {
     /// Whether packets may come in any order without being asked for: contexts and libraries take them as they arrive.
     #[must_use]
     pub const fn any_order(self) -> bool {
-        matches!(self, Service::Datagrams | Service::Scalable | Service::UltraEthernet)
+        matches!(self, Service::Datagrams | Service::Scalable | Service::UltraEthernet(Delivery::Rud | Delivery::Rudi | Delivery::Uud))
     }
     /// Whether its queue pairs are more than one for each peer, or one without a library.
     pub(crate) const fn is_shared(self) -> bool {

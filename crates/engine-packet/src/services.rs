@@ -10,8 +10,8 @@ use fabriscope_engine::EngineError;
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::Time;
 use fabriscope_verbs::{
-    Access, AhAttr, AhId, CqId, EecNum, Lid, Mtu, Nic, PdId, Peer, PostError, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr, Sge, SrqId,
-    UdDestination, VerbsError, XrcdId,
+    Access, AhAttr, AhId, CqId, Delivery, EecNum, Lid, Mtu, Nic, PdId, Peer, PostError, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr, Sge,
+    SrqId, UdDestination, VerbsError, XrcdId,
 };
 
 use crate::connect::{ANYBODY, Inlet, MEMORY, Rank, Side, WR_LIMIT, Work, nic, setup};
@@ -52,17 +52,23 @@ pub(crate) fn check(schedule: &Schedule, mtu: Mtu, how: Transfers, partitioned: 
     if partitioned {
         return Err(setup("partitions are kept apart on reliable and unreliable connections only; write transport = \"rc\""));
     }
-    if how.service != Service::Scalable {
-        return Ok(());
-    }
+    let (name, packets, one_sided) = match how.service {
+        Service::Scalable => ("SRD", true, true),
+        Service::UltraEthernet(Delivery::Rudi) => ("UET_RUDI", false, true),
+        Service::UltraEthernet(Delivery::Uud) => ("UET_UUD", true, false),
+        _ => return Ok(()),
+    };
+    let idempotent = how.service == Service::UltraEthernet(Delivery::Rudi);
     for rank in 0..schedule.ranks() {
         for kind in schedule.kinds(rank) {
-            if matches!(kind, OpKind::Send { .. }) && kind.bytes() > mtu.bytes() {
-                let (bytes, most) = (kind.bytes(), mtu.bytes());
-                return Err(setup(format!(
-                    "rank {rank} sends {bytes} over SRD, whose SENDs are one packet of at most {most}; use puts, or another transport"
-                )));
-            }
+            let (bytes, most) = (kind.bytes(), mtu.bytes());
+            let problem = match kind {
+                OpKind::Send { .. } if idempotent => "sends, which may not happen twice",
+                OpKind::Send { .. } if packets && bytes > most => "sends more than one packet",
+                OpKind::Put { .. } | OpKind::Get { .. } if !one_sided => "writes or reads memory, which takes a reliable transport",
+                _ => continue,
+            };
+            return Err(setup(format!("rank {rank}, {bytes} over {name} with packets of {most}: it {problem}; use another transport")));
         }
     }
     Ok(())
@@ -155,7 +161,10 @@ fn own_queue_pairs(
         Service::Dynamic => QpType::Dci,
         Service::ReliableDatagram => QpType::Rd,
         Service::Scalable => QpType::Srd,
-        Service::UltraEthernet => QpType::Uet,
+        Service::UltraEthernet(Delivery::Rud) => QpType::Uet,
+        Service::UltraEthernet(Delivery::Rod) => QpType::UetRod,
+        Service::UltraEthernet(Delivery::Rudi) => QpType::UetRudi,
+        Service::UltraEthernet(Delivery::Uud) => QpType::UetUud,
         _ => return Ok(None),
     };
     let senders = if kind == QpType::Dci { INITIATORS.min(peers).max(1) } else { 1 };

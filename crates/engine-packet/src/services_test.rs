@@ -1,12 +1,21 @@
 //! Every transport service carries whole runs: everything arrives, credits return, loss is made good.
 
 use fabriscope_units::Bytes;
+use fabriscope_verbs::Delivery;
 
 use crate::tests::{cluster, random_schedule, run_and_settle};
 use crate::{Loss, PacketEngine, Service, Transfers};
 
-const RELIABLE: [Service; 6] =
-    [Service::Reliable, Service::Extended, Service::ReliableDatagram, Service::Dynamic, Service::Scalable, Service::UltraEthernet];
+const UET: Service = Service::UltraEthernet(Delivery::Rud);
+const RELIABLE: [Service; 7] = [
+    Service::Reliable,
+    Service::Extended,
+    Service::ReliableDatagram,
+    Service::Dynamic,
+    Service::Scalable,
+    UET,
+    Service::UltraEthernet(Delivery::Rod),
+];
 
 fn engine(service: Service, loss: Loss) -> PacketEngine {
     PacketEngine { transfers: Transfers { service, ..Transfers::default() }, loss, ..PacketEngine::default() }
@@ -47,5 +56,7 @@ fn contexts_spray_over_equal_paths() {
     let schedule = builder.build().expect("sound");
     let end = |service| run_and_settle(&engine(service, Loss::None), &cluster, &schedule, 1).expect("everything arrives").ranks[0];
     // Four flows hashed to four spines collide; sprayed they share them evenly.
-    assert!(end(Service::UltraEthernet) < end(Service::Reliable), "{:?} {:?}", end(Service::UltraEthernet), end(Service::Reliable));
+    assert!(end(UET) < end(Service::Reliable), "{:?} {:?}", end(UET), end(Service::Reliable));
+    let [ordered, idempotent] = [Delivery::Rod, Delivery::Rudi].map(|mode| end(Service::UltraEthernet(mode)));
+    assert!(idempotent < ordered, "RUDI takes all paths, ROD one: {idempotent:?} {ordered:?}");
 }

@@ -309,14 +309,14 @@ impl Nic {
             QpType::XrcSend | QpType::XrcRecv | QpType::Eec => {
                 (QpAttr::init(access), QpAttr::rtr_rc(peer.mtu, peer.qp, 0, av), QpAttr::rts_rc(0))
             }
-            QpType::Ud => (QpAttr::init_ud(crate::Peer::QKEY), QpAttr::rtr_ud(), QpAttr::rts(0)),
-            QpType::Rd | QpType::Srd | QpType::Uet => (QpAttr::init_datagram(crate::Peer::QKEY, access), QpAttr::rtr_ud(), QpAttr::rts(0)),
+            QpType::Ud | QpType::UetUud => (QpAttr::init_ud(crate::Peer::QKEY), QpAttr::rtr_ud(), QpAttr::rts(0)),
+            kind if kind.shares_contexts() => (QpAttr::init_datagram(crate::Peer::QKEY, access), QpAttr::rtr_ud(), QpAttr::rts(0)),
             QpType::Dci => (QpAttr::init_plain(), QpAttr::rtr_dc(peer.mtu), QpAttr::rts_rc(0)),
             QpType::Dct => {
                 self.modify_qp(qp, &QpAttr::init_datagram(crate::Peer::QKEY, access))?;
                 return self.modify_qp(qp, &QpAttr::rtr_dc(peer.mtu));
             }
-            QpType::RawPacket => (QpAttr::init_plain(), QpAttr::rtr_ud(), QpAttr { qp_state: Some(QpState::Rts), ..QpAttr::default() }),
+            _ => (QpAttr::init_plain(), QpAttr::rtr_ud(), QpAttr { qp_state: Some(QpState::Rts), ..QpAttr::default() }),
         };
         self.modify_qp(qp, &init)?;
         self.modify_qp(qp, &rtr)?;
@@ -341,7 +341,10 @@ fn check_kind(init: &QpInit) -> Result<(), VerbsError> {
     match qp_type {
         QpType::Dct if init.srq.is_none() => wrong("no shared receive queue", "targets of DC receive from one: give `srq`"),
         QpType::XrcRecv if init.xrcd.is_none() => wrong("no XRC domain", "take one from open_xrcd and give `xrcd`"),
-        QpType::XrcSend | QpType::XrcRecv | QpType::Dci | QpType::Srd | QpType::Uet | QpType::RawPacket if init.srq.is_some() => {
+        QpType::XrcSend | QpType::XrcRecv | QpType::Dci | QpType::RawPacket if init.srq.is_some() => {
+            wrong("a shared receive queue", "leave `srq` out")
+        }
+        _ if init.srq.is_some() && qp_type.transport() == fabriscope_wire::Transport::Rud => {
             wrong("a shared receive queue", "leave `srq` out")
         }
         _ if init.xrcd.is_some() && qp_type != QpType::XrcRecv => wrong("an XRC domain", "leave `xrcd` out, or make it XRC_RECV"),

@@ -47,7 +47,7 @@ pub use mr::{Access, Mr};
 pub use nic::{Nic, NicConfig};
 pub use packet::{Packet, PacketFlags, Received, Transmit};
 pub use qp::QpStatus;
-pub use service::{Order, Scale};
+pub use service::{Delivery, Order, Scale};
 pub use side::{Ext, ExtId, Side};
 pub use wc::{Wc, WcOpcode, WcStatus};
 pub use wr::{Atomic, Posted, RecvWr, Remote, SendFlags, SendWr, Sge, SgeList, UdDestination, WrOpcode};

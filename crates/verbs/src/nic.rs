@@ -152,17 +152,17 @@ impl Nic {
         let qp = &mut self.qps[slot];
         let extra = match (wr.opcode.is_atomic(), qp.qp_type, &route) {
             (true, ..) => Extra::Atomic(wr.atomic.ok_or(PostError::MissingField { opcode: wr.opcode, field: "atomic" })?),
-            (false, QpType::Ud | QpType::RawPacket, Some(route))
-                if route.dest.mlid().is_some() != (QpNum(route.to) == QpNum::MULTICAST) =>
+            (false, kind, Some(route))
+                if kind.sends_datagrams() && route.dest.mlid().is_some() != (QpNum(route.to) == QpNum::MULTICAST) =>
             {
                 return Err(PostError::MulticastQp { dest: route.dest, qp: QpNum(route.to) });
             }
-            (false, QpType::Ud | QpType::RawPacket, Some(route)) => {
+            (false, kind, Some(route)) if kind.sends_datagrams() => {
                 Extra::Datagram { dest: route.dest, sl: route.sl, qp: QpNum(route.to), qkey: route.qkey }
             }
             _ => Extra::Nothing,
         };
-        let route = route.filter(|_| !matches!(qp.qp_type, QpType::Ud | QpType::RawPacket)).map(Box::new);
+        let route = route.filter(|_| !qp.qp_type.sends_datagrams()).map(Box::new);
         let inline = wr.flags.contains(SendFlags::INLINE);
         let bytes = wr.length();
         let length = u32::try_from(bytes.0).unwrap_or(u32::MAX);
@@ -333,10 +333,10 @@ impl Nic {
             let transmit = match qp.qp_type {
                 QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec | QpType::Dct => rc_requester::poll(qp, now, port, side),
                 QpType::Uc => uc::poll(qp, port, side),
-                QpType::Ud => ud::poll(qp, port, side),
+                QpType::Ud | QpType::UetUud => ud::poll(qp, port, side),
                 QpType::Dci => initiate(qp, now, port, side),
                 QpType::RawPacket => raw::poll(qp, port, side),
-                QpType::Rd | QpType::Srd | QpType::Uet => None,
+                QpType::Rd | QpType::Srd | QpType::Uet | QpType::UetRod | QpType::UetRudi => None,
             };
             if let Some(sent) = &transmit {
                 qp.count_against_limit(now, sent.packet.wire_bytes);

@@ -2,10 +2,10 @@
 //!
 //! Source: IBA vol. 1 §9.2.2, §9.4 and annex A14 (XRC); man pages ibv_create_qp(3), ibv_post_send(3), mlx5dv_create_qp(3) (DC),
 //! efadv_create_driver_qp(3) (SRD); Shalev et al., "A Cloud-Optimized Transport Protocol for Elastic and Scalable HPC",
-//! IEEE Micro 40(6), 2020 (SRD); Ultra Ethernet specification 1.0 §3 (UET: packet delivery modes RUD and ROD).
+//! IEEE Micro 40(6), 2020 (SRD); Ultra Ethernet specification 1.0 §3.5 (UET: packet delivery modes RUD, ROD, RUDI, UUD).
 //! Modelled: the properties by which the rest of this crate decides; `tests/promises.rs` tries them on a channel that loses,
 //! repeats and reorders.
-//! Not modelled: DC's receives outside shared queues, UET's idempotent (RUDI) and unreliable (UUD) modes.
+//! Not modelled: DC's receives outside shared queues.
 
 use fabriscope_wire::Transport;
 
@@ -33,12 +33,32 @@ pub enum QpType {
     Dct,
     /// Scalable reliable datagram of EFA.
     Srd,
-    /// Ultra Ethernet transport: reliable, unordered, connectionless.
+    /// Ultra Ethernet transport: reliable, unordered, connectionless (RUD).
     Uet,
+    /// Ultra Ethernet, reliable and ordered (ROD).
+    UetRod,
+    /// Ultra Ethernet, reliable and unordered for idempotent operations (RUDI): the receiver keeps no state.
+    UetRudi,
+    /// Ultra Ethernet, unreliable and unordered (UUD).
+    UetUud,
     /// Packets as they are, without transport (`IBV_QPT_RAW_PACKET`).
     RawPacket,
     /// An end-to-end context of RD, made by `create_eec`; programs post to RD queue pairs instead.
     Eec,
+}
+
+/// How the packets of Ultra Ethernet, and of SRD, are delivered (PDS: packet delivery modes).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Delivery {
+    /// Reliable, unordered.
+    #[default]
+    Rud,
+    /// Reliable, ordered: one path, and what comes too early is dropped.
+    Rod,
+    /// Reliable, unordered, without state at the receiver: what happens twice does no harm.
+    Rudi,
+    /// Unreliable, unordered: one packet each.
+    Uud,
 }
 
 /// In which order messages arrive.
@@ -81,7 +101,7 @@ impl Scale {
 
 impl QpType {
     /// Those that programs make, in the order of the tables.
-    pub const ALL: [QpType; 11] = [
+    pub const ALL: [QpType; 14] = [
         QpType::Rc,
         QpType::XrcSend,
         QpType::XrcRecv,
@@ -90,6 +110,9 @@ impl QpType {
         QpType::Dct,
         QpType::Srd,
         QpType::Uet,
+        QpType::UetRod,
+        QpType::UetRudi,
+        QpType::UetUud,
         QpType::Uc,
         QpType::Ud,
         QpType::RawPacket,
@@ -108,6 +131,9 @@ impl QpType {
             QpType::Dct => "DCT",
             QpType::Srd => "SRD",
             QpType::Uet => "UET",
+            QpType::UetRod => "UET_ROD",
+            QpType::UetRudi => "UET_RUDI",
+            QpType::UetUud => "UET_UUD",
             QpType::RawPacket => "RAW_PACKET",
             QpType::Eec => "EEC",
         }
@@ -121,7 +147,7 @@ impl QpType {
             QpType::Rd | QpType::Eec => Transport::Rd,
             QpType::XrcSend | QpType::XrcRecv => Transport::Xrc,
             QpType::Dci | QpType::Dct => Transport::Dc,
-            QpType::Srd | QpType::Uet => Transport::Rud,
+            QpType::Srd | QpType::Uet | QpType::UetRod | QpType::UetRudi | QpType::UetUud => Transport::Rud,
             QpType::RawPacket => Transport::Cnp,
         }
     }
@@ -131,7 +157,11 @@ impl QpType {
     }
     /// Whether lost packets are sent again.
     pub const fn is_reliable(self) -> bool {
-        !matches!(self, QpType::Uc | QpType::Ud | QpType::RawPacket)
+        !matches!(self, QpType::Uc | QpType::Ud | QpType::UetUud | QpType::RawPacket)
+    }
+    /// Whether a message may be carried out more than once, which is harmless only if it is idempotent.
+    pub const fn repeats(self) -> bool {
+        matches!(self, QpType::UetRudi)
     }
     /// Whether the receiver notices that something was lost.
     pub const fn detects_loss(self) -> bool {
@@ -145,9 +175,9 @@ impl QpType {
     pub const fn order(self) -> Order {
         match self {
             QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec => Order::PerConnection,
-            QpType::Rd | QpType::Dci | QpType::Dct => Order::PerDestination,
+            QpType::Rd | QpType::Dci | QpType::Dct | QpType::UetRod => Order::PerDestination,
             QpType::Uc => Order::Gaps,
-            QpType::Ud | QpType::Srd | QpType::Uet | QpType::RawPacket => Order::None,
+            QpType::Ud | QpType::Srd | QpType::Uet | QpType::UetRudi | QpType::UetUud | QpType::RawPacket => Order::None,
         }
     }
     /// How many of them a NIC needs.
@@ -155,25 +185,46 @@ impl QpType {
         match self {
             QpType::Rc | QpType::Uc => Scale::EachPair,
             QpType::XrcSend | QpType::XrcRecv => Scale::EachNode,
-            QpType::Ud | QpType::Rd | QpType::Dci | QpType::Dct | QpType::Srd | QpType::Uet => Scale::EachProcess,
             QpType::RawPacket | QpType::Eec => Scale::One,
+            _ => Scale::EachProcess,
         }
     }
     /// Whether a message is one packet at most: SENDs of SRD too, whose RDMA may be longer.
     pub const fn message_is_packet(self, opcode: WrOpcode) -> bool {
         match self {
-            QpType::Ud | QpType::RawPacket => true,
+            QpType::Ud | QpType::UetUud | QpType::RawPacket => true,
             QpType::Srd => opcode.is_send(),
             _ => false,
         }
     }
     /// Whether each request names its destination.
     pub const fn is_addressed(self) -> bool {
-        matches!(self, QpType::Ud | QpType::Rd | QpType::Dci | QpType::Srd | QpType::Uet | QpType::RawPacket)
+        matches!(self, QpType::Rd | QpType::Dci) || self.sends_datagrams() || self.shares_contexts()
     }
     /// Whether requests go to a context of the destination that all queue pairs of the NIC share.
     pub(crate) const fn shares_contexts(self) -> bool {
-        matches!(self, QpType::Rd | QpType::Srd | QpType::Uet)
+        matches!(self, QpType::Rd | QpType::Srd | QpType::Uet | QpType::UetRod | QpType::UetRudi)
+    }
+    /// Whether each request is one packet that leaves at once, without a context.
+    pub(crate) const fn sends_datagrams(self) -> bool {
+        matches!(self, QpType::Ud | QpType::UetUud | QpType::RawPacket)
+    }
+    /// How its packets are delivered, if it is of SRD or UET.
+    pub const fn delivery(self) -> Delivery {
+        match self {
+            QpType::UetRod => Delivery::Rod,
+            QpType::UetRudi => Delivery::Rudi,
+            QpType::UetUud => Delivery::Uud,
+            _ => Delivery::Rud,
+        }
+    }
+    /// Whether its packets have the headers of Ultra Ethernet.
+    pub(crate) const fn is_ultra_ethernet(self) -> bool {
+        matches!(self, QpType::Uet | QpType::UetRod | QpType::UetRudi | QpType::UetUud)
+    }
+    /// Whether its packets carry credit of the receiver.
+    pub(crate) const fn takes_credit(self) -> bool {
+        matches!(self, QpType::Srd | QpType::Uet | QpType::UetRod)
     }
     /// Whether it is an end of a reliable connection, made for it or for a while.
     pub(crate) const fn is_reliable_connection(self) -> bool {
@@ -182,10 +233,11 @@ impl QpType {
     /// Whether a queue pair of this type sends the operation.
     pub const fn has(self, opcode: WrOpcode) -> bool {
         match self {
-            QpType::Rc | QpType::XrcSend | QpType::Dci | QpType::Rd | QpType::Uet => true,
+            QpType::Rc | QpType::XrcSend | QpType::Dci | QpType::Rd | QpType::Uet | QpType::UetRod => true,
             QpType::Uc => !opcode.is_read() && !opcode.is_atomic(),
             QpType::Srd => !opcode.is_atomic(),
-            QpType::Ud => opcode.is_send(),
+            QpType::UetRudi => matches!(opcode, WrOpcode::RdmaWrite | WrOpcode::RdmaRead),
+            QpType::Ud | QpType::UetUud => opcode.is_send(),
             QpType::RawPacket => matches!(opcode, WrOpcode::Send),
             QpType::XrcRecv | QpType::Dct | QpType::Eec => false,
         }

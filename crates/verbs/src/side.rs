@@ -7,6 +7,7 @@ use fabriscope_tcp::Segment;
 
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
+use crate::service::Delivery;
 
 /// The number of an entry of a [`Side`], or [`ExtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +56,8 @@ pub struct Ext {
     pub links: Telemetry,
     /// BTH: the P_Key, where the port has a table of them.
     pub pkey: u16,
+    /// RUD: the delivery mode.
+    pub delivery: Delivery,
     /// There is nothing in it but the P_Key.
     pub key_only: bool,
     /// The payload, when real memory is attached.

@@ -328,6 +328,9 @@ mod tests {
             DCT        -    -           -         -                -        -                 -\n\
             SRD        Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead -                 -\n\
             UET        Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
+            UET_ROD    Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
+            UET_RUDI   -    -           RdmaWrite -                RdmaRead -                 -\n\
+            UET_UUD    Send SendWithImm -         -                -        -                 -\n\
             UC         Send SendWithImm RdmaWrite RdmaWriteWithImm -        -                 -\n\
             UD         Send SendWithImm -         -                -        -                 -\n\
             RAW_PACKET Send -           -         -                -        -                 -\n";

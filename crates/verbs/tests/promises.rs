@@ -18,8 +18,20 @@ const RECEIVES: u64 = 0x100000;
 const COUNTER: u64 = 0x1ff000;
 
 /// What the test posts; types whose receivers are something else are named by their senders.
-const KINDS: [QpType; 9] =
-    [QpType::Rc, QpType::XrcSend, QpType::Rd, QpType::Dci, QpType::Srd, QpType::Uet, QpType::Uc, QpType::Ud, QpType::RawPacket];
+const KINDS: [QpType; 12] = [
+    QpType::Rc,
+    QpType::XrcSend,
+    QpType::Rd,
+    QpType::Dci,
+    QpType::Srd,
+    QpType::Uet,
+    QpType::UetRod,
+    QpType::UetRudi,
+    QpType::UetUud,
+    QpType::Uc,
+    QpType::Ud,
+    QpType::RawPacket,
+];
 
 #[derive(Clone, Copy, Debug)]
 struct Message {
@@ -208,9 +220,8 @@ fn governed() -> impl Strategy<Value = cc::Settings> {
 fn on_credit() -> impl Strategy<Value = cc::Settings> {
     use cc::{Algorithm, parameters};
     let nscc = parameters::Nscc { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25 };
-    let all = (0.0..1.5, 0.2..1.1, any::<bool>()).prop_map(move |(initial, share, both)| {
-        Algorithm::Rccc(parameters::Rccc { initial, share, network: both.then_some(nscc) })
-    });
+    let all = (0.0..1.5, 0.2..1.1, any::<bool>())
+        .prop_map(move |(initial, share, both)| Algorithm::Rccc(parameters::Rccc { initial, share, network: both.then_some(nscc) }));
     by_line(all.boxed())
 }
 
@@ -231,14 +242,14 @@ proptest! {
     fn promises_are_kept_under_congestion_control(
         requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in governed()
     ) {
-        for kind in [QpType::Srd, QpType::Uet, QpType::Rc, QpType::Dci] {
+        for kind in [QpType::Srd, QpType::Uet, QpType::UetRod, QpType::UetRudi, QpType::Rc, QpType::Dci] {
             check(kind, &requests, faults, settings)?;
         }
     }
 
     #[test]
     fn promises_are_kept_on_credit(requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in on_credit()) {
-        for kind in [QpType::Srd, QpType::Uet] {
+        for kind in [QpType::Srd, QpType::Uet, QpType::UetRod] {
             check(kind, &requests, faults, settings)?;
         }
     }

@@ -196,3 +196,42 @@ fn objects_that_do_not_fit_a_type_are_named() {
     assert_eq!(message(of(QpType::XrcRecv)), "a queue pair of type XRC_RECV with no XRC domain; take one from open_xrcd and give `xrcd`");
     assert_eq!(message(QpInit { srq, ..of(QpType::Srd) }), "a queue pair of type SRD with a shared receive queue; leave `srq` out");
 }
+
+/// A request that is refused ends so, however its refusal and the acknowledgements of others overtake each other and are lost.
+#[test]
+fn no_acknowledgement_hides_a_refusal() {
+    for kind in [QpType::Srd, QpType::Uet, QpType::UetRod, QpType::UetRudi] {
+        for seed in 1..30 {
+            let faults = Faults { lose: 100, duplicate: 50, reorder: 300, trim: 30, seed };
+            let mut fleet = Fleet::new(kind, 2, Mtu::B256, faults, cc::Settings::default());
+            for id in 0..30 {
+                let (sge, remote) = (fleet.sge(0, 0, 600), fleet.remote(1, 0x1000 * (1 + id)));
+                let remote = if id % 3 == 0 { Remote { rkey: Rkey(remote.rkey.0 ^ 1), ..remote } } else { remote };
+                fleet.post(0, 1, SendWr::write(id, sge, remote).signaled()).unwrap();
+            }
+            assert!(fleet.run(100_000), "{kind:?}");
+            let mut found = ends(&fleet, 0);
+            found.sort_unstable();
+            let due = |id: u64| if id.is_multiple_of(3) { "IBV_WC_REM_ACCESS_ERR" } else { "IBV_WC_SUCCESS" };
+            let due: Vec<_> = (0..30).map(|id| (id, due(id))).collect();
+            assert_eq!(found, due, "{kind:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn idempotent_delivery_leaves_nothing_at_the_receiver() {
+    let mut fleet = fleet(QpType::UetRudi);
+    for (id, to) in [(1, 1), (2, 2)] {
+        let (sge, remote) = (fleet.sge(0, 0, 5000), fleet.remote(to, 0x1000));
+        fleet.post(0, to, SendWr::write(id, sge, remote).signaled()).unwrap();
+        fleet.post(0, to, SendWr::read(10 + id, sge, remote).signaled()).unwrap();
+    }
+    assert!(fleet.run(10_000));
+    assert!(fleet.nodes[0].done.iter().all(|wc| wc.status == WcStatus::Success) && fleet.nodes[0].done.len() == 4);
+    let contexts: Vec<usize> = fleet.nodes.iter().map(|node| node.nic.contexts()).collect();
+    assert_eq!(contexts, [2, 0, 0]);
+    let sge = fleet.sge(0, 0, 8);
+    let refused = fleet.post(0, 1, SendWr::send(1, sge));
+    assert_eq!(refused, Err(PostError::OpcodeNotSupported { opcode: WrOpcode::Send, qp_type: QpType::UetRudi }));
+}

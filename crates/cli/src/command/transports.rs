@@ -51,7 +51,7 @@ pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
             qp.scale().count(args.processes, args.nodes).to_string(),
             if qp.detects_corruption() { "detected" } else { "by the link only" }.to_owned(),
             lost(qp).to_owned(),
-            if qp.is_reliable() { "exactly once" } else { "no guarantee" }.to_owned(),
+            delivery(qp).to_owned(),
             order(qp.order()).to_owned(),
             recovery(qp).to_owned(),
         ]);
@@ -90,6 +90,14 @@ const fn formula(scale: Scale) -> &'static str {
         Scale::EachNode => "M N",
         Scale::EachProcess => "M",
         Scale::One => "1",
+    }
+}
+
+const fn delivery(qp: QpType) -> &'static str {
+    match (qp.is_reliable(), qp.repeats()) {
+        (true, false) => "exactly once",
+        (true, true) => "at least once",
+        (false, _) => "no guarantee",
     }
 }
 

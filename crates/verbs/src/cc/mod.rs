@@ -33,8 +33,8 @@ pub use hpcc::{Hpcc, LinkState, Telemetry};
 pub use infiniband::InfiniBandCc;
 pub use nscc::Nscc;
 pub use pair::Slingshot;
-pub(crate) use rccc::{Granter, HEADERS};
 pub use rccc::Rccc;
+pub(crate) use rccc::{Granter, HEADERS};
 pub use swift::Swift;
 
 /// What a queue pair may do now.

@@ -78,8 +78,9 @@ fn row(qp_type: QpType, from: QpState, to: QpState) -> Option<Row> {
     let ud = !rc && !dc && qp_type != QpType::Uc;
     let shares = qp_type.shares_contexts();
     let key = match qp_type {
-        QpType::Ud => QKEY,
-        QpType::Rd | QpType::Srd | QpType::Uet | QpType::Dct => QKEY | ACCESS,
+        QpType::Ud | QpType::UetUud => QKEY,
+        QpType::Dct => QKEY | ACCESS,
+        _ if shares => QKEY | ACCESS,
         QpType::Dci | QpType::RawPacket => 0,
         _ => ACCESS,
     };
@@ -127,7 +128,10 @@ impl Qp {
         }
         check_ranges(attr)?;
         self.check_migration(attr)?;
-        if to == QpState::Rts && self.qp_type.is_reliable_connection() && matches!(port.congestion.algorithm, Algorithm::Rccc(_)) {
+        if to == QpState::Rts
+            && (self.qp_type.is_reliable() && !self.qp_type.takes_credit())
+            && matches!(port.congestion.algorithm, Algorithm::Rccc(_))
+        {
             return Err(VerbsError::NoCredit { qp: self.num, qp_type });
         }
         store(attr, &mut self.attr);

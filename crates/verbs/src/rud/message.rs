@@ -89,6 +89,7 @@ impl Message {
     /// Packets that it takes at this MTU.
     pub(crate) fn packets_at(&self, mtu: u32) -> u32 {
         match self.kind {
+            Kind::Request(_) if self.qp_type.repeats() => self.length.div_ceil(mtu).max(1),
             Kind::Request(_) | Kind::AtomicResponse { .. } | Kind::Void => 1,
             Kind::Data(_) | Kind::ReadResponse { .. } => self.length.div_ceil(mtu).max(1),
         }
@@ -96,6 +97,7 @@ impl Message {
     /// Packets of the answer that it asks for at this MTU.
     pub(crate) fn answer_packets(&self, mtu: u32) -> u32 {
         match self.kind {
+            Kind::Request(_) if self.qp_type.repeats() => 0, // each packet is answered by one, as its acknowledgement
             Kind::Request(opcode) if opcode.is_read() => self.length.div_ceil(mtu).max(1),
             Kind::Request(_) => 1,
             Kind::Data(_) | Kind::ReadResponse { .. } | Kind::AtomicResponse { .. } | Kind::Void => 0,
@@ -167,6 +169,7 @@ impl Message {
             context: self.first.as_u32(),
             start: route.start.as_u32(),
             credit: route.wanted,
+            delivery: self.qp_type.delivery(),
             data,
             ..Ext::default()
         };
@@ -174,6 +177,10 @@ impl Message {
             Kind::ReadResponse { request } => ext.swap = u64::from(request.as_u32()),
             Kind::AtomicResponse { request, old } => (ext.swap, ext.compare_add) = (u64::from(request.as_u32()), old),
             Kind::Data(_) | Kind::Request(_) | Kind::Void => {}
+        }
+        if self.qp_type.repeats() {
+            // The receiver keeps nothing: every packet says where its bytes are.
+            (ext.remote_addr, ext.dma_length) = (self.remote.addr + u64::from(offset), (self.length - offset.min(self.length)).min(mtu));
         }
         let opcode = (Transport::Rud as u8) << 5 | self.operation(first, last) as u8;
         let mut flags = if ask { PacketFlags::ACK_REQ } else { PacketFlags::NONE };
@@ -237,7 +244,7 @@ const FOR_EVER: u8 = 7;
 /// Source: Ultra Ethernet specification 1.0, §3.4 and §3.5: request 12 (PDS) and 44 (SES standard header); atomics 24 more;
 /// answer with data 12 and 16; acknowledgement 32 (PDS ACK_CC) and 12 (SES response). Basis: standard.
 pub(crate) fn more(qp_type: QpType, opcode: u8) -> u16 {
-    if qp_type != QpType::Uet {
+    if !qp_type.is_ultra_ethernet() {
         return 0;
     }
     const BTH: u16 = 12;

@@ -2,13 +2,21 @@
 //!
 //! Source: Shalev et al., "A Cloud-Optimized Transport Protocol for Elastic and Scalable HPC", IEEE Micro 40(6), 2020 (SRD: a
 //! context for each peer adapter that all queue pairs share, packets sprayed over paths, acknowledged by hardware, delivered in
-//! any order); Ultra Ethernet specification 1.0, §3.5 (packet delivery contexts made on demand, RUD mode, selective
-//! acknowledgement of 64 packets, NACK of trimmed packets).
-//! Modelled: one context for each peer and service level, made by the first message or packet, without a handshake; packet
+//! any order); Ultra Ethernet specification 1.0, §3.5 (packet delivery contexts made on demand, modes RUD, ROD, RUDI and UUD,
+//! selective acknowledgement of 64 packets, NACK of trimmed packets).
+//!
+//! | mode | state at the receiver | out of order | lost |
+//! |---|---|---|---|
+//! | RUD | which packets arrived | taken | repeated alone |
+//! | ROD | the next packet; one path | dropped, NACK | everything from there on again |
+//! | RUDI | none: each packet is carried out whenever it comes, and answered alone | taken | repeated alone |
+//! | UUD | none | taken | lost |
+//!
+//! Modelled: one context for each peer, service level and mode, made by the first message or packet, without a handshake; packet
 //! numbers, windows, selective repetition, congestion control; every packet is placed when it arrives, every message is
 //! delivered when its last packet has, whatever came before it; READs and atomics as a request and an answer that is as
 //! reliable as the request.
-//! Not modelled: closing idle contexts, UET's ordered (ROD), idempotent and unreliable modes, its tag matching and security.
+//! Not modelled: closing idle contexts, UET's tag matching and security.
 //!
 //! ```text
 //!   QP  QP  QP        queue pairs of processes: requests, receives, completions
@@ -18,22 +26,28 @@
 //!      packets
 //! ```
 
+mod idempotent;
 mod message;
 mod receiver;
 mod sender;
 
+use std::collections::VecDeque;
+
 use fabriscope_units::Time;
 use rustc_hash::FxHashMap;
 
-use crate::attr::QpState;
+use crate::attr::{QpState, QpType};
 use crate::cc::{Algorithm, Granter, Settings};
 use crate::ids::{Lid, QpNum};
 use crate::packet::{Packet, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::side::Side;
+use crate::service::Delivery;
+use crate::side::{Ext, Side};
+use crate::transport::ud;
 use crate::wc::WcStatus;
-pub(crate) use message::{Kind, Message, Origin};
+use idempotent::Answer;
+pub(crate) use message::{Kind, Message, Origin, more};
 use receiver::Receiver;
 use sender::Sender;
 
@@ -43,6 +57,7 @@ pub(crate) struct Context {
     index: u32,
     peer: Lid,
     sl: u8,
+    delivery: Delivery,
     /// It is in the port's list of turns.
     queued: bool,
     /// It is in the port's list of acknowledgements.
@@ -56,7 +71,9 @@ pub(crate) struct Context {
 #[derive(Default)]
 pub(crate) struct Contexts {
     list: Vec<Context>,
-    by_peer: FxHashMap<(Lid, u8), u32>,
+    by_peer: FxHashMap<(Lid, u8, Delivery), u32>,
+    /// Answers to packets of idempotent delivery, to whom they came from.
+    answers: VecDeque<Answer>,
     /// Under receiver credits: who gets the next.
     granter: Option<Box<Granter>>,
 }
@@ -65,6 +82,8 @@ pub(crate) struct Contexts {
 pub(crate) const CONTEXT: u32 = 1 << 31;
 /// In the port's list of pacing: it is time to give credit.
 const GRANT: u32 = CONTEXT - 1;
+/// In the port's list of acknowledgements: an answer without a context.
+const ANSWER: u32 = CONTEXT - 2;
 
 impl Contexts {
     /// None yet.
@@ -81,18 +100,19 @@ impl Contexts {
         self.list.len()
     }
 
-    fn of(&mut self, peer: Lid, sl: u8, port: &Port) -> &mut Context {
+    fn of(&mut self, peer: Lid, sl: u8, delivery: Delivery, port: &Port) -> &mut Context {
         let next = self.list.len() as u32;
-        let index = *self.by_peer.entry((peer, sl)).or_insert(next);
+        let index = *self.by_peer.entry((peer, sl, delivery)).or_insert(next);
         if index == next {
             self.list.push(Context {
                 index,
                 peer,
                 sl,
+                delivery,
                 queued: false,
                 answering: false,
                 entropy: crate::qp::modify::entropy(port.lid, peer, index),
-                sender: Sender::new(port),
+                sender: Sender::new(port, delivery),
                 receiver: Receiver::new(),
             });
         }
@@ -101,13 +121,16 @@ impl Contexts {
 
     /// A request of a queue pair, or an answer to one.
     pub(crate) fn post(&mut self, peer: Lid, sl: u8, message: Message, port: &mut Port) {
-        let context = self.of(peer, sl, port);
+        let context = self.of(peer, sl, message.qp_type.delivery(), port);
         context.sender.push(message, port.packet_mtu());
         context.want(port);
     }
 
     /// The acknowledgement that the context at `index` owes.
     pub(crate) fn poll_ack(&mut self, index: u32, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+        if index == ANSWER {
+            return self.answers.pop_front().map(|answer| answer.packet(port, side));
+        }
         let context = self.list.get_mut(index as usize)?;
         context.answering = false;
         let credit = self.granter.as_mut().map_or(0, |granter| granter.granted(index));
@@ -143,7 +166,26 @@ impl Contexts {
             received.dropped = true;
             return;
         };
-        let context = self.of(ext.slid, packet.sl, port);
+        match (ext.delivery, target) {
+            (Delivery::Uud, Some(qp)) if idempotent::is_whole(packet) && qp.qp_type == QpType::UetUud => {
+                ud::take(qp, port, packet, &ext, received);
+            }
+            (Delivery::Uud, _) => received.dropped = true,
+            (Delivery::Rudi, target) => self.handle_idempotent(target, now, port, packet, &ext, received),
+            (_, target) => self.handle_in_context(target, now, port, packet, ext, received),
+        }
+    }
+
+    fn handle_in_context(
+        &mut self,
+        target: Option<&mut Qp>,
+        now: Time,
+        port: &mut Port,
+        packet: &Packet,
+        ext: Ext,
+        received: &mut Received,
+    ) {
+        let context = self.of(ext.slid, packet.sl, ext.delivery, port);
         if packet.opcode & 0x1f == fabriscope_wire::Operation::Acknowledge as u8 {
             context.acknowledged(now, port, packet, &ext, received);
             return;
@@ -217,16 +259,16 @@ impl Context {
             port.acks.push_back(CONTEXT | self.index);
         }
     }
-    /// What switches hash for the next packet: another path each time.
+    /// What switches hash for the next packet: another path each time, one path where order is kept.
     fn next_entropy(&mut self) -> u16 {
-        self.entropy = self.entropy.wrapping_add(1);
+        self.entropy = self.entropy.wrapping_add(u16::from(self.delivery != Delivery::Rod));
         self.entropy
     }
 }
 
-/// Whether a queue pair takes messages.
-fn receives(qp: &Qp) -> bool {
-    matches!(qp.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
+/// Whether a queue pair takes messages that come this way.
+fn receives(qp: &Qp, delivery: Delivery) -> bool {
+    qp.qp_type.delivery() == delivery && matches!(qp.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
 }
 
 /// The status by which a request ends that the peer refused.

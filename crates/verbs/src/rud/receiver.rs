@@ -2,6 +2,7 @@
 //!
 //! Modelled: a map of the packets that arrived; SENDs take a receive with their first packet to arrive; keys, bounds and rights
 //! are checked for each packet; acknowledgements name the packet and carry a map of 64 behind the first that is missing.
+//! Packets that are refused stay unacknowledged until the sender takes them back, so that no acknowledgement hides a refusal.
 //! Not modelled: –
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::bitmap::Bitmap;
+use crate::service::Delivery;
 use crate::side::{Ext, Side};
 use crate::srq::RecvWqe;
 use crate::transport::ATOMIC_BYTES;
@@ -36,6 +38,10 @@ pub(crate) struct Receiver {
     /// Messages of several packets of which some are missing.
     partial: Vec<Partial>,
     acks: VecDeque<Ack>,
+    /// Packets that were refused and not taken back, with the reason.
+    refused: Vec<(Psn, NakCode)>,
+    /// In order: the packet that is missing was asked for.
+    asked_again: bool,
     /// What a packet of credit alone is made like: that of the packet before.
     last: (QpType, QpNum),
 }
@@ -65,7 +71,7 @@ struct Ack {
 }
 
 /// Why a packet is not taken.
-enum Refusal {
+pub(super) enum Refusal {
     /// There is no receive for it: it may come again.
     NoReceive,
     /// Its message ends here.
@@ -83,6 +89,8 @@ impl Receiver {
             arrived: Bitmap::new(WINDOW),
             partial: Vec::new(),
             acks: VecDeque::new(),
+            refused: Vec::new(),
+            asked_again: false,
             last: (QpType::Uet, QpNum(0)),
         }
     }
@@ -101,6 +109,12 @@ impl Receiver {
     }
     pub(super) fn owes(&self) -> bool {
         !self.acks.is_empty()
+    }
+
+    fn refuse(&mut self, psn: Psn, code: NakCode) {
+        if !self.refused.iter().any(|(refused, _)| *refused == psn) {
+            self.refused.push((psn, code));
+        }
     }
 
     /// Gives up the incomplete messages that `which` names: their receives end with `status`.
@@ -142,8 +156,13 @@ impl Context {
         };
         let mut ack = Ack { asked: psn, syndrome: Syndrome::ACK.encode(), flags, qp_type, target: to, links: ext.links.clone() };
         let known = ahead < 0 || ahead >= WINDOW as i32 || self.receiver.arrived.has(psn);
+        if ahead > 0 && self.delivery == Delivery::Rod {
+            self.ask_again(ack, port);
+            return None;
+        }
         if packet.flags.contains(PacketFlags::TRIMMED) {
             if !known {
+                self.receiver.asked_again = true;
                 flags |= PacketFlags::TRIMMED;
                 self.receiver.acks.push_back(Ack { flags, ..ack });
                 self.want_to_answer(port);
@@ -163,13 +182,13 @@ impl Context {
                     ack.syndrome =
                         Syndrome::RnrNak(fabriscope_wire::RnrTimer::from_code(RECEIVER_TIMER).expect("a code of the standard")).encode();
                     received.write = Bytes::ZERO;
-                    owes = true;
+                    (owes, self.receiver.asked_again) = (true, true);
                 }
                 Err(Refusal::Refused(code)) => {
                     ack.syndrome = Syndrome::Nak(code).encode();
                     received.write = Bytes::ZERO;
-                    self.mark(psn);
-                    owes = true;
+                    self.receiver.refuse(psn, code);
+                    (owes, self.receiver.asked_again) = (true, true);
                 }
             }
         }
@@ -193,6 +212,8 @@ impl Context {
         receiver.arrived = Bitmap::new(WINDOW);
         receiver.abandon(WcStatus::RemAbortErr, port, |_, _| true);
         receiver.acks.clear();
+        receiver.refused.clear();
+        receiver.asked_again = false;
         true
     }
 
@@ -201,6 +222,16 @@ impl Context {
         receiver.arrived.set(psn);
         while receiver.arrived.take(receiver.expected) {
             receiver.expected = receiver.expected.next();
+            receiver.asked_again = false;
+        }
+    }
+
+    /// In order: a packet came too early. The one before it is asked for, once.
+    fn ask_again(&mut self, ack: Ack, port: &mut Port) {
+        if !std::mem::replace(&mut self.receiver.asked_again, true) {
+            let syndrome = Syndrome::Nak(NakCode::PsnSequenceError).encode();
+            self.receiver.acks.push_back(Ack { asked: self.receiver.expected, syndrome, ..ack });
+            self.want_to_answer(port);
         }
     }
 
@@ -210,7 +241,11 @@ impl Context {
         let first = Psn::new(ext.context);
         if operation == Operation::Resync as u8 {
             self.receiver.abandon(WcStatus::RemAbortErr, port, |partial, _| partial == first);
+            self.receiver.refused.retain(|(refused, _)| *refused != Psn::new(packet.psn));
             return Ok(None);
+        }
+        if let Some((_, code)) = self.receiver.refused.iter().find(|(refused, _)| *refused == Psn::new(packet.psn)) {
+            return Err(Refusal::Refused(*code));
         }
         let Ok(opcode) = Opcode::decode(packet.opcode) else { return Err(Refusal::Refused(NakCode::InvalidRequest)) };
         if !ext.holds(packet.payload) {
@@ -220,7 +255,7 @@ impl Context {
             self.answer_arrived(port, packet, ext, received);
             return Ok(None);
         }
-        let Some(qp) = target.filter(|qp| receives(qp) && (!opcode.is_send() || qp.attr.qkey == Some(ext.qkey))) else {
+        let Some(qp) = target.filter(|qp| receives(qp, ext.delivery) && (!opcode.is_send() || qp.attr.qkey == Some(ext.qkey))) else {
             return Err(Refusal::Refused(NakCode::InvalidRequest));
         };
         if opcode.is_read_request() {
@@ -313,6 +348,7 @@ impl Context {
             start: self.receiver.start.unwrap_or_default().as_u32(),
             links: ack.links,
             credit,
+            delivery: self.delivery,
             ..Ext::default()
         };
         let route = Route { dest: self.peer, sl: self.sl, entropy: self.next_entropy(), start: Psn::default(), wanted: 0 };
@@ -424,7 +460,7 @@ fn answer(qp: &Qp, packet: &Packet, ext: &Ext, kind: Kind, length: u32, sge: Sge
     }
 }
 
-fn check(qp: &Qp, port: &Port, ext: &Ext, length: u64, needed: Access) -> Result<(), Refusal> {
+pub(super) fn check(qp: &Qp, port: &Port, ext: &Ext, length: u64, needed: Access) -> Result<(), Refusal> {
     let allowed = qp.attr.qp_access_flags.unwrap_or_default().contains(needed);
     if allowed && port.regions.check(ext.rkey.0, qp.init.pd, ext.remote_addr, length, needed).is_ok() {
         Ok(())

@@ -1,6 +1,6 @@
 //! The sending half of a context: numbers, window, repetition, acknowledgements.
 //!
-//! Modelled: a window of packets, each acknowledged on its own; loss found by trimming, by time (a packet is missing when one
+//! Modelled: a window of packets, each acknowledged on its own; where order is kept, everything from the missing packet on goes again; loss found by trimming, by time (a packet is missing when one
 //! that left a round trip later has arrived, RFC 8985) and by a timer; completions in the order in which messages are
 //! complete.
 //! Not modelled: –
@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_wire::{Psn, Syndrome};
+use fabriscope_wire::{NakCode, Psn, Syndrome};
 
 use super::message::{Kind, Message, Route};
 use super::{CONTEXT, Context, status_of};
@@ -17,13 +17,14 @@ use crate::ids::QpNum;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
+use crate::service::Delivery;
 use crate::side::{Ext, Side};
 use crate::wc::WcStatus;
 
 /// The sending half of a context.
 pub(crate) struct Sender {
     /// Begun and not known to have arrived as a whole, in the order of their numbers, then those not begun.
-    messages: VecDeque<Message>,
+    pub(super) messages: VecDeque<Message>,
     /// Bytes on the wire of their packets that were never sent, about.
     unsent: u64,
     /// Messages at the front that have begun.
@@ -31,14 +32,16 @@ pub(crate) struct Sender {
     /// Packets of the message at `begun - 1` that were sent.
     sent: u32,
     /// The oldest packet not known to have arrived, the next new one.
-    una: Psn,
-    next: Psn,
-    arrived: Bitmap,
+    pub(super) una: Psn,
+    pub(super) next: Psn,
+    pub(super) arrived: Bitmap,
     again: VecDeque<Psn>,
     /// Packets for which there was no receive, and when they go again.
     later: Vec<(Time, Psn)>,
     since_asked: u32,
-    congestion: Congestion,
+    pub(super) congestion: Congestion,
+    /// Packets are taken in order only.
+    in_order: bool,
     /// Packets leave on credit of the receiver only; and this one has run out of it.
     on_credit: bool,
     starved: bool,
@@ -49,9 +52,9 @@ pub(crate) struct Sender {
     entered: Time,
     looked: Time,
     /// Timeouts in a row without progress.
-    silent: u32,
+    pub(super) silent: u32,
     /// The number at which this incarnation of the context began; packets carry it.
-    start: Psn,
+    pub(super) start: Psn,
     /// READs and atomics whose requests arrived and whose answers are not complete.
     pub(super) waiting: Vec<Waiting>,
 }
@@ -63,7 +66,7 @@ pub(super) struct Waiting {
 }
 
 impl Sender {
-    pub(super) fn new(port: &Port) -> Sender {
+    pub(super) fn new(port: &Port, delivery: Delivery) -> Sender {
         let settings = &port.congestion;
         Sender {
             messages: VecDeque::new(),
@@ -77,7 +80,8 @@ impl Sender {
             later: Vec::new(),
             since_asked: 0,
             congestion: Congestion::always(settings),
-            on_credit: matches!(settings.algorithm, Algorithm::Rccc(_)),
+            in_order: delivery == Delivery::Rod,
+            on_credit: matches!(settings.algorithm, Algorithm::Rccc(_)) && delivery != Delivery::Rudi,
             starved: false,
             timeout: settings.timeout.unwrap_or(TIMEOUT),
             ack_interval: settings.ack_interval.unwrap_or(1),
@@ -130,7 +134,7 @@ impl Sender {
     }
 
     /// The message of a packet that was sent.
-    fn position_of(&self, psn: Psn) -> Option<usize> {
+    pub(super) fn position_of(&self, psn: Psn) -> Option<usize> {
         // Messages that have not begun have no packets yet.
         let before = |message: &Message| message.packets > 0 && !psn.is_before(message.first + message.packets);
         let position = self.messages.partition_point(before);
@@ -201,6 +205,9 @@ impl Context {
     pub(super) fn poll(&mut self, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
         let mtu = port.packet_mtu();
         let sender = &mut self.sender;
+        if sender.in_order && !sender.later.is_empty() {
+            return None; // the receiver would drop it
+        }
         let again = sender.next_again();
         if again.is_none() {
             if !sender.unsent() {
@@ -290,28 +297,33 @@ impl Context {
         let sender = &mut self.sender;
         let asked = Psn::new(ext.context);
         let known = !asked.is_before(sender.una) && asked.is_before(sender.next) && !sender.arrived.has(asked);
-        if packet.flags.contains(PacketFlags::TRIMMED) {
+        let missing = syndrome == Syndrome::Nak(NakCode::PsnSequenceError);
+        if packet.flags.contains(PacketFlags::TRIMMED) || missing {
+            self.advance(end, port);
             if known {
-                sender.congestion.lost(now, Loss::Trimmed);
-                sender.again.push_back(asked);
+                self.sender.congestion.lost(now, if missing { Loss::Gap } else { Loss::Trimmed });
+                self.again(asked);
             }
             return self.continue_sending(now, port);
         }
         let before = sender.una;
-        let accepted = !matches!(syndrome, Syndrome::RnrNak(_));
+        let accepted = matches!(syndrome, Syndrome::Ack(_));
         let told = Told { end, asked: (accepted && known).then_some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
-        if sender.congestion.acknowledged(now, told, &ext.links, true) > 0 {
+        if sender.congestion.acknowledged(now, told, &ext.links, !sender.in_order) > 0 {
             sender.congestion.lost(now, Loss::Gap);
             sender.again.extend(sender.congestion.missing());
         }
         match syndrome {
-            Syndrome::Nak(code) if known => self.fail(asked, status_of(code), port),
+            Syndrome::Nak(code) if known => {
+                self.fail(asked, status_of(code), port);
+                self.again(asked);
+            }
             Syndrome::RnrNak(timer) if known => {
                 let sender = &mut self.sender;
                 let position = sender.position_of(asked);
                 if position.is_some_and(|position| !sender.messages[position].ask_again()) {
                     self.fail(asked, WcStatus::RnrRetryExcErr, port);
-                    self.sender.again.push_back(asked);
+                    self.again(asked);
                 } else {
                     sender.later.push((now + timer.span(), asked));
                     self.start_timer(now, port);
@@ -338,6 +350,20 @@ impl Context {
         self.continue_sending(now, port);
     }
 
+    /// Packet `psn` goes again; where order is kept, all that were sent after it too.
+    pub(super) fn again(&mut self, psn: Psn) {
+        let sender = &mut self.sender;
+        if !sender.in_order {
+            return sender.again.push_back(psn);
+        }
+        sender.again.clear();
+        let mut psn = psn;
+        while psn.is_before(sender.next) {
+            sender.again.push_back(psn);
+            psn = psn.next();
+        }
+    }
+
     /// The peer says what it gave in all.
     fn hear_credit(&mut self, now: Time, port: &mut Port, ext: &Ext) {
         let sender = &mut self.sender;
@@ -350,7 +376,7 @@ impl Context {
     }
 
     /// Packet `psn` arrived: its message may be complete.
-    fn took(&mut self, psn: Psn, port: &mut Port) {
+    pub(super) fn took(&mut self, psn: Psn, port: &mut Port) {
         let sender = &mut self.sender;
         if psn.is_before(sender.una) || sender.arrived.set(psn) {
             return;
@@ -358,13 +384,14 @@ impl Context {
         let Some(position) = sender.position_of(psn) else { return };
         let message = &mut sender.messages[position];
         message.arrived += 1;
-        if message.arrived == message.packets && !message.done && matches!(message.kind, Kind::Data(_)) {
+        let ends = matches!(message.kind, Kind::Data(_)) || message.qp_type.repeats();
+        if message.arrived == message.packets && !message.done && ends {
             message.finish(WcStatus::Success, port);
         }
     }
 
     /// Everything before `end` arrived.
-    fn advance(&mut self, end: Psn, port: &mut Port) {
+    pub(super) fn advance(&mut self, end: Psn, port: &mut Port) {
         let mut psn = self.sender.una;
         while psn.is_before(end) {
             self.took(psn, port);
@@ -385,7 +412,7 @@ impl Context {
     }
 
     /// The peer refused the message of `psn`: it ends, others go on. What is still sent of it carries nothing.
-    fn fail(&mut self, psn: Psn, status: WcStatus, port: &mut Port) {
+    pub(super) fn fail(&mut self, psn: Psn, status: WcStatus, port: &mut Port) {
         if let Some(position) = self.sender.position_of(psn) {
             let message = &mut self.sender.messages[position];
             message.finish(status, port);
@@ -416,7 +443,7 @@ impl Context {
     }
 
     /// Lines up if there is something to send, and sets the alarm that congestion control asks for.
-    fn continue_sending(&mut self, now: Time, port: &mut Port) {
+    pub(super) fn continue_sending(&mut self, now: Time, port: &mut Port) {
         if let Some(at) = self.sender.congestion.wakes() {
             self.look_at(at.max(now), port);
         }
@@ -445,7 +472,7 @@ impl Context {
         self.continue_sending(now, port);
     }
 
-    fn start_timer(&mut self, now: Time, port: &mut Port) {
+    pub(super) fn start_timer(&mut self, now: Time, port: &mut Port) {
         let sender = &mut self.sender;
         let patience = sender.timeout * (1 << sender.silent.min(5));
         let earliest = sender.later.iter().map(|(at, _)| *at).min();
@@ -470,16 +497,20 @@ impl Context {
             port.timers.push(std::cmp::Reverse((deadline, CONTEXT | self.index)));
             return;
         }
-        let again = &mut sender.again;
+        let (again, in_order, una, next) = (&mut sender.again, sender.in_order, sender.una, sender.next);
         let mut due = false;
         sender.later.retain(|(at, psn)| {
             let now_due = *at <= now;
-            if now_due {
+            if now_due && !in_order {
                 again.push_back(*psn);
             }
             due |= now_due;
             !now_due
         });
+        if due && in_order {
+            again.clear();
+            again.extend((0..next.distance(una)).map(|ahead| una + ahead as u32));
+        }
         if !due {
             sender.silent += 1;
             port.counts.ack_timeouts += 1;

@@ -1,13 +1,14 @@
 //! Unreliable datagrams: one packet, one message, any destination.
 //!
 //! Source: IBA vol. 1 §9.8.3 (unreliable datagram service), §10.2.5 (Q_Keys), §11.4.1.2 (GRH in receive buffers).
+//! Ultra Ethernet's unreliable mode (UUD, specification 1.0 §3.5) is the same with its own headers and without the 40 bytes.
 //! Modelled: Q_Keys, address handles, groups, the 40 bytes in front of every received message, silent loss.
 //! Not modelled: the contents of the GRH (the 40 bytes are counted, not written).
 
 use fabriscope_units::Bytes;
-use fabriscope_wire::{Operation, Transport};
+use fabriscope_wire::Operation;
 
-use crate::attr::QpState;
+use crate::attr::{QpState, QpType};
 use crate::ids::{QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
@@ -15,6 +16,7 @@ use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::modify::entropy;
 use crate::qp::requester::Extra;
+use crate::rud;
 use crate::side::{Ext, Side};
 use crate::transport::inbound::{self, Refusal};
 use crate::transport::{assign, data_ext, local_error};
@@ -40,9 +42,10 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
     let qkey = if qkey & 0x8000_0000 != 0 { qp.attr.qkey.unwrap_or(0) } else { qkey };
     let imm = wqe.opcode.has_immediate();
     let payload = wqe.length as u16;
-    let ext = Ext { qkey, src_qp: qp.num, slid: port.lid, ..data_ext(wqe, port, 0, payload) };
+    let delivery = qp.qp_type.delivery();
+    let ext = Ext { qkey, src_qp: qp.num, slid: port.lid, delivery, ..data_ext(wqe, port, 0, payload) };
     let operation = if imm { Operation::SendOnlyImm } else { Operation::SendOnly };
-    let opcode = (Transport::Ud as u8) << 5 | operation as u8;
+    let opcode = (qp.qp_type.transport() as u8) << 5 | operation as u8;
     let mut flags = PacketFlags::NONE;
     if wqe.flags.contains(SendFlags::SOLICITED) {
         flags |= PacketFlags::SE;
@@ -55,7 +58,9 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
         dest_qp: dest_qp.0,
         psn: wqe.first_psn.as_u32(),
         ext: side.alloc(ext),
-        wire_bytes: port.wire_bytes(opcode, payload) + if dest.mlid().is_some() { port.mcast_overhead } else { 0 },
+        wire_bytes: port.wire_bytes(opcode, payload)
+            + rud::more(qp.qp_type, opcode)
+            + if dest.mlid().is_some() { port.mcast_overhead } else { 0 },
         payload,
         opcode,
         flags,
@@ -75,12 +80,18 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
 pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
     received.dropped = true;
     let Some(ext) = side.take(packet.ext) else { return };
+    take(qp, port, packet, &ext, received);
+}
+
+/// A datagram with its extension headers arrived.
+pub(crate) fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut Received) {
+    let (grh, before) = if qp.qp_type == QpType::Ud { (true, GRH_BYTES) } else { (false, 0) };
     let receives = !matches!(qp.state, QpState::Reset | QpState::Init | QpState::Err);
     if !receives || !ext.holds(packet.payload) || qp.attr.qkey != Some(ext.qkey) || inbound::take_receive(qp, port, received).is_err() {
         return;
     }
     inbound::established(qp, port);
-    let byte_len = u32::from(packet.payload) + GRH_BYTES;
+    let byte_len = u32::from(packet.payload) + before;
     let room = inbound::check_receive(port, qp.init.pd, &qp.responder.inbound.recv);
     let room = room.and_then(|room| if room < byte_len { Err(Refusal::TooLong) } else { Ok(room) });
     if let Err(refusal) = room {
@@ -91,19 +102,19 @@ pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut S
         return qp.enter_error(port);
     }
     if let (Some(memory), Some(data), Some(wqe)) = (&mut port.memory, &ext.data, &qp.responder.inbound.recv) {
-        memory::scatter(memory.as_mut(), &wqe.sge, u64::from(GRH_BYTES), data);
+        memory::scatter(memory.as_mut(), &wqe.sge, u64::from(before), data);
     }
     received.dropped = false;
     received.ended = true;
     received.write = Bytes(u64::from(byte_len));
-    let imm = (packet.opcode == IMMEDIATE).then_some(ext.imm);
+    let imm = (packet.opcode & OPERATION == Operation::SendOnlyImm as u8).then_some(ext.imm);
     qp.complete_receive(WcOpcode::Recv, byte_len, imm, packet, port);
     if let Some((_, wc)) = port.completions.back_mut() {
-        (wc.src_qp, wc.slid, wc.sl, wc.grh) = (QpNum(ext.src_qp.0), ext.slid, packet.sl, true);
+        (wc.src_qp, wc.slid, wc.sl, wc.grh) = (QpNum(ext.src_qp.0), ext.slid, packet.sl, grh);
     }
 }
 
-/// The opcode of a datagram with immediate data.
-const IMMEDIATE: u8 = (Transport::Ud as u8) << 5 | Operation::SendOnlyImm as u8;
+/// The operation in an opcode.
+const OPERATION: u8 = 0x1f;
 /// Room for a GRH in front of each received message, in bytes. Basis: standard.
 const GRH_BYTES: u32 = 40;

@@ -257,7 +257,7 @@ fn node(kind: QpType, me: u32, nodes: u32, mtu: Mtu, cap: QpCap, congestion: cc:
         _ => {
             let qp = nic.create_qp(&init(kind)).unwrap();
             let to_init = match kind {
-                QpType::Ud => QpAttr::init_ud(QKEY),
+                QpType::Ud | QpType::UetUud => QpAttr::init_ud(QKEY),
                 QpType::RawPacket => QpAttr::init_plain(),
                 _ => QpAttr::init_datagram(QKEY, Access::ALL),
             };
