@@ -50,6 +50,7 @@ pub use part::{
     BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, Datagrams, EagerChannel, Ecn, Forwarding, Interface, Kernel, Kind, Layer,
     LinkSpeed, Manager, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
+pub use part::{Onload, Psm2};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, Partitions, keys};
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
 pub use qos::{

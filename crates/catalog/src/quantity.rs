@@ -51,6 +51,10 @@ impl Ratio {
         // The ratio is at most one, so the result fits what the rate fitted.
         Rate::from_bps((rate.as_bps() as u128 * self.numerator as u128 / self.denominator as u128) as u64)
     }
+    /// This share of a whole number, rounded down.
+    pub const fn of_count(self, count: u32) -> u32 {
+        (count as u64 * self.numerator as u64 / self.denominator as u64) as u32
+    }
     /// The ratio as a number [0..1], for printing and statistics.
     pub fn as_f64(self) -> f64 {
         f64::from(self.numerator) / f64::from(self.denominator)

@@ -39,6 +39,7 @@ fn wrong_parts_clusters_and_labs() {
         ("unknown key", Kind::Nic, "adapter-5", "tx_latency =", "tx_latncy ="),
         ("missing key", Kind::Nic, "adapter-5", "ports = 1\n", ""),
         ("missing inner key", Kind::Cpu, "core-14", "max_payload =", "# max_payload ="),
+        ("onload adapter without buffers", Kind::Nic, "adapter-5", "ports = 1\n", "interface = \"psm2\"\nports = 1\n"),
         ("text for a list", Kind::Nic, "adapter-5", "speeds = [\"edr\", \"100gbe\"]", "speeds = \"edr\""),
         ("number for a table", Kind::Nic, "adapter-5", "pcie = { generation = 3, lanes = 16 }", "pcie = 3"),
         ("number for a name", Kind::Cluster, "pair", "link = \"edr\"", "link = 100"),

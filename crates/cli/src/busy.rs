@@ -5,10 +5,12 @@
 //! message is clearly longer than any of them, a window, a credit or a latency binds instead.
 //! Not modelled: acknowledgements and completions, which take little of any of these.
 
-use fabriscope_catalog::{Mpi, RailPolicy, ResolvedCluster};
+use fabriscope_catalog::{Mpi, Psm2, RailPolicy, ResolvedCluster};
+use fabriscope_engine::timing;
 use fabriscope_report::Table;
 use fabriscope_report::explain::nanoseconds;
 use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_verbs::psm2::AdapterSettings;
 use fabriscope_wire::Opcode;
 
 /// A resource and how long one message keeps it busy.
@@ -30,12 +32,47 @@ pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool) -> Vec<Busy
     let loop_overhead = parts.perftest.perftest.as_ref().map_or(Span::ZERO, |p| *p.loop_overhead);
     let send_overhead = parts.software.mpi.as_ref().map_or(Span::ZERO, |m| *m.send_overhead);
     let program = if perftest { loop_overhead } else { send_overhead };
+    let psm2 = parts.software.mpi.as_ref().and_then(|mpi| mpi.psm2.as_ref()).filter(|_| !perftest);
+    if let (Some(psm2), Some(adapter)) = (psm2, timing::onload(parts)) {
+        return onload(parts, psm2, adapter, size);
+    }
     vec![
         Busy { what: "link", span: wire(parts, size) },
         Busy { what: "PCIe of the sender", span: fetch },
         Busy { what: "PCIe of the receiver", span: write },
         Busy { what: "NIC's send engine", span: (*nic.message_interval).max(*nic.wqe_interval) },
         Busy { what: "core that posts", span: program + *cpu.wqe_build + *cpu.mmio_busy },
+    ]
+}
+
+/// The same where the cores do the transport: with PSM2 they store short messages into the adapter and copy them out.
+fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: u64) -> Vec<Busy> {
+    let (cpu, slot) = (timing::cpu(&parts.node.cpu), &parts.node.pcie);
+    let (root, rate) = (&parts.node.cpu.root_complex, slot.part.tlp_rate(slot.lanes));
+    let packets = size.div_ceil(u64::from(adapter.mtu)).max(1);
+    let payload = if size <= psm2.tiny_limit.as_u64() { 0 } else { size };
+    let wire = Bytes(packets * u64::from(adapter.overhead) + payload);
+    let stored = size <= psm2.sdma_limit.as_u64();
+    let above = parts.software.mpi.as_ref().map_or(Span::ZERO, |mpi| *mpi.send_overhead) + *psm2.send;
+    let post = if stored {
+        above + (*psm2.packet + cpu.mmio_busy) * packets + adapter.store_block * payload.div_ceil(64)
+    } else {
+        above + *psm2.system_call + *psm2.descriptor * packets
+    };
+    let eager = size <= psm2.eager_limit.as_u64();
+    let take = *psm2.matching + if eager { *psm2.receive * packets + cpu.copy(Bytes(payload), Bytes(u64::MAX)) } else { *psm2.grant };
+    let sender = if stored {
+        rate.time(Bytes((packets + payload.div_ceil(64)) * (64 + slot.part.write_overhead.as_u64())))
+    } else {
+        tlps(rate, payload, *root.completion_payload, *slot.part.completion_overhead)
+    };
+    vec![
+        Busy { what: "link", span: parts.link.data_rate().time(wire) },
+        Busy { what: "PCIe of the sender", span: sender },
+        Busy { what: "PCIe of the receiver", span: tlps(rate, payload, *root.max_payload, *slot.part.write_overhead) },
+        Busy { what: "NIC's send engine", span: *parts.node.nic.message_interval },
+        Busy { what: "core that sends", span: post },
+        Busy { what: "core that receives", span: take },
     ]
 }
 

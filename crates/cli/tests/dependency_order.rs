@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "units",
     "wire",
     "kernel",
@@ -12,6 +12,7 @@ const ORDER: [&str; 17] = [
     "fabric",
     "catalog",
     "tcp",
+    "psm2",
     "verbs",
     "switch",
     "node",

@@ -7,6 +7,7 @@ use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
 use fabriscope_node::{Process, Program};
 use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
 
 use crate::event::{Event, Happening};
@@ -220,8 +221,10 @@ impl Programs {
         let bell = self.doorbells[doorbell as usize];
         self.free_doorbells.push(doorbell);
         let h = world.host(host);
-        let fetched = if bell.pushed {
+        let fetched = if bell.pushed && !is_adapter_queue(bell.qp) {
             now
+        } else if bell.pushed {
+            h.pcie.store(Time::from_ps(now), bell.wqe_bytes).as_ps()
         } else {
             let entries = Bytes(bell.wqe_bytes.0.div_ceil(64) * 64);
             h.pcie.read(Time::from_ps(now), entries, Span::ZERO).as_ps()

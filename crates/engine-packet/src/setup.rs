@@ -267,7 +267,14 @@ fn bytes(amount: Bytes) -> u32 {
 fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
     // Adapters with larger packets have them for other services only.
     let datagram_mtu = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096);
-    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire(), datagram_mtu, ip: Some(timing::ip(parts)), ..NicConfig::default() }
+    NicConfig {
+        lid: Lid(host),
+        link_layer: parts.link_layer.wire(),
+        datagram_mtu,
+        ip: Some(timing::ip(parts)),
+        hfi: timing::onload(parts),
+        ..NicConfig::default()
+    }
 }
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
@@ -276,7 +283,8 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
     // Between fetch and wire a NIC needs what the wire carries in the time of a fetch, and a packet on either side.
     let latency = root.dma_read_latency.value + nic.tx_latency.value;
     let covered = (u128::from(rate.as_bps()) * u128::from(latency.as_ps()) / 8_000_000_000_000) as u64;
-    let window = covered.min(nic.tx_buffer.value.0) + 2 * parts.mtu.0;
+    let packet = nic.onload.as_ref().map_or(parts.mtu, |onload| onload.mtu.value.max(parts.mtu));
+    let window = covered.min(nic.tx_buffer.value.0) + 2 * packet.0;
     NicCosts {
         tx_latency: nic.tx_latency.value.as_ps(),
         message_interval: nic.message_interval.value.as_ps(),

@@ -2,9 +2,10 @@
 
 use fabriscope_catalog::{BlueFlame, Cpu, Interface, IpoibMode, Layer, Nic, NumaDistance, ResolvedCluster, TcpAlgorithm};
 use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DoorbellPolicy, PcieTiming};
+use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
-use fabriscope_units::Span;
+use fabriscope_units::{Bytes, Span};
 
 /// The PCIe link between each NIC and memory.
 #[must_use]
@@ -53,6 +54,33 @@ pub fn cpu(cpu: &Cpu) -> CpuCosts {
 pub fn contexts(nic: &Nic) -> Option<ContextLimits> {
     let contexts = nic.contexts.as_ref().filter(|_| matches!(nic.interface, Interface::Verbs | Interface::Iwarp))?;
     Some(ContextLimits { entries: contexts.cached.value, bytes: contexts.size.value, reads: contexts.reads.value })
+}
+
+/// What a host fabric interface offers to the processes of a node.
+#[must_use]
+pub fn onload(parts: &ResolvedCluster) -> Option<AdapterSettings> {
+    let part = parts.node.nic.onload.as_ref()?;
+    let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+    // The driver opens a context for each core.
+    let cores = parts.node.cpu.cores.saturating_mul(parts.node.sockets);
+    let mtu = small(*part.mtu);
+    let credits = (small(part.pio_buffer(cores)) / 64).max(3 * AdapterSettings::blocks(64));
+    let share = *part.credit_return;
+    Some(AdapterSettings {
+        contexts: *part.contexts,
+        credits,
+        credit_return: share.of_count(credits),
+        store_block: *part.store_block,
+        engines: *part.engines,
+        ring: *part.ring,
+        descriptors: *part.descriptors,
+        header_queue: *part.header_queue,
+        eager_buffer: *part.eager_buffer,
+        tid_flows: *part.tid_flows,
+        mtu,
+        overhead: small(*part.overhead),
+        flit: small(*part.flit),
+    })
 }
 
 /// How the cluster's NICs are told about work.

@@ -2,13 +2,14 @@
 //!
 //! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
 //! polling, [`datagram`] what a library does to make datagrams reliable, [`process`] is the view a benchmark program has: one core with its clock, and the node's NICs;
-//! [`socket`] gives it the sockets of the kernel.
+//! [`socket`] gives it the sockets of the kernel, `psm2` runs that library on it.
 
 pub mod context;
 pub mod cpu;
 pub mod datagram;
 pub mod pcie;
 pub mod process;
+mod psm2;
 pub mod socket;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};

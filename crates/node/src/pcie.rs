@@ -87,6 +87,15 @@ impl Pcie {
         self.towards_nic
     }
 
+    /// A core stores `amount` into the NIC, blocks of 64 bytes, the last of which would be there at `now` on an idle link; returns
+    /// when it is.
+    pub fn store(&mut self, now: Time, amount: Bytes) -> Time {
+        let blocks = amount.0.div_ceil(64).max(1);
+        let busy = self.timing.tlp_rate.time(Bytes(amount.0 + blocks * self.timing.write_overhead.0));
+        self.towards_nic = now.max(self.towards_nic + busy);
+        self.towards_nic
+    }
+
     /// Writes `amount` to memory from `now` on; returns when the NIC has sent it and when it is visible.
     pub fn write(&mut self, now: Time, amount: Bytes) -> Written {
         let start = now.max(self.towards_memory);

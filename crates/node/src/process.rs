@@ -196,6 +196,12 @@ impl Process {
         let (wqe_build, poll_hit) = (wqe_build.unwrap_or(cpu.wqe_build), poll_hit.unwrap_or(cpu.poll_hit));
         self.0.cpu.set(CpuCosts { wqe_build, poll_hit, ..cpu });
     }
+    pub(crate) fn traces(&self) -> bool {
+        self.0.inner.borrow().trace
+    }
+    pub(crate) fn ring(&self, bell: Doorbell) {
+        self.0.inner.borrow_mut().doorbells.push(bell);
+    }
     /// Calls control verbs on a NIC; no time passes.
     ///
     /// # Panics

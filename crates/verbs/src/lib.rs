@@ -13,6 +13,7 @@ mod counts;
 mod cq;
 pub mod error;
 pub mod event;
+pub mod hfi;
 pub mod ids;
 mod ip;
 mod mcast;
@@ -37,8 +38,10 @@ pub use attr::{AhAttr, AltPath, MigState, Peer, QpAttr, QpCap, QpInit, QpState, 
 pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
+pub use fabriscope_psm2 as psm2;
 pub use fabriscope_tcp::kernel::{self as sockets};
 pub use fabriscope_wire::{LinkLayer, Mtu};
+pub use hfi::PSM2_PACKET;
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
 pub use ip::TCP_SEGMENT;
 pub use mcast::{Change, JoinState, Membership};

@@ -12,6 +12,7 @@
 //!   the entry is visible.
 
 use fabriscope_kernel::memory::prefetch_lines;
+use fabriscope_psm2 as psm2;
 use fabriscope_tcp::kernel as sockets;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Mtu, Opcode, Operation, Transport};
@@ -24,6 +25,7 @@ use crate::counts::NicCounts;
 use crate::cq::{Cq, Delivery};
 use crate::error::PostError;
 use crate::event::AsyncEvent;
+use crate::hfi::{Hfi, PSM2_PACKET};
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
 use crate::ip::{DESCRIPTORS, Ip, TCP_SEGMENT};
 use crate::mcast::Mcast;
@@ -52,12 +54,21 @@ pub struct NicConfig {
     pub datagram_mtu: Mtu,
     /// The kernel's interface on its port, where programs open sockets.
     pub ip: Option<sockets::Settings>,
+    /// The adapter's contexts and engines for PSM2, if it is a host fabric interface.
+    pub hfi: Option<psm2::AdapterSettings>,
 }
 
 impl Default for NicConfig {
     /// Address 0 on InfiniBand within a subnet, with the largest packets there are.
     fn default() -> NicConfig {
-        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand, congestion: Settings::default(), datagram_mtu: Mtu::B4096, ip: None }
+        NicConfig {
+            lid: Lid(0),
+            link_layer: LinkLayer::InfiniBand,
+            congestion: Settings::default(),
+            datagram_mtu: Mtu::B4096,
+            ip: None,
+            hfi: None,
+        }
     }
 }
 
@@ -79,6 +90,7 @@ pub struct Nic {
     /// Responders of targets of DC, by initiator and target.
     pub(crate) responders: FxHashMap<(Lid, QpNum, QpNum), u32>,
     pub(crate) ip: Ip,
+    pub(crate) hfi: Hfi,
 }
 
 /// Speed only: results do not depend on these.
@@ -121,6 +133,7 @@ impl Nic {
             contexts: Contexts::new(&config.congestion),
             responders: FxHashMap::default(),
             ip: Ip::new(config.lid, config.ip),
+            hfi: Hfi::new(config.lid, config.hfi),
         }
     }
 
@@ -233,7 +246,10 @@ impl Nic {
 
     /// When the next completion becomes visible, if one was delivered.
     pub fn cq_next_visible(&self, cq: CqId) -> Option<Time> {
-        self.cqs.get(cq.0 as usize)?.as_ref()?.next_visible()
+        match self.cqs.get(cq.0 as usize) {
+            Some(queue) => queue.as_ref()?.next_visible(),
+            None => self.hfi.next_visible(cq),
+        }
     }
 
     /// Counts, from now on, the messages of peers (WRITE, atomics) whose last byte falls into the range.
@@ -261,7 +277,7 @@ impl Nic {
 impl Nic {
     /// Requests up to and including `through` may be sent: the NIC saw the doorbell and has the WQEs.
     pub fn doorbell(&mut self, _now: Time, qp: QpNum, through: WqeIndex) {
-        let Some(slot) = self.slot_of(qp) else { return };
+        let Some(slot) = self.slot_of(qp) else { return self.hfi.arrived(qp, through) };
         let qp = &mut self.qps[slot];
         let end = (through.0 + 1).min(qp.requester.posted());
         qp.requester.ready = qp.requester.ready.max(end);
@@ -346,6 +362,11 @@ impl Nic {
                 return transmit;
             }
         }
+        if self.hfi.is_there()
+            && let Some(transmit) = self.hfi.poll(&mut self.port, side)
+        {
+            return Some(transmit);
+        }
         if self.ip.used().is_some() { self.ip.poll(now, side) } else { None }
     }
 
@@ -381,6 +402,9 @@ impl Nic {
         if transport > Transport::Ud as u8 || transport == Transport::Rd as u8 {
             if packet.opcode == TCP_SEGMENT {
                 return self.ip.handle(packet, side);
+            }
+            if packet.opcode == PSM2_PACKET {
+                return self.hfi.handle(packet, side);
             }
             self.handle_other(now, packet, slot, side, &mut received);
             return received;
@@ -455,6 +479,15 @@ impl Nic {
         self.ip.used_mut()?.poll_wake()
     }
 
+    /// The contexts and engines for PSM2; `None` where the adapter has none.
+    pub fn psm2(&mut self) -> Option<&mut psm2::Adapter> {
+        self.hfi.adapter()
+    }
+    /// Whether it is a host fabric interface.
+    pub fn has_psm2(&self) -> bool {
+        self.hfi.is_there()
+    }
+
     /// What was counted so far.
     pub fn counts(&self) -> NicCounts {
         self.port.counts
@@ -509,6 +542,8 @@ impl Nic {
                 && let Some(interface) = self.ip.used_mut()
             {
                 interface.landed(visible);
+            } else {
+                self.hfi.landed(visible, cq);
             }
             return false;
         };

@@ -3,6 +3,7 @@
 //! Modelled: a slab; a packet holds the number of its entry, so packets stay small and are copied freely.
 //! Not modelled: the layout on the wire (crate `wire`).
 
+use fabriscope_psm2::Header;
 use fabriscope_tcp::Segment;
 
 use crate::cc::Telemetry;
@@ -64,6 +65,8 @@ pub struct Ext {
     pub data: Option<Box<[u8]>>,
     /// The segment of a packet of TCP.
     pub segment: Option<Box<Segment>>,
+    /// What a packet of PSM2 says.
+    pub psm2: Option<Box<Header>>,
 }
 
 impl Ext {

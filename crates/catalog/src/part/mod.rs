@@ -8,6 +8,7 @@ mod link;
 mod manager;
 mod nic;
 mod pcie;
+mod psm2;
 mod software;
 mod switch;
 
@@ -26,8 +27,9 @@ pub use kernel::{Kernel, TcpAlgorithm};
 pub use link::LinkSpeed;
 pub use manager::Manager;
 pub(crate) use nic::check_mtu;
-pub use nic::{BlueFlame, Contexts, Nic};
+pub use nic::{BlueFlame, Contexts, Nic, Onload};
 pub use pcie::Pcie;
+pub use psm2::Psm2;
 pub use software::{Connections, Datagrams, EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};

@@ -7,7 +7,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Interface, Kind, Part};
+use super::{Interface, Kind, Part, Psm2};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -152,6 +152,9 @@ pub struct Mpi {
     /// Messages over unreliable datagrams, if it has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<Datagrams>,
+    /// PSM2 below it, which then carries its messages; software with interface "psm2" has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub psm2: Option<Psm2>,
 }
 
 /// Defaults of the perftest programs.
@@ -219,6 +222,7 @@ impl Part for Software {
         if let Some(mpi) = &self.mpi {
             check_mpi(mpi)?;
             check_channel(mpi, self.interface)?;
+            check_psm2(mpi, self.interface)?;
         }
         if let Some(perftest) = &self.perftest {
             for (key, count) in [
@@ -249,6 +253,16 @@ fn check_channel(mpi: &Mpi, interface: Interface) -> Result<(), Problem> {
         return Err(Problem::at(&["mpi", "rendezvous"], "sockets have no RDMA", "use rendezvous = \"send\""));
     }
     Ok(())
+}
+
+/// PSM2 is a library's only way to its adapter, and only to adapters for it.
+fn check_psm2(mpi: &Mpi, interface: Interface) -> Result<(), Problem> {
+    if mpi.psm2.is_some() != (interface == Interface::Psm2) {
+        let message = format!("interface `{interface}` does not suit the table [mpi.psm2]");
+        let help = "software with interface = \"psm2\" has an [mpi.psm2] table, other software does not";
+        return Err(Problem::at(&["interface"], message, help));
+    }
+    mpi.psm2.as_ref().map_or(Ok(()), Psm2::check)
 }
 
 fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {

@@ -107,6 +107,10 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         let help = "leave --pcap out, or capture a benchmark over verbs";
         return Err(Failure::told("packets of TCP are not written to captures", help));
     }
+    if pcap.pcap.is_some() && parts.software.interface == Interface::Psm2 {
+        let help = "leave --pcap out, or capture a benchmark over verbs";
+        return Err(Failure::told("packets of PSM2 are not written to captures", help));
+    }
     if args.verbose && !wants_help {
         tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.software.title));
     }

@@ -1,14 +1,16 @@
 //! The calls a program makes.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use fabriscope_catalog::TagMatching;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Time;
 
 use super::matching::Pattern;
+use super::onload::Onload;
 use super::protocol::Path;
-use super::request::Request;
+use super::request::{Request, RequestId};
 use super::setup::{self, World};
 use super::state::State;
 use super::wire::Body;
@@ -18,6 +20,8 @@ pub struct Rank {
     pub(super) process: Process,
     pub(super) world: World,
     pub(super) state: RefCell<State>,
+    /// Where PSM2 carries the messages.
+    onload: Option<Onload>,
 }
 
 impl Rank {
@@ -27,8 +31,13 @@ impl Rank {
     /// A queue pair could not be created or connected.
     pub async fn init(process: Process, world: World, peers: &[u32]) -> Result<Rank, ProgramError> {
         process.drive(world.0.protocol.wqe_build, world.0.protocol.poll_hit);
+        if let Some(library) = world.0.psm2 {
+            let onload = Some(Onload::open(&process, &world.0, library, peers).await?);
+            let state = RefCell::new(State::new(process.rank(), world.0.protocol, Vec::new(), BTreeMap::new()));
+            return Ok(Rank { process, world, state, onload });
+        }
         let state = setup::open(&process, &world, peers).await?;
-        Ok(Rank { process, world, state: RefCell::new(state) })
+        Ok(Rank { process, world, state: RefCell::new(state), onload: None })
     }
     /// The same with all other ranks of the job.
     ///
@@ -50,9 +59,16 @@ impl Rank {
     pub fn now(&self) -> Time {
         self.process.now()
     }
-    /// Waits for all ranks out of band: no traffic, to separate measurements.
-    pub async fn synchronise(&self) {
+    /// Waits for all ranks out of band, to separate measurements: no traffic but what is still to be acknowledged.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn synchronise(&self) -> Result<(), ProgramError> {
+        if let Some(onload) = &self.onload {
+            return onload.synchronise(&self.process, &self.world.0.protocol, &self.world.0).await;
+        }
         self.process.barrier().await;
+        Ok(())
     }
 
     /// `MPI_Isend` of `size` bytes.
@@ -60,6 +76,10 @@ impl Rank {
     /// # Errors
     /// No connection to `destination`, or a queue pair in error.
     pub fn isend(&self, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
+        if let Some(onload) = &self.onload {
+            let request = onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, false)?;
+            return Ok(Request(RequestId(request)));
+        }
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
         let request = state.requests.open(destination, size);
         self.process.compute(state.protocol.send_overhead);
@@ -85,6 +105,9 @@ impl Rank {
     /// # Errors
     /// A waiting message is longer than `size`; a queue pair in error.
     pub fn irecv(&self, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<Request, ProgramError> {
+        if let Some(onload) = &self.onload {
+            return Ok(Request(RequestId(onload.receive(&self.process, (source, tag), size)?)));
+        }
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
         let request = state.requests.open(source.unwrap_or_default(), size);
         if state.protocol.tag_matching == TagMatching::Adapter {
@@ -100,6 +123,9 @@ impl Rank {
     /// # Errors
     /// A queue pair in error; a message longer than its receive.
     pub async fn wait(&self, request: Request) -> Result<(), ProgramError> {
+        if let Some(onload) = &self.onload {
+            return onload.wait(&self.process, &self.world.0.protocol, request.0.0).await;
+        }
         while !self.state.borrow().requests.is_done(request.0) {
             self.turn().await?;
         }
@@ -118,14 +144,20 @@ impl Rank {
     }
     /// `MPI_Test`: whether `request` is done; it makes no progress by itself.
     pub fn is_done(&self, request: &Request) -> bool {
-        self.state.borrow().requests.is_done(request.0)
+        match &self.onload {
+            Some(onload) => onload.is_done(request.0.0),
+            None => self.state.borrow().requests.is_done(request.0),
+        }
     }
     /// `MPI_Send`.
     ///
     /// # Errors
     /// As [`isend`](Self::isend) and [`wait`](Self::wait).
     pub async fn send(&self, destination: u32, tag: u32, size: u32) -> Result<(), ProgramError> {
-        let request = self.isend(destination, tag, size)?;
+        let request = match &self.onload {
+            Some(onload) => Request(RequestId(onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, true)?)),
+            None => self.isend(destination, tag, size)?,
+        };
         self.wait(request).await
     }
     /// `MPI_Recv`.

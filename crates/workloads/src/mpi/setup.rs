@@ -1,15 +1,17 @@
 //! `MPI_Init`: buffers, queue pairs and rings, and the out-of-band exchange that connects them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use fabriscope_catalog::{EagerChannel, Mpi};
 use fabriscope_node::{Process, ProgramError};
+use fabriscope_psm2 as psm2;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, VerbsError};
 
 use super::connection::{Connection, Link};
+use super::onload;
 use super::protocol::Protocol;
 use super::state::{Rail, State};
 use super::wire::Wires;
@@ -30,6 +32,11 @@ pub(super) struct Shared {
     pub doors: RefCell<BTreeMap<u32, Lid>>,
     /// (callee, address, port) → caller.
     pub callers: RefCell<BTreeMap<(u32, Lid, u16), u32>>,
+    /// PSM2, where the library has it, and where each rank is.
+    pub psm2: Option<psm2::Library>,
+    pub addresses: RefCell<BTreeMap<u32, psm2::Address>>,
+    /// How often ranks were done with everything they had sent.
+    pub idle: Cell<u64>,
 }
 
 /// What a rank tells a peer about one rail.
@@ -55,6 +62,9 @@ impl World {
             contacts: RefCell::default(),
             doors: RefCell::default(),
             callers: RefCell::default(),
+            psm2: mpi.psm2.as_ref().map(onload::library),
+            addresses: RefCell::default(),
+            idle: Cell::default(),
         }))
     }
 }

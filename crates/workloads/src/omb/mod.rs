@@ -58,7 +58,7 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
     let rank = Rank::init(process, world, &[peer]).await?;
     let pair = Pair { rank, peer, sends: me < pairs, window: s.window };
     for (at, &size) in s.sizes.iter().enumerate() {
-        pair.rank.synchronise().await;
+        pair.rank.synchronise().await?;
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
         let mut spans = Vec::new();
         for iteration in 0..warm_up + iterations {
@@ -76,8 +76,7 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
             results.borrow_mut()[at].push(spans);
         }
     }
-    pair.rank.synchronise().await;
-    Ok(())
+    pair.rank.synchronise().await
 }
 
 /// What the tool's root has gathered: the mean time of the pairs, and the iterations of the first.
