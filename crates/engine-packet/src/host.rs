@@ -8,7 +8,7 @@ use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 
-use fabriscope_verbs::{Lid, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{Lid, Nic, PSM2_PACKET, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::{Opcode, Syndrome};
 
 use crate::event::{Event, Parcel};
@@ -355,6 +355,10 @@ impl World<'_> {
         if let Some(log) = log {
             if asks {
                 self.trace.answer(host, packet.dest_qp, log);
+            } else if packet.opcode == PSM2_PACKET {
+                if received.completion.is_some() {
+                    self.trace.land_entry(host, log);
+                }
             } else if received.landed.is_some() || received.completion.is_some() {
                 self.trace.land(host, log);
             }

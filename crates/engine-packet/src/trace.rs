@@ -41,6 +41,8 @@ pub(crate) struct Tracer {
     answering: FxHashMap<(u32, u32), Log>,
     /// Landed messages that a program has yet to see, by host.
     landed: FxHashMap<u32, Log>,
+    /// Entries of receive header queues that a core has yet to take, by host.
+    entries: FxHashMap<u32, Vec<Log>>,
     pub done: Vec<MessageTrace>,
 }
 
@@ -72,6 +74,10 @@ impl Tracer {
     pub fn land(&mut self, host: u32, log: Log) {
         self.landed.insert(host, log);
     }
+    /// The same of an entry for a library that handles each of them.
+    pub fn land_entry(&mut self, host: u32, log: Log) {
+        self.entries.entry(host).or_default().push(log);
+    }
     /// A program of `host` has seen what landed, at `time`.
     pub fn seen(&mut self, host: u32, time: u64) {
         if self.landed.get(&host).is_some_and(|log| log.at <= time)
@@ -79,6 +85,12 @@ impl Tracer {
         {
             log.mark(Stage::Poll, time, || "core".to_owned());
             self.done.push(log.end());
+        }
+        if let Some(entries) = self.entries.get_mut(&host) {
+            for mut log in entries.extract_if(.., |log| log.at <= time) {
+                log.mark(Stage::Poll, time, || "core".to_owned());
+                self.done.push(log.end());
+            }
         }
     }
 }
