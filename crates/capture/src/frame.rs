@@ -1,5 +1,7 @@
 //! From a packet of the model to the bytes on the wire.
 //!
+//! Packets of TCP are in `ip.rs`.
+//!
 //! Source: InfiniBand volume 1, §5.2 (packet format), §9.2 to §9.4 (headers), annexes A16 and A17; IEEE 802.1Q clause 36.
 //! Modelled: LRH, GRH, Ethernet, IPv4, IPv6, UDP; BTH and all extended headers; payload and pad; ICRC and VCRC.
 //! Not modelled: the Ethernet FCS (captures leave it out); bits of the message sequence number above the 16th, and the
@@ -13,6 +15,7 @@ use fabriscope_wire::{
 };
 
 use crate::address::Address;
+use crate::ip;
 
 /// How the packets of a network are wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub struct Framing {
 pub const LARGEST_SUBNET: u32 = 0xBFFF;
 
 /// Hops left in what is sent. Basis: the default of Linux.
-const TIME_TO_LIVE: u8 = 64;
+pub(crate) const TIME_TO_LIVE: u8 = 64;
 const ICRC_BYTES: usize = 4;
 
 impl Framing {
@@ -44,8 +47,22 @@ impl Framing {
     }
 
     fn packet(&self, source: Option<u32>, lane: u8, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, WireError> {
+        if let Some(segment) = ext.segment.as_deref() {
+            let (from, to) = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
+            let ecn = if packet.flags.contains(PacketFlags::ECN_CE) { Ipv4::CE } else { 0 };
+            let datagram = ip::datagram(&segment.header, segment.payload, (from, to), (packet.sl & 7) << 3, ecn);
+            if self.layer.is_ethernet() {
+                return Ok([&ethernet_header(Ethernet::IPV4, from, to)[..], &datagram].concat());
+            }
+            return self.wrap(ip::over_infiniband(&datagram, partition(ext)), (from, to), lane, packet);
+        }
         let transport = transport(self.layer, packet, ext)?;
-        let (from, to) = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
+        let ends = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
+        self.wrap(transport, ends, lane, packet)
+    }
+
+    /// What goes around a packet from its BTH on.
+    fn wrap(&self, transport: Vec<u8>, (from, to): (Address, Address), lane: u8, packet: &Packet) -> Result<Vec<u8>, WireError> {
         let length = transport.len() + ICRC_BYTES;
         let mut frame = Vec::with_capacity(length + 64);
         let covered = self.envelope(&mut frame, (from, to), lane, packet, length);
@@ -64,7 +81,7 @@ impl Framing {
         let ecn = if packet.flags.contains(PacketFlags::ECN_CE) { Ipv4::CE } else { Ipv4::ECT };
         // A class selector: the priority in the upper three bits.
         let dscp = (packet.sl & 7) << 3;
-        let ethernet = |ethertype| Ethernet { destination: to.mac(), source: from.mac(), ethertype }.encode();
+        let ethernet = |ethertype| ethernet_header(ethertype, from, to);
         let grh = |traffic_class, next_header, payload_length: usize| Grh {
             traffic_class,
             flow_label: u32::from(packet.entropy),
@@ -118,6 +135,15 @@ impl Framing {
     }
 }
 
+fn ethernet_header(ethertype: u16, from: Address, to: Address) -> [u8; Ethernet::BYTES] {
+    Ethernet { destination: to.mac(), source: from.mac(), ethertype }.encode()
+}
+
+/// The P_Key of a packet; that of the default partition where ports have no table of them.
+fn partition(ext: &Ext) -> u16 {
+    if ext.pkey == 0 { Bth::DEFAULT_PKEY } else { ext.pkey }
+}
+
 /// UDP source ports of flows begin here. Basis: annex A17 recommends 0xC000 to 0xFFFF.
 const FIRST_PORT: u16 = 0xC000;
 
@@ -138,6 +164,10 @@ fn transport(layer: LinkLayer, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, Wi
         fecn: marked && !layer.is_ethernet(),
         becn: packet.flags.contains(PacketFlags::BECN) || opcode == Opcode::CNP,
         ack_request: packet.flags.contains(PacketFlags::ACK_REQ),
+        pkey: partition(ext),
+        // Connections without a second path are in the state MIGRATED; datagrams have no such state.
+        migrated: matches!(opcode.transport(), Transport::Rc | Transport::Uc | Transport::Rd | Transport::Xrc)
+            && !packet.flags.contains(PacketFlags::UNMIGRATED),
         ..Bth::new(opcode, destination(opcode, packet, ext), Psn::new(packet.psn))
     };
     let mut bytes = Vec::with_capacity(usize::from(packet.payload) + 64);

@@ -15,6 +15,7 @@ mod address;
 mod dissect;
 mod error;
 mod frame;
+mod ip;
 mod messages;
 mod read;
 mod replay;

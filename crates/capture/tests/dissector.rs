@@ -10,12 +10,13 @@ use std::process::Command;
 
 use fabriscope_capture::{Format, Framing, Interface, write};
 use fabriscope_engine::{Seen, Sighting, Tap};
+use fabriscope_tcp::Segment;
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::*;
-use fabriscope_wire::{LinkLayer, Opcode, Operation, Syndrome, Transport, icrc, vcrc};
+use fabriscope_wire::{LinkLayer, Opcode, Operation, SackBlocks, Syndrome, Tcp, TcpFlags, Transport, icrc, vcrc};
 use pair::{Faults, Pair};
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 11] = [
     "infiniband.bth.opcode",
     "infiniband.bth.destqp",
     "infiniband.bth.psn",
@@ -24,6 +25,9 @@ const FIELDS: [&str; 8] = [
     "infiniband.reth.dmalen",
     "_ws.malformed",
     "ip.checksum.status",
+    "tcp.checksum.status",
+    "infiniband.bth.m",
+    "infiniband.bth.p_key",
 ];
 
 /// A file in a folder of the build, removed at the end.
@@ -52,6 +56,8 @@ fn dissected(name: &str, framing: Framing, format: Format, sightings: &[Sighting
         "infiniband.eoib",
         "-o",
         "ip.check_checksum:TRUE",
+        "-o",
+        "tcp.check_checksum:TRUE",
         "-T",
         "fields",
         "-E",
@@ -85,6 +91,11 @@ fn compare(layer: LinkLayer, sightings: &[Sighting], lines: &[Vec<String>]) {
         for ((field, text), expected) in FIELDS.iter().zip(line).zip(expected) {
             assert_eq!(number(field, text), expected, "{layer:?}: {field} of {opcode}");
         }
+        let migrated = ["1", "True"].contains(&line[9].as_str());
+        let has_path = matches!(opcode.transport(), Transport::Rc | Transport::Uc | Transport::Rd | Transport::Xrc);
+        assert_eq!(migrated, has_path && !packet.flags.contains(PacketFlags::UNMIGRATED), "{layer:?}: {opcode}");
+        let pkey = if ext.pkey == 0 { 0xFFFF } else { ext.pkey };
+        assert_eq!(number("p_key", &line[10]), Some(pkey.into()), "{layer:?}: the P_Key of {opcode}");
         if layer == LinkLayer::RoceV2Ipv4 {
             assert_eq!(line[7], "1", "the checksum of the IPv4 header");
         }
@@ -222,18 +233,55 @@ fn every_opcode_on_every_link_layer() {
                     psn: 0xFF_FF00 + number as u32,
                     payload: *payload,
                     opcode: opcode.as_u8(),
-                    flags: PacketFlags::ECN_CE,
+                    flags: PacketFlags::ECN_CE | if number % 2 == 0 { PacketFlags::UNMIGRATED } else { PacketFlags::NONE },
                     syndrome: if atomic { Syndrome::ACK.encode() } else { 0x60 },
                     sl: 3,
                     entropy: 0x1234,
                     msn: 7,
                     ..Packet::default()
                 };
-                let ext = Ext { imm: 0xDEAD_BEEF, dma_length: 99, remote_addr: 1 << 40, qkey: 5, src_qp: QpNum(9), ..Ext::default() };
+                let ext = Ext {
+                    imm: 0xDEAD_BEEF,
+                    dma_length: 99,
+                    remote_addr: 1 << 40,
+                    qkey: 5,
+                    src_qp: QpNum(9),
+                    pkey: 0x8123,
+                    ..Ext::default()
+                };
                 seen.push(sighting(seen.len(), 0, packet, Some(ext)));
             }
         }
         compare(layer, &seen, &dissected("opcodes", Framing { layer }, Format::Pcap, &seen));
+    }
+}
+
+/// Segments of sockets on Ethernet and over InfiniBand: whole, with right checksums, with their numbers and options.
+#[test]
+fn segments_of_sockets() {
+    let mut sack = SackBlocks::default();
+    sack.push(5000, 6000);
+    let plain = Tcp { source: 40_000, destination: 5201, seq: 1000, ack: 77, flags: TcpFlags::ACK, window: 512, ..Tcp::default() };
+    let headers = [
+        Tcp { flags: TcpFlags::SYN, mss: Some(1460), window_scale: Some(7), sack_permitted: true, timestamps: Some((9, 0)), ..plain },
+        Tcp { timestamps: Some((10, 9)), ..plain },
+        Tcp { sack, ..plain },
+        Tcp { flags: TcpFlags::ACK.with(TcpFlags::PSH), ..plain },
+    ];
+    for layer in [LinkLayer::RoceV2Ipv4, LinkLayer::InfiniBand] {
+        let mut seen = Vec::new();
+        for (header, payload) in headers.iter().zip([0, 1448, 1, 517]) {
+            let packet = Packet { dest: Lid(1), opcode: TCP_SEGMENT, payload: 40 + payload as u16, ..Packet::default() };
+            let segment = Segment { header: *header, payload, ..Segment::default() };
+            seen.push(sighting(seen.len(), 0, packet, Some(Ext { segment: Some(Box::new(segment)), ..Ext::default() })));
+        }
+        for line in dissected("tcp", Framing { layer }, Format::Pcap, &seen) {
+            assert_eq!((line[6].as_str(), line[7].as_str(), line[8].as_str()), ("", "1", "1"), "{layer:?}: {line:?}");
+        }
+        let frame = Framing { layer }.frame(&seen[1].seen, [0; 6]).unwrap();
+        let before = if layer.is_ethernet() { 14 } else { 8 + 12 + 8 + 4 };
+        let (tcp, length) = Tcp::decode(&frame[before + 20..]).unwrap();
+        assert_eq!((tcp, length), (headers[1], 32));
     }
 }
 
@@ -262,7 +310,7 @@ fn the_known_packet() {
         psn: 100,
         payload: 64,
         opcode: Opcode::RC_WRITE_ONLY.as_u8(),
-        flags: PacketFlags::ACK_REQ,
+        flags: PacketFlags::ACK_REQ | PacketFlags::UNMIGRATED,
         entropy: 0x0123,
         ..Packet::default()
     };

@@ -10,7 +10,7 @@ use crate::error::Problem;
 use crate::line::Line;
 use crate::multicast::Multicast;
 use crate::part::{Cable, Congestion, Cpu, Kernel, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
-use crate::partitions::Partitions;
+use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
 use crate::sourced::Sourced;
 
@@ -21,6 +21,8 @@ pub enum LinkLayer {
     /// InfiniBand within one subnet: no global header.
     #[serde(rename = "infiniband")]
     InfiniBand,
+    /// RDMA over Ethernet by a global route header and an EtherType of its own, within one broadcast domain.
+    RoceV1,
     /// RDMA over UDP, IPv4 and Ethernet.
     RoceV2,
 }
@@ -30,13 +32,14 @@ impl LinkLayer {
     pub const fn layer(self) -> Layer {
         match self {
             LinkLayer::InfiniBand => Layer::InfiniBand,
-            LinkLayer::RoceV2 => Layer::Ethernet,
+            LinkLayer::RoceV1 | LinkLayer::RoceV2 => Layer::Ethernet,
         }
     }
     /// The framing whose bytes the wire crate counts.
     pub const fn wire(self) -> fabriscope_wire::LinkLayer {
         match self {
             LinkLayer::InfiniBand => fabriscope_wire::LinkLayer::InfiniBand,
+            LinkLayer::RoceV1 => fabriscope_wire::LinkLayer::RoceV1,
             LinkLayer::RoceV2 => fabriscope_wire::LinkLayer::RoceV2Ipv4,
         }
     }
@@ -214,6 +217,9 @@ pub struct Cluster {
     /// InfiniBand partitions by name; all hosts are in the default one where nothing else is said.
     #[serde(default, skip_serializing_if = "Partitions::is_empty")]
     pub partitions: Partitions,
+    /// Whether switches drop packets of partitions that the adapter at a port has no part in.
+    #[serde(default)]
+    pub partition_enforcement: PartitionEnforcement,
     /// Name of the switch; none where nodes are wired to each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
@@ -324,6 +330,8 @@ pub struct ResolvedCluster {
     pub line: Line,
     /// InfiniBand partitions by name.
     pub partitions: Partitions,
+    /// Whether switches drop packets of partitions that the adapter at a port has no part in.
+    pub partition_enforcement: PartitionEnforcement,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
     /// The kind of cable.

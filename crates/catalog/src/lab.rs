@@ -19,7 +19,7 @@ use crate::file;
 use crate::jobs::LEAST_RATE;
 use crate::line::Line;
 use crate::part::{Kind, Part};
-use crate::partitions::Partitions;
+use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::plan::{self, FaultPlan};
 use crate::qos::{Asked, Qos};
 use crate::workload::{Scheme, Workload, check};
@@ -125,6 +125,9 @@ pub struct Lab {
     /// InfiniBand partitions by name, where they are not as the cluster says.
     #[serde(default, skip_serializing_if = "Partitions::is_empty")]
     pub partitions: Partitions,
+    /// Whether switches drop packets of other partitions, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_enforcement: Option<PartitionEnforcement>,
     /// Name of the partition of the workload; the default one where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
@@ -240,6 +243,7 @@ impl Catalog {
         }
         if let Some(name) = &lab.congestion {
             cluster.congestion = crate::resolve::congestion(self, (name != "none").then_some(name)).map_err(fault)?;
+            crate::resolve::check_marks(&cluster).map_err(fault)?;
         }
         if let Some(given) = lab.flow_control {
             let (layer, switch) = (cluster.link_layer, cluster.switch.as_ref());
@@ -251,8 +255,11 @@ impl Catalog {
         if lab.qos.is_some() || lab.flow_control.is_some() {
             crate::qos::check(&cluster).and_then(|()| crate::resolve::routes(&cluster)).map_err(fault)?;
         }
+        cluster.partition_enforcement = lab.partition_enforcement.unwrap_or(cluster.partition_enforcement);
         if !lab.partitions.is_empty() {
             cluster.partitions = lab.partitions.clone();
+        }
+        if !lab.partitions.is_empty() || lab.partition_enforcement.is_some() {
             crate::partitions::check(&cluster).map_err(fault)?;
         }
         if let Some(line) = &lab.line {

@@ -50,11 +50,11 @@ pub use part::{
     BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, Datagrams, EagerChannel, Ecn, Forwarding, Interface, Kernel, Kind, Layer,
     LinkSpeed, Manager, Mpi, Nic, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rendezvous, RootComplex, Software, Switch, TagMatching,
 };
-pub use part::{Onload, Psm2};
-pub use partitions::{DEFAULT_PKEY, FULL, Partition, Partitions, keys};
+pub use partitions::{DEFAULT_PKEY, FULL, Partition, PartitionEnforcement, Partitions, keys};
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
 pub use qos::{
-    Asked, EthernetClass, EthernetQos, FullTables, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos, VlWeight,
+    Asked, EthernetClass, EthernetQos, FullTables, PortPairs, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos,
+    VlWeight,
 };
 pub use quantity::{Frequency, Ratio};
 pub use schema::{lab_schema, part_schema, schemas};

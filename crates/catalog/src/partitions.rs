@@ -27,6 +27,21 @@ pub struct Partition {
     pub limited: HostSet,
 }
 
+/// At which ports of switches packets of other partitions are dropped: those to which adapters are plugged, by direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionEnforcement {
+    /// Nowhere: adapters alone look at keys.
+    #[default]
+    Off,
+    /// Where they come from an adapter.
+    In,
+    /// Where they are to go to an adapter.
+    Out,
+    /// Both ways.
+    Both,
+}
+
 /// Partitions by name.
 pub type Partitions = BTreeMap<String, Partition>;
 
@@ -70,6 +85,10 @@ pub(crate) fn check(cluster: &ResolvedCluster) -> Result<(), Problem> {
     if cluster.link_layer != LinkLayer::InfiniBand && !cluster.partitions.is_empty() {
         let help = "remove [partitions], or choose an InfiniBand cluster";
         return Err(Problem::at(&["partitions"], "partitions on Ethernet links, which have no P_Keys", help));
+    }
+    if cluster.link_layer != LinkLayer::InfiniBand && cluster.partition_enforcement != PartitionEnforcement::Off {
+        let help = "remove `partition_enforcement`, or choose an InfiniBand cluster";
+        return Err(Problem::at(&["partition_enforcement"], "switches that look at P_Keys on Ethernet links, which have none", help));
     }
     let mut seen: Vec<(u32, &str)> = Vec::new();
     for (name, partition) in &cluster.partitions {

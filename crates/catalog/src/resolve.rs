@@ -80,6 +80,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         qos: cluster.qos.clone(),
         multicast: cluster.multicast.clone(),
         partitions: cluster.partitions.clone(),
+        partition_enforcement: cluster.partition_enforcement,
         line: cluster.line.clone(),
         switch: switch.cloned(),
         cable: cable.clone(),
@@ -91,6 +92,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         software: software.clone(),
         perftest: perftest.clone(),
     };
+    check_marks(&resolved)?;
     crate::qos::check(&resolved)?;
     crate::partitions::check(&resolved)?;
     crate::line::check(&resolved.line)?;
@@ -182,6 +184,18 @@ pub(crate) fn congestion(catalog: &Catalog, name: Option<&String>) -> Result<Opt
     match catalog.part(Kind::Congestion, name).map_err(|error| missing(&["congestion"], &error))? {
         AnyPart::Congestion(congestion) => Ok(Some(Congestion::clone(congestion))),
         _ => Ok(None),
+    }
+}
+
+/// Marks of congestion stand in the IP header, which packets of RoCE v1 do not have.
+pub(crate) fn check_marks(cluster: &ResolvedCluster) -> Result<(), Problem> {
+    let marked = cluster.congestion.as_ref().filter(|congestion| congestion.ecn.is_some());
+    match (cluster.link_layer, marked) {
+        (LinkLayer::RoceV1, Some(congestion)) => {
+            let message = format!("`{}` on RoCE v1, whose packets have no IP header to mark", congestion.name);
+            Err(Problem::at(&["congestion"], message, "use link_layer = \"roce_v2\", or no congestion control"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -12,6 +12,7 @@ use fabriscope_verbs::{Lid, Nic, PSM2_PACKET, PacketFlags, QpNum, Transmit, WqeI
 use fabriscope_wire::{Opcode, Syndrome};
 
 use crate::event::{Event, Parcel};
+use crate::qos::Plan;
 use crate::trace::Log;
 use crate::waiting::FROM_HOST;
 use crate::world::{Client, World};
@@ -28,7 +29,9 @@ pub(crate) struct Host {
     pub last_qp: u32,
     /// Bytes between fetch and wire.
     buffered: u32,
-    /// When the tails of packets leave, and how many bytes with them, oldest first.
+    /// The same by service level, where these have lanes of their own.
+    pub buffered_at: Option<Box<[u32; LEVELS]>>,
+    /// When the tails of packets leave, and how many bytes with them (16 bits, the service level above them), oldest first.
     departures: VecDeque<(u64, u32)>,
     /// The send engine of all queues is free.
     engine_free: u64,
@@ -75,6 +78,7 @@ impl Host {
             transmit_scheduled: false,
             last_qp: 0,
             buffered: 0,
+            buffered_at: None,
             departures: VecDeque::with_capacity(16),
             engine_free: 0,
             last_stream: u32::MAX,
@@ -136,9 +140,20 @@ impl Host {
         while let Some(&(at, bytes)) = self.departures.front()
             && at <= now
         {
-            self.buffered -= bytes;
+            self.buffered -= bytes & BYTES;
+            if let Some(at) = &mut self.buffered_at {
+                at[(bytes >> SL_SHIFT) as usize] -= bytes & BYTES;
+            }
             self.departures.pop_front();
         }
+    }
+
+    /// The service levels that have no room between fetch and wire; those that share a lane share its room.
+    fn closed(&self, plan: &Plan) -> u16 {
+        let Some(at) = &self.buffered_at else { return 0 };
+        let sharing = |lane: u32| (0..LEVELS as u32).filter(move |sl| plan.lane_out(*sl) == lane);
+        let full = |sl: &u32| sharing(plan.lane_out(*sl)).map(|sl| at[sl as usize]).sum::<u32>() >= self.costs.tx_window;
+        (0..LEVELS as u32).filter(full).fold(0, |closed, sl| closed | 1 << sl)
     }
 
     /// When the NIC has the packet's bytes, and what it waited for before fetching them.
@@ -174,6 +189,11 @@ impl Host {
     }
 }
 
+/// Service levels (standard: four bits).
+pub(crate) const LEVELS: usize = 16;
+/// Where bytes and service level of a departure stand: a packet has fewer than 2^16 bytes.
+const SL_SHIFT: u32 = 16;
+const BYTES: u32 = (1 << SL_SHIFT) - 1;
 /// No lane: a packet whose buffer somebody else gives back.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 /// What an atomic operation works on. Basis: standard.
@@ -207,6 +227,9 @@ impl World<'_> {
             let h = &mut self.hosts[(host - self.first_host) as usize];
             h.forget_departed(now);
             if h.buffered >= h.costs.tx_window {
+                if self.levels > 1 && self.transmit_beside(now, host) {
+                    continue;
+                }
                 self.transmit_later(host);
                 break;
             }
@@ -218,6 +241,16 @@ impl World<'_> {
         }
     }
 
+    /// Builds a packet of a class that has room, where others have none: each has a window of its own. False when there is no such packet.
+    #[cold]
+    fn transmit_beside(&mut self, now: u64, host: u32) -> bool {
+        let h = &mut self.hosts[(host - self.first_host) as usize];
+        let closed = h.closed(&self.plan);
+        let Some(t) = h.nic().poll_transmit_among(Time::from_ps(now), &mut self.side, closed) else { return false };
+        self.inject(now, host, &t);
+        true
+    }
+
     fn inject(&mut self, now: u64, host: u32, t: &Transmit) {
         let h = &mut self.hosts[(host - self.first_host) as usize];
         h.last_qp = t.qp.0;
@@ -227,6 +260,9 @@ impl World<'_> {
         let ready = built.complete + h.costs.tx_latency;
         if t.packet.payload > 0 {
             h.buffered += u32::from(t.packet.wire_bytes);
+            if let Some(at) = &mut h.buffered_at {
+                at[usize::from(t.packet.sl & 15)] += u32::from(t.packet.wire_bytes);
+            }
         }
         self.stats.packets += 1;
         self.stats.bytes_sent += u64::from(t.packet.payload);
@@ -239,7 +275,7 @@ impl World<'_> {
         if t.packet.flags.contains(PacketFlags::TRACED) {
             self.trace_built(host, t, built.begun, built.complete, ready);
         }
-        let out = self.host(host).uplink + self.lane_of(None, u32::from(t.packet.sl), 0);
+        let out = self.host(host).uplink + self.lane_out(u32::from(t.packet.sl));
         // The usual case first: the words of the parcel go from registers into the queue.
         let (_, place) = self.slots.of(out);
         let lane = &mut self.lanes[place];
@@ -254,9 +290,9 @@ impl World<'_> {
     }
 
     /// A packet of `host` with payload leaves, its tail at `tail`; control packets take no place between fetch and wire.
-    pub(crate) fn sent(&mut self, host: u32, bytes: u32, tail: u64) {
+    pub(crate) fn sent(&mut self, host: u32, bytes: u32, sl: u32, tail: u64) {
         let h = &mut self.hosts[(host - self.first_host) as usize];
-        h.departures.push_back((tail, bytes));
+        h.departures.push_back((tail, bytes | (sl & 15) << SL_SHIFT));
         if h.buffered >= h.costs.tx_window {
             self.transmit_later(host);
         }

@@ -12,6 +12,7 @@ mod barrier;
 mod congestion;
 mod connect;
 mod divided;
+mod enforcement;
 mod event;
 mod faults;
 mod host;

@@ -231,7 +231,7 @@ impl World<'_> {
                 if number < last {
                     copy.set_ext(self.side.duplicate(parcel.ext()));
                 }
-                let out = link.0 * self.vls + self.lane_of(Some(switch), parcel.sl(), u32::from(vl));
+                let out = link.0 * self.vls + self.lane_across(switch, lane, link.0, parcel.sl(), u32::from(vl));
                 let wait = self.multicast.replication * number as u64;
                 self.copy(now, (lane, switch, record), out, copy, wait);
             }
@@ -244,6 +244,10 @@ impl World<'_> {
     fn copy(&mut self, now: u64, (lane, switch, record): (u32, u32, u32), out: u32, mut parcel: Parcel, wait: u64) {
         let earliest = self.leaves_at(now, lane, out, parcel.wire_bytes()) + wait;
         if self.paced {
+            if self.enforcement.is_some() && self.refused_out(now, out, parcel) {
+                self.side.free(parcel.ext());
+                return self.copy_left(record, parcel.wire_bytes(), now);
+            }
             let depth = self.depth(now, out);
             self.stats.deepest_queue = self.stats.deepest_queue.max(depth);
             if self.is_full(now, switch, out, depth, parcel.wire_bytes()) {

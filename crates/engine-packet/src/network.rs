@@ -1,7 +1,7 @@
 //! Packets between NICs: forwarding, reservation of links, return of credits.
 
 use fabriscope_engine::Stage;
-use fabriscope_fabric::{Hop, SwitchId};
+use fabriscope_fabric::{Hop, LinkId, SwitchId};
 use fabriscope_switch::PauseChange;
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Time};
@@ -23,13 +23,19 @@ impl World<'_> {
         if self.inspects && self.arrives_damaged(now, lane, parcel) {
             return self.lose(self.resynchronised(now, lane), lane, parcel);
         }
+        if self.inspects && self.enforcement.is_some() && self.refused_in(now, lane, parcel) {
+            return self.lose(now, lane, parcel);
+        }
         let hop = self.route(now, switch, &parcel, self.input(lane));
         parcel.set_via(hop.via);
-        let out = hop.link.0 * self.vls + self.lane_of(Some(switch), parcel.sl(), u32::from(hop.vl));
+        let out = hop.link.0 * self.vls + self.lane_across(switch, lane, hop.link.0, parcel.sl(), u32::from(hop.vl));
         let earliest = self.leaves_at(now, lane, out, parcel.wire_bytes());
         if self.paced {
             if self.pauses && !self.hold(now, lane, parcel) {
                 return;
+            }
+            if self.enforcement.is_some() && self.refused_out(now, out, parcel) {
+                return self.lose(now, lane, parcel);
             }
             let depth = self.depth(now, out);
             self.stats.deepest_queue = self.stats.deepest_queue.max(depth);
@@ -87,10 +93,20 @@ impl World<'_> {
         routes.output(switch, &parcel, input, &mut view)
     }
 
-    /// The lane at a switch, or at an adapter, of a packet with service level `sl` on which the routing chose `vl`.
+    /// The lane at an adapter of a packet with service level `sl`.
     #[inline(always)]
-    pub(crate) fn lane_of(&self, switch: Option<u32>, sl: u32, vl: u32) -> u32 {
-        if self.levels == 1 { vl } else { self.plan.lane(switch, sl, vl) }
+    pub(crate) fn lane_out(&self, sl: u32) -> u32 {
+        if self.levels == 1 { 0 } else { self.plan.lane_out(sl) }
+    }
+
+    /// The lane of `output`, a link of `switch`, of a packet with service level `sl` that came by `lane`; the routing chose `vl`.
+    #[inline(always)]
+    pub(crate) fn lane_across(&self, switch: u32, lane: u32, output: u32, sl: u32, vl: u32) -> u32 {
+        if self.levels == 1 {
+            return vl;
+        }
+        let links = [LinkId(lane / self.vls), LinkId(output)];
+        self.plan.lane_across(&self.cluster.fabric.graph, switch, links, sl, vl)
     }
 
     /// Puts `parcel` on `out` as soon as it can go: at once when that is known, else it waits.
@@ -139,7 +155,7 @@ impl World<'_> {
         } else if from & COPY == COPY {
             self.copy_left(from & !COPY, bytes, tail);
         } else if parcel.payload() > 0 {
-            self.sent(from & !FROM_HOST, bytes, tail);
+            self.sent(from & !FROM_HOST, bytes, parcel.sl(), tail);
         }
     }
 

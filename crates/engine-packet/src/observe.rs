@@ -7,7 +7,7 @@
 use fabriscope_engine::{Counter, Counters, LinkLoad, Place, Seen, Sighting, Tap};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{QpNum, Transmit};
+use fabriscope_verbs::{QpNum, TCP_SEGMENT, Transmit};
 use fabriscope_wire::{LinkLayer, Transport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -70,9 +70,20 @@ impl Observer {
         if let Some(tally) = &mut self.tally {
             match fate {
                 None => tally.arrived((link, level), at, bytes),
-                Some(Fate::Damaged) => tally.add(Place::far(link), Counter::RcvErrors, at, 1),
+                Some(Fate::Damaged { bits }) => {
+                    tally.add(Place::far(link), Counter::RcvErrors, at, 1);
+                    if bits {
+                        tally.add(Place::far(link), Counter::SymbolErrors, at, 1);
+                    }
+                }
                 Some(Fate::NoLink) => tally.add(Place::Port(link), Counter::XmitDiscards, at, 1),
             }
+        }
+    }
+    /// Counts one of something at `now`.
+    pub fn count(&mut self, place: Place, counter: Counter, now: u64) {
+        if let Some(tally) = &mut self.tally {
+            tally.add(place, counter, now, 1);
         }
     }
     /// A packet that arrived by `link` found no room behind it.
@@ -142,7 +153,7 @@ impl World<'_> {
         let side = &self.side;
         let seen = || {
             let (packet, ext) = (parcel.packet(), side.at(parcel.ext()));
-            let source = ext.filter(|_| packet.opcode >> 5 == Transport::Ud as u8).map(|ext| ext.slid.0);
+            let source = ext.filter(|_| packet.opcode >> 5 == Transport::Ud as u8 || packet.opcode == TCP_SEGMENT).map(|ext| ext.slid.0);
             Seen::Packet { source, lane, packet, ext: ext.cloned().map(Box::new) }
         };
         observer.pass(link, start, u64::from(self.lanes[place].delay), at, seen);

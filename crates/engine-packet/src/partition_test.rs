@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use fabriscope_catalog::{Catalog, HostSet, Partition};
-use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
+use fabriscope_catalog::{Catalog, HostSet, Partition, PartitionEnforcement};
+use fabriscope_engine::{Cluster, Counter, Engine, EngineError, Job, Run};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_schedule::Builder;
 use fabriscope_units::Bytes;
@@ -27,6 +27,17 @@ type Seen = Rc<RefCell<Vec<WcStatus>>>;
 
 /// Two ranks with the keys at these places of their tables: rank 0 sends one message to rank 1. What either saw.
 fn exchange(nodes: [u32; 2], index: [u16; 2], qp_type: QpType) -> (Run, Vec<WcStatus>, Vec<WcStatus>) {
+    exchange_on(&cluster(), nodes, index, qp_type, None)
+}
+
+/// The same where rank 0 may give its adapter another key at place 1 than the manager of the subnet did.
+fn exchange_on(
+    cluster: &Cluster,
+    nodes: [u32; 2],
+    index: [u16; 2],
+    qp_type: QpType,
+    forged: Option<u16>,
+) -> (Run, Vec<WcStatus>, Vec<WcStatus>) {
     let board: Board = Rc::new(RefCell::new(vec![None; 2]));
     let seen: [Seen; 2] = Default::default();
     let main = |rank: usize| -> Main {
@@ -35,6 +46,9 @@ fn exchange(nodes: [u32; 2], index: [u16; 2], qp_type: QpType) -> (Run, Vec<WcSt
         Box::new(move |process: Process| {
             Box::pin(async move {
                 let (pd, cq, qp, mr) = process.nic(0, |nic| {
+                    if let Some(key) = forged.filter(|_| rank == 0) {
+                        nic.set_pkeys(vec![0xFFFF, key]);
+                    }
                     let pd = nic.alloc_pd();
                     let cq = nic.create_cq(16).expect("a CQ");
                     let qp = nic.create_qp(&QpInit::new(pd, qp_type, cq)).expect("a QP");
@@ -85,7 +99,8 @@ fn exchange(nodes: [u32; 2], index: [u16; 2], qp_type: QpType) -> (Run, Vec<WcSt
         })
     };
     let job = Job { nodes: nodes.to_vec(), mains: (0..2).map(main).collect() };
-    let run = PacketEngine::default().execute(&cluster(), job, 1).expect("it ends");
+    let engine = PacketEngine { counting: crate::Counting::Sums, ..PacketEngine::default() };
+    let run = engine.execute(cluster, job, 1).expect("it ends");
     let [sender, receiver] = seen.map(|seen| seen.take());
     (run, sender, receiver)
 }
@@ -108,6 +123,35 @@ fn partitions_isolate() {
         let (run, sender, receiver) = exchange(nodes, index, QpType::Ud);
         assert_eq!((sender, receiver, run.stats.pkey_violations), (ok.clone(), vec![], 1), "a datagram is dropped in silence and counted");
     }
+}
+
+/// Switches drop at the port of the adapter: what it may not receive, and what it may not send. The adapter behind never sees it.
+#[test]
+fn switches_enforce_partitions() {
+    let enforcing = |partition_enforcement| {
+        let plain = cluster();
+        Cluster::new(fabriscope_catalog::ResolvedCluster { partition_enforcement, ..plain.parts }).expect("it can be wired")
+    };
+    let refused = |run: &Run| {
+        let counters = run.counters.as_ref().expect("they were asked for");
+        let [inbound, outbound] = [Counter::RcvConstraints, Counter::XmitConstraints].map(|counter| counters.sum(counter));
+        (inbound, outbound, run.stats.pkey_violations)
+    };
+    let (both, inwards) = (enforcing(PartitionEnforcement::Both), enforcing(PartitionEnforcement::In));
+    for (nodes, index) in [([0, 1], [1, 1]), ([2, 0], [1, 1]), ([0, 4], [0, 0])] {
+        let (run, sender, receiver) = exchange_on(&both, nodes, index, QpType::Rc, None);
+        assert_eq!((sender.len(), receiver.len(), refused(&run)), (1, 1, (0, 0, 0)), "{nodes:?}");
+    }
+    // To host 4, which has no part in 0x10.
+    let (run, sender, _) = exchange_on(&both, [0, 4], [1, 1], QpType::Rc, None);
+    assert_eq!((sender, refused(&run)), (vec![WcStatus::RetryExcErr], (0, 8, 8)));
+    let (run, _, receiver) = exchange_on(&inwards, [0, 4], [1, 1], QpType::Ud, None);
+    assert_eq!((receiver, refused(&run)), (vec![], (0, 0, 1)), "what comes in is right; the adapter of host 4 drops it");
+    // Host 0 claims to be in the partition of hosts 4 and 5: only a switch that looks at what comes in finds out.
+    let (run, _, receiver) = exchange_on(&cluster(), [0, 4], [1, 1], QpType::Ud, Some(0x8020));
+    assert_eq!((receiver, refused(&run)), (vec![WcStatus::Success], (0, 0, 0)));
+    let (run, _, receiver) = exchange_on(&inwards, [0, 4], [1, 1], QpType::Ud, Some(0x8020));
+    assert_eq!((receiver, refused(&run)), (vec![], (1, 0, 1)));
 }
 
 #[test]

@@ -5,10 +5,13 @@
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{Ecn as EcnPart, EthernetQos, FlowControl, FullTables, Pfc, Qos, ResolvedCluster, SlingshotQos, VlQos, VlWeight};
-use fabriscope_fabric::Graph;
+use fabriscope_catalog::{
+    Ecn as EcnPart, EthernetQos, FlowControl, FullTables, Pfc, PortPairs, Qos, ResolvedCluster, SlingshotQos, VlQos, VlWeight,
+};
+use fabriscope_fabric::{Graph, LinkId};
 use fabriscope_switch::arbiter::{Class, Classes, Ets, Policy, Selection, VlEntry, VlTables};
 use fabriscope_switch::{Ecn, EcnLimits};
+use fabriscope_units::Bytes;
 
 use crate::world::Room;
 
@@ -29,12 +32,16 @@ pub(crate) struct Plan {
     classes: Vec<Level>,
     /// Some class has a largest rate or a guaranteed one.
     pub shaped: bool,
+    /// How the buffer of a port is divided among the levels; without it each has all of it.
+    buffers: Option<VlQos>,
 }
 
 #[derive(Debug, Clone)]
 struct Port {
     map: Map,
     policy: Policy,
+    /// Where packets between two ports go another way.
+    pairs: Vec<PortPairs>,
 }
 
 /// What is set for one level.
@@ -73,9 +80,9 @@ impl Plan {
 
     /// The same tables at all ports.
     fn uniform(map: Map, policy: Policy, classes: Vec<Level>, per_level: u32) -> Plan {
-        let port = Port { map, policy };
+        let port = Port { map, policy, pairs: Vec::new() };
         let levels = classes.len() as u32;
-        Plan { levels, per_level, ports: vec![port.clone(), port], of_switch: Vec::new(), classes, shaped: false }
+        Plan { levels, per_level, ports: vec![port.clone(), port], of_switch: Vec::new(), classes, shaped: false, buffers: None }
     }
 
     fn port(&self, switch: Option<u32>) -> &Port {
@@ -84,10 +91,28 @@ impl Plan {
             Some(switch) => &self.ports[self.of_switch.get(switch as usize).map_or(SWITCHES, |&port| usize::from(port))],
         }
     }
-    /// The lane at the ports of a switch, or of an adapter, of a packet with service level `sl` on which the routing chose `vl`.
+    /// The lane at an adapter of a packet with service level `sl`.
     #[inline]
-    pub fn lane(&self, switch: Option<u32>, sl: u32, vl: u32) -> u32 {
-        u32::from(self.port(switch).map[(sl & 15) as usize]) * self.per_level + vl
+    pub fn lane_out(&self, sl: u32) -> u32 {
+        u32::from(self.port(None).map[(sl & 15) as usize]) * self.per_level
+    }
+    /// The same, where the routing chose `vl`, of a packet that crosses a switch from the link `input` to the link `output`.
+    #[inline]
+    pub fn lane_across(&self, graph: &Graph, switch: u32, [input, output]: [LinkId; 2], sl: u32, vl: u32) -> u32 {
+        let port = self.port(Some(switch));
+        let level = match &port.pairs[..] {
+            [] => port.map[(sl & 15) as usize],
+            pairs => {
+                let (from, to) = (graph.link(input).to_port.0, graph.link(output).from_port.0);
+                let own = pairs.iter().find(|pair| pair.covers(u32::from(from), u32::from(to)));
+                own.map_or(port.map, PortPairs::map)[(sl & 15) as usize]
+            }
+        };
+        u32::from(level) * self.per_level + vl
+    }
+    /// What a lane has of a port's buffer.
+    pub fn buffer(&self, buffer: Bytes, lane: u32) -> Bytes {
+        self.buffers.as_ref().map_or(buffer, |qos| qos.buffer(buffer, lane / self.per_level))
     }
     /// How the lanes of a port of a switch, or of an adapter, share its wire.
     pub fn policy(&self, switch: Option<u32>) -> &Policy {
@@ -139,17 +164,17 @@ fn vls(qos: &VlQos, graph: &Graph, per_level: u32) -> Plan {
     };
     let port = |full: &FullTables| {
         let tables = VlTables::new(&entries(&full.high), &entries(&full.low), full.high_limit, false);
-        Port { map: full.sl2vl, policy: Policy::InfiniBand(Arc::new(tables)) }
+        Port { map: full.sl2vl, policy: Policy::InfiniBand(Arc::new(tables)), pairs: Vec::new() }
     };
     let mut ports = vec![port(&qos.full(qos.ca.as_ref())), port(&qos.full(None))];
     let mut of_switch = Vec::new();
     for own in &qos.switches {
         of_switch.resize(graph.switch_count() as usize, SWITCHES as u8);
         own.switches.iter().for_each(|&switch| of_switch[switch as usize] = ports.len() as u8);
-        ports.push(port(&qos.full(Some(&own.tables))));
+        ports.push(Port { pairs: own.pairs.clone(), ..port(&qos.full(Some(&own.tables))) });
     }
     let classes = (0..qos.max_vls).map(|vl| Level { number: vl as u8, pauses: true, ..Level::default() }).collect();
-    Plan { levels: qos.max_vls, per_level, ports, of_switch, classes, shaped: false }
+    Plan { levels: qos.max_vls, per_level, ports, of_switch, classes, shaped: false, buffers: Some(qos.clone()) }
 }
 
 fn ethernet(qos: &EthernetQos, per_level: u32, lossless: bool) -> Plan {

@@ -142,6 +142,72 @@ fn saturated_links_are_shared_as_the_tables_say() {
     assert!(found[0] <= 5 && found[1] == 96, "{found:?}");
 }
 
+const STALL: &str = "[[fault]]\nat = \"0 us\"\nkind.slow_receiver = { node = \"node 2\", rate = \"1 Gb/s\" }";
+const TWO_LEAVES: &str =
+    "base = \"lab-16\"\nnodes = 4\ntopology.leaf_spine = { leaves = 2, down = 2, spines = 1 }\nqos.infiniband.max_vls = 2";
+
+/// How long 8 MiB from `from` to host 3 take while host 0 sends to host 2, which hardly takes anything; on lanes `bulk` and `quick`.
+fn beside_a_stall(from: u32, bulk: Option<u8>, quick: u8) -> f64 {
+    let (cluster, engine) = crate::faults_test::patient_lab(TWO_LEAVES, "d_mod_k", STALL, 20);
+    let mut builder = Builder::new(4);
+    let last = (0..8).map(|_| builder.put(from, 3, Bytes::from_mib(1))).last().expect("eight");
+    if bulk.is_some() {
+        // Several queue pairs' worth of work waits in the adapter of host 0.
+        let _ = builder.put(0, 2, Bytes::from_mib(2));
+    }
+    let mut levels = vec![((0, 2), bulk.unwrap_or(0)), ((from, 3), quick)];
+    levels.sort_unstable();
+    let run = PacketEngine { levels, times: true, ..engine }.run(&cluster, &builder.build().expect("it is sound"), 1).expect("it ends");
+    (run.ops[last.0 as usize].ended - Time::ZERO).as_us_f64()
+}
+
+/// A lane whose receiver stands still fills its buffers and stops; the other lane of the same cables, and of the same adapter, does not.
+#[test]
+fn a_stalled_lane_blocks_no_other() {
+    for from in [1, 0] {
+        let alone = beside_a_stall(from, None, 1);
+        let (apart, together) = (beside_a_stall(from, Some(0), 1), beside_a_stall(from, Some(1), 1));
+        assert!(apart < 1.06 * alone, "from {from}: {apart} us beside a stalled lane, {alone} us alone");
+        assert!(together > 2.0 * alone, "from {from}: {together} us behind it, {alone} us alone");
+    }
+}
+
+/// The buffer of a port is divided among its lanes, evenly or by shares; those of the routing within a lane have all of its part.
+#[test]
+fn lanes_have_parts_of_the_buffer() {
+    let rooms = |qos: &str| -> Vec<i64> {
+        let cluster = cluster("lab-16", 9, TREE, qos);
+        let world = crate::setup::world(&PacketEngine::default(), &cluster, 1).expect("a world");
+        let up = cluster.fabric.graph.uplink(fabriscope_fabric::EndpointId(0)).0;
+        (0..world.vls).map(|vl| world.lanes[(up * world.vls + vl) as usize].settled() * 64).collect()
+    };
+    let all = rooms("")[0];
+    assert_eq!(rooms("qos.infiniband.max_vls = 4"), [all / 4; 4]);
+    assert_eq!(rooms("qos.infiniband = { max_vls = 2, vl_buffers = [3, 1] }"), [all / 4 * 3, all / 4]);
+    assert_eq!(rooms("qos.infiniband.max_vls = 1"), [all]);
+}
+
+/// Switch 0 sends level 1 from its port 0 on lane 0, and from any other on lane 1.
+#[test]
+fn lanes_go_by_pairs_of_ports() {
+    let qos = "[qos.infiniband]\nmax_vls = 2\nsl2vl = [0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0]\n\
+               switches = [{ switches = [0], pairs = [{ inputs = [0], sl2vl = [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0] }] }]";
+    let cluster = cluster("lab-16", 9, TREE, qos);
+    let world = crate::setup::world(&PacketEngine::default(), &cluster, 1).expect("a world");
+    let graph = &cluster.fabric.graph;
+    let up = graph.outputs(fabriscope_fabric::SwitchId(0)).last().expect("a port").1;
+    let lane = |host: u32, sl: u32| {
+        let input = graph.uplink(fabriscope_fabric::EndpointId(host));
+        world.lane_across(graph.link(input).to.0 - world.endpoints, input.0 * world.vls + 1, up.0, sl, 0)
+    };
+    let port = |host: u32| graph.link(graph.uplink(fabriscope_fabric::EndpointId(host))).to_port.0;
+    assert_eq!([port(0), port(1)], [0, 1]);
+    assert_eq!([lane(0, 1), lane(1, 1), lane(0, 0), lane(1, 0)], [0, 1, 0, 0]);
+    let engine = PacketEngine { levels: spread(9, &[0, 1]), ..PacketEngine::default() };
+    let run = run_and_settle(&engine, &cluster, &random_schedule(9, 60, 60_000, 3), 3).expect("it ends");
+    assert_eq!(run.stats.drops, 0);
+}
+
 /// A class with a largest share keeps to it on an idle network: 96 messages at a quarter of the link.
 #[test]
 fn a_largest_share_holds_on_an_idle_network() {

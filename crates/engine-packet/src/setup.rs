@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{FlowControl, Forwarding, Line as LineOptions, LinkLayer, Pfc, ResolvedCluster, Switch, keys};
+use fabriscope_catalog::{
+    FlowControl, Forwarding, Line as LineOptions, LinkLayer, PartitionEnforcement, Pfc, ResolvedCluster, Switch, keys,
+};
 use fabriscope_engine::{Cluster, EngineError, Stats, timing};
 use fabriscope_fabric::routing::deadlock;
 use fabriscope_fabric::{EndpointId, Fabric, LinkId, Route, Router, Routing};
@@ -17,6 +19,7 @@ use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig, Side};
 use rustc_hash::FxHashMap;
 
 use crate::divided::Mail;
+use crate::enforcement::Enforcement;
 use crate::host::{Host, NicCosts};
 use crate::layout::Layout;
 use crate::line::Line;
@@ -62,11 +65,14 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         congestion.timeout = fabriscope_wire::AckTimeout::from_code(timeout).ok().and_then(fabriscope_wire::AckTimeout::span);
     }
     // Packets of another partition are not answered.
-    let partitioned = !parts.partitions.is_empty();
-    let controlled = partitioned || congestion.algorithm != fabriscope_verbs::cc::Algorithm::None;
+    let partitioned = !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off;
+    let enforcement = Enforcement::new(parts).map(Arc::new);
+    let controlled = partitioned || enforcement.is_some() || congestion.algorithm != fabriscope_verbs::cc::Algorithm::None;
     let ecn = (parts.congestion.as_ref())
         .and_then(|congestion| congestion.ecn.as_ref())
         .or_else(|| switch.and_then(|s| s.ecn.as_ref()).filter(|_| ethernet))
+        // Packets without an IP header have no bits to mark.
+        .filter(|_| parts.link_layer != LinkLayer::RoceV1)
         .map(marking);
     let ecn = plan.ecn(ecn);
     let marks = ecn.iter().any(Option::is_some);
@@ -138,13 +144,14 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             marks,
             mark_stream: streams.stream("ecn", 0),
             lossy: lossy || drops,
-            inspects: lossy || engine.counting != Counting::Off,
+            inspects: lossy || enforcement.is_some() || engine.counting != Counting::Off,
             controlled,
             telemetry: congestion.telemetry,
             rooms: rooms.clone(),
             drops,
             trims: drops && switch.is_some_and(|s| s.trims),
             multicast: Multicast::new(cluster),
+            enforcement: enforcement.clone(),
             faults: None,
             trace: Tracer::default(),
             stats: Stats::default(),
@@ -171,7 +178,9 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
                 if partitioned {
                     nic.set_pkeys(keys(&parts.partitions, host));
                 }
-                Host::new(nic, Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs)
+                let mut host = Host::new(nic, Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs);
+                host.buffered_at = (plan.levels > 1).then(Box::default);
+                host
             })
             .collect();
         crate::faults::set_up(world, engine, streams.stream("loss", 0))?;
@@ -218,7 +227,7 @@ fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>, plan: &P
                 } else {
                     parts.node.nic.rx_buffer.value
                 };
-                Flow::Credit((buffer.0 / 64).min(u64::from(u32::MAX)) as u32)
+                Flow::Credit((plan.buffer(buffer, vl).0 / 64).min(u64::from(u32::MAX)) as u32)
             }
         };
         let id = LinkId(number as u32);

@@ -148,12 +148,15 @@ impl Tally {
             };
             return self.add(place, counter, now, 1);
         }
-        if opcode.is_response() || !matches!(opcode.transport(), Transport::Rc | Transport::Xrc) {
+        let connected = matches!(opcode.transport(), Transport::Rc | Transport::Uc | Transport::Rd | Transport::Xrc | Transport::Dc);
+        if opcode.is_response() || !connected {
             return;
         }
         let ahead = expected.map_or(0, |expected| Psn::new(packet.psn).distance(Psn::new(expected)));
         let counter = match ahead {
             1.. => Counter::OutOfSequence,
+            // Nobody sends unreliable packets again.
+            ..0 if opcode.transport() == Transport::Uc => return,
             ..0 => Counter::DuplicateRequest,
             0 if opcode.is_atomic() => Counter::AtomicRequests,
             0 if opcode.is_read_request() => Counter::ReadRequests,
@@ -176,6 +179,8 @@ impl Tally {
             (Counter::ReqCqeFlushError, counts.request_flushes - before.request_flushes),
             (Counter::RespCqeError, counts.receive_errors - before.receive_errors),
             (Counter::RespCqeFlushError, counts.receive_flushes - before.receive_flushes),
+            (Counter::OutOfSequence, counts.out_of_order - before.out_of_order),
+            (Counter::DuplicateRequest, counts.duplicates - before.duplicates),
         ];
         for (counter, more) in pairs {
             if more > 0 {

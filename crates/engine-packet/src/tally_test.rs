@@ -227,6 +227,35 @@ fn links_that_go_down_are_counted() {
     assert!(lost > 0 && discards == lost && lost == run.stats.drops);
 }
 
+/// Wrong bits are errors of symbols and of the packet; a link that loses lanes is trained anew, and again when it has them back.
+#[test]
+fn wrong_bits_and_lost_lanes_are_counted() {
+    let faults = "[[fault]]\nat = \"0 us\"\nkind.bit_errors = { rate = 1e-7 }\n\
+                  [[fault]]\nat = \"10 us\"\nkind.lane_loss = { link = \"node 1\", lanes = 1, lasts = \"20 us\" }";
+    let (cluster, engine) = faults_test::lab(faults_test::TREE, "d_mod_k", faults);
+    let run = run_and_settle(&PacketEngine { counting: Counting::Sums, ..engine }, &cluster, &random_schedule(16, 200, 300_000, 4), 1);
+    let run = run.expect("it ends");
+    conserved(&cluster, &run);
+    let sum = |counter| counters(&run).sum(counter);
+    assert!(sum(Counter::SymbolErrors) > 0);
+    assert_eq!((sum(Counter::SymbolErrors), sum(Counter::LinkRecoveries)), (sum(Counter::RcvErrors), 4), "two ports, twice each");
+}
+
+/// What contexts of UET count: packets that take several ways come in any order, and what is sent again comes twice at times.
+#[test]
+fn contexts_count_order_and_duplicates() {
+    let cluster = cluster(TOPOLOGIES[1].0, 6, "infiniband", "d_mod_k");
+    let transfers = Transfers { service: crate::Service::UltraEthernet, ..Transfers::default() };
+    let count = |loss| {
+        let engine = PacketEngine { transfers, loss, ..counting() };
+        let run = run_and_settle(&engine, &cluster, &incast(6, 3, 3_000_000), 3).expect("it ends");
+        [Counter::OutOfSequence, Counter::DuplicateRequest, Counter::Retransmissions].map(|counter| counters(&run).sum(counter))
+    };
+    assert_eq!(count(Loss::None), [0; 3], "one way, nothing lost");
+    let [early, twice, again] = count(Loss::Random(u32::MAX / 20));
+    assert!(early > 0 && twice > 0 && twice <= again, "{early} {twice} {again}");
+}
+
 /// Switches that drop count it where the packet was to leave; those that trim likewise.
 #[test]
 fn drops_and_trims_are_counted_where_they_happen() {

@@ -12,6 +12,7 @@ use fabriscope_verbs::{CqId, Side};
 use rustc_hash::FxHashMap;
 
 use crate::divided::Mail;
+use crate::enforcement::Enforcement;
 use crate::event::{Event, Happening};
 use crate::faults::Faults;
 use crate::host::Host;
@@ -97,6 +98,8 @@ pub(crate) struct World<'a> {
     pub drops: bool,
     pub trims: bool,
     pub multicast: Multicast,
+    /// What switches keep apart, where they do.
+    pub enforcement: Option<Arc<Enforcement>>,
     /// What breaks, where anything does.
     pub faults: Option<Box<Faults>>,
     pub trace: Tracer,
@@ -172,7 +175,7 @@ impl World<'_> {
                 self.work(now, host, qp, through);
                 self.flush_completions(client, now, host);
             }
-            Happening::Fault { change } => self.change_pace(change),
+            Happening::Fault { change } => self.change_pace(now, change),
             Happening::Timer { host } => self.timer(client, now, host),
             Happening::Copies { lane, parcel } => self.copies(client, now, lane, parcel),
             Happening::Looped { host, parcel } => self.looped(client, now, host, parcel),
@@ -212,8 +215,8 @@ impl World<'_> {
                         prefetch_lines::<_, 5>(&self.hosts[(end - self.first_host) as usize]);
                     } else if self.routes.oblivious {
                         let hop = self.routes.idle(end - self.endpoints, &parcel, self.input(lane));
-                        let switch = Some(end - self.endpoints);
-                        self.prefetch_lane(hop.link.0 * self.vls + self.lane_of(switch, parcel.sl(), u32::from(hop.vl)));
+                        let out = self.lane_across(end - self.endpoints, lane, hop.link.0, parcel.sl(), u32::from(hop.vl));
+                        self.prefetch_lane(hop.link.0 * self.vls + out);
                     }
                 }
                 None => {
@@ -278,7 +281,7 @@ impl World<'_> {
         let (links, sightings, breakage) = (self.link_loads(), self.sightings(senders), self.breakage());
         self.stats.queue_pairs = self.hosts.iter_mut().map(|host| u64::from(host.nic().queue_pairs())).max().unwrap_or(0);
         self.stats.context_misses = self.hosts.iter().map(Host::context_misses).sum();
-        self.stats.pkey_violations = self.hosts.iter().map(Host::pkey_violations).sum();
+        self.stats.pkey_violations += self.hosts.iter().map(Host::pkey_violations).sum::<u64>();
         let counters = self.observer.and_then(|observer| observer.into_counters());
         Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, breakage, sightings, counters, ..Run::default() }
     }

@@ -39,6 +39,14 @@ pub enum Counter {
     XmitDiscards,
     /// Times at which the link went down.
     LinkDowned,
+    /// Packets in which bits were wrong.
+    SymbolErrors,
+    /// Times at which the link was trained anew without going down: it lost lanes, or has them back.
+    LinkRecoveries,
+    /// Packets of a partition that the adapter behind the port has no part in, dropped before they were sent to it.
+    XmitConstraints,
+    /// The same, dropped as they came from it.
+    RcvConstraints,
     /// Packets whose payload was cut off because too many waited for the port.
     Trims,
     /// Packets that got a mark of congestion as they waited for the port.

@@ -168,7 +168,7 @@ fn too_many_values_are_refused() {
 }
 
 /// Every counter that has a name somewhere, with priority 0 where it has one.
-const COUNTERS: [Counter; 43] = [
+const COUNTERS: [Counter; 47] = [
     Counter::XmitBytes,
     Counter::RcvBytes,
     Counter::XmitPackets,
@@ -182,6 +182,10 @@ const COUNTERS: [Counter; 43] = [
     Counter::RcvDiscards,
     Counter::XmitDiscards,
     Counter::LinkDowned,
+    Counter::SymbolErrors,
+    Counter::LinkRecoveries,
+    Counter::XmitConstraints,
+    Counter::RcvConstraints,
     Counter::Trims,
     Counter::XmitMarks,
     Counter::TxPause(0),

@@ -25,6 +25,10 @@ pub struct NicCounts {
     pub migrations: u64,
     /// Packets of another partition.
     pub pkey_violations: u64,
+    /// Packets of a context (SRD, UET) that came before their turn.
+    pub out_of_order: u64,
+    /// Packets of a context that had come already.
+    pub duplicates: u64,
 }
 
 impl NicCounts {

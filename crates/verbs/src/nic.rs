@@ -300,6 +300,24 @@ impl Nic {
         transmit
     }
 
+    /// The same where packets of some service levels, the bits of `closed`, may not be built now: their queue pairs keep their turns.
+    pub fn poll_transmit_among(&mut self, now: Time, side: &mut Side, closed: u16) -> Option<Transmit> {
+        let qps = &self.qps;
+        // Contexts have several queue pairs, and take their turn as ever.
+        let is_closed = |turn: u32| turn & CONTEXT == 0 && closed >> (qps[(turn >> 1) as usize].sl & 15) & 1 == 1;
+        let port = &mut self.port;
+        for _ in 0..port.turns.len() {
+            let Some(turn) = port.turns.pop_front() else { break };
+            if is_closed(turn) { port.aside.push_back(turn) } else { port.turns.push_back(turn) }
+        }
+        let transmit = self.poll_transmit(now, side);
+        // Those that waited first go first when they may.
+        let port = &mut self.port;
+        port.aside.append(&mut port.turns);
+        std::mem::swap(&mut port.aside, &mut port.turns);
+        transmit
+    }
+
     #[inline]
     fn next_packet(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
         let port = &mut self.port;

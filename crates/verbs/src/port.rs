@@ -30,6 +30,8 @@ pub(crate) struct Port {
     pub(crate) acks: VecDeque<u32>,
     /// Queue pairs with requests or READ responses to send, served in turn: `slot << 1 | is_response`.
     pub(crate) turns: VecDeque<u32>,
+    /// Turns of queue pairs that may not send just now; empty but for the moment.
+    pub(crate) aside: VecDeque<u32>,
     /// Completions the engine has to write.
     pub(crate) completions: VecDeque<(CqId, Wc)>,
     /// Ranges written by peers the engine has to report.
@@ -65,6 +67,7 @@ impl Port {
             mcast_overhead: if link_layer == LinkLayer::InfiniBand { Grh::BYTES as u16 } else { 0 },
             acks: VecDeque::new(),
             turns: VecDeque::new(),
+            aside: VecDeque::new(),
             completions: VecDeque::new(),
             landed: VecDeque::new(),
             events: VecDeque::new(),

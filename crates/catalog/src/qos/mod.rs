@@ -8,6 +8,7 @@
 //! Modelled: the tables, and every contradiction in them. How they act is in the crate `switch`; docs/models/qos.md.
 
 mod ethernet;
+mod pairs;
 mod slingshot;
 mod vl;
 
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use ethernet::{EthernetClass, EthernetQos};
+pub use pairs::PortPairs;
 pub use slingshot::{SlingshotQos, TrafficClass};
 pub use vl::{FullTables, PortTables, SwitchTables, VlArb, VlQos, VlWeight};
 
@@ -79,7 +81,13 @@ fn fits_parts(qos: &Qos, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let nic = *cluster.node.nic.vls;
     let most = cluster.switch.as_ref().map_or(nic, |switch| (*switch.vls).min(nic));
     if qos.lanes() <= most {
-        return Ok(());
+        return match qos {
+            Qos::InfiniBand(qos) => {
+                let adapter = *cluster.node.nic.rx_buffer;
+                qos.check_buffers(cluster.switch.as_ref().map_or(adapter, |switch| adapter.min(*switch.buffer)), cluster.mtu)
+            }
+            _ => Ok(()),
+        };
     }
     let key = match qos {
         Qos::InfiniBand(_) => "max_vls",
@@ -92,7 +100,7 @@ fn fits_parts(qos: &Qos, cluster: &ResolvedCluster) -> Result<(), Problem> {
 /// Whether the switches that tables name exist.
 pub(crate) fn check_fabric(qos: &Qos, fabric: &Fabric) -> Result<(), Problem> {
     match qos {
-        Qos::InfiniBand(qos) => qos.check_switches(fabric.graph.switch_count()).map_err(|problem| problem.under("infiniband").under("qos")),
+        Qos::InfiniBand(qos) => qos.check_switches(&fabric.graph).map_err(|problem| problem.under("infiniband").under("qos")),
         _ => Ok(()),
     }
 }

@@ -5,17 +5,22 @@
 
 use std::fmt;
 
+use fabriscope_fabric::{Graph, SwitchId};
+use fabriscope_units::Bytes;
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::LEVELS;
+use super::pairs::{self, PortPairs};
 use crate::error::Problem;
 
 /// Lanes that data may use (standard: 15 belongs to management).
 const DATA_VLS: u32 = 15;
 /// Entries of an arbitration table (standard).
 const ENTRIES: usize = 64;
+/// What a packet has besides its payload at most: LRH, GRH, BTH, extended headers, ICRC and VCRC, in whole blocks (standard).
+const HEADERS: u64 = 128;
 /// Weights and the limit have eight bits (standard).
 const LARGEST: u32 = 255;
 
@@ -98,6 +103,9 @@ pub struct SwitchTables {
     pub switches: Vec<u32>,
     /// Their tables.
     pub tables: PortTables,
+    /// Lanes of single pairs of ports, where they are not those of `tables`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PortPairs>,
 }
 
 /// Service levels, virtual lanes and arbitration tables.
@@ -106,6 +114,9 @@ pub struct SwitchTables {
 pub struct VlQos {
     /// How many lanes carry data, 1 to 15.
     pub max_vls: u32,
+    /// How the buffer of a port is divided among them: shares by lane. Default: evenly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vl_buffers: Option<Vec<u32>>,
     /// The lane of each service level, for levels 0 to 15. Default: the level modulo the number of lanes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sl2vl: Option<Vec<u32>>,
@@ -142,7 +153,16 @@ pub struct FullTables {
 impl VlQos {
     /// So many lanes in turn, service levels modulo them.
     pub fn even(max_vls: u32) -> VlQos {
-        VlQos { max_vls, sl2vl: None, high_limit: 0, vlarb_high: VlArb::default(), vlarb_low: None, ca: None, switches: Vec::new() }
+        VlQos {
+            max_vls,
+            vl_buffers: None,
+            sl2vl: None,
+            high_limit: 0,
+            vlarb_high: VlArb::default(),
+            vlarb_low: None,
+            ca: None,
+            switches: Vec::new(),
+        }
     }
 
     /// The tables of a kind of port, or those of all ports.
@@ -179,7 +199,10 @@ impl VlQos {
         }
         for (number, of) in self.switches.iter().enumerate() {
             let under = |problem: Problem| problem.under("tables").under(&number.to_string()).under("switches");
-            self.check_ports(&of.tables, &self.full(Some(&of.tables))).map_err(under)?;
+            let full = self.full(Some(&of.tables));
+            self.check_ports(&of.tables, &full).map_err(under)?;
+            let weights = [full.high, full.low].concat();
+            pairs::check(self, &of.pairs, &weights).map_err(|problem| problem.under(&number.to_string()).under("switches"))?;
         }
         Ok(())
     }
@@ -188,13 +211,7 @@ impl VlQos {
     fn check_ports(&self, written: &PortTables, full: &FullTables) -> Result<(), Problem> {
         let lanes = self.max_vls;
         if let Some(map) = &written.sl2vl {
-            if map.len() != LEVELS as usize {
-                let message = format!("lanes for {} service levels", map.len());
-                return Err(Problem::at(&["sl2vl"], message, "write 16 lanes, those of levels 0 to 15"));
-            }
-            if let Some((sl, vl)) = map.iter().enumerate().find(|(_, vl)| **vl >= lanes) {
-                return Err(no_lane(&["sl2vl"], format!("service level {sl} goes to lane {vl}"), *vl, lanes));
-            }
+            pairs::check_levels(map, lanes)?;
         }
         if let Some(limit) = written.high_limit.filter(|limit| *limit > LARGEST) {
             return Err(Problem::at(
@@ -226,8 +243,37 @@ impl VlQos {
         Ok(())
     }
 
-    /// Whether the switches that have tables of their own exist, once each.
-    pub(super) fn check_switches(&self, count: u32) -> Result<(), Problem> {
+    /// The share of lane `vl` in the buffer of a port of `buffer` bytes.
+    pub fn buffer(&self, buffer: Bytes, vl: u32) -> Bytes {
+        let (share, all) = match &self.vl_buffers {
+            Some(shares) => (shares.get(vl as usize).copied().unwrap_or(0), shares.iter().map(|&share| u64::from(share)).sum()),
+            None => (1, u64::from(self.max_vls)),
+        };
+        Bytes((u128::from(buffer.0) * u128::from(share) / u128::from(all.max(1))) as u64)
+    }
+
+    /// Whether each lane has room for a packet of `mtu` in `buffer`, the smallest of a port.
+    pub(super) fn check_buffers(&self, buffer: Bytes, mtu: Bytes) -> Result<(), Problem> {
+        if let Some(shares) = &self.vl_buffers
+            && shares.len() != self.max_vls as usize
+        {
+            let message = format!("shares of the buffer for {} lanes, but there are {}", shares.len(), self.max_vls);
+            return Err(Problem::at(&["vl_buffers"], message, "write a share for each lane"));
+        }
+        let least = mtu.0 + HEADERS;
+        match (0..self.max_vls).find(|&vl| self.buffer(buffer, vl).0 < least) {
+            Some(vl) if self.max_vls > 1 => {
+                let message = format!("lane {vl} has {} of the buffer of {buffer} of a port, less than a packet", self.buffer(buffer, vl));
+                let key = if self.vl_buffers.is_some() { "vl_buffers" } else { "max_vls" };
+                Err(Problem::at(&[key], message, format!("leave it at least {}, with fewer lanes or another share", Bytes(least))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the switches that have tables of their own exist, once each, with the ports that are named.
+    pub(super) fn check_switches(&self, graph: &Graph) -> Result<(), Problem> {
+        let count = graph.switch_count();
         let mut named: Vec<u32> = Vec::new();
         for (number, of) in self.switches.iter().enumerate() {
             let place = ["switches", &number.to_string(), "switches"];
@@ -243,13 +289,16 @@ impl VlQos {
                     return Err(Problem::at(&place, format!("switch {switch} has tables twice"), "name each switch once"));
                 }
                 named.push(*switch);
+                let ports = u32::from(graph.port_count(SwitchId(*switch)));
+                let under = |problem: Problem| problem.under(&number.to_string()).under("switches");
+                pairs::check_ports(&of.pairs, *switch, ports).map_err(under)?;
             }
         }
         Ok(())
     }
 }
 
-fn no_lane(path: &[&str], what: String, vl: u32, lanes: u32) -> Problem {
+pub(super) fn no_lane(path: &[&str], what: String, vl: u32, lanes: u32) -> Problem {
     let why = if vl == DATA_VLS { ", which carries management only".to_owned() } else { format!(", but there are {lanes}") };
     Problem::at(path, what + &why, format!("use lanes 0 to {}, or raise `max_vls`", lanes - 1))
 }

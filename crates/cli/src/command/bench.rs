@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fabriscope_catalog::Interface;
+use fabriscope_catalog::{Interface, IpoibMode, LinkLayer};
 use fabriscope_engine::Cluster;
 use fabriscope_report::Table;
 use fabriscope_workloads::{Tool, UsageError};
@@ -103,9 +103,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
         Some(other) => return Err(Failure::told(format!("there is no transport `{other}`"), "use verbs or tcp")),
     }
-    if pcap.pcap.is_some() && (matches!(tool, Tool::Sockets(_)) || parts.software.interface == Interface::Sockets) {
-        let help = "leave --pcap out, or capture a benchmark over verbs";
-        return Err(Failure::told("packets of TCP are not written to captures", help));
+    let sockets = matches!(tool, Tool::Sockets(_)) || parts.software.interface == Interface::Sockets;
+    let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
+    if pcap.pcap.is_some() && sockets && connected {
+        let help = "leave --pcap out, or write ip.mode = \"datagram\" in the cluster";
+        return Err(Failure::told("packets of TCP inside reliable connections are not written to captures", help));
     }
     if pcap.pcap.is_some() && parts.software.interface == Interface::Psm2 {
         let help = "leave --pcap out, or capture a benchmark over verbs";

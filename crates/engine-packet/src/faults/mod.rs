@@ -13,7 +13,7 @@ mod chance;
 mod reroute;
 mod timeline;
 
-use fabriscope_engine::{Breakage, FaultReport, NewTables};
+use fabriscope_engine::{Breakage, Counter, FaultReport, NewTables, Place};
 use fabriscope_fabric::{Hop, LinkId};
 use fabriscope_kernel::Stream;
 use fabriscope_units::{Bytes, Span, Time};
@@ -45,8 +45,8 @@ impl When {
 /// Why a packet does not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Bits of it were wrong.
-    Damaged,
+    /// It was lost on the wire; by wrong `bits` where the fault is about them.
+    Damaged { bits: bool },
     /// The link was down.
     NoLink,
 }
@@ -57,6 +57,8 @@ struct RandomLoss {
     fault: u32,
     when: When,
     odds: Odds,
+    /// It is told by bits.
+    bits: bool,
 }
 
 /// Times at which a cable is down.
@@ -133,7 +135,7 @@ impl Faults {
         let mut struck = None;
         for loss in losses.filter(|loss| loss.when.holds(when.from)) {
             if stream.next_u64() < loss.odds.of(bytes) {
-                struck = struck.or(Some((loss.fault, Fate::Damaged)));
+                struck = struck.or(Some((loss.fault, Fate::Damaged { bits: loss.bits })));
             }
         }
         struck
@@ -241,11 +243,14 @@ impl World<'_> {
         begin
     }
 
-    /// The lanes of a link change their pace.
-    pub(crate) fn change_pace(&mut self, change: u32) {
+    /// The lanes of a link change their pace: it is trained anew.
+    pub(crate) fn change_pace(&mut self, now: u64, change: u32) {
         let Some(PaceChange { link, pace }) = self.faults.as_ref().map(|faults| faults.changes[change as usize]) else { return };
         for lane in link * self.vls..(link + 1) * self.vls {
             self.lane(lane).set_pace(pace);
+        }
+        if let Some(observer) = &mut self.observer {
+            observer.count(Place::Port(link), Counter::LinkRecoveries, now);
         }
     }
 

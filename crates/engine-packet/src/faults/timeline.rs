@@ -36,7 +36,7 @@ pub(crate) fn set_up(world: &mut World<'_>, engine: &PacketEngine, stream: Strea
     };
     if let Loss::Random(share) = engine.loss {
         let odds = Odds::new(Chance::Packet(f64::from(share) / 4_294_967_296.0));
-        faults.everywhere.push(RandomLoss { fault: 0, when: When { from: 0, until: NEVER }, odds });
+        faults.everywhere.push(RandomLoss { fault: 0, when: When { from: 0, until: NEVER }, odds, bits: false });
     } else if engine.faults.is_none() {
         return Ok(());
     }
@@ -63,7 +63,8 @@ impl Faults {
     fn add(&mut self, world: &mut World<'_>, fault: u32, when: When, effect: &Effect) {
         match effect {
             Effect::Loss { links, chance } => {
-                let loss = || RandomLoss { fault, when, odds: Odds::new(*chance) };
+                let bits = matches!(chance, Chance::Bit(_));
+                let loss = || RandomLoss { fault, when, odds: Odds::new(*chance), bits };
                 match links {
                     None => self.everywhere.push(loss()),
                     Some(links) => links.iter().for_each(|link| self.on_link.entry(*link).or_default().push(loss())),

@@ -147,6 +147,10 @@ fn infiniband_port(counter: Counter) -> Vec<Name> {
         Counter::XmitWait => vec![name("port_xmit_wait", "node_infiniband_port_transmit_wait", Unit::Nanoseconds)],
         Counter::RcvErrors => vec![count("port_rcv_errors", "node_infiniband_port_errors_received")],
         Counter::LinkDowned => vec![count("link_downed", "node_infiniband_link_downed")],
+        Counter::SymbolErrors => vec![count("symbol_error", "node_infiniband_symbol_error")],
+        Counter::LinkRecoveries => vec![count("link_error_recovery", "node_infiniband_link_error_recovery")],
+        Counter::XmitConstraints => vec![count("port_xmit_constraint_errors", "node_infiniband_port_constraint_errors_transmitted")],
+        Counter::RcvConstraints => vec![count("port_rcv_constraint_errors", "node_infiniband_port_constraint_errors_received")],
         Counter::XmitDiscards => vec![count("port_xmit_discards", "node_infiniband_port_discards_transmitted")],
         other => own_port(other),
     }
@@ -215,6 +219,7 @@ fn ethtool(counter: Counter) -> Vec<Name> {
         Counter::RcvDiscards => vec![count("rx_discards_phy", "node_ethtool_rx_discards_phy")],
         Counter::XmitDiscards => vec![count("tx_discards_phy", "node_ethtool_tx_discards_phy")],
         Counter::LinkDowned => vec![count("link_down_events_phy", "node_ethtool_link_down_events_phy")],
+        Counter::SymbolErrors => vec![count("rx_symbol_err_phy", "node_ethtool_rx_symbol_err_phy")],
         Counter::TxPause(_) => vec![count("tx_prio#_pause", "node_ethtool_tx_prio#_pause")],
         Counter::RxPause(_) => vec![count("rx_prio#_pause", "node_ethtool_rx_prio#_pause")],
         Counter::TxPauseTime(_) => vec![name("tx_prio#_pause_duration", "node_ethtool_tx_prio#_pause_duration", Unit::Microseconds)],
@@ -267,6 +272,9 @@ fn omni_path_port(counter: Counter) -> Vec<Name> {
         Counter::RcvErrors => vec![count("PortRcvErrors", "fabriscope_opa_port_rcv_errors")],
         Counter::XmitDiscards => vec![count("PortXmitDiscards", "fabriscope_opa_port_xmit_discards")],
         Counter::LinkDowned => vec![count("LinkDowned", "fabriscope_opa_link_downed")],
+        Counter::LinkRecoveries => vec![count("LinkErrorRecovery", "fabriscope_opa_link_error_recovery")],
+        Counter::XmitConstraints => vec![count("PortXmitConstraintErrors", "fabriscope_opa_port_xmit_constraint_errors")],
+        Counter::RcvConstraints => vec![count("PortRcvConstraintErrors", "fabriscope_opa_port_rcv_constraint_errors")],
         Counter::XmitMarks => vec![count("PortMarkFECN", "fabriscope_opa_port_mark_fecn")],
         other => own_port(other),
     }
@@ -340,6 +348,7 @@ fn own_port(counter: Counter) -> Vec<Name> {
         Counter::RcvErrors => vec![count("rcv_errors", "fabriscope_rcv_errors")],
         Counter::XmitDiscards => vec![count("xmit_discards", "fabriscope_xmit_discards")],
         Counter::RcvDiscards => vec![count("rcv_discards", "fabriscope_rcv_discards")],
+        Counter::LinkRecoveries => vec![count("link_recoveries", "fabriscope_link_recoveries")],
         _ => Vec::new(),
     }
 }

@@ -171,6 +171,8 @@ impl Context {
         }
         let mut owes = packet.flags.contains(PacketFlags::ACK_REQ);
         let mut answer = None;
+        port.counts.duplicates += u64::from(known && ahead < WINDOW as i32);
+        port.counts.out_of_order += u64::from(!known && ahead > 0);
         if !known {
             match self.place(target, port, packet, &ext, received) {
                 Ok(message) => {

@@ -1,0 +1,60 @@
+//! Packets of sockets as bytes: IPv4 and TCP, and the four bytes that go before them on InfiniBand.
+//!
+//! Source: RFC 9293 §3.1 (header, checksum over the pseudo header), RFC 791; RFC 4391 §6 (IP over InfiniBand: the EtherType and two
+//! reserved bytes behind the headers of a datagram).
+//! Modelled: both checksums, options of TCP as the connection has them.
+//! Not modelled: the bytes of the payload, which are zero; numbers of IPoIB's queue pairs, which a subnet manager hands out; the ECT
+//! bits of what was not marked.
+
+use fabriscope_wire::{Bth, Deth, Ethernet, Ipv4, Opcode, Psn, Tcp, checksum, pad};
+
+use crate::address::Address;
+
+/// The IP packet around a segment with `payload` bytes of data.
+pub(crate) fn datagram(tcp: &Tcp, payload: u32, (from, to): (Address, Address), dscp: u8, ecn: u8) -> Vec<u8> {
+    let mut segment = tcp.encode();
+    segment.resize(segment.len() + payload as usize, 0);
+    let mut covered = Vec::with_capacity(PSEUDO_HEADER + segment.len());
+    covered.extend(from.ipv4());
+    covered.extend(to.ipv4());
+    covered.extend([0, Tcp::PROTOCOL]);
+    covered.extend((segment.len() as u16).to_be_bytes());
+    covered.extend_from_slice(&segment);
+    segment[CHECKSUM..CHECKSUM + 2].copy_from_slice(&checksum(&covered).to_be_bytes());
+    let ip = Ipv4 {
+        dscp,
+        ecn,
+        total_length: (Ipv4::BYTES + segment.len()) as u16,
+        time_to_live: crate::frame::TIME_TO_LIVE,
+        protocol: Tcp::PROTOCOL,
+        source: from.ipv4(),
+        destination: to.ipv4(),
+    };
+    let mut bytes = ip.encode().to_vec();
+    bytes.extend(segment);
+    bytes
+}
+
+/// The same as the payload of an unreliable datagram, from the BTH to the pad.
+pub(crate) fn over_infiniband(datagram: &[u8], pkey: u16) -> Vec<u8> {
+    let filled = pad((ENCAPSULATION + datagram.len()) as u32);
+    let bth = Bth { pad: filled as u8, pkey, ..Bth::new(Opcode::UD_SEND_ONLY, INTERFACE, Psn::default()) };
+    let mut bytes = bth.encode().to_vec();
+    bytes.extend(Deth { qkey: QKEY, source_qp: INTERFACE }.encode());
+    bytes.extend(Ethernet::IPV4.to_be_bytes());
+    bytes.extend([0, 0]);
+    bytes.extend_from_slice(datagram);
+    bytes.resize(bytes.len() + filled as usize, 0);
+    bytes
+}
+
+/// Addresses, protocol and length, over which the checksum of TCP goes (standard).
+const PSEUDO_HEADER: usize = 12;
+/// Where it stands in the header (standard).
+const CHECKSUM: usize = 16;
+/// EtherType and reserved bytes. Basis: standard, RFC 4391.
+const ENCAPSULATION: usize = 4;
+/// Queue pair of the interfaces. Basis: assumed.
+const INTERFACE: u32 = 0x48;
+/// Key of the broadcast group. Basis: the default of OpenSM.
+const QKEY: u32 = 0x0B1B;
