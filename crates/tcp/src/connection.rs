@@ -90,6 +90,20 @@ impl Connection {
         Connection::new(config, initial, State::Listen)
     }
 
+    /// One end of a connection that was opened before the clock counts; the other end is made with the numbers exchanged and the
+    /// same settings.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn established(config: Config, initial: Seq, peer: Seq) -> Result<Connection, TcpError> {
+        let mut connection = Connection::new(config, initial, State::Established)?;
+        connection.peer_scale = connection.scale;
+        connection.receiver.begin(peer);
+        connection.receiver.ack_now = false;
+        connection.sender.begin(connection.config.receive_buffer.0);
+        Ok(connection)
+    }
+
     fn new(config: Config, initial: Seq, state: State) -> Result<Connection, TcpError> {
         if config.mss == 0 {
             return Err(TcpError::NoSegment { mss: config.mss });
@@ -413,7 +427,7 @@ impl Connection {
             self.receiver.ack_now = true;
         }
         if self.sender.timer.is_some_and(|at| at <= now) {
-            if self.sender.retries >= MOST_RETRIES {
+            if self.sender.retries >= self.config.retries {
                 self.error = Some(TcpError::TimedOut { retries: self.sender.retries });
                 self.state = State::Closed;
                 return;
@@ -423,7 +437,5 @@ impl Connection {
     }
 }
 
-/// Retransmissions before a connection is given up. Basis: measured, Linux's `tcp_retries2`.
-const MOST_RETRIES: u32 = 15;
 /// How long an end waits for what may still come. Basis: measured, Linux.
 const TIME_WAIT: Span = Span::from_us(60_000_000);

@@ -39,6 +39,10 @@ impl Rtt {
         self.rto = (smoothed + (self.variation * 4).max(GRANULARITY)).max(self.least).min(MOST);
         self.backoff = 0;
     }
+    /// A handshake before the clock counts was answered faster than the shortest timeout.
+    pub fn answered(&mut self) {
+        self.rto = self.least;
+    }
     /// The smoothed round trip.
     #[must_use]
     pub fn smoothed(&self) -> Option<Span> {

@@ -114,6 +114,11 @@ impl Sender {
         }
     }
 
+    /// Both SYNs were exchanged before; the peer takes `window` bytes.
+    pub fn begin(&mut self, window: u64) {
+        (self.una, self.next, self.edge, self.widest) = (1, 1, 1 + window, window);
+        self.rtt.answered();
+    }
     /// The peer's SYN said what it understands.
     pub fn agree(&mut self, mss: u64, sack: bool) {
         self.mss = self.mss.min(mss).max(1);

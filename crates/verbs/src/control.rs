@@ -207,17 +207,20 @@ impl Nic {
         Ok(())
     }
 
-    /// Makes a queue pair in state RESET.
+    /// Makes a queue pair in state RESET. On an adapter of iWARP a reliable connection is of type [`QpType::Iwarp`].
     ///
     /// # Errors
     /// An object it needs does not exist, or a size is out of range.
     pub fn create_qp(&mut self, init: &QpInit) -> Result<QpNum, VerbsError> {
+        // What programs ask an iWARP adapter for is RC, and what they get is that.
+        let iwarp = self.port.iwarp.is_some();
+        let init = &QpInit { qp_type: if iwarp && init.qp_type == QpType::Rc { QpType::Iwarp } else { init.qp_type }, ..*init };
         let cap = &init.cap;
         in_range("max_send_wr", cap.max_send_wr, 1, MAX_WR)?;
         in_range("max_recv_wr", cap.max_recv_wr, 0, MAX_WR)?;
         in_range("max_send_sge", cap.max_send_sge, 0, MAX_SGE)?;
         in_range("max_recv_sge", cap.max_recv_sge, 0, MAX_SGE)?;
-        check_kind(init)?;
+        check_kind(init, iwarp)?;
         self.users_of(init.pd)?;
         self.cq(init.send_cq)?;
         self.cq(init.recv_cq)?;
@@ -304,7 +307,7 @@ impl Nic {
         let qp_type = self.query_qp(qp)?.init.qp_type;
         let av = AhAttr { dlid: peer.lid, sl: peer.sl };
         let (init, rtr, rts) = match qp_type {
-            QpType::Rc => (QpAttr::init(access), QpAttr::rtr_rc(peer.mtu, peer.qp, 0, av), QpAttr::rts_rc(0)),
+            QpType::Rc | QpType::Iwarp => (QpAttr::init(access), QpAttr::rtr_rc(peer.mtu, peer.qp, 0, av), QpAttr::rts_rc(0)),
             QpType::Uc => (QpAttr::init(access), QpAttr::rtr_uc(peer.mtu, peer.qp, 0, av), QpAttr::rts(0)),
             QpType::XrcSend | QpType::XrcRecv | QpType::Eec => {
                 (QpAttr::init(access), QpAttr::rtr_rc(peer.mtu, peer.qp, 0, av), QpAttr::rts_rc(0))
@@ -335,10 +338,12 @@ impl Nic {
 }
 
 /// What a type of queue pair needs, or cannot have.
-fn check_kind(init: &QpInit) -> Result<(), VerbsError> {
+fn check_kind(init: &QpInit, iwarp: bool) -> Result<(), VerbsError> {
     let qp_type = init.qp_type;
     let wrong = |what, remedy| Err(VerbsError::DoesNotFit { qp_type, what, remedy });
     match qp_type {
+        QpType::Iwarp if !iwarp => wrong("an adapter that has no TCP of its own", "use RC"),
+        _ if iwarp && qp_type != QpType::Iwarp => wrong("an adapter of iWARP, which has connections and nothing else", "use RC"),
         QpType::Dct if init.srq.is_none() => wrong("no shared receive queue", "targets of DC receive from one: give `srq`"),
         QpType::XrcRecv if init.xrcd.is_none() => wrong("no XRC domain", "take one from open_xrcd and give `xrcd`"),
         QpType::XrcSend | QpType::XrcRecv | QpType::Dci | QpType::RawPacket if init.srq.is_some() => {

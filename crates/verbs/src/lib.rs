@@ -2,7 +2,7 @@
 //!
 //! Source: InfiniBand Architecture Specification vol. 1, release 1.4, chapters 9 to 11; manual pages of libibverbs.
 //! Modelled: protection domains, memory regions, completion queues, shared receive queues, address handles,
-//! queue pairs of type RC, XRC, RD, DC, SRD, UET, UC, UD and raw with their state machines, transports, retransmission and
+//! queue pairs of type RC, XRC, RD, DC, SRD, UET, iWARP, UC, UD and raw with their state machines, transports, retransmission and
 //! errors; congestion control.
 //! Not modelled: memory windows, end-to-end credits, partitions, several ports.
 
@@ -16,6 +16,7 @@ pub mod event;
 pub mod hfi;
 pub mod ids;
 mod ip;
+pub mod iwarp;
 mod mcast;
 pub mod memory;
 pub mod mr;
@@ -44,6 +45,7 @@ pub use fabriscope_wire::{LinkLayer, Mtu};
 pub use hfi::PSM2_PACKET;
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
 pub use ip::TCP_SEGMENT;
+pub use iwarp::{IWARP_READ_REQUEST, IWARP_SEGMENT};
 pub use mcast::{Change, JoinState, Membership};
 pub use memory::Memory;
 pub use mr::{Access, Mr};

@@ -28,6 +28,7 @@ use crate::event::AsyncEvent;
 use crate::hfi::{Hfi, PSM2_PACKET};
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
 use crate::ip::{DESCRIPTORS, Ip, TCP_SEGMENT};
+use crate::iwarp;
 use crate::mcast::Mcast;
 use crate::memory::{self, Memory};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
@@ -54,21 +55,14 @@ pub struct NicConfig {
     pub datagram_mtu: Mtu,
     /// The kernel's interface on its port, where programs open sockets.
     pub ip: Option<sockets::Settings>,
-    /// The adapter's contexts and engines for PSM2, if it is a host fabric interface.
-    pub hfi: Option<psm2::AdapterSettings>,
+    /// Its iWARP, where its queue pairs are that.
+    pub iwarp: Option<iwarp::Settings>,
 }
 
 impl Default for NicConfig {
     /// Address 0 on InfiniBand within a subnet, with the largest packets there are.
     fn default() -> NicConfig {
-        NicConfig {
-            lid: Lid(0),
-            link_layer: LinkLayer::InfiniBand,
-            congestion: Settings::default(),
-            datagram_mtu: Mtu::B4096,
-            ip: None,
-            hfi: None,
-        }
+        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand, congestion: Settings::default(), datagram_mtu: Mtu::B4096, ip: None, iwarp: None }
     }
 }
 
@@ -122,7 +116,12 @@ impl Nic {
     pub fn new(config: NicConfig) -> Nic {
         Nic {
             qps: Vec::new(),
-            port: Port { congestion: config.congestion, datagram_mtu: config.datagram_mtu, ..Port::new(config.lid, config.link_layer) },
+            port: Port {
+                congestion: config.congestion,
+                datagram_mtu: config.datagram_mtu,
+                iwarp: config.iwarp.map(Box::new),
+                ..Port::new(config.lid, config.link_layer)
+            },
             cqs: Vec::new(),
             watches: Watches::default(),
             pds: Vec::new(),
@@ -370,6 +369,7 @@ impl Nic {
                 QpType::Ud | QpType::UetUud => ud::poll(qp, port, side),
                 QpType::Dci => initiate(qp, now, port, side),
                 QpType::RawPacket => raw::poll(qp, port, side),
+                QpType::Iwarp => iwarp::poll(qp, now, port, side),
                 QpType::Rd | QpType::Srd | QpType::Uet | QpType::UetRod | QpType::UetRudi => None,
             };
             if let Some(sent) = &transmit {
@@ -544,7 +544,10 @@ impl Nic {
             let qp = &mut self.qps[slot as usize];
             if qp.timer.came_up(at, now, slot, &mut self.port) {
                 self.port.counts.ack_timeouts += u64::from(qp.timer.waiting == Waiting::Acknowledgement);
-                rc_requester::handle_timeout(qp, now, &mut self.port);
+                match qp.qp_type {
+                    QpType::Iwarp => iwarp::handle_timeout(qp, now, &mut self.port),
+                    _ => rc_requester::handle_timeout(qp, now, &mut self.port),
+                }
             }
         }
         self.run_errands();
@@ -607,7 +610,9 @@ fn check_send(qp: &Qp, wr: &SendWr) -> Result<(), PostError> {
         return Err(PostError::QueueFull { depth: cap.max_send_wr });
     }
     let sges = u32::try_from(wr.sge.len()).unwrap_or(u32::MAX);
-    let max = if wr.opcode.is_atomic() { 1 } else { cap.max_send_sge };
+    // The response to a READ of iWARP names one place.
+    let single = wr.opcode.is_atomic() || wr.opcode.is_read() && qp.qp_type == QpType::Iwarp;
+    let max = if single { cap.max_send_sge.min(1) } else { cap.max_send_sge };
     if sges > max {
         return Err(PostError::TooManySges { sges, max });
     }

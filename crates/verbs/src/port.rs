@@ -11,6 +11,7 @@ use crate::cc::Settings;
 use crate::counts::NicCounts;
 use crate::event::AsyncEvent;
 use crate::ids::{CqId, Lid, QpNum};
+use crate::iwarp;
 use crate::memory::Memory;
 use crate::mr::Regions;
 use crate::side::{ExtId, Side};
@@ -44,6 +45,8 @@ pub(crate) struct Port {
     /// Slots of queue pairs that owe a congestion notification.
     pub(crate) notifications: VecDeque<u32>,
     pub(crate) congestion: Settings,
+    /// The iWARP of the adapter, if it is one.
+    pub(crate) iwarp: Option<Box<iwarp::Settings>>,
     /// Queue pairs of which a request completed elsewhere without a completion: a place in their queue is free.
     pub(crate) silent: Vec<QpNum>,
     /// Queue pairs of which a request failed elsewhere: they go to the error state.
@@ -75,6 +78,7 @@ impl Port {
             paced: BinaryHeap::new(),
             notifications: VecDeque::new(),
             congestion: Settings::default(),
+            iwarp: None,
             silent: Vec::new(),
             failed: Vec::new(),
             orphans: Vec::new(),

@@ -2,7 +2,8 @@
 //!
 //! Source: IBA vol. 1 §9.2.2, §9.4 and annex A14 (XRC); man pages ibv_create_qp(3), ibv_post_send(3), mlx5dv_create_qp(3) (DC),
 //! efadv_create_driver_qp(3) (SRD); Shalev et al., "A Cloud-Optimized Transport Protocol for Elastic and Scalable HPC",
-//! IEEE Micro 40(6), 2020 (SRD); Ultra Ethernet specification 1.0 §3.5 (UET: packet delivery modes RUD, ROD, RUDI, UUD).
+//! IEEE Micro 40(6), 2020 (SRD); Ultra Ethernet specification 1.0 §3.5 (UET: packet delivery modes RUD, ROD, RUDI, UUD); RFC 5040
+//! (iWARP).
 //! Modelled: the properties by which the rest of this crate decides; `tests/promises.rs` tries them on a channel that loses,
 //! repeats and reorders.
 //! Not modelled: DC's receives outside shared queues.
@@ -41,6 +42,8 @@ pub enum QpType {
     UetRudi,
     /// Ultra Ethernet, unreliable and unordered (UUD).
     UetUud,
+    /// A connection of RDMAP over TCP, in the adapter: what programs get that ask an iWARP adapter for RC.
+    Iwarp,
     /// Packets as they are, without transport (`IBV_QPT_RAW_PACKET`).
     RawPacket,
     /// An end-to-end context of RD, made by `create_eec`; programs post to RD queue pairs instead.
@@ -101,7 +104,7 @@ impl Scale {
 
 impl QpType {
     /// Those that programs make, in the order of the tables.
-    pub const ALL: [QpType; 14] = [
+    pub const ALL: [QpType; 15] = [
         QpType::Rc,
         QpType::XrcSend,
         QpType::XrcRecv,
@@ -113,6 +116,7 @@ impl QpType {
         QpType::UetRod,
         QpType::UetRudi,
         QpType::UetUud,
+        QpType::Iwarp,
         QpType::Uc,
         QpType::Ud,
         QpType::RawPacket,
@@ -134,6 +138,7 @@ impl QpType {
             QpType::UetRod => "UET_ROD",
             QpType::UetRudi => "UET_RUDI",
             QpType::UetUud => "UET_UUD",
+            QpType::Iwarp => "IWARP",
             QpType::RawPacket => "RAW_PACKET",
             QpType::Eec => "EEC",
         }
@@ -148,12 +153,12 @@ impl QpType {
             QpType::XrcSend | QpType::XrcRecv => Transport::Xrc,
             QpType::Dci | QpType::Dct => Transport::Dc,
             QpType::Srd | QpType::Uet | QpType::UetRod | QpType::UetRudi | QpType::UetUud => Transport::Rud,
-            QpType::RawPacket => Transport::Cnp,
+            QpType::Iwarp | QpType::RawPacket => Transport::Cnp,
         }
     }
     /// Whether one queue pair has one peer for its life.
     pub const fn is_connected(self) -> bool {
-        matches!(self, QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec)
+        matches!(self, QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv | QpType::Iwarp | QpType::Eec)
     }
     /// Whether lost packets are sent again.
     pub const fn is_reliable(self) -> bool {
@@ -167,14 +172,14 @@ impl QpType {
     pub const fn detects_loss(self) -> bool {
         self.is_reliable() || matches!(self, QpType::Uc)
     }
-    /// Whether packets carry a checksum from end to end: those with a transport header have the ICRC, raw packets what the link has.
+    /// Whether packets carry a checksum from end to end: the ICRC, on iWARP the CRC of the frame; raw packets have what the link has.
     pub const fn detects_corruption(self) -> bool {
         !matches!(self, QpType::RawPacket)
     }
     /// In which order messages arrive.
     pub const fn order(self) -> Order {
         match self {
-            QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec => Order::PerConnection,
+            QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Iwarp | QpType::Eec => Order::PerConnection,
             QpType::Rd | QpType::Dci | QpType::Dct | QpType::UetRod => Order::PerDestination,
             QpType::Uc => Order::Gaps,
             QpType::Ud | QpType::Srd | QpType::Uet | QpType::UetRudi | QpType::UetUud | QpType::RawPacket => Order::None,
@@ -183,7 +188,7 @@ impl QpType {
     /// How many of them a NIC needs.
     pub const fn scale(self) -> Scale {
         match self {
-            QpType::Rc | QpType::Uc => Scale::EachPair,
+            QpType::Rc | QpType::Iwarp | QpType::Uc => Scale::EachPair,
             QpType::XrcSend | QpType::XrcRecv => Scale::EachNode,
             QpType::RawPacket | QpType::Eec => Scale::One,
             _ => Scale::EachProcess,
@@ -236,6 +241,7 @@ impl QpType {
             QpType::Rc | QpType::XrcSend | QpType::Dci | QpType::Rd | QpType::Uet | QpType::UetRod => true,
             QpType::Uc => !opcode.is_read() && !opcode.is_atomic(),
             QpType::Srd => !opcode.is_atomic(),
+            QpType::Iwarp => !opcode.is_atomic() && !opcode.has_immediate(),
             QpType::UetRudi => matches!(opcode, WrOpcode::RdmaWrite | WrOpcode::RdmaRead),
             QpType::Ud | QpType::UetUud => opcode.is_send(),
             QpType::RawPacket => matches!(opcode, WrOpcode::Send),

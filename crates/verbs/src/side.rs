@@ -8,6 +8,7 @@ use fabriscope_tcp::Segment;
 
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
+use crate::iwarp::Frame;
 use crate::service::Delivery;
 
 /// The number of an entry of a [`Side`], or [`ExtId::NONE`].
@@ -65,8 +66,8 @@ pub struct Ext {
     pub data: Option<Box<[u8]>>,
     /// The segment of a packet of TCP.
     pub segment: Option<Box<Segment>>,
-    /// What a packet of PSM2 says.
-    pub psm2: Option<Box<Header>>,
+    /// What a packet of iWARP carries.
+    pub frame: Option<Box<Frame>>,
 }
 
 impl Ext {

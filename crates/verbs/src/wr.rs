@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn opcodes_by_queue_pair_type() {
         // RC, UC, UD: the table of ibv_post_send(3). XRC: as RC. RD: IBA vol. 1 table 34. DC: as RC (mlx5dv). SRD: efadv has SEND,
-        // READ and WRITE. UET: the operations of libfabric, atomics among them. Raw: SEND.
+        // READ and WRITE. UET: the operations of libfabric, atomics among them. iWARP: RFC 5040. Raw: SEND.
         let golden = "\
             RC         Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
             XRC_SEND   Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
@@ -331,6 +331,7 @@ mod tests {
             UET_ROD    Send SendWithImm RdmaWrite RdmaWriteWithImm RdmaRead AtomicFetchAndAdd AtomicCmpAndSwp\n\
             UET_RUDI   -    -           RdmaWrite -                RdmaRead -                 -\n\
             UET_UUD    Send SendWithImm -         -                -        -                 -\n\
+            IWARP      Send -           RdmaWrite -                RdmaRead -                 -\n\
             UC         Send SendWithImm RdmaWrite RdmaWriteWithImm -        -                 -\n\
             UD         Send SendWithImm -         -                -        -                 -\n\
             RAW_PACKET Send -           -         -                -        -                 -\n";

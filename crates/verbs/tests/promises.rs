@@ -18,7 +18,7 @@ const RECEIVES: u64 = 0x100000;
 const COUNTER: u64 = 0x1ff000;
 
 /// What the test posts; types whose receivers are something else are named by their senders.
-const KINDS: [QpType; 12] = [
+const KINDS: [QpType; 13] = [
     QpType::Rc,
     QpType::XrcSend,
     QpType::Rd,
@@ -28,6 +28,7 @@ const KINDS: [QpType; 12] = [
     QpType::UetRod,
     QpType::UetRudi,
     QpType::UetUud,
+    QpType::Iwarp,
     QpType::Uc,
     QpType::Ud,
     QpType::RawPacket,

@@ -90,6 +90,12 @@ impl Qp {
         if let Some(wqe) = self.responder.inbound.recv.take() {
             self.fail_receive(wqe, WcStatus::WrFlushErr, port);
         }
+        if let Some(stream) = &mut self.stream {
+            for wqe in stream.give_up() {
+                self.fail_receive(wqe, WcStatus::WrFlushErr, port);
+            }
+            self.want_requests(port);
+        }
         self.flush_receives(port);
         if self.init.srq.is_some() {
             port.events.push_back(AsyncEvent::LastWqeReached(self.num));

@@ -17,6 +17,7 @@ use fabriscope_wire::Psn;
 use crate::attr::{QpAttr, QpInit, QpState, QpType};
 use crate::cc::Congestion;
 use crate::ids::{Lid, QpNum};
+use crate::iwarp::Stream;
 use crate::packet::PacketFlags;
 use crate::port::Port;
 use crate::qp::requester::Requester;
@@ -81,6 +82,8 @@ pub(crate) struct Qp {
     /// Where it is connected to for now, as an initiator or for an initiator of DC.
     pub(crate) dynamic: Option<Box<Dynamic>>,
     pub(crate) migration: migration::Migration,
+    /// Its connection, on iWARP.
+    pub(crate) stream: Option<Box<Stream>>,
     pub(crate) init: QpInit,
     pub(crate) attr: QpAttr,
 }
@@ -179,6 +182,7 @@ impl Qp {
             live: true,
             path_flag: PacketFlags::NONE,
             migration: migration::Migration::default(),
+            stream: None,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::attr::{QpAttr, QpState, QpType};
 use crate::cc::{Algorithm, Congestion};
 use crate::error::VerbsError;
 use crate::ids::Lid;
+use crate::iwarp;
 use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
 use crate::qp::{DATAGRAM_MTU_SHIFT, Qp};
@@ -75,7 +76,8 @@ fn row(qp_type: QpType, from: QpState, to: QpState) -> Option<Row> {
     let rc = matches!(qp_type, QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec);
     let dc = matches!(qp_type, QpType::Dci | QpType::Dct);
     let reliable = rc || qp_type == QpType::Dci;
-    let ud = !rc && !dc && qp_type != QpType::Uc;
+    let iwarp = qp_type == QpType::Iwarp;
+    let ud = !rc && !dc && !iwarp && qp_type != QpType::Uc;
     let shares = qp_type.shares_contexts();
     let key = match qp_type {
         QpType::Ud | QpType::UetUud => QKEY,
@@ -88,7 +90,7 @@ fn row(qp_type: QpType, from: QpState, to: QpState) -> Option<Row> {
         return None; // it only receives
     }
     // Our own: how packets are spread and acknowledged.
-    let (own_rtr, own_rts) = (if rc { ANY_ORDER | WINDOW } else { 0 } | SPRAY, if reliable { ACK_INTERVAL } else { 0 } | SPRAY);
+    let (own_rtr, own_rts) = (if rc || iwarp { ANY_ORDER | WINDOW } else { 0 } | SPRAY, if reliable { ACK_INTERVAL } else { 0 } | SPRAY);
     let mig = if rc && qp_type != QpType::Eec { ALT | MIG } else { 0 };
     match (from, to) {
         (_, Reset | Err) => row(0, 0),
@@ -96,6 +98,9 @@ fn row(qp_type: QpType, from: QpState, to: QpState) -> Option<Row> {
         (Init, Init) => row(0, PKEY | PORT | key),
         (Init, Rtr) if ud => row(0, PKEY | key | SPRAY),
         (Init, Rtr) if dc => row(MTU | RNR_TIMER, PKEY | key),
+        // What has no meaning to TCP is taken and has no effect, as by the drivers.
+        (Init, Rtr) if iwarp => row(AV | DEST | MAX_DEST_READS, PKEY | ACCESS | MTU | RQ_PSN | RNR_TIMER | own_rtr),
+        (Rtr, Rts) if iwarp => row(MAX_READS, ACCESS | SQ_PSN | RNR_TIMER | TIMEOUT | RETRIES | RNR_RETRIES),
         (Init, Rtr) => row(AV | MTU | DEST | RQ_PSN | if rc { MAX_DEST_READS | RNR_TIMER } else { 0 }, PKEY | ACCESS | own_rtr | mig),
         (Rtr, Rts) => {
             let needed = if reliable { MAX_READS | TIMEOUT | RETRIES | RNR_RETRIES } else { 0 };
@@ -143,6 +148,7 @@ impl Qp {
             _ => self.state = to,
         }
         match (from, to) {
+            (QpState::Init, QpState::Rtr) if qp_type == QpType::Iwarp => iwarp::open(self, port),
             (QpState::Rtr, QpState::Rts) => {
                 self.begin_sending(attr);
                 if self.qp_type.is_reliable_connection() {
@@ -238,6 +244,7 @@ impl Qp {
         self.congestion = None;
         self.limit = None;
         self.dynamic = None;
+        self.stream = None;
         self.home = self.num;
         (self.migration, self.path_flag) = Default::default();
     }

@@ -1,7 +1,7 @@
 //! Packets of the transports that are neither RC, UC nor UD, on their way to what takes them.
 //!
 //! Source: IBA vol. 1 §9.6 (packet validation).
-//! Modelled: contexts of SRD and UET, raw packets, answers to requests, extended connections, end-to-end contexts, and a
+//! Modelled: contexts of SRD and UET, connections of iWARP, raw packets, answers to requests, extended connections, end-to-end contexts, and a
 //! responder for each initiator that is connected to a target of DC.
 //! Not modelled: –
 
@@ -9,6 +9,7 @@ use fabriscope_units::Time;
 use fabriscope_wire::{Opcode, Operation, Transport};
 
 use crate::attr::{QpState, QpType};
+use crate::iwarp::{self, IWARP_READ_REQUEST, IWARP_SEGMENT};
 use crate::nic::{Before, Nic, note_mark};
 use crate::packet::{Packet, PacketFlags, Received};
 use crate::qp::responder::Silence;
@@ -22,10 +23,12 @@ impl Nic {
         let before = Before::of(&self.port);
         let (transport, operation) = (packet.opcode >> 5, packet.opcode & OPERATION);
         let answer = (Operation::ReadResponseFirst as u8..=Operation::AtomicAcknowledge as u8).contains(&operation);
-        let follows_payload = operation != Operation::Acknowledge as u8;
+        let follows_payload = operation != Operation::Acknowledge as u8 && (packet.opcode != IWARP_SEGMENT || packet.payload > 0);
         let Nic { qps, port, contexts, .. } = self;
         if transport == Transport::Rud as u8 {
             contexts.handle(slot.map(|slot| &mut qps[slot]), now, port, packet, side, received);
+        } else if let (IWARP_SEGMENT | IWARP_READ_REQUEST, Some(slot)) = (packet.opcode, slot) {
+            iwarp::handle(&mut qps[slot], now, port, packet, side, received);
         } else if packet.opcode == Opcode::RAW {
             raw::handle(qps, port, packet, side, received);
         } else if let Some(slot) = slot.filter(|_| answer) {

@@ -15,6 +15,7 @@ use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::responder::Kind;
 use crate::side::Ext;
+use crate::srq::RecvWqe;
 use crate::wc::WcOpcode;
 use crate::wr;
 
@@ -93,7 +94,16 @@ pub(crate) fn take_receive(qp: &mut Qp, port: &mut Port, received: &mut Received
     if qp.responder.inbound.recv.is_some() {
         return Ok(());
     }
-    let wqe = match qp.init.srq.and_then(|srq| port.srqs.get_mut(srq.0 as usize)) {
+    let wqe = next_receive(qp, port);
+    received.recv_wqe_consumed |= wqe.is_some();
+    qp.responder.inbound.recv = wqe;
+    if qp.responder.inbound.recv.is_some() { Ok(()) } else { Err(Refusal::NoReceive) }
+}
+
+/// Takes the next receive of the queue pair, of its own queue or of its shared one.
+#[inline]
+pub(crate) fn next_receive(qp: &mut Qp, port: &mut Port) -> Option<RecvWqe> {
+    match qp.init.srq.and_then(|srq| port.srqs.get_mut(srq.0 as usize)) {
         None => qp.recv_queue.take(),
         Some(slot) => {
             let (wqe, due) = slot.as_mut().expect("a queue pair keeps its shared queue alive").take();
@@ -102,10 +112,7 @@ pub(crate) fn take_receive(qp: &mut Qp, port: &mut Port, received: &mut Received
             }
             wqe
         }
-    };
-    received.recv_wqe_consumed |= wqe.is_some();
-    qp.responder.inbound.recv = wqe;
-    if qp.responder.inbound.recv.is_some() { Ok(()) } else { Err(Refusal::NoReceive) }
+    }
 }
 
 /// Checks where a new message goes.
@@ -130,7 +137,7 @@ fn begin(qp: &mut Qp, port: &Port, kind: Kind, ext: Option<&Ext>) -> Result<(), 
 }
 
 /// The bytes a receive holds, if its memory is ours to write.
-pub(crate) fn check_receive(port: &Port, pd: crate::ids::PdId, recv: &Option<crate::srq::RecvWqe>) -> Result<u32, Refusal> {
+pub(crate) fn check_receive(port: &Port, pd: crate::ids::PdId, recv: &Option<RecvWqe>) -> Result<u32, Refusal> {
     let list = recv.as_ref().map_or(&[][..], |wqe| &wqe.sge);
     port.regions.check_list(pd, list, Access::LOCAL_WRITE).map_err(|_| Refusal::LocalProtection)?;
     Ok(u32::try_from(wr::total(list).0).unwrap_or(u32::MAX))

@@ -2,7 +2,7 @@
 //!
 //! Source: IBA vol. 1 §9.2 (headers), §9.4 (operations), §9.7 (reliable), §9.8 (unreliable).
 //! Modelled: RC, UC, UD, raw packets, and what XRC, DC and RD add to RC; segmentation is shared here, reassembly in `inbound`.
-//! SRD and UET are in `rud`.
+//! SRD and UET are in `rud`, iWARP is in `iwarp`.
 //! Not modelled: –
 
 pub(crate) mod arrival;
@@ -18,6 +18,7 @@ pub(crate) mod ud;
 use fabriscope_units::Bytes;
 use fabriscope_wire::{Operation, Psn};
 
+use crate::attr::QpType;
 use crate::ids::WqeIndex;
 use crate::memory;
 use crate::mr::Access;
@@ -126,7 +127,12 @@ pub(crate) fn local_error(qp: &Qp, port: &Port, longest: u32) -> Option<WcStatus
     if wqe.flags.contains(SendFlags::INLINE) {
         return None;
     }
-    let needed = if wqe.waits_for_response() { Access::LOCAL_WRITE } else { Access::NONE };
+    let needed = match wqe.waits_for_response() {
+        false => Access::NONE,
+        // To iWARP the response is a WRITE of the peer (RFC 5040 §5.4).
+        true if qp.qp_type == QpType::Iwarp => Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+        true => Access::LOCAL_WRITE,
+    };
     port.regions.check_list(qp.init.pd, &wqe.sge, needed).err().map(|_| WcStatus::LocProtErr)
 }
 

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::*;
 
+#[path = "../offload/mod.rs"]
+mod offload;
 #[path = "../ram/mod.rs"]
 mod ram;
 pub use ram::Ram;
@@ -62,7 +64,7 @@ impl Fleet {
             for you in (0..nodes as usize).filter(|you| *you != me) {
                 let peer = |nodes: &Vec<Node>, qp: QpNum| Peer { lid: nodes[you].nic.lid(), qp, sl: 0, mtu };
                 match kind {
-                    QpType::Rc | QpType::Uc => {
+                    QpType::Rc | QpType::Iwarp | QpType::Uc => {
                         let peer = peer(&made, made[you].to[me]);
                         let qp = made[me].to[you];
                         made[me].nic.connect(qp, &peer, Access::ALL).unwrap();
@@ -121,7 +123,7 @@ impl Fleet {
         match self.kind {
             QpType::XrcSend => wr.to_srq(peer.srq.unwrap()),
             QpType::Rd => wr.over(self.nodes[from].eec[to], peer.from[from], QKEY),
-            QpType::Rc | QpType::Uc => wr,
+            QpType::Rc | QpType::Iwarp | QpType::Uc => wr,
             _ => wr.to(UdDestination { ah: ah(), remote_qpn: peer.from[from], remote_qkey: QKEY }),
         }
     }
@@ -140,7 +142,7 @@ impl Fleet {
         let wr = RecvWr::new(wr_id, sge);
         match node.srq {
             Some(srq) => node.nic.post_srq_recv(self.now, srq, &wr),
-            None if matches!(self.kind, QpType::Rc | QpType::Uc) => node.nic.post_recv(self.now, node.to[from], &wr),
+            None if matches!(self.kind, QpType::Rc | QpType::Iwarp | QpType::Uc) => node.nic.post_recv(self.now, node.to[from], &wr),
             None => node.nic.post_recv(self.now, node.from[from], &wr),
         }
     }
@@ -221,7 +223,8 @@ impl Fleet {
 }
 
 fn node(kind: QpType, me: u32, nodes: u32, mtu: Mtu, cap: QpCap, congestion: cc::Settings) -> Node {
-    let mut nic = Nic::new(NicConfig { lid: Lid(me + 1), congestion, datagram_mtu: mtu, ..NicConfig::default() });
+    let iwarp = (kind == QpType::Iwarp).then(offload::iwarp);
+    let mut nic = Nic::new(NicConfig { lid: Lid(me + 1), congestion, datagram_mtu: mtu, iwarp, ..NicConfig::default() });
     let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
     nic.set_memory(Box::new(ram.clone()));
     let pd = nic.alloc_pd();
@@ -234,7 +237,7 @@ fn node(kind: QpType, me: u32, nodes: u32, mtu: Mtu, cap: QpCap, congestion: cc:
     let (to, from);
     let (mut eec, mut srq) = (Vec::new(), None);
     match kind {
-        QpType::Rc | QpType::Uc => {
+        QpType::Rc | QpType::Iwarp | QpType::Uc => {
             to = each(&mut nic, init(kind));
             from = to.clone();
         }

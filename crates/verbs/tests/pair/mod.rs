@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::*;
 
+#[path = "../offload/mod.rs"]
+mod offload;
 #[path = "../ram/mod.rs"]
 mod ram;
 pub use ram::Ram;
@@ -68,7 +70,8 @@ impl Pair {
     /// Under congestion control.
     pub fn governed(init: impl Fn(QpInit) -> QpInit, qp_type: QpType, faults: Faults, congestion: cc::Settings) -> Pair {
         let end = |lid| {
-            let mut nic = Nic::new(NicConfig { lid: Lid(lid), congestion, ..NicConfig::default() });
+            let iwarp = (qp_type == QpType::Iwarp).then(offload::iwarp);
+            let mut nic = Nic::new(NicConfig { lid: Lid(lid), congestion, iwarp, ..NicConfig::default() });
             let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
             nic.set_memory(Box::new(ram.clone()));
             let pd = nic.alloc_pd();
@@ -102,7 +105,7 @@ impl Pair {
             let end = &mut self.ends[me];
             let qp_type = end.nic.query_qp(end.qp).unwrap().init.qp_type;
             let (init, mut to_rtr, mut to_rts) = match qp_type {
-                QpType::Rc => (QpAttr::init(Access::ALL), QpAttr::rtr_rc(mtu, qp, psn, av), QpAttr::rts_rc(psn)),
+                QpType::Rc | QpType::Iwarp => (QpAttr::init(Access::ALL), QpAttr::rtr_rc(mtu, qp, psn, av), QpAttr::rts_rc(psn)),
                 QpType::Uc => (QpAttr::init(Access::ALL), QpAttr::rtr_uc(mtu, qp, psn, av), QpAttr::rts(psn)),
                 _ => (QpAttr::init_ud(7), QpAttr::rtr_ud(), QpAttr::rts(psn)),
             };
