@@ -19,7 +19,7 @@ use crate::to_group::{self, ToGroup};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// Reliable connection.
+    /// Reliable connection; on iWARP adapters one over TCP.
     #[default]
     Rc,
     /// Unreliable connection.
@@ -569,6 +569,10 @@ pub(crate) fn check_transport(transport: Transport, cluster: &ResolvedCluster, p
     if let Some(congestion) = cluster.congestion.as_ref().filter(|congestion| congestion.gives_credit() && !transport.takes_credit()) {
         let message = format!("{} carries no credit, which `{}` gives", transport.name(), congestion.name);
         return Err(Problem::at(place, message, "use transport = \"uet\", or another congestion control"));
+    }
+    if let (Interface::Iwarp, true) = (cluster.node.nic.interface, transport != Transport::Rc) {
+        let message = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", cluster.node.nic.name);
+        return Err(Problem::at(place, message, "use transport = \"rc\""));
     }
     // What a library inherits from one over verbs does not hold over another interface.
     let mpi = cluster.software.mpi.as_ref().filter(|_| cluster.software.interface == Interface::Verbs);

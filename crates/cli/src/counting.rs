@@ -156,7 +156,7 @@ fn dialect(parts: &ResolvedCluster) -> Dialect {
 }
 
 /// The name of an adapter in `/sys/class`.
-fn device(interface: Interface, number: u32) -> String {
+pub fn device(interface: Interface, number: u32) -> String {
     match interface {
         Interface::Cxi => format!("cxi{number}"),
         Interface::Efa => format!("efa_{number}"),

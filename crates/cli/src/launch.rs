@@ -8,6 +8,8 @@ use fabriscope_node::Main;
 use fabriscope_workloads::{LinkType, Target, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
 
+use crate::counting::device;
+
 /// Why a tool did not run.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
@@ -89,7 +91,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
     let nic = &parts.node.nic;
     Target {
         nodes: parts.nodes,
-        devices: (0..parts.node.nics).map(|n| format!("mlx5_{n}")).collect(),
+        devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),
         interface: nic.interface,
         link: match parts.link_layer.layer() {
             Layer::InfiniBand => LinkType::InfiniBand,

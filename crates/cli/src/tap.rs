@@ -42,6 +42,10 @@ impl Pcap {
     /// The taps on a cluster; `None` where nothing is captured.
     pub fn taps(&self, cluster: &Cluster) -> Result<Option<Taps>, Failure> {
         let Some(file) = &self.pcap else { return Ok(None) };
+        if cluster.parts.node.nic.iwarp.is_some() {
+            let help = "leave --pcap out, or capture on a cluster whose adapters speak RoCE or InfiniBand";
+            return Err(Failure::told("packets of TCP, and so of iWARP, are not written to captures", help));
+        }
         let layer = cluster.parts.link_layer.wire();
         let endpoints = cluster.fabric.graph.endpoint_count();
         if !layer.is_ethernet() && endpoints > LARGEST_SUBNET {

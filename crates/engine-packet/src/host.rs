@@ -8,7 +8,7 @@ use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 
-use fabriscope_verbs::{Lid, Nic, PSM2_PACKET, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{IWARP_READ_REQUEST, Lid, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::{Opcode, Syndrome};
 
 use crate::event::{Event, Parcel};
@@ -362,7 +362,9 @@ impl World<'_> {
         }
         let traced = packet.flags.contains(PacketFlags::TRACED);
         let mut log = if traced { self.trace.take(&packet) } else { None };
-        let asks = traced && Opcode::decode(packet.opcode).is_ok_and(|opcode| opcode.is_read_request() || opcode.is_atomic());
+        let asks = traced
+            && (packet.opcode == IWARP_READ_REQUEST
+                || Opcode::decode(packet.opcode).is_ok_and(|opcode| opcode.is_read_request() || opcode.is_atomic()));
         if let Some(log) = log.as_mut().filter(|_| !asks) {
             log.mark(Stage::PayloadWrite, visible, || "pcie".to_owned());
         }

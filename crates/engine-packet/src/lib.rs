@@ -147,7 +147,7 @@ impl Transfers {
 /// The transport service of a schedule's messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Service {
-    /// Reliable connections.
+    /// Reliable connections; on adapters of iWARP over TCP.
     #[default]
     Reliable,
     /// Unreliable connections: a lost packet is a lost message.
@@ -210,6 +210,8 @@ impl PacketEngine {
         // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
         let mut worlds = match self.transfers.service {
             Service::Datagrams => vec![setup::world(self, cluster, seed)?],
+            // The same holds of the tags of messages that carry none.
+            _ if cluster.parts.node.nic.iwarp.is_some() => vec![setup::world(self, cluster, seed)?],
             _ => setup::worlds(self, cluster, seed)?,
         };
         let transfers = transfer::Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;

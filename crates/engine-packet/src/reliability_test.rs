@@ -13,6 +13,7 @@ use fabriscope_kernel::{Stream, Streams};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span};
+use fabriscope_wire::AckTimeout;
 use fabriscope_verbs::{
     Access, AhAttr, AhId, CqId, EecNum, Lid, Memory, Mr, Mtu, Nic, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr, Sge, SrqId,
     UdDestination, WcStatus, WrOpcode,
@@ -33,11 +34,12 @@ struct Carrier {
     loss: &'static str,
 }
 
-const CARRIERS: [Carrier; 7] = [
+const CARRIERS: [Carrier; 8] = [
     Carrier { name: "RC", kind: QpType::Rc, any_order: false, loss: "1e-3" },
     Carrier { name: "XRC", kind: QpType::XrcSend, any_order: false, loss: "1e-3" },
     Carrier { name: "RD", kind: QpType::Rd, any_order: false, loss: "1e-3" },
     Carrier { name: "DC", kind: QpType::Dci, any_order: false, loss: "1e-3" },
+    Carrier { name: "iWARP", kind: QpType::Iwarp, any_order: false, loss: "1e-3" },
     Carrier { name: "RC, any order", kind: QpType::Rc, any_order: true, loss: "1e-2" },
     Carrier { name: "SRD", kind: QpType::Srd, any_order: true, loss: "1e-2" },
     Carrier { name: "UET", kind: QpType::Uet, any_order: true, loss: "1e-2" },
@@ -199,7 +201,7 @@ impl Lane {
                 nic.modify_qp(lane.from, &QpAttr::init_datagram(QKEY, Access::ALL)).expect("INIT");
                 nic.modify_qp(lane.from, &QpAttr::rtr_dc(mtu)).expect("RTR");
             }
-            QpType::Rc => {
+            QpType::Rc | QpType::Iwarp => {
                 lane.to = nic.create_qp(&init(kind)).expect("a queue pair");
                 lane.from = nic.create_qp(&init(kind)).expect("a queue pair");
             }
@@ -223,7 +225,7 @@ impl Lane {
     fn connect(&self, nic: &mut Nic, carrier: Carrier, mtu: Mtu, target: &Card, origin: &Card, origin_eec_to: EecNum) {
         let peer = |lid, qp| Peer { lid, qp, sl: 0, mtu };
         let pairs = match self.kind {
-            QpType::Rc | QpType::XrcSend => [(self.to, peer(target.lid, target.from)), (self.from, peer(origin.lid, origin.to))],
+            QpType::Rc | QpType::Iwarp | QpType::XrcSend => [(self.to, peer(target.lid, target.from)), (self.from, peer(origin.lid, origin.to))],
             QpType::Rd => [
                 (QpNum(self.eec_to.0), peer(target.lid, QpNum(target.eec_from.0))),
                 (QpNum(self.eec_from.0), peer(origin.lid, QpNum(origin_eec_to.0))),
@@ -248,7 +250,7 @@ impl Lane {
         let sge = Sge { addr: number % DEPTH * STEP, length, lkey: self.mr.lkey };
         let wr = SendWr::send(number, sge).signaled();
         match self.kind {
-            QpType::Rc => wr,
+            QpType::Rc | QpType::Iwarp => wr,
             QpType::XrcSend => wr.to_srq(target.srq.expect("the target has one")),
             QpType::Rd => wr.over(self.eec_to, target.from, QKEY),
             _ => wr.to(UdDestination { ah: self.ah, remote_qpn: target.from, remote_qkey: QKEY }),
@@ -363,8 +365,11 @@ struct Trial {
 fn trial(shape: &Shape, carrier: Carrier, draw: &mut Stream, faults: &str) -> Trial {
     let mut pick = |choices: &[&'static str]| choices[draw.below(choices.len() as u64) as usize];
     let routing = if carrier.any_order { pick(shape.spread) } else { pick(shape.ordered) };
-    let (base, flow, controls) = LAYERS[draw.below(LAYERS.len() as u64) as usize];
-    let congestion = controls[draw.below(controls.len() as u64) as usize];
+    // TCP is at home on Ethernet and controls congestion itself.
+    let iwarp = carrier.kind == QpType::Iwarp;
+    let layers = if iwarp { &LAYERS[1..] } else { &LAYERS[..] };
+    let (base, flow, controls) = layers[draw.below(layers.len() as u64) as usize];
+    let congestion = if iwarp { "none" } else { controls[draw.below(controls.len() as u64) as usize] };
     let (topology, nodes) = (shape.topology, shape.nodes);
     let text = format!(
         "congestion = \"{congestion}\"\n{flow}\n{faults}\n[cluster]\nbase = \"{base}\"\nnodes = {nodes}\nrouting = \"{routing}\"\n{topology}\n[workload.permutation]\nsize = \"1 B\"\n"
@@ -376,7 +381,13 @@ impl Trial {
     /// Every rank sends `count` messages to another one.
     fn run(&self, count: u64, timeout: u8, seed: u64) -> Tally {
         let catalog = Catalog::embedded().expect("the catalogue is sound");
-        let lab = catalog.parse_lab("trial.toml", &self.text).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
+        let mut lab = catalog.parse_lab("trial.toml", &self.text).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
+        if self.carrier.kind == QpType::Iwarp {
+            let mut iwarp = catalog.nic("chelsio-t6").expect("it is there").iwarp.clone().expect("it does iWARP");
+            iwarp.min_rto.value = AckTimeout::from_code(timeout).expect("a code").span().expect("not for ever");
+            iwarp.retries.value = 7;
+            lab.cluster.node.nic.iwarp = Some(iwarp);
+        }
         let cluster = Cluster::new(lab.cluster).expect("it can be wired");
         let recovery = Recovery { timeout: Some(timeout), ..Recovery::default() };
         let transfers = Transfers { recovery, ..Transfers::default() };

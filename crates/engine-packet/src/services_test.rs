@@ -1,6 +1,8 @@
 //! Every transport service carries whole runs: everything arrives, credits return, loss is made good.
 
-use fabriscope_units::Bytes;
+use fabriscope_catalog::Catalog;
+use fabriscope_engine::Cluster;
+use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::Delivery;
 
 use crate::tests::{cluster, random_schedule, run_and_settle};
@@ -59,4 +61,26 @@ fn contexts_spray_over_equal_paths() {
     assert!(end(UET) < end(Service::Reliable), "{:?} {:?}", end(UET), end(Service::Reliable));
     let [ordered, idempotent] = [Delivery::Rod, Delivery::Rudi].map(|mode| end(Service::UltraEthernet(mode)));
     assert!(idempotent < ordered, "RUDI takes all paths, ROD one: {idempotent:?} {ordered:?}");
+}
+
+/// The cluster with adapters that have connections over TCP.
+fn over_tcp(mut cluster: Cluster) -> Cluster {
+    let catalog = Catalog::embedded().expect("the catalogue is sound");
+    let mut iwarp = catalog.nic("chelsio-t6").expect("it is there").iwarp.clone().expect("it does iWARP");
+    iwarp.min_rto.value = Span::from_us(200);
+    cluster.parts.node.nic.iwarp = Some(iwarp);
+    cluster
+}
+
+#[test]
+fn iwarp_carries_what_reliable_connections_do() {
+    let schedule = random_schedule(9, 200, 20_000, 3);
+    let cluster = || cluster("topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }", 9, "roce_v2", "ecmp");
+    let run = |loss| run_and_settle(&engine(Service::Reliable, loss), &over_tcp(cluster()), &schedule, 5).expect("everything arrives");
+    let whole = run(Loss::None).stats;
+    assert!(whole.messages >= 200 && whole.drops == 0, "{whole:?}");
+    let broken = run(Loss::Random((0.01 * f64::from(u32::MAX)) as u32)).stats;
+    assert!(broken.drops > 0 && broken.bytes_delivered == whole.bytes_delivered, "{whole:?} {broken:?}");
+    let refused = run_and_settle(&engine(UET, Loss::None), &over_tcp(cluster()), &schedule, 5).unwrap_err();
+    assert!(refused.to_string().contains("transport = \"rc\""), "{refused}");
 }

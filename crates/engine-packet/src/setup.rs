@@ -281,7 +281,7 @@ fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
         link_layer: parts.link_layer.wire(),
         datagram_mtu,
         ip: Some(timing::ip(parts)),
-        hfi: timing::onload(parts),
+        iwarp: timing::iwarp(parts),
         ..NicConfig::default()
     }
 }
@@ -292,7 +292,7 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
     // Between fetch and wire a NIC needs what the wire carries in the time of a fetch, and a packet on either side.
     let latency = root.dma_read_latency.value + nic.tx_latency.value;
     let covered = (u128::from(rate.as_bps()) * u128::from(latency.as_ps()) / 8_000_000_000_000) as u64;
-    let packet = nic.onload.as_ref().map_or(parts.mtu, |onload| onload.mtu.value.max(parts.mtu));
+    let packet = if nic.iwarp.is_some() { parts.ip.mtu } else { parts.mtu };
     let window = covered.min(nic.tx_buffer.value.0) + 2 * packet.0;
     NicCosts {
         tx_latency: nic.tx_latency.value.as_ps(),

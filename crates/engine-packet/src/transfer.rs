@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
+use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, EngineError, OpTimes, Order, Run, timing};
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{OpKind, Schedule};
@@ -42,6 +43,8 @@ pub(crate) struct Transferring {
     ends: Vec<Time>,
     /// Receives that wait for a message, messages that wait for a receive.
     mailboxes: FxHashMap<(u32, u32, u32), Mailbox>,
+    /// Tags of messages under way, by source and destination, where the transport carries none and keeps the order.
+    tags: Option<FxHashMap<(u32, u32), VecDeque<u32>>>,
     left: usize,
     finished_ops: Vec<bool>,
     /// By operation, where asked for.
@@ -69,6 +72,7 @@ impl Transferring {
         let parts = &worlds[0].cluster.parts;
         let (count, adapters, mtu) = (schedule.ranks(), worlds[0].cluster.ranks().saturating_mul(how.per_host()), parts.mtu);
         check_library(how)?;
+        check_adapter(how, parts)?;
         if count > adapters {
             return Err(EngineError::TooManyRanks { ranks: count, adapters });
         }
@@ -103,6 +107,7 @@ impl Transferring {
             core_free: vec![Time::ZERO; range.len()],
             ends: vec![Time::ZERO; range.len()],
             mailboxes: FxHashMap::default(),
+            tags: parts.node.nic.iwarp.is_some().then(FxHashMap::default),
             left: ops,
             error: None,
             forgiving: false,
@@ -244,7 +249,13 @@ impl Transferring {
             let place = Remote { addr: offset, rkey: remote.rkey };
             let id = u64::from(op);
             let mut wr = match kind {
-                OpKind::Send { tag, .. } => SendWr::send(id, sge).with_imm(tag),
+                OpKind::Send { to, tag, .. } => match &mut self.tags {
+                    None => SendWr::send(id, sge).with_imm(tag),
+                    Some(tags) => {
+                        tags.entry((rank, to)).or_default().push_back(tag);
+                        SendWr::send(id, sge)
+                    }
+                },
                 OpKind::Get { .. } => SendWr::read(id, sge, place),
                 _ => SendWr::write(id, sge, place),
             };
@@ -299,7 +310,11 @@ impl Transferring {
         let seen = visible + self.cpu.detect;
         if wc.opcode == WcOpcode::Recv {
             let from = self.ranks[(rank - self.first_rank) as usize].peer_of(wc).unwrap_or(u32::MAX);
-            self.arrived(world, rank, from, wc.imm.unwrap_or(0), seen);
+            let tag = match &mut self.tags {
+                None => wc.imm,
+                Some(tags) => tags.get_mut(&(from, rank)).and_then(VecDeque::pop_front),
+            };
+            self.arrived(world, rank, from, tag.unwrap_or(0), seen);
         } else {
             world.queue.push(seen, Event::done(rank, wc.wr_id as u32));
         }
@@ -401,6 +416,16 @@ impl Client for Transferring {
     fn finished(&self) -> bool {
         self.left == 0 || self.error.is_some()
     }
+}
+
+/// Whether the adapter has the service.
+fn check_adapter(how: Transfers, parts: &ResolvedCluster) -> Result<(), EngineError> {
+    let nic = &parts.node.nic;
+    if nic.iwarp.is_none() || how.service == Service::Reliable && how.library.is_none() {
+        return Ok(());
+    }
+    let what = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", nic.name);
+    Err(EngineError::Setup(format!("{what}; write transport = \"rc\"")))
 }
 
 /// Whether the library can carry what it is asked to.

@@ -1,11 +1,12 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
-use fabriscope_catalog::{BlueFlame, Cpu, Interface, IpoibMode, Layer, Nic, NumaDistance, ResolvedCluster, TcpAlgorithm};
+use fabriscope_catalog::{BlueFlame, Cpu, Interface, IpoibMode, Layer, Nic, NumaDistance, OffloadControl, ResolvedCluster, TcpAlgorithm};
 use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DoorbellPolicy, PcieTiming};
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::Span;
+use fabriscope_verbs::iwarp::{self, Mpa};
 
 /// The PCIe link between each NIC and memory.
 #[must_use]
@@ -144,4 +145,30 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
     };
     settings.tcp.mss = settings.mss();
     settings
+}
+
+/// The iWARP of each adapter, if it does that: segments fill the IP packets of the port.
+#[must_use]
+pub fn iwarp(parts: &ResolvedCluster) -> Option<iwarp::Settings> {
+    let part = parts.node.nic.iwarp.as_ref()?;
+    let tcp = Config {
+        mss: 0,
+        send_buffer: *part.send_window,
+        receive_buffer: *part.receive_window,
+        sack: *part.sack,
+        timestamps: *part.timestamps,
+        ecn: *part.ecn,
+        algorithm: match *part.congestion {
+            OffloadControl::Tahoe => Algorithm::Tahoe,
+            OffloadControl::NewReno => Algorithm::NewReno,
+        },
+        initial_window: *part.initial_window,
+        // Nothing is gained by waiting where no core has to be woken (Linux, cxgb4: dack_mode 0).
+        quick_acks: u32::MAX,
+        min_rto: *part.min_rto,
+        retries: *part.retries,
+        ..Config::default()
+    };
+    let mss = Settings { tcp, ..ip(parts) }.mss();
+    Some(iwarp::Settings { mpa: Mpa { markers: *part.markers }, tcp: Config { mss, ..tcp } })
 }

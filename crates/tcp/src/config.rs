@@ -12,10 +12,12 @@ pub enum Algorithm {
     Cubic,
     /// RFC 8257; needs marks.
     Dctcp,
+    /// Slow start after every loss: what some adapters do. Linux has it no more.
+    Tahoe,
 }
 
 impl Algorithm {
-    /// All of them.
+    /// Those that Linux has.
     pub const ALL: [Algorithm; 3] = [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Dctcp];
 
     /// The name that Linux knows it by.
@@ -25,6 +27,7 @@ impl Algorithm {
             Algorithm::NewReno => "reno",
             Algorithm::Cubic => "cubic",
             Algorithm::Dctcp => "dctcp",
+            Algorithm::Tahoe => "tahoe",
         }
     }
     /// The algorithm of this name.

@@ -359,6 +359,9 @@ impl Sender {
         if lost && self.recovery == Recovery::None {
             self.control.lost(now, before);
             self.recovery = Recovery::Fast(self.next);
+            if self.control.goes_back() {
+                self.lose_all();
+            }
             self.calm = self.next;
             self.reduced = true;
         }

@@ -3,6 +3,7 @@
 mod cable;
 pub mod congestion;
 mod cpu;
+mod iwarp;
 mod kernel;
 mod link;
 mod manager;
@@ -27,7 +28,8 @@ pub use kernel::{Kernel, TcpAlgorithm};
 pub use link::LinkSpeed;
 pub use manager::Manager;
 pub(crate) use nic::check_mtu;
-pub use nic::{BlueFlame, Contexts, Nic, Onload};
+pub use iwarp::{Iwarp, OffloadControl};
+pub use nic::{BlueFlame, Contexts, Nic};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use software::{Connections, Datagrams, EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};

@@ -2,14 +2,14 @@
 //!
 //! Modelled: one send engine shared by all queue pairs (`message_interval`), a limit per queue pair
 //! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells, a cache of the
-//! contexts of queue pairs (`contexts`).
+//! contexts of queue pairs (`contexts`), connections over TCP (`iwarp`).
 //! Not modelled: caches of translations, on-chip switching, offloads beyond RDMA.
 
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Interface, Kind, Layer, Part, PcieSlot};
+use super::{Interface, Iwarp, Kind, Layer, Part, PcieSlot};
 use crate::error::Problem;
 use crate::quantity::Ratio;
 use crate::sourced::Sourced;
@@ -173,9 +173,9 @@ pub struct Nic {
     /// Contexts of queue pairs; where nothing is said, all are always at hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contexts: Option<Contexts>,
-    /// What it offers to a library that does the transport on the core; adapters with interface "psm2" have it.
+    /// Its connections over TCP, where `interface` is `iwarp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub onload: Option<Onload>,
+    pub iwarp: Option<Iwarp>,
     /// Number of virtual lanes (or lossless priorities).
     pub vls: Sourced<u32>,
     /// RDMA READs and atomics in flight per queue pair.
@@ -236,6 +236,18 @@ impl Part for Nic {
             if **value == Bytes::ZERO {
                 return Err(Problem::at(&[key, "value"], format!("`{key}` is zero"), "use at least one byte"));
             }
+        }
+        match (&self.iwarp, self.interface == Interface::Iwarp) {
+            (Some(iwarp), true) => iwarp.check()?,
+            (None, true) => {
+                let help = "add an [iwarp] table as nics/chelsio-t6.toml has it, or choose another interface";
+                return Err(Problem::at(&["interface"], "an iWARP adapter without its TCP", help));
+            }
+            (Some(_), false) => {
+                let message = format!("connections over TCP in an adapter that is driven through {}", self.interface);
+                return Err(Problem::at(&["iwarp"], message, "write interface = \"iwarp\", or remove [iwarp] from here or from its base"));
+            }
+            (None, false) => {}
         }
         if *self.rx_buffer < *self.mtu_max {
             let message = format!("a receive buffer of {} cannot hold a packet of {}", *self.rx_buffer, *self.mtu_max);

@@ -3,6 +3,7 @@
 mod cubic;
 mod dctcp;
 mod new_reno;
+mod tahoe;
 
 use std::fmt::Debug;
 
@@ -11,6 +12,7 @@ use fabriscope_units::{Span, Time};
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use new_reno::NewReno;
+pub use tahoe::Tahoe;
 
 use crate::config::{Algorithm, Config};
 
@@ -41,6 +43,10 @@ pub trait Control: Debug + Send {
     fn acked(&mut self, acked: &Acked);
     /// Segments were lost and the acknowledgements go on: once per recovery.
     fn lost(&mut self, now: Time, in_flight: u64);
+    /// Whether after a loss everything behind it counts as lost and goes again.
+    fn goes_back(&self) -> bool {
+        false
+    }
     /// Nothing came back in time.
     fn timed_out(&mut self, now: Time, in_flight: u64);
     /// The receiver saw a mark: once per window.
@@ -54,6 +60,7 @@ pub fn control(config: &Config) -> Box<dyn Control> {
     match config.algorithm {
         Algorithm::NewReno => Box::new(NewReno::new(window)),
         Algorithm::Cubic => Box::new(Cubic::new(window)),
+        Algorithm::Tahoe => Box::new(Tahoe::new(window)),
         Algorithm::Dctcp => Box::new(Dctcp::new(window)),
     }
 }

@@ -26,7 +26,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use fabriscope_tcp::{Config, Connection, Segment, Seq, State};
 use fabriscope_units::Time;
-use fabriscope_wire::{Ddp, Mpa, ReadRequest, TerminateCode};
+pub use fabriscope_wire::Mpa;
+use fabriscope_wire::{Ddp, ReadRequest, TerminateCode};
 
 use crate::event::AsyncEvent;
 use crate::ids::QpNum;

@@ -3,6 +3,7 @@
 //! Source: perftest 6.29 behaviour and help (FORMATS.md §11); the defaults come from the software part of the
 //! catalogue where it has a `[perftest]` table.
 
+use fabriscope_catalog::Interface;
 use fabriscope_units::Span;
 
 use super::defaults::{
@@ -52,6 +53,7 @@ impl Draft {
             device: target.devices.first().cloned().unwrap_or_default(),
             nic: 0,
             link: target.link,
+            rdma_cm: target.interface == Interface::Iwarp,
             sl: 0,
             rate_limit: None,
             timeout: TIMEOUT_EXPONENT,
@@ -115,6 +117,10 @@ impl Draft {
             "rx-depth" => self.rx_depth = Some(number(1, 16_384)? as u32),
             "size" => self.size = Some(arguments::size(&given.typed, &text, 1, MAX_SIZE)? as u32),
             "rate_limit" => s.rate_limit = Some(number(1, 10_000)?),
+            "rdma_cm" if !s.rdma_cm => {
+                let reason = "connections are set up out of band before the clock starts; leave -R out";
+                return Err(UsageError::NoMeaning { option: given.typed.clone(), reason });
+            }
             "sl" => s.sl = number(0, 15)? as u8,
             "tx-depth" => s.tx_depth = number(1, MAX_DEPTH)? as u32,
             "qp-timeout" => s.timeout = number(0, 31)? as u8,
@@ -185,6 +191,10 @@ impl Draft {
                 conflict("-c UD", "carries sends only", "use -c RC, or an ib_send program")
             }
             (Connection::Uc, Verb::Read | Verb::Atomic) => conflict("-c UC", "has no reads and atomics", "use -c RC"),
+            (_, Verb::Atomic) if s.rdma_cm => conflict(s.test.name(), "needs atomics, which iWARP has not", "run one of the others"),
+            (other, _) if s.rdma_cm && other != Connection::Rc => {
+                conflict(&format!("-c {}", other.name()), "does not exist on iWARP adapters", "use -c RC")
+            }
             (Connection::Srd, Verb::Atomic) => conflict("-c SRD", "has no atomics", "use -c RC, where the adapter has it"),
             _ => Ok(()),
         }

@@ -36,7 +36,7 @@ pub(crate) fn header(s: &Settings) -> String {
         let _ = writeln!(text, " {arguments}");
     };
     line(format_args!("Dual-port       : OFF\t\tDevice         : {}", s.device));
-    line(format_args!("Number of qps   : {}\t\tTransport type : IB", s.qps));
+    line(format_args!("Number of qps   : {}\t\tTransport type : {}", s.qps, if s.rdma_cm { "IW" } else { "IB" }));
     let srq = if matches!(s.connection, Connection::Xrc | Connection::Dc) { "ON" } else { "OFF" };
     line(format_args!("Connection type : {}\t\tUsing SRQ      : {srq}", s.connection.name()));
     line(format_args!("PCIe relax order: ON\t\tLock-free      : OFF"));
@@ -62,8 +62,8 @@ pub(crate) fn header(s: &Settings) -> String {
     } else {
         line(format_args!("Max inline data : {}[B]", s.inline_size));
     }
-    line(format_args!("rdma_cm QPs\t : OFF"));
-    line(format_args!("Data ex. method : Ethernet"));
+    line(format_args!("rdma_cm QPs\t : {}", on(s.rdma_cm)));
+    line(format_args!("Data ex. method : {}", if s.rdma_cm { "rdma_cm" } else { "Ethernet" }));
     text + LINE
 }
 

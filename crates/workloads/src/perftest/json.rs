@@ -20,7 +20,7 @@ fn test_info(s: &Settings) -> Vec<String> {
         text("Dual_port", "OFF"),
         text("Device", &s.device),
         number("Number_of_qps", s.qps),
-        text("Transport_type", "IB"),
+        text("Transport_type", if s.rdma_cm { "IW" } else { "IB" }),
         text("Connection_type", s.connection.name()),
         text("Using_SRQ", "OFF"),
         text("PCIe_relax_order", "ON"),
@@ -45,7 +45,8 @@ fn test_info(s: &Settings) -> Vec<String> {
     } else {
         fields.push(number("Max_inline_data", s.inline_size));
     }
-    fields.extend([text("rdma_cm_QPs", "OFF"), text("Data_ex_method", "Ethernet")]);
+    let (rdma_cm, method) = if s.rdma_cm { ("ON", "rdma_cm") } else { ("OFF", "Ethernet") };
+    fields.extend([text("rdma_cm_QPs", rdma_cm), text("Data_ex_method", method)]);
     fields
 }
 

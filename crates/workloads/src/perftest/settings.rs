@@ -129,6 +129,8 @@ pub struct Settings {
     pub nic: usize,
     /// Link type to print.
     pub link: LinkType,
+    /// Connections are made by rdma_cm: those of iWARP.
+    pub rdma_cm: bool,
     /// Service level.
     pub sl: u8,
     /// Rate that each queue pair keeps to, in Gb/s.
