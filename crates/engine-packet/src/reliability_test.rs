@@ -13,11 +13,11 @@ use fabriscope_kernel::{Stream, Streams};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span};
-use fabriscope_wire::AckTimeout;
 use fabriscope_verbs::{
     Access, AhAttr, AhId, CqId, EecNum, Lid, Memory, Mr, Mtu, Nic, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr, Sge, SrqId,
     UdDestination, WcStatus, WrOpcode,
 };
+use fabriscope_wire::AckTimeout;
 
 use crate::programs::Programs;
 use crate::tests::Idle;
@@ -225,7 +225,9 @@ impl Lane {
     fn connect(&self, nic: &mut Nic, carrier: Carrier, mtu: Mtu, target: &Card, origin: &Card, origin_eec_to: EecNum) {
         let peer = |lid, qp| Peer { lid, qp, sl: 0, mtu };
         let pairs = match self.kind {
-            QpType::Rc | QpType::Iwarp | QpType::XrcSend => [(self.to, peer(target.lid, target.from)), (self.from, peer(origin.lid, origin.to))],
+            QpType::Rc | QpType::Iwarp | QpType::XrcSend => {
+                [(self.to, peer(target.lid, target.from)), (self.from, peer(origin.lid, origin.to))]
+            }
             QpType::Rd => [
                 (QpNum(self.eec_to.0), peer(target.lid, QpNum(target.eec_from.0))),
                 (QpNum(self.eec_from.0), peer(origin.lid, QpNum(origin_eec_to.0))),

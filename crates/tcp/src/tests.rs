@@ -200,12 +200,13 @@ fn tahoe_goes_back_to_the_hole_without_a_timeout() {
     let settings = Config { sack: false, algorithm: Algorithm::Tahoe, quick_acks: u32::MAX, min_rto: us(10_000), ..config() };
     let mut line = Line::established(settings, us(50));
     let first = line.sent[0];
-    line.fate = Box::new(move |from, number, _| if from == 0 && [first + 3, first + 6].contains(&number) { Fate::Lose } else { Fate::Pass });
+    line.fate =
+        Box::new(move |from, number, _| if from == 0 && [first + 3, first + 6].contains(&number) { Fate::Lose } else { Fate::Pass });
     line.ends[0].post_send(10_000);
     line.run_until(line.now + us(1000));
     let again: Vec<_> = line.data(0).iter().skip(10).map(|d| d.1).collect();
-    // Three duplicates: one segment; its acknowledgement reaches the second hole, and two go.
-    assert_eq!((again, line.got[1]), (vec![3000, 6000, 7000], 10_000));
+    // Everything from the hole on, what arrived behind it included.
+    assert_eq!((again, line.got[1]), ((3..10).map(|n| n * 1000).collect(), 10_000));
 }
 
 #[test]

@@ -62,7 +62,14 @@ pub struct NicConfig {
 impl Default for NicConfig {
     /// Address 0 on InfiniBand within a subnet, with the largest packets there are.
     fn default() -> NicConfig {
-        NicConfig { lid: Lid(0), link_layer: LinkLayer::InfiniBand, congestion: Settings::default(), datagram_mtu: Mtu::B4096, ip: None, iwarp: None }
+        NicConfig {
+            lid: Lid(0),
+            link_layer: LinkLayer::InfiniBand,
+            congestion: Settings::default(),
+            datagram_mtu: Mtu::B4096,
+            ip: None,
+            iwarp: None,
+        }
     }
 }
 

@@ -37,8 +37,7 @@ fn a_message_is_cut_into_frames_of_one_segment_each() {
     // 3 of pad and 4 of CRC.
     let write = Some(RdmapOpcode::Write);
     let full = 38 + 40 + 300;
-    let expected =
-        [(write, 280, full), (write, 280, full), (write, 40, 38 + 40 + 60), (Some(RdmapOpcode::SendSolicited), 5, 38 + 40 + 32)];
+    let expected = [(write, 280, full), (write, 280, full), (write, 40, 38 + 40 + 60), (Some(RdmapOpcode::SendSolicited), 5, 38 + 40 + 32)];
     assert_eq!(waiting(&pair, 1), expected);
     let headers: Vec<_> = pair.wires[1].iter().filter_map(|packet| pair.side.at(packet.ext)?.frame.as_ref()?.ddp).collect();
     let rkey = pair.ends[1].mr.rkey.0;

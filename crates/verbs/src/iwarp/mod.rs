@@ -282,4 +282,3 @@ fn status_of(code: TerminateCode) -> WcStatus {
         _ => WcStatus::RemInvReqErr,
     }
 }
-

@@ -4,8 +4,8 @@
 //! Modelled: one frame at a time is handed to TCP, when it can send; own requests and responses take turns by message; READs begin
 //! within the limit that both ends agreed on.
 
-use fabriscope_tcp::kernel::Framing;
 use fabriscope_tcp::Segment;
+use fabriscope_tcp::kernel::Framing;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{ReadRequest, TerminateCode};
 use smallvec::smallvec;
