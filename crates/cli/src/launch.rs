@@ -91,13 +91,15 @@ pub fn target(parts: &ResolvedCluster) -> Target {
     let nic = &parts.node.nic;
     Target {
         nodes: parts.nodes,
-        devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),
+        devices: (0..parts.node.nics).map(|n| crate::counting::device(nic.interface, n)).collect(),
         interface: nic.interface,
         link: match parts.link_layer.layer() {
             Layer::InfiniBand => LinkType::InfiniBand,
             Layer::Ethernet => LinkType::Ethernet,
         },
         mtu: u32::try_from(parts.mtu.as_u64()).unwrap_or(u32::MAX),
+        datagram: nic.datagram_max.as_ref().map(|most| u32::try_from(most.as_u64()).unwrap_or(u32::MAX)),
+        rdma: nic.rdma,
         max_inline: u32::try_from(nic.max_inline.as_u64()).unwrap_or(u32::MAX),
         max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
         mpi: parts.software.mpi.clone(),

@@ -274,16 +274,10 @@ fn bytes(amount: Bytes) -> u32 {
 }
 
 fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
-    // Adapters with larger packets have them for other services only.
-    let datagram_mtu = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096);
-    NicConfig {
-        lid: Lid(host),
-        link_layer: parts.link_layer.wire(),
-        datagram_mtu,
-        ip: Some(timing::ip(parts)),
-        iwarp: timing::iwarp(parts),
-        ..NicConfig::default()
-    }
+    // Adapters with larger packets have them for other services only, where they do not say so.
+    let standard = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096).bytes();
+    let datagram_mtu = parts.node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
+    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire(), datagram_mtu, ip: Some(timing::ip(parts)), ..NicConfig::default() }
 }
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {

@@ -52,7 +52,7 @@ pub struct NicConfig {
     /// The congestion control of its reliable connections and contexts.
     pub congestion: Settings,
     /// The largest payload of a datagram and of a packet of SRD and UET: the MTU of the port.
-    pub datagram_mtu: Mtu,
+    pub datagram_mtu: Bytes,
     /// The kernel's interface on its port, where programs open sockets.
     pub ip: Option<sockets::Settings>,
     /// Its iWARP, where its queue pairs are that.
@@ -66,9 +66,8 @@ impl Default for NicConfig {
             lid: Lid(0),
             link_layer: LinkLayer::InfiniBand,
             congestion: Settings::default(),
-            datagram_mtu: Mtu::B4096,
+            datagram_mtu: Mtu::B4096.bytes(),
             ip: None,
-            iwarp: None,
         }
     }
 }

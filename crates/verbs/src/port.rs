@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::LazyLock;
 
-use fabriscope_units::Time;
+use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{Grh, LinkLayer, Mtu, Opcode, pad};
 
 use crate::cc::Settings;
@@ -24,7 +24,7 @@ pub(crate) struct Port {
     /// Bytes of a packet on the wire besides its payload, by opcode.
     pub(crate) overhead: &'static [u16; 256],
     /// The largest payload of a datagram.
-    pub(crate) datagram_mtu: Mtu,
+    pub(crate) datagram_mtu: Bytes,
     /// Bytes more where the packet goes to a group: InfiniBand then has a global route header (IBA vol. 1 §9.6.1.2).
     pub(crate) mcast_overhead: u16,
     /// Slots of queue pairs with an acknowledgement to send.
@@ -66,7 +66,7 @@ impl Port {
         Port {
             lid,
             overhead: &OVERHEADS[link_layer as usize],
-            datagram_mtu: Mtu::B4096,
+            datagram_mtu: Mtu::B4096.bytes(),
             mcast_overhead: if link_layer == LinkLayer::InfiniBand { Grh::BYTES as u16 } else { 0 },
             acks: VecDeque::new(),
             turns: VecDeque::new(),
@@ -105,7 +105,7 @@ impl Port {
 
     /// Payload of a full packet of SRD and UET, in bytes.
     pub(crate) fn packet_mtu(&self) -> u32 {
-        self.datagram_mtu.bytes().0 as u32
+        self.datagram_mtu.0 as u32
     }
 
     /// Bytes on the wire of a packet without a transport header.

@@ -15,7 +15,7 @@ struct End {
 }
 
 fn end(lid: u32) -> End {
-    let mut nic = Nic::new(NicConfig { lid: Lid(lid), datagram_mtu: MTU, ..NicConfig::default() });
+    let mut nic = Nic::new(NicConfig { lid: Lid(lid), datagram_mtu: MTU.bytes(), ..NicConfig::default() });
     let pd = nic.alloc_pd();
     let mr = nic.reg_mr(pd, 0, Bytes(1 << 20), Access::ALL).unwrap();
     let cq = nic.create_cq(64).unwrap();

@@ -1,6 +1,6 @@
 //! What a tool has to know of the simulated machine before it starts.
 
-use fabriscope_catalog::{Interface, Mpi, Perftest};
+use fabriscope_catalog::{Interface, Mpi, Perftest, Rdma};
 use fabriscope_verbs::Mtu;
 
 /// Link layer of the ports.
@@ -25,6 +25,10 @@ pub struct Target {
     pub link: LinkType,
     /// Path MTU in bytes.
     pub mtu: u32,
+    /// Largest datagram in bytes, where the adapter has larger ones than the path MTU.
+    pub datagram: Option<u32>,
+    /// What the adapters do with memory for their peers.
+    pub rdma: Rdma,
     /// Largest message that fits into a work request, in bytes.
     pub max_inline: u32,
     /// Reads and atomics a queue pair may have outstanding.

@@ -26,6 +26,19 @@ pub enum BlueFlame {
     Never,
 }
 
+/// What an adapter does with the memory of its host for its peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rdma {
+    /// Nothing: it carries messages only.
+    None,
+    /// It reads.
+    Read,
+    /// It reads and writes.
+    #[default]
+    ReadWrite,
+}
+
 /// Contexts of queue pairs: what the adapter knows of each, in host memory, and how many it holds on the chip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -170,6 +183,12 @@ pub struct Nic {
     pub tx_buffer: Sourced<Bytes>,
     /// Packets that can wait for the host, per virtual lane: what its credits are granted from.
     pub rx_buffer: Sourced<Bytes>,
+    /// What it does with the memory of its host for its peers.
+    #[serde(default)]
+    pub rdma: Rdma,
+    /// Largest datagram, and packet of SRD, where that is more than the MTU of the standard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagram_max: Option<Sourced<Bytes>>,
     /// Contexts of queue pairs; where nothing is said, all are always at hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contexts: Option<Contexts>,
@@ -207,6 +226,10 @@ impl Part for Nic {
             return Err(Problem::at(&["layers"], "a NIC that speaks nothing", "use [\"infiniband\"], [\"ethernet\"] or both"));
         }
         check_mtu(*self.mtu_max, &["mtu_max", "value"])?;
+        if let Some(most) = self.datagram_max.as_ref().filter(|most| !(256..=MOST_DATAGRAM).contains(&most.as_u64())) {
+            let help = format!("use 256 B to {MOST_DATAGRAM} B, or leave it out");
+            return Err(Problem::at(&["datagram_max", "value"], format!("a datagram of {}", **most), help));
+        }
         for (key, value) in [("vls", *self.vls), ("max_rd_atomic", *self.max_rd_atomic), ("ack_interval", *self.ack_interval)] {
             if value == 0 {
                 return Err(Problem::at(&[key, "value"], format!("`{key}` is zero"), "use at least 1"));
@@ -256,6 +279,9 @@ impl Part for Nic {
         Ok(())
     }
 }
+
+/// Largest payload of an Ethernet packet, in bytes: what jumbo frames of 9216 B leave. Basis: assumed, the usual limit of switches.
+const MOST_DATAGRAM: u64 = 9000;
 
 /// An MTU is a power of two from 256 B to 4096 B.
 pub(crate) fn check_mtu(mtu: Bytes, path: &[&str]) -> Result<(), Problem> {

@@ -131,6 +131,9 @@ pub struct Mpi {
     pub packet_limit: Option<Sourced<Bytes>>,
     /// How the payload of a long message travels.
     pub rendezvous: Rendezvous,
+    /// Packets that one grant of a rendezvous by send covers; the next follows when they are here. All where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<Sourced<u32>>,
     /// Size of a control message (RTS, CTS, FIN) with its header.
     pub control_bytes: Sourced<Bytes>,
     /// Core time of each side per rendezvous, above its control messages: registration look-up, state.

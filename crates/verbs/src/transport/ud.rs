@@ -29,7 +29,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
         qp.check_drained(port);
         return None;
     }
-    let longest = port.datagram_mtu.bytes().as_u64() as u32;
+    let longest = port.packet_mtu();
     if let Some(status) = local_error(qp, port, longest) {
         qp.enter_send_error(status, port);
         return None;

@@ -223,8 +223,7 @@ impl Fleet {
 }
 
 fn node(kind: QpType, me: u32, nodes: u32, mtu: Mtu, cap: QpCap, congestion: cc::Settings) -> Node {
-    let iwarp = (kind == QpType::Iwarp).then(offload::iwarp);
-    let mut nic = Nic::new(NicConfig { lid: Lid(me + 1), congestion, datagram_mtu: mtu, iwarp, ..NicConfig::default() });
+    let mut nic = Nic::new(NicConfig { lid: Lid(me + 1), congestion, datagram_mtu: mtu.bytes(), ..NicConfig::default() });
     let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
     nic.set_memory(Box::new(ram.clone()));
     let pd = nic.alloc_pd();

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_verbs::{QpNum, Rkey, SendWr, WatchId};
+use fabriscope_verbs::{Lid, QpNum, Rkey, SendWr, UdDestination, WatchId};
 
+use super::order::Order;
 use super::request::RequestId;
 use super::stream::Stream;
 use super::wire::{Body, Channel, Envelope};
@@ -12,6 +13,10 @@ use super::wire::{Body, Channel, Envelope};
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub qp: QpNum,
+    /// The peer's queue pair, where one of ours serves all peers.
+    pub to: Option<UdDestination>,
+    /// The peer's address on this rail.
+    pub lid: Lid,
     /// Sees messages in the ring that the peer writes here.
     pub watch: WatchId,
     /// Key of the peer's memory.
@@ -51,6 +56,8 @@ impl Link {
     pub fn unused() -> Link {
         Link {
             qp: QpNum(0),
+            to: None,
+            lid: Lid(0),
             watch: WatchId(0),
             rkey: Rkey(0),
             peer_ring: 0,
@@ -104,12 +111,15 @@ pub(crate) struct Connection {
     pub transfers: VecDeque<Transfer>,
     /// Messages so far, for taking the rails in turn.
     pub turn: u64,
+    /// Where messages may overtake each other.
+    pub order: Order,
 }
 
 impl Connection {
     /// The envelope for `body` with all credits that are owed.
     pub fn envelope(&mut self, rail: usize, channel: Channel, body: Body) -> Envelope {
-        Envelope { rail, channel, credits: std::mem::take(&mut self.owed), body }
+        let order = body.announces().then(|| self.order.next());
+        Envelope { rail, channel, credits: std::mem::take(&mut self.owed), order, body }
     }
     /// The next turn of the rails.
     pub fn next_turn(&mut self) -> u64 {

@@ -65,6 +65,11 @@ impl State {
     /// Handles every message that has arrived, each peer's in the order in which they were sent.
     fn handle_arrivals(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
         let (me, protocol) = (self.me, self.protocol);
+        while let Some((peer, number)) = self.arrived.pop_front() {
+            if let Some(envelope) = wires.numbered(peer, me, number) {
+                self.handle_in_order(process, peer, envelope)?;
+            }
+        }
         let peers: Vec<u32> = self.connections.keys().copied().collect();
         for peer in peers {
             loop {
@@ -88,6 +93,20 @@ impl State {
         Ok(())
     }
 
+    /// Handles what arrived when its turn has come; what is early is copied and waits.
+    fn handle_in_order(&mut self, process: &Process, peer: u32, envelope: Envelope) -> Result<(), ProgramError> {
+        let early = envelope.body.payload().unwrap_or(0);
+        let Some(envelope) = self.connection(peer)?.order.arrived(envelope) else {
+            process.compute(State::copy_out(process, early));
+            return Ok(());
+        };
+        self.handle(process, peer, envelope)?;
+        while let Some(envelope) = self.connection(peer)?.order.waited() {
+            self.handle(process, peer, envelope)?;
+        }
+        Ok(())
+    }
+
     fn handle(&mut self, process: &Process, peer: u32, envelope: Envelope) -> Result<(), ProgramError> {
         let connection = self.connection(peer)?;
         connection.credits += envelope.credits;
@@ -98,7 +117,15 @@ impl State {
                 if parts.is_some() {
                     self.partial.insert((peer, message), Partial { left: size - here, request: None });
                 }
-                self.announced(process, Arrival { source: peer, tag, size, rendezvous: None, parts })
+                self.announced(process, Arrival { source: peer, tag, size, rendezvous: None, parts })?;
+                for size in self.connection(peer)?.order.take_parts(message) {
+                    self.part(process, (peer, message), size);
+                }
+                Ok(())
+            }
+            Body::Part { message, size } if !self.partial.contains_key(&(peer, message)) => {
+                self.connection(peer)?.order.keep_part(message, size);
+                Ok(())
             }
             Body::Part { message, size } => {
                 self.part(process, (peer, message), size);
@@ -107,15 +134,12 @@ impl State {
             Body::RequestToSend { tag, size, sender } => {
                 self.announced(process, Arrival { source: peer, tag, size, rendezvous: Some(sender), parts: None })
             }
-            Body::ClearToSend { sender, receiver } => self.go_ahead(sender, receiver),
+            Body::ClearToSend { sender, receiver, size } => self.go_ahead(sender, receiver, size),
             Body::Finished { request, pieces } => {
                 self.finished(request, pieces);
                 Ok(())
             }
-            Body::Data { receiver, size } => {
-                self.received(process, receiver, size);
-                Ok(())
-            }
+            Body::Data { receiver, size } => self.received(process, receiver, size),
             Body::Credits => Ok(()),
         }
     }

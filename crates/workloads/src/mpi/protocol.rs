@@ -36,6 +36,10 @@ pub struct Protocol {
     pub packet_limit: u32,
     /// How long messages travel.
     pub rendezvous: Rendezvous,
+    /// Bytes that one grant of a rendezvous by send covers.
+    pub grant: u32,
+    /// Messages may overtake each other on their way: they carry numbers, and the receiver puts them in order.
+    pub unordered: bool,
     /// Largest message, header included, that is posted inline.
     pub inline_limit: u32,
     /// Which rails a message uses.
@@ -130,6 +134,11 @@ impl From<&Mpi> for Protocol {
             eager_limit: bytes(*part.eager_limit),
             packet_limit: part.packet_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)).max(1),
             rendezvous: part.rendezvous,
+            grant: part.grant.as_ref().map_or(u32::MAX, |packets| {
+                let packet = part.packet_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)).min(bytes(*part.eager_limit));
+                packets.saturating_mul(packet.max(1)).max(1)
+            }),
+            unordered: false,
             inline_limit: bytes(*part.inline_limit),
             rails: part.rails,
             stripe_limit: bytes(*part.stripe_limit),
@@ -161,6 +170,8 @@ pub(crate) mod tests {
             eager_limit: 16_384,
             packet_limit: u32::MAX,
             rendezvous: Rendezvous::Read,
+            grant: u32::MAX,
+            unordered: false,
             inline_limit: 128,
             rails: RailPolicy::Stripe,
             stripe_limit: 16_384,

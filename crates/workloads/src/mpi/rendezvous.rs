@@ -3,7 +3,8 @@
 //! ```text
 //! read   sender ── RTS ─▶ receiver ── READ ─▶ sender's buffer;  receiver ── FIN ─▶ sender
 //! write  sender ── RTS ─▶ receiver ── CTS ─▶ sender ── WRITE, FIN ─▶ receiver
-//! send   sender ── RTS ─▶ receiver ── CTS ─▶ sender ── data, data, … ─▶ receiver (copied at both ends)
+//! send   sender ── RTS ─▶ receiver ── CTS ─▶ sender ── data, data, … ─▶ receiver (copied at both ends), CTS and data again
+//!        where a grant covers a part only
 //! ```
 
 use fabriscope_catalog::{EagerChannel, Rendezvous, TagMatching};
@@ -14,7 +15,7 @@ use super::connection::Transfer;
 use super::matching::Arrival;
 use super::protocol::Piece;
 use super::request::RequestId;
-use super::state::State;
+use super::state::{Grant, State};
 use super::wire::Body;
 
 impl State {
@@ -46,20 +47,36 @@ impl State {
             }
             Rendezvous::Write | Rendezvous::Send => {
                 self.requests.at(request).left = u64::from(size);
-                let rail = self.next_rail(peer)?;
-                self.say(peer, rail, Body::ClearToSend { sender, receiver: request }, None)
+                self.grant(peer, sender, request)
             }
         }
     }
 
-    /// The sender may go ahead.
-    pub fn go_ahead(&mut self, sender: RequestId, receiver: RequestId) -> Result<(), ProgramError> {
+    /// Grants the next bytes of a long message.
+    fn grant(&mut self, peer: u32, sender: RequestId, receiver: RequestId) -> Result<(), ProgramError> {
+        let left = self.requests.at(receiver).left;
+        let sends = self.protocol.rendezvous == Rendezvous::Send;
+        let size = if sends { left.min(u64::from(self.protocol.grant)) } else { left } as u32;
+        if u64::from(size) < left {
+            self.grants.insert(receiver, Grant { sender, open: size });
+        } else {
+            self.grants.remove(&receiver);
+        }
+        let rail = self.next_rail(peer)?;
+        self.say(peer, rail, Body::ClearToSend { sender, receiver, size }, None)
+    }
+
+    /// The sender may go ahead with the next `size` bytes.
+    pub fn go_ahead(&mut self, sender: RequestId, receiver: RequestId, size: u32) -> Result<(), ProgramError> {
         let progress = *self.requests.at(sender);
         if self.protocol.rendezvous == Rendezvous::Send {
             // Where the payload is copied it leaves the user's buffer at once; the copies are charged when they are posted.
             let copied = self.protocol.copies_data();
-            self.requests.at(sender).done = copied;
-            return self.say_rest(progress.peer, sender, (0, progress.size), !copied, |size| Body::Data { receiver, size });
+            let (from, to) = (progress.left as u32, (progress.left as u32).saturating_add(size).min(progress.size));
+            let last = to == progress.size;
+            let progress_now = self.requests.at(sender);
+            (progress_now.left, progress_now.done) = (u64::from(to), copied && last);
+            return self.say_rest(progress.peer, sender, (from, to), !copied && last, |size| Body::Data { receiver, size });
         }
         let pieces = self.pieces(progress.peer, progress.size)?;
         self.requests.at(sender).left = pieces.len() as u64;
@@ -100,7 +117,7 @@ impl State {
     }
 
     /// A part of a long message has come by send.
-    pub fn received(&mut self, process: &Process, request: RequestId, size: u32) {
+    pub fn received(&mut self, process: &Process, request: RequestId, size: u32) -> Result<(), ProgramError> {
         // From a socket the kernel copies straight into the user's buffer.
         if self.protocol.eager_channel != EagerChannel::Stream {
             process.compute(State::copy_out(process, size));
@@ -108,6 +125,16 @@ impl State {
         let progress = self.requests.at(request);
         progress.left = progress.left.saturating_sub(u64::from(size));
         progress.done = progress.left == 0;
+        let peer = progress.peer;
+        match self.grants.get_mut(&request) {
+            Some(grant) if grant.open > size => grant.open -= size,
+            Some(grant) => {
+                let sender = grant.sender;
+                self.grant(peer, sender, request)?;
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     /// Says the bytes `from..to` of a message in packets; `zero_copy`: the message is done when the last of them is read.

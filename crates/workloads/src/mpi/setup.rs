@@ -4,14 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use fabriscope_catalog::{EagerChannel, Mpi};
+use fabriscope_catalog::{EagerChannel, Interface, Mpi};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_psm2 as psm2;
 use fabriscope_units::Bytes;
-use fabriscope_verbs::{Access, AhAttr, CqId, Lid, Mr, Mtu, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, VerbsError};
+use fabriscope_verbs::{
+    Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, UdDestination, VerbsError,
+};
 
 use super::connection::{Connection, Link};
-use super::onload;
+use super::order::Order;
 use super::protocol::Protocol;
 use super::state::{Rail, State};
 use super::wire::Wires;
@@ -54,8 +56,9 @@ impl World {
     #[must_use]
     pub fn new(mpi: &Mpi, target: &Target) -> World {
         let mtu = path_mtu(target.mtu);
+        let unordered = target.interface == Interface::Efa;
         World(Rc::new(Shared {
-            protocol: Protocol::from(mpi),
+            protocol: Protocol { unordered, ..Protocol::from(mpi) },
             mtu,
             outstanding_reads: target.max_outstanding_reads,
             wires: Wires::default(),
@@ -80,9 +83,11 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
     for nic in 0..process.nics() {
         let rail = open_rail(process, nic, peers.len(), &protocol).map_err(failed)?;
+        let shared_qp = if protocol.unordered { Some(open_shared(process, &rail, peers.len() as u32, shared)?) } else { None };
         for (at, &peer) in peers.iter().enumerate() {
             let ring = rail.mr.addr + at as u64 * ring_bytes(&protocol);
-            let qp = process.nic(nic, |n| n.create_qp(&queue_pair(&rail, &protocol))).map_err(failed)?;
+            let own = || process.nic(nic, |n| n.create_qp(&queue_pair(&rail, &protocol, QpType::Rc, 1)));
+            let qp = shared_qp.map_or_else(own, Ok).map_err(failed)?;
             let contact = Contact { lid: process.lid(nic), qp, rkey: rail.mr.rkey, ring, user: rail.user };
             shared.contacts.borrow_mut().insert((me, peer, nic), contact);
             created[at].push((qp, ring));
@@ -97,11 +102,19 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
             let Some(contact) = shared.contacts.borrow().get(&(peer, me, nic)).copied() else {
                 continue;
             };
-            connect(process, nic, qp, contact, shared).map_err(failed)?;
+            let to = if protocol.unordered {
+                let av = AhAttr { dlid: contact.lid, sl: 0 };
+                let ah = process.nic(nic, |n| n.create_ah(rails[nic].pd, av)).map_err(failed)?;
+                Some(UdDestination { ah, remote_qpn: contact.qp, remote_qkey: Peer::QKEY })
+            } else {
+                connect(process, nic, qp, contact, shared).map_err(failed)?;
+                None
+            };
             let watch = process.nic(nic, |n| n.create_watch(ring, Bytes(ring_bytes(&protocol))));
-            let link = Link { qp, watch, rkey: contact.rkey, peer_ring: contact.ring, peer_user: contact.user, ..Link::unused() };
-            for _ in 0..receives(&protocol) {
-                process.post_recv(nic, qp, &receive(&rails[nic], &protocol))?;
+            let lid = contact.lid;
+            let link = Link { qp, to, lid, watch, rkey: contact.rkey, peer_ring: contact.ring, peer_user: contact.user, ..Link::unused() };
+            if !protocol.unordered {
+                post_receives(process, &rails[nic], qp, 1, &protocol)?;
             }
             links.push(link);
         }
@@ -109,7 +122,10 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
             return Err(ProgramError(format!("rank {me} wants to talk to rank {peer}, which does not expect it")));
         }
         let credits = protocol.window;
-        connections.insert(peer, Connection { links, credits, owed: 0, messages: VecDeque::new(), transfers: VecDeque::new(), turn: 0 });
+        connections.insert(
+            peer,
+            Connection { links, credits, owed: 0, messages: VecDeque::new(), transfers: VecDeque::new(), turn: 0, order: Order::default() },
+        );
     }
     process.barrier().await;
     Ok(State::new(me, protocol, rails, connections))
@@ -126,15 +142,34 @@ fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol) -
     })
 }
 
-fn queue_pair(rail: &Rail, protocol: &Protocol) -> QpInit {
+/// The queue pair of a rail that serves all peers, with the receives for all.
+fn open_shared(process: &Process, rail: &Rail, peers: u32, shared: &Shared) -> Result<QpNum, ProgramError> {
+    let protocol = &shared.protocol;
+    let nobody = Peer { lid: Lid(0), qp: QpNum(0), sl: 0, mtu: shared.mtu };
+    let init = queue_pair(rail, protocol, QpType::Srd, peers.max(1));
+    let open = |n: &mut Nic| -> Result<QpNum, VerbsError> {
+        let qp = n.create_qp(&init)?;
+        n.connect(qp, &nobody, Access::ALL)?;
+        Ok(qp)
+    };
+    let qp = process.nic(rail.nic, open).map_err(failed)?;
+    post_receives(process, rail, qp, peers, protocol)?;
+    Ok(qp)
+}
+
+fn post_receives(process: &Process, rail: &Rail, qp: QpNum, peers: u32, protocol: &Protocol) -> Result<(), ProgramError> {
+    (0..receives(protocol).saturating_mul(peers)).try_for_each(|_| Ok(process.post_recv(rail.nic, qp, &receive(rail, protocol))?))
+}
+
+fn queue_pair(rail: &Rail, protocol: &Protocol, qp_type: QpType, peers: u32) -> QpInit {
     let cap = QpCap {
-        max_send_wr: send_depth(protocol),
-        max_recv_wr: receives(protocol),
+        max_send_wr: send_depth(protocol).saturating_mul(peers),
+        max_recv_wr: receives(protocol).saturating_mul(peers),
         max_inline_data: Bytes(protocol.inline_limit.into()),
         ..QpCap::default()
     };
     let pd: PdId = rail.pd;
-    QpInit { cap, ..QpInit::new(pd, QpType::Rc, rail.cq) }
+    QpInit { cap, ..QpInit::new(pd, qp_type, rail.cq) }
 }
 
 fn connect(process: &Process, nic: usize, qp: QpNum, peer: Contact, shared: &Shared) -> Result<(), VerbsError> {

@@ -1,12 +1,12 @@
 //! The state of one rank: rails, connections, matching queues, requests; and everything that posts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{CqId, Mr, PdId, Remote, SendFlags, SendWr, Sge, WatchId, Wc, WcStatus};
 
-use super::connection::{Connection, Outgoing, Transfer};
+use super::connection::{Connection, Link, Outgoing, Transfer};
 use super::matching::Matching;
 use super::protocol::Protocol;
 use super::request::{RequestId, Requests};
@@ -38,6 +38,15 @@ pub(crate) struct Partial {
     pub left: u32,
     /// Its receive, once that is found.
     pub request: Option<RequestId>,
+}
+
+/// What is under way of a long message that is granted in parts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grant {
+    /// The sender's request.
+    pub sender: RequestId,
+    /// Bytes granted and not here.
+    pub open: u32,
 }
 
 /// What a completion of the send queue tells.
@@ -72,6 +81,10 @@ pub(crate) struct State {
     pub reads: BTreeMap<RequestId, RequestId>,
     /// Short messages of which not all has come, by peer and its number of the message.
     pub partial: BTreeMap<(u32, u64), Partial>,
+    /// Receives of long messages of which not all has been granted.
+    pub grants: BTreeMap<RequestId, Grant>,
+    /// Numbers of packets that arrived, with the peers they came from, where they overtake each other.
+    pub arrived: VecDeque<(u32, u32)>,
     /// Pieces that the peer has said to be moved.
     pub heard: BTreeMap<RequestId, u32>,
     signals: BTreeMap<u64, Signal>,
@@ -82,8 +95,22 @@ pub(crate) struct State {
 impl State {
     pub fn new(me: u32, protocol: Protocol, rails: Vec<Rail>, connections: BTreeMap<u32, Connection>) -> State {
         let (matching, requests) = (Matching::default(), Requests::default());
-        let (reads, partial, heard, signals) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        State { me, protocol, rails, connections, matching, requests, reads, partial, heard, signals, next_signal: 0, next_message: 0 }
+        State {
+            me,
+            protocol,
+            rails,
+            connections,
+            matching,
+            requests,
+            reads: BTreeMap::new(),
+            partial: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            arrived: VecDeque::new(),
+            heard: BTreeMap::new(),
+            signals: BTreeMap::new(),
+            next_signal: 0,
+            next_message: 0,
+        }
     }
 
     pub fn connection(&mut self, peer: u32) -> Result<&mut Connection, ProgramError> {
@@ -213,8 +240,8 @@ impl State {
         };
         link.posted += 1;
         link.unsignaled += 1;
-        let (qp, through) = (link.qp, link.posted);
-        if link.unsignaled >= protocol.signal_interval || message.zero_copy.is_some() {
+        let (qp, to, through) = (link.qp, link.to, link.posted);
+        if protocol.unordered || link.unsignaled >= protocol.signal_interval || message.zero_copy.is_some() {
             link.unsignaled = 0;
             let request = message.zero_copy.map(|request| (request, SignalOf::ZeroCopy));
             wr.wr_id = self.signal(Signal { peer, rail: message.rail, through, request });
@@ -223,7 +250,10 @@ impl State {
         if length <= protocol.inline_limit {
             wr = wr.with_flags(SendFlags::INLINE);
         }
-        wires.put(self.me, peer, envelope);
+        match to {
+            Some(to) => wr = wr.with_imm(wires.number(self.me, peer, envelope)).to(to),
+            None => wires.put(self.me, peer, envelope),
+        }
         Ok(process.post_send(nic, qp, &wr)?)
     }
 
@@ -234,6 +264,7 @@ impl State {
         link.unsignaled = 0;
         let (qp, through) = (link.qp, link.posted);
         let mut wr = transfer.wr.signaled();
+        wr.ud = link.to;
         wr.wr_id = self.signal(Signal { peer, rail: transfer.rail, through, request: Some((transfer.request, SignalOf::Piece)) });
         process.post_send(nic, qp, &wr)?;
         match transfer.then {
@@ -257,16 +288,24 @@ impl State {
         }
         if wc.wr_id == RECEIVE {
             let (nic, wr) = (self.rails[rail].nic, setup::receive(&self.rails[rail], &self.protocol));
-            let mut links = self.connections.values_mut().flat_map(|connection| connection.links.get_mut(rail));
-            if let Some(link) = links.find(|link| link.qp == wc.qp_num) {
-                link.sends.shown += 1;
+            if self.protocol.unordered {
+                let from = |link: &Link| link.to.is_some_and(|to| to.remote_qpn == wc.src_qp) && link.lid == wc.slid;
+                let peer = self.connections.iter().find(|(_, connection)| connection.links.get(rail).is_some_and(from));
+                self.arrived.extend(peer.and_then(|(peer, _)| Some((*peer, wc.imm?))));
+            } else {
+                let mut links = self.connections.values_mut().flat_map(|connection| connection.links.get_mut(rail));
+                if let Some(link) = links.find(|link| link.qp == wc.qp_num) {
+                    link.sends.shown += 1;
+                }
             }
             process.post_recv(nic, wc.qp_num, &wr)?;
             return Ok(None);
         }
         let Some(signal) = self.signals.remove(&wc.wr_id) else { return Ok(None) };
+        let unordered = self.protocol.unordered;
         let link = &mut self.connection(signal.peer)?.links[signal.rail];
-        link.freed = link.freed.max(signal.through);
+        // Where they complete in any order every one has a completion.
+        link.freed = if unordered { link.freed + 1 } else { link.freed.max(signal.through) };
         match signal.request {
             Some((request, SignalOf::ZeroCopy)) => self.requests.at(request).done = true,
             Some((request, SignalOf::Piece)) => return Ok(Some(request)),

@@ -12,6 +12,7 @@ use fabriscope_tcp::kernel::{Awaited, SocketOptions};
 use fabriscope_verbs::Lid;
 
 use super::connection::{Connection, Link};
+use super::order::Order;
 use super::request::RequestId;
 use super::setup::Shared;
 use super::state::State;
@@ -121,6 +122,7 @@ pub(super) async fn open(process: &Process, shared: &Shared, peers: &[u32]) -> R
         messages: VecDeque::new(),
         transfers: VecDeque::new(),
         turn: 0,
+        order: Order::default(),
     };
     let connections = sockets.into_iter().map(|(peer, socket)| (peer, connection(socket))).collect();
     Ok(State::new(me, protocol, Vec::new(), connections))

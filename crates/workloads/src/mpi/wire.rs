@@ -2,7 +2,7 @@
 //!
 //! The simulated NICs move sizes, not bytes. The words of a message therefore wait in a queue beside the wire until
 //! the NIC shows that the packets arrived: a reliable connection delivers in order, so the first words of the queue
-//! always belong to the first arrival.
+//! always belong to the first arrival. Over SRD a packet carries the number of its words as immediate data.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +25,8 @@ pub(crate) struct Envelope {
     pub channel: Channel,
     /// Buffers of the other side that its owner may use again.
     pub credits: u32,
+    /// Its place among the announcements of messages to the same peer.
+    pub order: Option<u32>,
     pub body: Body,
 }
 
@@ -37,8 +39,8 @@ pub(crate) enum Body {
     Part { message: u64, size: u32 },
     /// A long message is ready to be fetched.
     RequestToSend { tag: u32, size: u32, sender: RequestId },
-    /// The buffer for a long message is ready.
-    ClearToSend { sender: RequestId, receiver: RequestId },
+    /// The buffer for the next `size` bytes of a long message is ready.
+    ClearToSend { sender: RequestId, receiver: RequestId, size: u32 },
     /// One of `pieces` pieces of a long message has been moved.
     Finished { request: RequestId, pieces: u32 },
     /// A part of a long message, payload included.
@@ -48,6 +50,10 @@ pub(crate) enum Body {
 }
 
 impl Body {
+    /// Whether it announces a message: these are handled in the order in which they were sent.
+    pub fn announces(self) -> bool {
+        matches!(self, Body::Eager { .. } | Body::RequestToSend { .. })
+    }
     /// Payload behind the header, in bytes; `None` for a control message.
     pub fn payload(self) -> Option<u32> {
         match self {
@@ -60,15 +66,38 @@ impl Body {
 
 /// The words under way between all pairs of ranks.
 #[derive(Debug, Default)]
-pub(crate) struct Wires(RefCell<BTreeMap<(u32, u32), VecDeque<Envelope>>>);
+pub(crate) struct Wires {
+    in_order: RefCell<BTreeMap<(u32, u32), VecDeque<Envelope>>>,
+    /// Where messages overtake each other: those of each pair by their numbers.
+    numbered: RefCell<BTreeMap<(u32, u32), Numbered>>,
+}
+
+/// Words that carry numbers.
+#[derive(Debug, Default)]
+struct Numbered {
+    next: u32,
+    waiting: BTreeMap<u32, Envelope>,
+}
 
 impl Wires {
     pub fn put(&self, from: u32, to: u32, envelope: Envelope) {
-        self.0.borrow_mut().entry((from, to)).or_default().push_back(envelope);
+        self.in_order.borrow_mut().entry((from, to)).or_default().push_back(envelope);
+    }
+    /// Gives the words the number that their packet carries.
+    pub fn number(&self, from: u32, to: u32, envelope: Envelope) -> u32 {
+        let mut wires = self.numbered.borrow_mut();
+        let wire = wires.entry((from, to)).or_default();
+        wire.waiting.insert(wire.next, envelope);
+        wire.next = wire.next.wrapping_add(1);
+        wire.next.wrapping_sub(1)
+    }
+    /// The words whose packet has arrived.
+    pub fn numbered(&self, from: u32, to: u32, number: u32) -> Option<Envelope> {
+        self.numbered.borrow_mut().get_mut(&(from, to))?.waiting.remove(&number)
     }
     /// The next words from `from` to `to`, if `arrived` says that their packets are there.
     pub fn take(&self, from: u32, to: u32, arrived: impl FnOnce(&Envelope) -> bool) -> Option<Envelope> {
-        let mut wires = self.0.borrow_mut();
+        let mut wires = self.in_order.borrow_mut();
         let wire = wires.get_mut(&(from, to))?;
         if wire.front().is_some_and(arrived) { wire.pop_front() } else { None }
     }

@@ -3,7 +3,7 @@
 //! Source: perftest 6.29 behaviour and help (FORMATS.md §11); the defaults come from the software part of the
 //! catalogue where it has a `[perftest]` table.
 
-use fabriscope_catalog::Interface;
+use fabriscope_catalog::{Interface, Rdma};
 use fabriscope_units::Span;
 
 use super::defaults::{
@@ -146,9 +146,10 @@ impl Draft {
 
     pub(super) fn finish(mut self, target: &Target) -> Result<Settings, UsageError> {
         self.check()?;
+        self.check_adapter(target)?;
         self.resolve_device(target)?;
         self.resolve_length()?;
-        self.resolve_sizes()?;
+        self.resolve_sizes(target)?;
         self.resolve_depths()?;
         let s = &mut self.settings;
         let automatic = defaults::inline_size(s.test, s.connection, target.perftest.as_ref());
@@ -200,6 +201,23 @@ impl Draft {
         }
     }
 
+    /// What EFA adapters have: SRD and UD, and memory operations by generation.
+    fn check_adapter(&self, target: &Target) -> Result<(), UsageError> {
+        if target.interface != Interface::Efa {
+            return Ok(());
+        }
+        let s = &self.settings;
+        if !matches!(s.connection, Connection::Srd | Connection::Ud) {
+            return conflict(&format!("-c {}", s.connection.name()), "is no service of EFA adapters", "give -c SRD or -c UD");
+        }
+        let (verb, remedy) = match (s.test.verb, s.test.kind, target.rdma) {
+            (Verb::Read, kind, Rdma::None) => ("reads", instead(kind)),
+            (Verb::Write, kind, Rdma::None | Rdma::Read) => ("writes", instead(kind)),
+            _ => return Ok(()),
+        };
+        conflict(s.test.name(), &format!("{verb} memory, which this generation of EFA does not do"), remedy)
+    }
+
     /// The device by its name: it decides which NIC of the node is used.
     fn resolve_device(&mut self, target: &Target) -> Result<(), UsageError> {
         let s = &mut self.settings;
@@ -233,10 +251,10 @@ impl Draft {
         Ok(())
     }
 
-    fn resolve_sizes(&mut self) -> Result<(), UsageError> {
+    fn resolve_sizes(&mut self, target: &Target) -> Result<(), UsageError> {
         let s = &mut self.settings;
         let one_packet = s.connection == Connection::Ud || s.connection == Connection::Srd && s.test.verb == Verb::Send;
-        let most = if one_packet { s.mtu } else { MAX_SIZE as u32 };
+        let most = if one_packet { target.datagram.unwrap_or(s.mtu) } else { MAX_SIZE as u32 };
         if s.test.verb == Verb::Atomic {
             if s.all_sizes || self.size.is_some_and(|size| size != ATOMIC_SIZE) {
                 return conflict("-s or -a", "cannot change the 8 bytes of an atomic", "leave it out");
@@ -269,6 +287,9 @@ impl Draft {
         } else {
             s.rx_depth = self.rx_depth.unwrap_or(s.rx_depth);
         }
+        if s.connection == Connection::Srd {
+            self.cq_mod = Some(1); // as the tool: there are no silent sends
+        }
         let large = s.largest() > MODERATION_LIMIT && s.connection != Connection::Ud && !s.all_sizes;
         s.cq_mod = self.cq_mod.unwrap_or(if large { 1 } else { s.cq_mod }).min(s.tx_depth);
         if s.post_list > 1 {
@@ -287,6 +308,14 @@ impl Draft {
             };
         }
         Ok(())
+    }
+}
+
+/// What to run where memory cannot be reached.
+const fn instead(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Latency => "run ib_send_lat",
+        Kind::Bandwidth => "run ib_send_bw",
     }
 }
 

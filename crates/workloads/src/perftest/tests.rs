@@ -1,6 +1,6 @@
 //! Command lines and golden output.
 
-use fabriscope_catalog::Interface;
+use fabriscope_catalog::{Interface, Rdma};
 use fabriscope_units::{Span, Time};
 
 use super::*;
@@ -13,6 +13,8 @@ fn target() -> Target {
         interface: Interface::Verbs,
         link: LinkType::InfiniBand,
         mtu: 4096,
+        datagram: None,
+        rdma: Rdma::ReadWrite,
         max_inline: 956,
         max_outstanding_reads: 16,
         mpi: None,
@@ -234,4 +236,20 @@ fn json_holds_the_last_row() {
     let out = report(&parse("ib_send_lat --out_json"), &measured(vec![(latency_row(), vec![])]));
     assert_eq!(out.files[0].name, "perftest_out.json");
     assert!(out.files[0].text.contains("\"percentile_99\": 1.12,\n\"percentile_99.9\": 2.95\n}"), "{}", out.files[0].text);
+}
+
+/// An EFA adapter has SRD and UD, and what its generation does with memory; SRD completes every request by itself.
+#[test]
+fn efa_takes_what_its_generation_has() {
+    let efa = |rdma| Target { interface: Interface::Efa, datagram: Some(8256), rdma, ..target() };
+    let told = |rdma, line: &str| parse_on(&efa(rdma), line).unwrap_err().to_string();
+    assert!(told(Rdma::None, "ib_send_lat").contains("give -c SRD or -c UD"));
+    assert!(told(Rdma::None, "ib_read_lat -c SRD").contains("ib_send_lat"));
+    assert!(told(Rdma::Read, "ib_write_bw -c SRD").contains("ib_send_bw"));
+    assert!(told(Rdma::ReadWrite, "ib_atomic_lat -c SRD").contains("no atomics"));
+    for line in ["ib_send_lat -c SRD", "ib_send_bw -c UD", "ib_read_bw -c SRD", "ib_write_lat -c SRD"] {
+        parse_on(&efa(Rdma::ReadWrite), line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    let s = parse_on(&efa(Rdma::None), "ib_send_bw -c SRD -a").unwrap();
+    assert_eq!((s.sizes.last(), s.cq_mod), (Some(&8192), 1));
 }

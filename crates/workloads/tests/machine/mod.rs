@@ -28,6 +28,8 @@ pub fn target(parts: &ResolvedCluster) -> Target {
         interface: nic.interface,
         link: if parts.link_layer.layer() == Layer::InfiniBand { LinkType::InfiniBand } else { LinkType::Ethernet },
         mtu: parts.mtu.0 as u32,
+        datagram: nic.datagram_max.as_ref().map(|most| u32::try_from(most.as_u64()).unwrap_or(u32::MAX)),
+        rdma: nic.rdma,
         max_inline: nic.max_inline.0 as u32,
         max_outstanding_reads: *nic.max_rd_atomic as u8,
         mpi: parts.software.mpi.clone(),
