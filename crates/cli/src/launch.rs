@@ -91,7 +91,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
     let nic = &parts.node.nic;
     Target {
         nodes: parts.nodes,
-        devices: (0..parts.node.nics).map(|n| crate::counting::device(nic.interface, n)).collect(),
+        devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),
         interface: nic.interface,
         link: match parts.link_layer.layer() {
             Layer::InfiniBand => LinkType::InfiniBand,

@@ -8,7 +8,7 @@ use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 
-use fabriscope_verbs::{IWARP_READ_REQUEST, Lid, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{IWARP_READ_REQUEST, Lid, Nic, PSM2_PACKET, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::{Opcode, Syndrome};
 
 use crate::event::{Event, Parcel};

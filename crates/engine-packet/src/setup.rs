@@ -277,7 +277,15 @@ fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
     // Adapters with larger packets have them for other services only, where they do not say so.
     let standard = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096).bytes();
     let datagram_mtu = parts.node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
-    NicConfig { lid: Lid(host), link_layer: parts.link_layer.wire(), datagram_mtu, ip: Some(timing::ip(parts)), ..NicConfig::default() }
+    NicConfig {
+        lid: Lid(host),
+        link_layer: parts.link_layer.wire(),
+        datagram_mtu,
+        ip: Some(timing::ip(parts)),
+        iwarp: timing::iwarp(parts),
+        hfi: timing::onload(parts),
+        ..NicConfig::default()
+    }
 }
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
@@ -286,7 +294,11 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
     // Between fetch and wire a NIC needs what the wire carries in the time of a fetch, and a packet on either side.
     let latency = root.dma_read_latency.value + nic.tx_latency.value;
     let covered = (u128::from(rate.as_bps()) * u128::from(latency.as_ps()) / 8_000_000_000_000) as u64;
-    let packet = if nic.iwarp.is_some() { parts.ip.mtu } else { parts.mtu };
+    let packet = match &nic.onload {
+        Some(onload) => onload.mtu.value.max(parts.mtu),
+        None if nic.iwarp.is_some() => parts.ip.mtu,
+        None => parts.mtu,
+    };
     let window = covered.min(nic.tx_buffer.value.0) + 2 * packet.0;
     NicCosts {
         tx_latency: nic.tx_latency.value.as_ps(),

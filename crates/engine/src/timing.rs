@@ -5,7 +5,7 @@ use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DoorbellPolicy, PcieTi
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
-use fabriscope_units::Span;
+use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::iwarp::{self, Mpa};
 
 /// The PCIe link between each NIC and memory.

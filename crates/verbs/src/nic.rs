@@ -57,6 +57,8 @@ pub struct NicConfig {
     pub ip: Option<sockets::Settings>,
     /// Its iWARP, where its queue pairs are that.
     pub iwarp: Option<iwarp::Settings>,
+    /// The adapter's contexts and engines for PSM2, if it is a host fabric interface.
+    pub hfi: Option<psm2::AdapterSettings>,
 }
 
 impl Default for NicConfig {
@@ -68,6 +70,8 @@ impl Default for NicConfig {
             congestion: Settings::default(),
             datagram_mtu: Mtu::B4096.bytes(),
             ip: None,
+            iwarp: None,
+            hfi: None,
         }
     }
 }

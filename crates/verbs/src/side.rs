@@ -68,6 +68,8 @@ pub struct Ext {
     pub segment: Option<Box<Segment>>,
     /// What a packet of iWARP carries.
     pub frame: Option<Box<Frame>>,
+    /// What a packet of PSM2 says.
+    pub psm2: Option<Box<Header>>,
 }
 
 impl Ext {

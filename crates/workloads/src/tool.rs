@@ -109,7 +109,7 @@ impl Tool {
     /// What is wrong with the command line, and what to type instead; [`UsageError::Help`] when `--help` was asked for.
     pub fn prepare(self, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
         match self {
-            Tool::Perftest(test) if !matches!(target.interface, Interface::Verbs | Interface::Efa) => {
+            Tool::Perftest(test) if !matches!(target.interface, Interface::Verbs | Interface::Iwarp | Interface::Efa) => {
                 let what = format!(
                     "{} needs connected queue pairs of verbs; the adapters here are driven through {}",
                     test.name(),

@@ -29,7 +29,7 @@ pub use kernel::{Kernel, TcpAlgorithm};
 pub use link::LinkSpeed;
 pub use manager::Manager;
 pub(crate) use nic::check_mtu;
-pub use nic::{BlueFlame, Contexts, Nic, Rdma};
+pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use software::{Connections, Datagrams, EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};

@@ -195,6 +195,9 @@ pub struct Nic {
     /// Its connections over TCP, where `interface` is `iwarp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iwarp: Option<Iwarp>,
+    /// What it offers to a library that does the transport on the core; adapters with interface "psm2" have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub onload: Option<Onload>,
     /// Number of virtual lanes (or lossless priorities).
     pub vls: Sourced<u32>,
     /// RDMA READs and atomics in flight per queue pair.

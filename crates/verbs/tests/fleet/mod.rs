@@ -223,7 +223,8 @@ impl Fleet {
 }
 
 fn node(kind: QpType, me: u32, nodes: u32, mtu: Mtu, cap: QpCap, congestion: cc::Settings) -> Node {
-    let mut nic = Nic::new(NicConfig { lid: Lid(me + 1), congestion, datagram_mtu: mtu.bytes(), ..NicConfig::default() });
+    let iwarp = (kind == QpType::Iwarp).then(offload::iwarp);
+    let mut nic = Nic::new(NicConfig { lid: Lid(me + 1), congestion, datagram_mtu: mtu.bytes(), iwarp, ..NicConfig::default() });
     let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
     nic.set_memory(Box::new(ram.clone()));
     let pd = nic.alloc_pd();

@@ -5,8 +5,9 @@
 //! Protocol for MPI over InfiniBand", PPoPP 2006) and UCX (eager by send, rendezvous by read).
 //! Modelled: posted and unexpected queues with tags, wildcards and MPI's order; eager messages by RDMA write into a
 //! polled ring or by send into posted receives; copies at both ends, zero-copy above a limit; rendezvous by read, write
-//! or send with its control messages on the wire; matching by the core or by the adapter; sockets of the kernel in place of verbs; credits; sparse completions; several rails, whole messages in turn
-//! or striped; unordered delivery over SRD, put in order by the receiver. What costs core time is charged to the core of the rank.
+//! or send with its control messages on the wire; matching by the core or by the adapter; sockets of the kernel or PSM2 in place of
+//! verbs; credits; sparse completions; several rails, whole messages in turn or striped; unordered delivery over SRD, put in order
+//! by the receiver. What costs core time is charged to the core of the rank.
 //! Not modelled: registration that misses its cache, shared memory inside a node, threads, derived data types; tag
 //! matching takes the same time however long the queues are.
 //!
@@ -15,6 +16,7 @@
 
 mod connection;
 mod matching;
+mod onload;
 mod order;
 mod progress;
 mod protocol;

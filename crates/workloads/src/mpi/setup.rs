@@ -13,6 +13,7 @@ use fabriscope_verbs::{
 };
 
 use super::connection::{Connection, Link};
+use super::onload;
 use super::order::Order;
 use super::protocol::Protocol;
 use super::state::{Rail, State};
