@@ -14,7 +14,7 @@ use crate::side::{Ext, Side};
 use crate::wc::{Wc, WcOpcode, WcStatus};
 
 /// What stands in [`Packet::opcode`] of a packet of PSM2. The number is ours: it stands for the KDETH header.
-pub const PSM2_PACKET: u8 = 0x9D;
+pub const PSM2_PACKET: u8 = 0x9B;
 
 /// The adapter of a port, where it has one.
 #[derive(Debug)]
