@@ -579,6 +579,15 @@ fn refused(qp: &mut Qp, psn: Psn, code: NakCode, port: &mut Port) {
     qp.fail(status, port);
 }
 
+/// When the oldest packet without an answer, which has to be sent again, leaves at the earliest, if pacing holds it back: there
+/// is no answer to miss before.
+fn held_back(qp: &Qp, now: Time) -> Option<Time> {
+    let requester = &qp.requester;
+    let goes_again = requester.rewound_at == Some(requester.una) && requester.cursor_psn == requester.una;
+    let next = qp.congestion.as_ref()?.next();
+    (next > now && (goes_again || requester.again.contains(&requester.una))).then_some(next)
+}
+
 /// The deadline was reached.
 pub(crate) fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
     let waiting = qp.timer.waiting;
@@ -587,6 +596,9 @@ pub(crate) fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
         Waiting::Nothing => {}
         Waiting::Receiver => qp.want_requests(port),
         Waiting::Acknowledgement => {
+            if let Some(leaves) = held_back(qp, now) {
+                return start_timer(qp, leaves, port);
+            }
             if let Some(congestion) = qp.congestion.as_mut() {
                 congestion.lost(now, Loss::Timeout);
             }
