@@ -13,7 +13,7 @@ LABS = $(filter-out $(LONG_LABS), $(sort $(wildcard labs/*.toml)))
 help:
 	@echo "make demo       the tutorial exercise on two simulated nodes, beside the published figures"
 	@echo "make test       everything that the continuous integration runs"
-	@echo "make test-long  the same with ten times the random cases, ten minutes of fuzzing and the largest labs"
+	@echo "make test-long  the same with ten times the random cases, ten minutes of fuzzing, the largest labs and collectives"
 	@echo "make bench      how fast the simulator is"
 	@echo "make build      the program, target/release/fabriscope"
 
@@ -61,6 +61,7 @@ test-long:
 	PROPTEST_CASES=2560 $(MAKE) test FUZZ_SECONDS=600
 	$(CARGO) test --workspace --release --quiet -- --include-ignored
 	$(MAKE) labs LABS="$(LONG_LABS)"
+	$(FABRISCOPE) validate --long csd3-opa-imb-alltoall athena-edr-imb-alltoall
 
 bench: build
 	$(CARGO) bench --workspace --quiet

@@ -62,8 +62,10 @@ pub enum NodeChoice {
     /// Two at one leaf switch: the nearest ones.
     #[default]
     SameLeaf,
-    /// Two as far apart as the topology has them.
+    /// Two as far apart as the topology has them; more are spread evenly.
     Across,
+    /// Drawn at random by the seed, as a job on a busy machine gets them.
+    Scattered,
 }
 
 /// Where the adapter sits as seen from the core and memory that a process uses.

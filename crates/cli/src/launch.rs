@@ -5,7 +5,7 @@ use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
-use fabriscope_workloads::{LinkType, Target, Tool, ToolOutput, UsageError};
+use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
 
 use crate::counting::device;
@@ -35,6 +35,17 @@ pub enum LaunchError {
         /// Its nodes.
         nodes: u32,
     },
+    /// The job takes more nodes than there are.
+    #[error("the job takes {taken} nodes, and {cluster} has {nodes}")]
+    #[diagnostic(code(bench::nodes), help("give --nodes {nodes} or less, or another cluster"))]
+    TooFewNodes {
+        /// The cluster.
+        cluster: String,
+        /// Its nodes.
+        nodes: u32,
+        /// Nodes of the job.
+        taken: u32,
+    },
 }
 
 /// A tool with its options on a cluster.
@@ -45,8 +56,10 @@ pub struct Launch<'a> {
     pub options: &'a [String],
     /// Where.
     pub parts: &'a ResolvedCluster,
-    /// Which two nodes.
+    /// Which nodes.
     pub nodes: NodeChoice,
+    /// The shape of a collective job; without it, two full nodes.
+    pub layout: Option<Layout>,
     /// Seed of everything random.
     pub seed: u64,
     /// Follow every message through the machine.
@@ -62,14 +75,19 @@ pub struct Launch<'a> {
 impl Launch<'_> {
     /// Runs the tool.
     pub fn run(&self) -> Result<(ToolOutput, Run), LaunchError> {
-        let prepared = self.tool.prepare(self.options, &target(self.parts))?;
+        let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
+        let prepared = self.tool.prepare(self.options, &target(self.parts, layout))?;
         let cluster = Cluster::new(self.parts.clone())?;
         if cluster.nodes() < 2 {
             return Err(LaunchError::OneNode { cluster: self.parts.name.clone(), nodes: cluster.nodes() });
         }
-        let pair = cluster.pair(self.nodes == NodeChoice::Across);
         let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
-        let nodes = (0..ranks).map(|rank| if prepared.placing.seat(rank).0 == 0 { pair.0 } else { pair.1 }).collect();
+        let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
+        if taken > cluster.nodes() {
+            return Err(LaunchError::TooFewNodes { cluster: self.parts.name.clone(), nodes: cluster.nodes(), taken });
+        }
+        let seats = cluster.some(taken, self.nodes, self.seed);
+        let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());
         let engine = PacketEngine { taps, counting: self.counting, faults, ..PacketEngine::default() };
@@ -86,11 +104,18 @@ fn traced(main: Main) -> Main {
     })
 }
 
+/// The shape of a collective job on `parts`: two nodes and every core of them, where nothing else is asked for.
+pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>) -> Layout {
+    let cores = parts.node.cpu.cores.saturating_mul(parts.node.sockets);
+    Layout { nodes: nodes.unwrap_or(2), per_node: per_node.unwrap_or(cores.max(1)) }
+}
+
 /// The machine as a tool sees it.
-pub fn target(parts: &ResolvedCluster) -> Target {
+fn target(parts: &ResolvedCluster, layout: Layout) -> Target {
     let nic = &parts.node.nic;
     Target {
         nodes: parts.nodes,
+        layout,
         devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),
         interface: nic.interface,
         link: match parts.link_layer.layer() {

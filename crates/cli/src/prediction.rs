@@ -7,7 +7,7 @@ use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluste
 use fabriscope_engine_packet::Counting;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
-use fabriscope_workloads::{Point, Tool, UsageError};
+use fabriscope_workloads::{Layout, Point, Tool, UsageError};
 
 use crate::launch::{Launch, LaunchError};
 use crate::progress::Progress;
@@ -20,6 +20,8 @@ pub struct Predictor<'a> {
     on: Option<ResolvedCluster>,
     /// Seed of everything random.
     seed: u64,
+    /// Also run what takes minutes.
+    long: bool,
     /// Told after each run.
     progress: Progress,
     /// The points of the sweeps that were run so far.
@@ -53,11 +55,14 @@ impl Predict for Predictor<'_> {
 
 impl<'a> Predictor<'a> {
     /// Answers from runs on `on`, or on the cluster that a question names.
-    pub fn new(catalog: &'a Catalog, on: Option<ResolvedCluster>, seed: u64, progress: Progress) -> Predictor<'a> {
-        Predictor { catalog, on, seed, progress, sweeps: Mutex::default() }
+    pub fn new(catalog: &'a Catalog, on: Option<ResolvedCluster>, seed: u64, long: bool, progress: Progress) -> Predictor<'a> {
+        Predictor { catalog, on, seed, long, progress, sweeps: Mutex::default() }
     }
 
     fn run(&self, question: &Question) -> Result<Vec<Point>, Refusal> {
+        if !self.long && is_long(question) {
+            return Err(Refusal::Skip("it takes minutes: --long runs it".to_owned()));
+        }
         let mut parts = self.cluster(question)?;
         if let Some(name) = &question.software {
             parts.software = library(self.catalog, &parts, name)
@@ -65,17 +70,20 @@ impl<'a> Predictor<'a> {
                 .clone();
         }
         let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
-        let options = options(question);
+        let options = options(question)?;
+        let layout = Layout { nodes: question.nodes, per_node: question.ranks / question.nodes.max(1) };
         let nodes = match question.placement {
             Placement::First => parts.placement,
             Placement::SameSwitch => NodeChoice::SameLeaf,
             Placement::Farthest => NodeChoice::Across,
+            Placement::Scattered => NodeChoice::Scattered,
         };
         let launch = Launch {
             tool,
             options: &options,
             parts: &parts,
             nodes,
+            layout: Some(layout),
             seed: self.seed,
             traced: false,
             taps: Vec::new(),
@@ -103,10 +111,11 @@ impl<'a> Predictor<'a> {
     }
 }
 
-/// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that
-/// drive its adapters the one with the same version, else the first.
+/// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that drive
+/// its adapters the one with the same version, else one of the same major version; the first, where the row names none.
 fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
     let own = &cluster.software;
+    let name = &in_full(name);
     let wanted = plain(name);
     let family = FAMILIES.into_iter().find(|family| wanted.starts_with(family))?;
     if plain(&own.name).contains(family) {
@@ -114,8 +123,21 @@ fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -
     }
     let parts = || catalog.names(Kind::Software).into_iter().filter_map(|n| catalog.software(n).ok());
     let of_family = || parts().filter(|s| s.mpi.is_some() && s.interface == cluster.node.nic.interface && plain(&s.name).contains(family));
-    let version = name.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    version.and_then(|v| of_family().find(|s| s.name.contains(v) || s.title.contains(v))).or_else(|| of_family().next())
+    let Some(version) = name.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())) else {
+        return of_family().next();
+    };
+    let major = version.split('.').next().unwrap_or(version);
+    let is_of_major = |s: &&Software| {
+        let words = format!("{} {}", s.name, s.title);
+        words.split([' ', '-']).any(|word| word.split('.').next() == Some(major))
+    };
+    of_family().find(|s| s.name.contains(version) || s.title.contains(version)).or_else(|| of_family().find(is_of_major))
+}
+
+/// `IMPI193` is how some write Intel MPI 2019.3.
+fn in_full(name: &str) -> String {
+    let digits = name.strip_prefix("IMPI").filter(|rest| rest.len() == 3 && rest.bytes().all(|b| b.is_ascii_digit()));
+    digits.map_or_else(|| name.to_owned(), |digits| format!("Intel MPI 20{}.{}", &digits[..2], &digits[2..]))
 }
 
 /// Names are written with blanks, dashes and capitals as it pleases their authors.
@@ -125,6 +147,16 @@ fn plain(name: &str) -> String {
 
 const FAMILIES: [&str; 6] = ["mvapich", "openmpi", "hpcx", "intelmpi", "mpich", "craympi"];
 
+/// Whether the run takes minutes: many ranks that send each other more than a few large messages.
+fn is_long(question: &Question) -> bool {
+    question.ranks > SHORT_RANKS && question.message_bytes.is_none_or(|size| size > SHORT_BLOCK)
+}
+
+/// Ranks among which every message can be simulated in seconds.
+const SHORT_RANKS: u32 = 128;
+/// Blocks of this size in bytes take few messages among any number of ranks: Bruck's algorithm.
+const SHORT_BLOCK: u64 = 256;
+
 /// Whether the tool's own sweep has the size: powers of two up to its largest, and zero. Sweeps of many pairs are long.
 fn in_sweep(question: &Question) -> bool {
     matches!(question.tool, "osu_latency" | "osu_bw" | "osu_bibw")
@@ -132,8 +164,17 @@ fn in_sweep(question: &Question) -> bool {
 }
 
 /// The options of the question, its size, and no more iterations than tell something new.
-fn options(question: &Question) -> Vec<String> {
+fn options(question: &Question) -> Result<Vec<String>, Refusal> {
     let mut options = question.options.clone();
+    if question.tool == "IMB-MPI1" {
+        let size = question.message_bytes.unwrap_or(0);
+        if !size.is_power_of_two() {
+            return Err(Refusal::Skip(format!("{} runs powers of two, not {size} bytes", question.tool)));
+        }
+        let log = size.trailing_zeros();
+        options.extend(["-msglog".to_owned(), format!("{log}:{log}"), "Alltoall".to_owned()]);
+        return Ok(options);
+    }
     let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
     match (question.message_bytes, question.tool.starts_with("ib_")) {
         // Atomics are of eight bytes, and the tool has no option for it.
@@ -147,7 +188,7 @@ fn options(question: &Question) -> Vec<String> {
         (None, true) => options.push("-a".to_owned()),
         (Some(size), false) => {
             add("-m", format!("{size}:{size}"));
-            if question.tool != "osu_latency" && size > LONG_OMB {
+            if !matches!(question.tool, "osu_latency" | "osu_alltoall") && size > LONG_OMB {
                 add("-i", "2".to_owned());
                 add("-x", "1".to_owned());
             }
@@ -157,7 +198,7 @@ fn options(question: &Question) -> Vec<String> {
     if question.tool == "osu_mbw_mr" {
         options.extend(["--pairs".to_owned(), (question.ranks / 2).to_string()]);
     }
-    options
+    Ok(options)
 }
 
 /// The largest size that the OSU benchmarks run by themselves.
@@ -213,5 +254,16 @@ mod tests {
     fn names_of_libraries_are_written_in_many_ways() {
         assert!(plain("HPC-X 2.7 (UCX 1.9)").starts_with("hpcx"));
         assert!(plain("Open MPI 4.0.3 UCX").starts_with("openmpi"));
+        assert_eq!((in_full("IMPI193").as_str(), in_full("IMPI").as_str()), ("Intel MPI 2019.3", "IMPI"));
+    }
+
+    #[test]
+    fn a_library_of_another_major_version_does_not_stand_for_one() {
+        let catalog = Catalog::embedded().unwrap();
+        let of = |cluster: &str, name: &str| library(&catalog, &catalog.target(cluster).unwrap(), name).map(|s| s.name.clone());
+        assert_eq!(of("csd3-opa", "IMPI193").as_deref(), Some("intelmpi-2019-psm2"));
+        assert_eq!(of("alaska-roce25", "Intel MPI 2018.2").as_deref(), Some("intelmpi-2018-dapl"));
+        assert_eq!(of("alaska-roce25", "Intel MPI 2019.7 verbs"), None);
+        assert_eq!(of("ibex-cpu", "MVAPICH2 2.3.7").as_deref(), Some("mvapich2-2.3.7"));
     }
 }

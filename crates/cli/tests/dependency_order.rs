@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 18] = [
+const ORDER: [&str; 19] = [
     "units",
     "wire",
     "kernel",
     "schedule",
+    "collectives",
     "fabric",
     "catalog",
     "tcp",

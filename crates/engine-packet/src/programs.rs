@@ -1,11 +1,12 @@
 //! Runs `async` programs on their cores: wakes them when what they wait for is visible, carries their doorbells.
 
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use fabriscope_engine::{Cluster, EngineError, Job, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
-use fabriscope_node::{Process, Program};
+use fabriscope_node::{Dram, Process, Program};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
@@ -45,6 +46,9 @@ impl Programs {
         let ranks = job.nodes.len() as u32;
         let mut on_node = vec![Vec::new(); nodes as usize];
         let mut slots = Vec::with_capacity(job.nodes.len());
+        let mut shares = vec![0; nodes as usize];
+        job.nodes.iter().filter_map(|node| shares.get_mut(*node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
+        let memories: Vec<Option<Rc<Dram>>> = shares.into_iter().map(|share| timing::dram(parts, share).map(Rc::new)).collect();
         for (rank, (node, main)) in job.nodes.into_iter().zip(job.mains).enumerate() {
             let rank = rank as u32;
             if node >= nodes {
@@ -58,6 +62,7 @@ impl Programs {
                 lids: (node * nics..(node + 1) * nics).map(Lid).collect(),
                 cpu: timing::cpu(&parts.node.cpu),
                 doorbell: timing::doorbell(parts),
+                dram: memories[node as usize].clone(),
             });
             let program = main(process.clone());
             slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO });
@@ -146,6 +151,7 @@ impl Programs {
             }
         }
         self.send_doorbells(world, first);
+        self.pass_on(world, now, rank);
         for host in first..first + self.nics {
             world.flush_completions(self, now, host);
             if world.host(host).nic().sockets_in_use().is_some() {
@@ -155,6 +161,17 @@ impl Programs {
         }
         self.suspend(world, now, rank);
         Ok(())
+    }
+
+    /// Shows other cores of the node what `rank` has written for them.
+    fn pass_on(&mut self, world: &mut World<'_>, now: u64, rank: u32) {
+        for (to, at) in self.slots[rank as usize].process.take_told() {
+            let slot = &self.slots[to as usize];
+            slot.process.hear(at, rank);
+            if matches!(slot.wait, Wait::Any { .. }) && slot.program.is_some() {
+                self.wake(world, to, at.as_ps().max(now));
+            }
+        }
     }
 
     /// Plans the wake-up of a rank that has just stopped.
@@ -195,7 +212,8 @@ impl Programs {
         let nic = |index: usize| world.hosts[first + index].nic.as_deref();
         match &slot.wait {
             Wait::Any { cqs, watches, until } => {
-                let at = earliest(nic, cqs, watches).unwrap_or(Time::MAX).min(*until);
+                let at = earliest(nic, cqs, watches).into_iter().chain(slot.process.next_note()).min();
+                let at = at.unwrap_or(Time::MAX).min(*until);
                 (at != Time::MAX).then_some(at.as_ps())
             }
             Wait::Sockets(awaited) => first_ready(nic, awaited).map(Time::as_ps),

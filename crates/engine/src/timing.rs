@@ -1,11 +1,11 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
 use fabriscope_catalog::{BlueFlame, Cpu, Interface, IpoibMode, Layer, Nic, NumaDistance, OffloadControl, ResolvedCluster, TcpAlgorithm};
-use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DoorbellPolicy, PcieTiming};
+use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DoorbellPolicy, Dram, PcieTiming};
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::iwarp::{self, Mpa};
 
 /// The PCIe link between each NIC and memory.
@@ -48,6 +48,15 @@ pub fn cpu(cpu: &Cpu) -> CpuCosts {
         copy_rate_long: cpu.copy_rate_long.value,
         copy_cached_limit: cpu.copy_cached_limit.value,
     }
+}
+
+/// The memory of a node whose cores run `programs` programs, where its rate is known.
+#[must_use]
+pub fn dram(parts: &ResolvedCluster, programs: u32) -> Option<Dram> {
+    let (node, sockets) = (&parts.node, u64::from(parts.node.sockets.max(1)));
+    let memory = node.cpu.memory.as_ref()?;
+    let rate = Rate::from_bps(memory.copy_rate.as_bps().saturating_mul(sockets));
+    Some(Dram::new(rate, memory.caches.value * sockets, programs))
 }
 
 /// The contexts that a NIC holds of its queue pairs; adapters without verbs have no such state.

@@ -1,11 +1,13 @@
-//! A benchmark program's view of its machine: one core with its clock, and the NICs of its node.
+//! A benchmark program's view of its machine: one core with its clock, the NICs of its node, and the other cores there.
 //!
 //! Programs are `async` functions. Work that takes core time advances the core's own clock, which may run ahead
 //! of the simulation; every observation (a poll, a look at memory) first lets the simulation catch up.
 //! While a program runs it holds the node's NICs; the engine lends them with [`Process::enter`] and takes them
 //! back, with the doorbells that were rung, with [`Process::leave`].
+//! Cores of one node may [`tell`](Process::tell) each other of a line in shared memory; who waits for anything sees it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -15,6 +17,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex, WrOpcode};
 
 use crate::cpu::{CpuCosts, DoorbellPolicy};
+use crate::dram::Dram;
 use crate::socket::SocketWait;
 
 /// A running program.
@@ -91,6 +94,12 @@ struct Inner {
     trace: bool,
     /// When the program last saw something that it had waited for.
     seen: Time,
+    /// Lines that other cores of the node have written for this one: when they can be seen, and who wrote. In order of time.
+    notes: VecDeque<(Time, u32)>,
+    /// What this core has written for others: for whom, and when it can be seen.
+    told: Vec<(u32, Time)>,
+    /// Bytes that the program goes through again and again.
+    footprint: Bytes,
 }
 
 struct Place {
@@ -100,6 +109,7 @@ struct Place {
     lids: Vec<Lid>,
     cpu: Cell<CpuCosts>,
     doorbell: DoorbellPolicy,
+    dram: Option<Rc<Dram>>,
     inner: RefCell<Inner>,
 }
 
@@ -122,6 +132,8 @@ pub struct Seat {
     pub cpu: CpuCosts,
     /// How NICs are told about work.
     pub doorbell: DoorbellPolicy,
+    /// The memory that it shares with the other cores of the node, where its rate is known.
+    pub dram: Option<Rc<Dram>>,
 }
 
 impl Process {
@@ -136,9 +148,12 @@ impl Process {
             wait: Wait::Nothing,
             trace: false,
             seen: Time::ZERO,
+            notes: VecDeque::new(),
+            told: Vec::new(),
+            footprint: Bytes::ZERO,
         };
-        let Seat { rank, ranks, node, lids, cpu, doorbell } = seat;
-        Process(Rc::new(Place { rank, ranks, node, lids, cpu: Cell::new(cpu), doorbell, inner: RefCell::new(inner) }))
+        let Seat { rank, ranks, node, lids, cpu, doorbell, dram } = seat;
+        Process(Rc::new(Place { rank, ranks, node, lids, cpu: Cell::new(cpu), doorbell, dram, inner: RefCell::new(inner) }))
     }
 
     /// Number of this rank.
@@ -170,6 +185,31 @@ impl Process {
     /// Keeps the core busy for `span`.
     pub fn compute(&self, span: Span) {
         self.0.inner.borrow_mut().clock += span;
+    }
+    /// Copies `amount` bytes when the copies under way touch `working_set` bytes: as [`CpuCosts::copy`], but no faster than the
+    /// node's memory lets all its cores, where what they go through ([`goes_through`](Self::goes_through)) is in no cache.
+    pub fn copy(&self, amount: Bytes, working_set: Bytes) {
+        let inner = &mut *self.0.inner.borrow_mut();
+        let begun = inner.clock;
+        inner.clock += self.cpu().copy(amount, working_set);
+        if let Some(dram) = &self.0.dram {
+            inner.clock = inner.clock.max(dram.copied(begun, amount, inner.footprint));
+        }
+    }
+    /// From now on the program goes through `footprint` bytes again and again, as a benchmark through its buffers.
+    pub fn goes_through(&self, footprint: Bytes) {
+        self.0.inner.borrow_mut().footprint = footprint;
+    }
+    /// Writes a line that the core of `rank`, on the same node, sees from `at` on.
+    pub fn tell(&self, rank: u32, at: Time) {
+        self.0.inner.borrow_mut().told.push((rank, at));
+    }
+    /// Who has told this core something by now; each line is named once.
+    #[must_use]
+    pub fn take_notes(&self) -> Vec<u32> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        let seen = inner.notes.partition_point(|(at, _)| *at <= inner.clock);
+        inner.notes.drain(..seen).map(|(_, from)| from).collect()
     }
     /// NICs of the node.
     #[must_use]
@@ -315,7 +355,7 @@ impl Process {
     pub async fn wait_any_until(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)], until: Time) -> bool {
         self.catch_up().await;
         loop {
-            let ready = self.earliest(cqs, watches);
+            let ready = self.earliest(cqs, watches).into_iter().chain(self.next_note()).min();
             if let Some(visible) = ready.filter(|visible| *visible <= until) {
                 let inner = &mut *self.0.inner.borrow_mut();
                 inner.clock = inner.clock.max(visible + self.cpu().detect);
@@ -401,6 +441,22 @@ impl Process {
         let inner = &mut *self.0.inner.borrow_mut();
         doorbells.append(&mut inner.doorbells);
         std::mem::take(&mut inner.nics)
+    }
+    /// What the program wrote for other cores since this was last asked: for whom, and when it can be seen.
+    #[must_use]
+    pub fn take_told(&self) -> Vec<(u32, Time)> {
+        std::mem::take(&mut self.0.inner.borrow_mut().told)
+    }
+    /// The core of rank `from` has written a line that can be seen from `at` on.
+    pub fn hear(&self, at: Time, from: u32) {
+        let notes = &mut self.0.inner.borrow_mut().notes;
+        let place = notes.partition_point(|(before, _)| *before <= at);
+        notes.insert(place, (at, from));
+    }
+    /// When the first line that another core wrote can be seen.
+    #[must_use]
+    pub fn next_note(&self) -> Option<Time> {
+        self.0.inner.borrow().notes.front().map(|(at, _)| *at)
     }
     /// When the program last saw something that it had waited for.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Which program, with which options, gives a measured value.
 //!
 //! Modelled: perftest (`ib_{send,write,read,atomic}_{lat,bw}`), OMB point to point (`osu_latency`, `osu_bw`,
-//! `osu_bibw`, `osu_mbw_mr`) and IMB PingPong, which times the same exchange as `osu_latency`. A perftest row's
+//! `osu_bibw`, `osu_mbw_mr`), IMB PingPong, which times the same exchange as `osu_latency`, `osu_alltoall` and IMB Alltoall. A perftest row's
 //! variant holds the options of the tool; an OMB row's variant names the library, the buffers and the placement
 //! in words, of which those below are understood; "small messages" without a size are of 8 bytes.
 //!
@@ -22,6 +22,8 @@ pub struct Question {
     pub software: Option<String>,
     /// Where the nodes stand to each other.
     pub placement: Placement,
+    /// Nodes of the job.
+    pub nodes: u32,
     /// Ranks of the job.
     pub ranks: u32,
     /// Size of one message in bytes; `None` asks for the best over the tool's own sweep.
@@ -39,6 +41,8 @@ pub enum Placement {
     SameSwitch,
     /// As far apart as the fabric has it.
     Farthest,
+    /// Drawn at random, as a job on a busy machine gets them.
+    Scattered,
 }
 
 /// What a row's value is, with the factor from its unit to the base unit.
@@ -97,24 +101,46 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
     if let Some(reason) = words.not_modelled {
         return Ok(Asked::Skip(reason));
     }
-    let ranks = row.ranks.or(words.pairs.map(|p| 2 * p)).unwrap_or(2);
-    if ranks % 2 == 1 || (tool != "osu_mbw_mr" && ranks != 2) {
-        return Ok(Asked::Skip(format!("{tool} runs on {} ranks, not {ranks}", if tool == "osu_mbw_mr" { "pairs of" } else { "2" })));
-    }
-    if row.nodes.is_some_and(|nodes| nodes != 2) {
-        return Ok(Asked::Skip(format!("{tool} runs between 2 nodes, not {}", row.nodes.unwrap_or(0))));
-    }
+    let (nodes, ranks) = match shape(tool, row, words.pairs) {
+        Ok(shape) => shape,
+        Err(reason) => return Ok(Asked::Skip(reason)),
+    };
     let question = Question {
         cluster: row.cluster.clone(),
         tool,
         options: words.options,
         software: words.software,
         placement: words.placement,
+        nodes,
         ranks,
         message_bytes: bytes.filter(|_| !peak),
     };
     Ok(Asked::Run(question, quantity))
 }
+
+/// Nodes and ranks of the job that the row speaks of; why there is none otherwise.
+fn shape(tool: &str, row: &Row, pairs: Option<u32>) -> Result<(u32, u32), String> {
+    if COLLECTIVES.contains(&tool) {
+        let (Some(nodes), Some(ranks)) = (row.nodes, row.ranks) else {
+            return Err(format!("{tool} needs the nodes and the ranks of the row"));
+        };
+        if ranks % nodes != 0 {
+            return Err(format!("{ranks} ranks do not fill {nodes} nodes evenly"));
+        }
+        return Ok((nodes, ranks));
+    }
+    let ranks = row.ranks.or(pairs.map(|p| 2 * p)).unwrap_or(2);
+    if ranks % 2 == 1 || (tool != "osu_mbw_mr" && ranks != 2) {
+        return Err(format!("{tool} runs on {} ranks, not {ranks}", if tool == "osu_mbw_mr" { "pairs of" } else { "2" }));
+    }
+    match row.nodes {
+        None | Some(2) => Ok((2, ranks)),
+        Some(nodes) => Err(format!("{tool} runs between 2 nodes, not {nodes}")),
+    }
+}
+
+/// Programs of all ranks of several nodes.
+const COLLECTIVES: [&str; 2] = ["osu_alltoall", "IMB-MPI1"];
 
 /// Whether a row speaks of small messages without saying how small.
 fn small_messages(row: &Row) -> bool {
@@ -136,7 +162,7 @@ fn check_size(measured: &Measured, row: &Row, tool: &str, bytes: u64) -> Result<
     Err(measured.problem(row, Column::MessageBytes, problem, format!("give a size from {smallest} to {LARGEST_MESSAGE} bytes")))
 }
 
-const TOOLS: [&str; 12] = [
+const TOOLS: [&str; 13] = [
     "ib_send_lat",
     "ib_send_bw",
     "ib_write_lat",
@@ -149,6 +175,7 @@ const TOOLS: [&str; 12] = [
     "osu_bw",
     "osu_bibw",
     "osu_mbw_mr",
+    "osu_alltoall",
 ];
 
 fn tool_of(benchmark: &str) -> Option<&'static str> {
@@ -156,12 +183,15 @@ fn tool_of(benchmark: &str) -> Option<&'static str> {
     if matches!(name.as_str(), "imb pingpong" | "imb-mpi1 pingpong" | "imb-pingpong") {
         return Some("osu_latency");
     }
+    if matches!(name.as_str(), "imb alltoall" | "imb-mpi1 alltoall" | "imb-alltoall") {
+        return Some("IMB-MPI1");
+    }
     TOOLS.into_iter().find(|tool| *tool == name)
 }
 
 fn quantity_of(tool: &str, metric: &str, unit: &str) -> Option<Quantity> {
     let metric = metric.to_ascii_lowercase();
-    let gives_time = tool.ends_with("_lat") || tool == "osu_latency";
+    let gives_time = tool.ends_with("_lat") || tool == "osu_latency" || COLLECTIVES.contains(&tool);
     match metric.as_str() {
         "latency" | "t[usec]" | "time" | "t_avg" | "t_avg[usec]" | "t_typical" if gives_time => {
             let us = match unit {
@@ -245,7 +275,8 @@ impl Words {
     }
 
     fn library(&mut self, variant: &str, lower: &str) {
-        const LIBRARIES: [&str; 9] = ["mvapich", "open mpi", "openmpi", "hpc-x", "hpcx", "intel mpi", "intelmpi", "mpich", "cray mpi"];
+        const LIBRARIES: [&str; 10] =
+            ["mvapich", "open mpi", "openmpi", "hpc-x", "hpcx", "intel mpi", "intelmpi", "impi", "mpich", "cray mpi"];
         let found = LIBRARIES.iter().filter_map(|name| lower.find(name)).min();
         self.software = found.and_then(|at| variant.get(at..)).map(|rest| rest.split([',', ';']).next().unwrap_or(rest).trim().to_owned());
     }
@@ -306,6 +337,8 @@ mod tests {
         assert_eq!(question.software, None);
         let (question, _) = run("t,i,osu_bw,uni-directional peak,2,2,,peak bandwidth,MB/s,12171");
         assert_eq!(question.message_bytes, None);
+        let (question, _) = run("t,c,IMB Alltoall,\"IMPI193, host buffers\",4,128,8,t_avg[usec],us,22.5");
+        assert_eq!((question.tool, question.nodes, question.ranks, question.software.as_deref()), ("IMB-MPI1", 4, 128, Some("IMPI193")));
         let (question, _) = run("t,i,osu_latency,\"inter-node, small messages\",2,2,,latency,us,3.88");
         assert_eq!(question.message_bytes, Some(8));
     }
@@ -323,6 +356,7 @@ mod tests {
         assert!(skipped("t,c,osu_bw,H H,2,2,8,bandwidth,furlong/s,9").contains("furlong/s"));
         assert!(skipped("t,c,osu_latency,\"D D, GDRCopy\",2,2,8,latency,us,9").contains("GPU memory"));
         assert!(skipped("t,c,osu_latency,across racks,2,2,,latency,us,9").contains("no message size"));
+        assert!(skipped("t,c,IMB Alltoall,IMPI193,3,64,8,t_avg[usec],us,9").contains("do not fill"));
         assert!(skipped("t,c,osu_latency,x,2,3,8,latency,us,9").contains("2 ranks, not 3"));
         assert!(skipped("t,c,osu_latency,x,1,2,8,latency,us,9").contains("2 nodes, not 1"));
     }

@@ -75,6 +75,8 @@ pub struct TableResult {
 /// A row with its prediction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
+    /// Nodes of the job, where the row names them.
+    pub nodes: Option<u32>,
     /// Size of one message in bytes; `None` for a peak over all sizes.
     pub message_bytes: Option<u64>,
     /// The metric of the row.
@@ -149,6 +151,7 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
         };
         match outcome {
             Ok(predicted) => result.points.push(Compared {
+                nodes: row.nodes,
                 message_bytes: row.message_bytes,
                 metric: row.metric.clone(),
                 unit: row.unit.clone(),
@@ -292,11 +295,20 @@ impl Report {
     pub fn points_text(&self) -> String {
         let mut text = String::new();
         for t in &self.tables {
-            let mut table = Table::new(["bytes", "metric", "unit", "published", "predicted", "error (%)"]).words(1).words(2);
+            let mut table = Table::new(["nodes", "bytes", "metric", "unit", "published", "predicted", "error (%)"]).words(2).words(3);
             for c in &t.points {
                 let bytes = c.message_bytes.map_or_else(|| "all".to_owned(), |b| b.to_string());
                 let (measured, predicted) = (format!("{:.2}", c.point.measured), format!("{:.2}", c.point.predicted));
-                table.push([bytes, c.metric.clone(), c.unit.clone(), measured, predicted, format!("{:+.1}", c.point.error_percent())]);
+                let nodes = c.nodes.map_or_else(String::new, |nodes| nodes.to_string());
+                table.push([
+                    nodes,
+                    bytes,
+                    c.metric.clone(),
+                    c.unit.clone(),
+                    measured,
+                    predicted,
+                    format!("{:+.1}", c.point.error_percent()),
+                ]);
             }
             text += &format!("# {}\n{table}\n", t.table);
         }

@@ -1,10 +1,11 @@
 //! The programs people judge a network by, as real programs on simulated NICs.
 //!
 //! [`perftest`] and [`omb`] parse the tools' own command lines, run the tools' own loops over the verbs of
-//! `fabriscope-verbs`, and print the tools' own bytes. [`mpi`] is the point-to-point layer under [`omb`].
+//! `fabriscope-verbs`, and print the tools' own bytes. [`mpi`] is the library under [`omb`] and [`collective`].
 //! [`multicast`] sends to groups of ranks. [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
 
 mod arguments;
+pub mod collective;
 mod error;
 pub mod mpi;
 pub mod multicast;
@@ -18,5 +19,5 @@ mod tool;
 
 pub use error::UsageError;
 pub use output::{Point, SideFile, ToolOutput};
-pub use target::{LinkType, Target};
+pub use target::{Layout, LinkType, Target};
 pub use tool::{Finish, Placing, Prepared, Tool};

@@ -12,11 +12,30 @@ pub enum LinkType {
     Ethernet,
 }
 
+/// How many nodes a collective job takes, and how many ranks each of them runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Nodes.
+    pub nodes: u32,
+    /// Ranks on each, one core each.
+    pub per_node: u32,
+}
+
+impl Layout {
+    /// Ranks of the job.
+    #[must_use]
+    pub fn ranks(self) -> u32 {
+        self.nodes.saturating_mul(self.per_node)
+    }
+}
+
 /// The machine as a tool sees it.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Nodes that take part.
     pub nodes: u32,
+    /// The shape of a collective job; programs between two nodes do not look at it.
+    pub layout: Layout,
     /// Names of the NICs of every node, in order: `mlx5_0`, `mlx5_1`, …
     pub devices: Vec<String>,
     /// Through what programs drive the NICs.

@@ -3,6 +3,7 @@
 use fabriscope_catalog::Interface;
 use fabriscope_node::Main;
 
+use crate::collective;
 use crate::error::UsageError;
 use crate::omb;
 use crate::output::ToolOutput;
@@ -23,17 +24,22 @@ pub enum Placing {
         /// Number of pairs.
         pairs: u32,
     },
+    /// Ranks fill the nodes of the job one after the other.
+    Blocks {
+        /// Ranks on each node.
+        per_node: u32,
+    },
 }
 
 impl Placing {
-    /// Which of two nodes holds `rank`, and which of its cores.
+    /// Which node of the job holds `rank`, and which of its cores.
     #[must_use]
     pub fn seat(self, rank: u32) -> (u32, u32) {
-        let pairs = match self {
+        let each = match self {
             Placing::TwoNodes => 1,
-            Placing::Pairs { pairs } => pairs.max(1),
+            Placing::Pairs { pairs: each } | Placing::Blocks { per_node: each } => each.max(1),
         };
-        (rank / pairs, rank % pairs)
+        (rank / each, rank % each)
     }
 }
 
@@ -60,6 +66,8 @@ pub enum Tool {
     Perftest(perftest::Test),
     /// One of the OSU Micro-Benchmarks.
     Omb(omb::Benchmark),
+    /// One of a collective operation.
+    Collective(collective::Benchmark),
     /// A program on sockets.
     Sockets(sockets::SocketTool),
 }
@@ -71,6 +79,7 @@ impl Tool {
             .into_iter()
             .map(Tool::Perftest)
             .chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
+            .chain(collective::BENCHMARKS.into_iter().map(Tool::Collective))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
     }
     /// The tool of this name.
@@ -91,6 +100,7 @@ impl Tool {
         match self {
             Tool::Perftest(test) => test.name(),
             Tool::Omb(benchmark) => benchmark.name(),
+            Tool::Collective(benchmark) => benchmark.name(),
             Tool::Sockets(tool) => tool.name(),
         }
     }
@@ -100,6 +110,7 @@ impl Tool {
         match self {
             Tool::Perftest(test) => test.about(),
             Tool::Omb(benchmark) => benchmark.about(),
+            Tool::Collective(benchmark) => benchmark.about(),
             Tool::Sockets(tool) => tool.about(),
         }
     }
@@ -119,6 +130,7 @@ impl Tool {
             }
             Tool::Perftest(test) => perftest::prepare(test, args, target),
             Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
+            Tool::Collective(benchmark) => collective::prepare(benchmark, args, target),
             Tool::Sockets(tool) => tool.prepare(args, target),
         }
     }
@@ -134,7 +146,7 @@ mod tests {
             assert_eq!(Tool::by_name(tool.name()), Ok(tool));
             assert!(!tool.about().is_empty());
         }
-        assert_eq!(Tool::all().count(), 14);
+        assert_eq!(Tool::all().count(), 16);
         let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
         assert!(message.contains("`ib_write_lat`"), "{message}");
     }
@@ -143,5 +155,6 @@ mod tests {
     fn pairs_face_each_other() {
         assert_eq!([0, 1].map(|rank| Placing::TwoNodes.seat(rank)), [(0, 0), (1, 0)]);
         assert_eq!([0, 3, 4, 7].map(|rank| Placing::Pairs { pairs: 4 }.seat(rank)), [(0, 0), (0, 3), (1, 0), (1, 3)]);
+        assert_eq!([0, 3, 8, 11].map(|rank| Placing::Blocks { per_node: 4 }.seat(rank)), [(0, 0), (0, 3), (2, 0), (2, 3)]);
     }
 }

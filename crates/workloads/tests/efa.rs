@@ -24,7 +24,7 @@ async fn exchange(rank: Rank) -> Result<(), ProgramError> {
 #[test]
 fn messages_that_overtake_each_other_are_put_in_order() {
     let parts = parts("aws-c5n-efa:20");
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts));
+    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), 20);
     let main = || -> Main {
         let world = world.clone();
         Box::new(move |process| Box::pin(async move { exchange(Rank::init_all(process, world).await?).await }))

@@ -130,7 +130,7 @@ fn job_on<F>(
 where
     F: Future<Output = Result<(), ProgramError>> + 'static,
 {
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(parts));
+    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(parts), ranks);
     let seen = Rc::new(RefCell::new(Vec::new()));
     let main = || -> Main {
         let (world, seen, program) = (world.clone(), seen.clone(), program.clone());

@@ -1,8 +1,8 @@
 //! A processor as an adapter sees it: what posting and polling cost, how fast it copies, and its root complex.
 //!
 //! Source: the stages of Neugebauer et al., "Understanding PCIe performance for end host networking" (SIGCOMM 2018).
-//! Modelled: constant times per operation, two copy rates, DMA latencies.
-//! Not modelled: frequency changes, memory bandwidth shared between cores, cache contents, IOMMU.
+//! Modelled: constant times per operation, two copy rates, the memory bandwidth that cores share, DMA latencies.
+//! Not modelled: frequency changes, cache contents, IOMMU.
 
 use fabriscope_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
@@ -29,6 +29,16 @@ pub struct RootComplex {
     pub max_read_request: Sourced<Bytes>,
     /// Added to both latencies where the memory belongs to the other socket.
     pub numa_penalty: Sourced<Span>,
+}
+
+/// The memory of a socket, which its cores share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// What all cores of a socket move together, as STREAM counts it: a copied byte counts twice.
+    pub copy_rate: Sourced<Rate>,
+    /// The last two levels of caches of a socket: what the buffers of its programs may take without going to memory.
+    pub caches: Sourced<Bytes>,
 }
 
 /// One model of processor.
@@ -74,6 +84,9 @@ pub struct Cpu {
     pub copy_rate_long: Sourced<Rate>,
     /// Largest copy that counts as cached.
     pub copy_cached_limit: Sourced<Bytes>,
+    /// The memory that the cores share; where nothing is said, each core copies at its own rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// The bridge between PCI Express and memory.
     pub root_complex: RootComplex,
 }
@@ -98,6 +111,10 @@ impl Part for Cpu {
             if rate.as_bps() == 0 {
                 return Err(Problem::at(&[key, "value"], format!("`{key}` is zero: a copy would never end"), "use the rate of one core"));
             }
+        }
+        if self.memory.as_ref().is_some_and(|memory| memory.copy_rate.as_bps() == 0) {
+            let message = "`copy_rate` of the memory is zero: a copy would never end";
+            return Err(Problem::at(&["memory", "copy_rate", "value"], message, "use what STREAM measures, or remove [memory]"));
         }
         let root = &self.root_complex;
         for (key, size) in [

@@ -32,7 +32,9 @@ pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
-pub use software::{Connections, Datagrams, EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
+pub use software::{
+    AlltoallRules, Connections, Datagrams, EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, SharedMemory, Software, TagMatching,
+};
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
 

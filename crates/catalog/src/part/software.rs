@@ -1,6 +1,7 @@
 //! Software between a benchmark and the verbs: an MPI library's protocol, or perftest's defaults.
 //!
-//! Modelled: per-message overheads, the eager and rendezvous protocols with their switch points, several rails.
+//! Modelled: per-message overheads, the eager and rendezvous protocols with their switch points, several rails, shared memory
+//! within a node, the choice of algorithms for `MPI_Alltoall`.
 //! Not modelled: tag matching by long lists, registration caches that miss, threads of progress.
 
 use fabriscope_units::{Bytes, Span};
@@ -97,6 +98,41 @@ pub struct Connections {
     pub buffer: Sourced<Bytes>,
 }
 
+/// Messages between ranks of one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedMemory {
+    /// Largest message that is copied into shared memory at once, and out of it by the receiver.
+    pub eager_limit: Sourced<Bytes>,
+    /// Whether the receiver of a longer one copies it straight out of the sender's memory (CMA, XPMEM, KNEM). Otherwise it goes
+    /// through shared memory in chunks.
+    pub single_copy: bool,
+    /// Size of a chunk.
+    pub chunk: Sourced<Bytes>,
+    /// Cache lines that each side of a message has to fetch from another core, beside the one that the receiver waits for.
+    pub lines: Sourced<u32>,
+    /// Core time of a single copy beside its bytes: the system call, looking up pages.
+    pub single_copy_overhead: Sourced<Span>,
+}
+
+/// Which algorithm `MPI_Alltoall` takes; sizes are of one block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AlltoallRules {
+    /// Largest block that goes by Bruck's algorithm.
+    pub bruck_limit: Sourced<Bytes>,
+    /// Fewest ranks that use it.
+    pub bruck_ranks: Sourced<u32>,
+    /// Largest block whose messages to all ranks are posted before any is waited for; above, ranks exchange pairwise.
+    pub posted_limit: Sourced<Bytes>,
+    /// How many are posted at a time; 0 is all.
+    pub at_a_time: Sourced<u32>,
+    /// Whether partners of a power of two of ranks differ by exclusive or; otherwise by a shift.
+    pub exclusive_or: bool,
+    /// Core time per block that Bruck's algorithm packs, unpacks or moves, beside its bytes.
+    pub block_overhead: Sourced<Span>,
+}
+
 /// The point-to-point protocol of an MPI library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -158,6 +194,12 @@ pub struct Mpi {
     /// PSM2 below it, which then carries its messages; software with interface "psm2" has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub psm2: Option<Psm2>,
+    /// Messages between ranks of one node; where nothing is said, they go through the adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_memory: Option<SharedMemory>,
+    /// Which algorithm `MPI_Alltoall` takes; without it, the library has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alltoall: Option<AlltoallRules>,
 }
 
 /// Defaults of the perftest programs.
@@ -312,6 +354,9 @@ fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {
         if *datagrams.tick == Span::ZERO {
             return Err(Problem::at(&["mpi", "datagrams", "tick", "value"], "a tick of no time never ends", "use for example \"48 ms\""));
         }
+    }
+    if mpi.shared_memory.as_ref().is_some_and(|shared| *shared.chunk == Bytes::ZERO) {
+        return Err(Problem::at(&["mpi", "shared_memory", "chunk", "value"], "chunks without room", "use at least one byte"));
     }
     if *mpi.eager_copy_limit > *mpi.eager_limit {
         let message = format!("`eager_copy_limit` of {} lies above `eager_limit` of {}", *mpi.eager_copy_limit, *mpi.eager_limit);

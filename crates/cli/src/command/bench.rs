@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fabriscope_catalog::{Interface, IpoibMode, LinkLayer};
+use fabriscope_catalog::{Interface, IpoibMode, LinkLayer, NodeChoice};
 use fabriscope_engine::Cluster;
 use fabriscope_report::Table;
 use fabriscope_workloads::{Tool, UsageError};
@@ -10,7 +10,7 @@ use fabriscope_workloads::{Tool, UsageError};
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::error::{Failure, Verdict};
-use crate::launch::{Launch, LaunchError};
+use crate::launch::{Launch, LaunchError, layout};
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
 use crate::tap::{Pcap, Taps};
@@ -30,6 +30,15 @@ pub struct Args {
     /// What the OSU benchmarks run over: `verbs` (the library of the cluster) or `tcp` (sockets: Ethernet or IPoIB)
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<String>,
+    /// Nodes of a collective job (default 2)
+    #[arg(long, value_name = "NODES", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Ranks on each of them (default: one per core)
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
+    ppn: Option<u32>,
+    /// Which nodes: `same_leaf`, `across` or `scattered` (default: as the cluster says)
+    #[arg(long, value_name = "PLACES")]
+    placement: Option<String>,
     #[command(flatten)]
     pcap: Pcap,
     #[command(flatten)]
@@ -59,6 +68,8 @@ Examples:
   fabriscope bench osu_latency --on my-cluster.toml:4
   fabriscope bench osu_latency --on ibex-cpu --transport tcp    through the kernel: IPoIB there
   fabriscope bench iperf3 --on ibex-cpu -P 4
+  fabriscope bench osu_alltoall --on csd3-opa --nodes 4 --ppn 32 -m 1024:1024
+  fabriscope bench IMB-MPI1 Alltoall --on athena-edr --nodes 2 -msglog 3:16
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
   fabriscope bench ib_read_lat --help                 the options of a tool";
@@ -74,7 +85,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     };
     let tool = Tool::by_name(name).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
     let words: Vec<String> = first.into_iter().chain(args.options.iter().cloned()).collect();
-    let (ours, mut options) = ours_and_theirs(&words);
+    let (ours, mut options) = ours_and_theirs(&words)?;
     let pcap = ours.pcap(&args.pcap)?;
     let counters = ours.counters(&before)?;
     let counting = counters.counting()?;
@@ -96,7 +107,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let mut parts = context.cluster(&on)?;
     match ours.transport.as_ref().or(args.transport.as_ref()).map(String::as_str) {
         None | Some("verbs") => {}
-        Some("tcp") if matches!(tool, Tool::Omb(_)) => parts.software = context.catalog()?.software(OVER_TCP).map_err(Failure::of)?.clone(),
+        Some("tcp") if matches!(tool, Tool::Omb(_) | Tool::Collective(_)) => {
+            parts.software = context.catalog()?.software(OVER_TCP).map_err(Failure::of)?.clone()
+        }
         Some("tcp") => {
             let what = format!("--transport tcp is for the OSU benchmarks, not for {name}");
             return Err(Failure::told(what, "iperf3 and netperf run over TCP by themselves; perftest is verbs only"));
@@ -116,6 +129,15 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if args.verbose && !wants_help {
         tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.software.title));
     }
+    let shape = (ours.nodes.or(args.nodes), ours.ppn.or(args.ppn));
+    let layout = match (tool, shape) {
+        (Tool::Collective(_), (nodes, per_node)) => Some(layout(&parts, nodes, per_node)),
+        (_, (None, None)) => None,
+        _ => {
+            let what = format!("--nodes and --ppn are for collective benchmarks, not for {name}");
+            return Err(Failure::told(what, "leave them out: it runs between two nodes; osu_mbw_mr has --pairs"));
+        }
+    };
     let spinner = Progress::spinner("running");
     let cluster = match pcap.pcap.is_some() || counters.wanted() {
         true => Some(Cluster::new(parts.clone()).map_err(LaunchError::from).map_err(Failure::of)?),
@@ -123,9 +145,25 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     };
     let taps = cluster.as_ref().map_or(Ok(None), |cluster| pcap.taps(cluster))?;
     let list = taps.as_ref().map(Taps::list).unwrap_or_default();
-    let nodes = parts.placement;
-    let launch =
-        Launch { tool, options: &options, parts: &parts, nodes, seed: context.seed(), traced: false, taps: list, counting, faults: None };
+    let nodes = match ours.placement.as_ref().or(args.placement.as_ref()).map(String::as_str) {
+        None => parts.placement,
+        Some("same_leaf") => NodeChoice::SameLeaf,
+        Some("across") => NodeChoice::Across,
+        Some("scattered") => NodeChoice::Scattered,
+        Some(other) => return Err(Failure::told(format!("there is no placement `{other}`"), "use same_leaf, across or scattered")),
+    };
+    let launch = Launch {
+        tool,
+        options: &options,
+        parts: &parts,
+        nodes,
+        layout,
+        seed: context.seed(),
+        traced: false,
+        taps: list,
+        counting,
+        faults: None,
+    };
     let result = launch.run();
     drop(spinner);
     let (result, run) = match result {
@@ -157,6 +195,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
 struct Ours {
     on: Option<String>,
     transport: Option<String>,
+    nodes: Option<u32>,
+    ppn: Option<u32>,
+    placement: Option<String>,
     pcap: Option<String>,
     taps: Vec<String>,
     snap: Option<String>,
@@ -197,13 +238,16 @@ impl Ours {
 }
 
 /// Our own options may also stand behind options of the tool; no tool has options of these names.
-fn ours_and_theirs(words: &[String]) -> (Ours, Vec<String>) {
+fn ours_and_theirs(words: &[String]) -> Result<(Ours, Vec<String>), Failure> {
     let (mut ours, mut theirs) = (Ours::default(), Vec::new());
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         let (name, joined) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value.to_owned())));
         let mut value = || joined.clone().or_else(|| rest.next().cloned());
         match name {
+            "--nodes" => ours.nodes = Some(count(name, value())?),
+            "--placement" => ours.placement = value(),
+            "--ppn" => ours.ppn = Some(count(name, value())?),
             "--on" => ours.on = value(),
             "--transport" => ours.transport = value(),
             "--pcap" => ours.pcap = value(),
@@ -218,7 +262,15 @@ fn ours_and_theirs(words: &[String]) -> (Ours, Vec<String>) {
             _ => theirs.push(word.clone()),
         }
     }
-    (ours, theirs)
+    Ok((ours, theirs))
+}
+
+fn count(option: &str, value: Option<String>) -> Result<u32, Failure> {
+    let found = value.as_deref().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+    found.ok_or_else(|| {
+        let what = format!("{option} {} is no number of {}", value.unwrap_or_default(), if option == "--ppn" { "ranks" } else { "nodes" });
+        Failure::told(what, format!("write a whole number from 1, as {option} 4"))
+    })
 }
 
 fn tools() -> String {
@@ -250,10 +302,14 @@ mod tests {
 
     #[test]
     fn the_cluster_may_stand_behind_the_tools_options() {
+        let ours_and_theirs = |words: &[String]| ours_and_theirs(words).unwrap_or_default();
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let on = |name: &str| Ours { on: Some(name.to_owned()), ..Ours::default() };
         assert_eq!(ours_and_theirs(&words("-a --on ri2 -s 64")), (on("ri2"), words("-a -s 64")));
         assert_eq!(ours_and_theirs(&words("-a --on=ri2:4 --only")), (on("ri2:4"), words("-a --only")));
+        let (ours, theirs) = ours_and_theirs(&words("--nodes 4 -m 8 --ppn=28"));
+        assert_eq!((ours.nodes, ours.ppn, theirs), (Some(4), Some(28), words("-m 8")));
+        assert!(super::ours_and_theirs(&words("--ppn 0")).is_err());
         let (ours, theirs) = ours_and_theirs(&words("-s 64 --pcap a.pcap --tap all -n 5"));
         assert_eq!((ours.pcap.as_deref(), ours.taps, theirs), (Some("a.pcap"), words("all"), words("-s 64 -n 5")));
     }

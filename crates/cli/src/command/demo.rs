@@ -67,6 +67,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             options: &options,
             parts: &parts,
             nodes: parts.placement,
+            layout: None,
             seed: context.seed(),
             traced: false,
             taps: Vec::new(),

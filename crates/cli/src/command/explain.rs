@@ -125,6 +125,7 @@ fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Ex
         options: &options,
         parts: &variation.parts,
         nodes: variation.nodes,
+        layout: None,
         seed,
         traced: true,
         taps: Vec::new(),

@@ -154,6 +154,7 @@ fn benchmark(lab: &ResolvedLab, (tool, options): (&str, &[String]), seed: u64, a
         options,
         parts,
         nodes: parts.placement,
+        layout: None,
         seed,
         traced: false,
         taps: list,

@@ -27,6 +27,9 @@ pub struct Args {
     /// Run every row on this cluster instead of the one it names
     #[arg(long, value_name = "CLUSTER")]
     on: Option<String>,
+    /// Also run rows that take minutes: collectives among more than 128 ranks
+    #[arg(long)]
+    long: bool,
     /// Print each point
     #[arg(long, conflicts_with = "json")]
     points: bool,
@@ -43,6 +46,7 @@ Examples:
   fabriscope validate                                       every table of the project
   fabriscope validate ri2-osu_bw --points                   one table, point by point
   fabriscope validate --measured ours.csv --on ours.toml    your measurements on your cluster
+  fabriscope validate csd3-opa-imb-alltoall --long --points every row, half an hour
   fabriscope validate --json -o errors.json";
 
 /// Runs the command.
@@ -53,7 +57,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     };
     check_names(&args.tables, &files)?;
     let on = args.on.as_deref().map(|text| context.cluster(text)).transpose()?;
-    let predictor = Predictor::new(context.catalog()?, on, context.seed(), Progress::new("validating"));
+    let predictor = Predictor::new(context.catalog()?, on, context.seed(), args.long, Progress::new("validating"));
     let report = validate(&files, &args.tables, &tolerances, &predictor).map_err(Failure::of)?;
     drop(predictor);
     if let Some(path) = &args.output {

@@ -74,7 +74,7 @@ impl Link {
     pub fn arrivals(&mut self, channel: Channel) -> &mut Arrivals {
         match channel {
             Channel::Ring => &mut self.ring,
-            Channel::Send => &mut self.sends,
+            Channel::Send | Channel::Memory(_) => &mut self.sends,
         }
     }
 }
@@ -102,6 +102,8 @@ pub(crate) struct Transfer {
 /// A connection to one peer over all rails.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    /// Both ranks are on one node and talk through its memory; the one link is not used.
+    pub local: bool,
     pub links: Vec<Link>,
     /// Messages the peer still has room for.
     pub credits: u32,
@@ -116,6 +118,19 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// A fresh connection over `links`.
+    pub fn over(links: Vec<Link>, local: bool, credits: u32) -> Connection {
+        Connection {
+            local,
+            links,
+            credits,
+            owed: 0,
+            messages: VecDeque::new(),
+            transfers: VecDeque::new(),
+            turn: 0,
+            order: Order::default(),
+        }
+    }
     /// The envelope for `body` with all credits that are owed.
     pub fn envelope(&mut self, rail: usize, channel: Channel, body: Body) -> Envelope {
         let order = body.announces().then(|| self.order.next());

@@ -7,14 +7,15 @@
 //! polled ring or by send into posted receives; copies at both ends, zero-copy above a limit; rendezvous by read, write
 //! or send with its control messages on the wire; matching by the core or by the adapter; sockets of the kernel or PSM2 in place of
 //! verbs; credits; sparse completions; several rails, whole messages in turn or striped; unordered delivery over SRD, put in order
-//! by the receiver. What costs core time is charged to the core of the rank.
-//! Not modelled: registration that misses its cache, shared memory inside a node, threads, derived data types; tag
+//! by the receiver; shared memory between ranks of a node. What costs core time is charged to the core of the rank.
+//! Not modelled: registration that misses its cache, threads, derived data types; tag
 //! matching takes the same time however long the queues are.
 //!
 //! A [`Rank`] is what a program holds after `MPI_Init`; a [`World`] is what the ranks of a job share out of band.
-//! Collective algorithms need no more than [`Rank`]'s `isend`, `irecv` and `wait_all`.
+//! Collective operations are rounds of `fabriscope_collectives` that a rank carries out ([`Rank::carry_out`]).
 
 mod connection;
+mod local;
 mod matching;
 mod onload;
 mod order;
@@ -23,6 +24,7 @@ mod protocol;
 mod rank;
 mod rendezvous;
 mod request;
+mod rounds;
 mod setup;
 mod state;
 mod stream;

@@ -47,14 +47,10 @@ impl Onload {
     pub fn receive(&self, process: &Process, from: (Option<u32>, Option<u32>), size: u32) -> Result<u32, ProgramError> {
         self.call(process, |endpoint, adapter, cpu| endpoint.receive(adapter, cpu, from, size))
     }
-    /// Progress until `request` is done.
-    pub async fn wait(&self, process: &Process, protocol: &Protocol, request: u32) -> Result<(), ProgramError> {
-        while !self.is_done(request) {
-            self.turn(process, protocol, Time::MAX).await?;
-        }
+    /// `request` is done, and the layers above hear of it.
+    pub fn close(&self, process: &Process, protocol: &Protocol, request: u32) {
         self.endpoint.borrow_mut().close(RequestId(request));
         process.compute(protocol.recv_overhead);
-        Ok(())
     }
     pub fn is_done(&self, request: u32) -> bool {
         self.endpoint.borrow().is_done(RequestId(request))
@@ -75,7 +71,7 @@ impl Onload {
     }
 
     /// One turn of the progress loop; it spins until there is something to do, or until `until`.
-    async fn turn(&self, process: &Process, protocol: &Protocol, until: Time) -> Result<(), ProgramError> {
+    pub async fn turn(&self, process: &Process, protocol: &Protocol, until: Time) -> Result<(), ProgramError> {
         let (awaited, timeout) = {
             let endpoint = self.endpoint.borrow();
             (endpoint.awaited(), endpoint.poll_timeout().unwrap_or(Time::MAX))

@@ -2,18 +2,23 @@
 
 use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
+use fabriscope_units::Time;
 
 use super::matching::{Arrival, Pattern};
 use super::rank::Rank;
 use super::request::RequestId;
 use super::state::{Awaited, Partial, State};
 use super::stream;
-use super::wire::{Body, Envelope, Wires};
+use super::wire::{Body, Channel, Envelope, Wires};
 
 impl Rank {
     /// One turn of the progress loop; it spins until there is something to do.
     pub(super) async fn turn(&self) -> Result<(), ProgramError> {
         let process = &self.process;
+        if let Some(onload) = &self.onload {
+            onload.turn(process, &self.world.0.protocol, Time::MAX).await?;
+            return self.serve_notes();
+        }
         if self.state.borrow().protocol.eager_channel == EagerChannel::Stream {
             return self.turn_of_streams().await;
         }
@@ -31,10 +36,22 @@ impl Rank {
                 }
             }
         }
-        let state = &mut *self.state.borrow_mut();
-        state.look_at_rings(process);
-        state.handle_arrivals(process, &self.world.0.wires)?;
-        state.flush(process, &self.world.0.wires)
+        self.state.borrow_mut().look_at_rings(process);
+        self.serve_notes()
+    }
+
+    /// Handles what has arrived and what comes through the node's memory meanwhile, and posts what can be posted.
+    fn serve_notes(&self) -> Result<(), ProgramError> {
+        let (process, state) = (&self.process, &mut *self.state.borrow_mut());
+        let mut first = true;
+        loop {
+            state.news.extend(process.take_notes());
+            if state.news.is_empty() && !first {
+                return state.flush(process, &self.world.0.wires);
+            }
+            first = false;
+            state.handle_arrivals(process, &self.world.0.wires)?;
+        }
     }
 }
 
@@ -46,6 +63,7 @@ impl Rank {
         let state = &mut *self.state.borrow_mut();
         self.process.compute(state.protocol.progress_overhead);
         state.serve_streams(&self.process)?;
+        state.news.extend(state.connections.keys());
         state.handle_arrivals(&self.process, &self.world.0.wires)?;
         state.flush(&self.process, &self.world.0.wires)
     }
@@ -54,11 +72,15 @@ impl Rank {
 impl State {
     /// Counts what the NICs have written into the rings.
     fn look_at_rings(&mut self, process: &Process) {
+        if self.protocol.eager_channel != EagerChannel::RdmaWrite {
+            return;
+        }
         let now = process.now();
-        for connection in self.connections.values_mut() {
+        for (peer, connection) in self.connections.iter_mut().filter(|(_, connection)| !connection.local) {
             for (rail, link) in connection.links.iter_mut().enumerate() {
                 link.ring.shown = process.nic(self.rails[rail].nic, |n| n.watch_count(link.watch, now));
             }
+            self.news.insert(*peer);
         }
     }
 
@@ -70,11 +92,13 @@ impl State {
                 self.handle_in_order(process, peer, envelope)?;
             }
         }
-        let peers: Vec<u32> = self.connections.keys().copied().collect();
-        for peer in peers {
+        while let Some(peer) = self.news.pop_first() {
             loop {
                 let connection = self.connection(peer)?;
                 let arrived = |envelope: &Envelope| {
+                    if let Channel::Memory(visible) = envelope.channel {
+                        return visible <= process.now();
+                    }
                     if let Some(stream) = &mut connection.links[envelope.rail].stream {
                         let bytes = envelope.body.payload().map_or(protocol.control, |payload| protocol.header + payload);
                         let is_here = u64::from(bytes) <= stream.unread;
@@ -97,7 +121,7 @@ impl State {
     fn handle_in_order(&mut self, process: &Process, peer: u32, envelope: Envelope) -> Result<(), ProgramError> {
         let early = envelope.body.payload().unwrap_or(0);
         let Some(envelope) = self.connection(peer)?.order.arrived(envelope) else {
-            process.compute(State::copy_out(process, early));
+            State::copy_out(process, early);
             return Ok(());
         };
         self.handle(process, peer, envelope)?;
@@ -109,8 +133,13 @@ impl State {
 
     fn handle(&mut self, process: &Process, peer: u32, envelope: Envelope) -> Result<(), ProgramError> {
         let connection = self.connection(peer)?;
-        connection.credits += envelope.credits;
-        connection.owed += u32::from(envelope.body != Body::Credits);
+        if !connection.local {
+            connection.credits += envelope.credits;
+            connection.owed += u32::from(envelope.body != Body::Credits);
+            self.unsettle(peer);
+        } else {
+            self.fetch_lines(process);
+        }
         match envelope.body {
             Body::Eager { tag, size, here, message } => {
                 let parts = (here < size).then_some(message);
@@ -147,7 +176,7 @@ impl State {
     /// A message arrives: it goes to the receive that waits for it.
     fn announced(&mut self, process: &Process, arrival: Arrival) -> Result<(), ProgramError> {
         match self.matching.arrive(arrival) {
-            Some(request) => self.matched(process, arrival, request, self.protocol.tag_matching == TagMatching::Adapter),
+            Some(request) => self.matched(process, arrival, request, self.places(arrival.source)),
             None => Ok(()),
         }
     }
@@ -176,7 +205,7 @@ impl State {
                 let partial = arrival.parts.and_then(|message| self.partial.get_mut(&(arrival.source, message)));
                 let left = partial.as_ref().map_or(0, |partial| partial.left);
                 if !placed {
-                    process.compute(State::copy_out(process, arrival.size - left));
+                    State::copy_out(process, arrival.size - left);
                 }
                 match partial {
                     Some(partial) if left > 0 => partial.request = Some(request),
@@ -187,13 +216,20 @@ impl State {
         }
     }
 
+    /// Whether the adapter puts what comes from `source` into the user's buffer.
+    fn places(&self, source: u32) -> bool {
+        let local = self.connections.get(&source).is_some_and(|connection| connection.local);
+        self.protocol.tag_matching == TagMatching::Adapter && !local
+    }
+
     /// A part of a short message comes.
     fn part(&mut self, process: &Process, (peer, message): (u32, u64), size: u32) {
+        let placed = self.places(peer);
         let Some(partial) = self.partial.get_mut(&(peer, message)) else { return };
         partial.left -= size.min(partial.left);
         let Partial { left, request: Some(request) } = *partial else { return };
-        if self.protocol.tag_matching == TagMatching::Core {
-            process.compute(State::copy_out(process, size));
+        if !placed {
+            State::copy_out(process, size);
         }
         if left == 0 {
             self.whole(peer, Some(message), request);

@@ -50,6 +50,25 @@ pub struct Protocol {
     pub window: u32,
     /// Every so many messages ask for a completion.
     pub signal_interval: u32,
+    /// Receives in the queue that all connections of a rank share, where it has several.
+    pub shared_receives: u32,
+    /// How ranks of one node talk; through the adapter where nothing is said.
+    pub local: Option<Local>,
+}
+
+/// Messages through the memory of a node; sizes in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Local {
+    /// Largest message that is copied in and out at once.
+    pub eager_limit: u32,
+    /// Longer ones are copied by the receiver alone, and not in chunks through shared memory.
+    pub single_copy: bool,
+    /// Size of a chunk.
+    pub chunk: u32,
+    /// Lines that each side of a message fetches from another core, beside the one that the receiver waits for.
+    pub lines: u32,
+    /// Core time of a single copy beside its bytes.
+    pub single_copy_overhead: Span,
 }
 
 /// How a message of some size travels.
@@ -144,9 +163,20 @@ impl From<&Mpi> for Protocol {
             stripe_limit: bytes(*part.stripe_limit),
             window: (*part.window).max(1),
             signal_interval: (*part.signal_interval).max(1),
+            shared_receives: part.connections.as_ref().map_or(SHARED_RECEIVES, |connections| *connections.receives),
+            local: part.shared_memory.as_ref().map(|shared| Local {
+                eager_limit: bytes(*shared.eager_limit),
+                single_copy: shared.single_copy,
+                chunk: bytes(*shared.chunk).max(1),
+                lines: *shared.lines,
+                single_copy_overhead: *shared.single_copy_overhead,
+            }),
         }
     }
 }
+
+/// Receives in a shared queue where the library's part does not say. Basis: assumed, as UCX_RC_RX_QUEUE_LEN.
+const SHARED_RECEIVES: u32 = 4096;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -177,6 +207,8 @@ pub(crate) mod tests {
             stripe_limit: 16_384,
             window: 16,
             signal_interval: 8,
+            shared_receives: 64,
+            local: None,
         }
     }
 

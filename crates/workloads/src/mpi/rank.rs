@@ -1,16 +1,15 @@
 //! The calls a program makes.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use fabriscope_catalog::TagMatching;
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::Time;
+use fabriscope_units::{Bytes, Span, Time};
 
 use super::matching::Pattern;
 use super::onload::Onload;
 use super::protocol::Path;
-use super::request::{Request, RequestId};
+use super::request::{Carried, Request};
 use super::setup::{self, World};
 use super::state::State;
 use super::wire::Body;
@@ -21,7 +20,7 @@ pub struct Rank {
     pub(super) world: World,
     pub(super) state: RefCell<State>,
     /// Where PSM2 carries the messages.
-    onload: Option<Onload>,
+    pub(super) onload: Option<Onload>,
 }
 
 impl Rank {
@@ -32,8 +31,10 @@ impl Rank {
     pub async fn init(process: Process, world: World, peers: &[u32]) -> Result<Rank, ProgramError> {
         process.drive(world.0.protocol.wqe_build, world.0.protocol.poll_hit);
         if let Some(library) = world.0.psm2 {
-            let onload = Some(Onload::open(&process, &world.0, library, peers).await?);
-            let state = RefCell::new(State::new(process.rank(), world.0.protocol, Vec::new(), BTreeMap::new()));
+            let (local, peers) = setup::apart(&process, &world.0, peers).await;
+            let onload = Some(Onload::open(&process, &world.0, library, &peers).await?);
+            let protocol = world.0.protocol;
+            let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), setup::local(local, &protocol).collect()));
             return Ok(Rank { process, world, state, onload });
         }
         let state = setup::open(&process, &world, peers).await?;
@@ -59,6 +60,18 @@ impl Rank {
     pub fn now(&self) -> Time {
         self.process.now()
     }
+    /// Says that the program goes through `bytes` of buffers again and again; where no cache holds them, copies share the memory.
+    pub fn goes_through(&self, bytes: Bytes) {
+        self.process.goes_through(bytes);
+    }
+    /// Copies `bytes` from one buffer of the program to another.
+    pub fn copy(&self, bytes: Bytes) {
+        self.process.copy(bytes, bytes * 2);
+    }
+    /// Keeps the core busy.
+    pub fn compute(&self, span: Span) {
+        self.process.compute(span);
+    }
     /// Waits for all ranks out of band, to separate measurements: no traffic but what is still to be acknowledged.
     ///
     /// # Errors
@@ -76,18 +89,21 @@ impl Rank {
     /// # Errors
     /// No connection to `destination`, or a queue pair in error.
     pub fn isend(&self, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
-        if let Some(onload) = &self.onload {
-            let request = onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, false)?;
-            return Ok(Request(RequestId(request)));
+        if let Some(onload) = self.onload_to(destination) {
+            return Ok(Request(Carried::Psm2(onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, false)?)));
         }
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
         let request = state.requests.open(destination, size);
         self.process.compute(state.protocol.send_overhead);
+        if let Some(local) = state.local(destination)? {
+            state.send_local(&self.process, wires, local, (destination, tag, size), request)?;
+            return Ok(Request(Carried::Own(request)));
+        }
         match state.protocol.path(size) {
             Path::Eager { copied } => {
                 let rail = state.next_rail(destination)?;
                 if copied {
-                    self.process.compute(state.copy_in(&self.process, size));
+                    state.copy_in(&self.process, size);
                     state.requests.at(request).done = true;
                 }
                 let here = size.min(state.protocol.packet_limit);
@@ -98,15 +114,15 @@ impl Rank {
             Path::Rendezvous => state.announce(&self.process, destination, tag, size, request)?,
         }
         state.flush_one(&self.process, wires, destination)?;
-        Ok(Request(request))
+        Ok(Request(Carried::Own(request)))
     }
     /// `MPI_Irecv` into a buffer of `size` bytes; `None` is any source, any tag.
     ///
     /// # Errors
     /// A waiting message is longer than `size`; a queue pair in error.
     pub fn irecv(&self, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<Request, ProgramError> {
-        if let Some(onload) = &self.onload {
-            return Ok(Request(RequestId(onload.receive(&self.process, (source, tag), size)?)));
+        if let Some(onload) = self.onload_from(source)? {
+            return Ok(Request(Carried::Psm2(onload.receive(&self.process, (source, tag), size)?)));
         }
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
         let request = state.requests.open(source.unwrap_or_default(), size);
@@ -116,20 +132,21 @@ impl Rank {
         }
         state.posted(&self.process, Pattern { source, tag }, request)?;
         state.flush(&self.process, wires)?;
-        Ok(Request(request))
+        Ok(Request(Carried::Own(request)))
     }
     /// `MPI_Wait`.
     ///
     /// # Errors
     /// A queue pair in error; a message longer than its receive.
     pub async fn wait(&self, request: Request) -> Result<(), ProgramError> {
-        if let Some(onload) = &self.onload {
-            return onload.wait(&self.process, &self.world.0.protocol, request.0.0).await;
-        }
-        while !self.state.borrow().requests.is_done(request.0) {
+        while !self.is_done(&request) {
             self.turn().await?;
         }
-        self.state.borrow_mut().requests.close(request.0);
+        match (request.0, &self.onload) {
+            (Carried::Own(request), _) => self.state.borrow_mut().requests.close(request),
+            (Carried::Psm2(request), Some(onload)) => onload.close(&self.process, &self.world.0.protocol, request),
+            (Carried::Psm2(_), None) => {}
+        }
         Ok(())
     }
     /// `MPI_Waitall`.
@@ -144,9 +161,9 @@ impl Rank {
     }
     /// `MPI_Test`: whether `request` is done; it makes no progress by itself.
     pub fn is_done(&self, request: &Request) -> bool {
-        match &self.onload {
-            Some(onload) => onload.is_done(request.0.0),
-            None => self.state.borrow().requests.is_done(request.0),
+        match request.0 {
+            Carried::Own(request) => self.state.borrow().requests.is_done(request),
+            Carried::Psm2(request) => self.onload.as_ref().is_none_or(|onload| onload.is_done(request)),
         }
     }
     /// `MPI_Send`.
@@ -154,8 +171,8 @@ impl Rank {
     /// # Errors
     /// As [`isend`](Self::isend) and [`wait`](Self::wait).
     pub async fn send(&self, destination: u32, tag: u32, size: u32) -> Result<(), ProgramError> {
-        let request = match &self.onload {
-            Some(onload) => Request(RequestId(onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, true)?)),
+        let request = match self.onload_to(destination) {
+            Some(onload) => Request(Carried::Psm2(onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, true)?)),
             None => self.isend(destination, tag, size)?,
         };
         self.wait(request).await
@@ -167,5 +184,21 @@ impl Rank {
     pub async fn recv(&self, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<(), ProgramError> {
         let request = self.irecv(source, tag, size)?;
         self.wait(request).await
+    }
+
+    /// PSM2, if it carries messages to `peer`.
+    fn onload_to(&self, peer: u32) -> Option<&Onload> {
+        self.onload.as_ref().filter(|_| !self.state.borrow().connections.contains_key(&peer))
+    }
+    /// The same for messages from `source`.
+    fn onload_from(&self, source: Option<u32>) -> Result<Option<&Onload>, ProgramError> {
+        let Some(source) = source else {
+            if self.onload.is_some() && !self.state.borrow().connections.is_empty() {
+                let what = "a receive from any rank looks into PSM2 alone, and ranks of this node send through its memory";
+                return Err(ProgramError(format!("rank {}: {what}; name the source", self.rank())));
+            }
+            return Ok(self.onload.as_ref());
+        };
+        Ok(self.onload_to(source))
     }
 }

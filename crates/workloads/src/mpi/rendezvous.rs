@@ -28,6 +28,9 @@ impl State {
 
     /// The receiver has matched an announcement.
     pub fn accept(&mut self, process: &Process, arrival: Arrival, sender: RequestId, request: RequestId) -> Result<(), ProgramError> {
+        if self.connection(arrival.source)?.local {
+            return self.copy_across(process, arrival, sender, request);
+        }
         if self.protocol.tag_matching == TagMatching::Core {
             process.compute(self.protocol.rendezvous_overhead);
         }
@@ -120,7 +123,7 @@ impl State {
     pub fn received(&mut self, process: &Process, request: RequestId, size: u32) -> Result<(), ProgramError> {
         // From a socket the kernel copies straight into the user's buffer.
         if self.protocol.eager_channel != EagerChannel::Stream {
-            process.compute(State::copy_out(process, size));
+            State::copy_out(process, size);
         }
         let progress = self.requests.at(request);
         progress.left = progress.left.saturating_sub(u64::from(size));

@@ -7,7 +7,16 @@ pub(crate) struct RequestId(pub u32);
 /// A send or receive under way, as `MPI_Request`. Give it to `wait` or `wait_all`.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a request that nobody waits for is never freed"]
-pub struct Request(pub(crate) RequestId);
+pub struct Request(pub(crate) Carried);
+
+/// Who knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// The library itself.
+    Own(RequestId),
+    /// PSM2, by its number there.
+    Psm2(u32),
+}
 
 /// What a rank knows of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
 //! `MPI_Init`: buffers, queue pairs and rings, and the out-of-band exchange that connects them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use fabriscope_catalog::{EagerChannel, Interface, Mpi};
@@ -14,7 +14,6 @@ use fabriscope_verbs::{
 
 use super::connection::{Connection, Link};
 use super::onload;
-use super::order::Order;
 use super::protocol::Protocol;
 use super::state::{Rail, State};
 use super::wire::Wires;
@@ -30,6 +29,8 @@ pub(super) struct Shared {
     mtu: Mtu,
     outstanding_reads: u8,
     pub wires: Wires,
+    /// The node of each rank.
+    nodes: RefCell<BTreeMap<u32, u32>>,
     contacts: RefCell<BTreeMap<(u32, u32, usize), Contact>>,
     /// Where each rank listens, over sockets.
     pub doors: RefCell<BTreeMap<u32, Lid>>,
@@ -53,16 +54,20 @@ struct Contact {
 }
 
 impl World {
-    /// The world of a job that is linked with the library `mpi` on a machine like `target`.
+    /// The world of a job of `ranks` ranks that is linked with the library `mpi` on a machine like `target`.
     #[must_use]
-    pub fn new(mpi: &Mpi, target: &Target) -> World {
+    pub fn new(mpi: &Mpi, target: &Target, ranks: u32) -> World {
         let mtu = path_mtu(target.mtu);
-        let unordered = target.interface == Interface::Efa;
+        let mut protocol = Protocol { unordered: target.interface == Interface::Efa, ..Protocol::from(mpi) };
+        if ranks > RING_RANKS && protocol.eager_channel == EagerChannel::RdmaWrite {
+            protocol.eager_channel = EagerChannel::Send;
+        }
         World(Rc::new(Shared {
-            protocol: Protocol { unordered, ..Protocol::from(mpi) },
+            protocol,
             mtu,
             outstanding_reads: target.max_outstanding_reads,
             wires: Wires::default(),
+            nodes: RefCell::default(),
             contacts: RefCell::default(),
             doors: RefCell::default(),
             callers: RefCell::default(),
@@ -80,6 +85,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
     if protocol.eager_channel == EagerChannel::Stream {
         return super::stream::open(process, shared, peers).await;
     }
+    let (near, peers) = apart(process, shared, peers).await;
     let mut rails = Vec::new();
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
     for nic in 0..process.nics() {
@@ -92,6 +98,11 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
             let contact = Contact { lid: process.lid(nic), qp, rkey: rail.mr.rkey, ring, user: rail.user };
             shared.contacts.borrow_mut().insert((me, peer, nic), contact);
             created[at].push((qp, ring));
+        }
+        if let Some(srq) = rail.srq {
+            for _ in 0..protocol.shared_receives {
+                process.post_srq_recv(nic, srq, &receive(&rail, &protocol))?;
+            }
         }
         rails.push(rail);
     }
@@ -111,10 +122,12 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
                 connect(process, nic, qp, contact, shared).map_err(failed)?;
                 None
             };
-            let watch = process.nic(nic, |n| n.create_watch(ring, Bytes(ring_bytes(&protocol))));
             let lid = contact.lid;
-            let link = Link { qp, to, lid, watch, rkey: contact.rkey, peer_ring: contact.ring, peer_user: contact.user, ..Link::unused() };
-            if !protocol.unordered {
+            let mut link = Link { qp, to, lid, rkey: contact.rkey, peer_ring: contact.ring, peer_user: contact.user, ..Link::unused() };
+            if protocol.eager_channel == EagerChannel::RdmaWrite {
+                link.watch = process.nic(nic, |n| n.create_watch(ring, Bytes(ring_bytes(&protocol))));
+            }
+            if !protocol.unordered && rails[nic].srq.is_none() {
                 post_receives(process, &rails[nic], qp, 1, &protocol)?;
             }
             links.push(link);
@@ -122,14 +135,25 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
         if links.is_empty() {
             return Err(ProgramError(format!("rank {me} wants to talk to rank {peer}, which does not expect it")));
         }
-        let credits = protocol.window;
-        connections.insert(
-            peer,
-            Connection { links, credits, owed: 0, messages: VecDeque::new(), transfers: VecDeque::new(), turn: 0, order: Order::default() },
-        );
+        connections.insert(peer, Connection::over(links, false, protocol.window));
     }
+    connections.extend(local(near, &protocol));
     process.barrier().await;
     Ok(State::new(me, protocol, rails, connections))
+}
+
+/// The peers on the node of this rank, if the library talks to them through its memory, and the others.
+pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    shared.nodes.borrow_mut().insert(process.rank(), process.node());
+    process.barrier().await;
+    let here = |peer: &u32| shared.protocol.local.is_some() && shared.nodes.borrow().get(peer) == Some(&process.node());
+    peers.iter().partition(|peer| here(peer))
+}
+
+/// Connections to peers on the same node.
+pub(super) fn local(peers: Vec<u32>, protocol: &Protocol) -> impl Iterator<Item = (u32, Connection)> {
+    let window = protocol.window;
+    peers.into_iter().map(move |peer| (peer, Connection::over(vec![Link::unused()], true, window)))
 }
 
 fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol) -> Result<Rail, VerbsError> {
@@ -138,8 +162,11 @@ fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol) -
     process.nic(nic, |n| {
         let pd = n.alloc_pd();
         let mr: Mr = n.reg_mr(pd, base, Bytes(rings + USER_BYTES), Access::ALL)?;
-        let cq: CqId = n.create_cq((send_depth(protocol) + receives(protocol)).saturating_mul(peers.max(1) as u32))?;
-        Ok(Rail { nic, pd, cq, mr, user: base + rings })
+        let own = receives(protocol);
+        let cq: CqId =
+            n.create_cq((send_depth(protocol) + own).saturating_mul(peers.max(1) as u32).saturating_add(protocol.shared_receives))?;
+        let srq = if peers > 1 && !protocol.unordered { Some(n.create_srq(pd, protocol.shared_receives, 1)?) } else { None };
+        Ok(Rail { nic, pd, cq, srq, mr, user: base + rings })
     })
 }
 
@@ -170,7 +197,7 @@ fn queue_pair(rail: &Rail, protocol: &Protocol, qp_type: QpType, peers: u32) -> 
         ..QpCap::default()
     };
     let pd: PdId = rail.pd;
-    QpInit { cap, ..QpInit::new(pd, qp_type, rail.cq) }
+    QpInit { cap, srq: rail.srq, ..QpInit::new(pd, qp_type, rail.cq) }
 }
 
 fn connect(process: &Process, nic: usize, qp: QpNum, peer: Contact, shared: &Shared) -> Result<(), VerbsError> {
@@ -203,14 +230,17 @@ fn receives(protocol: &Protocol) -> u32 {
     protocol.window + RESERVE
 }
 
+/// What a ring takes; nothing where the library has none.
 fn ring_bytes(protocol: &Protocol) -> u64 {
-    slots(protocol) * protocol.slot()
+    if protocol.eager_channel == EagerChannel::RdmaWrite { slots(protocol) * protocol.slot() } else { 0 }
 }
 
 fn failed(error: VerbsError) -> ProgramError {
     ProgramError(error.to_string())
 }
 
+/// Jobs of more ranks use no rings: polling them would take longer than a completion. Basis: assumed, as MVAPICH2's polling set.
+const RING_RANKS: u32 = 64;
 /// Messages of credits that may be under way beyond the window. At most three are: each stands for half a window
 /// of buffers, and the credits themselves are never more than the window.
 const RESERVE: u32 = 4;

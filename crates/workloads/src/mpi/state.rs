@@ -1,10 +1,12 @@
 //! The state of one rank: rails, connections, matching queues, requests; and everything that posts.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use fabriscope_catalog::EagerChannel;
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Bytes, Span};
-use fabriscope_verbs::{CqId, Mr, PdId, Remote, SendFlags, SendWr, Sge, WatchId, Wc, WcStatus};
+use fabriscope_units::Bytes;
+use fabriscope_verbs::{CqId, Lid, Mr, PdId, QpNum, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
+use rustc_hash::FxHashMap;
 
 use super::connection::{Connection, Link, Outgoing, Transfer};
 use super::matching::Matching;
@@ -19,6 +21,8 @@ pub(crate) struct Rail {
     pub nic: usize,
     pub pd: PdId,
     pub cq: CqId,
+    /// The receives of all connections, where there are several.
+    pub srq: Option<SrqId>,
     pub mr: Mr,
     /// Where user buffers begin.
     pub user: u64,
@@ -68,6 +72,15 @@ enum SignalOf {
     Piece,
 }
 
+/// What a completion names of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Named {
+    /// Our queue pair for that peer alone.
+    Own(QpNum),
+    /// The peer's address and its queue pair, where one of ours serves all.
+    Peer(Lid, QpNum),
+}
+
 /// A rank between two calls.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -87,6 +100,14 @@ pub(crate) struct State {
     pub arrived: VecDeque<(u32, u32)>,
     /// Pieces that the peer has said to be moved.
     pub heard: BTreeMap<RequestId, u32>,
+    /// Peers of whom something has arrived that is not handled.
+    pub news: BTreeSet<u32>,
+    /// Peers for whom something may have to be posted.
+    unsettled: BTreeSet<u32>,
+    /// The peer behind each queue pair, by rail.
+    by_qp: FxHashMap<(usize, Named), u32>,
+    /// Requests posted to all send queues and not known to be complete.
+    in_flight: u64,
     signals: BTreeMap<u64, Signal>,
     next_signal: u64,
     next_message: u64,
@@ -94,19 +115,29 @@ pub(crate) struct State {
 
 impl State {
     pub fn new(me: u32, protocol: Protocol, rails: Vec<Rail>, connections: BTreeMap<u32, Connection>) -> State {
-        let (matching, requests) = (Matching::default(), Requests::default());
+        let links = |(peer, connection): (&u32, &Connection)| {
+            let named = |(rail, link): (usize, &Link)| {
+                let key = link.to.map_or(Named::Own(link.qp), |to| Named::Peer(link.lid, to.remote_qpn));
+                ((rail, key), *peer)
+            };
+            connection.links.iter().enumerate().filter(|_| !connection.local).map(named).collect::<Vec<_>>()
+        };
         State {
             me,
             protocol,
             rails,
+            by_qp: connections.iter().flat_map(links).collect(),
             connections,
-            matching,
-            requests,
+            matching: Matching::default(),
+            requests: Requests::default(),
             reads: BTreeMap::new(),
             partial: BTreeMap::new(),
             grants: BTreeMap::new(),
             arrived: VecDeque::new(),
             heard: BTreeMap::new(),
+            news: BTreeSet::new(),
+            unsettled: BTreeSet::new(),
+            in_flight: 0,
             signals: BTreeMap::new(),
             next_signal: 0,
             next_message: 0,
@@ -121,26 +152,29 @@ impl State {
     /// What can wake this rank.
     pub fn awaited(&self) -> Awaited {
         let queues = self.rails.iter().map(|rail| (rail.nic, rail.cq)).collect();
-        let links = self.connections.values().flat_map(|connection| connection.links.iter().enumerate());
-        let links = links.filter(|(_, link)| link.stream.is_none());
+        if self.protocol.eager_channel != EagerChannel::RdmaWrite {
+            return Awaited { queues, rings: Vec::new() };
+        }
+        let connections = self.connections.values().filter(|connection| !connection.local);
+        let links = connections.flat_map(|connection| connection.links.iter().enumerate());
         let rings = links.map(|(rail, link)| (self.rails[rail].nic, link.watch, link.ring.shown + 1)).collect();
         Awaited { queues, rings }
     }
 
-    /// The cost of copying `size` bytes from the user's into a library's buffer. The working set is a library buffer for
-    /// each message that may be in flight besides this one, and the user's.
-    pub fn copy_in(&self, process: &Process, size: u32) -> Span {
-        let links = self.connections.values().flat_map(|connection| &connection.links);
-        let in_flight: u64 = links.map(|link| link.posted - link.freed).sum();
+    /// Copies `size` bytes from the user's into a library's buffer. The working set is a library buffer for each message that
+    /// may be in flight besides this one, and the user's.
+    pub fn copy_in(&self, process: &Process, size: u32) {
         let amount = Bytes(size.into());
-        process.cpu().copy(amount, amount * (in_flight + 2))
+        process.copy(amount, amount * (self.in_flight + 2));
     }
 
-    /// The cost of copying `size` bytes out of a library's buffer: the NIC has just written them, so they are in no cache of
-    /// the core. Up to a line comes within the completion, which the core has read already.
-    pub fn copy_out(process: &Process, size: u32) -> Span {
-        let touch = if size > LINE { process.cpu().dma_touch } else { Span::ZERO };
-        touch + process.cpu().copy(Bytes(size.into()), Bytes(u64::MAX))
+    /// Copies `size` bytes out of a library's buffer: the NIC has just written them, so they are in no cache of the core. Up to
+    /// a line comes within the completion, which the core has read already.
+    pub fn copy_out(process: &Process, size: u32) {
+        if size > LINE {
+            process.compute(process.cpu().dma_touch);
+        }
+        process.copy(Bytes(size.into()), Bytes(u64::MAX));
     }
 
     /// A number that no other message of this rank has.
@@ -152,23 +186,36 @@ impl State {
     /// Takes a message into the queue of its connection.
     pub fn say(&mut self, peer: u32, rail: usize, body: Body, zero_copy: Option<RequestId>) -> Result<(), ProgramError> {
         self.connection(peer)?.messages.push_back(Outgoing { rail, body, zero_copy });
+        self.unsettled.insert(peer);
         Ok(())
     }
 
     /// Takes a transfer into the queue of its connection.
     pub fn transfer(&mut self, peer: u32, transfer: Transfer) -> Result<(), ProgramError> {
         self.connection(peer)?.transfers.push_back(transfer);
+        self.unsettled.insert(peer);
         Ok(())
     }
 
-    /// Posts all that credits and send queues allow, to every peer.
+    /// Credits, room or buffers of `peer` have changed: [`flush`](Self::flush) will look.
+    pub fn unsettle(&mut self, peer: u32) {
+        self.unsettled.insert(peer);
+    }
+
+    /// Posts all that credits and send queues allow, to every peer for whom anything has changed.
     pub fn flush(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
-        let peers: Vec<u32> = self.connections.keys().copied().collect();
-        peers.into_iter().try_for_each(|peer| self.flush_one(process, wires, peer))
+        while let Some(peer) = self.unsettled.pop_first() {
+            self.flush_one(process, wires, peer)?;
+        }
+        Ok(())
     }
 
     /// The same to one peer.
     pub fn flush_one(&mut self, process: &Process, wires: &Wires, peer: u32) -> Result<(), ProgramError> {
+        self.unsettled.remove(&peer);
+        if self.connection(peer)?.local {
+            return self.flush_local(process, wires, peer);
+        }
         let depth = u64::from(setup::send_depth(&self.protocol));
         loop {
             let connection = self.connection(peer)?;
@@ -212,7 +259,7 @@ impl State {
         if let Body::Data { size, .. } = message.body
             && protocol.copies_data()
         {
-            process.compute(self.copy_in(process, size));
+            self.copy_in(process, size);
         }
         let length = message.body.payload().map_or(protocol.control, |payload| protocol.header + payload);
         let channel = if protocol.takes_ring(message.body.payload().unwrap_or(0)) { Channel::Ring } else { Channel::Send };
@@ -231,7 +278,7 @@ impl State {
         let Some((nic, addr, lkey)) = place else { return Ok(()) };
         let sge = Sge { addr, length, lkey };
         let mut wr = match channel {
-            Channel::Send => SendWr::send(UNSIGNALED, sge),
+            Channel::Send | Channel::Memory(_) => SendWr::send(UNSIGNALED, sge),
             Channel::Ring => {
                 let slot = link.ring_sent % setup::slots(&protocol);
                 link.ring_sent += 1;
@@ -247,6 +294,7 @@ impl State {
             wr.wr_id = self.signal(Signal { peer, rail: message.rail, through, request });
             wr = wr.signaled();
         }
+        self.in_flight += 1;
         if length <= protocol.inline_limit {
             wr = wr.with_flags(SendFlags::INLINE);
         }
@@ -262,9 +310,10 @@ impl State {
         let link = &mut self.connection(peer)?.links[transfer.rail];
         link.posted += 1;
         link.unsignaled = 0;
-        let (qp, through) = (link.qp, link.posted);
+        let (qp, to, through) = (link.qp, link.to, link.posted);
+        self.in_flight += 1;
         let mut wr = transfer.wr.signaled();
-        wr.ud = link.to;
+        wr.ud = to;
         wr.wr_id = self.signal(Signal { peer, rail: transfer.rail, through, request: Some((transfer.request, SignalOf::Piece)) });
         process.post_send(nic, qp, &wr)?;
         match transfer.then {
@@ -287,25 +336,31 @@ impl State {
             return Err(ProgramError(format!("rank {}: the MPI library got a completion with error: {text} ({name})", self.me)));
         }
         if wc.wr_id == RECEIVE {
-            let (nic, wr) = (self.rails[rail].nic, setup::receive(&self.rails[rail], &self.protocol));
-            if self.protocol.unordered {
-                let from = |link: &Link| link.to.is_some_and(|to| to.remote_qpn == wc.src_qp) && link.lid == wc.slid;
-                let peer = self.connections.iter().find(|(_, connection)| connection.links.get(rail).is_some_and(from));
-                self.arrived.extend(peer.and_then(|(peer, _)| Some((*peer, wc.imm?))));
-            } else {
-                let mut links = self.connections.values_mut().flat_map(|connection| connection.links.get_mut(rail));
-                if let Some(link) = links.find(|link| link.qp == wc.qp_num) {
-                    link.sends.shown += 1;
+            let (place, wr) = (&self.rails[rail], setup::receive(&self.rails[rail], &self.protocol));
+            match place.srq {
+                Some(srq) => process.post_srq_recv(place.nic, srq, &wr)?,
+                None => process.post_recv(place.nic, wc.qp_num, &wr)?,
+            }
+            let unordered = self.protocol.unordered;
+            let from = if unordered { Named::Peer(wc.slid, wc.src_qp) } else { Named::Own(wc.qp_num) };
+            if let Some(&peer) = self.by_qp.get(&(rail, from)) {
+                if unordered {
+                    self.arrived.extend(wc.imm.map(|number| (peer, number)));
+                } else {
+                    self.connection(peer)?.links[rail].sends.shown += 1;
+                    self.news.insert(peer);
                 }
             }
-            process.post_recv(nic, wc.qp_num, &wr)?;
             return Ok(None);
         }
         let Some(signal) = self.signals.remove(&wc.wr_id) else { return Ok(None) };
         let unordered = self.protocol.unordered;
         let link = &mut self.connection(signal.peer)?.links[signal.rail];
         // Where they complete in any order every one has a completion.
-        link.freed = if unordered { link.freed + 1 } else { link.freed.max(signal.through) };
+        let freed = if unordered { 1 } else { signal.through.saturating_sub(link.freed) };
+        link.freed += freed;
+        self.in_flight -= freed;
+        self.unsettled.insert(signal.peer);
         match signal.request {
             Some((request, SignalOf::ZeroCopy)) => self.requests.at(request).done = true,
             Some((request, SignalOf::Piece)) => return Ok(Some(request)),

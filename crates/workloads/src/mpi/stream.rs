@@ -12,7 +12,6 @@ use fabriscope_tcp::kernel::{Awaited, SocketOptions};
 use fabriscope_verbs::Lid;
 
 use super::connection::{Connection, Link};
-use super::order::Order;
 use super::request::RequestId;
 use super::setup::Shared;
 use super::state::State;
@@ -115,15 +114,7 @@ pub(super) async fn open(process: &Process, shared: &Shared, peers: &[u32]) -> R
     }
     process.barrier().await;
     let protocol = shared.protocol;
-    let connection = |socket: Socket| Connection {
-        links: vec![Link::over(Stream::new(socket))],
-        credits: protocol.window,
-        owed: 0,
-        messages: VecDeque::new(),
-        transfers: VecDeque::new(),
-        turn: 0,
-        order: Order::default(),
-    };
+    let connection = |socket: Socket| Connection::over(vec![Link::over(Stream::new(socket))], false, protocol.window);
     let connections = sockets.into_iter().map(|(peer, socket)| (peer, connection(socket))).collect();
     Ok(State::new(me, protocol, Vec::new(), connections))
 }

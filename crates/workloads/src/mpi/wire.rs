@@ -5,7 +5,10 @@
 //! always belong to the first arrival. Over SRD a packet carries the number of its words as immediate data.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+
+use fabriscope_units::Time;
+use rustc_hash::FxHashMap;
 
 use super::request::RequestId;
 
@@ -16,6 +19,8 @@ pub(crate) enum Channel {
     Ring,
     /// Send: the receiver polls its completion queue.
     Send,
+    /// Memory of the node that both share, from this time on.
+    Memory(Time),
 }
 
 /// One message of the library.
@@ -67,16 +72,16 @@ impl Body {
 /// The words under way between all pairs of ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Wires {
-    in_order: RefCell<BTreeMap<(u32, u32), VecDeque<Envelope>>>,
+    in_order: RefCell<FxHashMap<(u32, u32), VecDeque<Envelope>>>,
     /// Where messages overtake each other: those of each pair by their numbers.
-    numbered: RefCell<BTreeMap<(u32, u32), Numbered>>,
+    numbered: RefCell<FxHashMap<(u32, u32), Numbered>>,
 }
 
 /// Words that carry numbers.
 #[derive(Debug, Default)]
 struct Numbered {
     next: u32,
-    waiting: BTreeMap<u32, Envelope>,
+    waiting: FxHashMap<u32, Envelope>,
 }
 
 impl Wires {

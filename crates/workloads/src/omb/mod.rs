@@ -17,6 +17,7 @@ use fabriscope_units::Span;
 
 pub use benchmark::{BENCHMARKS, Benchmark};
 pub use options::Settings;
+pub(crate) use options::size_range;
 pub use report::{Sample, report};
 
 use crate::error::UsageError;
@@ -39,7 +40,7 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         let what = format!("{} needs an MPI library", benchmark.name());
         return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi] table".to_owned() });
     };
-    let world = World::new(mpi, target);
+    let world = World::new(mpi, target, 2 * settings.pairs);
     let results: Results = Rc::new(RefCell::new(vec![Vec::new(); settings.sizes.len()]));
     let main = || -> Main {
         let (settings, world, results) = (settings.clone(), world.clone(), results.clone());

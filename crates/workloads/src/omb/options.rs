@@ -107,7 +107,7 @@ impl Settings {
             if s.benchmark == Benchmark::Latency { Err(conflict) } else { Ok(()) }
         };
         match given.name {
-            "message-size" => self.sizes = size_range(given, smallest)?,
+            "message-size" => self.sizes = size_range(given, smallest, LARGEST)?,
             "iterations" => self.iterations = Some(arguments::number(given, 1, MOST_ITERATIONS)? as u32),
             "warmup" => self.warm_up = Some(arguments::number(given, 0, MOST_ITERATIONS)? as u32),
             "full" => self.full = true,
@@ -151,12 +151,12 @@ fn sizes(min: u32, max: u32) -> Vec<u32> {
 }
 
 /// `max`, `min:max` or `min:`; the steps double from `min`.
-fn size_range(given: &Given, smallest: u32) -> Result<Vec<u32>, UsageError> {
+pub(crate) fn size_range(given: &Given, smallest: u32, largest: u32) -> Result<Vec<u32>, UsageError> {
     let text = given.value.as_deref().unwrap_or_default();
     let part = |text: &str| arguments::size(&given.typed, text, u64::from(smallest), MOST_BYTES).map(|size| size as u32);
     let (min, max) = match text.split_once(':') {
         None => (smallest, part(text)?),
-        Some((min, "")) => (part(min)?, LARGEST),
+        Some((min, "")) => (part(min)?, largest),
         Some((min, max)) => (part(min)?, part(max)?),
     };
     if min > max {
@@ -213,13 +213,13 @@ mod tests {
     fn sizes_double() {
         assert_eq!(sizes(0, 4), [0, 1, 2, 4]);
         assert_eq!(sizes(1, LARGEST).len(), 23);
-        assert_eq!(size_range(&given("4"), 0).unwrap(), [0, 1, 2, 4]);
-        assert_eq!(size_range(&given("3:20"), 0).unwrap(), [3, 6, 12]);
-        assert_eq!(size_range(&given("1M:"), 1).unwrap(), [1 << 20, 2 << 20, 4 << 20]);
-        assert!(size_range(&given("8:4"), 1).unwrap_err().to_string().contains("4:8"));
-        let message = size_range(&given("1099511627776"), 1).unwrap_err().to_string();
+        assert_eq!(size_range(&given("4"), 0, LARGEST).unwrap(), [0, 1, 2, 4]);
+        assert_eq!(size_range(&given("3:20"), 0, LARGEST).unwrap(), [3, 6, 12]);
+        assert_eq!(size_range(&given("1M:"), 1, LARGEST).unwrap(), [1 << 20, 2 << 20, 4 << 20]);
+        assert!(size_range(&given("8:4"), 1, LARGEST).unwrap_err().to_string().contains("4:8"));
+        let message = size_range(&given("1099511627776"), 1, LARGEST).unwrap_err().to_string();
         assert!(message.contains("1 to 1073741824"), "{message}");
-        assert!(size_range(&given("0"), 1).is_err());
+        assert!(size_range(&given("0"), 1, LARGEST).is_err());
     }
 
     #[test]

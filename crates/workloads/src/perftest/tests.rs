@@ -4,11 +4,12 @@ use fabriscope_catalog::{Interface, Rdma};
 use fabriscope_units::{Span, Time};
 
 use super::*;
-use crate::target::LinkType;
+use crate::target::{Layout, LinkType};
 
 fn target() -> Target {
     Target {
         nodes: 2,
+        layout: Layout { nodes: 2, per_node: 1 },
         devices: vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()],
         interface: Interface::Verbs,
         link: LinkType::InfiniBand,

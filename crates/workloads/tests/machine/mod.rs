@@ -5,7 +5,7 @@ use fabriscope_catalog::{Catalog, Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Run};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
-use fabriscope_workloads::{LinkType, Target, Tool, ToolOutput};
+use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput};
 
 pub fn parts(cluster: &str) -> ResolvedCluster {
     let catalog = Catalog::embedded().unwrap();
@@ -24,6 +24,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
     let nic = &parts.node.nic;
     Target {
         nodes: parts.nodes,
+        layout: Layout { nodes: 2, per_node: 1 },
         devices: (0..parts.node.nics).map(|nic| format!("mlx5_{nic}")).collect(),
         interface: nic.interface,
         link: if parts.link_layer.layer() == Layer::InfiniBand { LinkType::InfiniBand } else { LinkType::Ethernet },
@@ -42,8 +43,7 @@ pub fn run_on(parts: &ResolvedCluster, line: &str) -> (ToolOutput, Run) {
     let tool = Tool::by_name(&words.next().unwrap()).unwrap();
     let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target(parts)).unwrap_or_else(|error| panic!("{line}: {error}"));
     let cluster = Cluster::new(parts.clone()).unwrap();
-    let pair = cluster.pair(false);
-    let nodes = (0..prepared.mains.len() as u32).map(|rank| if prepared.placing.seat(rank).0 == 0 { pair.0 } else { pair.1 }).collect();
+    let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
     let run = PacketEngine::default().execute(&cluster, Job { nodes, mains: prepared.mains }, 1);
     let run = run.unwrap_or_else(|error| panic!("{line}: {error}"));
     ((prepared.finish)(), run)
