@@ -64,7 +64,7 @@ pub enum NodeChoice {
     SameLeaf,
     /// Two as far apart as the topology has them; more are spread evenly.
     Across,
-    /// Drawn at random by the seed, as a job on a busy machine gets them.
+    /// As a scheduler finds them on a busy machine: free ones drawn by the seed, below as few switches as possible.
     Scattered,
 }
 

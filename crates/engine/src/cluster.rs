@@ -1,6 +1,9 @@
 //! Where it happens: the catalog's parts joined to a fabric.
 
+use std::collections::BTreeMap;
+
 use fabriscope_catalog::{NodeChoice, ResolvedCluster};
+use fabriscope_fabric::EndpointId;
 use fabriscope_fabric::topology::{Fabric, TopologyError};
 use fabriscope_kernel::Streams;
 
@@ -34,14 +37,29 @@ impl Cluster {
                 let place = |index: u32| u64::from(index) * u64::from(nodes.saturating_sub(1)) / u64::from(count.max(2) - 1);
                 (0..count).map(|index| place(index) as u32).collect()
             }
-            NodeChoice::Scattered => {
-                let mut free: Vec<u32> = (0..nodes).collect();
-                let mut stream = Streams::new(seed).stream("nodes of a job", 0);
-                let mut drawn: Vec<u32> = (0..count).map(|_| free.swap_remove(stream.below(free.len() as u64) as usize)).collect();
-                drawn.sort_unstable();
-                drawn
-            }
+            NodeChoice::Scattered => self.free_nodes(count, seed),
         }
+    }
+
+    /// `count` nodes as a scheduler that knows the switches finds them on a busy machine: a few nodes at random are free, and those
+    /// below the switch that suits best are taken first.
+    ///
+    /// Source: Slurm, "Topology Guide", tree: a job goes below one switch that has enough free nodes, of those the one with the
+    /// fewest; else below as few as possible, those with the most free nodes first.
+    fn free_nodes(&self, count: u32, seed: u64) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.parts.nodes).collect();
+        Streams::new(seed).stream("free nodes", 0).shuffle(&mut order);
+        order.truncate((self.parts.nodes / FREE_SHARE).max(count) as usize);
+        let mut below: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for node in order {
+            let link = self.fabric.graph.uplink(EndpointId(node * self.parts.node.nics));
+            below.entry(self.fabric.graph.link(link).to.0).or_default().push(node);
+        }
+        let mut leaves: Vec<Vec<u32>> = below.into_values().collect();
+        leaves.sort_by_key(|nodes| if nodes.len() >= count as usize { (0, nodes.len()) } else { (1, usize::MAX - nodes.len()) });
+        let mut taken: Vec<u32> = leaves.into_iter().flatten().take(count as usize).collect();
+        taken.sort_unstable();
+        taken
     }
 
     /// The most ranks a schedule can have: rank *r* is at adapter *r*, with a core of its own.
@@ -56,3 +74,6 @@ impl Cluster {
         self.parts.nodes
     }
 }
+
+/// One node in so many is free on a busy machine. Basis: assumed.
+const FREE_SHARE: u32 = 8;

@@ -41,7 +41,7 @@ pub enum Placement {
     SameSwitch,
     /// As far apart as the fabric has it.
     Farthest,
-    /// Drawn at random, as a job on a busy machine gets them.
+    /// As a scheduler finds them on a busy machine.
     Scattered,
 }
 

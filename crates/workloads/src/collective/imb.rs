@@ -14,8 +14,10 @@ use crate::target::Target;
 use crate::tool::Prepared;
 
 const HELP: &str = "\
+IMB-MPI1: Alltoall among the ranks of several nodes (Intel MPI Benchmarks)
 Usage: IMB-MPI1 [options] Alltoall
 
+Options:
   -npmin N         smallest group; only all ranks are run
   -msglog MIN:MAX  blocks of 0 and of 2^MIN to 2^MAX bytes (default 0:22)
   -iter N          iterations (default 3, 1 above 8192 bytes; the real tool's are 1000 and fewer)
