@@ -159,3 +159,40 @@ fn the_message_rate_is_that_of_the_cores_and_then_of_the_adapter() {
     assert!((5.0..7.4).contains(&one), "{one} million messages per second from one core");
     assert!((7.5..=8.05).contains(&(eight / one)), "{one} and {eight}");
 }
+
+/// Ranks of a node exchange through its memory: none of it leaves the node.
+#[test]
+fn ranks_of_a_node_do_without_the_adapter() {
+    let exchange = |near: bool, sizes: [u32; 3]| {
+        let mut parts = parts("csd3-opa");
+        if !near {
+            parts.software.mpi.as_mut().unwrap().shared_memory = None;
+        }
+        let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), 4);
+        let main = || -> Main {
+            let world = world.clone();
+            Box::new(move |process| {
+                Box::pin(async move {
+                    let rank = Rank::init_all(process, world).await?;
+                    for size in sizes {
+                        let mut requests = Vec::new();
+                        for peer in (0..4).filter(|peer| *peer != rank.rank()) {
+                            requests.push(rank.irecv(Some(peer), Some(1), size)?);
+                            requests.push(rank.isend(peer, 1, size)?);
+                        }
+                        rank.wait_all(requests).await?;
+                    }
+                    rank.synchronise().await
+                })
+            })
+        };
+        let mains = (0..4).map(|_| main()).collect();
+        let run = PacketEngine::default().execute(&Cluster::new(parts).unwrap(), Job { nodes: vec![0, 0, 1, 1], mains }, 7);
+        run.unwrap_or_else(|error| panic!("{error}")).stats.bytes_delivered
+    };
+    let sizes = [8, 3000, 100_000];
+    let (near, far) = (exchange(true, sizes), exchange(false, sizes));
+    // Of twelve messages of a size four are between ranks of one node.
+    let inside: u64 = sizes.iter().map(|size| 4 * u64::from(*size)).sum();
+    assert!((inside..inside + inside / 50).contains(&(far - near)), "{near} and {far} bytes");
+}
