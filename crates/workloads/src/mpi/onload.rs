@@ -1,8 +1,10 @@
 //! The same calls where PSM2 carries the messages: it matches them, so little is left to the layers above.
 //!
-//! Source: Open MPI, `ompi/mca/mtl/psm2`: each request is one of PSM2.
+//! Source: Open MPI, `ompi/mca/mtl/psm2`: each request is one of PSM2. Ranks of a node talk through its memory instead
+//! (`local.rs`) where the library has that.
 //! Modelled: the core time of those layers; waiting with progress, also at barriers out of band.
-//! Not modelled: several adapters; the receive thread, for which ranks that wait out of band stand.
+//! Not modelled: receives from any rank where both ways lead to this one; several adapters; the receive thread, for which ranks
+//! that wait out of band stand.
 
 use std::cell::RefCell;
 
