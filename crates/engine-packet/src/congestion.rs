@@ -86,7 +86,8 @@ fn line(parts: &ResolvedCluster, fabric: &Fabric, router: &Router) -> Line {
     let nic = &parts.node.nic;
     let fetch = parts.node.cpu.root_complex.dma_read_latency.value;
     // The time that a packet left is that at which it is built: its fetch and its way out belong to the round trip.
-    let ends = (nic.tx_latency.value + nic.rx_latency.value) * 2 + fetch;
+    let srd = nic.srd_latency.as_ref().map_or(Span::ZERO, |latency| latency.value);
+    let ends = (nic.tx_latency.value + nic.rx_latency.value) * 2 + srd + fetch;
     let way = delay * hops + switch * hops.saturating_sub(1);
     Line { rate, base_rtt: way * 2 + full + answer + ends, mtu: parts.mtu }
 }

@@ -9,7 +9,7 @@ use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 
 use fabriscope_verbs::{IWARP_READ_REQUEST, Lid, Nic, PSM2_PACKET, PacketFlags, QpNum, Transmit, WqeIndex};
-use fabriscope_wire::{Opcode, Syndrome};
+use fabriscope_wire::{Opcode, Operation, Syndrome, Transport};
 
 use crate::event::{Event, Parcel};
 use crate::qos::Plan;
@@ -49,6 +49,8 @@ pub(crate) struct Host {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NicCosts {
     pub tx_latency: u64,
+    /// What a packet of SRD takes beyond that; zero on adapters without it.
+    pub srd_latency: u64,
     pub message_interval: u64,
     pub wqe_interval: u64,
     pub read_interval: u64,
@@ -257,7 +259,10 @@ impl World<'_> {
         // The bus is asked for the payload now, so that nobody else waits for it meanwhile; it is worth that much later.
         let wait = h.context(now, t.qp) - now;
         let built = h.build(now, t).later(wait);
-        let ready = built.complete + h.costs.tx_latency;
+        let mut ready = built.complete + h.costs.tx_latency;
+        if h.costs.srd_latency > 0 && t.packet.opcode >> 5 == Transport::Rud as u8 && t.packet.opcode & 31 != Operation::Acknowledge as u8 {
+            ready += h.costs.srd_latency;
+        }
         if t.packet.payload > 0 {
             h.buffered += u32::from(t.packet.wire_bytes);
             if let Some(at) = &mut h.buffered_at {

@@ -302,6 +302,7 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
     let window = covered.min(nic.tx_buffer.value.0) + 2 * packet.0;
     NicCosts {
         tx_latency: nic.tx_latency.value.as_ps(),
+        srd_latency: nic.srd_latency.as_ref().map_or(0, |latency| latency.as_ps()),
         message_interval: nic.message_interval.value.as_ps(),
         wqe_interval: nic.wqe_interval.value.as_ps(),
         read_interval: nic.read_interval.value.as_ps(),

@@ -155,6 +155,10 @@ pub struct Nic {
     pub tx_latency: Sourced<Span>,
     /// From a packet's arrival to its write towards the host.
     pub rx_latency: Sourced<Span>,
+    /// What a packet of SRD takes both adapters together beyond a datagram's latency: choice of a path, the record for sending it
+    /// again, the check for duplicates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub srd_latency: Option<Sourced<Span>>,
     /// Time of the send engine per message, all queue pairs together: 1 / message rate.
     pub message_interval: Sourced<Span>,
     /// Time that one queue pair keeps the send engine busy per work request.
