@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     "units",
     "wire",
     "kernel",
     "schedule",
     "collectives",
     "fabric",
+    "machine",
     "catalog",
     "tcp",
     "psm2",

@@ -1,0 +1,190 @@
+//! Ways through a machine.
+//!
+//! Modelled: the way with the least latency, and among those the one with the fewest links; memories, adapters and GPUs are ends
+//! and not passed, but GPUs that relay. GPUs use their own links where these lead to the peer, and PCI Express otherwise.
+//! Not modelled: adaptive choice among several ways, access control (ACS) that forces peers through the host bridge.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fabriscope_units::{Rate, Span};
+use serde::Serialize;
+
+use crate::graph::{Machine, ResourceId};
+use crate::link::{LinkId, LinkKind};
+use crate::sharing::{Use, Weight};
+use crate::vertex::{VertexId, VertexKind};
+
+/// Who moves the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Purpose {
+    /// A PCI device by DMA: it uses no links of GPUs.
+    Dma,
+    /// The engines of a GPU: its own links first.
+    Copy,
+    /// The loads and stores of a core: as DMA.
+    Core,
+}
+
+/// Whether the mover of the bytes takes them or brings them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Access {
+    /// It reads at the far end: requests go there, data comes back.
+    Read,
+    /// It writes at the far end.
+    Write,
+}
+
+/// A link of a path, and which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The link.
+    pub link: LinkId,
+    /// From its `a` to its `b`.
+    pub forwards: bool,
+}
+
+/// The way of data from one vertex to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Path {
+    /// Where data comes from.
+    pub from: VertexId,
+    /// Where it goes.
+    pub to: VertexId,
+    /// The links, in the direction of the data.
+    pub steps: Vec<Step>,
+}
+
+impl Path {
+    /// All vertices on the way, both ends included.
+    #[must_use]
+    pub fn vertices(&self, machine: &Machine) -> Vec<VertexId> {
+        let mut all = vec![self.from];
+        for step in &self.steps {
+            let link = machine.link(step.link);
+            all.push(if step.forwards { link.b } else { link.a });
+        }
+        all
+    }
+    /// Latency of all its links.
+    #[must_use]
+    pub fn latency(&self, machine: &Machine) -> Span {
+        self.steps.iter().map(|step| machine.link(step.link).latency).sum()
+    }
+    /// What it would carry of payload if nothing else were under way.
+    #[must_use]
+    pub fn rate(&self, machine: &Machine, access: Access) -> Rate {
+        let each = machine.uses(self, access).into_iter().filter_map(|used| Some(used.weight.payload_of(machine.capacity(used.resource)?)));
+        each.min().unwrap_or_default()
+    }
+    /// The resource that binds it when nothing else is under way.
+    #[must_use]
+    pub fn bottleneck(&self, machine: &Machine, access: Access) -> Option<ResourceId> {
+        let each = machine.uses(self, access).into_iter();
+        let rated = each.filter_map(|used| Some((used.weight.payload_of(machine.capacity(used.resource)?), used.resource)));
+        rated.min().map(|(_, resource)| resource)
+    }
+}
+
+impl Machine {
+    /// The way from one vertex to another, if there is one.
+    #[must_use]
+    pub fn path(&self, from: VertexId, to: VertexId, purpose: Purpose) -> Option<Path> {
+        if purpose == Purpose::Copy
+            && let Some(path) = self.search(from, to, |kind| kind.is_scale_up() || matches!(kind, LinkKind::Memory | LinkKind::Coherent))
+        {
+            return Some(path);
+        }
+        self.search(from, to, |kind| !kind.is_scale_up())
+    }
+
+    /// What a byte of payload on `path` takes of each resource. `access` is that of the device that moves the data, whichever end it is.
+    #[must_use]
+    pub fn uses(&self, path: &Path, access: Access) -> Vec<Use> {
+        let mut uses = Vec::with_capacity(path.steps.len() * 2 + 1);
+        for step in &path.steps {
+            let framing = &self.link(step.link).framing;
+            let data = self.resource_of_link(step.link, step.forwards);
+            match access {
+                Access::Write => uses.push(Use { resource: data, weight: framing.write.weight() }),
+                Access::Read => {
+                    uses.push(Use { resource: data, weight: framing.read.weight() });
+                    if framing.request.overhead.0 > 0 {
+                        let weight = Weight::of(framing.request.overhead.0, framing.request.payload.0);
+                        uses.push(Use { resource: self.resource_of_link(step.link, !step.forwards), weight });
+                    }
+                }
+            }
+        }
+        uses.extend(self.peer_limit(path, access).map(|resource| Use { resource, weight: Weight::ONE }));
+        uses
+    }
+
+    /// The limit of the host bridge for traffic between devices, where `path` is such traffic and has one.
+    fn peer_limit(&self, path: &Path, access: Access) -> Option<ResourceId> {
+        let vertices = path.vertices(self);
+        let kind = |id: &VertexId| self.vertex(*id).kind;
+        if vertices.iter().any(|id| matches!(kind(id), VertexKind::HostMemory | VertexKind::CxlMemory)) {
+            return None;
+        }
+        let ends = [vertices.first()?, vertices.last()?];
+        if ends.iter().any(|id| matches!(kind(id), VertexKind::Numa { .. } | VertexKind::HostBridge)) {
+            return None;
+        }
+        let across = path.steps.iter().any(|step| self.link(step.link).kind == LinkKind::Smp);
+        let bridges = vertices.iter().filter(|id| kind(id) == VertexKind::HostBridge);
+        bridges.filter_map(|bridge| self.resource_of_peers(*bridge, access == Access::Write, across)).min_by_key(|r| self.capacity(*r))
+    }
+
+    fn search(&self, from: VertexId, to: VertexId, allowed: impl Fn(LinkKind) -> bool) -> Option<Path> {
+        let count = self.vertices().len();
+        if from.index() >= count || to.index() >= count {
+            return None;
+        }
+        let mut best: Vec<Option<(u64, u32, Step)>> = vec![None; count];
+        let mut done = vec![false; count];
+        let mut heap = BinaryHeap::from([Reverse((0, 0, from))]);
+        while let Some(Reverse((latency, links, here))) = heap.pop() {
+            if std::mem::replace(&mut done[here.index()], true) {
+                continue;
+            }
+            if here == to {
+                break;
+            }
+            if here != from && !self.passes(here, from, to) {
+                continue;
+            }
+            for &id in self.around(here) {
+                let link = self.link(id);
+                let next = link.other(here);
+                if !allowed(link.kind) || done[next.index()] {
+                    continue;
+                }
+                let reached = (latency + link.latency.as_ps(), links + 1);
+                if best[next.index()].is_none_or(|(latency, links, _)| reached < (latency, links)) {
+                    best[next.index()] = Some((reached.0, reached.1, Step { link: id, forwards: link.a == here }));
+                    heap.push(Reverse((reached.0, reached.1, next)));
+                }
+            }
+        }
+        let mut steps = Vec::new();
+        let mut here = to;
+        while here != from {
+            let (_, _, step) = best[here.index()].filter(|_| done[here.index()])?;
+            steps.push(step);
+            here = self.link(step.link).other(here);
+        }
+        steps.reverse();
+        Some(Path { from, to, steps })
+    }
+
+    /// Whether a path from `from` to `to` may lead through `here`.
+    fn passes(&self, here: VertexId, from: VertexId, to: VertexId) -> bool {
+        let vertex = self.vertex(here);
+        match vertex.kind {
+            // The memory at either end is reached through its GPU.
+            VertexKind::Gpu => vertex.relays || [from, to].iter().any(|end| self.memory_of(here) == Some(*end)),
+            kind => kind.forwards(),
+        }
+    }
+}
