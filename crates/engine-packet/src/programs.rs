@@ -63,6 +63,7 @@ impl Programs {
                 cpu: timing::cpu(&parts.node.cpu),
                 doorbell: timing::doorbell(parts),
                 dram: memories[node as usize].clone(),
+                devices: None,
             });
             let program = main(process.clone());
             slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO });

@@ -1,13 +1,16 @@
 //! How bytes move inside a node, and how a program there sees the machine.
 //!
 //! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
-//! polling, [`dram`] the memory that the cores share, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
+//! polling, [`dram`] the memory that the cores share, [`device`] the GPUs and copies by them, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
 //! runs that library on it.
 
 pub mod context;
 pub mod cpu;
 pub mod datagram;
+pub mod device;
+#[cfg(test)]
+mod device_test;
 pub mod dram;
 pub mod pcie;
 pub mod process;
@@ -16,6 +19,7 @@ pub mod socket;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
+pub use device::{CopyId, DeviceCosts, Devices, Memory};
 pub use dram::Dram;
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};

@@ -17,6 +17,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex, WrOpcode};
 
 use crate::cpu::{CpuCosts, DoorbellPolicy};
+use crate::device::{CopyId, Devices};
 use crate::dram::Dram;
 use crate::socket::SocketWait;
 
@@ -100,6 +101,8 @@ struct Inner {
     told: Vec<(u32, Time)>,
     /// Bytes that the program goes through again and again.
     footprint: Bytes,
+    /// Copies by GPUs that the program has begun and not waited for.
+    copies: Vec<CopyId>,
 }
 
 struct Place {
@@ -110,6 +113,7 @@ struct Place {
     cpu: Cell<CpuCosts>,
     doorbell: DoorbellPolicy,
     dram: Option<Rc<Dram>>,
+    devices: Option<Rc<Devices>>,
     inner: RefCell<Inner>,
 }
 
@@ -134,6 +138,8 @@ pub struct Seat {
     pub doorbell: DoorbellPolicy,
     /// The memory that it shares with the other cores of the node, where its rate is known.
     pub dram: Option<Rc<Dram>>,
+    /// The GPUs that it shares with them, if there are any.
+    pub devices: Option<Rc<Devices>>,
 }
 
 impl Process {
@@ -151,9 +157,10 @@ impl Process {
             notes: VecDeque::new(),
             told: Vec::new(),
             footprint: Bytes::ZERO,
+            copies: Vec::new(),
         };
-        let Seat { rank, ranks, node, lids, cpu, doorbell, dram } = seat;
-        Process(Rc::new(Place { rank, ranks, node, lids, cpu: Cell::new(cpu), doorbell, dram, inner: RefCell::new(inner) }))
+        let Seat { rank, ranks, node, lids, cpu, doorbell, dram, devices } = seat;
+        Process(Rc::new(Place { rank, ranks, node, lids, cpu: Cell::new(cpu), doorbell, dram, devices, inner: RefCell::new(inner) }))
     }
 
     /// Number of this rank.
@@ -235,6 +242,22 @@ impl Process {
         let cpu = self.cpu();
         let (wqe_build, poll_hit) = (wqe_build.unwrap_or(cpu.wqe_build), poll_hit.unwrap_or(cpu.poll_hit));
         self.0.cpu.set(CpuCosts { wqe_build, poll_hit, ..cpu });
+    }
+    pub(crate) fn shared_devices(&self) -> Option<&Devices> {
+        self.0.devices.as_deref()
+    }
+    pub(crate) fn expect_copy(&self, id: CopyId) {
+        self.0.inner.borrow_mut().copies.push(id);
+    }
+    pub(crate) fn forget_copy(&self, id: CopyId) {
+        self.0.inner.borrow_mut().copies.retain(|open| *open != id);
+    }
+    pub(crate) fn expected_copies(&self) -> Vec<CopyId> {
+        self.0.inner.borrow().copies.clone()
+    }
+    /// How far the simulation has come.
+    pub(crate) fn engine_time(&self) -> Time {
+        self.0.inner.borrow().engine
     }
     pub(crate) fn traces(&self) -> bool {
         self.0.inner.borrow().trace
@@ -351,20 +374,26 @@ impl Process {
         self.wait_any_until(cqs, watches, Time::MAX).await;
     }
 
-    /// The same, but gives up at `until`: false if nothing was there by then.
+    /// The same, but gives up at `until`: false if nothing was there by then. The end of a copy by a GPU that the program has begun
+    /// ([`memcpy_async`](Self::memcpy_async)) is something, too.
     pub async fn wait_any_until(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)], until: Time) -> bool {
         self.catch_up().await;
         loop {
+            let copy = self.next_copy();
             let ready = self.earliest(cqs, watches).into_iter().chain(self.next_note()).min();
-            if let Some(visible) = ready.filter(|visible| *visible <= until) {
+            if let Some(visible) = ready.filter(|visible| *visible <= until && copy.is_none_or(|copy| *visible <= copy)) {
                 let inner = &mut *self.0.inner.borrow_mut();
                 inner.clock = inner.clock.max(visible + self.cpu().detect);
                 inner.seen = inner.clock;
                 return true;
             }
+            if copy.is_some_and(|copy| copy <= self.now()) {
+                return true;
+            }
             if self.now() >= until {
                 return false;
             }
+            let until = copy.map_or(until, |copy| copy.min(until));
             self.suspend(Wait::Any { cqs: cqs.to_vec(), watches: watches.to_vec(), until }).await;
         }
     }

@@ -1,0 +1,366 @@
+//! The GPUs of a node as its cores use them: copies by their engines, and stores and loads through the window that a core has on
+//! their memory.
+//!
+//! Source: CUDA Runtime API (cudaMemcpy, cudaMemcpyAsync, cudaEventQuery: what is asynchronous to what); R. Shi et al., "Designing Efficient
+//! Small Message Transfer Mechanism for Inter-node MPI Communication on InfiniBand GPU Clusters", HiPC 2014, and GDRCopy's notes (stores
+//! are combined into lines and posted, loads are not cached).
+//! Modelled: the cost of the call, an engine for each direction of each GPU that serves copies in turn, the path through the machine and
+//! its sharing with other copies, stores in lines of 64 bytes behind the write-combining buffers, loads as round trips.
+//! Not modelled: kernels that copy, priorities of streams, what DMA of adapters takes from the same links.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use fabriscope_machine::{Access, FlowId, Machine, Purpose, Sharing, Use, VertexId};
+use fabriscope_units::{Bytes, Rate, Span, Time};
+
+use crate::process::ProgramError;
+
+/// Where bytes lie in a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Memory {
+    /// The memory of a NUMA domain.
+    Host(u32),
+    /// The memory of a GPU.
+    Device(u32),
+}
+
+/// What a core and a GPU spend on copies, resolved from the catalogue's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceCosts {
+    /// A copy that the core waits for, beside moving bytes: call, start of the engine, notice of the end.
+    pub memcpy: Span,
+    /// The core's time to ask for a copy that it does not wait for.
+    pub memcpy_async: Span,
+    /// From asking until the engine begins.
+    pub start: Span,
+    /// The core's time to ask whether a copy has ended.
+    pub query: Span,
+    /// The most that one engine moves.
+    pub engine_rate: Rate,
+    /// What finding out where a pointer points costs.
+    pub pointer_query: Span,
+    /// Stores into the window: the call.
+    pub store_call: Span,
+    /// At which a core fills the write-combining buffers.
+    pub store_rate: Rate,
+    /// What is in those buffers while the core goes on.
+    pub store_buffer: Bytes,
+    /// At which the bus takes lines of stores.
+    pub store_drain: Rate,
+    /// Loads from the window: the call.
+    pub load_call: Span,
+    /// A round trip to the GPU's memory.
+    pub load_trip: Span,
+    /// What one load brings.
+    pub load_width: Bytes,
+    /// From so many bytes on loads are under way together, a line each.
+    pub load_stream: Bytes,
+    /// At which they come then.
+    pub load_rate: Rate,
+}
+
+impl DeviceCosts {
+    /// The core's time to store `amount` bytes through the window.
+    ///
+    /// `call + amount / store_rate`, or `call + (amount − buffer) / drain` where the bus is the limit.
+    #[must_use]
+    pub fn store(&self, amount: Bytes) -> Span {
+        let waiting = Bytes(amount.0.saturating_sub(self.store_buffer.0));
+        self.store_call + self.store_rate.time(amount).max(self.store_drain.time(waiting))
+    }
+
+    /// The core's time to load `amount` bytes through the window.
+    ///
+    /// `call + ⌈amount / width⌉` round trips; from `load_stream` on `call + trip + amount / rate`.
+    #[must_use]
+    pub fn load(&self, amount: Bytes) -> Span {
+        let trips = self.load_trip * amount.0.div_ceil(self.load_width.0.max(1)).max(1);
+        let stream = self.load_trip + self.load_rate.time(amount);
+        self.load_call + if amount >= self.load_stream { stream } else { trips }
+    }
+}
+
+/// The number of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CopyId(u64);
+
+/// Towards the GPU, from it, and within it or to its peers: an engine each.
+const ENGINES: usize = 3;
+
+#[derive(Clone, Debug)]
+struct Copy {
+    id: CopyId,
+    /// The engine does not begin before.
+    from: Time,
+    bytes: Bytes,
+    uses: Vec<Use>,
+    most: Rate,
+    /// From the last byte leaving to its being there.
+    latency: Span,
+}
+
+/// Copies under way and waiting.
+#[derive(Clone, Debug)]
+struct Copies {
+    sharing: Sharing,
+    /// By engine, in the order of asking.
+    waiting: Vec<VecDeque<Copy>>,
+    running: Vec<Option<(Copy, FlowId)>>,
+    ended: BTreeMap<CopyId, Time>,
+}
+
+impl Copies {
+    fn advance(&mut self, now: Time) {
+        loop {
+            let begins = self.next_begin();
+            let ends = self.sharing.next_end();
+            match (begins, ends) {
+                (_, Some(end)) if end <= now && begins.is_none_or(|(begin, _)| end <= begin) => self.end(end),
+                (Some((begin, engine)), _) if begin <= now => self.begin(begin, engine),
+                _ => break,
+            }
+        }
+        self.sharing.advance(now);
+    }
+
+    /// When the next copy begins, and on which engine.
+    fn next_begin(&self) -> Option<(Time, usize)> {
+        let idle = self.waiting.iter().enumerate().filter(|(engine, _)| self.running[*engine].is_none());
+        idle.filter_map(|(engine, queue)| Some((queue.front()?.from, engine))).min()
+    }
+
+    fn begin(&mut self, at: Time, engine: usize) {
+        let Some(copy) = self.waiting[engine].pop_front() else { return };
+        let flow = self.sharing.start(at, copy.bytes, copy.uses.clone(), copy.most);
+        self.running[engine] = Some((copy, flow));
+        self.end(at);
+    }
+
+    /// Takes out what has ended by `now`.
+    fn end(&mut self, now: Time) {
+        self.sharing.advance(now);
+        for running in &mut self.running {
+            if let Some((copy, flow)) = running
+                && let Some(at) = self.sharing.take_ended(*flow)
+            {
+                self.ended.insert(copy.id, at + copy.latency);
+                *running = None;
+            }
+        }
+        // The engine goes on with the next one, not before now.
+        for (engine, queue) in self.waiting.iter_mut().enumerate() {
+            if self.running[engine].is_none()
+                && let Some(next) = queue.front_mut()
+            {
+                next.from = next.from.max(now);
+            }
+        }
+    }
+
+    fn end_of(&self, id: CopyId) -> Option<Time> {
+        if let Some(at) = self.ended.get(&id) {
+            return Some(*at);
+        }
+        let mut future = self.clone();
+        loop {
+            let next = [future.next_begin().map(|(at, _)| at), future.sharing.next_end()].into_iter().flatten().min()?;
+            future.advance(next);
+            if let Some(at) = future.ended.get(&id) {
+                return Some(*at);
+            }
+        }
+    }
+}
+
+/// The GPUs of one node with what is under way among its memories. Its cores share it.
+#[derive(Debug)]
+pub struct Devices {
+    machine: Rc<Machine>,
+    costs: DeviceCosts,
+    gpus: Vec<VertexId>,
+    numas: Vec<VertexId>,
+    copies: RefCell<(Copies, u64)>,
+}
+
+impl Devices {
+    /// The GPUs of `machine`, all of one model.
+    #[must_use]
+    pub fn new(machine: Rc<Machine>, costs: DeviceCosts) -> Devices {
+        let (gpus, numas) = (machine.gpus(), machine.numas());
+        let engines = gpus.len() * ENGINES;
+        let copies = Copies {
+            sharing: machine.sharing(),
+            waiting: vec![VecDeque::new(); engines],
+            running: vec![None; engines],
+            ended: BTreeMap::new(),
+        };
+        Devices { machine, costs, gpus, numas, copies: RefCell::new((copies, 0)) }
+    }
+
+    /// The node's graph.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+    /// What copies cost besides.
+    #[must_use]
+    pub fn costs(&self) -> &DeviceCosts {
+        &self.costs
+    }
+    /// How many GPUs there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.gpus.len()
+    }
+
+    /// Has an engine copy from `from` to `to`, not before `at`. The GPU that the bytes go to reads them from the host; a GPU writes to the
+    /// host and to its peers.
+    ///
+    /// # Errors
+    /// A memory that the node does not have, no path, or a copy within host memory, which is a core's work.
+    pub fn start(&self, at: Time, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
+        let (source, target) = (self.vertex(from)?, self.vertex(to)?);
+        let (gpu, direction, access) = match (from, to) {
+            (Memory::Device(gpu), Memory::Device(_)) => (gpu, 2, Access::Write),
+            (Memory::Device(gpu), Memory::Host(_)) => (gpu, 1, Access::Write),
+            (Memory::Host(_), Memory::Device(gpu)) => (gpu, 0, Access::Read),
+            (Memory::Host(_), Memory::Host(_)) => {
+                return Err(ProgramError("a GPU was asked to copy within host memory; a core does that".to_owned()));
+            }
+        };
+        let engine = gpu as usize * ENGINES + direction;
+        let (uses, latency) = self.way(source, target, access)?;
+        let (copies, next) = &mut *self.copies.borrow_mut();
+        let id = CopyId(*next);
+        *next += 1;
+        copies.waiting[engine].push_back(Copy { id, from: at, bytes, uses, most: self.costs.engine_rate, latency });
+        Ok(id)
+    }
+
+    /// When a copy ends, as far as is known at `now`: later if others begin meanwhile.
+    pub fn end(&self, now: Time, id: CopyId) -> Option<Time> {
+        let (copies, _) = &mut *self.copies.borrow_mut();
+        copies.advance(now);
+        copies.end_of(id)
+    }
+
+    fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<(Vec<Use>, Span), ProgramError> {
+        let machine = &self.machine;
+        if source == target {
+            // Read from the memory and written to it.
+            let link = machine.around(source).first().copied();
+            let both = link.into_iter().flat_map(|link| [true, false].map(|way| machine.resource_of_link(link, way)));
+            let uses = both.map(|resource| Use { resource, weight: fabriscope_machine::Weight::ONE }).collect();
+            return Ok((uses, link.map_or(Span::ZERO, |link| machine.link(link).latency)));
+        }
+        let path = machine.path(source, target, Purpose::Copy).ok_or_else(|| {
+            let name = |id| &machine.vertex(id).name;
+            ProgramError(format!("no path leads from {} to {}", name(source), name(target)))
+        })?;
+        Ok((machine.uses(&path, access), path.latency(machine)))
+    }
+
+    /// The vertex of a memory.
+    ///
+    /// # Errors
+    /// The node does not have it.
+    pub fn vertex(&self, memory: Memory) -> Result<VertexId, ProgramError> {
+        let (owners, index, what) = match memory {
+            Memory::Host(numa) => (&self.numas, numa, "NUMA domains"),
+            Memory::Device(gpu) => (&self.gpus, gpu, "GPUs"),
+        };
+        let owner = owners.get(index as usize).copied();
+        let found = owner.and_then(|owner| self.machine.memory_of(owner));
+        found.ok_or_else(|| ProgramError(format!("{memory:?}: the node has {} {what}, counted from 0", owners.len())))
+    }
+}
+
+impl crate::process::Process {
+    /// The GPUs of the node.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn devices(&self) -> Result<&Devices, ProgramError> {
+        self.shared_devices().ok_or_else(|| ProgramError(format!("node {} has no GPUs", self.node())))
+    }
+
+    /// Copies `bytes` and waits for the end (cudaMemcpy): `memcpy`, then the engine's way through the machine.
+    ///
+    /// # Errors
+    /// As [`Devices::start`].
+    pub async fn memcpy(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
+        self.compute(self.devices()?.costs().memcpy);
+        self.catch_up().await;
+        let id = self.devices()?.start(self.now(), from, to, bytes)?;
+        self.wait_copy(id).await
+    }
+
+    /// Has `bytes` copied and goes on (cudaMemcpyAsync). The copy can be waited for, and ends [`wait_any`](Self::wait_any).
+    ///
+    /// # Errors
+    /// As [`Devices::start`].
+    pub async fn memcpy_async(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
+        let costs = *self.devices()?.costs();
+        self.compute(costs.memcpy_async);
+        self.catch_up().await;
+        let id = self.devices()?.start(self.now() + costs.start, from, to, bytes)?;
+        self.expect_copy(id);
+        Ok(id)
+    }
+
+    /// Waits for a copy (cudaEventSynchronize).
+    ///
+    /// # Errors
+    /// It never ends: something on its way carries nothing.
+    pub async fn wait_copy(&self, id: CopyId) -> Result<(), ProgramError> {
+        self.catch_up().await;
+        loop {
+            let end = self.devices()?.end(self.now(), id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
+            if end <= self.now() {
+                self.forget_copy(id);
+                return Ok(());
+            }
+            self.sleep_until(end).await;
+        }
+    }
+
+    /// Asks for every copy that was begun without waiting whether it has ended (cudaEventQuery); names those that have, once.
+    pub async fn take_copies(&self) -> Vec<CopyId> {
+        self.catch_up().await;
+        let Some(devices) = self.shared_devices() else { return Vec::new() };
+        let open = self.expected_copies();
+        self.compute(devices.costs().query * open.len() as u64);
+        let now = self.now();
+        let ended: Vec<CopyId> = open.into_iter().filter(|id| devices.end(now, *id).is_some_and(|end| end <= now)).collect();
+        ended.iter().for_each(|id| self.forget_copy(*id));
+        ended
+    }
+
+    /// When the first copy that was begun without waiting ends, as far as is known.
+    #[must_use]
+    pub fn next_copy(&self) -> Option<Time> {
+        let devices = self.shared_devices()?;
+        // Not beyond what the engine knows: later times are promises.
+        self.expected_copies().into_iter().filter_map(|id| devices.end(self.engine_time(), id)).min()
+    }
+
+    /// Stores `bytes` into a GPU's memory through the core's window (GDRCopy).
+    ///
+    /// # Errors
+    /// There are no GPUs.
+    pub fn store_to_device(&self, bytes: Bytes) -> Result<(), ProgramError> {
+        self.compute(self.devices()?.costs().store(bytes));
+        Ok(())
+    }
+
+    /// Loads `bytes` from a GPU's memory through the core's window (GDRCopy).
+    ///
+    /// # Errors
+    /// There are no GPUs.
+    pub fn load_from_device(&self, bytes: Bytes) -> Result<(), ProgramError> {
+        self.compute(self.devices()?.costs().load(bytes));
+        Ok(())
+    }
+}
