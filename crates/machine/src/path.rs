@@ -98,6 +98,13 @@ impl Machine {
         self.search(from, to, |kind| !kind.is_scale_up())
     }
 
+    /// The one of `candidates` with the least latency from `from`; the first of equals.
+    #[must_use]
+    pub fn nearest(&self, from: VertexId, candidates: &[VertexId], purpose: Purpose) -> Option<VertexId> {
+        let reached = candidates.iter().filter_map(|to| Some((self.path(from, *to, purpose)?.latency(self), *to)));
+        reached.min_by_key(|(latency, _)| *latency).map(|(_, to)| to)
+    }
+
     /// What a byte of payload on `path` takes of each resource. `access` is that of the device that moves the data, whichever end it is.
     #[must_use]
     pub fn uses(&self, path: &Path, access: Access) -> Vec<Use> {

@@ -6,7 +6,7 @@
 //! are combined into lines and posted, loads are not cached).
 //! Modelled: the cost of the call, an engine for each direction of each GPU that serves copies in turn, the path through the machine and
 //! its sharing with other copies, stores in lines of 64 bytes behind the write-combining buffers, loads as round trips.
-//! Not modelled: kernels that copy, priorities of streams, what DMA of adapters takes from the same links.
+//! Not modelled: what kernels do besides, priorities of streams, what DMA of adapters takes from the same links.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -82,12 +82,21 @@ impl DeviceCosts {
     }
 }
 
+/// Which part of a GPU moves bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mover {
+    /// An engine of this GPU.
+    Engine(u32),
+    /// A kernel on this GPU, by loads and stores.
+    Kernel(u32),
+}
+
 /// The number of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CopyId(u64);
 
-/// Towards the GPU, from it, and within it or to its peers: an engine each.
-const ENGINES: usize = 3;
+/// Towards the GPU, from it, and within it or to its peers: an engine each; and the kernels of one stream.
+const ENGINES: usize = 4;
 
 #[derive(Clone, Debug)]
 struct Copy {
@@ -215,27 +224,42 @@ impl Devices {
         self.gpus.len()
     }
 
-    /// Has an engine copy from `from` to `to`, not before `at`. The GPU that the bytes go to reads them from the host; a GPU writes to the
-    /// host and to its peers.
+    /// Has an engine copy from `from` to `to`, not before `at`: that of the GPU that the bytes leave, or come to from the host.
     ///
     /// # Errors
     /// A memory that the node does not have, no path, or a copy within host memory, which is a core's work.
     pub fn start(&self, at: Time, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
+        let ((Memory::Device(gpu), _) | (_, Memory::Device(gpu))) = (from, to) else {
+            return Err(ProgramError("a GPU was asked to copy within host memory; a core does that".to_owned()));
+        };
+        self.start_on(at, Mover::Engine(gpu), from, to, bytes)
+    }
+
+    /// Has `mover` copy from `from` to `to`, not before `at`. It reads what lies elsewhere, and writes to elsewhere what lies in its memory.
+    ///
+    /// # Errors
+    /// A memory or GPU that the node does not have, or no path.
+    pub fn start_on(&self, at: Time, mover: Mover, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
         let (source, target) = (self.vertex(from)?, self.vertex(to)?);
-        let (gpu, direction, access) = match (from, to) {
-            (Memory::Device(gpu), Memory::Device(_)) => (gpu, 2, Access::Write),
-            (Memory::Device(gpu), Memory::Host(_)) => (gpu, 1, Access::Write),
-            (Memory::Host(_), Memory::Device(gpu)) => (gpu, 0, Access::Read),
-            (Memory::Host(_), Memory::Host(_)) => {
-                return Err(ProgramError("a GPU was asked to copy within host memory; a core does that".to_owned()));
+        let (Mover::Engine(gpu) | Mover::Kernel(gpu)) = mover;
+        self.vertex(Memory::Device(gpu))?;
+        let access = if to == Memory::Device(gpu) { Access::Read } else { Access::Write };
+        let (which, most) = match mover {
+            Mover::Kernel(_) => (3, Rate::from_bps(u64::MAX)),
+            Mover::Engine(_) => {
+                let which = match (from, to) {
+                    (Memory::Host(_), _) => 0,
+                    (_, Memory::Host(_)) => 1,
+                    _ => 2,
+                };
+                (which, self.costs.engine_rate)
             }
         };
-        let engine = gpu as usize * ENGINES + direction;
         let (uses, latency) = self.way(source, target, access)?;
         let (copies, next) = &mut *self.copies.borrow_mut();
         let id = CopyId(*next);
         *next += 1;
-        copies.waiting[engine].push_back(Copy { id, from: at, bytes, uses, most: self.costs.engine_rate, latency });
+        copies.waiting[gpu as usize * ENGINES + which].push_back(Copy { id, from: at, bytes, uses, most, latency });
         Ok(id)
     }
 
@@ -260,6 +284,17 @@ impl Devices {
             ProgramError(format!("no path leads from {} to {}", name(source), name(target)))
         })?;
         Ok((machine.uses(&path, access), path.latency(machine)))
+    }
+
+    /// The NUMA domain nearest to a GPU.
+    ///
+    /// # Errors
+    /// The node does not have that GPU.
+    pub fn home(&self, gpu: u32) -> Result<Memory, ProgramError> {
+        let vertex = self.vertex(Memory::Device(gpu))?;
+        let nearest = self.machine.nearest(vertex, &self.numas, Purpose::Copy);
+        let index = nearest.and_then(|found| self.numas.iter().position(|numa| *numa == found)).unwrap_or(0);
+        Ok(Memory::Host(index as u32))
     }
 
     /// The vertex of a memory.

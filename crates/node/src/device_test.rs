@@ -5,7 +5,7 @@ use std::rc::Rc;
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
-use crate::device::{CopyId, DeviceCosts, Devices, Memory};
+use crate::device::{CopyId, DeviceCosts, Devices, Memory, Mover};
 
 const COSTS: DeviceCosts = DeviceCosts {
     memcpy: Span::from_us(6),
@@ -110,4 +110,16 @@ fn what_is_not_there_is_said() {
     assert_eq!(message(A, Memory::Device(2)), "Device(2): the node has 2 GPUs, counted from 0");
     assert_eq!(message(Memory::Host(1), A), "Host(1): the node has 1 NUMA domains, counted from 0");
     assert!(message(HOST, HOST).contains("a core does that"));
+}
+
+#[test]
+fn kernels_are_not_bound_by_engines_and_homes_are_near() {
+    let d = devices(false);
+    let kernel = d.start_on(Time::ZERO, Mover::Kernel(0), A, A, Bytes(1_000_000)).unwrap();
+    assert_eq!(d.end(Time::ZERO, kernel), Some(at(1000)));
+    // The kernel and the engine run side by side; two kernels of one GPU do not.
+    let ids = [Mover::Kernel(0), Mover::Engine(0), Mover::Kernel(0)].map(|m| d.start_on(at(2000), m, A, HOST, Bytes(1000)).unwrap());
+    assert_eq!(ids.map(|id| d.end(at(2000), id).unwrap()), [4000, 4000, 5000].map(at));
+    assert_eq!((d.home(0).unwrap(), d.home(1).unwrap()), (HOST, HOST));
+    assert!(d.home(2).is_err());
 }

@@ -19,7 +19,7 @@ pub mod socket;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
-pub use device::{CopyId, DeviceCosts, Devices, Memory};
+pub use device::{CopyId, DeviceCosts, Devices, Memory, Mover};
 pub use dram::Dram;
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};
