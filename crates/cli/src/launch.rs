@@ -78,11 +78,11 @@ impl Launch<'_> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
         let prepared = self.tool.prepare(self.options, &target(self.parts, layout))?;
         let cluster = Cluster::new(self.parts.clone())?;
-        if cluster.nodes() < 2 {
-            return Err(LaunchError::OneNode { cluster: self.parts.name.clone(), nodes: cluster.nodes() });
-        }
         let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
         let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
+        if cluster.nodes() < 2 && taken > 1 {
+            return Err(LaunchError::OneNode { cluster: self.parts.name.clone(), nodes: cluster.nodes() });
+        }
         if taken > cluster.nodes() {
             return Err(LaunchError::TooFewNodes { cluster: self.parts.name.clone(), nodes: cluster.nodes(), taken });
         }
@@ -114,6 +114,7 @@ pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>
 fn target(parts: &ResolvedCluster, layout: Layout) -> Target {
     let nic = &parts.node.nic;
     Target {
+        gpu: None,
         nodes: parts.nodes,
         layout,
         devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),

@@ -2,11 +2,12 @@
 //!
 //! [`perftest`] and [`omb`] parse the tools' own command lines, run the tools' own loops over the verbs of
 //! `fabriscope-verbs`, and print the tools' own bytes. [`mpi`] is the library under [`omb`] and [`collective`].
-//! [`multicast`] sends to groups of ranks. [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
+//! [`gpu`] has tools for the GPUs of a node. [`multicast`] sends to groups of ranks. [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
 
 mod arguments;
 pub mod collective;
 mod error;
+pub mod gpu;
 pub mod mpi;
 pub mod multicast;
 pub mod omb;

@@ -3,6 +3,8 @@
 use fabriscope_catalog::{Interface, Mpi, Perftest, Rdma};
 use fabriscope_verbs::Mtu;
 
+use crate::gpu::GpuTarget;
+
 /// Link layer of the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkType {
@@ -54,6 +56,8 @@ pub struct Target {
     pub max_outstanding_reads: u8,
     /// The MPI library that the OSU benchmarks are linked with, if the cluster has one.
     pub mpi: Option<Mpi>,
+    /// The GPUs of every node, if there are any.
+    pub gpu: Option<GpuTarget>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
 }

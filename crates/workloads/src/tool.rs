@@ -5,6 +5,7 @@ use fabriscope_node::Main;
 
 use crate::collective;
 use crate::error::UsageError;
+use crate::gpu;
 use crate::omb;
 use crate::output::ToolOutput;
 use crate::perftest;
@@ -70,6 +71,8 @@ pub enum Tool {
     Collective(collective::Benchmark),
     /// A program on sockets.
     Sockets(sockets::SocketTool),
+    /// A program on GPUs.
+    Gpu(gpu::GpuTool),
 }
 
 impl Tool {
@@ -81,6 +84,7 @@ impl Tool {
             .chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
             .chain(collective::BENCHMARKS.into_iter().map(Tool::Collective))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
+            .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
     }
     /// The tool of this name.
     ///
@@ -102,6 +106,7 @@ impl Tool {
             Tool::Omb(benchmark) => benchmark.name(),
             Tool::Collective(benchmark) => benchmark.name(),
             Tool::Sockets(tool) => tool.name(),
+            Tool::Gpu(tool) => tool.name(),
         }
     }
     /// One line of help.
@@ -112,6 +117,7 @@ impl Tool {
             Tool::Omb(benchmark) => benchmark.about(),
             Tool::Collective(benchmark) => benchmark.about(),
             Tool::Sockets(tool) => tool.about(),
+            Tool::Gpu(tool) => tool.about(),
         }
     }
     /// Reads the tool's own command line and makes its programs for a machine like `target`.
@@ -132,6 +138,7 @@ impl Tool {
             Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
             Tool::Collective(benchmark) => collective::prepare(benchmark, args, target),
             Tool::Sockets(tool) => tool.prepare(args, target),
+            Tool::Gpu(tool) => tool.prepare(args, target),
         }
     }
 }
@@ -146,7 +153,7 @@ mod tests {
             assert_eq!(Tool::by_name(tool.name()), Ok(tool));
             assert!(!tool.about().is_empty());
         }
-        assert_eq!(Tool::all().count(), 16);
+        assert_eq!(Tool::all().count(), 21);
         let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
         assert!(message.contains("`ib_write_lat`"), "{message}");
     }

@@ -23,6 +23,7 @@ pub fn ri2(nodes: u32, nics: u32) -> ResolvedCluster {
 pub fn target(parts: &ResolvedCluster) -> Target {
     let nic = &parts.node.nic;
     Target {
+        gpu: None,
         nodes: parts.nodes,
         layout: Layout { nodes: 2, per_node: 1 },
         devices: (0..parts.node.nics).map(|nic| format!("mlx5_{nic}")).collect(),
