@@ -9,7 +9,9 @@ use crate::cluster::{Cluster, ResolvedCluster};
 use crate::document::Document;
 use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
-use crate::part::{Cable, Congestion, Cpu, Kernel, Kind, LinkSpeed, Manager, Nic, Part, Pcie, Software, Switch};
+use crate::part::{
+    Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodePart, Part, Pcie, Software, Switch,
+};
 use crate::suggest;
 use crate::target::{Place, Target};
 
@@ -30,6 +32,12 @@ pub enum AnyPart {
     Switch(Box<Switch>),
     /// A processor.
     Cpu(Box<Cpu>),
+    /// A GPU or another accelerator.
+    Gpu(Box<Gpu>),
+    /// A link inside a node.
+    Interconnect(Box<Interconnect>),
+    /// A node.
+    Node(Box<NodePart>),
     /// A generation of PCI Express.
     Pcie(Box<Pcie>),
     /// An MPI library or a benchmark program.
@@ -53,6 +61,9 @@ macro_rules! each {
             AnyPart::Nic($part) => $result,
             AnyPart::Switch($part) => $result,
             AnyPart::Cpu($part) => $result,
+            AnyPart::Gpu($part) => $result,
+            AnyPart::Interconnect($part) => $result,
+            AnyPart::Node($part) => $result,
             AnyPart::Pcie($part) => $result,
             AnyPart::Software($part) => $result,
             AnyPart::Congestion($part) => $result,
@@ -72,6 +83,9 @@ impl AnyPart {
             AnyPart::Nic(_) => Kind::Nic,
             AnyPart::Switch(_) => Kind::Switch,
             AnyPart::Cpu(_) => Kind::Cpu,
+            AnyPart::Gpu(_) => Kind::Gpu,
+            AnyPart::Interconnect(_) => Kind::Interconnect,
+            AnyPart::Node(_) => Kind::Node,
             AnyPart::Pcie(_) => Kind::Pcie,
             AnyPart::Software(_) => Kind::Software,
             AnyPart::Congestion(_) => Kind::Congestion,
@@ -176,6 +190,9 @@ impl Catalog {
             Kind::Nic => AnyPart::Nic(Box::new(read_checked(&document)?)),
             Kind::Switch => AnyPart::Switch(Box::new(read_checked(&document)?)),
             Kind::Cpu => AnyPart::Cpu(Box::new(read_checked(&document)?)),
+            Kind::Gpu => AnyPart::Gpu(Box::new(read_checked(&document)?)),
+            Kind::Interconnect => AnyPart::Interconnect(Box::new(read_checked(&document)?)),
+            Kind::Node => AnyPart::Node(Box::new(read_checked(&document)?)),
             Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
             Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
             Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
@@ -359,6 +376,12 @@ lookup! {
     switch, Switch, Switch;
     /// The processor of that name.
     cpu, Cpu, Cpu;
+    /// The GPU of that name.
+    gpu, Gpu, Gpu;
+    /// The interconnect of that name.
+    interconnect, Interconnect, Interconnect;
+    /// The node of that name.
+    node, Node, NodePart;
     /// The generation of PCI Express of that name.
     pcie, Pcie, Pcie;
     /// The software of that name.

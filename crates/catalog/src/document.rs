@@ -13,7 +13,7 @@ use crate::error::{Fault, Problem};
 use crate::suggest;
 
 /// Tables of a choice: a later one replaces the earlier one as a whole.
-const CHOICES: [&str; 4] = ["topology", "routing", "workload", "qos"];
+const CHOICES: [&str; 5] = ["topology", "routing", "workload", "qos", "scale_up"];
 
 #[derive(Clone, Copy, Debug)]
 struct Text<'t> {

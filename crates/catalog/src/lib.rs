@@ -47,9 +47,15 @@ pub use multicast::Multicast;
 pub use part::TcpAlgorithm;
 pub use part::congestion;
 pub use part::{
+    AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
+};
+pub use part::{
     AlltoallRules, BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, Datagrams, EagerChannel, Ecn, Forwarding, Interface, Iwarp,
     Kernel, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rdma, Rendezvous,
     RootComplex, SharedMemory, Software, Switch, TagMatching,
+};
+pub use part::{
+    CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, PeerAccess, PeerToPeer, ScaleUpPorts,
 };
 pub use part::{Onload, Psm2};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, PartitionEnforcement, Partitions, keys};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
 use crate::lab::Lab;
-use crate::part::{Cable, Congestion, Cpu, Kernel, Kind, LinkSpeed, Manager, Nic, Pcie, Software, Switch};
+use crate::part::{Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodePart, Pcie, Software, Switch};
 
 /// The schema of the files of one kind.
 pub fn part_schema(kind: Kind) -> Value {
@@ -15,6 +15,9 @@ pub fn part_schema(kind: Kind) -> Value {
         Kind::Nic => with_base::<Nic>(),
         Kind::Switch => with_base::<Switch>(),
         Kind::Cpu => with_base::<Cpu>(),
+        Kind::Gpu => with_base::<Gpu>(),
+        Kind::Interconnect => with_base::<Interconnect>(),
+        Kind::Node => with_base::<NodePart>(),
         Kind::Pcie => with_base::<Pcie>(),
         Kind::Software => with_base::<Software>(),
         Kind::Congestion => with_base::<Congestion>(),

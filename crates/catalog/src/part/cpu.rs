@@ -8,7 +8,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Part};
+use super::{Bundle, Kind, Part};
 use crate::error::Problem;
 use crate::quantity::Frequency;
 use crate::sourced::Sourced;
@@ -29,6 +29,23 @@ pub struct RootComplex {
     pub max_read_request: Sourced<Bytes>,
     /// Added to both latencies where the memory belongs to the other socket.
     pub numa_penalty: Sourced<Span>,
+    /// What devices below different root ports move between each other; nothing where requests between them are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_to_peer: Option<PeerToPeer>,
+}
+
+/// What a root complex forwards from one device to another, at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PeerToPeer {
+    /// Data of reads, both devices at one socket.
+    pub read: Sourced<Rate>,
+    /// Data of writes, both devices at one socket.
+    pub write: Sourced<Rate>,
+    /// Data of reads, the devices at different sockets.
+    pub read_across: Sourced<Rate>,
+    /// Data of writes, the devices at different sockets.
+    pub write_across: Sourced<Rate>,
 }
 
 /// The memory of a socket, which its cores share.
@@ -87,6 +104,9 @@ pub struct Cpu {
     /// The memory that the cores share; where nothing is said, each core copies at its own rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
+    /// The links to another processor of the same model, all of them; none where it works alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_link: Option<Bundle>,
     /// The bridge between PCI Express and memory.
     pub root_complex: RootComplex,
 }
@@ -116,7 +136,20 @@ impl Part for Cpu {
             let message = "`copy_rate` of the memory is zero: a copy would never end";
             return Err(Problem::at(&["memory", "copy_rate", "value"], message, "use what STREAM measures, or remove [memory]"));
         }
+        if self.socket_link.as_ref().is_some_and(|link| link.links == 0) {
+            return Err(Problem::at(&["socket_link", "links"], "no link to the other processor", "remove [socket_link]"));
+        }
         let root = &self.root_complex;
+        if let Some(peer) = &root.peer_to_peer {
+            for (key, rate) in
+                [("read", &peer.read), ("write", &peer.write), ("read_across", &peer.read_across), ("write_across", &peer.write_across)]
+            {
+                if rate.as_bps() == 0 {
+                    let message = format!("`{key}` is zero: a transfer between devices would never end");
+                    return Err(Problem::at(&["root_complex", "peer_to_peer", key, "value"], message, "use the rate that is forwarded"));
+                }
+            }
+        }
         for (key, size) in [
             ("completion_payload", &root.completion_payload),
             ("max_payload", &root.max_payload),

@@ -3,11 +3,14 @@
 mod cable;
 pub mod congestion;
 mod cpu;
+mod gpu;
+mod interconnect;
 mod iwarp;
 mod kernel;
 mod link;
 mod manager;
 mod nic;
+mod node;
 mod pcie;
 mod psm2;
 mod software;
@@ -23,13 +26,18 @@ use crate::error::Problem;
 
 pub use cable::Cable;
 pub use congestion::Congestion;
-pub use cpu::{Cpu, RootComplex};
+pub use cpu::{Cpu, PeerToPeer, RootComplex};
+pub use gpu::{CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, PeerAccess, ScaleUpPorts};
+pub use interconnect::{Interconnect, InterconnectKind};
 pub use iwarp::{Iwarp, OffloadControl};
 pub use kernel::{Kernel, TcpAlgorithm};
 pub use link::LinkSpeed;
 pub use manager::Manager;
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
+pub use node::{
+    AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
+};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use software::{
@@ -51,6 +59,12 @@ pub enum Kind {
     Switch,
     /// Processors with their memory and root complex.
     Cpu,
+    /// GPUs and other accelerators.
+    Gpu,
+    /// Links inside a node and between its accelerators.
+    Interconnect,
+    /// Nodes: what is wired to what.
+    Node,
     /// Generations of PCI Express.
     Pcie,
     /// MPI libraries and benchmark programs.
@@ -67,12 +81,15 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Link,
         Kind::Cable,
         Kind::Nic,
         Kind::Switch,
         Kind::Cpu,
+        Kind::Gpu,
+        Kind::Interconnect,
+        Kind::Node,
         Kind::Pcie,
         Kind::Software,
         Kind::Congestion,
@@ -89,6 +106,9 @@ impl Kind {
             Kind::Nic => "nics",
             Kind::Switch => "switches",
             Kind::Cpu => "cpus",
+            Kind::Gpu => "gpus",
+            Kind::Interconnect => "interconnects",
+            Kind::Node => "nodes",
             Kind::Pcie => "pcie",
             Kind::Software => "software",
             Kind::Congestion => "congestion",
@@ -105,6 +125,9 @@ impl Kind {
             Kind::Nic => "NIC",
             Kind::Switch => "switch",
             Kind::Cpu => "CPU",
+            Kind::Gpu => "GPU",
+            Kind::Interconnect => "interconnect",
+            Kind::Node => "node",
             Kind::Pcie => "PCIe generation",
             Kind::Software => "software",
             Kind::Congestion => "congestion control",
@@ -202,7 +225,7 @@ impl fmt::Display for Interface {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PcieSlot {
-    /// The generation, 3 to 5.
+    /// The generation, 1 to 7.
     pub generation: u32,
     /// The number of lanes: 1, 2, 4, 8 or 16.
     pub lanes: u32,

@@ -1,0 +1,228 @@
+//! A GPU as programs and adapters see it: its memory, its ways out, and what its driver's calls cost the core.
+//!
+//! Source: the interfaces of CUDA, HIP and Level Zero; GDRCopy (<https://github.com/NVIDIA/gdrcopy>) for the memory that is mapped
+//! through PCI Express; "GPUDirect RDMA" (CUDA toolkit documentation) for adapters that read and write it.
+//! Modelled: constant times of calls, the rate of the memory, engines that copy, stores and loads of a core through PCI
+//! Express, rates and first-byte latencies of peers.
+//! Not modelled: what kernels compute, page faults of managed memory, clocks and power.
+
+use fabriscope_units::{Bytes, Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Part, PcieSlot};
+use crate::error::Problem;
+use crate::quantity::Ratio;
+use crate::sourced::Sourced;
+
+/// The memory of a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpuMemory {
+    /// What it is made of.
+    pub kind: MemoryKind,
+    /// Its size.
+    pub size: Sourced<Bytes>,
+    /// Bits of the bus times their rate; reads and writes share it.
+    pub peak: Sourced<Rate>,
+    /// Share of the peak that a kernel reaches which copies, read and written bytes counted.
+    pub copy_efficiency: Sourced<Ratio>,
+    /// The same of a triad, which reads twice as much as it writes.
+    pub triad_efficiency: Sourced<Ratio>,
+}
+
+impl GpuMemory {
+    /// What a copy moves, read and written bytes counted.
+    pub fn copy_rate(&self) -> Rate {
+        self.copy_efficiency.of(*self.peak)
+    }
+    /// What a triad moves.
+    pub fn triad_rate(&self) -> Rate {
+        self.triad_efficiency.of(*self.peak)
+    }
+}
+
+/// What a memory is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryKind {
+    /// DDR3 modules.
+    Ddr3,
+    /// DDR4 modules.
+    Ddr4,
+    /// DDR5 modules.
+    Ddr5,
+    /// Low-power DDR5, soldered.
+    Lpddr5x,
+    /// Graphics DDR6.
+    Gddr6,
+    /// Stacks of the second generation.
+    Hbm2,
+    /// The same, faster.
+    Hbm2e,
+    /// Stacks of the third generation.
+    Hbm3,
+    /// The same, faster.
+    Hbm3e,
+    /// Static memory on the chip.
+    Sram,
+    /// An expander behind CXL.
+    Cxl,
+}
+
+/// The links of a GPU to its like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScaleUpPorts {
+    /// Name of the interconnect.
+    pub interconnect: String,
+    /// Number of its links at each GPU.
+    pub links: u32,
+}
+
+/// Engines that copy without the cores of the GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CopyEngines {
+    /// How many copy at a time; further copies wait.
+    pub count: Sourced<u32>,
+    /// What one moves at most; where nothing is said, as much as its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Sourced<Rate>>,
+}
+
+/// What calls of the driver cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpuCalls {
+    /// A copy that waits for its end, from the call to the return, beside the time its bytes take.
+    pub copy: Sourced<Span>,
+    /// Core time of a copy that is only started.
+    pub copy_async: Sourced<Span>,
+    /// From that call's return until the first byte moves.
+    pub copy_start: Sourced<Span>,
+    /// Core time of starting a kernel.
+    pub kernel_launch: Sourced<Span>,
+    /// From that call's return until the kernel runs.
+    pub kernel_start: Sourced<Span>,
+    /// Core time of noting an event in a stream.
+    pub event_record: Sourced<Span>,
+    /// Core time of asking whether an event has come.
+    pub event_query: Sourced<Span>,
+    /// From the end of a stream's work until a core that waits for it goes on.
+    pub stream_synchronize: Sourced<Span>,
+    /// Core time of finding out to which memory a pointer belongs.
+    pub pointer_query: Sourced<Span>,
+    /// Core time of mapping the memory of another process, once for each allocation.
+    pub ipc_open: Sourced<Span>,
+    /// Core time of finding a mapping again, each time it is used.
+    pub ipc_use: Sourced<Span>,
+}
+
+/// The memory as a core reads and writes it through PCI Express or a coherent link (GDRCopy, large BAR).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mapped {
+    /// Core time of a copy into it apart from its bytes: stores are combined and posted.
+    pub store_call: Sourced<Span>,
+    /// Rate of stores of one core.
+    pub store_rate: Sourced<Rate>,
+    /// Core time of a copy out of it apart from its bytes: one load goes there and back.
+    pub load_call: Sourced<Span>,
+    /// Rate of loads of one core.
+    pub load_rate: Sourced<Rate>,
+    /// Pinning and mapping it, once for each allocation.
+    pub map: Sourced<Span>,
+}
+
+/// The memory as another device reads and writes it (GPUDirect RDMA, GPUDirect P2P).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PeerAccess {
+    /// From a read request at the GPU to the first byte of the completion.
+    pub read_latency: Sourced<Span>,
+    /// From a write at the GPU until its cores see it.
+    pub write_latency: Sourced<Span>,
+    /// What it gives to readers at most; where nothing is said, as much as its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_rate: Option<Sourced<Rate>>,
+    /// What it takes from writers at most; where nothing is said, as much as its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_rate: Option<Sourced<Rate>>,
+}
+
+/// One model of GPU, or of another accelerator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// The name others refer to it by; equals the name of its file.
+    pub name: String,
+    /// One line that tells a person what it is.
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// The connector; none where only other links lead to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie: Option<PcieSlot>,
+    /// Its links to its like; none where PCI Express is all it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_up: Option<ScaleUpPorts>,
+    /// The processor and the GPU see each other's memory as their own, through caches that agree.
+    #[serde(default)]
+    pub coherent: bool,
+    /// Its memory.
+    pub memory: GpuMemory,
+    /// Engines that copy.
+    pub copy_engines: CopyEngines,
+    /// What calls of the driver cost.
+    pub calls: GpuCalls,
+    /// The memory as a core reads and writes it; none where it cannot be mapped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped: Option<Mapped>,
+    /// The memory as another device reads and writes it; none where the driver does not allow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<PeerAccess>,
+}
+
+impl Part for Gpu {
+    const KIND: Kind = Kind::Gpu;
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn title(&self) -> &str {
+        &self.title
+    }
+    fn check(&self) -> Result<(), Problem> {
+        if let Some(slot) = self.pcie {
+            slot.check(&["pcie"])?;
+        }
+        if self.scale_up.as_ref().is_some_and(|ports| ports.links == 0) {
+            return Err(Problem::at(&["scale_up", "links"], "an interconnect without links", "remove [scale_up], or give it at least 1"));
+        }
+        if *self.copy_engines.count == 0 {
+            let message = "no engine copies: a copy would never start";
+            return Err(Problem::at(&["copy_engines", "count", "value"], message, "give it at least 1"));
+        }
+        let memory = &self.memory;
+        for (key, rate) in [("copy_efficiency", memory.copy_rate()), ("triad_efficiency", memory.triad_rate())] {
+            if rate.as_bps() == 0 {
+                return Err(Problem::at(&["memory", key, "value"], "nothing is left of the memory's rate", "check `peak` and the share"));
+            }
+        }
+        let rates = [
+            (["copy_engines", "rate"], self.copy_engines.rate.as_ref()),
+            (["mapped", "store_rate"], self.mapped.as_ref().map(|mapped| &mapped.store_rate)),
+            (["mapped", "load_rate"], self.mapped.as_ref().map(|mapped| &mapped.load_rate)),
+            (["peer", "read_rate"], self.peer.as_ref().and_then(|peer| peer.read_rate.as_ref())),
+            (["peer", "write_rate"], self.peer.as_ref().and_then(|peer| peer.write_rate.as_ref())),
+        ];
+        for ([table, key], rate) in rates {
+            if rate.is_some_and(|rate| rate.as_bps() == 0) {
+                let message = format!("`{key}` is zero: a transfer would never end");
+                return Err(Problem::at(&[table, key, "value"], message, format!("use a rate, or remove [{table}]")));
+            }
+        }
+        Ok(())
+    }
+}
