@@ -123,13 +123,23 @@ pub struct GpuCalls {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mapped {
-    /// Core time of a copy into it apart from its bytes: stores are combined and posted.
+    /// Core time of a copy into it apart from its bytes.
     pub store_call: Sourced<Span>,
-    /// Rate of stores of one core.
+    /// Rate at which a core fills the buffers that combine its stores.
     pub store_rate: Sourced<Rate>,
-    /// Core time of a copy out of it apart from its bytes: one load goes there and back.
+    /// What those buffers hold while the core goes on.
+    pub store_buffer: Sourced<Bytes>,
+    /// Rate at which they empty onto the link.
+    pub store_drain: Sourced<Rate>,
+    /// Core time of a copy out of it apart from its loads.
     pub load_call: Sourced<Span>,
-    /// Rate of loads of one core.
+    /// A load there and back.
+    pub load_trip: Sourced<Span>,
+    /// What one load brings.
+    pub load_width: Sourced<Bytes>,
+    /// From this size on several loads are under way at a time.
+    pub load_stream: Sourced<Bytes>,
+    /// Their rate then.
     pub load_rate: Sourced<Rate>,
     /// Pinning and mapping it, once for each allocation.
     pub map: Sourced<Span>,
@@ -213,6 +223,7 @@ impl Part for Gpu {
         let rates = [
             (["copy_engines", "rate"], self.copy_engines.rate.as_ref()),
             (["mapped", "store_rate"], self.mapped.as_ref().map(|mapped| &mapped.store_rate)),
+            (["mapped", "store_drain"], self.mapped.as_ref().map(|mapped| &mapped.store_drain)),
             (["mapped", "load_rate"], self.mapped.as_ref().map(|mapped| &mapped.load_rate)),
             (["peer", "read_rate"], self.peer.as_ref().and_then(|peer| peer.read_rate.as_ref())),
             (["peer", "write_rate"], self.peer.as_ref().and_then(|peer| peer.write_rate.as_ref())),
@@ -222,6 +233,9 @@ impl Part for Gpu {
                 let message = format!("`{key}` is zero: a transfer would never end");
                 return Err(Problem::at(&[table, key, "value"], message, format!("use a rate, or remove [{table}]")));
             }
+        }
+        if self.mapped.as_ref().is_some_and(|mapped| mapped.load_width.as_u64() == 0) {
+            return Err(Problem::at(&["mapped", "load_width", "value"], "a load that brings nothing", "use 1 B to 64 B"));
         }
         Ok(())
     }

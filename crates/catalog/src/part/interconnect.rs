@@ -73,6 +73,9 @@ pub struct Interconnect {
     pub notes: String,
     /// What kind of link it is.
     pub kind: InterconnectKind,
+    /// Its generation, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
     /// Raw rate of one link, one way.
     pub link_rate: Sourced<Rate>,
     /// Share of the raw rate that data get, one way while the other is idle.
