@@ -36,15 +36,15 @@ impl Predict for Predictor<'_> {
     /// in queues and caches is there when the next one starts.
     fn predict(&self, question: &Question) -> Result<Answer, Refusal> {
         if !in_sweep(question) {
-            return self.run(question).map(|points| answer(&points, question.message_bytes));
+            return self.run(question).map(|points| answer(&points, question));
         }
-        let whole = Question { message_bytes: None, ..question.clone() };
+        let whole = Question { message_bytes: None, column: None, ..question.clone() };
         let swept = {
             let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(sweeps.entry(whole.clone()).or_default())
         };
         match swept.get_or_init(|| self.run(&whole)) {
-            Ok(points) => Ok(answer(points, question.message_bytes)),
+            Ok(points) => Ok(answer(points, question)),
             Err(refusal) => Err(refusal.clone()),
         }
     }
@@ -159,9 +159,17 @@ const SHORT_BLOCK: u64 = 256;
 
 /// Whether the tool's own sweep has the size: powers of two up to its largest, and zero. Sweeps of many pairs are long.
 fn in_sweep(question: &Question) -> bool {
+    if ON_GPUS.contains(&question.tool) {
+        return question.message_bytes.is_none_or(|size| size <= LARGEST_COPY && size.is_power_of_two());
+    }
     matches!(question.tool, "osu_latency" | "osu_bw" | "osu_bibw")
         && question.message_bytes.is_none_or(|size| size <= LARGEST_OF_SWEEP && (size == 0 || size.is_power_of_two()))
 }
+
+/// Tools whose sizes, if they have any, are those of one run.
+const ON_GPUS: [&str; 3] = ["gdrcopy_copylat", "nvbandwidth", "babelstream"];
+/// The largest copy of gdrcopy_copylat's own sweep, in bytes.
+const LARGEST_COPY: u64 = 16 << 20;
 
 /// The options of the question, its size, and no more iterations than tell something new.
 fn options(question: &Question) -> Result<Vec<String>, Refusal> {
@@ -209,16 +217,18 @@ const LONG_PERFTEST: u64 = 256 << 10;
 const LONG_OMB: u64 = 512 << 10;
 
 /// The values of a size in base units; without a size, the best of all.
-fn answer(points: &[Point], size: Option<u64>) -> Answer {
+fn answer(points: &[Point], question: &Question) -> Answer {
+    let (size, column) = (question.message_bytes, question.column);
     let of = |metric: &str, unit_in_base: fn(&str) -> Option<f64>, pick: fn(f64, f64) -> f64| {
         let values = points
             .iter()
-            .filter(|p| p.metric == metric && size.is_none_or(|s| p.size.as_u64() == s))
+            .filter(|p| p.metric == column.unwrap_or(metric) && size.is_none_or(|s| p.size.as_u64() == s))
             .filter_map(|p| Some(p.value * unit_in_base(p.unit)?));
         values.reduce(pick)
     };
     let bandwidth = |unit: &str| match unit {
         "MB/s" => Some(1e6),
+        "GB/s" => Some(1e9),
         "MiB/s" => Some(1_048_576.0),
         "Gb/s" => Some(1e9 / 8.0),
         _ => None,
@@ -245,8 +255,20 @@ mod tests {
         use fabriscope_units::Bytes;
         let point = |metric, unit, value| Point { size: Bytes(8), metric, unit, value };
         let points = [point("bandwidth", "MiB/s", 2.0), point("message_rate", "Mpps", 0.5), point("bandwidth", "MiB/s", 1.0)];
-        assert_eq!(super::answer(&points, Some(16)), Answer::default());
-        let answer = answer(&points, Some(8));
+        let question = |message_bytes, column| Question {
+            cluster: String::new(),
+            tool: "osu_bw",
+            options: Vec::new(),
+            software: None,
+            placement: Placement::First,
+            nodes: 2,
+            ranks: 2,
+            message_bytes,
+            column,
+        };
+        assert_eq!(super::answer(&points, &question(Some(16), None)), Answer::default());
+        assert_eq!(super::answer(&points, &question(Some(8), Some("message_rate"))).messages_per_s, Some(500_000.0));
+        let answer = answer(&points, &question(Some(8), None));
         assert_eq!((answer.bytes_per_s, answer.messages_per_s, answer.latency_us), (Some(2_097_152.0), Some(500_000.0), None));
     }
 

@@ -7,6 +7,8 @@
 //!
 //! Not modelled: everything else; such a row is skipped, and the reason is counted.
 
+mod gpu;
+
 use crate::measured::{Column, Measured, MeasuredError, Row};
 
 /// What to run for one measured value. Rows with equal questions are answered by one run.
@@ -28,6 +30,8 @@ pub struct Question {
     pub ranks: u32,
     /// Size of one message in bytes; `None` asks for the best over the tool's own sweep.
     pub message_bytes: Option<u64>,
+    /// The quantity that the tool gives under this name, where it gives several.
+    pub column: Option<&'static str>,
 }
 
 /// Where the nodes of a job stand in the fabric.
@@ -79,6 +83,9 @@ pub enum Asked {
 /// # Errors
 /// A row of a modelled benchmark with a size or a value that no run can have.
 pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
+    if let Some(asked) = gpu::ask(row) {
+        return Ok(asked);
+    }
     let Some(tool) = tool_of(&row.benchmark) else {
         return Ok(Asked::Skip(format!("the benchmark `{}` is not modelled", row.benchmark)));
     };
@@ -114,6 +121,7 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
         nodes,
         ranks,
         message_bytes: bytes.filter(|_| !peak),
+        column: None,
     };
     Ok(Asked::Run(question, quantity))
 }
