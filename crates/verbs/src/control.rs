@@ -11,7 +11,7 @@ use crate::attr::{AhAttr, QpAttr, QpCap, QpInit, QpState, QpType};
 use crate::cq::Cq;
 use crate::error::VerbsError;
 use crate::ids::{AhId, CqId, EecNum, Lkey, PdId, QpNum, SrqId, XrcdId};
-use crate::mr::{Access, Mr};
+use crate::mr::{Access, Mr, Place};
 use crate::nic::{FIRST_QP, Nic, SLOT_BITS, SLOT_MASK};
 use crate::qp::{Qp, QpStatus};
 use crate::side::Ext;
@@ -40,13 +40,21 @@ impl Nic {
         Ok(())
     }
 
-    /// Registers memory.
+    /// Registers host memory beside the NIC.
     ///
     /// # Errors
     /// No such domain, an empty range, or remote rights to change memory without `LOCAL_WRITE`.
     pub fn reg_mr(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<Mr, VerbsError> {
+        self.reg_mr_at(pd, addr, length, access, Place::HOST)
+    }
+
+    /// Registers memory of the node that lies at `place`: that of a GPU, or of another socket.
+    ///
+    /// # Errors
+    /// As [`reg_mr`](Self::reg_mr).
+    pub fn reg_mr_at(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: Place) -> Result<Mr, VerbsError> {
         self.users_of(pd)?;
-        self.port.regions.register(pd, addr, length, access)
+        self.port.regions.register(pd, addr, length, access, place)
     }
 
     /// Deregisters memory; its keys are refused from now on.

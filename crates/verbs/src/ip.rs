@@ -8,6 +8,7 @@ use fabriscope_tcp::kernel::{Interface, Settings};
 use fabriscope_units::{Bytes, Time};
 
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::mr::Place;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::side::{Ext, ExtId, Side};
 use crate::wc::{Wc, WcOpcode, WcStatus};
@@ -70,6 +71,7 @@ impl Ip {
             packet,
             qp: QpNum(0),
             fetch: Bytes(out.fetch.into()),
+            place: Place::HOST,
             responder: false,
             read_response: false,
             starts_message: out.first,

@@ -48,7 +48,7 @@ pub use ip::TCP_SEGMENT;
 pub use iwarp::{IWARP_READ_REQUEST, IWARP_SEGMENT};
 pub use mcast::{Change, JoinState, Membership};
 pub use memory::Memory;
-pub use mr::{Access, Mr};
+pub use mr::{Access, Mr, Place};
 pub use nic::{Nic, NicConfig};
 pub use packet::{Packet, PacketFlags, Received, Transmit};
 pub use qp::QpStatus;

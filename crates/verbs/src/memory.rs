@@ -17,17 +17,17 @@ pub trait Memory: Send {
 /// Reads `length` bytes of a gather list from `offset` on.
 pub(crate) fn gather(memory: &dyn Memory, list: &[Sge], offset: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    each_piece(list, offset, length, |addr, range| memory.read(addr, &mut bytes[range]));
+    each_piece(list, offset, length, |_, addr, range| memory.read(addr, &mut bytes[range]));
     bytes
 }
 
 /// Writes `bytes` to a scatter list from `offset` on.
 pub(crate) fn scatter(memory: &mut dyn Memory, list: &[Sge], offset: u64, bytes: &[u8]) {
-    each_piece(list, offset, bytes.len(), |addr, range| memory.write(addr, &bytes[range]));
+    each_piece(list, offset, bytes.len(), |_, addr, range| memory.write(addr, &bytes[range]));
 }
 
-/// Calls `visit` with the address of each piece and the part of the `length` bytes it holds.
-fn each_piece(list: &[Sge], offset: u64, length: usize, mut visit: impl FnMut(u64, std::ops::Range<usize>)) {
+/// Calls `visit` with each piece, the address within it, and the part of the `length` bytes it holds.
+pub(crate) fn each_piece(list: &[Sge], offset: u64, length: usize, mut visit: impl FnMut(&Sge, u64, std::ops::Range<usize>)) {
     let mut skip = offset;
     let mut done = 0;
     for piece in list {
@@ -40,7 +40,7 @@ fn each_piece(list: &[Sge], offset: u64, length: usize, mut visit: impl FnMut(u6
         if part == 0 {
             break;
         }
-        visit(piece.addr + skip, done..done + part);
+        visit(piece, piece.addr + skip, done..done + part);
         done += part;
         skip = 0;
     }

@@ -1,7 +1,8 @@
 //! Memory regions: what the NIC may touch, and for whom.
 //!
 //! Source: IBA vol. 1 §10.6; man page ibv_reg_mr(3).
-//! Modelled: keys with a generation, bounds, protection domains, the four access rights.
+//! Modelled: keys with a generation, bounds, protection domains, the four access rights, and in which memory of the node a
+//! region lies.
 //! Not modelled: memory windows, on-demand paging, page tables and their cost.
 
 use std::fmt;
@@ -11,6 +12,7 @@ use fabriscope_units::Bytes;
 
 use crate::error::VerbsError;
 use crate::ids::{Lkey, PdId, Rkey};
+use crate::memory::each_piece;
 use crate::wr::Sge;
 
 /// Access rights of a memory region or queue pair.
@@ -55,6 +57,15 @@ impl fmt::Debug for Access {
     }
 }
 
+/// A memory of the node: which one a number means, the engine knows, and how far it is from the NIC.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Place(pub u8);
+
+impl Place {
+    /// The host memory beside the NIC.
+    pub const HOST: Place = Place(0);
+}
+
 /// The keys of a registered region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mr {
@@ -77,6 +88,8 @@ pub(crate) struct Refused;
 pub(crate) struct Regions {
     slots: Vec<Region>,
     free: Vec<u32>,
+    /// A region was registered in other memory than that beside the NIC.
+    elsewhere: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -87,10 +100,11 @@ struct Region {
     access: Access,
     generation: u8,
     live: bool,
+    place: Place,
 }
 
 impl Regions {
-    pub(crate) fn register(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<Mr, VerbsError> {
+    pub(crate) fn register(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: Place) -> Result<Mr, VerbsError> {
         if !access.contains(Access::LOCAL_WRITE) && (access.contains(Access::REMOTE_WRITE) || access.contains(Access::REMOTE_ATOMIC)) {
             return Err(VerbsError::AccessNeedsLocalWrite { access });
         }
@@ -100,7 +114,7 @@ impl Regions {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
-                let dead = Region { first: 0, last: 0, pd, access, generation: 0, live: false };
+                let dead = Region { first: 0, last: 0, pd, access, generation: 0, live: false, place };
                 if self.slots.is_empty() {
                     self.slots.push(dead); // index 0 is never given out, so a zeroed key is wrong
                 }
@@ -109,7 +123,8 @@ impl Regions {
             }
         };
         let slot = &mut self.slots[index as usize];
-        *slot = Region { first: addr, last: addr + (length.0 - 1), pd, access, generation: slot.generation, live: true };
+        *slot = Region { first: addr, last: addr + (length.0 - 1), pd, access, generation: slot.generation, live: true, place };
+        self.elsewhere |= place != Place::HOST;
         let key = index << 8 | u32::from(slot.generation);
         Ok(Mr { lkey: Lkey(key), rkey: Rkey(key), addr, length })
     }
@@ -139,7 +154,41 @@ impl Regions {
         if known && region.first <= addr && last <= region.last && region.access.contains(needed) { Ok(()) } else { Err(Refused) }
     }
 
-    /// The same for each piece of a local gather or scatter list.
+    /// Whether memory other than that beside the NIC was ever registered.
+    #[inline]
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.elsewhere
+    }
+
+    /// Where the region of `key` lies.
+    #[inline]
+    pub(crate) fn place_of(&self, key: u32) -> Place {
+        if self.elsewhere { self.look_up(key) } else { Place::HOST }
+    }
+
+    /// Where most of the `length` bytes from `offset` on of a gather or scatter list lie.
+    #[inline]
+    pub(crate) fn place_in(&self, list: &[Sge], offset: u64, length: u32) -> Place {
+        if self.elsewhere { self.look_in(list, offset, length as usize) } else { Place::HOST }
+    }
+
+    #[cold]
+    fn look_up(&self, key: u32) -> Place {
+        self.slots.get((key >> 8) as usize).map_or(Place::HOST, |region| region.place)
+    }
+
+    #[cold]
+    fn look_in(&self, list: &[Sge], offset: u64, length: usize) -> Place {
+        let (mut most, mut place) = (0, Place::HOST);
+        each_piece(list, offset, length, |piece, _, range| {
+            if range.len() > most {
+                (most, place) = (range.len(), self.look_up(piece.lkey.0));
+            }
+        });
+        place
+    }
+
+    /// [`check`](Self::check) for each piece of a local gather or scatter list.
     #[inline]
     pub(crate) fn check_list(&self, pd: PdId, list: &[Sge], needed: Access) -> Result<(), Refused> {
         list.iter().try_for_each(|piece| self.check(piece.lkey.0, pd, piece.addr, u64::from(piece.length), needed))
@@ -155,7 +204,7 @@ mod tests {
     #[test]
     fn bounds_rights_and_domain_are_checked() {
         let mut regions = Regions::default();
-        let mr = regions.register(PD, 0x1000, Bytes(0x100), Access::LOCAL_WRITE | Access::REMOTE_READ).unwrap();
+        let mr = regions.register(PD, 0x1000, Bytes(0x100), Access::LOCAL_WRITE | Access::REMOTE_READ, Place::HOST).unwrap();
         let check = |addr, length, needed| regions.check(mr.rkey.0, PD, addr, length, needed);
         assert!(check(0x1000, 0x100, Access::REMOTE_READ).is_ok());
         assert!(check(0x10ff, 1, Access::LOCAL_WRITE).is_ok());
@@ -171,9 +220,9 @@ mod tests {
     #[test]
     fn a_stale_key_fails_even_when_its_slot_is_used_again() {
         let mut regions = Regions::default();
-        let old = regions.register(PD, 0x1000, Bytes(64), Access::ALL).unwrap();
+        let old = regions.register(PD, 0x1000, Bytes(64), Access::ALL, Place::HOST).unwrap();
         regions.deregister(old.lkey.0).unwrap();
-        let new = regions.register(PD, 0x1000, Bytes(64), Access::ALL).unwrap();
+        let new = regions.register(PD, 0x1000, Bytes(64), Access::ALL, Place::HOST).unwrap();
         assert_ne!(old.rkey, new.rkey);
         assert!(regions.check(old.rkey.0, PD, 0x1000, 1, Access::NONE).is_err());
         assert!(regions.check(new.rkey.0, PD, 0x1000, 1, Access::NONE).is_ok());
@@ -181,13 +230,26 @@ mod tests {
     }
 
     #[test]
+    fn packets_lie_where_most_of_their_bytes_lie() {
+        let mut regions = Regions::default();
+        let mut at = |addr, place| regions.register(PD, addr, Bytes(0x1000), Access::ALL, place).unwrap().lkey;
+        let (host, near, far) = (at(0, Place::HOST), at(0x1000, Place(1)), at(0x2000, Place(2)));
+        let piece = |addr, length, lkey| Sge { addr, length, lkey };
+        let list = [piece(0, 40, host), piece(0x1000, 4096, near), piece(0x2000, 100, far)];
+        let places = [(0, 40), (0, 79), (0, 81), (40, 4096), (4096, 80), (4096, 81), (4096, 140), (4300, 0)];
+        let found: Vec<u8> = places.map(|(offset, length)| regions.place_in(&list, offset, length).0).into();
+        assert_eq!(found, [0, 0, 1, 1, 1, 2, 2, 0]);
+        assert_eq!((regions.place_of(far.0), regions.place_of(host.0), regions.place_of(77 << 8)), (Place(2), Place::HOST, Place::HOST));
+    }
+
+    #[test]
     fn remote_writing_needs_local_writing() {
         let mut regions = Regions::default();
         for access in [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC] {
-            let error = regions.register(PD, 0, Bytes(1), access).unwrap_err();
+            let error = regions.register(PD, 0, Bytes(1), access, Place::HOST).unwrap_err();
             assert!(error.to_string().contains("LOCAL_WRITE"), "{error}");
         }
-        assert!(regions.register(PD, u64::MAX, Bytes(2), Access::NONE).is_err());
-        assert!(regions.register(PD, 0, Bytes(0), Access::NONE).is_err());
+        assert!(regions.register(PD, u64::MAX, Bytes(2), Access::NONE, Place::HOST).is_err());
+        assert!(regions.register(PD, 0, Bytes(0), Access::NONE, Place::HOST).is_err());
     }
 }

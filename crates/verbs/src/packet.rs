@@ -10,6 +10,7 @@ use std::ops::{BitOr, BitOrAssign};
 use fabriscope_units::Bytes;
 
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::mr::{Place, Regions};
 use crate::qp::requester::Wqe;
 use crate::side::ExtId;
 use crate::wc::Wc;
@@ -133,8 +134,10 @@ pub struct Transmit {
     pub packet: Packet,
     /// The queue pair it comes from.
     pub qp: QpNum,
-    /// Payload bytes to read from host memory for it; zero for inline data, acknowledgements and requests without payload.
+    /// Payload bytes to read from memory for it; zero for inline data, acknowledgements and requests without payload.
     pub fetch: Bytes,
+    /// The memory they are in; that of the operand where it answers an atomic.
+    pub place: Place,
     /// It answers a request of the peer (acknowledgement, READ response, atomic response).
     pub responder: bool,
     /// It is a READ response: its payload comes from memory of this side, `wqe` is without meaning.
@@ -163,6 +166,7 @@ impl Transmit {
             packet,
             qp,
             fetch: Bytes::ZERO,
+            place: Place::HOST,
             responder: false,
             read_response: false,
             starts_message: false,
@@ -177,10 +181,11 @@ impl Transmit {
 
     /// The whole message of the request `wqe`, which is at `index` of the queue of `qp`.
     #[inline(always)]
-    pub(crate) fn whole(packet: Packet, qp: QpNum, wqe: &Wqe, index: WqeIndex) -> Transmit {
+    pub(crate) fn whole(packet: Packet, qp: QpNum, wqe: &Wqe, index: WqeIndex, regions: &Regions) -> Transmit {
         let inline = wqe.flags.contains(SendFlags::INLINE);
         Transmit {
             fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(packet.payload)) },
+            place: regions.place_in(&wqe.sge, 0, wqe.length),
             starts_message: true,
             ends_message: true,
             inline,
@@ -198,8 +203,10 @@ impl Transmit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Received {
-    /// Payload bytes to write to host memory now.
+    /// Payload bytes to write to memory now.
     pub write: Bytes,
+    /// Which memory.
+    pub place: Place,
     /// The last byte of a message written by the peer (address, length): report it with `landed` once it is in memory.
     pub landed: Option<(u64, u32)>,
     /// A completion that follows the payload of this packet into memory: a receive, a READ, an atomic.
@@ -221,7 +228,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_is_28_bytes() {
+    fn a_packet_is_28_bytes_and_what_it_takes_to_send_it_72() {
         assert_eq!(size_of::<Packet>(), 28);
+        assert_eq!(size_of::<Transmit>(), 72);
     }
 }

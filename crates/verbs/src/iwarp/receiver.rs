@@ -110,7 +110,7 @@ impl Stream {
                 if let (Some(memory), Some(data)) = (&mut port.memory, data) {
                     memory.write(offset, data);
                 }
-                received.write = Bytes(length.into());
+                (received.write, received.place) = (Bytes(length.into()), port.regions.place_of(stag));
                 ddp.last.then_some(if write { Written { addr: offset, length } } else { Answered })
             }
         }
@@ -143,6 +143,7 @@ impl Stream {
             memory::scatter(memory.as_mut(), list, u64::from(offset), data);
         }
         received.write = Bytes(length.into());
+        received.place = port.regions.place_in(list, u64::from(offset), length);
         let solicited = ddp.opcode == RdmapOpcode::SendSolicited;
         ddp.last.then_some(Delivery::Received { length: offset + length, solicited })
     }

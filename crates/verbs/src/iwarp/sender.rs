@@ -233,6 +233,7 @@ impl Stream {
         let answers = matches!(message.kind, Kind::ReadResponse { .. });
         Transmit {
             fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(data)) },
+            place: port.regions.place_in(&message.sge, u64::from(message.part(number).0), data),
             responder: answers || matches!(message.kind, Kind::Terminate(_)),
             read_response: answers,
             starts_message: number == 0,

@@ -16,7 +16,7 @@ use crate::attr::QpType;
 use crate::cc::{Echo, Loss, Telemetry, Told};
 use crate::ids::{Lid, Lkey, QpNum};
 use crate::memory;
-use crate::mr::Access;
+use crate::mr::{Access, Place};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
@@ -71,6 +71,7 @@ impl Answer {
             responder: true,
             read_response: self.read.is_some(),
             fetch: Bytes(u64::from(payload)),
+            place: self.read.map_or(Place::HOST, |sge| port.regions.place_of(sge.lkey.0)),
             starts_message: true,
             ends_message: true,
             message_bytes: u32::from(payload),
@@ -154,7 +155,7 @@ fn carry_out(
     if let (Some(memory), Some(data)) = (&mut port.memory, &ext.data) {
         memory.write(ext.remote_addr, data);
     }
-    received.write = Bytes(length);
+    (received.write, received.place) = (Bytes(length), port.regions.place_of(ext.rkey.0));
     received.ended = matches!(operation, op if op == Operation::WriteOnly as u8 || op == Operation::WriteLast as u8);
     if length > 0 {
         port.landed.push_back((ext.remote_addr, ext.dma_length));
@@ -208,6 +209,7 @@ impl Context {
                 memory::scatter(memory.as_mut(), &message.sge, offset, ext.data.as_deref().unwrap_or_default());
             }
             received.write = Bytes(u64::from(packet.payload));
+            received.place = port.regions.place_in(&message.sge, offset, packet.payload.into());
         }
         self.took(asked, port);
         self.advance(before, port);

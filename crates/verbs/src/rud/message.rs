@@ -194,6 +194,7 @@ impl Message {
         let answers = matches!(self.kind, Kind::ReadResponse { .. } | Kind::AtomicResponse { .. });
         let (wqe, wr_id) = self.origin.map_or((WqeIndex(0), 0), |origin| (origin.index, origin.wr_id));
         Transmit {
+            place: port.regions.place_in(&self.sge, u64::from(offset), self.length.saturating_sub(offset).min(mtu)),
             packet: Packet {
                 dest: route.dest,
                 dest_qp: self.to.0,

@@ -25,7 +25,7 @@ use crate::qp::bitmap::Bitmap;
 use crate::service::Delivery;
 use crate::side::{Ext, Side};
 use crate::srq::RecvWqe;
-use crate::transport::ATOMIC_BYTES;
+use crate::transport::{ATOMIC_BYTES, inbound};
 use crate::wc::{Wc, WcOpcode, WcStatus};
 use crate::wr::{self, Atomic, Remote, SendFlags, Sge, SgeList};
 
@@ -292,6 +292,10 @@ impl Context {
             return Err(refusal);
         }
         received.write = Bytes(u64::from(packet.payload));
+        received.place = match opcode.is_write() {
+            true => port.regions.place_of(ext.rkey.0),
+            false => inbound::landing(port, &partial.recv, offset, packet.payload.into()),
+        };
         partial.missing -= 1;
         partial.solicited |= packet.flags.contains(PacketFlags::SE);
         if partial.missing > 0 {
@@ -329,7 +333,9 @@ impl Context {
             let bytes = if atomic { Some(&old[..]) } else { ext.data.as_deref() };
             memory::scatter(memory.as_mut(), &message.sge, offset, bytes.unwrap_or_default());
         }
-        received.write = Bytes(if atomic { u64::from(ATOMIC_BYTES) } else { u64::from(packet.payload) });
+        let length = if atomic { ATOMIC_BYTES } else { u32::from(packet.payload) };
+        received.write = Bytes(u64::from(length));
+        received.place = port.regions.place_in(&message.sge, offset, length);
         if complete {
             received.ended = true;
             message.done = false;
@@ -432,10 +438,11 @@ fn atomic(qp: &Qp, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut R
         Some(memory) => crate::transport::rc_responder::carry_out(memory.as_mut(), packet.opcode & 0x1f, ext),
         None => 0,
     };
-    received.write = Bytes(u64::from(ATOMIC_BYTES));
+    (received.write, received.place) = (Bytes(u64::from(ATOMIC_BYTES)), port.regions.place_of(ext.rkey.0));
     port.landed.push_back((ext.remote_addr, ATOMIC_BYTES));
+    let source = std::iter::once(Sge { addr: ext.remote_addr, length: ATOMIC_BYTES, lkey: Lkey(ext.rkey.0) }).collect();
     let kind = Kind::AtomicResponse { request: Psn::new(packet.psn), old };
-    Ok(Some(answer(qp, packet, ext, kind, ATOMIC_BYTES, SgeList::new())))
+    Ok(Some(answer(qp, packet, ext, kind, ATOMIC_BYTES, source)))
 }
 
 fn answer(qp: &Qp, packet: &Packet, ext: &Ext, kind: Kind, length: u32, sge: SgeList) -> Message {

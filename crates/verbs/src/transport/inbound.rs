@@ -9,7 +9,7 @@ use fabriscope_wire::Opcode;
 use crate::event::AsyncEvent;
 use crate::ids::QpNum;
 use crate::memory;
-use crate::mr::Access;
+use crate::mr::{Access, Place};
 use crate::packet::{Packet, Received};
 use crate::port::Port;
 use crate::qp::Qp;
@@ -68,6 +68,12 @@ pub(crate) fn accept(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<
                 memory::scatter(memory.as_mut(), list, u64::from(inbound.offset), data);
             }
         }
+    }
+    if port.regions.is_elsewhere() {
+        received.place = match kind {
+            Kind::Write => inbound.place,
+            _ => landing(port, &inbound.recv, u64::from(inbound.offset), packet.payload.into()),
+        };
     }
     inbound.offset = end;
     if opcode.is_last() {
@@ -130,6 +136,7 @@ fn begin(qp: &mut Qp, port: &Port, kind: Kind, ext: Option<&Ext>) -> Result<(), 
         }
         inbound.total = ext.dma_length;
         inbound.addr = ext.remote_addr;
+        inbound.place = port.regions.place_of(ext.rkey.0);
     }
     inbound.kind = kind;
     inbound.offset = 0;
@@ -141,6 +148,11 @@ pub(crate) fn check_receive(port: &Port, pd: crate::ids::PdId, recv: &Option<Rec
     let list = recv.as_ref().map_or(&[][..], |wqe| &wqe.sge);
     port.regions.check_list(pd, list, Access::LOCAL_WRITE).map_err(|_| Refusal::LocalProtection)?;
     Ok(u32::try_from(wr::total(list).0).unwrap_or(u32::MAX))
+}
+
+/// The memory that `length` bytes from `offset` on of a receive go to.
+pub(crate) fn landing(port: &Port, recv: &Option<RecvWqe>, offset: u64, length: u32) -> Place {
+    recv.as_ref().map_or(Place::HOST, |wqe| port.regions.place_in(&wqe.sge, offset, length))
 }
 
 /// The message is complete.

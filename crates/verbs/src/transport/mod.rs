@@ -68,6 +68,7 @@ pub(crate) fn data_packet(qp: &mut Qp, port: &Port, side: &mut Side, position: u
         },
         qp: qp.num,
         fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(payload)) },
+        place: port.regions.place_in(&wqe.sge, u64::from(offset), u32::from(payload)),
         responder: false,
         read_response: false,
         starts_message: first,

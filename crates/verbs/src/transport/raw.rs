@@ -52,7 +52,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
         entropy: entropy(port.lid, dest, qp.num.0),
         msn: 0,
     };
-    let transmit = Transmit::whole(packet, qp.num, wqe, WqeIndex(qp.requester.front));
+    let transmit = Transmit::whole(packet, qp.num, wqe, WqeIndex(qp.requester.front), &port.regions);
     qp.requester.cursor_psn = qp.requester.next_psn;
     qp.complete_front(port);
     qp.check_drained(port);
@@ -84,6 +84,7 @@ pub(crate) fn handle(qps: &mut [Qp], port: &mut Port, packet: &Packet, side: &mu
         received.dropped = false;
         received.ended = true;
         received.write += Bytes(u64::from(packet.payload));
+        received.place = inbound::landing(port, &qp.responder.inbound.recv, 0, u32::from(packet.payload));
         qp.complete_receive(WcOpcode::Recv, u32::from(packet.payload), None, packet, port);
     }
 }

@@ -15,6 +15,7 @@ use crate::attr::QpState;
 use crate::cc::{Loss, Told};
 use crate::ids::WqeIndex;
 use crate::memory;
+use crate::mr::Place;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::requester::Extra;
@@ -286,6 +287,7 @@ fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: u
         packet,
         qp: qp.num,
         fetch: Bytes::ZERO,
+        place: Place::HOST,
         responder: false,
         read_response: false,
         starts_message: starts,
@@ -513,6 +515,7 @@ fn respond(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rec
         memory::scatter(memory.as_mut(), &wqe.sge, u64::from(offset), bytes.unwrap_or_default());
     }
     received.write = Bytes(u64::from(payload));
+    received.place = port.regions.place_in(&wqe.sge, u64::from(offset), payload);
     if qp.any_order {
         qp.requester.arrived.set(psn);
     } else {

@@ -8,17 +8,17 @@
 //! Early packets count as written when they arrive, and take effect when everything before them has arrived.
 
 use fabriscope_units::Bytes;
-use fabriscope_wire::{NakCode, Operation, Psn, Syndrome};
+use fabriscope_wire::{NakCode, Opcode, Operation, Psn, Syndrome};
 
 use crate::attr::{QpState, QpType};
 use crate::event::AsyncEvent;
 use crate::memory::Memory;
-use crate::mr::Access;
+use crate::mr::{Access, Place};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::modify::receiver_timer;
-use crate::qp::responder::{Ack, Done, Kind, Response, ResponseKind, Silence};
+use crate::qp::responder::{Ack, Done, Kind, Responder, Response, ResponseKind, Silence};
 use crate::side::{Ext, ExtId, Side};
 use crate::transport::inbound::{self, Refusal};
 use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, OPERATION};
@@ -138,6 +138,10 @@ fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut S
         return;
     }
     received.write = Bytes(u64::from(packet.payload));
+    if port.regions.is_elsewhere() {
+        received.place = early_place(qp, port, packet, ahead, side);
+    }
+    let responder = &mut qp.responder;
     if qp.congestion.is_some() && packet.flags.contains(PacketFlags::ACK_REQ) {
         // It is told at once that this one is here, and that everything before `expected` is.
         let psn_before = responder.expected.previous();
@@ -152,6 +156,23 @@ fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut S
         let at = responder.early.partition_point(|other| Psn::new(other.psn).distance(expected) < ahead as i32);
         responder.early.insert(at, *packet);
     }
+}
+
+/// The memory that an early packet goes to: a WRITE says it with its first packet, which may be early too; a SEND goes into the
+/// receive of the message that has begun, and to the memory beside the NIC as long as it has none.
+#[cold]
+fn early_place(qp: &Qp, port: &Port, packet: &Packet, ahead: u32, side: &Side) -> Place {
+    let Responder { inbound, early, expected, .. } = &qp.responder;
+    let starts = |packet: &Packet| Opcode::decode(packet.opcode).is_ok_and(|opcode| opcode.is_write() && opcode.is_first());
+    let operation = packet.opcode & OPERATION;
+    if (Operation::WriteFirst as u8..=Operation::WriteOnlyImm as u8).contains(&operation) {
+        let before = |other: &&Packet| Psn::new(other.psn).distance(*expected) < ahead as i32;
+        let begun = std::iter::once(packet).chain(early.iter().rev().filter(before)).find(|packet| starts(packet));
+        let key = begun.and_then(|first| side.at(first.ext)).map(|ext| ext.rkey.0);
+        return key.map_or(inbound.place, |key| port.regions.place_of(key));
+    }
+    let offset = u64::from(inbound.offset) + (u64::from(ahead) << qp.mtu_shift);
+    inbound::landing(port, &inbound.recv, offset, packet.payload.into())
 }
 
 /// Takes the early packets whose turn has come.
@@ -208,8 +229,14 @@ fn read(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>) -> Res
     check_remote(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_READ)?;
     let psn = qp.responder.expected;
     qp.responder.expected = psn + packets(qp, ext.dma_length);
-    answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length }, false);
+    answer(qp, port, packet, response_to(port, ext), false);
     Ok(true)
+}
+
+/// The bytes that a READ asks for.
+fn response_to(port: &Port, ext: &Ext) -> ResponseKind {
+    let place = port.regions.place_of(ext.rkey.0);
+    ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length, place }
 }
 
 /// An atomic in order: carried out now, its result kept.
@@ -224,14 +251,15 @@ fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rece
         Some(memory) => carry_out(memory.as_mut(), packet.opcode & OPERATION, ext),
         None => 0,
     };
-    received.write = Bytes(u64::from(ATOMIC_BYTES));
+    let place = port.regions.place_of(ext.rkey.0);
+    (received.write, received.place) = (Bytes(u64::from(ATOMIC_BYTES)), place);
     port.landed.push_back((ext.remote_addr, ATOMIC_BYTES));
     let responder = &mut qp.responder;
     if responder.done.len() >= responder.max_reads as usize {
         responder.done.pop_front();
     }
-    responder.done.push_back(Done { psn: responder.expected, old });
-    answer(qp, port, packet, ResponseKind::Atomic { old }, false);
+    responder.done.push_back(Done { psn: responder.expected, old, place });
+    answer(qp, port, packet, ResponseKind::Atomic { old, place }, false);
     Ok(true)
 }
 
@@ -286,13 +314,13 @@ fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, re
         if known && check_remote(qp, port, ext, u64::from(ext.dma_length), Access::REMOTE_READ).is_ok() {
             received.dropped = false;
             forget_responses(qp, psn);
-            answer(qp, port, packet, ResponseKind::Read { addr: ext.remote_addr, left: ext.dma_length, total: ext.dma_length }, true);
+            answer(qp, port, packet, response_to(port, ext), true);
         }
     } else if operation == Operation::FetchAdd as u8 || operation == Operation::CompareSwap as u8 {
         if let Some(done) = responder.done.iter().find(|done| done.psn == psn).copied() {
             received.dropped = false;
             forget_responses(qp, psn);
-            answer(qp, port, packet, ResponseKind::Atomic { old: done.old }, true);
+            answer(qp, port, packet, ResponseKind::Atomic { old: done.old, place: done.place }, true);
         }
     } else if packet.flags.contains(PacketFlags::ACK_REQ) && responder.ack.is_none() {
         let traced = packet.flags.contains(PacketFlags::TRACED);
@@ -386,14 +414,15 @@ pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Op
     let (psn, traced) = (response.psn, response.traced);
     let ack = Syndrome::ACK.encode();
     match &mut response.kind {
-        ResponseKind::Atomic { old } => {
-            let ext = Ext { compare_add: *old, ..Ext::default() };
+        ResponseKind::Atomic { old, place } => {
+            let (ext, place) = (Ext { compare_add: *old, ..Ext::default() }, *place);
             qp.responder.responses.pop_front();
             let ext = side.alloc(ext);
             let sent = response_packet(qp, port, psn, Operation::AtomicAcknowledge, 0, ext, ack, traced);
-            Some(Transmit { message_bytes: ATOMIC_BYTES, ..sent })
+            Some(Transmit { message_bytes: ATOMIC_BYTES, place, ..sent })
         }
-        ResponseKind::Read { addr, left, total } => {
+        ResponseKind::Read { addr, left, total, place } => {
+            let place = *place;
             let payload = (*left).min(mtu);
             let (first, last, message_bytes, from) = (left == total, *left <= mtu, *total, *addr);
             *left -= payload;
@@ -421,6 +450,7 @@ pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Op
             let sent = response_packet(qp, port, psn, operation, payload as u16, ext, ack, traced);
             Some(Transmit {
                 fetch: Bytes(u64::from(payload)),
+                place,
                 read_response: true,
                 starts_message: first,
                 ends_message: last,

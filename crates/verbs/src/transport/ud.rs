@@ -18,7 +18,7 @@ use crate::qp::modify::entropy;
 use crate::qp::requester::Extra;
 use crate::rud;
 use crate::side::{Ext, Side};
-use crate::transport::inbound::{self, Refusal};
+use crate::transport::inbound::{self, Refusal, landing};
 use crate::transport::{assign, data_ext, local_error};
 use crate::wc::{WcOpcode, WcStatus};
 use crate::wr::SendFlags;
@@ -69,7 +69,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
         entropy: if qp.spray { spread } else { entropy(port.lid, dest, qp.num.0) },
         msn: 0,
     };
-    let transmit = Transmit::whole(packet, qp.num, wqe, WqeIndex(qp.requester.front));
+    let transmit = Transmit::whole(packet, qp.num, wqe, WqeIndex(qp.requester.front), &port.regions);
     qp.requester.cursor_psn = qp.requester.next_psn;
     qp.complete_front(port);
     qp.check_drained(port);
@@ -107,6 +107,7 @@ pub(crate) fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: &Ext, rec
     received.dropped = false;
     received.ended = true;
     received.write = Bytes(u64::from(byte_len));
+    received.place = landing(port, &qp.responder.inbound.recv, 0, byte_len);
     let imm = (packet.opcode & OPERATION == Operation::SendOnlyImm as u8).then_some(ext.imm);
     qp.complete_receive(WcOpcode::Recv, byte_len, imm, packet, port);
     if let Some((_, wc)) = port.completions.back_mut() {

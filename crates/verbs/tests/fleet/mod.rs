@@ -53,6 +53,9 @@ pub struct Fleet {
     left: u64,
     pub sent: u64,
     pub lost: u64,
+    /// By packet with payload: the node that read it from memory and where from; the node that wrote it and where to.
+    pub fetched: Vec<(usize, Place)>,
+    pub written: Vec<(usize, Place)>,
 }
 
 impl Fleet {
@@ -95,6 +98,8 @@ impl Fleet {
             left: 0,
             sent: 0,
             lost: 0,
+            fetched: Vec::new(),
+            written: Vec::new(),
         }
     }
 
@@ -158,6 +163,9 @@ impl Fleet {
     fn transmit(&mut self, from: usize) {
         while let Some(transmit) = self.nodes[from].nic.poll_transmit(self.now, &mut self.side) {
             self.sent += 1;
+            if transmit.fetch > Bytes::ZERO {
+                self.fetched.push((from, transmit.place));
+            }
             let mut packet = transmit.packet;
             if self.chance(self.faults.lose) {
                 self.lost += 1;
@@ -183,6 +191,9 @@ impl Fleet {
         let to = self.nodes.iter().position(|node| node.nic.lid() == packet.dest).unwrap();
         let node = &mut self.nodes[to];
         let received = node.nic.handle_packet(self.now, &packet, &mut self.side);
+        if received.write > Bytes::ZERO {
+            self.written.push((to, received.place));
+        }
         self.collect(to);
         if let Some((cq, wc)) = received.completion {
             self.nodes[to].nic.deliver(self.now, cq, wc);
