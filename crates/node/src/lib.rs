@@ -1,7 +1,8 @@
 //! How bytes move inside a node, and how a program there sees the machine.
 //!
 //! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
-//! polling, [`dram`] the memory that the cores share, [`device`] the GPUs and copies by them, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
+//! polling, [`dram`] the memory that the cores share, [`device`] the GPUs and copies by them, [`dma`] the ways of adapters to
+//! memory beyond their own link and [`reach`] these ways as the machine has them, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
 //! runs that library on it.
 
@@ -11,16 +12,24 @@ pub mod datagram;
 pub mod device;
 #[cfg(test)]
 mod device_test;
+pub mod dma;
+#[cfg(test)]
+mod dma_test;
 pub mod dram;
 pub mod pcie;
 pub mod process;
 mod psm2;
+pub mod reach;
+#[cfg(test)]
+mod reach_test;
 pub mod socket;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
 pub use device::{CopyId, DeviceCosts, Devices, Memory, Mover};
+pub use dma::{Crossing, DmaPath, Way};
 pub use dram::Dram;
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};
+pub use reach::Reach;
 pub use socket::{Socket, Waiting};

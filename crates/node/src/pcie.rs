@@ -1,4 +1,4 @@
-//! The PCI Express link between a NIC and host memory.
+//! The PCI Express link of a NIC, towards host memory and what else lies behind it ([`crate::dma`]).
 //!
 //! Source: Neugebauer et al., "Understanding PCIe performance for end host networking", SIGCOMM 2018 (§3:
 //! bandwidth after encoding, data-link overhead and per-TLP headers).
@@ -8,6 +8,8 @@
 //! Not modelled: tags as a separate limit (the read-ahead window stands for them), IOMMU misses, relaxed ordering.
 
 use fabriscope_units::{Bytes, Rate, Span, Time};
+
+use crate::dma::Way;
 
 /// Speeds and latencies of one NIC's link to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +82,21 @@ impl Pcie {
     ///
     /// `gap` keeps the link idle before the data when it is busy: the NIC's own pause between work requests.
     pub fn read(&mut self, now: Time, amount: Bytes, gap: Span) -> Time {
+        self.read_after(self.timing.read_latency, now, amount, gap)
+    }
+
+    /// The same from memory at the end of `way`, beyond the link: the last byte has passed the link and every hop.
+    pub fn read_over(&mut self, way: &mut Way<'_>, now: Time, amount: Bytes, gap: Span) -> Time {
+        let latency = way.path.read_latency;
+        let passed = way.read(now, amount) + latency;
+        self.read_after(latency, now, amount, gap).max(passed)
+    }
+
+    #[inline]
+    fn read_after(&mut self, latency: Span, now: Time, amount: Bytes, gap: Span) -> Time {
         let asked = now.max(self.towards_memory);
         self.towards_memory = asked + self.timing.request_time(amount);
-        let first = (now + self.timing.read_latency).max(self.towards_nic + gap);
+        let first = (now + latency).max(self.towards_nic + gap);
         self.towards_nic = first + self.timing.completion_time(amount);
         self.towards_nic
     }
@@ -102,6 +116,14 @@ impl Pcie {
         let sent = start + self.timing.write_time(amount);
         self.towards_memory = sent;
         Written { sent, visible: sent + self.timing.write_latency }
+    }
+
+    /// The same to memory at the end of `way`, beyond the link: writes go in order, so that a slow hop keeps the link waiting.
+    pub fn write_over(&mut self, way: &mut Way<'_>, now: Time, amount: Bytes) -> Written {
+        let start = now.max(self.towards_memory);
+        let sent = (start + self.timing.write_time(amount)).max(way.write(start, amount));
+        self.towards_memory = sent;
+        Written { sent, visible: sent + way.path.write_latency }
     }
 }
 
@@ -136,9 +158,23 @@ pub struct ReadStream {
 impl ReadStream {
     /// Fetches `amount` for the next packet, asked for at `now`; returns when it is in the NIC.
     pub fn fetch(&mut self, pcie: &mut Pcie, ahead: ReadAhead, now: Time, amount: Bytes, gap: Span) -> Time {
-        let round_trip = pcie.timing.read_latency + pcie.timing.completion_time(pcie.timing.max_read_request.min(amount));
-        let busy = self.window > Bytes::ZERO && now < self.complete + pcie.timing.read_latency;
-        let mut complete = pcie.read(now, amount, gap);
+        let latency = pcie.timing.read_latency;
+        let complete = pcie.read(now, amount, gap);
+        self.pace(pcie, ahead, (now, latency), amount, complete)
+    }
+
+    /// The same from memory at the end of `way`: the window covers its round trip later.
+    pub fn fetch_over(&mut self, pcie: &mut Pcie, way: &mut Way<'_>, ahead: ReadAhead, now: Time, amount: Bytes, gap: Span) -> Time {
+        let latency = way.path.read_latency;
+        let complete = pcie.read_over(way, now, amount, gap);
+        self.pace(pcie, ahead, (now, latency), amount, complete)
+    }
+
+    /// When the bytes are there that the link could have brought by `complete`, for a read at some time with some latency.
+    #[inline]
+    fn pace(&mut self, pcie: &Pcie, ahead: ReadAhead, (now, latency): (Time, Span), amount: Bytes, mut complete: Time) -> Time {
+        let round_trip = latency + pcie.timing.completion_time(pcie.timing.max_read_request.min(amount));
+        let busy = self.window > Bytes::ZERO && now < self.complete + latency;
         if busy {
             self.window += ahead.growth;
             let paced = Span::from_ps((round_trip.as_ps() as u128 * amount.0 as u128 / self.window.0.max(1) as u128) as u64);

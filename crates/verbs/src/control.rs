@@ -48,10 +48,15 @@ impl Nic {
         self.reg_mr_at(pd, addr, length, access, Place::HOST)
     }
 
+    /// From now on memory at `place` can be registered: the NIC has a way there.
+    pub fn reach(&mut self, place: Place) {
+        self.port.regions.reach(place);
+    }
+
     /// Registers memory of the node that lies at `place`: that of a GPU, or of another socket.
     ///
     /// # Errors
-    /// As [`reg_mr`](Self::reg_mr).
+    /// As [`reg_mr`](Self::reg_mr), and a place out of the NIC's reach.
     pub fn reg_mr_at(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: Place) -> Result<Mr, VerbsError> {
         self.users_of(pd)?;
         self.port.regions.register(pd, addr, length, access, place)

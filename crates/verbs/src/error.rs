@@ -96,6 +96,12 @@ pub enum VerbsError {
         /// What was asked for.
         access: Access,
     },
+    /// No way leads from the NIC to the memory.
+    #[error("the NIC does not reach memory {place} of its node; register host memory and copy, or use a node with GPUDirect RDMA")]
+    OutOfReach {
+        /// The number of the memory.
+        place: u8,
+    },
     /// An empty range or one beyond the end of memory.
     #[error("{length} at {addr:#x} is empty or passes the end of the address space; register at least 1 B below 2^64")]
     BadRange {

@@ -90,6 +90,8 @@ pub(crate) struct Regions {
     free: Vec<u32>,
     /// A region was registered in other memory than that beside the NIC.
     elsewhere: bool,
+    /// Whether the NIC reaches each place but the first, which it always does.
+    reached: Vec<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -107,6 +109,9 @@ impl Regions {
     pub(crate) fn register(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: Place) -> Result<Mr, VerbsError> {
         if !access.contains(Access::LOCAL_WRITE) && (access.contains(Access::REMOTE_WRITE) || access.contains(Access::REMOTE_ATOMIC)) {
             return Err(VerbsError::AccessNeedsLocalWrite { access });
+        }
+        if place != Place::HOST && self.reached.get(usize::from(place.0) - 1) != Some(&true) {
+            return Err(VerbsError::OutOfReach { place: place.0 });
         }
         if length.0 == 0 || addr.checked_add(length.0 - 1).is_none() {
             return Err(VerbsError::BadRange { addr, length });
@@ -127,6 +132,13 @@ impl Regions {
         self.elsewhere |= place != Place::HOST;
         let key = index << 8 | u32::from(slot.generation);
         Ok(Mr { lkey: Lkey(key), rkey: Rkey(key), addr, length })
+    }
+
+    /// Regions may lie at `place`.
+    pub(crate) fn reach(&mut self, place: Place) {
+        let Some(index) = usize::from(place.0).checked_sub(1) else { return };
+        self.reached.resize(self.reached.len().max(index + 1), false);
+        self.reached[index] = true;
     }
 
     pub(crate) fn deregister(&mut self, key: u32) -> Result<(), VerbsError> {
@@ -232,6 +244,8 @@ mod tests {
     #[test]
     fn packets_lie_where_most_of_their_bytes_lie() {
         let mut regions = Regions::default();
+        regions.reach(Place(1));
+        regions.reach(Place(2));
         let mut at = |addr, place| regions.register(PD, addr, Bytes(0x1000), Access::ALL, place).unwrap().lkey;
         let (host, near, far) = (at(0, Place::HOST), at(0x1000, Place(1)), at(0x2000, Place(2)));
         let piece = |addr, length, lkey| Sge { addr, length, lkey };

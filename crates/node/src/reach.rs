@@ -1,0 +1,183 @@
+//! Which memories of its node an adapter reaches, and over which hops: the machine's paths as tables.
+//!
+//! Modelled: the way with the least latency (`fabriscope_machine::path`); latencies as differences to the memory nearest to the adapter,
+//! whose own are those of the bus ([`crate::pcie`]); limits of host bridges.
+//! Not modelled: hops that all adapters of the node together cannot fill are left out, and with them the jitter that they make.
+
+use std::collections::BTreeMap;
+
+use fabriscope_machine::{Access, LinkId, LinkKind, Machine, Path, Purpose, ResourceId, Use, VertexId};
+use fabriscope_units::{Rate, Span};
+use fabriscope_verbs::Place;
+
+use crate::device::Memory;
+use crate::dma::{Crossing, DmaPath};
+use crate::pcie::PcieTiming;
+
+/// The ways from all adapters of a node to all its memories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// What each place but the first one is.
+    memories: Vec<Memory>,
+    /// By adapter and place; the first place is the host memory nearest to the adapter.
+    paths: Vec<Vec<Option<DmaPath>>>,
+    /// What each hop is, for people.
+    hops: Vec<String>,
+}
+
+/// The two ways of data, and what the adapter's own link carries of payload.
+struct Ways {
+    uses: [Vec<Use>; 2],
+    own: [Rate; 2],
+    /// Of links, and of the memory itself.
+    latency: [Span; 2],
+}
+
+const ACCESSES: [Access; 2] = [Access::Read, Access::Write];
+
+impl Reach {
+    /// What the adapters of `machine` reach, each over a link like `bus`; the memory of GPUs only with `gpudirect`.
+    #[must_use]
+    pub fn of(machine: &Machine, bus: &PcieTiming, gpudirect: bool) -> Reach {
+        let (gpus, numas) = (machine.gpus(), machine.numas());
+        let devices = (0..gpus.len()).map(|index| Memory::Device(index as u32));
+        let memories: Vec<Memory> = devices.chain((0..numas.len()).map(|index| Memory::Host(index as u32))).collect();
+        let nics = machine.nics();
+        let reachable = |memory: &Memory| gpudirect || !matches!(memory, Memory::Device(_));
+        let ways: Vec<Vec<Option<Ways>>> = nics
+            .iter()
+            .map(|nic| {
+                let near = nearest(machine, *nic, &numas).and_then(|numa| Ways::between(machine, *nic, home(machine, numa)));
+                let vertex = |memory: &Memory| match memory {
+                    Memory::Device(gpu) => gpus[*gpu as usize],
+                    Memory::Host(numa) => numas[*numa as usize],
+                };
+                let further = memories.iter().map(|memory| {
+                    let reached = Some(memory).filter(|memory| reachable(memory));
+                    reached.and_then(|memory| Ways::between(machine, *nic, home(machine, vertex(memory))))
+                });
+                std::iter::once(near).chain(further).collect()
+            })
+            .collect();
+        let kept = tight(machine, &ways);
+        let titles = std::iter::once("host memory".to_owned()).chain(memories.iter().map(|memory| match memory {
+            Memory::Device(gpu) => format!("{} (GPUDirect)", machine.vertex(gpus[*gpu as usize]).name),
+            Memory::Host(numa) => format!("memory of {}", machine.vertex(numas[*numa as usize]).name),
+        }));
+        let titles: Vec<String> = titles.collect();
+        let paths = ways.iter().map(|ways| {
+            let near = ways.first().and_then(Option::as_ref).map_or([Span::ZERO; 2], |near| near.latency);
+            let path = |(ways, title): (&Option<Ways>, &String)| Some(ways.as_ref()?.path(machine, bus, near, &kept, title));
+            ways.iter().zip(&titles).map(path).collect()
+        });
+        let paths = paths.collect();
+        Reach { memories, paths, hops: kept.keys().map(|resource| machine.describe(*resource)).collect() }
+    }
+
+    /// Where a memory is.
+    #[must_use]
+    pub fn place_of(&self, memory: Memory) -> Option<Place> {
+        let index = self.memories.iter().position(|other| *other == memory)?;
+        u8::try_from(index + 1).ok().map(Place)
+    }
+    /// The way between an adapter and a place, if there is one.
+    #[must_use]
+    pub fn path(&self, nic: usize, place: Place) -> Option<&DmaPath> {
+        self.paths.get(nic)?.get(usize::from(place.0))?.as_ref()
+    }
+    /// Adapters.
+    #[must_use]
+    pub fn nics(&self) -> usize {
+        self.paths.len()
+    }
+    /// Places; not every adapter need reach every one.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.memories.len() + 1
+    }
+    /// What each hop is, for people.
+    #[must_use]
+    pub fn hops(&self) -> &[String] {
+        &self.hops
+    }
+}
+
+impl Ways {
+    fn between(machine: &Machine, nic: VertexId, memory: VertexId) -> Option<Ways> {
+        let read = machine.path(memory, nic, Purpose::Dma)?;
+        let write = machine.path(nic, memory, Purpose::Dma)?;
+        let own = read.steps.last()?.link;
+        let of = |path: &Path, access| {
+            let uses = machine.uses(path, access);
+            let is_own = |used: &Use| [true, false].iter().any(|way| machine.resource_of_link(own, *way) == used.resource);
+            let rate =
+                uses.iter().filter(|used| is_own(used)).filter_map(|used| Some(used.weight.payload_of(machine.capacity(used.resource)?)));
+            let rate = rate.min().unwrap_or_default();
+            (uses.into_iter().filter(|used| !is_own(used)).collect::<Vec<_>>(), rate)
+        };
+        let (reads, writes) = (of(&read, Access::Read), of(&write, Access::Write));
+        let is_memory = |link: &LinkId| machine.link(*link).kind == LinkKind::Memory;
+        let links = read.steps.iter().map(|step| step.link);
+        let latency = |wanted: bool| links.clone().filter(|link| is_memory(link) == wanted).map(|link| machine.link(link).latency).sum();
+        Some(Ways { uses: [reads.0, writes.0], own: [reads.1, writes.1], latency: [latency(false), latency(true)] })
+    }
+
+    fn path(&self, machine: &Machine, bus: &PcieTiming, near: [Span; 2], kept: &BTreeMap<ResourceId, u16>, title: &str) -> DmaPath {
+        let crossings = |uses: &[Use]| {
+            let crossing = |used: &Use| {
+                let rate = used.weight.payload_of(machine.capacity(used.resource)?);
+                Some(Crossing { hop: *kept.get(&used.resource)?, rate })
+            };
+            uses.iter().filter_map(crossing).collect()
+        };
+        // The request of a read and its answer both cross the links; the memory is read once.
+        let further = |base: Span, crossings: u64| {
+            let [links, memory] = self.latency;
+            (base + links * crossings + memory).saturating_sub(near[0] * crossings + near[1])
+        };
+        DmaPath {
+            title: title.to_owned(),
+            read_latency: further(bus.read_latency, 2),
+            write_latency: further(bus.write_latency, 1),
+            reads: crossings(&self.uses[0]),
+            writes: crossings(&self.uses[1]),
+        }
+    }
+}
+
+/// The memory of a GPU or NUMA domain; itself where it has none of its own.
+fn home(machine: &Machine, vertex: VertexId) -> VertexId {
+    machine.memory_of(vertex).unwrap_or(vertex)
+}
+
+/// The NUMA domain whose memory is nearest to an adapter, the first of several.
+fn nearest(machine: &Machine, nic: VertexId, numas: &[VertexId]) -> Option<VertexId> {
+    let reached = numas.iter().filter_map(|numa| Some((machine.path(home(machine, *numa), nic, Purpose::Dma)?.latency(machine), *numa)));
+    reached.min().map(|(_, numa)| numa)
+}
+
+/// The hops that all adapters together can fill, with new numbers.
+///
+/// An adapter fills of a hop at most what its own link carries, once with what it reads and once with what it writes.
+fn tight(machine: &Machine, ways: &[Vec<Option<Ways>>]) -> BTreeMap<ResourceId, u16> {
+    let mut filled: BTreeMap<ResourceId, u128> = BTreeMap::new();
+    for nic in ways {
+        for (access, _) in ACCESSES.iter().enumerate() {
+            let mut most: BTreeMap<ResourceId, u128> = BTreeMap::new();
+            for way in nic.iter().flatten() {
+                for used in &way.uses[access] {
+                    let carries = machine.capacity(used.resource).map_or(0, |rate| used.weight.payload_of(rate).as_bps());
+                    let share = (u128::from(way.own[access].as_bps()) << SHARE_BITS) / u128::from(carries.max(1));
+                    let most = most.entry(used.resource).or_default();
+                    *most = share.max(*most);
+                }
+            }
+            most.into_iter().for_each(|(resource, share)| *filled.entry(resource).or_default() += share);
+        }
+    }
+    let full = filled.into_iter().filter(|(_, share)| *share > 1 << SHARE_BITS);
+    full.zip(0..).map(|((resource, _), number)| (resource, number)).collect()
+}
+
+/// Shares of a hop are counted in this many bits.
+const SHARE_BITS: u32 = 32;
