@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 
 use fabriscope_engine::{Stage, StageSpan};
 use fabriscope_kernel::memory::prefetch;
-use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream};
+use fabriscope_node::pcie::Written;
+use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream, Way};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 
-use fabriscope_verbs::{IWARP_READ_REQUEST, Lid, Nic, PSM2_PACKET, PacketFlags, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{IWARP_READ_REQUEST, Lid, Nic, PSM2_PACKET, PacketFlags, Place, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::{Opcode, Operation, Syndrome, Transport};
 
+use crate::beyond::{Beyond, Hops};
 use crate::event::{Event, Parcel};
 use crate::qos::Plan;
 use crate::trace::Log;
@@ -42,6 +44,12 @@ pub(crate) struct Host {
     timer_at: u64,
     /// Contexts on the chip, where there are more queue pairs than it holds.
     contexts: Option<Box<ContextCache>>,
+    /// Memories beyond its own link.
+    beyond: Option<Box<Beyond>>,
+    /// The way to the host memory beside it crosses hops that other adapters share.
+    shares: bool,
+    /// Where payload was fetched last.
+    place: Place,
     pub costs: NicCosts,
 }
 
@@ -87,8 +95,17 @@ impl Host {
             streams: Vec::new(),
             timer_at: u64::MAX,
             contexts: None,
+            beyond: None,
+            shares: false,
+            place: Place::HOST,
             costs,
         }
+    }
+
+    /// The memories beyond its own link.
+    pub fn set_beyond(&mut self, beyond: Option<Box<Beyond>>) {
+        self.shares = beyond.as_ref().is_some_and(|beyond| beyond.is_shared());
+        self.beyond = beyond;
     }
 
     /// The NIC, which is here whenever an event is handled.
@@ -159,7 +176,7 @@ impl Host {
     }
 
     /// When the NIC has the packet's bytes, and what it waited for before fetching them.
-    fn build(&mut self, now: u64, t: &Transmit) -> Built {
+    fn build(&mut self, now: u64, t: &Transmit, hops: &mut Hops) -> Built {
         let stream = t.qp.slot() as usize * 2 + usize::from(t.responder);
         if stream >= self.streams.len() {
             self.streams.resize(stream + 1, Stream::default());
@@ -177,7 +194,10 @@ impl Host {
         let begin = Time::from_ps(begun);
         if t.responder && is_atomic_answer(t.packet.opcode) {
             // The operand is read from memory and changed in the NIC; it is written back beside the answer.
-            let read = self.pcie.read(begin, OPERAND, Span::ZERO);
+            let read = match self.way(t.place, hops) {
+                None => self.pcie.read(begin, OPERAND, Span::ZERO),
+                Some((pcie, mut way)) => pcie.read_over(&mut way, begin, OPERAND, Span::ZERO),
+            };
             let done = read + Span::from_ps(self.costs.atomic_latency);
             return Built { begun, complete: done.as_ps() };
         }
@@ -186,8 +206,51 @@ impl Host {
         }
         self.last_stream = stream as u32;
         let ahead = self.costs.read_ahead;
-        let complete = self.streams[stream].reads.fetch(&mut self.pcie, ahead, begin, t.fetch, Span::from_ps(gap));
+        if t.place != self.place {
+            self.turn_to(t.place);
+        }
+        let mut reads = self.streams[stream].reads;
+        let complete = match self.way(t.place, hops) {
+            None => reads.fetch(&mut self.pcie, ahead, begin, t.fetch, Span::from_ps(gap)),
+            Some((pcie, mut way)) => reads.fetch_over(pcie, &mut way, ahead, begin, t.fetch, Span::from_ps(gap)),
+        };
+        self.streams[stream].reads = reads;
         Built { begun, complete: complete.as_ps() }
+    }
+
+    /// Writes payload to memory.
+    #[inline(always)]
+    fn store(&mut self, begun: u64, amount: Bytes, place: Place, hops: &mut Hops) -> Written {
+        let begun = Time::from_ps(begun);
+        match self.way(place, hops) {
+            None => self.pcie.write(begun, amount),
+            Some((pcie, mut way)) => pcie.write_over(&mut way, begun, amount),
+        }
+    }
+
+    /// The way to a place where that is more than its own link, and that link.
+    #[inline(always)]
+    fn way<'a>(&'a mut self, place: Place, hops: &'a mut Hops) -> Option<(&'a mut Pcie, Way<'a>)> {
+        if place == Place::HOST && !self.shares {
+            return None;
+        }
+        let way = self.beyond.as_deref()?.way(place, hops)?;
+        Some((&mut self.pcie, way))
+    }
+
+    /// From now on payload comes from `place`: the adapter reads as far ahead as that is away.
+    #[cold]
+    fn turn_to(&mut self, place: Place) {
+        self.place = place;
+        if let Some(window) = self.beyond.as_ref().and_then(|beyond| beyond.window(place)) {
+            self.costs.tx_window = window;
+        }
+    }
+
+    /// What payload crosses on its way, for people.
+    fn memory(&self, place: Place) -> String {
+        let title = self.beyond.as_ref().filter(|_| place != Place::HOST).and_then(|beyond| beyond.title(place));
+        title.unwrap_or("pcie").to_owned()
     }
 }
 
@@ -258,7 +321,7 @@ impl World<'_> {
         h.last_qp = t.qp.0;
         // The bus is asked for the payload now, so that nobody else waits for it meanwhile; it is worth that much later.
         let wait = h.context(now, t.qp) - now;
-        let built = h.build(now, t).later(wait);
+        let built = h.build(now, t, &mut self.hops).later(wait);
         let mut ready = built.complete + h.costs.tx_latency;
         if h.costs.srd_latency > 0 && t.packet.opcode >> 5 == Transport::Rud as u8 && t.packet.opcode & 31 != Operation::Acknowledge as u8 {
             ready += h.costs.srd_latency;
@@ -358,7 +421,7 @@ impl World<'_> {
         let received = nic.handle_packet(Time::from_ps(now), &packet, &mut self.side);
         let (mut freed, mut visible) = (begun, now);
         if received.write > Bytes::ZERO {
-            let written = h.pcie.write(Time::from_ps(begun), received.write);
+            let written = h.store(begun, received.write, received.place, &mut self.hops);
             (freed, visible) = (written.sent.as_ps(), written.visible.as_ps());
             self.stats.bytes_delivered += received.write.0;
         }
@@ -371,7 +434,7 @@ impl World<'_> {
             && (packet.opcode == IWARP_READ_REQUEST
                 || Opcode::decode(packet.opcode).is_ok_and(|opcode| opcode.is_read_request() || opcode.is_atomic()));
         if let Some(log) = log.as_mut().filter(|_| !asks) {
-            log.mark(Stage::PayloadWrite, visible, || "pcie".to_owned());
+            log.mark(Stage::PayloadWrite, visible, || self.hosts[(host - self.first_host) as usize].memory(received.place));
         }
         if received.completions_sent > 0 {
             self.flush_completions(client, now, host);
@@ -470,7 +533,7 @@ impl World<'_> {
         let Some(mut log) = log else { return };
         log.mark(Stage::NicQueue, begun, nic);
         let fetch = if t.responder && is_atomic_answer(t.packet.opcode) { Stage::Atomic } else { Stage::PayloadFetch };
-        log.mark(fetch, complete, || "pcie".to_owned());
+        log.mark(fetch, complete, || self.hosts[(host - self.first_host) as usize].memory(t.place));
         log.mark(Stage::NicTx, ready, nic);
         log.bytes = log.bytes.max(u64::from(t.message_bytes));
         self.trace.start(&t.packet, log);

@@ -54,10 +54,12 @@ impl Layout {
     }
 
     /// Divided into as many parts as the size of the fabric is worth and its wiring allows.
-    pub fn divided(graph: &Graph, vls: u32) -> Layout {
+    ///
+    /// Of `together` hosts that follow each other, all are in one part.
+    pub fn divided(graph: &Graph, vls: u32, together: u32) -> Layout {
         let mut layout = Layout::whole(graph, vls);
         let parts = (graph.endpoint_count() / HOSTS_PER_PART).clamp(1, PARTS);
-        let first_host = host_ranges(graph, parts);
+        let first_host = host_ranges(graph, parts, together);
         if first_host.len() < 3 || u64::from(graph.link_count()) * u64::from(vls) >= 1 << PLACE_BITS {
             return layout;
         }
@@ -86,8 +88,8 @@ impl Layout {
     }
 }
 
-/// Contiguous ranges of hosts of about equal size; no switch has hosts of two ranges.
-fn host_ranges(graph: &Graph, parts: u32) -> Vec<u32> {
+/// Contiguous ranges of hosts of about equal size; no switch has hosts of two ranges, and no `together` hosts have.
+fn host_ranges(graph: &Graph, parts: u32, together: u32) -> Vec<u32> {
     let hosts = graph.endpoint_count();
     // The first and last host of each switch: a border inside would cut it.
     let mut inside = vec![false; hosts as usize + 1];
@@ -103,7 +105,7 @@ fn host_ranges(graph: &Graph, parts: u32) -> Vec<u32> {
     let mut borders = vec![0];
     for part in 1..parts {
         let wanted = (u64::from(hosts) * u64::from(part) / u64::from(parts)) as u32;
-        let border = (wanted..hosts).find(|&host| !inside[host as usize]).unwrap_or(hosts);
+        let border = (wanted..hosts).find(|&host| !inside[host as usize] && host.is_multiple_of(together)).unwrap_or(hosts);
         if border > borders[borders.len() - 1] && border < hosts {
             borders.push(border);
         }
@@ -167,7 +169,7 @@ mod tests {
         let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
         let tree = FatTree { levels: Some(3), ..FatTree::default() };
         let graph = Topology::FatTree(tree).build(&Links::uniform(cable), 16).unwrap().graph;
-        let layout = Layout::divided(&graph, 1);
+        let layout = Layout::divided(&graph, 1, 1);
         assert_eq!(layout.first_host, [0, 256, 512, 768, 1024]);
         let mut lanes = vec![0; 4];
         for lane in 0..graph.link_count() {
@@ -181,5 +183,7 @@ mod tests {
         }
         assert_eq!(lanes, [1536; 4]);
         assert_eq!(Layout::whole(&graph, 2).slots.of(17), (0, 17));
+        // Nodes of 24 adapters below switches with 8: borders that are multiples of both.
+        assert_eq!(Layout::divided(&graph, 1, 24).first_host, [0, 264, 528, 768, 1024]);
     }
 }

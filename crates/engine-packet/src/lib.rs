@@ -9,6 +9,7 @@
 //! one more event per packet (`paced.rs`).
 
 mod barrier;
+mod beyond;
 mod congestion;
 mod connect;
 mod divided;
@@ -34,6 +35,8 @@ mod transfer;
 mod waiting;
 mod world;
 
+#[cfg(test)]
+mod beyond_test;
 #[cfg(test)]
 mod faults_test;
 #[cfg(test)]

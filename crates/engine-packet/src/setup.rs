@@ -10,7 +10,7 @@ use fabriscope_fabric::routing::deadlock;
 use fabriscope_fabric::{EndpointId, Fabric, LinkId, Route, Router, Routing};
 use fabriscope_kernel::memory::large_pages;
 use fabriscope_kernel::{EventQueue, Streams};
-use fabriscope_node::{Pcie, ReadAhead};
+use fabriscope_node::{DmaPath, Pcie, ReadAhead};
 use fabriscope_switch::channel::MAX_BLOCKS;
 use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
 use fabriscope_switch::{Arbiter, Channel, Flow, PauseLimits};
@@ -18,6 +18,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig, Side};
 use rustc_hash::FxHashMap;
 
+use crate::beyond::{self, Beyond, Hops};
 use crate::divided::Mail;
 use crate::enforcement::Enforcement;
 use crate::host::{Host, NicCosts};
@@ -47,6 +48,7 @@ pub(crate) fn worlds<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64)
 fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: bool) -> Result<Vec<World<'a>>, EngineError> {
     let parts = &cluster.parts;
     let graph = &cluster.fabric.graph;
+    beyond::check(cluster)?;
     let streams = Streams::new(seed);
     let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.to_string()))?;
     if !engine.allow_deadlock {
@@ -87,7 +89,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         && !drops
         && !controlled
         && parts.routing != Routing::UgalG;
-    let mut layout = if apart { Layout::divided(graph, vls) } else { Layout::whole(graph, vls) };
+    let mut layout = if apart { Layout::divided(graph, vls, beyond::together(cluster)) } else { Layout::whole(graph, vls) };
     let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
     let slows = |plan: &fabriscope_catalog::FaultPlan| {
         plan.faults.iter().any(|fault| matches!(fault.effect, fabriscope_catalog::Effect::Lanes { .. }))
@@ -136,6 +138,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             switch_latency: switch.map_or(0, |s| s.latency.value.as_ps()),
             rx_latency: parts.node.nic.rx_latency.value.as_ps(),
             hosts: Vec::new(),
+            hops: Hops::default(),
             first_host: layout.first_host[part as usize],
             waiting: WaitingRoom::new(),
             drains: Vec::new(),
@@ -171,6 +174,8 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         }
         world.observer = observer(engine, parts.link_layer.wire(), links, graph.link_count(), &plan.numbers());
         let hosts = world.first_host..layout.first_host[world.part as usize + 1];
+        world.hops = Hops::new(cluster, (hosts.end - hosts.start).div_ceil(parts.node.nics.max(1)));
+        let window = |path: &DmaPath| beyond::window(parts, link_rate, path.read_latency);
         world.hosts = hosts
             .map(|host| {
                 let config = NicConfig { congestion, ..nic_config(parts, host) };
@@ -178,7 +183,9 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
                 if partitioned {
                     nic.set_pkeys(keys(&parts.partitions, host));
                 }
+                let beyond = Beyond::new(cluster, host - world.first_host, &mut nic, costs.tx_window, window);
                 let mut host = Host::new(nic, Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs);
+                host.set_beyond(beyond);
                 host.buffered_at = (plan.levels > 1).then(Box::default);
                 host
             })
@@ -290,16 +297,6 @@ fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
     let nic = &parts.node.nic;
-    let root = &parts.node.cpu.root_complex;
-    // Between fetch and wire a NIC needs what the wire carries in the time of a fetch, and a packet on either side.
-    let latency = root.dma_read_latency.value + nic.tx_latency.value;
-    let covered = (u128::from(rate.as_bps()) * u128::from(latency.as_ps()) / 8_000_000_000_000) as u64;
-    let packet = match &nic.onload {
-        Some(onload) => onload.mtu.value.max(parts.mtu),
-        None if nic.iwarp.is_some() => parts.ip.mtu,
-        None => parts.mtu,
-    };
-    let window = covered.min(nic.tx_buffer.value.0) + 2 * packet.0;
     NicCosts {
         tx_latency: nic.tx_latency.value.as_ps(),
         srd_latency: nic.srd_latency.as_ref().map_or(0, |latency| latency.as_ps()),
@@ -310,7 +307,7 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
         recv_latency: nic.recv_latency.value.as_ps(),
         read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
         cqe: nic.cqe_size.value,
-        tx_window: u32::try_from(window).unwrap_or(u32::MAX),
+        tx_window: beyond::window(parts, rate, parts.node.cpu.root_complex.dma_read_latency.value),
         contexts: timing::contexts(nic),
     }
 }

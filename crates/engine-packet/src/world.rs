@@ -11,6 +11,7 @@ use fabriscope_units::{Rate, Time};
 use fabriscope_verbs::{CqId, Side};
 use rustc_hash::FxHashMap;
 
+use crate::beyond::Hops;
 use crate::divided::Mail;
 use crate::enforcement::Enforcement;
 use crate::event::{Event, Happening};
@@ -78,6 +79,8 @@ pub(crate) struct World<'a> {
     /// Own hosts, and the number of the first.
     pub hosts: Vec<Host>,
     pub first_host: u32,
+    /// Hops between the adapters of own nodes and their memories.
+    pub hops: Hops,
     pub waiting: WaitingRoom,
     /// Lanes whose waiting packets may go now.
     pub drains: Vec<u32>,

@@ -1,11 +1,13 @@
 //! Where it happens: the catalog's parts joined to a fabric.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fabriscope_catalog::{NodeChoice, ResolvedCluster};
 use fabriscope_fabric::EndpointId;
 use fabriscope_fabric::topology::{Fabric, TopologyError};
 use fabriscope_kernel::Streams;
+use fabriscope_node::Reach;
 
 /// A cluster ready to run on: its parts and its wired fabric.
 #[derive(Debug, Clone)]
@@ -14,6 +16,8 @@ pub struct Cluster {
     pub parts: ResolvedCluster,
     /// What is wired where; endpoint `node × nics + nic` is a NIC.
     pub fabric: Fabric,
+    /// The memories of a node that its adapters reach beyond their own links; without it, host memory beside each of them.
+    pub reach: Option<Arc<Reach>>,
 }
 
 impl Cluster {
@@ -23,7 +27,7 @@ impl Cluster {
     /// A topology that its switches cannot form, or that has too few endpoints for the nodes.
     pub fn new(parts: ResolvedCluster) -> Result<Cluster, TopologyError> {
         let fabric = parts.fabric()?;
-        Ok(Cluster { parts, fabric })
+        Ok(Cluster { parts, fabric, reach: None })
     }
 
     /// The nodes of a job of `count`, no more than there are; `seed` draws them where they are scattered.

@@ -1,0 +1,220 @@
+//! Programs whose buffers lie in the memory of GPUs: rates and latencies by closed forms, and the trace that names the memory.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fabriscope_engine::{Cluster, Engine, Job, MessageTrace, Run, Stage, timing};
+use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind};
+use fabriscope_node::{Main, Process, ProgramError, Reach};
+use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_verbs::{Access, Lid, Mr, Mtu, Peer, Place, QpCap, QpInit, QpNum, QpType, Remote, SendWr, Sge};
+
+use crate::PacketEngine;
+use crate::tests::cluster;
+
+/// What GPU 0's own link carries, and the limits of the host bridge to GPU 1, which stands behind it; in Gb/s.
+const GPU: u64 = 600;
+const READS: u64 = 40;
+const WRITES: u64 = 80;
+
+/// Nodes of two adapters of 400 Gb/s and GPU 0 below a switch, GPU 1 behind the host bridge.
+fn nodes(count: u32) -> Cluster {
+    let mut parts = cluster("topology.single_switch = {}", 4, "infiniband", "d_mod_k").parts;
+    (parts.nodes, parts.node.nics) = (count, 2);
+    let mut cluster = Cluster::new(parts).expect("it can be wired");
+    let mut b = Machine::builder();
+    let mut add = |kind, name: &str| b.vertex(Vertex::new(kind, name));
+    let (numa, memory) = (add(VertexKind::Numa { package: 0 }, "numa0"), add(VertexKind::HostMemory, "memory0"));
+    let (bridge, switch) = (add(VertexKind::HostBridge, "bridge0"), add(VertexKind::PcieSwitch, "switch0"));
+    let gpus = ["gpu0", "gpu1"].map(|name| add(VertexKind::Gpu, name));
+    let hbm = ["hbm0", "hbm1"].map(|name| add(VertexKind::DeviceMemory, name));
+    let nics = ["nic0", "nic1"].map(|name| add(VertexKind::Nic, name));
+    let limit = |gbps| Some(Rate::from_gbps(gbps));
+    b.vertex_mut(bridge).peer = PeerLimits { read: limit(READS), write: limit(WRITES), ..PeerLimits::default() };
+    let mut join = |a, to, kind, gbps, ns| b.link(Link::new(a, to, kind, Rate::from_gbps(gbps), Span::from_ns(ns)));
+    let pcie = LinkKind::Pcie { generation: 5, lanes: 16 };
+    join(numa, memory, LinkKind::Memory, 4000, 80);
+    join(numa, bridge, LinkKind::Die, 4000, 20);
+    join(bridge, switch, pcie, 1200, 100);
+    join(switch, gpus[0], pcie, GPU, 100);
+    join(bridge, gpus[1], pcie, 1200, 100);
+    for gpu in [0, 1] {
+        join(gpus[gpu], hbm[gpu], LinkKind::Memory, 8000, 200);
+        join(switch, nics[gpu], pcie, 504, 100);
+    }
+    let machine = b.build().expect("it is sound");
+    cluster.reach = Some(Arc::new(Reach::of(&machine, &timing::pcie(&cluster.parts), true)));
+    cluster
+}
+
+/// One connection from an adapter of node 0 to the same one of node 1: where the bytes come from, where they go, how they move.
+#[derive(Clone, Copy)]
+struct Transfer {
+    nic: usize,
+    from: Place,
+    to: Place,
+    reads: bool,
+}
+
+/// What both ends of each transfer put up for the other.
+type Board = Rc<RefCell<Vec<Option<(Mr, QpNum)>>>>;
+
+/// Everything of one size; returns when each transfer took place and the run.
+fn run(transfers: &[Transfer], messages: u64, size: u32, traced: bool) -> (Vec<(Time, Time)>, Run) {
+    let cluster = nodes(2);
+    let board: Board = Rc::new(RefCell::new(vec![None; transfers.len() * 2]));
+    let spans = Rc::new(RefCell::new(vec![(Time::ZERO, Time::ZERO); transfers.len()]));
+    let main = |index: usize, side: usize| -> Main {
+        let (t, board, spans) = (transfers[index], board.clone(), spans.clone());
+        Box::new(move |process| Box::pin(end(process, t, (index, side), board, spans, messages, size, traced)))
+    };
+    let all = (0..transfers.len() * 2).map(|rank| main(rank / 2, rank % 2)).collect();
+    let job = Job { nodes: (0..transfers.len() * 2).map(|rank| rank as u32 % 2).collect(), mains: all };
+    let run = PacketEngine::default().execute(&cluster, job, 1).expect("it ends");
+    let spans = spans.borrow().clone();
+    (spans, run)
+}
+
+#[expect(clippy::too_many_arguments, reason = "one rank of a test, called in one place")]
+async fn end(
+    process: Process,
+    t: Transfer,
+    (index, side): (usize, usize),
+    board: Board,
+    spans: Rc<RefCell<Vec<(Time, Time)>>>,
+    messages: u64,
+    size: u32,
+    traced: bool,
+) -> Result<(), ProgramError> {
+    let place = if side == 0 { t.from } else { t.to };
+    let (mr, cq, qp) = process.nic(t.nic, |nic| {
+        let pd = nic.alloc_pd();
+        let mr = nic.reg_mr_at(pd, 1 << 30, Bytes(u64::from(size)), Access::ALL, place).expect("it is in reach");
+        let cq = nic.create_cq(4096).expect("as many as one may have");
+        let cap = QpCap { max_send_wr: 4096, ..QpCap::default() };
+        let qp = nic.create_qp(&QpInit { cap, ..QpInit::new(pd, QpType::Rc, cq) }).expect("it is sound");
+        (mr, cq, qp)
+    });
+    board.borrow_mut()[index * 2 + side] = Some((mr, qp));
+    process.barrier().await;
+    let (far, peer) = board.borrow()[index * 2 + 1 - side].expect("both have put theirs up");
+    let lid = Lid((1 - side as u32) * 2 + t.nic as u32);
+    let peer = Peer { lid, qp: peer, sl: 0, mtu: Mtu::B4096 };
+    process.nic(t.nic, |nic| nic.connect(qp, &peer, Access::ALL)).expect("it connects");
+    process.barrier().await;
+    if side == 1 {
+        return Ok(());
+    }
+    let (sge, remote) = (Sge { addr: mr.addr, length: size, lkey: mr.lkey }, Remote { addr: far.addr, rkey: far.rkey });
+    process.trace(traced);
+    let begun = process.now();
+    for id in 0..messages {
+        let wr = if t.reads { SendWr::read(id, sge, remote) } else { SendWr::write(id, sge, remote) };
+        process.post_send(t.nic, qp, &wr.signaled())?;
+    }
+    let mut done = 0;
+    while done < messages {
+        done += process.wait_cq(t.nic, cq, 4096).await.len() as u64;
+    }
+    spans.borrow_mut()[index] = (begun, process.now());
+    Ok(())
+}
+
+const NEAR: Place = Place(1);
+const FAR: Place = Place(2);
+const SIZE: u32 = 1 << 20;
+
+/// Gb/s of payload from the first begin to the last end.
+fn rate(transfers: &[Transfer]) -> f64 {
+    let messages = 16;
+    let (spans, _) = run(transfers, messages, SIZE, false);
+    let (first, last) = (spans.iter().map(|span| span.0).min().unwrap(), spans.iter().map(|span| span.1).max().unwrap());
+    Rate::of(Bytes(messages * u64::from(SIZE) * transfers.len() as u64), last - first).as_bps() as f64 / 1e9
+}
+
+fn write(nic: usize, from: Place, to: Place) -> Transfer {
+    Transfer { nic, from, to, reads: false }
+}
+
+#[test]
+fn limits_for_peers_bind_at_either_end() {
+    // Read where the bytes are fetched, written where they land; 16 MiB at 40 Gb/s take 3.4 ms, so the start counts little. A WRITE is
+    // acknowledged when the last of it is in the receive buffer, up to 256 KiB before they are in memory.
+    for (transfer, limit) in [
+        (write(0, FAR, NEAR), READS),
+        (write(0, NEAR, FAR), WRITES),
+        (write(0, FAR, FAR), READS),
+        (Transfer { nic: 0, from: FAR, to: NEAR, reads: true }, WRITES),
+        (Transfer { nic: 0, from: NEAR, to: FAR, reads: true }, READS),
+    ] {
+        let seen = rate(&[transfer]) / limit as f64;
+        assert!((0.98..=1.016).contains(&seen), "{seen} of {limit} Gb/s from {:?} to {:?}", transfer.from, transfer.to);
+    }
+}
+
+#[test]
+fn near_memory_is_as_fast_as_host_memory() {
+    let [host, gpu] = [Place::HOST, NEAR].map(|place| rate(&[write(0, place, place)]));
+    assert!((gpu / host - 1.0).abs() < 0.01, "{gpu} and {host} Gb/s");
+}
+
+#[test]
+fn two_adapters_share_the_link_of_a_gpu() {
+    let alone = rate(&[write(0, NEAR, NEAR)]);
+    let both = rate(&[write(0, NEAR, NEAR), write(1, NEAR, NEAR)]);
+    // Two adapters would carry twice as much, the GPU's link 600 Gb/s.
+    assert!(alone * 2.0 > GPU as f64 * 1.15, "{alone} Gb/s");
+    assert!((0.97..=1.0).contains(&(both / GPU as f64)), "{both} Gb/s");
+    // One of them with its bytes in host memory is not disturbed, and does not disturb.
+    let apart = rate(&[write(0, NEAR, NEAR), write(1, Place::HOST, Place::HOST)]);
+    assert!((apart / (2.0 * alone) - 1.0).abs() < 0.02, "{apart} Gb/s, {alone} alone");
+}
+
+fn only(run: &Run) -> &MessageTrace {
+    assert_eq!(run.traces.len(), 1);
+    &run.traces[0]
+}
+
+#[test]
+fn the_trace_names_the_memory_and_adds_up() {
+    let trace = |from, to| {
+        let (_, run) = run(&[Transfer { nic: 0, from, to, reads: true }], 1, 4096, true);
+        let trace = only(&run).clone();
+        assert_eq!(trace.total(), trace.latency());
+        trace
+    };
+    let of = |trace: &MessageTrace, stage| trace.stages.iter().find(|s| s.stage == stage).map(|s| (s.place.clone(), s.span)).unwrap();
+    let (near, far, host) = (trace(NEAR, NEAR), trace(FAR, FAR), trace(Place::HOST, Place::HOST));
+    assert_eq!(of(&host, Stage::PayloadFetch).0, "pcie");
+    assert_eq!(of(&near, Stage::PayloadFetch).0, "gpu0 (GPUDirect)");
+    assert_eq!(of(&far, Stage::PayloadWrite).0, "gpu1 (GPUDirect)");
+    // GPU 0 is 20 ns of links nearer than host memory, and its memory 120 ns slower: 80 ns for a read, 100 ns for a write.
+    assert_eq!(of(&near, Stage::PayloadFetch).1, of(&host, Stage::PayloadFetch).1 + Span::from_ns(80));
+    // The completion entry comes right behind the bytes in host memory, and with them in the GPU's.
+    let timing = timing::pcie(&nodes(2).parts);
+    assert_eq!(near.latency() - host.latency(), Span::from_ns(80 + 100) - timing.write_time(Bytes(64)));
+    // Behind the host bridge: 100 ns more of links each way, and 4 KiB at the limits instead of the link.
+    let fetch = of(&far, Stage::PayloadFetch).1;
+    assert_eq!(fetch, timing.read_latency + Span::from_ns(2 * 80 + 120) + Rate::from_gbps(READS).time(Bytes(4096)));
+}
+
+#[test]
+fn memory_out_of_reach_is_refused() {
+    let mut cluster = nodes(2);
+    let main: Main = Box::new(|process: Process| {
+        Box::pin(async move {
+            let error = process.nic(0, |nic| {
+                let pd = nic.alloc_pd();
+                nic.reg_mr_at(pd, 0, Bytes(64), Access::ALL, Place(9)).unwrap_err()
+            });
+            Err(ProgramError(error.to_string()))
+        })
+    });
+    let error = PacketEngine::default().execute(&cluster, Job { nodes: vec![0], mains: vec![main] }, 1).unwrap_err();
+    assert!(error.to_string().contains("does not reach memory 9"), "{error}");
+    cluster.parts.node.nics = 1;
+    let job = Job { nodes: Vec::new(), mains: Vec::new() };
+    let error = PacketEngine::default().execute(&cluster, job, 1).unwrap_err();
+    assert!(error.to_string().contains("2 adapters, and a node has 1"), "{error}");
+}
