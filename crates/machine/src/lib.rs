@@ -11,8 +11,13 @@
 #![warn(missing_docs)]
 
 mod builder;
+mod bus;
 mod class;
+mod cpu_set;
+pub mod export;
 mod graph;
+mod identity;
+pub mod import;
 mod link;
 mod path;
 #[cfg(test)]
@@ -24,7 +29,9 @@ mod vertex;
 
 pub use builder::{Builder, MachineError};
 pub use class::PathClass;
+pub use cpu_set::CpuSet;
 pub use graph::{Machine, ResourceId};
+pub use identity::{Bundle, Identity, Port, Processor};
 pub use link::{Framing, Link, LinkId, LinkKind, Tlp};
 pub use path::{Access, Path, Purpose, Step};
 pub use sharing::{FlowId, Sharing, Use, Weight};

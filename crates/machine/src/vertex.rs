@@ -3,6 +3,8 @@
 use fabriscope_units::Rate;
 use serde::Serialize;
 
+use crate::identity::Identity;
+
 /// The number of a vertex in its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct VertexId(pub u32);
@@ -89,13 +91,23 @@ pub struct Vertex {
     pub relays: bool,
     /// Host bridges only.
     pub peer: PeerLimits,
+    /// What it is as a piece of hardware.
+    pub identity: Identity,
 }
 
 impl Vertex {
     /// A vertex with a name and nothing else said.
     #[must_use]
     pub fn new(kind: VertexKind, name: impl Into<String>) -> Vertex {
-        Vertex { name: name.into(), kind, title: String::new(), bus: String::new(), relays: false, peer: PeerLimits::default() }
+        Vertex {
+            name: name.into(),
+            kind,
+            title: String::new(),
+            bus: String::new(),
+            relays: false,
+            peer: PeerLimits::default(),
+            identity: Identity::default(),
+        }
     }
     /// The same, called `title` for people.
     #[must_use]
