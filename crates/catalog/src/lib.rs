@@ -57,6 +57,7 @@ pub use part::{
 pub use part::{
     CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, PeerAccess, PeerToPeer, ScaleUpPorts,
 };
+pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{Onload, Psm2};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, PartitionEnforcement, Partitions, keys};
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};

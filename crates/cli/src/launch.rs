@@ -5,6 +5,7 @@ use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
+use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
 
@@ -128,6 +129,7 @@ fn target(parts: &ResolvedCluster, layout: Layout) -> Target {
         rdma: nic.rdma,
         max_inline: u32::try_from(nic.max_inline.as_u64()).unwrap_or(u32::MAX),
         max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
+        binding: Binding::default(),
         mpi: parts.software.mpi.clone(),
         perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
     }

@@ -9,7 +9,7 @@
 //! Not modelled: what kernels do besides, priorities of streams, what DMA of adapters takes from the same links.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use fabriscope_machine::{Access, FlowId, Machine, Purpose, Sharing, Use, VertexId};
@@ -41,6 +41,10 @@ pub struct DeviceCosts {
     pub engine_rate: Rate,
     /// What finding out where a pointer points costs.
     pub pointer_query: Span,
+    /// Mapping the memory of another process's GPU, once for each of its buffers.
+    pub ipc_open: Span,
+    /// Finding such a mapping again.
+    pub ipc_use: Span,
     /// Stores into the window: the call.
     pub store_call: Span,
     /// At which a core fills the write-combining buffers.
@@ -118,6 +122,8 @@ struct Copies {
     waiting: Vec<VecDeque<Copy>>,
     running: Vec<Option<(Copy, FlowId)>>,
     ended: BTreeMap<CopyId, Time>,
+    /// Copies that nobody asks about any more.
+    forgotten: BTreeSet<CopyId>,
 }
 
 impl Copies {
@@ -154,7 +160,9 @@ impl Copies {
             if let Some((copy, flow)) = running
                 && let Some(at) = self.sharing.take_ended(*flow)
             {
-                self.ended.insert(copy.id, at + copy.latency);
+                if !self.forgotten.remove(&copy.id) {
+                    self.ended.insert(copy.id, at + copy.latency);
+                }
                 *running = None;
             }
         }
@@ -204,6 +212,7 @@ impl Devices {
             waiting: vec![VecDeque::new(); engines],
             running: vec![None; engines],
             ended: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
         };
         Devices { machine, costs, gpus, numas, copies: RefCell::new((copies, 0)) }
     }
@@ -270,6 +279,20 @@ impl Devices {
         copies.end_of(id)
     }
 
+    /// When a copy ends if no other begins before; time does not go on.
+    #[must_use]
+    pub fn expected_end(&self, id: CopyId) -> Option<Time> {
+        self.copies.borrow().0.end_of(id)
+    }
+
+    /// Nobody will ask about a copy again.
+    pub fn forget(&self, id: CopyId) {
+        let (copies, _) = &mut *self.copies.borrow_mut();
+        if copies.ended.remove(&id).is_none() {
+            copies.forgotten.insert(id);
+        }
+    }
+
     fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<(Vec<Use>, Span), ProgramError> {
         let machine = &self.machine;
         if source == target {
@@ -332,17 +355,40 @@ impl crate::process::Process {
         self.wait_copy(id).await
     }
 
+    /// The same within a call that does not give the core away: what other cores ask for later does not slow it down.
+    ///
+    /// # Errors
+    /// As [`Devices::start`].
+    pub fn memcpy_at_once(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
+        let devices = self.devices()?;
+        self.compute(devices.costs().memcpy);
+        let id = devices.start(self.now(), from, to, bytes)?;
+        let end = devices.expected_end(id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
+        devices.forget(id);
+        self.compute(end.since(self.now()));
+        Ok(())
+    }
+
+    /// As [`memcpy_async`](Self::memcpy_async), within a call that does not give the core away.
+    ///
+    /// # Errors
+    /// As [`Devices::start`].
+    pub fn begin_copy(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
+        let devices = self.devices()?;
+        let costs = devices.costs();
+        self.compute(costs.memcpy_async);
+        let id = devices.start(self.now() + costs.start, from, to, bytes)?;
+        self.expect_copy(id);
+        Ok(id)
+    }
+
     /// Has `bytes` copied and goes on (cudaMemcpyAsync). The copy can be waited for, and ends [`wait_any`](Self::wait_any).
     ///
     /// # Errors
     /// As [`Devices::start`].
     pub async fn memcpy_async(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
-        let costs = *self.devices()?.costs();
-        self.compute(costs.memcpy_async);
         self.catch_up().await;
-        let id = self.devices()?.start(self.now() + costs.start, from, to, bytes)?;
-        self.expect_copy(id);
-        Ok(id)
+        self.begin_copy(from, to, bytes)
     }
 
     /// Waits for a copy (cudaEventSynchronize).
@@ -355,6 +401,7 @@ impl crate::process::Process {
             let end = self.devices()?.end(self.now(), id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
             if end <= self.now() {
                 self.forget_copy(id);
+                self.devices()?.forget(id);
                 return Ok(());
             }
             self.sleep_until(end).await;
@@ -369,7 +416,10 @@ impl crate::process::Process {
         self.compute(devices.costs().query * open.len() as u64);
         let now = self.now();
         let ended: Vec<CopyId> = open.into_iter().filter(|id| devices.end(now, *id).is_some_and(|end| end <= now)).collect();
-        ended.iter().for_each(|id| self.forget_copy(*id));
+        for id in &ended {
+            self.forget_copy(*id);
+            devices.forget(*id);
+        }
         ended
     }
 

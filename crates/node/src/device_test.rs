@@ -14,6 +14,8 @@ const COSTS: DeviceCosts = DeviceCosts {
     query: Span::from_ns(100),
     engine_rate: Rate::from_gbps(1000),
     pointer_query: Span::from_ns(50),
+    ipc_open: Span::from_us(100),
+    ipc_use: Span::from_ns(200),
     store_call: Span::from_ns(88),
     store_rate: Rate::from_gbps(128),
     store_buffer: Bytes(640),

@@ -4,6 +4,7 @@ use fabriscope_catalog::{Interface, Mpi, Perftest, Rdma};
 use fabriscope_verbs::Mtu;
 
 use crate::gpu::GpuTarget;
+use crate::mpi::Binding;
 
 /// Link layer of the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub struct Target {
     pub mpi: Option<Mpi>,
     /// The GPUs of every node, if there are any.
     pub gpu: Option<GpuTarget>,
+    /// Which of them each rank of a node has.
+    pub binding: Binding,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
 }

@@ -8,7 +8,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Interface, Kind, Part, Psm2};
+use super::{GpuProtocol, Interface, Kind, Part, Psm2};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -197,6 +197,9 @@ pub struct Mpi {
     /// Messages between ranks of one node; where nothing is said, they go through the adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_memory: Option<SharedMemory>,
+    /// Messages in the memory of a GPU; without it, the library knows nothing of GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuProtocol>,
     /// Which algorithm `MPI_Alltoall` takes; without it, the library has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alltoall: Option<AlltoallRules>,
@@ -268,6 +271,7 @@ impl Part for Software {
             check_mpi(mpi)?;
             check_channel(mpi, self.interface)?;
             check_psm2(mpi, self.interface)?;
+            mpi.gpu.as_ref().map_or(Ok(()), GpuProtocol::check)?;
         }
         if let Some(perftest) = &self.perftest {
             for (key, count) in [

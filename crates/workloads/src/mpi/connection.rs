@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fabriscope_verbs::{Lid, QpNum, Rkey, SendWr, UdDestination, WatchId};
 
+use super::buffer::Buffer;
 use super::order::Order;
 use super::request::RequestId;
 use super::stream::Stream;
@@ -25,6 +26,8 @@ pub(crate) struct Link {
     pub peer_ring: u64,
     /// The peer's user buffers.
     pub peer_user: u64,
+    /// The memory of the peer's GPU and its key, where its adapter reaches it.
+    pub peer_device: Option<(u64, Rkey)>,
     /// Messages written to the peer's ring so far.
     pub ring_sent: u64,
     /// Messages that arrived and that were taken, by channel.
@@ -62,6 +65,7 @@ impl Link {
             rkey: Rkey(0),
             peer_ring: 0,
             peer_user: 0,
+            peer_device: None,
             ring_sent: 0,
             ring: Arrivals::default(),
             sends: Arrivals::default(),
@@ -86,6 +90,8 @@ pub(crate) struct Outgoing {
     pub body: Body,
     /// The request that is done when the NIC has read the user's buffer; `None` when a copy was made.
     pub zero_copy: Option<RequestId>,
+    /// Where its payload is.
+    pub buffer: Buffer,
 }
 
 /// An RDMA read or write of a rendezvous that waits for a place in the send queue.

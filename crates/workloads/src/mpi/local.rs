@@ -11,11 +11,12 @@
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Bytes;
 
+use super::buffer::Buffer;
 use super::matching::Arrival;
 use super::protocol::Local;
 use super::request::RequestId;
 use super::state::State;
-use super::wire::{Body, Channel, Envelope, Wires};
+use super::wire::{Body, Channel, Envelope, Source, Wires};
 
 impl State {
     /// How this rank talks to `peer`, if that is on the same node.
@@ -34,18 +35,34 @@ impl State {
         request: RequestId,
     ) -> Result<(), ProgramError> {
         if local.single_copy && size > local.eager_limit {
-            self.write_line(process, wires, peer, Body::RequestToSend { tag, size, sender: request });
+            self.write_line(process, wires, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Host });
             return Ok(());
         }
-        let (chunk, message) = (if size > local.eager_limit { local.chunk } else { size }, self.number());
-        let here = size.min(chunk);
-        process.copy(Bytes(here.into()), Bytes(here.into()) * 2);
+        let chunk = if size > local.eager_limit { local.chunk } else { size };
+        self.send_chunks(process, wires, chunk, (peer, tag, size), request, |_, process, part, first| {
+            process.copy(Bytes(part.into()), if first { Bytes(part.into()) * 2 } else { Bytes(u64::MAX) });
+            Ok(())
+        })
+    }
+
+    /// Writes a message into shared memory in chunks; `bring` brings each of them there.
+    pub fn send_chunks(
+        &mut self,
+        process: &Process,
+        wires: &Wires,
+        chunk: u32,
+        (peer, tag, size): (u32, u32, u32),
+        request: RequestId,
+        bring: impl Fn(&State, &Process, u32, bool) -> Result<(), ProgramError>,
+    ) -> Result<(), ProgramError> {
+        let (message, here) = (self.number(), size.min(chunk));
+        bring(self, process, here, true)?;
         self.write_line(process, wires, peer, Body::Eager { tag, size, here, message });
         let mut left = size - here;
         while left > 0 {
             let part = left.min(chunk);
             left -= part;
-            process.copy(Bytes(part.into()), Bytes(u64::MAX));
+            bring(self, process, part, false)?;
             self.write_line(process, wires, peer, Body::Part { message, size: part });
         }
         self.requests.at(request).done = true;
@@ -54,6 +71,9 @@ impl State {
 
     /// The receiver of a long message copies it out of the sender's memory and says so.
     pub fn copy_across(&mut self, process: &Process, arrival: Arrival, sender: RequestId, request: RequestId) -> Result<(), ProgramError> {
+        if arrival.from != Source::Host || self.requests.at(request).buffer != Buffer::Host {
+            return self.copy_to_or_from_gpu(process, arrival, sender, request);
+        }
         if let Some(local) = self.protocol.local {
             process.compute(local.single_copy_overhead);
         }
@@ -76,7 +96,7 @@ impl State {
         process.compute(process.cpu().detect * u64::from(lines));
     }
 
-    fn write_line(&self, process: &Process, wires: &Wires, peer: u32, body: Body) {
+    pub fn write_line(&self, process: &Process, wires: &Wires, peer: u32, body: Body) {
         self.fetch_lines(process);
         let visible = process.now();
         wires.put(self.me, peer, Envelope { rail: 0, channel: Channel::Memory(visible), credits: 0, order: None, body });

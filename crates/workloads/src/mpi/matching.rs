@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use super::request::RequestId;
+use super::wire::Source;
 
 /// What a receive accepts; `None` is `MPI_ANY_SOURCE` or `MPI_ANY_TAG`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) struct Arrival {
     pub size: u32,
     /// The sender's request, for a rendezvous; an eager message is here already.
     pub rendezvous: Option<RequestId>,
+    /// Where it is, for a rendezvous.
+    pub from: Source,
     /// The sender's number, for an eager message that comes in parts.
     pub parts: Option<u64>,
 }
@@ -66,7 +69,7 @@ mod tests {
     use super::*;
 
     fn from(source: u32, tag: u32, size: u32) -> Arrival {
-        Arrival { source, tag, size, rendezvous: None, parts: None }
+        Arrival { source, tag, size, rendezvous: None, from: Source::Host, parts: None }
     }
     fn exactly(source: u32, tag: u32) -> Pattern {
         Pattern { source: Some(source), tag: Some(tag) }

@@ -8,13 +8,17 @@
 //! or send with its control messages on the wire; matching by the core or by the adapter; sockets of the kernel or PSM2 in place of
 //! verbs; credits; sparse completions; several rails, whole messages in turn or striped; unordered delivery over SRD, put in order
 //! by the receiver; shared memory between ranks of a node. What costs core time is charged to the core of the rank.
-//! Not modelled: registration that misses its cache, threads, derived data types; tag
+//! [`Buffer`]s may lie in the memory of a GPU; `gpu.rs` says how such messages go.
+//! Not modelled: registration caches that run full, threads, derived data types; tag
 //! matching takes the same time however long the queues are.
 //!
 //! A [`Rank`] is what a program holds after `MPI_Init`; a [`World`] is what the ranks of a job share out of band.
 //! Collective operations are rounds of `fabriscope_collectives` that a rank carries out ([`Rank::carry_out`]).
 
+mod across;
+mod buffer;
 mod connection;
+mod gpu;
 mod local;
 mod matching;
 mod onload;
@@ -26,10 +30,13 @@ mod rendezvous;
 mod request;
 mod rounds;
 mod setup;
+mod staging;
 mod state;
 mod stream;
 mod wire;
 
+pub use buffer::{Binding, Buffer};
+pub use gpu::Gpu;
 pub use protocol::Protocol;
 pub use rank::Rank;
 pub use request::Request;

@@ -9,7 +9,7 @@ use super::rank::Rank;
 use super::request::RequestId;
 use super::state::{Awaited, Partial, State};
 use super::stream;
-use super::wire::{Body, Channel, Envelope, Wires};
+use super::wire::{Body, Channel, Envelope, Source, Wires};
 
 impl Rank {
     /// One turn of the progress loop; it spins until there is something to do.
@@ -17,6 +17,7 @@ impl Rank {
         let process = &self.process;
         if let Some(onload) = &self.onload {
             onload.turn(process, &self.world.0.protocol, Time::MAX).await?;
+            self.serve_copies().await?;
             return self.serve_notes();
         }
         if self.state.borrow().protocol.eager_channel == EagerChannel::Stream {
@@ -32,12 +33,24 @@ impl Rank {
             for wc in process.poll_cq(nic, cq, POLL_BATCH).await {
                 let state = &mut *self.state.borrow_mut();
                 if let Some(request) = state.complete(process, rail, &wc)? {
-                    state.moved(request)?;
+                    state.moved(process, request)?;
                 }
             }
         }
+        self.serve_copies().await?;
         self.state.borrow_mut().look_at_rings(process);
         self.serve_notes()
+    }
+
+    /// Goes on where copies by the GPU have ended.
+    async fn serve_copies(&self) -> Result<(), ProgramError> {
+        if self.state.borrow().copies.is_empty() {
+            return Ok(());
+        }
+        for id in self.process.take_copies().await {
+            self.state.borrow_mut().copied(&self.process, id)?;
+        }
+        Ok(())
     }
 
     /// Handles what has arrived and what comes through the node's memory meanwhile, and posts what can be posted.
@@ -146,9 +159,9 @@ impl State {
                 if parts.is_some() {
                     self.partial.insert((peer, message), Partial { left: size - here, request: None });
                 }
-                self.announced(process, Arrival { source: peer, tag, size, rendezvous: None, parts })?;
+                self.announced(process, Arrival { source: peer, tag, size, rendezvous: None, from: Source::Host, parts })?;
                 for size in self.connection(peer)?.order.take_parts(message) {
-                    self.part(process, (peer, message), size);
+                    self.part(process, (peer, message), size)?;
                 }
                 Ok(())
             }
@@ -156,14 +169,13 @@ impl State {
                 self.connection(peer)?.order.keep_part(message, size);
                 Ok(())
             }
-            Body::Part { message, size } => {
-                self.part(process, (peer, message), size);
-                Ok(())
+            Body::Part { message, size } => self.part(process, (peer, message), size),
+            Body::RequestToSend { tag, size, sender, source } => {
+                self.announced(process, Arrival { source: peer, tag, size, rendezvous: Some(sender), from: source, parts: None })
             }
-            Body::RequestToSend { tag, size, sender } => {
-                self.announced(process, Arrival { source: peer, tag, size, rendezvous: Some(sender), parts: None })
-            }
-            Body::ClearToSend { sender, receiver, size } => self.go_ahead(sender, receiver, size),
+            Body::ClearToSend { sender, receiver, size, device } => self.go_ahead(sender, receiver, size, device),
+            Body::Room { sender, receiver, chunks, device } => self.room(process, sender, receiver, chunks, device),
+            Body::Chunk { receiver, size } => self.chunk_came(process, receiver, size),
             Body::Finished { request, pieces } => {
                 self.finished(request, pieces);
                 Ok(())
@@ -202,12 +214,12 @@ impl State {
         match arrival.rendezvous {
             Some(sender) => self.accept(process, arrival, sender, request),
             None => {
-                let partial = arrival.parts.and_then(|message| self.partial.get_mut(&(arrival.source, message)));
-                let left = partial.as_ref().map_or(0, |partial| partial.left);
+                let partial = arrival.parts.and_then(|message| self.partial.get(&(arrival.source, message)));
+                let left = partial.map_or(0, |partial| partial.left);
                 if !placed {
-                    State::copy_out(process, arrival.size - left);
+                    self.take_out(process, request, arrival.size - left)?;
                 }
-                match partial {
+                match arrival.parts.and_then(|message| self.partial.get_mut(&(arrival.source, message))) {
                     Some(partial) if left > 0 => partial.request = Some(request),
                     _ => self.whole(arrival.source, arrival.parts, request),
                 }
@@ -223,17 +235,18 @@ impl State {
     }
 
     /// A part of a short message comes.
-    fn part(&mut self, process: &Process, (peer, message): (u32, u64), size: u32) {
+    fn part(&mut self, process: &Process, (peer, message): (u32, u64), size: u32) -> Result<(), ProgramError> {
         let placed = self.places(peer);
-        let Some(partial) = self.partial.get_mut(&(peer, message)) else { return };
+        let Some(partial) = self.partial.get_mut(&(peer, message)) else { return Ok(()) };
         partial.left -= size.min(partial.left);
-        let Partial { left, request: Some(request) } = *partial else { return };
+        let Partial { left, request: Some(request) } = *partial else { return Ok(()) };
         if !placed {
-            State::copy_out(process, size);
+            self.take_out(process, request, size)?;
         }
         if left == 0 {
             self.whole(peer, Some(message), request);
         }
+        Ok(())
     }
 
     /// All of a short message is there.

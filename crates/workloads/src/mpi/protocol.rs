@@ -3,6 +3,8 @@
 use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, TagMatching};
 use fabriscope_units::Span;
 
+use super::gpu::Gpu;
+
 /// A library's protocol, resolved from its part in the catalogue; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
@@ -54,6 +56,8 @@ pub struct Protocol {
     pub shared_receives: u32,
     /// How ranks of one node talk; through the adapter where nothing is said.
     pub local: Option<Local>,
+    /// Messages in the memory of a GPU.
+    pub gpu: Option<Gpu>,
 }
 
 /// Messages through the memory of a node; sizes in bytes.
@@ -171,6 +175,7 @@ impl From<&Mpi> for Protocol {
                 lines: *shared.lines,
                 single_copy_overhead: *shared.single_copy_overhead,
             }),
+            gpu: part.gpu.as_ref().map(Gpu::from),
         }
     }
 }
@@ -209,6 +214,7 @@ pub(crate) mod tests {
             signal_interval: 8,
             shared_receives: 64,
             local: None,
+            gpu: None,
         }
     }
 

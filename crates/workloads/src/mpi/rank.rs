@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 
 use fabriscope_catalog::TagMatching;
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 
+use super::buffer::Buffer;
 use super::matching::Pattern;
 use super::onload::Onload;
 use super::protocol::Path;
@@ -34,7 +35,8 @@ impl Rank {
             let (local, peers) = setup::apart(&process, &world.0, peers).await;
             let onload = Some(Onload::open(&process, &world.0, library, &peers).await?);
             let protocol = world.0.protocol;
-            let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), setup::local(local, &protocol).collect()));
+            let (home, near) = (world.0.home(&process), setup::local(local, &protocol).collect());
+            let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), near, home));
             return Ok(Rank { process, world, state, onload });
         }
         let state = setup::open(&process, &world, peers).await?;
@@ -89,29 +91,48 @@ impl Rank {
     /// # Errors
     /// No connection to `destination`, or a queue pair in error.
     pub fn isend(&self, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
+        self.isend_from(Buffer::Host, destination, tag, size)
+    }
+    /// The same out of a buffer somewhere else.
+    ///
+    /// # Errors
+    /// As [`isend`](Self::isend); a buffer on a device where the library or the node knows of none.
+    pub fn isend_from(&self, buffer: Buffer, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
         if let Some(onload) = self.onload_to(destination) {
             return Ok(Request(Carried::Psm2(onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, false)?)));
         }
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
-        let request = state.requests.open(destination, size);
+        let request = state.requests.open(destination, size, buffer);
         self.process.compute(state.protocol.send_overhead);
+        state.look_at_pointer(&self.process);
         if let Some(local) = state.local(destination)? {
+            if buffer != Buffer::Host {
+                state.send_across(&self.process, wires, local, (destination, tag, size), request)?;
+                return Ok(Request(Carried::Own(request)));
+            }
             state.send_local(&self.process, wires, local, (destination, tag, size), request)?;
             return Ok(Request(Carried::Own(request)));
         }
-        match state.protocol.path(size) {
-            Path::Eager { copied } => {
+        let path = if buffer == Buffer::Host { Some(state.protocol.path(size)) } else { state.bring(&self.process, request, size)? };
+        match path {
+            Some(Path::Eager { copied }) => {
                 let rail = state.next_rail(destination)?;
                 if copied {
-                    state.copy_in(&self.process, size);
+                    // What came from a device is in the library's buffer already.
+                    if buffer == Buffer::Host {
+                        state.copy_in(&self.process, size);
+                    }
                     state.requests.at(request).done = true;
                 }
                 let here = size.min(state.protocol.packet_limit);
                 let (whole, message) = (here == size, state.number());
-                state.say(destination, rail, Body::Eager { tag, size, here, message }, (whole && !copied).then_some(request))?;
+                let buffer = state.requests.at(request).buffer;
+                let zero_copy = (whole && !copied).then_some(request);
+                state.say_out_of(destination, rail, Body::Eager { tag, size, here, message }, zero_copy, buffer)?;
                 state.say_rest(destination, request, (here, size), !copied, |size| Body::Part { message, size })?;
             }
-            Path::Rendezvous => state.announce(&self.process, destination, tag, size, request)?,
+            Some(Path::Rendezvous) => state.announce(&self.process, destination, tag, size, request)?,
+            None => state.announce_staged(&self.process, destination, tag, size, request)?,
         }
         state.flush_one(&self.process, wires, destination)?;
         Ok(Request(Carried::Own(request)))
@@ -121,11 +142,23 @@ impl Rank {
     /// # Errors
     /// A waiting message is longer than `size`; a queue pair in error.
     pub fn irecv(&self, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<Request, ProgramError> {
+        self.irecv_into(Buffer::Host, source, tag, size)
+    }
+    /// The same into a buffer somewhere else.
+    ///
+    /// # Errors
+    /// As [`irecv`](Self::irecv); a buffer on a device where the library or the node knows of none.
+    pub fn irecv_into(&self, buffer: Buffer, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<Request, ProgramError> {
         if let Some(onload) = self.onload_from(source)? {
             return Ok(Request(Carried::Psm2(onload.receive(&self.process, (source, tag), size)?)));
         }
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
-        let request = state.requests.open(source.unwrap_or_default(), size);
+        if buffer != Buffer::Host {
+            state.gpu()?;
+            state.home.memory(buffer)?;
+        }
+        let request = state.requests.open(source.unwrap_or_default(), size, buffer);
+        state.look_at_pointer(&self.process);
         if state.protocol.tag_matching == TagMatching::Adapter {
             let cpu = self.process.cpu();
             self.process.compute(cpu.wqe_build + cpu.mmio_busy);
@@ -171,9 +204,16 @@ impl Rank {
     /// # Errors
     /// As [`isend`](Self::isend) and [`wait`](Self::wait).
     pub async fn send(&self, destination: u32, tag: u32, size: u32) -> Result<(), ProgramError> {
-        let request = match self.onload_to(destination) {
+        self.send_from(Buffer::Host, destination, tag, size).await
+    }
+    /// The same out of a buffer somewhere else.
+    ///
+    /// # Errors
+    /// As [`isend_from`](Self::isend_from) and [`wait`](Self::wait).
+    pub async fn send_from(&self, buffer: Buffer, destination: u32, tag: u32, size: u32) -> Result<(), ProgramError> {
+        let request = match self.onload_to(destination).filter(|_| buffer == Buffer::Host) {
             Some(onload) => Request(Carried::Psm2(onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, true)?)),
-            None => self.isend(destination, tag, size)?,
+            None => self.isend_from(buffer, destination, tag, size)?,
         };
         self.wait(request).await
     }
@@ -182,8 +222,36 @@ impl Rank {
     /// # Errors
     /// As [`irecv`](Self::irecv) and [`wait`](Self::wait).
     pub async fn recv(&self, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<(), ProgramError> {
-        let request = self.irecv(source, tag, size)?;
+        self.recv_into(Buffer::Host, source, tag, size).await
+    }
+    /// The same into a buffer somewhere else.
+    ///
+    /// # Errors
+    /// As [`irecv_into`](Self::irecv_into) and [`wait`](Self::wait).
+    pub async fn recv_into(&self, buffer: Buffer, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<(), ProgramError> {
+        let request = self.irecv_into(buffer, source, tag, size)?;
         self.wait(request).await
+    }
+
+    /// The program itself copies `size` bytes from its GPU to host memory and waits.
+    ///
+    /// # Errors
+    /// The node has no GPUs.
+    pub async fn copy_from_device(&self, size: u32) -> Result<(), ProgramError> {
+        let (device, host) = self.memories()?;
+        self.process.memcpy(device, host, Bytes(size.into())).await
+    }
+    /// The same in the other direction.
+    ///
+    /// # Errors
+    /// The node has no GPUs.
+    pub async fn copy_to_device(&self, size: u32) -> Result<(), ProgramError> {
+        let (device, host) = self.memories()?;
+        self.process.memcpy(host, device, Bytes(size.into())).await
+    }
+    fn memories(&self) -> Result<(Memory, Memory), ProgramError> {
+        let home = &self.state.borrow().home;
+        Ok((home.memory(Buffer::Device)?, home.memory(Buffer::Host)?))
     }
 
     /// PSM2, if it carries messages to `peer`.

@@ -11,19 +11,26 @@ use fabriscope_catalog::{EagerChannel, Rendezvous, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_verbs::{Remote, SendWr, Sge};
 
+use super::buffer::Buffer;
 use super::connection::Transfer;
 use super::matching::Arrival;
 use super::protocol::Piece;
 use super::request::RequestId;
 use super::state::{Grant, State};
-use super::wire::Body;
+use super::wire::{Body, Source};
 
 impl State {
     /// The sender announces a message.
     pub fn announce(&mut self, process: &Process, peer: u32, tag: u32, size: u32, request: RequestId) -> Result<(), ProgramError> {
         process.compute(self.protocol.rendezvous_overhead);
+        let buffer = self.requests.at(request).buffer;
+        self.register(process, buffer, size);
+        let source = match (buffer, self.home.gpu) {
+            (Buffer::Device, Some(gpu)) => Source::Device(gpu),
+            _ => Source::Host,
+        };
         let rail = self.next_rail(peer)?;
-        self.say(peer, rail, Body::RequestToSend { tag, size, sender: request }, None)
+        self.say(peer, rail, Body::RequestToSend { tag, size, sender: request, source }, None)
     }
 
     /// The receiver has matched an announcement.
@@ -37,13 +44,20 @@ impl State {
         let (peer, size) = (arrival.source, arrival.size);
         let progress = self.requests.at(request);
         (progress.peer, progress.size) = (peer, size);
+        let buffer = progress.buffer;
+        let lands = self.protocol.gpu.is_none_or(|gpu| gpu.lands(size, buffer, self.is_near(0)));
+        if self.protocol.rendezvous != Rendezvous::Send && (arrival.from == Source::Staged || !lands) {
+            return self.accept_staged(arrival, sender, request);
+        }
+        self.register(process, buffer, size);
         match self.protocol.rendezvous {
             Rendezvous::Read => {
                 let pieces = self.pieces(peer, size)?;
                 self.requests.at(request).left = pieces.len() as u64;
                 self.reads.insert(request, sender);
                 for piece in pieces {
-                    let transfer = self.move_piece(peer, piece, request, SendWr::read, None)?;
+                    let there = if arrival.from == Source::Host { Buffer::Host } else { Buffer::Device };
+                    let transfer = self.move_between(peer, piece, request, (buffer, there), SendWr::read, None)?;
                     self.transfer(peer, transfer)?;
                 }
                 Ok(())
@@ -66,11 +80,12 @@ impl State {
             self.grants.remove(&receiver);
         }
         let rail = self.next_rail(peer)?;
-        self.say(peer, rail, Body::ClearToSend { sender, receiver, size }, None)
+        let device = self.requests.at(receiver).buffer == Buffer::Device;
+        self.say(peer, rail, Body::ClearToSend { sender, receiver, size, device }, None)
     }
 
     /// The sender may go ahead with the next `size` bytes.
-    pub fn go_ahead(&mut self, sender: RequestId, receiver: RequestId, size: u32) -> Result<(), ProgramError> {
+    pub fn go_ahead(&mut self, sender: RequestId, receiver: RequestId, size: u32, device: bool) -> Result<(), ProgramError> {
         let progress = *self.requests.at(sender);
         if self.protocol.rendezvous == Rendezvous::Send {
             // Where the payload is copied it leaves the user's buffer at once; the copies are charged when they are posted.
@@ -85,14 +100,18 @@ impl State {
         self.requests.at(sender).left = pieces.len() as u64;
         let finished = Body::Finished { request: receiver, pieces: pieces.len() as u32 };
         for piece in pieces {
-            let transfer = self.move_piece(progress.peer, piece, sender, SendWr::write, Some(finished))?;
+            let there = if device { Buffer::Device } else { Buffer::Host };
+            let transfer = self.move_between(progress.peer, piece, sender, (progress.buffer, there), SendWr::write, Some(finished))?;
             self.transfer(progress.peer, transfer)?;
         }
         Ok(())
     }
 
     /// The NIC has moved one piece of `request`: a read of ours, or a write of ours.
-    pub fn moved(&mut self, request: RequestId) -> Result<(), ProgramError> {
+    pub fn moved(&mut self, process: &Process, request: RequestId) -> Result<(), ProgramError> {
+        if self.chunk_written(process, request)? {
+            return Ok(());
+        }
         let progress = self.requests.at(request);
         progress.left -= 1;
         if progress.left > 0 {
@@ -122,8 +141,8 @@ impl State {
     /// A part of a long message has come by send.
     pub fn received(&mut self, process: &Process, request: RequestId, size: u32) -> Result<(), ProgramError> {
         // From a socket the kernel copies straight into the user's buffer.
-        if self.protocol.eager_channel != EagerChannel::Stream {
-            State::copy_out(process, size);
+        if self.protocol.eager_channel != EagerChannel::Stream || self.requests.at(request).buffer != Buffer::Host {
+            self.take_out(process, request, size)?;
         }
         let progress = self.requests.at(request);
         progress.left = progress.left.saturating_sub(u64::from(size));
@@ -154,7 +173,8 @@ impl State {
             let rail = self.next_rail(peer)?;
             let size = self.protocol.packet().min(to - offset);
             offset += size;
-            self.say(peer, rail, body(size), (zero_copy && offset == to).then_some(request))?;
+            let buffer = self.requests.at(request).buffer;
+            self.say_out_of(peer, rail, body(size), (zero_copy && offset == to).then_some(request), buffer)?;
         }
         Ok(())
     }
@@ -174,18 +194,22 @@ impl State {
         Ok(protocol.pieces(size, connection.links.len(), turn))
     }
 
-    fn move_piece(
+    /// A piece of `request`, between a buffer of ours and one of the peer's.
+    pub fn move_between(
         &mut self,
         peer: u32,
         piece: Piece,
         request: RequestId,
+        (here, there): (Buffer, Buffer),
         make: fn(u64, Sge, Remote) -> SendWr,
         then: Option<Body>,
     ) -> Result<Transfer, ProgramError> {
         let rail = &self.rails[piece.rail];
-        let sge = Sge { addr: rail.user + u64::from(piece.offset), length: piece.length, lkey: rail.mr.lkey };
+        let (addr, lkey) = rail.at(here);
+        let sge = Sge { addr: addr + u64::from(piece.offset), length: piece.length, lkey };
         let link = &self.connection(peer)?.links[piece.rail];
-        let remote = Remote { addr: link.peer_user + u64::from(piece.offset), rkey: link.rkey };
+        let (addr, rkey) = link.peer_device.filter(|_| there == Buffer::Device).unwrap_or((link.peer_user, link.rkey));
+        let remote = Remote { addr: addr + u64::from(piece.offset), rkey };
         Ok(Transfer { rail: piece.rail, wr: make(0, sge, remote), request, then })
     }
 }

@@ -1,5 +1,7 @@
 //! Requests: operations that are under way.
 
+use super::buffer::Buffer;
+
 /// The number of a request on its rank; it travels in control messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestId(pub u32);
@@ -27,6 +29,8 @@ pub(crate) struct Progress {
     pub size: u32,
     /// Pieces or bytes still to come; the meaning depends on the protocol.
     pub left: u64,
+    /// Where this rank's bytes of it are.
+    pub buffer: Buffer,
     pub done: bool,
 }
 
@@ -38,8 +42,8 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub fn open(&mut self, peer: u32, size: u32) -> RequestId {
-        let fresh = Progress { peer, size, ..Progress::default() };
+    pub fn open(&mut self, peer: u32, size: u32, buffer: Buffer) -> RequestId {
+        let fresh = Progress { peer, size, buffer, ..Progress::default() };
         match self.free.pop() {
             Some(id) => {
                 self.all[id.0 as usize] = fresh;

@@ -12,6 +12,7 @@ use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, UdDestination, VerbsError,
 };
 
+use super::buffer::{Binding, Home};
 use super::connection::{Connection, Link};
 use super::onload;
 use super::protocol::Protocol;
@@ -41,6 +42,8 @@ pub(super) struct Shared {
     pub addresses: RefCell<BTreeMap<u32, psm2::Address>>,
     /// How often ranks were done with everything they had sent.
     pub idle: Cell<u64>,
+    /// Which GPU each rank of a node has.
+    binding: Binding,
 }
 
 /// What a rank tells a peer about one rail.
@@ -51,6 +54,7 @@ struct Contact {
     rkey: Rkey,
     ring: u64,
     user: u64,
+    device: Option<(u64, Rkey)>,
 }
 
 impl World {
@@ -74,6 +78,7 @@ impl World {
             psm2: mpi.psm2.as_ref().map(onload::library),
             addresses: RefCell::default(),
             idle: Cell::default(),
+            binding: target.binding.clone(),
         }))
     }
 }
@@ -86,17 +91,25 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
         return super::stream::open(process, shared, peers).await;
     }
     let (near, peers) = apart(process, shared, peers).await;
+    let home = shared.home(process);
     let mut rails = Vec::new();
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
-    for nic in 0..process.nics() {
+    for (index, (nic, _)) in home.nics.iter().copied().enumerate() {
         let rail = open_rail(process, nic, peers.len(), &protocol).map_err(failed)?;
         let shared_qp = if protocol.unordered { Some(open_shared(process, &rail, peers.len() as u32, shared)?) } else { None };
         for (at, &peer) in peers.iter().enumerate() {
             let ring = rail.mr.addr + at as u64 * ring_bytes(&protocol);
             let own = || process.nic(nic, |n| n.create_qp(&queue_pair(&rail, &protocol, QpType::Rc, 1)));
             let qp = shared_qp.map_or_else(own, Ok).map_err(failed)?;
-            let contact = Contact { lid: process.lid(nic), qp, rkey: rail.mr.rkey, ring, user: rail.user };
-            shared.contacts.borrow_mut().insert((me, peer, nic), contact);
+            let contact = Contact {
+                lid: process.lid(nic),
+                qp,
+                rkey: rail.mr.rkey,
+                ring,
+                user: rail.user,
+                device: rail.device.map(|mr| (mr.addr, mr.rkey)),
+            };
+            shared.contacts.borrow_mut().insert((me, peer, index), contact);
             created[at].push((qp, ring));
         }
         if let Some(srq) = rail.srq {
@@ -110,25 +123,27 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
     let mut connections = BTreeMap::new();
     for (at, &peer) in peers.iter().enumerate() {
         let mut links = Vec::new();
-        for (nic, &(qp, ring)) in created[at].iter().enumerate() {
-            let Some(contact) = shared.contacts.borrow().get(&(peer, me, nic)).copied() else {
+        for (index, &(qp, ring)) in created[at].iter().enumerate() {
+            let Some(contact) = shared.contacts.borrow().get(&(peer, me, index)).copied() else {
                 continue;
             };
+            let (rail, nic) = (&rails[index], rails[index].nic);
             let to = if protocol.unordered {
                 let av = AhAttr { dlid: contact.lid, sl: 0 };
-                let ah = process.nic(nic, |n| n.create_ah(rails[nic].pd, av)).map_err(failed)?;
+                let ah = process.nic(nic, |n| n.create_ah(rail.pd, av)).map_err(failed)?;
                 Some(UdDestination { ah, remote_qpn: contact.qp, remote_qkey: Peer::QKEY })
             } else {
                 connect(process, nic, qp, contact, shared).map_err(failed)?;
                 None
             };
             let lid = contact.lid;
-            let mut link = Link { qp, to, lid, rkey: contact.rkey, peer_ring: contact.ring, peer_user: contact.user, ..Link::unused() };
+            let (peer_ring, peer_user, peer_device) = (contact.ring, contact.user, contact.device);
+            let mut link = Link { qp, to, lid, rkey: contact.rkey, peer_ring, peer_user, peer_device, ..Link::unused() };
             if protocol.eager_channel == EagerChannel::RdmaWrite {
                 link.watch = process.nic(nic, |n| n.create_watch(ring, Bytes(ring_bytes(&protocol))));
             }
-            if !protocol.unordered && rails[nic].srq.is_none() {
-                post_receives(process, &rails[nic], qp, 1, &protocol)?;
+            if !protocol.unordered && rail.srq.is_none() {
+                post_receives(process, rail, qp, 1, &protocol)?;
             }
             links.push(link);
         }
@@ -139,7 +154,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
     }
     connections.extend(local(near, &protocol));
     process.barrier().await;
-    Ok(State::new(me, protocol, rails, connections))
+    Ok(State::new(me, protocol, rails, connections, home))
 }
 
 /// The peers on the node of this rank, if the library talks to them through its memory, and the others.
@@ -148,6 +163,15 @@ pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> 
     process.barrier().await;
     let here = |peer: &u32| shared.protocol.local.is_some() && shared.nodes.borrow().get(peer) == Some(&process.node());
     peers.iter().partition(|peer| here(peer))
+}
+
+impl Shared {
+    /// Where a rank sits in its node, once all have said where they are.
+    pub fn home(&self, process: &Process) -> Home {
+        let nodes = self.nodes.borrow();
+        let before = nodes.range(..process.rank()).filter(|(_, node)| **node == process.node()).count();
+        Home::of(process, &self.binding, before as u32)
+    }
 }
 
 /// Connections to peers on the same node.
@@ -166,7 +190,7 @@ fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol) -
         let cq: CqId =
             n.create_cq((send_depth(protocol) + own).saturating_mul(peers.max(1) as u32).saturating_add(protocol.shared_receives))?;
         let srq = if peers > 1 && !protocol.unordered { Some(n.create_srq(pd, protocol.shared_receives, 1)?) } else { None };
-        Ok(Rail { nic, pd, cq, srq, mr, user: base + rings })
+        Ok(Rail { nic, pd, cq, srq, mr, user: base + rings, device: None })
     })
 }
 

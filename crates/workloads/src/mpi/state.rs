@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fabriscope_catalog::EagerChannel;
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{CopyId, Process, ProgramError};
 use fabriscope_units::Bytes;
-use fabriscope_verbs::{CqId, Lid, Mr, PdId, QpNum, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
+use fabriscope_verbs::{CqId, Lid, Lkey, Mr, PdId, QpNum, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
 use rustc_hash::FxHashMap;
 
+use super::buffer::{Buffer, Home};
 use super::connection::{Connection, Link, Outgoing, Transfer};
 use super::matching::Matching;
 use super::protocol::Protocol;
 use super::request::{RequestId, Requests};
 use super::setup;
+use super::staging::{CopyOf, StagedIn, StagedOut};
 use super::wire::{Body, Channel, Wires};
 
 /// One NIC of the node, as the library uses it.
@@ -26,6 +28,18 @@ pub(crate) struct Rail {
     pub mr: Mr,
     /// Where user buffers begin.
     pub user: u64,
+    /// The memory of the rank's GPU, where the adapter may read and write it.
+    pub device: Option<Mr>,
+}
+
+impl Rail {
+    /// Where the user's buffer begins, and the key of its memory.
+    pub fn at(&self, buffer: Buffer) -> (u64, Lkey) {
+        match self.device.filter(|_| buffer == Buffer::Device) {
+            Some(device) => (device.addr, device.lkey),
+            None => (self.user, self.mr.lkey),
+        }
+    }
 }
 
 /// What can wake a rank: completion queues by NIC, and rings by NIC with the count of the next message.
@@ -100,6 +114,17 @@ pub(crate) struct State {
     pub arrived: VecDeque<(u32, u32)>,
     /// Pieces that the peer has said to be moved.
     pub heard: BTreeMap<RequestId, u32>,
+    /// Where this rank sits in its node.
+    pub home: Home,
+    /// Copies by GPUs that are under way.
+    pub copies: BTreeMap<CopyId, CopyOf>,
+    /// Messages that leave and that come through host memory, by their requests here.
+    pub leaving: BTreeMap<RequestId, StagedOut>,
+    pub coming: BTreeMap<RequestId, StagedIn>,
+    /// Peers whose GPU's memory is mapped here.
+    pub mapped: BTreeSet<u32>,
+    /// The adapters know so many bytes of each buffer.
+    pub registered: BTreeMap<Buffer, u32>,
     /// Peers of whom something has arrived that is not handled.
     pub news: BTreeSet<u32>,
     /// Peers for whom something may have to be posted.
@@ -114,7 +139,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new(me: u32, protocol: Protocol, rails: Vec<Rail>, connections: BTreeMap<u32, Connection>) -> State {
+    pub fn new(me: u32, protocol: Protocol, rails: Vec<Rail>, connections: BTreeMap<u32, Connection>, home: Home) -> State {
         let links = |(peer, connection): (&u32, &Connection)| {
             let named = |(rail, link): (usize, &Link)| {
                 let key = link.to.map_or(Named::Own(link.qp), |to| Named::Peer(link.lid, to.remote_qpn));
@@ -135,6 +160,12 @@ impl State {
             grants: BTreeMap::new(),
             arrived: VecDeque::new(),
             heard: BTreeMap::new(),
+            home,
+            copies: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            coming: BTreeMap::new(),
+            mapped: BTreeSet::new(),
+            registered: BTreeMap::new(),
             news: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             in_flight: 0,
@@ -185,7 +216,19 @@ impl State {
 
     /// Takes a message into the queue of its connection.
     pub fn say(&mut self, peer: u32, rail: usize, body: Body, zero_copy: Option<RequestId>) -> Result<(), ProgramError> {
-        self.connection(peer)?.messages.push_back(Outgoing { rail, body, zero_copy });
+        self.say_out_of(peer, rail, body, zero_copy, Buffer::Host)
+    }
+
+    /// The same with a payload that is in `buffer`.
+    pub fn say_out_of(
+        &mut self,
+        peer: u32,
+        rail: usize,
+        body: Body,
+        zero_copy: Option<RequestId>,
+        buffer: Buffer,
+    ) -> Result<(), ProgramError> {
+        self.connection(peer)?.messages.push_back(Outgoing { rail, body, zero_copy, buffer });
         self.unsettled.insert(peer);
         Ok(())
     }
@@ -249,7 +292,7 @@ impl State {
         let link = &connection.links[rail];
         let has_room = link.posted - link.freed < u64::from(setup::send_depth(&protocol));
         if connection.owed >= (protocol.window / 2).max(1) && has_room {
-            self.post_message(process, wires, peer, Outgoing { rail, body: Body::Credits, zero_copy: None })?;
+            self.post_message(process, wires, peer, Outgoing { rail, body: Body::Credits, zero_copy: None, buffer: Buffer::Host })?;
         }
         Ok(())
     }
@@ -264,7 +307,7 @@ impl State {
         let length = message.body.payload().map_or(protocol.control, |payload| protocol.header + payload);
         let channel = if protocol.takes_ring(message.body.payload().unwrap_or(0)) { Channel::Ring } else { Channel::Send };
         // Over sockets there are no rails of verbs.
-        let place = self.rails.get(message.rail).map(|rail| (rail.nic, rail.user, rail.mr.lkey));
+        let place = self.rails.get(message.rail).map(|rail| (rail.nic, rail.at(message.buffer)));
         let connection = self.connection(peer)?;
         let envelope = connection.envelope(message.rail, channel, message.body);
         if let Some(stream) = &mut connection.links[message.rail].stream {
@@ -275,7 +318,7 @@ impl State {
             return Ok(());
         }
         let link = &mut connection.links[message.rail];
-        let Some((nic, addr, lkey)) = place else { return Ok(()) };
+        let Some((nic, (addr, lkey))) = place else { return Ok(()) };
         let sge = Sge { addr, length, lkey };
         let mut wr = match channel {
             Channel::Send | Channel::Memory(_) => SendWr::send(UNSIGNALED, sge),
@@ -295,7 +338,7 @@ impl State {
             wr = wr.signaled();
         }
         self.in_flight += 1;
-        if length <= protocol.inline_limit {
+        if length <= protocol.inline_limit && message.buffer == Buffer::Host {
             wr = wr.with_flags(SendFlags::INLINE);
         }
         match to {

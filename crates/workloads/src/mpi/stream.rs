@@ -116,7 +116,7 @@ pub(super) async fn open(process: &Process, shared: &Shared, peers: &[u32]) -> R
     let protocol = shared.protocol;
     let connection = |socket: Socket| Connection::over(vec![Link::over(Stream::new(socket))], false, protocol.window);
     let connections = sockets.into_iter().map(|(peer, socket)| (peer, connection(socket))).collect();
-    Ok(State::new(me, protocol, Vec::new(), connections))
+    Ok(State::new(me, protocol, Vec::new(), connections, shared.home(process)))
 }
 
 fn too_many(rank: u32) -> ProgramError {

@@ -43,15 +43,30 @@ pub(crate) enum Body {
     /// The next part of a short message.
     Part { message: u64, size: u32 },
     /// A long message is ready to be fetched.
-    RequestToSend { tag: u32, size: u32, sender: RequestId },
+    RequestToSend { tag: u32, size: u32, sender: RequestId, source: Source },
     /// The buffer for the next `size` bytes of a long message is ready.
-    ClearToSend { sender: RequestId, receiver: RequestId, size: u32 },
+    ClearToSend { sender: RequestId, receiver: RequestId, size: u32, device: bool },
     /// One of `pieces` pieces of a long message has been moved.
     Finished { request: RequestId, pieces: u32 },
     /// A part of a long message, payload included.
     Data { receiver: RequestId, size: u32 },
+    /// There is room for the next `chunks` chunks of a message that goes through host memory; `device`: on the receiver's GPU.
+    Room { sender: RequestId, receiver: RequestId, chunks: u32, device: bool },
+    /// The next chunk of such a message has been written.
+    Chunk { receiver: RequestId, size: u32 },
     /// Nothing but credits.
     Credits,
+}
+
+/// Where a long message can be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In host memory.
+    Host,
+    /// In the memory of this GPU of the sender's node.
+    Device(u32),
+    /// Nowhere: the sender takes it through host memory.
+    Staged,
 }
 
 impl Body {
@@ -64,7 +79,8 @@ impl Body {
         match self {
             Body::Eager { here, .. } => Some(here),
             Body::Part { size, .. } | Body::Data { size, .. } => Some(size),
-            Body::RequestToSend { .. } | Body::ClearToSend { .. } | Body::Finished { .. } | Body::Credits => None,
+            Body::RequestToSend { .. } | Body::ClearToSend { .. } | Body::Finished { .. } => None,
+            Body::Room { .. } | Body::Chunk { .. } | Body::Credits => None,
         }
     }
 }

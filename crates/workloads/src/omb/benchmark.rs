@@ -37,13 +37,14 @@ impl Benchmark {
             Benchmark::MessageRate => "MPI bandwidth and message rate of several pairs (OSU Micro-Benchmarks)",
         }
     }
-    /// The title in the first line of the output.
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Benchmark::Latency => "OSU MPI Latency Test",
-            Benchmark::Bandwidth => "OSU MPI Bandwidth Test",
-            Benchmark::BothWays => "OSU MPI Bi-Directional Bandwidth Test",
-            Benchmark::MessageRate => "OSU MPI Multiple Bandwidth / Message Rate Test",
-        }
+    /// The title in the first line of the output; `suffix` names the accelerator: `-CUDA`.
+    pub(crate) fn title(self, suffix: &str) -> String {
+        let name = match self {
+            Benchmark::Latency => "Latency",
+            Benchmark::Bandwidth => "Bandwidth",
+            Benchmark::BothWays => "Bi-Directional Bandwidth",
+            Benchmark::MessageRate => "Multiple Bandwidth / Message Rate",
+        };
+        format!("OSU MPI{suffix} {name} Test")
     }
 }

@@ -6,7 +6,7 @@
 
 use fabriscope_node::ProgramError;
 
-use crate::mpi::{Rank, Request};
+use crate::mpi::{Buffer, Rank, Request};
 
 /// A rank and the one that it talks to.
 pub(super) struct Pair {
@@ -16,28 +16,32 @@ pub(super) struct Pair {
     pub sends: bool,
     /// Messages in flight.
     pub window: u32,
+    /// Where this rank's buffers are.
+    pub buffer: Buffer,
+    /// The program copies to and from host memory around every call.
+    pub staged: bool,
 }
 
 impl Pair {
     /// `osu_latency`: there and back.
     pub async fn ping_pong(&self, size: u32) -> Result<(), ProgramError> {
         if self.sends {
-            self.rank.send(self.peer, PING, size).await?;
-            self.rank.recv(Some(self.peer), Some(PING), size).await
+            self.send(PING, size).await?;
+            self.receive(PING, size).await
         } else {
-            self.rank.recv(Some(self.peer), Some(PING), size).await?;
-            self.rank.send(self.peer, PING, size).await
+            self.receive(PING, size).await?;
+            self.send(PING, size).await
         }
     }
 
     /// `osu_bw` and `osu_mbw_mr`: a window of messages one way, then four bytes back.
     pub async fn window(&self, size: u32) -> Result<(), ProgramError> {
         if self.sends {
-            self.rank.wait_all(self.start_sends(size, WINDOW)?).await?;
-            self.rank.recv(Some(self.peer), Some(ACKNOWLEDGEMENT), ACKNOWLEDGEMENT_BYTES).await
+            self.rank.wait_all(self.start_sends(size, WINDOW).await?).await?;
+            self.receive(ACKNOWLEDGEMENT, ACKNOWLEDGEMENT_BYTES).await
         } else {
-            self.rank.wait_all(self.start_receives(size, WINDOW)?).await?;
-            self.rank.send(self.peer, ACKNOWLEDGEMENT, ACKNOWLEDGEMENT_BYTES).await
+            self.finish_receives(self.start_receives(size, WINDOW)?, size).await?;
+            self.send(ACKNOWLEDGEMENT, ACKNOWLEDGEMENT_BYTES).await
         }
     }
 
@@ -45,16 +49,53 @@ impl Pair {
     pub async fn both_ways(&self, size: u32) -> Result<(), ProgramError> {
         let (mine, theirs) = if self.sends { (THERE, BACK) } else { (BACK, THERE) };
         let receives = self.start_receives(size, theirs)?;
-        let sends = self.start_sends(size, mine)?;
+        let sends = self.start_sends(size, mine).await?;
         self.rank.wait_all(sends).await?;
-        self.rank.wait_all(receives).await
+        self.finish_receives(receives, size).await
     }
 
-    fn start_sends(&self, size: u32, tag: u32) -> Result<Vec<Request>, ProgramError> {
-        (0..self.window).map(|_| self.rank.isend(self.peer, tag, size)).collect()
+    async fn send(&self, tag: u32, size: u32) -> Result<(), ProgramError> {
+        self.copy_out(size).await?;
+        self.rank.send_from(self.given(), self.peer, tag, size).await
+    }
+    async fn receive(&self, tag: u32, size: u32) -> Result<(), ProgramError> {
+        self.rank.recv_into(self.given(), Some(self.peer), Some(tag), size).await?;
+        self.copy_in(size).await
+    }
+    async fn start_sends(&self, size: u32, tag: u32) -> Result<Vec<Request>, ProgramError> {
+        let mut requests = Vec::with_capacity(self.window as usize);
+        for _ in 0..self.window {
+            self.copy_out(size).await?;
+            requests.push(self.rank.isend_from(self.given(), self.peer, tag, size)?);
+        }
+        Ok(requests)
     }
     fn start_receives(&self, size: u32, tag: u32) -> Result<Vec<Request>, ProgramError> {
-        (0..self.window).map(|_| self.rank.irecv(Some(self.peer), Some(tag), size)).collect()
+        (0..self.window).map(|_| self.rank.irecv_into(self.given(), Some(self.peer), Some(tag), size)).collect()
+    }
+    async fn finish_receives(&self, requests: Vec<Request>, size: u32) -> Result<(), ProgramError> {
+        if !self.copies() {
+            return self.rank.wait_all(requests).await;
+        }
+        for request in requests {
+            self.rank.wait(request).await?;
+            self.copy_in(size).await?;
+        }
+        Ok(())
+    }
+
+    /// What the library is given.
+    fn given(&self) -> Buffer {
+        if self.staged { Buffer::Host } else { self.buffer }
+    }
+    fn copies(&self) -> bool {
+        self.staged && self.buffer == Buffer::Device
+    }
+    async fn copy_out(&self, size: u32) -> Result<(), ProgramError> {
+        if self.copies() { self.rank.copy_from_device(size).await } else { Ok(()) }
+    }
+    async fn copy_in(&self, size: u32) -> Result<(), ProgramError> {
+        if self.copies() { self.rank.copy_to_device(size).await } else { Ok(()) }
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Source: OMB 7.4: behaviour, options and output (FORMATS.md §10).
 //! Modelled: the loops of the tools, all sizes of a run in one job, percentiles over the iterations.
-//! Not modelled: GPU memory, derived data types, graphs, varying windows; data is never wrong, so validation passes.
+//! Not modelled: derived data types, graphs, varying windows; data is never wrong, so validation passes.
 
 mod benchmark;
+mod buffers;
 mod loops;
 mod options;
 mod report;
@@ -16,6 +17,7 @@ use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::Span;
 
 pub use benchmark::{BENCHMARKS, Benchmark};
+pub use buffers::Buffers;
 pub use options::Settings;
 pub(crate) use options::size_range;
 pub use report::{Sample, report};
@@ -47,7 +49,11 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         Box::new(move |process| Box::pin(run(process, world, settings, results)))
     };
     let mains = (0..2 * settings.pairs).map(|_| main()).collect();
-    let placing = if benchmark == Benchmark::MessageRate { Placing::Pairs { pairs: settings.pairs } } else { Placing::TwoNodes };
+    let placing = match benchmark {
+        _ if target.layout.nodes == 1 => Placing::Blocks { per_node: 2 * settings.pairs },
+        Benchmark::MessageRate => Placing::Pairs { pairs: settings.pairs },
+        _ => Placing::TwoNodes,
+    };
     let finish = move || -> ToolOutput { report(&settings, &samples(&settings, &results.borrow())) };
     Ok(Prepared { placing, mains, finish: Box::new(finish) })
 }
@@ -57,7 +63,9 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
     let rank = Rank::init(process, world, &[peer]).await?;
-    let pair = Pair { rank, peer, sends: me < pairs, window: s.window };
+    let sends = me < pairs;
+    let (buffer, staged) = (s.buffers.of(sends), s.buffers.staged);
+    let pair = Pair { rank, peer, sends, window: s.window, buffer, staged };
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await?;
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));

@@ -5,6 +5,7 @@
 //! warm-up up to 8192 bytes, then 20 with 2. `-i` and `-x` set the tool's own, 10000/100 and 1000/10 for latency.
 
 use super::benchmark::Benchmark;
+use super::buffers::Buffers;
 use crate::arguments::Meaning::{Refused, Usual};
 use crate::arguments::{self, Given, Opt, Takes};
 use crate::error::UsageError;
@@ -33,7 +34,7 @@ const OPTIONS: &[Opt] = &[
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
     opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
     opt('b', "buffer-num", Takes::Value("single|multiple"), Refused("copies cost the same from one buffer or many; leave -b out"), ""),
-    opt('d', "accelerator", Takes::Value("cuda"), Refused("GPU memory is not modelled by these programs yet; leave -d out"), ""),
+    opt('d', "accelerator", Takes::Value("type"), Usual, "where buffers on a device come from: cuda, rocm, openacc, managed (with D or M)"),
     opt('D', "ddt", Takes::Value("type"), Refused("derived data types are not modelled; leave -D out"), ""),
     opt('G', "graph", Takes::Value("tty,png,pdf"), Refused("the table is the output; draw it from the data"), ""),
     opt('M', "mem-limit", Takes::Value("bytes"), Refused("no memory is allocated; use -m for the largest message"), ""),
@@ -65,6 +66,8 @@ pub struct Settings {
     pub validate: bool,
     /// Percentiles to print, as typed.
     pub tails: Vec<f64>,
+    /// Where the buffers are.
+    pub buffers: Buffers,
 }
 
 impl Settings {
@@ -75,9 +78,8 @@ impl Settings {
     pub fn parse(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Settings, UsageError> {
         let tool = benchmark.name();
         let parsed = arguments::parse(tool, OPTIONS, args)?;
-        if let Some(operand) = parsed.operands.first() {
-            return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
-        }
+        let accelerator = parsed.options.iter().rfind(|given| given.name == "accelerator");
+        let buffers = Buffers::parse(tool, accelerator, &parsed.operands, target)?;
         let smallest = if benchmark == Benchmark::Latency { 0 } else { 1 };
         let mut s = Settings {
             benchmark,
@@ -89,6 +91,7 @@ impl Settings {
             full: false,
             validate: false,
             tails: Vec::new(),
+            buffers,
         };
         for given in &parsed.options {
             s.apply(given, smallest)?;
@@ -126,7 +129,7 @@ impl Settings {
                 let text = arguments::help(self.benchmark.name(), self.benchmark.about(), OPTIONS, NOTES);
                 return Err(UsageError::Help { text });
             }
-            "version" => return Err(UsageError::Help { text: format!("{} v7.4\n", self.benchmark.title()) }),
+            "version" => return Err(UsageError::Help { text: format!("{} v7.4\n", self.benchmark.title("")) }),
             _ => {}
         }
         Ok(())

@@ -48,7 +48,8 @@ pub fn report(s: &Settings, samples: &[Sample]) -> ToolOutput {
 
 /// Everything above the rows.
 fn head(s: &Settings) -> String {
-    let mut text = format!("\n# {} v7.4\n", s.benchmark.title());
+    let mut text = format!("\n# {} v7.4\n", s.benchmark.title(s.buffers.suffix()));
+    text += &s.buffers.head();
     if s.benchmark == Benchmark::MessageRate {
         let _ = writeln!(text, "# [ pairs: {} ] [ window size: {} ]", s.pairs, s.window);
     }
@@ -106,10 +107,22 @@ const WIDTH: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::omb::buffers::Buffers;
 
     fn settings(benchmark: Benchmark) -> Settings {
         let (sizes, tails) = (vec![], vec![]);
-        Settings { benchmark, sizes, iterations: None, warm_up: None, window: 64, pairs: 1, full: false, validate: false, tails }
+        Settings {
+            benchmark,
+            sizes,
+            iterations: None,
+            warm_up: None,
+            window: 64,
+            pairs: 1,
+            full: false,
+            validate: false,
+            tails,
+            buffers: Buffers::default(),
+        }
     }
     fn sample(size: u32, each: Span, count: usize) -> Sample {
         Sample { size, total: each * count as u64, iterations: vec![each; count] }

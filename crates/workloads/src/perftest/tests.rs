@@ -4,6 +4,7 @@ use fabriscope_catalog::{Interface, Rdma};
 use fabriscope_units::{Span, Time};
 
 use super::*;
+use crate::mpi::Binding;
 use crate::target::{Layout, LinkType};
 
 fn target() -> Target {
@@ -19,6 +20,7 @@ fn target() -> Target {
         rdma: Rdma::ReadWrite,
         max_inline: 956,
         max_outstanding_reads: 16,
+        binding: Binding::default(),
         mpi: None,
         perftest: None,
     }

@@ -5,6 +5,7 @@ use fabriscope_catalog::{Catalog, Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Run};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
+use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput};
 
 pub fn parts(cluster: &str) -> ResolvedCluster {
@@ -34,6 +35,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
         rdma: nic.rdma,
         max_inline: nic.max_inline.0 as u32,
         max_outstanding_reads: *nic.max_rd_atomic as u8,
+        binding: Binding::default(),
         mpi: parts.software.mpi.clone(),
         perftest: parts.perftest.perftest.clone(),
     }

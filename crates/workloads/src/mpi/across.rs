@@ -1,0 +1,107 @@
+//! Messages between ranks of one node where one of the buffers is on a GPU.
+//!
+//! Source: H. Wang et al., "GPU-Aware MPI on RDMA-Enabled Clusters: Design, Implementation and Evaluation", IEEE TPDS 25(10), 2014, §4
+//! (copies through shared memory, CUDA IPC); UCX, `uct/cuda/cuda_ipc`: the receiver maps the sender's memory and copies.
+//! Modelled: short messages through shared memory, by a core or an engine at each side; long ones from GPU to GPU with a mapping that
+//! is made once for each peer; the pipeline of a core and an engine from a process's host memory to a GPU.
+//! Not modelled: more than one mapping of a peer, copies by the sender.
+
+use fabriscope_node::{Memory, Process, ProgramError};
+use fabriscope_units::{Bytes, Span};
+
+use super::buffer::Buffer;
+use super::matching::Arrival;
+use super::protocol::Local;
+use super::request::RequestId;
+use super::staging::CopyOf;
+use super::state::State;
+use super::wire::{Body, Source, Wires};
+
+impl State {
+    /// Sends (peer, tag, size) as `request` out of a buffer on a GPU.
+    pub fn send_across(
+        &mut self,
+        process: &Process,
+        wires: &Wires,
+        local: Local,
+        (peer, tag, size): (u32, u32, u32),
+        request: RequestId,
+    ) -> Result<(), ProgramError> {
+        let (gpu, buffer) = (self.gpu()?, self.requests.at(request).buffer);
+        let memory = self.home.memory(buffer)?;
+        if buffer == Buffer::Device && size <= gpu.load_limit {
+            process.load_from_device(Bytes(size.into()))?;
+            return self.send_chunks(process, wires, size, (peer, tag, size), request, |_, _, _, _| Ok(()));
+        }
+        if let (Some((from, overhead)), Memory::Device(index), Buffer::Device) = (gpu.peers, memory, buffer)
+            && size >= from
+        {
+            process.compute(overhead);
+            self.write_line(process, wires, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Device(index) });
+            return Ok(());
+        }
+        let chunk = if size <= gpu.local_eager_limit { size } else { local.chunk };
+        self.send_chunks(process, wires, chunk, (peer, tag, size), request, |state, process, part, _| {
+            if memory == state.home.memory(Buffer::Host)? {
+                process.copy(Bytes(part.into()), Bytes(u64::MAX));
+                return Ok(());
+            }
+            state.bring_out(process, buffer, part)
+        })
+    }
+
+    /// The receiver of a long message copies it, where one of the buffers is on a GPU.
+    pub fn copy_to_or_from_gpu(
+        &mut self,
+        process: &Process,
+        arrival: Arrival,
+        sender: RequestId,
+        request: RequestId,
+    ) -> Result<(), ProgramError> {
+        let progress = self.requests.at(request);
+        (progress.peer, progress.size) = (arrival.source, arrival.size);
+        let target = self.home.memory(self.requests.at(request).buffer)?;
+        let gpu = self.gpu_numbers();
+        let Source::Device(index) = arrival.from else {
+            return self.copy_up(process, arrival.size, (sender, request), target);
+        };
+        let costs = *process.devices()?.costs();
+        let open = if self.mapped.insert(arrival.source) { costs.ipc_open } else { Span::ZERO };
+        process.compute(open + costs.ipc_use + gpu.peers.map_or(Span::ZERO, |(_, overhead)| overhead));
+        let id = process.begin_copy(Memory::Device(index), target, Bytes(arrival.size.into()))?;
+        self.copies.insert(id, CopyOf::Across(request, Some(sender)));
+        Ok(())
+    }
+
+    /// Out of the sender's host memory by this core, chunk by chunk, and on to the GPU by its engine.
+    fn copy_up(
+        &mut self,
+        process: &Process,
+        size: u32,
+        (sender, request): (RequestId, RequestId),
+        target: Memory,
+    ) -> Result<(), ProgramError> {
+        let host = self.home.memory(Buffer::Host)?;
+        process.compute(self.protocol.local.map_or(Span::ZERO, |local| local.single_copy_overhead));
+        let (chunk, mut left) = (self.gpu_numbers().chunk, size);
+        while left > 0 {
+            let part = left.min(chunk);
+            left -= part;
+            process.copy(Bytes(part.into()), Bytes(u64::MAX));
+            let id = process.begin_copy(host, target, Bytes(part.into()))?;
+            // The engine serves in turn: when the last chunk is there all are.
+            if left == 0 {
+                self.copies.insert(id, CopyOf::Across(request, Some(sender)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A message has come from another rank of the node.
+    pub fn came_across(&mut self, request: RequestId, sender: Option<RequestId>) -> Result<(), ProgramError> {
+        let progress = self.requests.at(request);
+        progress.done = true;
+        let peer = progress.peer;
+        sender.map_or(Ok(()), |sender| self.say(peer, 0, Body::Finished { request: sender, pieces: 1 }, None))
+    }
+}

@@ -1,0 +1,117 @@
+//! Where the bytes of a message lie, and where a rank sits in its node.
+//!
+//! Source: Open MPI and Slurm bind ranks to the cores next to their GPU; UCX and Cray MPICH (MPICH_OFI_NIC_POLICY=GPU) take the
+//! adapter next to it.
+//! Modelled: local ranks take the GPUs in turn, or as a list says; host memory is that of the NUMA domain next to the GPU; adapters
+//! are tried nearest first.
+//! Not modelled: ranks that use several GPUs.
+
+use fabriscope_machine::{Machine, PathClass, Purpose, VertexId};
+use fabriscope_node::{Memory, Process, ProgramError};
+
+/// Where a buffer of a rank lies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Buffer {
+    /// Host memory of the rank's NUMA domain.
+    #[default]
+    Host,
+    /// The memory of the rank's GPU.
+    Device,
+    /// Memory that moves to whoever touches it (CUDA managed memory).
+    Managed,
+}
+
+/// Which GPU each rank of a node has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Binding(Vec<u32>);
+
+impl Binding {
+    /// Rank *i* of a node has GPU `gpus[i]`, in turn where there are more ranks; without a list, GPU *i*.
+    #[must_use]
+    pub fn new(gpus: Vec<u32>) -> Binding {
+        Binding(gpus)
+    }
+    /// The GPU of a rank of a node with `count` of them.
+    #[must_use]
+    pub fn gpu(&self, local_rank: u32, count: u32) -> Option<u32> {
+        let listed = self.0.get(local_rank as usize % self.0.len().max(1)).copied();
+        if count == 0 { None } else { Some(listed.unwrap_or(local_rank % count)) }
+    }
+    /// The largest number in the list.
+    #[must_use]
+    pub fn largest(&self) -> Option<u32> {
+        self.0.iter().max().copied()
+    }
+}
+
+/// Where a rank sits in its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Home {
+    /// Its NUMA domain.
+    pub numa: u32,
+    /// Its GPU.
+    pub gpu: Option<u32>,
+    /// The adapters, nearest first, with how far each is from the GPU.
+    pub nics: Vec<(usize, PathClass)>,
+    /// Managed buffers lie in host memory: a core has touched them.
+    pub managed_on_host: bool,
+}
+
+impl Home {
+    /// The seat of rank `local_rank` of a node.
+    pub fn of(process: &Process, binding: &Binding, local_rank: u32) -> Home {
+        let unknown = |index| (index, PathClass::Dis);
+        let Ok(devices) = process.devices() else {
+            return Home { nics: (0..process.nics()).map(unknown).collect(), ..Home::default() };
+        };
+        let machine = devices.machine();
+        let gpus = machine.gpus();
+        let gpu = binding.gpu(local_rank, gpus.len() as u32);
+        let Some(vertex) = gpu.and_then(|gpu| gpus.get(gpu as usize).copied()) else {
+            return Home { gpu, nics: (0..process.nics()).map(unknown).collect(), ..Home::default() };
+        };
+        let adapters = machine.nics();
+        let class = |index: usize| (index, adapters.get(index).map_or(PathClass::Dis, |nic| machine.class(vertex, *nic)));
+        let mut nics: Vec<(usize, PathClass)> = (0..process.nics()).map(class).collect();
+        nics.sort_by_key(|(index, class)| (*class, *index));
+        // Ranks whose GPUs have several adapters equally near take them in turn.
+        let equal = nics.iter().take_while(|(_, class)| Some(*class) == nics.first().map(|(_, class)| *class)).count();
+        let sharing = gpu.map_or(0, |gpu| gpu as usize % equal.max(1));
+        nics[..equal].rotate_left(sharing);
+        Home { numa: nearest(machine, vertex), gpu, nics, managed_on_host: false }
+    }
+
+    /// The memory in which `buffer` lies.
+    pub fn memory(&self, buffer: Buffer) -> Result<Memory, ProgramError> {
+        let host = Memory::Host(self.numa);
+        let on_host = buffer == Buffer::Host || (buffer == Buffer::Managed && self.managed_on_host);
+        match self.gpu {
+            _ if on_host => Ok(host),
+            Some(gpu) => Ok(Memory::Device(gpu)),
+            None => Err(ProgramError("a buffer on a device, and the node has no GPUs; use buffers in host memory".to_owned())),
+        }
+    }
+}
+
+/// The NUMA domain next to a GPU.
+fn nearest(machine: &Machine, gpu: VertexId) -> u32 {
+    let far = |(index, numa): (usize, &VertexId)| {
+        let path = machine.path(gpu, *numa, Purpose::Dma)?;
+        Some((path.latency(machine), path.steps.len(), index as u32))
+    };
+    machine.numas().iter().enumerate().filter_map(far).min().map_or(0, |(_, _, index)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_take_gpus_in_turn_or_as_told() {
+        let free = Binding::default();
+        assert_eq!([0, 1, 4, 5].map(|rank| free.gpu(rank, 4)), [0, 1, 0, 1].map(Some));
+        let listed = Binding::new(vec![2, 0]);
+        assert_eq!([0, 1, 2, 3].map(|rank| listed.gpu(rank, 4)), [2, 0, 2, 0].map(Some));
+        assert_eq!((free.gpu(0, 0), listed.largest()), (None, Some(2)));
+    }
+}

@@ -1,0 +1,292 @@
+//! Messages in the memory of a GPU: how they leave it and how they get into it.
+//!
+//! Source: H. Wang et al., "MVAPICH2-GPU: Optimized GPU to GPU Communication for InfiniBand Clusters", ISC 2011 (pipeline through
+//! host memory); S. Potluri et al., "Efficient Inter-node MPI Communication Using GPUDirect RDMA for InfiniBand Clusters with NVIDIA
+//! GPUs", ICPP 2013 (direct where the path is good enough); R. Shi et al., HiPC 2014 (a core's loads and stores for short messages).
+//! Modelled: what the sender and the receiver each decide for themselves, by size and by how near the adapter is.
+//! Not modelled: loopback through the adapter in place of a core's loads.
+
+use fabriscope_catalog::{GpuProtocol, Nearness, Rendezvous};
+use fabriscope_machine::PathClass;
+use fabriscope_node::{Process, ProgramError};
+use fabriscope_units::{Bytes, Span};
+
+use super::buffer::Buffer;
+use super::protocol::Path;
+use super::request::RequestId;
+use super::state::State;
+
+/// The numbers of a library for messages in the memory of a GPU; sizes in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gpu {
+    /// Programs may give pointers to it.
+    pub aware: bool,
+    /// Largest message that the sender's core loads.
+    pub load_limit: u32,
+    /// Largest part of a message that the receiver's core stores.
+    pub store_limit: u32,
+    /// Largest message between nodes that is sent at once.
+    pub eager_limit: u32,
+    /// Largest message within a node that goes through shared memory at once.
+    pub local_eager_limit: u32,
+    /// Adapters that reach it.
+    pub direct: Option<Direct>,
+    /// Size of a chunk on its way through host memory.
+    pub chunk: u32,
+    /// Chunks there at a time, at each end.
+    pub depth: u32,
+    /// Copies from the GPU of another rank: from this size on, and the core's time on each side.
+    pub peers: Option<(u32, Span)>,
+    /// What the first use of a buffer costs.
+    pub registration: Option<Registration>,
+}
+
+/// Adapters that reach the memory of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Direct {
+    /// The farthest that is used.
+    pub farthest: PathClass,
+    /// Largest message that is read there.
+    pub send_limit: u32,
+    /// Largest that is written.
+    pub receive_limit: u32,
+}
+
+/// What registering memory costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registration {
+    /// The call.
+    pub call: Span,
+    /// Each page of host memory.
+    pub page: Span,
+    /// Each page of a GPU's memory.
+    pub gpu_page: Span,
+}
+
+impl Registration {
+    /// Registering the pages of `buffer` from the one behind `from` up to the one of byte `to`.
+    fn cost(&self, buffer: Buffer, from: u32, to: u32) -> Span {
+        let (page, size) = if buffer == Buffer::Host { (self.page, HOST_PAGE) } else { (self.gpu_page, GPU_PAGE) };
+        let pages = u64::from(to.div_ceil(size)) - u64::from(from.div_ceil(size));
+        if pages == 0 { Span::ZERO } else { self.call + page * pages }
+    }
+}
+
+/// How a message in the memory of a GPU leaves for another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// A core loads it; sent at once.
+    Loaded,
+    /// An engine copies it to host memory while the core waits; sent at once.
+    Copied,
+    /// The adapter reads it; sent at once.
+    Direct,
+    /// The adapter reads it, once both sides met.
+    DirectRendezvous,
+    /// Through host memory chunk by chunk, once both sides met.
+    Staged,
+}
+
+impl Gpu {
+    /// No GPUs.
+    const NONE: Gpu = Gpu {
+        aware: false,
+        load_limit: 0,
+        store_limit: 0,
+        eager_limit: 0,
+        local_eager_limit: 0,
+        direct: None,
+        chunk: 1 << 18,
+        depth: 1,
+        peers: None,
+        registration: None,
+    };
+
+    /// How a message of `size` bytes leaves; `near`: the adapter may read it.
+    pub(crate) fn leaving(&self, size: u32, buffer: Buffer, near: bool) -> Leaving {
+        let own = buffer == Buffer::Device;
+        let direct = own && near && self.direct.is_some_and(|direct| size <= direct.send_limit);
+        let at_once = size <= self.eager_limit;
+        match (at_once, direct) {
+            (true, _) if own && size <= self.load_limit => Leaving::Loaded,
+            (true, true) => Leaving::Direct,
+            (true, false) => Leaving::Copied,
+            (false, true) => Leaving::DirectRendezvous,
+            (false, false) => Leaving::Staged,
+        }
+    }
+    /// Whether the adapter writes a long message of `size` bytes into `buffer`.
+    pub(crate) fn lands(&self, size: u32, buffer: Buffer, near: bool) -> bool {
+        buffer == Buffer::Host || (buffer == Buffer::Device && near && self.direct.is_some_and(|direct| size <= direct.receive_limit))
+    }
+}
+
+impl From<&GpuProtocol> for Gpu {
+    fn from(part: &GpuProtocol) -> Gpu {
+        let bytes = |size: Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
+        Gpu {
+            aware: part.aware,
+            load_limit: bytes(*part.load_limit),
+            store_limit: bytes(*part.store_limit),
+            eager_limit: bytes(*part.eager_limit),
+            local_eager_limit: bytes(*part.local_eager_limit),
+            direct: part.direct.as_ref().map(|direct| Direct {
+                farthest: match direct.farthest {
+                    Nearness::Pix => PathClass::Pix,
+                    Nearness::Pxb => PathClass::Pxb,
+                    Nearness::Phb => PathClass::Phb,
+                    Nearness::Node => PathClass::Node,
+                    Nearness::Sys => PathClass::Sys,
+                },
+                send_limit: direct.send_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)),
+                receive_limit: direct.receive_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)),
+            }),
+            chunk: bytes(*part.chunk).max(1),
+            depth: (*part.depth).max(1),
+            peers: part.peers.as_ref().map(|peers| (bytes(*peers.from), *peers.overhead)),
+            registration: part.registration.as_ref().map(|registration| Registration {
+                call: *registration.call,
+                page: *registration.page,
+                gpu_page: *registration.gpu_page,
+            }),
+        }
+    }
+}
+
+impl State {
+    /// What the library does with the memory of GPUs, if programs may give it.
+    pub fn gpu(&self) -> Result<Gpu, ProgramError> {
+        self.protocol.gpu.filter(|gpu| gpu.aware).ok_or_else(|| {
+            ProgramError("a buffer on a device, and the MPI library knows nothing of GPUs; copy it to host memory first".to_owned())
+        })
+    }
+
+    /// The same numbers where no message on a device can be meant.
+    pub fn gpu_numbers(&self) -> Gpu {
+        self.protocol.gpu.unwrap_or(Gpu::NONE)
+    }
+
+    /// Readies a message in the memory of a GPU for another node: how it goes on, or `None` where it goes through host memory in
+    /// chunks.
+    pub fn bring(&mut self, process: &Process, request: RequestId, size: u32) -> Result<Option<Path>, ProgramError> {
+        let (gpu, buffer) = (self.gpu()?, self.requests.at(request).buffer);
+        // Who fetches a message by sends fetches it from a host buffer.
+        let sends = self.protocol.rendezvous == Rendezvous::Send;
+        let leaving = gpu.leaving(size, buffer, self.is_near(0) && !sends);
+        let copied = match leaving {
+            Leaving::Loaded => {
+                process.load_from_device(Bytes(size.into()))?;
+                true
+            }
+            Leaving::Copied => {
+                self.bring_out(process, buffer, size)?;
+                true
+            }
+            Leaving::Staged if sends => {
+                self.bring_out(process, buffer, size)?;
+                self.requests.at(request).buffer = Buffer::Host;
+                return Ok(Some(Path::Rendezvous));
+            }
+            Leaving::Direct => {
+                self.register(process, buffer, size);
+                false
+            }
+            Leaving::DirectRendezvous => return Ok(Some(Path::Rendezvous)),
+            Leaving::Staged => return Ok(None),
+        };
+        if copied {
+            self.requests.at(request).buffer = Buffer::Host;
+        }
+        Ok(Some(Path::Eager { copied }))
+    }
+
+    /// A call with a pointer: a library that knows of GPUs looks where it points.
+    pub fn look_at_pointer(&self, process: &Process) {
+        if let (Some(_), Ok(devices), true) = (self.home.gpu, process.devices(), self.protocol.gpu.is_some_and(|gpu| gpu.aware)) {
+            process.compute(devices.costs().pointer_query);
+        }
+    }
+
+    /// The adapter of `rail` may read and write the memory of this rank's GPU.
+    pub fn is_near(&self, rail: usize) -> bool {
+        self.rails.get(rail).is_some_and(|rail| rail.device.is_some())
+    }
+
+    /// Copies `size` bytes of a message into host memory while the core waits.
+    pub fn bring_out(&self, process: &Process, buffer: Buffer, size: u32) -> Result<(), ProgramError> {
+        let host = self.home.memory(Buffer::Host)?;
+        process.memcpy_at_once(self.home.memory(buffer)?, host, Bytes(size.into()))
+    }
+
+    /// Takes `size` bytes of a message out of a library's buffer into that of `request`, while the core waits.
+    pub fn take_out(&mut self, process: &Process, request: RequestId, size: u32) -> Result<(), ProgramError> {
+        let buffer = self.requests.at(request).buffer;
+        if buffer == Buffer::Host || size == 0 {
+            State::copy_out(process, size);
+            return Ok(());
+        }
+        if buffer == Buffer::Device && size <= self.gpu()?.store_limit {
+            return process.store_to_device(Bytes(size.into()));
+        }
+        let (host, target) = (self.home.memory(Buffer::Host)?, self.home.memory(buffer)?);
+        if host == target {
+            State::copy_out(process, size);
+            return Ok(());
+        }
+        process.memcpy_at_once(host, target, Bytes(size.into()))
+    }
+
+    /// An adapter is about to use the first `size` bytes of `buffer`: they are registered, if they are not yet.
+    pub fn register(&mut self, process: &Process, buffer: Buffer, size: u32) {
+        let Some(registration) = self.protocol.gpu.and_then(|gpu| gpu.registration) else { return };
+        let known = self.registered.entry(buffer).or_insert(0);
+        if size > *known {
+            process.compute(registration.cost(buffer, *known, size));
+            *known = size;
+        }
+    }
+}
+
+/// Pages of host memory, in bytes.
+const HOST_PAGE: u32 = 4096;
+/// Pages of a GPU's memory as adapters see it, in bytes. Basis: published (GPUDirect RDMA, CUDA toolkit documentation).
+const GPU_PAGE: u32 = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) const EXAMPLE: Gpu = Gpu {
+        aware: true,
+        load_limit: 32,
+        store_limit: 8192,
+        eager_limit: 8192,
+        local_eager_limit: 4096,
+        direct: Some(Direct { farthest: PathClass::Phb, send_limit: 16_384, receive_limit: u32::MAX }),
+        chunk: 262_144,
+        depth: 4,
+        peers: Some((4096, Span::ZERO)),
+        registration: None,
+    };
+
+    #[test]
+    fn size_and_distance_decide() {
+        let near = [32, 33, 8192, 8193, 16_384, 16_385].map(|size| EXAMPLE.leaving(size, Buffer::Device, true));
+        use Leaving::{Copied, Direct, DirectRendezvous, Loaded, Staged};
+        assert_eq!(near, [Loaded, Direct, Direct, DirectRendezvous, DirectRendezvous, Staged]);
+        let far = [32, 33, 8192, 8193].map(|size| EXAMPLE.leaving(size, Buffer::Device, false));
+        assert_eq!(far, [Loaded, Copied, Copied, Staged]);
+        // No adapter may touch managed memory, and no core maps it.
+        assert_eq!([8, 8193].map(|size| EXAMPLE.leaving(size, Buffer::Managed, true)), [Copied, Staged]);
+        assert!(EXAMPLE.lands(1 << 30, Buffer::Device, true) && !EXAMPLE.lands(1, Buffer::Device, false));
+        assert!(!EXAMPLE.lands(1, Buffer::Managed, true) && EXAMPLE.lands(1, Buffer::Host, false));
+    }
+
+    #[test]
+    fn a_page_is_registered_once() {
+        let cost = Registration { call: Span::from_us(5), page: Span::from_ns(100), gpu_page: Span::from_us(1) };
+        assert_eq!(cost.cost(Buffer::Host, 0, 4097), Span::from_ns(5200));
+        assert_eq!(cost.cost(Buffer::Host, 4097, 8192), Span::ZERO);
+        assert_eq!(cost.cost(Buffer::Device, 65_536, 262_144), Span::from_us(8));
+    }
+}
