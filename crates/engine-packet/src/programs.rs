@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use fabriscope_engine::{Cluster, EngineError, Job, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
-use fabriscope_node::{Dram, Process, Program};
+use fabriscope_node::{Devices, Dram, Process, Program};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
@@ -48,6 +48,7 @@ impl Programs {
         let mut slots = Vec::with_capacity(job.nodes.len());
         let mut shares = vec![0; nodes as usize];
         job.nodes.iter().filter_map(|node| shares.get_mut(*node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
+        let devices = devices_of(cluster, &shares);
         let memories: Vec<Option<Rc<Dram>>> = shares.into_iter().map(|share| timing::dram(parts, share).map(Rc::new)).collect();
         for (rank, (node, main)) in job.nodes.into_iter().zip(job.mains).enumerate() {
             let rank = rank as u32;
@@ -63,7 +64,7 @@ impl Programs {
                 cpu: timing::cpu(&parts.node.cpu),
                 doorbell: timing::doorbell(parts),
                 dram: memories[node as usize].clone(),
-                devices: None,
+                devices: devices[node as usize].clone(),
             });
             let program = main(process.clone());
             slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO });
@@ -292,6 +293,13 @@ impl Client for Programs {
     fn finished(&self) -> bool {
         self.running == 0
     }
+}
+
+/// The GPUs of each node that runs programs: its ranks share them.
+fn devices_of(cluster: &Cluster, shares: &[u32]) -> Vec<Option<Rc<Devices>>> {
+    let Some(inside) = &cluster.inside else { return vec![None; shares.len()] };
+    let machine = Rc::new(inside.machine.clone());
+    shares.iter().map(|share| (*share > 0).then(|| Rc::new(Devices::new(machine.clone(), inside.costs)))).collect()
 }
 
 fn describe(wait: &Wait) -> String {

@@ -7,7 +7,10 @@ use fabriscope_catalog::{NodeChoice, ResolvedCluster};
 use fabriscope_fabric::EndpointId;
 use fabriscope_fabric::topology::{Fabric, TopologyError};
 use fabriscope_kernel::Streams;
-use fabriscope_node::Reach;
+use fabriscope_machine::Machine;
+use fabriscope_node::{DeviceCosts, Reach};
+
+use crate::timing;
 
 /// A cluster ready to run on: its parts and its wired fabric.
 #[derive(Debug, Clone)]
@@ -18,6 +21,17 @@ pub struct Cluster {
     pub fabric: Fabric,
     /// The memories of a node that its adapters reach beyond their own links; without it, host memory beside each of them.
     pub reach: Option<Arc<Reach>>,
+    /// What every node looks like inside, where its cores use GPUs.
+    pub inside: Option<Inside>,
+}
+
+/// A node with GPUs.
+#[derive(Debug, Clone)]
+pub struct Inside {
+    /// Its graph.
+    pub machine: Machine,
+    /// What its cores and GPUs spend on copies.
+    pub costs: DeviceCosts,
 }
 
 impl Cluster {
@@ -27,7 +41,15 @@ impl Cluster {
     /// A topology that its switches cannot form, or that has too few endpoints for the nodes.
     pub fn new(parts: ResolvedCluster) -> Result<Cluster, TopologyError> {
         let fabric = parts.fabric()?;
-        Ok(Cluster { parts, fabric, reach: None })
+        Ok(Cluster { parts, fabric, reach: None, inside: None })
+    }
+
+    /// The same with nodes that look like `inside`.
+    #[must_use]
+    pub fn with(mut self, inside: Inside) -> Cluster {
+        self.reach = Some(Arc::new(Reach::of(&inside.machine, &timing::pcie(&self.parts), true)));
+        self.inside = Some(inside);
+        self
     }
 
     /// The nodes of a job of `count`, no more than there are; `seed` draws them where they are scattered.

@@ -17,7 +17,7 @@ mod stage;
 pub mod timing;
 
 pub use breakage::{Breakage, FaultReport, NewTables};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Inside};
 pub use counters::{Counter, Counters, Place};
 pub use error::EngineError;
 pub use job::Job;

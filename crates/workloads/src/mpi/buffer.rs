@@ -6,7 +6,7 @@
 //! are tried nearest first.
 //! Not modelled: ranks that use several GPUs.
 
-use fabriscope_machine::{Machine, PathClass, Purpose, VertexId};
+use fabriscope_machine::PathClass;
 use fabriscope_node::{Memory, Process, ProgramError};
 
 /// Where a buffer of a rank lies.
@@ -78,7 +78,9 @@ impl Home {
         let equal = nics.iter().take_while(|(_, class)| Some(*class) == nics.first().map(|(_, class)| *class)).count();
         let sharing = gpu.map_or(0, |gpu| gpu as usize % equal.max(1));
         nics[..equal].rotate_left(sharing);
-        Home { numa: nearest(machine, vertex), gpu, nics, managed_on_host: false }
+        let numa = gpu.and_then(|gpu| devices.home(gpu).ok());
+        let numa = if let Some(Memory::Host(numa)) = numa { numa } else { 0 };
+        Home { numa, gpu, nics, managed_on_host: false }
     }
 
     /// The memory in which `buffer` lies.
@@ -91,15 +93,6 @@ impl Home {
             None => Err(ProgramError("a buffer on a device, and the node has no GPUs; use buffers in host memory".to_owned())),
         }
     }
-}
-
-/// The NUMA domain next to a GPU.
-fn nearest(machine: &Machine, gpu: VertexId) -> u32 {
-    let far = |(index, numa): (usize, &VertexId)| {
-        let path = machine.path(gpu, *numa, Purpose::Dma)?;
-        Some((path.latency(machine), path.steps.len(), index as u32))
-    };
-    machine.numas().iter().enumerate().filter_map(far).min().map_or(0, |(_, _, index)| index)
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_psm2 as psm2;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, UdDestination, VerbsError,
+    Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, UdDestination,
+    VerbsError,
 };
 
 use super::buffer::{Binding, Home};
@@ -95,7 +96,8 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
     let mut rails = Vec::new();
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
     for (index, (nic, _)) in home.nics.iter().copied().enumerate() {
-        let rail = open_rail(process, nic, peers.len(), &protocol).map_err(failed)?;
+        let reached = reached(&protocol, &home, index);
+        let rail = open_rail(process, nic, peers.len(), &protocol, reached).map_err(failed)?;
         let shared_qp = if protocol.unordered { Some(open_shared(process, &rail, peers.len() as u32, shared)?) } else { None };
         for (at, &peer) in peers.iter().enumerate() {
             let ring = rail.mr.addr + at as u64 * ring_bytes(&protocol);
@@ -180,17 +182,26 @@ pub(super) fn local(peers: Vec<u32>, protocol: &Protocol) -> impl Iterator<Item 
     peers.into_iter().map(move |peer| (peer, Connection::over(vec![Link::unused()], true, window)))
 }
 
-fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol) -> Result<Rail, VerbsError> {
+/// The memory of the rank's GPU, where the adapter of a rail is near enough to read and write it.
+fn reached(protocol: &Protocol, home: &Home, rail: usize) -> Option<Place> {
+    let (gpu, direct, class) = (home.gpu?, protocol.gpu?.direct?, home.nics.get(rail)?.1);
+    // Places count the memories of GPUs from 1.
+    if class <= direct.farthest { u8::try_from(gpu + 1).ok().map(Place) } else { None }
+}
+
+fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol, reached: Option<Place>) -> Result<Rail, VerbsError> {
     let base = MEMORY + (u64::from(process.rank()) << 40);
     let rings = peers as u64 * ring_bytes(protocol);
     process.nic(nic, |n| {
         let pd = n.alloc_pd();
         let mr: Mr = n.reg_mr(pd, base, Bytes(rings + USER_BYTES), Access::ALL)?;
+        let at = |place| n.reg_mr_at(pd, base + DEVICE, Bytes(USER_BYTES), Access::ALL, place);
+        let device = reached.map(at).transpose()?;
         let own = receives(protocol);
         let cq: CqId =
             n.create_cq((send_depth(protocol) + own).saturating_mul(peers.max(1) as u32).saturating_add(protocol.shared_receives))?;
         let srq = if peers > 1 && !protocol.unordered { Some(n.create_srq(pd, protocol.shared_receives, 1)?) } else { None };
-        Ok(Rail { nic, pd, cq, srq, mr, user: base + rings, device: None })
+        Ok(Rail { nic, pd, cq, srq, mr, user: base + rings, device })
     })
 }
 
@@ -270,6 +281,8 @@ const RING_RANKS: u32 = 64;
 const RESERVE: u32 = 4;
 /// Where a rank's memory lies. Basis: assumed; no bytes are moved.
 const MEMORY: u64 = 0x1000_0000_0000;
+/// Where that of its GPU lies, from there. Basis: assumed.
+const DEVICE: u64 = 1 << 39;
 /// Room for user buffers: more than the longest message, 2³² − 1 bytes.
 const USER_BYTES: u64 = 1 << 33;
 /// The first packet number of every connection. Basis: assumed; nothing depends on it.

@@ -267,7 +267,7 @@ impl State {
                 && has_room(connection, rail)
                 && let Some(transfer) = connection.transfers.pop_front()
             {
-                self.post_transfer(process, peer, transfer)?;
+                self.post_transfer(process, wires, peer, transfer)?;
                 continue;
             }
             if let Some(rail) = connection.messages.front().map(|message| message.rail)
@@ -348,7 +348,7 @@ impl State {
         Ok(process.post_send(nic, qp, &wr)?)
     }
 
-    fn post_transfer(&mut self, process: &Process, peer: u32, transfer: Transfer) -> Result<(), ProgramError> {
+    fn post_transfer(&mut self, process: &Process, wires: &Wires, peer: u32, transfer: Transfer) -> Result<(), ProgramError> {
         let nic = self.rails[transfer.rail].nic;
         let link = &mut self.connection(peer)?.links[transfer.rail];
         link.posted += 1;
@@ -359,7 +359,13 @@ impl State {
         wr.ud = to;
         wr.wr_id = self.signal(Signal { peer, rail: transfer.rail, through, request: Some((transfer.request, SignalOf::Piece)) });
         process.post_send(nic, qp, &wr)?;
+        let connection = self.connection(peer)?;
         match transfer.then {
+            // Further transfers of the same message wait behind this one: its notice does not.
+            Some(body @ Body::Chunk { .. }) if connection.credits > 0 => {
+                connection.credits -= 1;
+                self.post_message(process, wires, peer, Outgoing { rail: transfer.rail, body, zero_copy: None, buffer: Buffer::Host })
+            }
             Some(body) => self.say(peer, transfer.rail, body, None),
             None => Ok(()),
         }
