@@ -17,8 +17,9 @@ use crate::flow::{Item, Receiver, Sender};
 use crate::matching::{Matching, Wanted};
 use crate::packet::{Address, Flow, Header, Kind};
 use crate::progress::Incoming;
-use crate::request::{RequestId, Requests};
+use crate::request::{Buffer, RequestId, Requests};
 use crate::settings::{AdapterSettings, Library};
+use crate::staging::Copy;
 
 /// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -87,6 +88,9 @@ pub struct Endpoint {
     pub(crate) registered: BTreeMap<usize, u32>,
     /// Windows that peers granted, by peer and their number.
     pub(crate) grants: BTreeMap<(usize, u32), Grant>,
+    /// Copies to ask for, and granted windows that wait for theirs, by the sender's request and their index.
+    pub(crate) copies: VecDeque<Copy>,
+    pub(crate) parked: BTreeMap<(RequestId, u32), (usize, u32)>,
     /// Packets outside of flows that found no room.
     pub(crate) control: VecDeque<Header>,
     /// Acknowledgements due at the end of this turn.
@@ -122,6 +126,8 @@ impl Endpoint {
             windows: 0,
             registered: BTreeMap::new(),
             grants: BTreeMap::new(),
+            copies: VecDeque::new(),
+            parked: BTreeMap::new(),
             control: VecDeque::new(),
             owing: Vec::new(),
             blocked: BTreeSet::new(),
@@ -156,27 +162,31 @@ impl Endpoint {
         adapter: &mut Adapter,
         cpu: &mut dyn Cpu,
         (rank, tag): (u32, u32),
-        size: u32,
+        (size, buffer): (u32, Buffer),
         (blocking, began): (bool, Time),
     ) -> Result<RequestId, Psm2Error> {
         let peer = self.peer_of(rank)?;
         self.began = Some(began);
         cpu.spend(self.library.costs.send);
-        let request = self.requests.open(size);
+        let request = self.requests.open(size, buffer);
         let number = self.peers[peer].sent;
         self.peers[peer].sent += 1;
         let library = self.library;
-        if size > library.eager {
+        let place = buffer.place();
+        let eager = if buffer == Buffer::Host { library.eager } else { library.eager_device };
+        if size > eager || buffer == Buffer::Staged {
             let kind = Kind::RequestToSend { number, tag, length: size, sender: request };
-            self.push(peer, Flow::Pio, Item { kind, payload: 0, asks: true, finishes: None });
+            self.push(peer, Flow::Pio, Item { kind, payload: 0, asks: true, finishes: None, place: 0 });
             self.flush(adapter, cpu, Way::Flow(peer, Flow::Pio));
+            self.prefetch(request);
             self.began = None;
             return Ok(request);
         }
         let limit = if blocking { library.sdma_blocking } else { library.sdma };
-        let flow = if size <= limit { Flow::Pio } else { Flow::Dma };
+        // A core does not store what it cannot read.
+        let flow = if size <= limit && buffer == Buffer::Host { Flow::Pio } else { Flow::Dma };
         let most = if flow == Flow::Pio { adapter.settings().pio_payload() } else { adapter.settings().mtu };
-        let tiny = size <= library.tiny;
+        let tiny = size <= library.tiny && buffer == Buffer::Host;
         // The program's buffer is free when a copy was made.
         let copied = blocking && flow == Flow::Pio && size <= most;
         let done = tiny || copied;
@@ -187,7 +197,7 @@ impl Endpoint {
             let kind = Kind::Message { number, tag, length: size, offset };
             let payload = if tiny { 0 } else { part };
             let finishes = (last && !done).then_some(request);
-            self.push(peer, flow, Item { kind, payload, asks: last && !tiny, finishes });
+            self.push(peer, flow, Item { kind, payload, asks: last && !tiny, finishes, place });
             offset += part;
             if last {
                 break;
@@ -322,14 +332,14 @@ impl Endpoint {
         }
     }
     fn header(&self, peer: usize, flow: Flow, number: u32, item: Item, cpu: &dyn Cpu) -> Header {
-        let Item { kind, payload, asks, .. } = item;
-        Header { from: self.me, to: self.peers[peer].address, kind, flow, number, asks, payload, traced: cpu.traces() }
+        let Item { kind, payload, asks, place, .. } = item;
+        Header { from: self.me, to: self.peers[peer].address, kind, flow, number, asks, payload, place, traced: cpu.traces() }
     }
 
     /// Sends a packet outside of the flows, now or when there is room.
     pub(crate) fn say(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, peer: usize, (kind, flow, number): (Kind, Flow, u32)) {
         debug_assert!(!kind.sequenced());
-        let item = Item { kind, payload: 0, asks: false, finishes: None };
+        let item = Item { kind, payload: 0, asks: false, finishes: None, place: 0 };
         let header = Header { traced: false, ..self.header(peer, flow, number, item, cpu) };
         if !self.control.is_empty() || !self.store(adapter, cpu, header) {
             self.control.push_back(header);

@@ -13,7 +13,8 @@ use crate::endpoint::{Endpoint, Way};
 use crate::flow::{Item, Sender};
 use crate::matching::{Announced, Wanted};
 use crate::packet::{Flow, Kind, Window};
-use crate::request::RequestId;
+use crate::request::{Buffer, RequestId};
+use crate::staging::{Copy, Step};
 
 /// A window under way to this process.
 #[derive(Debug)]
@@ -50,7 +51,8 @@ impl Endpoint {
     /// Grants windows while there are TID flows.
     fn grant(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu) {
         while let Some(&Wanted { peer, request, sender, window }) = self.wanted.front() {
-            let Some((flow, generation)) = adapter.receiving(self.me.context).open_flow() else { return };
+            let place = self.requests.at(request).buffer.place();
+            let Some((flow, generation)) = adapter.receiving(self.me.context).open_flow(place) else { return };
             self.wanted.pop_front();
             let window = Window { id: self.windows, flow, ..window };
             self.windows += 1;
@@ -67,7 +69,7 @@ impl Endpoint {
             self.sessions.insert(flow, Session { peer, request, sender, window });
             let kind = Kind::ClearToSend { sender, window, generation };
             let payload = window.length.div_ceil(tid) * TID_BYTES;
-            self.push(peer, Flow::Pio, Item { kind, payload, asks: false, finishes: None });
+            self.push(peer, Flow::Pio, Item { kind, payload, asks: false, finishes: None, place: 0 });
             self.flush(adapter, cpu, Way::Flow(peer, Flow::Pio));
         }
     }
@@ -78,9 +80,13 @@ impl Endpoint {
         }
         let Some(Session { peer, request, sender, window }) = self.sessions.remove(&window.flow) else { return };
         adapter.receiving(self.me.context).close_flow(window.flow);
-        self.requests.moved(request, window.length);
+        if self.requests.at(request).buffer == Buffer::Staged {
+            self.copies.push_back(Copy { request, length: window.length, step: Step::In });
+        } else {
+            self.requests.moved(request, window.length);
+        }
         let kind = Kind::Complete { sender, window };
-        self.push(peer, Flow::Pio, Item { kind, payload: 0, asks: false, finishes: None });
+        self.push(peer, Flow::Pio, Item { kind, payload: 0, asks: false, finishes: None, place: 0 });
         self.flush(adapter, cpu, Way::Flow(peer, Flow::Pio));
         self.grant(adapter, cpu);
     }
@@ -99,6 +105,7 @@ impl Endpoint {
 impl Endpoint {
     pub(crate) fn granted(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, peer: usize, grant: (RequestId, Window, u32)) {
         let (request, window, generation) = grant;
+        let place = self.requests.at(request).buffer.place();
         let mut sender = Sender::default();
         // Expected packets begin on pages.
         let mtu = adapter.settings().mtu;
@@ -108,9 +115,13 @@ impl Endpoint {
             let payload = (window.length - at).min(most);
             at += payload;
             let last = at == window.length;
-            sender.push(Item { kind: Kind::Expected { window, generation, last }, payload, asks: last, finishes: None }, u32::MAX);
+            sender.push(Item { kind: Kind::Expected { window, generation, last }, payload, asks: last, finishes: None, place }, u32::MAX);
         }
         self.grants.insert((peer, window.id), Grant { window, generation, request, sender });
+        if let Some(index) = self.must_wait(request, window.offset) {
+            self.parked.insert((request, index), (peer, window.id));
+            return;
+        }
         self.flush(adapter, cpu, Way::Grant(peer, window.id));
     }
     pub(crate) fn completed(&mut self, peer: usize, window: Window) {

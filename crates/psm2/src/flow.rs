@@ -20,6 +20,8 @@ pub(crate) struct Item {
     pub asks: bool,
     /// The send that is done when this packet has arrived.
     pub finishes: Option<RequestId>,
+    /// The memory in which its payload is.
+    pub place: u8,
 }
 
 /// The sending end of a flow.
@@ -149,7 +151,7 @@ mod tests {
     const WAIT: Span = Span::from_us(160);
 
     fn item(finishes: Option<u32>) -> Item {
-        Item { kind: Kind::Acknowledge, payload: 8, asks: finishes.is_some(), finishes: finishes.map(RequestId) }
+        Item { kind: Kind::Acknowledge, payload: 8, asks: finishes.is_some(), finishes: finishes.map(RequestId), place: 0 }
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //! HotI 2015. The longer story is `docs/models/psm2.md`.
 //! Modelled: send contexts with credits (PIO), send DMA engines behind a system call, receive header queues with eager buffers,
 //! expected receives with TID flows that check order; in the library matched queues, tiny, short, eager and rendezvous
-//! messages, one go-back-N flow per peer and way of sending, coalesced acknowledgements, timeouts.
+//! messages, also in memory of GPUs, one go-back-N flow per peer and way of sending, coalesced acknowledgements, timeouts.
 //! Not modelled: shared memory inside a node, several rails, BECN and the congestion window, TIDs that leave their cache,
-//! active messages, GPU memory, the receive thread.
+//! active messages, the receive thread.
 //!
 //! An [`Adapter`] belongs to a node, an [`Endpoint`] to a process. Neither knows of time but what it is told: a [`Cpu`] is the
 //! core on which the library runs, with its clock.
@@ -24,6 +24,7 @@ mod receive;
 mod request;
 mod send;
 mod settings;
+mod staging;
 
 #[cfg(test)]
 mod tests;
@@ -33,5 +34,6 @@ pub use cpu::Cpu;
 pub use endpoint::{Endpoint, Psm2Error};
 pub use packet::{Address, Flow, Header, Kind};
 pub use receive::Arrival;
-pub use request::RequestId;
+pub use request::{Buffer, RequestId};
 pub use settings::{AdapterSettings, Costs, Library};
+pub use staging::{Copy, Step};

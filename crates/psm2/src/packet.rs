@@ -140,6 +140,8 @@ pub struct Header {
     pub asks: bool,
     /// Bytes behind the header.
     pub payload: u32,
+    /// The memory of the sender's node in which they are; it stays there.
+    pub place: u8,
     /// It is followed through the machine.
     pub traced: bool,
 }

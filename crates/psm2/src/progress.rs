@@ -13,7 +13,8 @@ use crate::endpoint::{Endpoint, Psm2Error, Way};
 use crate::flow::Verdict;
 use crate::matching::{Announced, Pattern};
 use crate::packet::{Header, Kind};
-use crate::request::RequestId;
+use crate::request::{Buffer, RequestId};
+use crate::staging::{Copy, Step};
 
 /// An eager message that was announced.
 #[derive(Debug, Clone, Copy)]
@@ -33,14 +34,14 @@ impl Endpoint {
         adapter: &mut Adapter,
         cpu: &mut dyn Cpu,
         (source, tag): (Option<u32>, Option<u32>),
-        size: u32,
+        (size, buffer): (u32, Buffer),
     ) -> Result<RequestId, Psm2Error> {
         if let Some(rank) = source {
             self.peer_of(rank)?;
         }
         let costs = self.library.costs;
         cpu.spend(costs.post);
-        let request = self.requests.open(size);
+        let request = self.requests.open(size, buffer);
         let (found, passed) = self.matching.post(Pattern { source, tag }, request);
         cpu.spend(costs.entry * u64::from(passed));
         if let Some(message) = found {
@@ -166,9 +167,13 @@ impl Endpoint {
             }
             _ => return Ok(()),
         };
-        cpu.copy(Bytes(header.payload.into()), Bytes(u64::MAX));
         let tiny = length <= self.library.tiny;
         let Some(incoming) = self.incoming.get_mut(&(peer, number)) else { return Ok(()) };
+        let known = incoming.request.map_or(Buffer::Host, |request| self.requests.at(request).buffer);
+        // Into the memory of a GPU it is moved as a whole, once it is here.
+        if known == Buffer::Host {
+            cpu.copy(Bytes(header.payload.into()), Bytes(u64::MAX));
+        }
         incoming.got += if tiny { length } else { header.payload };
         self.finish(peer, number);
         Ok(())
@@ -197,7 +202,9 @@ impl Endpoint {
         incoming.request = Some(request);
         let got = u64::from(incoming.got);
         // Out of the buffer for messages that nobody expected.
-        cpu.copy(Bytes(got), Bytes(2 * got));
+        if self.requests.at(request).buffer == Buffer::Host {
+            cpu.copy(Bytes(got), Bytes(2 * got));
+        }
         self.finish(message.peer, message.number);
         Ok(())
     }
@@ -207,7 +214,12 @@ impl Endpoint {
         let Some(Incoming { request: Some(request), length, got }) = self.incoming.get(&(peer, number)).copied() else { return };
         if got >= length {
             self.incoming.remove(&(peer, number));
-            self.requests.at(request).done = true;
+            let known = self.requests.at(request);
+            if known.buffer == Buffer::Host {
+                known.done = true;
+                return;
+            }
+            self.copies.push_back(Copy { request, length, step: Step::Eager });
         }
     }
 }

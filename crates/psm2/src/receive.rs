@@ -19,6 +19,8 @@ pub struct Arrival {
     pub write: u32,
     /// It writes an entry into the header queue behind them.
     pub entry: bool,
+    /// The memory to which it does.
+    pub place: u8,
     /// It was of no use.
     pub dropped: bool,
 }
@@ -29,6 +31,7 @@ struct TidFlow {
     generation: u32,
     next: u32,
     complained: bool,
+    place: u8,
 }
 
 /// The receiving half of a context.
@@ -50,6 +53,7 @@ impl Receiving {
     pub fn arrive(&mut self, mut header: Header, settings: &AdapterSettings) -> Arrival {
         let nothing = Arrival { dropped: true, ..Arrival::default() };
         let full = self.landing.len() + self.queue.len() >= settings.header_queue as usize;
+        let mut place = 0;
         let placed = if let Kind::Expected { window, generation, last } = header.kind {
             let Some(flow) = self.flows.get_mut(window.flow as usize) else { return nothing };
             if !flow.open || flow.generation != generation || full || header.number < flow.next {
@@ -65,8 +69,9 @@ impl Receiving {
                 return Arrival { entry: true, dropped: true, ..Arrival::default() };
             }
             flow.next += 1;
+            place = flow.place;
             if !last && !header.asks {
-                return Arrival { write: header.payload, ..Arrival::default() };
+                return Arrival { write: header.payload, place, ..Arrival::default() };
             }
             header.payload
         } else {
@@ -79,7 +84,7 @@ impl Receiving {
             header.payload
         };
         self.landing.push_back(header);
-        Arrival { write: placed, entry: true, dropped: false }
+        Arrival { write: placed, place, entry: true, dropped: false }
     }
     /// The oldest entry on its way is in memory at `visible`.
     pub fn landed(&mut self, visible: Time) {
@@ -99,11 +104,11 @@ impl Receiving {
     pub fn next_visible(&self) -> Option<Time> {
         self.queue.front().map(|(visible, _)| *visible)
     }
-    /// Opens a TID flow: its number and generation.
-    pub fn open_flow(&mut self) -> Option<(u32, u32)> {
+    /// Opens a TID flow into a memory: its number and generation.
+    pub fn open_flow(&mut self, place: u8) -> Option<(u32, u32)> {
         let at = self.flows.iter().position(|flow| !flow.open)?;
         let flow = &mut self.flows[at];
-        *flow = TidFlow { open: true, generation: flow.generation + 1, next: 0, complained: false };
+        *flow = TidFlow { open: true, generation: flow.generation + 1, next: 0, complained: false, place };
         Some((at as u32, flow.generation))
     }
     /// From now on packets of a flow carry a new generation: it, and the packet that comes next.

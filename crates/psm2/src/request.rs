@@ -4,9 +4,32 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u32);
 
+/// Where the buffer of a request lies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Buffer {
+    /// In host memory.
+    #[default]
+    Host,
+    /// In memory of a device that the adapter reads and writes: its place.
+    Device(u8),
+    /// In memory of a device, and messages go through host memory.
+    Staged,
+}
+
+impl Buffer {
+    pub(crate) fn place(self) -> u8 {
+        if let Buffer::Device(place) = self { place } else { 0 }
+    }
+}
+
 /// What is known of one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Request {
+    /// Where its bytes are.
+    pub buffer: Buffer,
+    /// Of a send through host memory: windows whose copies were asked for, and that are there.
+    pub asked: u32,
+    pub copied: u32,
     /// Of a receive: the size of its buffer.
     pub size: u32,
     /// Bytes of it still to be moved by windows.
@@ -22,8 +45,8 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub fn open(&mut self, size: u32) -> RequestId {
-        let fresh = Request { size, left: size, done: false };
+    pub fn open(&mut self, size: u32, buffer: Buffer) -> RequestId {
+        let fresh = Request { size, left: size, buffer, ..Request::default() };
         if let Some(id) = self.free.pop() {
             self.all[id.0 as usize] = fresh;
             return id;

@@ -89,6 +89,10 @@ pub struct Library {
     pub sdma_blocking: u32,
     /// Longest eager message.
     pub eager: u32,
+    /// Longest eager message in the memory of a GPU.
+    pub eager_device: u32,
+    /// Windows of a message in the memory of a GPU that are copied before they are granted.
+    pub prefetch: u32,
     /// Bytes of an expected receive that are granted at a time.
     pub window: u32,
     /// Bytes that one TID covers.

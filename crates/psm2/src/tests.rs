@@ -6,7 +6,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use proptest::prelude::*;
 
 use crate::adapter::Notice;
-use crate::{Adapter, AdapterSettings, Costs, Cpu, Endpoint, Header, Library, Psm2Error, RequestId};
+use crate::{Adapter, AdapterSettings, Buffer, Costs, Cpu, Endpoint, Header, Library, Psm2Error, RequestId};
 
 pub(crate) fn adapter() -> AdapterSettings {
     AdapterSettings {
@@ -33,6 +33,8 @@ pub(crate) fn library() -> Library {
         sdma: 16_000,
         sdma_blocking: 34_000,
         eager: 64_000,
+        eager_device: 32_000,
+        prefetch: 2,
         window: 131_072,
         tid: 4096,
         credits: 64,
@@ -139,10 +141,10 @@ impl Net {
     }
     fn send(&mut self, from: usize, to: u32, tag: u32, size: u32) -> RequestId {
         let began = self.processes[from].clock;
-        self.call(from, Time::ZERO, |e, adapter, cpu| e.send(adapter, cpu, (to, tag), size, (false, began))).unwrap()
+        self.call(from, Time::ZERO, |e, adapter, cpu| e.send(adapter, cpu, (to, tag), (size, Buffer::Host), (false, began))).unwrap()
     }
     fn receive(&mut self, at: usize, from: Option<u32>, tag: Option<u32>, size: u32) -> RequestId {
-        self.call(at, Time::ZERO, |e, adapter, cpu| e.receive(adapter, cpu, (from, tag), size)).unwrap()
+        self.call(at, Time::ZERO, |e, adapter, cpu| e.receive(adapter, cpu, (from, tag), (size, Buffer::Host))).unwrap()
     }
     /// Runs until all sent packets are acknowledged, or until `end`.
     fn run(&mut self, end: Time) -> Result<Time, Psm2Error> {

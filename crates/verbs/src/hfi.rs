@@ -8,6 +8,7 @@ use fabriscope_psm2::{Adapter, AdapterSettings, Flow, Header, Kind};
 use fabriscope_units::{Bytes, Time};
 
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::mr::Place;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::side::{Ext, Side};
@@ -64,6 +65,7 @@ impl Hfi {
         };
         Some(Transmit {
             fetch: Bytes(out.fetch.into()),
+            place: Place(header.place),
             starts_message: out.first,
             ends_message: out.last,
             inline: out.fetch == 0,
@@ -82,6 +84,7 @@ impl Hfi {
         let notice = Notice::Entry(header.to.context);
         Received {
             write: Bytes(arrival.write.into()),
+            place: Place(arrival.place),
             completion: arrival.entry.then(|| (cq_of(notice), entry(arrival.write))),
             dropped: arrival.dropped,
             ended: arrival.entry && !arrival.dropped,

@@ -301,3 +301,44 @@ fn two_rails_carry_what_the_gpu_gives() {
     let (one, two) = (rate(1), rate(2));
     assert!((9.5..10.0).contains(&one) && (9.5..10.0).contains(&two), "{one} and {two}");
 }
+
+/// Omni-Path nodes whose PSM2 has PSM2_CUDA=1, with PSM2_GPUDIRECT as told.
+fn omni_path(gpudirect: bool) -> ResolvedCluster {
+    let mut parts = machine::parts("csd3-opa:2");
+    let mpi = parts.software.mpi.as_mut().unwrap();
+    let gpu = with_gpus(1, |mpi, gpu| {
+        let bytes = |value| assumed(&mpi.header, Bytes(value));
+        gpu.chunk = bytes(131_072);
+        gpu.eager_limit = bytes(32_000);
+        if !gpudirect {
+            (gpu.load_limit, gpu.store_limit) = (bytes(0), bytes(0));
+        }
+        gpu.direct = gpudirect.then_some(GpuDirect { farthest: Nearness::Phb, send_limit: None, receive_limit: None });
+    });
+    mpi.gpu = gpu.software.mpi.unwrap().gpu;
+    parts
+}
+
+#[test]
+fn psm2_takes_messages_of_a_gpu_through_host_memory_or_not() {
+    let time = |gpudirect: bool, buffers, size| ping_pong(&omni_path(gpudirect), [0, 1], buffers, size);
+    let (host, direct, staged) = (time(true, [H, H], 8).0, time(true, [D, D], 8).0, time(false, [D, D], 8).0);
+    // A load and a store more than between hosts; without GPUDirect a rendezvous with two copies that nobody overlaps.
+    close(direct, host + COSTS.load(Bytes(8)) + COSTS.store(Bytes(8)), Span::from_ns(300));
+    let copies = (COSTS.memcpy_async + COSTS.start) * 2;
+    assert!(staged > direct + copies && staged < direct + copies + Span::from_us(8), "{staged} and {direct}");
+    // Large ones: windows of 128 KiB on the way down, over and up at a time; the GPU's 10 B/ns bind, and one window is added at each end.
+    // All 32 windows are granted together: the core asks for the 30 copies that were not asked for before it sends the first window.
+    let size = 4 << 20;
+    let (direct, staged) = (time(true, [D, D], size).0, time(false, [D, D], size).0);
+    let window = Rate::from_gbps(80).time(Bytes(131_072));
+    close(staged, direct + window * 2 + COSTS.memcpy_async * 30, Span::from_us(12));
+    for gpudirect in [true, false] {
+        for size in [1u32, 32, 33, 9000, 32_001, 131_073, 1_000_001] {
+            let (_, run) = time(gpudirect, [D, D], size);
+            let payload = 6 * u64::from(size);
+            let overhead = 6 * (4000 + u64::from(size / 12));
+            assert!((payload..payload + overhead).contains(&run.stats.bytes_delivered), "{size}: {}", run.stats.bytes_delivered);
+        }
+    }
+}

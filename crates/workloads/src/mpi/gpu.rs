@@ -156,9 +156,7 @@ impl From<&GpuProtocol> for Gpu {
 impl State {
     /// What the library does with the memory of GPUs, if programs may give it.
     pub fn gpu(&self) -> Result<Gpu, ProgramError> {
-        self.protocol.gpu.filter(|gpu| gpu.aware).ok_or_else(|| {
-            ProgramError("a buffer on a device, and the MPI library knows nothing of GPUs; copy it to host memory first".to_owned())
-        })
+        self.protocol.gpu.filter(|gpu| gpu.aware).ok_or_else(unaware)
     }
 
     /// The same numbers where no message on a device can be meant.
@@ -245,6 +243,11 @@ impl State {
             *known = size;
         }
     }
+}
+
+/// A program gives a buffer on a device to a library that cannot take it.
+pub(crate) fn unaware() -> ProgramError {
+    ProgramError("a buffer on a device, and the MPI library knows nothing of GPUs; copy it to host memory first".to_owned())
 }
 
 /// Pages of host memory, in bytes.

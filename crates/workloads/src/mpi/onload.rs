@@ -3,16 +3,21 @@
 //! Source: Open MPI, `ompi/mca/mtl/psm2`: each request is one of PSM2. Ranks of a node talk through its memory instead
 //! (`local.rs`) where the library has that.
 //! Modelled: the core time of those layers; waiting with progress, also at barriers out of band.
-//! Not modelled: receives from any rank where both ways lead to this one; several adapters; the receive thread, for which ranks
+//! memory of a GPU as PSM2 does it with PSM2_CUDA (GDRCopy, GPUDirect RDMA, windows through host memory); the adapter next to the GPU.
+//! Not modelled: receives from any rank where both ways lead to this one; messages over several adapters; the receive thread, for which ranks
 //! that wait out of band stand.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
-use fabriscope_catalog::Psm2;
-use fabriscope_node::{Process, ProgramError};
-use fabriscope_psm2::{Address, Costs, Endpoint, Library, Psm2Error, RequestId};
+use fabriscope_catalog::{GpuProtocol, Psm2};
+use fabriscope_machine::PathClass;
+use fabriscope_node::{CopyId, Process, ProgramError};
+use fabriscope_psm2::{Address, Buffer as Place, Copy, Costs, Endpoint, Library, Psm2Error, RequestId, Step};
 use fabriscope_units::{Bytes, Span, Time};
 
+use super::buffer::{Buffer, Home};
+use super::gpu::{Gpu, unaware};
 use super::protocol::Protocol;
 use super::setup::Shared;
 
@@ -20,13 +25,23 @@ use super::setup::Shared;
 #[derive(Debug)]
 pub(crate) struct Onload {
     endpoint: RefCell<Endpoint>,
+    /// The adapter.
+    nic: usize,
+    /// Where the rank sits, and what the library does with the memory of its GPU.
+    home: Home,
+    gpu: Option<Gpu>,
+    /// Copies under way, and what they are for.
+    copies: RefCell<BTreeMap<CopyId, (Copy, Buffer)>>,
+    /// The buffers of requests that are not in host memory.
+    buffers: RefCell<BTreeMap<RequestId, Buffer>>,
 }
 
 impl Onload {
     /// Opens a context and connects to `peers`, which name this rank as well.
     pub async fn open(process: &Process, shared: &Shared, library: Library, peers: &[u32]) -> Result<Onload, ProgramError> {
-        let me = process.rank();
-        let opened = process.nic(NIC, |n| n.psm2().map(|adapter| Endpoint::open(adapter, library)));
+        let (me, home) = (process.rank(), shared.home(process));
+        let nic = home.nics.first().map_or(0, |(nic, _)| *nic);
+        let opened = process.nic(nic, |n| n.psm2().map(|adapter| Endpoint::open(adapter, library)));
         let mut endpoint = opened.ok_or_else(|| no_adapter(me))?.map_err(|error| failed(me, error))?;
         shared.addresses.borrow_mut().insert(me, endpoint.address());
         process.barrier().await;
@@ -37,21 +52,105 @@ impl Onload {
             endpoint.connect(peer, address);
         }
         process.barrier().await;
-        Ok(Onload { endpoint: RefCell::new(endpoint) })
+        let gpu = shared.protocol.gpu.filter(|gpu| gpu.aware);
+        let (copies, buffers) = Default::default();
+        Ok(Onload { endpoint: RefCell::new(endpoint), nic, home, gpu, copies, buffers })
     }
     /// `MPI_Isend`, or `MPI_Send` up to its wait.
-    pub fn send(&self, process: &Process, protocol: &Protocol, to: (u32, u32), size: u32, blocking: bool) -> Result<u32, ProgramError> {
+    pub fn send(
+        &self,
+        process: &Process,
+        protocol: &Protocol,
+        to: (u32, u32),
+        (size, buffer): (u32, Buffer),
+        blocking: bool,
+    ) -> Result<u32, ProgramError> {
         let began = process.now();
         process.compute(protocol.send_overhead);
-        self.call(process, |endpoint, adapter, cpu| endpoint.send(adapter, cpu, to, size, (blocking, began)))
+        self.look_at_pointer(process);
+        let mut place = self.place(size, buffer, true)?;
+        if place != Place::Host && buffer == Buffer::Device && size <= self.gpu.map_or(0, |gpu| gpu.load_limit) {
+            process.load_from_device(Bytes(size.into()))?;
+            place = Place::Host;
+        }
+        let request = self.call(process, |endpoint, adapter, cpu| endpoint.send(adapter, cpu, to, (size, place), (blocking, began)))?;
+        self.note(process, request, buffer, place)
     }
     /// `MPI_Irecv`.
-    pub fn receive(&self, process: &Process, from: (Option<u32>, Option<u32>), size: u32) -> Result<u32, ProgramError> {
-        self.call(process, |endpoint, adapter, cpu| endpoint.receive(adapter, cpu, from, size))
+    pub fn receive(&self, process: &Process, from: (Option<u32>, Option<u32>), (size, buffer): (u32, Buffer)) -> Result<u32, ProgramError> {
+        self.look_at_pointer(process);
+        let place = self.place(size, buffer, false)?;
+        let request = self.call(process, |endpoint, adapter, cpu| endpoint.receive(adapter, cpu, from, (size, place)))?;
+        self.note(process, request, buffer, place)
+    }
+    fn look_at_pointer(&self, process: &Process) {
+        if let (Some(_), Some(_), Ok(devices)) = (self.gpu, self.home.gpu, process.devices()) {
+            process.compute(devices.costs().pointer_query);
+        }
+    }
+    /// Where PSM2 finds the bytes of a message.
+    fn place(&self, size: u32, buffer: Buffer, sends: bool) -> Result<Place, ProgramError> {
+        if buffer == Buffer::Host || size == 0 {
+            return Ok(Place::Host);
+        }
+        let (Some(gpu), Some(index)) = (self.gpu, self.home.gpu) else { return Err(unaware()) };
+        let class = self.home.nics.first().map_or(PathClass::Dis, |(_, class)| *class);
+        let near = gpu.direct.filter(|direct| class <= direct.farthest && buffer == Buffer::Device);
+        let limit = near.map(|direct| if sends { direct.send_limit } else { direct.receive_limit });
+        // Places count the memories of GPUs from 1.
+        let place = u8::try_from(index + 1).ok().filter(|_| limit.is_some_and(|limit| size <= limit));
+        Ok(place.map_or(Place::Staged, Place::Device))
+    }
+    /// Remembers where the bytes of a request belong, and begins its copies.
+    fn note(&self, process: &Process, request: u32, buffer: Buffer, place: Place) -> Result<u32, ProgramError> {
+        if place != Place::Host {
+            self.buffers.borrow_mut().insert(RequestId(request), buffer);
+            self.begin_copies(process)?;
+        }
+        Ok(request)
+    }
+    /// Carries out the copies that PSM2 asks for.
+    fn begin_copies(&self, process: &Process) -> Result<(), ProgramError> {
+        loop {
+            let Some(copy) = self.endpoint.borrow_mut().poll_copy() else { return Ok(()) };
+            let buffer = self.buffers.borrow().get(&copy.request).copied().unwrap_or_default();
+            let (host, own) = (self.home.memory(Buffer::Host)?, self.home.memory(buffer)?);
+            let length = Bytes(copy.length.into());
+            match copy.step {
+                Step::Eager => {
+                    if buffer == Buffer::Device && copy.length <= self.gpu.map_or(0, |gpu| gpu.store_limit) {
+                        process.store_to_device(length)?;
+                    } else {
+                        process.memcpy_at_once(host, own, length)?;
+                    }
+                    self.run(process, |endpoint, adapter, cpu| endpoint.copied(adapter, cpu, copy))?;
+                }
+                Step::Out | Step::In => {
+                    let (from, to) = if copy.step == Step::Out { (own, host) } else { (host, own) };
+                    let id = process.begin_copy(from, to, length)?;
+                    self.copies.borrow_mut().insert(id, (copy, buffer));
+                }
+            }
+        }
+    }
+    /// Goes on where copies have ended.
+    pub async fn serve_copies(&self, process: &Process) -> Result<(), ProgramError> {
+        self.begin_copies(process)?;
+        if self.copies.borrow().is_empty() {
+            return Ok(());
+        }
+        for id in process.take_copies().await {
+            let ended = self.copies.borrow_mut().remove(&id);
+            if let Some((copy, _)) = ended {
+                self.run(process, |endpoint, adapter, cpu| endpoint.copied(adapter, cpu, copy))?;
+            }
+        }
+        self.begin_copies(process)
     }
     /// `request` is done, and the layers above hear of it.
     pub fn close(&self, process: &Process, protocol: &Protocol, request: u32) {
         self.endpoint.borrow_mut().close(RequestId(request));
+        self.buffers.borrow_mut().remove(&RequestId(request));
         process.compute(protocol.recv_overhead);
     }
     pub fn is_done(&self, request: u32) -> bool {
@@ -78,10 +177,10 @@ impl Onload {
             let endpoint = self.endpoint.borrow();
             (endpoint.awaited(), endpoint.poll_timeout().unwrap_or(Time::MAX))
         };
-        process.wait_psm2(NIC, &awaited, timeout.min(until)).await;
+        process.wait_psm2(self.nic, &awaited, timeout.min(until)).await;
         process.compute(protocol.progress_overhead);
         self.call(process, |endpoint, adapter, cpu| endpoint.progress(adapter, cpu).map(|()| RequestId(0)))?;
-        Ok(())
+        self.serve_copies(process).await
     }
     fn call(
         &self,
@@ -97,18 +196,20 @@ impl Onload {
         call: impl FnOnce(&mut Endpoint, &mut fabriscope_psm2::Adapter, &mut dyn fabriscope_psm2::Cpu) -> R,
     ) -> Result<R, ProgramError> {
         let endpoint = &mut *self.endpoint.borrow_mut();
-        process.psm2(NIC, |adapter, cpu| call(endpoint, adapter, cpu)).ok_or_else(|| no_adapter(process.rank()))
+        process.psm2(self.nic, |adapter, cpu| call(endpoint, adapter, cpu)).ok_or_else(|| no_adapter(process.rank()))
     }
 }
 
 /// The library's numbers from its part.
-pub(crate) fn library(part: &Psm2) -> Library {
+pub(crate) fn library(part: &Psm2, gpu: Option<&GpuProtocol>) -> Library {
     let bytes = |size: Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
     Library {
         tiny: bytes(*part.tiny_limit),
         sdma: bytes(*part.sdma_limit),
         sdma_blocking: bytes(*part.sdma_limit_blocking),
         eager: bytes(*part.eager_limit),
+        eager_device: gpu.map_or(0, |gpu| bytes(*gpu.eager_limit)),
+        prefetch: gpu.map_or(1, |gpu| *gpu.depth),
         window: bytes(*part.window),
         tid: bytes(*part.tid),
         credits: *part.flow_credits,
@@ -136,7 +237,5 @@ fn no_adapter(rank: u32) -> ProgramError {
     ProgramError(format!("rank {rank}: PSM2 needs an adapter with an [onload] table; choose other software or another adapter"))
 }
 
-/// The adapter that is used.
-const NIC: usize = 0;
 /// How often a rank at a barrier out of band looks whether the others are there. Basis: assumed; nothing is measured then.
 const LOOK: Span = Span::from_us(5);

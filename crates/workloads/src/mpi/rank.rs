@@ -99,7 +99,13 @@ impl Rank {
     /// As [`isend`](Self::isend); a buffer on a device where the library or the node knows of none.
     pub fn isend_from(&self, buffer: Buffer, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
         if let Some(onload) = self.onload_to(destination) {
-            return Ok(Request(Carried::Psm2(onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, false)?)));
+            return Ok(Request(Carried::Psm2(onload.send(
+                &self.process,
+                &self.world.0.protocol,
+                (destination, tag),
+                (size, buffer),
+                false,
+            )?)));
         }
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
         let request = state.requests.open(destination, size, buffer);
@@ -150,7 +156,7 @@ impl Rank {
     /// As [`irecv`](Self::irecv); a buffer on a device where the library or the node knows of none.
     pub fn irecv_into(&self, buffer: Buffer, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<Request, ProgramError> {
         if let Some(onload) = self.onload_from(source)? {
-            return Ok(Request(Carried::Psm2(onload.receive(&self.process, (source, tag), size)?)));
+            return Ok(Request(Carried::Psm2(onload.receive(&self.process, (source, tag), (size, buffer))?)));
         }
         let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
         if buffer != Buffer::Host {
@@ -211,8 +217,10 @@ impl Rank {
     /// # Errors
     /// As [`isend_from`](Self::isend_from) and [`wait`](Self::wait).
     pub async fn send_from(&self, buffer: Buffer, destination: u32, tag: u32, size: u32) -> Result<(), ProgramError> {
-        let request = match self.onload_to(destination).filter(|_| buffer == Buffer::Host) {
-            Some(onload) => Request(Carried::Psm2(onload.send(&self.process, &self.world.0.protocol, (destination, tag), size, true)?)),
+        let request = match self.onload_to(destination) {
+            Some(onload) => {
+                Request(Carried::Psm2(onload.send(&self.process, &self.world.0.protocol, (destination, tag), (size, buffer), true)?))
+            }
             None => self.isend_from(buffer, destination, tag, size)?,
         };
         self.wait(request).await

@@ -76,7 +76,7 @@ impl World {
             contacts: RefCell::default(),
             doors: RefCell::default(),
             callers: RefCell::default(),
-            psm2: mpi.psm2.as_ref().map(onload::library),
+            psm2: mpi.psm2.as_ref().map(|part| onload::library(part, mpi.gpu.as_ref())),
             addresses: RefCell::default(),
             idle: Cell::default(),
             binding: target.binding.clone(),
