@@ -9,6 +9,7 @@ use crate::cluster::{Cluster, ResolvedCluster};
 use crate::document::Document;
 use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
+use crate::node::{Node, ResolvedNode};
 use crate::part::{
     Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodePart, Part, Pcie, Software, Switch,
 };
@@ -331,6 +332,17 @@ impl Catalog {
             None => None,
         };
         self.resolve_in(cluster, nodes, document.as_ref())
+    }
+
+    /// A node with all its parts at hand.
+    ///
+    /// # Errors
+    /// A part that does not exist, parts that do not fit together, more devices than slots.
+    pub fn resolve_node(&self, node: &Node) -> Result<ResolvedNode, CatalogError> {
+        crate::node::resolve(self, node).map_err(|Problem { message, help, .. }| {
+            let cluster = node.part.clone().unwrap_or_default();
+            CatalogError::Impossible { cluster, message, help }
+        })
     }
 
     pub(crate) fn resolve_in(

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Problem;
 use crate::line::Line;
 use crate::multicast::Multicast;
-use crate::part::{Cable, Congestion, Cpu, Kernel, Kind, Layer, LinkSpeed, Nic, Part, Pcie, PcieSlot, Software, Switch};
+use crate::node::{Node, ResolvedNode};
+use crate::part::{Cable, Congestion, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};
 use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
 use crate::sourced::Sourced;
@@ -66,42 +67,6 @@ pub enum NodeChoice {
     Across,
     /// As a scheduler finds them on a busy machine: free ones drawn by the seed, below as few switches as possible.
     Scattered,
-}
-
-/// Where the adapter sits as seen from the core and memory that a process uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NumaDistance {
-    /// At the same socket.
-    #[default]
-    Local,
-    /// At the other socket.
-    Remote,
-}
-
-/// What one node is made of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Node {
-    /// Name of the processor.
-    pub cpu: String,
-    /// Number of processors.
-    pub sockets: u32,
-    /// Name of the adapter.
-    pub nic: String,
-    /// Number of adapters, each with one port in use.
-    #[serde(default = "one")]
-    pub nics: u32,
-    /// The slot, where it is narrower or slower than the adapter's connector.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pcie: Option<PcieSlot>,
-    /// Where the adapter sits as seen from the process.
-    #[serde(default)]
-    pub numa: NumaDistance,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// The cables of a cluster.
@@ -253,44 +218,10 @@ impl Part for Cluster {
         if self.nodes == 0 {
             return Err(Problem::at(&["nodes"], "a cluster without nodes", "give it at least 1 node"));
         }
-        if self.node.nics == 0 {
-            return Err(Problem::at(&["node", "nics"], "nodes without an adapter", "give each at least 1"));
-        }
-        if self.node.sockets == 0 {
-            return Err(Problem::at(&["node", "sockets"], "nodes without a processor", "give each at least 1"));
-        }
-        if let Some(slot) = self.node.pcie {
-            slot.check(&["node", "pcie"])?;
-        }
+        self.node.check().map_err(|problem| problem.under("node"))?;
         self.multicast.check(self.link_layer != LinkLayer::InfiniBand)?;
         crate::part::check_mtu(self.mtu, &["mtu"])
     }
-}
-
-/// The slot an adapter sits in, with its generation at hand.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ResolvedSlot {
-    /// The generation.
-    pub part: Pcie,
-    /// The number of lanes in use.
-    pub lanes: u32,
-}
-
-/// What one node is made of, with the parts at hand.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ResolvedNode {
-    /// The processor.
-    pub cpu: Cpu,
-    /// Number of processors.
-    pub sockets: u32,
-    /// The adapter.
-    pub nic: Nic,
-    /// Number of adapters, each with one port in use.
-    pub nics: u32,
-    /// The slot of each adapter: the lesser of connector and slot.
-    pub pcie: ResolvedSlot,
-    /// Where the adapter sits as seen from the process.
-    pub numa: NumaDistance,
 }
 
 /// A cluster with all its parts at hand: every name is resolved and everything fits together.

@@ -16,7 +16,9 @@ mod ip;
 mod jobs;
 mod lab;
 mod line;
+mod machine;
 mod multicast;
+mod node;
 mod part;
 mod partitions;
 mod plan;
@@ -32,10 +34,11 @@ mod to_group;
 mod workload;
 
 pub use catalog::{AnyPart, Catalog};
-pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, Node, NodeChoice, NumaDistance, ResolvedCluster, ResolvedNode, ResolvedSlot};
+pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, NodeChoice, ResolvedCluster};
 pub use cluster::{Ip, IpoibMode, ResolvedIp};
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
+pub use fabriscope_machine::{Machine, MachineError};
 pub use fault::{
     BitErrors, FaultEvent, FaultKind, Flapping, LaneLoss, LinkDown, LinkUp, PausedPort, RandomLoss, Recovery, SlowReceiver, SwitchDeath,
 };
@@ -44,6 +47,7 @@ pub use jobs::{Job, JobPattern, Jobs};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use line::{Line, LinkRest, LinkRetry};
 pub use multicast::Multicast;
+pub use node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
 pub use part::TcpAlgorithm;
 pub use part::congestion;
 pub use part::{

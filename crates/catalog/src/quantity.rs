@@ -46,6 +46,10 @@ impl Ratio {
     pub const fn new(numerator: u32, denominator: u32) -> Option<Ratio> {
         if denominator == 0 || numerator > denominator { None } else { Some(Ratio { numerator, denominator }) }
     }
+    /// The two numbers of which this is the ratio.
+    pub const fn terms(self) -> (u32, u32) {
+        (self.numerator, self.denominator)
+    }
     /// This share of `rate`, rounded down to a bit per second.
     pub const fn of(self, rate: Rate) -> Rate {
         // The ratio is at most one, so the result fits what the rate fitted.

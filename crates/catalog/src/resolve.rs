@@ -4,9 +4,9 @@ use fabriscope_fabric::topology::TopologyError;
 use fabriscope_fabric::{Fabric, Route, Router, Topology};
 
 use crate::catalog::{AnyPart, Catalog};
-use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster, ResolvedNode, ResolvedSlot};
+use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster};
 use crate::error::{CatalogError, Problem};
-use crate::part::{Congestion, Interface, Kind, LinkSpeed, Nic, Pcie, PcieSlot, Software, Switch};
+use crate::part::{Congestion, Interface, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
 
 /// The software part that holds the defaults of perftest.
@@ -14,8 +14,8 @@ const PERFTEST: &str = "perftest";
 
 /// The cluster with its parts; a problem points at the key of the cluster that causes it.
 pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) -> Result<ResolvedCluster, Problem> {
-    let cpu = catalog.cpu(&cluster.node.cpu).map_err(|error| missing(&["node", "cpu"], &error))?;
-    let nic = catalog.nic(&cluster.node.nic).map_err(|error| missing(&["node", "nic"], &error))?;
+    let node = crate::node::resolve(catalog, &cluster.node).map_err(|problem| problem.under("node"))?;
+    let (nic, nics) = (&node.nic, node.nics);
     let link = catalog.link(&cluster.link).map_err(|error| missing(&["link"], &error))?;
     let trunk_key = if cluster.trunk_link.is_some() { "trunk_link" } else { "link" };
     let global_key = if cluster.global_link.is_some() { "global_link" } else { trunk_key };
@@ -53,21 +53,14 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         }
     }
     let nodes = nodes.unwrap_or(cluster.nodes);
-    let mut topology = sized(&cluster.topology, endpoints(nodes, cluster.node.nics)?, cluster.node.nics);
-    crate::imported::load(&mut topology, nodes, cluster.node.nics)?;
+    let mut topology = sized(&cluster.topology, endpoints(nodes, nics)?, nics);
+    crate::imported::load(&mut topology, nodes, nics)?;
     let resolved = ResolvedCluster {
         name: cluster.name.clone(),
         title: cluster.title.clone(),
         notes: cluster.notes.clone(),
         nodes,
-        node: ResolvedNode {
-            cpu: cpu.clone(),
-            sockets: cluster.node.sockets,
-            nic: nic.clone(),
-            nics: cluster.node.nics,
-            pcie: slot(catalog, cluster, nic)?,
-            numa: cluster.node.numa,
-        },
+        node,
         link: link.clone(),
         trunk_link: trunk_link.clone(),
         global_link: global_link.clone(),
@@ -218,32 +211,6 @@ pub(crate) fn flow_control(layer: LinkLayer, given: Option<FlowControl>, switch:
 
 fn list(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The lesser of the adapter's connector and the node's slot.
-fn slot(catalog: &Catalog, cluster: &Cluster, nic: &Nic) -> Result<ResolvedSlot, Problem> {
-    let given = cluster.node.pcie.unwrap_or(nic.pcie);
-    let slot = PcieSlot { generation: given.generation.min(nic.pcie.generation), lanes: given.lanes.min(nic.pcie.lanes) };
-    let find = |generation: u32| {
-        catalog.parts().find_map(|part| match part {
-            AnyPart::Pcie(pcie) if pcie.generation == generation => Some(&**pcie),
-            _ => None,
-        })
-    };
-    // The slot as written must exist too, even where the adapter's connector is the lesser.
-    if find(given.generation).is_some()
-        && let Some(part) = find(slot.generation)
-    {
-        return Ok(ResolvedSlot { part: Pcie::clone(part), lanes: slot.lanes });
-    }
-    let known = catalog.parts().filter_map(|part| match part {
-        AnyPart::Pcie(pcie) => Some(pcie.generation.to_string()),
-        _ => None,
-    });
-    let wrong = if find(given.generation).is_none() { given.generation } else { slot.generation };
-    let path: &[&str] = if cluster.node.pcie.is_some() { &["node", "pcie", "generation"] } else { &["node", "nic"] };
-    let help = format!("the {}s of the catalogue are {}", Kind::Pcie, known.collect::<Vec<_>>().join(", "));
-    Err(Problem::at(path, format!("there is no PCIe generation {wrong}"), help))
 }
 
 /// The topology with as many endpoints as the cluster has adapters, where it does not say itself.

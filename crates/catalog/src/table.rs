@@ -6,7 +6,8 @@ use serde_json::Value;
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::ResolvedCluster;
 use crate::error::{CatalogError, Problem};
-use crate::part::{Kind, Part};
+use crate::part::{Gpu, Kind, Part};
+use crate::resolve::missing;
 use crate::sourced::Basis;
 use crate::suggest;
 
@@ -53,6 +54,8 @@ impl Catalog {
         let (speeds, layers): (&[String], &[_]) = match part {
             AnyPart::Nic(nic) => (&nic.speeds, &nic.layers),
             AnyPart::Switch(switch) => (&switch.speeds, std::slice::from_ref(&switch.layer)),
+            AnyPart::Node(node) => return crate::node::check_part(self, node).map_err(|problem| self.located(part, problem)),
+            AnyPart::Gpu(gpu) => return self.check_gpu(gpu).map_err(|problem| self.located(part, problem)),
             AnyPart::Cluster(cluster) => return self.resolve(cluster, None).map(drop),
             _ => return Ok(()),
         };
@@ -73,6 +76,19 @@ impl Catalog {
             return Err(self.located(part, Problem::at(&["pcie", "generation"], message, "add it to pcie/, or use another")));
         }
         Ok(())
+    }
+
+    fn check_gpu(&self, gpu: &Gpu) -> Result<(), Problem> {
+        if let Some(slot) = gpu.pcie
+            && !self.parts().any(|part| matches!(part, AnyPart::Pcie(pcie) if pcie.generation == slot.generation))
+        {
+            let message = format!("there is no PCIe generation {}", slot.generation);
+            return Err(Problem::at(&["pcie", "generation"], message, "add it to pcie/, or use another"));
+        }
+        match &gpu.scale_up {
+            Some(ports) => self.interconnect(&ports.interconnect).map(drop).map_err(|error| missing(&["scale_up", "interconnect"], &error)),
+            None => Ok(()),
+        }
     }
 
     /// The fitted numbers that a run on `cluster` rests on, its hardware and perftest; with those of `software` if named.
@@ -100,6 +116,7 @@ fn used(cluster: &ResolvedCluster) -> Vec<Row> {
     rows.extend(of(&cluster.node.nic));
     rows.extend(cluster.switch.iter().flat_map(of));
     rows.extend(of(&cluster.node.cpu));
+    rows.extend(cluster.node.gpu.iter().flat_map(of));
     rows.extend(of(&cluster.node.pcie.part));
     rows.extend(of(&cluster.perftest));
     rows

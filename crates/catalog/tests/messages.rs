@@ -17,6 +17,19 @@ fn fixtures() -> Catalog {
     Catalog::only(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")).unwrap()
 }
 
+/// A folder with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, into) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
+        if path.is_dir() {
+            copy(&path, &into);
+        } else {
+            std::fs::copy(path, into).unwrap();
+        }
+    }
+}
+
 /// The text of a part with one text in it replaced.
 fn edited(catalog: &Catalog, kind: Kind, name: &str, from: &str, to: &str) -> String {
     let text = catalog.text_of(kind, name).unwrap();
@@ -84,6 +97,40 @@ fn wrong_parts_clusters_and_labs() {
         ("negative nodes", Kind::Cluster, "pair", "nodes = 2", "nodes = -2"),
         ("buffer that closes the window", Kind::Kernel, "linux-tcp", "value = \"3 MiB\"", "value = \"1 KiB\""),
         ("marks nobody asks for", Kind::Kernel, "linux-tcp", "\"cubic\"", "\"dctcp\""),
+        ("unknown memory kind", Kind::Node, "four", "kind = \"ddr4\"", "kind = \"ddr9\""),
+        ("GPU below no switch", Kind::Node, "four", "[\"left\", \"left\", \"right\"", "[\"left\", \"lft\", \"right\""),
+        ("switch below a later one", Kind::Node, "four", "under = [\"numa0\", \"numa1\"]", "under = [\"later\", \"numa1\"]"),
+        ("switch below a domain that is not there", Kind::Node, "four", "under = [\"numa0\", \"numa1\"]", "under = [\"numa0\", \"numa2\"]"),
+        ("switch twice", Kind::Node, "four", "[\"left\", \"right\"]", "[\"left\", \"left\"]"),
+        ("switch with the name of a GPU", Kind::Node, "four", "[\"left\", \"right\"]", "[\"left\", \"gpu1\"]"),
+        ("more names than places", Kind::Node, "four", "[\"left\", \"right\"]", "[\"left\", \"right\", \"top\"]"),
+        ("adapter below a GPU that is not there", Kind::Node, "four", "[\"left\", \"numa0\"]", "[\"left\", \"gpu4\"]"),
+        ("pair of GPUs twice", Kind::Node, "four", "[2, 3, 2]", "[1, 0, 2]"),
+        ("link to a GPU that is not there", Kind::Node, "four", "[2, 3, 2]", "[2, 4, 2]"),
+        ("GPU linked to itself", Kind::Node, "four", "[2, 3, 2]", "[2, 2, 2]"),
+        (
+            "slot and link to one GPU",
+            Kind::Node,
+            "four",
+            "\"right\", \"right\"]",
+            "\"right\", \"right\"]\nslot = { generation = 4, lanes = 8 }\nhost_link = { interconnect = \"fast-link\", links = 1 }",
+        ),
+        (
+            "mesh of another size",
+            Kind::Node,
+            "four",
+            "[scale_up.point_to_point]\npairs = [[0, 1, 2], [1, 2, 2], [2, 3, 2]]",
+            "[scale_up.mesh]\ncolumns = 3\nrows = 2\nlinks = 1",
+        ),
+        (
+            "unknown scale-up network",
+            Kind::Node,
+            "four",
+            "[scale_up.point_to_point]\npairs = [[0, 1, 2], [1, 2, 2], [2, 3, 2]]",
+            "[scale_up.ring]\nlinks = 1",
+        ),
+        ("engines that are none", Kind::Gpu, "accel", "count = { value = 2", "count = { value = 0"),
+        ("kind of interconnect unknown", Kind::Interconnect, "fast-link", "\"nvlink\"", "\"nvlnk\""),
         ("MTU no power of two", Kind::Cluster, "pair", "\"4096 B\"", "\"1500 B\""),
     ];
     for (what, kind, name, from, to) in parts {
@@ -202,6 +249,14 @@ fn wrong_parts_clusters_and_labs() {
             "qos.slingshot.classes = [{ name = \"a\", minimum = 60 }, { name = \"b\", minimum = 50 }]\nplacement =",
         ),
         ("class twice", "pair", "placement =", "qos.slingshot.classes = [{ name = \"a\" }, { name = \"a\" }]\nplacement ="),
+        ("unknown node", "gpus", "part = \"four\"", "part = \"for\""),
+        ("processor beside a node", "pair", "[node]", "[node]\npart = \"four\""),
+        ("processor over a node", "gpus", "part = \"four\"", "part = \"four\"\ncpu = \"core-14\""),
+        ("node without a processor", "pair", "cpu = \"core-14\"\n", ""),
+        ("GPUs of no node", "pair", "sockets = 2", "sockets = 2\ngpus = 4"),
+        ("more adapters than slots", "gpus", "nics = 1", "nics = 3"),
+        ("more GPUs than slots", "gpus", "part = \"four\"", "part = \"four\"\ngpus = 5"),
+        ("unknown GPU in a node", "gpus", "part = \"four\"", "part = \"four\"\ngpu = \"acel\""),
         ("more nodes than numbers", "pair", "nodes = 2", "nodes = 4000000000"),
     ];
     for (what, name, from, to) in clusters {
@@ -211,6 +266,20 @@ fn wrong_parts_clusters_and_labs() {
         let error = catalog.target(&path.display().to_string()).expect_err(what);
         let told = told(&error).replace(&format!("{}/", folder.path().display()), "");
         writeln!(table, "{what}\n    {told}\n").unwrap();
+    }
+    for (what, from, to) in [
+        ("GPU without a path to an adapter", "socket_link = { interconnect = \"fast-link\", links = 2 }\n", ""),
+        ("links between sockets unknown", "interconnect = \"fast-link\"", "interconnect = \"fst-link\""),
+        ("more links than a GPU has", "[1, 2, 2]", "[1, 2, 3]"),
+        ("slot of a generation that is not there", "slot = { generation = 3, lanes = 16 }", "slot = { generation = 9, lanes = 16 }"),
+        ("node without slots", "[nics]\npart = \"adapter-5\"\nunder = [\"left\", \"numa0\"]\nslot = { generation = 3, lanes = 16 }\n", ""),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"), folder.path());
+        std::fs::write(folder.path().join("nodes/four.toml"), edited(&catalog, Kind::Node, "four", from, to)).unwrap();
+        let broken = Catalog::only(folder.path()).unwrap().check();
+        let text = |error: &CatalogError| told(error).replace(&format!("{}/", folder.path().display()), "");
+        writeln!(table, "{what}\n    {}\n", broken.iter().map(text).collect::<Vec<_>>().join("\n    ")).unwrap();
     }
     let mut row = |what: &str, error: CatalogError| writeln!(table, "{what}\n    {}\n", told(&error)).unwrap();
 

@@ -40,6 +40,8 @@ pub enum InterconnectKind {
     WaferMesh,
     /// RoCE engines on the accelerator.
     Ethernet,
+    /// From block to block of one chip.
+    Die,
 }
 
 impl InterconnectKind {
@@ -56,6 +58,7 @@ impl InterconnectKind {
             InterconnectKind::Cxl => "CXL",
             InterconnectKind::WaferMesh => "wafer mesh",
             InterconnectKind::Ethernet => "Ethernet",
+            InterconnectKind::Die => "wiring of a chip",
         }
     }
 }

@@ -39,6 +39,13 @@ pub struct HostMemory {
     pub channel_rate: Sourced<Rate>,
 }
 
+impl HostMemory {
+    /// What all channels carry.
+    pub fn peak(&self) -> Rate {
+        Rate::from_bps(self.channel_rate.as_bps().saturating_mul(u64::from(self.channels)))
+    }
+}
+
 /// Switches of PCI Express that are alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -59,7 +66,7 @@ pub struct PcieSwitches {
 pub struct Gpus {
     /// Name of the GPU.
     pub part: String,
-    /// What each of them hangs under, in the order in which drivers count them: `numa0` or the name of a switch.
+    /// What each of them hangs under, in the order in which drivers count them: `numa0`, the name of a switch, or `scale_up` alone.
     pub under: Vec<String>,
     /// The slot, where it is narrower or slower than the GPU's connector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +118,7 @@ pub type GpuPair = [u32; 3];
 pub struct Switched {
     /// Number of switches.
     pub switches: u32,
-    /// Links from each GPU to each switch.
+    /// Links from each GPU, to all switches together.
     pub links: u32,
     /// From port to port of a switch.
     pub latency: Sourced<Span>,
@@ -174,14 +181,20 @@ impl ScaleUp {
             }
         }
     }
-    /// Links in use at a GPU.
-    pub fn links_of(&self, gpu: u32, gpus: u32) -> u32 {
-        match self {
-            ScaleUp::Switched(Switched { switches, links, .. }) => switches.saturating_mul(*links),
-            _ => {
-                self.pairs(gpus).iter().filter(|[a, b, _]| *a == gpu || *b == gpu).fold(0, |sum, [_, _, links]| sum.saturating_add(*links))
+    /// Links in use at the GPU that has most of them.
+    pub fn most_links(&self, gpus: u32) -> u32 {
+        let mut links = vec![0u32; gpus as usize];
+        if let ScaleUp::Switched(switched) = self {
+            return switched.links;
+        }
+        for [a, b, count] in self.pairs(gpus) {
+            for end in [a, b] {
+                if let Some(sum) = links.get_mut(end as usize) {
+                    *sum = sum.saturating_add(count);
+                }
             }
         }
+        links.into_iter().max().unwrap_or(0)
     }
 }
 
@@ -242,7 +255,12 @@ pub enum Under {
     Switch(u32),
     /// A GPU.
     Gpu(u32),
+    /// Nothing but the scale-up network.
+    ScaleUp,
 }
+
+/// What a GPU hangs under that only the scale-up network reaches.
+const SCALE_UP: &str = "scale_up";
 
 impl NodePart {
     /// NUMA domains of one tray.
@@ -264,6 +282,9 @@ impl NodePart {
         }
         if let Some(number) = numbered(name, "gpu") {
             return (number < self.gpus.as_ref().map_or(0, |gpus| gpus.under.len() as u32)).then_some(Under::Gpu(number));
+        }
+        if name == SCALE_UP {
+            return self.scale_up.is_some().then_some(Under::ScaleUp);
         }
         self.switch_names().position(|known| known == name).map(|number| Under::Switch(number as u32))
     }
@@ -297,9 +318,9 @@ impl NodePart {
                 }
             }
             for (number, name) in switches.names.iter().enumerate() {
-                let taken = ["numa", "gpu", "nic"].iter().any(|prefix| numbered(name, prefix).is_some());
+                let taken = name == SCALE_UP || ["numa", "gpu", "nic", "bridge", "cxl"].iter().any(|prefix| name.starts_with(prefix));
                 if taken || !known.insert(name.as_str()) {
-                    let what = if taken { "is the name of another device" } else { "is the name of two switches" };
+                    let what = if taken { "is a name that other devices have" } else { "is the name of two switches" };
                     let message = format!("`{name}` {what}");
                     return Err(Problem::at(&["switches", &at, "names", &number.to_string()], message, "choose another name"));
                 }
@@ -313,6 +334,7 @@ impl NodePart {
             let fits = match self.under(name) {
                 None => false,
                 Some(Under::Gpu(_)) => gpus_too,
+                Some(Under::ScaleUp) => table == "gpus",
                 Some(_) => true,
             };
             if !fits {
@@ -366,6 +388,11 @@ impl Part for NodePart {
             return Err(Problem::at(&["memory", "channels"], "a memory without channels", "give it at least 1"));
         }
         self.check_switches()?;
+        for (table, devices) in [("gpus", self.gpus()), ("nics", self.nics())] {
+            if devices > MOST_DEVICES {
+                return Err(Problem::at(&[table], format!("{devices} devices"), format!("use at most {MOST_DEVICES}")));
+            }
+        }
         if let Some(gpus) = &self.gpus {
             self.check_under("gpus", &gpus.under, false)?;
             check_way("gpus", gpus.slot, gpus.host_link.as_ref())?;
@@ -424,6 +451,9 @@ fn numbered(name: &str, prefix: &str) -> Option<u32> {
 /// Sockets, NUMA domains of a socket or trays that a node has at most.
 const MOST: u32 = 64;
 
+/// GPUs or adapters that a node has at most, over all trays.
+const MOST_DEVICES: u32 = 1024;
+
 /// NUMA domains that a message names at most.
 const NAMED: u32 = 64;
 
@@ -437,9 +467,9 @@ mod tests {
         // Three columns, two rows: 2 × 2 links to the right and 3 down.
         let mesh = ScaleUp::Mesh(Mesh { columns: 3, rows: 2, links: 1 });
         assert_eq!(mesh.pairs(6), [[0, 1, 1], [1, 2, 1], [3, 4, 1], [4, 5, 1], [0, 3, 1], [1, 4, 1], [2, 5, 1]]);
-        assert_eq!((mesh.links_of(0, 6), mesh.links_of(1, 6)), (2, 3));
-        let switched = ScaleUp::Switched(Switched { switches: 6, links: 2, latency: Sourced::assumed(Span::from_ns(1), "a test") });
-        assert_eq!((switched.links_of(7, 8), switched.pairs(8).len()), (12, 0));
+        assert_eq!(mesh.most_links(6), 3);
+        let switched = ScaleUp::Switched(Switched { switches: 6, links: 12, latency: Sourced::assumed(Span::from_ns(1), "a test") });
+        assert_eq!((switched.most_links(8), switched.pairs(8).len()), (12, 0));
     }
 
     #[test]

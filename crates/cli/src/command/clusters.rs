@@ -25,16 +25,23 @@ Examples:
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let catalog = context.catalog()?;
-    let mut table =
-        Table::new(["cluster", "nodes", "NIC", "link", "MTU (B)", "software", "what it is"]).words(2).words(3).words(5).words(6);
+    let mut table = Table::new(["cluster", "nodes", "GPU", "NIC", "link", "MTU (B)", "software", "what it is"])
+        .words(2)
+        .words(3)
+        .words(4)
+        .words(6)
+        .words(7);
     let mut list = Vec::new();
     for name in catalog.names(Kind::Cluster) {
         let c = catalog.cluster(name).map_err(Failure::of)?;
-        let rails = if c.node.nics > 1 { format!("{} x {}", c.node.nics, c.node.nic) } else { c.node.nic.clone() };
+        let devices = c.node.devices(catalog).map_err(Failure::of)?;
+        let several = |number: u32, name: &str| if number > 1 { format!("{number} x {name}") } else { name.to_owned() };
+        let (gpus, rails) = (several(devices.gpus, devices.gpu.as_deref().unwrap_or("-")), several(devices.nics, &devices.nic));
         let (nodes, mtu) = (c.nodes.to_string(), c.mtu.as_u64().to_string());
-        table.push([name.to_owned(), nodes, rails, c.link.clone(), mtu, c.software.clone(), c.title.clone()]);
+        table.push([name.to_owned(), nodes, gpus, rails, c.link.clone(), mtu, c.software.clone(), c.title.clone()]);
         list.push(serde_json::json!({
-            "name": name, "title": c.title, "nodes": c.nodes, "nic": c.node.nic, "nics": c.node.nics, "link": c.link,
+            "name": name, "title": c.title, "nodes": c.nodes, "node": c.node.part, "gpu": devices.gpu,
+            "gpus": devices.gpus, "nic": devices.nic, "nics": devices.nics, "link": c.link,
             "mtu_bytes": c.mtu.as_u64(), "software": c.software,
         }));
     }

@@ -1,0 +1,176 @@
+//! The nodes of the catalogue: each holds together, and its counts and rates are the published ones.
+
+use fabriscope_catalog::{Catalog, Kind, Node, ResolvedNode};
+use fabriscope_machine::{Access, LinkKind, Machine, PathClass, Purpose, VertexKind};
+use fabriscope_units::Rate;
+
+fn catalog() -> Catalog {
+    Catalog::embedded().unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)))
+}
+
+fn node(catalog: &Catalog, name: &str) -> ResolvedNode {
+    let node = Node { part: Some(name.to_owned()), ..Node::default() };
+    catalog.resolve_node(&node).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn machine(catalog: &Catalog, name: &str) -> Machine {
+    node(catalog, name).machine().unwrap()
+}
+
+#[test]
+fn every_node_holds_together() {
+    let catalog = catalog();
+    for name in catalog.names(Kind::Node) {
+        let node = node(&catalog, name);
+        let machine = node.machine().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((machine.gpus().len(), machine.nics().len()), (node.gpus as usize, node.nics as usize), "{name}");
+        for numa in machine.numas() {
+            assert!(machine.memory_of(numa).is_some(), "{name}: {}", machine.vertex(numa).name);
+        }
+        for gpu in machine.gpus() {
+            let memory = machine.memory_of(gpu).unwrap();
+            let nic = machine.nearest(memory, &machine.nics(), Purpose::Copy).unwrap();
+            assert!(machine.path(memory, nic, Purpose::Copy).unwrap().rate(&machine, Access::Read) > Rate::from_gbps(1), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_cluster_has_a_machine() {
+    let catalog = catalog();
+    for name in catalog.names(Kind::Cluster) {
+        let cluster = catalog.target(name).unwrap();
+        let machine = cluster.node.machine().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((machine.nics().len(), machine.gpus().len()), (cluster.node.nics as usize, cluster.node.gpus as usize), "{name}");
+    }
+}
+
+#[test]
+fn devices_are_as_many_as_published() {
+    let catalog = catalog();
+    for (name, sockets, gpus, nics) in [
+        ("dgx-1v", 2, 8, 4),
+        ("dgx-a100", 2, 8, 8),
+        ("hgx-h100", 2, 8, 8),
+        ("hgx-h200", 2, 8, 8),
+        ("hgx-b200", 2, 8, 8),
+        ("gb200-nvl72", 36, 72, 72),
+        ("gh200-quad", 4, 4, 4),
+        ("mi250x", 1, 8, 4),
+        ("mi300a", 4, 4, 4),
+        ("aurora-pvc", 2, 6, 8),
+        ("aws-p4d", 2, 8, 4),
+        ("aws-p5", 2, 8, 32),
+        ("azure-ndv4", 2, 8, 8),
+        ("hls-gaudi2", 2, 8, 24),
+        ("opa100-a40", 2, 1, 1),
+        ("ibex-a100x4", 1, 4, 2),
+    ] {
+        let node = node(&catalog, name);
+        assert_eq!((node.sockets, node.gpus, node.nics), (sockets, gpus, nics), "{name}");
+    }
+}
+
+/// Raw rate of all scale-up links of a GPU, both ways together, in GB/s.
+fn both_ways(machine: &Machine, gpu: usize) -> u64 {
+    let gpu = machine.gpus()[gpu];
+    let links = machine.around(gpu).iter().map(|id| machine.link(*id)).filter(|link| link.kind.is_scale_up());
+    links.map(|link| (link.rate[0].as_bps() + link.rate[1].as_bps()) / 8_000_000_000).sum()
+}
+
+#[test]
+fn scale_up_totals_are_the_published_ones() {
+    let catalog = catalog();
+    // NVLink 2 to 5: 300, 600, 900 and 1800 GB/s for each GPU, both ways together.
+    for (name, total) in [
+        ("dgx-1v", 300),
+        ("dgx-a100", 600),
+        ("azure-ndv4", 600),
+        ("aws-p4de", 600),
+        ("hgx-h100", 900),
+        ("hgx-h200", 900),
+        ("gh200-quad", 900),
+        ("hgx-b200", 1800),
+        ("gb200-nvl72", 1800),
+        // Seven links of 64 GB/s each way; three ports of 100 GbE to each of seven.
+        ("hgx-mi300x", 896),
+        ("hls-gaudi2", 525),
+    ] {
+        let machine = machine(&catalog, name);
+        for gpu in 0..machine.gpus().len() {
+            assert_eq!(both_ways(&machine, gpu), total, "{name}: gpu{gpu}");
+        }
+    }
+    // Frontier: 400 GB/s within a card, 200 or 100 between cards, both ways.
+    let mi250x = machine(&catalog, "mi250x");
+    assert_eq!((both_ways(&mi250x, 0), both_ways(&mi250x, 1)), (700, 600));
+}
+
+fn class(machine: &Machine, a: &str, b: &str) -> PathClass {
+    machine.class(machine.find(a).unwrap(), machine.find(b).unwrap())
+}
+
+#[test]
+fn classes_are_those_of_nvidia_smi() {
+    let catalog = catalog();
+    let dgx = machine(&catalog, "dgx-a100");
+    assert_eq!(class(&dgx, "gpu0", "gpu7"), PathClass::Nvl);
+    assert_eq!(class(&dgx, "gpu0", "nic0"), PathClass::Pix);
+    assert_eq!(class(&dgx, "gpu0", "nic2"), PathClass::Node);
+    assert_eq!(class(&dgx, "gpu0", "nic4"), PathClass::Sys);
+    // The cube has no link from corner to corner, and its GPUs do not pass traffic on.
+    let cube = machine(&catalog, "dgx-1v");
+    assert_eq!(class(&cube, "gpu0", "gpu4"), PathClass::Nvl);
+    assert_eq!(class(&cube, "gpu0", "gpu7"), PathClass::Sys);
+    // Dies of MI250X do.
+    assert_eq!(class(&machine(&catalog, "mi250x"), "gpu0", "gpu7"), PathClass::Nvb);
+    assert_eq!(class(&machine(&catalog, "hls-gaudi2"), "gpu3", "nic9"), PathClass::Pix);
+}
+
+#[test]
+fn rates_follow_from_the_parts() {
+    let catalog = catalog();
+    let rate = |name: &str, from: &str, to: &str, purpose, access| {
+        let machine = machine(&catalog, name);
+        let path = machine.path(machine.find(from).unwrap(), machine.find(to).unwrap(), purpose).unwrap();
+        path.rate(&machine, access).as_bps() as f64 / 8e9
+    };
+    let near = |found: f64, published: f64, share: f64| assert!((found / published - 1.0).abs() < share, "{found} for {published}");
+    // nvbandwidth of ND A100 v4 and ND H100 v5, host to device; p2pBandwidthLatencyTest of A100 and H100 one way.
+    near(rate("azure-ndv4", "numa1-memory", "gpu0-memory", Purpose::Copy, Access::Read), 26.28, 0.1);
+    near(rate("azure-ndv5", "numa0-memory", "gpu0-memory", Purpose::Copy, Access::Read), 51.0, 0.1);
+    near(rate("azure-ndv5", "gpu0-memory", "numa0-memory", Purpose::Copy, Access::Write), 52.0, 0.1);
+    near(rate("azure-ndv4", "gpu0-memory", "gpu5-memory", Purpose::Copy, Access::Write), 274.0, 0.01);
+    near(rate("azure-ndv5", "gpu0-memory", "gpu5-memory", Purpose::Copy, Access::Write), 376.0, 0.01);
+    // Two links between dies of different cards: 80.3 GB/s at 1 GiB (table gpu-aware-on).
+    near(rate("mi250x", "gpu0-memory", "gpu6-memory", Purpose::Copy, Access::Write), 80.3, 0.05);
+    // An adapter below the GPU's switch is bound by its slot, one at another bridge by what the processor passes.
+    near(rate("dgx-1v", "gpu0-memory", "nic0", Purpose::Dma, Access::Read), 12.5, 0.1);
+    near(rate("dgx-1v", "gpu0-memory", "nic1", Purpose::Dma, Access::Read), 3.4, 0.01);
+}
+
+#[test]
+fn a_processor_and_its_gpu_share_the_memory_of_mi300a() {
+    let machine = machine(&catalog(), "mi300a");
+    assert_eq!(machine.of(|kind| kind == VertexKind::HostMemory).count(), 0);
+    let (gpu, numa) = (machine.find("gpu2").unwrap(), machine.find("numa2").unwrap());
+    assert_eq!(machine.memory_of(gpu), machine.memory_of(numa));
+}
+
+#[test]
+fn a_tray_reaches_the_others_by_nvlink_alone() {
+    let machine = machine(&catalog(), "gb200-nvl72");
+    assert_eq!(class(&machine, "gpu0", "gpu71"), PathClass::Nvl);
+    assert_eq!(class(&machine, "gpu0", "nic71"), PathClass::Dis);
+    let coherent = machine.links().iter().filter(|link| link.kind == LinkKind::Coherent).count();
+    assert_eq!(coherent, 72);
+}
+
+#[test]
+fn fewer_devices_are_the_first_ones() {
+    let catalog = catalog();
+    let node = Node { part: Some("dgx-a100".to_owned()), gpus: Some(3), nics: Some(2), ..Node::default() };
+    let machine = catalog.resolve_node(&node).unwrap().machine().unwrap();
+    assert_eq!((machine.gpus().len(), machine.nics().len()), (3, 2));
+    assert_eq!(both_ways(&machine, 0), 600);
+}
