@@ -1,5 +1,7 @@
 //! The nodes of the catalogue: each holds together, and its counts and rates are the published ones.
 
+use std::collections::BTreeSet;
+
 use fabriscope_catalog::{Catalog, Kind, Node, ResolvedNode};
 use fabriscope_machine::{Access, LinkKind, Machine, PathClass, Purpose, VertexKind};
 use fabriscope_units::Rate;
@@ -173,4 +175,49 @@ fn fewer_devices_are_the_first_ones() {
     let machine = catalog.resolve_node(&node).unwrap().machine().unwrap();
     assert_eq!((machine.gpus().len(), machine.nics().len()), (3, 2));
     assert_eq!(both_ways(&machine, 0), 600);
+}
+
+/// The table of docs/models/nodes.md.
+fn table(catalog: &Catalog) -> String {
+    let mut text =
+        String::from("| node | processors | GPUs | scale-up of a GPU (GB/s both ways) | adapters | nearest adapter of a GPU |\n");
+    text.push_str("|---|---|---|--:|---|---|\n");
+    for name in catalog.names(Kind::Node) {
+        let node = node(catalog, name);
+        let machine = node.machine().unwrap();
+        let (gpus, nics) = (machine.gpus(), machine.nics());
+        let several = |number: u32, name: &str| if number == 1 { name.to_owned() } else { format!("{number} × {name}") };
+        let of_gpu = node.gpu.as_ref().map_or("–".to_owned(), |gpu| several(node.gpus, &gpu.name));
+        let total = (0..gpus.len()).map(|gpu| both_ways(&machine, gpu)).max().filter(|total| *total > 0);
+        let classes: BTreeSet<PathClass> = gpus
+            .iter()
+            .filter_map(|gpu| machine.path(*gpu, machine.nearest(*gpu, &nics, Purpose::Copy)?, Purpose::Copy))
+            .map(|path| machine.class_of(&path))
+            .collect();
+        let classes = classes.iter().map(PathClass::to_string).collect::<Vec<_>>().join(", ");
+        let row = [
+            format!("`{name}`"),
+            several(node.sockets, &node.cpu.name),
+            of_gpu,
+            total.map_or("–".to_owned(), |total| total.to_string()),
+            several(node.nics, &node.nic.name),
+            if classes.is_empty() { "–".to_owned() } else { classes },
+        ];
+        text.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    text
+}
+
+#[test]
+fn the_document_has_every_node() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/models/nodes.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let wanted = table(&catalog());
+    let start = document.find("| node | processors").unwrap();
+    let end = start + document[start..].find("\n\n").unwrap() + 1;
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, format!("{}{wanted}{}", &document[..start], &document[end..])).unwrap();
+        return;
+    }
+    assert!(document[start..end] == wanted, "UPDATE_GOLDEN=1 writes the table anew:\n{wanted}");
 }
