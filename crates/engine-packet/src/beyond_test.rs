@@ -189,14 +189,14 @@ fn the_trace_names_the_memory_and_adds_up() {
     assert_eq!(of(&host, Stage::PayloadFetch).0, "pcie");
     assert_eq!(of(&near, Stage::PayloadFetch).0, "gpu0 (GPUDirect)");
     assert_eq!(of(&far, Stage::PayloadWrite).0, "gpu1 (GPUDirect)");
-    // GPU 0 is 20 ns of links nearer than host memory, and its memory 120 ns slower: 80 ns for a read, 100 ns for a write.
-    assert_eq!(of(&near, Stage::PayloadFetch).1, of(&host, Stage::PayloadFetch).1 + Span::from_ns(80));
+    // GPU 0 is 400 ns away and host memory 300; a read goes there and back.
+    assert_eq!(of(&near, Stage::PayloadFetch).1, of(&host, Stage::PayloadFetch).1 + Span::from_ns(200));
     // The completion entry comes right behind the bytes in host memory, and with them in the GPU's.
     let timing = timing::pcie(&nodes(2).parts);
-    assert_eq!(near.latency() - host.latency(), Span::from_ns(80 + 100) - timing.write_time(Bytes(64)));
-    // Behind the host bridge: 100 ns more of links each way, and 4 KiB at the limits instead of the link.
+    assert_eq!(near.latency() - host.latency(), Span::from_ns(200 + 100) - timing.write_time(Bytes(64)));
+    // Behind the host bridge: 100 ns more each way, and 4 KiB at the limits instead of the link.
     let fetch = of(&far, Stage::PayloadFetch).1;
-    assert_eq!(fetch, timing.read_latency + Span::from_ns(2 * 80 + 120) + Rate::from_gbps(READS).time(Bytes(4096)));
+    assert_eq!(fetch, timing.read_latency + Span::from_ns(2 * 200) + Rate::from_gbps(READS).time(Bytes(4096)));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_machine::{Access, LinkId, LinkKind, Machine, Path, Purpose, ResourceId, Use, VertexId};
+use fabriscope_machine::{Access, Machine, Path, Purpose, ResourceId, Use, VertexId};
 use fabriscope_units::{Rate, Span};
 use fabriscope_verbs::Place;
 
@@ -29,8 +29,8 @@ pub struct Reach {
 struct Ways {
     uses: [Vec<Use>; 2],
     own: [Rate; 2],
-    /// Of links, and of the memory itself.
-    latency: [Span; 2],
+    /// One way.
+    latency: Span,
 }
 
 const ACCESSES: [Access; 2] = [Access::Read, Access::Write];
@@ -66,7 +66,7 @@ impl Reach {
         }));
         let titles: Vec<String> = titles.collect();
         let paths = ways.iter().map(|ways| {
-            let near = ways.first().and_then(Option::as_ref).map_or([Span::ZERO; 2], |near| near.latency);
+            let near = ways.first().and_then(Option::as_ref).map_or(Span::ZERO, |near| near.latency);
             let path = |(ways, title): (&Option<Ways>, &String)| Some(ways.as_ref()?.path(machine, bus, near, &kept, title));
             ways.iter().zip(&titles).map(path).collect()
         });
@@ -116,13 +116,10 @@ impl Ways {
             (uses.into_iter().filter(|used| !is_own(used)).collect::<Vec<_>>(), rate)
         };
         let (reads, writes) = (of(&read, Access::Read), of(&write, Access::Write));
-        let is_memory = |link: &LinkId| machine.link(*link).kind == LinkKind::Memory;
-        let links = read.steps.iter().map(|step| step.link);
-        let latency = |wanted: bool| links.clone().filter(|link| is_memory(link) == wanted).map(|link| machine.link(link).latency).sum();
-        Some(Ways { uses: [reads.0, writes.0], own: [reads.1, writes.1], latency: [latency(false), latency(true)] })
+        Some(Ways { uses: [reads.0, writes.0], own: [reads.1, writes.1], latency: read.latency(machine) })
     }
 
-    fn path(&self, machine: &Machine, bus: &PcieTiming, near: [Span; 2], kept: &BTreeMap<ResourceId, u16>, title: &str) -> DmaPath {
+    fn path(&self, machine: &Machine, bus: &PcieTiming, near: Span, kept: &BTreeMap<ResourceId, u16>, title: &str) -> DmaPath {
         let crossings = |uses: &[Use]| {
             let crossing = |used: &Use| {
                 let rate = used.weight.payload_of(machine.capacity(used.resource)?);
@@ -130,11 +127,8 @@ impl Ways {
             };
             uses.iter().filter_map(crossing).collect()
         };
-        // The request of a read and its answer both cross the links; the memory is read once.
-        let further = |base: Span, crossings: u64| {
-            let [links, memory] = self.latency;
-            (base + links * crossings + memory).saturating_sub(near[0] * crossings + near[1])
-        };
+        // The request of a read and its answer both cross the links.
+        let further = |base: Span, crossings: u64| (base + self.latency * crossings).saturating_sub(near * crossings);
         DmaPath {
             title: title.to_owned(),
             read_latency: further(bus.read_latency, 2),

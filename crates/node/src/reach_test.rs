@@ -75,18 +75,18 @@ fn places_are_gpus_then_numa_domains() {
 }
 
 #[test]
-fn latencies_differ_by_the_links_and_the_memory() {
+fn latencies_differ_by_the_ways() {
     let reach = Reach::of(&machine(), &bus(), true);
     let latencies = |place| {
         let path = reach.path(0, Place(place)).unwrap();
         [path.read_latency, path.write_latency].map(|span| span.as_ps() / 1000)
     };
-    // Host memory: 220 ns of links and 80 ns of memory are in what the bus has.
+    // Host memory: 300 ns one way are in what the bus has.
     assert_eq!([latencies(0), latencies(3)], [[600, 250]; 2]);
-    // GPU 0: 200 ns of links and 200 ns of memory: 2 · −20 + 120 for reads, −20 + 120 for writes.
-    assert_eq!(latencies(1), [680, 350]);
-    // GPU 1: 100 + 100 + 20 + 60 + 20 + 100 = 400 ns of links.
-    assert_eq!(latencies(2), [600 + 2 * 180 + 120, 250 + 180 + 120]);
+    // GPU 0: 100 + 100 + 200 ns, both ways for a read.
+    assert_eq!(latencies(1), [600 + 2 * 100, 250 + 100]);
+    // GPU 1: 100 + 100 + 20 + 60 + 20 + 100 + 200 = 600 ns.
+    assert_eq!(latencies(2), [600 + 2 * 300, 250 + 300]);
     assert_eq!(latencies(4), [600 + 2 * 60, 250 + 60]);
 }
 

@@ -51,5 +51,6 @@ fn reliability_costs_a_ping_pong_little() {
     let parts = parts("aws-c5n-efa");
     let latency = |connection: &str| column(&run_on(&parts, &format!("ib_send_lat -c {connection} -n 200")).0, "latency")[0].1;
     let (srd, ud) = (latency("SRD"), latency("UD"));
-    assert!((0.99..1.1).contains(&(srd / ud)), "{srd} and {ud} us");
+    // Published: 9 % (`srd_latency` of the adapter).
+    assert!((1.07..1.11).contains(&(srd / ud)), "{srd} and {ud} us");
 }

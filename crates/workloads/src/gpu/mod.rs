@@ -26,6 +26,8 @@ pub struct GpuTarget {
     pub title: String,
     /// How many each node has.
     pub count: u32,
+    /// PCI addresses of those of a node, in order, as Linux writes them; empty where the node part does not say.
+    pub buses: Vec<String>,
     /// What a kernel gets of the memory when it only reads.
     pub read_rate: Rate,
     /// What a byte written costs of that beyond a byte read, in thousandths: the bus turns round.

@@ -10,6 +10,7 @@ use super::defaults::{
     self, ATOMIC_SIZE, Defaults, GID_INDEX, JSON_FILE, MARGIN_SECONDS, MAX_DEPTH, MAX_INLINE, MAX_OUTSTANDING, MAX_SIZE, MODERATION_LIMIT,
     OUTSTANDING_READS, RX_DEPTH_UNRELIABLE, TIMEOUT_EXPONENT, VERSION,
 };
+use super::gpu::{self, Driver, Wanted};
 use super::options::{NOTES, OPTIONS};
 use super::settings::{AtomicType, Connection, Length, Settings, Verbosity};
 use super::test::{Kind, Test, Verb};
@@ -28,6 +29,7 @@ pub(super) struct Draft {
     cq_mod: Option<u32>,
     inline_size: Option<u32>,
     rx_depth: Option<u32>,
+    gpu: Option<Wanted>,
     json: bool,
 }
 
@@ -66,6 +68,7 @@ impl Draft {
             old_post_send: false,
             json: None,
             verbosity: Verbosity::Full,
+            gpu: None,
             loop_overhead: defaults.loop_overhead,
         };
         Draft {
@@ -78,6 +81,7 @@ impl Draft {
             cq_mod: None,
             inline_size: None,
             rx_depth: None,
+            gpu: None,
             json: false,
         }
     }
@@ -135,6 +139,9 @@ impl Draft {
                 s.verbosity = one_of(given, "bandwidth, message_rate, latency", &values)?;
             }
             "perform_warm_up" => s.warm_up = true,
+            "use_cuda" => self.gpu = Some(Wanted::number(Driver::Cuda, given)?),
+            "use_cuda_bus_id" => self.gpu = Some(Wanted::bus(given)),
+            "use_rocm" => self.gpu = Some(Wanted::number(Driver::Rocm, given)?),
             "use_old_post_send" => s.old_post_send = true,
             "help" => return Err(UsageError::Help { text: arguments::help(s.test.name(), s.test.about(), OPTIONS, NOTES) }),
             "version" => return Err(UsageError::Help { text: VERSION.to_owned() }),
@@ -157,6 +164,9 @@ impl Draft {
         if s.inline_size > target.max_inline {
             let value = u64::from(s.inline_size);
             return Err(UsageError::OutOfRange { option: "-I".to_owned(), value, low: 0, high: u64::from(target.max_inline) });
+        }
+        if let Some(wanted) = &self.gpu {
+            gpu::resolve(s, wanted.find(target)?, self.inline_size)?;
         }
         if s.mtu > target.mtu {
             let what = format!("-m {} is larger than the port's MTU of {}", s.mtu, target.mtu);

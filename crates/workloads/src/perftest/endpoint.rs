@@ -11,12 +11,13 @@ use std::rc::Rc;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Rate};
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, Mr, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge, SrqId,
-    UdDestination, VerbsError, WatchId, Wc, WcStatus,
+    Access, AhAttr, CqId, Lid, Mr, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge,
+    SrqId, UdDestination, VerbsError, WatchId, Wc, WcStatus,
 };
 
+use super::gpu::Accelerator;
 use super::header::Address;
-use super::settings::{AtomicType, Connection, Settings};
+use super::settings::{AtomicType, Connection, GRH, Settings};
 use super::test::Verb;
 use crate::target::{LinkType, path_mtu};
 
@@ -74,13 +75,14 @@ impl Endpoint {
             )));
         }
         let role = if process.rank() == 0 { Role::Client } else { Role::Server };
-        let half = (u64::from(settings.largest()) + GRH).next_multiple_of(PAGE);
+        let half = settings.half();
+        let place = settings.gpu.as_ref().map_or(Place::HOST, Accelerator::place);
         let base = BUFFER + u64::from(process.rank()) * BETWEEN_BUFFERS;
         let depth = |per_qp: u32| per_qp.max(1) * settings.qps;
         let (pd, mr, send_cq, recv_cq, watch, srq, qps, receivers) = process
             .nic(nic, |n| -> Result<_, VerbsError> {
                 let pd = n.alloc_pd();
-                let mr = n.reg_mr(pd, base, Bytes(2 * half), Access::ALL)?;
+                let mr = n.reg_mr_at(pd, base, Bytes(2 * half), Access::ALL, place)?;
                 let send_cq = n.create_cq(depth(settings.tx_depth))?;
                 let recv_cq = n.create_cq(depth(settings.rx_depth))?;
                 let watch = n.create_watch(base + half, Bytes(half));
@@ -292,9 +294,5 @@ fn gid(lid: Lid) -> [u8; 16] {
 const BUFFER: u64 = 0x7f2e_5f64_b000;
 /// How far apart the two ends' buffers lie; more than two of the largest messages. Basis: assumed, as above.
 const BETWEEN_BUFFERS: u64 = 0x14_dbca_d000;
-/// Buffers are whole pages, in bytes (basis: the tool).
-const PAGE: u64 = 4096;
-/// Global routing header in front of a datagram, in bytes (basis: standard).
-const GRH: u64 = 40;
 /// Q_Key of the tool (basis: the tool).
 const QKEY: u32 = 0x1111_1111;

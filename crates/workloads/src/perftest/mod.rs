@@ -3,12 +3,13 @@
 //! Source: linux-rdma/perftest 6.29: behaviour, options and output (FORMATS.md §11).
 //! Modelled: RC, UC and UD; one or all sizes; several queue pairs; both directions; the statistics and the bytes of the
 //! client's output. Rank 0 is the client, rank 1 the server.
-//! Not modelled: the server's own output, events, shared receive queues, GPU memory, rdma_cm, rate limits.
+//! Not modelled: the server's own output, events, shared receive queues, rdma_cm.
 
 mod bw;
 mod defaults;
 mod draft;
 mod endpoint;
+mod gpu;
 mod header;
 mod json;
 mod lat;
@@ -24,6 +25,7 @@ use std::rc::Rc;
 
 use fabriscope_node::{Main, Process, ProgramError};
 
+pub use gpu::{Accelerator, Driver};
 pub use header::Address;
 pub use report::{Measured, Row, report};
 pub use settings::{AtomicType, Connection, Length, Settings, Verbosity};

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use fabriscope_units::{Bytes, Time};
 
+use super::gpu;
 use super::header::{self, Address, LINE};
 use super::json;
 use super::settings::{Length, Settings, Verbosity};
@@ -39,8 +40,13 @@ pub struct Measured {
 pub fn report(s: &Settings, measured: &Measured) -> ToolOutput {
     let mut output = ToolOutput::default();
     let full = s.verbosity == Verbosity::Full;
+    // What is exchanged is the address of the receiving half.
+    let buffer = measured.local.first().map_or(0, |end| end.vaddr - s.half());
+    if let Some(gpu) = &s.gpu {
+        output.text = gpu::opening(s, gpu, buffer);
+    }
     if full {
-        output.text = header::header(s) + &header::addresses(s, &measured.local, &measured.remote) + LINE + &table_head(s);
+        output.text += &(header::header(s) + &header::addresses(s, &measured.local, &measured.remote) + LINE + &table_head(s));
     }
     for (row, posted) in &measured.rows {
         let text = &mut output.text;
@@ -72,6 +78,9 @@ pub fn report(s: &Settings, measured: &Measured) -> ToolOutput {
     }
     if full {
         output.text += LINE;
+    }
+    if let Some(gpu) = &s.gpu {
+        output.text += &gpu::closing(gpu, buffer);
     }
     if let (Some(name), Some((row, _))) = (&s.json, measured.rows.last()) {
         output.files.push(SideFile { name: name.clone(), text: json::file(s, row) });

@@ -7,6 +7,7 @@
 use fabriscope_units::Span;
 
 use super::draft::Draft;
+use super::gpu::Accelerator;
 use super::options::OPTIONS;
 use super::test::{Test, Verb};
 use crate::arguments;
@@ -155,6 +156,8 @@ pub struct Settings {
     pub json: Option<String>,
     /// How much is printed.
     pub verbosity: Verbosity,
+    /// The GPU whose memory the buffers are in; none for host memory.
+    pub gpu: Option<Accelerator>,
     /// Core time of one turn of the test's loop, beside the verbs.
     pub loop_overhead: Span,
 }
@@ -180,6 +183,10 @@ impl Settings {
     pub fn largest(&self) -> u32 {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
+    /// Bytes of either half of a buffer: one to send from, one to receive into, with room for a global routing header in front.
+    pub(crate) fn half(&self) -> u64 {
+        (u64::from(self.largest()) + GRH).next_multiple_of(PAGE)
+    }
     /// The iterations per queue pair, or `None` with `-D`.
     pub fn iterations(&self) -> Option<u64> {
         match self.length {
@@ -192,3 +199,8 @@ impl Settings {
         self.test.verb == Verb::Send
     }
 }
+
+/// Buffers are whole pages, in bytes (basis: the tool).
+const PAGE: u64 = 4096;
+/// Global routing header in front of a datagram, in bytes (basis: standard).
+pub(crate) const GRH: u64 = 40;

@@ -93,7 +93,6 @@ fn what_does_not_fit_is_refused_with_a_remedy() {
         ("ib_write_bw -s 1099511627776", "1 to 2147483647"),
         ("ib_write_bw -n 4", "5 to 100000000"),
         ("ib_write_bw -R", "-R has no meaning here: "),
-        ("ib_write_bw --use_cuda=0", "GPU memory"),
         ("ib_write_bw -c UD", "use -c RC"),
         ("ib_read_lat -c UC", "use -c RC"),
         ("ib_write_bw -c TCP", "RC, XRC, UC, UD, DC, SRD"),
@@ -256,4 +255,84 @@ fn efa_takes_what_its_generation_has() {
     }
     let s = parse_on(&efa(Rdma::None), "ib_send_bw -c SRD -a").unwrap();
     assert_eq!((s.sizes.last(), s.cq_mod), (Some(&8192), 1));
+}
+
+fn gpus(title: &str) -> Target {
+    let buses = ["0000:07:00.0", "0000:47:00.0"].map(str::to_owned).to_vec();
+    let gpu = crate::gpu::GpuTarget {
+        title: title.to_owned(),
+        count: 2,
+        buses,
+        read_rate: fabriscope_units::Rate::from_gbps(12_000),
+        write_cost: 0,
+        launch: Span::ZERO,
+    };
+    Target { gpu: Some(gpu), ..target() }
+}
+
+#[test]
+fn gpus_are_taken_by_number_or_address() {
+    let nvidia = gpus("NVIDIA A100 SXM4, 40 GB");
+    let place = |line: &str| parse_on(&nvidia, line).unwrap().gpu.map(|gpu| (gpu.driver, gpu.place().0));
+    assert_eq!(place("ib_write_bw"), None);
+    assert_eq!(place("ib_write_bw --use_cuda=0"), Some((Driver::Cuda, 1)));
+    assert_eq!(place("ib_send_lat --use_cuda=1 --use_cuda_dmabuf"), Some((Driver::Cuda, 2)));
+    assert_eq!(place("ib_read_lat --use_cuda_bus_id 47:00.0"), Some((Driver::Cuda, 2)));
+    assert_eq!(place("ib_read_bw --use_cuda_bus_id=0000:07:00.0"), Some((Driver::Cuda, 1)));
+    assert_eq!(parse_on(&nvidia, "ib_send_lat --use_cuda=1").unwrap().inline_size, 0);
+    assert_eq!(parse_on(&nvidia, "ib_send_lat --use_cuda=1 -I 32 -s 64").unwrap().inline_size, 32);
+    let amd = gpus("AMD Instinct MI300X, 192 GB");
+    assert_eq!(parse_on(&amd, "ib_write_bw --use_rocm=1").unwrap().gpu.map(|gpu| gpu.place().0), Some(2));
+}
+
+#[test]
+fn what_gpus_cannot_do_is_refused_with_a_remedy() {
+    let nvidia = gpus("NVIDIA A100 SXM4, 40 GB");
+    let nameless = Target { gpu: nvidia.gpu.clone().map(|gpu| crate::gpu::GpuTarget { buses: Vec::new(), ..gpu }), ..target() };
+    for (target, line, message) in [
+        (&target(), "ib_write_bw --use_cuda=0", "--use_cuda needs GPUs, and the nodes of this cluster have none; choose a cluster"),
+        (&nvidia, "ib_write_bw --use_cuda=2", "--use_cuda 2: the nodes have 2 GPUs; give 0 to 1"),
+        (
+            &nvidia,
+            "ib_write_bw --use_rocm=0",
+            "--use_rocm is for GPUs of AMD, and the nodes have: NVIDIA A100 SXM4, 40 GB; give --use_cuda=0",
+        ),
+        (&nvidia, "ib_write_bw --use_cuda_bus_id=48:00.0", "no GPU has this address; give one of 0000:07:00.0, 0000:47:00.0"),
+        (&nameless, "ib_write_bw --use_cuda_bus_id=47:00.0", "needs PCI addresses, and the node part has none; give --use_cuda=0"),
+        (
+            &nvidia,
+            "ib_write_lat --use_cuda=0",
+            "latency of reads and sends only: a core does not spin on the memory of a GPU; run ib_send_lat",
+        ),
+        (&nvidia, "ib_send_lat --use_cuda=0 -I 64 -s 64", "--use_cuda has no inline messages"),
+        (&nvidia, "ib_send_lat --use_hl=0", "--use_hl has no meaning here"),
+    ] {
+        let refused = parse_on(target, line).unwrap_err().to_string();
+        assert!(refused.contains(message), "{line}: {refused}");
+    }
+}
+
+#[test]
+fn a_report_tells_of_the_gpu() {
+    let s = parse_on(&gpus("NVIDIA A100-SXM4-40GB"), "ib_write_bw --use_cuda=1").unwrap();
+    let text = report(&s, &measured(vec![(bandwidth_row(48.99625e9), vec![])])).text;
+    // As cuda_memory.c prints it; the buffer is twice the size.
+    let opening = "\
+        Perftest doesn't supports CUDA tests with inline messages: inline size set to 0\n\
+        initializing CUDA\n\
+        Listing all CUDA devices in system:\n\
+        CUDA device 0: PCIe address is 07:00\n\
+        CUDA device 1: PCIe address is 47:00\n\
+        \n\
+        Picking device No. 1\n\
+        [pid = 4242, dev = 1] device name = [NVIDIA A100-SXM4-40GB]\n\
+        creating CUDA Ctx\n\
+        making it the current CUDA Ctx\n\
+        CUDA device integrated: 0\n\
+        allocated GPU buffer of a 131072 address at 0x55d1c0a862a0 for type CUDA_MEM_DEVICE\n\
+        ------";
+    assert!(text.starts_with(opening), "{text}");
+    assert!(text.ends_with("------\ndeallocating GPU buffer 00007f2e5f63a000\ndestroying current CUDA Ctx\n"), "{text}");
+    let bare = report(&parse("ib_write_bw"), &measured(vec![(bandwidth_row(48.99625e9), vec![])])).text;
+    assert!(text.contains(&bare[..bare.len() / 2]), "the rest is as without it");
 }
