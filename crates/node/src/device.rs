@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use fabriscope_machine::{Access, FlowId, Machine, Purpose, Sharing, Use, VertexId};
+use fabriscope_machine::{Access, FlowId, Machine, Purpose, Sharing, Use, VertexId, Weight};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use crate::process::ProgramError;
@@ -296,10 +296,10 @@ impl Devices {
     fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<(Vec<Use>, Span), ProgramError> {
         let machine = &self.machine;
         if source == target {
-            // Read from the memory and written to it.
+            // Read from the memory and written to it, which it does not do at the same time.
             let link = machine.around(source).first().copied();
             let both = link.into_iter().flat_map(|link| [true, false].map(|way| machine.resource_of_link(link, way)));
-            let uses = both.map(|resource| Use { resource, weight: fabriscope_machine::Weight::ONE }).collect();
+            let uses = both.map(|resource| Use { resource, weight: Weight::of(2, 1) }).collect();
             return Ok((uses, link.map_or(Span::ZERO, |link| machine.link(link).latency)));
         }
         let path = machine.path(source, target, Purpose::Copy).ok_or_else(|| {

@@ -25,20 +25,21 @@ pub struct GpuMemory {
     pub size: Sourced<Bytes>,
     /// Bits of the bus times their rate; reads and writes share it.
     pub peak: Sourced<Rate>,
-    /// Share of the peak that a kernel reaches which copies, read and written bytes counted.
-    pub copy_efficiency: Sourced<Ratio>,
-    /// The same of a triad, which reads twice as much as it writes.
-    pub triad_efficiency: Sourced<Ratio>,
+    /// Share of the peak that a kernel reaches which only reads.
+    pub read_efficiency: Sourced<Ratio>,
+    /// What a byte written costs beyond a byte read, as a share of it: the bus turns round.
+    pub write_cost: Sourced<Ratio>,
 }
 
 impl GpuMemory {
-    /// What a copy moves, read and written bytes counted.
-    pub fn copy_rate(&self) -> Rate {
-        self.copy_efficiency.of(*self.peak)
+    /// What a kernel reads that writes nothing.
+    pub fn read_rate(&self) -> Rate {
+        self.read_efficiency.of(*self.peak)
     }
-    /// What a triad moves.
-    pub fn triad_rate(&self) -> Rate {
-        self.triad_efficiency.of(*self.peak)
+    /// What a copy moves, read and written bytes counted: `2 / (2 + c)` of what is read alone, where `c` is `write_cost`.
+    pub fn copy_rate(&self) -> Rate {
+        let (read, cost) = (u128::from(self.read_rate().as_bps()), u128::from(self.write_cost.of_count(1000)));
+        Rate::from_bps(u64::try_from(read * 2000 / (2000 + cost)).unwrap_or(u64::MAX))
     }
 }
 
@@ -215,7 +216,7 @@ impl Part for Gpu {
             return Err(Problem::at(&["copy_engines", "count", "value"], message, "give it at least 1"));
         }
         let memory = &self.memory;
-        for (key, rate) in [("copy_efficiency", memory.copy_rate()), ("triad_efficiency", memory.triad_rate())] {
+        for (key, rate) in [("read_efficiency", memory.read_rate()), ("peak", *memory.peak)] {
             if rate.as_bps() == 0 {
                 return Err(Problem::at(&["memory", key, "value"], "nothing is left of the memory's rate", "check `peak` and the share"));
             }
