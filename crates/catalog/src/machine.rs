@@ -12,6 +12,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::node::{ResolvedBundle, ResolvedNode, ResolvedSlot};
 use crate::part::{Interconnect, InterconnectKind, ScaleUp, Under};
+use crate::sourced::Sourced;
 
 impl ResolvedNode {
     /// The node as a graph: `numa0`, `numa0-memory`, `bridge0`, PCI Express switches by their names, `gpu0`, `gpu0-memory`,
@@ -183,6 +184,9 @@ impl Wiring<'_> {
             }
             let mut vertex = Vertex::new(VertexKind::Gpu, format!("gpu{number}")).titled(&part.title);
             vertex.relays = meshed || carries;
+            let limit = |rate: Option<&Sourced<Rate>>| rate.map(|rate| **rate);
+            let (read, write) = part.peer.as_ref().map_or((None, None), |peer| (peer.read_rate.as_ref(), peer.write_rate.as_ref()));
+            vertex.peer = PeerLimits { read: limit(read), write: limit(write), ..PeerLimits::default() };
             let gpu = self.builder.vertex(vertex);
             let kind = format!("{:?}", part.memory.kind).to_uppercase();
             let memory = Vertex::new(VertexKind::DeviceMemory, format!("gpu{number}-memory")).titled(kind);

@@ -221,3 +221,39 @@ fn the_document_has_every_node() {
     }
     assert!(document[start..end] == wanted, "UPDATE_GOLDEN=1 writes the table anew:\n{wanted}");
 }
+
+#[test]
+fn the_cube_of_dgx_1_is_that_of_nvidia_smi() {
+    // `nvidia-smi topo -m` of a DGX-1 with V100, as published: links to GPU 0 to 7, 0 where it says SYS.
+    let published = [
+        [0, 1, 1, 2, 2, 0, 0, 0],
+        [1, 0, 2, 1, 0, 2, 0, 0],
+        [1, 2, 0, 2, 0, 0, 1, 0],
+        [2, 1, 2, 0, 0, 0, 0, 1],
+        [2, 0, 0, 0, 0, 1, 1, 2],
+        [0, 2, 0, 0, 1, 0, 2, 1],
+        [0, 0, 1, 0, 1, 2, 0, 2],
+        [0, 0, 0, 1, 2, 1, 2, 0],
+    ];
+    let machine = machine(&catalog(), "dgx-1v");
+    let (gpus, nics) = (machine.gpus(), machine.nics());
+    for (a, row) in published.iter().enumerate() {
+        for (b, links) in row.iter().enumerate().filter(|(b, _)| *b != a) {
+            let path = machine.path(gpus[a], gpus[b], Purpose::Copy).unwrap();
+            let found = match machine.link(path.steps[0].link).kind {
+                LinkKind::NvLink { links, .. } => links,
+                _ => 0,
+            };
+            assert_eq!((found, machine.class_of(&path) == PathClass::Nvl), (*links, *links > 0), "gpu{a} gpu{b}");
+        }
+        // Its own switch, the other one of the socket, the other socket.
+        for (nic, id) in nics.iter().enumerate() {
+            let wanted = match (a / 2 == nic, a / 4 == nic / 2) {
+                (true, _) => PathClass::Pix,
+                (_, true) => PathClass::Phb,
+                _ => PathClass::Sys,
+            };
+            assert_eq!(machine.class(gpus[a], *id), wanted, "gpu{a} nic{nic}");
+        }
+    }
+}

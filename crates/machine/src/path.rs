@@ -123,24 +123,41 @@ impl Machine {
                 }
             }
         }
-        uses.extend(self.peer_limit(path, access).map(|resource| Use { resource, weight: Weight::ONE }));
+        let limits = [self.bridge_limit(path, access), self.gpu_limit(path, access)];
+        uses.extend(limits.into_iter().flatten().map(|resource| Use { resource, weight: Weight::ONE }));
         uses
     }
 
+    /// Whether `path` leads from device to device over PCI Express.
+    fn between_devices(&self, path: &Path) -> bool {
+        let kind = |id: VertexId| self.vertex(id).kind;
+        let host = |kind| matches!(kind, VertexKind::HostMemory | VertexKind::CxlMemory | VertexKind::Numa { .. } | VertexKind::HostBridge);
+        let passed = path.vertices(self).into_iter().any(|id| matches!(kind(id), VertexKind::HostMemory | VertexKind::CxlMemory));
+        !passed && ![path.from, path.to].into_iter().any(|end| host(kind(end)))
+    }
+
     /// The limit of the host bridge for traffic between devices, where `path` is such traffic and has one.
-    fn peer_limit(&self, path: &Path, access: Access) -> Option<ResourceId> {
-        let vertices = path.vertices(self);
-        let kind = |id: &VertexId| self.vertex(*id).kind;
-        if vertices.iter().any(|id| matches!(kind(id), VertexKind::HostMemory | VertexKind::CxlMemory)) {
-            return None;
-        }
-        let ends = [vertices.first()?, vertices.last()?];
-        if ends.iter().any(|id| matches!(kind(id), VertexKind::Numa { .. } | VertexKind::HostBridge)) {
+    fn bridge_limit(&self, path: &Path, access: Access) -> Option<ResourceId> {
+        if !self.between_devices(path) {
             return None;
         }
         let across = path.steps.iter().any(|step| self.link(step.link).kind == LinkKind::Smp);
-        let bridges = vertices.iter().filter(|id| kind(id) == VertexKind::HostBridge);
-        bridges.filter_map(|bridge| self.resource_of_peers(*bridge, access == Access::Write, across)).min_by_key(|r| self.capacity(*r))
+        let bridges = path.vertices(self).into_iter().filter(|id| self.vertex(*id).kind == VertexKind::HostBridge);
+        bridges.filter_map(|bridge| self.resource_of_peers(bridge, access == Access::Write, across)).min_by_key(|r| self.capacity(*r))
+    }
+
+    /// The limit of the GPU that another device reads or writes over PCI Express.
+    fn gpu_limit(&self, path: &Path, access: Access) -> Option<ResourceId> {
+        let served = match access {
+            Access::Read => path.from,
+            Access::Write => path.to,
+        };
+        if !self.between_devices(path) || !path.steps.iter().any(|step| matches!(self.link(step.link).kind, LinkKind::Pcie { .. })) {
+            return None;
+        }
+        let gpus = path.vertices(self).into_iter().filter(|id| self.vertex(*id).kind == VertexKind::Gpu);
+        let gpu = gpus.into_iter().find(|gpu| *gpu == served || self.memory_of(*gpu) == Some(served))?;
+        self.resource_of_peers(gpu, access == Access::Write, false)
     }
 
     fn search(&self, from: VertexId, to: VertexId, allowed: impl Fn(LinkKind) -> bool) -> Option<Path> {

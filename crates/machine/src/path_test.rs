@@ -123,3 +123,31 @@ fn wrong_machines_are_refused() {
     let machine = two(1, "nic0").build().unwrap();
     assert_eq!(machine.find("gpu9").unwrap_err().to_string(), "the machine has no vertex `gpu9`; it has gpu0, nic0");
 }
+
+#[test]
+fn a_gpu_limits_who_reads_it_over_pci_express() {
+    let rate = |limited: bool, from: &str, to: &str, purpose, access| {
+        let machine = machine(false);
+        let mut b = Machine::builder();
+        for vertex in machine.vertices() {
+            let mut vertex = vertex.clone();
+            if limited && vertex.name == "gpu0" {
+                vertex.peer = PeerLimits { read: Some(Rate::from_gbps(30)), ..PeerLimits::default() };
+            }
+            b.vertex(vertex);
+        }
+        for link in machine.links() {
+            b.link(link.clone());
+        }
+        let machine = b.build().unwrap();
+        let path = machine.path(machine.find(from).unwrap(), machine.find(to).unwrap(), purpose).unwrap();
+        path.rate(&machine, access)
+    };
+    let gbps = Rate::from_gbps;
+    assert_eq!(rate(false, "hbm0", "nic0", Purpose::Dma, Access::Read), gbps(200));
+    assert_eq!(rate(true, "hbm0", "nic0", Purpose::Dma, Access::Read), gbps(30));
+    // Neither what is written to it, nor what the host reads, nor NVLink.
+    assert_eq!(rate(true, "nic0", "hbm0", Purpose::Dma, Access::Write), gbps(200));
+    assert_eq!(rate(true, "hbm0", "memory0", Purpose::Copy, Access::Write), gbps(200));
+    assert_eq!(rate(true, "hbm0", "hbm1", Purpose::Copy, Access::Read), gbps(800));
+}

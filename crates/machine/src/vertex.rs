@@ -63,7 +63,8 @@ impl VertexKind {
     }
 }
 
-/// How fast a host bridge passes traffic from one device to another, where that is less than its links: payload each way.
+/// How fast a host bridge passes traffic from one device to another, or a GPU serves other devices, where that is less than its
+/// links: payload each way. A GPU has the first two only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PeerLimits {
     /// What a device reads from another one below the same socket.
@@ -89,7 +90,7 @@ pub struct Vertex {
     pub bus: String,
     /// GPUs only: traffic between two others may pass it (xGMI between GPUs of AMD).
     pub relays: bool,
-    /// Host bridges only.
+    /// Host bridges and GPUs only.
     pub peer: PeerLimits,
     /// What it is as a piece of hardware.
     pub identity: Identity,

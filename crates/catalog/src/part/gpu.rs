@@ -55,6 +55,8 @@ pub enum MemoryKind {
     Ddr5,
     /// Low-power DDR5, soldered.
     Lpddr5x,
+    /// Graphics DDR5.
+    Gddr5,
     /// Graphics DDR6.
     Gddr6,
     /// Stacks of the second generation.
