@@ -199,6 +199,45 @@ fn the_trace_names_the_memory_and_adds_up() {
     assert_eq!(fetch, timing.read_latency + Span::from_ns(2 * 200) + Rate::from_gbps(READS).time(Bytes(4096)));
 }
 
+/// Nodes of four adapters below one uplink of 600 Gb/s, so many that the run is divided, and everyone sends to the node after the next.
+#[test]
+fn divided_runs_keep_the_adapters_of_a_node_together() {
+    let mut parts = cluster("topology.fat_tree = { levels = 3, radix = 16 }", 600, "infiniband", "d_mod_k").parts;
+    (parts.nodes, parts.node.nics) = (150, 4);
+    let plain = Cluster::new(parts).expect("it can be wired");
+    let mut b = Machine::builder();
+    let mut add = |kind, name: &str| b.vertex(Vertex::new(kind, name));
+    let (numa, memory) = (add(VertexKind::Numa { package: 0 }, "numa0"), add(VertexKind::HostMemory, "memory0"));
+    let (bridge, switch) = (add(VertexKind::HostBridge, "bridge0"), add(VertexKind::PcieSwitch, "switch0"));
+    let nics = ["nic0", "nic1", "nic2", "nic3"].map(|name| add(VertexKind::Nic, name));
+    let mut join = |a, to, kind, gbps| b.link(Link::new(a, to, kind, Rate::from_gbps(gbps), Span::from_ns(50)));
+    let pcie = LinkKind::Pcie { generation: 5, lanes: 16 };
+    join(numa, memory, LinkKind::Memory, 4000);
+    join(numa, bridge, LinkKind::Die, 4000);
+    join(bridge, switch, pcie, GPU);
+    nics.into_iter().for_each(|nic| drop(join(switch, nic, pcie, 504)));
+    let machine = b.build().expect("it is sound");
+    let shared = Cluster { reach: Some(Arc::new(Reach::of(&machine, &timing::pcie(&plain.parts), true))), ..plain.clone() };
+    let mut schedule = fabriscope_schedule::Builder::new(600);
+    let bytes = Bytes(256 << 10);
+    for rank in 0..600 {
+        schedule.put(rank, (rank + 8) % 600, bytes);
+    }
+    let schedule = schedule.build().expect("it is sound");
+    let run = |cluster: &Cluster, threads| {
+        let engine = PacketEngine { threads, ..PacketEngine::default() };
+        assert!(engine.prepare(cluster, &schedule, 1).expect("it is set up").parts.len() > 1, "it is divided");
+        engine.run(cluster, &schedule, 1).expect("it ends")
+    };
+    let both = [1, 2].map(|threads| run(&shared, threads));
+    assert_eq!(both[0], both[1]);
+    // Four adapters of 400 Gb/s get 150 each of the uplink, and of the way down.
+    let (alone, together) = (run(&plain, 2).end.as_ps() as f64, both[0].end.as_ps() as f64);
+    let least = Rate::from_gbps(GPU).time(bytes * 4).as_ps() as f64;
+    assert!(together > least && together < 1.3 * least, "{together} ps of at least {least}");
+    assert!(together > 1.8 * alone, "{together} and {alone} ps");
+}
+
 #[test]
 fn memory_out_of_reach_is_refused() {
     let mut cluster = nodes(2);
