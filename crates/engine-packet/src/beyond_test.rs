@@ -215,7 +215,9 @@ fn divided_runs_keep_the_adapters_of_a_node_together() {
     join(numa, memory, LinkKind::Memory, 4000);
     join(numa, bridge, LinkKind::Die, 4000);
     join(bridge, switch, pcie, GPU);
-    nics.into_iter().for_each(|nic| drop(join(switch, nic, pcie, 504)));
+    for nic in nics {
+        join(switch, nic, pcie, 504);
+    }
     let machine = b.build().expect("it is sound");
     let shared = Cluster { reach: Some(Arc::new(Reach::of(&machine, &timing::pcie(&plain.parts), true))), ..plain.clone() };
     let mut schedule = fabriscope_schedule::Builder::new(600);
