@@ -187,8 +187,8 @@ fn the_trace_names_the_memory_and_adds_up() {
     let of = |trace: &MessageTrace, stage| trace.stages.iter().find(|s| s.stage == stage).map(|s| (s.place.clone(), s.span)).unwrap();
     let (near, far, host) = (trace(NEAR, NEAR), trace(FAR, FAR), trace(Place::HOST, Place::HOST));
     assert_eq!(of(&host, Stage::PayloadFetch).0, "pcie");
-    assert_eq!(of(&near, Stage::PayloadFetch).0, "gpu0 (GPUDirect)");
-    assert_eq!(of(&far, Stage::PayloadWrite).0, "gpu1 (GPUDirect)");
+    assert_eq!(of(&near, Stage::PayloadFetch).0, "gpu0 through switch0 (GPUDirect)");
+    assert_eq!(of(&far, Stage::PayloadWrite).0, "gpu1 through bridge0, switch0 (GPUDirect)");
     // GPU 0 is 400 ns away and host memory 300; a read goes there and back.
     assert_eq!(of(&near, Stage::PayloadFetch).1, of(&host, Stage::PayloadFetch).1 + Span::from_ns(200));
     // The completion entry comes right behind the bytes in host memory, and with them in the GPU's.

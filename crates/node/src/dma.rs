@@ -27,7 +27,7 @@ pub struct Crossing {
 /// The way between an adapter and a memory, but for the adapter's own link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DmaPath {
-    /// For people: `gpu0 (GPUDirect)`.
+    /// For people: `gpu0 through switch0 (GPUDirect)`.
     pub title: String,
     /// From asking until the first byte of a read is in the adapter.
     pub read_latency: Span,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_machine::{Access, Machine, Path, Purpose, ResourceId, Use, VertexId};
+use fabriscope_machine::{Access, Machine, Path, Purpose, ResourceId, Use, VertexId, VertexKind};
 use fabriscope_units::{Rate, Span};
 use fabriscope_verbs::Place;
 
@@ -31,6 +31,9 @@ struct Ways {
     own: [Rate; 2],
     /// One way.
     latency: Span,
+    /// What lies between the adapter and the memory's GPU or NUMA domain.
+    through: Vec<String>,
+    gpudirect: bool,
 }
 
 const ACCESSES: [Access; 2] = [Access::Read, Access::Write];
@@ -61,7 +64,7 @@ impl Reach {
             .collect();
         let kept = tight(machine, &ways);
         let titles = std::iter::once("host memory".to_owned()).chain(memories.iter().map(|memory| match memory {
-            Memory::Device(gpu) => format!("{} (GPUDirect)", machine.vertex(gpus[*gpu as usize]).name),
+            Memory::Device(gpu) => machine.vertex(gpus[*gpu as usize]).name.clone(),
             Memory::Host(numa) => format!("memory of {}", machine.vertex(numas[*numa as usize]).name),
         }));
         let titles: Vec<String> = titles.collect();
@@ -116,7 +119,15 @@ impl Ways {
             (uses.into_iter().filter(|used| !is_own(used)).collect::<Vec<_>>(), rate)
         };
         let (reads, writes) = (of(&read, Access::Read), of(&write, Access::Write));
-        Some(Ways { uses: [reads.0, writes.0], own: [reads.1, writes.1], latency: read.latency(machine) })
+        let vertices = read.vertices(machine);
+        let passed = vertices.get(2..vertices.len() - 1).unwrap_or_default();
+        Some(Ways {
+            uses: [reads.0, writes.0],
+            own: [reads.1, writes.1],
+            latency: read.latency(machine),
+            through: passed.iter().map(|id| machine.vertex(*id).name.clone()).collect(),
+            gpudirect: machine.vertex(memory).kind == VertexKind::DeviceMemory,
+        })
     }
 
     fn path(&self, machine: &Machine, bus: &PcieTiming, near: Span, kept: &BTreeMap<ResourceId, u16>, title: &str) -> DmaPath {
@@ -130,7 +141,12 @@ impl Ways {
         // The request of a read and its answer both cross the links.
         let further = |base: Span, crossings: u64| (base + self.latency * crossings).saturating_sub(near * crossings);
         DmaPath {
-            title: title.to_owned(),
+            title: match (self.through.is_empty(), self.gpudirect) {
+                (true, true) => format!("{title} (GPUDirect)"),
+                (false, true) => format!("{title} through {} (GPUDirect)", self.through.join(", ")),
+                (true, false) => title.to_owned(),
+                (false, false) => format!("{title} through {}", self.through.join(", ")),
+            },
             read_latency: further(bus.read_latency, 2),
             write_latency: further(bus.write_latency, 1),
             reads: crossings(&self.uses[0]),

@@ -70,8 +70,8 @@ fn places_are_gpus_then_numa_domains() {
     let of = |memory| reach.place_of(memory).map(|place| place.0);
     assert_eq!([of(Memory::Device(0)), of(Memory::Device(1)), of(Memory::Host(0)), of(Memory::Host(1))], [1, 2, 3, 4].map(Some));
     assert_eq!((of(Memory::Device(2)), reach.places(), reach.nics()), (None, 5, 2));
-    assert_eq!(reach.path(0, Place(1)).unwrap().title, "gpu0 (GPUDirect)");
-    assert_eq!(reach.path(1, Place(4)).unwrap().title, "memory of numa1");
+    assert_eq!(reach.path(0, Place(1)).unwrap().title, "gpu0 through switch0 (GPUDirect)");
+    assert_eq!(reach.path(1, Place(4)).unwrap().title, "memory of numa1 through numa0, bridge0, switch0");
 }
 
 #[test]
