@@ -23,7 +23,7 @@ const PROGRAM: &str = "program";
 
 /// The stages of a single message.
 pub fn single(trace: &MessageTrace) -> Chain {
-    let stages = trace.stages.iter().map(|s| (s.stage.name().to_owned(), s.span)).collect();
+    let stages = trace.stages.iter().map(|s| (s.label(), s.span)).collect();
     Chain { stages, total: trace.latency(), messages: 1 }
 }
 
@@ -64,7 +64,7 @@ fn walk_back(sorted: &[&MessageTrace], start: &MessageTrace, until: u64) -> Opti
         if at > trace.done_ps {
             stages.push((PROGRAM.to_owned(), Span::from_ps(at - trace.done_ps)));
         }
-        stages.extend(trace.stages.iter().rev().map(|s| (s.stage.name().to_owned(), s.span)));
+        stages.extend(trace.stages.iter().rev().map(|s| (s.label(), s.span)));
         at = trace.posted_ps;
         messages += 1;
     }

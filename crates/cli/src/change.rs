@@ -41,6 +41,7 @@ impl Setting<'_> {
         self.slot(&mut all);
         self.path(&mut all);
         self.host(&mut all);
+        self.memory(&mut all);
         all
     }
 
@@ -53,7 +54,8 @@ impl Setting<'_> {
     /// Payload inside the work request, as far as it fits; and not at all.
     fn inline(&self, all: &mut Vec<Variation>) {
         let largest = self.parts.node.nic.max_inline.as_u64();
-        if !self.perftest || self.options.iter().any(|o| o.starts_with("-I") || o.starts_with("--inline")) || self.size > largest {
+        let given = self.options.iter().any(|o| o.starts_with("-I") || o.starts_with("--inline"));
+        if !self.perftest || given || self.in_gpu() || self.size > largest {
             return;
         }
         let mut options = |what: &str, limit: u64| {
@@ -63,6 +65,36 @@ impl Setting<'_> {
         };
         options("payload inline", self.size);
         options("payload not inline", 0);
+    }
+
+    /// Whether the tool has its buffers in the memory of a GPU.
+    fn in_gpu(&self) -> bool {
+        self.perftest && self.options.iter().any(|option| is_gpu(option))
+    }
+
+    /// Buffers in host memory instead of a GPU's; other adapters, which are nearer or farther.
+    fn memory(&self, all: &mut Vec<Variation>) {
+        if !self.in_gpu() {
+            return;
+        }
+        let mut variation = self.with("buffers in host memory", |_| {});
+        let mut value = false;
+        variation.options.retain(|option| {
+            // `--use_cuda 0`: the number is an option of its own.
+            let keep = !is_gpu(option) && !std::mem::replace(&mut value, false);
+            value |= is_gpu(option) && !option.contains('=') && !option.ends_with("dmabuf");
+            keep
+        });
+        all.push(variation);
+        if self.options.iter().any(|option| option.starts_with("-d") || option.starts_with("--ib-dev")) {
+            return;
+        }
+        for number in 1..self.parts.node.nics {
+            let device = crate::counting::device(self.parts.node.nic.interface, number);
+            let mut variation = self.with(format!("the adapter {device}"), |_| {});
+            variation.options.extend(["-d".to_owned(), device]);
+            all.push(variation);
+        }
     }
 
     fn mtu(&self, all: &mut Vec<Variation>) {
@@ -133,4 +165,9 @@ impl Setting<'_> {
             nic.wqe_interval.value = nic.wqe_interval.value / 2;
         }));
     }
+}
+
+/// Whether an option of perftest puts buffers into the memory of a GPU.
+fn is_gpu(option: &str) -> bool {
+    option.starts_with("--use_cuda") || option.starts_with("--use_rocm")
 }

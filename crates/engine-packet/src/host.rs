@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_engine::{Stage, StageSpan};
+use fabriscope_engine::{HOST_MEMORY, Stage, StageSpan};
 use fabriscope_kernel::memory::prefetch;
 use fabriscope_node::pcie::Written;
 use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream, Way};
@@ -250,7 +250,7 @@ impl Host {
     /// What payload crosses on its way, for people.
     fn memory(&self, place: Place) -> String {
         let title = self.beyond.as_ref().filter(|_| place != Place::HOST).and_then(|beyond| beyond.title(place));
-        title.unwrap_or("pcie").to_owned()
+        title.unwrap_or(HOST_MEMORY).to_owned()
     }
 }
 

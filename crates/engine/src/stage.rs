@@ -81,6 +81,18 @@ pub struct StageSpan {
     pub place: String,
 }
 
+impl StageSpan {
+    /// What it is called in tables: the stage, and the memory where that is not the host memory beside the NIC.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let moves = matches!(self.stage, Stage::PayloadFetch | Stage::PayloadWrite | Stage::Atomic);
+        if moves && self.place != HOST_MEMORY { format!("{}, {}", self.stage, self.place) } else { self.stage.name().to_owned() }
+    }
+}
+
+/// The place of payload that crosses the NIC's own link alone.
+pub const HOST_MEMORY: &str = "pcie";
+
 /// The way of one message: contiguous intervals on the path of its last packet, which add up exactly.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct MessageTrace {
