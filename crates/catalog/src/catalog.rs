@@ -11,7 +11,7 @@ use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
 use crate::node::{Node, ResolvedNode};
 use crate::part::{
-    Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodePart, Part, Pcie, Software, Switch,
+    Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Part, Pcie, Software, Switch,
 };
 use crate::suggest;
 use crate::target::{Place, Target};
@@ -39,6 +39,8 @@ pub enum AnyPart {
     Interconnect(Box<Interconnect>),
     /// A node.
     Node(Box<NodePart>),
+    /// What files about nodes leave out.
+    NodeFiles(Box<NodeFiles>),
     /// A generation of PCI Express.
     Pcie(Box<Pcie>),
     /// An MPI library or a benchmark program.
@@ -65,6 +67,7 @@ macro_rules! each {
             AnyPart::Gpu($part) => $result,
             AnyPart::Interconnect($part) => $result,
             AnyPart::Node($part) => $result,
+            AnyPart::NodeFiles($part) => $result,
             AnyPart::Pcie($part) => $result,
             AnyPart::Software($part) => $result,
             AnyPart::Congestion($part) => $result,
@@ -87,6 +90,7 @@ impl AnyPart {
             AnyPart::Gpu(_) => Kind::Gpu,
             AnyPart::Interconnect(_) => Kind::Interconnect,
             AnyPart::Node(_) => Kind::Node,
+            AnyPart::NodeFiles(_) => Kind::NodeFiles,
             AnyPart::Pcie(_) => Kind::Pcie,
             AnyPart::Software(_) => Kind::Software,
             AnyPart::Congestion(_) => Kind::Congestion,
@@ -194,6 +198,7 @@ impl Catalog {
             Kind::Gpu => AnyPart::Gpu(Box::new(read_checked(&document)?)),
             Kind::Interconnect => AnyPart::Interconnect(Box::new(read_checked(&document)?)),
             Kind::Node => AnyPart::Node(Box::new(read_checked(&document)?)),
+            Kind::NodeFiles => AnyPart::NodeFiles(Box::new(read_checked(&document)?)),
             Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
             Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
             Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
@@ -394,6 +399,8 @@ lookup! {
     interconnect, Interconnect, Interconnect;
     /// The node of that name.
     node, Node, NodePart;
+    /// The rates of node files of that name.
+    node_files, NodeFiles, NodeFiles;
     /// The generation of PCI Express of that name.
     pcie, Pcie, Pcie;
     /// The software of that name.

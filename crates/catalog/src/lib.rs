@@ -19,6 +19,7 @@ mod line;
 mod machine;
 mod multicast;
 mod node;
+mod node_files;
 mod part;
 mod partitions;
 mod plan;
@@ -62,6 +63,7 @@ pub use part::{
     CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, PeerAccess, PeerToPeer, ScaleUpPorts,
 };
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
+pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{Onload, Psm2};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, PartitionEnforcement, Partitions, keys};
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};

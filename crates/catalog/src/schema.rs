@@ -5,7 +5,9 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
 use crate::lab::Lab;
-use crate::part::{Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodePart, Pcie, Software, Switch};
+use crate::part::{
+    Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Pcie, Software, Switch,
+};
 
 /// The schema of the files of one kind.
 pub fn part_schema(kind: Kind) -> Value {
@@ -18,6 +20,7 @@ pub fn part_schema(kind: Kind) -> Value {
         Kind::Gpu => with_base::<Gpu>(),
         Kind::Interconnect => with_base::<Interconnect>(),
         Kind::Node => with_base::<NodePart>(),
+        Kind::NodeFiles => with_base::<NodeFiles>(),
         Kind::Pcie => with_base::<Pcie>(),
         Kind::Software => with_base::<Software>(),
         Kind::Congestion => with_base::<Congestion>(),

@@ -12,6 +12,7 @@ mod context;
 mod counting;
 mod error;
 mod launch;
+mod node;
 mod output;
 mod prediction;
 mod progress;

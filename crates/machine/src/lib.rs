@@ -18,6 +18,7 @@ pub mod export;
 mod graph;
 mod identity;
 pub mod import;
+mod leg;
 mod link;
 mod path;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use class::PathClass;
 pub use cpu_set::CpuSet;
 pub use graph::{Machine, ResourceId};
 pub use identity::{Bundle, Identity, Port, Processor};
+pub use leg::{Leg, kind_name, legs, way};
 pub use link::{Framing, Link, LinkId, LinkKind, Tlp};
 pub use path::{Access, Path, Purpose, Step};
 pub use sharing::{FlowId, Sharing, Use, Weight};

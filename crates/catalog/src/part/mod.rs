@@ -12,6 +12,7 @@ mod link;
 mod manager;
 mod nic;
 mod node;
+mod node_files;
 mod pcie;
 mod psm2;
 mod software;
@@ -40,6 +41,7 @@ pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{
     AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
 };
+pub use node_files::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use software::{
@@ -67,6 +69,8 @@ pub enum Kind {
     Interconnect,
     /// Nodes: what is wired to what.
     Node,
+    /// What files about nodes leave out.
+    NodeFiles,
     /// Generations of PCI Express.
     Pcie,
     /// MPI libraries and benchmark programs.
@@ -83,7 +87,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Link,
         Kind::Cable,
         Kind::Nic,
@@ -92,6 +96,7 @@ impl Kind {
         Kind::Gpu,
         Kind::Interconnect,
         Kind::Node,
+        Kind::NodeFiles,
         Kind::Pcie,
         Kind::Software,
         Kind::Congestion,
@@ -111,6 +116,7 @@ impl Kind {
             Kind::Gpu => "gpus",
             Kind::Interconnect => "interconnects",
             Kind::Node => "nodes",
+            Kind::NodeFiles => "node-files",
             Kind::Pcie => "pcie",
             Kind::Software => "software",
             Kind::Congestion => "congestion",
@@ -130,6 +136,7 @@ impl Kind {
             Kind::Gpu => "GPU",
             Kind::Interconnect => "interconnect",
             Kind::Node => "node",
+            Kind::NodeFiles => "rates of node files",
             Kind::Pcie => "PCIe generation",
             Kind::Software => "software",
             Kind::Congestion => "congestion control",

@@ -29,8 +29,8 @@ pub(super) fn build(matrix: &Matrix, rates: &Rates) -> Result<NodeFile, ImportEr
     for (number, domain) in distinct(&domains).into_iter().enumerate() {
         let members: Vec<usize> = (0..rows.len()).filter(|row| domains[*row] == domain).collect();
         let vertex = domain_vertex(&members, rows, number as u32);
-        let (line, memory) = (rows[members[0]].line, vertex.name.replace("numa", "memory"));
-        let numa = draft.domain(vertex, Vertex::new(VertexKind::HostMemory, memory), line)?;
+        let line = rows[members[0]].line;
+        let numa = draft.domain(vertex, None, line)?;
         for bridge in within(&bridges, &members) {
             let below: Vec<usize> = members.iter().copied().filter(|row| bridges[*row] == bridge).collect();
             let bridge = draft.bridge(&[numa], line)?;

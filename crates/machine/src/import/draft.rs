@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Bytes, Rate, Span};
 
 use super::error::{ImportError, Mistake};
 use super::rates::{NvLinkRate, Rates};
@@ -53,7 +53,9 @@ impl<'r> Draft<'r> {
     }
 
     /// Adds a NUMA domain with its memory.
-    pub(super) fn domain(&mut self, domain: Vertex, memory: Vertex, line: u32) -> Result<VertexId, ImportError> {
+    pub(super) fn domain(&mut self, domain: Vertex, size: Option<Bytes>, line: u32) -> Result<VertexId, ImportError> {
+        let mut memory = Vertex::new(VertexKind::HostMemory, format!("{}-memory", domain.name));
+        memory.identity.size = size;
         let processor = domain.identity.processor.clone();
         let package = if let VertexKind::Numa { package } = domain.kind { package } else { 0 };
         let id = self.add(domain, line)?;
@@ -78,7 +80,7 @@ impl<'r> Draft<'r> {
     }
     /// Adds a GPU with its memory.
     pub(super) fn gpu(&mut self, gpu: Vertex, line: u32) -> Result<VertexId, ImportError> {
-        let memory = gpu.name.strip_prefix("gpu").map_or_else(|| format!("memory of {}", gpu.name), |number| format!("hbm{number}"));
+        let memory = format!("{}-memory", gpu.name);
         let id = self.add(gpu, line)?;
         let memory = self.add(Vertex::new(VertexKind::DeviceMemory, memory), line)?;
         self.join(id, memory, LinkKind::Memory, String::new(), self.rates.local, self.rates.memory_latency);
@@ -101,10 +103,11 @@ impl<'r> Draft<'r> {
     }
     /// All NVLinks between two vertices.
     pub(super) fn nvlink(&mut self, a: VertexId, b: VertexId, of: Option<&NvLinkRate>, links: u32) {
-        let (generation, each) = of.map_or((0, self.rates.local), |nvlink| (nvlink.generation, nvlink.data));
+        let unknown = (0, self.rates.local, self.rates.coherent_latency);
+        let (generation, each, latency) = of.map_or(unknown, |nvlink| (nvlink.generation, nvlink.data, nvlink.latency));
         let rate = Rate::from_bps(each.as_bps().saturating_mul(u64::from(links)));
         let title = if generation == 0 { format!("NVLink x{links}") } else { format!("NVLink {generation} x{links}") };
-        self.join(a, b, LinkKind::NvLink { generation, links }, title, rate, self.rates.nvlink_latency);
+        self.join(a, b, LinkKind::NvLink { generation, links }, title, rate, latency);
     }
     /// A link between processor and GPU through which each sees the other's memory.
     pub(super) fn coherent(&mut self, processor: VertexId, gpu: VertexId, title: String, rate: Rate) {

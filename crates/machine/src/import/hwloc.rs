@@ -58,10 +58,8 @@ pub(super) fn read(topology: Element<'_>, rates: &Rates) -> Result<NodeFile, Imp
         let processor = processor(package, architecture)?;
         let cores = cores(numa);
         domain.identity = Identity { number: Some(number), cpus, cores, processor, ..Identity::default() };
-        let mut memory = Vertex::new(VertexKind::HostMemory, format!("memory{number}"));
         let size = numa.parsed("local_memory", "number of bytes", "use a whole number", |text| text.parse().ok())?;
-        memory.identity.size = size.map(Bytes);
-        let id = draft.domain(domain, memory, numa.line())?;
+        let id = draft.domain(domain, size.map(Bytes), numa.line())?;
         domains.insert(number, id);
     }
     let mut devices = Devices::new(third, &domains);

@@ -18,6 +18,7 @@ mod hwloc_links;
 mod matrix;
 mod nccl;
 mod rates;
+mod review;
 
 use std::fmt;
 
@@ -27,6 +28,7 @@ use crate::graph::Machine;
 
 pub use error::{ImportError, Mistake};
 pub use rates::{NvLinkRate, PcieRate, Rates, SocketRate};
+pub use review::{Finding, Review, bundle, nearest, review};
 
 /// Which of the formats a file is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -16,8 +16,6 @@ pub struct Rates {
     pub pcie_latency: Span,
     /// NVLink by what the GPU can do, oldest first.
     pub nvlink: Vec<NvLinkRate>,
-    /// One crossing of an NVLink, or of a switch between two.
-    pub nvlink_latency: Span,
     /// Links between sockets; the first that fits the processor counts.
     pub sockets: Vec<SocketRate>,
     /// One crossing of a link between sockets.
@@ -60,6 +58,8 @@ pub struct NvLinkRate {
     pub raw: Rate,
     /// What a link carries of data.
     pub data: Rate,
+    /// One crossing.
+    pub latency: Span,
 }
 
 /// A link between sockets.

@@ -72,7 +72,7 @@ fn sockets_with_switches_gpus_and_adapters() {
     assert_eq!(nvlink.kind, LinkKind::NvLink { generation: 2, links: 4 });
     let numa = machine.vertex(machine.find("numa1").unwrap());
     assert_eq!((numa.title.as_str(), numa.identity.processor.family), ("AMD EPYC 7763 64-Core Processor", Some(25)));
-    assert_eq!(machine.vertex(machine.find("memory0").unwrap()).identity.size, Some(Bytes(270_000_000_000)));
+    assert_eq!(machine.vertex(machine.find("numa0-memory").unwrap()).identity.size, Some(Bytes(270_000_000_000)));
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn rates() -> Rates {
         links,
         raw: Rate::from_gbps(raw * 8),
         data: Rate::from_gbps(data * 8),
+        latency: Span::from_ns(300),
     };
     let intel = |from, to, gigabytes: u64| SocketRate {
         architecture: "x86_64".to_owned(),
@@ -41,7 +42,6 @@ fn rates() -> Rates {
         pcie_unknown: (3, 16),
         pcie_latency: Span::from_ns(100),
         nvlink: vec![nvlink(60, 1, 4, 20, 18), nvlink(70, 2, 6, 25, 20), nvlink(80, 3, 12, 25, 21), nvlink(90, 4, 18, 25, 22)],
-        nvlink_latency: Span::from_ns(300),
         sockets: vec![
             intel(143, 206, 22),
             intel(85, 142, 10),

@@ -61,7 +61,7 @@ fn eight_gpus_behind_switches() {
     let port = &machine.vertex(machine.find("mlx5_2").unwrap()).identity.ports[0];
     assert_eq!((port.guid, port.rate), (Some(0xa088_c203_007c_1200), Some(Rate::from_gbps(400))));
     assert_eq!(machine.vertex(machine.find("numa0").unwrap()).identity.cpus.to_string(), "0-47,96-143");
-    let path = machine.path(machine.find("hbm0").unwrap(), machine.find("mlx5_1").unwrap(), Purpose::Dma).unwrap();
+    let path = machine.path(machine.find("gpu0-memory").unwrap(), machine.find("mlx5_1").unwrap(), Purpose::Dma).unwrap();
     assert_eq!(path.rate(machine, Access::Write), Rate::from_gbps(80));
 }
 

@@ -1,4 +1,6 @@
-//! `fabriscope import`: what an operator checks first in a real fabric, and what looks wrong in it.
+//! `fabriscope import`: what an operator checks first in a real fabric or node, and what looks wrong in it.
+
+mod node;
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +12,13 @@ use crate::context::Context;
 use crate::error::{Failure, Verdict};
 use crate::output::Output;
 
-/// Reads a fabric that another tool described, and says what looks wrong in it.
+/// Reads a fabric or a node that another tool described, and says what looks wrong in it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Output of ibnetdiscover, a file of ibsim, opensm-subnet.lst, topology.conf or topology.yaml of Slurm, a cabling plan
-    /// in dot, a topology of htsim, HPCC or SimAI, or an edge list; may be compressed by gzip
+    /// in dot, a topology of htsim, HPCC or SimAI, or an edge list; of a node what `lstopo --of xml` or `nvidia-smi topo -m`
+    /// prints, or a file of NCCL_TOPO_DUMP_FILE; may be compressed by gzip
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Forwarding tables of the same fabric: opensm-lfts.dump or the output of dump_fts; may be compressed by gzip
@@ -32,12 +35,32 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fabriscope import fabrics/dgx-ndr.ibnetdiscover
+  fabriscope import fabrics/nodes/hgx-h100.nccl.xml
   fabriscope import fabrics/selene-compute.ibnetdiscover.gz --json -o selene.json
   ibnetdiscover > mine.topo && fabriscope import mine.topo --tables opensm-lfts.dump";
 
 /// Runs the command.
-pub fn run(args: &Args, _: &Context, output: &mut Output) -> Result<Verdict, Failure> {
-    let subnet = read(&args.file)?;
+pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let text = text_of(&args.file)?;
+    if fabriscope_machine::import::looks_like(&text) {
+        if args.tables.is_some() {
+            return Err(Failure::told(
+                format!("{} describes a node, which has no forwarding tables", args.file.display()),
+                "leave out --tables",
+            ));
+        }
+        let file = crate::node::parse(&args.file, &text, &crate::node::rates(context)?)?;
+        if let Some(path) = &args.output {
+            output.redirect(path)?;
+        }
+        if args.json {
+            output.json(&node::json(&file))?
+        } else {
+            output.text(&node::text(&args.file, &file))?
+        }
+        return Ok(Verdict::Good);
+    }
+    let subnet = parse(&args.file, &text)?;
     let review = import::review(&subnet);
     let tables = args.tables.as_deref().map(|path| tables(&subnet, path)).transpose()?.map(|(_, summary)| summary);
     if let Some(path) = &args.output {
@@ -50,21 +73,35 @@ pub fn run(args: &Args, _: &Context, output: &mut Output) -> Result<Verdict, Fai
         }
         output.json(&value)?;
     } else {
-        output.text(&text(&args.file, &review, tables))?;
+        output.text(&fabric_text(&args.file, &review, tables))?;
     }
     Ok(Verdict::Good)
 }
 
-/// The subnet in a file.
-pub fn read(path: &Path) -> Result<Subnet, Failure> {
-    let told = |message: String| {
-        let (message, help) = message.split_once("; ").map_or((message.as_str(), "see `fabriscope import --help`"), |(m, h)| (m, h));
-        Failure::told(format!("{}: {message}", path.display()), help)
-    };
+/// The text in a file.
+pub fn text_of(path: &Path) -> Result<String, Failure> {
     let bytes =
         std::fs::read(path).map_err(|cause| Failure::told(format!("{}: {cause}", path.display()), "name a file that can be read"))?;
-    let text = import::text(&bytes).map_err(|error| told(error.to_string()))?;
-    import::read(&text).map_err(|error| told(error.to_string()))
+    import::text(&bytes).map(std::borrow::Cow::into_owned).map_err(|error| told(path, &error))
+}
+
+/// The subnet in a file.
+pub fn read(path: &Path) -> Result<Subnet, Failure> {
+    parse(path, &text_of(path)?)
+}
+
+fn parse(path: &Path, text: &str) -> Result<Subnet, Failure> {
+    if fabriscope_machine::import::looks_like(text) {
+        let message = format!("{}: describes a node, not a fabric", path.display());
+        return Err(Failure::told(message, "give the output of ibnetdiscover or another fabric; `fabriscope show FILE` shows a node"));
+    }
+    import::read(text).map_err(|error| told(path, &error))
+}
+
+fn told(path: &Path, error: &import::ImportError) -> Failure {
+    let message = error.to_string();
+    let (message, help) = message.split_once("; ").unwrap_or((&message, "see `fabriscope import --help`"));
+    Failure::told(format!("{}: {message}", path.display()), help)
 }
 
 /// Forwarding tables of a subnet, in a file that may be compressed by gzip.
@@ -78,7 +115,7 @@ pub fn tables(subnet: &Subnet, path: &Path) -> Result<(Tables, LftsSummary), Fai
     import::read_lfts(subnet, lines).map_err(|error| cannot(error.to_string()))
 }
 
-fn text(file: &Path, review: &Review, tables: Option<LftsSummary>) -> String {
+fn fabric_text(file: &Path, review: &Review, tables: Option<LftsSummary>) -> String {
     let mut text = format!("# {}\n\n", file.display());
     let mut table = Table::new(["what", "count"]);
     let mut row = |what: &str, count: String| table.push([what.to_owned(), count]);
@@ -145,22 +182,24 @@ fn text(file: &Path, review: &Review, tables: Option<LftsSummary>) -> String {
     if !review.notes.is_empty() {
         text.push('\n');
     }
-    if review.findings.is_empty() {
-        text += "Nothing looks wrong.\n";
-    } else {
-        text += "What looks wrong:\n";
-        for finding in &review.findings {
-            text += &format!("- {}\n", finding.what);
-            for place in finding.places.iter().take(SHOWN) {
-                text += &format!("    {place}\n");
-            }
-            if finding.places.len() > SHOWN {
-                text += "    …\n";
-            }
-        }
-    }
+    text += &findings(review.findings.iter().map(|finding| (finding.what.as_str(), finding.places.as_slice())));
     let name = file.display();
     text + &format!("\n# next: fabriscope export {name} -o fabric.conf    topology.conf for Slurm\n")
+}
+
+/// What looks wrong, with the first places of each.
+fn findings<'a>(findings: impl Iterator<Item = (&'a str, &'a [String])>) -> String {
+    let mut text = String::new();
+    for (what, places) in findings {
+        text += &format!("- {what}\n");
+        for place in places.iter().take(SHOWN) {
+            text += &format!("    {place}\n");
+        }
+        if places.len() > SHOWN {
+            text += "    …\n";
+        }
+    }
+    if text.is_empty() { "Nothing looks wrong.\n".to_owned() } else { format!("What looks wrong:\n{text}") }
 }
 
 /// Rails that are listed; a list of more says nothing.
