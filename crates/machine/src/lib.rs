@@ -23,6 +23,7 @@ mod link;
 mod path;
 #[cfg(test)]
 mod path_test;
+pub mod picture;
 pub mod sharing;
 #[cfg(test)]
 mod sharing_test;
