@@ -6,6 +6,7 @@ use fabriscope_capture::{conversation, replay};
 use fabriscope_catalog::{Catalog, Kind};
 use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::{LinkSpec, Links, import};
+use fabriscope_machine::picture::{self, Picture};
 use fabriscope_report::validate::{Answer, Refusal, validate};
 use fabriscope_report::{Question, Tolerances, measured};
 use fabriscope_units::{Rate, Span};
@@ -36,6 +37,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cabling_dot", folders: &["fuzz/seeds"], extension: "dot", run: fabric_dump },
     Target { name: "htsim_topo", folders: &["fuzz/seeds"], extension: "htsim", run: fabric_dump },
     Target { name: "ns3_topology", folders: &["fuzz/seeds"], extension: "ns3", run: fabric_dump },
+    Target { name: "node_xml", folders: &["fabrics/nodes"], extension: "xml", run: node_file },
+    Target { name: "node_matrix", folders: &["fabrics/nodes"], extension: "topo", run: node_file },
     Target { name: "lfts_dump", folders: &["fuzz/seeds", "fabrics"], extension: "lfts", run: lfts_dump },
     Target { name: "pcap", folders: &["labs"], extension: "pcap", run: capture_file },
     Target { name: "pcapng", folders: &["fuzz/seeds"], extension: "pcapng", run: capture_file },
@@ -127,6 +130,31 @@ pub fn fabric_dump(bytes: &[u8]) {
     drop((export::slurm_conf(&subnet), export::slurm_yaml(&subnet), export::graphml(&subnet), export::dot(&subnet)));
     drop(export::ibnetdiscover(&subnet, Dialect::Ibsim));
 }
+
+/// A node that another tool described: reading, review, drawing, and writing it again. Nodes of more than some devices are only read.
+pub fn node_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    catalog(|catalog| {
+        let rates = catalog.node_file_rates("nccl").expect("the catalogue of the program is right");
+        let machine = match fabriscope_machine::import::read(text, &rates) {
+            Ok(file) => file.machine,
+            Err(error) => return drop(error.to_string()),
+        };
+        if machine.vertices().len() > MOST_VERTICES {
+            return;
+        }
+        drop(fabriscope_machine::import::review(&machine));
+        drop(picture::svg(&machine, &Picture::default()));
+        drop(fabriscope_machine::export::nvidia_smi(&machine));
+        if let Ok(written) = fabriscope_machine::export::nccl(&machine, Some(90)) {
+            let again = fabriscope_machine::import::read(&written, &rates).expect("what was written can be read");
+            assert_eq!(again.machine.gpus().len(), machine.gpus().len(), "GPUs are lost");
+        }
+    });
+}
+
+/// Paths between all devices take the square of their number.
+const MOST_VERTICES: usize = 200;
 
 /// Forwarding tables, for the small fabric.
 pub fn lfts_dump(bytes: &[u8]) {

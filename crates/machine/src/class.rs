@@ -74,7 +74,12 @@ impl Machine {
         } else if kinds().any(|kind| kind == LinkKind::Smp) {
             PathClass::Sys
         } else if kinds().all(|kind| kind.is_scale_up() || kind == LinkKind::Memory) {
-            if count(|kind| kind == VertexKind::Gpu) > 0 { PathClass::Nvb } else { PathClass::Nvl }
+            // The GPU whose memory is an end passes nothing on.
+            let relay = |id: &&VertexId| {
+                let own = self.memory_of(**id).is_some_and(|memory| [path.from, path.to].contains(&memory));
+                self.vertex(**id).kind == VertexKind::Gpu && !own
+            };
+            if inner.iter().any(|id| relay(&id)) { PathClass::Nvb } else { PathClass::Nvl }
         } else if kinds().any(|kind| kind == LinkKind::Coherent) && count(|kind| kind == VertexKind::HostBridge) == 0 {
             PathClass::C2c
         } else {

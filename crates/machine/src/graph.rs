@@ -4,6 +4,7 @@ use fabriscope_units::Rate;
 use serde::Serialize;
 
 use crate::builder::{Builder, MachineError};
+use crate::leg::kind_name;
 use crate::link::{Link, LinkId};
 use crate::sharing::Sharing;
 use crate::vertex::{PeerLimits, Vertex, VertexId, VertexKind};
@@ -139,7 +140,7 @@ impl Machine {
         if resource.0 < links {
             let link = &self.links[resource.0 as usize / 2];
             let (from, to) = if resource.0.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) };
-            let title = if link.title.is_empty() { format!("{:?}", link.kind) } else { link.title.clone() };
+            let title = if link.title.is_empty() { kind_name(link.kind) } else { &link.title };
             return format!("{} -> {} ({title})", self.vertex(from).name, self.vertex(to).name);
         }
         let (bridge, which) = ((resource.0 - links) / 4, (resource.0 - links) % 4);

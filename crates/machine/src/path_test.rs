@@ -64,6 +64,13 @@ fn classes_as_nvidia_smi_has_them() {
     assert_eq!(class(&plain, "gpu2", "nic0"), PathClass::Sys);
     assert_eq!(class(&plain, "numa0", "nic0"), PathClass::Phb);
     assert_eq!(class(&machine(true), "gpu0", "gpu2"), PathClass::Nvb);
+    // The same from memory to memory.
+    let ends = |machine: &Machine, from: &str, to: &str| {
+        let path = machine.path(machine.find(from).unwrap(), machine.find(to).unwrap(), Purpose::Copy).unwrap();
+        machine.class_of(&path)
+    };
+    assert_eq!(ends(&plain, "hbm0", "hbm1"), PathClass::Nvl);
+    assert_eq!(ends(&machine(true), "hbm0", "hbm2"), PathClass::Nvb);
 }
 
 #[test]

@@ -1,20 +1,22 @@
-//! `fabriscope export`: a fabric in the formats of other tools.
+//! `fabriscope export`: a fabric or a node in the formats of other tools.
 
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::import::Subnet;
+use fabriscope_machine::export as machine;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
+use crate::node::{Source, wrong};
 use crate::output::Output;
 
-/// Writes a fabric for another tool; the extension of the file selects the format.
+/// Writes a fabric for another tool; the extension of the file selects the format. Or a node, by --nccl-topo or --nvidia-smi.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A cluster of the catalogue, or a file that `fabriscope import` reads
-    #[arg(value_name = "CLUSTER|FILE")]
+    /// A cluster of the catalogue, or a file that `fabriscope import` reads; for a node also a node of the catalogue
+    #[arg(value_name = "CLUSTER|NODE|FILE")]
     fabric: String,
     /// Write to this file: .ibnetdiscover, .ibsim, .conf and .yaml (Slurm), .graphml, .dot
     #[arg(short, long, value_name = "FILE")]
@@ -22,13 +24,24 @@ pub struct Args {
     /// The format, where no file name tells it
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+    /// Write the node as NCCL reads it (NCCL_TOPO_FILE) to this file; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "format"])]
+    nccl_topo: Option<PathBuf>,
+    /// Write the classes of paths in the node as `nvidia-smi topo -m` does; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "format", "nccl_topo"])]
+    nvidia_smi: Option<PathBuf>,
+    /// What the node's GPUs can do (compute capability, 90 for 9.0), where that is not known
+    #[arg(long, value_name = "NUMBER", requires = "nccl_topo")]
+    sm: Option<u32>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   fabriscope export lab-16 -o lab.ibsim              to run OpenSM on it
   fabriscope export mine.topo -o topology.conf       for Slurm's topology/tree
-  fabriscope export lab-16 --format dot | dot -Tsvg  to draw it";
+  fabriscope export lab-16 --format dot | dot -Tsvg  to draw it
+  fabriscope export hgx-h100 --nccl-topo topo.xml --sm 90
+  fabriscope export gpu01.xml --nvidia-smi -         the matrix of a node whose XML lstopo wrote";
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -63,6 +76,9 @@ impl Format {
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    if let Some(path) = args.nccl_topo.as_ref().or(args.nvidia_smi.as_ref()) {
+        return node(args, path, context, output);
+    }
     let format = args.format.or_else(|| args.output.as_deref().and_then(Format::of)).ok_or_else(|| {
         let help = "end the name in .ibnetdiscover, .ibsim, .conf, .yaml, .graphml or .dot, or say --format";
         Failure::told("the format is not known", help)
@@ -79,6 +95,21 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         Format::Graphml => export::graphml(&subnet),
         Format::Dot => export::dot(&subnet),
     })?;
+    Ok(Verdict::Good)
+}
+
+/// A node for NCCL or as nvidia-smi has it.
+fn node(args: &Args, path: &Path, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let source = Source::of(&args.fabric, context)?;
+    let text = if args.nccl_topo.is_some() {
+        machine::nccl(&source.machine, args.sm).map_err(|error| wrong(&args.fabric, &error.to_string()))?
+    } else {
+        machine::nvidia_smi(&source.machine)
+    };
+    if path != Path::new("-") {
+        output.redirect(path)?;
+    }
+    output.text(&text)?;
     Ok(Verdict::Good)
 }
 

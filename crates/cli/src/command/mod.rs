@@ -6,7 +6,7 @@ mod completions;
 mod demo;
 mod explain;
 mod export;
-mod import;
+pub mod import;
 mod parts;
 mod route;
 mod run;
@@ -38,9 +38,9 @@ pub enum Command {
     Validate(validate::Args),
     /// Run an experiment file
     Run(run::Args),
-    /// Read a fabric that another tool described, and say what looks wrong in it
+    /// Read a fabric or a node that another tool described, and say what looks wrong in it
     Import(import::Args),
-    /// Write a fabric for another tool
+    /// Write a fabric or a node for another tool
     Export(export::Args),
     /// Route a fabric as OpenSM or otherwise, and say whether it can deadlock
     Route(route::Args),
@@ -52,7 +52,7 @@ pub enum Command {
     Clusters(clusters::Args),
     /// List the parts and the numbers in them
     Parts(parts::Args),
-    /// Show a part or a cluster
+    /// Show a part or a cluster; draw a node
     Show(show::Args),
     /// Print the JSON schema of a kind of TOML file
     Schema(schema::Args),

@@ -1,13 +1,51 @@
-//! Nodes for the commands: out of files that other tools wrote.
+//! Nodes for the commands: parts of the catalogue, the nodes of clusters, and files that other tools wrote.
 
 pub mod text;
+pub mod way;
 
 use std::path::Path;
 
+use fabriscope_catalog::{AnyPart, Kind, Node};
+use fabriscope_machine::Machine;
 use fabriscope_machine::import::{self, NodeFile, Rates};
 
+use crate::command::import::text_of;
 use crate::context::Context;
 use crate::error::Failure;
+
+/// A node and where it comes from.
+pub struct Source {
+    /// What it is, in one line.
+    pub title: String,
+    pub machine: Machine,
+}
+
+impl Source {
+    /// The node that a person means: a file about one, a part, the node of a cluster.
+    pub fn of(name: &str, context: &Context) -> Result<Source, Failure> {
+        let path = Path::new(name);
+        if path.is_file() && path.extension().is_none_or(|extension| extension != "toml") {
+            let text = text_of(path)?;
+            let file = parse(path, &text, &rates(context)?)?;
+            return Ok(Source { title: format!("{}: {} of {}", path.display(), file.format, file.host), machine: file.machine });
+        }
+        let catalog = context.catalog()?;
+        if let Ok(AnyPart::Node(part)) = catalog.part(Kind::Node, name) {
+            return Source::of_part(&part.name, &part.title, context);
+        }
+        // What is neither is told as a cluster that does not exist.
+        let cluster = context.cluster(name)?;
+        let machine = cluster.node.machine().map_err(|error| wrong(name, &error.to_string()))?;
+        Ok(Source { title: format!("a node of {}: {}", cluster.name, cluster.title), machine })
+    }
+    /// A node of the catalogue.
+    pub fn of_part(name: &str, title: &str, context: &Context) -> Result<Source, Failure> {
+        let node = Node { part: Some(name.to_owned()), ..Node::default() };
+        let node = context.catalog()?.resolve_node(&node).map_err(Failure::of)?;
+        let machine = node.machine().map_err(|error| wrong(name, &error.to_string()))?;
+        Ok(Source { title: format!("{name}: {title}"), machine })
+    }
+}
 
 /// What files about nodes leave out.
 pub fn rates(context: &Context) -> Result<Rates, Failure> {
@@ -16,17 +54,19 @@ pub fn rates(context: &Context) -> Result<Rates, Failure> {
 
 /// The node in a text that was read from `path`.
 pub fn parse(path: &Path, text: &str, rates: &Rates) -> Result<NodeFile, Failure> {
-    let mut file = import::read(text, rates).map_err(|error| {
-        let message = error.to_string();
-        let (message, help) = message.split_once("; ").unwrap_or((&message, "see `fabriscope import --help`"));
-        Failure::told(format!("{}: {message}", path.display()), help)
-    })?;
+    let mut file = import::read(text, rates).map_err(|error| wrong(&path.display().to_string(), &error.to_string()))?;
     if file.host.is_empty() {
         // gpu01.nccl.xml is of gpu01.
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         file.host = name.split('.').next().unwrap_or_default().to_owned();
     }
     Ok(file)
+}
+
+/// What is wrong with a node, and behind a semicolon what to do.
+pub fn wrong(name: &str, message: &str) -> Failure {
+    let (message, help) = message.split_once("; ").unwrap_or((message, "see `fabriscope import --help`"));
+    Failure::told(format!("{name}: {message}"), help)
 }
 
 /// The part of the catalogue with what files leave out.

@@ -103,7 +103,8 @@ fn affinity(machine: &Machine, gpu: VertexId) -> (CpuSet, String) {
     let numa = &machine.vertex(nearest.to).identity;
     let own = &machine.vertex(gpu).identity.cpus;
     let cpus = if own.is_empty() { &numa.cpus } else { own };
-    (cpus.clone(), numa.number.map_or_else(|| "N/A".to_owned(), |number| number.to_string()))
+    let place = machine.numas().iter().position(|id| *id == nearest.to).map(|place| place as u32);
+    (cpus.clone(), numa.number.or(place).map_or_else(|| "N/A".to_owned(), |number| number.to_string()))
 }
 
 const LEGEND: &str = "

@@ -39,10 +39,11 @@ pub enum NcclError {
 /// # Errors
 /// A GPU of unknown ability; more elements than NCCL reads.
 pub fn nccl(machine: &Machine, ability: Option<u32>) -> Result<String, NcclError> {
-    let buses = machine.vertices().iter().map(|vertex| vertex.bus.clone()).filter(|bus| !bus.is_empty()).collect();
-    let mut writer = Writer { machine, ability, done: BTreeSet::new(), buses, nets: 0, ranks: 0, elements: 1, text: String::new() };
-    for (index, numa) in machine.numas().into_iter().enumerate() {
-        writer.cpu(numa, index)?;
+    let mut writer =
+        Writer { machine, ability, done: BTreeSet::new(), buses: addresses(machine), nets: 0, ranks: 0, elements: 1, text: String::new() };
+    let numas = machine.numas();
+    for (index, numa) in numas.iter().enumerate() {
+        writer.cpu(*numa, index, index + 1 == numas.len())?;
     }
     if writer.elements > MOST_ELEMENTS {
         return Err(NcclError::TooLarge { elements: writer.elements, most: MOST_ELEMENTS });
@@ -50,12 +51,22 @@ pub fn nccl(machine: &Machine, ability: Option<u32>) -> Result<String, NcclError
     Ok(format!("<system version=\"1\">\n{}</system>\n", writer.text))
 }
 
+/// The address of each vertex: its own, or one that nothing else has; with another such one.
+fn addresses(machine: &Machine) -> Vec<[String; 2]> {
+    let own: BTreeSet<&str> = machine.vertices().iter().map(|vertex| vertex.bus.as_str()).collect();
+    let free = (1u32..).map(|number| format!("{:04x}:{:02x}:00.0", number >> 8, number & 0xff));
+    let mut free = free.filter(|bus| !own.contains(bus.as_str()));
+    let mut next = || free.next().unwrap_or_default();
+    let address = |vertex: &Vertex| if vertex.bus.is_empty() { [next(), next()] } else { [vertex.bus.clone(), next()] };
+    machine.vertices().iter().map(address).collect()
+}
+
 struct Writer<'m> {
     machine: &'m Machine,
     ability: Option<u32>,
     done: BTreeSet<VertexId>,
-    /// Addresses in use.
-    buses: BTreeSet<String>,
+    /// The address of each vertex, and of the switches put above GPUs with adapters of their own.
+    buses: Vec<[String; 2]>,
     nets: u32,
     ranks: u32,
     elements: usize,
@@ -65,7 +76,7 @@ struct Writer<'m> {
 type Attributes = Vec<(String, String)>;
 
 impl Writer<'_> {
-    fn cpu(&mut self, numa: VertexId, index: usize) -> Result<(), NcclError> {
+    fn cpu(&mut self, numa: VertexId, index: usize, last: bool) -> Result<(), NcclError> {
         let identity = &self.machine.vertex(numa).identity;
         let number = identity.said("numaid").map_or_else(|| identity.number.unwrap_or(index as u32).to_string(), str::to_owned);
         let mut attributes = vec![("numaid".to_owned(), number)];
@@ -89,8 +100,16 @@ impl Writer<'_> {
             self.tree(bridge, 2)?;
         }
         // Accelerators that hang at the processor by another link than PCI Express.
-        for device in self.beside(numa, |link, kind| !matches!(link, LinkKind::Smp | LinkKind::Die) && is_device(kind)) {
+        for device in self.beside(numa, |link, kind| link != LinkKind::Smp && is_device(kind)) {
             self.device(device, 2, (0, 0))?;
+        }
+        if last {
+            // Those that only other accelerators lead to, as on a wafer.
+            for device in self.machine.of(is_device) {
+                if !self.done.contains(&device) {
+                    self.device(device, 2, (0, 0))?;
+                }
+            }
         }
         self.close(1, "cpu");
         Ok(())
@@ -116,7 +135,7 @@ impl Writer<'_> {
             let vertex = machine.vertex(below);
             match vertex.kind {
                 VertexKind::PcieSwitch => {
-                    let attributes = self.pci(vertex, (generation, lanes), SWITCH);
+                    let attributes = self.pci(below, (generation, lanes), SWITCH);
                     self.open(depth, "pci", &attributes);
                     for (_, target) in vertex.identity.said.iter().filter(|(name, _)| name == "pcilink/target") {
                         self.single(depth + 1, "pcilink", &[("target".to_owned(), target.clone())]);
@@ -135,15 +154,17 @@ impl Writer<'_> {
         self.done.insert(id);
         let vertex = self.machine.vertex(id);
         if vertex.kind == VertexKind::Nic {
-            self.nic(vertex, depth, slot);
+            self.nic(id, depth, slot);
             return Ok(());
         }
         // Adapters right at a GPU: NCCL's trees need a switch between.
-        let below = self.beside(id, |link, kind| matches!(link, LinkKind::Pcie { .. }) && kind == VertexKind::Nic);
+        let below = self.beside(id, |link, kind| matches!(link, LinkKind::Pcie { .. } | LinkKind::Die) && kind == VertexKind::Nic);
         let inner = depth + usize::from(!below.is_empty());
         if !below.is_empty() {
-            let switch = Vertex::new(VertexKind::PcieSwitch, "");
-            let attributes = self.pci(&switch, slot, SWITCH);
+            let mut attributes = self.pci(id, slot, SWITCH);
+            attributes.retain(|(name, _)| name.starts_with("link"));
+            let class = ("class".to_owned(), format!("{SWITCH:#08x}"));
+            attributes.extend([("busid".to_owned(), self.buses[id.index()][1].clone()), class]);
             self.open(depth, "pci", &attributes);
         }
         self.gpu(id, vertex, inner, slot)?;
@@ -159,7 +180,7 @@ impl Writer<'_> {
     fn gpu(&mut self, id: VertexId, vertex: &Vertex, depth: usize, slot: (u32, u32)) -> Result<(), NcclError> {
         let identity = &vertex.identity;
         let ability = identity.compute_capability.or(self.ability).ok_or_else(|| NcclError::Ability(vertex.name.clone()))?;
-        let attributes = self.pci(vertex, slot, GPU);
+        let attributes = self.pci(id, slot, GPU);
         self.open(depth, "pci", &attributes);
         let own = of_part(identity, "gpu/");
         let number = identity.number.unwrap_or(self.ranks).to_string();
@@ -173,9 +194,10 @@ impl Writer<'_> {
         attributes.extend(own);
         self.open(depth + 1, "gpu", &attributes);
         for link in self.machine.around(id).iter().map(|link| self.machine.link(*link)) {
-            let other = self.machine.vertex(link.other(id));
-            if let (LinkKind::NvLink { links, .. }, VertexKind::Gpu) = (link.kind, other.kind) {
-                self.bundle(depth + 2, &Bundle { target: other.bus.clone(), class: Some(GPU), links, each: None });
+            let other = link.other(id);
+            if let (LinkKind::NvLink { links, .. }, VertexKind::Gpu) = (link.kind, self.machine.vertex(other).kind) {
+                let target = self.buses[other.index()][0].clone();
+                self.bundle(depth + 2, &Bundle { target, class: Some(GPU), links, each: None });
             }
         }
         for bundle in self.bundles(id, identity) {
@@ -214,12 +236,13 @@ impl Writer<'_> {
         self.single(depth, "nvlink", &[("target".to_owned(), target.to_owned()), count, ("tclass".to_owned(), class)]);
     }
 
-    fn nic(&mut self, vertex: &Vertex, depth: usize, slot: (u32, u32)) {
+    fn nic(&mut self, id: VertexId, depth: usize, slot: (u32, u32)) {
+        let vertex = self.machine.vertex(id);
         let identity = &vertex.identity;
         let at_processor = vertex.bus.is_empty() && identity.class.is_none() && slot == (0, 0);
         let inner = depth + usize::from(!at_processor);
         if !at_processor {
-            let attributes = self.pci(vertex, slot, NIC);
+            let attributes = self.pci(id, slot, NIC);
             self.open(depth, "pci", &attributes);
         }
         self.open(inner, "nic", &of_part(identity, "nic/"));
@@ -251,9 +274,9 @@ impl Writer<'_> {
     }
 
     /// What stands in a `pci`.
-    fn pci(&mut self, vertex: &Vertex, (generation, lanes): (u32, u32), class: u32) -> Attributes {
-        let identity = &vertex.identity;
-        let bus = if vertex.bus.is_empty() { self.free_address() } else { vertex.bus.clone() };
+    fn pci(&self, id: VertexId, (generation, lanes): (u32, u32), class: u32) -> Attributes {
+        let identity = &self.machine.vertex(id).identity;
+        let bus = self.buses[id.index()][0].clone();
         let mut attributes = vec![("busid".to_owned(), bus), ("class".to_owned(), format!("{:#08x}", identity.class.unwrap_or(class)))];
         for (names, numbers) in [(["vendor", "device"], identity.part), (["subsystem_vendor", "subsystem_device"], identity.board)] {
             let numbers = numbers.into_iter().flat_map(|numbers| names.into_iter().zip(numbers));
@@ -267,14 +290,6 @@ impl Writer<'_> {
         }
         attributes.extend(identity.said.iter().filter(|(name, _)| !name.contains('/')).cloned());
         attributes
-    }
-
-    /// An address that nothing else has.
-    fn free_address(&mut self) -> String {
-        let mut numbers = (0u32..).map(|number| format!("{:04x}:{:02x}:00.0", number >> 8, number & 0xff));
-        let free = numbers.find(|bus| !self.buses.contains(bus)).unwrap_or_default();
-        self.buses.insert(free.clone());
-        free
     }
 
     fn start(&mut self, depth: usize, name: &str, attributes: &[(String, String)]) {

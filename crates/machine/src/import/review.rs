@@ -130,10 +130,10 @@ fn slot_of(machine: &Machine, id: VertexId) -> Option<&Link> {
 
 /// Devices of one part number in different slots: those in other slots than most.
 fn uneven_slots(machine: &Machine) -> Vec<String> {
-    let mut alike: BTreeMap<(bool, [u16; 2]), Vec<(VertexId, &Link)>> = BTreeMap::new();
+    let mut alike: BTreeMap<[u16; 2], Vec<(VertexId, &Link)>> = BTreeMap::new();
     for id in machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Nic)) {
         if let (Some(part), Some(slot)) = (machine.vertex(id).identity.part, slot_of(machine, id)) {
-            alike.entry((machine.vertex(id).kind == VertexKind::Gpu, part)).or_default().push((id, slot));
+            alike.entry(part).or_default().push((id, slot));
         }
     }
     let mut places = Vec::new();

@@ -27,15 +27,21 @@ impl Hanging {
         // Memories first, so that they lie beside what they are the memory of; then PCI Express, then whatever else leads from a
         // processor to a device.
         let memory = |kind: LinkKind, _: VertexKind, to: VertexKind| kind == LinkKind::Memory && to.is_memory();
-        for id in machine.of(|kind| matches!(kind, VertexKind::Numa { .. } | VertexKind::Gpu | VertexKind::Tile)) {
+        // Of a memory that processor and GPU share, that of the GPU.
+        let accelerators = machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Tile));
+        for id in accelerators.chain(numas.iter().copied()) {
             hanging.hang(machine, id, &mut seen, memory, false);
         }
         let bus = |kind: LinkKind, from: VertexKind, to: VertexKind| match from {
             VertexKind::Numa { .. } => kind == LinkKind::Die && to == VertexKind::HostBridge,
             _ => matches!(kind, LinkKind::Pcie { .. }),
         };
-        let other = |kind: LinkKind, _: VertexKind, to: VertexKind| {
-            !matches!(kind, LinkKind::Smp | LinkKind::Die) && !matches!(to, VertexKind::Numa { .. } | VertexKind::ScaleUpSwitch)
+        let other = |kind: LinkKind, from: VertexKind, to: VertexKind| match from {
+            VertexKind::Numa { .. } => {
+                kind != LinkKind::Smp && !matches!(to, VertexKind::Numa { .. } | VertexKind::ScaleUpSwitch | VertexKind::HostBridge)
+            }
+            // Adapters on the chip of an accelerator.
+            _ => to == VertexKind::Nic,
         };
         numas.iter().for_each(|numa| hanging.hang(machine, *numa, &mut seen, bus, true));
         numas.iter().for_each(|numa| hanging.hang(machine, *numa, &mut seen, other, false));
@@ -43,6 +49,7 @@ impl Hanging {
         for id in machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::PcieSwitch)) {
             if seen[id.index()] {
                 hanging.hang(machine, id, &mut seen, bus, true);
+                hanging.hang(machine, id, &mut seen, other, false);
             }
         }
         for id in (0..count as u32).map(VertexId).filter(|id| !seen[id.index()]) {

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use super::between::{middle, others};
 use super::hang::Hanging;
 use super::scene::{Anchor, Look, Plate, Rect, Scene, Way, Wire};
 use crate::graph::Machine;
 use crate::leg::kind_name;
-use crate::link::{Link, LinkId, LinkKind};
+use crate::link::{Link, LinkKind};
 use crate::vertex::{Vertex, VertexId, VertexKind};
 
 /// The drawing of a machine.
@@ -201,7 +202,7 @@ fn device(cursor: &mut Cursor<'_>, id: VertexId) -> (i32, i32) {
         cursor.scene.wires.push(Wire {
             link: *link,
             way,
-            labels: labels(machine.link(*link)),
+            labels: label(machine.link(*link)),
             at: (left + 26, inner.y - 5),
             anchor: Anchor::Start,
         });
@@ -239,14 +240,23 @@ fn device_box(
     rect
 }
 
-/// What no tree reaches: rows below all packages.
+/// What no tree reaches: rows below all packages; dies of a mesh as they lie on the wafer.
 fn loose(machine: &Machine, hanging: &Hanging, sizes: &Sizes, scene: &mut Scene) {
-    let room = (scene.width.max(4 * sizes.device) / (sizes.device + GAP)).max(1) as usize;
-    for row in hanging.loose.chunks(room) {
+    let step = sizes.device + GAP;
+    let (dies, rest): (Vec<VertexId>, Vec<VertexId>) = hanging.loose.iter().partition(|id| machine.vertex(**id).kind == VertexKind::Gpu);
+    let gpus = machine.gpus();
+    let columns = mesh_columns(machine, &gpus).unwrap_or_else(|| (scene.width / step).max(4) as usize);
+    let number = |id: VertexId| gpus.iter().position(|gpu| *gpu == id).unwrap_or(0);
+    let mut rows: BTreeMap<usize, Vec<(usize, VertexId)>> = BTreeMap::new();
+    for id in dies {
+        rows.entry(number(id) / columns).or_default().push((number(id) % columns, id));
+    }
+    let chunks = rest.chunks(columns).map(|row| row.iter().copied().enumerate().collect());
+    for row in rows.into_values().chain(chunks.collect::<Vec<Vec<_>>>()) {
         let mut bottom = scene.height;
-        for (column, id) in row.iter().enumerate() {
-            let at = (column as i32 * (sizes.device + GAP), scene.height + GAP);
-            let rect = device_box(machine, hanging, sizes, scene, *id, None, at);
+        for (column, id) in row {
+            let at = (column as i32 * step, scene.height + GAP);
+            let rect = device_box(machine, hanging, sizes, scene, id, None, at);
             bottom = bottom.max(rect.bottom());
             scene.width = scene.width.max(rect.right());
         }
@@ -254,115 +264,36 @@ fn loose(machine: &Machine, hanging: &Hanging, sizes: &Sizes, scene: &mut Scene)
     }
 }
 
-/// Switches between accelerators, and all links that lead to them or from accelerator to accelerator.
-fn middle(machine: &Machine, hanging: &Hanging, scene: &mut Scene, left: i32, between: i32) {
-    let own = |link: &Link| link.kind.is_scale_up();
-    let devices: Vec<VertexId> = machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Tile)).collect();
-    let spans: Vec<Rect> = devices.iter().filter_map(|id| scene.rect_of(*id)).collect();
-    let (top, bottom) = (spans.iter().map(|rect| rect.y).min().unwrap_or(0), spans.iter().map(|rect| rect.bottom()).max().unwrap_or(HEAD));
-    let count = hanging.middle.len() as i32;
-    for (number, id) in hanging.middle.iter().enumerate() {
-        let x = left + between / 2 - 30 * count + 60 * number as i32 + 13;
-        let rect = Rect { x, y: top, width: 34, height: bottom - top };
-        let words = vec![machine.vertex(*id).name.clone()];
-        scene.plates.push(Plate { hint: hint(machine, *id), ..plate(Some(*id), None, rect, Look::Middle, words) });
-    }
-    // Links that meet one edge of a box are spread over it.
-    let mut met: BTreeMap<VertexId, i32> = BTreeMap::new();
-    let mut all: BTreeMap<VertexId, i32> = BTreeMap::new();
-    for link in machine.links().iter().filter(|link| own(link)) {
-        [link.a, link.b].into_iter().for_each(|end| *all.entry(end).or_default() += 1);
-    }
-    let labelled = machine.links().iter().filter(|link| own(link)).count() <= MOST_LABELS;
-    for (index, link) in machine.links().iter().enumerate().filter(|(_, link)| own(link)) {
-        let rects = [link.a, link.b].map(|end| scene.rect_of(end));
-        let [Some(a), Some(b)] = rects else { continue };
-        if hanging.used[index] {
-            continue;
-        }
-        let bars = [link.a, link.b].map(|end| hanging.middle.contains(&end));
-        let mut edge = |end: VertexId, rect: Rect, other: Rect| {
-            let turn = met.entry(end).or_default();
-            *turn += 1;
-            let y = rect.y + rect.height * *turn / (all.get(&end).copied().unwrap_or(1) + 1);
-            let rightwards = if rect.x == other.x { rect.x < left } else { rect.x < other.x };
-            (if rightwards { rect.right() } else { rect.x }, y)
-        };
-        let (way, at) = match bars {
-            [false, false] => {
-                let (from, to) = (edge(link.a, a, b), edge(link.b, b, a));
-                let lean = if a.x == b.x { (24 + (from.1 - to.1).abs() / 3).min(between.max(90) - 30) } else { between / 2 };
-                let out = |point: (i32, i32), rect: Rect| if point.0 == rect.x { point.0 - lean } else { point.0 + lean };
-                let curve = [from, (out(from, a), from.1), (out(to, b), to.1), to];
-                let at = ((curve[0].0 + 3 * curve[1].0 + 3 * curve[2].0 + curve[3].0) / 8, (from.1 + to.1) / 2);
-                (Way::Curve(curve), at)
-            }
-            _ => {
-                let (end, device, bar) = if bars[0] { (link.b, b, a) } else { (link.a, a, b) };
-                let from = edge(end, device, bar);
-                let to = if device.x < bar.x { bar.x } else { bar.right() };
-                (Way::Corners(vec![from, (to, from.1)]), ((from.0 + to) / 2, from.1))
-            }
-        };
-        let labels = if labelled { labels(link) } else { Default::default() };
-        scene.wires.push(Wire { link: LinkId(index as u32), way, labels, at, anchor: Anchor::Middle });
-    }
+/// How many dies are in a row of a mesh: the distance, in numbers, of those that are neighbours in a column.
+fn mesh_columns(machine: &Machine, gpus: &[VertexId]) -> Option<usize> {
+    let place = |id: VertexId| gpus.iter().position(|gpu| *gpu == id);
+    let meshed = machine.links().iter().filter(|link| link.kind == LinkKind::Mesh);
+    let apart = meshed.filter_map(|link| Some(place(link.a)?.abs_diff(place(link.b)?)));
+    apart.filter(|apart| *apart > 1).min()
 }
 
-/// Links beside the trees: between sockets and domains, second ways to a device.
-fn others(machine: &Machine, hanging: &Hanging, scene: &mut Scene, left: i32) {
-    let mut sockets = 0;
-    for (index, link) in machine.links().iter().enumerate() {
-        if hanging.used[index] || link.kind.is_scale_up() {
-            continue;
-        }
-        let [Some(a), Some(b)] = [link.a, link.b].map(|end| scene.rect_of(end)) else { continue };
-        let package = |id: VertexId| {
-            let plate = scene.plates.iter().find(|plate| plate.vertex == Some(id))?;
-            let frame = scene.plates.get(plate.within?)?.within?;
-            scene.plates.get(frame).map(|plate| plate.rect)
-        };
-        let (way, at) = match (link.kind, package(link.a), package(link.b)) {
-            (LinkKind::Smp, Some(from), Some(to)) => {
-                let down = 10 + 4 * (sockets % 4);
-                let y = |rect: Rect| rect.y + down;
-                sockets += 1;
-                let inner = |rect: Rect| if rect.x < left { rect.right() } else { rect.x };
-                let (from, to) = ((inner(from), y(from)), (inner(to), y(to)));
-                let lean = |x: i32| if x <= left { x + 40 } else { x - 40 };
-                let curve = [from, (lean(from.0), from.1), (lean(to.0), to.1), to];
-                (Way::Curve(curve), ((from.0 + to.0) / 2 + if from.0 == to.0 { 30 } else { 0 }, (from.1 + to.1) / 2))
-            }
-            _ => {
-                // Along the outer edge, or from edge to edge.
-                let outer = if a.x < left { a.x.min(b.x) } else { a.right().max(b.right()) };
-                let edge = |rect: Rect| if a.x < left { rect.x } else { rect.right() };
-                let turn = if a.x < left { outer - 5 } else { outer + 5 };
-                let way = if a.x == b.x {
-                    vec![(edge(a), a.middle()), (turn, a.middle()), (turn, b.middle()), (edge(b), b.middle())]
-                } else {
-                    let (near, far) = if a.x < b.x { (a, b) } else { (b, a) };
-                    let y = far.bottom().min(near.bottom()).max(near.y.max(far.y)) - 6;
-                    vec![(near.right(), near.middle()), (near.right() + 4, near.middle()), (near.right() + 4, y), (far.x, y)]
-                };
-                (Way::Corners(way), ((a.x.max(b.x)) - 4, b.bottom() - 6))
-            }
-        };
-        let named = matches!(link.kind, LinkKind::Smp | LinkKind::Coherent | LinkKind::Xgmi { .. });
-        let labels = if named { labels(link) } else { Default::default() };
-        let anchor = if link.kind == LinkKind::Smp { Anchor::Middle } else { Anchor::End };
-        scene.wires.push(Wire { link: LinkId(index as u32), way, labels, at, anchor });
-    }
-}
-
-fn plate(vertex: Option<VertexId>, within: Option<usize>, rect: Rect, look: Look, words: Vec<String>) -> Plate {
+pub(super) fn plate(vertex: Option<VertexId>, within: Option<usize>, rect: Rect, look: Look, words: Vec<String>) -> Plate {
     Plate { vertex, within, rect, look, words, hint: String::new() }
 }
 
-/// Technology and rate of a link.
-fn labels(link: &Link) -> [String; 2] {
-    let title = if link.title.is_empty() { kind_name(link.kind) } else { &link.title };
-    [short(title, 20), format!("{:.1} GB/s", link.rate[0].as_bytes_per_s_f64() / 1e9)]
+/// Technology and rate of a link, in few words.
+pub(super) fn labels(link: &Link) -> [String; 2] {
+    let several = |name: &str, links: u32| format!("{name} x{links}");
+    let name = match link.kind {
+        LinkKind::NvLink { generation: 0, links } => several("NVLink", links),
+        LinkKind::NvLink { generation, links } => several(&format!("NVLink {generation}"), links),
+        LinkKind::Xgmi { links } => several("xGMI", links),
+        LinkKind::UaLink { links } => several("UALink", links),
+        LinkKind::Ethernet { links } => several("Ethernet", links),
+        LinkKind::Pcie { .. } if !link.title.is_empty() => short(&link.title, 20),
+        kind => kind_name(kind).to_owned(),
+    };
+    [name, format!("{:.1} GB/s", link.rate[0].as_bytes_per_s_f64() / 1e9)]
+}
+
+/// The same on one line.
+fn label(link: &Link) -> [String; 2] {
+    [labels(link).join(" "), String::new()]
 }
 
 /// What stands in the box of a vertex.
@@ -394,7 +325,7 @@ fn words(vertex: &Vertex) -> Vec<String> {
 }
 
 /// What is told when a box is pointed at.
-fn hint(machine: &Machine, id: VertexId) -> String {
+pub(super) fn hint(machine: &Machine, id: VertexId) -> String {
     let vertex = machine.vertex(id);
     let parts = [&vertex.name, &vertex.title, &vertex.bus];
     parts.into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", ")
@@ -419,11 +350,10 @@ fn box_height(words: &[String]) -> i32 {
 /// Pixels.
 pub(super) const LINE: i32 = 14;
 pub(super) const PAD: i32 = 8;
-const HEAD: i32 = 20;
+pub(super) const HEAD: i32 = 20;
 const BRIDGE: i32 = 14;
 const LABEL: i32 = 96;
 const GAP: i32 = 24;
+/// Between the columns of packages.
 const MIDDLE: i32 = 260;
 const SOCKETS: i32 = 150;
-/// Links between accelerators that have words at them.
-const MOST_LABELS: usize = 16;

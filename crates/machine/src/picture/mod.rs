@@ -11,6 +11,7 @@
 //! Drawn: every vertex once; every link but those to a memory within its box, with technology and rate; the path of a transfer.
 //! Not drawn: caches, single cores.
 
+mod between;
 mod hang;
 mod layout;
 mod scene;

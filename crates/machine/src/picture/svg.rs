@@ -15,7 +15,11 @@ use crate::vertex::VertexId;
 /// The text of the file.
 pub(super) fn text(scene: &Scene, machine: &Machine, picture: &Picture<'_>) -> String {
     let head = 44 + 18 * picture.caption.len() as i32 + 14;
-    let (width, height) = (scene.width.max(420) + 2 * MARGIN, head + scene.height + MARGIN);
+    // Heads are some 11 and 7 pixels a letter.
+    let letters = |text: &str, each: i32| each * text.chars().count() as i32;
+    let lines = picture.caption.iter().map(|line| letters(line, 7)).max().unwrap_or(0);
+    let wide = scene.width.max(letters(picture.title, 11)).max(lines);
+    let (width, height) = (wide + 2 * MARGIN, head + scene.height + MARGIN);
     let mut text = String::new();
     let _ = writeln!(
         text,

@@ -1,5 +1,6 @@
 //! `fabriscope import`: what an operator checks first in a real fabric or node, and what looks wrong in it.
 
+mod join;
 mod node;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ pub struct Args {
     /// Forwarding tables of the same fabric: opensm-lfts.dump or the output of dump_fts; may be compressed by gzip
     #[arg(long, value_name = "FILE")]
     tables: Option<PathBuf>,
+    /// Files about nodes of the same fabric, or folders with them: says which adapter of which node is which endpoint
+    #[arg(long, value_name = "FILE|FOLDER", num_args = 1.., conflicts_with = "tables")]
+    nodes: Vec<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -37,17 +41,16 @@ Examples:
   fabriscope import fabrics/dgx-ndr.ibnetdiscover
   fabriscope import fabrics/nodes/hgx-h100.nccl.xml
   fabriscope import fabrics/selene-compute.ibnetdiscover.gz --json -o selene.json
+  fabriscope import mine.topo --nodes nodes/            files of `lstopo --of xml` of each node
   ibnetdiscover > mine.topo && fabriscope import mine.topo --tables opensm-lfts.dump";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let text = text_of(&args.file)?;
     if fabriscope_machine::import::looks_like(&text) {
-        if args.tables.is_some() {
-            return Err(Failure::told(
-                format!("{} describes a node, which has no forwarding tables", args.file.display()),
-                "leave out --tables",
-            ));
+        if args.tables.is_some() || !args.nodes.is_empty() {
+            let message = format!("{} describes a node, not a fabric", args.file.display());
+            return Err(Failure::told(message, "give the fabric, and files about nodes by --nodes; or leave out --tables and --nodes"));
         }
         let file = crate::node::parse(&args.file, &text, &crate::node::rates(context)?)?;
         if let Some(path) = &args.output {
@@ -61,6 +64,10 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return Ok(Verdict::Good);
     }
     let subnet = parse(&args.file, &text)?;
+    let joined = match args.nodes.as_slice() {
+        [] => None,
+        paths => Some(join::join(&subnet, &join::nodes(&join::files(paths)?, context)?)),
+    };
     let review = import::review(&subnet);
     let tables = args.tables.as_deref().map(|path| tables(&subnet, path)).transpose()?.map(|(_, summary)| summary);
     if let Some(path) = &args.output {
@@ -71,8 +78,13 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         if let (Some(object), Some(tables)) = (value.as_object_mut(), tables) {
             object.insert("tables".to_owned(), serde_json::to_value(tables).unwrap_or_default());
         }
+        if let (Some(object), Some(joined)) = (value.as_object_mut(), joined) {
+            object.insert("nodes".to_owned(), serde_json::to_value(joined).unwrap_or_default());
+        }
         output.json(&value)?;
     } else {
+        let joined = joined.map_or_else(String::new, |joined| joined.text());
+        output.text(&joined)?;
         output.text(&fabric_text(&args.file, &review, tables))?;
     }
     Ok(Verdict::Good)
