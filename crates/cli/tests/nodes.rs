@@ -244,7 +244,7 @@ fn adapters_of_nodes_are_found_in_a_fabric() {
     assert_eq!((&json["nodes"]["found"][0]["endpoints"][0], &json["nodes"]["found"][0]["by"]), (&3.into(), &"GUID".into()));
     // NCCL's files have GUIDs with their bytes reversed.
     let nccl = "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\" class=\"0x020700\"><nic><net name=\"ibp1\" dev=\"0\" guid=\"0xbbbb7c0003a1420c\"/></nic></pci></cpu></system>";
-    std::fs::write(folder.path().join("gpu02.xml"), nccl.replace("bbbb7c00", "bbbb7c00")).unwrap();
+    std::fs::write(folder.path().join("gpu02.xml"), nccl).unwrap();
     let text = run(&["import", "my.ibnetdiscover", "--nodes", "gpu02.xml"], folder.path()).1;
     says(&text, &["gpu02", "ibp1", "gpu02 mlx5_0", "GUID"]);
     std::fs::copy(nodes.join("a.xml"), nodes.join("b.xml")).unwrap();

@@ -46,10 +46,13 @@ fn bundle(machine: &Machine, path: &Path) -> String {
 /// The text of the matrix with its legend.
 #[must_use]
 pub fn nvidia_smi(machine: &Machine) -> String {
-    let gpus = machine.gpus();
+    // As drivers count GPUs, and adapters by their names.
+    let mut gpus = machine.gpus();
+    gpus.sort_by_key(|id| machine.vertex(*id).identity.number);
+    let mut adapters = machine.nics();
+    adapters.sort_by_key(|id| by_number(&machine.vertex(*id).name));
     // Each port of an adapter is one to that tool.
-    let nics: Vec<(VertexId, String)> = machine
-        .nics()
+    let nics: Vec<(VertexId, String)> = adapters
         .into_iter()
         .flat_map(|id| {
             let vertex = machine.vertex(id);
@@ -94,6 +97,13 @@ pub fn nvidia_smi(machine: &Machine) -> String {
         }
     }
     text
+}
+
+/// A name before its last number, and the number.
+fn by_number(name: &str) -> (String, u64) {
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (front, number) = name.split_at(name.len() - digits);
+    (front.to_owned(), number.parse().unwrap_or(0))
 }
 
 /// Processors and NUMA domain near a GPU.

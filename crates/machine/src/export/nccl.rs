@@ -39,8 +39,7 @@ pub enum NcclError {
 /// # Errors
 /// A GPU of unknown ability; more elements than NCCL reads.
 pub fn nccl(machine: &Machine, ability: Option<u32>) -> Result<String, NcclError> {
-    let mut writer =
-        Writer { machine, ability, done: BTreeSet::new(), buses: addresses(machine), nets: 0, ranks: 0, elements: 1, text: String::new() };
+    let mut writer = Writer { machine, ability, done: BTreeSet::new(), buses: addresses(machine), elements: 1, text: String::new() };
     let numas = machine.numas();
     for (index, numa) in numas.iter().enumerate() {
         writer.cpu(*numa, index, index + 1 == numas.len())?;
@@ -67,8 +66,6 @@ struct Writer<'m> {
     done: BTreeSet<VertexId>,
     /// The address of each vertex, and of the switches put above GPUs with adapters of their own.
     buses: Vec<[String; 2]>,
-    nets: u32,
-    ranks: u32,
     elements: usize,
     text: String,
 }
@@ -183,14 +180,14 @@ impl Writer<'_> {
         let attributes = self.pci(id, slot, GPU);
         self.open(depth, "pci", &attributes);
         let own = of_part(identity, "gpu/");
-        let number = identity.number.unwrap_or(self.ranks).to_string();
+        let place = self.machine.gpus().iter().position(|gpu| *gpu == id).unwrap_or(0);
+        let number = identity.number.map_or_else(|| place.to_string(), |number| number.to_string());
         let mut attributes = vec![("dev".to_owned(), number), ("sm".to_owned(), ability.to_string())];
         // NCCL passes over a GPU without a rank: where its own file left that out, so be it.
         if own.is_empty() {
-            attributes.push(("rank".to_owned(), self.ranks.to_string()));
+            attributes.push(("rank".to_owned(), place.to_string()));
             attributes.push(("gdr".to_owned(), "1".to_owned()));
         }
-        self.ranks += 1;
         attributes.extend(own);
         self.open(depth + 1, "gpu", &attributes);
         for link in self.machine.around(id).iter().map(|link| self.machine.link(*link)) {
@@ -248,29 +245,17 @@ impl Writer<'_> {
         self.open(inner, "nic", &of_part(identity, "nic/"));
         let unnamed = [Port { name: vertex.name.clone(), ..Port::default() }];
         let ports = if identity.ports.is_empty() { &unnamed[..] } else { &identity.ports };
-        for port in ports {
-            let attributes = self.net(port);
+        // Ports are counted over all adapters.
+        let before = self.machine.nics().into_iter().take_while(|nic| *nic != id);
+        let before: usize = before.map(|nic| self.machine.vertex(nic).identity.ports.len().max(1)).sum();
+        for (place, port) in ports.iter().enumerate() {
+            let attributes = net(port, before + place);
             self.single(inner + 1, "net", &attributes);
         }
         self.close(inner, "nic");
         if !at_processor {
             self.close(depth, "pci");
         }
-    }
-
-    fn net(&mut self, port: &Port) -> Attributes {
-        let mut attributes = vec![("name".to_owned(), port.name.clone())];
-        // The same of a port without `dev`.
-        if port.said.is_empty() {
-            attributes.push(("dev".to_owned(), self.nets.to_string()));
-            attributes.push(("port".to_owned(), "1".to_owned()));
-            attributes.push(("gdr".to_owned(), "1".to_owned()));
-        }
-        self.nets += 1;
-        attributes.extend(port.rate.map(|rate| ("speed".to_owned(), (rate.as_bps() / 1_000_000).to_string())));
-        attributes.extend(port.guid.map(|guid| ("guid".to_owned(), format!("{guid:#x}"))));
-        attributes.extend(port.said.iter().cloned());
-        attributes
     }
 
     /// What stands in a `pci`.
@@ -318,6 +303,21 @@ impl Writer<'_> {
 
 const fn is_device(kind: VertexKind) -> bool {
     matches!(kind, VertexKind::Gpu | VertexKind::Nic)
+}
+
+/// What stands in a `net`.
+fn net(port: &Port, number: usize) -> Attributes {
+    let mut attributes = vec![("name".to_owned(), port.name.clone())];
+    // The same of a port without `dev`.
+    if port.said.is_empty() {
+        attributes.push(("dev".to_owned(), number.to_string()));
+        attributes.push(("port".to_owned(), "1".to_owned()));
+        attributes.push(("gdr".to_owned(), "1".to_owned()));
+    }
+    attributes.extend(port.rate.map(|rate| ("speed".to_owned(), (rate.as_bps() / 1_000_000).to_string())));
+    attributes.extend(port.guid.map(|guid| ("guid".to_owned(), format!("{guid:#x}"))));
+    attributes.extend(port.said.iter().cloned());
+    attributes
 }
 
 /// What was said of a part of a device, without the part's name.
