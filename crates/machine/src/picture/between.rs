@@ -6,6 +6,7 @@ use super::hang::Hanging;
 use super::layout::{HEAD, hint, labels, plate};
 use super::scene::{Anchor, Look, Plate, Rect, Scene, Way, Wire};
 use crate::graph::Machine;
+use crate::import::bundle;
 use crate::link::{Link, LinkId, LinkKind};
 use crate::vertex::{VertexId, VertexKind};
 
@@ -29,7 +30,7 @@ pub(super) fn middle(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
     for link in machine.links().iter().filter(|link| own(link)) {
         [link.a, link.b].into_iter().for_each(|end| *all.entry(end).or_default() += 1);
     }
-    let labelled = machine.links().iter().filter(|link| own(link)).count() <= MOST_LABELS;
+    let own_links = machine.links().iter().filter(|link| own(link)).count();
     for (index, link) in machine.links().iter().enumerate().filter(|(_, link)| own(link)) {
         let rects = [link.a, link.b].map(|end| scene.rect_of(end));
         let [Some(a), Some(b)] = rects else { continue };
@@ -70,7 +71,11 @@ pub(super) fn middle(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
                 (Way::Corners(vec![from, (to, from.1)]), ((from.0 + to) / 2, from.1))
             }
         };
-        let labels = if labelled { labels(link) } else { Default::default() };
+        let labels = match (bundle(link.kind), own_links) {
+            (_, 0..=MOST_LABELLED) => labels(link),
+            (Some(links), 0..=MOST_COUNTED) => [format!("x{links}"), String::new()],
+            _ => Default::default(),
+        };
         scene.wires.push(Wire { link: LinkId(index as u32), way, labels, at, anchor: Anchor::Middle });
     }
 }
@@ -107,9 +112,10 @@ pub(super) fn others(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
                 let way = if a.x == b.x {
                     vec![(edge(a), a.middle()), (turn, a.middle()), (turn, b.middle()), (edge(b), b.middle())]
                 } else {
+                    // Beside the wires of the trees.
                     let (near, far) = if a.x < b.x { (a, b) } else { (b, a) };
-                    let y = far.bottom().min(near.bottom()).max(near.y.max(far.y)) - 6;
-                    vec![(near.right(), near.middle()), (near.right() + 4, near.middle()), (near.right() + 4, y), (far.x, y)]
+                    let (from, to, turn) = (near.middle() + 5, far.middle() + 5, near.right() + 4);
+                    vec![(near.right(), from), (turn, from), (turn, to), (far.x, to)]
                 };
                 (Way::Corners(way), ((a.x.max(b.x)) - 4, b.bottom() - 6))
             }
@@ -124,5 +130,6 @@ pub(super) fn others(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
     }
 }
 
-/// Links between accelerators that have words at them.
-const MOST_LABELS: usize = 16;
+/// Links between accelerators that have words at them; and, of more, those that have their number.
+const MOST_LABELLED: usize = 8;
+const MOST_COUNTED: usize = 32;
