@@ -188,7 +188,10 @@ impl State {
     /// A message arrives: it goes to the receive that waits for it.
     fn announced(&mut self, process: &Process, arrival: Arrival) -> Result<(), ProgramError> {
         match self.matching.arrive(arrival) {
-            Some(request) => self.matched(process, arrival, request, self.places(arrival.source)),
+            Some(request) => {
+                let placed = self.places(arrival.source, request);
+                self.matched(process, arrival, request, placed)
+            }
             None => Ok(()),
         }
     }
@@ -229,18 +232,18 @@ impl State {
     }
 
     /// Whether the adapter puts what comes from `source` into the user's buffer.
-    fn places(&self, source: u32) -> bool {
+    fn places(&mut self, source: u32, request: RequestId) -> bool {
         let local = self.connections.get(&source).is_some_and(|connection| connection.local);
-        self.protocol.tag_matching == TagMatching::Adapter && !local
+        let lands = self.rails.first().map(|rail| rail.lands);
+        self.protocol.tag_matching == TagMatching::Adapter && !local && lands == Some(self.requests.at(request).buffer)
     }
 
     /// A part of a short message comes.
     fn part(&mut self, process: &Process, (peer, message): (u32, u64), size: u32) -> Result<(), ProgramError> {
-        let placed = self.places(peer);
         let Some(partial) = self.partial.get_mut(&(peer, message)) else { return Ok(()) };
         partial.left -= size.min(partial.left);
         let Partial { left, request: Some(request) } = *partial else { return Ok(()) };
-        if !placed {
+        if !self.places(peer, request) {
             self.take_out(process, request, size)?;
         }
         if left == 0 {

@@ -30,6 +30,13 @@ impl Rank {
     /// # Errors
     /// A queue pair could not be created or connected.
     pub async fn init(process: Process, world: World, peers: &[u32]) -> Result<Rank, ProgramError> {
+        Rank::init_in(process, world, peers, Buffer::Host).await
+    }
+    /// The same of a rank that receives into `buffer`: where the adapter finds the receive of a message, it puts it there.
+    ///
+    /// # Errors
+    /// As [`init`](Self::init).
+    pub async fn init_in(process: Process, world: World, peers: &[u32], buffer: Buffer) -> Result<Rank, ProgramError> {
         process.drive(world.0.protocol.wqe_build, world.0.protocol.poll_hit);
         if let Some(library) = world.0.psm2 {
             let (local, peers) = setup::apart(&process, &world.0, peers).await;
@@ -39,7 +46,7 @@ impl Rank {
             let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), near, home));
             return Ok(Rank { process, world, state, onload });
         }
-        let state = setup::open(&process, &world, peers).await?;
+        let state = setup::open(&process, &world, peers, buffer).await?;
         Ok(Rank { process, world, state: RefCell::new(state), onload: None })
     }
     /// The same with all other ranks of the job.

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use fabriscope_catalog::{EagerChannel, Interface, Mpi};
+use fabriscope_catalog::{EagerChannel, Interface, Mpi, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_psm2 as psm2;
 use fabriscope_units::Bytes;
@@ -13,7 +13,7 @@ use fabriscope_verbs::{
     VerbsError,
 };
 
-use super::buffer::{Binding, Home};
+use super::buffer::{Binding, Buffer, Home};
 use super::connection::{Connection, Link};
 use super::onload;
 use super::protocol::Protocol;
@@ -84,8 +84,8 @@ impl World {
     }
 }
 
-/// Creates what this rank needs for `peers` and connects it; every rank must name those that name it.
-pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Result<State, ProgramError> {
+/// Creates what this rank needs for `peers` and connects it; every rank must name those that name it. `buffer` is where it receives.
+pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer: Buffer) -> Result<State, ProgramError> {
     let shared = &world.0;
     let (me, protocol) = (process.rank(), shared.protocol);
     if protocol.eager_channel == EagerChannel::Stream {
@@ -97,7 +97,10 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32]) -> Res
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
     for (index, (nic, _)) in home.nics.iter().copied().enumerate() {
         let reached = reached(&protocol, &home, index);
-        let rail = open_rail(process, nic, peers.len(), &protocol, reached).map_err(failed)?;
+        let mut rail = open_rail(process, nic, peers.len(), &protocol, reached).map_err(failed)?;
+        if protocol.tag_matching == TagMatching::Adapter && rail.device.is_some() {
+            rail.lands = buffer;
+        }
         let shared_qp = if protocol.unordered { Some(open_shared(process, &rail, peers.len() as u32, shared)?) } else { None };
         for (at, &peer) in peers.iter().enumerate() {
             let ring = rail.mr.addr + at as u64 * ring_bytes(&protocol);
@@ -201,7 +204,7 @@ fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol, r
         let cq: CqId =
             n.create_cq((send_depth(protocol) + own).saturating_mul(peers.max(1) as u32).saturating_add(protocol.shared_receives))?;
         let srq = if peers > 1 && !protocol.unordered { Some(n.create_srq(pd, protocol.shared_receives, 1)?) } else { None };
-        Ok(Rail { nic, pd, cq, srq, mr, user: base + rings, device })
+        Ok(Rail { nic, pd, cq, srq, mr, user: base + rings, device, lands: Buffer::Host })
     })
 }
 
@@ -247,7 +250,8 @@ fn connect(process: &Process, nic: usize, qp: QpNum, peer: Contact, shared: &Sha
 
 /// The receive that is posted for every message that comes by send.
 pub(super) fn receive(rail: &Rail, protocol: &Protocol) -> RecvWr {
-    let sge = Sge { addr: rail.user, length: protocol.receive_buffer(), lkey: rail.mr.lkey };
+    let (addr, lkey) = rail.at(rail.lands);
+    let sge = Sge { addr, length: protocol.receive_buffer(), lkey };
     RecvWr::new(super::state::RECEIVE, sge)
 }
 

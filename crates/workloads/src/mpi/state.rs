@@ -30,6 +30,8 @@ pub(crate) struct Rail {
     pub user: u64,
     /// The memory of the rank's GPU, where the adapter may read and write it.
     pub device: Option<Mr>,
+    /// Where short messages land: in a buffer of the program, where the adapter finds the receive.
+    pub lands: Buffer,
 }
 
 impl Rail {

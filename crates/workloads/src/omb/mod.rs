@@ -23,7 +23,7 @@ pub(crate) use options::size_range;
 pub use report::{Sample, report};
 
 use crate::error::UsageError;
-use crate::mpi::{Rank, World};
+use crate::mpi::{Buffer, Rank, World};
 use crate::output::ToolOutput;
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
@@ -62,9 +62,10 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
 async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
-    let rank = Rank::init(process, world, &[peer]).await?;
     let sends = me < pairs;
     let (buffer, staged) = (s.buffers.of(sends), s.buffers.staged);
+    let given = if staged { Buffer::Host } else { buffer };
+    let rank = Rank::init_in(process, world, &[peer], given).await?;
     let pair = Pair { rank, peer, sends, window: s.window, buffer, staged };
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await?;
