@@ -1,10 +1,12 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
-use fabriscope_catalog::{FaultPlan, Layer, NodeChoice, ResolvedCluster};
+use fabriscope_catalog::{FaultPlan, Gpu, Layer, NodeChoice, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
+use fabriscope_units::Rate;
+use fabriscope_workloads::gpu::GpuTarget;
 use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
@@ -61,6 +63,8 @@ pub struct Launch<'a> {
     pub nodes: NodeChoice,
     /// The shape of a collective job; without it, two full nodes.
     pub layout: Option<Layout>,
+    /// Which GPU each rank of a node has.
+    pub binding: Binding,
     /// Seed of everything random.
     pub seed: u64,
     /// Follow every message through the machine.
@@ -77,7 +81,7 @@ impl Launch<'_> {
     /// Runs the tool.
     pub fn run(&self) -> Result<(ToolOutput, Run), LaunchError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
-        let prepared = self.tool.prepare(self.options, &target(self.parts, layout))?;
+        let prepared = self.tool.prepare(self.options, &target(self.parts, layout, self.binding.clone()))?;
         let cluster = Cluster::new(self.parts.clone())?;
         let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
         let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
@@ -111,11 +115,28 @@ pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>
     Layout { nodes: nodes.unwrap_or(2), per_node: per_node.unwrap_or(cores.max(1)) }
 }
 
+/// The GPUs of a node as tools see them.
+///
+/// A copy reads and writes a byte, a triad reads two for each that it writes: with a rate R of reading and a cost c of writing, they
+/// take (2 + c) / R and (3 + c) / R, and the part says how long.
+fn gpus(gpu: &Gpu, count: u32) -> GpuTarget {
+    let bps = |rate: Rate| rate.as_bps() as f64;
+    let (copy, triad) = (2.0 / bps(gpu.memory.copy_rate()), 3.0 / bps(gpu.memory.triad_rate()));
+    let read = 1.0 / (triad - copy).max(f64::MIN_POSITIVE);
+    GpuTarget {
+        title: gpu.title.clone(),
+        count,
+        read_rate: Rate::from_bps(read as u64),
+        write_cost: ((read * copy - 2.0) * 1000.0).max(0.0) as u32,
+        launch: *gpu.calls.kernel_launch + *gpu.calls.kernel_start + *gpu.calls.stream_synchronize,
+    }
+}
+
 /// The machine as a tool sees it.
-fn target(parts: &ResolvedCluster, layout: Layout) -> Target {
+fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
     let nic = &parts.node.nic;
     Target {
-        gpu: None,
+        gpu: parts.node.gpu.as_ref().map(|gpu| gpus(gpu, parts.node.gpus)),
         nodes: parts.nodes,
         layout,
         devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),
@@ -129,7 +150,7 @@ fn target(parts: &ResolvedCluster, layout: Layout) -> Target {
         rdma: nic.rdma,
         max_inline: u32::try_from(nic.max_inline.as_u64()).unwrap_or(u32::MAX),
         max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
-        binding: Binding::default(),
+        binding,
         mpi: parts.software.mpi.clone(),
         perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
     }

@@ -10,6 +10,7 @@ mod change;
 mod command;
 mod context;
 mod counting;
+mod devices;
 mod error;
 mod launch;
 mod node;

@@ -7,6 +7,7 @@ use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluste
 use fabriscope_engine_packet::Counting;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
+use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Layout, Point, Tool, UsageError};
 
 use crate::launch::{Launch, LaunchError};
@@ -85,6 +86,7 @@ impl<'a> Predictor<'a> {
             nodes,
             layout: Some(layout),
             seed: self.seed,
+            binding: Binding::default(),
             traced: false,
             taps: Vec::new(),
             counting: Counting::Off,

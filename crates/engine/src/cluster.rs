@@ -41,7 +41,12 @@ impl Cluster {
     /// A topology that its switches cannot form, or that has too few endpoints for the nodes.
     pub fn new(parts: ResolvedCluster) -> Result<Cluster, TopologyError> {
         let fabric = parts.fabric()?;
-        Ok(Cluster { parts, fabric, reach: None, inside: None })
+        let inside = timing::devices(&parts).and_then(|costs| {
+            // Resolving the cluster has built the graph before.
+            Some(Inside { machine: parts.node.machine().ok()?, costs })
+        });
+        let cluster = Cluster { parts, fabric, reach: None, inside: None };
+        Ok(inside.into_iter().fold(cluster, Cluster::with))
     }
 
     /// The same with nodes that look like `inside`.

@@ -1,7 +1,9 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
-use fabriscope_catalog::{BlueFlame, Cpu, Interface, IpoibMode, Layer, Nic, NumaDistance, OffloadControl, ResolvedCluster, TcpAlgorithm};
-use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DoorbellPolicy, Dram, PcieTiming};
+use fabriscope_catalog::{
+    BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, Nic, NumaDistance, OffloadControl, ResolvedCluster, TcpAlgorithm,
+};
+use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, Dram, PcieTiming};
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
@@ -48,6 +50,37 @@ pub fn cpu(cpu: &Cpu) -> CpuCosts {
         copy_rate_long: cpu.copy_rate_long.value,
         copy_cached_limit: cpu.copy_cached_limit.value,
     }
+}
+
+/// What copies by the GPUs of a node cost, where it has GPUs.
+#[must_use]
+pub fn devices(parts: &ResolvedCluster) -> Option<DeviceCosts> {
+    let gpu = parts.node.gpu.as_ref()?;
+    let (calls, mapped) = (&gpu.calls, gpu.mapped.as_ref());
+    let span = |of: fn(&Mapped) -> Span| mapped.map_or(Span::ZERO, of);
+    // Nobody asks for stores and loads where there is no mapping.
+    let rate = |of: fn(&Mapped) -> Rate| mapped.map_or(Rate::from_gbps(1), of);
+    let bytes = |of: fn(&Mapped) -> Bytes| mapped.map_or(Bytes(1), of);
+    Some(DeviceCosts {
+        memcpy: *calls.copy,
+        memcpy_async: *calls.copy_async,
+        start: *calls.copy_start,
+        query: *calls.event_query,
+        engine_rate: gpu.copy_engines.rate.as_ref().map_or(Rate::from_bps(u64::MAX), |rate| **rate),
+        pointer_query: *calls.pointer_query,
+        ipc_open: *calls.ipc_open,
+        ipc_use: *calls.ipc_use,
+        mapped: mapped.is_some(),
+        store_call: span(|mapped| *mapped.store_call),
+        store_rate: rate(|mapped| *mapped.store_rate),
+        store_buffer: bytes(|mapped| *mapped.store_buffer),
+        store_drain: rate(|mapped| *mapped.store_drain),
+        load_call: span(|mapped| *mapped.load_call),
+        load_trip: span(|mapped| *mapped.load_trip),
+        load_width: bytes(|mapped| *mapped.load_width),
+        load_stream: bytes(|mapped| *mapped.load_stream),
+        load_rate: rate(|mapped| *mapped.load_rate),
+    })
 }
 
 /// The memory of a node whose cores run `programs` programs, where its rate is known.

@@ -45,6 +45,8 @@ pub struct DeviceCosts {
     pub ipc_open: Span,
     /// Finding such a mapping again.
     pub ipc_use: Span,
+    /// A core has a window on the memory.
+    pub mapped: bool,
     /// Stores into the window: the call.
     pub store_call: Span,
     /// At which a core fills the write-combining buffers.

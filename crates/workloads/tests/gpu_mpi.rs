@@ -23,6 +23,7 @@ const COSTS: DeviceCosts = DeviceCosts {
     pointer_query: Span::from_ns(50),
     ipc_open: Span::from_us(100),
     ipc_use: Span::from_ns(200),
+    mapped: true,
     store_call: Span::from_ns(88),
     store_rate: Rate::from_gbps(128),
     store_buffer: Bytes(640),

@@ -9,6 +9,7 @@ use fabriscope_workloads::{Tool, UsageError};
 
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
+use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
 use crate::launch::{Launch, LaunchError, layout};
 use crate::output::{Output, write_file};
@@ -40,6 +41,8 @@ pub struct Args {
     #[arg(long, value_name = "PLACES")]
     placement: Option<String>,
     #[command(flatten)]
+    devices: DeviceArgs,
+    #[command(flatten)]
     pcap: Pcap,
     #[command(flatten)]
     counters: CounterArgs,
@@ -68,6 +71,8 @@ Examples:
   fabriscope bench osu_latency --on my-cluster.toml:4
   fabriscope bench osu_latency --on ibex-cpu --transport tcp    through the kernel: IPoIB there
   fabriscope bench iperf3 --on ibex-cpu -P 4
+  fabriscope bench osu_latency --on opa100-a40 --gpudirect off D D    buffers on GPUs
+  fabriscope bench osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 D D    within a node
   fabriscope bench osu_alltoall --on csd3-opa --nodes 4 --ppn 32 -m 1024:1024
   fabriscope bench IMB-MPI1 Alltoall --on athena-edr --nodes 2 -msglog 3:16
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
@@ -116,6 +121,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
         Some(other) => return Err(Failure::told(format!("there is no transport `{other}`"), "use verbs or tcp")),
     }
+    let binding = ours.devices.or(&args.devices).apply(&mut parts)?;
     let sockets = matches!(tool, Tool::Sockets(_)) || parts.software.interface == Interface::Sockets;
     let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
     if pcap.pcap.is_some() && sockets && connected {
@@ -133,9 +139,13 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let layout = match (tool, shape) {
         (Tool::Collective(_), (nodes, per_node)) => Some(layout(&parts, nodes, per_node)),
         (_, (None, None)) => None,
+        (Tool::Omb(_), (Some(nodes @ (1 | 2)), per_node)) if nodes == 1 || per_node.is_none() => {
+            Some(layout(&parts, Some(nodes), per_node))
+        }
         _ => {
             let what = format!("--nodes and --ppn are for collective benchmarks, not for {name}");
-            return Err(Failure::told(what, "leave them out: it runs between two nodes; osu_mbw_mr has --pairs"));
+            let help = "leave them out: it runs between two nodes, or with --nodes 1 within one; osu_mbw_mr has --pairs";
+            return Err(Failure::told(what, help));
         }
     };
     let spinner = Progress::spinner("running");
@@ -159,6 +169,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         nodes,
         layout,
         seed: context.seed(),
+        binding: binding.clone(),
         traced: false,
         taps: list,
         counting,
@@ -198,6 +209,7 @@ struct Ours {
     nodes: Option<u32>,
     ppn: Option<u32>,
     placement: Option<String>,
+    devices: DeviceArgs,
     pcap: Option<String>,
     taps: Vec<String>,
     snap: Option<String>,
@@ -248,6 +260,9 @@ fn ours_and_theirs(words: &[String]) -> Result<(Ours, Vec<String>), Failure> {
             "--nodes" => ours.nodes = Some(count(name, value())?),
             "--placement" => ours.placement = value(),
             "--ppn" => ours.ppn = Some(count(name, value())?),
+            "--bind" => ours.devices.bind = value(),
+            "--gpu-aware" => ours.devices.gpu_aware = value(),
+            "--gpudirect" => ours.devices.gpudirect = value(),
             "--on" => ours.on = value(),
             "--transport" => ours.transport = value(),
             "--pcap" => ours.pcap = value(),

@@ -4,6 +4,7 @@ use fabriscope_engine_packet::Counting;
 use fabriscope_report::compare::{Beside, beside};
 use fabriscope_report::{Measured, Point};
 use fabriscope_workloads::Tool;
+use fabriscope_workloads::mpi::Binding;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
@@ -69,6 +70,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             nodes: parts.placement,
             layout: None,
             seed: context.seed(),
+            binding: Binding::default(),
             traced: false,
             taps: Vec::new(),
             counting: Counting::Off,

@@ -7,6 +7,7 @@ use fabriscope_engine::{MessageTrace, Run};
 use fabriscope_engine_packet::Counting;
 use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
 use fabriscope_units::{Bytes, Span};
+use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Point, Tool, ToolOutput};
 
 use crate::busy;
@@ -127,6 +128,7 @@ fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Ex
         nodes: variation.nodes,
         layout: None,
         seed,
+        binding: Binding::default(),
         traced: true,
         taps: Vec::new(),
         counting: Counting::Off,

@@ -8,6 +8,7 @@ use fabriscope_engine::{Cluster, Engine, EngineError, Run};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_report::Table;
 use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Tool, ToolOutput};
 
 use crate::breakage;
@@ -156,6 +157,7 @@ fn benchmark(lab: &ResolvedLab, (tool, options): (&str, &[String]), seed: u64, a
         nodes: parts.placement,
         layout: None,
         seed,
+        binding: Binding::default(),
         traced: false,
         taps: list,
         counting: args.counters.counting()?,

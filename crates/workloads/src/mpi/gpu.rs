@@ -102,13 +102,21 @@ impl Gpu {
         registration: None,
     };
 
+    /// The same on the GPUs of a node: no core reaches memory on which it has no window.
+    pub(crate) fn on(mut self, process: &Process) -> Gpu {
+        if process.devices().is_ok_and(|devices| !devices.costs().mapped) {
+            (self.load_limit, self.store_limit) = (0, 0);
+        }
+        self
+    }
+
     /// How a message of `size` bytes leaves; `near`: the adapter may read it.
     pub(crate) fn leaving(&self, size: u32, buffer: Buffer, near: bool) -> Leaving {
         let own = buffer == Buffer::Device;
         let direct = own && near && self.direct.is_some_and(|direct| size <= direct.send_limit);
         let at_once = size <= self.eager_limit;
         match (at_once, direct) {
-            (true, _) if own && size <= self.load_limit => Leaving::Loaded,
+            (true, _) if own && size <= self.load_limit && self.load_limit > 0 => Leaving::Loaded,
             (true, true) => Leaving::Direct,
             (true, false) => Leaving::Copied,
             (false, true) => Leaving::DirectRendezvous,
@@ -223,7 +231,7 @@ impl State {
             State::copy_out(process, size);
             return Ok(());
         }
-        if buffer == Buffer::Device && size <= self.gpu()?.store_limit {
+        if buffer == Buffer::Device && size <= self.gpu_numbers().store_limit {
             return process.store_to_device(Bytes(size.into()));
         }
         let (host, target) = (self.home.memory(Buffer::Host)?, self.home.memory(buffer)?);

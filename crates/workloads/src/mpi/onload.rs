@@ -52,7 +52,7 @@ impl Onload {
             endpoint.connect(peer, address);
         }
         process.barrier().await;
-        let gpu = shared.protocol.gpu.filter(|gpu| gpu.aware);
+        let gpu = shared.protocol.on(process).gpu.filter(|gpu| gpu.aware);
         let (copies, buffers) = Default::default();
         Ok(Onload { endpoint: RefCell::new(endpoint), nic, home, gpu, copies, buffers })
     }

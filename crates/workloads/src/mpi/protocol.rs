@@ -1,6 +1,7 @@
 //! The numbers and choices of an MPI library, as the rest of this module uses them.
 
 use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, TagMatching};
+use fabriscope_node::Process;
 use fabriscope_units::Span;
 
 use super::gpu::Gpu;
@@ -96,6 +97,10 @@ pub(crate) struct Piece {
 }
 
 impl Protocol {
+    /// The same on the GPUs of a node.
+    pub(crate) fn on(self, process: &Process) -> Protocol {
+        Protocol { gpu: self.gpu.map(|gpu| gpu.on(process)), ..self }
+    }
     /// The path of a message of `size` bytes.
     pub(crate) fn path(&self, size: u32) -> Path {
         if size <= self.eager_limit { Path::Eager { copied: size <= self.eager_copy_limit } } else { Path::Rendezvous }

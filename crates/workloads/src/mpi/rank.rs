@@ -41,7 +41,7 @@ impl Rank {
         if let Some(library) = world.0.psm2 {
             let (local, peers) = setup::apart(&process, &world.0, peers).await;
             let onload = Some(Onload::open(&process, &world.0, library, &peers).await?);
-            let protocol = world.0.protocol;
+            let protocol = world.0.protocol.on(&process);
             let (home, near) = (world.0.home(&process), setup::local(local, &protocol).collect());
             let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), near, home));
             return Ok(Rank { process, world, state, onload });

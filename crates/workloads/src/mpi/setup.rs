@@ -87,7 +87,7 @@ impl World {
 /// Creates what this rank needs for `peers` and connects it; every rank must name those that name it. `buffer` is where it receives.
 pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer: Buffer) -> Result<State, ProgramError> {
     let shared = &world.0;
-    let (me, protocol) = (process.rank(), shared.protocol);
+    let (me, protocol) = (process.rank(), shared.protocol.on(process));
     if protocol.eager_channel == EagerChannel::Stream {
         return super::stream::open(process, shared, peers).await;
     }

@@ -113,7 +113,7 @@ pub(super) async fn open(process: &Process, shared: &Shared, peers: &[u32]) -> R
         sockets.insert(caller, socket);
     }
     process.barrier().await;
-    let protocol = shared.protocol;
+    let protocol = shared.protocol.on(process);
     let connection = |socket: Socket| Connection::over(vec![Link::over(Stream::new(socket))], false, protocol.window);
     let connections = sockets.into_iter().map(|(peer, socket)| (peer, connection(socket))).collect();
     Ok(State::new(me, protocol, Vec::new(), connections, shared.home(process)))
