@@ -60,7 +60,8 @@ pub use part::{
     RootComplex, SharedMemory, Software, Switch, TagMatching,
 };
 pub use part::{
-    CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, PeerAccess, PeerToPeer, ScaleUpPorts,
+    CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
+    ScaleUpPorts,
 };
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{GpuFamily, NodeFiles, ProcessorFamily};

@@ -1,11 +1,10 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
-use fabriscope_catalog::{FaultPlan, Gpu, Layer, NodeChoice, ResolvedCluster};
+use fabriscope_catalog::{FaultPlan, Gpu, Layer, NodeChoice, ResolvedCluster, ResolvedNode};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
-use fabriscope_units::Rate;
 use fabriscope_workloads::gpu::GpuTarget;
 use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput, UsageError};
@@ -116,18 +115,14 @@ pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>
 }
 
 /// The GPUs of a node as tools see them.
-///
-/// A copy reads and writes a byte, a triad reads two for each that it writes: with a rate R of reading and a cost c of writing, they
-/// take (2 + c) / R and (3 + c) / R, and the part says how long.
-fn gpus(gpu: &Gpu, count: u32) -> GpuTarget {
-    let bps = |rate: Rate| rate.as_bps() as f64;
-    let (copy, triad) = (2.0 / bps(gpu.memory.copy_rate()), 3.0 / bps(gpu.memory.triad_rate()));
-    let read = 1.0 / (triad - copy).max(f64::MIN_POSITIVE);
+fn gpus(gpu: &Gpu, node: &ResolvedNode) -> GpuTarget {
+    let buses = node.machine().map_or_else(|_| Vec::new(), |machine| machine.gpus().iter().map(|id| machine.vertex(*id).bus.clone()).collect());
     GpuTarget {
         title: gpu.title.clone(),
-        count,
-        read_rate: Rate::from_bps(read as u64),
-        write_cost: ((read * copy - 2.0) * 1000.0).max(0.0) as u32,
+        count: node.gpus,
+        buses,
+        read_rate: gpu.memory.read_rate(),
+        write_cost: gpu.memory.write_cost.of_count(1000),
         launch: *gpu.calls.kernel_launch + *gpu.calls.kernel_start + *gpu.calls.stream_synchronize,
     }
 }
@@ -136,7 +131,7 @@ fn gpus(gpu: &Gpu, count: u32) -> GpuTarget {
 fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
     let nic = &parts.node.nic;
     Target {
-        gpu: parts.node.gpu.as_ref().map(|gpu| gpus(gpu, parts.node.gpus)),
+        gpu: parts.node.gpu.as_ref().map(|gpu| gpus(gpu, &parts.node)),
         nodes: parts.nodes,
         layout,
         devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),

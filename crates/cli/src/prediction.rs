@@ -7,9 +7,9 @@ use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluste
 use fabriscope_engine_packet::Counting;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
-use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Layout, Point, Tool, UsageError};
 
+use crate::devices::DeviceArgs;
 use crate::launch::{Launch, LaunchError};
 use crate::progress::Progress;
 
@@ -70,6 +70,9 @@ impl<'a> Predictor<'a> {
                 .ok_or_else(|| Refusal::Skip(format!("the catalogue has no software part for `{name}`")))?
                 .clone();
         }
+        let word = |on: Option<bool>| on.map(|on| if on { "on" } else { "off" }.to_owned());
+        let devices = DeviceArgs { bind: None, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
+        let binding = devices.apply(&mut parts).map_err(|e| Refusal::Skip(e.into_report().to_string()))?;
         let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
         let options = options(question)?;
         let layout = Layout { nodes: question.nodes, per_node: question.ranks / question.nodes.max(1) };
@@ -86,7 +89,7 @@ impl<'a> Predictor<'a> {
             nodes,
             layout: Some(layout),
             seed: self.seed,
-            binding: Binding::default(),
+            binding,
             traced: false,
             taps: Vec::new(),
             counting: Counting::Off,
@@ -266,6 +269,8 @@ mod tests {
             nodes: 2,
             ranks: 2,
             message_bytes,
+            gpu_aware: None,
+            gpudirect: None,
             column,
         };
         assert_eq!(super::answer(&points, &question(Some(16), None)), Answer::default());

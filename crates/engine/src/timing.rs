@@ -3,7 +3,7 @@
 use fabriscope_catalog::{
     BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, Nic, NumaDistance, OffloadControl, ResolvedCluster, TcpAlgorithm,
 };
-use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, Dram, PcieTiming};
+use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, Dram, Pageable, PcieTiming};
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
@@ -68,6 +68,14 @@ pub fn devices(parts: &ResolvedCluster) -> Option<DeviceCosts> {
         query: *calls.event_query,
         engine_rate: gpu.copy_engines.rate.as_ref().map_or(Rate::from_bps(u64::MAX), |rate| **rate),
         pointer_query: *calls.pointer_query,
+        record: *calls.event_record,
+        notice: *calls.stream_synchronize,
+        coherent: gpu.coherent,
+        pageable: gpu.pageable.as_ref().map(|pageable| Pageable {
+            chunk: *pageable.chunk,
+            staged: pageable.staged_limit.as_ref().map_or(Bytes(u64::MAX), |limit| **limit),
+            page: *pageable.page,
+        }),
         ipc_open: *calls.ipc_open,
         ipc_use: *calls.ipc_use,
         mapped: mapped.is_some(),

@@ -41,6 +41,14 @@ pub struct DeviceCosts {
     pub engine_rate: Rate,
     /// What finding out where a pointer points costs.
     pub pointer_query: Span,
+    /// Noting an event behind a copy, by which its end is seen.
+    pub record: Span,
+    /// From the end of a copy until a core sees the event.
+    pub notice: Span,
+    /// Cores keep lines of the GPU's memory in their caches.
+    pub coherent: bool,
+    /// Copies to and from host memory that is not pinned.
+    pub pageable: Option<Pageable>,
     /// Mapping the memory of another process's GPU, once for each of its buffers.
     pub ipc_open: Span,
     /// Finding such a mapping again.
@@ -65,6 +73,17 @@ pub struct DeviceCosts {
     pub load_stream: Bytes,
     /// At which they come then.
     pub load_rate: Rate,
+}
+
+/// How the driver copies to and from host memory that is not pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pageable {
+    /// Through pinned memory, so much at a time.
+    pub chunk: Bytes,
+    /// The longest copy that goes that way.
+    pub staged: Bytes,
+    /// Pinning a page of 4 KiB for a longer one.
+    pub page: Span,
 }
 
 impl DeviceCosts {
@@ -96,6 +115,9 @@ pub enum Mover {
     /// A kernel on this GPU, by loads and stores.
     Kernel(u32),
 }
+
+/// A page of host memory, in bytes.
+const PAGE: u64 = 4096;
 
 /// The number of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -357,7 +379,46 @@ impl crate::process::Process {
         self.wait_copy(id).await
     }
 
-    /// The same within a call that does not give the core away: what other cores ask for later does not slow it down.
+    /// The same where the host memory is not pinned: the core copies chunks into pinned memory, or out of it, while an engine copies the
+    /// neighbours; pages of longer copies are pinned first.
+    ///
+    /// # Errors
+    /// As [`Devices::start`].
+    pub async fn memcpy_pageable(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
+        let costs = *self.devices()?.costs();
+        let Some(pageable) = costs.pageable else { return self.memcpy(from, to, bytes).await };
+        if bytes > pageable.staged {
+            self.compute(pageable.page * bytes.0.div_ceil(PAGE));
+            return self.memcpy(from, to, bytes).await;
+        }
+        self.compute(costs.memcpy);
+        let up = matches!(from, Memory::Host(_));
+        let (mut left, mut before) = (bytes, None);
+        while left > Bytes::ZERO {
+            let part = Bytes(left.0.min(pageable.chunk.0));
+            left = Bytes(left.0 - part.0);
+            if up {
+                self.copy(part, Bytes(u64::MAX));
+            }
+            self.catch_up().await;
+            let id = self.devices()?.start(self.now(), from, to, part)?;
+            if let Some((earlier, length)) = before.replace((id, part)) {
+                self.wait_copy(earlier).await?;
+                if !up {
+                    self.copy(length, Bytes(u64::MAX));
+                }
+            }
+        }
+        if let Some((last, length)) = before {
+            self.wait_copy(last).await?;
+            if !up {
+                self.copy(length, Bytes(u64::MAX));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same as [`memcpy`](Self::memcpy) within a call that does not give the core away: what other cores ask for later does not slow it down.
     ///
     /// # Errors
     /// As [`Devices::start`].
@@ -376,10 +437,23 @@ impl crate::process::Process {
     /// # Errors
     /// As [`Devices::start`].
     pub fn begin_copy(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
+        self.begin_copy_by(None, from, to, bytes)
+    }
+
+    /// The same by `mover` instead of the engine that [`Devices::start`] takes.
+    ///
+    /// # Errors
+    /// As [`Devices::start`].
+    pub fn begin_copy_by(&self, mover: Option<Mover>, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
         let devices = self.devices()?;
         let costs = devices.costs();
         self.compute(costs.memcpy_async);
-        let id = devices.start(self.now() + costs.start, from, to, bytes)?;
+        let at = self.now() + costs.start;
+        let id = match mover {
+            None => devices.start(at, from, to, bytes)?,
+            Some(mover) => devices.start_on(at, mover, from, to, bytes)?,
+        };
+        self.compute(costs.record);
         self.expect_copy(id);
         Ok(id)
     }
@@ -417,8 +491,10 @@ impl crate::process::Process {
         let open = self.expected_copies();
         self.compute(devices.costs().query * open.len() as u64);
         let now = self.now();
+        let notice = devices.costs().notice;
         let ended: Vec<CopyId> = open.into_iter().filter(|id| devices.end(now, *id).is_some_and(|end| end <= now)).collect();
         for id in &ended {
+            self.compute(notice);
             self.forget_copy(*id);
             devices.forget(*id);
         }

@@ -26,7 +26,7 @@ pub mod socket;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
-pub use device::{CopyId, DeviceCosts, Devices, Memory, Mover};
+pub use device::{CopyId, DeviceCosts, Devices, Memory, Mover, Pageable};
 pub use dma::{Crossing, DmaPath, Way};
 pub use dram::Dram;
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};

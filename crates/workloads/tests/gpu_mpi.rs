@@ -21,6 +21,10 @@ const COSTS: DeviceCosts = DeviceCosts {
     query: Span::from_ns(100),
     engine_rate: Rate::from_gbps(1000),
     pointer_query: Span::from_ns(50),
+    record: Span::ZERO,
+    notice: Span::ZERO,
+    coherent: false,
+    pageable: None,
     ipc_open: Span::from_us(100),
     ipc_use: Span::from_ns(200),
     mapped: true,
@@ -77,6 +81,8 @@ fn with_gpus(nics: u32, change: impl FnOnce(&mut Mpi, &mut GpuProtocol)) -> Reso
     let bytes = |value| assumed(&mpi.header, Bytes(value));
     let mut gpu = GpuProtocol {
         aware: true,
+        overhead: None,
+        mapping_overhead: None,
         load_limit: bytes(32),
         store_limit: bytes(8192),
         eager_limit: bytes(8192),
@@ -84,7 +90,7 @@ fn with_gpus(nics: u32, change: impl FnOnce(&mut Mpi, &mut GpuProtocol)) -> Reso
         direct: None,
         chunk: bytes(262_144),
         depth: assumed(&mpi.window, 8),
-        peers: Some(GpuPeers { from: bytes(8192), overhead: assumed(&mpi.send_overhead, Span::ZERO) }),
+        peers: Some(GpuPeers { from: bytes(8192), by_kernels: false, overhead: assumed(&mpi.send_overhead, Span::ZERO) }),
         registration: None,
     };
     change(mpi, &mut gpu);

@@ -148,6 +148,19 @@ pub struct Mapped {
     pub map: Sourced<Span>,
 }
 
+/// Copies to and from host memory that is not pinned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pageable {
+    /// The driver takes so much at a time through pinned memory of its own.
+    pub chunk: Sourced<Bytes>,
+    /// Longest copy that goes that way; for longer ones it pins the pages. All where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged_limit: Option<Sourced<Bytes>>,
+    /// Pinning a page of 4 KiB and releasing it.
+    pub page: Sourced<Span>,
+}
+
 /// The memory as another device reads and writes it (GPUDirect RDMA, GPUDirect P2P).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -190,6 +203,9 @@ pub struct Gpu {
     pub copy_engines: CopyEngines,
     /// What calls of the driver cost.
     pub calls: GpuCalls,
+    /// Copies to and from host memory that is not pinned; as if it were, where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pageable: Option<Pageable>,
     /// The memory as a core reads and writes it; none where it cannot be mapped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped: Option<Mapped>,
@@ -216,6 +232,9 @@ impl Part for Gpu {
         if *self.copy_engines.count == 0 {
             let message = "no engine copies: a copy would never start";
             return Err(Problem::at(&["copy_engines", "count", "value"], message, "give it at least 1"));
+        }
+        if self.pageable.as_ref().is_some_and(|pageable| *pageable.chunk == Bytes::ZERO) {
+            return Err(Problem::at(&["pageable", "chunk", "value"], "chunks without room", "use for example \"4 MiB\""));
         }
         let memory = &self.memory;
         for (key, rate) in [("read_efficiency", memory.read_rate()), ("peak", *memory.peak)] {

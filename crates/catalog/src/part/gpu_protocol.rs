@@ -62,6 +62,9 @@ pub struct GpuDirect {
 pub struct GpuPeers {
     /// Smallest message that goes this way; shorter ones go through shared memory.
     pub from: Sourced<Bytes>,
+    /// Kernels copy instead of engines: they use all links to the peer.
+    #[serde(default)]
+    pub by_kernels: bool,
     /// Core time of each side beside the calls of the driver: events, the cache of handles.
     pub overhead: Sourced<Span>,
 }
@@ -84,6 +87,12 @@ pub struct Registration {
 pub struct GpuProtocol {
     /// Programs may give pointers to the memory of a GPU; otherwise they copy to and from host memory themselves.
     pub aware: bool,
+    /// Core time of each side of a message on a GPU, beside the calls of the driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<Sourced<Span>>,
+    /// Core time of finding the mapping of a buffer, each time a core loads or stores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping_overhead: Option<Sourced<Span>>,
     /// Largest message that the sender's core loads out of the memory itself (GDRCopy); 0 B where it does not.
     pub load_limit: Sourced<Bytes>,
     /// Largest part of a message that the receiver's core stores into the memory itself; 0 B where it does not.

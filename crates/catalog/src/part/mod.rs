@@ -29,7 +29,7 @@ use crate::error::Problem;
 pub use cable::Cable;
 pub use congestion::Congestion;
 pub use cpu::{Cpu, PeerToPeer, RootComplex};
-pub use gpu::{CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, PeerAccess, ScaleUpPorts};
+pub use gpu::{CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts};
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use interconnect::{Interconnect, InterconnectKind};
 pub use iwarp::{Iwarp, OffloadControl};

@@ -48,6 +48,8 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
         nodes: 1,
         ranks: 1,
         message_bytes: row.message_bytes,
+        gpu_aware: None,
+        gpudirect: None,
         column,
     };
     Some(Asked::Run(question, quantity))

@@ -30,6 +30,10 @@ pub struct Question {
     pub ranks: u32,
     /// Size of one message in bytes; `None` asks for the best over the tool's own sweep.
     pub message_bytes: Option<u64>,
+    /// Whether the MPI library takes buffers on a GPU; as its part says where nothing is said.
+    pub gpu_aware: Option<bool>,
+    /// Whether adapters and cores reach the memory of GPUs; as the library's part says where nothing is said.
+    pub gpudirect: Option<bool>,
     /// The quantity that the tool gives under this name, where it gives several.
     pub column: Option<&'static str>,
 }
@@ -121,6 +125,8 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
         nodes,
         ranks,
         message_bytes: bytes.filter(|_| !peak),
+        gpu_aware: words.gpu_aware,
+        gpudirect: words.gpudirect,
         column: None,
     };
     Ok(Asked::Run(question, quantity))
@@ -142,8 +148,11 @@ fn shape(tool: &str, row: &Row, pairs: Option<u32>) -> Result<(u32, u32), String
         return Err(format!("{tool} runs on {} ranks, not {ranks}", if tool == "osu_mbw_mr" { "pairs of" } else { "2" }));
     }
     match row.nodes {
-        None | Some(2) => Ok((2, ranks)),
+        None | Some(2) if tool != "mpi_gpu_bw" => Ok((2, ranks)),
+        Some(1) if tool.starts_with("osu") || tool == "mpi_gpu_bw" => Ok((1, ranks)),
+        Some(nodes) if tool == "mpi_gpu_bw" => Err(format!("{tool} runs within 1 node, not {nodes}")),
         Some(nodes) => Err(format!("{tool} runs between 2 nodes, not {nodes}")),
+        None => Ok((1, ranks)),
     }
 }
 
@@ -170,7 +179,8 @@ fn check_size(measured: &Measured, row: &Row, tool: &str, bytes: u64) -> Result<
     Err(measured.problem(row, Column::MessageBytes, problem, format!("give a size from {smallest} to {LARGEST_MESSAGE} bytes")))
 }
 
-const TOOLS: [&str; 13] = [
+const TOOLS: [&str; 14] = [
+    "mpi_gpu_bw",
     "ib_send_lat",
     "ib_send_bw",
     "ib_write_lat",
@@ -244,15 +254,25 @@ struct Words {
     placement: Placement,
     pairs: Option<u32>,
     not_modelled: Option<String>,
+    gpu_aware: Option<bool>,
+    gpudirect: Option<bool>,
 }
 
 impl Words {
     fn of(tool: &str, variant: &str) -> Words {
         let mut words = Words::default();
         let lower = variant.to_ascii_lowercase();
-        if variant.split([',', ';', ' ']).any(|w| w == "D") || lower.contains("device buffers") || lower.contains("cuda") {
-            words.not_modelled = Some("buffers in GPU memory are not modelled".to_owned());
+        let places: Vec<&str> = variant.split([',', ';', ' ']).filter(|word| matches!(*word, "D" | "H" | "M" | "MD" | "MH")).collect();
+        match places[..] {
+            [] | ["H", "H"] if lower.contains("device buffers") || lower.contains("cuda") => {
+                words.not_modelled = Some("which buffers are on GPUs is not said".to_owned());
+            }
+            [sender, receiver] if places != ["H", "H"] => words.options.extend([sender.to_owned(), receiver.to_owned()]),
+            _ => {}
         }
+        let switch = |on: &str, off: &str| if lower.contains(off) { Some(false) } else { lower.contains(on).then_some(true) };
+        words.gpu_aware = switch("gpu-aware mpi enabled", "gpu-aware mpi disabled");
+        words.gpudirect = switch("psm2_gpudirect=1", "psm2_gpudirect=0");
         if tool.starts_with("ib_") {
             words.perftest(variant);
         } else {
@@ -341,6 +361,12 @@ mod tests {
         assert_eq!((question.tool, question.placement), ("osu_latency", Placement::Farthest));
         let (question, _) = run("t,b,osu_bibw,\"HPC-X 2.7 (UCX 1.9), host buffers\",2,2,1,bandwidth,MB/s,5.95");
         assert_eq!(question.software.as_deref(), Some("HPC-X 2.7 (UCX 1.9)"));
+        let (question, _) = run("t,b,osu_latency,\"D D, PSM2_GPUDIRECT=0 (cuMemcpy)\",2,2,8,latency,us,27");
+        assert_eq!((question.options.join(" ").as_str(), question.gpudirect, question.gpu_aware), ("D D", Some(false), None));
+        let (question, _) = run("t,b,mpi_gpu_bw,GPU-aware MPI enabled,1,2,128,bandwidth,GB/s,0.03");
+        assert_eq!((question.nodes, question.gpu_aware, question.options.len()), (1, Some(true), 0));
+        let (question, _) = run("t,b,osu_bibw,\"D D, Cray MPICH 8.1.32 (PrgEnv-cray)\",2,2,1,bandwidth,MB/s,1.06");
+        assert_eq!((question.software.as_deref(), question.options.join(" ").as_str()), (Some("Cray MPICH 8.1.32 (PrgEnv-cray)"), "D D"));
         let (question, _) = run("t,i,osu_bibw,H H,2,2,1,bandwidth,MB/s,8.13");
         assert_eq!(question.software, None);
         let (question, _) = run("t,i,osu_bw,uni-directional peak,2,2,,peak bandwidth,MB/s,12171");
@@ -362,11 +388,12 @@ mod tests {
         assert!(skipped("t,c,osu_allreduce,x,2,64,8,latency,us,9").contains("`osu_allreduce` is not modelled"));
         assert!(skipped("t,c,osu_bw,H H,2,2,8,latency,us,9").contains("does not give the metric `latency`"));
         assert!(skipped("t,c,osu_bw,H H,2,2,8,bandwidth,furlong/s,9").contains("furlong/s"));
-        assert!(skipped("t,c,osu_latency,\"D D, GDRCopy\",2,2,8,latency,us,9").contains("GPU memory"));
+        assert!(skipped("t,c,osu_latency,device buffers,2,2,8,latency,us,9").contains("which buffers are on GPUs"));
         assert!(skipped("t,c,osu_latency,across racks,2,2,,latency,us,9").contains("no message size"));
         assert!(skipped("t,c,IMB Alltoall,IMPI193,3,64,8,t_avg[usec],us,9").contains("do not fill"));
         assert!(skipped("t,c,osu_latency,x,2,3,8,latency,us,9").contains("2 ranks, not 3"));
-        assert!(skipped("t,c,osu_latency,x,1,2,8,latency,us,9").contains("2 nodes, not 1"));
+        assert!(skipped("t,c,ib_send_lat,x,1,2,8,latency,us,9").contains("2 nodes, not 1"));
+        assert!(skipped("t,c,mpi_gpu_bw,x,2,2,8,bandwidth,GB/s,9").contains("1 node, not 2"));
     }
 
     #[test]

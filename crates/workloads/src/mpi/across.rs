@@ -6,7 +6,7 @@
 //! is made once for each peer; the pipeline of a core and an engine from a process's host memory to a GPU.
 //! Not modelled: more than one mapping of a peer, copies by the sender.
 
-use fabriscope_node::{Memory, Process, ProgramError};
+use fabriscope_node::{Memory, Mover, Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
 use super::buffer::Buffer;
@@ -30,13 +30,13 @@ impl State {
         let (gpu, buffer) = (self.gpu()?, self.requests.at(request).buffer);
         let memory = self.home.memory(buffer)?;
         if buffer == Buffer::Device && size <= gpu.load_limit {
-            process.load_from_device(Bytes(size.into()))?;
+            self.load(process, size)?;
             return self.send_chunks(process, wires, size, (peer, tag, size), request, |_, _, _, _| Ok(()));
         }
-        if let (Some((from, overhead)), Memory::Device(index), Buffer::Device) = (gpu.peers, memory, buffer)
-            && size >= from
+        if let (Some(peers), Memory::Device(index), Buffer::Device) = (gpu.peers, memory, buffer)
+            && size >= peers.from
         {
-            process.compute(overhead);
+            process.compute(peers.overhead);
             self.write_line(process, wires, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Device(index) });
             return Ok(());
         }
@@ -67,8 +67,9 @@ impl State {
         };
         let costs = *process.devices()?.costs();
         let open = if self.mapped.insert(arrival.source) { costs.ipc_open } else { Span::ZERO };
-        process.compute(open + costs.ipc_use + gpu.peers.map_or(Span::ZERO, |(_, overhead)| overhead));
-        let id = process.begin_copy(Memory::Device(index), target, Bytes(arrival.size.into()))?;
+        process.compute(open + costs.ipc_use + gpu.peers.map_or(Span::ZERO, |peers| peers.overhead));
+        let kernels = self.home.gpu.filter(|_| gpu.peers.is_some_and(|peers| peers.by_kernels));
+        let id = process.begin_copy_by(kernels.map(Mover::Kernel), Memory::Device(index), target, Bytes(arrival.size.into()))?;
         self.copies.insert(id, CopyOf::Across(request, Some(sender)));
         Ok(())
     }

@@ -21,6 +21,10 @@ use super::state::State;
 pub struct Gpu {
     /// Programs may give pointers to it.
     pub aware: bool,
+    /// Core time of each side of a message on a GPU.
+    pub overhead: Span,
+    /// Core time of finding a mapping.
+    pub mapping_overhead: Span,
     /// Largest message that the sender's core loads.
     pub load_limit: u32,
     /// Largest part of a message that the receiver's core stores.
@@ -35,10 +39,21 @@ pub struct Gpu {
     pub chunk: u32,
     /// Chunks there at a time, at each end.
     pub depth: u32,
-    /// Copies from the GPU of another rank: from this size on, and the core's time on each side.
-    pub peers: Option<(u32, Span)>,
+    /// Copies from the GPU of another rank.
+    pub peers: Option<Peers>,
     /// What the first use of a buffer costs.
     pub registration: Option<Registration>,
+}
+
+/// Copies from the GPU of another rank of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peers {
+    /// From this size on.
+    pub from: u32,
+    /// By kernels instead of engines.
+    pub by_kernels: bool,
+    /// Core time of each side.
+    pub overhead: Span,
 }
 
 /// Adapters that reach the memory of a GPU.
@@ -91,6 +106,8 @@ impl Gpu {
     /// No GPUs.
     const NONE: Gpu = Gpu {
         aware: false,
+        overhead: Span::ZERO,
+        mapping_overhead: Span::ZERO,
         load_limit: 0,
         store_limit: 0,
         eager_limit: 0,
@@ -134,6 +151,8 @@ impl From<&GpuProtocol> for Gpu {
         let bytes = |size: Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
         Gpu {
             aware: part.aware,
+            overhead: part.overhead.as_ref().map_or(Span::ZERO, |span| **span),
+            mapping_overhead: part.mapping_overhead.as_ref().map_or(Span::ZERO, |span| **span),
             load_limit: bytes(*part.load_limit),
             store_limit: bytes(*part.store_limit),
             eager_limit: bytes(*part.eager_limit),
@@ -151,7 +170,11 @@ impl From<&GpuProtocol> for Gpu {
             }),
             chunk: bytes(*part.chunk).max(1),
             depth: (*part.depth).max(1),
-            peers: part.peers.as_ref().map(|peers| (bytes(*peers.from), *peers.overhead)),
+            peers: part.peers.as_ref().map(|peers| Peers {
+                from: bytes(*peers.from),
+                by_kernels: peers.by_kernels,
+                overhead: *peers.overhead,
+            }),
             registration: part.registration.as_ref().map(|registration| Registration {
                 call: *registration.call,
                 page: *registration.page,
@@ -181,7 +204,7 @@ impl State {
         let leaving = gpu.leaving(size, buffer, self.is_near(0) && !sends);
         let copied = match leaving {
             Leaving::Loaded => {
-                process.load_from_device(Bytes(size.into()))?;
+                self.load(process, size)?;
                 true
             }
             Leaving::Copied => {
@@ -224,6 +247,25 @@ impl State {
         process.memcpy_at_once(self.home.memory(buffer)?, host, Bytes(size.into()))
     }
 
+    /// The core loads a message of `size` bytes out of the GPU's memory. Where caches keep its lines, a buffer that was loaded before
+    /// is in them: nobody writes to a buffer that is sent.
+    pub fn load(&mut self, process: &Process, size: u32) -> Result<(), ProgramError> {
+        process.compute(self.gpu_numbers().mapping_overhead);
+        if process.devices()?.costs().coherent && size <= self.loaded {
+            self.copy_in(process, size);
+            return Ok(());
+        }
+        self.loaded = self.loaded.max(size);
+        process.load_from_device(Bytes(size.into()))
+    }
+
+    /// Core time of a message in `buffer`, beside the calls of the driver.
+    pub fn handle_device(&self, process: &Process, buffer: Buffer) {
+        if buffer != Buffer::Host {
+            process.compute(self.gpu_numbers().overhead);
+        }
+    }
+
     /// Takes `size` bytes of a message out of a library's buffer into that of `request`, while the core waits.
     pub fn take_out(&mut self, process: &Process, request: RequestId, size: u32) -> Result<(), ProgramError> {
         let buffer = self.requests.at(request).buffer;
@@ -232,6 +274,7 @@ impl State {
             return Ok(());
         }
         if buffer == Buffer::Device && size <= self.gpu_numbers().store_limit {
+            process.compute(self.gpu_numbers().mapping_overhead);
             return process.store_to_device(Bytes(size.into()));
         }
         let (host, target) = (self.home.memory(Buffer::Host)?, self.home.memory(buffer)?);
@@ -269,6 +312,8 @@ mod tests {
 
     pub(crate) const EXAMPLE: Gpu = Gpu {
         aware: true,
+        overhead: Span::ZERO,
+        mapping_overhead: Span::ZERO,
         load_limit: 32,
         store_limit: 8192,
         eager_limit: 8192,
@@ -276,7 +321,7 @@ mod tests {
         direct: Some(Direct { farthest: PathClass::Phb, send_limit: 16_384, receive_limit: u32::MAX }),
         chunk: 262_144,
         depth: 4,
-        peers: Some((4096, Span::ZERO)),
+        peers: Some(Peers { from: 4096, by_kernels: false, overhead: Span::ZERO }),
         registration: None,
     };
 

@@ -70,6 +70,7 @@ impl Onload {
         self.look_at_pointer(process);
         let mut place = self.place(size, buffer, true)?;
         if place != Place::Host && buffer == Buffer::Device && size <= self.gpu.map_or(0, |gpu| gpu.load_limit) {
+            process.compute(self.gpu.map_or(Span::ZERO, |gpu| gpu.mapping_overhead));
             process.load_from_device(Bytes(size.into()))?;
             place = Place::Host;
         }
@@ -119,6 +120,7 @@ impl Onload {
             match copy.step {
                 Step::Eager => {
                     if buffer == Buffer::Device && copy.length <= self.gpu.map_or(0, |gpu| gpu.store_limit) {
+                        process.compute(self.gpu.map_or(Span::ZERO, |gpu| gpu.mapping_overhead));
                         process.store_to_device(length)?;
                     } else {
                         process.memcpy_at_once(host, own, length)?;

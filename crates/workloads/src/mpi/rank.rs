@@ -118,6 +118,7 @@ impl Rank {
         let request = state.requests.open(destination, size, buffer);
         self.process.compute(state.protocol.send_overhead);
         state.look_at_pointer(&self.process);
+        state.handle_device(&self.process, buffer);
         if let Some(local) = state.local(destination)? {
             if buffer != Buffer::Host {
                 state.send_across(&self.process, wires, local, (destination, tag, size), request)?;
@@ -172,6 +173,7 @@ impl Rank {
         }
         let request = state.requests.open(source.unwrap_or_default(), size, buffer);
         state.look_at_pointer(&self.process);
+        state.handle_device(&self.process, buffer);
         if state.protocol.tag_matching == TagMatching::Adapter {
             let cpu = self.process.cpu();
             self.process.compute(cpu.wqe_build + cpu.mmio_busy);
@@ -254,7 +256,7 @@ impl Rank {
     /// The node has no GPUs.
     pub async fn copy_from_device(&self, size: u32) -> Result<(), ProgramError> {
         let (device, host) = self.memories()?;
-        self.process.memcpy(device, host, Bytes(size.into())).await
+        self.process.memcpy_pageable(device, host, Bytes(size.into())).await
     }
     /// The same in the other direction.
     ///
@@ -262,7 +264,7 @@ impl Rank {
     /// The node has no GPUs.
     pub async fn copy_to_device(&self, size: u32) -> Result<(), ProgramError> {
         let (device, host) = self.memories()?;
-        self.process.memcpy(host, device, Bytes(size.into())).await
+        self.process.memcpy_pageable(host, device, Bytes(size.into())).await
     }
     fn memories(&self) -> Result<(Memory, Memory), ProgramError> {
         let home = &self.state.borrow().home;

@@ -123,6 +123,8 @@ pub(crate) struct State {
     /// Messages that leave and that come through host memory, by their requests here.
     pub leaving: BTreeMap<RequestId, StagedOut>,
     pub coming: BTreeMap<RequestId, StagedIn>,
+    /// The longest message that this rank's core has loaded out of its GPU's memory.
+    pub loaded: u32,
     /// Peers whose GPU's memory is mapped here.
     pub mapped: BTreeSet<u32>,
     /// The adapters know so many bytes of each buffer.
@@ -166,6 +168,7 @@ impl State {
             copies: BTreeMap::new(),
             leaving: BTreeMap::new(),
             coming: BTreeMap::new(),
+            loaded: 0,
             mapped: BTreeSet::new(),
             registered: BTreeMap::new(),
             news: BTreeSet::new(),

@@ -11,10 +11,13 @@ pub enum Benchmark {
     BothWays,
     /// `osu_mbw_mr`.
     MessageRate,
+    /// `mpi_gpu_bw`.
+    GpuPingPong,
 }
 
 /// Every benchmark.
-pub const BENCHMARKS: [Benchmark; 4] = [Benchmark::Latency, Benchmark::Bandwidth, Benchmark::BothWays, Benchmark::MessageRate];
+pub const BENCHMARKS: [Benchmark; 5] =
+    [Benchmark::Latency, Benchmark::Bandwidth, Benchmark::BothWays, Benchmark::MessageRate, Benchmark::GpuPingPong];
 
 impl Benchmark {
     /// The program's name.
@@ -25,6 +28,7 @@ impl Benchmark {
             Benchmark::Bandwidth => "osu_bw",
             Benchmark::BothWays => "osu_bibw",
             Benchmark::MessageRate => "osu_mbw_mr",
+            Benchmark::GpuPingPong => "mpi_gpu_bw",
         }
     }
     /// One line for a list of tools.
@@ -35,6 +39,7 @@ impl Benchmark {
             Benchmark::Bandwidth => "MPI bandwidth, a window of messages one way (OSU Micro-Benchmarks)",
             Benchmark::BothWays => "MPI bandwidth, both ways at once (OSU Micro-Benchmarks)",
             Benchmark::MessageRate => "MPI bandwidth and message rate of several pairs (OSU Micro-Benchmarks)",
+            Benchmark::GpuPingPong => "ping-pong of two ranks of one node, from GPU to GPU; 2 x bytes / round trip",
         }
     }
     /// The title in the first line of the output; `suffix` names the accelerator: `-CUDA`.
@@ -44,6 +49,7 @@ impl Benchmark {
             Benchmark::Bandwidth => "Bandwidth",
             Benchmark::BothWays => "Bi-Directional Bandwidth",
             Benchmark::MessageRate => "Multiple Bandwidth / Message Rate",
+            Benchmark::GpuPingPong => return "Ping-pong of two ranks on two GPUs of a node".to_owned(),
         };
         format!("OSU MPI{suffix} {name} Test")
     }

@@ -50,7 +50,7 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
     };
     let mains = (0..2 * settings.pairs).map(|_| main()).collect();
     let placing = match benchmark {
-        _ if target.layout.nodes == 1 => Placing::Blocks { per_node: 2 * settings.pairs },
+        _ if target.layout.nodes == 1 || benchmark == Benchmark::GpuPingPong => Placing::Blocks { per_node: 2 * settings.pairs },
         Benchmark::MessageRate => Placing::Pairs { pairs: settings.pairs },
         _ => Placing::TwoNodes,
     };
@@ -74,7 +74,7 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
         for iteration in 0..warm_up + iterations {
             let start = pair.rank.now();
             match s.benchmark {
-                Benchmark::Latency => pair.ping_pong(size).await?,
+                Benchmark::Latency | Benchmark::GpuPingPong => pair.ping_pong(size).await?,
                 Benchmark::Bandwidth | Benchmark::MessageRate => pair.window(size).await?,
                 Benchmark::BothWays => pair.both_ways(size).await?,
             }

@@ -79,11 +79,17 @@ impl Settings {
         let tool = benchmark.name();
         let parsed = arguments::parse(tool, OPTIONS, args)?;
         let accelerator = parsed.options.iter().rfind(|given| given.name == "accelerator");
-        let buffers = Buffers::parse(tool, accelerator, &parsed.operands, target)?;
+        let device = vec!["D".to_owned(); 2];
+        let operands = if benchmark == Benchmark::GpuPingPong && parsed.operands.is_empty() { &device } else { &parsed.operands };
+        let buffers = Buffers::parse(tool, accelerator, operands, target)?;
         let smallest = if benchmark == Benchmark::Latency { 0 } else { 1 };
+        let swept = match benchmark {
+            Benchmark::GpuPingPong => sizes(SMALLEST_PING, LARGEST_PING),
+            _ => sizes(smallest, LARGEST),
+        };
         let mut s = Settings {
             benchmark,
-            sizes: sizes(smallest, LARGEST),
+            sizes: swept,
             iterations: None,
             warm_up: None,
             window: WINDOW,
@@ -107,7 +113,7 @@ impl Settings {
         let bandwidth_only = |s: &Settings| {
             let what = format!("{} is an option of the bandwidth benchmarks", given.typed);
             let conflict = UsageError::Conflict { what, remedy: "leave it out, or use osu_bw".to_owned() };
-            if s.benchmark == Benchmark::Latency { Err(conflict) } else { Ok(()) }
+            if matches!(s.benchmark, Benchmark::Latency | Benchmark::GpuPingPong) { Err(conflict) } else { Ok(()) }
         };
         match given.name {
             "message-size" => self.sizes = size_range(given, smallest, LARGEST)?,
@@ -201,6 +207,9 @@ const LARGEST: u32 = 4 << 20;
 const MOST_BYTES: u64 = 1 << 30;
 /// Largest number of iterations.
 const MOST_ITERATIONS: u64 = 100_000_000;
+/// Smallest and largest message of `mpi_gpu_bw`, in bytes (basis: the published tables).
+const SMALLEST_PING: u32 = 128;
+const LARGEST_PING: u32 = 1 << 30;
 /// Messages in flight (basis: the tool).
 const WINDOW: u32 = 64;
 

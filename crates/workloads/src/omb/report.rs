@@ -28,7 +28,8 @@ pub fn report(s: &Settings, samples: &[Sample]) -> ToolOutput {
     for sample in samples {
         let mut row = format!("{:<10}", sample.size);
         for (metric, unit, value) in values(s, sample, sample.total) {
-            let _ = write!(row, "{value:>WIDTH$.2}");
+            let digits = if s.benchmark == Benchmark::GpuPingPong { 5 } else { 2 };
+            let _ = write!(row, "{value:>WIDTH$.digits$}");
             output.points.push(Point { size: Bytes(sample.size.into()), metric, unit, value });
         }
         if s.full {
@@ -48,6 +49,10 @@ pub fn report(s: &Settings, samples: &[Sample]) -> ToolOutput {
 
 /// Everything above the rows.
 fn head(s: &Settings) -> String {
+    if s.benchmark == Benchmark::GpuPingPong {
+        let aware = if s.buffers.staged { "disabled" } else { "enabled" };
+        return format!("# {}; GPU-aware MPI {aware}\n# Size         Bandwidth (GB/s)\n", s.benchmark.title(""));
+    }
     let mut text = format!("\n# {} v7.4\n", s.benchmark.title(s.buffers.suffix()));
     text += &s.buffers.head();
     if s.benchmark == Benchmark::MessageRate {
@@ -57,6 +62,7 @@ fn head(s: &Settings) -> String {
     let mut columns = match s.benchmark {
         Benchmark::Latency => vec!["Avg Latency(us)".to_owned()],
         Benchmark::Bandwidth | Benchmark::BothWays => vec!["Bandwidth (MB/s)".to_owned()],
+        Benchmark::GpuPingPong => Vec::new(),
         Benchmark::MessageRate => vec!["MB/s".to_owned(), "Messages/s".to_owned()],
     };
     columns.iter_mut().for_each(|name| *name = format!("{name:>WIDTH$}"));
@@ -81,6 +87,8 @@ fn values(s: &Settings, sample: &Sample, total: Span) -> Vec<(&'static str, &'st
     match s.benchmark {
         Benchmark::Latency => vec![("latency", "us", total.as_us_f64() / iterations / 2.0)],
         Benchmark::Bandwidth => vec![("bandwidth", "MB/s", megabytes * rate(1.0))],
+        // Twice the bytes for a round trip.
+        Benchmark::GpuPingPong => vec![("bandwidth", "GB/s", megabytes / 1e3 * 2.0 * iterations / total.as_s_f64())],
         Benchmark::BothWays => vec![("bandwidth", "MB/s", megabytes * rate(2.0))],
         Benchmark::MessageRate => {
             let rate = rate(f64::from(s.pairs));
