@@ -71,6 +71,7 @@ fn with_direct(name: &str, gpu: &mut GpuProtocol, direct: Option<bool>) -> Resul
         Some(false) => {
             gpu.direct = None;
             (gpu.load_limit.value, gpu.store_limit.value) = (Bytes::ZERO, Bytes::ZERO);
+            gpu.local_load_limit = None;
             Ok(())
         }
         Some(true) if gpu.direct.is_none() => {

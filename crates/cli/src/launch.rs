@@ -116,7 +116,8 @@ pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>
 
 /// The GPUs of a node as tools see them.
 fn gpus(gpu: &Gpu, node: &ResolvedNode) -> GpuTarget {
-    let buses = node.machine().map_or_else(|_| Vec::new(), |machine| machine.gpus().iter().map(|id| machine.vertex(*id).bus.clone()).collect());
+    let buses =
+        node.machine().map_or_else(|_| Vec::new(), |machine| machine.gpus().iter().map(|id| machine.vertex(*id).bus.clone()).collect());
     GpuTarget {
         title: gpu.title.clone(),
         count: node.gpus,

@@ -71,7 +71,8 @@ impl<'a> Predictor<'a> {
                 .clone();
         }
         let word = |on: Option<bool>| on.map(|on| if on { "on" } else { "off" }.to_owned());
-        let devices = DeviceArgs { bind: None, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
+        let bind = question.gpus.map(|[sender, receiver]| format!("{sender},{receiver}"));
+        let devices = DeviceArgs { bind, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
         let binding = devices.apply(&mut parts).map_err(|e| Refusal::Skip(e.into_report().to_string()))?;
         let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
         let options = options(question)?;
@@ -271,6 +272,7 @@ mod tests {
             message_bytes,
             gpu_aware: None,
             gpudirect: None,
+            gpus: None,
             column,
         };
         assert_eq!(super::answer(&points, &question(Some(16), None)), Answer::default());

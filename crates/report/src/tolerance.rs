@@ -23,6 +23,9 @@ pub struct Tolerance {
     /// Where the two nodes of the table stood, where the rows do not say it and other data show it.
     #[serde(default)]
     pub nodes: Placement,
+    /// Which GPUs the two ranks of a node had, where the rows do not say it and their rates show it.
+    #[serde(default)]
+    pub gpus: Option<[u32; 2]>,
 }
 
 /// The file of tolerances is wrong.

@@ -123,10 +123,11 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
     for file in files {
         for row in file.rows().iter().filter(|row| only.is_empty() || only.contains(&row.table)) {
             let mut what = ask(file, row)?;
-            if let (Asked::Run(question, _), Some(tolerance)) = (&mut what, tolerances.of(&row.table))
-                && question.placement == Placement::First
-            {
-                question.placement = tolerance.nodes;
+            if let (Asked::Run(question, _), Some(tolerance)) = (&mut what, tolerances.of(&row.table)) {
+                question.gpus = tolerance.gpus;
+                if question.placement == Placement::First {
+                    question.placement = tolerance.nodes;
+                }
             }
             asked.push((file, row, what));
         }
@@ -384,14 +385,15 @@ mod tests {
     fn a_table_may_say_where_its_nodes_stood() {
         let seen = Mutex::new(Vec::new());
         let look = |question: &Question| {
-            seen.lock().unwrap().push((question.tool, question.placement));
+            seen.lock().unwrap().push((question.tool, question.placement, question.gpus));
             Err(Refusal::Skip(String::new()))
         };
         let measured = measured::read("x.csv", ROWS.as_bytes()).unwrap();
-        let tolerances = Tolerances::parse("t", "[b]\nmedian_percent = 1\nnodes = \"farthest\"").unwrap();
+        let tolerances = Tolerances::parse("t", "[b]\nmedian_percent = 1\nnodes = \"farthest\"\ngpus = [0, 6]").unwrap();
         validate(&[measured], &[], &tolerances, &look).unwrap();
         let seen = seen.into_inner().unwrap();
-        assert!(seen.contains(&("osu_latency", Placement::Farthest)) && seen.contains(&("osu_bw", Placement::First)), "{seen:?}");
+        assert!(seen.contains(&("osu_latency", Placement::Farthest, Some([0, 6]))), "{seen:?}");
+        assert!(seen.contains(&("osu_bw", Placement::First, None)), "{seen:?}");
     }
 
     #[test]

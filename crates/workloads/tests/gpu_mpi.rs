@@ -86,6 +86,7 @@ fn with_gpus(nics: u32, change: impl FnOnce(&mut Mpi, &mut GpuProtocol)) -> Reso
         load_limit: bytes(32),
         store_limit: bytes(8192),
         eager_limit: bytes(8192),
+        local_load_limit: None,
         local_eager_limit: bytes(4096),
         direct: None,
         chunk: bytes(262_144),

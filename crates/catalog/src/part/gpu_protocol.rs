@@ -99,6 +99,9 @@ pub struct GpuProtocol {
     pub store_limit: Sourced<Bytes>,
     /// Largest message between nodes that is sent at once; above comes the rendezvous.
     pub eager_limit: Sourced<Bytes>,
+    /// The same as `load_limit` within a node, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_load_limit: Option<Sourced<Bytes>>,
     /// Largest message between ranks of a node that goes through shared memory at once.
     pub local_eager_limit: Sourced<Bytes>,
     /// Adapters that read and write the memory; without it, everything goes through host memory.

@@ -50,6 +50,7 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
         message_bytes: row.message_bytes,
         gpu_aware: None,
         gpudirect: None,
+        gpus: None,
         column,
     };
     Some(Asked::Run(question, quantity))

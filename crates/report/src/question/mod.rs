@@ -32,6 +32,8 @@ pub struct Question {
     pub message_bytes: Option<u64>,
     /// Whether the MPI library takes buffers on a GPU; as its part says where nothing is said.
     pub gpu_aware: Option<bool>,
+    /// The GPUs of the two ranks; the first two where nothing is said.
+    pub gpus: Option<[u32; 2]>,
     /// Whether adapters and cores reach the memory of GPUs; as the library's part says where nothing is said.
     pub gpudirect: Option<bool>,
     /// The quantity that the tool gives under this name, where it gives several.
@@ -127,6 +129,7 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
         message_bytes: bytes.filter(|_| !peak),
         gpu_aware: words.gpu_aware,
         gpudirect: words.gpudirect,
+        gpus: None,
         column: None,
     };
     Ok(Asked::Run(question, quantity))
@@ -161,7 +164,7 @@ const COLLECTIVES: [&str; 2] = ["osu_alltoall", "IMB-MPI1"];
 
 /// Whether a row speaks of small messages without saying how small.
 fn small_messages(row: &Row) -> bool {
-    row.variant.to_ascii_lowercase().contains("small message")
+    [&row.variant, &row.notes].iter().any(|text| text.to_ascii_lowercase().contains("small message"))
 }
 
 /// What stands for "small messages", in bytes: up to 64 every size takes the same time. Basis: assumed.

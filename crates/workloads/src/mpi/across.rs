@@ -29,7 +29,7 @@ impl State {
     ) -> Result<(), ProgramError> {
         let (gpu, buffer) = (self.gpu()?, self.requests.at(request).buffer);
         let memory = self.home.memory(buffer)?;
-        if buffer == Buffer::Device && size <= gpu.load_limit {
+        if buffer == Buffer::Device && size <= gpu.local_load_limit {
             self.load(process, size)?;
             return self.send_chunks(process, wires, size, (peer, tag, size), request, |_, _, _, _| Ok(()));
         }

@@ -31,6 +31,8 @@ pub struct Gpu {
     pub store_limit: u32,
     /// Largest message between nodes that is sent at once.
     pub eager_limit: u32,
+    /// Largest message within a node that the sender's core loads.
+    pub local_load_limit: u32,
     /// Largest message within a node that goes through shared memory at once.
     pub local_eager_limit: u32,
     /// Adapters that reach it.
@@ -111,6 +113,7 @@ impl Gpu {
         load_limit: 0,
         store_limit: 0,
         eager_limit: 0,
+        local_load_limit: 0,
         local_eager_limit: 0,
         direct: None,
         chunk: 1 << 18,
@@ -122,7 +125,7 @@ impl Gpu {
     /// The same on the GPUs of a node: no core reaches memory on which it has no window.
     pub(crate) fn on(mut self, process: &Process) -> Gpu {
         if process.devices().is_ok_and(|devices| !devices.costs().mapped) {
-            (self.load_limit, self.store_limit) = (0, 0);
+            (self.load_limit, self.local_load_limit, self.store_limit) = (0, 0, 0);
         }
         self
     }
@@ -156,6 +159,7 @@ impl From<&GpuProtocol> for Gpu {
             load_limit: bytes(*part.load_limit),
             store_limit: bytes(*part.store_limit),
             eager_limit: bytes(*part.eager_limit),
+            local_load_limit: bytes(**part.local_load_limit.as_ref().unwrap_or(&part.load_limit)),
             local_eager_limit: bytes(*part.local_eager_limit),
             direct: part.direct.as_ref().map(|direct| Direct {
                 farthest: match direct.farthest {
@@ -317,6 +321,7 @@ mod tests {
         load_limit: 32,
         store_limit: 8192,
         eager_limit: 8192,
+        local_load_limit: 32,
         local_eager_limit: 4096,
         direct: Some(Direct { farthest: PathClass::Phb, send_limit: 16_384, receive_limit: u32::MAX }),
         chunk: 262_144,
