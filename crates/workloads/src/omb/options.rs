@@ -78,10 +78,6 @@ impl Settings {
     pub fn parse(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Settings, UsageError> {
         let tool = benchmark.name();
         let parsed = arguments::parse(tool, OPTIONS, args)?;
-        let accelerator = parsed.options.iter().rfind(|given| given.name == "accelerator");
-        let device = vec!["D".to_owned(); 2];
-        let operands = if benchmark == Benchmark::GpuPingPong && parsed.operands.is_empty() { &device } else { &parsed.operands };
-        let buffers = Buffers::parse(tool, accelerator, operands, target)?;
         let smallest = if benchmark == Benchmark::Latency { 0 } else { 1 };
         let swept = match benchmark {
             Benchmark::GpuPingPong => sizes(SMALLEST_PING, LARGEST_PING),
@@ -97,11 +93,15 @@ impl Settings {
             full: false,
             validate: false,
             tails: Vec::new(),
-            buffers,
+            buffers: Buffers::default(),
         };
         for given in &parsed.options {
             s.apply(given, smallest)?;
         }
+        let accelerator = parsed.options.iter().rfind(|given| given.name == "accelerator");
+        let device = vec!["D".to_owned(); 2];
+        let operands = if benchmark == Benchmark::GpuPingPong && parsed.operands.is_empty() { &device } else { &parsed.operands };
+        s.buffers = Buffers::parse(tool, accelerator, operands, target)?;
         if target.mpi.is_none() {
             let what = format!("{tool} needs an MPI library, and the cluster's software has none");
             return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi] table".to_owned() });
