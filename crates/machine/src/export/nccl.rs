@@ -41,13 +41,27 @@ pub enum NcclError {
 pub fn nccl(machine: &Machine, ability: Option<u32>) -> Result<String, NcclError> {
     let mut writer = Writer { machine, ability, done: BTreeSet::new(), buses: addresses(machine), elements: 1, text: String::new() };
     let numas = machine.numas();
-    for (index, numa) in numas.iter().enumerate() {
-        writer.cpu(*numa, index, index + 1 == numas.len())?;
+    for (index, (numa, number)) in numas.iter().zip(numbers(machine, &numas)).enumerate() {
+        writer.cpu(*numa, number, index + 1 == numas.len())?;
     }
     if writer.elements > MOST_ELEMENTS {
         return Err(NcclError::TooLarge { elements: writer.elements, most: MOST_ELEMENTS });
     }
     Ok(format!("<system version=\"1\">\n{}</system>\n", writer.text))
+}
+
+/// The number of each: its own, unless one before has it, or one that none has.
+fn numbers(machine: &Machine, ids: &[VertexId]) -> Vec<u32> {
+    let own: BTreeSet<u32> = ids.iter().filter_map(|id| machine.vertex(*id).identity.number).collect();
+    let mut given = BTreeSet::new();
+    let number = |(place, id): (usize, &VertexId)| {
+        let own_number = machine.vertex(*id).identity.number.filter(|number| !given.contains(number));
+        let free = |number: &u32| !own.contains(number) && !given.contains(number);
+        let number = own_number.or_else(|| (place as u32..).find(free)).unwrap_or(0);
+        given.insert(number);
+        number
+    };
+    ids.iter().enumerate().map(number).collect()
 }
 
 /// The address of each vertex: its own, or one that nothing else has; with another such one.
@@ -73,9 +87,9 @@ struct Writer<'m> {
 type Attributes = Vec<(String, String)>;
 
 impl Writer<'_> {
-    fn cpu(&mut self, numa: VertexId, index: usize, last: bool) -> Result<(), NcclError> {
+    fn cpu(&mut self, numa: VertexId, number: u32, last: bool) -> Result<(), NcclError> {
         let identity = &self.machine.vertex(numa).identity;
-        let number = identity.said("numaid").map_or_else(|| identity.number.unwrap_or(index as u32).to_string(), str::to_owned);
+        let number = identity.said("numaid").map_or_else(|| number.to_string(), str::to_owned);
         let mut attributes = vec![("numaid".to_owned(), number)];
         if !identity.cpus.is_empty() {
             attributes.push(("affinity".to_owned(), identity.cpus.mask()));
@@ -180,8 +194,9 @@ impl Writer<'_> {
         let attributes = self.pci(id, slot, GPU);
         self.open(depth, "pci", &attributes);
         let own = of_part(identity, "gpu/");
-        let place = self.machine.gpus().iter().position(|gpu| *gpu == id).unwrap_or(0);
-        let number = identity.number.map_or_else(|| place.to_string(), |number| number.to_string());
+        let gpus = self.machine.gpus();
+        let place = gpus.iter().position(|gpu| *gpu == id).unwrap_or(0);
+        let number = numbers(self.machine, &gpus)[place].to_string();
         let mut attributes = vec![("dev".to_owned(), number), ("sm".to_owned(), ability.to_string())];
         // NCCL passes over a GPU without a rank: where its own file left that out, so be it.
         if own.is_empty() {

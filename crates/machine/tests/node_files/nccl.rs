@@ -130,3 +130,14 @@ fn more_than_nccl_reads_is_refused() {
         "the file would have 272 elements, and NCCL reads 255 at most; leave out some adapters"
     );
 }
+
+#[test]
+fn numbers_that_clash_or_miss_are_made_unique() {
+    // Two domains that say they are number 0.
+    let apart = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\tPIX\t0-3\t0\nGPU1\tSYS\t X \tSYS\t0-3\t0\nNIC0\tPIX\tSYS\t X \t\t\n";
+    let machine = read(apart, &rates()).unwrap().machine;
+    let written = export::nccl(&machine, Some(90)).unwrap();
+    let numbers: Vec<&str> = written.split("numaid=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(numbers, ["0", "1"]);
+    assert_eq!(read(&written, &rates()).unwrap().machine.gpus().len(), 2);
+}
