@@ -19,7 +19,7 @@ use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::Prepared;
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     Opt { short: 's', long: "arraysize", takes: Takes::Value("elements"), meaning: Usual, help: "elements of an array (default 33554432)" },
     Opt { short: 'n', long: "numtimes", takes: Takes::Value("count"), meaning: Usual, help: "runs of each kernel (default 100)" },
     Opt { short: '\0', long: "float", takes: Takes::Nothing, meaning: Usual, help: "4 bytes an element instead of 8" },
@@ -50,7 +50,7 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
             "numtimes" => times = arguments::number(given, 2, 1_000_000)?,
             "float" => width = 4,
             "device" => drop(arguments::number(given, 0, u64::from(gpu.count) - 1)?),
-            _ => return Err(UsageError::Help { text: arguments::help(TOOL, super::GpuTool::BabelStream.about(), OPTIONS, "") }),
+            _ => {}
         }
     }
     let array = Bytes(elements * width);

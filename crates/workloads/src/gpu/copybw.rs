@@ -18,7 +18,7 @@ use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::Prepared;
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     Opt { short: 's', long: "size", takes: Takes::Value("bytes"), meaning: Usual, help: "bytes of a copy (default 131072)" },
     Opt { short: 'd', long: "device", takes: Takes::Value("gpu"), meaning: Usual, help: "GPU (default 0)" },
     Opt { short: 'w', long: "writes", takes: Takes::Value("count"), meaning: Usual, help: "stores (default 10000)" },
@@ -40,7 +40,7 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
             "device" => device = arguments::number(given, 0, u64::from(gpu.count) - 1)? as u32,
             "writes" => writes = arguments::number(given, 1, 1_000_000)?,
             "reads" => reads = arguments::number(given, 1, 1_000_000)?,
-            _ => return Err(UsageError::Help { text: arguments::help(TOOL, super::GpuTool::CopyBw.about(), OPTIONS, "") }),
+            _ => {}
         }
     }
     let run = move |process: Process, spans: Rc<RefCell<[Span; 2]>>| -> Program {

@@ -17,7 +17,7 @@ use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::Prepared;
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     Opt { short: 's', long: "size", takes: Takes::Value("bytes"), meaning: Usual, help: "largest copy (default 16 MiB)" },
     Opt { short: 'd', long: "device", takes: Takes::Value("gpu"), meaning: Usual, help: "GPU (default 0)" },
     Opt { short: 'w', long: "writes", takes: Takes::Value("count"), meaning: Usual, help: "stores of each size (default 10000)" },
@@ -71,7 +71,7 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
             "writes" => s.writes = arguments::number(given, 1, 1_000_000)?,
             "reads" => s.reads = arguments::number(given, 1, 1_000_000)?,
             "cumemcpy" => s.memcpy = true,
-            _ => return Err(UsageError::Help { text: arguments::help(TOOL, super::GpuTool::CopyLat.about(), OPTIONS, "") }),
+            _ => {}
         }
     }
     let run = move |process: fabriscope_node::Process, rows: std::rc::Rc<std::cell::RefCell<Rows>>| -> fabriscope_node::Program {

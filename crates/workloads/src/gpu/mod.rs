@@ -14,6 +14,7 @@ use std::rc::Rc;
 use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError};
 use fabriscope_units::{Bytes, Rate, Span};
 
+use crate::arguments::{self, Opt};
 use crate::error::UsageError;
 use crate::output::ToolOutput;
 use crate::target::Target;
@@ -77,11 +78,24 @@ impl GpuTool {
             GpuTool::BabelStream => "bandwidth of a GPU's memory under STREAM kernels",
         }
     }
+    fn options(self) -> &'static [Opt] {
+        match self {
+            GpuTool::CopyLat => copylat::OPTIONS,
+            GpuTool::CopyBw => copybw::OPTIONS,
+            GpuTool::NvBandwidth => nvbandwidth::OPTIONS,
+            GpuTool::P2p => p2p::OPTIONS,
+            GpuTool::BabelStream => babelstream::OPTIONS,
+        }
+    }
     /// Reads the command line and makes the program.
     ///
     /// # Errors
     /// What is wrong with the command line; nodes without GPUs.
     pub fn prepare(self, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+        // The help of a tool does not depend on the machine.
+        if args.iter().any(|arg| arg == "-h" || arg == "--help") {
+            return Err(UsageError::Help { text: arguments::help(self.name(), self.about(), self.options(), "") });
+        }
         match self {
             GpuTool::CopyLat => copylat::prepare(args, target),
             GpuTool::CopyBw => copybw::prepare(args, target),

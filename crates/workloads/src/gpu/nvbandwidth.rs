@@ -20,7 +20,7 @@ use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::Prepared;
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     Opt { short: 't', long: "testcase", takes: Takes::Value("name"), meaning: Usual, help: "test by name or number (default: all)" },
     Opt { short: 'p', long: "testcasePrefixes", takes: Takes::Value("prefix"), meaning: Usual, help: "tests whose names begin so" },
     Opt { short: 'b', long: "bufferSize", takes: Takes::Value("MiB"), meaning: Usual, help: "bytes of a copy in MiB (default 512)" },
@@ -239,7 +239,6 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
             "bufferSize" => bytes = Bytes::from_mib(arguments::number(given, 1, 1 << 20)?),
             "verbose" => verbose = true,
             "list" => return Err(UsageError::Help { text: list() }),
-            "help" => return Err(UsageError::Help { text: arguments::help(TOOL, super::GpuTool::NvBandwidth.about(), OPTIONS, "") }),
             _ => {}
         }
     }

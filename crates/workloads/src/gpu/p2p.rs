@@ -21,7 +21,7 @@ use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::Prepared;
 
-const OPTIONS: &[Opt] = &[
+pub(super) const OPTIONS: &[Opt] = &[
     Opt { short: '\0', long: "p2p_read", takes: Takes::Nothing, meaning: Usual, help: "peers read instead of writing" },
     Opt { short: '\0', long: "sm_copy", takes: Takes::Nothing, meaning: Usual, help: "kernels copy instead of engines" },
     Opt { short: '\0', long: "numElems", takes: Takes::Value("count"), meaning: Usual, help: "integers of a copy (default 40000000)" },
@@ -60,7 +60,6 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
             "p2p_read" => s.reads = true,
             "sm_copy" => s.kernels = true,
             "numElems" => s.bytes = Bytes(4 * arguments::number(given, 1, 1 << 32)?),
-            "help" => return Err(UsageError::Help { text: arguments::help(TOOL, super::GpuTool::P2p.about(), OPTIONS, "") }),
             _ => {}
         }
     }
