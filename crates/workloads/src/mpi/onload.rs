@@ -65,14 +65,15 @@ impl Onload {
         (size, buffer): (u32, Buffer),
         blocking: bool,
     ) -> Result<u32, ProgramError> {
-        let began = process.now();
+        let mut began = process.now();
         process.compute(protocol.send_overhead);
         self.look_at_pointer(process);
         let mut place = self.place(size, buffer, true)?;
         if place != Place::Host && buffer == Buffer::Device && size <= self.gpu.map_or(0, |gpu| gpu.load_limit) {
             process.compute(self.gpu.map_or(Span::ZERO, |gpu| gpu.mapping_overhead));
             process.load_from_device(Bytes(size.into()))?;
-            place = Place::Host;
+            // A load is a copy of its own, and no part of posting.
+            (place, began) = (Place::Host, process.now());
         }
         let request = self.call(process, |endpoint, adapter, cpu| endpoint.send(adapter, cpu, to, (size, place), (blocking, began)))?;
         self.note(process, request, buffer, place)
