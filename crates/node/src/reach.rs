@@ -29,14 +29,14 @@ pub struct Reach {
 struct Ways {
     uses: [Vec<Use>; 2],
     own: [Rate; 2],
+    /// What that link carries one way, framing included.
+    wire: Rate,
     /// One way.
     latency: Span,
     /// What lies between the adapter and the memory's GPU or NUMA domain.
     through: Vec<String>,
     gpudirect: bool,
 }
-
-const ACCESSES: [Access; 2] = [Access::Read, Access::Write];
 
 impl Reach {
     /// What the adapters of `machine` reach, each over a link like `bus`; the memory of GPUs only with `gpudirect`.
@@ -124,6 +124,7 @@ impl Ways {
         Some(Ways {
             uses: [reads.0, writes.0],
             own: [reads.1, writes.1],
+            wire: machine.link(own).rate.into_iter().max().unwrap_or_default(),
             latency: read.latency(machine),
             through: passed.iter().map(|id| machine.vertex(*id).name.clone()).collect(),
             gpudirect: machine.vertex(memory).kind == VertexKind::DeviceMemory,
@@ -168,21 +169,27 @@ fn nearest(machine: &Machine, nic: VertexId, numas: &[VertexId]) -> Option<Verte
 
 /// The hops that all adapters together can fill, with new numbers.
 ///
-/// An adapter fills of a hop at most what its own link carries, once with what it reads and once with what it writes.
+/// An adapter fills of a hop what its own link carries of payload that it reads and that it writes, with the requests; all of it together is
+/// no more than what is on one direction of that link.
 fn tight(machine: &Machine, ways: &[Vec<Option<Ways>>]) -> BTreeMap<ResourceId, u16> {
+    let share = |of: Rate, carries: Rate| (u128::from(of.as_bps()) << SHARE_BITS) / u128::from(carries.as_bps().max(1));
     let mut filled: BTreeMap<ResourceId, u128> = BTreeMap::new();
     for nic in ways {
-        for (access, _) in ACCESSES.iter().enumerate() {
-            let mut most: BTreeMap<ResourceId, u128> = BTreeMap::new();
-            for way in nic.iter().flatten() {
-                for used in &way.uses[access] {
-                    let carries = machine.capacity(used.resource).map_or(0, |rate| used.weight.payload_of(rate).as_bps());
-                    let share = (u128::from(way.own[access].as_bps()) << SHARE_BITS) / u128::from(carries.max(1));
-                    let most = most.entry(used.resource).or_default();
-                    *most = share.max(*most);
+        let mut own: BTreeMap<ResourceId, [u128; 2]> = BTreeMap::new();
+        let mut wire = Rate::default();
+        for way in nic.iter().flatten() {
+            wire = wire.max(way.wire);
+            for (access, uses) in way.uses.iter().enumerate() {
+                for used in uses {
+                    let carries = machine.capacity(used.resource).map_or(Rate::default(), |rate| used.weight.payload_of(rate));
+                    let most = &mut own.entry(used.resource).or_default()[access];
+                    *most = share(way.own[access], carries).max(*most);
                 }
             }
-            most.into_iter().for_each(|(resource, share)| *filled.entry(resource).or_default() += share);
+        }
+        for (resource, both) in own {
+            let all = share(wire, machine.capacity(resource).unwrap_or_default());
+            *filled.entry(resource).or_default() += both.iter().sum::<u128>().min(all);
         }
     }
     let full = filled.into_iter().filter(|(_, share)| *share > 1 << SHARE_BITS);

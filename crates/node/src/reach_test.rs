@@ -26,6 +26,11 @@ fn bus() -> PcieTiming {
 /// Two sockets; below a switch of the first two adapters and a GPU, at the second another GPU. Links of PCI Express carry 252 Gb/s in
 /// packets of 256 + 24 bytes, those between sockets 160 Gb/s.
 fn machine() -> Machine {
+    with(2, 0)
+}
+
+/// The same with so many adapters, and requests of reads that take so many bytes.
+fn with(adapters: usize, request: u64) -> Machine {
     let mut b = Machine::builder();
     let mut add = |kind, name: &str| b.vertex(Vertex::new(kind, name));
     let numa = [0, 1].map(|package| add(VertexKind::Numa { package }, &format!("numa{package}")));
@@ -34,7 +39,7 @@ fn machine() -> Machine {
     let switch = add(VertexKind::PcieSwitch, "switch0");
     let gpu = [0, 1].map(|index| add(VertexKind::Gpu, &format!("gpu{index}")));
     let hbm = [0, 1].map(|index| add(VertexKind::DeviceMemory, &format!("hbm{index}")));
-    let nic = [0, 1].map(|index| add(VertexKind::Nic, &format!("nic{index}")));
+    let nics: Vec<VertexId> = (0..adapters).map(|index| add(VertexKind::Nic, &format!("nic{index}"))).collect();
     for end in bridge {
         let limit = |gbps| Some(Rate::from_gbps(gbps));
         b.vertex_mut(end).peer = PeerLimits { read: limit(40), write: limit(80), read_across: limit(2), write_across: limit(10) };
@@ -49,8 +54,9 @@ fn machine() -> Machine {
     }
     join(numa[0], numa[1], LinkKind::Smp, 160, 60);
     let tlp = |payload, overhead| Tlp { payload: Bytes(payload), overhead: Bytes(overhead) };
-    let framing = Framing { write: tlp(256, 24), read: tlp(256, 24), request: tlp(512, 0) };
-    for (a, to) in [(bridge[0], switch), (switch, gpu[0]), (switch, nic[0]), (switch, nic[1]), (bridge[1], gpu[1])] {
+    let framing = Framing { write: tlp(256, 24), read: tlp(256, 24), request: tlp(512, request) };
+    let slots = [(bridge[0], switch), (switch, gpu[0]), (bridge[1], gpu[1])];
+    for (a, to) in slots.into_iter().chain(nics.into_iter().map(|nic| (switch, nic))) {
         let kind = LinkKind::Pcie { generation: 4, lanes: 16 };
         b.link(Link { framing, ..Link::new(a, to, kind, Rate::from_gbps(252), Span::from_ns(100)) });
     }
@@ -60,7 +66,8 @@ fn machine() -> Machine {
 /// What each hop of a way is, and what it carries of payload in Gb/s.
 fn hops(reach: &Reach, path: &DmaPath) -> [Vec<(String, u64)>; 2] {
     [&path.reads, &path.writes].map(|crossings| {
-        crossings.iter().map(|c| (reach.hops()[usize::from(c.hop)].clone(), (c.rate.as_bps() + 500_000_000) / 1_000_000_000)).collect()
+        let name = |hop: u16| reach.hops()[usize::from(hop)].split(" (").next().unwrap_or_default().to_owned();
+        crossings.iter().map(|c| (name(c.hop), (c.rate.as_bps() + 500_000_000) / 1_000_000_000)).collect()
     })
 }
 
@@ -96,16 +103,29 @@ fn hops_that_cannot_be_filled_are_left_out() {
     let path = |place| hops(&reach, reach.path(1, Place(place)).unwrap());
     let named = |name: &str, gbps| (name.to_owned(), gbps);
     // Two adapters of 252 · 256 / 280 = 230 Gb/s share the way up and the GPU; memory and the die carry more than both.
-    let (up, down) = ("switch0 -> bridge0 (Pcie { generation: 4, lanes: 16 })", "bridge0 -> switch0 (Pcie { generation: 4, lanes: 16 })");
+    let (up, down) = ("switch0 -> bridge0", "bridge0 -> switch0");
     assert_eq!(path(0), [vec![named(down, 230)], vec![named(up, 230)]]);
-    let gpu = ["gpu0 -> switch0", "switch0 -> gpu0"].map(|ends| format!("{ends} (Pcie {{ generation: 4, lanes: 16 }})"));
-    assert_eq!(path(1), gpu.map(|hop| vec![(hop, 230)]));
+    assert_eq!(path(1), ["gpu0 -> switch0", "switch0 -> gpu0"].map(|hop| vec![named(hop, 230)]));
     // Across sockets the limits for peers are there too, and others for reads than for writes.
     let far = path(2);
     assert!(far[0].iter().any(|(name, gbps)| name.starts_with("peer-to-peer reads across sockets") && *gbps == 2), "{far:?}");
     assert!(far[1].iter().any(|(name, gbps)| name.starts_with("peer-to-peer writes across sockets") && *gbps == 10), "{far:?}");
-    assert!(far[0].contains(&named("numa1 -> numa0 (Smp)", 160)));
-    assert!(far[1].contains(&named("numa0 -> numa1 (Smp)", 160)));
+    assert!(far[0].contains(&named("numa1 -> numa0", 160)));
+    assert!(far[1].contains(&named("numa0 -> numa1", 160)));
+}
+
+#[test]
+fn one_adapter_fills_no_link_like_its_own() {
+    // Its writes and the requests of its reads are on its own link, too.
+    let reach = Reach::of(&with(1, 24), &bus(), true);
+    for place in [0, 1] {
+        assert_eq!(hops(&reach, reach.path(0, Place(place)).unwrap()), [vec![], vec![]]);
+    }
+    // Two fill the uplink with writes and requests: 230 Gb/s of payload, or 24 bytes for 512.
+    let reach = Reach::of(&with(2, 24), &bus(), true);
+    let [reads, writes] = hops(&reach, reach.path(0, Place(0)).unwrap());
+    let carries = |crossings: &[(String, u64)]| crossings.iter().map(|crossing| crossing.1).collect::<Vec<_>>();
+    assert_eq!((carries(&reads), carries(&writes)), (vec![230, 252 * 512 / 24], vec![230]));
 }
 
 #[test]
