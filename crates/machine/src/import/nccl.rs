@@ -44,6 +44,15 @@ pub(super) fn read(system: Element<'_>, rates: &Rates) -> Result<NodeFile, Impor
     reader.draft.finish(Format::Nccl, String::new())
 }
 
+/// NVLinks that stay among GPUs.
+#[derive(Default)]
+struct OwnLinks {
+    /// Of each pair the number of links that either says.
+    pairs: BTreeMap<[VertexId; 2], [u32; 2]>,
+    /// Of each GPU the number of links to switches.
+    switched: Vec<(VertexId, u32)>,
+}
+
 struct Reader<'r, 'd> {
     draft: Draft<'r>,
     /// Each GPU with its domain and its element.
@@ -203,9 +212,7 @@ impl<'d> Reader<'_, 'd> {
         for (id, ..) in &gpus {
             by_bus.extend(Address::parse(&self.draft.vertex_mut(*id).bus).map(|address| (address, *id)));
         }
-        // Of each pair the number of links that either says.
-        let mut pairs: BTreeMap<[VertexId; 2], [u32; 2]> = BTreeMap::new();
-        let mut switched: Vec<(VertexId, u32)> = Vec::new();
+        let mut own = OwnLinks::default();
         for (id, domain, gpu) in &gpus {
             let rates = self.draft.rates;
             let ability = self.draft.vertex_mut(*id).identity.compute_capability;
@@ -224,7 +231,7 @@ impl<'d> Reader<'_, 'd> {
                 } else if bundle.class.is_some_and(|class| class >> 16 == DISPLAY) {
                     if let Some(peer) = Address::parse(&bundle.target).and_then(|address| by_bus.get(&address)).filter(|peer| *peer != id) {
                         let pair = [*id.min(peer), *id.max(peer)];
-                        let said = pairs.entry(pair).or_default();
+                        let said = own.pairs.entry(pair).or_default();
                         said[usize::from(pair[0] != *id)] += bundle.links;
                         continue;
                     }
@@ -240,15 +247,21 @@ impl<'d> Reader<'_, 'd> {
                 self.draft.vertex_mut(*id).identity.bundles.push(bundle);
             }
             if to_switches > 0 {
-                switched.push((*id, to_switches));
+                own.switched.push((*id, to_switches));
             }
         }
+        let line = gpus.first().map_or(1, |(_, _, gpu)| gpu.line());
+        self.own_links(own, line)
+    }
+
+    /// NVLinks between two GPUs, and from GPUs to their switch.
+    fn own_links(&mut self, own: OwnLinks, line: u32) -> Result<(), ImportError> {
         let of = |draft: &mut Draft<'_>, id: VertexId, links: u32| {
             let ability = draft.vertex_mut(id).identity.compute_capability;
             let rates = draft.rates;
             ability.map_or_else(|| rates.nvlink_of_links(links), |sm| rates.nvlink_of_gpu(sm)).cloned()
         };
-        for ([a, b], [there, back]) in pairs {
+        for ([a, b], [there, back]) in own.pairs {
             if there != back {
                 let names = [a, b].map(|id| self.draft.vertex_mut(id).name.clone());
                 let what = format!("{} counts {there} NVLinks to {}, which counts {back}", names[0], names[1]);
@@ -257,9 +270,9 @@ impl<'d> Reader<'_, 'd> {
             let nvlink = of(&mut self.draft, a, there.max(back));
             self.draft.nvlink(a, b, nvlink.as_ref(), there.max(back));
         }
-        if let Some((_, _, gpu)) = gpus.first().filter(|_| !switched.is_empty()) {
-            let switch = self.draft.add(Vertex::new(VertexKind::ScaleUpSwitch, "nvswitch"), gpu.line())?;
-            for (id, links) in switched {
+        if !own.switched.is_empty() {
+            let switch = self.draft.add(Vertex::new(VertexKind::ScaleUpSwitch, "nvswitch"), line)?;
+            for (id, links) in own.switched {
                 let nvlink = of(&mut self.draft, id, links);
                 self.draft.nvlink(id, switch, nvlink.as_ref(), links);
             }

@@ -47,22 +47,10 @@ pub(super) fn middle(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
         };
         let (way, at) = match bars {
             [false, false] => {
-                let (from, to) = (edge(link.a, a, b), edge(link.b, b, a));
-                let lean = if a.x == b.x { (24 + (from.1 - to.1).abs() / 3).min(between.max(90) - 30) } else { between / 2 };
-                let out = |point: (i32, i32), rect: Rect| if point.0 == rect.x { point.0 - lean } else { point.0 + lean };
-                let curve = [from, (out(from, a), from.1), (out(to, b), to.1), to];
-                // A fifth of the way, where curves have not met yet.
-                let on = |of: fn((i32, i32)) -> i32| (64 * of(curve[0]) + 48 * of(curve[1]) + 12 * of(curve[2]) + of(curve[3])) / 125;
+                let points = (edge(link.a, a, b), edge(link.b, b, a));
                 // Dies above each other.
                 let column = a.x == b.x && hanging.loose.contains(&link.a) && hanging.loose.contains(&link.b);
-                let (upper, lower) = if a.y < b.y { (a, b) } else { (b, a) };
-                let at = (on(|point| point.0), on(|point| point.1));
-                if column {
-                    let x = a.x + a.width / 2;
-                    (Way::Corners(vec![(x, upper.bottom()), (x, lower.y)]), (x, upper.bottom()))
-                } else {
-                    (Way::Curve(curve), at)
-                }
+                if column { above_each_other(a, b) } else { curve([a, b], points, between) }
             }
             _ => {
                 let (end, device, bar) = if bars[0] { (link.b, b, a) } else { (link.a, a, b) };
@@ -78,6 +66,23 @@ pub(super) fn middle(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
         };
         scene.wires.push(Wire { link: LinkId(index as u32), way, labels, at, anchor: Anchor::Middle });
     }
+}
+
+/// A curve between two boxes, from edge to edge, and where words stand at it.
+fn curve([a, b]: [Rect; 2], (from, to): ((i32, i32), (i32, i32)), between: i32) -> (Way, (i32, i32)) {
+    let lean = if a.x == b.x { (24 + (from.1 - to.1).abs() / 3).min(between.max(90) - 30) } else { between / 2 };
+    let out = |point: (i32, i32), rect: Rect| if point.0 == rect.x { point.0 - lean } else { point.0 + lean };
+    let curve = [from, (out(from, a), from.1), (out(to, b), to.1), to];
+    // A fifth of the way, where curves have not met yet.
+    let on = |of: fn((i32, i32)) -> i32| (64 * of(curve[0]) + 48 * of(curve[1]) + 12 * of(curve[2]) + of(curve[3])) / 125;
+    (Way::Curve(curve), (on(|point| point.0), on(|point| point.1)))
+}
+
+/// A line from box to box.
+fn above_each_other(a: Rect, b: Rect) -> (Way, (i32, i32)) {
+    let (upper, lower) = if a.y < b.y { (a, b) } else { (b, a) };
+    let x = a.x + a.width / 2;
+    (Way::Corners(vec![(x, upper.bottom()), (x, lower.y)]), (x, upper.bottom()))
 }
 
 /// Links beside the trees: between sockets and domains, second ways to a device.

@@ -145,7 +145,19 @@ pub fn join(subnet: &Subnet, nodes: &[NodeFile]) -> Joined {
             });
         }
     }
-    for (host, devices) in &by_host {
+    left_over(&mut joined, subnet, nodes, &by_host, &taken);
+    joined
+}
+
+/// What is in the fabric and in no node.
+fn left_over(
+    joined: &mut Joined,
+    subnet: &Subnet,
+    nodes: &[NodeFile],
+    by_host: &BTreeMap<String, Vec<u32>>,
+    taken: &BTreeMap<u32, String>,
+) {
+    for (host, devices) in by_host {
         let has_file = nodes.iter().any(|node| short(&node.host) == *host);
         let left: Vec<&u32> = devices.iter().filter(|device| !taken.contains_key(device)).collect();
         if has_file {
@@ -154,7 +166,6 @@ pub fn join(subnet: &Subnet, nodes: &[NodeFile]) -> Joined {
             joined.hosts_without_file.push(host.clone());
         }
     }
-    joined
 }
 
 /// Name and GUID of each port of an adapter.
