@@ -5,12 +5,12 @@ mod machine;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use fabriscope_catalog::{GpuDirect, GpuPeers, GpuProtocol, Mpi, Nearness, RailPolicy, ResolvedCluster, Sourced};
+use fabriscope_catalog::{GpuDirect, GpuPeers, GpuProtocol, Mpi, Nearness, RailPolicy, Registration, ResolvedCluster, Sourced};
 use fabriscope_engine::{Cluster, Engine, Inside, Job, Run};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_node::{DeviceCosts, Main, Process, ProgramError};
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_workloads::mpi::{Buffer, Rank, World};
 use machine::{ri2, target};
 
@@ -218,10 +218,9 @@ fn within_a_node_short_messages_are_stored_and_long_ones_copied_from_the_peer() 
     }
 }
 
-#[test]
-fn the_first_copy_from_a_peer_maps_its_memory() {
-    let parts = with_gpus(1, |_, _| {});
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), 2);
+/// What the sends of 1 MiB from GPU to GPU took, in order; and when the run ended.
+fn sends(parts: &ResolvedCluster, nodes: [u32; 2]) -> (Vec<Span>, Time) {
+    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(parts), 2);
     let spans = Rc::new(RefCell::new(Vec::new()));
     let main = || -> Main {
         let (world, spans) = (world.clone(), spans.clone());
@@ -242,10 +241,37 @@ fn the_first_copy_from_a_peer_maps_its_memory() {
             })
         })
     };
-    at(&parts, [0, 0], vec![main(), main()]);
-    let spans = spans.take();
+    let run = at(parts, nodes, vec![main(), main()]);
+    (spans.take(), run.end)
+}
+
+#[test]
+fn the_first_copy_from_a_peer_maps_its_memory() {
+    let (spans, _) = sends(&with_gpus(1, |_, _| {}), [0, 0]);
     close(spans[0], spans[1] + COSTS.ipc_open, Span::from_ns(500));
     assert_eq!(spans[1], spans[2]);
+}
+
+#[test]
+fn the_first_use_of_a_buffer_registers_its_pages() {
+    let plain = direct(1, None);
+    let mut registering = plain.clone();
+    let mpi = registering.software.mpi.as_mut().unwrap();
+    let span = |value| assumed(&mpi.send_overhead, value);
+    let (call, page, gpu_page) = (span(Span::from_us(10)), span(Span::from_ns(100)), span(Span::from_us(1)));
+    mpi.gpu.as_mut().unwrap().registration = Some(Registration { call, page, gpu_page });
+    let (first, rest) = (sends(&registering, [0, 1]).0, sends(&plain, [0, 1]).0);
+    // 16 pages of 64 KiB at each end, one after the other: the receiver answers when it has done so.
+    close(first[0], rest[0] + (Span::from_us(10) + Span::from_us(16)) * 2, Span::from_us(1));
+    close(first[1], rest[1], Span::from_ns(200));
+}
+
+#[test]
+fn runs_are_alike() {
+    for nodes in [[0, 0], [0, 1]] {
+        let parts = with_gpus(1, |_, _| {});
+        assert_eq!(sends(&parts, nodes), sends(&parts, nodes));
+    }
 }
 
 #[test]
