@@ -6,6 +6,7 @@ use fabriscope_capture::{conversation, replay};
 use fabriscope_catalog::{Catalog, Kind};
 use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::{LinkSpec, Links, import};
+use fabriscope_machine::export::Unknown;
 use fabriscope_machine::picture::{self, Picture};
 use fabriscope_report::validate::{Answer, Refusal, validate};
 use fabriscope_report::{Question, Tolerances, measured};
@@ -146,7 +147,7 @@ pub fn node_file(bytes: &[u8]) {
         drop(fabriscope_machine::import::review(&machine));
         drop(picture::svg(&machine, &Picture::default()));
         drop(fabriscope_machine::export::nvidia_smi(&machine));
-        if let Ok(written) = fabriscope_machine::export::nccl(&machine, Some(90)) {
+        if let Ok(written) = fabriscope_machine::export::nccl(&machine, Unknown { ability: Some(90), port: None }) {
             let again = fabriscope_machine::import::read(&written, &rates).expect("what was written can be read");
             assert_eq!(again.machine.gpus().len(), machine.gpus().len(), "GPUs are lost");
         }

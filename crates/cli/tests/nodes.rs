@@ -117,7 +117,12 @@ fn nodes_are_written_for_nccl_and_as_a_matrix() {
     // Of the catalogue, through NCCL's file, the same classes.
     for (name, ability) in [("hgx-h100", "90"), ("dgx-1v", "70"), ("ibex-a100x4", "80")] {
         prints(&["export", name, "--nccl-topo", file, "--sm", ability]);
-        assert!(std::fs::read_to_string(file).unwrap().starts_with("<system version=\"1\">\n  <cpu "));
+        let written = std::fs::read_to_string(file).unwrap();
+        assert!(written.starts_with("<system version=\"1\">\n  <cpu "));
+        // Each port at the fastest rate of its adapter: NDR, EDR, HDR.
+        let speed =
+            [("hgx-h100", 400_000), ("dgx-1v", 100_000), ("ibex-a100x4", 200_000)].into_iter().find(|known| known.0 == name).unwrap().1;
+        assert_eq!(written.matches(&format!(" speed=\"{speed}\"")).count(), written.matches("<net ").count(), "{written}");
         let (direct, again) = (prints(&["export", name, "--nvidia-smi", "-"]), prints(&["export", file, "--nvidia-smi", "-"]));
         let cells = |text: &str| -> Vec<String> {
             let columns = text

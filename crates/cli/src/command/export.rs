@@ -102,7 +102,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
 fn node(args: &Args, path: &Path, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let source = Source::of(&args.fabric, context)?;
     let text = if args.nccl_topo.is_some() {
-        machine::nccl(&source.machine, args.sm).map_err(|error| wrong(&args.fabric, &error.to_string()))?
+        let unknown = machine::Unknown { ability: args.sm, port: source.port };
+        machine::nccl(&source.machine, unknown).map_err(|error| wrong(&args.fabric, &error.to_string()))?
     } else {
         machine::nvidia_smi(&source.machine)
     };

@@ -5,9 +5,10 @@ pub mod way;
 
 use std::path::Path;
 
-use fabriscope_catalog::{AnyPart, Kind, Node};
+use fabriscope_catalog::{AnyPart, Kind, LinkSpeed, Node};
 use fabriscope_machine::Machine;
 use fabriscope_machine::import::{self, NodeFile, Rates};
+use fabriscope_units::Rate;
 
 use crate::command::import::text_of;
 use crate::context::Context;
@@ -18,6 +19,8 @@ pub struct Source {
     /// What it is, in one line.
     pub title: String,
     pub machine: Machine,
+    /// Rate of an adapter's port, where the machine does not say it.
+    pub port: Option<Rate>,
 }
 
 impl Source {
@@ -27,7 +30,11 @@ impl Source {
         if path.is_file() && path.extension().is_none_or(|extension| extension != "toml") {
             let text = text_of(path)?;
             let file = parse(path, &text, &rates(context)?)?;
-            return Ok(Source { title: format!("{}: {} of {}", path.display(), file.format, file.host), machine: file.machine });
+            return Ok(Source {
+                title: format!("{}: {} of {}", path.display(), file.format, file.host),
+                machine: file.machine,
+                port: None,
+            });
         }
         let catalog = context.catalog()?;
         if let Ok(AnyPart::Node(part)) = catalog.part(Kind::Node, name) {
@@ -36,14 +43,17 @@ impl Source {
         // What is neither is told as a cluster that does not exist.
         let cluster = context.cluster(name)?;
         let machine = cluster.node.machine().map_err(|error| wrong(name, &error.to_string()))?;
-        Ok(Source { title: format!("a node of {}: {}", cluster.name, cluster.title), machine })
+        let port = Some(cluster.link.data_rate());
+        Ok(Source { title: format!("a node of {}: {}", cluster.name, cluster.title), machine, port })
     }
     /// A node of the catalogue.
     pub fn of_part(name: &str, title: &str, context: &Context) -> Result<Source, Failure> {
         let node = Node { part: Some(name.to_owned()), ..Node::default() };
-        let node = context.catalog()?.resolve_node(&node).map_err(Failure::of)?;
+        let catalog = context.catalog()?;
+        let node = catalog.resolve_node(&node).map_err(Failure::of)?;
+        let port = node.nic.speeds.iter().filter_map(|speed| catalog.link(speed).ok()).map(LinkSpeed::data_rate).max();
         let machine = node.machine().map_err(|error| wrong(name, &error.to_string()))?;
-        Ok(Source { title: format!("{name}: {title}"), machine })
+        Ok(Source { title: format!("{name}: {title}"), machine, port })
     }
 }
 

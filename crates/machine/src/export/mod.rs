@@ -4,4 +4,4 @@ mod matrix;
 mod nccl;
 
 pub use matrix::{cell, nvidia_smi};
-pub use nccl::{NcclError, nccl};
+pub use nccl::{NcclError, Unknown, nccl};

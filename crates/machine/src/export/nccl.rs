@@ -10,6 +10,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use fabriscope_units::Rate;
+
 use crate::graph::Machine;
 use crate::identity::{Bundle, Identity, Port};
 use crate::link::LinkKind;
@@ -34,12 +36,21 @@ pub enum NcclError {
     },
 }
 
-/// The text of the file. `ability` is the compute capability of GPUs whose own is not known.
+/// What is said of devices of which nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// Compute capability of a GPU, 90 for 9.0.
+    pub ability: Option<u32>,
+    /// Rate of an adapter's port; NCCL takes 10 Gb/s where a file says none.
+    pub port: Option<Rate>,
+}
+
+/// The text of the file, with `unknown` of devices whose own is not known.
 ///
 /// # Errors
 /// A GPU of unknown ability; more elements than NCCL reads.
-pub fn nccl(machine: &Machine, ability: Option<u32>) -> Result<String, NcclError> {
-    let mut writer = Writer { machine, ability, done: BTreeSet::new(), buses: addresses(machine), elements: 1, text: String::new() };
+pub fn nccl(machine: &Machine, unknown: Unknown) -> Result<String, NcclError> {
+    let mut writer = Writer { machine, unknown, done: BTreeSet::new(), buses: addresses(machine), elements: 1, text: String::new() };
     let numas = machine.numas();
     for (index, (numa, number)) in numas.iter().zip(numbers(machine, &numas)).enumerate() {
         writer.cpu(*numa, number, index + 1 == numas.len())?;
@@ -76,7 +87,7 @@ fn addresses(machine: &Machine) -> Vec<[String; 2]> {
 
 struct Writer<'m> {
     machine: &'m Machine,
-    ability: Option<u32>,
+    unknown: Unknown,
     done: BTreeSet<VertexId>,
     /// The address of each vertex, and of the switches put above GPUs with adapters of their own.
     buses: Vec<[String; 2]>,
@@ -190,7 +201,7 @@ impl Writer<'_> {
 
     fn gpu(&mut self, id: VertexId, vertex: &Vertex, depth: usize, slot: (u32, u32)) -> Result<(), NcclError> {
         let identity = &vertex.identity;
-        let ability = identity.compute_capability.or(self.ability).ok_or_else(|| NcclError::Ability(vertex.name.clone()))?;
+        let ability = identity.compute_capability.or(self.unknown.ability).ok_or_else(|| NcclError::Ability(vertex.name.clone()))?;
         let attributes = self.pci(id, slot, GPU);
         self.open(depth, "pci", &attributes);
         let own = of_part(identity, "gpu/");
@@ -264,7 +275,7 @@ impl Writer<'_> {
         let before = self.machine.nics().into_iter().take_while(|nic| *nic != id);
         let before: usize = before.map(|nic| self.machine.vertex(nic).identity.ports.len().max(1)).sum();
         for (place, port) in ports.iter().enumerate() {
-            let attributes = net(port, before + place);
+            let attributes = net(port, before + place, self.unknown.port);
             self.single(inner + 1, "net", &attributes);
         }
         self.close(inner, "nic");
@@ -321,7 +332,7 @@ const fn is_device(kind: VertexKind) -> bool {
 }
 
 /// What stands in a `net`.
-fn net(port: &Port, number: usize) -> Attributes {
+fn net(port: &Port, number: usize, usual: Option<Rate>) -> Attributes {
     let mut attributes = vec![("name".to_owned(), port.name.clone())];
     // The same of a port without `dev`.
     if port.said.is_empty() {
@@ -329,7 +340,8 @@ fn net(port: &Port, number: usize) -> Attributes {
         attributes.push(("port".to_owned(), "1".to_owned()));
         attributes.push(("gdr".to_owned(), "1".to_owned()));
     }
-    attributes.extend(port.rate.map(|rate| ("speed".to_owned(), (rate.as_bps() / 1_000_000).to_string())));
+    let rate = port.rate.or(usual.filter(|_| port.said.is_empty()));
+    attributes.extend(rate.map(|rate| ("speed".to_owned(), (rate.as_bps() / 1_000_000).to_string())));
     attributes.extend(port.guid.map(|guid| ("guid".to_owned(), format!("{guid:#x}"))));
     attributes.extend(port.said.iter().cloned());
     attributes

@@ -1,3 +1,4 @@
+use fabriscope_machine::export::Unknown;
 use fabriscope_machine::import::read;
 use fabriscope_machine::{Access, CpuSet, LinkKind, Machine, PathClass, Purpose, VertexKind, export};
 use fabriscope_units::Rate;
@@ -5,6 +6,10 @@ use fabriscope_units::Rate;
 use crate::{class, node, rates, strict, text};
 
 const FILES: [&str; 3] = ["hgx-h100.nccl.xml", "grace-hopper-x4.nccl.xml", "corners.nccl.xml"];
+
+fn able(ability: u32) -> Unknown {
+    Unknown { ability: Some(ability), port: Some(Rate::from_gbps(200)) }
+}
 
 /// Elements of one kind in any order and sets without leading zeros: NCCL does not care for either.
 fn sorted(mut element: strict::Element) -> strict::Element {
@@ -20,7 +25,7 @@ fn sorted(mut element: strict::Element) -> strict::Element {
 fn what_nccl_reads_is_written_again() {
     for name in FILES {
         let (before, machine) = (strict::read(&text(name)).unwrap(), node(name).machine);
-        let written = export::nccl(&machine, None).unwrap();
+        let written = export::nccl(&machine, Unknown::default()).unwrap();
         let after = strict::read(&written).unwrap_or_else(|error| panic!("{name}: {error}\n{written}"));
         assert_eq!(sorted(before), sorted(after), "{name}:\n{written}");
         // And what was read again is the same machine.
@@ -99,17 +104,18 @@ fn hidden_gpus_and_unknown_words_are_passed_over() {
     assert!(file.notes.iter().any(|note| note.contains("counts 0 NVLinks") || note.contains("which counts 0")), "{:?}", file.notes);
     let newer = text("hgx-h100.nccl.xml").replace("<nic>", "<nic speed_grade=\"7\">").replace("</cpu>", "<fridge/></cpu>");
     let file = read(&newer, &rates()).unwrap();
-    assert!(export::nccl(&file.machine, None).unwrap().contains("<nic speed_grade=\"7\">"));
+    assert!(export::nccl(&file.machine, Unknown::default()).unwrap().contains("<nic speed_grade=\"7\">"));
 }
 
 #[test]
 fn machines_of_other_origin_are_written_for_nccl() {
     for name in ["hgx-h100.topo", "two-sockets.hwloc.xml"] {
         let machine = node(name).machine;
-        let error = export::nccl(&machine, None).unwrap_err();
+        let error = export::nccl(&machine, Unknown::default()).unwrap_err();
         assert!(error.to_string().contains("gpu0") && error.to_string().contains("--sm 90"), "{error}");
-        let written = export::nccl(&machine, Some(80)).unwrap();
+        let written = export::nccl(&machine, able(80)).unwrap();
         strict::read(&written).unwrap_or_else(|error| panic!("{name}: {error}\n{written}"));
+        assert_eq!(written.matches(" speed=\"200000\"").count(), written.matches("<net ").count());
         let again = read(&written, &rates()).unwrap().machine;
         assert_eq!((again.gpus().len(), again.nics().len()), (machine.gpus().len(), machine.nics().len()));
         let kind = |machine: &Machine| export::cell(machine, machine.gpus()[0], machine.nics()[0]);
@@ -126,7 +132,7 @@ fn more_than_nccl_reads_is_refused() {
     let nics: String = (0..90).map(pci).collect();
     let file = read(&format!("<system version=\"1\"><cpu numaid=\"0\">{nics}</cpu></system>"), &rates()).unwrap();
     assert_eq!(
-        export::nccl(&file.machine, None).unwrap_err().to_string(),
+        export::nccl(&file.machine, Unknown::default()).unwrap_err().to_string(),
         "the file would have 272 elements, and NCCL reads 255 at most; leave out some adapters"
     );
 }
@@ -136,7 +142,7 @@ fn numbers_that_clash_or_miss_are_made_unique() {
     // Two domains that say they are number 0.
     let apart = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\tPIX\t0-3\t0\nGPU1\tSYS\t X \tSYS\t0-3\t0\nNIC0\tPIX\tSYS\t X \t\t\n";
     let machine = read(apart, &rates()).unwrap().machine;
-    let written = export::nccl(&machine, Some(90)).unwrap();
+    let written = export::nccl(&machine, able(90)).unwrap();
     let numbers: Vec<&str> = written.split("numaid=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert_eq!(numbers, ["0", "1"]);
     assert_eq!(read(&written, &rates()).unwrap().machine.gpus().len(), 2);
