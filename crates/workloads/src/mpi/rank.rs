@@ -130,7 +130,8 @@ impl Rank {
         let path = if buffer == Buffer::Host { Some(state.protocol.path(size)) } else { state.bring(&self.process, request, size)? };
         match path {
             Some(Path::Eager { copied }) => {
-                let rail = state.next_rail(destination)?;
+                let leaves = state.requests.at(request).buffer;
+                let rail = state.next_rail_between(destination, leaves, Buffer::Host)?;
                 if copied {
                     // What came from a device is in the library's buffer already.
                     if buffer == Buffer::Host {

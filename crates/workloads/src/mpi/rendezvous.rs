@@ -12,11 +12,11 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_verbs::{Remote, SendWr, Sge};
 
 use super::buffer::Buffer;
-use super::connection::Transfer;
+use super::connection::{Link, Transfer};
 use super::matching::Arrival;
 use super::protocol::Piece;
 use super::request::RequestId;
-use super::state::{Grant, State};
+use super::state::{Grant, Rail, State};
 use super::wire::{Body, Source};
 
 impl State {
@@ -52,11 +52,11 @@ impl State {
         self.register(process, buffer, size);
         match self.protocol.rendezvous {
             Rendezvous::Read => {
-                let pieces = self.pieces(peer, size)?;
+                let there = if arrival.from == Source::Host { Buffer::Host } else { Buffer::Device };
+                let pieces = self.pieces(peer, size, buffer, there)?;
                 self.requests.at(request).left = pieces.len() as u64;
                 self.reads.insert(request, sender);
                 for piece in pieces {
-                    let there = if arrival.from == Source::Host { Buffer::Host } else { Buffer::Device };
                     let transfer = self.move_between(peer, piece, request, (buffer, there), SendWr::read, None)?;
                     self.transfer(peer, transfer)?;
                 }
@@ -96,11 +96,11 @@ impl State {
             (progress_now.left, progress_now.done) = (u64::from(to), copied && last);
             return self.say_rest(progress.peer, sender, (from, to), !copied && last, |size| Body::Data { receiver, size });
         }
-        let pieces = self.pieces(progress.peer, progress.size)?;
+        let there = if device { Buffer::Device } else { Buffer::Host };
+        let pieces = self.pieces(progress.peer, progress.size, progress.buffer, there)?;
         self.requests.at(sender).left = pieces.len() as u64;
         let finished = Body::Finished { request: receiver, pieces: pieces.len() as u32 };
         for piece in pieces {
-            let there = if device { Buffer::Device } else { Buffer::Host };
             let transfer = self.move_between(progress.peer, piece, sender, (progress.buffer, there), SendWr::write, Some(finished))?;
             self.transfer(progress.peer, transfer)?;
         }
@@ -170,10 +170,10 @@ impl State {
     ) -> Result<(), ProgramError> {
         let mut offset = from;
         while offset < to {
-            let rail = self.next_rail(peer)?;
+            let buffer = self.requests.at(request).buffer;
+            let rail = self.next_rail_between(peer, buffer, Buffer::Host)?;
             let size = self.protocol.packet().min(to - offset);
             offset += size;
-            let buffer = self.requests.at(request).buffer;
             self.say_out_of(peer, rail, body(size), (zero_copy && offset == to).then_some(request), buffer)?;
         }
         Ok(())
@@ -181,17 +181,28 @@ impl State {
 
     /// The rail of the next whole message to `peer`.
     pub fn next_rail(&mut self, peer: u32) -> Result<usize, ProgramError> {
-        let protocol = self.protocol;
-        let connection = self.connection(peer)?;
-        let turn = connection.next_turn();
-        Ok(protocol.rail(connection.links.len(), turn))
+        self.next_rail_between(peer, Buffer::Host, Buffer::Host)
     }
 
-    fn pieces(&mut self, peer: u32, size: u32) -> Result<Vec<Piece>, ProgramError> {
-        let protocol = self.protocol;
-        let connection = self.connection(peer)?;
-        let turn = connection.next_turn();
-        Ok(protocol.pieces(size, connection.links.len(), turn))
+    /// The rail of the next whole message from a buffer of ours to one of the peer's.
+    pub fn next_rail_between(&mut self, peer: u32, here: Buffer, there: Buffer) -> Result<usize, ProgramError> {
+        let (protocol, rails) = (self.protocol, self.rails_between(peer, here, there)?);
+        Ok(protocol.rail(rails, self.connection(peer)?.next_turn()))
+    }
+
+    fn pieces(&mut self, peer: u32, size: u32, here: Buffer, there: Buffer) -> Result<Vec<Piece>, ProgramError> {
+        let (protocol, rails) = (self.protocol, self.rails_between(peer, here, there)?);
+        Ok(protocol.pieces(size, rails, self.connection(peer)?.next_turn()))
+    }
+
+    /// How many rails reach both buffers: all of them memory of the host, those with near adapters memory of a GPU. The nearest come first.
+    fn rails_between(&mut self, peer: u32, here: Buffer, there: Buffer) -> Result<usize, ProgramError> {
+        let reach = |rails: &[Rail], rail: usize| here != Buffer::Device || rails.get(rail).is_none_or(|rail| rail.device.is_some());
+        let ours = (0..self.rails.len()).take_while(|rail| reach(&self.rails, *rail)).count();
+        let reached = |link: &&Link| there != Buffer::Device || link.peer_device.is_some();
+        let links = &self.connection(peer)?.links;
+        let theirs = links.iter().take_while(reached).count();
+        Ok(if here == Buffer::Device { ours.min(theirs) } else { theirs }.max(1))
     }
 
     /// A piece of `request`, between a buffer of ours and one of the peer's.

@@ -170,9 +170,9 @@ impl State {
             let chunk = out.posted;
             out.posted += 1;
             let from = if out.copies { Buffer::Host } else { buffer };
-            let rail = self.next_rail(peer)?;
-            let piece = Piece { rail, offset: chunk * gpu.chunk, length: length(chunk) };
             let to = if device { Buffer::Device } else { Buffer::Host };
+            let rail = self.next_rail_between(peer, from, to)?;
+            let piece = Piece { rail, offset: chunk * gpu.chunk, length: length(chunk) };
             let then = Some(Body::Chunk { receiver, size: length(chunk) });
             let transfer: Transfer = self.move_between(peer, piece, request, (from, to), SendWr::write, then)?;
             self.transfer(peer, transfer)?;
