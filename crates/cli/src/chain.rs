@@ -2,10 +2,9 @@
 //!
 //! In a ping-pong the time between the post that sends a message and the post that answers it is, in the steady
 //! state, what the tool prints. It is made of the messages on the way (one, or several where MPI meets before it
-//! sends) and of what the programs do between seeing one and posting the next; that is the stage `program`, or what they copy
-//! between the memory of a GPU and the host.
+//! sends) and of what the programs do between seeing one and posting the next; that is the stage `program`.
 
-use fabriscope_engine::{CopySpan, MessageTrace};
+use fabriscope_engine::MessageTrace;
 use fabriscope_units::Span;
 
 /// The stages of one exchange.
@@ -30,7 +29,7 @@ pub fn single(trace: &MessageTrace) -> Chain {
 
 /// The chain of the last whole exchange, where `exchanges` of them were followed; `one_way` exchanges have an answer
 /// that is a message of the same kind the other way.
-pub fn exchange(traces: &[MessageTrace], copying: &[CopySpan], exchanges: usize, one_way: bool) -> Option<Chain> {
+pub fn exchange(traces: &[MessageTrace], exchanges: usize, one_way: bool) -> Option<Chain> {
     let mut sorted: Vec<&MessageTrace> = traces.iter().collect();
     sorted.sort_by_key(|t| (t.posted_ps, t.done_ps));
     let each = sorted.len().checked_div(exchanges).filter(|each| *each > 0 && each * exchanges == sorted.len())?;
@@ -40,7 +39,7 @@ pub fn exchange(traces: &[MessageTrace], copying: &[CopySpan], exchanges: usize,
     let step = if one_way { each.checked_div(2).filter(|half| half * 2 == each && *half > 0)? } else { each };
     let first = sorted.len().checked_sub(2 * each)?;
     let (start, end) = (sorted.get(first)?, sorted.get(first + step)?);
-    walk_back(&sorted, copying, (start, end))
+    walk_back(&sorted, start, end.posted_ps)
 }
 
 /// Where only the messages of one side were followed: both ways take the same, so half of the time from one post to
@@ -56,41 +55,21 @@ fn half_period(pair: &[&MessageTrace]) -> Option<Chain> {
 }
 
 /// From `until` back to the post of `start`, each time over the message that was seen last.
-fn walk_back(sorted: &[&MessageTrace], copying: &[CopySpan], (start, end): (&MessageTrace, &MessageTrace)) -> Option<Chain> {
-    let until = end.posted_ps;
+fn walk_back(sorted: &[&MessageTrace], start: &MessageTrace, until: u64) -> Option<Chain> {
     let mut stages: Vec<(String, Span)> = Vec::new();
-    let (mut at, mut node, mut messages) = (until, end.node, 0);
+    let (mut at, mut messages) = (until, 0);
     while at > start.posted_ps {
         let before = |t: &&&MessageTrace| t.done_ps <= at && t.posted_ps >= start.posted_ps && t.posted_ps < t.done_ps;
         let trace = sorted.iter().filter(before).max_by_key(|t| (t.done_ps, t.posted_ps))?;
         if at > trace.done_ps {
-            between(copying, node, (trace.done_ps, at), &mut stages);
+            stages.push((PROGRAM.to_owned(), Span::from_ps(at - trace.done_ps)));
         }
         stages.extend(trace.stages.iter().rev().map(|s| (s.label(), s.span)));
-        (at, node) = (trace.posted_ps, trace.node);
+        at = trace.posted_ps;
         messages += 1;
     }
     stages.reverse();
     Some(Chain { stages, total: Span::from_ps(until - start.posted_ps), messages })
-}
-
-/// What the program of `node` did from one time to another, backwards: its copies, and `program` beside them.
-fn between(copying: &[CopySpan], node: u32, (from, to): (u64, u64), stages: &mut Vec<(String, Span)>) {
-    let mut at = to;
-    while at > from {
-        let own = copying.iter().filter(|copy| copy.node == node && copy.from_ps < at);
-        let Some(copy) = own.max_by_key(|copy| (copy.to_ps.min(at), copy.from_ps)).filter(|copy| copy.to_ps > from) else {
-            stages.push((PROGRAM.to_owned(), Span::from_ps(at - from)));
-            return;
-        };
-        if copy.to_ps < at {
-            stages.push((PROGRAM.to_owned(), Span::from_ps(at - copy.to_ps)));
-            at = copy.to_ps;
-        }
-        let begun = copy.from_ps.max(from);
-        stages.push((copy.what.to_owned(), Span::from_ps(at - begun)));
-        at = begun;
-    }
 }
 
 #[cfg(test)]
@@ -109,39 +88,18 @@ mod tests {
     fn a_ping_pong_adds_up_to_half_its_round_trip() {
         // 900 ps on the way, 100 ps in the program, there and back, three times.
         let traces: Vec<_> = (0..6).map(|n| message(n as u32 % 2, n * 1000, n * 1000 + 900)).collect();
-        let chain = exchange(&traces, &[], 3, true).unwrap();
+        let chain = exchange(&traces, 3, true).unwrap();
         assert_eq!((chain.total, chain.messages), (Span::from_ps(1000), 1));
         assert_eq!(chain.stages.iter().map(|(_, s)| *s).sum::<Span>(), chain.total);
         assert_eq!(chain.stages.last().unwrap(), &("program".to_owned(), Span::from_ps(100)));
-        assert_eq!(exchange(&traces, &[], 3, false).unwrap().total, Span::from_ps(2000));
-    }
-
-    #[test]
-    fn copies_stand_where_the_program_had_them() {
-        // Between seeing a message at 900 and answering at 1000 a program stores for 30 ps, and loads for 50 ps.
-        let traces: Vec<_> = (0..6).map(|n| message(n as u32 % 2, n * 1000, n * 1000 + 900)).collect();
-        let copy = |node, what, from_ps, to_ps| CopySpan { node, what, from_ps, to_ps };
-        let all: Vec<CopySpan> = (0..6)
-            .flat_map(|n| {
-                let (node, at) = ((n as u32 + 1) % 2, n * 1000);
-                [
-                    copy(node, "store", at + 900, at + 930),
-                    copy(node, "load", at + 940, at + 990),
-                    copy(1 - node, "staging copy", at, at + 1000),
-                ]
-            })
-            .collect();
-        let chain = exchange(&traces, &all, 3, true).unwrap();
-        let tail: Vec<(&str, u64)> = chain.stages.iter().skip(2).map(|(name, span)| (name.as_str(), span.as_ps())).collect();
-        assert_eq!(tail, [("store", 30), ("program", 10), ("load", 50), ("program", 10)]);
-        assert_eq!(chain.stages.iter().map(|(_, s)| *s).sum::<Span>(), chain.total);
+        assert_eq!(exchange(&traces, 3, false).unwrap().total, Span::from_ps(2000));
     }
 
     #[test]
     fn one_side_of_a_ping_pong_tells_of_both() {
         // Posts of one side every 2000 ps: 900 ps on the way and 100 ps in the program, twice.
         let traces: Vec<_> = (0..3).map(|n| message(0, n * 2000, n * 2000 + 900)).collect();
-        let chain = exchange(&traces, &[], 3, true).unwrap();
+        let chain = exchange(&traces, 3, true).unwrap();
         assert_eq!(chain.total, Span::from_ps(1000));
         assert_eq!(chain.stages.iter().map(|(_, s)| *s).sum::<Span>(), chain.total);
     }
@@ -154,7 +112,7 @@ mod tests {
             [message(n as u32 % 2, t, t + 400), message(1 - n as u32 % 2, t + 450, t + 1000), message(1 - n as u32 % 2, t + 1010, t + 1500)]
         };
         let traces: Vec<_> = (0..6).flat_map(one_way).collect();
-        let chain = exchange(&traces, &[], 3, true).unwrap();
+        let chain = exchange(&traces, 3, true).unwrap();
         assert_eq!((chain.total, chain.messages), (Span::from_ps(1100), 2));
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use fabriscope_engine::{Cluster, CopySpan, EngineError, Job, timing};
+use fabriscope_engine::{Cluster, EngineError, Job, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
 use fabriscope_node::{Devices, Dram, Process, Program};
@@ -137,9 +137,6 @@ impl Programs {
         for host in first..first + self.nics {
             world.trace.seen(host, slot.process.seen_at().as_ps());
         }
-        let node = slot.process.node();
-        let copied = slot.process.take_copied().into_iter();
-        world.trace.copying.extend(copied.map(|(what, from, to)| CopySpan { node, what, from_ps: from.as_ps(), to_ps: to.as_ps() }));
         let slot = &mut self.slots[rank as usize];
         match result {
             Poll::Ready(outcome) => {

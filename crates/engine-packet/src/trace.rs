@@ -2,7 +2,7 @@
 //!
 //! Only packets with the `TRACED` flag come here, so an ordinary run pays one test of a bit per hop.
 
-use fabriscope_engine::{CopySpan, MessageTrace, Stage, StageSpan};
+use fabriscope_engine::{MessageTrace, Stage, StageSpan};
 use fabriscope_units::Span;
 use fabriscope_verbs::Packet;
 use rustc_hash::FxHashMap;
@@ -44,8 +44,6 @@ pub(crate) struct Tracer {
     /// Entries of receive header queues that a core has yet to take, by host.
     entries: FxHashMap<u32, Vec<Log>>,
     pub done: Vec<MessageTrace>,
-    /// Copies between memories of nodes.
-    pub copying: Vec<CopySpan>,
 }
 
 impl Tracer {

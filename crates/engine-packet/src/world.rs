@@ -286,8 +286,7 @@ impl World<'_> {
         self.stats.context_misses = self.hosts.iter().map(Host::context_misses).sum();
         self.stats.pkey_violations += self.hosts.iter().map(Host::pkey_violations).sum::<u64>();
         let counters = self.observer.and_then(|observer| observer.into_counters());
-        let (traces, copying) = (self.trace.done, self.trace.copying);
-        Run { end: self.queue.now(), stats: self.stats, links, traces, copying, breakage, sightings, counters, ..Run::default() }
+        Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, breakage, sightings, counters, ..Run::default() }
     }
 }
 

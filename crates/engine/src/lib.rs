@@ -25,7 +25,7 @@ pub use library::{DatagramCosts, Library, Queues, library};
 pub use order::Order;
 pub use run::{LinkLoad, OpTimes, Run, Stats};
 pub use sighting::{Seen, Sighting, Tap};
-pub use stage::{CopySpan, HOST_MEMORY, MessageTrace, Stage, StageSpan};
+pub use stage::{HOST_MEMORY, MessageTrace, Stage, StageSpan};
 
 use fabriscope_schedule::Schedule;
 

@@ -5,7 +5,7 @@ use fabriscope_units::{Bytes, Time};
 use crate::breakage::Breakage;
 use crate::counters::Counters;
 use crate::sighting::Sighting;
-use crate::stage::{CopySpan, MessageTrace};
+use crate::stage::MessageTrace;
 
 /// Result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,8 +20,6 @@ pub struct Run {
     pub links: Vec<LinkLoad>,
     /// Messages that were followed on request.
     pub traces: Vec<MessageTrace>,
-    /// Copies between memories of nodes, where messages were followed, in the order in which they were seen to end.
-    pub copying: Vec<CopySpan>,
     /// When each operation of a schedule started and ended, by rank and operation; empty unless asked for.
     pub ops: Vec<OpTimes>,
     /// What faults did; away where none were planned.

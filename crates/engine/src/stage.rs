@@ -93,19 +93,6 @@ impl StageSpan {
 /// The place of payload that crosses the NIC's own link alone.
 pub const HOST_MEMORY: &str = "pcie";
 
-/// A copy between two memories of a node: by a core's loads or stores, or by a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct CopySpan {
-    /// The node.
-    pub node: u32,
-    /// What it is: `staging copy`, `GDRCopy load`, `GDRCopy store`, `IPC copy`.
-    pub what: &'static str,
-    /// When the core began with it, in picoseconds.
-    pub from_ps: u64,
-    /// When the core saw its end, in picoseconds.
-    pub to_ps: u64,
-}
-
 /// The way of one message: contiguous intervals on the path of its last packet, which add up exactly.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct MessageTrace {

@@ -116,9 +116,6 @@ pub enum Mover {
     Kernel(u32),
 }
 
-/// What copies are called where messages are followed.
-const STAGING: &str = "staging copy";
-const IPC: &str = "IPC copy";
 /// A page of host memory, in bytes.
 const PAGE: u64 = 4096;
 
@@ -376,13 +373,10 @@ impl crate::process::Process {
     /// # Errors
     /// As [`Devices::start`].
     pub async fn memcpy(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
-        let begun = self.now();
         self.compute(self.devices()?.costs().memcpy);
         self.catch_up().await;
         let id = self.devices()?.start(self.now(), from, to, bytes)?;
-        self.wait_copy(id).await?;
-        self.note_copy(STAGING, begun);
-        Ok(())
+        self.wait_copy(id).await
     }
 
     /// The same where the host memory is not pinned: the core copies chunks into pinned memory, or out of it, while an engine copies the
@@ -429,14 +423,12 @@ impl crate::process::Process {
     /// # Errors
     /// As [`Devices::start`].
     pub fn memcpy_at_once(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
-        let begun = self.now();
         let devices = self.devices()?;
         self.compute(devices.costs().memcpy);
         let id = devices.start(self.now(), from, to, bytes)?;
         let end = devices.expected_end(id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
         devices.forget(id);
         self.compute(end.since(self.now()));
-        self.note_copy(STAGING, begun);
         Ok(())
     }
 
@@ -453,7 +445,6 @@ impl crate::process::Process {
     /// # Errors
     /// As [`Devices::start`].
     pub fn begin_copy_by(&self, mover: Option<Mover>, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
-        let begun = self.now();
         let devices = self.devices()?;
         let costs = devices.costs();
         self.compute(costs.memcpy_async);
@@ -464,8 +455,6 @@ impl crate::process::Process {
         };
         self.compute(costs.record);
         self.expect_copy(id);
-        let peers = matches!((from, to), (Memory::Device(_), Memory::Device(_)));
-        self.begin_note(id, if peers { IPC } else { STAGING }, begun);
         Ok(id)
     }
 
@@ -506,7 +495,6 @@ impl crate::process::Process {
         let ended: Vec<CopyId> = open.into_iter().filter(|id| devices.end(now, *id).is_some_and(|end| end <= now)).collect();
         for id in &ended {
             self.compute(notice);
-            self.end_note(*id);
             self.forget_copy(*id);
             devices.forget(*id);
         }
@@ -526,9 +514,7 @@ impl crate::process::Process {
     /// # Errors
     /// There are no GPUs.
     pub fn store_to_device(&self, bytes: Bytes) -> Result<(), ProgramError> {
-        let begun = self.now();
         self.compute(self.devices()?.costs().store(bytes));
-        self.note_copy("GDRCopy store", begun);
         Ok(())
     }
 
@@ -537,9 +523,7 @@ impl crate::process::Process {
     /// # Errors
     /// There are no GPUs.
     pub fn load_from_device(&self, bytes: Bytes) -> Result<(), ProgramError> {
-        let begun = self.now();
         self.compute(self.devices()?.costs().load(bytes));
-        self.note_copy("GDRCopy load", begun);
         Ok(())
     }
 }

@@ -103,9 +103,6 @@ struct Inner {
     footprint: Bytes,
     /// Copies by GPUs that the program has begun and not waited for.
     copies: Vec<CopyId>,
-    /// Of those, what they are and when they were begun, where messages are followed; and copies that have ended.
-    begun: Vec<(CopyId, &'static str, Time)>,
-    copied: Vec<(&'static str, Time, Time)>,
 }
 
 struct Place {
@@ -161,8 +158,6 @@ impl Process {
             told: Vec::new(),
             footprint: Bytes::ZERO,
             copies: Vec::new(),
-            begun: Vec::new(),
-            copied: Vec::new(),
         };
         let Seat { rank, ranks, node, lids, cpu, doorbell, dram, devices } = seat;
         Process(Rc::new(Place { rank, ranks, node, lids, cpu: Cell::new(cpu), doorbell, dram, devices, inner: RefCell::new(inner) }))
@@ -250,26 +245,6 @@ impl Process {
     }
     pub(crate) fn shared_devices(&self) -> Option<&Devices> {
         self.0.devices.as_deref()
-    }
-    /// Notes a copy that began at `begun` and ends now, where messages are followed.
-    pub(crate) fn note_copy(&self, what: &'static str, begun: Time) {
-        let inner = &mut *self.0.inner.borrow_mut();
-        if inner.trace {
-            inner.copied.push((what, begun, inner.clock));
-        }
-    }
-    pub(crate) fn begin_note(&self, id: CopyId, what: &'static str, begun: Time) {
-        let inner = &mut *self.0.inner.borrow_mut();
-        if inner.trace {
-            inner.begun.push((id, what, begun));
-        }
-    }
-    pub(crate) fn end_note(&self, id: CopyId) {
-        let inner = &mut *self.0.inner.borrow_mut();
-        if let Some(at) = inner.begun.iter().position(|(open, ..)| *open == id) {
-            let (_, what, begun) = inner.begun.swap_remove(at);
-            inner.copied.push((what, begun, inner.clock));
-        }
     }
     pub(crate) fn expect_copy(&self, id: CopyId) {
         self.0.inner.borrow_mut().copies.push(id);
@@ -500,11 +475,6 @@ impl Process {
     #[must_use]
     pub fn take_told(&self) -> Vec<(u32, Time)> {
         std::mem::take(&mut self.0.inner.borrow_mut().told)
-    }
-    /// Copies between memories that have ended since this was last asked, where messages are followed: what they are, from when to when.
-    #[must_use]
-    pub fn take_copied(&self) -> Vec<(&'static str, Time, Time)> {
-        std::mem::take(&mut self.0.inner.borrow_mut().copied)
     }
     /// The core of rank `from` has written a line that can be seen from `at` on.
     pub fn hear(&self, at: Time, from: u32) {

@@ -136,7 +136,7 @@ fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Ex
     };
     let (printed, run) = launch.run()?;
     let one_way = !name.contains("read") && !name.contains("atomic");
-    let chain = if latency { chain::exchange(&run.traces, &run.copying, exchanges as usize, one_way) } else { None };
+    let chain = if latency { chain::exchange(&run.traces, exchanges as usize, one_way) } else { None };
     let chain =
         chain.or_else(|| steady(&run, size).map(chain::single)).unwrap_or(Chain { stages: Vec::new(), total: Span::ZERO, messages: 0 });
     let both_ways = name == "osu_bibw" || variation.options.iter().any(|o| o == "-b" || o == "--bidirectional");
