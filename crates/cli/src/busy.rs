@@ -5,6 +5,8 @@
 //! message is clearly longer than any of them, a window, a credit or a latency binds instead.
 //! Not modelled: acknowledgements and completions, which take little of any of these.
 
+use std::borrow::Cow;
+
 use fabriscope_catalog::{Mpi, Psm2, RailPolicy, ResolvedCluster};
 use fabriscope_engine::timing;
 use fabriscope_report::Table;
@@ -17,7 +19,7 @@ use fabriscope_wire::Opcode;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Busy {
     /// The resource, in words.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// The time per message.
     pub span: Span,
 }
@@ -37,11 +39,11 @@ pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool) -> Vec<Busy
         return onload(parts, psm2, adapter, size);
     }
     vec![
-        Busy { what: "link", span: wire(parts, size) },
-        Busy { what: "PCIe of the sender", span: fetch },
-        Busy { what: "PCIe of the receiver", span: write },
-        Busy { what: "NIC's send engine", span: (*nic.message_interval).max(*nic.wqe_interval) },
-        Busy { what: "core that posts", span: program + *cpu.wqe_build + *cpu.mmio_busy },
+        Busy { what: "link".into(), span: wire(parts, size) },
+        Busy { what: "PCIe of the sender".into(), span: fetch },
+        Busy { what: "PCIe of the receiver".into(), span: write },
+        Busy { what: "NIC's send engine".into(), span: (*nic.message_interval).max(*nic.wqe_interval) },
+        Busy { what: "core that posts".into(), span: program + *cpu.wqe_build + *cpu.mmio_busy },
     ]
 }
 
@@ -67,12 +69,12 @@ fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: 
         tlps(rate, payload, *root.completion_payload, *slot.part.completion_overhead)
     };
     vec![
-        Busy { what: "link", span: parts.link.data_rate().time(wire) },
-        Busy { what: "PCIe of the sender", span: sender },
-        Busy { what: "PCIe of the receiver", span: tlps(rate, payload, *root.max_payload, *slot.part.write_overhead) },
-        Busy { what: "NIC's send engine", span: *parts.node.nic.message_interval },
-        Busy { what: "core that sends", span: post },
-        Busy { what: "core that receives", span: take },
+        Busy { what: "link".into(), span: parts.link.data_rate().time(wire) },
+        Busy { what: "PCIe of the sender".into(), span: sender },
+        Busy { what: "PCIe of the receiver".into(), span: tlps(rate, payload, *root.max_payload, *slot.part.write_overhead) },
+        Busy { what: "NIC's send engine".into(), span: *parts.node.nic.message_interval },
+        Busy { what: "core that sends".into(), span: post },
+        Busy { what: "core that receives".into(), span: take },
     ]
 }
 
@@ -103,7 +105,7 @@ pub fn text(resources: &[Busy], interval: Span) -> String {
     let mut table = Table::new(["busy per message", "time (ns)", "share (%)"]);
     let share = |span: Span| 100.0 * span.as_ps() as f64 / interval.as_ps().max(1) as f64;
     for busy in resources {
-        table.push([busy.what.to_owned(), nanoseconds(busy.span), format!("{:.1}", share(busy.span))]);
+        table.push([busy.what.to_string(), nanoseconds(busy.span), format!("{:.1}", share(busy.span))]);
     }
     let bound = resources.iter().max_by_key(|busy| busy.span).map_or_else(String::new, |most| {
         let share = share(most.span);
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_is_busy_longest_binds() {
-        let busy = |what, ns| Busy { what, span: Span::from_ns(ns) };
+        let busy = |what: &'static str, ns| Busy { what: what.into(), span: Span::from_ns(ns) };
         let text = text(&[busy("link", 95), busy("core", 10)], Span::from_ns(100));
         assert!(text.contains("bound: the link is busy 95.0 % of the time"), "{text}");
         assert!(super::text(&[busy("link", 5)], Span::from_ns(100)).contains("nothing is busy all the time"));

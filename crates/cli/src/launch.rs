@@ -129,7 +129,7 @@ fn gpus(gpu: &Gpu, node: &ResolvedNode) -> GpuTarget {
 }
 
 /// The machine as a tool sees it.
-fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
+pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
     let nic = &parts.node.nic;
     Target {
         gpu: parts.node.gpu.as_ref().map(|gpu| gpus(gpu, &parts.node)),

@@ -12,6 +12,7 @@ mod context;
 mod counting;
 mod devices;
 mod error;
+mod inside;
 mod launch;
 mod node;
 mod output;

@@ -49,3 +49,13 @@ fn links_between_documents_lead_somewhere() {
         }
     }
 }
+
+#[test]
+fn the_explained_message_between_gpus_is_as_shown() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models/gpu-mpi.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (command, rest) = text.split_once("$ fabriscope explain ").and_then(|(_, rest)| rest.split_once('\n')).unwrap();
+    let shown = rest.split("```").next().unwrap();
+    let output = Command::cargo_bin("fabriscope").unwrap().arg("explain").args(command.split_whitespace()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), shown);
+}

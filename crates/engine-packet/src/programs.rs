@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use fabriscope_engine::{Cluster, EngineError, Job, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
-use fabriscope_node::{Devices, Dram, Process, Program};
+use fabriscope_node::{Devices, Dram, Process, Program, Work};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
@@ -102,6 +102,11 @@ impl Programs {
             .map(|(rank, slot)| format!("  rank {rank} on node {} waits for {}", slot.process.node(), describe(&slot.wait)))
             .collect();
         Err(EngineError::Stalled { at, waiting: self.running, ranks: self.slots.len(), who: who.join("\n") })
+    }
+
+    /// What the ranks noted of work beside the network.
+    pub fn works(&self) -> Vec<Work> {
+        self.slots.iter().flat_map(|slot| slot.process.take_works()).collect()
     }
 
     pub fn ends(&self) -> Vec<Time> {

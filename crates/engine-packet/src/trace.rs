@@ -43,7 +43,9 @@ pub(crate) struct Tracer {
     landed: FxHashMap<u32, Log>,
     /// Entries of receive header queues that a core has yet to take, by host.
     entries: FxHashMap<u32, Vec<Log>>,
-    pub done: Vec<MessageTrace>,
+    done: Vec<MessageTrace>,
+    /// Landed messages that no program looked for before the next one.
+    unseen: Vec<MessageTrace>,
 }
 
 impl Tracer {
@@ -72,7 +74,11 @@ impl Tracer {
     }
     /// The message is visible at `host`; the program that waits there ends the trace.
     pub fn land(&mut self, host: u32, log: Log) {
-        self.landed.insert(host, log);
+        self.unseen.extend(self.landed.insert(host, log).map(Log::end));
+    }
+    /// The messages that programs saw; where they look for none, those that landed.
+    pub fn into_traces(self) -> Vec<MessageTrace> {
+        if self.done.is_empty() { self.unseen } else { self.done }
     }
     /// The same of an entry for a library that handles each of them.
     pub fn land_entry(&mut self, host: u32, log: Log) {

@@ -286,7 +286,16 @@ impl World<'_> {
         self.stats.context_misses = self.hosts.iter().map(Host::context_misses).sum();
         self.stats.pkey_violations += self.hosts.iter().map(Host::pkey_violations).sum::<u64>();
         let counters = self.observer.and_then(|observer| observer.into_counters());
-        Run { end: self.queue.now(), stats: self.stats, links, traces: self.trace.done, breakage, sightings, counters, ..Run::default() }
+        Run {
+            end: self.queue.now(),
+            stats: self.stats,
+            links,
+            traces: self.trace.into_traces(),
+            breakage,
+            sightings,
+            counters,
+            ..Run::default()
+        }
     }
 }
 
@@ -300,8 +309,8 @@ pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Resu
     programs.begin(&mut world);
     world.run(&mut programs)?;
     programs.check(world.queue.now())?;
-    let ranks = programs.ends();
-    Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, ..world.into_run() })
+    let (ranks, works) = (programs.ends(), programs.works());
+    Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, works, ..world.into_run() })
 }
 
 /// How many events ahead links and hosts, NICs, queue pairs, and work requests are fetched. Basis: measured (docs/performance.md).

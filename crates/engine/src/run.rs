@@ -1,5 +1,6 @@
 //! What a run leaves behind: counts, per-link loads, per-rank ends, traces.
 
+use fabriscope_node::Work;
 use fabriscope_units::{Bytes, Time};
 
 use crate::breakage::Breakage;
@@ -20,6 +21,8 @@ pub struct Run {
     pub links: Vec<LinkLoad>,
     /// Messages that were followed on request.
     pub traces: Vec<MessageTrace>,
+    /// What cores and GPUs did beside the network, by rank; noted where messages are followed.
+    pub works: Vec<Work>,
     /// When each operation of a schedule started and ended, by rank and operation; empty unless asked for.
     pub ops: Vec<OpTimes>,
     /// What faults did; away where none were planned.

@@ -105,6 +105,14 @@ impl Machine {
         reached.min_by_key(|(latency, _)| *latency).map(|(_, to)| to)
     }
 
+    /// The number of the NUMA domain nearest to a device, the first of equals.
+    #[must_use]
+    pub fn home(&self, device: VertexId) -> Option<usize> {
+        let numas = self.numas();
+        let nearest = self.nearest(device, &numas, Purpose::Copy)?;
+        numas.iter().position(|numa| *numa == nearest)
+    }
+
     /// What a byte of payload on `path` takes of each resource. `access` is that of the device that moves the data, whichever end it is.
     #[must_use]
     pub fn uses(&self, path: &Path, access: Access) -> Vec<Use> {

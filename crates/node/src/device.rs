@@ -16,6 +16,7 @@ use fabriscope_machine::{Access, FlowId, Machine, Purpose, Sharing, Use, VertexI
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use crate::process::ProgramError;
+use crate::work::CALLING;
 
 /// Where bytes lie in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -339,9 +340,12 @@ impl Devices {
     /// The node does not have that GPU.
     pub fn home(&self, gpu: u32) -> Result<Memory, ProgramError> {
         let vertex = self.vertex(Memory::Device(gpu))?;
-        let nearest = self.machine.nearest(vertex, &self.numas, Purpose::Copy);
-        let index = nearest.and_then(|found| self.numas.iter().position(|numa| *numa == found)).unwrap_or(0);
-        Ok(Memory::Host(index as u32))
+        Ok(Memory::Host(self.machine.home(vertex).unwrap_or(0) as u32))
+    }
+
+    /// What a GPU is called.
+    pub(crate) fn name(&self, gpu: u32) -> String {
+        self.gpus.get(gpu as usize).map_or_else(|| format!("gpu{gpu}"), |id| self.machine.vertex(*id).name.clone())
     }
 
     /// The vertex of a memory.
@@ -373,10 +377,13 @@ impl crate::process::Process {
     /// # Errors
     /// As [`Devices::start`].
     pub async fn memcpy(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
-        self.compute(self.devices()?.costs().memcpy);
+        let (begun, call) = (self.now(), self.devices()?.costs().memcpy);
+        self.compute(call);
         self.catch_up().await;
         let id = self.devices()?.start(self.now(), from, to, bytes)?;
-        self.wait_copy(id).await
+        self.wait_copy(id).await?;
+        self.note_work(begun, &[(CALLING, call)], || self.describe_copy(from, to));
+        Ok(())
     }
 
     /// The same where the host memory is not pinned: the core copies chunks into pinned memory, or out of it, while an engine copies the
@@ -385,7 +392,7 @@ impl crate::process::Process {
     /// # Errors
     /// As [`Devices::start`].
     pub async fn memcpy_pageable(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
-        let costs = *self.devices()?.costs();
+        let (begun, costs) = (self.now(), *self.devices()?.costs());
         let Some(pageable) = costs.pageable else { return self.memcpy(from, to, bytes).await };
         if bytes > pageable.staged {
             self.compute(pageable.page * bytes.0.div_ceil(PAGE));
@@ -415,6 +422,7 @@ impl crate::process::Process {
                 self.copy(length, Bytes(u64::MAX));
             }
         }
+        self.note_work(begun, &[(CALLING, costs.memcpy)], || format!("{}, through pinned memory", self.describe_copy(from, to)));
         Ok(())
     }
 
@@ -424,11 +432,13 @@ impl crate::process::Process {
     /// As [`Devices::start`].
     pub fn memcpy_at_once(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
         let devices = self.devices()?;
-        self.compute(devices.costs().memcpy);
+        let (begun, call) = (self.now(), devices.costs().memcpy);
+        self.compute(call);
         let id = devices.start(self.now(), from, to, bytes)?;
         let end = devices.expected_end(id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
         devices.forget(id);
         self.compute(end.since(self.now()));
+        self.note_work(begun, &[(CALLING, call)], || self.describe_copy(from, to));
         Ok(())
     }
 
@@ -446,13 +456,15 @@ impl crate::process::Process {
     /// As [`Devices::start`].
     pub fn begin_copy_by(&self, mover: Option<Mover>, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
         let devices = self.devices()?;
-        let costs = devices.costs();
+        let (begun, costs) = (self.now(), devices.costs());
         self.compute(costs.memcpy_async);
-        let at = self.now() + costs.start;
+        let asked = self.now();
+        let at = asked + costs.start;
         let id = match mover {
             None => devices.start(at, from, to, bytes)?,
             Some(mover) => devices.start_on(at, mover, from, to, bytes)?,
         };
+        self.note_begun(id, (begun, asked, at), || self.describe_copy(from, to));
         self.compute(costs.record);
         self.expect_copy(id);
         Ok(id)
@@ -476,6 +488,7 @@ impl crate::process::Process {
         loop {
             let end = self.devices()?.end(self.now(), id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
             if end <= self.now() {
+                self.note_ended(id, end);
                 self.forget_copy(id);
                 self.devices()?.forget(id);
                 return Ok(());
@@ -492,13 +505,15 @@ impl crate::process::Process {
         self.compute(devices.costs().query * open.len() as u64);
         let now = self.now();
         let notice = devices.costs().notice;
-        let ended: Vec<CopyId> = open.into_iter().filter(|id| devices.end(now, *id).is_some_and(|end| end <= now)).collect();
-        for id in &ended {
+        let ended = open.into_iter().filter_map(|id| Some((id, devices.end(now, id).filter(|end| *end <= now)?)));
+        let ended: Vec<(CopyId, Time)> = ended.collect();
+        for (id, end) in &ended {
+            self.note_ended(*id, *end);
             self.compute(notice);
             self.forget_copy(*id);
             devices.forget(*id);
         }
-        ended
+        ended.into_iter().map(|(id, _)| id).collect()
     }
 
     /// When the first copy that was begun without waiting ends, as far as is known.
@@ -514,7 +529,9 @@ impl crate::process::Process {
     /// # Errors
     /// There are no GPUs.
     pub fn store_to_device(&self, bytes: Bytes) -> Result<(), ProgramError> {
+        let begun = self.now();
         self.compute(self.devices()?.costs().store(bytes));
+        self.note_work(begun, &[], || "stores of a core into the GPU (GDRCopy)".to_owned());
         Ok(())
     }
 
@@ -523,7 +540,9 @@ impl crate::process::Process {
     /// # Errors
     /// There are no GPUs.
     pub fn load_from_device(&self, bytes: Bytes) -> Result<(), ProgramError> {
+        let begun = self.now();
         self.compute(self.devices()?.costs().load(bytes));
+        self.note_work(begun, &[], || "loads of a core from the GPU (GDRCopy)".to_owned());
         Ok(())
     }
 }

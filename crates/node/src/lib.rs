@@ -23,6 +23,7 @@ pub mod reach;
 #[cfg(test)]
 mod reach_test;
 pub mod socket;
+mod work;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
@@ -33,3 +34,4 @@ pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};
 pub use reach::Reach;
 pub use socket::{Socket, Waiting};
+pub use work::Work;

@@ -20,6 +20,7 @@ use crate::cpu::{CpuCosts, DoorbellPolicy};
 use crate::device::{CopyId, Devices};
 use crate::dram::Dram;
 use crate::socket::SocketWait;
+use crate::work::WorkLog;
 
 /// A running program.
 pub type Program = Pin<Box<dyn Future<Output = Result<(), ProgramError>>>>;
@@ -103,6 +104,8 @@ struct Inner {
     footprint: Bytes,
     /// Copies by GPUs that the program has begun and not waited for.
     copies: Vec<CopyId>,
+    /// What was noted of work beside the network.
+    works: WorkLog,
 }
 
 struct Place {
@@ -158,6 +161,7 @@ impl Process {
             told: Vec::new(),
             footprint: Bytes::ZERO,
             copies: Vec::new(),
+            works: WorkLog::default(),
         };
         let Seat { rank, ranks, node, lids, cpu, doorbell, dram, devices } = seat;
         Process(Rc::new(Place { rank, ranks, node, lids, cpu: Cell::new(cpu), doorbell, dram, devices, inner: RefCell::new(inner) }))
@@ -261,6 +265,11 @@ impl Process {
     }
     pub(crate) fn traces(&self) -> bool {
         self.0.inner.borrow().trace
+    }
+    /// The notes about work beside the network, where messages are followed.
+    pub(crate) fn work_log<R>(&self, f: impl FnOnce(&mut WorkLog) -> R) -> Option<R> {
+        let inner = &mut *self.0.inner.borrow_mut();
+        inner.trace.then(|| f(&mut inner.works))
     }
     pub(crate) fn ring(&self, bell: Doorbell) {
         self.0.inner.borrow_mut().doorbells.push(bell);

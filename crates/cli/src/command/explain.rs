@@ -7,17 +7,20 @@ use fabriscope_engine::{MessageTrace, Run};
 use fabriscope_engine_packet::Counting;
 use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
 use fabriscope_units::{Bytes, Span};
-use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Point, Tool, ToolOutput};
 
-use crate::busy;
-use crate::chain::{self, Chain};
+use crate::busy::{self, Busy};
+use crate::chain::{self, Chain, Followed};
 use crate::change::{Setting, Variation};
 use crate::context::Context;
+use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
-use crate::launch::{Launch, LaunchError};
+use crate::inside::{Asked, Inside};
+use crate::launch::{self, Launch, LaunchError};
 use crate::output::Output;
 use crate::progress::Progress;
+
+mod copies;
 
 /// Shows where the time of one message goes.
 ///
@@ -33,7 +36,12 @@ pub struct Args {
     on: String,
     /// Message size in bytes
     #[arg(short, long, value_name = "BYTES", default_value_t = 8)]
-    size: u64,
+    pub(super) size: u64,
+    /// Ranks of an OSU benchmark on one node, not on two: 1 (default: 2)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=2))]
+    nodes: Option<u32>,
+    #[command(flatten)]
+    devices: DeviceArgs,
     /// Leave out what changes would save
     #[arg(long)]
     no_changes: bool,
@@ -53,7 +61,9 @@ Examples:
   fabriscope explain ib_write_lat --on ri2 -s 64
   fabriscope explain ib_write_lat --on ri2 -s 64 -- -I 0     options of the tool behind two dashes
   fabriscope explain osu_latency --on ri2 -s 65536           a rendezvous: several messages in a chain
-  fabriscope explain ib_send_bw --on alaska-roce25 -s 4096   one message out of a full queue";
+  fabriscope explain ib_send_bw --on alaska-roce25 -s 4096   one message out of a full queue
+  fabriscope explain osu_latency --on opa100-a40 -s 8 -- D D buffers on GPUs: the ways inside the nodes as well
+  fabriscope explain osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 -s 4194304 -- D D";
 
 /// What one run tells.
 struct Explained {
@@ -61,34 +71,56 @@ struct Explained {
     printed: ToolOutput,
     /// Time per message where messages overlap.
     interval: Option<Span>,
+    /// What was followed is a part of the exchange: the tool's own time tells what changes do.
+    judged_by_tool: bool,
+    /// There and back were followed.
+    whole: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let tool = Tool::by_name(&args.tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
-    let parts = context.cluster(&args.on)?;
+    if let Tool::Gpu(gpu) = tool {
+        return copies::run(gpu, args, context, output);
+    }
+    let original = context.cluster(&args.on)?;
+    let mut parts = original.clone();
+    let binding = args.devices.apply(&mut parts)?;
+    let layout = args.nodes.map(|nodes| launch::layout(&parts, Some(nodes), None));
+    if args.nodes.is_some() && !matches!(tool, Tool::Omb(_)) {
+        return Err(Failure::told(format!("--nodes is for the OSU benchmarks, not for {}", tool.name()), "leave it out"));
+    }
+    let target = launch::target(&parts, layout.unwrap_or_else(|| launch::layout(&parts, None, None)), binding.clone());
+    let asked = Asked { tool, options: &args.options, parts: &parts, binding: &binding, target: &target, size: args.size };
+    let inside = Inside::of(&asked);
     let setting = Setting {
         catalog: context.catalog()?,
         parts: &parts,
+        original: &original,
+        inside: inside.as_ref(),
+        binding: &binding,
+        layout,
         perftest: tool.name().starts_with("ib_"),
         options: &args.options,
         nodes: parts.placement,
         size: args.size,
     };
-    let start = Variation { what: String::new(), parts: parts.clone(), options: args.options.clone(), nodes: parts.placement };
-    let explained = explain(tool, args.size, &start, context.seed()).map_err(Failure::of)?;
+    let start = setting.as_it_is();
+    let followed =
+        Following { tool, size: args.size, seed: context.seed(), whole: inside.as_ref().is_some_and(|inside| !inside.symmetric) };
+    let explained = explain(&followed, &start).map_err(Failure::of)?;
     let stages = Stages::new(explained.chain.stages.clone(), explained.chain.total);
     let stages = stages.map_err(|e| Failure::told(e.to_string(), "the trace of this message is incomplete"))?;
     let progress = Progress::new("changing one thing at a time");
-    let changes = if args.no_changes { Vec::new() } else { changes(tool, args.size, &setting, context.seed(), &progress) };
+    let changes = if args.no_changes { Vec::new() } else { changes(&followed, &setting, &progress) };
     drop(progress);
     if let Some(path) = &args.output {
         output.redirect(path)?;
     }
     if args.json {
-        output.json(&json(args, &parts, &explained, &stages, &changes))?;
+        output.json(&json(args, &parts, &explained, &stages, &changes, inside.as_ref()))?;
     } else {
-        output.text(&text(args, &parts, &explained, &stages, &changes))?;
+        output.text(&text(args, &parts, &explained, &stages, &changes, inside.as_ref()))?;
     }
     Ok(Verdict::Good)
 }
@@ -98,7 +130,17 @@ const EXCHANGES: u64 = 24;
 /// Messages of a bandwidth test: some windows.
 const MESSAGES: u64 = 640;
 
-fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Explained, LaunchError> {
+/// What is run and followed.
+struct Following {
+    tool: Tool,
+    size: u64,
+    seed: u64,
+    /// There and back, where the two ways differ.
+    whole: bool,
+}
+
+fn explain(following: &Following, variation: &Variation) -> Result<Explained, LaunchError> {
+    let Following { tool, size, seed, whole } = *following;
     let name = tool.name();
     let latency = name.ends_with("_lat") || name == "osu_latency";
     let mut options = vec![];
@@ -126,26 +168,33 @@ fn explain(tool: Tool, size: u64, variation: &Variation, seed: u64) -> Result<Ex
         options: &options,
         parts: &variation.parts,
         nodes: variation.nodes,
-        layout: None,
+        layout: variation.layout,
         seed,
-        binding: Binding::default(),
+        binding: variation.binding.clone(),
         traced: true,
         taps: Vec::new(),
         counting: Counting::Off,
         faults: None,
     };
     let (printed, run) = launch.run()?;
-    let one_way = !name.contains("read") && !name.contains("atomic");
-    let chain = if latency { chain::exchange(&run.traces, exchanges as usize, one_way) } else { None };
-    let chain =
-        chain.or_else(|| steady(&run, size).map(chain::single)).unwrap_or(Chain { stages: Vec::new(), total: Span::ZERO, messages: 0 });
+    let one_way = !name.contains("read") && !name.contains("atomic") && !whole;
+    let nics = variation.parts.node.nics;
+    let followed = Followed { traces: &run.traces, works: &run.works, nics, exchanges: exchanges as usize };
+    let chain = if latency { chain::exchange(&followed, one_way) } else { None };
+    let copied = || run.works.get(run.works.len() / 2).map(chain::alone);
+    let exact = chain.is_some();
+    let on_gpus = variation.parts.node.gpu.is_some();
+    let chain = chain.or_else(|| steady(&run, size, on_gpus).map(chain::single)).or_else(copied);
+    let chain = chain.unwrap_or(Chain { stages: Vec::new(), total: Span::ZERO, messages: 0 });
     let both_ways = name == "osu_bibw" || variation.options.iter().any(|o| o == "-b" || o == "--bidirectional");
     let interval = if latency { None } else { interval(&printed.points, size, both_ways) };
-    Ok(Explained { chain, printed, interval })
+    Ok(Explained { chain, printed, interval, judged_by_tool: on_gpus && !exact, whole })
 }
 
 /// A message of the asked size from the middle of the run, or any at all.
-fn steady(run: &Run, size: u64) -> Option<&MessageTrace> {
+fn steady(run: &Run, size: u64, pieces: bool) -> Option<&MessageTrace> {
+    let largest = run.traces.iter().map(|t| t.bytes).max().filter(|_| pieces);
+    let size = largest.map_or(size, |largest| largest.min(size));
     let sized: Vec<&MessageTrace> = run.traces.iter().filter(|t| t.bytes >= size).collect();
     sized.get(sized.len() / 2).copied().or_else(|| run.traces.last())
 }
@@ -174,16 +223,18 @@ impl Explained {
     fn measure(&self) -> Span {
         let printed = self.printed.points.iter().find(|p| p.metric == "latency" && p.unit == "us");
         let printed = printed.map_or(Span::ZERO, |p| Span::from_ps((p.value * 1e6).round() as u64));
-        self.interval.unwrap_or(if self.chain.total == Span::ZERO { printed } else { self.chain.total })
+        let printed = if self.whole { printed * 2 } else { printed };
+        let by_tool = self.chain.total == Span::ZERO || (self.judged_by_tool && printed > Span::ZERO);
+        self.interval.unwrap_or(if by_tool { printed } else { self.chain.total })
     }
 }
 
-fn changes(tool: Tool, size: u64, setting: &Setting<'_>, seed: u64, progress: &Progress) -> Vec<Change> {
+fn changes(following: &Following, setting: &Setting<'_>, progress: &Progress) -> Vec<Change> {
     let variations = setting.variations();
     let all = variations.len();
     let change = |(done, variation): (usize, Variation)| {
         progress.at(done, all);
-        let total = explain(tool, size, &variation, seed).map(|e| e.measure()).map_err(|e| e.to_string());
+        let total = explain(following, &variation).map(|e| e.measure()).map_err(|e| e.to_string());
         Change { what: variation.what, total }
     };
     variations.into_iter().enumerate().map(change).collect()
@@ -195,11 +246,34 @@ fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)> {
     made.max_by_key(|(_, saved)| *saved).filter(|(_, saved)| *saved > Span::ZERO && saved.as_ps() * 100 >= measure.as_ps())
 }
 
-fn bound(parts: &ResolvedCluster, args: &Args, explained: &Explained, stages: &Stages, changes: &[Change]) -> String {
+/// What a message keeps busy: on the way between the nodes, and inside them.
+fn resources(parts: &ResolvedCluster, args: &Args, inside: Option<&Inside>) -> Vec<Busy> {
+    let network = !inside.is_some_and(|inside| inside.local);
+    let between = if network { busy::resources(parts, args.size, args.tool.starts_with("ib_")) } else { Vec::new() };
+    let way = |inside: &Inside| -> Vec<Busy> {
+        let legs = inside.ends.iter().flat_map(|end| end.legs.iter().map(move |leg| (end.who, leg)));
+        let size = args.size.div_ceil(u64::from(inside.pieces.max(1)));
+        let busy = |(who, leg): (&str, &crate::inside::Leg)| {
+            let (link, rate) = leg.bound(&inside.machine)?;
+            Some(Busy { what: format!("{who}'s {link}").into(), span: rate.time(Bytes(size)) })
+        };
+        legs.filter_map(busy).collect()
+    };
+    between.into_iter().chain(inside.map(way).unwrap_or_default()).collect()
+}
+
+fn bound(
+    parts: &ResolvedCluster,
+    args: &Args,
+    explained: &Explained,
+    stages: &Stages,
+    changes: &[Change],
+    inside: Option<&Inside>,
+) -> String {
     let mut text = String::new();
     if let Some(interval) = explained.interval {
         text += &format!("a message every {} ns\n\n", nanoseconds(interval));
-        text += &busy::text(&busy::resources(parts, args.size, args.tool.starts_with("ib_")), interval);
+        text += &busy::text(&resources(parts, args, inside), interval);
     } else if let Some((name, span)) = stages.longest() {
         let share = 100.0 * span.as_ps() as f64 / stages.total().as_ps().max(1) as f64;
         text += &format!("bound: the longest stage is `{name}` with {} ns, {share:.1} % of the whole\n", nanoseconds(span));
@@ -212,7 +286,14 @@ fn bound(parts: &ResolvedCluster, args: &Args, explained: &Explained, stages: &S
     text
 }
 
-fn text(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &Stages, changes: &[Change]) -> String {
+fn text(
+    args: &Args,
+    parts: &ResolvedCluster,
+    explained: &Explained,
+    stages: &Stages,
+    changes: &[Change],
+    inside: Option<&Inside>,
+) -> String {
     let slot = &parts.node.pcie;
     let mut text = format!(
         "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
@@ -230,12 +311,19 @@ fn text(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &St
     for point in explained.printed.points.iter().filter(|p| MAIN.contains(&p.metric)) {
         text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
     }
+    if explained.whole && !explained.judged_by_tool {
+        text += "# there and back, as the two ways differ: twice what the tool prints\n";
+    }
+    if explained.judged_by_tool && explained.interval.is_none() {
+        text += "# one message out of the exchange; changes are judged by what the tool prints\n";
+    }
     if explained.chain.messages > 1 {
         text += &format!("# a chain of {} messages of the network\n", explained.chain.messages);
     }
     let table =
         if stages.total() == Span::ZERO { "# no message of this run could be followed to its end\n".to_owned() } else { stages.text() };
-    text += &format!("\n{table}\n{}", bound(parts, args, explained, stages, changes));
+    text += &inside.map_or_else(String::new, Inside::text);
+    text += &format!("\n{table}\n{}", bound(parts, args, explained, stages, changes, inside));
     if !changes.is_empty() {
         text += &format!("\n{}", changes_text(explained.measure(), changes));
     }
@@ -245,13 +333,20 @@ fn text(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &St
 /// The metrics that a tool is run for.
 const MAIN: [&str; 3] = ["latency", "bandwidth", "message_rate"];
 
-fn json(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &Stages, changes: &[Change]) -> serde_json::Value {
+fn json(
+    args: &Args,
+    parts: &ResolvedCluster,
+    explained: &Explained,
+    stages: &Stages,
+    changes: &[Change],
+    inside: Option<&Inside>,
+) -> serde_json::Value {
     let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
     let change = |c: &Change| match &c.total {
         Ok(total) => serde_json::json!({ "change": c.what, "ps": total.as_ps() }),
         Err(reason) => serde_json::json!({ "change": c.what, "refused": reason }),
     };
-    serde_json::json!({
+    let mut value = serde_json::json!({
         "tool": args.tool,
         "cluster": parts.name,
         "bytes": args.size,
@@ -260,5 +355,9 @@ fn json(args: &Args, parts: &ResolvedCluster, explained: &Explained, stages: &St
         "stages": stages.rows().map(stage).collect::<Vec<_>>(),
         "longest": stages.longest().map(|(name, _)| name),
         "changes": changes.iter().map(change).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(inside) = inside {
+        value["inside"] = inside.json();
+    }
+    value
 }

@@ -6,8 +6,8 @@
 //! are tried nearest first.
 //! Not modelled: ranks that use several GPUs.
 
-use fabriscope_machine::PathClass;
-use fabriscope_node::{Memory, Process, ProgramError};
+use fabriscope_machine::{Machine, PathClass};
+use fabriscope_node::{Devices, Memory, Process, ProgramError};
 
 /// Where a buffer of a rank lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,7 +46,7 @@ impl Binding {
 
 /// Where a rank sits in its node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Home {
+pub struct Home {
     /// Its NUMA domain.
     pub numa: u32,
     /// Its GPU.
@@ -60,26 +60,31 @@ pub(crate) struct Home {
 impl Home {
     /// The seat of rank `local_rank` of a node.
     pub fn of(process: &Process, binding: &Binding, local_rank: u32) -> Home {
+        Home::on(process.devices().ok().map(Devices::machine), process.nics(), binding, local_rank)
+    }
+
+    /// The same on a node like `machine` with so many adapters in use.
+    #[must_use]
+    pub fn on(machine: Option<&Machine>, adapters: usize, binding: &Binding, local_rank: u32) -> Home {
         let unknown = |index| (index, PathClass::Dis);
-        let Ok(devices) = process.devices() else {
-            return Home { nics: (0..process.nics()).map(unknown).collect(), ..Home::default() };
+        let Some(machine) = machine else {
+            return Home { nics: (0..adapters).map(unknown).collect(), ..Home::default() };
         };
-        let machine = devices.machine();
+        let used = adapters;
         let gpus = machine.gpus();
         let gpu = binding.gpu(local_rank, gpus.len() as u32);
         let Some(vertex) = gpu.and_then(|gpu| gpus.get(gpu as usize).copied()) else {
-            return Home { gpu, nics: (0..process.nics()).map(unknown).collect(), ..Home::default() };
+            return Home { gpu, nics: (0..used).map(unknown).collect(), ..Home::default() };
         };
         let adapters = machine.nics();
         let class = |index: usize| (index, adapters.get(index).map_or(PathClass::Dis, |nic| machine.class(vertex, *nic)));
-        let mut nics: Vec<(usize, PathClass)> = (0..process.nics()).map(class).collect();
+        let mut nics: Vec<(usize, PathClass)> = (0..used).map(class).collect();
         nics.sort_by_key(|(index, class)| (*class, *index));
         // Ranks whose GPUs have several adapters equally near take them in turn.
         let equal = nics.iter().take_while(|(_, class)| Some(*class) == nics.first().map(|(_, class)| *class)).count();
         let sharing = gpu.map_or(0, |gpu| gpu as usize % equal.max(1));
         nics[..equal].rotate_left(sharing);
-        let numa = gpu.and_then(|gpu| devices.home(gpu).ok());
-        let numa = if let Some(Memory::Host(numa)) = numa { numa } else { 0 };
+        let numa = machine.home(vertex).unwrap_or(0) as u32;
         Home { numa, gpu, nics, managed_on_host: false }
     }
 

@@ -11,7 +11,7 @@ use fabriscope_machine::PathClass;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Home};
 use super::protocol::Path;
 use super::request::RequestId;
 use super::state::State;
@@ -123,11 +123,19 @@ impl Gpu {
     };
 
     /// The same on the GPUs of a node: no core reaches memory on which it has no window.
-    pub(crate) fn on(mut self, process: &Process) -> Gpu {
-        if process.devices().is_ok_and(|devices| !devices.costs().mapped) {
-            (self.load_limit, self.local_load_limit, self.store_limit) = (0, 0, 0);
-        }
-        self
+    pub(crate) fn on(self, process: &Process) -> Gpu {
+        if process.devices().is_ok_and(|devices| !devices.costs().mapped) { self.without_window() } else { self }
+    }
+
+    /// The same where no core loads or stores.
+    pub(crate) fn without_window(self) -> Gpu {
+        Gpu { load_limit: 0, local_load_limit: 0, store_limit: 0, ..self }
+    }
+
+    /// The nearest adapter of a rank may read and write the memory of its GPU.
+    pub(crate) fn reaches(&self, home: &Home) -> bool {
+        let class = home.nics.first().filter(|_| home.gpu.is_some()).map(|(_, class)| *class);
+        self.direct.zip(class).is_some_and(|(direct, class)| class <= direct.farthest)
     }
 
     /// How a message of `size` bytes leaves; `near`: the adapter may read it.
@@ -311,7 +319,7 @@ const HOST_PAGE: u32 = 4096;
 const GPU_PAGE: u32 = 65_536;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub(crate) const EXAMPLE: Gpu = Gpu {

@@ -18,6 +18,7 @@
 mod across;
 mod buffer;
 mod connection;
+mod decision;
 mod gpu;
 mod local;
 mod matching;
@@ -35,7 +36,8 @@ mod state;
 mod stream;
 mod wire;
 
-pub use buffer::{Binding, Buffer};
+pub use buffer::{Binding, Buffer, Home};
+pub use decision::{Between, Decision, Means};
 pub use gpu::Gpu;
 pub use protocol::Protocol;
 pub use rank::Rank;

@@ -1,8 +1,14 @@
 //! Single changes of a cluster or of a tool's options, to see what each would save.
 
+mod devices;
+
 use fabriscope_catalog::{AnyPart, BlueFlame, Catalog, NodeChoice, NumaDistance, ResolvedCluster};
 use fabriscope_fabric::Topology;
 use fabriscope_units::Bytes;
+use fabriscope_workloads::Layout;
+use fabriscope_workloads::mpi::Binding;
+
+use crate::inside::Inside;
 
 /// One thing changed, everything else as it was.
 pub struct Variation {
@@ -14,6 +20,10 @@ pub struct Variation {
     pub options: Vec<String>,
     /// Which two nodes.
     pub nodes: NodeChoice,
+    /// GPUs of the ranks.
+    pub binding: Binding,
+    /// The shape of the job, where it is not the usual one.
+    pub layout: Option<Layout>,
 }
 
 /// The setting that changes start from.
@@ -22,6 +32,14 @@ pub struct Setting<'a> {
     pub catalog: &'a Catalog,
     /// The cluster.
     pub parts: &'a ResolvedCluster,
+    /// The same before options about GPUs changed its library.
+    pub original: &'a ResolvedCluster,
+    /// What happens inside nodes with GPUs.
+    pub inside: Option<&'a Inside>,
+    /// GPUs of the ranks.
+    pub binding: &'a Binding,
+    /// The shape of the job, where it is not the usual one.
+    pub layout: Option<Layout>,
     /// The tool is one of perftest.
     pub perftest: bool,
     /// The tool's options.
@@ -36,19 +54,28 @@ impl Setting<'_> {
     /// Every change that makes sense here.
     pub fn variations(&self) -> Vec<Variation> {
         let mut all = Vec::new();
-        self.inline(&mut all);
-        self.mtu(&mut all);
-        self.slot(&mut all);
-        self.path(&mut all);
-        self.host(&mut all);
-        self.memory(&mut all);
+        // Within a node nothing of the network counts.
+        if !self.inside.is_some_and(|inside| inside.local) {
+            self.inline(&mut all);
+            self.mtu(&mut all);
+            self.slot(&mut all);
+            self.path(&mut all);
+            self.host(&mut all);
+        }
+        self.devices(&mut all);
         all
+    }
+
+    /// No change at all.
+    pub fn as_it_is(&self) -> Variation {
+        self.with("", |_| {})
     }
 
     fn with(&self, what: impl Into<String>, change: impl FnOnce(&mut ResolvedCluster)) -> Variation {
         let mut parts = self.parts.clone();
         change(&mut parts);
-        Variation { what: what.into(), parts, options: self.options.to_vec(), nodes: self.nodes }
+        let (options, binding) = (self.options.to_vec(), self.binding.clone());
+        Variation { what: what.into(), parts, options, nodes: self.nodes, binding, layout: self.layout }
     }
 
     /// Payload inside the work request, as far as it fits; and not at all.
@@ -69,32 +96,7 @@ impl Setting<'_> {
 
     /// Whether the tool has its buffers in the memory of a GPU.
     fn in_gpu(&self) -> bool {
-        self.perftest && self.options.iter().any(|option| is_gpu(option))
-    }
-
-    /// Buffers in host memory instead of a GPU's; other adapters, which are nearer or farther.
-    fn memory(&self, all: &mut Vec<Variation>) {
-        if !self.in_gpu() {
-            return;
-        }
-        let mut variation = self.with("buffers in host memory", |_| {});
-        let mut value = false;
-        variation.options.retain(|option| {
-            // `--use_cuda 0`: the number is an option of its own.
-            let keep = !is_gpu(option) && !std::mem::replace(&mut value, false);
-            value |= is_gpu(option) && !option.contains('=') && !option.ends_with("dmabuf");
-            keep
-        });
-        all.push(variation);
-        if self.options.iter().any(|option| option.starts_with("-d") || option.starts_with("--ib-dev")) {
-            return;
-        }
-        for number in 1..self.parts.node.nics {
-            let device = crate::counting::device(self.parts.node.nic.interface, number);
-            let mut variation = self.with(format!("the adapter {device}"), |_| {});
-            variation.options.extend(["-d".to_owned(), device]);
-            all.push(variation);
-        }
+        self.perftest && self.options.iter().any(|option| devices::is_gpu(option))
     }
 
     fn mtu(&self, all: &mut Vec<Variation>) {
@@ -165,9 +167,4 @@ impl Setting<'_> {
             nic.wqe_interval.value = nic.wqe_interval.value / 2;
         }));
     }
-}
-
-/// Whether an option of perftest puts buffers into the memory of a GPU.
-fn is_gpu(option: &str) -> bool {
-    option.starts_with("--use_cuda") || option.starts_with("--use_rocm")
 }

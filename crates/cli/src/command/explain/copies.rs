@@ -1,0 +1,145 @@
+//! `explain` for tools on the GPUs of one node: the ways of their copies, stages, and what other memories would change.
+
+use fabriscope_engine_packet::Counting;
+use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
+use fabriscope_units::{Bytes, Span};
+use fabriscope_workloads::gpu::GpuTool;
+use fabriscope_workloads::{Point, Tool, ToolOutput};
+
+use super::{Args, best};
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::inside::copies::{Bench, Copying};
+use crate::launch::{Launch, LaunchError};
+use crate::output::Output;
+
+/// A copy and where its time goes.
+struct Told {
+    copying: Copying,
+    stages: Stages,
+}
+
+/// Runs the command for `tool`.
+pub(super) fn run(tool: GpuTool, args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let mut parts = context.cluster(&args.on)?;
+    let binding = args.devices.apply(&mut parts)?;
+    let (options, tests) = options(tool, args);
+    let launch = Launch {
+        tool: Tool::Gpu(tool),
+        options: &options,
+        parts: &parts,
+        nodes: parts.placement,
+        layout: None,
+        seed: context.seed(),
+        binding,
+        traced: false,
+        taps: Vec::new(),
+        counting: Counting::Off,
+        faults: None,
+    };
+    let (printed, _) = launch.run().map_err(|error: LaunchError| Failure::of(error))?;
+    let bench = Bench::new(&parts, args.size);
+    let bench = bench.ok_or_else(|| Failure::told(format!("the nodes of {} have no GPUs", parts.name), "choose a cluster with GPUs"))?;
+    let told = bench.copies(tool, &tests).into_iter().filter_map(|copying| {
+        let rows = if tool == GpuTool::BabelStream { kernel(&parts, args.size, &printed) } else { bench.stages(&copying) }?;
+        let total = rows.iter().map(|(_, span)| *span).sum();
+        Some((copying, rows, total))
+    });
+    let told: Result<Vec<Told>, Failure> = told
+        .map(|(copying, rows, total)| {
+            let stages = Stages::new(rows, total).map_err(|e| Failure::told(e.to_string(), "the stages of this copy are incomplete"))?;
+            Ok(Told { copying, stages })
+        })
+        .collect();
+    let told = told?;
+    let Some(first) = told.first() else {
+        return Err(Failure::told(format!("{} makes no copy here that can be followed", args.tool), "choose another test"));
+    };
+    let none = args.no_changes || tool == GpuTool::BabelStream;
+    let changes: Vec<Change> = if none { Vec::new() } else { bench.variations(&first.copying) }
+        .into_iter()
+        .map(|(what, total)| Change { what, total: Ok(total) })
+        .collect();
+    if let Some(path) = &args.output {
+        output.redirect(path)?;
+    }
+    if args.json {
+        output.json(&json(args, &parts.name, &bench, &told, &changes))?;
+        return Ok(Verdict::Good);
+    }
+    let title = parts.node.gpu.as_ref().map_or("", |gpu| gpu.title.as_str());
+    let mut text = format!("# {} of {} on {}: {}\n# {} x {title}\n", args.tool, Bytes(args.size), parts.name, parts.title, parts.node.gpus);
+    for point in printed.points.iter().filter(|point| point.size == Bytes(args.size)) {
+        text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
+    }
+    for Told { copying, stages } in &told {
+        let way = bench.leg(copying).map_or_else(String::new, |leg| leg.text(bench.machine()));
+        text += &format!("\n{}: {way}\n{}", copying.name, stages.text());
+    }
+    if !changes.is_empty() {
+        let total = first.stages.total();
+        text += &format!("\n{}:\n{}", first.copying.name, changes_text(total, &changes));
+        if let Some((change, saved)) = best(total, &changes) {
+            text += &format!("best change: {}, saves {} ns\n", change.what, nanoseconds(saved));
+        }
+    }
+    output.text(&text)?;
+    Ok(Verdict::Good)
+}
+
+/// The tool's options with the size in its own words; the tests of `nvbandwidth` that they name.
+fn options(tool: GpuTool, args: &Args) -> (Vec<String>, Vec<String>) {
+    let mut tests = Vec::new();
+    let mut value = false;
+    for word in &args.options {
+        if value || !word.starts_with('-') {
+            tests.push(word.clone());
+        }
+        value = word == "-t" || word == "--testcase";
+    }
+    let (option, size) = match tool {
+        GpuTool::NvBandwidth => ("-b", args.size.div_ceil(1 << 20).max(1)),
+        GpuTool::BabelStream => ("-s", (args.size / 8).max(1024)),
+        GpuTool::CopyLat | GpuTool::CopyBw => ("-s", args.size),
+        GpuTool::P2p => ("", 0),
+    };
+    let mut options = if option.is_empty() { Vec::new() } else { vec![option.to_owned(), size.to_string()] };
+    if tool == GpuTool::CopyLat && !args.options.iter().any(|word| word == "-c") {
+        options.push("-c".to_owned());
+    }
+    if tool == GpuTool::NvBandwidth && tests.is_empty() {
+        options.extend(["-t".to_owned(), "host_to_device_memcpy_ce".to_owned()]);
+    }
+    options.extend_from_slice(&args.options);
+    (options, tests)
+}
+
+/// A kernel of STREAM: its start and end, and the memory.
+fn kernel(parts: &fabriscope_catalog::ResolvedCluster, size: u64, printed: &ToolOutput) -> Option<Vec<(String, Span)>> {
+    let calls = &parts.node.gpu.as_ref()?.calls;
+    let copy: &Point = printed.points.iter().find(|point| point.metric == "Copy" && point.unit == "MB/s")?;
+    let moved = 2.0 * copy.size.as_u64().max(size.min(1)) as f64;
+    let total = Span::from_ps((moved * 1e6 / copy.value).round() as u64);
+    let around = (*calls.kernel_launch + *calls.kernel_start + *calls.stream_synchronize).min(total);
+    Some(vec![("start and end of the kernel".to_owned(), around), ("memory".to_owned(), total - around)])
+}
+
+fn json(args: &Args, cluster: &str, bench: &Bench, told: &[Told], changes: &[Change]) -> serde_json::Value {
+    let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
+    let copy = |Told { copying, stages }: &Told| {
+        serde_json::json!({
+            "copy": copying.name,
+            "way": bench.leg(copying).map(|leg| leg.json(bench.machine())),
+            "total_ps": stages.total().as_ps(),
+            "stages": stages.rows().map(stage).collect::<Vec<_>>(),
+        })
+    };
+    let change = |c: &Change| serde_json::json!({ "change": c.what, "ps": c.total.as_ref().ok().map(|total| total.as_ps()) });
+    serde_json::json!({
+        "tool": args.tool,
+        "cluster": cluster,
+        "bytes": args.size,
+        "copies": told.iter().map(copy).collect::<Vec<_>>(),
+        "changes": changes.iter().map(change).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,106 @@
+//! One way of bytes inside a node: every link in order, what it carries, and what binds.
+
+use fabriscope_machine::{Access, Machine, Path, PathClass, Purpose, ResourceId, VertexId};
+use fabriscope_report::Table;
+use fabriscope_report::explain::nanoseconds;
+use fabriscope_units::{Rate, Span};
+
+/// A way from one memory or adapter to another.
+#[derive(Debug, Clone)]
+pub struct Leg {
+    /// Who moves the bytes, in words.
+    pub what: String,
+    path: Path,
+    access: Access,
+}
+
+/// A link or limit on the way.
+struct Row {
+    title: String,
+    payload: Rate,
+    latency: Option<Span>,
+}
+
+impl Leg {
+    /// The way of `purpose` between two vertices, if there is one.
+    pub fn between(
+        machine: &Machine,
+        what: impl Into<String>,
+        (from, to): (VertexId, VertexId),
+        purpose: Purpose,
+        access: Access,
+    ) -> Option<Leg> {
+        machine.path(from, to, purpose).map(|path| Leg { what: what.into(), path, access })
+    }
+
+    /// The link or limit that binds it when nothing else is under way, and its rate of payload.
+    pub fn bound(&self, machine: &Machine) -> Option<(String, Rate)> {
+        let resource = self.path.bottleneck(machine, self.access)?;
+        Some((machine.describe(resource), self.path.rate(machine, self.access)))
+    }
+
+    /// Latency of all its links, one way.
+    pub fn latency(&self, machine: &Machine) -> Span {
+        self.path.latency(machine)
+    }
+
+    /// How near the devices at its ends are.
+    fn class(&self, machine: &Machine) -> PathClass {
+        let device = |end: VertexId| {
+            let owner = machine.around(end).first().map(|link| machine.link(*link).other(end));
+            owner.filter(|_| machine.vertex(end).kind.is_memory()).unwrap_or(end)
+        };
+        machine.class(device(self.path.from), device(self.path.to))
+    }
+
+    fn rows(&self, machine: &Machine) -> Vec<Row> {
+        let uses = machine.uses(&self.path, self.access);
+        let payload = |resource: ResourceId| {
+            let used = uses.iter().find(|used| used.resource == resource);
+            used.and_then(|used| Some(used.weight.payload_of(machine.capacity(resource)?))).unwrap_or_default()
+        };
+        let links = self.path.steps.iter().map(|step| {
+            let resource = machine.resource_of_link(step.link, step.forwards);
+            let latency = Some(machine.link(step.link).latency);
+            Row { title: machine.describe(resource), payload: payload(resource), latency }
+        });
+        let limits = uses.iter().filter(|used| used.resource.0 as usize >= machine.links().len() * 2);
+        let limits = limits.map(|used| Row { title: machine.describe(used.resource), payload: payload(used.resource), latency: None });
+        links.chain(limits).collect()
+    }
+
+    /// The table of its links, and the line that says what binds.
+    pub fn text(&self, machine: &Machine) -> String {
+        let head = format!("{}: {}, {} ns one way\n", self.what, self.class(machine), nanoseconds(self.path.latency(machine)));
+        let mut table = Table::new(["link", "payload (GB/s)", "latency (ns)"]);
+        for row in self.rows(machine) {
+            table.push([row.title, gigabytes(row.payload), row.latency.map_or_else(|| "-".to_owned(), nanoseconds)]);
+        }
+        let bound = self.bound(machine).map_or_else(String::new, |(what, rate)| format!("bound: {what}, {} GB/s\n", gigabytes(rate)));
+        if self.path.steps.is_empty() { head } else { format!("{head}{table}{bound}") }
+    }
+
+    /// The same for programs.
+    pub fn json(&self, machine: &Machine) -> serde_json::Value {
+        let name = |id: VertexId| machine.vertex(id).name.clone();
+        let row = |row: Row| {
+            let latency = row.latency.map(Span::as_ps);
+            serde_json::json!({ "link": row.title, "payload_bps": row.payload.as_bps(), "latency_ps": latency })
+        };
+        let bound = self.bound(machine);
+        serde_json::json!({
+            "what": self.what,
+            "class": self.class(machine).to_string(),
+            "vertices": self.path.vertices(machine).into_iter().map(name).collect::<Vec<_>>(),
+            "links": self.rows(machine).into_iter().map(row).collect::<Vec<_>>(),
+            "latency_ps": self.path.latency(machine).as_ps(),
+            "bound": bound.as_ref().map(|(what, _)| what),
+            "bound_bps": bound.map(|(_, rate)| rate.as_bps()),
+        })
+    }
+}
+
+/// GB/s of 10⁹ bytes.
+fn gigabytes(rate: Rate) -> String {
+    format!("{:.2}", rate.as_bytes_per_s_f64() / 1e9)
+}

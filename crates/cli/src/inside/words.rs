@@ -1,0 +1,108 @@
+//! What a library decided about one end of a message, and why, in words.
+
+use fabriscope_catalog::GpuProtocol;
+use fabriscope_machine::PathClass;
+use fabriscope_units::Bytes;
+use fabriscope_workloads::mpi::{Buffer, Means};
+
+/// One end of a message, as its library sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// What the library says about GPUs.
+    pub gpu: Option<&'a GpuProtocol>,
+    /// It sends.
+    pub sends: bool,
+    /// Where the buffer is.
+    pub buffer: Buffer,
+    /// How far the nearest adapter is from the rank's GPU.
+    pub class: PathClass,
+    /// Both ranks are on one node.
+    pub local: bool,
+    /// Both ends meet before the bytes move.
+    pub rendezvous: bool,
+    /// Size of the message.
+    pub size: Bytes,
+}
+
+impl Seen<'_> {
+    /// What happens at this end, and why.
+    pub fn say(&self, means: Means) -> String {
+        let limit = |limit: fn(&GpuProtocol) -> Bytes| self.gpu.map_or(Bytes::ZERO, limit);
+        let meet = if self.rendezvous { ", once both sides met" } else { "" };
+        match means {
+            Means::Host => "the buffer is in host memory".to_owned(),
+            Means::Core if self.sends => {
+                let load = |gpu: &GpuProtocol| *gpu.load_limit;
+                let local = |gpu: &GpuProtocol| gpu.local_load_limit.as_ref().map_or(*gpu.load_limit, |limit| **limit);
+                let most = limit(if self.local { local } else { load });
+                format!("GDRCopy: a core loads it out of the GPU's memory (up to {most})")
+            }
+            Means::Core => {
+                format!("GDRCopy: a core stores it into the GPU's memory (parts up to {})", limit(|gpu| *gpu.store_limit))
+            }
+            Means::Direct => {
+                let does = if self.sends { "reads" } else { "writes" };
+                let farthest = self
+                    .gpu
+                    .and_then(|gpu| gpu.direct.as_ref())
+                    .map_or_else(String::new, |direct| format!(", near enough (up to {})", direct.farthest.to_string().to_uppercase()));
+                format!("GPUDirect RDMA: the adapter {does} the GPU's memory{meet}; it is {}{farthest}", self.class)
+            }
+            Means::Copy => format!("an engine copies it through host memory while the core waits{meet}: {}", self.hindrance()),
+            Means::Chunks { count, chunk, depth } => {
+                let whole = if count == 1 { "in one piece" } else { "chunk by chunk" };
+                format!(
+                    "staging through host memory {whole}: {count} x {} ({depth} at a time){meet}: {}",
+                    Bytes(chunk.into()),
+                    self.hindrance()
+                )
+            }
+            Means::Peers { by_kernels } => {
+                let who = if by_kernels { "kernels copy" } else { "an engine copies" };
+                let from = self.gpu.and_then(|gpu| gpu.peers.as_ref()).map_or(Bytes::ZERO, |peers| *peers.from);
+                format!("IPC: {who} from GPU to GPU (from {from} on)")
+            }
+            Means::Program => "the library is not GPU-aware: the program copies through host memory itself".to_owned(),
+        }
+    }
+
+    /// Why the adapter, or the other GPU, does not reach the buffer.
+    fn hindrance(&self) -> String {
+        let Some(gpu) = self.gpu else { return "the library knows nothing of GPUs".to_owned() };
+        if self.buffer == Buffer::Managed {
+            return "managed memory is not for other devices".to_owned();
+        }
+        if self.local {
+            return match &gpu.peers {
+                Some(peers) if self.size < *peers.from => format!("IPC begins at {}", *peers.from),
+                Some(_) => "only one of the buffers is on a GPU".to_owned(),
+                None => "the library has no IPC".to_owned(),
+            };
+        }
+        let Some(direct) = &gpu.direct else { return "GPUDirect RDMA is off".to_owned() };
+        let limit = if self.sends { &direct.send_limit } else { &direct.receive_limit };
+        match limit {
+            _ if self.class > nearness(direct.farthest) => {
+                let farthest = direct.farthest.to_string().to_uppercase();
+                format!("the adapter is {}, and GPUDirect RDMA is for adapters up to {farthest}", self.class)
+            }
+            Some(limit) if self.size > **limit => {
+                let does = if self.sends { "reads" } else { "writes" };
+                format!("the adapter {does} messages up to {}", **limit)
+            }
+            _ if !self.sends && !self.rendezvous => "short messages come into the library's buffers".to_owned(),
+            _ => "the library sends long messages out of host memory".to_owned(),
+        }
+    }
+}
+
+fn nearness(farthest: fabriscope_catalog::Nearness) -> PathClass {
+    use fabriscope_catalog::Nearness;
+    match farthest {
+        Nearness::Pix => PathClass::Pix,
+        Nearness::Pxb => PathClass::Pxb,
+        Nearness::Phb => PathClass::Phb,
+        Nearness::Node => PathClass::Node,
+        Nearness::Sys => PathClass::Sys,
+    }
+}

@@ -1,0 +1,205 @@
+//! How a library takes a message out of one memory and into another: what each end decides, for people.
+//!
+//! The choices are those of [`Gpu`] and of PSM2, asked as the ranks ask them; nothing is run.
+
+use fabriscope_catalog::{Mpi, Rendezvous, TagMatching};
+
+use super::buffer::{Buffer, Home};
+use super::gpu::{Gpu, Leaving};
+use super::protocol::{Path, Protocol};
+
+/// How the bytes get between a buffer and the adapter, or the other rank of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// The buffer is in host memory.
+    Host,
+    /// The core loads them out of the GPU's memory, or stores them there (GDRCopy).
+    Core,
+    /// An engine copies them through host memory while the core waits.
+    Copy,
+    /// The adapter reads or writes the GPU's memory (GPUDirect RDMA).
+    Direct,
+    /// Through host memory in chunks, which are copied while others are on the wire.
+    Chunks {
+        /// How many.
+        count: u32,
+        /// Bytes of each but the last.
+        chunk: u32,
+        /// How many of them have room at a time.
+        depth: u32,
+    },
+    /// From the GPU of one rank to that of the other.
+    Peers {
+        /// By kernels, and not by engines.
+        by_kernels: bool,
+    },
+    /// The library knows nothing of GPUs: the program copies through host memory itself.
+    Program,
+}
+
+/// A message between two ranks.
+#[derive(Debug, Clone, Copy)]
+pub struct Between<'a> {
+    /// Its bytes.
+    pub size: u32,
+    /// Where the sender sits, and where its buffer is.
+    pub sender: (&'a Home, Buffer),
+    /// The same of the receiver.
+    pub receiver: (&'a Home, Buffer),
+    /// Both are on one node.
+    pub local: bool,
+    /// Cores have a window on the memory of GPUs.
+    pub mapped: bool,
+}
+
+/// What the two ends do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// The sender.
+    pub sender: Means,
+    /// The receiver.
+    pub receiver: Means,
+    /// Both meet before the bytes move.
+    pub rendezvous: bool,
+}
+
+impl Decision {
+    /// What a library like `part` decides.
+    #[must_use]
+    pub fn of(part: &Mpi, message: &Between<'_>) -> Decision {
+        let protocol = Protocol::from(part);
+        let gpu = protocol.gpu.filter(|gpu| gpu.aware).map(|gpu| if message.mapped { gpu } else { gpu.without_window() });
+        let Some(gpu) = gpu else {
+            let end = |buffer| if buffer == Buffer::Device { Means::Program } else { Means::Host };
+            let rendezvous = message.size > protocol.eager_limit;
+            return Decision { sender: end(message.sender.1), receiver: end(message.receiver.1), rendezvous };
+        };
+        match (&part.psm2, message.local) {
+            (_, true) => within(&gpu, &protocol, message),
+            (Some(psm2), false) => {
+                let window = u32::try_from(psm2.window.0).unwrap_or(u32::MAX).max(1);
+                onload(&gpu, window, u32::try_from(psm2.eager_limit.0).unwrap_or(u32::MAX), message)
+            }
+            (None, false) => across(&gpu, &protocol, message),
+        }
+    }
+}
+
+/// Over verbs, as `State::bring`, `State::accept` and `State::take_out` decide.
+fn across(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
+    let (size, sends) = (message.size, protocol.rendezvous == Rendezvous::Send);
+    let chunks = Means::Chunks { count: size.div_ceil(gpu.chunk), chunk: gpu.chunk, depth: gpu.depth };
+    let (near, buffer) = (gpu.reaches(message.sender.0), message.sender.1);
+    let (sender, rendezvous) = if buffer == Buffer::Host {
+        (Means::Host, protocol.path(size) == Path::Rendezvous)
+    } else {
+        match gpu.leaving(size, buffer, near && !sends) {
+            Leaving::Loaded => (Means::Core, false),
+            Leaving::Copied => (Means::Copy, false),
+            Leaving::Direct => (Means::Direct, false),
+            Leaving::DirectRendezvous => (Means::Direct, true),
+            Leaving::Staged if sends => (Means::Copy, true),
+            Leaving::Staged => (chunks, true),
+        }
+    };
+    let (near, buffer) = (gpu.reaches(message.receiver.0), message.receiver.1);
+    let placed = protocol.tag_matching == TagMatching::Adapter && near;
+    let receiver = match buffer {
+        Buffer::Host => Means::Host,
+        Buffer::Device if !rendezvous && placed => Means::Direct,
+        Buffer::Device if (!rendezvous || sends) && size <= gpu.store_limit => Means::Core,
+        _ if !rendezvous || sends => Means::Copy,
+        _ if gpu.lands(size, buffer, near) => Means::Direct,
+        _ => chunks,
+    };
+    Decision { sender, receiver, rendezvous }
+}
+
+/// Over PSM2, as `Onload` decides.
+fn onload(gpu: &Gpu, window: u32, host_limit: u32, message: &Between<'_>) -> Decision {
+    let size = message.size;
+    let chunks = Means::Chunks { count: size.div_ceil(window), chunk: window, depth: gpu.depth };
+    let direct = |(home, buffer): (&Home, Buffer), limit: fn(&super::gpu::Direct) -> u32| {
+        buffer == Buffer::Device && gpu.reaches(home) && gpu.direct.is_some_and(|direct| size <= limit(&direct))
+    };
+    let reads = direct(message.sender, |direct| direct.send_limit);
+    let (sender, rendezvous) = match message.sender.1 {
+        Buffer::Host => (Means::Host, size > host_limit),
+        Buffer::Device if reads && size <= gpu.load_limit => (Means::Core, size > host_limit),
+        _ if reads => (Means::Direct, size > gpu.eager_limit),
+        _ => (chunks, true),
+    };
+    let receiver = match message.receiver.1 {
+        Buffer::Host => Means::Host,
+        Buffer::Device if !rendezvous && size <= gpu.store_limit => Means::Core,
+        _ if !rendezvous => Means::Copy,
+        _ if direct(message.receiver, |direct| direct.receive_limit) => Means::Direct,
+        _ => chunks,
+    };
+    Decision { sender, receiver, rendezvous }
+}
+
+/// Within a node, as `State::send_across` and `State::copy_to_or_from_gpu` decide.
+fn within(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
+    let size = message.size;
+    let (from, to) = (message.sender.1, message.receiver.1);
+    let part = match protocol.local {
+        Some(local) if size > gpu.local_eager_limit => local.chunk.min(size),
+        _ => size,
+    };
+    let stored = |part| if to == Buffer::Device && part <= gpu.store_limit { Means::Core } else { Means::Copy };
+    let receiver = if to == Buffer::Host { Means::Host } else { stored(part) };
+    let peers = gpu.peers.filter(|peers| size >= peers.from);
+    match (from, peers) {
+        (Buffer::Host, _) => {
+            let single = protocol.local.is_some_and(|local| local.single_copy && size > local.eager_limit);
+            let staged = Means::Chunks { count: size.div_ceil(gpu.chunk), chunk: gpu.chunk, depth: gpu.depth };
+            Decision { sender: Means::Host, receiver: if single && to != Buffer::Host { staged } else { receiver }, rendezvous: single }
+        }
+        (Buffer::Device, _) if size <= gpu.local_load_limit => {
+            Decision { sender: Means::Core, receiver: if to == Buffer::Host { Means::Host } else { stored(size) }, rendezvous: false }
+        }
+        (Buffer::Device, Some(peers)) => {
+            let means = Means::Peers { by_kernels: peers.by_kernels };
+            Decision { sender: means, receiver: means, rendezvous: true }
+        }
+        _ => Decision { sender: Means::Copy, receiver, rendezvous: false },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabriscope_machine::PathClass;
+
+    use super::super::gpu::tests::EXAMPLE;
+    use super::super::protocol::tests::example;
+    use super::*;
+
+    fn decide(size: u32, class: PathClass, buffers: (Buffer, Buffer), local: bool) -> Decision {
+        let home = Home { gpu: Some(0), nics: vec![(0, class)], ..Home::default() };
+        let message = Between { size, sender: (&home, buffers.0), receiver: (&home, buffers.1), local, mapped: true };
+        let protocol = example();
+        if local { within(&EXAMPLE, &protocol, &message) } else { across(&EXAMPLE, &protocol, &message) }
+    }
+
+    #[test]
+    fn each_end_says_how_its_bytes_go() {
+        const D: (Buffer, Buffer) = (Buffer::Device, Buffer::Device);
+        let ends = |size, class| {
+            let Decision { sender, receiver, rendezvous } = decide(size, class, D, false);
+            (sender, receiver, rendezvous)
+        };
+        assert_eq!(ends(8, PathClass::Pix), (Means::Core, Means::Core, false));
+        assert_eq!(ends(8192, PathClass::Phb), (Means::Direct, Means::Core, false));
+        assert_eq!(ends(16_384, PathClass::Phb), (Means::Direct, Means::Direct, true));
+        let chunks = Means::Chunks { count: 4, chunk: 262_144, depth: 4 };
+        // Beyond the limit of reads the sender copies, and the adapter still writes.
+        assert_eq!(ends(1 << 20, PathClass::Phb), (chunks, Means::Direct, true));
+        assert_eq!(ends(1 << 20, PathClass::Sys), (chunks, chunks, true));
+        assert_eq!(ends(4096, PathClass::Sys), (Means::Copy, Means::Core, false));
+        let peers = Means::Peers { by_kernels: false };
+        assert_eq!(decide(1 << 20, PathClass::Phb, D, true), Decision { sender: peers, receiver: peers, rendezvous: true });
+        let host = decide(64, PathClass::Phb, (Buffer::Host, Buffer::Managed), false);
+        assert_eq!(host, Decision { sender: Means::Host, receiver: Means::Copy, rendezvous: false });
+    }
+}
