@@ -35,8 +35,9 @@ impl Setting<'_> {
         let mut value = false;
         variation.options.retain(|option| {
             // `--use_cuda 0`, `-d managed`: the value is an option of its own.
-            let keep = !is_place(option) && !is_gpu(option) && !(option == "-d" && !self.perftest) && !std::mem::replace(&mut value, false);
-            value |= (is_gpu(option) && !option.contains('=') && !option.ends_with("dmabuf")) || (option == "-d" && !self.perftest);
+            let accelerator = option == "-d" && !self.perftest;
+            let keep = !(is_place(option) || is_gpu(option) || accelerator || std::mem::replace(&mut value, false));
+            value |= accelerator || (is_gpu(option) && !option.contains('=') && !option.ends_with("dmabuf"));
             keep
         });
         variation
