@@ -134,16 +134,16 @@ impl Setting<'_> {
         }
     }
 
-    /// All adapters for one message, or one.
+    /// All adapters that reach the buffers for one message, or one.
     fn rails(&self, inside: &Inside, all: &mut Vec<Variation>) {
         let Some(mpi) = self.parts.software.mpi.as_ref().filter(|mpi| mpi.psm2.is_none()) else { return };
-        let count = self.parts.node.nics;
+        let count = inside.rails;
         if count < 2 || inside.local || self.size <= mpi.stripe_limit.as_u64() {
             return;
         }
         let (what, policy) = match mpi.rails {
-            RailPolicy::Stripe => ("one adapter instead of all".to_owned(), RailPolicy::First),
-            _ => (format!("messages cut over all {count} adapters"), RailPolicy::Stripe),
+            RailPolicy::Stripe => (format!("one adapter instead of {count}"), RailPolicy::First),
+            _ => (format!("messages cut over {count} adapters"), RailPolicy::Stripe),
         };
         all.push(self.with(what, |parts| {
             if let Some(mpi) = &mut parts.software.mpi {

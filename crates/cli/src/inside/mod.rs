@@ -7,8 +7,8 @@ pub mod copies;
 mod leg;
 mod words;
 
-use fabriscope_catalog::{RailPolicy, ResolvedCluster};
-use fabriscope_machine::{Access, Machine, Purpose, VertexId};
+use fabriscope_catalog::{GpuProtocol, RailPolicy, ResolvedCluster};
+use fabriscope_machine::{Access, Machine, PathClass, Purpose, VertexId};
 use fabriscope_units::Bytes;
 use fabriscope_workloads::mpi::{Between, Binding, Buffer, Decision, Home, Means};
 use fabriscope_workloads::perftest::Verb;
@@ -16,7 +16,7 @@ use fabriscope_workloads::{Target, Tool, omb, perftest};
 
 use crate::counting::device;
 pub use leg::Leg;
-use words::Seen;
+use words::{Seen, nearness};
 
 /// One end of a message.
 #[derive(Debug, Clone)]
@@ -44,6 +44,8 @@ pub struct Inside {
     pub local: bool,
     /// Adapters that a message is cut over.
     pub pieces: u32,
+    /// Adapters that reach both buffers.
+    pub rails: u32,
     /// Both directions of an exchange are alike.
     pub symmetric: bool,
 }
@@ -89,20 +91,22 @@ impl Inside {
         let decision = Decision::of(mpi, &message);
         let gpu = mpi.gpu.as_ref().filter(|gpu| gpu.aware);
         let cut = !local && mpi.psm2.is_none() && mpi.rails == RailPolicy::Stripe && asked.size > mpi.stripe_limit.as_u64();
-        let pieces = if cut && decision.rendezvous { node.nics } else { 1 };
+        let rails = [(&homes[0], decision.sender), (&homes[1], decision.receiver)].map(|(home, means)| rails(home, means, gpu));
+        let rails = rails.into_iter().min().unwrap_or(1).clamp(1, node.nics.max(1));
+        let pieces = if cut && decision.rendezvous { rails } else { 1 };
         let ends = [(true, decision.sender, sender), (false, decision.receiver, receiver)].map(|(sends, means, buffer)| {
             let (own, other) = if sends { (&homes[0], &homes[1]) } else { (&homes[1], &homes[0]) };
-            let class = own.nics.first().map_or(fabriscope_machine::PathClass::Dis, |(_, class)| *class);
+            let class = own.nics.first().map_or(PathClass::Dis, |(_, class)| *class);
             let rendezvous = decision.rendezvous;
             let seen = Seen { gpu, sends, buffer, class, local, rendezvous, size: Bytes(asked.size) };
-            let pieces = if pieces > 1 { format!("; cut over {pieces} adapters") } else { String::new() };
+            let pieces = if pieces > 1 { format!("; over {pieces} adapters") } else { String::new() };
             let who = if sends { "sender" } else { "receiver" };
             let how = format!("{}{pieces}", seen.say(means));
             End { who, how, legs: legs(asked.parts, &machine, (own, other), means, sends, local) }
         });
         let on_device = [sender, receiver].iter().any(|buffer| *buffer != Buffer::Host);
         let symmetric = sender == receiver && (local || homes[0] == homes[1]);
-        Some(Inside { ends: ends.into(), homes, on_device, local, machine, pieces, symmetric })
+        Some(Inside { ends: ends.into(), homes, on_device, local, machine, pieces, rails, symmetric })
     }
 
     fn of_perftest(asked: &Asked<'_>, test: perftest::Test, machine: Machine) -> Option<Inside> {
@@ -124,7 +128,7 @@ impl Inside {
         let (first, second) = if test.verb == Verb::Read { ("responder", "requester") } else { ("sender", "receiver") };
         let end = |who, leg: Option<Leg>| End { who, how: how.clone(), legs: leg.into_iter().collect() };
         let ends = vec![end(first, out), end(second, into)];
-        Some(Inside { ends, homes: Vec::new(), on_device: index.is_some(), local: false, machine, pieces: 1, symmetric: true })
+        Some(Inside { ends, homes: Vec::new(), on_device: index.is_some(), local: false, machine, pieces: 1, rails: 1, symmetric: true })
     }
 
     /// Both ends as text.
@@ -144,6 +148,13 @@ impl Inside {
         };
         self.ends.iter().map(end).collect()
     }
+}
+
+/// How many adapters reach the memory that one end uses.
+fn rails(home: &Home, means: Means, gpu: Option<&GpuProtocol>) -> u32 {
+    let farthest = gpu.and_then(|gpu| gpu.direct.as_ref()).map(|direct| nearness(direct.farthest));
+    let reached = |class: PathClass| means != Means::Direct || farthest.is_some_and(|farthest| class <= farthest);
+    home.nics.iter().take_while(|(_, class)| reached(*class)).count() as u32
 }
 
 /// The memory next to a NUMA domain or a GPU.

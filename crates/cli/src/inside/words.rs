@@ -96,7 +96,8 @@ impl Seen<'_> {
     }
 }
 
-fn nearness(farthest: fabriscope_catalog::Nearness) -> PathClass {
+/// How far that is as a class of paths.
+pub fn nearness(farthest: fabriscope_catalog::Nearness) -> PathClass {
     use fabriscope_catalog::Nearness;
     match farthest {
         Nearness::Pix => PathClass::Pix,
