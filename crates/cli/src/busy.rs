@@ -25,9 +25,10 @@ pub struct Busy {
 }
 
 /// The resources that a message of `size` bytes passes on `parts`, sent by perftest or by a program over MPI.
-pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool) -> Vec<Busy> {
+/// `pieces`: the adapters that share it, where that is known.
+pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool, pieces: Option<u32>) -> Vec<Busy> {
     let (nic, cpu, slot) = (&parts.node.nic, &parts.node.cpu, &parts.node.pcie);
-    let size = size.div_ceil(rails(parts, size, perftest));
+    let size = size.div_ceil(pieces.map_or_else(|| rails(parts, size, perftest), u64::from).max(1));
     let rate = slot.part.tlp_rate(slot.lanes);
     let fetch = tlps(rate, size, *cpu.root_complex.completion_payload, *slot.part.completion_overhead);
     let write = tlps(rate, size, *cpu.root_complex.max_payload, *slot.part.write_overhead);

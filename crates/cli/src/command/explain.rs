@@ -249,13 +249,16 @@ fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)> {
 /// What a message keeps busy: on the way between the nodes, and inside them.
 fn resources(parts: &ResolvedCluster, args: &Args, inside: Option<&Inside>) -> Vec<Busy> {
     let network = !inside.is_some_and(|inside| inside.local);
-    let between = if network { busy::resources(parts, args.size, args.tool.starts_with("ib_")) } else { Vec::new() };
+    let between = if network {
+        busy::resources(parts, args.size, args.tool.starts_with("ib_"), inside.map(|inside| inside.pieces))
+    } else {
+        Vec::new()
+    };
     let way = |inside: &Inside| -> Vec<Busy> {
         let legs = inside.ends.iter().flat_map(|end| end.legs.iter().map(move |leg| (end.who, leg)));
-        let size = args.size.div_ceil(u64::from(inside.pieces.max(1)));
         let busy = |(who, leg): (&str, &crate::inside::Leg)| {
-            let (link, rate) = leg.bound(&inside.machine)?;
-            Some(Busy { what: format!("{who}'s {link}").into(), span: rate.time(Bytes(size)) })
+            let (link, span) = leg.busiest(&inside.machine, args.size, inside.pieces)?;
+            Some(Busy { what: format!("{who}'s {link}").into(), span })
         };
         legs.filter_map(busy).collect()
     };

@@ -1,9 +1,9 @@
 //! One way of bytes inside a node: every link in order, what it carries, and what binds.
 
-use fabriscope_machine::{Access, Machine, Path, PathClass, Purpose, ResourceId, VertexId};
+use fabriscope_machine::{Access, Machine, Path, PathClass, Purpose, ResourceId, VertexId, VertexKind};
 use fabriscope_report::Table;
 use fabriscope_report::explain::nanoseconds;
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Bytes, Rate, Span};
 
 /// A way from one memory or adapter to another.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ struct Row {
     title: String,
     payload: Rate,
     latency: Option<Span>,
+    /// It is an adapter's own, which carries a piece of a message that is cut.
+    own: bool,
 }
 
 impl Leg {
@@ -37,6 +39,17 @@ impl Leg {
     pub fn bound(&self, machine: &Machine) -> Option<(String, Rate)> {
         let resource = self.path.bottleneck(machine, self.access)?;
         Some((machine.describe(resource), self.path.rate(machine, self.access)))
+    }
+
+    /// What a message of `size` bytes over so many adapters keeps busy longest, and how long.
+    pub fn busiest(&self, machine: &Machine, size: u64, pieces: u32) -> Option<(String, Span)> {
+        let busy = |row: Row| {
+            let share = if row.own { size.div_ceil(u64::from(pieces.max(1))) } else { size };
+            (row.payload.time(Bytes(share)), row.title)
+        };
+        // The first of equals.
+        let longest = self.rows(machine).into_iter().map(busy).reduce(|best, next| if next.0 > best.0 { next } else { best });
+        longest.map(|(span, title)| (title, span))
     }
 
     /// Latency of all its links, one way.
@@ -62,10 +75,13 @@ impl Leg {
         let links = self.path.steps.iter().map(|step| {
             let resource = machine.resource_of_link(step.link, step.forwards);
             let latency = Some(machine.link(step.link).latency);
-            Row { title: machine.describe(resource), payload: payload(resource), latency }
+            let link = machine.link(step.link);
+            let own = [link.a, link.b].iter().any(|end| machine.vertex(*end).kind == VertexKind::Nic);
+            Row { title: machine.describe(resource), payload: payload(resource), latency, own }
         });
         let limits = uses.iter().filter(|used| used.resource.0 as usize >= machine.links().len() * 2);
-        let limits = limits.map(|used| Row { title: machine.describe(used.resource), payload: payload(used.resource), latency: None });
+        let limits =
+            limits.map(|used| Row { title: machine.describe(used.resource), payload: payload(used.resource), latency: None, own: false });
         links.chain(limits).collect()
     }
 
