@@ -190,7 +190,7 @@ impl State {
         Ok(protocol.rail(rails, self.connection(peer)?.next_turn()))
     }
 
-    fn pieces(&mut self, peer: u32, size: u32, here: Buffer, there: Buffer) -> Result<Vec<Piece>, ProgramError> {
+    pub fn pieces(&mut self, peer: u32, size: u32, here: Buffer, there: Buffer) -> Result<Vec<Piece>, ProgramError> {
         let (protocol, rails) = (self.protocol, self.rails_between(peer, here, there)?);
         Ok(protocol.pieces(size, rails, self.connection(peer)?.next_turn()))
     }

@@ -6,7 +6,7 @@
 
 use fabriscope_node::ProgramError;
 
-use crate::mpi::{Buffer, Rank, Request};
+use crate::mpi::{Buffer, OneSided, Rank, Request};
 
 /// A rank and the one that it talks to.
 pub(super) struct Pair {
@@ -18,6 +18,8 @@ pub(super) struct Pair {
     pub window: u32,
     /// Where this rank's buffers are.
     pub buffer: Buffer,
+    /// Where the peer's are.
+    pub there: Buffer,
     /// The program copies to and from host memory around every call.
     pub staged: bool,
 }
@@ -52,6 +54,13 @@ impl Pair {
         let sends = self.start_sends(size, mine).await?;
         self.rank.wait_all(sends).await?;
         self.finish_receives(receives, size).await
+    }
+
+    /// `osu_put_*` and `osu_get_*`: `count` operations and a flush. Who does not act waits for the next size.
+    pub async fn one_sided(&self, what: OneSided, count: u32, size: u32) -> Result<(), ProgramError> {
+        let one = |_| self.rank.one_sided(what, self.peer, (self.buffer, self.there), size);
+        let requests = (0..count).map(one).collect::<Result<Vec<Request>, ProgramError>>()?;
+        self.rank.wait_all(requests).await
     }
 
     async fn send(&self, tag: u32, size: u32) -> Result<(), ProgramError> {

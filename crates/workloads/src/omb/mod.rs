@@ -1,4 +1,5 @@
-//! OSU Micro-Benchmarks, point to point: `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr` over [`crate::mpi`].
+//! OSU Micro-Benchmarks, point to point: `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr`, and one-sided `osu_put_*` and `osu_get_*`, over
+//! [`crate::mpi`].
 //!
 //! Source: OMB 7.4: behaviour, options and output (FORMATS.md §10).
 //! Modelled: the loops of the tools, all sizes of a run in one job, percentiles over the iterations.
@@ -66,7 +67,8 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
     let (buffer, staged) = (s.buffers.of(sends), s.buffers.staged);
     let given = if staged { Buffer::Host } else { buffer };
     let rank = Rank::init_in(process, world, &[peer], given).await?;
-    let pair = Pair { rank, peer, sends, window: s.window, buffer, staged };
+    let there = s.buffers.of(!sends);
+    let pair = Pair { rank, peer, sends, window: s.window, buffer, there, staged };
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await?;
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
@@ -77,6 +79,13 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
                 Benchmark::Latency | Benchmark::GpuPingPong => pair.ping_pong(size).await?,
                 Benchmark::Bandwidth | Benchmark::MessageRate => pair.window(size).await?,
                 Benchmark::BothWays => pair.both_ways(size).await?,
+                _ => {
+                    let acts = pair.sends || s.benchmark == Benchmark::PutBothWays;
+                    let count = if s.benchmark.is_latency() { 1 } else { s.window };
+                    if let Some(what) = s.benchmark.one_sided().filter(|_| acts) {
+                        pair.one_sided(what, count, size).await?;
+                    }
+                }
             }
             if iteration >= warm_up {
                 spans.push(pair.rank.now().since(start));

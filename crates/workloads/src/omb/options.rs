@@ -4,6 +4,8 @@
 //! The iterations default to fewer than the tool's, because every one of them repeats exactly here: 100 with 10 for
 //! warm-up up to 8192 bytes, then 20 with 2. `-i` and `-x` set the tool's own, 10000/100 and 1000/10 for latency.
 
+use fabriscope_catalog::Rendezvous;
+
 use super::benchmark::Benchmark;
 use super::buffers::Buffers;
 use crate::arguments::Meaning::{Refused, Usual};
@@ -31,6 +33,8 @@ const OPTIONS: &[Opt] = &[
     opt('V', "vary-window", Takes::Nothing, Refused("one table per window: run once for each -W"), ""),
     opt('c', "validation", Takes::Nothing, Usual, "add the column of validation; the transport of a simulated NIC cannot corrupt data"),
     opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Usual, "add percentiles over the iterations (default 50,90,99)"),
+    opt('w', "win-option", Takes::Value("type"), Usual, "window of the one-sided benchmarks: allocate"),
+    opt('s', "sync-option", Takes::Value("call"), Usual, "what ends an operation of the one-sided benchmarks: flush"),
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
     opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
     opt('b', "buffer-num", Takes::Value("single|multiple"), Refused("copies cost the same from one buffer or many; leave -b out"), ""),
@@ -78,7 +82,7 @@ impl Settings {
     pub fn parse(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Settings, UsageError> {
         let tool = benchmark.name();
         let parsed = arguments::parse(tool, OPTIONS, args)?;
-        let smallest = if benchmark == Benchmark::Latency { 0 } else { 1 };
+        let smallest = u32::from(benchmark != Benchmark::Latency);
         let swept = match benchmark {
             Benchmark::GpuPingPong => sizes(SMALLEST_PING, LARGEST_PING),
             _ => sizes(smallest, LARGEST),
@@ -106,6 +110,14 @@ impl Settings {
             let what = format!("{tool} needs an MPI library, and the cluster's software has none");
             return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi] table".to_owned() });
         }
+        if benchmark.one_sided().is_some() {
+            let mpi = target.mpi.as_ref().filter(|mpi| mpi.psm2.is_none() && mpi.rendezvous != Rendezvous::Send);
+            if mpi.is_none() || target.layout.nodes == 1 || s.buffers.staged {
+                let what = format!("{tool} needs RDMA between two nodes");
+                let remedy = "choose a cluster whose library moves long messages by RDMA, and two nodes".to_owned();
+                return Err(UsageError::Conflict { what, remedy });
+            }
+        }
         Ok(s)
     }
 
@@ -113,7 +125,7 @@ impl Settings {
         let bandwidth_only = |s: &Settings| {
             let what = format!("{} is an option of the bandwidth benchmarks", given.typed);
             let conflict = UsageError::Conflict { what, remedy: "leave it out, or use osu_bw".to_owned() };
-            if matches!(s.benchmark, Benchmark::Latency | Benchmark::GpuPingPong) { Err(conflict) } else { Ok(()) }
+            if s.benchmark.is_latency() || s.benchmark == Benchmark::GpuPingPong { Err(conflict) } else { Ok(()) }
         };
         match given.name {
             "message-size" => self.sizes = size_range(given, smallest, LARGEST)?,
@@ -128,6 +140,17 @@ impl Settings {
             "pairs" => {
                 let what = format!("{} is an option of osu_mbw_mr", given.typed);
                 return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_mbw_mr".to_owned() });
+            }
+            "win-option" | "sync-option" => {
+                let (known, only) = if given.name == "win-option" { ("allocate", "allocate") } else { ("flush", "flush") };
+                if self.benchmark.one_sided().is_none() {
+                    let what = format!("{} is an option of the one-sided benchmarks", given.typed);
+                    return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_put_latency".to_owned() });
+                }
+                if given.value.as_deref() != Some(only) {
+                    let value = given.value.clone().unwrap_or_default();
+                    return Err(UsageError::NotOneOf { option: given.typed.clone(), value, known });
+                }
             }
             "validation" => self.validate = true,
             "tail-lat" => self.tails = percentiles(given)?,

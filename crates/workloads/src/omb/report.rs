@@ -58,10 +58,15 @@ fn head(s: &Settings) -> String {
     if s.benchmark == Benchmark::MessageRate {
         let _ = writeln!(text, "# [ pairs: {} ] [ window size: {} ]", s.pairs, s.window);
     }
+    if s.benchmark.one_sided().is_some() {
+        text += "# Window creation: MPI_Win_allocate\n# Synchronization: MPI_Win_flush\n";
+    }
     text += "# Datatype: MPI_CHAR.\n";
     let mut columns = match s.benchmark {
-        Benchmark::Latency => vec!["Avg Latency(us)".to_owned()],
-        Benchmark::Bandwidth | Benchmark::BothWays => vec!["Bandwidth (MB/s)".to_owned()],
+        Benchmark::Latency | Benchmark::PutLatency | Benchmark::GetLatency => vec!["Avg Latency(us)".to_owned()],
+        Benchmark::Bandwidth | Benchmark::BothWays | Benchmark::PutBandwidth | Benchmark::PutBothWays | Benchmark::GetBandwidth => {
+            vec!["Bandwidth (MB/s)".to_owned()]
+        }
         Benchmark::GpuPingPong => Vec::new(),
         Benchmark::MessageRate => vec!["MB/s".to_owned(), "Messages/s".to_owned()],
     };
@@ -72,7 +77,7 @@ fn head(s: &Settings) -> String {
     if s.validate {
         columns.push(format!("{:>WIDTH$}", "Validation"));
     }
-    let unit = if s.benchmark == Benchmark::Latency { "Lat(us)" } else { "BW(MB/s)" };
+    let unit = if s.benchmark.is_latency() { "Lat(us)" } else { "BW(MB/s)" };
     columns.extend(s.tails.iter().map(|percentile| format!("{:>WIDTH$}", format!("P{percentile} Tail {unit}"))));
     let _ = writeln!(text, "{:<10}{}", "# Size", columns.concat());
     text
@@ -86,10 +91,13 @@ fn values(s: &Settings, sample: &Sample, total: Span) -> Vec<(&'static str, &'st
     let megabytes = f64::from(sample.size) / 1e6;
     match s.benchmark {
         Benchmark::Latency => vec![("latency", "us", total.as_us_f64() / iterations / 2.0)],
-        Benchmark::Bandwidth => vec![("bandwidth", "MB/s", megabytes * rate(1.0))],
+        Benchmark::PutLatency | Benchmark::GetLatency => vec![("latency", "us", total.as_us_f64() / iterations)],
+        Benchmark::Bandwidth | Benchmark::PutBandwidth | Benchmark::GetBandwidth => {
+            vec![("bandwidth", "MB/s", megabytes * rate(1.0))]
+        }
         // Twice the bytes for a round trip.
         Benchmark::GpuPingPong => vec![("bandwidth", "GB/s", megabytes / 1e3 * 2.0 * iterations / total.as_s_f64())],
-        Benchmark::BothWays => vec![("bandwidth", "MB/s", megabytes * rate(2.0))],
+        Benchmark::BothWays | Benchmark::PutBothWays => vec![("bandwidth", "MB/s", megabytes * rate(2.0))],
         Benchmark::MessageRate => {
             let rate = rate(f64::from(s.pairs));
             vec![("bandwidth", "MB/s", megabytes * rate), ("message_rate", "messages/s", rate)]

@@ -1,0 +1,62 @@
+//! One-sided operations: `MPI_Put` and `MPI_Get` into a window that all ranks have exposed, and what `MPI_Win_flush` waits for.
+//!
+//! Source: MPI 4.1, chapter 12; J. Liu et al., "Design and Implementation of MPICH2 over InfiniBand with RDMA Support", IPDPS 2004, and UCX
+//! (`ucp_put_nbx`, `ucp_get_nbx`: RDMA as it is, zero copy).
+//! Modelled: a put is an RDMA write, a get an RDMA read, striped over rails as a rendezvous is; a flush waits for their completions. The
+//! target's core has no part in it. Memory of GPUs through adapters that reach it.
+//! Not modelled: accumulate, windows that are created or attached while it is measured, locks (the epoch is open all the time), memory
+//! of GPUs that no adapter reaches, ranks of the same node.
+
+use fabriscope_node::ProgramError;
+use fabriscope_verbs::{Remote, SendFlags, SendWr, Sge};
+
+use super::buffer::Buffer;
+use super::rank::Rank;
+use super::request::{Carried, Request};
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneSided {
+    /// `MPI_Put`.
+    Put,
+    /// `MPI_Get`.
+    Get,
+}
+
+impl Rank {
+    /// `MPI_Put` or `MPI_Get` of `size` bytes between a buffer `here` and the window of `target`, which is `there`. The request is done when
+    /// a flush would return.
+    ///
+    /// # Errors
+    /// No connection to `target`, or one without RDMA; memory of a GPU that no adapter reaches; a queue pair in error.
+    pub fn one_sided(&self, what: OneSided, target: u32, (here, there): (Buffer, Buffer), size: u32) -> Result<Request, ProgramError> {
+        let me = self.rank();
+        let state = &mut *self.state.borrow_mut();
+        if self.onload.is_some() || state.rails.is_empty() || state.connection(target)?.local {
+            return Err(ProgramError(format!("rank {me}: no RDMA leads to rank {target}, and one-sided operations need it")));
+        }
+        let reaches = |buffer| buffer != Buffer::Device || state.is_near(0);
+        if !reaches(here) || !reaches(there) {
+            return Err(ProgramError(format!("rank {me}: no adapter reaches the memory of the GPU; one-sided operations need one")));
+        }
+        self.process.compute(state.protocol.send_overhead);
+        state.look_at_pointer(&self.process);
+        state.handle_device(&self.process, here);
+        state.register(&self.process, here, size);
+        let request = state.requests.open(target, size, here);
+        let pieces = state.pieces(target, size, here, there)?;
+        state.requests.at(request).left = pieces.len() as u64;
+        let inline = what == OneSided::Put && here == Buffer::Host && size <= state.protocol.inline_limit;
+        let make: fn(u64, Sge, Remote) -> SendWr = match what {
+            OneSided::Put if inline => |id, sge, remote| SendWr::write(id, sge, remote).with_flags(SendFlags::INLINE),
+            OneSided::Put => SendWr::write,
+            OneSided::Get => SendWr::read,
+        };
+        for piece in pieces {
+            let transfer = state.move_between(target, piece, request, (here, there), make, None)?;
+            state.transfer(target, transfer)?;
+        }
+        state.flush_one(&self.process, &self.world.0.wires, target)?;
+        Ok(Request(Carried::Own(request)))
+    }
+}
