@@ -59,7 +59,10 @@ impl<'m> Way<'m> {
             table.push([(number + 1).to_string(), from, to, link, latency, rate(written), rate(read)]);
         }
         let caption: String = self.caption().iter().map(|line| format!("# {line}\n")).collect();
-        format!("{caption}\n{table}\n# * binds: nothing on the path carries less\n")
+        let any = written.iter().chain(&read).any(|leg| leg.binds);
+        let legend =
+            if any { "# * binds: nothing on the path carries less\n" } else { "# every link carries more than the limit named above\n" };
+        format!("{caption}\n{table}\n{legend}")
     }
 
     /// The same for machines.
