@@ -81,9 +81,9 @@ fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: 
 
 /// Adapters that share a message: long messages over MPI are cut into one piece for each.
 fn rails(parts: &ResolvedCluster, size: u64, perftest: bool) -> u64 {
-    let striped = |mpi: &Mpi| mpi.rails == RailPolicy::Stripe && size > mpi.stripe_limit.as_u64();
-    let cut = !perftest && parts.software.mpi.as_ref().is_some_and(striped);
-    if cut { u64::from(parts.node.nics.max(1)) } else { 1 }
+    let striped = |mpi: &&Mpi| mpi.rails == RailPolicy::Stripe && size > mpi.stripe_limit.as_u64();
+    let cut = parts.software.mpi.as_ref().filter(|mpi| !perftest && striped(mpi));
+    cut.map_or(1, |mpi| u64::from(mpi.rails_of(parts.node.nics).max(1)))
 }
 
 fn tlps(rate: Rate, size: u64, chunk: Bytes, overhead: Bytes) -> Span {

@@ -42,3 +42,10 @@ fn nodes_without_gpus_are_refused() {
         assert!(output.status.code() == Some(2) && message.contains("GPU") && message.contains("help"), "{line}: {message}");
     }
 }
+
+/// UCX spreads a long message over two adapters, though the nodes of Ibex with V100 have four of 100 Gb/s.
+#[test]
+fn ucx_takes_two_adapters_of_four() {
+    let host = row("bench osu_bw --on ibex-v100 -m 1048576:1048576 H H", "1048576");
+    assert!((22_000.0..25_000.0).contains(&host), "{host}");
+}

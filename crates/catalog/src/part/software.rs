@@ -181,6 +181,9 @@ pub struct Mpi {
     pub rails: RailPolicy,
     /// Messages above this size are cut into one piece per adapter.
     pub stripe_limit: Sourced<Bytes>,
+    /// The most adapters that a process uses, the nearest first; where nothing is said, all of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_rails: Option<Sourced<u32>>,
     /// Eager buffers per peer: unacknowledged eager messages in flight.
     pub window: Sourced<u32>,
     /// Every so many eager sends ask for a completion.
@@ -314,7 +317,18 @@ fn check_psm2(mpi: &Mpi, interface: Interface) -> Result<(), Problem> {
     mpi.psm2.as_ref().map_or(Ok(()), Psm2::check)
 }
 
+impl Mpi {
+    /// How many of `nics` adapters of a node a process uses.
+    pub fn rails_of(&self, nics: u32) -> u32 {
+        self.most_rails.as_ref().map_or(nics, |most| nics.min(**most))
+    }
+}
+
 fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {
+    if mpi.most_rails.as_ref().is_some_and(|most| **most == 0) {
+        let message = "`most_rails` is zero: nothing could be sent";
+        return Err(Problem::at(&["mpi", "most_rails", "value"], message, "use at least 1, or leave it out"));
+    }
     for (key, count) in [("window", &mpi.window), ("signal_interval", &mpi.signal_interval)] {
         if **count == 0 {
             return Err(Problem::at(&["mpi", key, "value"], format!("`{key}` is zero: nothing could be sent"), "use at least 1"));

@@ -92,7 +92,7 @@ impl Inside {
         let gpu = mpi.gpu.as_ref().filter(|gpu| gpu.aware);
         let cut = !local && mpi.psm2.is_none() && mpi.rails == RailPolicy::Stripe && asked.size > mpi.stripe_limit.as_u64();
         let rails = [(&homes[0], decision.sender), (&homes[1], decision.receiver)].map(|(home, means)| rails(home, means, gpu));
-        let rails = rails.into_iter().min().unwrap_or(1).clamp(1, node.nics.max(1));
+        let rails = rails.into_iter().min().unwrap_or(1).clamp(1, mpi.rails_of(node.nics).max(1));
         let pieces = if cut && decision.rendezvous { rails } else { 1 };
         let ends = [(true, decision.sender, sender), (false, decision.receiver, receiver)].map(|(sends, means, buffer)| {
             let (own, other) = if sends { (&homes[0], &homes[1]) } else { (&homes[1], &homes[0]) };

@@ -49,6 +49,8 @@ pub struct Protocol {
     pub rails: RailPolicy,
     /// Above this size a message is cut into one piece per rail.
     pub stripe_limit: u32,
+    /// The most rails that a rank opens.
+    pub most_rails: u32,
     /// Messages in flight to one peer.
     pub window: u32,
     /// Every so many messages ask for a completion.
@@ -170,6 +172,7 @@ impl From<&Mpi> for Protocol {
             inline_limit: bytes(*part.inline_limit),
             rails: part.rails,
             stripe_limit: bytes(*part.stripe_limit),
+            most_rails: part.rails_of(u32::MAX),
             window: (*part.window).max(1),
             signal_interval: (*part.signal_interval).max(1),
             shared_receives: part.connections.as_ref().map_or(SHARED_RECEIVES, |connections| *connections.receives),
@@ -215,6 +218,7 @@ pub(crate) mod tests {
             inline_limit: 128,
             rails: RailPolicy::Stripe,
             stripe_limit: 16_384,
+            most_rails: u32::MAX,
             window: 16,
             signal_interval: 8,
             shared_receives: 64,

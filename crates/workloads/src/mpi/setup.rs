@@ -95,7 +95,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
     let home = shared.home(process);
     let mut rails = Vec::new();
     let mut created: Vec<Vec<(QpNum, u64)>> = vec![Vec::new(); peers.len()];
-    for (index, (nic, _)) in home.nics.iter().copied().enumerate() {
+    for (index, (nic, _)) in home.nics.iter().copied().take(protocol.most_rails as usize).enumerate() {
         let reached = reached(&protocol, &home, index);
         let mut rail = open_rail(process, nic, peers.len(), &protocol, reached).map_err(failed)?;
         if protocol.tag_matching == TagMatching::Adapter && rail.device.is_some() {
