@@ -1,10 +1,19 @@
-//! Collective operations as what each rank does: which blocks it copies, whom it sends to and receives from, in what order.
+//! Collective operations as what each rank does: which pieces it moves, whom it sends to and receives from, in what order.
 //!
-//! Pure functions of rank, number of ranks and size. They run in a library's ranks (`workloads::mpi`, which pays for messages and
-//! copies as that library does), or become a schedule for any engine ([`schedule`]). One algorithm is one file; `select` in each
-//! operation's folder chooses as a library does.
+//! Pure functions of rank, number of ranks and sizes. They run in a library's ranks (`workloads::mpi`, which pays for messages,
+//! copies and reductions as that library does), or become a schedule for any engine ([`schedule`]). One algorithm is one file;
+//! [`proof`] shows for each that every contribution arrives once, at the right place, whatever the timing.
+
+#![warn(missing_docs)]
 
 pub mod alltoall;
+mod blocks;
+mod operation;
+mod piece;
+pub mod proof;
 mod round;
 
-pub use round::{Copies, Message, Round, schedule};
+pub use blocks::Blocks;
+pub use operation::{Operation, Wanted, received};
+pub use piece::{Action, Buffer, Message, Move, Piece};
+pub use round::{Amount, Round, schedule};

@@ -3,38 +3,71 @@
 use fabriscope_schedule::{After, Builder, OpKind, Schedule, ScheduleError};
 use fabriscope_units::Bytes;
 
-/// Blocks that a rank copies within its own memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Copies {
-    /// Pieces, each of which is contiguous.
-    pub blocks: u64,
-    /// All of them together.
-    pub bytes: Bytes,
-}
+use crate::piece::{Action, Message, Move};
 
-/// One message of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Message {
-    /// The other rank.
-    pub peer: u32,
-    /// Its length.
-    pub bytes: Bytes,
-}
-
-/// A round of one rank: it copies, posts all receives, posts all sends, waits for all of them, and copies again.
+/// A round of one rank: it moves, posts all receives, posts all sends, waits for all of them, and moves again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Round {
-    /// Copied first.
-    pub before: Copies,
+    /// Done first, in order.
+    pub before: Vec<Move>,
     /// Received, in the order of posting.
     pub receives: Vec<Message>,
     /// Sent, in the order of posting.
     pub sends: Vec<Message>,
-    /// Copied when everything has come.
-    pub after: Copies,
+    /// Done when everything has come, in order.
+    pub after: Vec<Move>,
 }
 
-/// The rounds of all ranks as a schedule: every operation of a round waits for all of the round before. Copies take no time in it.
+/// What the moves of a round amount to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Moves.
+    pub moves: u64,
+    /// Bytes copied.
+    pub copied: Bytes,
+    /// Bytes of one operand that reductions took in.
+    pub reduced: Bytes,
+}
+
+impl Amount {
+    /// Of these moves.
+    #[must_use]
+    pub fn of(moves: &[Move]) -> Amount {
+        moves.iter().fold(Amount::default(), |mut sum, this| {
+            sum.moves += 1;
+            match this.action {
+                Action::Copy => sum.copied += this.to.bytes,
+                Action::ReduceBefore | Action::ReduceAfter => sum.reduced += this.to.bytes,
+            }
+            sum
+        })
+    }
+}
+
+impl Round {
+    /// A round without messages.
+    #[must_use]
+    pub fn local(moves: Vec<Move>) -> Round {
+        Round { before: moves, ..Round::default() }
+    }
+    /// A round of one message each way, or either.
+    #[must_use]
+    pub fn exchange(receive: Option<Message>, send: Option<Message>) -> Round {
+        Round { receives: receive.into_iter().collect(), sends: send.into_iter().collect(), ..Round::default() }
+    }
+    /// The same, with moves afterwards.
+    #[must_use]
+    pub fn then(mut self, moves: impl IntoIterator<Item = Move>) -> Round {
+        self.after.extend(moves);
+        self
+    }
+    /// The ranks that it talks to.
+    pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.receives.iter().chain(&self.sends).map(|message| message.peer)
+    }
+}
+
+/// The rounds of all ranks as a schedule: every operation of a round waits for all of the round before. Moves take no time in it.
 ///
 /// # Errors
 /// No ranks, or more operations than can be numbered.
@@ -42,10 +75,10 @@ pub fn schedule<R: Iterator<Item = Round>>(ranks: u32, rounds: impl Fn(u32) -> R
     let mut builder = Builder::new(ranks);
     for rank in 0..ranks {
         let mut before: Vec<After> = Vec::new();
-        for (tag, round) in rounds(rank).enumerate() {
-            let tag = tag as u32;
-            let receives = round.receives.iter().map(|m| OpKind::Recv { from: m.peer, bytes: m.bytes, tag });
-            let sends = round.sends.iter().map(|m| OpKind::Send { to: m.peer, bytes: m.bytes, tag });
+        for round in rounds(rank) {
+            // Messages between two ranks keep their order; one tag is enough.
+            let receives = round.receives.iter().map(|m| OpKind::Recv { from: m.peer, bytes: m.piece.bytes, tag: 0 });
+            let sends = round.sends.iter().map(|m| OpKind::Send { to: m.peer, bytes: m.piece.bytes, tag: 0 });
             let ops: Vec<OpKind> = receives.chain(sends).collect();
             if !ops.is_empty() {
                 before = ops.into_iter().map(|op| After::End(builder.op_after(rank, op, &before))).collect();

@@ -3,19 +3,19 @@
 //! Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1),
 //! 2005 (exclusive or for powers of two); Open MPI, coll_base_alltoall.c (always a shift).
 
-use fabriscope_units::Bytes;
+use crate::blocks::Blocks;
+use crate::piece::Buffer;
+use crate::round::Round;
 
-use crate::round::{Copies, Message, Round};
-
-pub(super) fn round(index: u32, exclusive_or: bool, rank: u32, ranks: u32, size: Bytes) -> Round {
+pub(super) fn round(index: u32, exclusive_or: bool, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {
+    let ranks = sends.ranks();
     if index == 0 {
-        return Round { before: Copies { blocks: 1, bytes: size }, ..Round::default() };
+        return Round::local(vec![super::own(rank, sends, receives)]);
     }
     let (from, to) = if exclusive_or && ranks.is_power_of_two() {
         (rank ^ index, rank ^ index)
     } else {
         ((rank + ranks - index) % ranks, (rank + index) % ranks)
     };
-    let message = |peer: u32| vec![Message { peer, bytes: size }];
-    Round { receives: message(from), sends: message(to), ..Round::default() }
+    Round::exchange(Some(receives.piece(Buffer::Recv, from).with(from)), Some(sends.piece(Buffer::Send, to).with(to)))
 }

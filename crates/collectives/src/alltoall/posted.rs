@@ -3,23 +3,33 @@
 //! Source: MPICH, alltoall_intra_scattered.c (so many at a time, partners in the order of their distance); Open MPI,
 //! coll_base_alltoall.c, basic linear (all at once).
 
-use fabriscope_units::Bytes;
-
-use crate::round::{Copies, Message, Round};
+use crate::blocks::Blocks;
+use crate::piece::Buffer;
+use crate::round::Round;
 
 pub(super) fn rounds(ranks: u32, at_a_time: u32) -> u32 {
     ranks.div_ceil(batch(ranks, at_a_time))
 }
 
-pub(super) fn round(index: u32, at_a_time: u32, rank: u32, ranks: u32, size: Bytes) -> Round {
+pub(super) fn round(index: u32, at_a_time: u32, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {
+    let ranks = sends.ranks();
     let batch = batch(ranks, at_a_time);
     let distances = index * batch..((index + 1) * batch).min(ranks);
-    let message = |peer: u32| (peer != rank).then_some(Message { peer, bytes: size });
+    let others = |peer: &u32| *peer != rank;
     Round {
-        before: if index == 0 { Copies { blocks: 1, bytes: size } } else { Copies::default() },
-        receives: distances.clone().filter_map(|distance| message((rank + distance) % ranks)).collect(),
-        sends: distances.filter_map(|distance| message((rank + ranks - distance) % ranks)).collect(),
-        after: Copies::default(),
+        before: if index == 0 { vec![super::own(rank, sends, receives)] } else { Vec::new() },
+        receives: distances
+            .clone()
+            .map(|distance| (rank + distance) % ranks)
+            .filter(others)
+            .map(|from| receives.piece(Buffer::Recv, from).with(from))
+            .collect(),
+        sends: distances
+            .map(|distance| (rank + ranks - distance) % ranks)
+            .filter(others)
+            .map(|to| sends.piece(Buffer::Send, to).with(to))
+            .collect(),
+        after: Vec::new(),
     }
 }
 
