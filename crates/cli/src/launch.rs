@@ -116,12 +116,12 @@ pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>
 
 /// The GPUs of a node as tools see them.
 fn gpus(gpu: &Gpu, node: &ResolvedNode) -> GpuTarget {
-    let buses =
-        node.machine().map_or_else(|_| Vec::new(), |machine| machine.gpus().iter().map(|id| machine.vertex(*id).bus.clone()).collect());
+    let named = |machine: fabriscope_machine::Machine| machine.gpus().iter().map(|id| machine.vertex(*id).bus.clone()).collect();
+    let buses: Vec<String> = node.machine().map_or_else(|_| Vec::new(), named);
     GpuTarget {
         title: gpu.title.clone(),
         count: node.gpus,
-        buses,
+        buses: if buses.iter().all(String::is_empty) { Vec::new() } else { buses },
         read_rate: gpu.memory.read_rate(),
         write_cost: gpu.memory.write_cost.of_count(1000),
         launch: *gpu.calls.kernel_launch + *gpu.calls.kernel_start + *gpu.calls.stream_synchronize,

@@ -10,9 +10,10 @@ use crate::measured::Row;
 pub(super) fn ask(row: &Row) -> Option<Asked> {
     let benchmark = row.benchmark.trim().to_ascii_lowercase();
     let variant = row.variant.to_ascii_lowercase();
+    let no_row = |tool: &str| Some(Asked::Skip(format!("{tool} has no row `{}`", row.variant)));
     let (tool, options, column) = match benchmark.as_str() {
         "gdrcopy_copylat" => {
-            let column = COPYLAT.into_iter().find(|name| variant.starts_with(name));
+            let Some(column) = COPYLAT.into_iter().find(|name| variant.starts_with(name)) else { return no_row("gdrcopy_copylat") };
             ("gdrcopy_copylat", Vec::new(), Some(column))
         }
         "nvbandwidth" => {
@@ -23,15 +24,10 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
             ("nvbandwidth", vec!["-t".to_owned(), test.to_owned()], None)
         }
         "hbm bandwidth (babelstream)" | "babelstream" => {
-            let column = KERNELS.into_iter().find(|name| variant.eq_ignore_ascii_case(name));
+            let Some(column) = KERNELS.into_iter().find(|name| variant.eq_ignore_ascii_case(name)) else { return no_row("babelstream") };
             ("babelstream", Vec::new(), Some(column))
         }
         _ => return None,
-    };
-    let column = match column {
-        Some(None) => return Some(Asked::Skip(format!("{tool} has no row `{}`", row.variant))),
-        Some(found) => found,
-        None => None,
     };
     let quantity = match (row.metric.to_ascii_lowercase().as_str(), row.unit.as_str()) {
         ("latency", "us") => Quantity::Latency { us: 1.0 },

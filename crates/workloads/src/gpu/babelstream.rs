@@ -11,12 +11,11 @@ use std::rc::Rc;
 use fabriscope_node::{Process, Program};
 use fabriscope_units::{Bytes, Rate, Span};
 
-use super::{GpuTarget, alone, gpus};
+use super::{GpuTarget, HELP, alone};
 use crate::arguments::Meaning::{Harmless, Usual};
-use crate::arguments::{self, Opt, Takes};
+use crate::arguments::{self, Opt, Parsed, Takes};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
-use crate::target::Target;
 use crate::tool::Prepared;
 
 pub(super) const OPTIONS: &[Opt] = &[
@@ -24,7 +23,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     Opt { short: 'n', long: "numtimes", takes: Takes::Value("count"), meaning: Usual, help: "runs of each kernel (default 100)" },
     Opt { short: '\0', long: "float", takes: Takes::Nothing, meaning: Usual, help: "4 bytes an element instead of 8" },
     Opt { short: '\0', long: "device", takes: Takes::Value("gpu"), meaning: Harmless("all are alike"), help: "GPU" },
-    Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" },
+    HELP,
 ];
 
 /// Name, arrays read, arrays written.
@@ -36,13 +35,7 @@ fn time(gpu: &GpuTarget, read: Bytes, written: Bytes) -> Span {
     gpu.launch + if gpu.read_rate == Rate::default() { Span::ZERO } else { gpu.read_rate.time(moved) }
 }
 
-pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    const TOOL: &str = "babelstream";
-    let gpu = gpus(TOOL, target)?;
-    let parsed = arguments::parse(TOOL, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: TOOL.to_owned(), operand: operand.clone() });
-    }
+pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, UsageError> {
     let (mut elements, mut times, mut width) = (1u64 << 25, 100u64, 8u64);
     for given in &parsed.options {
         match given.name {

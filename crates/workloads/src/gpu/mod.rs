@@ -2,11 +2,15 @@
 //!
 //! Source: one file each names its tool. All run on the first node of the cluster, on one core.
 
+mod address;
 mod babelstream;
 mod copybw;
 mod copylat;
+mod gdrcopy;
 mod nvbandwidth;
 mod p2p;
+
+pub use address::PciAddress;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +18,8 @@ use std::rc::Rc;
 use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError};
 use fabriscope_units::{Bytes, Rate, Span};
 
-use crate::arguments::{self, Opt};
+use crate::arguments::Meaning::Usual;
+use crate::arguments::{self, Opt, Takes};
 use crate::error::UsageError;
 use crate::output::ToolOutput;
 use crate::target::Target;
@@ -35,6 +40,16 @@ pub struct GpuTarget {
     pub write_cost: u32,
     /// From starting a kernel until a core that waits for its end goes on, beside what the kernel does.
     pub launch: Span,
+}
+
+impl GpuTarget {
+    /// The PCI address of every GPU; made up where the node part does not say it: bus 1 and up.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<PciAddress> {
+        let known = |index: u32| self.buses.get(index as usize).and_then(|bus| PciAddress::parse(bus));
+        let made_up = |index: u32| PciAddress { domain: 0, bus: index + 1, device: 0 };
+        (0..self.count).map(|index| known(index).unwrap_or_else(|| made_up(index))).collect()
+    }
 }
 
 /// A tool for GPUs.
@@ -92,19 +107,26 @@ impl GpuTool {
     /// # Errors
     /// What is wrong with the command line; nodes without GPUs.
     pub fn prepare(self, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-        // The help of a tool does not depend on the machine.
-        if args.iter().any(|arg| arg == "-h" || arg == "--help") {
+        let parsed = arguments::parse(self.name(), self.options(), args)?;
+        if parsed.options.iter().any(|given| given.name == HELP.long) {
             return Err(UsageError::Help { text: arguments::help(self.name(), self.about(), self.options(), "") });
         }
+        let gpu = gpus(self.name(), target)?;
+        if let Some(operand) = parsed.operands.first().filter(|_| self != GpuTool::NvBandwidth) {
+            return Err(UsageError::Operand { tool: self.name().to_owned(), operand: operand.clone() });
+        }
         match self {
-            GpuTool::CopyLat => copylat::prepare(args, target),
-            GpuTool::CopyBw => copybw::prepare(args, target),
-            GpuTool::NvBandwidth => nvbandwidth::prepare(args, target),
-            GpuTool::P2p => p2p::prepare(args, target),
-            GpuTool::BabelStream => babelstream::prepare(args, target),
+            GpuTool::CopyLat => copylat::prepare(&parsed, gpu),
+            GpuTool::CopyBw => copybw::prepare(&parsed, gpu),
+            GpuTool::NvBandwidth => nvbandwidth::prepare(&parsed, gpu),
+            GpuTool::P2p => p2p::prepare(&parsed, gpu),
+            GpuTool::BabelStream => babelstream::prepare(&parsed, gpu),
         }
     }
 }
+
+/// The last row of every list of options.
+const HELP: Opt = Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" };
 
 /// The GPUs of the target.
 fn gpus(tool: &str, target: &Target) -> Result<GpuTarget, UsageError> {

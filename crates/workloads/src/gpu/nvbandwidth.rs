@@ -12,12 +12,11 @@ use std::rc::Rc;
 use fabriscope_node::{Memory, Mover, Process, Program, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
-use super::{GpuTarget, Lane, alone, gigabytes, gpus, race};
+use super::{GpuTarget, HELP, Lane, PciAddress, alone, gigabytes, race};
 use crate::arguments::Meaning::{Harmless, Usual};
-use crate::arguments::{self, Opt, Takes};
+use crate::arguments::{self, Opt, Parsed, Takes};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
-use crate::target::Target;
 use crate::tool::Prepared;
 
 pub(super) const OPTIONS: &[Opt] = &[
@@ -34,7 +33,7 @@ pub(super) const OPTIONS: &[Opt] = &[
         meaning: Harmless("every sample is the same"),
         help: "mean instead of median",
     },
-    Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" },
+    HELP,
 ];
 
 /// What is copied in a cell of the matrix.
@@ -211,10 +210,7 @@ async fn measure(process: &Process, test: Test, gpu: &GpuTarget, bytes: Bytes) -
     Ok(matrix)
 }
 
-pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    const TOOL: &str = "nvbandwidth";
-    let gpu = gpus(TOOL, target)?;
-    let parsed = arguments::parse(TOOL, OPTIONS, args)?;
+pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, UsageError> {
     let mut chosen: Vec<Test> = Vec::new();
     let (mut bytes, mut verbose) = (Bytes::from_mib(512), false);
     let mut take = |name: &str, prefix: bool| {
@@ -270,7 +266,9 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
 }
 
 fn devices(gpu: &GpuTarget) -> String {
-    (0..gpu.count).map(|index| format!("Device {index}: {} (00000000:{:02x}:00)\n", gpu.title, index + 1)).collect()
+    let line =
+        |(index, PciAddress { domain, bus, device })| format!("Device {index}: {} ({domain:08x}:{bus:02x}:{device:02x})\n", gpu.title);
+    gpu.addresses().into_iter().enumerate().map(line).collect()
 }
 
 fn list() -> String {

@@ -13,12 +13,11 @@ use fabriscope_machine::Purpose;
 use fabriscope_node::{Memory, Mover, Process, Program, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
-use super::{Lane, alone, gigabytes, gpus, race};
+use super::{GpuTarget, HELP, Lane, PciAddress, alone, gigabytes, race};
 use crate::arguments::Meaning::{Harmless, Usual};
-use crate::arguments::{self, Opt, Takes};
+use crate::arguments::{self, Opt, Parsed, Takes};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
-use crate::target::Target;
 use crate::tool::Prepared;
 
 pub(super) const OPTIONS: &[Opt] = &[
@@ -26,7 +25,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     Opt { short: '\0', long: "sm_copy", takes: Takes::Nothing, meaning: Usual, help: "kernels copy instead of engines" },
     Opt { short: '\0', long: "numElems", takes: Takes::Value("count"), meaning: Usual, help: "integers of a copy (default 40000000)" },
     Opt { short: '\0', long: "device", takes: Takes::Value("list"), meaning: Harmless("all pairs are shown"), help: "GPUs" },
-    Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" },
+    HELP,
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -47,13 +46,7 @@ struct Results {
     with: [Matrix; 3],
 }
 
-pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    const TOOL: &str = "p2pBandwidthLatencyTest";
-    let gpu = gpus(TOOL, target)?;
-    let parsed = arguments::parse(TOOL, OPTIONS, args)?;
-    if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: TOOL.to_owned(), operand: operand.clone() });
-    }
+pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, UsageError> {
     let mut s = Settings { reads: false, kernels: false, bytes: Bytes(160_000_000) };
     for given in &parsed.options {
         match given.name {
@@ -71,7 +64,7 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
             Ok(())
         })
     };
-    Ok(alone(run, move |results: &Results| report(&gpu.title, s, results)))
+    Ok(alone(run, move |results: &Results| report(&gpu, s, results)))
 }
 
 async fn measure(process: &Process, s: Settings, count: u32) -> Result<Results, ProgramError> {
@@ -127,11 +120,12 @@ fn lanes(process: &Process, s: Settings, from: u32, to: u32, direct: bool) -> Re
     Ok(vec![lane(Mover::Engine(from), source, home), lane(Mover::Engine(to), home, target)])
 }
 
-fn report(title: &str, s: Settings, results: &Results) -> ToolOutput {
+fn report(gpu: &GpuTarget, s: Settings, results: &Results) -> ToolOutput {
     let mut out = ToolOutput { text: "[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]\n".to_owned(), ..ToolOutput::default() };
     let count = results.reach.len();
-    for index in 0..count {
-        let _ = writeln!(out.text, "Device: {index}, {title}, pciBusID: {:x}, pciDeviceID: 0, pciDomainID:0", index + 1);
+    for (index, PciAddress { domain, bus, device }) in gpu.addresses().into_iter().enumerate() {
+        let title = &gpu.title;
+        let _ = writeln!(out.text, "Device: {index}, {title}, pciBusID: {bus:x}, pciDeviceID: {device:x}, pciDomainID:{domain:x}");
     }
     for from in 0..count {
         for to in (0..count).filter(|to| *to != from) {

@@ -142,12 +142,12 @@ impl Settings {
                 return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_mbw_mr".to_owned() });
             }
             "win-option" | "sync-option" => {
-                let (known, only) = if given.name == "win-option" { ("allocate", "allocate") } else { ("flush", "flush") };
+                let known = if given.name == "win-option" { "allocate" } else { "flush" };
                 if self.benchmark.one_sided().is_none() {
                     let what = format!("{} is an option of the one-sided benchmarks", given.typed);
                     return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_put_latency".to_owned() });
                 }
-                if given.value.as_deref() != Some(only) {
+                if given.value.as_deref() != Some(known) {
                     let value = given.value.clone().unwrap_or_default();
                     return Err(UsageError::NotOneOf { option: given.typed.clone(), value, known });
                 }

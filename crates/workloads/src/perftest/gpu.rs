@@ -15,7 +15,7 @@ use super::settings::Settings;
 use super::test::{Kind, Verb};
 use crate::arguments::{self, Given};
 use crate::error::UsageError;
-use crate::gpu::GpuTarget;
+use crate::gpu::PciAddress;
 use crate::target::Target;
 
 /// Through what the tool uses GPUs.
@@ -46,8 +46,8 @@ pub struct Accelerator {
     pub index: u32,
     /// What it calls itself.
     pub name: String,
-    /// PCI addresses of all GPUs of the node: bus and device.
-    pub addresses: Vec<(u32, u32)>,
+    /// PCI addresses of all GPUs of the node.
+    pub addresses: Vec<PciAddress>,
     /// It was asked for by this PCI address.
     pub bus: Option<String>,
     /// Inline data was switched off without being asked.
@@ -116,7 +116,7 @@ impl Wanted {
                 None => return refuse(format!(" {bus}: no GPU has this address"), format!("give one of {}", gpu.buses.join(", "))),
             },
         };
-        Ok(Accelerator { driver: self.driver, index, name: gpu.title.clone(), addresses: addresses(gpu), bus, not_inline: false })
+        Ok(Accelerator { driver: self.driver, index, name: gpu.title.clone(), addresses: gpu.addresses(), bus, not_inline: false })
     }
 }
 
@@ -150,7 +150,7 @@ pub(super) fn opening(s: &Settings, gpu: &Accelerator, buffer: u64) -> String {
                 let _ = writeln!(text, "initializing CUDA\nFinding PCIe BUS {bus}\nPicking GPU number {index}");
             }
             text += "initializing CUDA\nListing all CUDA devices in system:\n";
-            for (number, (bus, device)) in gpu.addresses.iter().enumerate() {
+            for (number, PciAddress { bus, device, .. }) in gpu.addresses.iter().enumerate() {
                 let _ = writeln!(text, "CUDA device {number}: PCIe address is {bus:02X}:{device:02X}");
             }
             let _ = writeln!(text, "\nPicking device No. {index}\n[pid = {PROCESS}, dev = {index}] device name = [{}]", gpu.name);
@@ -158,7 +158,7 @@ pub(super) fn opening(s: &Settings, gpu: &Accelerator, buffer: u64) -> String {
             let _ = writeln!(text, "allocated GPU buffer of a {size} address at {ON_HEAP:#x} for type CUDA_MEM_DEVICE");
         }
         Driver::Rocm => {
-            let bus = gpu.addresses.get(index as usize).map_or(0, |(bus, _)| *bus);
+            let bus = gpu.addresses.get(index as usize).map_or(0, |address| address.bus);
             let _ = writeln!(text, "Using ROCm Device with ID: {index}, Name: {}, PCI Bus ID: {bus:#x}, GCN Arch: -", gpu.name);
             let _ = writeln!(text, "allocated {} bytes of GPU buffer at {buffer:#x}", size.next_multiple_of(PAGE));
         }
@@ -177,17 +177,6 @@ pub(super) fn closing(gpu: &Accelerator, buffer: u64) -> String {
 /// Bytes that the tool allocates: room to send and to receive for each queue pair, at least as much as it cycles through.
 fn buffer_size(s: &Settings) -> u64 {
     u64::from(s.largest()).max(CYCLE).next_multiple_of(64) * 2 * u64::from(s.qps)
-}
-
-/// Bus and device of every GPU; made up where the node part does not say them.
-fn addresses(gpu: &GpuTarget) -> Vec<(u32, u32)> {
-    let parse = |address: &String| {
-        let (rest, _) = address.rsplit_once('.')?;
-        let mut fields = rest.rsplit(':').map(|field| u32::from_str_radix(field, 16).ok());
-        let device = fields.next()??;
-        Some((fields.next()??, device))
-    };
-    (0..gpu.count).map(|index| gpu.buses.get(index as usize).and_then(parse).unwrap_or((index + 1, 0))).collect()
 }
 
 /// `17:00.0` and `0000:17:00.0` are the same address.
