@@ -7,7 +7,7 @@ use crate::builder::{Builder, MachineError};
 use crate::leg::kind_name;
 use crate::link::{Link, LinkId};
 use crate::sharing::Sharing;
-use crate::vertex::{PeerLimits, Vertex, VertexId, VertexKind};
+use crate::vertex::{Vertex, VertexId, VertexKind};
 
 /// What transfers compete for: a direction of a link, or a limit of a host bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -95,6 +95,11 @@ impl Machine {
         let ends = self.around(id).iter().map(|link| self.link(*link).other(id));
         ends.into_iter().find(|end| matches!(self.vertex(*end).kind, VertexKind::HostMemory | VertexKind::DeviceMemory))
     }
+    /// The memory of a GPU or NUMA domain; itself where it has none of its own.
+    #[must_use]
+    pub fn own_memory(&self, id: VertexId) -> VertexId {
+        self.memory_of(id).unwrap_or(id)
+    }
     /// The vertex called `name`.
     ///
     /// # Errors
@@ -107,14 +112,6 @@ impl Machine {
         })
     }
 
-    /// Both directions of each link, then the four limits of each host bridge.
-    fn resources(&self) -> impl Iterator<Item = Option<Rate>> {
-        let limits = |vertex: &Vertex| {
-            let PeerLimits { read, write, read_across, write_across } = vertex.peer;
-            [read, write, read_across, write_across]
-        };
-        self.links.iter().flat_map(|link| link.rate.map(Some)).chain(self.vertices.iter().flat_map(limits))
-    }
     /// What carries `link`, from its `a` to its `b` or back.
     #[must_use]
     pub fn resource_of_link(&self, link: LinkId, forwards: bool) -> ResourceId {
@@ -123,15 +120,18 @@ impl Machine {
     /// A limit of a host bridge, if it has it.
     #[must_use]
     pub fn resource_of_peers(&self, bridge: VertexId, writes: bool, across: bool) -> Option<ResourceId> {
-        let PeerLimits { read, write, read_across, write_across } = self.vertex(bridge).peer;
-        let limits = [read, write, read_across, write_across];
         let which = usize::from(writes) + 2 * usize::from(across);
-        limits[which].map(|_| ResourceId(self.links.len() as u32 * 2 + bridge.0 * 4 + which as u32))
+        self.vertex(bridge).peer.each()[which].map(|_| ResourceId(self.links.len() as u32 * 2 + bridge.0 * LIMITS + which as u32))
     }
     /// How much a resource carries; nothing for one that does not exist.
     #[must_use]
     pub fn capacity(&self, resource: ResourceId) -> Option<Rate> {
-        self.resources().nth(resource.0 as usize).flatten()
+        // Both directions of each link, then the limits of each vertex.
+        let index = resource.0 as usize;
+        match index.checked_sub(self.links.len() * 2) {
+            None => Some(self.links[index / 2].rate[index % 2]),
+            Some(limit) => self.vertices.get(limit / LIMITS as usize)?.peer.each()[limit % LIMITS as usize],
+        }
     }
     /// What a resource is, for people: `gpu0 -> switch0 (PCIe 4.0 x16)`.
     #[must_use]
@@ -143,7 +143,7 @@ impl Machine {
             let title = if link.title.is_empty() { kind_name(link.kind) } else { &link.title };
             return format!("{} -> {} ({title})", self.vertex(from).name, self.vertex(to).name);
         }
-        let (bridge, which) = ((resource.0 - links) / 4, (resource.0 - links) % 4);
+        let (bridge, which) = ((resource.0 - links) / LIMITS, (resource.0 - links) % LIMITS);
         let name = self.vertices.get(bridge as usize).map_or("?", |vertex| vertex.name.as_str());
         let what = ["reads", "writes", "reads across sockets", "writes across sockets"][which as usize];
         format!("peer-to-peer {what} through {name}")
@@ -151,7 +151,8 @@ impl Machine {
     /// Room for transfers that share what the machine has.
     #[must_use]
     pub fn sharing(&self) -> Sharing {
-        Sharing::new(self.resources().map(Option::unwrap_or_default).collect())
+        let all = (0..self.links.len() as u32 * 2 + self.vertices.len() as u32 * LIMITS).map(ResourceId);
+        Sharing::new(all.map(|resource| self.capacity(resource).unwrap_or_default()).collect())
     }
 
     /// A vertex that nothing joins to the first one.
@@ -166,3 +167,6 @@ impl Machine {
         seen.iter().position(|reached| !reached).map(|index| VertexId(index as u32))
     }
 }
+
+/// Limits that a vertex may have ([`crate::PeerLimits`]).
+const LIMITS: u32 = 4;

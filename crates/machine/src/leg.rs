@@ -27,19 +27,18 @@ pub struct Leg {
 /// The legs of the path of a transfer.
 #[must_use]
 pub fn legs(machine: &Machine, path: &Path, access: Access) -> Vec<Leg> {
-    let bound = path.bottleneck(machine, access);
+    let bound = path.bound(machine, access).map(|(_, resource)| resource);
     let leg = |step: &Step| {
         let link = machine.link(step.link);
         let (from, to) = if step.forwards { (link.a, link.b) } else { (link.b, link.a) };
-        let resource = machine.resource_of_link(step.link, step.forwards);
-        let tlp = if access == Access::Write { link.framing.write } else { link.framing.read };
+        let used = machine.carried(step, access);
         Leg {
             from: machine.vertex(from).name.clone(),
             to: machine.vertex(to).name.clone(),
             link: if link.title.is_empty() { kind_name(link.kind).to_owned() } else { link.title.clone() },
             latency_ns: link.latency.as_ps() as f64 / 1000.0,
-            bytes_per_s: tlp.weight().payload_of(link.rate[usize::from(!step.forwards)]).as_bytes_per_s_f64(),
-            binds: bound == Some(resource),
+            bytes_per_s: machine.payload(used).unwrap_or_default().as_bytes_per_s_f64(),
+            binds: bound == Some(used.resource),
         }
     };
     path.steps.iter().map(leg).collect()

@@ -18,16 +18,14 @@ use crate::vertex::{VertexId, VertexKind};
 /// Who moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Purpose {
-    /// A PCI device by DMA: it uses no links of GPUs.
+    /// A PCI device by DMA, or a core by loads and stores: they use no links of GPUs.
     Dma,
     /// The engines of a GPU: its own links first.
     Copy,
-    /// The loads and stores of a core: as DMA.
-    Core,
 }
 
 /// Whether the mover of the bytes takes them or brings them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Access {
     /// It reads at the far end: requests go there, data comes back.
     Read,
@@ -71,18 +69,16 @@ impl Path {
     pub fn latency(&self, machine: &Machine) -> Span {
         self.steps.iter().map(|step| machine.link(step.link).latency).sum()
     }
+    /// What it would carry of payload if nothing else were under way, and the resource that binds it then.
+    #[must_use]
+    pub fn bound(&self, machine: &Machine, access: Access) -> Option<(Rate, ResourceId)> {
+        let each = machine.uses(self, access).into_iter();
+        each.filter_map(|used| Some((machine.payload(used)?, used.resource))).min()
+    }
     /// What it would carry of payload if nothing else were under way.
     #[must_use]
     pub fn rate(&self, machine: &Machine, access: Access) -> Rate {
-        let each = machine.uses(self, access).into_iter().filter_map(|used| Some(used.weight.payload_of(machine.capacity(used.resource)?)));
-        each.min().unwrap_or_default()
-    }
-    /// The resource that binds it when nothing else is under way.
-    #[must_use]
-    pub fn bottleneck(&self, machine: &Machine, access: Access) -> Option<ResourceId> {
-        let each = machine.uses(self, access).into_iter();
-        let rated = each.filter_map(|used| Some((used.weight.payload_of(machine.capacity(used.resource)?), used.resource)));
-        rated.min().map(|(_, resource)| resource)
+        self.bound(machine, access).map_or(Rate::default(), |(rate, _)| rate)
     }
 }
 
@@ -105,6 +101,13 @@ impl Machine {
         reached.min_by_key(|(latency, _)| *latency).map(|(_, to)| to)
     }
 
+    /// The host memory nearest to an adapter, the first of equals.
+    #[must_use]
+    pub fn host_memory_of(&self, adapter: VertexId) -> Option<VertexId> {
+        let memories: Vec<VertexId> = self.numas().into_iter().map(|numa| self.own_memory(numa)).collect();
+        self.nearest(adapter, &memories, Purpose::Dma)
+    }
+
     /// The number of the NUMA domain nearest to a device, the first of equals.
     #[must_use]
     pub fn home(&self, device: VertexId) -> Option<usize> {
@@ -118,54 +121,62 @@ impl Machine {
     pub fn uses(&self, path: &Path, access: Access) -> Vec<Use> {
         let mut uses = Vec::with_capacity(path.steps.len() * 2 + 1);
         for step in &path.steps {
-            let framing = &self.link(step.link).framing;
-            let data = self.resource_of_link(step.link, step.forwards);
-            match access {
-                Access::Write => uses.push(Use { resource: data, weight: framing.write.weight() }),
-                Access::Read => {
-                    uses.push(Use { resource: data, weight: framing.read.weight() });
-                    if framing.request.overhead.0 > 0 {
-                        let weight = Weight::of(framing.request.overhead.0, framing.request.payload.0);
-                        uses.push(Use { resource: self.resource_of_link(step.link, !step.forwards), weight });
-                    }
-                }
+            uses.push(self.carried(step, access));
+            let request = &self.link(step.link).framing.request;
+            if access == Access::Read && request.overhead.0 > 0 {
+                let weight = Weight::of(request.overhead.0, request.payload.0);
+                uses.push(Use { resource: self.resource_of_link(step.link, !step.forwards), weight });
             }
         }
-        let limits = [self.bridge_limit(path, access), self.gpu_limit(path, access)];
-        uses.extend(limits.into_iter().flatten().map(|resource| Use { resource, weight: Weight::ONE }));
+        let vertices = path.vertices(self);
+        if self.between_devices(path, &vertices) {
+            let limits = [self.bridge_limit(path, &vertices, access), self.gpu_limit(path, &vertices, access)];
+            uses.extend(limits.into_iter().flatten().map(|resource| Use { resource, weight: Weight::ONE }));
+        }
         uses
     }
 
-    /// Whether `path` leads from device to device over PCI Express.
-    fn between_devices(&self, path: &Path) -> bool {
+    /// What a byte of payload takes of a link on its way.
+    #[must_use]
+    pub fn carried(&self, step: &Step, access: Access) -> Use {
+        let framing = &self.link(step.link).framing;
+        let packet = if access == Access::Write { framing.write } else { framing.read };
+        Use { resource: self.resource_of_link(step.link, step.forwards), weight: packet.weight() }
+    }
+
+    /// The payload that a resource carries if nothing else is under way; nothing for one that does not exist.
+    #[must_use]
+    pub fn payload(&self, used: Use) -> Option<Rate> {
+        self.capacity(used.resource).map(|rate| used.weight.payload_of(rate))
+    }
+
+    /// Whether `path`, which has these vertices, leads from device to device.
+    fn between_devices(&self, path: &Path, vertices: &[VertexId]) -> bool {
         let kind = |id: VertexId| self.vertex(id).kind;
         let host = |kind| matches!(kind, VertexKind::HostMemory | VertexKind::CxlMemory | VertexKind::Numa { .. } | VertexKind::HostBridge);
-        let passed = path.vertices(self).into_iter().any(|id| matches!(kind(id), VertexKind::HostMemory | VertexKind::CxlMemory));
+        let passed = vertices.iter().any(|id| matches!(kind(*id), VertexKind::HostMemory | VertexKind::CxlMemory));
         !passed && ![path.from, path.to].into_iter().any(|end| host(kind(end)))
     }
 
-    /// The limit of the host bridge for traffic between devices, where `path` is such traffic and has one.
-    fn bridge_limit(&self, path: &Path, access: Access) -> Option<ResourceId> {
-        if !self.between_devices(path) {
-            return None;
-        }
+    /// The limit of the host bridge for traffic between devices, where it has one.
+    fn bridge_limit(&self, path: &Path, vertices: &[VertexId], access: Access) -> Option<ResourceId> {
         let across = path.steps.iter().any(|step| self.link(step.link).kind == LinkKind::Smp);
-        let bridges = path.vertices(self).into_iter().filter(|id| self.vertex(*id).kind == VertexKind::HostBridge);
-        bridges.filter_map(|bridge| self.resource_of_peers(bridge, access == Access::Write, across)).min_by_key(|r| self.capacity(*r))
+        let bridges = vertices.iter().filter(|id| self.vertex(**id).kind == VertexKind::HostBridge);
+        bridges.filter_map(|bridge| self.resource_of_peers(*bridge, access == Access::Write, across)).min_by_key(|r| self.capacity(*r))
     }
 
     /// The limit of the GPU that another device reads or writes over PCI Express.
-    fn gpu_limit(&self, path: &Path, access: Access) -> Option<ResourceId> {
+    fn gpu_limit(&self, path: &Path, vertices: &[VertexId], access: Access) -> Option<ResourceId> {
         let served = match access {
             Access::Read => path.from,
             Access::Write => path.to,
         };
-        if !self.between_devices(path) || !path.steps.iter().any(|step| matches!(self.link(step.link).kind, LinkKind::Pcie { .. })) {
+        if !path.steps.iter().any(|step| matches!(self.link(step.link).kind, LinkKind::Pcie { .. })) {
             return None;
         }
-        let gpus = path.vertices(self).into_iter().filter(|id| self.vertex(*id).kind == VertexKind::Gpu);
-        let gpu = gpus.into_iter().find(|gpu| *gpu == served || self.memory_of(*gpu) == Some(served))?;
-        self.resource_of_peers(gpu, access == Access::Write, false)
+        let mut gpus = vertices.iter().filter(|id| self.vertex(**id).kind == VertexKind::Gpu);
+        let gpu = gpus.find(|gpu| **gpu == served || self.memory_of(**gpu) == Some(served))?;
+        self.resource_of_peers(*gpu, access == Access::Write, false)
     }
 
     fn search(&self, from: VertexId, to: VertexId, allowed: impl Fn(LinkKind) -> bool) -> Option<Path> {

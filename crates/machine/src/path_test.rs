@@ -93,7 +93,7 @@ fn a_path_has_the_rate_of_its_narrowest_part() {
     // Through two host bridges and the link between sockets the limits for peers bind, the worst first for reads.
     assert_eq!(across.rate(&machine, Access::Read), Rate::from_gbps(2));
     assert_eq!(across.rate(&machine, Access::Write), Rate::from_gbps(10));
-    let bound = across.bottleneck(&machine, Access::Read).unwrap();
+    let (_, bound) = across.bound(&machine, Access::Read).unwrap();
     assert!(machine.describe(bound).starts_with("peer-to-peer reads across sockets through bridge"), "{}", machine.describe(bound));
     // To host memory none of them counts.
     assert_eq!(path("nic0", "memory1").rate(&machine, Access::Write), Rate::from_gbps(160));

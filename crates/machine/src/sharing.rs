@@ -8,6 +8,7 @@
 //! Sans-I/O: the caller says what time it is and asks when the next transfer ends.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use serde::Serialize;
@@ -51,7 +52,7 @@ pub struct FlowId(pub u64);
 struct Flow {
     /// What is left, in bits times picoseconds per second.
     left: u128,
-    uses: Vec<Use>,
+    uses: Arc<[Use]>,
     most: Rate,
     rate: u64,
 }
@@ -78,11 +79,11 @@ impl Sharing {
 
     /// Begins a transfer of `bytes` at `now` that is never faster than `most`. Times do not go back: what is said to begin earlier than
     /// the last thing said begins with it.
-    pub fn start(&mut self, now: Time, bytes: Bytes, uses: Vec<Use>, most: Rate) -> FlowId {
+    pub fn start(&mut self, now: Time, bytes: Bytes, uses: impl Into<Arc<[Use]>>, most: Rate) -> FlowId {
         self.advance(now);
         let id = FlowId(self.next);
         self.next += 1;
-        self.flows.insert(id, Flow { left: u128::from(bytes.0) * 8 * SECOND, uses, most, rate: 0 });
+        self.flows.insert(id, Flow { left: u128::from(bytes.0) * 8 * SECOND, uses: uses.into(), most, rate: 0 });
         self.share();
         self.retire();
         id
@@ -178,7 +179,7 @@ impl Sharing {
         while !open.is_empty() {
             let mut load = vec![0u128; left.len()];
             for flow in open.iter().map(|id| &self.flows[id]) {
-                for used in &flow.uses {
+                for used in flow.uses.iter() {
                     if let Some(load) = load.get_mut(used.resource.0 as usize) {
                         *load += u128::from(used.weight.0);
                     }
@@ -196,7 +197,7 @@ impl Sharing {
             for id in frozen {
                 let Some(flow) = self.flows.get_mut(&id) else { continue };
                 flow.rate = rate;
-                for used in &flow.uses {
+                for used in flow.uses.iter() {
                     if let Some(left) = left.get_mut(used.resource.0 as usize) {
                         *left = left.saturating_sub(u128::from(rate) * u128::from(used.weight.0));
                     }

@@ -77,6 +77,13 @@ pub struct PeerLimits {
     pub write_across: Option<Rate>,
 }
 
+impl PeerLimits {
+    /// Reads, writes, and both across sockets.
+    pub(crate) const fn each(&self) -> [Option<Rate>; 4] {
+        [self.read, self.write, self.read_across, self.write_across]
+    }
+}
+
 /// One vertex.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Vertex {

@@ -9,12 +9,14 @@
 //! Not modelled: what kernels do besides, priorities of streams, what DMA of adapters takes from the same links.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use fabriscope_machine::{Access, FlowId, Machine, Purpose, Sharing, Use, VertexId, Weight};
+use fabriscope_machine::{Access, Machine, Purpose, Use, VertexId, Weight};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
+use crate::copies::{Copies, Copy, CopyId, ENGINES};
 use crate::process::ProgramError;
 use crate::work::CALLING;
 
@@ -120,102 +122,6 @@ pub enum Mover {
 /// A page of host memory, in bytes.
 const PAGE: u64 = 4096;
 
-/// The number of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CopyId(u64);
-
-/// Towards the GPU, from it, and within it or to its peers: an engine each; and the kernels of one stream.
-const ENGINES: usize = 4;
-
-#[derive(Clone, Debug)]
-struct Copy {
-    id: CopyId,
-    /// The engine does not begin before.
-    from: Time,
-    bytes: Bytes,
-    uses: Vec<Use>,
-    most: Rate,
-    /// From the last byte leaving to its being there.
-    latency: Span,
-}
-
-/// Copies under way and waiting.
-#[derive(Clone, Debug)]
-struct Copies {
-    sharing: Sharing,
-    /// By engine, in the order of asking.
-    waiting: Vec<VecDeque<Copy>>,
-    running: Vec<Option<(Copy, FlowId)>>,
-    ended: BTreeMap<CopyId, Time>,
-    /// Copies that nobody asks about any more.
-    forgotten: BTreeSet<CopyId>,
-}
-
-impl Copies {
-    fn advance(&mut self, now: Time) {
-        loop {
-            let begins = self.next_begin();
-            let ends = self.sharing.next_end();
-            match (begins, ends) {
-                (_, Some(end)) if end <= now && begins.is_none_or(|(begin, _)| end <= begin) => self.end(end),
-                (Some((begin, engine)), _) if begin <= now => self.begin(begin, engine),
-                _ => break,
-            }
-        }
-        self.sharing.advance(now);
-    }
-
-    /// When the next copy begins, and on which engine.
-    fn next_begin(&self) -> Option<(Time, usize)> {
-        let idle = self.waiting.iter().enumerate().filter(|(engine, _)| self.running[*engine].is_none());
-        idle.filter_map(|(engine, queue)| Some((queue.front()?.from, engine))).min()
-    }
-
-    fn begin(&mut self, at: Time, engine: usize) {
-        let Some(copy) = self.waiting[engine].pop_front() else { return };
-        let flow = self.sharing.start(at, copy.bytes, copy.uses.clone(), copy.most);
-        self.running[engine] = Some((copy, flow));
-        self.end(at);
-    }
-
-    /// Takes out what has ended by `now`.
-    fn end(&mut self, now: Time) {
-        self.sharing.advance(now);
-        for running in &mut self.running {
-            if let Some((copy, flow)) = running
-                && let Some(at) = self.sharing.take_ended(*flow)
-            {
-                if !self.forgotten.remove(&copy.id) {
-                    self.ended.insert(copy.id, at + copy.latency);
-                }
-                *running = None;
-            }
-        }
-        // The engine goes on with the next one, not before now.
-        for (engine, queue) in self.waiting.iter_mut().enumerate() {
-            if self.running[engine].is_none()
-                && let Some(next) = queue.front_mut()
-            {
-                next.from = next.from.max(now);
-            }
-        }
-    }
-
-    fn end_of(&self, id: CopyId) -> Option<Time> {
-        if let Some(at) = self.ended.get(&id) {
-            return Some(*at);
-        }
-        let mut future = self.clone();
-        loop {
-            let next = [future.next_begin().map(|(at, _)| at), future.sharing.next_end()].into_iter().flatten().min()?;
-            future.advance(next);
-            if let Some(at) = future.ended.get(&id) {
-                return Some(*at);
-            }
-        }
-    }
-}
-
 /// The GPUs of one node with what is under way among its memories. Its cores share it.
 #[derive(Debug)]
 pub struct Devices {
@@ -223,23 +129,21 @@ pub struct Devices {
     costs: DeviceCosts,
     gpus: Vec<VertexId>,
     numas: Vec<VertexId>,
-    copies: RefCell<(Copies, u64)>,
+    copies: RefCell<Copies>,
+    /// Ways that were looked for.
+    ways: RefCell<BTreeMap<(VertexId, VertexId, Access), Way>>,
 }
+
+/// What a copy takes, and how long a byte of it is under way.
+type Way = (Arc<[Use]>, Span);
 
 impl Devices {
     /// The GPUs of `machine`, all of one model.
     #[must_use]
     pub fn new(machine: Rc<Machine>, costs: DeviceCosts) -> Devices {
         let (gpus, numas) = (machine.gpus(), machine.numas());
-        let engines = gpus.len() * ENGINES;
-        let copies = Copies {
-            sharing: machine.sharing(),
-            waiting: vec![VecDeque::new(); engines],
-            running: vec![None; engines],
-            ended: BTreeMap::new(),
-            forgotten: BTreeSet::new(),
-        };
-        Devices { machine, costs, gpus, numas, copies: RefCell::new((copies, 0)) }
+        let copies = RefCell::new(Copies::new(machine.sharing(), gpus.len()));
+        Devices { machine, costs, gpus, numas, copies, ways: RefCell::default() }
     }
 
     /// The node's graph.
@@ -290,16 +194,13 @@ impl Devices {
             }
         };
         let (uses, latency) = self.way(source, target, access)?;
-        let (copies, next) = &mut *self.copies.borrow_mut();
-        let id = CopyId(*next);
-        *next += 1;
-        copies.waiting[gpu as usize * ENGINES + which].push_back(Copy { id, from: at, bytes, uses, most, latency });
-        Ok(id)
+        let copy = Copy { from: at, bytes, uses, most, latency };
+        Ok(self.copies.borrow_mut().ask(gpu as usize * ENGINES + which, copy))
     }
 
     /// When a copy ends, as far as is known at `now`: later if others begin meanwhile.
     pub fn end(&self, now: Time, id: CopyId) -> Option<Time> {
-        let (copies, _) = &mut *self.copies.borrow_mut();
+        let mut copies = self.copies.borrow_mut();
         copies.advance(now);
         copies.end_of(id)
     }
@@ -307,18 +208,25 @@ impl Devices {
     /// When a copy ends if no other begins before; time does not go on.
     #[must_use]
     pub fn expected_end(&self, id: CopyId) -> Option<Time> {
-        self.copies.borrow().0.end_of(id)
+        self.copies.borrow().end_of(id)
     }
 
     /// Nobody will ask about a copy again.
     pub fn forget(&self, id: CopyId) {
-        let (copies, _) = &mut *self.copies.borrow_mut();
-        if copies.ended.remove(&id).is_none() {
-            copies.forgotten.insert(id);
-        }
+        self.copies.borrow_mut().forget(id);
     }
 
-    fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<(Vec<Use>, Span), ProgramError> {
+    fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<Way, ProgramError> {
+        let key = (source, target, access);
+        if let Some(known) = self.ways.borrow().get(&key) {
+            return Ok(known.clone());
+        }
+        let found = self.find_way(source, target, access)?;
+        self.ways.borrow_mut().insert(key, found.clone());
+        Ok(found)
+    }
+
+    fn find_way(&self, source: VertexId, target: VertexId, access: Access) -> Result<Way, ProgramError> {
         let machine = &self.machine;
         if source == target {
             // Read from the memory and written to it, which it does not do at the same time.
@@ -331,7 +239,7 @@ impl Devices {
             let name = |id| &machine.vertex(id).name;
             ProgramError(format!("no path leads from {} to {}", name(source), name(target)))
         })?;
-        Ok((machine.uses(&path, access), path.latency(machine)))
+        Ok((machine.uses(&path, access).into(), path.latency(machine)))
     }
 
     /// The NUMA domain nearest to a GPU.

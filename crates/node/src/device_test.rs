@@ -5,7 +5,8 @@ use std::rc::Rc;
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
-use crate::device::{CopyId, DeviceCosts, Devices, Memory, Mover};
+use crate::copies::CopyId;
+use crate::device::{DeviceCosts, Devices, Memory, Mover};
 
 const COSTS: DeviceCosts = DeviceCosts {
     memcpy: Span::from_us(6),

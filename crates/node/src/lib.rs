@@ -7,6 +7,7 @@
 //! runs that library on it.
 
 pub mod context;
+mod copies;
 pub mod cpu;
 pub mod datagram;
 pub mod device;
@@ -26,8 +27,9 @@ pub mod socket;
 mod work;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};
+pub use copies::CopyId;
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
-pub use device::{CopyId, DeviceCosts, Devices, Memory, Mover, Pageable};
+pub use device::{DeviceCosts, Devices, Memory, Mover, Pageable};
 pub use dma::{Crossing, DmaPath, Way};
 pub use dram::Dram;
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};

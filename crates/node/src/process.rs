@@ -16,8 +16,9 @@ use std::task::{Context, Poll};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex, WrOpcode};
 
+use crate::copies::CopyId;
 use crate::cpu::{CpuCosts, DoorbellPolicy};
-use crate::device::{CopyId, Devices};
+use crate::device::Devices;
 use crate::dram::Dram;
 use crate::socket::SocketWait;
 use crate::work::WorkLog;

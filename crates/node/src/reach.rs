@@ -50,14 +50,14 @@ impl Reach {
         let ways: Vec<Vec<Option<Ways>>> = nics
             .iter()
             .map(|nic| {
-                let near = nearest(machine, *nic, &numas).and_then(|numa| Ways::between(machine, *nic, home(machine, numa)));
+                let near = machine.host_memory_of(*nic).and_then(|memory| Ways::between(machine, *nic, memory));
                 let vertex = |memory: &Memory| match memory {
                     Memory::Device(gpu) => gpus[*gpu as usize],
                     Memory::Host(numa) => numas[*numa as usize],
                 };
                 let further = memories.iter().map(|memory| {
                     let reached = Some(memory).filter(|memory| reachable(memory));
-                    reached.and_then(|memory| Ways::between(machine, *nic, home(machine, vertex(memory))))
+                    reached.and_then(|memory| Ways::between(machine, *nic, machine.own_memory(vertex(memory))))
                 });
                 std::iter::once(near).chain(further).collect()
             })
@@ -113,9 +113,7 @@ impl Ways {
         let of = |path: &Path, access| {
             let uses = machine.uses(path, access);
             let is_own = |used: &Use| [true, false].iter().any(|way| machine.resource_of_link(own, *way) == used.resource);
-            let rate =
-                uses.iter().filter(|used| is_own(used)).filter_map(|used| Some(used.weight.payload_of(machine.capacity(used.resource)?)));
-            let rate = rate.min().unwrap_or_default();
+            let rate = uses.iter().filter(|used| is_own(used)).filter_map(|used| machine.payload(*used)).min().unwrap_or_default();
             (uses.into_iter().filter(|used| !is_own(used)).collect::<Vec<_>>(), rate)
         };
         let (reads, writes) = (of(&read, Access::Read), of(&write, Access::Write));
@@ -133,10 +131,7 @@ impl Ways {
 
     fn path(&self, machine: &Machine, bus: &PcieTiming, near: Span, kept: &BTreeMap<ResourceId, u16>, title: &str) -> DmaPath {
         let crossings = |uses: &[Use]| {
-            let crossing = |used: &Use| {
-                let rate = used.weight.payload_of(machine.capacity(used.resource)?);
-                Some(Crossing { hop: *kept.get(&used.resource)?, rate })
-            };
+            let crossing = |used: &Use| Some(Crossing { hop: *kept.get(&used.resource)?, rate: machine.payload(*used)? });
             uses.iter().filter_map(crossing).collect()
         };
         // The request of a read and its answer both cross the links.
@@ -156,17 +151,6 @@ impl Ways {
     }
 }
 
-/// The memory of a GPU or NUMA domain; itself where it has none of its own.
-fn home(machine: &Machine, vertex: VertexId) -> VertexId {
-    machine.memory_of(vertex).unwrap_or(vertex)
-}
-
-/// The NUMA domain whose memory is nearest to an adapter, the first of several.
-fn nearest(machine: &Machine, nic: VertexId, numas: &[VertexId]) -> Option<VertexId> {
-    let reached = numas.iter().filter_map(|numa| Some((machine.path(home(machine, *numa), nic, Purpose::Dma)?.latency(machine), *numa)));
-    reached.min().map(|(_, numa)| numa)
-}
-
 /// The hops that all adapters together can fill, with new numbers.
 ///
 /// An adapter fills of a hop what its own link carries of payload that it reads and that it writes, with the requests; all of it together is
@@ -181,7 +165,7 @@ fn tight(machine: &Machine, ways: &[Vec<Option<Ways>>]) -> BTreeMap<ResourceId, 
             wire = wire.max(way.wire);
             for (access, uses) in way.uses.iter().enumerate() {
                 for used in uses {
-                    let carries = machine.capacity(used.resource).map_or(Rate::default(), |rate| used.weight.payload_of(rate));
+                    let carries = machine.payload(*used).unwrap_or_default();
                     let most = &mut own.entry(used.resource).or_default()[access];
                     *most = share(way.own[access], carries).max(*most);
                 }

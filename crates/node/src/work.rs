@@ -5,7 +5,8 @@
 
 use fabriscope_units::{Span, Time};
 
-use crate::device::{CopyId, Memory};
+use crate::copies::CopyId;
+use crate::device::Memory;
 use crate::process::Process;
 
 /// A piece of work and the parts of its time, which add up.

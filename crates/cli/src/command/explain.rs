@@ -117,10 +117,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if let Some(path) = &args.output {
         output.redirect(path)?;
     }
+    let told = Told { args, parts: &parts, explained: &explained, stages: &stages, changes: &changes, inside: inside.as_ref() };
     if args.json {
-        output.json(&json(args, &parts, &explained, &stages, &changes, inside.as_ref()))?;
+        output.json(&told.json())?;
     } else {
-        output.text(&text(args, &parts, &explained, &stages, &changes, inside.as_ref()))?;
+        output.text(&told.text())?;
     }
     Ok(Verdict::Good)
 }
@@ -265,102 +266,97 @@ fn resources(parts: &ResolvedCluster, args: &Args, inside: Option<&Inside>) -> V
     between.into_iter().chain(inside.map(way).unwrap_or_default()).collect()
 }
 
-fn bound(
-    parts: &ResolvedCluster,
-    args: &Args,
-    explained: &Explained,
-    stages: &Stages,
-    changes: &[Change],
-    inside: Option<&Inside>,
-) -> String {
-    let mut text = String::new();
-    if let Some(interval) = explained.interval {
-        text += &format!("a message every {} ns\n\n", nanoseconds(interval));
-        text += &busy::text(&resources(parts, args, inside), interval);
-    } else if let Some((name, span)) = stages.longest() {
-        let share = 100.0 * span.as_ps() as f64 / stages.total().as_ps().max(1) as f64;
-        text += &format!("bound: the longest stage is `{name}` with {} ns, {share:.1} % of the whole\n", nanoseconds(span));
-    }
-    if let Some((change, saved)) = best(explained.measure(), changes) {
-        text += &format!("best change: {}, saves {} ns\n", change.what, nanoseconds(saved));
-    } else if !changes.is_empty() {
-        text += "best change: none below saves a hundredth; software and fixed latencies are what is left\n";
-    }
-    text
+/// All that is told.
+#[derive(Clone, Copy)]
+struct Told<'a> {
+    args: &'a Args,
+    parts: &'a ResolvedCluster,
+    explained: &'a Explained,
+    stages: &'a Stages,
+    changes: &'a [Change],
+    inside: Option<&'a Inside>,
 }
 
-fn text(
-    args: &Args,
-    parts: &ResolvedCluster,
-    explained: &Explained,
-    stages: &Stages,
-    changes: &[Change],
-    inside: Option<&Inside>,
-) -> String {
-    let slot = &parts.node.pcie;
-    let mut text = format!(
-        "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
-        args.tool,
-        // The tool's own options may have chosen another size.
-        explained.printed.points.first().map_or(Bytes(args.size), |point| point.size),
-        parts.name,
-        parts.title,
-        parts.node.nic.title,
-        slot.part.generation,
-        slot.lanes,
-        parts.link.data_rate(),
-        parts.mtu
-    );
-    for point in explained.printed.points.iter().filter(|p| MAIN.contains(&p.metric)) {
-        text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
+impl Told<'_> {
+    fn bound(&self) -> String {
+        let Told { parts, args, explained, stages, changes, inside } = *self;
+        let mut text = String::new();
+        if let Some(interval) = explained.interval {
+            text += &format!("a message every {} ns\n\n", nanoseconds(interval));
+            text += &busy::text(&resources(parts, args, inside), interval);
+        } else if let Some((name, span)) = stages.longest() {
+            let share = 100.0 * span.as_ps() as f64 / stages.total().as_ps().max(1) as f64;
+            text += &format!("bound: the longest stage is `{name}` with {} ns, {share:.1} % of the whole\n", nanoseconds(span));
+        }
+        if let Some((change, saved)) = best(explained.measure(), changes) {
+            text += &format!("best change: {}, saves {} ns\n", change.what, nanoseconds(saved));
+        } else if !changes.is_empty() {
+            text += "best change: none below saves a hundredth; software and fixed latencies are what is left\n";
+        }
+        text
     }
-    if explained.whole && !explained.judged_by_tool {
-        text += "# there and back, as the two ways differ: twice what the tool prints\n";
+
+    fn text(&self) -> String {
+        let Told { parts, args, explained, stages, changes, inside } = *self;
+        let slot = &parts.node.pcie;
+        let mut text = format!(
+            "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
+            args.tool,
+            // The tool's own options may have chosen another size.
+            explained.printed.points.first().map_or(Bytes(args.size), |point| point.size),
+            parts.name,
+            parts.title,
+            parts.node.nic.title,
+            slot.part.generation,
+            slot.lanes,
+            parts.link.data_rate(),
+            parts.mtu
+        );
+        for point in explained.printed.points.iter().filter(|p| MAIN.contains(&p.metric)) {
+            text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
+        }
+        if explained.whole && !explained.judged_by_tool {
+            text += "# there and back, as the two ways differ: twice what the tool prints\n";
+        }
+        if explained.judged_by_tool && explained.interval.is_none() {
+            text += "# one message out of the exchange; changes are judged by what the tool prints\n";
+        }
+        if explained.chain.messages > 1 {
+            text += &format!("# a chain of {} messages of the network\n", explained.chain.messages);
+        }
+        let table =
+            if stages.total() == Span::ZERO { "# no message of this run could be followed to its end\n".to_owned() } else { stages.text() };
+        text += &inside.map_or_else(String::new, Inside::text);
+        text += &format!("\n{table}\n{}", self.bound());
+        if !changes.is_empty() {
+            text += &format!("\n{}", changes_text(explained.measure(), changes));
+        }
+        text
     }
-    if explained.judged_by_tool && explained.interval.is_none() {
-        text += "# one message out of the exchange; changes are judged by what the tool prints\n";
+
+    fn json(&self) -> serde_json::Value {
+        let Told { parts, args, explained, stages, changes, inside } = *self;
+        let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
+        let change = |c: &Change| match &c.total {
+            Ok(total) => serde_json::json!({ "change": c.what, "ps": total.as_ps() }),
+            Err(reason) => serde_json::json!({ "change": c.what, "refused": reason }),
+        };
+        let mut value = serde_json::json!({
+            "tool": args.tool,
+            "cluster": parts.name,
+            "bytes": args.size,
+            "total_ps": stages.total().as_ps(),
+            "interval_ps": explained.interval.map(Span::as_ps),
+            "stages": stages.rows().map(stage).collect::<Vec<_>>(),
+            "longest": stages.longest().map(|(name, _)| name),
+            "changes": changes.iter().map(change).collect::<Vec<_>>(),
+        });
+        if let Some(inside) = inside {
+            value["inside"] = inside.json();
+        }
+        value
     }
-    if explained.chain.messages > 1 {
-        text += &format!("# a chain of {} messages of the network\n", explained.chain.messages);
-    }
-    let table =
-        if stages.total() == Span::ZERO { "# no message of this run could be followed to its end\n".to_owned() } else { stages.text() };
-    text += &inside.map_or_else(String::new, Inside::text);
-    text += &format!("\n{table}\n{}", bound(parts, args, explained, stages, changes, inside));
-    if !changes.is_empty() {
-        text += &format!("\n{}", changes_text(explained.measure(), changes));
-    }
-    text
 }
 
 /// The metrics that a tool is run for.
 const MAIN: [&str; 3] = ["latency", "bandwidth", "message_rate"];
-
-fn json(
-    args: &Args,
-    parts: &ResolvedCluster,
-    explained: &Explained,
-    stages: &Stages,
-    changes: &[Change],
-    inside: Option<&Inside>,
-) -> serde_json::Value {
-    let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
-    let change = |c: &Change| match &c.total {
-        Ok(total) => serde_json::json!({ "change": c.what, "ps": total.as_ps() }),
-        Err(reason) => serde_json::json!({ "change": c.what, "refused": reason }),
-    };
-    let mut value = serde_json::json!({
-        "tool": args.tool,
-        "cluster": parts.name,
-        "bytes": args.size,
-        "total_ps": stages.total().as_ps(),
-        "interval_ps": explained.interval.map(Span::as_ps),
-        "stages": stages.rows().map(stage).collect::<Vec<_>>(),
-        "longest": stages.longest().map(|(name, _)| name),
-        "changes": changes.iter().map(change).collect::<Vec<_>>(),
-    });
-    if let Some(inside) = inside {
-        value["inside"] = inside.json();
-    }
-    value
-}

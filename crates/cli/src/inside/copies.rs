@@ -106,8 +106,8 @@ impl Bench {
         let devices = self.devices();
         let ends = (devices.vertex(copying.from).ok()?, devices.vertex(copying.to).ok()?);
         let (purpose, access, who) = match copying.by {
-            By::Core if matches!(copying.from, Memory::Host(_)) => (Purpose::Core, Access::Write, "a core stores".to_owned()),
-            By::Core => (Purpose::Core, Access::Read, "a core loads".to_owned()),
+            By::Core if matches!(copying.from, Memory::Host(_)) => (Purpose::Dma, Access::Write, "a core stores".to_owned()),
+            By::Core => (Purpose::Dma, Access::Read, "a core loads".to_owned()),
             By::Memcpy(gpu) | By::Mover(Mover::Engine(gpu)) => (Purpose::Copy, access(copying.to, gpu), format!("an engine of gpu{gpu}")),
             By::Mover(Mover::Kernel(gpu)) => (Purpose::Copy, access(copying.to, gpu), format!("kernels of gpu{gpu}")),
         };

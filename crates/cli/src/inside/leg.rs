@@ -1,6 +1,6 @@
 //! One way of bytes inside a node: every link in order, what it carries, and what binds.
 
-use fabriscope_machine::{Access, Machine, Path, PathClass, Purpose, ResourceId, VertexId, VertexKind};
+use fabriscope_machine::{Access, Machine, Path, PathClass, Purpose, Use, VertexId, VertexKind};
 use fabriscope_report::Table;
 use fabriscope_report::explain::nanoseconds;
 use fabriscope_units::{Bytes, Rate, Span};
@@ -37,8 +37,8 @@ impl Leg {
 
     /// The link or limit that binds it when nothing else is under way, and its rate of payload.
     pub fn bound(&self, machine: &Machine) -> Option<(String, Rate)> {
-        let resource = self.path.bottleneck(machine, self.access)?;
-        Some((machine.describe(resource), self.path.rate(machine, self.access)))
+        let (rate, resource) = self.path.bound(machine, self.access)?;
+        Some((machine.describe(resource), rate))
     }
 
     /// What a message of `size` bytes over so many adapters keeps busy longest, and how long.
@@ -67,21 +67,19 @@ impl Leg {
     }
 
     fn rows(&self, machine: &Machine) -> Vec<Row> {
-        let uses = machine.uses(&self.path, self.access);
-        let payload = |resource: ResourceId| {
-            let used = uses.iter().find(|used| used.resource == resource);
-            used.and_then(|used| Some(used.weight.payload_of(machine.capacity(resource)?))).unwrap_or_default()
+        let row = |used: Use, latency, own| Row {
+            title: machine.describe(used.resource),
+            payload: machine.payload(used).unwrap_or_default(),
+            latency,
+            own,
         };
         let links = self.path.steps.iter().map(|step| {
-            let resource = machine.resource_of_link(step.link, step.forwards);
-            let latency = Some(machine.link(step.link).latency);
             let link = machine.link(step.link);
             let own = [link.a, link.b].iter().any(|end| machine.vertex(*end).kind == VertexKind::Nic);
-            Row { title: machine.describe(resource), payload: payload(resource), latency, own }
+            row(machine.carried(step, self.access), Some(link.latency), own)
         });
-        let limits = uses.iter().filter(|used| used.resource.0 as usize >= machine.links().len() * 2);
-        let limits =
-            limits.map(|used| Row { title: machine.describe(used.resource), payload: payload(used.resource), latency: None, own: false });
+        let limits = machine.uses(&self.path, self.access).into_iter().filter(|used| used.resource.0 as usize >= machine.links().len() * 2);
+        let limits = limits.map(|used| row(used, None, false));
         links.chain(limits).collect()
     }
 

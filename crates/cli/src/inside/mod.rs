@@ -117,9 +117,9 @@ impl Inside {
             Some(index) => {
                 let gpu = *machine.gpus().get(index)?;
                 let how = format!("GPUDirect RDMA: the adapter is {} of gpu{index}", machine.class(gpu, nic));
-                (machine.memory_of(gpu).unwrap_or(gpu), format!("the memory of gpu{index}"), how)
+                (machine.own_memory(gpu), format!("the memory of gpu{index}"), how)
             }
-            None => (near(&machine, nic)?, "host memory".to_owned(), "the buffer is in host memory beside the adapter".to_owned()),
+            None => (machine.host_memory_of(nic)?, "host memory".to_owned(), "the buffer is in host memory beside the adapter".to_owned()),
         };
         let adapter = device(asked.parts.node.nic.interface, settings.nic as u32);
         let out = Leg::between(&machine, format!("{adapter} reads {name}"), (memory, nic), Purpose::Dma, Access::Read);
@@ -157,22 +157,11 @@ fn rails(home: &Home, means: Means, gpu: Option<&GpuProtocol>) -> u32 {
     home.nics.iter().take_while(|(_, class)| reached(*class)).count() as u32
 }
 
-/// The memory next to a NUMA domain or a GPU.
-fn memory(machine: &Machine, owner: VertexId) -> VertexId {
-    machine.memory_of(owner).unwrap_or(owner)
-}
-
-/// The host memory next to an adapter.
-fn near(machine: &Machine, nic: VertexId) -> Option<VertexId> {
-    let memories: Vec<VertexId> = machine.numas().into_iter().map(|numa| memory(machine, numa)).collect();
-    machine.nearest(nic, &memories, Purpose::Dma)
-}
-
 /// The ways of one end.
 fn legs(parts: &ResolvedCluster, machine: &Machine, (own, other): (&Home, &Home), means: Means, sends: bool, local: bool) -> Vec<Leg> {
-    let gpu = |home: &Home| machine.gpus().get(home.gpu? as usize).map(|gpu| memory(machine, *gpu));
+    let gpu = |home: &Home| machine.gpus().get(home.gpu? as usize).map(|gpu| machine.own_memory(*gpu));
     let (device_memory, peer) = (gpu(own), gpu(other));
-    let host = machine.numas().get(own.numa as usize).map(|numa| memory(machine, *numa));
+    let host = machine.numas().get(own.numa as usize).map(|numa| machine.own_memory(*numa));
     let number = own.nics.first().map_or(0, |(nic, _)| *nic);
     let nic = machine.nics().get(number).copied();
     let adapter = device(parts.node.nic.interface, number as u32);
@@ -194,7 +183,7 @@ fn legs(parts: &ResolvedCluster, machine: &Machine, (own, other): (&Home, &Home)
         Means::Host => through(None),
         Means::Core => {
             let what = format!("a core {} {name}", does("loads from", "stores to"));
-            through(leg(what, device_memory, host, Purpose::Core, dma))
+            through(leg(what, device_memory, host, Purpose::Dma, dma))
         }
         Means::Copy | Means::Chunks { .. } | Means::Program => {
             let what = format!("{name} copies {} host memory", does("to", "from"));

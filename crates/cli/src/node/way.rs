@@ -29,7 +29,7 @@ impl<'m> Way<'m> {
         self.path.rate(self.machine, access).as_bytes_per_s_f64() / 1e9
     }
     fn bound(&self, access: Access) -> String {
-        self.path.bottleneck(self.machine, access).map_or_else(|| "nothing".to_owned(), |bound| self.machine.describe(bound))
+        self.path.bound(self.machine, access).map_or_else(|| "nothing".to_owned(), |(_, bound)| self.machine.describe(bound))
     }
     fn ends(&self) -> [&str; 2] {
         [self.path.from, self.path.to].map(|end| self.machine.vertex(end).name.as_str())

@@ -108,12 +108,11 @@ fn by_number(name: &str) -> (String, u64) {
 
 /// Processors and NUMA domain near a GPU.
 fn affinity(machine: &Machine, gpu: VertexId) -> (CpuSet, String) {
-    let paths = machine.numas().into_iter().filter_map(|numa| machine.path(gpu, numa, Purpose::Dma));
-    let Some(nearest) = paths.min_by_key(|path| path.latency(machine)) else { return (CpuSet::default(), "N/A".to_owned()) };
-    let numa = &machine.vertex(nearest.to).identity;
+    let Some(nearest) = machine.nearest(gpu, &machine.numas(), Purpose::Dma) else { return (CpuSet::default(), "N/A".to_owned()) };
+    let numa = &machine.vertex(nearest).identity;
     let own = &machine.vertex(gpu).identity.cpus;
     let cpus = if own.is_empty() { &numa.cpus } else { own };
-    let place = machine.numas().iter().position(|id| *id == nearest.to).map(|place| place as u32);
+    let place = machine.numas().iter().position(|id| *id == nearest).map(|place| place as u32);
     (cpus.clone(), numa.number.or(place).map_or_else(|| "N/A".to_owned(), |number| number.to_string()))
 }
 
