@@ -1,5 +1,7 @@
 //! How a buffer is divided among ranks.
 
+use std::sync::Arc;
+
 use fabriscope_units::Bytes;
 
 use crate::piece::{Buffer, Piece};
@@ -23,8 +25,52 @@ pub enum Blocks {
         /// Length of an element.
         width: Bytes,
     },
-    /// Of any lengths: where each begins, and the end of all.
-    Varying(Vec<Bytes>),
+    /// Of any lengths: where each begins, and the end of all. Copies share the list.
+    Varying(Arc<[Bytes]>),
+}
+
+/// Elements of a buffer, none of which is ever split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vector {
+    /// How many.
+    pub count: u64,
+    /// The length of each.
+    pub width: Bytes,
+}
+
+impl Vector {
+    /// All of them.
+    #[must_use]
+    pub fn bytes(self) -> Bytes {
+        self.width * self.count
+    }
+    /// They in so many blocks, as even as possible.
+    #[must_use]
+    pub fn blocks(self, ranks: u32) -> Blocks {
+        Blocks::Split { ranks, count: self.count, width: self.width }
+    }
+    /// So many of them as go into `segment`, one at least.
+    #[must_use]
+    pub fn in_segment(self, segment: Bytes) -> u64 {
+        (segment.0 / self.width.0.max(1)).max(1)
+    }
+    /// The segments that a pipeline cuts them into: all of the same length but the last. One, if there is nothing to cut.
+    #[must_use]
+    pub fn segments(self, segment: Bytes) -> u64 {
+        self.count.div_ceil(self.in_segment(segment)).max(1)
+    }
+    /// Segment `index` in `buffer`.
+    #[must_use]
+    pub fn segment(self, segment: Bytes, buffer: Buffer, index: u64) -> Piece {
+        let step = self.in_segment(segment);
+        let begin = (step * index).min(self.count);
+        buffer.piece(self.width * begin, self.width * (self.count - begin).min(step))
+    }
+    /// All of it in `buffer`.
+    #[must_use]
+    pub fn whole(self, buffer: Buffer) -> Piece {
+        buffer.piece(Bytes::ZERO, self.bytes())
+    }
 }
 
 impl Blocks {
@@ -37,7 +83,7 @@ impl Blocks {
             at += *length;
             at
         }));
-        Blocks::Varying(begins)
+        Blocks::Varying(begins.into())
     }
     /// How many there are.
     #[must_use]
@@ -85,6 +131,18 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_end_with_the_vector() {
+        // 11 elements of 4 B in segments of 18 B: 4, 4, 3.
+        let vector = Vector { count: 11, width: Bytes(4) };
+        assert_eq!((vector.bytes(), vector.segments(Bytes(18))), (Bytes(44), 3));
+        assert_eq!(vector.segment(Bytes(18), Buffer::Recv, 2), Buffer::Recv.piece(Bytes(32), Bytes(12)));
+        assert_eq!(vector.segments(Bytes(1)), 11);
+        let nothing = Vector { count: 0, width: Bytes(4) };
+        assert_eq!((nothing.segments(Bytes(64)), nothing.segment(Bytes(64), Buffer::Recv, 0).bytes), (1, Bytes::ZERO));
+        assert_eq!(vector.blocks(4).total(), vector.bytes());
+    }
 
     #[test]
     fn blocks_lie_one_behind_the_other() {

@@ -8,12 +8,14 @@
 
 pub mod alltoall;
 mod blocks;
+pub mod group;
 mod operation;
 mod piece;
 pub mod proof;
 mod round;
 
-pub use blocks::Blocks;
+pub use blocks::{Blocks, Vector};
+pub use group::{Group, Nodes};
 pub use operation::{Operation, Wanted, received};
 pub use piece::{Action, Buffer, Message, Move, Piece};
-pub use round::{Amount, Round, schedule};
+pub use round::{Amount, Round, Rounds, schedule};

@@ -3,7 +3,7 @@
 use fabriscope_schedule::{After, Builder, OpKind, Schedule, ScheduleError};
 use fabriscope_units::Bytes;
 
-use crate::piece::{Action, Message, Move};
+use crate::piece::{Action, Message, Move, Piece};
 
 /// A round of one rank: it moves, posts all receives, posts all sends, waits for all of them, and moves again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub struct Round {
     /// Done when everything has come, in order.
     pub after: Vec<Move>,
 }
+
+/// The rounds of a rank, made one at a time.
+pub type Rounds = Box<dyn Iterator<Item = Round>>;
 
 /// What the moves of a round amount to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,6 +63,18 @@ impl Round {
     pub fn then(mut self, moves: impl IntoIterator<Item = Move>) -> Round {
         self.after.extend(moves);
         self
+    }
+    /// The same with other ranks and other pieces.
+    #[must_use]
+    pub fn renamed(self, peer: impl Fn(u32) -> u32, piece: impl Fn(Piece) -> Piece) -> Round {
+        let message = |m: Message| Message { peer: peer(m.peer), piece: piece(m.piece) };
+        let this = |m: Move| Move { action: m.action, from: piece(m.from), to: piece(m.to) };
+        Round {
+            before: self.before.into_iter().map(this).collect(),
+            receives: self.receives.into_iter().map(message).collect(),
+            sends: self.sends.into_iter().map(message).collect(),
+            after: self.after.into_iter().map(this).collect(),
+        }
     }
     /// The ranks that it talks to.
     pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {

@@ -1,0 +1,201 @@
+//! Ranks out of all that take part in an operation, the ranks of a node and their leaders, and rounds among them.
+//!
+//! Algorithms number the ranks of a group from 0; [`on`] gives them their numbers among all, [`buffers`] puts another buffer in the
+//! place of theirs. A two-level algorithm is algorithms of groups, one after the other.
+
+use std::sync::Arc;
+
+use crate::piece::{Buffer, Piece};
+use crate::round::Round;
+
+/// The ranks that take part, in order. Groups that come from one list share it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    list: Arc<[u32]>,
+    first: u32,
+    ranks: u32,
+    /// At this index stands another rank than in the list.
+    instead: Option<(u32, u32)>,
+}
+
+impl Group {
+    /// Of these ranks, each of them once.
+    #[must_use]
+    pub fn new(ranks: impl IntoIterator<Item = u32>) -> Group {
+        let list: Arc<[u32]> = ranks.into_iter().collect();
+        Group { first: 0, ranks: list.len() as u32, list, instead: None }
+    }
+    /// How many take part.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+    /// The rank at `index`, which is below [`Group::ranks`].
+    #[must_use]
+    pub fn rank(&self, index: u32) -> u32 {
+        match self.instead {
+            Some((at, rank)) if at == index => rank,
+            _ => self.list[(self.first + index) as usize],
+        }
+    }
+    /// Where `rank` stands, if it takes part; looks through all.
+    #[must_use]
+    pub fn index(&self, rank: u32) -> Option<u32> {
+        (0..self.ranks).find(|index| self.rank(*index) == rank)
+    }
+    /// The same with `rank` in the place of the one at `index`.
+    #[must_use]
+    pub fn with(self, index: u32, rank: u32) -> Group {
+        Group { instead: Some((index, rank)), ..self }
+    }
+}
+
+/// Which ranks share a node.
+///
+/// Nodes are in the order of their lowest ranks, the ranks of a node in their own. Copies share the lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodes {
+    /// All ranks, those of a node together.
+    order: Arc<[u32]>,
+    /// By node, where its ranks begin in `order`; and the end of all.
+    begins: Arc<[u32]>,
+    /// By rank, its place in `order`.
+    places: Arc<[u32]>,
+    /// By node, its lowest rank.
+    leaders: Group,
+}
+
+impl Nodes {
+    /// By rank, a number that the ranks of its node share and no others.
+    #[must_use]
+    pub fn new(node_of: &[u32]) -> Nodes {
+        let mut order: Vec<u32> = (0..node_of.len() as u32).collect();
+        // A node's lowest rank says where the node comes.
+        let mut lowest = vec![u32::MAX; node_of.iter().max().map_or(0, |most| *most as usize + 1)];
+        for (rank, node) in (0..).zip(node_of) {
+            lowest[*node as usize] = rank.min(lowest[*node as usize]);
+        }
+        order.sort_by_key(|rank| (lowest[node_of[*rank as usize] as usize], *rank));
+        let new_node =
+            |index: &u32| *index == 0 || node_of[order[*index as usize] as usize] != node_of[order[*index as usize - 1] as usize];
+        let mut begins: Vec<u32> = (0..order.len() as u32).filter(new_node).collect();
+        let leaders = Group::new(begins.iter().map(|at| order[*at as usize]));
+        begins.push(order.len() as u32);
+        let mut places = vec![0; order.len()];
+        for (place, rank) in (0..).zip(&order) {
+            places[*rank as usize] = place;
+        }
+        Nodes { order: order.into(), begins: begins.into(), places: places.into(), leaders }
+    }
+    /// How many nodes.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        self.leaders.ranks()
+    }
+    /// How many ranks.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.order.len() as u32
+    }
+    /// The node of `rank`, and which of its ranks it is.
+    #[must_use]
+    pub fn seat(&self, rank: u32) -> (u32, u32) {
+        let place = self.place(rank);
+        let node = self.begins.partition_point(|begin| *begin <= place) as u32 - 1;
+        (node, place - self.begins[node as usize])
+    }
+    /// The ranks of `node`.
+    #[must_use]
+    pub fn members(&self, node: u32) -> Group {
+        let first = self.begins[node as usize];
+        Group { list: self.order.clone(), first, ranks: self.begins[node as usize + 1] - first, instead: None }
+    }
+    /// The first rank of each node.
+    #[must_use]
+    pub fn leaders(&self) -> Group {
+        self.leaders.clone()
+    }
+    /// The first rank of each node, and of its own node `root`.
+    #[must_use]
+    pub fn leaders_with(&self, root: u32) -> Group {
+        self.leaders().with(self.seat(root).0, root)
+    }
+    /// All ranks, those of a node together.
+    #[must_use]
+    pub fn order(&self) -> Group {
+        Group { list: self.order.clone(), first: 0, ranks: self.ranks(), instead: None }
+    }
+    /// Where `rank` stands in [`Nodes::order`].
+    #[must_use]
+    pub fn place(&self, rank: u32) -> u32 {
+        self.places[rank as usize]
+    }
+    /// Ranks before those of `node` in [`Nodes::order`]; all where `node` is the number of nodes.
+    #[must_use]
+    pub fn before(&self, node: u32) -> u32 {
+        self.begins[node as usize]
+    }
+    /// Whether [`Nodes::order`] is that of the ranks.
+    #[must_use]
+    pub fn in_order(&self) -> bool {
+        (0..).zip(&*self.order).all(|(place, rank)| place == *rank)
+    }
+}
+
+/// Rounds among the ranks of `group`, with the numbers that these have among all.
+pub fn on(group: Group, rounds: impl Iterator<Item = Round>) -> impl Iterator<Item = Round> {
+    rounds.map(move |round| round.renamed(|peer| group.rank(peer), |piece| piece))
+}
+
+/// Rounds with other buffers: what was the send buffer and what was the receive buffer lie at these pieces, and the scratch buffers
+/// come after the first `scratch`.
+pub fn buffers(send: Piece, recv: Piece, scratch: u8, rounds: impl Iterator<Item = Round>) -> impl Iterator<Item = Round> {
+    let place = move |piece: Piece| match piece.buffer {
+        Buffer::Send => send.buffer.piece(send.offset + piece.offset, piece.bytes),
+        Buffer::Recv => recv.buffer.piece(recv.offset + piece.offset, piece.bytes),
+        Buffer::Scratch(index) => piece.of(Buffer::Scratch(scratch + index)),
+    };
+    rounds.map(move |round| round.renamed(|peer| peer, place))
+}
+
+#[cfg(test)]
+mod tests {
+    use fabriscope_units::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn ranks_of_nodes() {
+        let nodes = Nodes::new(&[7, 2, 7, 2, 0, 7]);
+        assert_eq!((nodes.nodes(), nodes.ranks(), nodes.in_order()), (3, 6, false));
+        let list = |group: Group| (0..group.ranks()).map(|index| group.rank(index)).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2].map(|node| list(nodes.members(node))), [vec![0, 2, 5], vec![1, 3], vec![4]]);
+        assert_eq!(list(nodes.leaders()), [0, 1, 4]);
+        assert_eq!(list(nodes.leaders_with(3)), [0, 3, 4]);
+        assert_eq!(list(nodes.order()), [0, 2, 5, 1, 3, 4]);
+        assert_eq!([0, 5, 3, 4].map(|rank| nodes.seat(rank)), [(0, 0), (0, 2), (1, 1), (2, 0)]);
+        assert_eq!((nodes.place(3), nodes.before(1), nodes.before(3)), (4, 3, 6));
+        assert_eq!((nodes.members(1).index(3), nodes.members(1).index(2)), (Some(1), None));
+        assert!(Nodes::new(&[0, 0, 1]).in_order());
+        assert_eq!(Nodes::new(&[]).nodes(), 0);
+    }
+
+    #[test]
+    fn rounds_of_a_group() {
+        let piece = |buffer: Buffer, offset| buffer.piece(Bytes(offset), Bytes(4));
+        let round = Round::exchange(Some(piece(Buffer::Recv, 8).with(1)), Some(piece(Buffer::Send, 0).with(0))).then([piece(
+            Buffer::Scratch(0),
+            0,
+        )
+        .copied(piece(Buffer::Recv, 0))]);
+        let group = Group::new([3, 5]);
+        let there = on(group, std::iter::once(round));
+        let rounds: Vec<Round> = buffers(piece(Buffer::Recv, 16), piece(Buffer::Scratch(0), 4), 2, there).collect();
+        let wanted = Round::exchange(Some(piece(Buffer::Scratch(0), 12).with(5)), Some(piece(Buffer::Recv, 16).with(3))).then([piece(
+            Buffer::Scratch(2),
+            0,
+        )
+        .copied(piece(Buffer::Scratch(0), 4))]);
+        assert_eq!(rounds, [wanted]);
+    }
+}
