@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::piece::{Buffer, Piece};
+use crate::piece::{Action, Buffer, Move, Piece};
 use crate::round::Round;
 
 /// The ranks that take part, in order. Groups that come from one list share it.
@@ -147,15 +147,26 @@ pub fn on(group: Group, rounds: impl Iterator<Item = Round>) -> impl Iterator<It
     rounds.map(move |round| round.renamed(|peer| group.rank(peer), |piece| piece))
 }
 
+/// Rounds among `ranks` that are numbered from `root` on.
+pub fn from_root(root: u32, ranks: u32, rounds: impl Iterator<Item = Round>) -> impl Iterator<Item = Round> {
+    rounds.map(move |round| round.renamed(|peer| (peer + root) % ranks, |piece| piece))
+}
+
 /// Rounds with other buffers: what was the send buffer and what was the receive buffer lie at these pieces, and the scratch buffers
-/// come after the first `scratch`.
+/// come after the first `scratch`. Copies of a piece to where it is are left out.
 pub fn buffers(send: Piece, recv: Piece, scratch: u8, rounds: impl Iterator<Item = Round>) -> impl Iterator<Item = Round> {
     let place = move |piece: Piece| match piece.buffer {
         Buffer::Send => send.buffer.piece(send.offset + piece.offset, piece.bytes),
         Buffer::Recv => recv.buffer.piece(recv.offset + piece.offset, piece.bytes),
         Buffer::Scratch(index) => piece.of(Buffer::Scratch(scratch + index)),
     };
-    rounds.map(move |round| round.renamed(|peer| peer, place))
+    let moves = |this: &Move| this.action != Action::Copy || this.from != this.to;
+    rounds.map(move |round| {
+        let mut round = round.renamed(|peer| peer, place);
+        round.before.retain(moves);
+        round.after.retain(moves);
+        round
+    })
 }
 
 #[cfg(test)]

@@ -9,10 +9,12 @@
 pub mod alltoall;
 mod blocks;
 pub mod group;
+pub mod names;
 mod operation;
 mod piece;
 pub mod proof;
 mod round;
+pub mod tree;
 
 pub use blocks::{Blocks, Vector};
 pub use group::{Group, Nodes};
