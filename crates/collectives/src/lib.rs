@@ -6,14 +6,21 @@
 
 #![warn(missing_docs)]
 
+pub mod allreduce;
 pub mod alltoall;
 mod blocks;
+mod fold;
 pub mod group;
+mod halving;
 pub mod names;
 mod operation;
 mod piece;
 pub mod proof;
+pub mod reduce_scatter;
+mod reduction;
+mod ring;
 mod round;
+pub mod scan;
 pub mod tree;
 
 pub use blocks::{Blocks, Vector};

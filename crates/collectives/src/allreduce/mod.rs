@@ -1,0 +1,200 @@
+//! `MPI_Allreduce`: the reduction of all send buffers, everywhere.
+
+mod double_binary_tree;
+mod rabenseifner;
+mod recursive_multiplying;
+mod ring;
+
+use std::fmt;
+
+use fabriscope_units::Bytes;
+
+use crate::blocks::Vector;
+use crate::names::Name;
+use crate::round::Rounds;
+
+/// How the contributions come together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// log₂ n exchanges of everything; keeps the order of operands.
+    RecursiveDoubling,
+    /// Exchanges of everything among so many ranks; keeps the order of operands.
+    RecursiveMultiplying {
+        /// Ranks of an exchange, 2 at least.
+        radix: u32,
+    },
+    /// Reduce-scatter by halves, then allgather by doubling; keeps the order of operands.
+    Rabenseifner,
+    /// Reduce-scatter and allgather around a ring.
+    Ring,
+    /// A ring whose blocks go in phases.
+    RingSegmented {
+        /// The most of a block that goes in a phase.
+        segment: Bytes,
+    },
+    /// Two trees, half of the data in each; keeps the order of operands of an even number of ranks.
+    DoubleBinaryTree {
+        /// What goes at a time.
+        segment: Bytes,
+    },
+}
+
+impl Algorithm {
+    /// The rounds of `rank` among `ranks`. The send buffer is not read any more once the receive buffer was written, so both may be one
+    /// if moves onto themselves are left out.
+    #[must_use]
+    pub fn rounds(self, rank: u32, ranks: u32, vector: Vector) -> Rounds {
+        match self {
+            Algorithm::RecursiveDoubling => Box::new(recursive_multiplying::rounds(rank, ranks, 2, vector)),
+            Algorithm::RecursiveMultiplying { radix } => Box::new(recursive_multiplying::rounds(rank, ranks, radix.max(2), vector)),
+            Algorithm::Rabenseifner => Box::new(rabenseifner::rounds(rank, ranks, vector)),
+            Algorithm::Ring => Box::new(ring::rounds(rank, ranks, vector, None)),
+            Algorithm::RingSegmented { segment } => Box::new(ring::rounds(rank, ranks, vector, Some(segment))),
+            Algorithm::DoubleBinaryTree { segment } => Box::new(double_binary_tree::rounds(rank, ranks, vector, segment)),
+        }
+    }
+    /// The algorithm of this name, as it is written or without its parameters.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Algorithm> {
+        let mut name = Name::read(text)?;
+        let algorithm = match name.word {
+            "recursive_doubling" => Algorithm::RecursiveDoubling,
+            "recursive_multiplying" => Algorithm::RecursiveMultiplying { radix: name.number(2, 4)? },
+            "rabenseifner" => Algorithm::Rabenseifner,
+            "ring" => Algorithm::Ring,
+            "ring_segmented" => Algorithm::RingSegmented { segment: name.size(Bytes::from_mib(1))? },
+            "double_binary_tree" => Algorithm::DoubleBinaryTree { segment: name.size(Bytes::from_kib(64))? },
+            _ => return None,
+        };
+        name.end(algorithm)
+    }
+    /// What [`Algorithm::named`] reads.
+    pub const NAMES: &str =
+        "recursive_doubling, recursive_multiplying(radix), rabenseifner, ring, ring_segmented(segment), double_binary_tree(segment)";
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Algorithm::RecursiveDoubling => f.write_str("recursive_doubling"),
+            Algorithm::RecursiveMultiplying { radix } => write!(f, "recursive_multiplying({radix})"),
+            Algorithm::Rabenseifner => f.write_str("rabenseifner"),
+            Algorithm::Ring => f.write_str("ring"),
+            Algorithm::RingSegmented { segment } => write!(f, "ring_segmented({segment})"),
+            Algorithm::DoubleBinaryTree { segment } => write!(f, "double_binary_tree({segment})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Operation;
+    use crate::proof::Proof;
+    use crate::reduction::tests::{proved, vectors};
+
+    const ALL: [Algorithm; 10] = [
+        Algorithm::RecursiveDoubling,
+        Algorithm::RecursiveMultiplying { radix: 3 },
+        Algorithm::RecursiveMultiplying { radix: 4 },
+        Algorithm::RecursiveMultiplying { radix: 8 },
+        Algorithm::Rabenseifner,
+        Algorithm::Ring,
+        Algorithm::RingSegmented { segment: Bytes(4) },
+        Algorithm::RingSegmented { segment: Bytes(1 << 20) },
+        Algorithm::DoubleBinaryTree { segment: Bytes(8) },
+        Algorithm::DoubleBinaryTree { segment: Bytes(1 << 20) },
+    ];
+
+    fn of(algorithm: Algorithm, ranks: u32, vector: Vector) -> Proof {
+        let operation = Operation::Allreduce { blocks: vector.blocks(ranks) };
+        proved(&operation, ranks, vector.width, |rank| algorithm.rounds(rank, ranks, vector))
+    }
+
+    #[test]
+    fn every_contribution_counts_once() {
+        for ranks in 1..=64 {
+            for vector in vectors(ranks) {
+                for algorithm in ALL {
+                    let proof = of(algorithm, ranks, vector);
+                    let ordered = match algorithm {
+                        Algorithm::Ring | Algorithm::RingSegmented { .. } => continue,
+                        Algorithm::DoubleBinaryTree { .. } => ranks % 2 == 0 || vector.count == 0,
+                        _ => true,
+                    };
+                    assert!(proof.ordered || !ordered, "{algorithm}, {ranks} ranks, {vector:?}");
+                }
+            }
+        }
+        assert!(!of(Algorithm::Ring, 5, Vector { count: 10, width: Bytes(1) }).ordered);
+    }
+
+    /// Recursive doubling of n ranks: log₂ n rounds of all bytes, which are reduced as often; two more rounds where pairs fold.
+    #[test]
+    fn doubling_takes_log_n_rounds() {
+        let vector = Vector { count: 10, width: Bytes(4) };
+        let measured = |ranks, radix| {
+            let proof = of(Algorithm::RecursiveMultiplying { radix }, ranks, vector);
+            (proof.rounds, proof.messages, proof.most_sent.0 / 40, proof.most_reduced.0 / 40)
+        };
+        assert_eq!(of(Algorithm::RecursiveDoubling, 32, vector), of(Algorithm::RecursiveMultiplying { radix: 2 }, 32, vector));
+        assert_eq!(measured(32, 2), (5, 32 * 5, 5, 5));
+        // 11 ranks: three pairs fold in and out.
+        assert_eq!(measured(11, 2), (2 + 3, 2 * 3 + 8 * 3, 3 + 1, 1 + 3));
+        // log_k n rounds of k - 1 messages each way.
+        assert_eq!(measured(64, 4), (3, 64 * 3 * 3, 9, 9));
+        assert_eq!(measured(27, 3), (3, 27 * 3 * 2, 6, 6));
+    }
+
+    /// 2 (n - 1) / n of the bytes leave every rank, (n - 1) / n are reduced there.
+    #[test]
+    fn bandwidth_is_optimal() {
+        for ranks in [2u32, 4, 8, 16, 32, 64] {
+            let vector = Vector { count: 128, width: Bytes(4) };
+            let (n, bytes) = (u64::from(ranks), vector.bytes());
+            let part = Bytes(bytes.0 / n * (n - 1));
+            let segmented = Algorithm::RingSegmented { segment: Bytes(bytes.0 / n) };
+            for (algorithm, rounds) in
+                [(Algorithm::Rabenseifner, 2 * ranks.ilog2()), (Algorithm::Ring, 2 * (ranks - 1)), (segmented, 2 * (ranks - 1))]
+            {
+                let proof = of(algorithm, ranks, vector);
+                assert_eq!((proof.rounds, proof.most_sent, proof.most_reduced), (rounds, part * 2, part), "{algorithm}, {ranks} ranks");
+            }
+        }
+    }
+
+    /// Every phase goes round once, the gathering once for all: with blocks of 16 elements of 4 B and segments of 20 B, four phases.
+    #[test]
+    fn phases_of_a_segmented_ring() {
+        let vector = Vector { count: 80, width: Bytes(4) };
+        assert_eq!(ring::phases(5, vector, Bytes(20)), 4);
+        let proof = of(Algorithm::RingSegmented { segment: Bytes(20) }, 5, vector);
+        assert_eq!((proof.rounds, proof.most_sent, proof.most_reduced), (4 * 4 + 4, Bytes(2 * 4 * 64), Bytes(4 * 64)));
+    }
+
+    /// A rank with two children in a tree sends half of the bytes up, to each child down, and as a leaf of the other tree up: twice the
+    /// bytes together, and takes in half of them from each child. The pipeline of m segments has m + 2 ⌊log₂ n⌋ - 1 steps.
+    #[test]
+    fn two_trees_share_the_load() {
+        for ranks in [8u32, 13, 64] {
+            let vector = Vector { count: 64, width: Bytes(4) };
+            let proof = of(Algorithm::DoubleBinaryTree { segment: Bytes(16) }, ranks, vector);
+            assert_eq!((proof.most_sent, proof.most_reduced), (vector.bytes() * 2, vector.bytes()), "{ranks} ranks");
+            let segments = 128 / 16;
+            assert!(proof.rounds < segments + 2 * double_binary_tree::deepest(ranks));
+            assert_eq!(proof.messages, u64::from(2 * 2 * segments * (ranks - 1)));
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for algorithm in ALL {
+            let text = algorithm.to_string();
+            assert_eq!(Algorithm::named(&text), Some(algorithm));
+            let word = text.split('(').next().unwrap();
+            assert_eq!(Algorithm::named(word).unwrap().to_string().split('(').next(), Some(word));
+            assert!(Algorithm::NAMES.contains(word));
+        }
+        assert_eq!(Algorithm::named("ring(4)").or(Algorithm::named("rings")), None);
+    }
+}

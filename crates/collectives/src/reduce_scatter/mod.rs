@@ -1,0 +1,138 @@
+//! `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`: the reduction of all send buffers, one block of it at each rank.
+
+mod halving;
+mod pairwise;
+mod recursive_doubling;
+mod ring;
+
+use std::fmt;
+
+use crate::blocks::Blocks;
+use crate::halving::Distance;
+use crate::names::Name;
+use crate::round::Rounds;
+
+/// How the contributions come together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Halves of the blocks, far partners first.
+    RecursiveHalving,
+    /// Halves of the blocks, near partners first; keeps the order of operands.
+    Butterfly,
+    /// One partner per round.
+    Pairwise,
+    /// Around a ring.
+    Ring,
+    /// log₂ n exchanges of nearly everything; keeps the order of operands.
+    RecursiveDoubling,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 5] =
+        [Algorithm::RecursiveHalving, Algorithm::Butterfly, Algorithm::Pairwise, Algorithm::Ring, Algorithm::RecursiveDoubling];
+    /// What [`Algorithm::named`] reads.
+    pub const NAMES: &str = "recursive_halving, butterfly, pairwise, ring, recursive_doubling";
+
+    /// The rounds of `rank` among `ranks`; rank *r* gets block *r* of the reduction.
+    #[must_use]
+    pub fn rounds(self, rank: u32, ranks: u32, blocks: Blocks) -> Rounds {
+        match self {
+            Algorithm::RecursiveHalving => Box::new(halving::rounds(Distance::Halving, rank, ranks, blocks)),
+            Algorithm::Butterfly => Box::new(halving::rounds(Distance::Doubling, rank, ranks, blocks)),
+            Algorithm::Pairwise => Box::new(pairwise::rounds(rank, ranks, blocks)),
+            Algorithm::Ring => Box::new(ring::rounds(rank, ranks, blocks)),
+            Algorithm::RecursiveDoubling => Box::new(recursive_doubling::rounds(rank, ranks, blocks)),
+        }
+    }
+    /// The algorithm of this name.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Algorithm> {
+        let name = Name::read(text)?;
+        let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.to_string() == name.word)?;
+        name.end(algorithm)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Algorithm::RecursiveHalving => "recursive_halving",
+            Algorithm::Butterfly => "butterfly",
+            Algorithm::Pairwise => "pairwise",
+            Algorithm::Ring => "ring",
+            Algorithm::RecursiveDoubling => "recursive_doubling",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabriscope_units::Bytes;
+
+    use super::*;
+    use crate::Operation;
+    use crate::proof::Proof;
+    use crate::reduction::tests::{proved, vectors};
+
+    fn of(algorithm: Algorithm, width: Bytes, blocks: &Blocks) -> Proof {
+        let ranks = blocks.ranks();
+        let operation = Operation::ReduceScatter { blocks: blocks.clone() };
+        proved(&operation, ranks, width, |rank| algorithm.rounds(rank, ranks, blocks.clone()))
+    }
+
+    #[test]
+    fn every_contribution_counts_once() {
+        for ranks in 1..=64 {
+            // Rank r gets (5 r mod 4) elements of 4 B.
+            let any = Blocks::varying(&(0..ranks).map(|rank| Bytes(u64::from(5 * rank % 4) * 4)).collect::<Vec<_>>());
+            let even = Blocks::Even { ranks, block: Bytes(8) };
+            let split = vectors(ranks).map(|vector| (vector.width, vector.blocks(ranks)));
+            for (width, blocks) in split.chain([(Bytes(4), any), (Bytes(4), even)]) {
+                for algorithm in Algorithm::ALL {
+                    let proof = of(algorithm, width, &blocks);
+                    let ordered = matches!(algorithm, Algorithm::Butterfly | Algorithm::RecursiveDoubling);
+                    assert!(proof.ordered || !ordered, "{algorithm}, {ranks} ranks");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn others_want_operators_that_commute() {
+        for algorithm in [Algorithm::RecursiveHalving, Algorithm::Pairwise, Algorithm::Ring] {
+            assert!(!of(algorithm, Bytes(4), &Blocks::Even { ranks: 8, block: Bytes(4) }).ordered, "{algorithm}");
+        }
+    }
+
+    /// n blocks of b bytes: (n - 1) b leave every rank and are reduced there, in log₂ n rounds or in n - 1. The butterfly has one round
+    /// more for all whose bits do not read the same backwards. Recursive doubling sends n log₂ n - (n - 1) blocks.
+    #[test]
+    fn bandwidth_is_optimal() {
+        for steps in 1..=6u32 {
+            let ranks = 1 << steps;
+            let block = Bytes(4);
+            let others = block * u64::from(ranks - 1);
+            let measured = |algorithm| {
+                let proof = of(algorithm, Bytes(4), &Blocks::Even { ranks, block });
+                (proof.rounds, proof.most_sent, proof.most_reduced)
+            };
+            assert_eq!(measured(Algorithm::RecursiveHalving), (steps, others, others));
+            assert_eq!(measured(Algorithm::Pairwise), (ranks - 1, others, others));
+            assert_eq!(measured(Algorithm::Ring), (ranks - 1, others, others));
+            let turned = u32::from(ranks > 2);
+            assert_eq!(measured(Algorithm::Butterfly), (steps + turned, others + block * u64::from(turned), others));
+            let most = block * u64::from(ranks * steps) - others;
+            assert_eq!(measured(Algorithm::RecursiveDoubling), (steps, most, most));
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
+            assert!(Algorithm::NAMES.contains(&algorithm.to_string()));
+        }
+        assert_eq!(Algorithm::named("ring(4)").or(Algorithm::named("rings")), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! `MPI_Scan` and `MPI_Exscan`: the reduction of the send buffers of the ranks up to each, with and without its own.
+
+mod linear;
+mod recursive_doubling;
+
+use std::fmt;
+
+use crate::blocks::Vector;
+use crate::names::Name;
+use crate::round::Rounds;
+
+/// How the contributions come together; both keep the order of operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// From each rank to the next.
+    Linear,
+    /// log₂ n exchanges of everything.
+    RecursiveDoubling,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 2] = [Algorithm::Linear, Algorithm::RecursiveDoubling];
+    /// What [`Algorithm::named`] reads.
+    pub const NAMES: &str = "linear, recursive_doubling";
+
+    /// The rounds of `rank` among `ranks`; without its own contribution where `exclusive`.
+    #[must_use]
+    pub fn rounds(self, rank: u32, ranks: u32, vector: Vector, exclusive: bool) -> Rounds {
+        match self {
+            Algorithm::Linear if exclusive => Box::new(linear::exclusive(rank, ranks, vector)),
+            Algorithm::Linear => Box::new(linear::inclusive(rank, ranks, vector)),
+            Algorithm::RecursiveDoubling => Box::new(recursive_doubling::rounds(rank, ranks, vector, exclusive)),
+        }
+    }
+    /// The algorithm of this name.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Algorithm> {
+        let name = Name::read(text)?;
+        let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.to_string() == name.word)?;
+        name.end(algorithm)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Algorithm::Linear => "linear",
+            Algorithm::RecursiveDoubling => "recursive_doubling",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabriscope_units::Bytes;
+
+    use super::*;
+    use crate::Operation;
+    use crate::proof::Proof;
+    use crate::reduction::tests::{proved, vectors};
+
+    fn of(algorithm: Algorithm, ranks: u32, vector: Vector, exclusive: bool) -> Proof {
+        let operation = Operation::Scan { blocks: vector.blocks(ranks), exclusive };
+        proved(&operation, ranks, vector.width, |rank| algorithm.rounds(rank, ranks, vector, exclusive))
+    }
+
+    #[test]
+    fn every_contribution_counts_once_in_order() {
+        for ranks in 1..=64 {
+            for vector in vectors(ranks) {
+                for (algorithm, exclusive) in Algorithm::ALL.into_iter().flat_map(|algorithm| [(algorithm, false), (algorithm, true)]) {
+                    assert!(of(algorithm, ranks, vector, exclusive).ordered, "{algorithm}, {ranks} ranks, {vector:?}");
+                }
+            }
+        }
+    }
+
+    /// Linear: n - 1 messages. Doubling: log₂ n rounds, in each the group and the result take something in at the last rank; the first
+    /// step begins the exclusive result.
+    #[test]
+    fn rounds_and_reductions() {
+        let vector = Vector { count: 5, width: Bytes(4) };
+        let measured = |algorithm, ranks, exclusive| {
+            let proof = of(algorithm, ranks, vector, exclusive);
+            (proof.rounds, proof.messages, proof.most_sent.0 / 20, proof.most_reduced.0 / 20)
+        };
+        assert_eq!(measured(Algorithm::Linear, 9, false), (2, 8, 1, 1));
+        assert_eq!(measured(Algorithm::Linear, 9, true), (2, 8, 1, 1));
+        assert_eq!(measured(Algorithm::RecursiveDoubling, 16, false), (4, 64, 4, 8));
+        assert_eq!(measured(Algorithm::RecursiveDoubling, 16, true), (4, 64, 4, 7));
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
+            assert!(Algorithm::NAMES.contains(&algorithm.to_string()));
+        }
+        assert_eq!(Algorithm::named("linear(2)").or(Algorithm::named("tree")), None);
+    }
+}
