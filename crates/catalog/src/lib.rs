@@ -50,6 +50,7 @@ pub use line::{Line, LinkRest, LinkRetry};
 pub use multicast::Multicast;
 pub use node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
 pub use part::TcpAlgorithm;
+pub use part::collective_rules::select as select_collective;
 pub use part::congestion;
 pub use part::{
     AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
@@ -59,6 +60,7 @@ pub use part::{
     Kernel, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rdma, Rendezvous,
     RootComplex, SharedMemory, Software, Switch, TagMatching,
 };
+pub use part::{CollectiveRule, CollectiveRules, Occasion};
 pub use part::{
     CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
     ScaleUpPorts,

@@ -6,12 +6,14 @@
 
 #![warn(missing_docs)]
 
+mod algorithm;
 pub mod allreduce;
 pub mod alltoall;
 mod blocks;
 mod fold;
 pub mod group;
 mod halving;
+mod kind;
 pub mod names;
 mod operation;
 mod piece;
@@ -23,8 +25,10 @@ mod round;
 pub mod scan;
 pub mod tree;
 
+pub use algorithm::{Algorithm, Call, UnknownAlgorithm};
 pub use blocks::{Blocks, Vector};
 pub use group::{Group, Nodes};
+pub use kind::Kind;
 pub use operation::{Operation, Wanted, received};
 pub use piece::{Action, Buffer, Message, Move, Piece};
 pub use round::{Amount, Round, Rounds, schedule};

@@ -31,6 +31,8 @@ pub struct ToolOutput {
     pub text: String,
     /// The same results as data, in the order of the table.
     pub points: Vec<Point>,
+    /// What the tool itself does not say and a reader should know, a line each: which algorithm a library took.
+    pub remarks: Vec<String>,
     /// Files asked for on the command line (perftest's `--out_json`).
     pub files: Vec<SideFile>,
 }

@@ -1,6 +1,7 @@
 //! The kinds of part: one file describes one part, its folder says which kind.
 
 mod cable;
+pub mod collective_rules;
 pub mod congestion;
 mod cpu;
 mod gpu;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Problem;
 
 pub use cable::Cable;
+pub use collective_rules::{CollectiveRule, CollectiveRules, Occasion};
 pub use congestion::Congestion;
 pub use cpu::{Cpu, PeerToPeer, RootComplex};
 pub use gpu::{CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts};

@@ -4,11 +4,13 @@
 //! within a node, the choice of algorithms for `MPI_Alltoall`.
 //! Not modelled: tag matching by long lists, registration caches that miss, threads of progress.
 
+use std::collections::BTreeMap;
+
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GpuProtocol, Interface, Kind, Part, Psm2};
+use super::{CollectiveRules, GpuProtocol, Interface, Kind, Part, Psm2, collective_rules};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -206,6 +208,9 @@ pub struct Mpi {
     /// Which algorithm `MPI_Alltoall` takes; without it, the library has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alltoall: Option<AlltoallRules>,
+    /// Which algorithm it takes for other collective operations, by the word for each: `allreduce`, `bcast` …
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub collectives: BTreeMap<String, CollectiveRules>,
 }
 
 /// Defaults of the perftest programs.
@@ -274,6 +279,7 @@ impl Part for Software {
             check_mpi(mpi)?;
             check_channel(mpi, self.interface)?;
             check_psm2(mpi, self.interface)?;
+            collective_rules::check(&mpi.collectives)?;
             mpi.gpu.as_ref().map_or(Ok(()), GpuProtocol::check)?;
         }
         if let Some(perftest) = &self.perftest {

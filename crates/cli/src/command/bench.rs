@@ -191,6 +191,9 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if let Some(path) = &args.output {
         output.redirect(path)?;
     }
+    for remark in &result.remarks {
+        tell(&format!("# {remark}\n"));
+    }
     output.text(&result.text)?;
     if let Some(table) = &shown.table {
         output.text(&format!("\n{table}"))?;

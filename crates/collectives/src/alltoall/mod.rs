@@ -32,7 +32,20 @@ pub enum Algorithm {
     },
 }
 
+/// The names, for help.
+pub const KNOWN: &str = "bruck, posted, pairwise";
+
 impl Algorithm {
+    /// The algorithm of this name, with the parameters of MPICH.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Algorithm> {
+        match name {
+            "bruck" => Some(Algorithm::Bruck),
+            "posted" => Some(Algorithm::Posted { at_a_time: 32 }),
+            "pairwise" => Some(Algorithm::Pairwise { exclusive_or: true }),
+            _ => None,
+        }
+    }
     /// The rounds of `rank` among `ranks`, with blocks of `size`; its own block is copied.
     pub fn rounds(self, rank: u32, ranks: u32, size: Bytes) -> impl Iterator<Item = Round> {
         let blocks = Blocks::Even { ranks, block: size };

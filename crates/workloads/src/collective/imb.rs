@@ -1,21 +1,24 @@
-//! `IMB-MPI1 Alltoall`: options and output.
+//! `IMB-MPI1`: options and output.
 //!
 //! Source: Intel MPI Benchmarks 2019, user guide (options, "Parallel/Collective benchmarks output data").
-//! Modelled: `-npmin`, `-msglog`, `-iter`; the table and what stands around it, but for date, machine and versions.
+//! Modelled: `-npmin`, `-msglog`, `-iter`, `-root_shift off`; one benchmark a run; the table and what stands around it, but for date, machine and versions.
+//! Not modelled: parallel transfers (SendRecv, Exchange); PingPong, for which osu_latency times the same exchange.
 
 use std::fmt::Write;
 
+use fabriscope_collectives::Kind;
 use fabriscope_units::Bytes;
 
-use super::{Means, Plan, programs, statistics};
+use super::measure::{Means, programs, statistics};
+use super::plan::Plan;
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::Prepared;
 
 const HELP: &str = "\
-IMB-MPI1: Alltoall among the ranks of several nodes (Intel MPI Benchmarks)
-Usage: IMB-MPI1 [options] Alltoall
+IMB-MPI1: collective operations among the ranks of several nodes (Intel MPI Benchmarks)
+Usage: IMB-MPI1 [options] Allreduce|Reduce|Reduce_scatter|Allgather|Allgatherv|Gather|Gatherv|Scatter|Scatterv|Alltoall|Alltoallv|Bcast|Barrier
 
 Options:
   -npmin N         smallest group; only all ranks are run
@@ -27,15 +30,31 @@ Ranks fill the nodes one after the other: `fabriscope bench IMB-MPI1 Alltoall --
 mpirun -np 128 -ppn 32. For PingPong use osu_latency, which times the same exchange.
 ";
 
+/// The benchmarks by the names of the tool.
+const KINDS: [(&str, Kind); 13] = [
+    ("Allreduce", Kind::Allreduce),
+    ("Reduce", Kind::Reduce),
+    ("Reduce_scatter", Kind::ReduceScatter),
+    ("Allgather", Kind::Allgather),
+    ("Allgatherv", Kind::Allgatherv),
+    ("Gather", Kind::Gather),
+    ("Gatherv", Kind::Gatherv),
+    ("Scatter", Kind::Scatter),
+    ("Scatterv", Kind::Scatterv),
+    ("Alltoall", Kind::Alltoall),
+    ("Alltoallv", Kind::Alltoallv),
+    ("Bcast", Kind::Bcast),
+    ("Barrier", Kind::Barrier),
+];
+
 pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    let mut plan = Plan { sizes: sizes(0, 22), iterations: None, warm_up: None, algorithm: None, separate: false };
-    let mut asked = false;
+    let mut asked: Option<(&'static str, Kind)> = None;
+    let (mut iterations, mut blocks) = (None, sizes(0, 22));
     let mut rest = args.iter();
     while let Some(word) = rest.next() {
         let mut value = |what| rest.next().ok_or(UsageError::MissingValue { option: word.clone(), what });
         match word.to_ascii_lowercase().as_str() {
             "-h" | "--help" | "-help" => return Err(UsageError::Help { text: HELP.to_owned() }),
-            "alltoall" => asked = true,
             "-npmin" => {
                 let least = number(word, value("ranks")?, u64::from(u32::MAX))?;
                 let ranks = u64::from(target.layout.ranks());
@@ -44,7 +63,7 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
                     return Err(UsageError::Conflict { what, remedy: "run once for each: --nodes and --ppn set the ranks".to_owned() });
                 }
             }
-            "-iter" => plan.iterations = Some(number(word, value("count")?, 1_000_000)?.max(1) as u32),
+            "-iter" => iterations = Some(number(word, value("count")?, 1_000_000)?.max(1) as u32),
             "-msglog" => {
                 let text = value("min:max")?;
                 let (min, max) = text.split_once(':').unwrap_or(("0", text));
@@ -53,25 +72,40 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
                     let what = format!("-msglog {text}: the smallest block is larger than the largest");
                     return Err(UsageError::Conflict { what, remedy: format!("give {max}:{min}") });
                 }
-                plan.sizes = sizes(min as u32, max as u32);
+                blocks = sizes(min as u32, max as u32);
             }
             option if option.starts_with('-') => {
                 let nearest = "-npmin, -msglog or -iter".to_owned();
                 return Err(UsageError::Unknown { tool: TOOL.to_owned(), option: word.clone(), nearest });
             }
-            _ => {
-                let what = format!("the benchmark {word} of {TOOL} is not modelled");
-                return Err(UsageError::Conflict { what, remedy: "name Alltoall; osu_latency times what PingPong does".to_owned() });
+            name => {
+                let Some(kind) = KINDS.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) else {
+                    let what = format!("the benchmark {word} of {TOOL} is not modelled");
+                    let remedy = "name Allreduce, Alltoall, Bcast … (-h lists them); osu_latency times what PingPong does";
+                    return Err(UsageError::Conflict { what, remedy: remedy.to_owned() });
+                };
+                if let Some((first, _)) = asked.filter(|first| *first != kind) {
+                    let what = format!("{TOOL} is asked for {first} and for {}", kind.0);
+                    return Err(UsageError::Conflict { what, remedy: "run once for each".to_owned() });
+                }
+                asked = Some(kind);
             }
         }
     }
-    if !asked {
-        let what = format!("{TOOL} without a benchmark would run all of them, which are not modelled");
-        return Err(UsageError::Conflict { what, remedy: "name Alltoall".to_owned() });
+    let Some((name, operation)) = asked else {
+        let what = format!("{TOOL} without a benchmark would run all of them, one after the other");
+        return Err(UsageError::Conflict { what, remedy: "name one, for example Alltoall".to_owned() });
+    };
+    if operation == Kind::Barrier {
+        blocks = vec![0];
     }
+    // Reductions are of MPI_FLOAT.
+    let width = if operation.reduces() { 4 } else { 1 };
+    blocks.retain(|size| size % width == 0);
+    let plan = Plan { iterations, width, ..Plan::new(operation, blocks, false) };
     let line = args.join(" ");
     let ranks = target.layout.ranks();
-    programs(TOOL, plan, target, move |plan, results| report(&line, ranks, plan, results))
+    programs(TOOL, plan, target, move |plan, results| report((&line, name), ranks, plan, results))
 }
 
 fn sizes(min: u32, max: u32) -> Vec<u32> {
@@ -87,37 +121,46 @@ fn number(option: &str, text: &str, high: u64) -> Result<u64, UsageError> {
     Ok(value)
 }
 
-fn report(line: &str, ranks: u32, plan: &Plan, results: &[Means]) -> ToolOutput {
+fn report((line, name): (&str, &str), ranks: u32, plan: &Plan, results: &[Means]) -> ToolOutput {
     let largest = plan.sizes.last().copied().unwrap_or(0);
     let rule = format!("#{}", "-".repeat(64));
+    let barrier = plan.operation == Kind::Barrier;
+    let head = if barrier { " #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]" } else { HEAD };
     let text = format!(
         "# Calling sequence was: \n\n# {TOOL} {line} \n\n# Minimum message length in bytes:   0\n\
          # Maximum message length in bytes:   {largest}\n#\n# MPI_Datatype                   :   MPI_BYTE \n\
          # MPI_Datatype for reductions    :   MPI_FLOAT \n# MPI_Op                         :   MPI_SUM  \n# \n# \n\n\
-         # List of Benchmarks to run:\n\n# Alltoall\n\n{rule}\n# Benchmarking Alltoall \n# #processes = {ranks} \n{rule}\n       \
-         #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
+         # List of Benchmarks to run:\n\n# {name}\n\n{rule}\n# Benchmarking {name} \n# #processes = {ranks} \n{rule}\n{head}\n"
     );
     let mut output = ToolOutput { text, ..ToolOutput::default() };
     for (&size, means) in plan.sizes.iter().zip(results) {
-        let (mean, least, most) = statistics(means);
-        let _ = writeln!(output.text, "{size:>13} {:>12} {least:>12.2} {most:>12.2} {mean:>12.2}", plan.iterations(size));
+        let (mean, least, most) = statistics(means.iter().map(|mean| mean.overall));
+        if !barrier {
+            let _ = write!(output.text, "{size:>13}");
+        }
+        let _ = writeln!(output.text, " {:>12} {least:>12.2} {most:>12.2} {mean:>12.2}", plan.iterations(size));
         output.points.push(Point { size: Bytes(size.into()), metric: "latency", unit: "us", value: mean });
     }
     output.text += "\n\n# All processes entering MPI_Finalize\n\n";
     output
 }
 
+/// The columns (basis: the tool).
+const HEAD: &str = "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]";
 const TOOL: &str = "IMB-MPI1";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::measure::Mean;
     use fabriscope_units::Span;
 
     #[test]
     fn rows_stand_as_the_tool_prints_them() {
-        let plan = Plan { sizes: sizes(3, 3), iterations: Some(1000), warm_up: None, algorithm: None, separate: false };
-        let out = report("-npmin 2 Alltoall", 2, &plan, &[vec![Span::ZERO; 2], vec![Span::from_ns(680), Span::from_ns(6060)]]);
+        let plan = Plan { iterations: Some(1000), ..Plan::new(Kind::Alltoall, sizes(3, 3), false) };
+        let mean = |overall| Mean { overall, ..Mean::default() };
+        let results = [vec![mean(Span::ZERO); 2], vec![mean(Span::from_ns(680)), mean(Span::from_ns(6060))]];
+        let out = report(("-npmin 2 Alltoall", "Alltoall"), 2, &plan, &results);
         let rows: Vec<&str> = out.text.lines().skip_while(|line| !line.contains("#repetitions")).collect();
         assert_eq!(rows[0], "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]");
         assert_eq!(rows[1], "            0         1000         0.00         0.00         0.00");

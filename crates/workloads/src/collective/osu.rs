@@ -1,12 +1,16 @@
-//! `osu_alltoall`: options and output.
+//! `osu_allreduce`, `osu_ibcast`, …: options and output.
 //!
-//! Source: FORMATS.md §10 (OMB 7.4).
+//! Source: FORMATS.md §10 (OMB 7.4); osu_coll's loops: each iteration timed by itself, a barrier between them; for non-blocking operations first the
+//! operation alone, then computation of that length beside it.
 
 use std::fmt::Write;
 
+use fabriscope_collectives::Kind;
 use fabriscope_units::Bytes;
 
-use super::{Means, Plan, programs, statistics};
+use super::Benchmark;
+use super::measure::{Means, programs, statistics};
+use super::plan::{Form, Plan};
 use crate::arguments::Meaning::{Refused, Usual};
 use crate::arguments::{self, Opt, Takes};
 use crate::error::UsageError;
@@ -36,9 +40,30 @@ const OPTIONS: &[Opt] = &[
     Opt {
         short: '\0',
         long: "algorithm",
-        takes: Takes::Value("bruck|posted|pairwise"),
+        takes: Takes::Value("name"),
         meaning: Usual,
         help: "instead of the library's own choice (not of the real tool)",
+    },
+    Opt {
+        short: '\0',
+        long: "root",
+        takes: Takes::Value("rank"),
+        meaning: Usual,
+        help: "root of bcast, reduce, gather and scatter (default 0; not of the real tool)",
+    },
+    Opt {
+        short: 't',
+        long: "num_test_calls",
+        takes: Takes::Value("calls"),
+        meaning: Usual,
+        help: "MPI_Test calls within the computation (default 0; non-blocking only)",
+    },
+    Opt {
+        short: 'T',
+        long: "type",
+        takes: Takes::Value("mpi_char|mpi_int|mpi_float"),
+        meaning: Usual,
+        help: "data type; reductions do not split an element (default mpi_char)",
     },
     Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" },
     Opt { short: 'v', long: "version", takes: Takes::Nothing, meaning: Usual, help: "print the version whose output this follows" },
@@ -66,52 +91,129 @@ const OPTIONS: &[Opt] = &[
 ];
 
 const NOTES: &str = "\nRanks fill the nodes one after the other: `fabriscope bench osu_alltoall --nodes 4 --ppn 32` stands for\n\
-mpirun -np 128 -ppn 32. Every message is simulated.\n";
+mpirun -np 128 -ppn 32. Every message is simulated. --algorithm takes what the library's rules may name: give a wrong one for the list.\n";
 
-pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    let parsed = arguments::parse(TOOL, OPTIONS, args)?;
+pub(super) fn prepare(
+    benchmark: Benchmark,
+    operation: Kind,
+    non_blocking: bool,
+    args: &[String],
+    target: &Target,
+) -> Result<Prepared, UsageError> {
+    let tool = benchmark.name();
+    let title = title(operation, non_blocking);
+    let parsed = arguments::parse(tool, OPTIONS, args)?;
     if let Some(operand) = parsed.operands.first() {
-        return Err(UsageError::Operand { tool: TOOL.to_owned(), operand: operand.clone() });
+        return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
     }
-    let sizes = (0..=20).map(|power| 1 << power).collect();
-    let mut plan = Plan { sizes, iterations: None, warm_up: None, algorithm: None, separate: true };
-    let (mut full, mut validate) = (false, false);
+    let sizes = if operation == Kind::Barrier { vec![0] } else { (0..=20).map(|power| 1 << power).collect() };
+    let mut plan = Plan::new(operation, sizes, true);
+    let (mut full, mut validate, mut tests, mut datatype) = (false, false, 0, "MPI_CHAR");
     for given in &parsed.options {
         match given.name {
+            "message-size" if operation == Kind::Barrier => {
+                let what = format!("{tool} has no messages of its own; {} has no use", given.typed);
+                return Err(UsageError::Conflict { what, remedy: "leave it out".to_owned() });
+            }
             "message-size" => plan.sizes = size_range(given, 1, LARGEST)?,
             "iterations" => plan.iterations = Some(arguments::number(given, 1, 1_000_000)? as u32),
             "warmup" => plan.warm_up = Some(arguments::number(given, 0, 1_000_000)? as u32),
             "full" => full = true,
             "validation" => validate = true,
             "algorithm" => plan.algorithm = given.value.clone(),
-            "help" => {
-                let about = super::Benchmark::OsuAlltoall.about();
-                return Err(UsageError::Help { text: arguments::help(TOOL, about, OPTIONS, NOTES) });
+            "root" if !operation.has_root() => {
+                let what = format!("{operation} has no root, and --root was given");
+                return Err(UsageError::Conflict { what, remedy: "leave it out".to_owned() });
             }
-            "version" => return Err(UsageError::Help { text: format!("{TITLE} v7.4\n") }),
+            "root" => plan.root = arguments::number(given, 0, u64::from(u32::MAX))? as u32,
+            "num_test_calls" if !non_blocking => {
+                let what = format!("{tool} waits inside the call, and {} is for computation beside it", given.typed);
+                return Err(UsageError::Conflict { what, remedy: format!("leave it out, or run {}", names(operation).1) });
+            }
+            "num_test_calls" => tests = arguments::number(given, 0, 1_000_000)? as u32,
+            "type" => (datatype, plan.width) = data_type(given)?,
+            "help" => {
+                return Err(UsageError::Help { text: arguments::help(tool, benchmark.about(), OPTIONS, NOTES) });
+            }
+            "version" => return Err(UsageError::Help { text: format!("{title} v7.4\n") }),
             _ => {}
         }
     }
-    programs(TOOL, plan, target, move |plan, results| report(plan, results, full, validate))
+    if plan.width > 1 {
+        plan.sizes.retain(|size| *size >= plan.width);
+    }
+    if non_blocking {
+        plan.form = Form::NonBlocking { tests };
+    }
+    let columns = Columns { full, validate };
+    programs(tool, plan, target, move |plan, results| report(&title, datatype, plan, results, columns))
 }
 
-fn report(plan: &Plan, results: &[Means], full: bool, validate: bool) -> ToolOutput {
-    let mut columns = format!("{:>WIDTH$}", "Avg Latency(us)");
-    if full {
-        let _ = write!(columns, "{:>WIDTH$}{:>WIDTH$}{:>12}", "Min Latency(us)", "Max Latency(us)", "Iterations");
+fn data_type(given: &arguments::Given) -> Result<(&'static str, u32), UsageError> {
+    match given.value.as_deref().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "mpi_char" | "char" => Ok(("MPI_CHAR", 1)),
+        "mpi_int" | "int" => Ok(("MPI_INT", 4)),
+        "mpi_float" | "float" => Ok(("MPI_FLOAT", 4)),
+        other => Err(UsageError::NotOneOf { option: given.typed.clone(), value: other.to_owned(), known: "mpi_char, mpi_int, mpi_float" }),
     }
-    if validate {
-        let _ = write!(columns, "{:>WIDTH$}", "Validation");
+}
+
+/// Columns beside the mean.
+#[derive(Debug, Clone, Copy, Default)]
+struct Columns {
+    full: bool,
+    validate: bool,
+}
+
+fn report(title: &str, datatype: &str, plan: &Plan, results: &[Means], columns: Columns) -> ToolOutput {
+    let mut output = ToolOutput { text: format!("\n# {title} v7.4\n"), ..ToolOutput::default() };
+    let without_size = plan.operation == Kind::Barrier;
+    if !without_size {
+        let _ = writeln!(output.text, "# Datatype: {datatype}.");
     }
-    let text = format!("\n# {TITLE} v7.4\n# Datatype: MPI_CHAR.\n{:<10}{columns}\n", "# Size");
-    let mut output = ToolOutput { text, ..ToolOutput::default() };
-    for (&size, means) in plan.sizes.iter().zip(results) {
-        let (mean, least, most) = statistics(means);
-        let _ = write!(output.text, "{size:<10}{mean:>WIDTH$.2}");
-        if full {
-            let _ = write!(output.text, "{least:>WIDTH$.2}{most:>WIDTH$.2}{:>12}", plan.iterations(size));
+    let mut head: Vec<&str> = match plan.form {
+        Form::Blocking => vec!["Avg Latency(us)"],
+        Form::NonBlocking { .. } => {
+            output.text += "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n";
+            vec!["Overall(us)", "Compute(us)", "Pure Comm.(us)", "Overlap(%)"]
         }
-        if validate {
+    };
+    if columns.full {
+        head.extend(["Min Latency(us)", "Max Latency(us)"]);
+    }
+    let _ = if without_size { write!(output.text, "# ") } else { write!(output.text, "{:<10}", "# Size") };
+    for (at, column) in head.iter().enumerate() {
+        let _ = if without_size && at == 0 { write!(output.text, "{column}") } else { write!(output.text, "{column:>WIDTH$}") };
+    }
+    if columns.full {
+        let _ = write!(output.text, "{:>12}", "Iterations");
+    }
+    if columns.validate {
+        let _ = write!(output.text, "{:>WIDTH$}", "Validation");
+    }
+    output.text.push('\n');
+    for (&size, means) in plan.sizes.iter().zip(results) {
+        let (mean, least, most) = statistics(means.iter().map(|mean| mean.overall));
+        let mut values = vec![mean];
+        if let Form::NonBlocking { .. } = plan.form {
+            let (compute, ..) = statistics(means.iter().map(|mean| mean.compute));
+            let (pure, ..) = statistics(means.iter().map(|mean| mean.pure));
+            let hidden = if pure > 0.0 { 100.0 - (mean - compute) / pure * 100.0 } else { 0.0 };
+            values.extend([compute, pure, hidden.clamp(0.0, 100.0)]);
+        }
+        if columns.full {
+            values.extend([least, most]);
+        }
+        if !without_size {
+            let _ = write!(output.text, "{size:<10}");
+        }
+        for value in values {
+            let _ = write!(output.text, "{value:>WIDTH$.2}");
+        }
+        if columns.full {
+            let _ = write!(output.text, "{:>12}", plan.iterations(size));
+        }
+        if columns.validate {
             let _ = write!(output.text, "{:>WIDTH$}", "Pass");
         }
         output.text.push('\n');
@@ -120,8 +222,77 @@ fn report(plan: &Plan, results: &[Means], full: bool, validate: bool) -> ToolOut
     output
 }
 
-const TOOL: &str = "osu_alltoall";
-const TITLE: &str = "OSU MPI All-to-All Personalized Exchange Latency Test";
+/// The names of the blocking and of the non-blocking program.
+pub(super) fn names(operation: Kind) -> (&'static str, &'static str) {
+    match operation {
+        Kind::Allgather => ("osu_allgather", "osu_iallgather"),
+        Kind::Allgatherv => ("osu_allgatherv", "osu_iallgatherv"),
+        Kind::Allreduce => ("osu_allreduce", "osu_iallreduce"),
+        Kind::Alltoall => ("osu_alltoall", "osu_ialltoall"),
+        Kind::Alltoallv => ("osu_alltoallv", "osu_ialltoallv"),
+        Kind::Barrier => ("osu_barrier", "osu_ibarrier"),
+        Kind::Bcast => ("osu_bcast", "osu_ibcast"),
+        Kind::Gather => ("osu_gather", "osu_igather"),
+        Kind::Gatherv => ("osu_gatherv", "osu_igatherv"),
+        Kind::Reduce => ("osu_reduce", "osu_ireduce"),
+        Kind::ReduceScatter => ("osu_reduce_scatter", "osu_ireduce_scatter"),
+        Kind::ReduceScatterBlock => ("osu_reduce_scatter_block", "osu_ireduce_scatter_block"),
+        Kind::Scatter => ("osu_scatter", "osu_iscatter"),
+        Kind::Scatterv => ("osu_scatterv", "osu_iscatterv"),
+        Kind::Scan => ("osu_scan", "osu_iscan"),
+        Kind::Exscan => ("osu_exscan", "osu_iexscan"),
+    }
+}
+
+/// One line for a list of tools.
+pub(super) fn about(operation: Kind) -> &'static str {
+    match operation {
+        Kind::Allgather => "MPI_Allgather among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Allgatherv => "MPI_Allgatherv among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Allreduce => "MPI_Allreduce among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Alltoall => "MPI_Alltoall among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Alltoallv => "MPI_Alltoallv among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Barrier => "MPI_Barrier among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Bcast => "MPI_Bcast among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Gather => "MPI_Gather among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Gatherv => "MPI_Gatherv among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Reduce => "MPI_Reduce among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::ReduceScatter => "MPI_Reduce_scatter among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::ReduceScatterBlock => "MPI_Reduce_scatter_block among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Scatter => "MPI_Scatter among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Scatterv => "MPI_Scatterv among the ranks of several nodes (OSU Micro-Benchmarks)",
+        Kind::Scan => "MPI_Scan among the ranks of several nodes",
+        Kind::Exscan => "MPI_Exscan among the ranks of several nodes",
+    }
+}
+
+/// What the tool calls itself.
+fn title(operation: Kind, non_blocking: bool) -> String {
+    let what = match operation {
+        Kind::Alltoall => "All-to-All Personalized Exchange",
+        Kind::Alltoallv => "All-to-Allv Personalized Exchange",
+        Kind::Bcast => "Broadcast",
+        Kind::Barrier => "Barrier",
+        Kind::Reduce => "Reduce",
+        Kind::Allreduce => "Allreduce",
+        Kind::ReduceScatter => "Reduce_scatter",
+        Kind::ReduceScatterBlock => "Reduce_scatter_block",
+        Kind::Allgather => "Allgather",
+        Kind::Allgatherv => "Allgatherv",
+        Kind::Gather => "Gather",
+        Kind::Gatherv => "Gatherv",
+        Kind::Scatter => "Scatter",
+        Kind::Scatterv => "Scatterv",
+        Kind::Scan => "Scan",
+        Kind::Exscan => "Exscan",
+    };
+    match (non_blocking, operation) {
+        (false, _) => format!("OSU MPI {what} Latency Test"),
+        (true, Kind::Bcast) => format!("OSU MPI Non-Blocking {what} Latency Test"),
+        (true, _) => format!("OSU MPI Non-blocking {what} Latency Test"),
+    }
+}
+
 /// Largest block by default, in bytes (basis: the tool).
 const LARGEST: u32 = 1 << 20;
 /// Characters of a column of values (basis: FORMATS.md §10).
@@ -130,13 +301,19 @@ const WIDTH: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::measure::Mean;
     use fabriscope_units::Span;
+
+    fn mean(us: u64) -> Mean {
+        Mean { overall: Span::from_us(us), ..Mean::default() }
+    }
 
     #[test]
     fn means_of_the_ranks_are_printed_as_the_tool_does() {
-        let plan = Plan { sizes: vec![8, 1048576], iterations: Some(7), warm_up: None, algorithm: None, separate: true };
-        let results = [vec![Span::from_us(1), Span::from_us(3)], vec![Span::from_us(212)]];
-        let out = report(&plan, &results, true, false);
+        let plan = Plan { iterations: Some(7), ..Plan::new(Kind::Alltoall, vec![8, 1_048_576], true) };
+        let results = [vec![mean(1), mean(3)], vec![mean(212)]];
+        let columns = Columns { full: true, validate: false };
+        let out = report(&title(Kind::Alltoall, false), "MPI_CHAR", &plan, &results, columns);
         assert_eq!(
             out.text,
             "\n# OSU MPI All-to-All Personalized Exchange Latency Test v7.4\n# Datatype: MPI_CHAR.\n\
@@ -145,5 +322,28 @@ mod tests {
              1048576                 212.00              212.00              212.00           7\n"
         );
         assert_eq!((out.points.len(), out.points[0].value), (2, 2.0));
+    }
+
+    /// 10 µs alone, 12 µs with 10 µs of computation: 80 % of it is hidden.
+    #[test]
+    fn overlap_is_what_computation_hides() {
+        let form = Form::NonBlocking { tests: 0 };
+        let plan = Plan { form, ..Plan::new(Kind::Bcast, vec![64], true) };
+        let overlapped = Mean { overall: Span::from_us(12), pure: Span::from_us(10), compute: Span::from_us(10) };
+        let out = report(&title(Kind::Bcast, true), "MPI_CHAR", &plan, &[vec![overlapped; 2]], Columns::default());
+        assert_eq!(
+            out.text,
+            "\n# OSU MPI Non-Blocking Broadcast Latency Test v7.4\n# Datatype: MPI_CHAR.\n\
+             # Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n\
+             # Size             Overall(us)         Compute(us)      Pure Comm.(us)          Overlap(%)\n\
+             64                       12.00               10.00               10.00               80.00\n"
+        );
+    }
+
+    #[test]
+    fn a_barrier_has_no_sizes() {
+        let plan = Plan::new(Kind::Barrier, vec![0], true);
+        let out = report(&title(Kind::Barrier, false), "MPI_CHAR", &plan, &[vec![mean(3)]], Columns::default());
+        assert_eq!(out.text, "\n# OSU MPI Barrier Latency Test v7.4\n# Avg Latency(us)\n                3.00\n");
     }
 }

@@ -14,17 +14,22 @@ use super::wire::{Body, Channel, Envelope, Source, Wires};
 impl Rank {
     /// One turn of the progress loop; it spins until there is something to do.
     pub(super) async fn turn(&self) -> Result<(), ProgramError> {
+        self.turn_until(Time::MAX).await
+    }
+
+    /// The same, but it gives up at `until`.
+    pub(super) async fn turn_until(&self, until: Time) -> Result<(), ProgramError> {
         let process = &self.process;
         if let Some(onload) = &self.onload {
-            onload.turn(process, &self.world.0.protocol, Time::MAX).await?;
+            onload.turn(process, &self.world.0.protocol, until).await?;
             self.serve_copies().await?;
             return self.serve_notes();
         }
         if self.state.borrow().protocol.eager_channel == EagerChannel::Stream {
-            return self.turn_of_streams().await;
+            return self.turn_of_streams(until).await;
         }
         let Awaited { queues, rings } = self.state.borrow().awaited();
-        process.wait_any(&queues, &rings).await;
+        process.wait_any_until(&queues, &rings, until).await;
         process.compute(self.state.borrow().protocol.progress_overhead);
         for (rail, &(nic, cq)) in queues.iter().enumerate() {
             if process.earliest(&[(nic, cq)], &[]).is_none_or(|visible| visible > process.now()) {
@@ -70,9 +75,11 @@ impl Rank {
 
 impl Rank {
     /// The same over sockets.
-    async fn turn_of_streams(&self) -> Result<(), ProgramError> {
+    async fn turn_of_streams(&self, until: Time) -> Result<(), ProgramError> {
         let awaited = self.state.borrow().awaited_streams();
-        stream::wait(&self.process, &awaited).await?;
+        if until > self.process.now() {
+            stream::wait(&self.process, &awaited).await?;
+        }
         let state = &mut *self.state.borrow_mut();
         self.process.compute(state.protocol.progress_overhead);
         state.serve_streams(&self.process)?;

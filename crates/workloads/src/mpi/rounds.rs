@@ -1,42 +1,108 @@
-//! Collective operations: a rank carries out the rounds of an algorithm.
+//! Collective operations: a rank carries out the rounds of an algorithm, at once or beside other work.
 //!
 //! Modelled: receives before sends, one wait per round, copies of blocks with a cost per block and per byte; a reduction goes through
-//! three streams of memory (two operands, one result) where a copy goes through two, and takes as much longer.
-//! Not modelled: communicators other than all ranks, derived data types of the program's own.
+//! three streams of memory (two operands, one result) where a copy goes through two, and takes as much longer; a non-blocking operation goes
+//! on only while the rank is inside the library ([`Rank::test`], [`Rank::complete`]).
+//! Not modelled: communicators other than all ranks, derived data types of the program's own, threads of progress.
 
-use fabriscope_collectives::{Amount, Move, Round};
+use fabriscope_collectives::{Amount, Move, Round, Rounds};
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
 
 use super::rank::Rank;
+use super::request::Request;
+
+/// A collective operation that has begun.
+#[must_use = "an operation that nobody completes never ends"]
+pub struct UnderWay {
+    rounds: Rounds,
+    /// Moves of the round whose messages are posted, and its requests.
+    posted: Option<(Vec<Move>, Vec<Request>)>,
+    block_overhead: Span,
+}
 
 impl Rank {
-    /// Carries out `rounds`; each block that is copied costs `block_overhead` beside its bytes.
+    /// Carries out `rounds`; each block that is moved costs `block_overhead` beside its bytes.
     ///
     /// # Errors
     /// As [`isend`](Self::isend) and [`wait`](Self::wait); a round that needs a message of 4 GiB or more.
-    pub async fn carry_out(&self, rounds: impl Iterator<Item = Round>, block_overhead: Span) -> Result<(), ProgramError> {
-        let go_through = |moves: &[Move]| {
-            let amount = Amount::of(moves);
-            self.compute(block_overhead * amount.moves);
-            self.copy(amount.copied + Bytes(amount.reduced.0 * 3 / 2));
-        };
+    pub async fn carry_out(&self, rounds: Rounds, block_overhead: Span) -> Result<(), ProgramError> {
+        let under_way = self.begin(rounds, block_overhead)?;
+        self.complete(under_way).await
+    }
+
+    /// Begins to: the first round is posted.
+    ///
+    /// # Errors
+    /// As [`carry_out`](Self::carry_out).
+    pub fn begin(&self, rounds: Rounds, block_overhead: Span) -> Result<UnderWay, ProgramError> {
+        let mut under_way = UnderWay { rounds, posted: None, block_overhead };
+        self.post_next(&mut under_way)?;
+        Ok(under_way)
+    }
+
+    /// `MPI_Test`: one turn of progress, without waiting; says whether the operation is over.
+    ///
+    /// # Errors
+    /// As [`carry_out`](Self::carry_out).
+    pub async fn test(&self, under_way: &mut UnderWay) -> Result<bool, ProgramError> {
+        self.turn_until(self.now()).await?;
+        while let Some((_, requests)) = &under_way.posted {
+            if !requests.iter().all(|request| self.is_done(request)) {
+                return Ok(false);
+            }
+            self.end_round(under_way).await?;
+        }
+        Ok(true)
+    }
+
+    /// `MPI_Wait`: carries out the rest.
+    ///
+    /// # Errors
+    /// As [`carry_out`](Self::carry_out).
+    pub async fn complete(&self, mut under_way: UnderWay) -> Result<(), ProgramError> {
+        while under_way.posted.is_some() {
+            self.end_round(&mut under_way).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the messages of the round that is posted, does its moves and posts the next.
+    async fn end_round(&self, under_way: &mut UnderWay) -> Result<(), ProgramError> {
+        if let Some((moves, requests)) = under_way.posted.take() {
+            self.wait_all(requests).await?;
+            self.go_through(&moves, under_way.block_overhead);
+        }
+        self.post_next(under_way)
+    }
+
+    /// Posts the next round; rounds without messages are over at once.
+    fn post_next(&self, under_way: &mut UnderWay) -> Result<(), ProgramError> {
         let length = |bytes: Bytes| {
             u32::try_from(bytes.0).map_err(|_| ProgramError(format!("a collective needs a message of {bytes}; use smaller blocks")))
         };
-        for round in rounds {
-            go_through(&round.before);
-            let mut requests = Vec::with_capacity(round.receives.len() + round.sends.len());
-            for message in &round.receives {
+        for Round { before, receives, sends, after } in under_way.rounds.by_ref() {
+            self.go_through(&before, under_way.block_overhead);
+            let mut requests = Vec::with_capacity(receives.len() + sends.len());
+            for message in &receives {
                 requests.push(self.irecv(Some(message.peer), Some(TAG), length(message.piece.bytes)?)?);
             }
-            for message in &round.sends {
+            for message in &sends {
                 requests.push(self.isend(message.peer, TAG, length(message.piece.bytes)?)?);
             }
-            self.wait_all(requests).await?;
-            go_through(&round.after);
+            if !requests.is_empty() {
+                under_way.posted = Some((after, requests));
+                return Ok(());
+            }
+            self.go_through(&after, under_way.block_overhead);
         }
         Ok(())
+    }
+
+    fn go_through(&self, moves: &[Move], block_overhead: Span) {
+        let amount = Amount::of(moves);
+        self.compute(block_overhead * amount.moves);
+        self.copy(amount.copied + Bytes(amount.reduced.0 * 3 / 2));
     }
 }
 

@@ -318,7 +318,7 @@ fn report(s: &Settings, streams: &[Stream]) -> ToolOutput {
         point("bandwidth", "Gb/s", total.received as f64 * 8.0 / seconds / 1e9),
         point("retransmissions", "", total.retransmissions as f64),
     ];
-    ToolOutput { text, points, files: Vec::new() }
+    ToolOutput { text, points, ..ToolOutput::default() }
 }
 
 const CLIENT: &str = "10.0.0.1";

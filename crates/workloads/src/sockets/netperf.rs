@@ -254,7 +254,7 @@ fn report(s: &Settings, results: &Results) -> ToolOutput {
     }
     let point = |metric, unit, value| Point { size: Bytes(s.request), metric, unit, value };
     let points = vec![point("transaction_rate", "1/s", rate), point("round_trip", "us", mean)];
-    ToolOutput { text, points, files: Vec::new() }
+    ToolOutput { text, points, ..ToolOutput::default() }
 }
 
 /// Where the server listens. Basis: published (netserver's default).

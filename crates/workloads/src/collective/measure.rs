@@ -1,0 +1,147 @@
+//! The ranks of a collective benchmark: all sizes in turn, each iteration timed.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fabriscope_collectives::{Algorithm, Call};
+use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_units::Span;
+
+use super::plan::{Form, Plan, block_overhead};
+use crate::error::UsageError;
+use crate::mpi::{Rank, World};
+use crate::output::ToolOutput;
+use crate::target::Target;
+use crate::tool::{Placing, Prepared};
+
+/// What a rank measured of a size: the means of its iterations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Mean {
+    /// The whole, from the call to the end of the wait.
+    pub overall: Span,
+    /// Of a non-blocking operation: the same without computing.
+    pub pure: Span,
+    /// What was computed meanwhile.
+    pub compute: Span,
+}
+
+/// By rank.
+pub(super) type Means = Vec<Mean>;
+type Results = Rc<RefCell<Vec<Means>>>;
+
+/// What is known once the plan met the machine.
+struct Job {
+    plan: Plan,
+    /// By size, as in the plan.
+    choices: Vec<(u32, Call, Algorithm)>,
+    world: World,
+    block_overhead: Span,
+}
+
+/// The programs of `plan`, and the report that `finish` makes of what they measured.
+pub(super) fn programs(
+    tool: &str,
+    plan: Plan,
+    target: &Target,
+    finish: impl FnOnce(&Plan, &[Means]) -> ToolOutput + 'static,
+) -> Result<Prepared, UsageError> {
+    let (per_node, ranks) = (target.layout.per_node, target.layout.ranks());
+    let mpi = target.mpi.as_ref().ok_or_else(|| UsageError::Conflict {
+        what: format!("{tool} needs an MPI library, and the cluster's software has none"),
+        remedy: "choose software with an [mpi] table".to_owned(),
+    })?;
+    plan.check(target)?;
+    let choose = |&size: &u32| Ok((size, plan.call(size, target), plan.choose(tool, size, mpi, target)?));
+    let choices = plan.sizes.iter().map(choose).collect::<Result<_, UsageError>>()?;
+    let job = Rc::new(Job { plan, choices, world: World::new(mpi, target, ranks), block_overhead: block_overhead(mpi) });
+    let results: Results = Rc::new(RefCell::new(vec![Vec::new(); job.choices.len()]));
+    let main = || -> Main {
+        let (job, results) = (job.clone(), results.clone());
+        Box::new(move |process| Box::pin(run(process, job, results)))
+    };
+    let mains = (0..ranks).map(|_| main()).collect();
+    let finish = move || ToolOutput { remarks: remarks(&job), ..finish(&job.plan, &results.borrow()) };
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
+}
+
+/// One rank: all sizes in turn.
+async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
+    let me = process.rank();
+    let mut peers: Vec<u32> = job.choices.iter().flat_map(|(_, call, algorithm)| algorithm.peers(call, me)).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    let rank = Rank::init(process, job.world.clone(), &peers).await?;
+    for (at, (size, call, algorithm)) in job.choices.iter().enumerate() {
+        rank.goes_through(call.footprint());
+        rank.synchronise().await?;
+        let blocking = mean_of(&rank, &job, *size, call, algorithm, None).await?;
+        let mean = match job.plan.form {
+            Form::Blocking => Mean { overall: blocking, ..Mean::default() },
+            Form::NonBlocking { tests } => {
+                let overall = mean_of(&rank, &job, *size, call, algorithm, Some((blocking, tests))).await?;
+                Mean { overall, pure: blocking, compute: blocking }
+            }
+        };
+        results.borrow_mut()[at].push(mean);
+    }
+    rank.synchronise().await
+}
+
+/// The mean of the iterations; with `meanwhile`, the rank computes so long between the call and the wait, and asks so often.
+async fn mean_of(
+    rank: &Rank,
+    job: &Job,
+    size: u32,
+    call: &Call,
+    algorithm: &Algorithm,
+    meanwhile: Option<(Span, u32)>,
+) -> Result<Span, ProgramError> {
+    let (iterations, warm_up) = (job.plan.iterations(size), job.plan.warm_up(size));
+    let mut total = Span::ZERO;
+    for iteration in 0..warm_up + iterations {
+        let start = rank.now();
+        if size > 0 || call.works_on_nothing() {
+            let mut under_way = rank.begin(algorithm.rounds(call, rank.rank()), job.block_overhead)?;
+            if let Some((compute, tests)) = meanwhile {
+                for _ in 0..tests {
+                    rank.compute(compute / u64::from(tests + 1));
+                    rank.test(&mut under_way).await?;
+                }
+                rank.compute(compute / u64::from(tests + 1));
+            }
+            rank.complete(under_way).await?;
+        }
+        if iteration >= warm_up {
+            total += rank.now().since(start);
+        }
+        if job.plan.separate {
+            rank.synchronise().await?;
+        }
+    }
+    Ok(total / u64::from(iterations))
+}
+
+/// Mean, least and most of what the ranks measured, in µs.
+pub(super) fn statistics(spans: impl Iterator<Item = Span> + Clone) -> (f64, f64, f64) {
+    let us = |span: Option<Span>| span.map_or(0.0, |span| span.as_us_f64());
+    let sum: Span = spans.clone().sum();
+    (sum.as_us_f64() / spans.clone().count().max(1) as f64, us(spans.clone().min()), us(spans.max()))
+}
+
+/// A line for each algorithm in the order of the sizes: `allreduce: ring from 4096 to 1048576 bytes`.
+fn remarks(job: &Job) -> Vec<String> {
+    let mut runs: Vec<(&Algorithm, u32, u32)> = Vec::new();
+    for (size, _, algorithm) in &job.choices {
+        match runs.last_mut() {
+            Some((last, _, end)) if *last == algorithm => *end = *size,
+            _ => runs.push((algorithm, *size, *size)),
+        }
+    }
+    let operation = job.plan.operation;
+    let line = |(algorithm, first, end): (&Algorithm, u32, u32)| match first == end {
+        true if first == 0 => format!("{operation}: {algorithm}"),
+        true => format!("{operation}: {algorithm} at {first} bytes"),
+        false => format!("{operation}: {algorithm} from {first} to {end} bytes"),
+    };
+    runs.into_iter().map(line).collect()
+}
