@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fabriscope_units::Bytes;
 
-use crate::piece::{Buffer, Piece};
+use crate::piece::{Buffer, Move, Piece};
 
 /// Blocks of a buffer, one for each rank, in the order of the ranks and without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,10 +49,10 @@ impl Vector {
     pub fn blocks(self, ranks: u32) -> Blocks {
         Blocks::Split { ranks, count: self.count, width: self.width }
     }
-    /// So many of them as go into `segment`, one at least.
+    /// So many of them as go into `segment`, one at least; all where that is zero.
     #[must_use]
     pub fn in_segment(self, segment: Bytes) -> u64 {
-        (segment.0 / self.width.0.max(1)).max(1)
+        if segment == Bytes::ZERO { self.count.max(1) } else { (segment.0 / self.width.0.max(1)).max(1) }
     }
     /// The segments that a pipeline cuts them into: all of the same length but the last. One, if there is nothing to cut.
     #[must_use]
@@ -128,6 +128,52 @@ impl Blocks {
     }
 }
 
+/// Blocks in another order: from block `first` on to the last one, then from the first one on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turned {
+    /// In their own order.
+    pub blocks: Blocks,
+    /// Which comes first.
+    pub first: u32,
+}
+
+impl Turned {
+    /// Bytes before the block that comes at `index`; of all where `index` is their number.
+    #[must_use]
+    pub fn offset(&self, index: u32) -> Bytes {
+        let before = self.blocks.offset(self.first);
+        match (index + self.first).checked_sub(self.blocks.ranks()) {
+            None => self.blocks.offset(index + self.first) - before,
+            Some(index) => self.blocks.total() - before + self.blocks.offset(index),
+        }
+    }
+    /// The blocks from the one at `first` to before `end`, in a buffer that begins with the one at `base`.
+    #[must_use]
+    pub fn pieces(&self, buffer: Buffer, base: u32, first: u32, end: u32) -> Piece {
+        let offset = self.offset(first);
+        buffer.piece(offset - self.offset(base), self.offset(end) - offset)
+    }
+    /// All of them from their own order in `from` to this one in `to`: two pieces.
+    #[must_use]
+    pub fn turn(&self, from: Buffer, to: Buffer) -> [Move; 2] {
+        self.halves(from, to).map(|(own, turned)| own.copied(turned))
+    }
+    /// All of them from this order in `from` to their own in `to`: two pieces.
+    #[must_use]
+    pub fn turn_back(&self, from: Buffer, to: Buffer) -> [Move; 2] {
+        self.halves(to, from).map(|(own, turned)| turned.copied(own))
+    }
+
+    fn halves(&self, own: Buffer, turned: Buffer) -> [(Piece, Piece); 2] {
+        let ranks = self.blocks.ranks();
+        let ahead = ranks - self.first;
+        [
+            (self.blocks.pieces(own, self.first, ranks), self.pieces(turned, 0, 0, ahead)),
+            (self.blocks.pieces(own, 0, self.first), self.pieces(turned, 0, ahead, ranks)),
+        ]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +200,17 @@ mod tests {
         assert_eq!((varying.ranks(), varying.total()), (3, Bytes(12)));
         assert_eq!(varying.pieces(Buffer::Recv, 1, 3), Buffer::Recv.piece(Bytes(5), Bytes(7)));
         assert_eq!(Blocks::Even { ranks: 3, block: Bytes(8) }.piece(Buffer::Send, 2).end(), 24);
+    }
+
+    #[test]
+    fn blocks_are_turned_and_turned_back() {
+        let turned = Turned { blocks: Blocks::varying(&[Bytes(5), Bytes(0), Bytes(7), Bytes(2)]), first: 2 };
+        assert_eq!((0..=4).map(|index| turned.offset(index).0).collect::<Vec<_>>(), [0, 7, 9, 14, 14]);
+        assert_eq!(turned.pieces(Buffer::Scratch(0), 1, 2, 4), Buffer::Scratch(0).piece(Bytes(2), Bytes(5)));
+        let [ahead, behind] = turned.turn(Buffer::Send, Buffer::Recv);
+        assert_eq!((ahead.from.offset, ahead.to.offset, ahead.to.bytes), (Bytes(5), Bytes(0), Bytes(9)));
+        assert_eq!((behind.from.offset, behind.to.offset, behind.to.bytes), (Bytes(0), Bytes(9), Bytes(5)));
+        let back = turned.turn_back(Buffer::Recv, Buffer::Send);
+        assert_eq!(back.map(|this| (this.to, this.from)), [(ahead.from, ahead.to), (behind.from, behind.to)]);
     }
 }

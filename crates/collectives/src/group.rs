@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::piece::{Action, Buffer, Move, Piece};
+use crate::piece::{Buffer, Piece};
 use crate::round::Round;
 
 /// The ranks that take part, in order. Groups that come from one list share it.
@@ -160,11 +160,10 @@ pub fn buffers(send: Piece, recv: Piece, scratch: u8, rounds: impl Iterator<Item
         Buffer::Recv => recv.buffer.piece(recv.offset + piece.offset, piece.bytes),
         Buffer::Scratch(index) => piece.of(Buffer::Scratch(scratch + index)),
     };
-    let moves = |this: &Move| this.action != Action::Copy || this.from != this.to;
     rounds.map(move |round| {
         let mut round = round.renamed(|peer| peer, place);
-        round.before.retain(moves);
-        round.after.retain(moves);
+        round.before.retain(|this| !this.is_idle());
+        round.after.retain(|this| !this.is_idle());
         round
     })
 }

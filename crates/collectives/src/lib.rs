@@ -7,10 +7,14 @@
 #![warn(missing_docs)]
 
 mod algorithm;
+pub mod allgather;
 pub mod allreduce;
 pub mod alltoall;
+pub mod barrier;
+pub mod bcast;
 mod blocks;
 mod fold;
+pub mod gather;
 pub mod group;
 mod halving;
 mod kind;
@@ -23,10 +27,11 @@ mod reduction;
 mod ring;
 mod round;
 pub mod scan;
+pub mod scatter;
 pub mod tree;
 
 pub use algorithm::{Algorithm, Call, UnknownAlgorithm};
-pub use blocks::{Blocks, Vector};
+pub use blocks::{Blocks, Turned, Vector};
 pub use group::{Group, Nodes};
 pub use kind::Kind;
 pub use operation::{Operation, Wanted, received};

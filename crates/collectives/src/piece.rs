@@ -63,6 +63,22 @@ impl Buffer {
     }
 }
 
+impl Move {
+    /// Whether nothing happens: a copy of a piece to where it is.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.action == Action::Copy && self.from == self.to
+    }
+}
+
+impl Message {
+    /// One without data, to or from `peer`.
+    #[must_use]
+    pub fn empty(peer: u32) -> Message {
+        Buffer::Recv.piece(Bytes::ZERO, Bytes::ZERO).with(peer)
+    }
+}
+
 impl Piece {
     /// The byte after the last one.
     #[must_use]

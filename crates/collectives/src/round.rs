@@ -1,5 +1,7 @@
 //! What a rank does between two waits, and the schedule that the rounds of all ranks make.
 
+use std::ops::Range;
+
 use fabriscope_schedule::{After, Builder, OpKind, Schedule, ScheduleError};
 use fabriscope_units::Bytes;
 
@@ -48,9 +50,10 @@ impl Amount {
 }
 
 impl Round {
-    /// A round without messages.
+    /// A round without messages. Copies of a piece to where it is are left out.
     #[must_use]
-    pub fn local(moves: Vec<Move>) -> Round {
+    pub fn local(mut moves: Vec<Move>) -> Round {
+        moves.retain(|this| !this.is_idle());
         Round { before: moves, ..Round::default() }
     }
     /// A round of one message each way, or either.
@@ -80,6 +83,12 @@ impl Round {
     pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {
         self.receives.iter().chain(&self.sends).map(|message| message.peer)
     }
+}
+
+/// The distances from 1 on to the other ones of `ranks`, so many at a time; 0 is all at once.
+pub(crate) fn batches(ranks: u32, at_a_time: u32) -> impl Iterator<Item = Range<u32>> {
+    let step = if at_a_time == 0 { ranks.max(1) } else { at_a_time };
+    (1..ranks).step_by(step as usize).map(move |first| first..first.saturating_add(step).min(ranks))
 }
 
 /// The rounds of all ranks as a schedule: every operation of a round waits for all of the round before. Moves take no time in it.

@@ -6,6 +6,8 @@
 use std::fmt;
 
 use crate::names::Name;
+use crate::piece::Piece;
+use crate::round::Round;
 
 /// How ranks are joined to a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +140,25 @@ impl Branch {
             ranks.map(|rank| Branch { rank: rank as u32, end: end(rank), parent: Some(self.rank), radix: self.radix, span }).collect()
         };
         spans.into_iter().map(level).filter(|branches: &Vec<Branch>| !branches.is_empty())
+    }
+    /// From the root down: each rank receives what is for its branch, then sends to its children, a level a round. `piece` is what
+    /// is for the ranks from the first to before the second.
+    pub fn down(self, piece: impl Fn(u32, u32) -> Piece + Clone) -> impl Iterator<Item = Round> {
+        let receive = self.parent.map(|parent| Round::exchange(Some(piece(self.rank, self.end).with(parent)), None));
+        let sends = move |level: Vec<Branch>| {
+            let sends = level.into_iter().map(|child| piece(child.rank, child.end).with(child.rank)).collect();
+            Round { sends, ..Round::default() }
+        };
+        receive.into_iter().chain(self.levels().map(sends))
+    }
+    /// Up to the root: each rank receives from its children, the smallest branches first and a level a round, then sends what its branch has.
+    pub fn up(self, piece: impl Fn(u32, u32) -> Piece + Clone) -> impl Iterator<Item = Round> {
+        let send = self.parent.map(|parent| Round::exchange(None, Some(piece(self.rank, self.end).with(parent))));
+        let receives = move |level: Vec<Branch>| {
+            let receives = level.into_iter().map(|child| piece(child.rank, child.end).with(child.rank)).collect();
+            Round { receives, ..Round::default() }
+        };
+        self.levels().rev().map(receives).chain(send)
     }
 }
 

@@ -1,0 +1,15 @@
+//! Ring: every rank passes on to the right what came from the left.
+//!
+//! Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1), 2005;
+//! MPICH, allgather_intra_ring.c; Open MPI, coll_base_allgather.c.
+//! Not modelled: MPICH's cutting of long blocks of an allgatherv.
+
+use crate::blocks::Blocks;
+use crate::piece::Buffer;
+use crate::ring::gather;
+use crate::round::Round;
+
+pub(super) fn rounds(rank: u32, blocks: Blocks) -> impl Iterator<Item = Round> {
+    let ranks = blocks.ranks();
+    (1..ranks).map(move |step| gather(step - 1, rank, ranks, rank, |index| blocks.piece(Buffer::Recv, index)))
+}

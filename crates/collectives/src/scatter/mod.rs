@@ -1,0 +1,138 @@
+//! `MPI_Scatter` and `MPI_Scatterv`: a block of the root for everybody. Blocks are of any lengths.
+
+mod k_nomial;
+mod linear;
+
+use std::fmt;
+
+use crate::blocks::Blocks;
+use crate::group::from_root;
+use crate::names::Name;
+use crate::round::Rounds;
+
+/// How the blocks travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Down a k-nomial tree.
+    KNomial {
+        /// 2 or more.
+        radix: u32,
+    },
+    /// Straight from the root, so many at a time; 0 is all at once.
+    Linear {
+        /// Sends.
+        at_a_time: u32,
+    },
+}
+
+impl Algorithm {
+    /// Each with its usual parameters.
+    pub const ALL: [Algorithm; 2] = [Algorithm::KNomial { radix: 2 }, Algorithm::Linear { at_a_time: 0 }];
+    /// What [`Algorithm::named`] reads.
+    pub const NAMES: &str = "k_nomial(radix), binomial, linear(at_a_time)";
+
+    /// The algorithm of this name.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Algorithm> {
+        let mut name = Name::read(text)?;
+        let algorithm = match name.word {
+            "binomial" => Algorithm::KNomial { radix: 2 },
+            "k_nomial" => Algorithm::KNomial { radix: name.number(2, 4)? },
+            "linear" => Algorithm::Linear { at_a_time: name.number(0, 0)? },
+            _ => return None,
+        };
+        name.end(algorithm)
+    }
+
+    /// The rounds of `rank` among `ranks`, whose blocks come from `root`.
+    #[must_use]
+    pub fn rounds(self, rank: u32, ranks: u32, root: u32, blocks: Blocks) -> Rounds {
+        debug_assert_eq!(ranks, blocks.ranks());
+        let rank = (rank + ranks - root) % ranks;
+        let rounds: Rounds = match self {
+            Algorithm::KNomial { radix } => Box::new(k_nomial::rounds(rank, root, blocks, radix)),
+            Algorithm::Linear { at_a_time } => linear::rounds(rank, root, blocks, at_a_time),
+        };
+        Box::new(from_root(root, ranks, rounds))
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Algorithm::KNomial { radix } => write!(f, "k_nomial({radix})"),
+            Algorithm::Linear { at_a_time } => write!(f, "linear({at_a_time})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabriscope_units::Bytes;
+
+    use super::*;
+    use crate::proof::{Proof, prove};
+    use crate::{Operation, Vector};
+
+    fn algorithms() -> impl Iterator<Item = Algorithm> {
+        let radices = [3, 4, 8].map(|radix| Algorithm::KNomial { radix });
+        Algorithm::ALL.into_iter().chain(radices).chain([Algorithm::Linear { at_a_time: 1 }])
+    }
+
+    fn proof(algorithm: Algorithm, ranks: u32, root: u32, blocks: &Blocks) -> Proof {
+        let operation = Operation::Scatter { root, blocks: blocks.clone() };
+        match prove(&operation, ranks, |rank| algorithm.rounds(rank, ranks, root, blocks.clone())) {
+            Ok(proof) => proof,
+            Err(flaw) => panic!("{algorithm}, {ranks} ranks from {root}, {blocks:?}: {flaw}"),
+        }
+    }
+
+    /// Rank r gets (5 r + 2) mod 4 bytes.
+    fn uneven(ranks: u32) -> Blocks {
+        Blocks::varying(&(0..u64::from(ranks)).map(|rank| Bytes((5 * rank + 2) % 4)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn everybody_gets_its_block() {
+        for (algorithm, ranks) in algorithms().flat_map(|algorithm| (1..=64u32).map(move |ranks| (algorithm, ranks))) {
+            let n = u64::from(ranks);
+            for (count, width) in [(0, 1), (1, 1), (n - 1, 1), (n + 1, 1), (37, 4)] {
+                proof(algorithm, ranks, ranks / 3, &Vector { count, width: Bytes(width) }.blocks(ranks));
+            }
+            proof(algorithm, ranks, 0, &uneven(ranks));
+        }
+    }
+
+    #[test]
+    fn anybody_can_be_root() {
+        for (algorithm, ranks) in algorithms().flat_map(|algorithm| [2, 5, 8, 13].map(|ranks| (algorithm, ranks))) {
+            for root in 0..ranks {
+                proof(algorithm, ranks, root, &uneven(ranks));
+            }
+        }
+    }
+
+    /// ⌈log₂ n⌉ rounds; the root sends every block but its own, whatever the tree, and nobody sends more.
+    #[test]
+    fn the_root_sends_every_block_once() {
+        for (algorithm, ranks) in algorithms().flat_map(|algorithm| (2..=64u32).map(move |ranks| (algorithm, ranks))) {
+            let proof = proof(algorithm, ranks, ranks - 1, &Blocks::Even { ranks, block: Bytes(3) });
+            assert_eq!((proof.most_sent, proof.messages), (Bytes(3) * u64::from(ranks - 1), u64::from(ranks) - 1));
+            let rounds = match algorithm {
+                Algorithm::KNomial { radix } => (0..).find(|digits| radix.pow(*digits) >= ranks).unwrap(),
+                Algorithm::Linear { at_a_time: 0 } => 1,
+                Algorithm::Linear { at_a_time } => (ranks - 1).div_ceil(at_a_time),
+            };
+            assert_eq!(proof.rounds, rounds, "{algorithm}, {ranks} ranks");
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for algorithm in algorithms() {
+            assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
+        }
+        assert_eq!(Algorithm::named("binomial"), Some(Algorithm::KNomial { radix: 2 }));
+        assert_eq!([Algorithm::named("k_nomial(1)"), Algorithm::named("linear(x)"), Algorithm::named("ring")], [None; 3]);
+    }
+}
