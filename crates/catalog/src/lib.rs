@@ -56,9 +56,9 @@ pub use part::{
     AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
 };
 pub use part::{
-    AlltoallRules, BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, Datagrams, EagerChannel, Ecn, Forwarding, Interface, Iwarp,
-    Kernel, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy, Rdma, Rendezvous,
-    RootComplex, SharedMemory, Software, Switch, TagMatching,
+    AlltoallRules, BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, EagerChannel, Ecn, Forwarding,
+    Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy,
+    Rdma, Rendezvous, RootComplex, SharedMemory, Software, Switch, TagMatching,
 };
 pub use part::{CollectiveRule, CollectiveRules, Occasion};
 pub use part::{

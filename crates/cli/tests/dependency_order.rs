@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
     "units",
     "wire",
     "kernel",
@@ -13,6 +13,7 @@ const ORDER: [&str; 20] = [
     "fabric",
     "machine",
     "catalog",
+    "nccl",
     "tcp",
     "psm2",
     "verbs",

@@ -58,6 +58,22 @@ pub struct Memory {
     pub caches: Sourced<Bytes>,
 }
 
+/// Make and generation of a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuFamily {
+    /// Intel before Skylake, with QPI.
+    IntelBroadwell,
+    /// Intel from Skylake on, with UPI.
+    IntelSkylake,
+    /// AMD.
+    Amd,
+    /// Arm.
+    Arm,
+    /// POWER.
+    Power,
+}
+
 /// One model of processor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -69,6 +85,9 @@ pub struct Cpu {
     /// What a reader should know besides.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
+    /// Make and generation, as far as libraries of collectives tell processors apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<CpuFamily>,
     /// Cores of one socket.
     pub cores: u32,
     /// Base clock.

@@ -188,6 +188,9 @@ pub struct Gpu {
     /// What a reader should know besides.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
+    /// What its compiler calls it: `sm_90`, `gfx90a`; libraries of collectives go by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
     /// The connector; none where only other links lead to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pcie: Option<PcieSlot>,

@@ -30,7 +30,7 @@ use crate::error::Problem;
 pub use cable::Cable;
 pub use collective_rules::{CollectiveRule, CollectiveRules, Occasion};
 pub use congestion::Congestion;
-pub use cpu::{Cpu, PeerToPeer, RootComplex};
+pub use cpu::{Cpu, CpuFamily, PeerToPeer, RootComplex};
 pub use gpu::{CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts};
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use interconnect::{Interconnect, InterconnectKind};

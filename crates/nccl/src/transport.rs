@@ -1,0 +1,187 @@
+//! How two neighbours talk.
+//!
+//! Source: NCCL 2.22.3, src/transport/p2p.cc, shm.cc, net.cc (canConnect), src/graph/paths.cc (ncclTopoCheckNet, ncclTopoNeedFlush),
+//! src/graph/search.cc (ncclTopoGetNetDev).
+//! Modelled: copies between GPUs with NVLink, PCI Express or another GPU between, host memory, the network where it is faster,
+//! the adapters of a channel, PXN, GPUDirect at either end, the flush of what came.
+//! Not modelled: containers, processes with several GPUs, buffers of users that are registered.
+
+use crate::communicator::Communicator;
+use crate::settings::Set;
+use crate::topology::{PathType, Topology, gpudirect, peer_level};
+use crate::tuner::Algorithm;
+
+/// How bytes get from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A GPU copies into, or out of, the memory of the other.
+    P2p {
+        /// Class of the way.
+        class: PathType,
+        /// The receiver reads, where otherwise the sender writes.
+        read: bool,
+        /// The rank whose GPU relays.
+        relay: Option<u32>,
+    },
+    /// Both use a buffer in the memory of the host.
+    Shm,
+    /// By adapters.
+    Net(NetWay),
+}
+
+/// A way by the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetWay {
+    /// The sender's adapter, by its number in the machine.
+    pub send_adapter: u32,
+    /// The rank whose proxy sends: another one with PXN, whose GPU the data crosses.
+    pub send_proxy: u32,
+    /// Whether the adapter reads the memory of that GPU; the host's otherwise.
+    pub send_gpudirect: bool,
+    /// The receiver's adapter.
+    pub receive_adapter: u32,
+    /// Whether it writes the memory of the receiver's GPU.
+    pub receive_gpudirect: bool,
+    /// Whether the receiver reads back before it tells its GPU that data came.
+    pub flush: bool,
+}
+
+impl Communicator {
+    /// How `from` sends to `to` in a channel of an algorithm.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[must_use]
+    pub fn transport(&self, from: u32, to: u32, channel: u32, algorithm: Algorithm) -> Transport {
+        self.inside(from, to).unwrap_or_else(|| {
+            let send_adapter = self.channel_adapter(from, channel, algorithm);
+            let receive_adapter = self.channel_adapter(to, channel, algorithm);
+            self.net(from, to, send_adapter, None, receive_adapter)
+        })
+    }
+
+    /// How `from` sends to `to` in a channel of point-to-point traffic.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[must_use]
+    pub fn point_to_point(&self, from: u32, to: u32, channel: u32) -> Transport {
+        self.inside(from, to).unwrap_or_else(|| {
+            let (send_adapter, relay) = self.peer_adapter(from, to, channel);
+            let receive_adapter = self.own_adapter(to, channel);
+            self.net(from, to, send_adapter, Some(relay), receive_adapter)
+        })
+    }
+
+    /// Without the network, where that can be and is not slower.
+    fn inside(&self, from: u32, to: u32) -> Option<Transport> {
+        let (a, b) = (self.seat(from), self.seat(to));
+        if a.node != b.node {
+            return None;
+        }
+        let topology = &self.kind_of(a.node).topology;
+        let (class, rate) = topology.between(a.gpu as usize, b.gpu as usize);
+        let net_rate = |gpu: u32| {
+            let ways = (0..topology.adapters()).map(|adapter| topology.to_adapter(gpu as usize, adapter));
+            ways.filter(|(class, _)| *class <= PathType::Pxb).map(|(_, rate)| rate).max().unwrap_or_default()
+        };
+        let faster = net_rate(a.gpu) > rate && net_rate(b.gpu) > rate;
+        if class <= peer_level(topology, self.settings()) && !faster {
+            // Ampere reads over NVLink.
+            let read = class == PathType::Nvl && topology.capability() == 80;
+            let relay = topology.relay_between(a.gpu as usize, b.gpu as usize).map(|gpu| self.rank_at(a.node, gpu as u32));
+            return Some(Transport::P2p { class, read, relay });
+        }
+        let shared = self.settings().shared_memory && !faster;
+        (shared || topology.adapters() == 0).then_some(Transport::Shm)
+    }
+
+    /// The adapter that a graph gives a rank: the first of a channel's GPUs has the first adapter, all others the last.
+    fn channel_adapter(&self, rank: u32, channel: u32, algorithm: Algorithm) -> u32 {
+        let seat = self.seat(rank);
+        let graph = self.graph(seat.node, algorithm);
+        if matches!(algorithm, Algorithm::Nvls | Algorithm::NvlsTree) {
+            let own: Vec<u32> =
+                graph.channels.iter().filter(|known| known.gpus[0] == seat.gpu).filter_map(|known| Some(known.adapters?[0])).collect();
+            return own.get(channel as usize % own.len().max(1)).copied().unwrap_or_else(|| self.own_adapter(rank, channel));
+        }
+        let number = match algorithm {
+            Algorithm::Ring => self.ring_channel(seat.node, channel),
+            _ => self.tree_channel(channel),
+        };
+        let known = graph.channels.get(number % graph.channels.len().max(1));
+        let adapters = known.and_then(|known| Some((known.adapters?, usize::from(known.gpus[0] != seat.gpu))));
+        adapters.map_or_else(|| self.own_adapter(rank, channel), |(adapters, which)| adapters[which])
+    }
+
+    /// The adapter nearest to a rank, for point-to-point traffic.
+    fn own_adapter(&self, rank: u32, channel: u32) -> u32 {
+        let seat = self.seat(rank);
+        let topology = &self.kind_of(seat.node).topology;
+        topology.local_net(seat.gpu as usize, channel as usize).map_or(0, |net| topology.adapter_number(net))
+    }
+
+    /// The adapter by which `from` sends, and the rank whose proxy does: that of the GPU with the receiver's number, where NVLink leads
+    /// to it, so that messages to one rank meet at one adapter.
+    fn peer_adapter(&self, from: u32, to: u32, channel: u32) -> (u32, u32) {
+        let (seat, peer) = (self.seat(from), self.seat(to));
+        let topology = &self.kind_of(seat.node).topology;
+        let own = self.own_adapter(from, channel);
+        let settings = self.settings();
+        let device = self.kind_of(peer.node).topology.device(peer.gpu as usize);
+        let alike = (0..topology.gpus()).find(|gpu| topology.device(*gpu) == device);
+        let Some(net) =
+            alike.and_then(|gpu| topology.local_net(gpu, channel as usize)).filter(|_| settings.pxn || settings.cross_nic == Set::Off)
+        else {
+            return (own, from);
+        };
+        if settings.pxn
+            && let Some(near) = topology.local_gpu(net)
+            && topology.between(near, seat.gpu as usize).0 <= PathType::Nvl
+            && topology.to_adapter(near, net).0 <= PathType::Pxb
+        {
+            return (topology.adapter_number(net), self.rank_at(seat.node, near as u32));
+        }
+        if settings.cross_nic == Set::Off { (topology.adapter_number(net), from) } else { (own, from) }
+    }
+
+    fn net(&self, from: u32, to: u32, send_adapter: u32, relay: Option<u32>, receive_adapter: u32) -> Transport {
+        let (a, b) = (self.seat(from), self.seat(to));
+        let (sender, receiver) = (&self.kind_of(a.node).topology, &self.kind_of(b.node).topology);
+        let (out, back) = (sender.net_of(send_adapter), receiver.net_of(receive_adapter));
+        let send_proxy = relay.unwrap_or_else(|| self.rank_at(a.node, sender.relay(a.gpu as usize, out) as u32));
+        let receive_gpudirect = gpudirect(receiver, self.settings(), b.gpu as usize, back, false);
+        Transport::Net(NetWay {
+            send_adapter,
+            send_proxy,
+            send_gpudirect: gpudirect(sender, self.settings(), self.seat(send_proxy).gpu as usize, out, true),
+            receive_adapter,
+            receive_gpudirect,
+            flush: receive_gpudirect && receiver.capability() < 90,
+        })
+    }
+}
+
+impl Topology {
+    /// The GPU between two that have no link of their own, where there is one.
+    fn relay_between(&self, from: usize, to: usize) -> Option<usize> {
+        let path = self.path(self.gpus[from], self.gpus[to]);
+        let middle = path.links.first().map(|(vertex, link)| self.vertices[*vertex].links[*link].to).filter(|_| path.links.len() == 2)?;
+        self.gpus.iter().position(|gpu| *gpu == middle)
+    }
+    /// The number of a GPU in its host.
+    fn device(&self, gpu: usize) -> u32 {
+        self.devices[gpu]
+    }
+    /// The number in the machine of an adapter.
+    fn adapter_number(&self, net: usize) -> u32 {
+        match self.vertices[self.nets[net]].kind {
+            crate::topology::Kind::Net(number) => number as u32,
+            _ => 0,
+        }
+    }
+    /// The adapter with a number in the machine.
+    fn net_of(&self, number: u32) -> usize {
+        (0..self.nets.len()).find(|net| self.adapter_number(*net) == number).unwrap_or(0)
+    }
+}

@@ -1,0 +1,367 @@
+//! Which algorithm and protocol the library takes for a message, and by how many channels and threads.
+//!
+//! For each operation, algorithm and protocol the library has a latency and a bandwidth; it takes what its formula
+//! `latency + bytes / bandwidth` says is fastest.
+//!
+//! Source: NCCL 2.22.3, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/enqueue.cc (topoGetAlgoInfo).
+//! Modelled: all of it but plug-ins and groups of operations. Blackwell: constants of 2.27 in the formulas of 2.22, NVLS with the
+//! efficiency of 2.27. RCCL: its formulas and the constants of its models.
+//! Not modelled: RCCL's ranges of sizes that override the choice on gfx942; CollNet's all-gather and reduce-scatter, which need
+//! switches that the usual plug-ins do not drive.
+
+mod amd;
+mod model;
+
+use std::fmt;
+
+use fabriscope_units::{Bytes, Rate, Span};
+
+use crate::communicator::Communicator;
+use crate::error::NcclError;
+use crate::tables;
+
+/// An operation that the tuner knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// One rank's data to all.
+    Broadcast,
+    /// The sum of all ranks' data to one.
+    Reduce,
+    /// All ranks' blocks to all.
+    AllGather,
+    /// To each rank its block of the sum.
+    ReduceScatter,
+    /// The sum to all.
+    AllReduce,
+}
+
+impl Operation {
+    /// All of them, in the order of the library.
+    pub const ALL: [Operation; 5] =
+        [Operation::Broadcast, Operation::Reduce, Operation::AllGather, Operation::ReduceScatter, Operation::AllReduce];
+    /// As the library prints it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Broadcast => "Broadcast",
+            Operation::Reduce => "Reduce",
+            Operation::AllGather => "AllGather",
+            Operation::ReduceScatter => "ReduceScatter",
+            Operation::AllReduce => "AllReduce",
+        }
+    }
+    /// The larger buffer of a rank in units of the block that a rank sends or gets: what the tuner calls the size.
+    #[must_use]
+    pub const fn blocks(self, ranks: u32) -> u64 {
+        match self {
+            Operation::AllGather | Operation::ReduceScatter => ranks as u64,
+            _ => 1,
+        }
+    }
+    /// What passes a link of a ring for each byte of a block.
+    pub(crate) const fn traffic(self, ranks: u32) -> u64 {
+        match self {
+            Operation::AllReduce => 2,
+            _ => self.blocks(ranks),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How data moves through the communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Algorithm {
+    /// Up a tree and down again.
+    Tree,
+    /// Around a ring.
+    Ring,
+    /// To heads, which use the network's reduction.
+    CollnetDirect,
+    /// Along a chain to a head, which does.
+    CollnetChain,
+    /// By the reduction of NVLink switches.
+    Nvls,
+    /// The same, with trees between nodes.
+    NvlsTree,
+}
+
+impl Algorithm {
+    /// All of them, in the order of the library.
+    pub const ALL: [Algorithm; 6] =
+        [Algorithm::Tree, Algorithm::Ring, Algorithm::CollnetDirect, Algorithm::CollnetChain, Algorithm::Nvls, Algorithm::NvlsTree];
+    /// As the library prints and reads it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Tree => "Tree",
+            Algorithm::Ring => "Ring",
+            Algorithm::CollnetDirect => "CollNetDirect",
+            Algorithm::CollnetChain => "CollNetChain",
+            Algorithm::Nvls => "NVLS",
+            Algorithm::NvlsTree => "NVLSTree",
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How bytes lie in the slots of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// A flag beside each four bytes.
+    Ll,
+    /// A flag beside each 120 bytes.
+    Ll128,
+    /// Flags for whole slots.
+    Simple,
+}
+
+impl Protocol {
+    /// All of them, in the order of the library.
+    pub const ALL: [Protocol; 3] = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
+    /// As the library prints and reads it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Ll => "LL",
+            Protocol::Ll128 => "LL128",
+            Protocol::Simple => "Simple",
+        }
+    }
+    /// Bytes on the way for so many of data, flags included.
+    #[must_use]
+    pub const fn wire(self, data: Bytes) -> Bytes {
+        match self {
+            Protocol::Ll => Bytes(data.0.div_ceil(8) * 16),
+            Protocol::Ll128 => Bytes(data.0.div_ceil(120) * 128),
+            Protocol::Simple => data,
+        }
+    }
+    /// Chunks are whole multiples of it (device.h, ncclProtoGrainSize).
+    pub(crate) const fn grain(self) -> u64 {
+        match self {
+            Protocol::Ll => 16,
+            Protocol::Ll128 => 32 * 8 / 16 * 15 * 8,
+            Protocol::Simple => 512,
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What the library believes of an algorithm with a protocol.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry {
+    /// Time without bytes, µs.
+    pub latency: f64,
+    /// Bytes of the message by time, GB/s (10⁹ bytes).
+    pub bandwidth: f64,
+}
+
+impl Entry {
+    /// The same as types with units.
+    #[must_use]
+    pub fn as_units(self) -> (Span, Rate) {
+        (span(self.latency), Rate::from_bps((self.bandwidth * 8e9) as u64))
+    }
+}
+
+fn span(microseconds: f64) -> Span {
+    Span::from_ps((microseconds * 1e6) as u64)
+}
+
+/// What is used for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The operation.
+    pub operation: Operation,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Channels at the most.
+    pub channels: u32,
+    /// Threads of each.
+    pub threads: u32,
+    /// What the library thinks it takes.
+    pub estimate: Span,
+}
+
+/// The library's table for a communicator.
+#[derive(Clone, Debug)]
+pub struct Tuner {
+    ranks: u32,
+    nodes: u32,
+    channels: u32,
+    nvls_channels: u32,
+    collnet_heads: u64,
+    capability: u32,
+    amd: Option<usize>,
+    /// Simple rings have fewer threads where the node is slow.
+    ring_threads: u32,
+    threads: Option<u32>,
+    table: [[[Option<Entry>; 3]; 6]; 5],
+}
+
+impl Tuner {
+    /// The table for a communicator.
+    #[must_use]
+    pub fn new(communicator: &Communicator) -> Tuner {
+        let first = &communicator.kinds()[0];
+        let capability = communicator.kinds().iter().map(|kind| kind.topology.capability()).min().unwrap_or(0);
+        let amd = first.topology.facts().architecture.is_amd().then_some(first.graphs.tuning);
+        let ring_threads = if first.graphs.ring.total_intra() <= tables::PCI { 256 } else { tables::SIMPLE_THREADS };
+        Tuner {
+            ranks: communicator.ranks(),
+            nodes: communicator.nodes(),
+            channels: communicator.channels(),
+            nvls_channels: communicator.nvls_channels(),
+            collnet_heads: communicator.collnet_heads(0).len() as u64,
+            capability,
+            amd,
+            ring_threads,
+            threads: communicator.settings().threads,
+            table: model::table(communicator),
+        }
+    }
+
+    /// Latency and bandwidth of an operation by algorithm and protocol; nothing where it is not used.
+    #[must_use]
+    pub fn entry(&self, operation: Operation, algorithm: Algorithm, protocol: Protocol) -> Option<Entry> {
+        self.table[operation as usize][algorithm as usize][protocol as usize]
+    }
+
+    /// What the library thinks a message of `bytes` takes, where `bytes` is the larger buffer of a rank.
+    #[must_use]
+    pub fn estimate(&self, operation: Operation, algorithm: Algorithm, protocol: Protocol, bytes: Bytes) -> Option<Span> {
+        self.time(operation, algorithm, protocol, bytes).map(span)
+    }
+
+    /// The same in µs.
+    fn time(&self, operation: Operation, algorithm: Algorithm, protocol: Protocol, bytes: Bytes) -> Option<f64> {
+        let Entry { mut latency, mut bandwidth } = self.entry(operation, algorithm, protocol)?;
+        let size = bytes.0 >> 6;
+        let step = (size > 0).then(|| size.ilog2() as usize);
+        if let Some(tuning) = self.amd {
+            let step = step.unwrap_or(0).min(26);
+            match algorithm {
+                Algorithm::Tree => bandwidth *= amd::tuning(tuning).tree[protocol as usize][step],
+                Algorithm::Ring if self.nodes > 1 => bandwidth *= amd::tuning(tuning).ring[protocol as usize][step],
+                _ => {}
+            }
+        } else {
+            if algorithm == Algorithm::Tree
+                && let Some(step) = step.filter(|step| *step < 23)
+            {
+                bandwidth *= tables::TREE_CORRECTION[protocol as usize][step];
+            }
+            // Rings of many nodes rise to a plateau.
+            let each = bytes.0 / (u64::from(self.channels) * u64::from(self.ranks)).max(1);
+            let ring = algorithm == Algorithm::Ring && protocol == Protocol::Simple;
+            if ring && self.nodes > 1 && operation == Operation::AllReduce && each >= 64 {
+                latency *= if self.capability < 80 { 1.9 } else { 1.4 };
+            }
+        }
+        Some(latency + bytes.0 as f64 / (1000.0 * bandwidth))
+    }
+
+    /// What the library uses for a message, where `bytes` is the larger buffer of a rank.
+    ///
+    /// # Errors
+    /// What users set leaves nothing.
+    pub fn choose(&self, operation: Operation, bytes: Bytes) -> Result<Choice, NcclError> {
+        let mut best: Option<(f64, Algorithm, Protocol)> = None;
+        for algorithm in Algorithm::ALL {
+            for protocol in Protocol::ALL {
+                if let Some(time) = self.time(operation, algorithm, protocol, bytes)
+                    && best.is_none_or(|(known, _, _)| time < known)
+                {
+                    best = Some((time, algorithm, protocol));
+                }
+            }
+        }
+        let (_, algorithm, protocol) = best.ok_or(NcclError::NoAlgorithm { operation })?;
+        self.with(operation, algorithm, protocol, bytes)
+    }
+
+    /// Channels and threads for an algorithm with a protocol.
+    ///
+    /// # Errors
+    /// The communicator does not have it.
+    pub fn with(&self, operation: Operation, algorithm: Algorithm, protocol: Protocol, bytes: Bytes) -> Result<Choice, NcclError> {
+        let estimate = self.estimate(operation, algorithm, protocol, bytes);
+        let estimate = estimate.ok_or(NcclError::NotThere { operation, algorithm, protocol })?;
+        let bytes = u128::from(bytes.0);
+        let mut channels = u128::from(self.channels);
+        let mut threads = u128::from(self.most_threads(algorithm, protocol));
+        let collnet = matches!(algorithm, Algorithm::CollnetDirect | Algorithm::CollnetChain);
+        let mut threshold = u128::from(if collnet { tables::COLLNET_THRESHOLD } else { tables::THREAD_THRESHOLDS[protocol as usize] });
+        if algorithm == Algorithm::Ring && protocol == Protocol::Ll {
+            threshold *= u128::from(self.ranks);
+        }
+        match algorithm {
+            Algorithm::Nvls | Algorithm::NvlsTree => channels = u128::from(self.nvls_channels),
+            Algorithm::CollnetDirect => {
+                let heads = u128::from(self.collnet_heads);
+                let (mut switch, mut small) = (16, true);
+                while switch >= 1 && small {
+                    loop {
+                        small = bytes < channels * threads * heads * threshold;
+                        if !small || channels <= switch {
+                            break;
+                        }
+                        if channels == switch + switch / 2 {
+                            threshold /= 2;
+                        }
+                        channels -= 1;
+                    }
+                    switch /= 2;
+                }
+            }
+            _ => {
+                while bytes < channels * threads * threshold && channels >= 2 {
+                    channels -= 1;
+                }
+                while bytes < channels * threads * threshold && threads.is_multiple_of(128) {
+                    threads /= 2;
+                }
+            }
+        }
+        if protocol == Protocol::Simple && algorithm == Algorithm::Ring {
+            // A warp that only waits and tells.
+            threads += u128::from(tables::WARP);
+        }
+        threads = threads.max(u128::from(3 * tables::WARP));
+        if algorithm == Algorithm::Tree && self.amd.is_none() {
+            threads = u128::from(tables::MOST_THREADS);
+        }
+        Ok(Choice { operation, algorithm, protocol, channels: channels as u32, threads: threads as u32, estimate })
+    }
+
+    fn most_threads(&self, algorithm: Algorithm, protocol: Protocol) -> u32 {
+        let usual = self.threads.unwrap_or(tables::SIMPLE_THREADS);
+        if self.amd.is_some() {
+            // RCCL: 256 threads of all (device.h, NCCL_MAX_NTHREADS).
+            return self.threads.unwrap_or(256).min(256);
+        }
+        match (algorithm, protocol) {
+            (Algorithm::Ring, Protocol::Simple) => self.threads.unwrap_or(self.ring_threads),
+            (Algorithm::Ring | Algorithm::Tree, Protocol::Ll128) => tables::MOST_THREADS,
+            (Algorithm::Ring | Algorithm::Tree, _) => usual,
+            _ => tables::MOST_THREADS,
+        }
+    }
+}
