@@ -27,6 +27,13 @@ pub enum Blocks {
     },
     /// Of any lengths: where each begins, and the end of all. Copies share the list.
     Varying(Arc<[Bytes]>),
+    /// Some of others together: block *i* is those from `begins[i]` to before `begins[i + 1]`.
+    Joined {
+        /// The others.
+        of: Arc<Blocks>,
+        /// Where each begins, from 0 on, and their number.
+        begins: Arc<[u32]>,
+    },
 }
 
 /// Elements of a buffer, none of which is ever split.
@@ -85,10 +92,20 @@ impl Blocks {
         }));
         Blocks::Varying(begins.into())
     }
+    /// These of them, in this order and one behind the other.
+    #[must_use]
+    pub fn of(&self, indices: impl IntoIterator<Item = u32>) -> Blocks {
+        let indices = indices.into_iter();
+        match self {
+            Blocks::Even { block, .. } => Blocks::Even { ranks: indices.count() as u32, block: *block },
+            _ => Blocks::varying(&indices.map(|index| self.length(index)).collect::<Vec<_>>()),
+        }
+    }
     /// How many there are.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         match self {
+            Blocks::Joined { begins, .. } => begins.len() as u32 - 1,
             Blocks::Even { ranks, .. } | Blocks::Split { ranks, .. } => *ranks,
             Blocks::Varying(begins) => begins.len() as u32 - 1,
         }
@@ -103,6 +120,7 @@ impl Blocks {
                 *width * (count / ranks * index + (count % ranks).min(index))
             }
             Blocks::Varying(begins) => begins[index as usize],
+            Blocks::Joined { of, begins } => of.offset(begins[index as usize]),
         }
     }
     /// The length of block `index`.
@@ -200,6 +218,9 @@ mod tests {
         assert_eq!((varying.ranks(), varying.total()), (3, Bytes(12)));
         assert_eq!(varying.pieces(Buffer::Recv, 1, 3), Buffer::Recv.piece(Bytes(5), Bytes(7)));
         assert_eq!(Blocks::Even { ranks: 3, block: Bytes(8) }.piece(Buffer::Send, 2).end(), 24);
+        assert_eq!(varying.of([2, 0]), Blocks::varying(&[Bytes(7), Bytes(5)]));
+        let joined = Blocks::Joined { of: Arc::new(varying), begins: [0, 2, 3].into() };
+        assert_eq!((joined.ranks(), joined.length(0), joined.length(1)), (2, Bytes(5), Bytes(7)));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::blocks::Blocks;
 use crate::piece::{Buffer, Piece};
 use crate::round::Round;
 
@@ -41,7 +42,11 @@ impl Group {
     /// Where `rank` stands, if it takes part; looks through all.
     #[must_use]
     pub fn index(&self, rank: u32) -> Option<u32> {
-        (0..self.ranks).find(|index| self.rank(*index) == rank)
+        (0..).zip(self.iter()).find(|(_, other)| *other == rank).map(|(index, _)| index)
+    }
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.ranks).map(|index| self.rank(index))
     }
     /// The same with `rank` in the place of the one at `index`.
     #[must_use]
@@ -63,6 +68,7 @@ pub struct Nodes {
     places: Arc<[u32]>,
     /// By node, its lowest rank.
     leaders: Group,
+    in_order: bool,
 }
 
 impl Nodes {
@@ -85,7 +91,13 @@ impl Nodes {
         for (place, rank) in (0..).zip(&order) {
             places[*rank as usize] = place;
         }
-        Nodes { order: order.into(), begins: begins.into(), places: places.into(), leaders }
+        let in_order = order.is_sorted();
+        Nodes { order: order.into(), begins: begins.into(), places: places.into(), leaders, in_order }
+    }
+    /// Nodes of `per_node` ranks, filled one after the other; the last one has what is left.
+    #[must_use]
+    pub fn filled(ranks: u32, per_node: u32) -> Nodes {
+        Nodes::new(&(0..ranks).map(|rank| rank / per_node.max(1)).collect::<Vec<_>>())
     }
     /// How many nodes.
     #[must_use]
@@ -138,7 +150,23 @@ impl Nodes {
     /// Whether [`Nodes::order`] is that of the ranks.
     #[must_use]
     pub fn in_order(&self) -> bool {
-        (0..).zip(&*self.order).all(|(place, rank)| place == *rank)
+        self.in_order
+    }
+    /// The ranks of each node, if all have as many.
+    #[must_use]
+    pub fn per_node(&self) -> Option<u32> {
+        let first = self.begins.get(1).copied();
+        first.filter(|first| self.begins.windows(2).all(|pair| pair[1] - pair[0] == *first))
+    }
+    /// Blocks of all ranks in [`Nodes::order`].
+    #[must_use]
+    pub fn ordered(&self, blocks: &Blocks) -> Blocks {
+        if self.in_order { blocks.clone() } else { blocks.of(self.order.iter().copied()) }
+    }
+    /// Blocks of all ranks in [`Nodes::order`], those of a node as one.
+    #[must_use]
+    pub fn joined(&self, blocks: &Blocks) -> Blocks {
+        Blocks::Joined { of: Arc::new(self.ordered(blocks)), begins: self.begins.clone() }
     }
 }
 
@@ -178,7 +206,7 @@ mod tests {
     fn ranks_of_nodes() {
         let nodes = Nodes::new(&[7, 2, 7, 2, 0, 7]);
         assert_eq!((nodes.nodes(), nodes.ranks(), nodes.in_order()), (3, 6, false));
-        let list = |group: Group| (0..group.ranks()).map(|index| group.rank(index)).collect::<Vec<_>>();
+        let list = |group: Group| group.iter().collect::<Vec<_>>();
         assert_eq!([0, 1, 2].map(|node| list(nodes.members(node))), [vec![0, 2, 5], vec![1, 3], vec![4]]);
         assert_eq!(list(nodes.leaders()), [0, 1, 4]);
         assert_eq!(list(nodes.leaders_with(3)), [0, 3, 4]);
@@ -186,7 +214,8 @@ mod tests {
         assert_eq!([0, 5, 3, 4].map(|rank| nodes.seat(rank)), [(0, 0), (0, 2), (1, 1), (2, 0)]);
         assert_eq!((nodes.place(3), nodes.before(1), nodes.before(3)), (4, 3, 6));
         assert_eq!((nodes.members(1).index(3), nodes.members(1).index(2)), (Some(1), None));
-        assert!(Nodes::new(&[0, 0, 1]).in_order());
+        assert!(Nodes::filled(3, 2) == Nodes::new(&[0, 0, 1]) && Nodes::filled(3, 2).in_order());
+        assert_eq!([&[0, 0, 1][..], &[1, 0, 0, 1], &[]].map(|nodes| Nodes::new(nodes).per_node()), [None, Some(2), None]);
         assert_eq!(Nodes::new(&[]).nodes(), 0);
     }
 

@@ -29,6 +29,7 @@ mod round;
 pub mod scan;
 pub mod scatter;
 pub mod tree;
+pub mod two_level;
 
 pub use algorithm::{Algorithm, Call, UnknownAlgorithm};
 pub use blocks::{Blocks, Turned, Vector};

@@ -14,8 +14,8 @@ use crate::round::Round;
 pub enum Shape {
     /// All below the root.
     Linear,
-    /// The children of a rank differ from it in one digit, lower than its lowest that is not 0, to base `radix`. A subtree is ranks that stand
-    /// side by side, the largest first: far children before near ones.
+    /// The children of a rank differ from it in one digit, lower than its lowest that is not 0, to base `radix`. A subtree is ranks that
+    /// stand side by side, the largest first: far children before near ones.
     KNomial {
         /// 2 or more; 2 is binomial.
         radix: u32,
@@ -151,7 +151,8 @@ impl Branch {
         };
         receive.into_iter().chain(self.levels().map(sends))
     }
-    /// Up to the root: each rank receives from its children, the smallest branches first and a level a round, then sends what its branch has.
+    /// Up to the root: each rank receives from its children, the smallest branches first and a level a round, then sends what its branch
+    /// has.
     pub fn up(self, piece: impl Fn(u32, u32) -> Piece + Clone) -> impl Iterator<Item = Round> {
         let send = self.parent.map(|parent| Round::exchange(None, Some(piece(self.rank, self.end).with(parent))));
         let receives = move |level: Vec<Branch>| {

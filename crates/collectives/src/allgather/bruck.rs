@@ -1,7 +1,7 @@
 //! Bruck: in round k every rank sends all it has to the rank 2^k before it, of which the last round takes only what is missing.
 //!
-//! Source: J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby, IEEE TPDS 8(11), 1997; MPICH, allgather_intra_brucks.c (memory of its own, in
-//! which the rank's block is the first, and two copies at the end); Open MPI, coll_base_allgather.c.
+//! Source: J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby, IEEE TPDS 8(11), 1997; MPICH, allgather_intra_brucks.c (memory of its
+//! own, in which the rank's block is the first, and two copies at the end); Open MPI, coll_base_allgather.c.
 
 use crate::blocks::{Blocks, Turned};
 use crate::piece::{Buffer, Piece};

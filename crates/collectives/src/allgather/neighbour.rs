@@ -1,8 +1,8 @@
-//! Neighbour exchange: pairs of ranks exchange their blocks, then every rank exchanges the two blocks that came last with its two neighbours
-//! in turn.
+//! Neighbour exchange: pairs of ranks exchange their blocks, then every rank exchanges the two blocks that came last with its two
+//! neighbours in turn.
 //!
-//! Source: J. Chen, L. Zhang, Y. Zhang, W. Yuan, "Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster with Fast Ethernet",
-//! HPC Asia 2005; Open MPI, coll_base_allgather.c (a ring where the number of ranks is odd).
+//! Source: J. Chen, L. Zhang, Y. Zhang, W. Yuan, "Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster with Fast
+//! Ethernet", HPC Asia 2005; Open MPI, coll_base_allgather.c (a ring where the number of ranks is odd).
 
 use crate::blocks::Blocks;
 use crate::piece::Buffer;

@@ -1,5 +1,5 @@
-//! Recursive doubling: in round k subtrees of 2^k ranks exchange all they have. Ranks whose partner is not there get the blocks from ranks of
-//! their own subtree, down a binomial tree.
+//! Recursive doubling: in round k subtrees of 2^k ranks exchange all they have. Ranks whose partner is not there get the blocks from ranks
+//! of their own subtree, down a binomial tree.
 //!
 //! Source: MPICH, allgather_intra_recursive_doubling.c (any number of ranks).
 

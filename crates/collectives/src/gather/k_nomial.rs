@@ -1,7 +1,7 @@
 //! Up a k-nomial tree: each rank sends what its branch has, which stands side by side.
 //!
-//! Source: MPICH, gather_intra_binomial.c; Open MPI, coll_base_gather.c (binomial: memory of its own at ranks with children; two copies at a
-//! root other than rank 0).
+//! Source: MPICH, gather_intra_binomial.c; Open MPI, coll_base_gather.c (binomial: memory of its own at ranks with children; two copies at
+//! a root other than rank 0).
 
 use crate::blocks::{Blocks, Turned};
 use crate::piece::{Buffer, Piece};

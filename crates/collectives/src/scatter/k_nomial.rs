@@ -1,7 +1,7 @@
 //! Down a k-nomial tree: each rank passes on what is for the branches below it, which stands side by side.
 //!
-//! Source: MPICH, scatter_intra_binomial.c; Open MPI, coll_base_scatter.c (binomial: memory of its own at ranks with children; two copies at a
-//! root other than rank 0).
+//! Source: MPICH, scatter_intra_binomial.c; Open MPI, coll_base_scatter.c (binomial: memory of its own at ranks with children; two copies
+//! at a root other than rank 0).
 
 use fabriscope_units::Bytes;
 
