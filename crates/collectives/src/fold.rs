@@ -17,12 +17,18 @@ pub(crate) struct Fold {
     steps: u32,
     /// Ranks beyond the power.
     extra: u32,
+    /// This rank stays in its group.
+    stays: Option<u32>,
 }
 
 impl Fold {
     pub(crate) fn new(ranks: u32, radix: u32) -> Fold {
         let steps = ranks.max(1).ilog(radix);
-        Fold { radix, steps, extra: ranks - radix.pow(steps) }
+        Fold { radix, steps, extra: ranks - radix.pow(steps), stays: None }
+    }
+    /// To a power of two, and `rank` is the one of its group that stays.
+    pub(crate) fn keeping(ranks: u32, rank: u32) -> Fold {
+        Fold { stays: Some(rank), ..Fold::new(ranks, 2) }
     }
     /// Exchanges that join all numbers.
     pub(crate) fn steps(self) -> u32 {
@@ -47,7 +53,8 @@ impl Fold {
     }
     /// The rank that has `number`.
     pub(crate) fn rank(self, number: u32) -> u32 {
-        self.begin(number + 1) - 1
+        let group = self.group(number);
+        self.stays.filter(|rank| group.contains(rank)).unwrap_or(group.end - 1)
     }
     /// The number of `rank`, if it stays.
     pub(crate) fn stays(self, rank: u32) -> Option<u32> {
@@ -91,6 +98,7 @@ mod tests {
         assert_eq!((0..8).map(|number| fold.rank(number)).collect::<Vec<_>>(), [1, 3, 5, 6, 7, 8, 9, 10]);
         assert_eq!((0..11).map(|rank| fold.number(rank)).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7]);
         assert_eq!(fold.peers(1, 1), [fold.rank(3)]);
+        assert_eq!(Fold::keeping(11, 4).rank(2), 4);
         assert_eq!((Fold::new(1, 4).power(), Fold::new(1, 4).stays(0)), (1, Some(0)));
     }
 

@@ -6,6 +6,11 @@
 
 use std::ops::Range;
 
+use crate::fold::Fold;
+use crate::piece::Piece;
+use crate::reduction::take_in;
+use crate::round::Round;
+
 /// How far the partners of step *k* are from each other, of 2^*steps* numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Distance {
@@ -32,6 +37,34 @@ impl Distance {
             Distance::Halving => number & !(length - 1),
         };
         first..first + length
+    }
+    /// What `number` of `fold` does in step `step`; `piece` says where a rank has these blocks.
+    pub(crate) fn share(self, fold: Fold, number: u32, step: u32, piece: impl Fn(Range<u32>) -> Piece) -> Share {
+        let partner = self.partner(number, step, fold.steps());
+        let [own, theirs] = [number, partner].map(|number| piece(self.kept(number, step + 1, fold.steps())));
+        Share { rank: fold.rank(number), partner: fold.rank(partner), own, theirs }
+    }
+}
+
+/// A step of a rank.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) rank: u32,
+    /// With which rank.
+    pub(crate) partner: u32,
+    /// What this rank goes on with, and what the partner.
+    pub(crate) own: Piece,
+    pub(crate) theirs: Piece,
+}
+
+impl Share {
+    /// Each takes in what the other has of its half.
+    pub(crate) fn reduce(self) -> Round {
+        take_in(self.rank, &[self.partner], self.own, 0).sending(self.theirs, &[self.partner])
+    }
+    /// Backwards: the halves come together again, at this rank, at the partner, or at both.
+    pub(crate) fn gather(self, here: bool, there: bool) -> Round {
+        Round::exchange(here.then(|| self.theirs.with(self.partner)), there.then(|| self.own.with(self.partner)))
     }
 }
 

@@ -22,6 +22,7 @@ pub mod names;
 mod operation;
 mod piece;
 pub mod proof;
+pub mod reduce;
 pub mod reduce_scatter;
 mod reduction;
 mod ring;

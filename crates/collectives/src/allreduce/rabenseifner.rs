@@ -7,34 +7,19 @@
 
 use crate::blocks::Vector;
 use crate::fold::Fold;
-use crate::halving::Distance;
+use crate::halving::{Distance, Share};
 use crate::piece::Buffer;
-use crate::reduction::{begin, take_in};
+use crate::reduction::begin;
 use crate::round::Round;
 
 pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector) -> impl Iterator<Item = Round> {
     let fold = Fold::new(ranks, 2);
     let acc = vector.whole(Buffer::Recv);
     let exchange = move |number: u32| {
-        let steps = fold.steps();
-        // With whom, what is this rank's after the step, what the partner's.
-        let shared = move |step: u32| {
-            let partner = Distance::Doubling.partner(number, step, steps);
-            let piece = |number| {
-                let kept = Distance::Doubling.kept(number, step + 1, steps);
-                vector.blocks(fold.power()).pieces(Buffer::Recv, kept.start, kept.end)
-            };
-            (fold.rank(partner), piece(number), piece(partner))
-        };
-        let scatter = (0..steps).map(move |step| {
-            let (partner, own, theirs) = shared(step);
-            take_in(rank, &[partner], own, 0).sending(theirs, &[partner])
-        });
-        let gather = (0..steps).rev().map(move |step| {
-            let (partner, own, theirs) = shared(step);
-            Round::exchange(Some(theirs.with(partner)), Some(own.with(partner)))
-        });
-        scatter.chain(gather)
+        let blocks = vector.blocks(fold.power());
+        let share = move |step| Distance::Doubling.share(fold, number, step, |kept| blocks.pieces(Buffer::Recv, kept.start, kept.end));
+        let scatter = (0..fold.steps()).map(share.clone()).map(Share::reduce);
+        scatter.chain((0..fold.steps()).rev().map(share).map(|share| share.gather(true, true)))
     };
     std::iter::once(begin(vector.whole(Buffer::Send), acc))
         .chain(fold.join(rank, acc))

@@ -9,11 +9,15 @@
 //! Modelled: ranks beyond a power of two, which fold in pairs; blocks of any lengths. Not modelled: MPICH's copy of all blocks into
 //! reversed order, by which its messages of the butterfly are contiguous; here they are without it, as each half is blocks side by side.
 
+use std::ops::Range;
+
+use fabriscope_units::Bytes;
+
 use crate::blocks::Blocks;
 use crate::fold::Fold;
 use crate::halving::Distance;
 use crate::piece::Buffer;
-use crate::reduction::{begin, take_in};
+use crate::reduction::begin;
 use crate::round::Round;
 
 /// What the rank gathers.
@@ -21,20 +25,12 @@ const ACC: Buffer = Buffer::Scratch(1);
 
 pub(super) fn rounds(distance: Distance, rank: u32, ranks: u32, blocks: Blocks) -> impl Iterator<Item = Round> {
     let fold = Fold::new(ranks, 2);
-    let steps = fold.steps();
     let all = blocks.pieces(ACC, 0, ranks);
     let last = last(distance, fold, rank, &blocks);
     let halve = move |number: u32| {
         let blocks = blocks.clone();
-        (0..steps).map(move |step| {
-            let partner = distance.partner(number, step, steps);
-            let piece = |number| {
-                let kept = distance.kept(number, step + 1, steps);
-                blocks.pieces(ACC, fold.begin(kept.start), fold.begin(kept.end))
-            };
-            let other = fold.rank(partner);
-            take_in(rank, &[other], piece(number), 0).sending(piece(partner), &[other])
-        })
+        let piece = move |kept: Range<u32>| blocks.pieces(ACC, fold.begin(kept.start), fold.begin(kept.end));
+        (0..fold.steps()).map(move |step| distance.share(fold, number, step, &piece).reduce())
     };
     std::iter::once(begin(all.of(Buffer::Send), all))
         .chain(fold.join(rank, all))
@@ -44,7 +40,7 @@ pub(super) fn rounds(distance: Distance, rank: u32, ranks: u32, blocks: Blocks) 
 
 /// Blocks go to whom they belong.
 fn last(distance: Distance, fold: Fold, rank: u32, blocks: &Blocks) -> Round {
-    let result = Buffer::Recv.piece(fabriscope_units::Bytes::ZERO, blocks.length(rank));
+    let result = Buffer::Recv.piece(Bytes::ZERO, blocks.length(rank));
     // Reversing bits twice changes nothing: who has the block of a number is whose block this number has.
     let other = |number: u32| distance.kept(number, fold.steps(), fold.steps()).start;
     let mut round = Round::default();

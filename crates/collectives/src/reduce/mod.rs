@@ -1,0 +1,218 @@
+//! `MPI_Reduce`: the reduction of all send buffers, at the root.
+
+mod in_order_binary;
+mod k_nomial;
+mod linear;
+mod rabenseifner;
+mod segmented;
+
+use std::fmt;
+
+use fabriscope_units::Bytes;
+
+use crate::blocks::Vector;
+use crate::group::from_root;
+use crate::names::Name;
+use crate::piece::Buffer;
+use crate::round::Rounds;
+use crate::tree::Shape;
+
+/// How the contributions come together. Segments of zero bytes mean that all goes in one piece. Trees keep the order of operands where
+/// the root is rank 0 and a subtree is ranks side by side: chains and k-nomial trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// All to the root, which takes them in one by one; keeps the order of operands.
+    Linear,
+    /// Up a k-nomial tree in one piece, a level a round; binomial: a child a round.
+    KNomial {
+        /// 2 or more.
+        radix: u32,
+    },
+    /// Up a tree, from all children at once, in segments.
+    Tree {
+        /// Which tree.
+        shape: Shape,
+        /// The length of a segment.
+        segment: Bytes,
+    },
+    /// Up a binary tree that is numbered in order; keeps the order of operands.
+    InOrderBinary {
+        /// The length of a segment.
+        segment: Bytes,
+    },
+    /// Reduce-scatter by halves, then gathered at the root; keeps the order of operands.
+    Rabenseifner,
+}
+
+impl Algorithm {
+    /// Each with parameters as they are usual; [`Shape::Chain`] with one chain is a pipeline.
+    pub const ALL: [Algorithm; 7] = [
+        Algorithm::Linear,
+        Algorithm::KNomial { radix: 2 },
+        Algorithm::Tree { shape: Shape::Chain { fan_out: 4 }, segment: Bytes::from_kib(64) },
+        Algorithm::Tree { shape: Shape::NearBinomial, segment: Bytes::from_kib(64) },
+        Algorithm::Tree { shape: Shape::Binary, segment: Bytes::from_kib(64) },
+        Algorithm::InOrderBinary { segment: Bytes::from_kib(64) },
+        Algorithm::Rabenseifner,
+    ];
+    /// What [`Algorithm::named`] reads; shapes are [`Shape::NAMES`].
+    pub const NAMES: &str =
+        "linear, k_nomial(radix), binomial, tree(shape, segment), pipeline(segment), in_order_binary(segment), rabenseifner";
+
+    /// The algorithm of this name. Shapes other than `linear` and `k_nomial` are names on their own, with a tree in one piece.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Algorithm> {
+        let mut name = Name::read(text)?;
+        let usual = Bytes::from_kib(64);
+        let algorithm = match name.word {
+            "linear" => Algorithm::Linear,
+            "binomial" => Algorithm::KNomial { radix: 2 },
+            "k_nomial" => Algorithm::KNomial { radix: name.number(2, 4)? },
+            "tree" => {
+                let shape = name.inner(Shape::named, Shape::Binary)?;
+                Algorithm::Tree { shape, segment: name.size(Bytes::ZERO)? }
+            }
+            "pipeline" => Algorithm::Tree { shape: Shape::Chain { fan_out: 1 }, segment: name.size(usual)? },
+            "in_order_binary" => Algorithm::InOrderBinary { segment: name.size(usual)? },
+            "rabenseifner" => Algorithm::Rabenseifner,
+            _ => return Shape::named(text).map(|shape| Algorithm::Tree { shape, segment: Bytes::ZERO }),
+        };
+        name.end(algorithm)
+    }
+
+    /// The rounds of `rank` among `ranks`, of which `root` gets the result. No other rank's receive buffer is touched.
+    #[must_use]
+    pub fn rounds(self, rank: u32, ranks: u32, root: u32, vector: Vector) -> Rounds {
+        let place = (rank + ranks - root) % ranks;
+        match self {
+            Algorithm::Linear => Box::new(linear::rounds(rank, ranks, root, vector)),
+            Algorithm::KNomial { radix } => Box::new(from_root(root, ranks, k_nomial::rounds(place, ranks, radix, vector))),
+            Algorithm::Tree { shape, segment } => {
+                let at = if rank == root { Buffer::Recv } else { Buffer::Scratch(1) };
+                Box::new(from_root(root, ranks, segmented::rounds(place, shape.place(place, ranks), vector, segment, at)))
+            }
+            Algorithm::InOrderBinary { segment } => Box::new(in_order_binary::rounds(rank, ranks, root, vector, segment)),
+            Algorithm::Rabenseifner => Box::new(rabenseifner::rounds(rank, ranks, root, vector)),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Algorithm::Linear => f.write_str("linear"),
+            Algorithm::KNomial { radix } => write!(f, "k_nomial({radix})"),
+            Algorithm::Tree { shape, segment } => write!(f, "tree({shape}, {segment})"),
+            Algorithm::InOrderBinary { segment } => write!(f, "in_order_binary({segment})"),
+            Algorithm::Rabenseifner => f.write_str("rabenseifner"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Operation;
+    use crate::proof::Proof;
+    use crate::reduction::tests::{proved, vectors};
+
+    fn algorithms() -> impl Iterator<Item = Algorithm> {
+        let shapes = [Shape::KNomial { radix: 3 }, Shape::Chain { fan_out: 1 }, Shape::Chain { fan_out: 3 }, Shape::Binary, Shape::Linear];
+        let cut = shapes.map(|shape| Algorithm::Tree { shape, segment: Bytes(12) });
+        let radices = [3, 4, 8].map(|radix| Algorithm::KNomial { radix });
+        Algorithm::ALL.into_iter().chain(cut).chain(radices).chain([Algorithm::InOrderBinary { segment: Bytes(12) }])
+    }
+
+    fn of(algorithm: Algorithm, ranks: u32, root: u32, vector: Vector) -> Proof {
+        let operation = Operation::Reduce { root, blocks: vector.blocks(ranks) };
+        proved(&operation, ranks, vector.width, |rank| algorithm.rounds(rank, ranks, root, vector))
+    }
+
+    /// Whether operators need not commute.
+    fn keeps_order(algorithm: Algorithm, root: u32) -> bool {
+        match algorithm {
+            Algorithm::Linear | Algorithm::InOrderBinary { .. } | Algorithm::Rabenseifner => true,
+            Algorithm::KNomial { .. } | Algorithm::Tree { shape: Shape::KNomial { .. } | Shape::Chain { .. } | Shape::Linear, .. } => {
+                root == 0
+            }
+            Algorithm::Tree { .. } => false,
+        }
+    }
+
+    #[test]
+    fn every_contribution_counts_once() {
+        for (algorithm, ranks) in algorithms().flat_map(|algorithm| (1..=64u32).map(move |ranks| (algorithm, ranks))) {
+            for vector in vectors(ranks) {
+                for root in [0, ranks / 3] {
+                    let proof = of(algorithm, ranks, root, vector);
+                    assert!(proof.ordered || !keeps_order(algorithm, root), "{algorithm}, {ranks} ranks to {root}, {vector:?}");
+                    assert_eq!(proof.messages == 0, ranks == 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_root() {
+        let vector = Vector { count: 7, width: Bytes(4) };
+        for (algorithm, ranks) in algorithms().flat_map(|algorithm| [2u32, 3, 6, 8, 11, 16].map(move |ranks| (algorithm, ranks))) {
+            for root in 0..ranks {
+                let proof = of(algorithm, ranks, root, vector);
+                assert!(proof.ordered || !keeps_order(algorithm, root), "{algorithm}, {ranks} ranks to {root}");
+            }
+        }
+        assert!(!of(Algorithm::KNomial { radix: 2 }, 8, 3, vector).ordered && !of(Algorithm::ALL[4], 8, 0, vector).ordered);
+    }
+
+    /// Up a k-nomial tree: ⌈log_k n⌉ rounds at the root, which takes in a child of each digit of each level; n - 1 messages.
+    #[test]
+    fn trees_have_few_rounds() {
+        let vector = Vector { count: 10, width: Bytes(4) };
+        let measured = |algorithm, ranks| {
+            let proof = of(algorithm, ranks, 0, vector);
+            (proof.rounds, proof.messages, proof.most_sent.0 / 40, proof.most_reduced.0 / 40)
+        };
+        assert_eq!(measured(Algorithm::KNomial { radix: 2 }, 32), (5, 31, 1, 5));
+        assert_eq!(measured(Algorithm::KNomial { radix: 4 }, 64), (3, 63, 1, 9));
+        assert_eq!(measured(Algorithm::KNomial { radix: 4 }, 17), (3, 16, 1, 3 + 3 + 1));
+        assert_eq!(measured(Algorithm::Linear, 9), (8, 8, 1, 8));
+    }
+
+    /// A pipeline of m segments has m + 1 rounds at ranks in between, which take in all bytes of each child; every rank sends all once.
+    #[test]
+    fn segments_follow_each_other() {
+        let vector = Vector { count: 20, width: Bytes(4) };
+        for (shape, children) in [(Shape::Chain { fan_out: 1 }, 1), (Shape::Chain { fan_out: 3 }, 3), (Shape::Binary, 2)] {
+            let proof = of(Algorithm::Tree { shape, segment: Bytes(16) }, 12, 0, vector);
+            assert_eq!((proof.rounds, proof.messages), (5 + 1, 11 * 5), "{shape}");
+            assert_eq!((proof.most_sent, proof.most_reduced), (vector.bytes(), vector.bytes() * children), "{shape}");
+        }
+        // The top of the tree in order sends once more where it is not the root.
+        let in_order = Algorithm::InOrderBinary { segment: Bytes(16) };
+        assert_eq!(of(in_order, 12, 11, vector).messages + 1, of(in_order, 12, 0, vector).messages);
+    }
+
+    /// (n - 1) / n of the bytes are reduced by every rank; all but the root send as many, or less, in the first half, and at most as
+    /// many again on the way to the root.
+    #[test]
+    fn halves_share_the_work() {
+        for steps in 1..=6u32 {
+            let n = 1u64 << steps;
+            let vector = Vector { count: 64, width: Bytes(4) };
+            let part = Bytes(256 / n * (n - 1));
+            let proof = of(Algorithm::Rabenseifner, n as u32, 0, vector);
+            // The partner of the root's last step sends half of the bytes to it at the end.
+            assert_eq!((proof.rounds, proof.most_reduced, proof.most_sent), (2 * steps, part, part + Bytes(128)));
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for algorithm in algorithms() {
+            assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
+        }
+        assert_eq!(Algorithm::named("chain"), Some(Algorithm::Tree { shape: Shape::Chain { fan_out: 4 }, segment: Bytes::ZERO }));
+        assert_eq!(Algorithm::named("pipeline(1 KiB)").unwrap().to_string(), "tree(chain(1), 1 KiB)");
+        assert_eq!(Algorithm::named("k_nomial(1)").or(Algorithm::named("linear(2)")).or(Algorithm::named("ring")), None);
+    }
+}
