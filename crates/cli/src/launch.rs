@@ -124,7 +124,7 @@ fn gpus(gpu: &Gpu, node: &ResolvedNode) -> GpuTarget {
         buses: if buses.iter().all(String::is_empty) { Vec::new() } else { buses },
         read_rate: gpu.memory.read_rate(),
         write_cost: gpu.memory.write_cost.of_count(1000),
-        launch: *gpu.calls.kernel_launch + *gpu.calls.kernel_start + *gpu.calls.stream_synchronize,
+        launch: gpu.calls.kernel(),
     }
 }
 

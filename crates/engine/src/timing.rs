@@ -3,7 +3,7 @@
 use fabriscope_catalog::{
     BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, Nic, NumaDistance, OffloadControl, ResolvedCluster, TcpAlgorithm,
 };
-use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, Dram, Pageable, PcieTiming};
+use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, Dram, ManagedCosts, Pageable, PcieTiming};
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
@@ -71,6 +71,13 @@ pub fn devices(parts: &ResolvedCluster) -> Option<DeviceCosts> {
         record: *calls.event_record,
         notice: *calls.stream_synchronize,
         coherent: gpu.coherent,
+        kernel: calls.kernel(),
+        managed: gpu.managed.as_ref().filter(|_| !gpu.coherent).map(|managed| ManagedCosts {
+            gpu_batch: *managed.gpu_batch,
+            batch: *managed.batch,
+            core_fault: *managed.core_fault,
+            prefetch: *managed.prefetch,
+        }),
         pageable: gpu.pageable.as_ref().map(|pageable| Pageable {
             chunk: *pageable.chunk,
             staged: pageable.staged_limit.as_ref().map_or(Bytes(u64::MAX), |limit| **limit),

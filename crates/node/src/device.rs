@@ -17,6 +17,7 @@ use fabriscope_machine::{Access, Machine, Purpose, Use, VertexId, Weight};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use crate::copies::{Copies, Copy, CopyId, ENGINES};
+use crate::managed::ManagedCosts;
 use crate::process::ProgramError;
 use crate::work::CALLING;
 
@@ -50,8 +51,12 @@ pub struct DeviceCosts {
     pub notice: Span,
     /// Cores keep lines of the GPU's memory in their caches.
     pub coherent: bool,
+    /// From starting a kernel until a core that waits for its end goes on, beside what the kernel does.
+    pub kernel: Span,
     /// Copies to and from host memory that is not pinned.
     pub pageable: Option<Pageable>,
+    /// Pages that move to whoever touches them; none where nothing is said of them, or caches agree and nothing moves.
+    pub managed: Option<ManagedCosts>,
     /// Mapping the memory of another process's GPU, once for each of its buffers.
     pub ipc_open: Span,
     /// Finding such a mapping again.

@@ -1,7 +1,7 @@
 //! How bytes move inside a node, and how a program there sees the machine.
 //!
 //! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
-//! polling, [`dram`] the memory that the cores share, [`device`] the GPUs and copies by them, [`dma`] the ways of adapters to
+//! polling, [`dram`] the memory that the cores share, [`device`] the GPUs and copies by them, [`managed`] pages that move to whoever touches them, [`dma`] the ways of adapters to
 //! memory beyond their own link and [`reach`] these ways as the machine has them, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
 //! runs that library on it.
@@ -17,6 +17,7 @@ pub mod dma;
 #[cfg(test)]
 mod dma_test;
 pub mod dram;
+pub mod managed;
 pub mod pcie;
 pub mod process;
 mod psm2;
@@ -32,6 +33,7 @@ pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
 pub use device::{DeviceCosts, Devices, Memory, Mover, Pageable};
 pub use dma::{Crossing, DmaPath, Way};
 pub use dram::Dram;
+pub use managed::{ManagedCosts, Pages, Toucher};
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};
 pub use reach::Reach;

@@ -9,7 +9,7 @@ use fabriscope_catalog::{GpuDirect, GpuPeers, GpuProtocol, Mpi, Nearness, RailPo
 use fabriscope_engine::{Cluster, Engine, Inside, Job, Run};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
-use fabriscope_node::{DeviceCosts, Main, Process, ProgramError};
+use fabriscope_node::{DeviceCosts, Main, ManagedCosts, Pages, Process, ProgramError, Toucher};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_workloads::mpi::{Buffer, Rank, World};
 use machine::{ri2, target};
@@ -24,7 +24,9 @@ const COSTS: DeviceCosts = DeviceCosts {
     record: Span::ZERO,
     notice: Span::ZERO,
     coherent: false,
+    kernel: Span::from_us(5),
     pageable: None,
+    managed: Some(ManagedCosts { gpu_batch: Span::from_us(30), batch: 256, core_fault: Span::from_us(12), prefetch: Span::from_us(7) }),
     ipc_open: Span::from_us(100),
     ipc_use: Span::from_ns(200),
     mapped: true,
@@ -190,6 +192,42 @@ fn every_byte_crosses_the_wire_once() {
             assert!((payload..most).contains(&run.stats.bytes_delivered), "{size} {buffers:?}: {}", run.stats.bytes_delivered);
         }
     }
+}
+
+#[test]
+fn pages_cost_their_faults_and_their_way() {
+    let parts = with_gpus(1, |_, _| {});
+    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), 2);
+    let spans = Rc::new(RefCell::new(Vec::new()));
+    let main = || -> Main {
+        let (world, spans) = (world.clone(), spans.clone());
+        Box::new(move |process: Process| {
+            Box::pin(async move {
+                let rank = Rank::init_all(process, world).await?;
+                let pages = Pages::default();
+                let mut took = Vec::new();
+                for (by, size) in [(Toucher::Gpu, 1), (Toucher::Gpu, 65_536), (Toucher::Core, 9), (Toucher::Gpu, 4 << 20)] {
+                    let begun = rank.now();
+                    rank.touch_managed(&pages, by, size).await?;
+                    took.push(rank.now().since(begun));
+                }
+                let begun = rank.now();
+                rank.fetch_managed(&pages, 4 << 20).await?;
+                took.push(rank.now().since(begun));
+                *spans.borrow_mut() = took;
+                Ok::<(), ProgramError>(())
+            })
+        })
+    };
+    at(&parts, [0, 1], vec![main(), main()]);
+    // 10 B/ns: 64 KiB in 6.5536 us, which is the least that moves; a batch of 256 faults brings 1 MiB, 4 of them 4 MiB.
+    let leaf = Span::from_ps(6_553_600);
+    let expected =
+        [Span::from_us(30) + leaf, Span::ZERO, Span::from_us(12) + leaf, Span::from_us(120) + leaf * 64, Span::from_us(7) + leaf * 64];
+    for (found, expected) in spans.borrow().iter().zip(expected) {
+        close(*found, expected, Span::from_ns(1));
+    }
+    assert_eq!(spans.borrow().len(), expected.len());
 }
 
 #[test]

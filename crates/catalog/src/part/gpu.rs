@@ -2,9 +2,9 @@
 //!
 //! Source: the interfaces of CUDA, HIP and Level Zero; GDRCopy (<https://github.com/NVIDIA/gdrcopy>) for the memory that is mapped
 //! through PCI Express; "GPUDirect RDMA" (CUDA toolkit documentation) for adapters that read and write it.
-//! Modelled: constant times of calls, the rate of the memory, engines that copy, stores and loads of a core through PCI
+//! Modelled: constant times of calls and of page faults, the rate of the memory, engines that copy, stores and loads of a core through PCI
 //! Express, rates and first-byte latencies of peers.
-//! Not modelled: what kernels compute, page faults of managed memory, clocks and power.
+//! Not modelled: what kernels compute, managed memory that is oversubscribed, clocks and power.
 
 use fabriscope_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
@@ -122,6 +122,13 @@ pub struct GpuCalls {
     pub ipc_use: Sourced<Span>,
 }
 
+impl GpuCalls {
+    /// From starting a kernel until a core that waits for its end goes on, beside what the kernel does.
+    pub fn kernel(&self) -> Span {
+        *self.kernel_launch + *self.kernel_start + *self.stream_synchronize
+    }
+}
+
 /// The memory as a core reads and writes it through PCI Express or a coherent link (GDRCopy, large BAR).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -159,6 +166,20 @@ pub struct Pageable {
     pub staged_limit: Option<Sourced<Bytes>>,
     /// Pinning a page of 4 KiB and releasing it.
     pub page: Sourced<Span>,
+}
+
+/// Managed memory: what the driver takes for pages that move to whoever touches them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Managed {
+    /// A batch of faults of the GPU, from the first fault until its threads go on, beside moving bytes.
+    pub gpu_batch: Sourced<Span>,
+    /// Faults of 4 KiB pages that are looked at together.
+    pub batch: Sourced<u32>,
+    /// A fault of a core, beside moving bytes.
+    pub core_fault: Sourced<Span>,
+    /// Asking for a prefetch and waiting for its end, beside moving bytes.
+    pub prefetch: Sourced<Span>,
 }
 
 /// The memory as another device reads and writes it (GPUDirect RDMA, GPUDirect P2P).
@@ -209,6 +230,9 @@ pub struct Gpu {
     /// Copies to and from host memory that is not pinned; as if it were, where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pageable: Option<Pageable>,
+    /// Managed memory; where nothing is said, its pages move for nothing. Not used where the GPU is coherent: nothing moves there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<Managed>,
     /// The memory as a core reads and writes it; none where it cannot be mapped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped: Option<Mapped>,

@@ -53,8 +53,6 @@ pub struct Home {
     pub gpu: Option<u32>,
     /// The adapters, nearest first, with how far each is from the GPU.
     pub nics: Vec<(usize, PathClass)>,
-    /// Managed buffers lie in host memory: a core has touched them.
-    pub managed_on_host: bool,
 }
 
 impl Home {
@@ -85,15 +83,14 @@ impl Home {
         let sharing = gpu.map_or(0, |gpu| gpu as usize % equal.max(1));
         nics[..equal].rotate_left(sharing);
         let numa = machine.home(vertex).unwrap_or(0) as u32;
-        Home { numa, gpu, nics, managed_on_host: false }
+        Home { numa, gpu, nics }
     }
 
-    /// The memory in which `buffer` lies.
+    /// The memory in which `buffer` lies; for a managed one that in which the library's copies have it.
     pub fn memory(&self, buffer: Buffer) -> Result<Memory, ProgramError> {
         let host = Memory::Host(self.numa);
-        let on_host = buffer == Buffer::Host || (buffer == Buffer::Managed && self.managed_on_host);
         match self.gpu {
-            _ if on_host => Ok(host),
+            _ if buffer == Buffer::Host => Ok(host),
             Some(gpu) => Ok(Memory::Device(gpu)),
             None => Err(ProgramError("a buffer on a device, and the node has no GPUs; use buffers in host memory".to_owned())),
         }

@@ -21,6 +21,7 @@ mod connection;
 mod decision;
 mod gpu;
 mod local;
+mod managed;
 mod matching;
 mod one_sided;
 mod onload;

@@ -267,7 +267,7 @@ impl Rank {
         let (device, host) = self.memories()?;
         self.process.memcpy_pageable(host, device, Bytes(size.into())).await
     }
-    fn memories(&self) -> Result<(Memory, Memory), ProgramError> {
+    pub(super) fn memories(&self) -> Result<(Memory, Memory), ProgramError> {
         let home = &self.state.borrow().home;
         Ok((home.memory(Buffer::Device)?, home.memory(Buffer::Host)?))
     }

@@ -2,8 +2,10 @@
 //!
 //! Source: OMB 7.4: `-d cuda|rocm|openacc|managed`, two operands of H, D, M or MH, MD; lines of the head.
 //! Modelled: one kind of buffer for each half of the ranks, windows and acknowledgements in it alike.
-//! Not modelled: MD and MH as places where compute kernels touch the buffers; both are managed memory here.
 
+use fabriscope_node::Toucher;
+
+use super::benchmark::Benchmark;
 use crate::arguments::Given;
 use crate::error::UsageError;
 use crate::mpi::Buffer;
@@ -16,6 +18,8 @@ pub struct Buffers {
     pub sender: Buffer,
     /// Of those that receive.
     pub receiver: Buffer,
+    /// Who touches managed buffers of the ranks that send and of those that receive.
+    touched: [Option<Toucher>; 2],
     /// What the title calls the accelerator.
     accelerator: Option<Accelerator>,
     /// The MPI library is not to be given pointers to a device: the program copies.
@@ -38,8 +42,8 @@ impl Buffers {
     /// Letters that name no place, one or more than two of them, a device where the nodes have none.
     pub(crate) fn parse(tool: &str, given: Option<&Given>, operands: &[String], target: &Target) -> Result<Buffers, UsageError> {
         let accelerator = given.map(accelerator).transpose()?;
-        let (sender, receiver) = match operands {
-            [] => (Buffer::Host, Buffer::Host),
+        let ((sender, sent), (receiver, received)) = match operands {
+            [] => ((Buffer::Host, None), (Buffer::Host, None)),
             [sender, receiver] => (place(tool, sender)?, place(tool, receiver)?),
             [one] => {
                 place(tool, one)?;
@@ -57,12 +61,25 @@ impl Buffers {
         let unnamed = if managed { Accelerator::Managed } else { Accelerator::Cuda };
         let aware = target.mpi.as_ref().is_some_and(|mpi| mpi.gpu.as_ref().is_some_and(|gpu| gpu.aware));
         let accelerator = accelerator.or((!host).then_some(unnamed));
-        Ok(Buffers { sender, receiver, accelerator, staged: !host && !aware })
+        Ok(Buffers { sender, receiver, touched: [sent, received], accelerator, staged: !host && !aware })
     }
     /// The buffers of one half of the ranks.
     #[must_use]
     pub fn of(self, sends: bool) -> Buffer {
         if sends { self.sender } else { self.receiver }
+    }
+    /// Who touches managed buffers of one half of the ranks; none if they are not managed.
+    pub(crate) fn touched(self, sends: bool) -> Option<Toucher> {
+        self.touched[usize::from(!sends)]
+    }
+    /// How many empty kernels the tool takes off the time of an iteration, for each message of its window.
+    pub(crate) fn kernels(self, benchmark: Benchmark) -> u64 {
+        let [sent, received] = self.touched.map(|by| u64::from(by == Some(Toucher::Gpu)));
+        match benchmark {
+            Benchmark::Latency => sent + received,
+            _ if benchmark.one_sided().is_some() => 0,
+            _ => received,
+        }
     }
     /// Behind `MPI` in the title.
     pub(crate) fn suffix(self) -> &'static str {
@@ -88,11 +105,12 @@ impl Buffers {
     }
 }
 
-fn place(tool: &str, operand: &str) -> Result<Buffer, UsageError> {
+fn place(tool: &str, operand: &str) -> Result<(Buffer, Option<Toucher>), UsageError> {
     match operand {
-        "H" => Ok(Buffer::Host),
-        "D" => Ok(Buffer::Device),
-        "M" | "MD" | "MH" => Ok(Buffer::Managed),
+        "H" => Ok((Buffer::Host, None)),
+        "D" => Ok((Buffer::Device, None)),
+        "M" | "MH" => Ok((Buffer::Managed, Some(Toucher::Core))),
+        "MD" => Ok((Buffer::Managed, Some(Toucher::Gpu))),
         _ => Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.to_owned() }),
     }
 }
@@ -104,5 +122,30 @@ fn accelerator(given: &Given) -> Result<Accelerator, UsageError> {
         "openacc" => Ok(Accelerator::OpenAcc),
         "managed" => Ok(Accelerator::Managed),
         other => Err(UsageError::NotOneOf { option: given.typed.clone(), value: other.to_owned(), known: "cuda, rocm, openacc, managed" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managed_memory_is_touched_by_a_core_unless_the_device_is_named() {
+        let touched = |operand: &str| place("osu_bw", operand).unwrap();
+        assert_eq!(touched("M"), (Buffer::Managed, Some(Toucher::Core)));
+        assert_eq!(touched("MH"), touched("M"));
+        assert_eq!(touched("MD"), (Buffer::Managed, Some(Toucher::Gpu)));
+        assert!(place("osu_bw", "MM").is_err());
+    }
+
+    #[test]
+    fn empty_kernels_are_taken_off_as_often_as_the_tool_does() {
+        let of = |touched| Buffers { touched, ..Buffers::default() };
+        let (core, gpu) = (Some(Toucher::Core), Some(Toucher::Gpu));
+        let kernels =
+            |benchmark: Benchmark| [[gpu, gpu], [gpu, core], [core, gpu], [core, None]].map(|touched| of(touched).kernels(benchmark));
+        assert_eq!(kernels(Benchmark::Latency), [2, 1, 1, 0]);
+        assert_eq!(kernels(Benchmark::Bandwidth), [1, 0, 1, 0]);
+        assert_eq!(kernels(Benchmark::PutLatency), [0; 4]);
     }
 }

@@ -8,6 +8,7 @@
 mod benchmark;
 mod buffers;
 mod loops;
+mod managed;
 mod options;
 mod report;
 
@@ -29,6 +30,7 @@ use crate::output::ToolOutput;
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
 use loops::Pair;
+use managed::Managed;
 
 /// Iterations by size and sending rank.
 type Results = Rc<RefCell<Vec<Vec<Vec<Span>>>>>;
@@ -68,7 +70,14 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
     let given = if staged { Buffer::Host } else { buffer };
     let rank = Rank::init_in(process, world, &[peer], given).await?;
     let there = s.buffers.of(!sends);
-    let pair = Pair { rank, peer, sends, window: s.window, buffer, there, staged };
+    let touched = if s.benchmark.one_sided().is_some() { None } else { s.buffers.touched(sends) };
+    let in_flight = if s.benchmark == Benchmark::Latency { 1 } else { s.window };
+    let managed = touched.map(|by| Managed::new(by, staged, in_flight));
+    let taken_off = match s.buffers.kernels(s.benchmark) * u64::from(in_flight) {
+        0 => Span::ZERO,
+        kernels => rank.kernel()? * kernels,
+    };
+    let pair = Pair { rank, peer, sends, window: s.window, buffer, there, staged, managed };
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await?;
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
@@ -88,7 +97,7 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
                 }
             }
             if iteration >= warm_up {
-                spans.push(pair.rank.now().since(start));
+                spans.push(pair.rank.now().since(start).saturating_sub(taken_off));
             }
         }
         if pair.sends {
