@@ -44,6 +44,8 @@ pub struct NetWay {
     pub receive_gpudirect: bool,
     /// Whether the receiver reads back before it tells its GPU that data came.
     pub flush: bool,
+    /// Adapters in a row that share each message, at either end.
+    pub rails: u32,
 }
 
 impl Communicator {
@@ -158,6 +160,7 @@ impl Communicator {
             receive_adapter,
             receive_gpudirect,
             flush: receive_gpudirect && receiver.capability() < 90,
+            rails: sender.facts().rails.min(receiver.facts().rails).max(1),
         })
     }
 }

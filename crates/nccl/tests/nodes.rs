@@ -34,8 +34,8 @@ const NODES: [(&str, u64); 21] = [
     ("mi300a", 200),
     ("hgx-mi300x", 400),
     ("gh200-quad", 200),
-    ("aws-p4d", 400),
-    ("aws-p4de", 400),
+    ("aws-p4d", 100),
+    ("aws-p4de", 100),
     ("aws-p5", 100),
     ("azure-ndv4", 200),
     ("azure-ndv5", 400),
@@ -59,7 +59,9 @@ fn facts(node: &ResolvedNode, gigabits: u64) -> Facts {
         None => Processor::Other,
     };
     let adapter = Adapter { rate: Rate::from_gbps(gigabits), latency: Span::ZERO, gpudirect: gpu.peer.is_some(), collectives: false };
-    Facts { architecture, processor, adapters: vec![adapter; node.nics as usize], hosts: node.layout.part.trays }
+    // The plug-in for EFA uses the four adapters below a switch as one.
+    let rails = if node.nics > 16 && node.nics > 2 * node.gpus { node.nics / node.gpus } else { 1 };
+    Facts { architecture, processor, adapters: vec![adapter; node.nics as usize], hosts: node.layout.part.trays, rails }
 }
 
 fn communicator(catalog: &Catalog, (name, gigabits): (&str, u64), nodes: u32, settings: &Settings) -> Communicator {

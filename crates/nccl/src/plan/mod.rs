@@ -90,7 +90,9 @@ impl Plan {
             Algorithm::Nvls if communicator.nodes() > 1 => {
                 operation == Operation::AllReduce && communicator.has_collnet() && communicator.nvls_heads() > 0
             }
-            Algorithm::Nvls => !matches!(operation, Operation::Broadcast | Operation::Reduce) && communicator.nvls_heads() > 0,
+            Algorithm::Nvls if operation == Operation::AllReduce => communicator.nvls_heads() > 0,
+            // Blocks go by the switch where each rank is the head of its own.
+            Algorithm::Nvls => !matches!(operation, Operation::Broadcast | Operation::Reduce) && communicator.nvls_heads() == ranks,
             Algorithm::NvlsTree => operation == Operation::AllReduce && communicator.nvls_heads() > 0 && communicator.nodes() > 1,
         };
         let plain = matches!(algorithm, Algorithm::Ring | Algorithm::Tree) || protocol == Protocol::Simple;

@@ -39,7 +39,8 @@ fn machine(gpus: u32) -> Machine {
 fn communicator(nodes: u32, gpus: u32, settings: Settings) -> Communicator {
     let machine = machine(gpus);
     let adapter = Adapter { rate: Rate::from_gbps(400), latency: Span::ZERO, gpudirect: true, collectives: true };
-    let facts = Facts { architecture: Architecture::Sm(90), processor: Processor::Amd, adapters: vec![adapter; gpus as usize], hosts: 1 };
+    let facts =
+        Facts { architecture: Architecture::Sm(90), processor: Processor::Amd, adapters: vec![adapter; gpus as usize], hosts: 1, rails: 1 };
     let topology = Topology::new(&machine, &machine.gpus(), facts, &settings, nodes == 1).unwrap();
     let graphs = search(&topology, &settings);
     // Ranks go around the nodes, so that rank and place differ.

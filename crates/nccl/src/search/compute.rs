@@ -134,6 +134,7 @@ pub(super) fn graph(topology: &Topology, settings: &Settings, wanted: Wanted) ->
     // The second pass: the same number of channels, faster.
     draft = best.clone();
     draft.least = best.count;
+    walk.forget();
     index = (0..last).find(|index| speeds[*index] <= best.inter).unwrap_or(last);
     (draft.intra, draft.inter) = (speeds[index], speeds[index]);
     let mut left = -1;
@@ -145,6 +146,7 @@ pub(super) fn graph(topology: &Topology, settings: &Settings, wanted: Wanted) ->
             }
             Pattern::Nvls if draft.inter == best.inter && draft.inter < draft.intra * 2 => {
                 (draft.least, draft.most) = (best.count, best.count);
+                walk.forget();
                 index -= 1;
                 draft.inter = speeds[index];
             }

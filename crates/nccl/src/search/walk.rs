@@ -103,12 +103,31 @@ pub(super) struct Walk<'t> {
     /// Adapters in the order of trying: of all GPUs, and of each.
     all_nets: Vec<usize>,
     nets_of: Vec<Vec<usize>>,
+    /// The others of a GPU, most promising first: as such, and on the way to each adapter. Made when asked for.
+    others: Vec<Vec<Option<Vec<Candidate>>>>,
+    /// Classes of ways that there are between GPUs, and between GPUs and adapters.
+    classes: [Vec<PathType>; 2],
+    /// What tries left of their steps.
+    tried: Vec<(Try, i64)>,
 }
+
+/// A GPU that may come next: its rate and links from here, and which it is.
+#[derive(Clone, Copy)]
+struct Candidate {
+    inside: (i64, usize),
+    gpu: usize,
+}
+
+/// All that a try depends on; classes of ways that no way has make no difference.
+type Try = (Pattern, [bool; 2], [i64; 2], [Option<PathType>; 2]);
 
 impl<'t> Walk<'t> {
     pub fn new(topology: &'t Topology) -> Walk<'t> {
         let adapter = |net: &usize| match topology.vertices[*net].kind {
-            Kind::Net(number) => bits(topology.facts.adapters[number].rate),
+            Kind::Net(number) => {
+                let rails = topology.facts.adapters.iter().skip(number).take(topology.facts.rails.max(1) as usize);
+                rails.map(|adapter| bits(adapter.rate)).sum()
+            }
             _ => 0,
         };
         let gpus = topology.gpus.len();
@@ -121,12 +140,33 @@ impl<'t> Walk<'t> {
             local_gpus: (0..topology.nets.len()).map(|net| topology.local_gpu(net)).collect(),
             all_nets: Vec::new(),
             nets_of: Vec::new(),
+            others: vec![vec![None; topology.nets.len() + 1]; gpus],
+            classes: classes(topology),
+            tried: Vec::new(),
         }
     }
 
     /// Tries `draft`, keeps in `best` what is better. `left` counts steps down and is -1 when nothing better can be found.
     pub fn search(&mut self, draft: &mut Draft, best: &mut Draft, left: &mut i64) {
         draft.count = 0;
+        let worst = |classes: &[PathType], allowed: PathType| classes.iter().copied().filter(|class| *class <= allowed).max();
+        let types = [worst(&self.classes[0], draft.type_intra), worst(&self.classes[1], draft.type_inter)];
+        let key: Try = (draft.pattern, [draft.same, draft.cross_nic], [draft.intra, draft.inter], types);
+        // The same ways give the same channels, and these were compared.
+        if let Some((_, known)) = self.tried.iter().find(|(tried, _)| *tried == key) {
+            *left = *known;
+            return;
+        }
+        self.walk(draft, best, left);
+        self.tried.push((key, *left));
+    }
+
+    /// The number of channels that is asked for has changed: what was tried may now do.
+    pub fn forget(&mut self) {
+        self.tried.clear();
+    }
+
+    fn walk(&mut self, draft: &mut Draft, best: &mut Draft, left: &mut i64) {
         let gpus = self.topology.gpus.len();
         self.all_nets = self.choose_nets(draft, 0..gpus);
         self.nets_of = (0..gpus).map(|gpu| self.choose_nets(draft, gpu..gpu + 1)).collect();
@@ -428,28 +468,16 @@ impl<'t> Walk<'t> {
     }
 
     /// The GPUs that may come next, most promising first.
-    fn next(&self, draft: &Draft, gpu: usize, step: usize, turns: Turns) -> Vec<usize> {
+    fn next(&mut self, draft: &Draft, gpu: usize, step: usize, turns: Turns) -> Vec<usize> {
         let topology = self.topology;
         let (gpus, bit) = (topology.gpus.len(), 1u64 << draft.count);
-        let here = topology.gpus[gpu];
         // Where the way back to the adapter is next, what counts is how near the GPU is to it.
-        let net = (turns.net == Some(step + 1)).then(|| topology.nets[draft.inter_nets[draft.count][0] as usize]);
-        let peers = (1..gpus).map(|ahead| (ahead, (gpu + ahead) % gpus));
-        let free = peers.filter(|(_, peer)| self.used[*peer] & bit == 0 && !topology.path(here, topology.gpus[*peer]).links.is_empty());
-        let whole = |rate: i64| rate / bits(tables::mbs(1000));
-        let mut scores: Vec<_> = free
-            .map(|(ahead, peer)| {
-                let way = topology.path(here, topology.gpus[peer]);
-                let inter = net.map(|net| topology.path(net, topology.gpus[peer]));
-                let inter = inter.map_or((0, 0, 0), |path| (-whole(path.rate), -pci_rate(topology, peer), path.links.len()));
-                ((inter, -whole(way.rate), way.links.len(), ahead), peer)
-            })
-            .collect();
-        scores.sort_unstable();
-        let inside = |score: &((_, i64, usize, usize), usize)| (score.0.1, score.0.2);
-        let alike = scores.windows(2).all(|pair| inside(&pair[0]) == inside(&pair[1]));
-        let mut next: Vec<usize> = scores.iter().map(|score| score.1).collect();
-        if turns.net.is_some_and(|net| net != step + 1) && alike {
+        let net = (turns.net == Some(step + 1)).then(|| draft.inter_nets[draft.count][0] as usize);
+        let others = self.others[gpu][net.map_or(0, |net| net + 1)].get_or_insert_with(|| others(topology, gpu, net));
+        let free = || others.iter().filter(|other| self.used[other.gpu] & bit == 0);
+        let mut next: Vec<usize> = free().map(|other| other.gpu).collect();
+        if turns.net.is_some_and(|net| net != step + 1) && free().all(|other| Some(other.inside) == free().next().map(|first| first.inside))
+        {
             next.reverse();
         }
         if topology.switched() {
@@ -521,6 +549,40 @@ impl<'t> Walk<'t> {
             self.follow(from, to, -share, None, &mut draft.hops);
         }
     }
+}
+
+/// All other GPUs that `gpu` reaches, most promising first.
+fn others(topology: &Topology, gpu: usize, net: Option<usize>) -> Vec<Candidate> {
+    let (gpus, here) = (topology.gpus.len(), topology.gpus[gpu]);
+    let whole = |rate: i64| rate / bits(tables::mbs(1000));
+    let peers = (1..gpus).map(|ahead| (ahead, (gpu + ahead) % gpus));
+    let reached = peers.filter(|(_, peer)| !topology.path(here, topology.gpus[*peer]).links.is_empty());
+    let mut scores: Vec<_> = reached
+        .map(|(ahead, peer)| {
+            let way = topology.path(here, topology.gpus[peer]);
+            let inter = net.map(|net| topology.path(topology.nets[net], topology.gpus[peer]));
+            let inter = inter.map_or((0, 0, 0), |path| (-whole(path.rate), -pci_rate(topology, peer), path.links.len()));
+            let inside = (-whole(way.rate), way.links.len());
+            ((inter, inside, ahead), Candidate { inside, gpu: peer })
+        })
+        .collect();
+    scores.sort_unstable_by_key(|(score, _)| *score);
+    scores.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// Classes of ways between GPUs or to their switch, and between GPUs and adapters, both directions.
+fn classes(topology: &Topology) -> [Vec<PathType>; 2] {
+    let between = |these: &[usize], those: &[usize]| {
+        let pairs = these.iter().flat_map(|from| those.iter().map(move |to| (*from, *to)));
+        let ways = pairs.filter(|(from, to)| from != to);
+        let mut classes: Vec<PathType> =
+            ways.flat_map(|(from, to)| [topology.path(from, to).class, topology.path(to, from).class]).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        classes
+    };
+    let ends: Vec<usize> = topology.gpus.iter().chain(&topology.nvswitch).copied().collect();
+    [between(&topology.gpus, &ends), between(&topology.gpus, &topology.nets)]
 }
 
 /// What PCI Express brings a GPU, in GB/s; less than nothing where it has none.

@@ -147,7 +147,7 @@ impl Build<'_> {
         let amd = self.facts.architecture.is_amd();
         // How the bus shows what is joined by other links: 16 lanes of the fourth generation, of the fifth from gfx940 on.
         let shown = tables::pci_lane(if self.facts.architecture.capability() >= 94 { 5 } else { 4 }) * 16;
-        let (joined, rate) = match kind {
+        let (joined, slot) = match kind {
             LinkKind::Pcie { generation, lanes } => (LinkType::Pci, tables::pci_lane(generation) * u64::from(lanes)),
             LinkKind::Coherent if !amd => (LinkType::NvLink, rate),
             _ => (LinkType::Pci, shown),
@@ -157,18 +157,25 @@ impl Build<'_> {
                 if let Some(gpu) = self.gpus.iter().position(|gpu| *gpu == id) {
                     let vertex = self.add(Kind::Gpu(gpu), 0);
                     self.of[id.index()] = Some(vertex);
-                    self.both_ways(vertex, above, joined, rate);
+                    self.both_ways(vertex, above, joined, slot);
                 }
                 // Adapters at a GPU are at its processor to the bus, also where the GPU is not used.
                 self.below(id, cpu, cpu);
             }
             VertexKind::Nic if !self.alone => {
                 let number = self.machine.nics().iter().position(|nic| *nic == id).unwrap_or(0);
+                let rails = self.facts.rails.max(1) as usize;
+                if !number.is_multiple_of(rails) {
+                    return;
+                }
+                let adapters = self.facts.adapters.iter().skip(number).take(rails);
+                let rate = Rate::from_bps(adapters.map(|adapter| adapter.rate.as_bps()).sum());
+                let slot = slot * rails as u64;
                 let nic = self.add(Kind::Nic, 0);
                 self.of[id.index()] = Some(nic);
-                self.both_ways(nic, above, LinkType::Pci, rate);
+                self.both_ways(nic, above, LinkType::Pci, slot);
                 let net = self.add(Kind::Net(number), 0);
-                self.both_ways(nic, net, LinkType::Net, self.facts.adapters[number].rate);
+                self.both_ways(nic, net, LinkType::Net, rate);
             }
             _ => {}
         }

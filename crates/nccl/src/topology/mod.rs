@@ -111,6 +111,8 @@ pub struct Facts {
     pub adapters: Vec<Adapter>,
     /// Hosts in the machine: the trays of an NVLink domain, each with as many NUMA domains; one otherwise.
     pub hosts: u32,
+    /// Adapters that the network's plug-in uses as one, in a row: 4 on p5 with aws-ofi-nccl; one otherwise.
+    pub rails: u32,
 }
 
 /// The GPU, adapter, switch or domain that a vertex is.

@@ -97,7 +97,10 @@ impl Facts<'_> {
         use Algorithm::{CollnetChain, CollnetDirect, Nvls, NvlsTree, Ring, Tree};
         let there = match operation {
             Operation::Broadcast | Operation::Reduce => algorithm == Ring,
-            Operation::AllGather | Operation::ReduceScatter => algorithm == Ring || (algorithm == Nvls && self.nodes == 1),
+            Operation::AllGather | Operation::ReduceScatter => {
+                // Blocks go by the switch where each rank is the head of its own.
+                algorithm == Ring || (algorithm == Nvls && self.nodes == 1 && self.communicator.nvls_heads() == self.communicator.ranks())
+            }
             Operation::AllReduce => true,
         };
         let simple_only = !matches!(algorithm, Ring | Tree);
