@@ -1,7 +1,7 @@
 //! Trees over ranks that are numbered from the root, which is rank 0.
 //!
-//! Source: MPICH, bcast_intra_binomial.c; MVAPICH2, bcast_osu.c (k-nomial); Open MPI, coll_base_topo.c (`build_bmtree`, `build_tree`,
-//! `build_chain`).
+//! Source: MPICH, bcast_intra_binomial.c; MVAPICH2, bcast_osu.c (k-nomial); Open MPI, coll_base_topo.c (`build_kmtree`, `build_bmtree`,
+//! `build_tree`, `build_chain`).
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Down a tree in segments: a rank receives a segment and passes on the one before.
 //!
 //! Source: Open MPI, coll_base_bcast.c (`bcast_intra_generic`: two receives in flight, sends to all children at once), which
-//! linear, chain, pipeline, binary and binomial trees use; MVAPICH2, bcast_osu.c (k-nomial: sends to all children at once).
+//! linear, chain, pipeline, binary, binomial and k-nomial trees use.
 //! Modelled: one segment that comes while the one before goes. Not modelled: a child that is late holds back the others' next segment
 //! as in the libraries, but the next receive waits for it as well.
 

@@ -4,6 +4,7 @@
 //! Source: J. Pješivac-Grbović, T. Angskun, G. Bosilca, G. Fagg, E. Gabriel, J. Dongarra, "Performance Analysis of MPI Collective
 //! Operations", Cluster Computing 10(2), 2007; Open MPI, coll_base_bcast.c (split_bintree; where the number of ranks is even, the last rank
 //! gets the second half from the root).
+//! Not modelled: Open MPI's sends to the two children follow each other; data shorter than two segments, which it sends down a chain.
 
 use fabriscope_units::Bytes;
 

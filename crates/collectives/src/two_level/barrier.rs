@@ -1,44 +1,52 @@
-//! A barrier of leaders, between the node's way up a tree to its leader and the way down.
+//! A barrier of leaders, between the way of each node to its leader and the way back.
+//!
+//! Source: MVAPICH2, barrier_osu.c (all tell the leader before, and hear from it afterwards); Open MPI, coll_han_barrier.c (a whole barrier
+//! of the node before and one afterwards).
 
 use std::fmt;
 
 use super::{Seat, name};
-use crate::barrier::{self, tree};
+use crate::barrier::{Algorithm, tree};
 use crate::group::{Nodes, on};
 use crate::round::Rounds;
 
-/// Up a k-nomial tree to the leader, a barrier of leaders, and down again.
+/// A barrier in each node, among leaders, and in each node again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Barrier {
-    /// Of the tree in a node, 2 or more; so many as the node has ranks put all below the leader.
-    pub radix: u32,
+    /// In a node: of a tree the way up before and the way down afterwards; others are gone through twice.
+    pub inner: Algorithm,
     /// Among leaders.
-    pub outer: barrier::Algorithm,
+    pub outer: Algorithm,
 }
 
 impl Barrier {
-    /// Reads `two_level(radix, outer)`.
+    /// Reads `two_level(inner, outer)`.
     #[must_use]
     pub fn named(text: &str) -> Option<Barrier> {
         let mut name = name(text)?;
-        let radix = name.number(2, 2)?;
-        let outer = name.inner(barrier::Algorithm::named, barrier::Algorithm::Dissemination { radix: 2 })?;
-        name.end(Barrier { radix, outer })
+        let inner = name.inner(Algorithm::named, Algorithm::Linear)?;
+        let outer = name.inner(Algorithm::named, Algorithm::Dissemination { radix: 2 })?;
+        name.end(Barrier { inner, outer })
     }
     /// The rounds of `rank`.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes) -> Rounds {
-        let seat = Seat::new(nodes, rank, None);
-        let members = nodes.members(seat.node);
-        let up = on(members.clone(), tree::up(seat.index, seat.ranks, self.radix));
-        let across = seat.leads().then(|| on(nodes.leaders(), self.outer.rounds(seat.node, nodes.nodes())));
-        let down = on(members, tree::down(seat.index, seat.ranks, self.radix));
-        Box::new(up.chain(across.into_iter().flatten()).chain(down))
+        let Seat { node, index, ranks, .. } = Seat::new(nodes, rank, None);
+        let tree =
+            |radix: u32| -> (Rounds, Rounds) { (Box::new(tree::up(index, ranks, radix)), Box::new(tree::down(index, ranks, radix))) };
+        let (before, after) = match self.inner {
+            Algorithm::Tree { radix } => tree(radix),
+            Algorithm::Linear => tree(ranks),
+            whole => (whole.rounds(index, ranks), whole.rounds(index, ranks)),
+        };
+        let across = (index == 0).then(|| on(nodes.leaders(), self.outer.rounds(node, nodes.nodes())));
+        let members = nodes.members(node);
+        Box::new(on(members.clone(), before).chain(across.into_iter().flatten()).chain(on(members, after)))
     }
 }
 
 impl fmt::Display for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "two_level({}, {})", self.radix, self.outer)
+        write!(f, "two_level({}, {})", self.inner, self.outer)
     }
 }

@@ -12,6 +12,7 @@ mod alltoall;
 mod barrier;
 mod bcast;
 mod gather;
+mod partners;
 mod scatter;
 
 pub use allgather::Allgather;
@@ -19,6 +20,7 @@ pub use alltoall::Alltoall;
 pub use barrier::Barrier;
 pub use bcast::Bcast;
 pub use gather::Gather;
+pub use partners::partners;
 pub use scatter::Scatter;
 
 use fabriscope_units::Bytes;

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::proof::{Proof, prove};
-use crate::round::Rounds;
-use crate::{Operation, Vector, allgather, alltoall, barrier, bcast, gather, received, scatter};
+use crate::round::{Round, Rounds};
+use crate::{Operation, Vector, allgather, alltoall, bcast, gather, received, scatter};
 
 /// Ranks that fill nodes of `per_node`, the last one with what is left; that go around the nodes; and nodes of all sizes, mixed.
 fn nodes(ranks: u32) -> impl Iterator<Item = Nodes> {
@@ -30,15 +30,21 @@ fn proof(operation: &Operation, ranks: u32, what: &dyn std::fmt::Display, rounds
 #[test]
 fn nobody_leaves_a_barrier_early() {
     for (ranks, nodes) in layouts() {
-        for (radix, outer) in [(2, barrier::Algorithm::Dissemination { radix: 2 }), (64, barrier::Algorithm::RecursiveDoubling)] {
-            let barrier = Barrier { radix, outer };
+        for form in ["two_level(tree(2), dissemination)", "two_level", "two_level(recursive_doubling, tree(3))"] {
+            let barrier = Barrier::named(form).unwrap();
             proof(&Operation::Barrier, ranks, &barrier, |rank| barrier.rounds(rank, &nodes));
         }
     }
     // Eight nodes of eight: three levels up, three rounds of leaders, three levels down.
-    let barrier = Barrier::named("two_level(2, dissemination)").unwrap();
     let nodes = nodes(64).nth(2).unwrap();
-    assert_eq!(proof(&Operation::Barrier, 64, &barrier, |rank| barrier.rounds(rank, &nodes)).rounds, 9);
+    let rounds = |form: &str| {
+        let barrier = Barrier::named(form).unwrap();
+        proof(&Operation::Barrier, 64, &barrier, |rank| barrier.rounds(rank, &nodes)).rounds
+    };
+    assert_eq!(
+        [rounds("two_level(tree(2), dissemination)"), rounds("two_level(dissemination, dissemination)"), rounds("two_level")],
+        [9, 9, 5]
+    );
 }
 
 #[test]
@@ -51,7 +57,7 @@ fn a_broadcast_comes_to_every_node() {
     ];
     for ((ranks, nodes), form) in layouts().flat_map(|layout| forms.map(|form| (layout.clone(), form))) {
         let bcast = Bcast::named(form).unwrap();
-        for (root, count, width) in [(0, 0, 1), (ranks - 1, 1, 4), (ranks / 2, u64::from(ranks) + 1, 1), (ranks / 3, 37, 4)] {
+        for (root, count, width) in [(0, 0, 1), (ranks - 1, 1, 4), (ranks / 2, u64::from(ranks) + 1, 1)] {
             let vector = Vector { count, width: Bytes(width) };
             let operation = Operation::Bcast { root, blocks: vector.blocks(1) };
             proof(&operation, ranks, &bcast, |rank| bcast.rounds(rank, &nodes, root, vector));
@@ -144,7 +150,24 @@ fn every_block_for_everybody_goes_by_the_leaders() {
             move |rank: u32| blocks[rank as usize].clone()
         };
         proof(&operation, ranks, &form, |rank| form.rounds_of(rank, &nodes, of(&sends), of(&receives)));
+        proof(&operation, ranks, &"partners", |rank| partners(rank, &nodes, of(&sends), of(&receives)));
     }
+}
+
+/// Eight nodes of eight: a message to each other node, of the blocks that the node's ranks have for its partner; all other messages stay
+/// in the node. A round to collect and one to exchange for each other node, one for the own.
+#[test]
+fn a_rank_sends_one_message_to_each_other_node() {
+    let nodes = nodes(64).nth(2).unwrap();
+    let even = |_: u32| Blocks::Even { ranks: 64, block: Bytes(1) };
+    let operation = Operation::Alltoall { sends: vec![even(0); 64] };
+    let proof = proof(&operation, 64, &"partners", |rank| partners(rank, &nodes, even, even));
+    assert_eq!((proof.rounds, proof.messages), (2 * 7 + 1, 64 * (7 + 8 * 7)));
+    assert_eq!(proof.most_sent, Bytes(8 * 7 + 7 * 8));
+    let far = |round: Round| {
+        round.sends.into_iter().filter(|message| message.peer / 8 != 3).map(|message| message.piece.bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(partners(29, &nodes, even, even).flat_map(far).collect::<Vec<_>>(), [Bytes(8); 7]);
 }
 
 /// Eight nodes of eight, Bruck among leaders: ⌈log₂ 8⌉ rounds, one to gather and one to scatter; a leader sends half of its 8 · 64 blocks a
@@ -165,7 +188,7 @@ fn names_are_read_as_they_are_written() {
         let form = named(text).unwrap_or_else(|| panic!("{text}"));
         assert_eq!(named(&form.to_string()), Some(form));
     }
-    same(Barrier::named, "two_level(4, recursive_doubling)");
+    same(Barrier::named, "two_level(tree(4), recursive_doubling)");
     same(Bcast::named, "two_level(k_nomial(8), tree(chain(2), 4 KiB), 64 KiB)");
     same(Allgather::named, "two_level(linear(4), gather_bcast(binomial, pipeline), scatter_ring)");
     same(Gather::named, "two_level(linear_sync(1 KiB), k_nomial(4))");
