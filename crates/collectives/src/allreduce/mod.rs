@@ -3,6 +3,7 @@
 mod double_binary_tree;
 mod rabenseifner;
 mod recursive_multiplying;
+mod reduce_bcast;
 mod ring;
 
 use std::fmt;
@@ -10,8 +11,11 @@ use std::fmt;
 use fabriscope_units::Bytes;
 
 use crate::blocks::Vector;
+use crate::group::buffers;
 use crate::names::Name;
+use crate::piece::Buffer;
 use crate::round::Rounds;
+use crate::{bcast, reduce};
 
 /// How the contributions come together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +41,30 @@ pub enum Algorithm {
         /// What goes at a time.
         segment: Bytes,
     },
+    /// To rank 0, and from there to all.
+    ReduceBcast {
+        /// To rank 0.
+        reduce: reduce::Algorithm,
+        /// From rank 0.
+        bcast: bcast::Algorithm,
+    },
 }
 
 impl Algorithm {
-    /// The rounds of `rank` among `ranks`. The send buffer is not read any more once the receive buffer was written, so both may be one
-    /// if moves onto themselves are left out.
+    /// Each with parameters as they are usual.
+    pub const ALL: [Algorithm; 7] = [
+        Algorithm::RecursiveDoubling,
+        Algorithm::RecursiveMultiplying { radix: 4 },
+        Algorithm::Rabenseifner,
+        Algorithm::Ring,
+        Algorithm::RingSegmented { segment: Bytes::from_mib(1) },
+        Algorithm::DoubleBinaryTree { segment: Bytes::from_kib(64) },
+        Algorithm::ReduceBcast { reduce: reduce::Algorithm::KNomial { radix: 2 }, bcast: bcast::Algorithm::KNomial { radix: 2 } },
+    ];
+    /// What [`Algorithm::named`] reads.
+    pub const NAMES: &str = "recursive_doubling, recursive_multiplying(radix), rabenseifner, ring, ring_segmented(segment), double_binary_tree(segment), reduce_bcast(reduce, bcast)";
+
+    /// The rounds of `rank` among `ranks`.
     #[must_use]
     pub fn rounds(self, rank: u32, ranks: u32, vector: Vector) -> Rounds {
         match self {
@@ -51,6 +74,17 @@ impl Algorithm {
             Algorithm::Ring => Box::new(ring::rounds(rank, ranks, vector, None)),
             Algorithm::RingSegmented { segment } => Box::new(ring::rounds(rank, ranks, vector, Some(segment))),
             Algorithm::DoubleBinaryTree { segment } => Box::new(double_binary_tree::rounds(rank, ranks, vector, segment)),
+            Algorithm::ReduceBcast { reduce, bcast } => Box::new(reduce_bcast::rounds(reduce, bcast, rank, ranks, vector)),
+        }
+    }
+    /// The same for ranks whose contribution lies in the receive buffer (`MPI_IN_PLACE`): copies from the one to the other are left out.
+    #[must_use]
+    pub fn in_place(self, rank: u32, ranks: u32, vector: Vector) -> Rounds {
+        let recv = vector.whole(Buffer::Recv);
+        match self {
+            Algorithm::ReduceBcast { reduce, bcast } => Box::new(reduce_bcast::in_place(reduce, bcast, rank, ranks, vector)),
+            // These do not read the send buffer any more once they wrote the receive buffer.
+            _ => Box::new(buffers(recv, recv, 0, self.rounds(rank, ranks, vector))),
         }
     }
     /// The algorithm of this name, as it is written or without its parameters.
@@ -64,13 +98,14 @@ impl Algorithm {
             "ring" => Algorithm::Ring,
             "ring_segmented" => Algorithm::RingSegmented { segment: name.size(Bytes::from_mib(1))? },
             "double_binary_tree" => Algorithm::DoubleBinaryTree { segment: name.size(Bytes::from_kib(64))? },
+            "reduce_bcast" => Algorithm::ReduceBcast {
+                reduce: name.inner(reduce::Algorithm::named, reduce::Algorithm::KNomial { radix: 2 })?,
+                bcast: name.inner(bcast::Algorithm::named, bcast::Algorithm::KNomial { radix: 2 })?,
+            },
             _ => return None,
         };
         name.end(algorithm)
     }
-    /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str =
-        "recursive_doubling, recursive_multiplying(radix), rabenseifner, ring, ring_segmented(segment), double_binary_tree(segment)";
 }
 
 impl fmt::Display for Algorithm {
@@ -82,6 +117,7 @@ impl fmt::Display for Algorithm {
             Algorithm::Ring => f.write_str("ring"),
             Algorithm::RingSegmented { segment } => write!(f, "ring_segmented({segment})"),
             Algorithm::DoubleBinaryTree { segment } => write!(f, "double_binary_tree({segment})"),
+            Algorithm::ReduceBcast { reduce, bcast } => write!(f, "reduce_bcast({reduce}, {bcast})"),
         }
     }
 }
@@ -91,20 +127,18 @@ mod tests {
     use super::*;
     use crate::Operation;
     use crate::proof::Proof;
+    use crate::reduction::begin;
     use crate::reduction::tests::{proved, vectors};
 
-    const ALL: [Algorithm; 10] = [
-        Algorithm::RecursiveDoubling,
-        Algorithm::RecursiveMultiplying { radix: 3 },
-        Algorithm::RecursiveMultiplying { radix: 4 },
-        Algorithm::RecursiveMultiplying { radix: 8 },
-        Algorithm::Rabenseifner,
-        Algorithm::Ring,
-        Algorithm::RingSegmented { segment: Bytes(4) },
-        Algorithm::RingSegmented { segment: Bytes(1 << 20) },
-        Algorithm::DoubleBinaryTree { segment: Bytes(8) },
-        Algorithm::DoubleBinaryTree { segment: Bytes(1 << 20) },
-    ];
+    fn algorithms() -> impl Iterator<Item = Algorithm> {
+        let two =
+            ["reduce_bcast(linear, linear)", "reduce_bcast(pipeline(8 B), scatter_ring)", "reduce_bcast(rabenseifner, tree(binary, 8 B))"];
+        Algorithm::ALL
+            .into_iter()
+            .chain([3, 8].map(|radix| Algorithm::RecursiveMultiplying { radix }))
+            .chain([Algorithm::RingSegmented { segment: Bytes(4) }, Algorithm::DoubleBinaryTree { segment: Bytes(8) }])
+            .chain(two.map(|name| Algorithm::named(name).unwrap()))
+    }
 
     fn of(algorithm: Algorithm, ranks: u32, vector: Vector) -> Proof {
         let operation = Operation::Allreduce { blocks: vector.blocks(ranks) };
@@ -115,7 +149,7 @@ mod tests {
     fn every_contribution_counts_once() {
         for ranks in 1..=64 {
             for vector in vectors(ranks) {
-                for algorithm in ALL {
+                for algorithm in algorithms() {
                     let proof = of(algorithm, ranks, vector);
                     let ordered = match algorithm {
                         Algorithm::Ring | Algorithm::RingSegmented { .. } => continue,
@@ -127,6 +161,23 @@ mod tests {
             }
         }
         assert!(!of(Algorithm::Ring, 5, Vector { count: 10, width: Bytes(1) }).ordered);
+    }
+
+    /// What the program has in its receive buffer takes part as if it were copied there.
+    #[test]
+    fn in_place() {
+        for (algorithm, ranks) in algorithms().flat_map(|algorithm| (1..=33).map(move |ranks| (algorithm, ranks))) {
+            for vector in vectors(ranks) {
+                let operation = Operation::Allreduce { blocks: vector.blocks(ranks) };
+                let put = begin(vector.whole(Buffer::Send), vector.whole(Buffer::Recv));
+                proved(&operation, ranks, vector.width, |rank| {
+                    std::iter::once(put.clone()).chain(algorithm.in_place(rank, ranks, vector).inspect(|round| {
+                        let pieces = round.before.iter().chain(&round.after).map(|this| this.from.buffer);
+                        assert!(pieces.chain(round.sends.iter().map(|send| send.piece.buffer)).all(|buffer| buffer != Buffer::Send));
+                    }))
+                });
+            }
+        }
     }
 
     /// Recursive doubling of n ranks: log₂ n rounds of all bytes, which are reduced as often; two more rounds where pairs fold.
@@ -188,7 +239,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for algorithm in ALL {
+        for algorithm in algorithms() {
             let text = algorithm.to_string();
             assert_eq!(Algorithm::named(&text), Some(algorithm));
             let word = text.split('(').next().unwrap();

@@ -4,23 +4,29 @@
 //! is a node's lowest rank, or the root on its own node.
 //!
 //! Source: MVAPICH2 (the algorithms called two-level in its osu collectives); Open MPI, coll_han; MPICH, the algorithms called smp.
-//! Modelled: one level after the other, and the overlap of both that [`Bcast`] has. Not modelled: levels inside a node (sockets), several
-//! leaders of a node.
+//! Modelled: one level after the other, and the overlap of both that [`Bcast`] has. Not modelled: levels inside a node (sockets); several leaders of a node but in
+//! [`MultiLeader`].
 
 mod allgather;
+mod allreduce;
 mod alltoall;
 mod barrier;
 mod bcast;
 mod gather;
+mod multi_leader;
 mod partners;
+mod reduce;
 mod scatter;
 
 pub use allgather::Allgather;
+pub use allreduce::Allreduce;
 pub use alltoall::Alltoall;
 pub use barrier::Barrier;
 pub use bcast::Bcast;
 pub use gather::Gather;
+pub use multi_leader::MultiLeader;
 pub use partners::partners;
+pub use reduce::Reduce;
 pub use scatter::Scatter;
 
 use fabriscope_units::Bytes;
@@ -70,5 +76,7 @@ fn pairs(nodes: &Nodes, blocks: &Blocks, own: Buffer, sorted: Buffer) -> impl It
     (0..nodes.ranks()).map(move |rank| (blocks.piece(own, rank), order.piece(sorted, nodes.place(rank))))
 }
 
+#[cfg(test)]
+mod reductions_test;
 #[cfg(test)]
 mod tests;

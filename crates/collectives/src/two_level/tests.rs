@@ -14,7 +14,7 @@ fn nodes(ranks: u32) -> impl Iterator<Item = Nodes> {
     filled.into_iter().chain([around, mixed])
 }
 
-fn layouts() -> impl Iterator<Item = (u32, Nodes)> {
+pub(super) fn layouts() -> impl Iterator<Item = (u32, Nodes)> {
     (1..=64).flat_map(|ranks| nodes(ranks).map(move |nodes| (ranks, nodes)))
 }
 
