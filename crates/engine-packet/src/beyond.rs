@@ -1,12 +1,12 @@
 //! What lies beyond an adapter's own link: memories of GPUs and of other sockets, over hops that the adapters of a node share.
 //!
-//! The model is in `fabriscope_node::dma`; here is who uses which hops. Adapters without such memories pay one test of a flag.
+//! The model is in `fabriscope_node::dma` and, where the GPUs of a node copy, `fabriscope_node::traffic`; here is who uses which hops. Adapters without such memories pay one test of a flag.
 
 use std::sync::Arc;
 
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, EngineError};
-use fabriscope_node::{DmaPath, Reach, Way};
+use fabriscope_node::{Devices, DmaPath, Reach, Traffic, Way};
 use fabriscope_units::{Rate, Time};
 use fabriscope_verbs::{Nic, Place};
 
@@ -14,6 +14,7 @@ use fabriscope_verbs::{Nic, Place};
 #[derive(Debug)]
 pub(crate) struct Beyond {
     reach: Arc<Reach>,
+    node: usize,
     nic: usize,
     /// The first hop of its node among those of the world.
     first_hop: usize,
@@ -21,15 +22,28 @@ pub(crate) struct Beyond {
     windows: Vec<u32>,
 }
 
-/// The state of the hops of all nodes of a world: when each is free.
+/// The state of the hops of all nodes of a world.
 #[derive(Debug, Default)]
-pub(crate) struct Hops(Vec<Time>);
+pub(crate) struct Hops {
+    /// When each is free.
+    free: Vec<Time>,
+    /// What meets the copies of a node, where its GPUs copy.
+    traffic: Vec<Option<Traffic>>,
+}
 
 impl Hops {
     /// Idle, for `nodes` nodes.
     pub fn new(cluster: &Cluster, nodes: u32) -> Hops {
         let each = cluster.reach.as_ref().map_or(0, |reach| reach.hops().len());
-        Hops(vec![Time::ZERO; each * nodes as usize])
+        Hops { free: vec![Time::ZERO; each * nodes as usize], traffic: Vec::new() }
+    }
+    /// The GPUs of a node were asked for a copy: its adapters meet copies from now on.
+    pub fn meet(&mut self, cluster: &Cluster, node: usize, devices: &Devices) {
+        let Some(reach) = &cluster.reach else { return };
+        if self.traffic.len() <= node {
+            self.traffic.resize_with(node + 1, || None);
+        }
+        self.traffic[node].get_or_insert_with(|| Traffic::new(devices, reach.nics(), reach.places())).look_again();
     }
 }
 
@@ -48,7 +62,7 @@ impl Beyond {
                 nic.reach(place);
             }
         }
-        Some(Box::new(Beyond { first_hop: node as usize * reach.hops().len(), nic: number, windows, reach }))
+        Some(Box::new(Beyond { first_hop: node as usize * reach.hops().len(), node: node as usize, nic: number, windows, reach }))
     }
 
     /// Whether the way to the host memory beside the adapter crosses hops that it shares.
@@ -58,7 +72,9 @@ impl Beyond {
     /// The way to a place.
     pub fn way<'a>(&'a self, place: Place, hops: &'a mut Hops) -> Option<Way<'a>> {
         let path = self.reach.path(self.nic, place)?;
-        Some(Way { path, hops: &mut hops.0[self.first_hop..][..self.reach.hops().len()] })
+        let traffic = hops.traffic.get_mut(self.node).and_then(Option::as_mut);
+        let meeting = traffic.map(|traffic| traffic.meeting(self.nic, usize::from(place.0)));
+        Some(Way { path, hops: &mut hops.free[self.first_hop..][..self.reach.hops().len()], meeting })
     }
     /// What may be between fetch and wire of bytes that come from a place.
     pub fn window(&self, place: Place) -> Option<u32> {

@@ -1,12 +1,13 @@
 //! Programs whose buffers lie in the memory of GPUs: rates and latencies by closed forms, and the trace that names the memory.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fabriscope_engine::{Cluster, Engine, Job, MessageTrace, Run, Stage, timing};
+use fabriscope_catalog::Catalog;
+use fabriscope_engine::{Cluster, Engine, Inside, Job, MessageTrace, Run, Stage, timing};
 use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind};
-use fabriscope_node::{Main, Process, ProgramError, Reach};
+use fabriscope_node::{DeviceCosts, Main, Memory, Process, ProgramError, Reach};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_verbs::{Access, Lid, Mr, Mtu, Peer, Place, QpCap, QpInit, QpNum, QpType, Remote, SendWr, Sge};
 
@@ -22,7 +23,7 @@ const WRITES: u64 = 80;
 fn nodes(count: u32) -> Cluster {
     let mut parts = cluster("topology.single_switch = {}", 4, "infiniband", "d_mod_k").parts;
     (parts.nodes, parts.node.nics) = (count, 2);
-    let mut cluster = Cluster::new(parts).expect("it can be wired");
+    let cluster = Cluster::new(parts).expect("it can be wired");
     let mut b = Machine::builder();
     let mut add = |kind, name: &str| b.vertex(Vertex::new(kind, name));
     let (numa, memory) = (add(VertexKind::Numa { package: 0 }, "numa0"), add(VertexKind::HostMemory, "memory0"));
@@ -44,8 +45,10 @@ fn nodes(count: u32) -> Cluster {
         join(switch, nics[gpu], pcie, 504, 100);
     }
     let machine = b.build().expect("it is sound");
-    cluster.reach = Some(Arc::new(Reach::of(&machine, &timing::pcie(&cluster.parts), true)));
-    cluster
+    // Copies cost what they do with an A100, whose engines are no limit here.
+    let a100 = Catalog::embedded().unwrap().target("azure-nda100v4").expect("it is in the catalogue");
+    let costs = DeviceCosts { engine_rate: Rate::from_gbps(4000), ..timing::devices(&a100).expect("it has GPUs") };
+    cluster.with(Inside { machine, costs })
 }
 
 /// One connection from an adapter of node 0 to the same one of node 1: where the bytes come from, where they go, how they move.
@@ -62,6 +65,11 @@ type Board = Rc<RefCell<Vec<Option<(Mr, QpNum)>>>>;
 
 /// Everything of one size; returns when each transfer took place and the run.
 fn run(transfers: &[Transfer], messages: u64, size: u32, traced: bool) -> (Vec<(Time, Time)>, Run) {
+    run_beside(transfers, messages, size, traced, None)
+}
+
+/// The same while something else happens on node 0, which waits for two barriers first.
+fn run_beside(transfers: &[Transfer], messages: u64, size: u32, traced: bool, beside: Option<Main>) -> (Vec<(Time, Time)>, Run) {
     let cluster = nodes(2);
     let board: Board = Rc::new(RefCell::new(vec![None; transfers.len() * 2]));
     let spans = Rc::new(RefCell::new(vec![(Time::ZERO, Time::ZERO); transfers.len()]));
@@ -69,8 +77,9 @@ fn run(transfers: &[Transfer], messages: u64, size: u32, traced: bool) -> (Vec<(
         let (t, board, spans) = (transfers[index], board.clone(), spans.clone());
         Box::new(move |process| Box::pin(end(process, t, (index, side), board, spans, messages, size, traced)))
     };
-    let all = (0..transfers.len() * 2).map(|rank| main(rank / 2, rank % 2)).collect();
-    let job = Job { nodes: (0..transfers.len() * 2).map(|rank| rank as u32 % 2).collect(), mains: all };
+    let nodes = (0..transfers.len() * 2).map(|rank| rank as u32 % 2).chain(beside.as_ref().map(|_| 0)).collect();
+    let mains = (0..transfers.len() * 2).map(|rank| main(rank / 2, rank % 2)).chain(beside).collect();
+    let job = Job { nodes, mains };
     let run = PacketEngine::default().execute(&cluster, job, 1).expect("it ends");
     let spans = spans.borrow().clone();
     (spans, run)
@@ -169,6 +178,47 @@ fn two_adapters_share_the_link_of_a_gpu() {
     // One of them with its bytes in host memory is not disturbed, and does not disturb.
     let apart = rate(&[write(0, NEAR, NEAR), write(1, Place::HOST, Place::HOST)]);
     assert!((apart / (2.0 * alone) - 1.0).abs() < 0.02, "{apart} Gb/s, {alone} alone");
+}
+
+/// GPU 0's link carries 600 Gb/s to the switch: an adapter that reads and a copy to the host get 300 each; other ways do not meet.
+#[test]
+fn copies_and_adapters_share_a_link() {
+    let (messages, bytes) = (24, Bytes(12 << 20));
+    let both = |from: Place, copied: (Memory, Memory)| {
+        let took = Rc::new(Cell::new(Span::ZERO));
+        let copying = took.clone();
+        let copy: Main = Box::new(move |process: Process| {
+            Box::pin(async move {
+                process.barrier().await;
+                process.barrier().await;
+                let begun = process.now();
+                process.memcpy(copied.0, copied.1, bytes).await?;
+                copying.set(process.now() - begun);
+                Ok(())
+            })
+        });
+        let (spans, _) = run_beside(&[write(0, from, Place::HOST)], messages, SIZE, false, Some(copy));
+        (took.get(), spans[0].1 - spans[0].0)
+    };
+    let near = |span: Span, expected: Span| {
+        assert!((span.as_us_f64() / expected.as_us_f64() - 1.0).abs() < 0.02, "{span} instead of {expected}");
+    };
+    let (gpu, host) = (Memory::Device(0), Memory::Host(0));
+    let call = nodes(1).inside.map_or(Span::ZERO, |inside| inside.costs.memcpy);
+    let rate = Rate::from_gbps;
+    let (up, reading) = both(NEAR, (gpu, host));
+    let half = rate(GPU / 2).time(bytes);
+    near(up, call + half);
+    // The adapter alone before and behind, at what it reads from host memory.
+    let all = Bytes(messages * u64::from(SIZE));
+    let (down, alone) = both(NEAR, (host, gpu));
+    near(down, call + rate(GPU).time(bytes));
+    let lost = rate(GPU / 2).as_bps() as f64 / Rate::of(all, alone).as_bps() as f64;
+    near(reading, alone + Span::from_ps((half.as_ps() as f64 * (1.0 - lost)) as u64));
+    // From host memory down to the adapter: the copy has the GPU's link to itself, and so has the adapter its own.
+    let (apart, elsewhere) = both(Place::HOST, (gpu, host));
+    near(apart, call + rate(GPU).time(bytes));
+    near(elsewhere, alone);
 }
 
 fn only(run: &Run) -> &MessageTrace {

@@ -108,6 +108,11 @@ impl Host {
         self.beyond = beyond;
     }
 
+    /// What it takes from and brings to host memory meets copies by GPUs of its node.
+    pub fn meet_copies(&mut self) {
+        self.shares = self.beyond.is_some();
+    }
+
     /// The NIC, which is here whenever an event is handled.
     pub fn nic(&mut self) -> &mut Nic {
         self.nic.as_mut().expect("programs give the NIC back before the next event")

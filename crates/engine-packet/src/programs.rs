@@ -12,7 +12,7 @@ use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
 
 use crate::event::{Event, Happening};
-use crate::host::posting;
+use crate::host::{Host, posting};
 use crate::world::{Client, World};
 
 /// The programs of a job.
@@ -22,6 +22,8 @@ pub(crate) struct Programs {
     /// Ranks of each node.
     on_node: Vec<Vec<u32>>,
     nics: u32,
+    /// GPUs of each node.
+    devices: Vec<Option<Rc<Devices>>>,
     doorbells: Vec<Doorbell>,
     free_doorbells: Vec<u32>,
     rung: Vec<Doorbell>,
@@ -74,6 +76,7 @@ impl Programs {
             slots,
             on_node,
             nics,
+            devices,
             doorbells: Vec::new(),
             free_doorbells: Vec::new(),
             rung: Vec::new(),
@@ -156,6 +159,11 @@ impl Programs {
             while let Some(request) = world.host(host).nic().poll_membership() {
                 world.ask(slot.process.now(), host, request);
             }
+        }
+        let node = (first / self.nics) as usize;
+        if let Some(devices) = self.devices[node].as_ref().filter(|devices| devices.take_asked()) {
+            world.hops.meet(world.cluster, node, devices);
+            world.hosts[first as usize..(first + self.nics) as usize].iter_mut().for_each(Host::meet_copies);
         }
         self.send_doorbells(world, first);
         self.pass_on(world, now, rank);

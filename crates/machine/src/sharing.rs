@@ -2,7 +2,8 @@
 //!
 //! Source: D. Bertsekas, R. Gallager, "Data Networks", 2nd ed., 1992, §6.5.2 (progressive filling).
 //! Modelled: all transfers grow at the same rate until a resource is full or they reach a limit of their own; those are frozen and the
-//! rest goes on. A transfer may take more than a byte of a resource for a byte of payload (framing), see [`Weight`].
+//! rest goes on. A transfer may take more than a byte of a resource for a byte of payload (framing), see [`Weight`]. Some have no end:
+//! they are streams that want so much and go on.
 //! Not modelled: packets, start-up, unfair arbiters.
 //!
 //! Sans-I/O: the caller says what time it is and asks when the next transfer ends.
@@ -50,8 +51,8 @@ pub struct FlowId(pub u64);
 
 #[derive(Clone, Debug)]
 struct Flow {
-    /// What is left, in bits times picoseconds per second.
-    left: u128,
+    /// What is left, in bits times picoseconds per second; nothing is said of what has no end.
+    left: Option<u128>,
     uses: Arc<[Use]>,
     most: Rate,
     rate: u64,
@@ -83,10 +84,53 @@ impl Sharing {
         self.advance(now);
         let id = FlowId(self.next);
         self.next += 1;
-        self.flows.insert(id, Flow { left: u128::from(bytes.0) * 8 * SECOND, uses: uses.into(), most, rate: 0 });
+        self.flows.insert(id, Flow { left: Some(u128::from(bytes.0) * 8 * SECOND), uses: uses.into(), most, rate: 0 });
         self.share();
         self.retire();
         id
+    }
+
+    /// From `now` on these take part without an end and want no more than they say, in place of those before.
+    pub fn hold(&mut self, now: Time, streams: impl IntoIterator<Item = (Arc<[Use]>, Rate)>) -> Vec<FlowId> {
+        self.advance(now);
+        self.flows.retain(|_, flow| flow.left.is_some());
+        let first = self.next;
+        for (uses, most) in streams {
+            self.flows.insert(FlowId(self.next), Flow { left: None, uses, most, rate: 0 });
+            self.next += 1;
+        }
+        self.share();
+        (first..self.next).map(FlowId).collect()
+    }
+
+    /// What would be fair for a stream over `uses` that wanted all it can get, on what it shares with transfers that end; `own` is the
+    /// stream itself, where it takes part. None where it shares nothing with them.
+    #[must_use]
+    pub fn fair(&self, uses: &[Use], own: Option<FlowId>) -> Option<Rate> {
+        let level = |used: &Use| {
+            let others = self.flows.iter().filter(|(id, _)| Some(**id) != own);
+            let on = others.flat_map(|(_, flow)| {
+                let same = flow.uses.iter().filter(|other| other.resource == used.resource);
+                same.map(|other| (u128::from(flow.rate), u128::from(other.weight.0), flow.left.is_some()))
+            });
+            let mut on: Vec<(u128, u128, bool)> = on.collect();
+            if !on.iter().any(|(_, _, ends)| *ends) {
+                return None;
+            }
+            // Those below the level keep what they have, the others come down to it.
+            on.sort_unstable();
+            let mut left = u128::from(self.capacities.get(used.resource.0 as usize)?.as_bps()) << 16;
+            let mut weights = u128::from(used.weight.0) + on.iter().map(|(_, weight, _)| *weight).sum::<u128>();
+            for (rate, weight, _) in on {
+                if rate * weights > left {
+                    break;
+                }
+                left -= rate * weight;
+                weights -= weight;
+            }
+            u64::try_from(left / weights.max(1)).ok()
+        };
+        uses.iter().filter_map(level).min().map(Rate::from_bps)
     }
 
     /// Goes on to `now`.
@@ -146,23 +190,26 @@ impl Sharing {
     }
 
     fn end_of(&self, flow: &Flow) -> Option<Time> {
-        if flow.left == 0 {
+        let left = flow.left?;
+        if left == 0 {
             return Some(self.now);
         }
-        let span = flow.left.div_ceil(u128::from(flow.rate).max(1));
+        let span = left.div_ceil(u128::from(flow.rate).max(1));
         (flow.rate > 0).then(|| self.now + Span::from_ps(u64::try_from(span).unwrap_or(u64::MAX / 2)))
     }
 
     fn flow_until(&mut self, now: Time) {
         let span = u128::from((now - self.now).as_ps());
         self.now = now;
-        self.flows.values_mut().for_each(|flow| flow.left = flow.left.saturating_sub(span * u128::from(flow.rate)));
+        for flow in self.flows.values_mut() {
+            flow.left = flow.left.map(|left| left.saturating_sub(span * u128::from(flow.rate)));
+        }
     }
 
     /// Takes out what has ended, and shares again.
     fn retire(&mut self) {
         let (now, before) = (self.now, self.flows.len());
-        let ended: Vec<FlowId> = self.flows.iter().filter(|(_, flow)| flow.left == 0).map(|(id, _)| *id).collect();
+        let ended: Vec<FlowId> = self.flows.iter().filter(|(_, flow)| flow.left == Some(0)).map(|(id, _)| *id).collect();
         for id in ended {
             self.flows.remove(&id);
             self.ended.insert(id, now);

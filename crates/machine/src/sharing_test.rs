@@ -72,6 +72,28 @@ fn nothing_to_move_ends_at_once() {
     assert_eq!((still.end(never), still.end(other)), (None, Some(at(1000))));
 }
 
+#[test]
+fn streams_without_an_end_leave_what_they_do_not_want() {
+    let mut sharing = Sharing::new([30, 100].map(Rate::from_gbps).to_vec());
+    let streams = [(uses(&[0]).into(), Rate::from_gbps(1)), (uses(&[0]).into(), NO_LIMIT)];
+    let streams = sharing.hold(Time::ZERO, streams);
+    assert_eq!((sharing.next_end(), sharing.fair(&uses(&[0]), None)), (None, None));
+    let copy = sharing.start(Time::ZERO, Bytes(1 << 20), uses(&[0, 1]), NO_LIMIT);
+    let gbps = |rate: Option<Rate>| rate.map(|rate| rate.as_bps() as f64 / 1e9);
+    assert_eq!([streams[0], streams[1], copy].map(|id| gbps(sharing.rate(id))), [1.0, 14.5, 14.5].map(Some));
+    // If the slow one wanted all, the three would share; another one besides finds 29 for three, and on the second link what is left.
+    assert_eq!(gbps(sharing.fair(&uses(&[0]), Some(streams[0]))), Some(10.0));
+    assert_eq!(gbps(sharing.fair(&uses(&[0]), Some(streams[1]))), Some(14.5));
+    assert_eq!(gbps(sharing.fair(&uses(&[0]), None)), Some(29.0 / 3.0).map(|rate: f64| (rate * 1e9).floor() / 1e9));
+    assert_eq!(gbps(sharing.fair(&uses(&[1]), None)), Some(85.5));
+    // The copy ends as it would alone at its rate; then nothing is shared with transfers that end. New streams take the place of old ones.
+    let end = sharing.next_end().unwrap();
+    assert!(end.as_ps().abs_diff((8 << 20) * 1_000_000 / 14_500) <= 1);
+    assert_eq!(sharing.end(copy), Some(end));
+    sharing.hold(end, []);
+    assert_eq!((sharing.take_ended(copy), sharing.len()), (Some(end), 0));
+}
+
 proptest! {
     #[test]
     fn fair_and_full(

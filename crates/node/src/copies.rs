@@ -1,6 +1,6 @@
-//! Copies under way and waiting in a node: engines that serve in turn, and what they share.
+//! Copies under way and waiting in a node: engines that serve in turn, and what they share with each other and with DMA of adapters.
 //!
-//! Source and limits: [`crate::device`].
+//! Source and limits: [`crate::device`], [`crate::traffic`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,6 +38,18 @@ struct Running {
     latency: Span,
 }
 
+/// DMA of an adapter to or from a memory, as copies see it.
+#[derive(Clone, Debug)]
+struct Dma {
+    uses: Arc<[Use]>,
+    /// What the adapter's own link carries.
+    own: Rate,
+    /// It takes part with so much until then.
+    wants: Rate,
+    until: Time,
+    flow: Option<FlowId>,
+}
+
 /// Copies under way and waiting.
 #[derive(Clone, Debug)]
 pub(crate) struct Copies {
@@ -49,6 +61,9 @@ pub(crate) struct Copies {
     /// Copies that nobody asks about any more.
     forgotten: BTreeSet<CopyId>,
     next: u64,
+    dma: Vec<Dma>,
+    /// DMA wants something else than it takes part with.
+    unheard: bool,
 }
 
 impl Copies {
@@ -62,6 +77,8 @@ impl Copies {
             ended: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             next: 0,
+            dma: Vec::new(),
+            unheard: false,
         }
     }
 
@@ -82,16 +99,75 @@ impl Copies {
 
     /// Goes on to `now`.
     pub fn advance(&mut self, now: Time) {
-        loop {
-            let begins = self.next_begin();
-            let ends = self.sharing.next_end();
-            match (begins, ends) {
-                (_, Some(end)) if end <= now && begins.is_none_or(|(begin, _)| end <= begin) => self.end(end),
-                (Some((begin, engine)), _) if begin <= now => self.begin(begin, engine),
-                _ => break,
+        while let Some((at, what)) = self.next_event().filter(|(at, _)| *at <= now) {
+            match what {
+                Next::End => self.end(at),
+                Next::Lapse => self.meet(at),
+                Next::Begin(engine) => self.begin(at, engine),
             }
         }
         self.sharing.advance(now);
+    }
+
+    /// When the next copy begins or ends, as far as is known.
+    pub fn next_change(&self) -> Option<Time> {
+        [self.next_begin().map(|(at, _)| at), self.sharing.next_end()].into_iter().flatten().min()
+    }
+
+    /// Another stream of DMA, which takes so much of what there is and moves no more than `own`.
+    pub fn join(&mut self, uses: Arc<[Use]>, own: Rate) {
+        self.dma.push(Dma { uses, own, wants: Rate::default(), until: Time::ZERO, flow: None });
+    }
+
+    /// A stream wants so much; until `until` if nothing else is said.
+    pub fn wants(&mut self, stream: usize, wants: Rate, until: Time) {
+        let Some(dma) = self.dma.get_mut(stream) else { return };
+        let (wants, before) = (wants.min(dma.own).as_bps(), dma.wants.as_bps());
+        if wants > 0 {
+            dma.until = until;
+        }
+        if wants.abs_diff(before) > before / NOTICED {
+            (dma.wants, self.unheard) = (Rate::from_bps(wants), true);
+        }
+    }
+
+    /// What is fair for each stream at `now`; nothing is said of those that meet no copies.
+    pub fn fair(&mut self, now: Time) -> Vec<Option<Rate>> {
+        if !self.copying() {
+            return Vec::new();
+        }
+        if self.unheard {
+            self.meet(now);
+        }
+        let fair = |dma: &Dma| self.sharing.fair(&dma.uses, dma.flow).filter(|fair| *fair < dma.own);
+        self.dma.iter().map(fair).collect()
+    }
+
+    fn copying(&self) -> bool {
+        self.running.iter().any(Option::is_some)
+    }
+
+    /// What happens next.
+    fn next_event(&self) -> Option<(Time, Next)> {
+        let ends = self.sharing.next_end().map(|at| (at, Next::End));
+        let taking = self.dma.iter().filter(|dma| dma.flow.is_some() && self.copying());
+        let lapses = taking.map(|dma| (dma.until, Next::Lapse)).min();
+        let begins = self.next_begin().map(|(at, engine)| (at, Next::Begin(engine)));
+        [ends, lapses, begins].into_iter().flatten().min()
+    }
+
+    /// Has DMA take part with what it wants.
+    fn meet(&mut self, now: Time) {
+        self.unheard = false;
+        let wanting = |dma: &Dma| dma.wants.as_bps() > 0 && dma.until > now;
+        let streams = self.dma.iter().filter(|dma| wanting(dma)).map(|dma| (Arc::clone(&dma.uses), dma.wants));
+        let mut flows = self.sharing.hold(now, streams).into_iter();
+        for dma in &mut self.dma {
+            dma.flow = if wanting(dma) { flows.next() } else { None };
+            if dma.flow.is_none() {
+                dma.wants = Rate::default();
+            }
+        }
     }
 
     /// When the next copy begins, and on which engine.
@@ -102,6 +178,10 @@ impl Copies {
 
     fn begin(&mut self, at: Time, engine: usize) {
         let Some((id, copy)) = self.waiting[engine].pop_front() else { return };
+        // While there are no copies nobody looks at what DMA wants.
+        if !self.dma.is_empty() && (self.unheard || !self.copying()) {
+            self.meet(at);
+        }
         let flow = self.sharing.start(at, copy.bytes, copy.uses, copy.most);
         self.running[engine] = Some(Running { id, flow, latency: copy.latency });
         self.end(at);
@@ -137,7 +217,7 @@ impl Copies {
         }
         let mut future = self.clone();
         loop {
-            let next = [future.next_begin().map(|(at, _)| at), future.sharing.next_end()].into_iter().flatten().min()?;
+            let (next, _) = future.next_event()?;
             future.advance(next);
             if let Some(at) = future.ended.get(&id) {
                 return Some(*at);
@@ -145,3 +225,17 @@ impl Copies {
         }
     }
 }
+
+/// What happens next; at equal times in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// A copy ends.
+    End,
+    /// DMA that was not heard of any more takes no part.
+    Lapse,
+    /// A copy begins on an engine.
+    Begin(usize),
+}
+
+/// DMA that wants more or less by this part of what it wanted is heard. Basis: assumed.
+const NOTICED: u64 = 16;

@@ -5,13 +5,13 @@
 //! Small Message Transfer Mechanism for Inter-node MPI Communication on InfiniBand GPU Clusters", HiPC 2014, and GDRCopy's notes (stores
 //! are combined into lines and posted, loads are not cached).
 //! Modelled: the cost of the call, an engine for each direction of each GPU that serves copies in turn, the path through the machine and
-//! its sharing with other copies, stores in lines of 64 bytes behind the write-combining buffers, loads as round trips.
-//! Not modelled: what kernels do besides, priorities of streams, what DMA of adapters takes from the same links.
+//! its sharing with other copies and with DMA of adapters ([`crate::traffic`]), stores in lines of 64 bytes behind the write-combining buffers, loads as round trips.
+//! Not modelled: what kernels do besides, priorities of streams.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabriscope_machine::{Access, Machine, Purpose, Use, VertexId, Weight};
 use fabriscope_units::{Bytes, Rate, Span, Time};
@@ -134,7 +134,9 @@ pub struct Devices {
     costs: DeviceCosts,
     gpus: Vec<VertexId>,
     numas: Vec<VertexId>,
-    copies: RefCell<Copies>,
+    copies: Arc<Mutex<Copies>>,
+    /// A copy was asked for.
+    asked: Cell<bool>,
     /// Ways that were looked for.
     ways: RefCell<BTreeMap<(VertexId, VertexId, Access), Way>>,
 }
@@ -147,8 +149,8 @@ impl Devices {
     #[must_use]
     pub fn new(machine: Rc<Machine>, costs: DeviceCosts) -> Devices {
         let (gpus, numas) = (machine.gpus(), machine.numas());
-        let copies = RefCell::new(Copies::new(machine.sharing(), gpus.len()));
-        Devices { machine, costs, gpus, numas, copies, ways: RefCell::default() }
+        let copies = Arc::new(Mutex::new(Copies::new(machine.sharing(), gpus.len())));
+        Devices { machine, costs, gpus, numas, copies, asked: Cell::new(false), ways: RefCell::default() }
     }
 
     /// The node's graph.
@@ -199,13 +201,14 @@ impl Devices {
             }
         };
         let (uses, latency) = self.way(source, target, access)?;
+        self.asked.set(true);
         let copy = Copy { from: at, bytes, uses, most, latency };
-        Ok(self.copies.borrow_mut().ask(gpu as usize * ENGINES + which, copy))
+        Ok(self.copies().ask(gpu as usize * ENGINES + which, copy))
     }
 
     /// When a copy ends, as far as is known at `now`: later if others begin meanwhile.
     pub fn end(&self, now: Time, id: CopyId) -> Option<Time> {
-        let mut copies = self.copies.borrow_mut();
+        let mut copies = self.copies();
         copies.advance(now);
         copies.end_of(id)
     }
@@ -213,12 +216,26 @@ impl Devices {
     /// When a copy ends if no other begins before; time does not go on.
     #[must_use]
     pub fn expected_end(&self, id: CopyId) -> Option<Time> {
-        self.copies.borrow().end_of(id)
+        self.copies().end_of(id)
     }
 
     /// Nobody will ask about a copy again.
     pub fn forget(&self, id: CopyId) {
-        self.copies.borrow_mut().forget(id);
+        self.copies().forget(id);
+    }
+
+    /// Whether copies were asked for since this was last asked.
+    pub fn take_asked(&self) -> bool {
+        self.asked.replace(false)
+    }
+
+    /// What DMA of adapters meets.
+    pub(crate) fn shared_copies(&self) -> Arc<Mutex<Copies>> {
+        Arc::clone(&self.copies)
+    }
+
+    fn copies(&self) -> MutexGuard<'_, Copies> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<Way, ProgramError> {

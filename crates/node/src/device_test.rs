@@ -8,7 +8,7 @@ use fabriscope_units::{Bytes, Rate, Span, Time};
 use crate::copies::CopyId;
 use crate::device::{DeviceCosts, Devices, Memory, Mover};
 
-const COSTS: DeviceCosts = DeviceCosts {
+pub(crate) const COSTS: DeviceCosts = DeviceCosts {
     memcpy: Span::from_us(6),
     memcpy_async: Span::from_us(2),
     start: Span::from_us(1),

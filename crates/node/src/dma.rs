@@ -2,9 +2,9 @@
 //!
 //! Source: docs/models/gpudirect.md; S. Potluri et al., "Efficient Inter-node MPI Communication using GPUDirect RDMA for InfiniBand
 //! Clusters with NVIDIA GPUs", ICPP 2013 (limits of host bridges for peers, other ones for reads than for writes).
-//! Modelled: links and limits on the way as serial resources that all adapters of the node share, cut through from hop to hop; other
-//! latencies of reads and writes than those of host memory.
-//! Not modelled: what copies by GPUs take from the same links, access control (ACS), translation.
+//! Modelled: links and limits on the way as serial resources that all adapters of the node share, cut through from hop to hop; what copies
+//! by GPUs leave of them ([`crate::traffic`]); other latencies of reads and writes than those of host memory.
+//! Not modelled: access control (ACS), translation.
 //!
 //! ```text
 //!   memory ── hop ── hop ──┬── own link ── adapter 0      end = max over hops (max(now, free) + time), free of each on its own
@@ -13,7 +13,12 @@
 //! Every hop counts the time at which a transfer is asked for, not that at which its bytes pass: transfers with ways of different
 //! lengths then take their turns in the order in which they were asked for.
 
+use std::sync::Arc;
+
+use fabriscope_machine::{Access, Use};
 use fabriscope_units::{Bytes, Rate, Span, Time};
+
+use crate::traffic::Meeting;
 
 /// A hop of a way, and how fast payload crosses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,10 @@ pub struct DmaPath {
     pub reads: Vec<Crossing>,
     /// What writes cross.
     pub writes: Vec<Crossing>,
+    /// What a byte read, and one written, takes of the node beside the adapter's own link.
+    pub takes: [Arc<[Use]>; 2],
+    /// What that link carries of payload that is read, and that is written.
+    pub own: [Rate; 2],
 }
 
 /// A way with the state of the node's hops: when each is free.
@@ -46,16 +55,26 @@ pub struct Way<'a> {
     pub path: &'a DmaPath,
     /// By number of the hop.
     pub hops: &'a mut [Time],
+    /// The copies by GPUs that it meets, where there can be any.
+    pub meeting: Option<Meeting<'a>>,
 }
 
 impl Way<'_> {
     /// When the last of `amount` bytes that are asked for at `now` has passed all hops, not counting latency.
     pub(crate) fn read(&mut self, now: Time, amount: Bytes) -> Time {
-        cross(&self.path.reads, self.hops, now, amount)
+        let passed = cross(&self.path.reads, self.hops, now, amount);
+        self.meet(Access::Read, now, amount, passed)
     }
     /// The same of bytes that are written.
     pub(crate) fn write(&mut self, now: Time, amount: Bytes) -> Time {
-        cross(&self.path.writes, self.hops, now, amount)
+        let passed = cross(&self.path.writes, self.hops, now, amount);
+        self.meet(Access::Write, now, amount, passed)
+    }
+    fn meet(&mut self, access: Access, now: Time, amount: Bytes, passed: Time) -> Time {
+        match &mut self.meeting {
+            Some(meeting) => passed.max(meeting.pass(self.path, access, now, amount)),
+            None => passed,
+        }
     }
 }
 

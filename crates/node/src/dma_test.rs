@@ -24,7 +24,15 @@ fn link() -> Pcie {
 fn path(hops: &[(u16, u64)]) -> DmaPath {
     let crossings: Vec<Crossing> = hops.iter().map(|&(hop, gbps)| Crossing { hop, rate: Rate::from_gbps(gbps) }).collect();
     let (reads, writes) = (crossings.clone(), crossings);
-    DmaPath { title: "gpu0".to_owned(), read_latency: Span::from_ns(900), write_latency: Span::from_ns(300), reads, writes }
+    DmaPath {
+        title: "gpu0".to_owned(),
+        read_latency: Span::from_ns(900),
+        write_latency: Span::from_ns(300),
+        reads,
+        writes,
+        takes: Default::default(),
+        own: Default::default(),
+    }
 }
 
 const PACKET: Bytes = Bytes(4096);
@@ -38,7 +46,7 @@ fn all(gbps: u64) -> Span {
 #[test]
 fn an_idle_way_adds_its_latency_alone() {
     let (mut link, path, mut hops) = (link(), path(&[(0, 400), (1, 800)]), [Time::ZERO; 2]);
-    let mut way = Way { path: &path, hops: &mut hops };
+    let mut way = Way { path: &path, hops: &mut hops, meeting: None };
     // 4096 B at 25 GB/s = 163.84 ns behind the first byte.
     assert_eq!(link.read_over(&mut way, Time::ZERO, PACKET, Span::ZERO), Time::from_ps(900_000 + 163_840));
     let written = link.write_over(&mut way, Time::from_ps(1_000_000), PACKET);
@@ -52,12 +60,12 @@ fn the_limit_for_peers_binds() {
     let (mut reading, mut writing, mut hops) = (link(), link(), [Time::ZERO; 3]);
     let mut end = Time::ZERO;
     for _ in 0..PACKETS {
-        end = reading.read_over(&mut Way { path: &path, hops: &mut hops }, Time::ZERO, PACKET, Span::ZERO);
+        end = reading.read_over(&mut Way { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET, Span::ZERO);
     }
     assert_eq!(end, Time::ZERO + Span::from_ns(900) + all(28));
     hops = [Time::ZERO; 3];
     for _ in 0..PACKETS {
-        end = writing.write_over(&mut Way { path: &path, hops: &mut hops }, Time::ZERO, PACKET).sent;
+        end = writing.write_over(&mut Way { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET).sent;
     }
     assert_eq!(end, Time::ZERO + all(28));
     // Writes go in order: a completion entry to host memory waits behind them; a read from there does not wait for the slow reads.
@@ -74,7 +82,7 @@ fn two_adapters_share_the_link_of_a_gpu_and_one_has_it_alone() {
     let mut ends = [Time::ZERO; 3];
     for _ in 0..PACKETS {
         for (nic, path) in [(0, &shared), (1, &shared), (2, &own)] {
-            ends[nic] = nics[nic].write_over(&mut Way { path, hops: &mut hops }, Time::ZERO, PACKET).sent;
+            ends[nic] = nics[nic].write_over(&mut Way { path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET).sent;
         }
     }
     let shares = all(128);
@@ -93,7 +101,7 @@ fn a_message_striped_over_adapters_is_bound_by_them_or_by_the_gpu() {
         let mut end = Time::ZERO;
         for packet in 0..1200 {
             let nic = &mut nics[packet % k];
-            end = end.max(nic.read_over(&mut Way { path: &path, hops: &mut hops }, Time::ZERO, PACKET, Span::ZERO));
+            end = end.max(nic.read_over(&mut Way { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET, Span::ZERO));
         }
         let expected = Rate::from_gbps(bound).time(Bytes(1200 * PACKET.0)) + Span::from_ns(900);
         let off = (end - Time::ZERO).as_ps().abs_diff(expected.as_ps());
@@ -110,7 +118,7 @@ fn the_window_of_reads_sees_the_longer_round_trip() {
     let mut last = [Time::ZERO; 2];
     for _ in 0..4 {
         let here = near.1.fetch(&mut near.0, ahead, Time::ZERO, PACKET, Span::ZERO);
-        let mut way = Way { path: &path, hops: &mut hops };
+        let mut way = Way { path: &path, hops: &mut hops, meeting: None };
         let there = far.1.fetch_over(&mut far.0, &mut way, ahead, Time::ZERO, PACKET, Span::ZERO);
         steps = [here - last[0], there - last[1]];
         last = [here, there];

@@ -2,7 +2,7 @@
 //!
 //! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
 //! polling, [`dram`] the memory that the cores share, [`device`] the GPUs and copies by them, [`managed`] pages that move to whoever touches them, [`dma`] the ways of adapters to
-//! memory beyond their own link and [`reach`] these ways as the machine has them, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
+//! memory beyond their own link and [`reach`] these ways as the machine has them, [`traffic`] what they and copies share, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
 //! runs that library on it.
 
@@ -25,6 +25,9 @@ pub mod reach;
 #[cfg(test)]
 mod reach_test;
 pub mod socket;
+pub mod traffic;
+#[cfg(test)]
+mod traffic_test;
 mod work;
 
 pub use context::{ContextCache, ContextCounts, ContextLimits};
@@ -38,4 +41,5 @@ pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};
 pub use reach::Reach;
 pub use socket::{Socket, Waiting};
+pub use traffic::{Meeting, Traffic};
 pub use work::Work;

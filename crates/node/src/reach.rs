@@ -147,6 +147,8 @@ impl Ways {
             write_latency: further(bus.write_latency, 1),
             reads: crossings(&self.uses[0]),
             writes: crossings(&self.uses[1]),
+            takes: self.uses.each_ref().map(|uses| uses.as_slice().into()),
+            own: self.own,
         }
     }
 }
