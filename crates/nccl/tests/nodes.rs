@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fabriscope_catalog::{Catalog, CpuFamily, Node, ResolvedNode};
+use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{
     Adapter, Algorithm, Architecture, Communicator, Facts, Graph, NodeKind, Operation, PathType, Processor, Protocol, Seat, Settings,
     Topology, Transport, Tuner, search,
@@ -64,10 +65,16 @@ fn facts(node: &ResolvedNode, gigabits: u64) -> Facts {
     Facts { architecture, processor, adapters: vec![adapter; node.nics as usize], hosts: node.layout.part.trays, rails }
 }
 
-fn communicator(catalog: &Catalog, (name, gigabits): (&str, u64), nodes: u32, settings: &Settings) -> Communicator {
+fn communicator(catalog: &Catalog, known: (&str, u64), nodes: u32, settings: &Settings) -> Communicator {
+    some_gpus(catalog, known, usize::MAX, nodes, settings)
+}
+
+/// A communicator with the first GPUs of each node.
+fn some_gpus(catalog: &Catalog, (name, gigabits): (&str, u64), gpus: usize, nodes: u32, settings: &Settings) -> Communicator {
     let node = node(catalog, name);
     let machine = node.machine().unwrap();
-    let topology = Topology::new(&machine, &machine.gpus(), facts(&node, gigabits), settings, nodes == 1).unwrap();
+    let all = machine.gpus();
+    let topology = Topology::new(&machine, &all[..gpus.min(all.len())], facts(&node, gigabits), settings, nodes == 1).unwrap();
     let graphs = search(&topology, settings);
     let gpus = topology.gpus() as u32;
     let seats: Vec<Seat> = (0..nodes * gpus).map(|rank| Seat { node: rank / gpus, gpu: rank % gpus }).collect();
@@ -164,19 +171,59 @@ fn describe(catalog: &Catalog, known: (&str, u64)) -> String {
     text
 }
 
+/// Compares with a file beside this one.
+fn golden(file: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let known = std::fs::read_to_string(&path).unwrap();
+    for (known, found) in known.lines().zip(text.lines()) {
+        assert_eq!(found, known, "{file} is written anew by UPDATE_GOLDEN=1");
+    }
+    assert_eq!(text.len(), known.len(), "{file}");
+}
+
 #[test]
 fn nodes_have_their_channels() {
     let catalog = catalog();
     let text: String = NODES.iter().map(|known| describe(&catalog, *known)).collect();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nodes.txt");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, &text).unwrap();
+    golden("tests/nodes.txt", &text);
+}
+
+/// The table of the tuner on some nodes.
+#[test]
+fn tuners_have_their_tables() {
+    let catalog = catalog();
+    let mut text = String::new();
+    for (name, gigabits, nodes) in
+        [("dgx-1v", 100, 1), ("dgx-a100", 200, 1), ("dgx-a100", 200, 4), ("hgx-h100", 400, 1), ("hgx-h100", 400, 16), ("mi250x", 200, 4)]
+    {
+        let communicator = communicator(&catalog, (name, gigabits), nodes, &Settings::default());
+        writeln!(text, "{name}, {nodes} x {} GPUs\n{}", communicator.ranks() / nodes, Tuner::new(&communicator)).unwrap();
     }
-    let known = std::fs::read_to_string(&path).unwrap();
-    for (known, found) in known.lines().zip(text.lines()) {
-        assert_eq!(found, known, "the table is written anew by UPDATE_GOLDEN=1");
+    golden("tests/tuner.txt", &text);
+}
+
+/// Pairs of GPUs, as programs between two ranks use them: channels, those of point to point, and how they talk.
+#[test]
+fn pairs_of_gpus_have_their_channels() {
+    let catalog = catalog();
+    let mut text = format!("{:<12} {:>5} {:>8} {:>10} {:>8}  way\n", "node", "nodes", "channels", "p2p", "per peer");
+    for (name, gigabits) in NODES {
+        for nodes in [1, 2] {
+            let gpus = if nodes == 1 { 2 } else { 1 };
+            let communicator = some_gpus(&catalog, (name, gigabits), gpus, nodes, &Settings::default());
+            if communicator.ranks() < 2 {
+                continue;
+            }
+            let (schedule, channels) = (Schedule::new(&communicator), communicator.channels());
+            let (all, each) = (schedule.channels(), schedule.channels_per_peer());
+            let way = transport(communicator.point_to_point(0, 1, 0));
+            writeln!(text, "{name:<12} {nodes:>5} {channels:>8} {all:>10} {each:>8}  {way}").unwrap();
+        }
     }
-    assert_eq!(text.len(), known.len());
+    golden("tests/pairs.txt", &text);
 }
 
 /// Channels that the libraries' own logs show on these nodes ("24 coll channels, 16 nvls channels").

@@ -8,6 +8,8 @@
 
 mod chunk;
 mod lane;
+#[cfg(test)]
+mod parts_test;
 pub mod point_to_point;
 #[cfg(test)]
 mod proof;

@@ -36,7 +36,7 @@ fn machine(gpus: u32) -> Machine {
     builder.build().unwrap()
 }
 
-fn communicator(nodes: u32, gpus: u32, settings: Settings) -> Communicator {
+pub(super) fn communicator(nodes: u32, gpus: u32, settings: Settings) -> Communicator {
     let machine = machine(gpus);
     let adapter = Adapter { rate: Rate::from_gbps(400), latency: Span::ZERO, gpudirect: true, collectives: true };
     let facts =

@@ -179,6 +179,41 @@ impl Entry {
     }
 }
 
+/// As the library prints it: latency in µs / bandwidth in GB/s by operation, algorithm and protocol; `-` for what is not used.
+impl fmt::Display for Tuner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let used = |algorithm: Algorithm| {
+            Operation::ALL
+                .iter()
+                .any(|operation| Protocol::ALL.iter().any(|protocol| self.entry(*operation, algorithm, *protocol).is_some()))
+        };
+        let algorithms: Vec<Algorithm> = Algorithm::ALL.into_iter().filter(|algorithm| used(*algorithm)).collect();
+        let columns = || {
+            algorithms.iter().flat_map(|algorithm| {
+                let simple = !matches!(algorithm, Algorithm::Ring | Algorithm::Tree);
+                Protocol::ALL
+                    .into_iter()
+                    .filter(move |protocol| !simple || *protocol == Protocol::Simple)
+                    .map(|protocol| (*algorithm, protocol))
+            })
+        };
+        write!(f, "{:<13}", "us / GB/s")?;
+        for (algorithm, protocol) in columns() {
+            write!(f, " {:>15}", format!("{algorithm} {protocol}"))?;
+        }
+        for operation in Operation::ALL {
+            write!(f, "\n{operation:<13}")?;
+            for (algorithm, protocol) in columns() {
+                match self.entry(operation, algorithm, protocol) {
+                    Some(Entry { latency, bandwidth }) => write!(f, " {:>15}", format!("{latency:.1} / {bandwidth:.1}"))?,
+                    None => write!(f, " {:>15}", "-")?,
+                }
+            }
+        }
+        writeln!(f)
+    }
+}
+
 fn span(microseconds: f64) -> Span {
     Span::from_ps((microseconds * 1e6) as u64)
 }

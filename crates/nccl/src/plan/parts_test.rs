@@ -1,0 +1,48 @@
+//! A message of any size is split over channels, chunks and slices without a gap.
+
+use fabriscope_units::{Bytes, Span};
+use proptest::prelude::*;
+
+use super::Plan;
+use super::proof::communicator;
+use crate::settings::Settings;
+use crate::tuner::{Algorithm, Choice, Operation, Protocol};
+
+fn choice() -> impl Strategy<Value = Choice> {
+    let operation = prop::sample::select(Operation::ALL.to_vec());
+    let protocol = prop::sample::select(Protocol::ALL.to_vec());
+    (operation, protocol, 1u32..=24, any::<bool>()).prop_map(|(operation, protocol, channels, tree)| {
+        let algorithm = if tree && operation == Operation::AllReduce { Algorithm::Tree } else { Algorithm::Ring };
+        Choice { operation, algorithm, protocol, channels, threads: 512, estimate: Span::ZERO }
+    })
+}
+
+proptest! {
+    #[test]
+    fn parts_and_slices_cover_a_message(choice in choice(), count in 1u64..(1 << 28), element in prop::sample::select(vec![1u64, 2, 4, 8])) {
+        let communicator = communicator(1, 4, Settings::default());
+        let plan = Plan::new(&communicator, choice, count, Bytes(element), 0, false).unwrap();
+        let mut at = 0;
+        let mut before = None;
+        for part in &plan.parts {
+            prop_assert_eq!(part.offset.0, at);
+            prop_assert!(part.bytes.0 > 0 && part.channel < communicator.channels());
+            prop_assert!(before.is_none_or(|before| part.channel > before), "each channel once");
+            prop_assert_eq!(part.chunk.0 % choice.protocol.grain(), 0);
+            let room = plan.slot.0 * u64::from(plan.chunk_slots);
+            prop_assert!(choice.protocol.wire(part.chunk).0 <= room, "a chunk fits its slots");
+            at += part.bytes.0;
+            before = Some(part.channel);
+            for bytes in [0, 1, part.chunk.0 / 3, part.chunk.0] {
+                let mut within = 0;
+                for slice in plan.slices(Bytes(bytes)) {
+                    prop_assert_eq!(slice.offset.0, within);
+                    prop_assert!(slice.bytes.0 <= plan.slot.0 * u64::from(slice.slots));
+                    within += slice.bytes.0;
+                }
+                prop_assert_eq!(within, bytes);
+            }
+        }
+        prop_assert_eq!(at, plan.block.0);
+    }
+}
