@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fabriscope_units::Bytes;
 
+use crate::group::Nodes;
 use crate::piece::{Buffer, Move, Piece};
 
 /// Blocks of a buffer, one for each rank, in the order of the ranks and without gaps.
@@ -27,12 +28,12 @@ pub enum Blocks {
     },
     /// Of any lengths: where each begins, and the end of all. Copies share the list.
     Varying(Arc<[Bytes]>),
-    /// Some of others together: block *i* is those from `begins[i]` to before `begins[i + 1]`.
+    /// For each node, those of its ranks together.
     Joined {
-        /// The others.
+        /// Those of the ranks, node by node.
         of: Arc<Blocks>,
-        /// Where each begins, from 0 on, and their number.
-        begins: Arc<[u32]>,
+        /// The ranks of the nodes.
+        nodes: Nodes,
     },
 }
 
@@ -105,7 +106,7 @@ impl Blocks {
     #[must_use]
     pub fn ranks(&self) -> u32 {
         match self {
-            Blocks::Joined { begins, .. } => begins.len() as u32 - 1,
+            Blocks::Joined { nodes, .. } => nodes.nodes(),
             Blocks::Even { ranks, .. } | Blocks::Split { ranks, .. } => *ranks,
             Blocks::Varying(begins) => begins.len() as u32 - 1,
         }
@@ -120,7 +121,7 @@ impl Blocks {
                 *width * (count / ranks * index + (count % ranks).min(index))
             }
             Blocks::Varying(begins) => begins[index as usize],
-            Blocks::Joined { of, begins } => of.offset(begins[index as usize]),
+            Blocks::Joined { of, nodes } => of.offset(nodes.before(index)),
         }
     }
     /// The length of block `index`.
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(varying.pieces(Buffer::Recv, 1, 3), Buffer::Recv.piece(Bytes(5), Bytes(7)));
         assert_eq!(Blocks::Even { ranks: 3, block: Bytes(8) }.piece(Buffer::Send, 2).end(), 24);
         assert_eq!(varying.of([2, 0]), Blocks::varying(&[Bytes(7), Bytes(5)]));
-        let joined = Blocks::Joined { of: Arc::new(varying), begins: [0, 2, 3].into() };
+        let joined = Nodes::filled(3, 2).joined(&varying);
         assert_eq!((joined.ranks(), joined.length(0), joined.length(1)), (2, Bytes(5), Bytes(7)));
     }
 

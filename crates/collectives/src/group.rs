@@ -12,11 +12,18 @@ use crate::round::Round;
 /// The ranks that take part, in order. Groups that come from one list share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    list: Arc<[u32]>,
-    first: u32,
+    members: Members,
     ranks: u32,
-    /// At this index stands another rank than in the list.
+    /// At this index stands another rank.
     instead: Option<(u32, u32)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Members {
+    /// The first one, and how far it is from each to the next.
+    Regular { first: u32, stride: u32 },
+    /// A part of a list, from this index on.
+    Listed { list: Arc<[u32]>, first: u32 },
 }
 
 impl Group {
@@ -24,7 +31,12 @@ impl Group {
     #[must_use]
     pub fn new(ranks: impl IntoIterator<Item = u32>) -> Group {
         let list: Arc<[u32]> = ranks.into_iter().collect();
-        Group { first: 0, ranks: list.len() as u32, list, instead: None }
+        Group { ranks: list.len() as u32, members: Members::Listed { list, first: 0 }, instead: None }
+    }
+    /// Of so many ranks, from `first` on, each `stride` after the one before.
+    #[must_use]
+    pub fn regular(first: u32, stride: u32, ranks: u32) -> Group {
+        Group { members: Members::Regular { first, stride }, ranks, instead: None }
     }
     /// How many take part.
     #[must_use]
@@ -34,9 +46,10 @@ impl Group {
     /// The rank at `index`, which is below [`Group::ranks`].
     #[must_use]
     pub fn rank(&self, index: u32) -> u32 {
-        match self.instead {
-            Some((at, rank)) if at == index => rank,
-            _ => self.list[(self.first + index) as usize],
+        match (self.instead, &self.members) {
+            (Some((at, rank)), _) if at == index => rank,
+            (_, Members::Regular { first, stride }) => first + index * stride,
+            (_, Members::Listed { list, first }) => list[(first + index) as usize],
         }
     }
     /// Where `rank` stands, if it takes part; looks through all.
@@ -57,15 +70,30 @@ impl Group {
 
 /// Which ranks share a node.
 ///
-/// Nodes are in the order of their lowest ranks, the ranks of a node in their own. Copies share the lists.
+/// Nodes are in the order of their lowest ranks, the ranks of a node in their own. Copies share what they hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nodes {
+    layout: Layout,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Layout {
+    /// One node after the other; the last one has what is left.
+    Filled {
+        ranks: u32,
+        per_node: u32,
+    },
+    Listed(Arc<Lists>),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Lists {
     /// All ranks, those of a node together.
     order: Arc<[u32]>,
     /// By node, where its ranks begin in `order`; and the end of all.
-    begins: Arc<[u32]>,
+    begins: Vec<u32>,
     /// By rank, its place in `order`.
-    places: Arc<[u32]>,
+    places: Vec<u32>,
     /// By node, its lowest rank.
     leaders: Group,
     in_order: bool,
@@ -92,40 +120,54 @@ impl Nodes {
             places[*rank as usize] = place;
         }
         let in_order = order.is_sorted();
-        Nodes { order: order.into(), begins: begins.into(), places: places.into(), leaders, in_order }
+        Nodes { layout: Layout::Listed(Arc::new(Lists { order: order.into(), begins, places, leaders, in_order })) }
     }
-    /// Nodes of `per_node` ranks, filled one after the other; the last one has what is left.
+    /// Nodes of `per_node` ranks, filled one after the other; the last one has what is left. Holds no list.
     #[must_use]
     pub fn filled(ranks: u32, per_node: u32) -> Nodes {
-        Nodes::new(&(0..ranks).map(|rank| rank / per_node.max(1)).collect::<Vec<_>>())
+        Nodes { layout: Layout::Filled { ranks, per_node: per_node.max(1) } }
     }
     /// How many nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        self.leaders.ranks()
+        self.leaders().ranks()
     }
     /// How many ranks.
     #[must_use]
     pub fn ranks(&self) -> u32 {
-        self.order.len() as u32
+        match &self.layout {
+            Layout::Filled { ranks, .. } => *ranks,
+            Layout::Listed(lists) => lists.order.len() as u32,
+        }
     }
     /// The node of `rank`, and which of its ranks it is.
     #[must_use]
     pub fn seat(&self, rank: u32) -> (u32, u32) {
-        let place = self.place(rank);
-        let node = self.begins.partition_point(|begin| *begin <= place) as u32 - 1;
-        (node, place - self.begins[node as usize])
+        match &self.layout {
+            Layout::Filled { per_node, .. } => (rank / per_node, rank % per_node),
+            Layout::Listed(lists) => {
+                let place = lists.places[rank as usize];
+                let node = lists.begins.partition_point(|begin| *begin <= place) as u32 - 1;
+                (node, place - lists.begins[node as usize])
+            }
+        }
     }
     /// The ranks of `node`.
     #[must_use]
     pub fn members(&self, node: u32) -> Group {
-        let first = self.begins[node as usize];
-        Group { list: self.order.clone(), first, ranks: self.begins[node as usize + 1] - first, instead: None }
+        let (first, ranks) = (self.before(node), self.before(node + 1) - self.before(node));
+        match &self.layout {
+            Layout::Filled { .. } => Group::regular(first, 1, ranks),
+            Layout::Listed(lists) => Group { members: Members::Listed { list: lists.order.clone(), first }, ranks, instead: None },
+        }
     }
     /// The first rank of each node.
     #[must_use]
     pub fn leaders(&self) -> Group {
-        self.leaders.clone()
+        match &self.layout {
+            Layout::Filled { ranks, per_node } => Group::regular(0, *per_node, ranks.div_ceil(*per_node)),
+            Layout::Listed(lists) => lists.leaders.clone(),
+        }
     }
     /// The first rank of each node, and of its own node `root`.
     #[must_use]
@@ -135,38 +177,56 @@ impl Nodes {
     /// All ranks, those of a node together.
     #[must_use]
     pub fn order(&self) -> Group {
-        Group { list: self.order.clone(), first: 0, ranks: self.ranks(), instead: None }
+        match &self.layout {
+            Layout::Filled { ranks, .. } => Group::regular(0, 1, *ranks),
+            Layout::Listed(lists) => {
+                Group { members: Members::Listed { list: lists.order.clone(), first: 0 }, ranks: self.ranks(), instead: None }
+            }
+        }
     }
     /// Where `rank` stands in [`Nodes::order`].
     #[must_use]
     pub fn place(&self, rank: u32) -> u32 {
-        self.places[rank as usize]
+        match &self.layout {
+            Layout::Filled { .. } => rank,
+            Layout::Listed(lists) => lists.places[rank as usize],
+        }
     }
     /// Ranks before those of `node` in [`Nodes::order`]; all where `node` is the number of nodes.
     #[must_use]
     pub fn before(&self, node: u32) -> u32 {
-        self.begins[node as usize]
+        match &self.layout {
+            Layout::Filled { ranks, per_node } => node.saturating_mul(*per_node).min(*ranks),
+            Layout::Listed(lists) => lists.begins[node as usize],
+        }
     }
     /// Whether [`Nodes::order`] is that of the ranks.
     #[must_use]
     pub fn in_order(&self) -> bool {
-        self.in_order
+        match &self.layout {
+            Layout::Filled { .. } => true,
+            Layout::Listed(lists) => lists.in_order,
+        }
     }
     /// The ranks of each node, if all have as many.
     #[must_use]
     pub fn per_node(&self) -> Option<u32> {
-        let first = self.begins.get(1).copied();
-        first.filter(|first| self.begins.windows(2).all(|pair| pair[1] - pair[0] == *first))
+        let (nodes, ranks) = (self.nodes(), self.ranks());
+        let each = ranks.checked_div(nodes).filter(|each| each * nodes == ranks)?;
+        match &self.layout {
+            Layout::Filled { per_node, .. } => (nodes == 1 || each == *per_node).then_some(each),
+            Layout::Listed(lists) => lists.begins.windows(2).all(|pair| pair[1] - pair[0] == each).then_some(each),
+        }
     }
     /// Blocks of all ranks in [`Nodes::order`].
     #[must_use]
     pub fn ordered(&self, blocks: &Blocks) -> Blocks {
-        if self.in_order { blocks.clone() } else { blocks.of(self.order.iter().copied()) }
+        if self.in_order() { blocks.clone() } else { blocks.of(self.order().iter()) }
     }
     /// Blocks of all ranks in [`Nodes::order`], those of a node as one.
     #[must_use]
     pub fn joined(&self, blocks: &Blocks) -> Blocks {
-        Blocks::Joined { of: Arc::new(self.ordered(blocks)), begins: self.begins.clone() }
+        Blocks::Joined { of: Arc::new(self.ordered(blocks)), nodes: self.clone() }
     }
 }
 
@@ -214,9 +274,27 @@ mod tests {
         assert_eq!([0, 5, 3, 4].map(|rank| nodes.seat(rank)), [(0, 0), (0, 2), (1, 1), (2, 0)]);
         assert_eq!((nodes.place(3), nodes.before(1), nodes.before(3)), (4, 3, 6));
         assert_eq!((nodes.members(1).index(3), nodes.members(1).index(2)), (Some(1), None));
-        assert!(Nodes::filled(3, 2) == Nodes::new(&[0, 0, 1]) && Nodes::filled(3, 2).in_order());
+        assert!(Nodes::new(&[0, 0, 1]).in_order());
         assert_eq!([&[0, 0, 1][..], &[1, 0, 0, 1], &[]].map(|nodes| Nodes::new(nodes).per_node()), [None, Some(2), None]);
         assert_eq!(Nodes::new(&[]).nodes(), 0);
+    }
+
+    /// A layout without lists says the same as one with.
+    #[test]
+    fn nodes_that_are_filled() {
+        for (ranks, per_node) in (0..20).flat_map(|ranks| [1, 2, 3, 7, 40].map(|per_node| (ranks, per_node))) {
+            let (filled, listed) =
+                (Nodes::filled(ranks, per_node), Nodes::new(&(0..ranks).map(|rank| rank / per_node).collect::<Vec<_>>()));
+            let list = |group: Group| group.iter().collect::<Vec<_>>();
+            let whole = |nodes: &Nodes| {
+                (nodes.nodes(), nodes.ranks(), nodes.in_order(), nodes.per_node(), list(nodes.leaders()), list(nodes.order()))
+            };
+            let of_rank = |nodes: &Nodes, rank| (nodes.seat(rank), nodes.place(rank), list(nodes.leaders_with(rank)));
+            let of_node = |nodes: &Nodes, node| (list(nodes.members(node)), nodes.before(node), nodes.before(node + 1));
+            assert_eq!(whole(&filled), whole(&listed));
+            assert!((0..ranks).all(|rank| of_rank(&filled, rank) == of_rank(&listed, rank)), "{ranks} ranks, {per_node} each");
+            assert!((0..filled.nodes()).all(|node| of_node(&filled, node) == of_node(&listed, node)), "{ranks} ranks, {per_node} each");
+        }
     }
 
     #[test]

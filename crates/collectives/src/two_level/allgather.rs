@@ -25,6 +25,9 @@ pub struct Allgather {
 }
 
 impl Allgather {
+    /// What [`Allgather::named`] reads.
+    pub const NAMES: &str = "two_level(gather, outer, bcast)";
+
     /// Reads `two_level(gather, outer, bcast)`.
     #[must_use]
     pub fn named(text: &str) -> Option<Allgather> {

@@ -10,7 +10,7 @@ use std::fmt;
 
 use fabriscope_units::Bytes;
 
-use super::{Seat, at, name};
+use super::{Seat, at, name, partners};
 use crate::blocks::Blocks;
 use crate::group::{Nodes, buffers, on};
 use crate::piece::{Buffer, Move, Piece};
@@ -28,9 +28,18 @@ const SORTED: Buffer = Buffer::Scratch(3);
 /// Scratch buffers of this level.
 const TAKEN: u8 = 4;
 
-/// A gather of each node, an exchange of leaders, a scatter of each node.
+/// How blocks travel between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Alltoall {
+pub enum Alltoall {
+    /// A gather of each node, an exchange of leaders, a scatter of each node.
+    Leaders(Leaders),
+    /// Every rank sends what its node has for one rank of each other node.
+    Partners,
+}
+
+/// Who does what in the exchange by leaders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leaders {
     /// To the leader.
     pub gather: gather::Algorithm,
     /// Among leaders.
@@ -40,24 +49,34 @@ pub struct Alltoall {
 }
 
 impl Alltoall {
-    /// Reads `two_level(gather, outer, scatter)`.
+    /// What [`Alltoall::named`] reads.
+    pub const NAMES: &str = "two_level(gather, outer, scatter), partners";
+
+    /// Reads `two_level(gather, outer, scatter)` and `partners`.
     #[must_use]
     pub fn named(text: &str) -> Option<Alltoall> {
+        if text.trim() == "partners" {
+            return Some(Alltoall::Partners);
+        }
         let mut name = name(text)?;
         let gather = name.inner(gather::Algorithm::named, gather::Algorithm::Linear { at_a_time: 0 })?;
         let outer = name.inner(alltoall::Algorithm::named, alltoall::Algorithm::Pairwise { exclusive_or: true })?;
         let scatter = name.inner(scatter::Algorithm::named, scatter::Algorithm::Linear { at_a_time: 0 })?;
-        name.end(Alltoall { gather, outer, scatter })
+        name.end(Alltoall::Leaders(Leaders { gather, outer, scatter }))
     }
     /// The rounds of `rank`, with blocks of `size`.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes, size: Bytes) -> Rounds {
         let blocks = Blocks::Even { ranks: nodes.ranks(), block: size };
         let of = move |_: u32| blocks.clone();
-        let Some(members) = nodes.per_node() else { return self.rounds_of(rank, nodes, of.clone(), of) };
-        let outer =
-            |node: u32| -> Rounds { Box::new(self.outer.rounds(node, nodes.nodes(), size * u64::from(members) * u64::from(members))) };
-        self.compose(rank, nodes, of.clone(), of, outer)
+        match (self, nodes.per_node()) {
+            (Alltoall::Leaders(leaders), Some(members)) => {
+                let block = size * u64::from(members) * u64::from(members);
+                let outer = |node: u32| -> Rounds { Box::new(leaders.outer.rounds(node, nodes.nodes(), block)) };
+                leaders.compose(rank, nodes, of.clone(), of, outer)
+            }
+            _ => self.rounds_of(rank, nodes, of.clone(), of),
+        }
     }
     /// The rounds of `rank` with blocks of any lengths: what each rank sends, and what each receives.
     #[must_use]
@@ -68,6 +87,7 @@ impl Alltoall {
         sends: impl Fn(u32) -> Blocks + Clone + 'static,
         receives: impl Fn(u32) -> Blocks + Clone + 'static,
     ) -> Rounds {
+        let Alltoall::Leaders(leaders) = self else { return partners::rounds(rank, nodes, sends, receives) };
         let outer = |node: u32| -> Rounds {
             let members = nodes.members(node);
             // What one member after the other has with the ranks of each node.
@@ -80,11 +100,13 @@ impl Alltoall {
                 }
                 Blocks::varying(&lengths)
             };
-            Box::new(self.outer.rounds_of(node, shared(&sends), shared(&receives)))
+            Box::new(leaders.outer.rounds_of(node, shared(&sends), shared(&receives)))
         };
-        self.compose(rank, nodes, sends.clone(), receives.clone(), outer)
+        leaders.compose(rank, nodes, sends.clone(), receives.clone(), outer)
     }
+}
 
+impl Leaders {
     /// All levels; `outer` is what the leader of a node does among leaders.
     fn compose(
         self,
@@ -166,6 +188,9 @@ impl Copies {
 
 impl fmt::Display for Alltoall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "two_level({}, {}, {})", self.gather, self.outer, self.scatter)
+        match self {
+            Alltoall::Leaders(Leaders { gather, outer, scatter }) => write!(f, "two_level({gather}, {outer}, {scatter})"),
+            Alltoall::Partners => f.write_str("partners"),
+        }
     }
 }

@@ -20,6 +20,9 @@ pub struct Barrier {
 }
 
 impl Barrier {
+    /// What [`Barrier::named`] reads.
+    pub const NAMES: &str = "two_level(inner, outer)";
+
     /// Reads `two_level(inner, outer)`.
     #[must_use]
     pub fn named(text: &str) -> Option<Barrier> {

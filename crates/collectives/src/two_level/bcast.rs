@@ -28,6 +28,9 @@ pub struct Bcast {
 }
 
 impl Bcast {
+    /// What [`Bcast::named`] reads.
+    pub const NAMES: &str = "two_level(inner, outer, segment)";
+
     /// Reads `two_level(inner, outer, segment)`.
     #[must_use]
     pub fn named(text: &str) -> Option<Bcast> {

@@ -30,6 +30,9 @@ pub struct Gather {
 }
 
 impl Gather {
+    /// What [`Gather::named`] reads.
+    pub const NAMES: &str = "two_level(inner, outer)";
+
     /// Reads `two_level(inner, outer)`.
     #[must_use]
     pub fn named(text: &str) -> Option<Gather> {

@@ -4,8 +4,8 @@
 //! is a node's lowest rank, or the root on its own node.
 //!
 //! Source: MVAPICH2 (the algorithms called two-level in its osu collectives); Open MPI, coll_han; MPICH, the algorithms called smp.
-//! Modelled: one level after the other, and the overlap of both that [`Bcast`] has. Not modelled: levels inside a node (sockets); several leaders of a node but in
-//! [`MultiLeader`].
+//! Modelled: one level after the other, and the overlap of both that [`Bcast`] has. Not modelled: levels inside a node (sockets); several
+//! leaders of a node but in [`MultiLeader`].
 
 mod allgather;
 mod allreduce;
@@ -20,12 +20,11 @@ mod scatter;
 
 pub use allgather::Allgather;
 pub use allreduce::Allreduce;
-pub use alltoall::Alltoall;
+pub use alltoall::{Alltoall, Leaders};
 pub use barrier::Barrier;
 pub use bcast::Bcast;
 pub use gather::Gather;
 pub use multi_leader::MultiLeader;
-pub use partners::partners;
 pub use reduce::Reduce;
 pub use scatter::Scatter;
 

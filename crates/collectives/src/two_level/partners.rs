@@ -2,9 +2,10 @@
 //! sends it in one message, node after node.
 //!
 //! Source: Open MPI, coll_han_alltoall.c (using_smsc; nodes have equally many ranks that stand side by side, otherwise another component
-//! does it).
+//! does it), coll_han_alltoallv.c.
 //! Modelled: one node at a time, also for what the node keeps. Not modelled: HAN copies straight from the memory of the node's other ranks,
-//! where these send messages; several nodes at a time (han_alltoall_pstages).
+//! where these send messages; several nodes at a time (han_alltoall_pstages), pieces of the length of HAN's buffers with blocks of any
+//! lengths.
 
 use fabriscope_units::Bytes;
 
@@ -18,8 +19,12 @@ use crate::round::{Round, Rounds};
 const COLLECTED: Buffer = Buffer::Scratch(0);
 
 /// The rounds of `rank`, which sends and receives blocks of any lengths, as all ranks do. Pairwise where nodes are not alike.
-#[must_use]
-pub fn partners(rank: u32, nodes: &Nodes, sends: impl Fn(u32) -> Blocks + 'static, receives: impl Fn(u32) -> Blocks + 'static) -> Rounds {
+pub(super) fn rounds(
+    rank: u32,
+    nodes: &Nodes,
+    sends: impl Fn(u32) -> Blocks + 'static,
+    receives: impl Fn(u32) -> Blocks + 'static,
+) -> Rounds {
     let own = (sends(rank), receives(rank));
     let Some(members) = nodes.per_node().filter(|_| nodes.in_order()) else {
         return Box::new(alltoall::Algorithm::Pairwise { exclusive_or: false }.rounds_of(rank, own.0, own.1));

@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use super::*;
 use crate::proof::{Proof, prove};
-use crate::round::{Round, Rounds};
+use crate::round::Rounds;
 use crate::{Operation, Vector, allgather, alltoall, bcast, gather, received, scatter};
 
 /// Ranks that fill nodes of `per_node`, the last one with what is left; that go around the nodes; and nodes of all sizes, mixed.
 fn nodes(ranks: u32) -> impl Iterator<Item = Nodes> {
     let list = |node: &dyn Fn(u32) -> u32| Nodes::new(&(0..ranks).map(node).collect::<Vec<_>>());
-    let filled = [1, 3, 8, 64].map(|per_node| list(&|rank| rank / per_node));
+    let filled = [1, 3, 8, 64].map(|per_node| Nodes::filled(ranks, per_node));
     let around = list(&|rank| rank % 5);
     let mixed = list(&|rank| (7 * rank * rank + rank / 3) % 11);
     filled.into_iter().chain([around, mixed])
@@ -150,7 +150,7 @@ fn every_block_for_everybody_goes_by_the_leaders() {
             move |rank: u32| blocks[rank as usize].clone()
         };
         proof(&operation, ranks, &form, |rank| form.rounds_of(rank, &nodes, of(&sends), of(&receives)));
-        proof(&operation, ranks, &"partners", |rank| partners(rank, &nodes, of(&sends), of(&receives)));
+        proof(&operation, ranks, &"partners", |rank| Alltoall::Partners.rounds_of(rank, &nodes, of(&sends), of(&receives)));
     }
 }
 
@@ -159,19 +159,16 @@ fn every_block_for_everybody_goes_by_the_leaders() {
 #[test]
 fn a_rank_sends_one_message_to_each_other_node() {
     let nodes = nodes(64).nth(2).unwrap();
-    let even = |_: u32| Blocks::Even { ranks: 64, block: Bytes(1) };
-    let operation = Operation::Alltoall { sends: vec![even(0); 64] };
-    let proof = proof(&operation, 64, &"partners", |rank| partners(rank, &nodes, even, even));
+    let operation = Operation::Alltoall { sends: vec![Blocks::Even { ranks: 64, block: Bytes(1) }; 64] };
+    let rounds = |rank| Alltoall::Partners.rounds(rank, &nodes, Bytes(1));
+    let proof = proof(&operation, 64, &Alltoall::Partners, rounds);
     assert_eq!((proof.rounds, proof.messages), (2 * 7 + 1, 64 * (7 + 8 * 7)));
     assert_eq!(proof.most_sent, Bytes(8 * 7 + 7 * 8));
-    let far = |round: Round| {
-        round.sends.into_iter().filter(|message| message.peer / 8 != 3).map(|message| message.piece.bytes).collect::<Vec<_>>()
-    };
-    assert_eq!(partners(29, &nodes, even, even).flat_map(far).collect::<Vec<_>>(), [Bytes(8); 7]);
+    let sends = rounds(29).flat_map(|round| round.sends);
+    let far: Vec<Bytes> = sends.filter(|message| message.peer / 8 != 3).map(|message| message.piece.bytes).collect();
+    assert_eq!(far, [Bytes(8); 7]);
 }
 
-/// Eight nodes of eight, Bruck among leaders: ⌈log₂ 8⌉ rounds, one to gather and one to scatter; a leader sends half of its 8 · 64 blocks a
-/// round, and 7 · 64 to its members.
 #[test]
 fn an_exchange_of_leaders_has_few_rounds() {
     let form = Alltoall::named("two_level(linear, bruck, linear)").unwrap();
@@ -197,7 +194,9 @@ fn names_are_read_as_they_are_written() {
     assert_eq!(Gather::named("two_level").unwrap().inner, gather::Algorithm::Linear { at_a_time: 0 });
     assert_eq!(Scatter::named("two_level").unwrap().outer, scatter::Algorithm::KNomial { radix: 2 });
     assert_eq!(Bcast::named("two_level").unwrap().outer, bcast::Algorithm::KNomial { radix: 2 });
-    assert_eq!(Alltoall::named("two_level(linear, bruck)").unwrap().outer, alltoall::Algorithm::Bruck);
+    let Alltoall::Leaders(leaders) = Alltoall::named("two_level(linear, bruck)").unwrap() else { panic!("no leaders") };
+    assert_eq!(leaders.outer, alltoall::Algorithm::Bruck);
+    same(Alltoall::named, "partners");
     assert_eq!(Barrier::named("tree"), None);
     assert_eq!(Bcast::named("two_level(ring)"), None);
 }
