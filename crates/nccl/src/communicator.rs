@@ -80,7 +80,9 @@ pub struct Communicator {
     tree_places: Vec<Vec<Vec<u32>>>,
     /// Channels of the search that all nodes have.
     found: usize,
+    /// Of all channels, those of NVLS included.
     origins: Vec<Origin>,
+    channels: usize,
     nvls_channels: usize,
     nvls_heads: usize,
 }
@@ -157,6 +159,7 @@ impl Communicator {
             tree_places,
             found,
             origins: Vec::new(),
+            channels: 0,
             nvls_channels: 0,
             nvls_heads,
         };
@@ -195,10 +198,16 @@ impl Communicator {
         origins.truncate(self.settings.most_channels_of(most));
         let least = self.settings.least_channels;
         copy(origins, least);
+        self.channels = origins.len();
         if self.nvls_heads > 0 {
-            self.nvls_channels = self.settings.nvls_channels.clamp(1, most).max(least);
+            let usual = tables::nvls_channels(architecture.capability(), several);
+            self.nvls_channels = self.settings.nvls_channels.unwrap_or(usual).clamp(1, most).max(least);
             let count = self.nvls_channels;
             copy(origins, count);
+            // Up to Hopper rings and trees have the channels of NVLS too.
+            if architecture.capability() < 100 {
+                self.channels = origins.len();
+            }
         }
     }
 
@@ -215,7 +224,7 @@ impl Communicator {
     /// Number of channels of rings and trees.
     #[must_use]
     pub fn channels(&self) -> u32 {
-        self.origins.len() as u32
+        self.channels as u32
     }
     /// Number of channels of NVLS; none without.
     #[must_use]

@@ -62,8 +62,8 @@ pub struct Settings {
     pub p2p_chunks: [Bytes; 3],
     /// `NCCL_NCHANNELS_PER_NET_PEER`.
     pub channels_per_net_peer: Option<usize>,
-    /// `NCCL_NVLS_NCHANNELS`.
-    pub nvls_channels: usize,
+    /// `NCCL_NVLS_NCHANNELS`; as many as the release has where not said.
+    pub nvls_channels: Option<usize>,
 }
 
 impl Default for Settings {
@@ -88,7 +88,7 @@ impl Default for Settings {
             net_overhead: None,
             p2p_chunks: tables::P2P_CHUNKS,
             channels_per_net_peer: None,
-            nvls_channels: tables::NVLS_CHANNELS,
+            nvls_channels: None,
         }
     }
 }
@@ -153,7 +153,7 @@ impl Settings {
             "NCCL_P2P_PCI_CHUNKSIZE" => self.p2p_chunks[1] = bytes(4096)?,
             "NCCL_P2P_NET_CHUNKSIZE" => self.p2p_chunks[2] = bytes(4096)?,
             "NCCL_NCHANNELS_PER_NET_PEER" => self.channels_per_net_peer = Some(count()?),
-            "NCCL_NVLS_NCHANNELS" => self.nvls_channels = count()?,
+            "NCCL_NVLS_NCHANNELS" => self.nvls_channels = Some(count()?),
             _ => return Ok(false),
         }
         Ok(true)

@@ -119,9 +119,16 @@ pub(crate) const BUFFERS_AMD: [Bytes; 3] = [Bytes(8 * 256 * 8 * 16), Bytes(120 *
 pub(crate) const P2P_CHUNKS: [Bytes; 3] = [Bytes(512 << 10), Bytes(128 << 10), Bytes(128 << 10)];
 /// Largest message of a channel that goes by LL (enqueue.cc, NCCL_P2P_LL_THRESHOLD).
 pub(crate) const P2P_LL: Bytes = Bytes(16 << 10);
-/// Chunk and number of channels of NVLS (nvls.cc, NCCL_NVLS_CHUNKSIZE, NCCL_NVLS_NCHANNELS).
+/// Chunk of NVLS (nvls.cc, NCCL_NVLS_CHUNKSIZE).
 pub(crate) const NVLS_CHUNK: Bytes = Bytes(128 << 10);
-pub(crate) const NVLS_CHANNELS: usize = 16;
+/// Channels of NVLS: 16; from Blackwell's release on 24 within a node and 32 between nodes (nvls.cc, NVLS_NCHANNELS_SM*).
+pub(crate) const fn nvls_channels(capability: u32, several_nodes: bool) -> usize {
+    match (capability, several_nodes) {
+        (100.., true) => 32,
+        (100.., false) => 24,
+        _ => 16,
+    }
+}
 
 /// Threads of a channel: of all, of Simple and LL before more warps are added, of LL128 (device.h).
 pub(crate) const MOST_THREADS: u32 = 640;
@@ -166,8 +173,10 @@ pub(crate) const LL_MOST: [[f64; 3]; 4] = [[39.0, 39.0, 20.4], [87.7, 22.5, 19.0
 pub(crate) const RING_LL128_MOST: [[f64; 3]; 4] = [[20.0; 3], [20.0; 3], [36.7; 3], [40.0; 3]];
 pub(crate) const TREE_LL128_MOST: [[f64; 3]; 4] = [[20.0; 3], [20.0; 3], [36.7, 36.7, 29.0], [55.6, 31.67, 20.0]];
 pub(crate) const TREE_MOST: [[f64; 3]; 4] = [[26.5, 18.5, 10.0], [24.0, 23.6, 17.8], [38.7, 41.4, 36.0], [70.0, 42.8, 24.0]];
-/// How much of its links NVLS reaches on Hopper and Blackwell (2.27, nvlsEfficiency); 2.22 takes all of it on Hopper.
+/// How much of its links NVLS reaches on Blackwell, and most of a channel of its tree in GB/s (2.27, nvlsEfficiency,
+/// perChMaxNVLSTreeBws). Hopper's release takes all of the links.
 pub(crate) const NVLS_EFFICIENCY_SM100: f64 = 0.74;
+pub(crate) const NVLS_TREE_MOST_SM100: [f64; 3] = [0.0, 96.0, 43.8];
 
 /// What posting to the network costs in µs (tuning.cc, getNetOverhead).
 pub(crate) const fn post_overhead(processor: Processor) -> f64 {

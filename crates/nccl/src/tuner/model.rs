@@ -112,10 +112,15 @@ impl Facts<'_> {
             Some(tuning) => {
                 self.amd_bandwidth(tuning, operation, algorithm, protocol, channels * if self.nodes <= 2 { intra } else { inter })
             }
+            None if self.capability >= 100 && matches!(algorithm, Nvls | NvlsTree) => {
+                self.nvls_blackwell(operation, algorithm, channels, intra, inter)
+            }
             None => self.bandwidth(algorithm, protocol, channels, intra, inter),
         };
+        let blackwell = self.capability >= 100;
         let ratio = match algorithm {
             Ring => self.ranks / self.steps(operation),
+            Nvls | NvlsTree if blackwell => self.ranks / self.steps(operation),
             Nvls | NvlsTree => 5.0 / 6.0,
             Tree | CollnetDirect | CollnetChain => 0.5,
         };
@@ -155,10 +160,6 @@ impl Facts<'_> {
             _ => usize::from(processor == Processor::Amd),
         };
         let ll_most = tables::LL_MOST[ll][nodes];
-        let intra = match algorithm {
-            Nvls | NvlsTree if self.capability >= 100 => intra * tables::NVLS_EFFICIENCY_SM100 * (channels - 1.0) / channels.max(1.0),
-            _ => intra,
-        };
         let each = match algorithm {
             Nvls => intra.min(inter),
             NvlsTree => intra.min(if self.nodes <= 2 { inter } else { inter / 2.0 }),
@@ -193,6 +194,20 @@ impl Facts<'_> {
             }
             _ => bus,
         }
+    }
+
+    /// NVLS as Blackwell's release has it (2.27).
+    fn nvls_blackwell(&self, operation: Operation, algorithm: Algorithm, channels: f64, intra: f64, inter: f64) -> f64 {
+        if channels < 2.0 {
+            return 0.0;
+        }
+        let tree = algorithm == Algorithm::NvlsTree;
+        let reached = intra * tables::NVLS_EFFICIENCY_SM100 * (channels - 1.0) / channels;
+        // A sum goes up and comes down at a time.
+        let reached = if operation == Operation::AllReduce { 2.0 * reached } else { reached * (self.locals - 1.0) / self.locals };
+        let far = if tree && self.nodes <= 2 { 2.0 * inter } else { inter };
+        let most = if tree { tables::NVLS_TREE_MOST_SM100[(self.nodes.min(3) - 1) as usize] } else { f64::INFINITY };
+        channels * reached.min(far).min(most)
     }
 
     fn amd_bandwidth(&self, tuning: usize, operation: Operation, algorithm: Algorithm, protocol: Protocol, bus: f64) -> f64 {
