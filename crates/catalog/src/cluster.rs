@@ -283,6 +283,8 @@ pub struct ResolvedCluster {
     pub software: Software,
     /// Defaults of perftest.
     pub perftest: Software,
+    /// The collective library of the GPUs, if there is one for them and for the adapters.
+    pub nccl: Option<Software>,
 }
 
 impl ResolvedCluster {

@@ -62,11 +62,12 @@ pub use part::{
 };
 pub use part::{CollectiveRule, CollectiveRules, Occasion};
 pub use part::{
-    CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
+    Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
     ScaleUpPorts,
 };
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
+pub use part::{Nccl, Step, Vendor};
 pub use part::{Onload, Psm2};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, PartitionEnforcement, Partitions, keys};
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};

@@ -6,6 +6,7 @@ use fabriscope_fabric::{Fabric, Route, Router, Topology};
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster};
 use crate::error::{CatalogError, Problem};
+use crate::node::ResolvedNode;
 use crate::part::{Congestion, Interface, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
 
@@ -26,6 +27,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let speeds = [("link", link), (trunk_key, trunk_link), (global_key, global_link)];
     let cable = catalog.cable(&cluster.cable.part).map_err(|error| missing(&["cable", "part"], &error))?;
     let congestion = congestion(catalog, cluster.congestion.as_ref())?;
+    let nccl = nccl(catalog, &node);
     let software = catalog.software(&cluster.software).map_err(|error| missing(&["software"], &error))?;
     fits_software(catalog, nic, software)?;
     let perftest = catalog.software(PERFTEST).map_err(|error| missing(&["software"], &error))?;
@@ -84,6 +86,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         placement: cluster.placement,
         software: software.clone(),
         perftest: perftest.clone(),
+        nccl,
     };
     check_marks(&resolved)?;
     crate::qos::check(&resolved)?;
@@ -123,6 +126,17 @@ fn fits_nic(cluster: &Cluster, nic: &Nic) -> Result<(), Problem> {
         return Err(Problem::at(&["mtu"], message, format!("use at most \"{}\"", *nic.mtu_max)));
     }
     Ok(())
+}
+
+/// The collective library of the node's GPUs over its adapters, if there is one.
+fn nccl(catalog: &Catalog, node: &ResolvedNode) -> Option<Software> {
+    let gpu = node.gpu.as_ref()?;
+    let fits = |software: &Software| {
+        let ours = software.nccl.as_ref().is_some_and(|nccl| gpu.title.contains(nccl.vendor.name()));
+        ours && software.interface == node.nic.interface
+    };
+    let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });
+    software.filter(|software| fits(software)).min_by(|one, other| one.name.cmp(&other.name)).cloned()
 }
 
 fn fits_software(catalog: &Catalog, nic: &Nic, software: &Software) -> Result<(), Problem> {

@@ -7,6 +7,7 @@ use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_workloads::gpu::GpuTarget;
 use fabriscope_workloads::mpi::Binding;
+use fabriscope_workloads::nccl::Library;
 use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
 
@@ -133,6 +134,7 @@ pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Targ
     let nic = &parts.node.nic;
     Target {
         gpu: parts.node.gpu.as_ref().map(|gpu| gpus(gpu, &parts.node)),
+        nccl: parts.nccl.as_ref().and_then(|software| Library::new(software.nccl.as_ref()?, parts.node.gpu.as_ref()?)),
         nodes: parts.nodes,
         layout,
         devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),

@@ -8,7 +8,7 @@
 //!
 //! Sans-I/O: the caller says what time it is and asks when the next transfer ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fabriscope_units::{Bytes, Rate, Span, Time};
@@ -28,6 +28,16 @@ impl Weight {
     #[must_use]
     pub fn of(taken: u64, payload: u64) -> Weight {
         Weight(u32::try_from(u128::from(taken) * (1 << 16) / u128::from(payload.max(1))).unwrap_or(u32::MAX).max(1))
+    }
+    /// What a byte takes that is `taken` bytes there for `payload` bytes: lines with flags among the data.
+    #[must_use]
+    pub fn times(self, taken: u64, payload: u64) -> Weight {
+        Weight::of(u64::from(self.0) * taken, payload << 16)
+    }
+    /// What a byte takes of a resource that it passes twice.
+    #[must_use]
+    pub fn plus(self, other: Weight) -> Weight {
+        Weight(self.0.saturating_add(other.0))
     }
     /// The payload in `rate`.
     #[must_use]
@@ -49,13 +59,18 @@ pub struct Use {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct FlowId(pub u64);
 
+/// Transfers under way that use the same and are limited alike: they are always equally fast.
 #[derive(Clone, Debug)]
-struct Flow {
-    /// What is left, in bits times picoseconds per second; nothing is said of what has no end.
-    left: Option<u128>,
+struct Class {
     uses: Arc<[Use]>,
     most: Rate,
     rate: u64,
+    /// What each of them has got since the class began, in bits times picoseconds per second.
+    served: u128,
+    /// What `served` will be when each of them ends.
+    ends: BTreeSet<(u128, FlowId)>,
+    /// A stream, which never ends: a class of its own.
+    endless: bool,
 }
 
 /// Transfers under way.
@@ -63,7 +78,7 @@ struct Flow {
 pub struct Sharing {
     capacities: Vec<Rate>,
     now: Time,
-    flows: BTreeMap<FlowId, Flow>,
+    classes: Vec<Class>,
     ended: BTreeMap<FlowId, Time>,
     next: u64,
 }
@@ -84,7 +99,14 @@ impl Sharing {
         self.advance(now);
         let id = FlowId(self.next);
         self.next += 1;
-        self.flows.insert(id, Flow { left: Some(u128::from(bytes.0) * 8 * SECOND), uses: uses.into(), most, rate: 0 });
+        let uses: Arc<[Use]> = uses.into();
+        let alike = self.classes.iter().position(|class| !class.endless && class.most == most && class.uses == uses);
+        let place = alike.unwrap_or_else(|| {
+            self.classes.push(Class { uses, most, rate: 0, served: 0, ends: BTreeSet::new(), endless: false });
+            self.classes.len() - 1
+        });
+        let class = &mut self.classes[place];
+        class.ends.insert((class.served + u128::from(bytes.0) * 8 * SECOND, id));
         self.share();
         self.retire();
         id
@@ -93,10 +115,11 @@ impl Sharing {
     /// From `now` on these take part without an end and want no more than they say, in place of those before.
     pub fn hold(&mut self, now: Time, streams: impl IntoIterator<Item = (Arc<[Use]>, Rate)>) -> Vec<FlowId> {
         self.advance(now);
-        self.flows.retain(|_, flow| flow.left.is_some());
+        self.classes.retain(|class| !class.endless);
         let first = self.next;
         for (uses, most) in streams {
-            self.flows.insert(FlowId(self.next), Flow { left: None, uses, most, rate: 0 });
+            let ends = BTreeSet::from([(u128::MAX, FlowId(self.next))]);
+            self.classes.push(Class { uses, most, rate: 0, served: 0, ends, endless: true });
             self.next += 1;
         }
         self.share();
@@ -108,10 +131,12 @@ impl Sharing {
     #[must_use]
     pub fn fair(&self, uses: &[Use], own: Option<FlowId>) -> Option<Rate> {
         let level = |used: &Use| {
-            let others = self.flows.iter().filter(|(id, _)| Some(**id) != own);
-            let on = others.flat_map(|(_, flow)| {
-                let same = flow.uses.iter().filter(|other| other.resource == used.resource);
-                same.map(|other| (u128::from(flow.rate), u128::from(other.weight.0), flow.left.is_some()))
+            let is_own = |class: &Class| class.endless && class.ends.first().map(|(_, id)| *id) == own;
+            let others = self.classes.iter().filter(|class| own.is_none() || !is_own(class));
+            let on = others.flat_map(|class| {
+                let same = class.uses.iter().filter(|other| other.resource == used.resource);
+                let each = same.map(|other| (u128::from(class.rate), u128::from(other.weight.0), !class.endless));
+                each.flat_map(|transfer| std::iter::repeat_n(transfer, class.ends.len()))
             });
             let mut on: Vec<(u128, u128, bool)> = on.collect();
             if !on.iter().any(|(_, _, ends)| *ends) {
@@ -147,7 +172,7 @@ impl Sharing {
     /// When the next transfer ends if none begins before.
     #[must_use]
     pub fn next_end(&self) -> Option<Time> {
-        self.flows.values().filter_map(|flow| self.end_of(flow)).min()
+        self.classes.iter().filter_map(|class| self.end_of(class)).min()
     }
 
     /// When `id` ends if no other transfer begins before; the past if it has ended. None if there is no such transfer, or if it uses
@@ -158,7 +183,7 @@ impl Sharing {
             return Some(*at);
         }
         let mut future = Sharing { ended: BTreeMap::new(), ..self.clone() };
-        while future.flows.contains_key(&id) {
+        while future.class_of(id).is_some() {
             let end = future.next_end()?;
             future.flow_until(end);
             future.retire();
@@ -171,50 +196,62 @@ impl Sharing {
         self.ended.remove(&id)
     }
 
+    /// A transfer that has ended and was not asked about, the first of them by number.
+    pub fn take_first_ended(&mut self) -> Option<FlowId> {
+        self.ended.pop_first().map(|(id, _)| id)
+    }
+
     /// The rate of a transfer under way.
     #[must_use]
     pub fn rate(&self, id: FlowId) -> Option<Rate> {
-        self.flows.get(&id).map(|flow| Rate::from_bps(flow.rate))
+        self.class_of(id).map(|class| Rate::from_bps(class.rate))
     }
 
     /// How many are under way.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.flows.len()
+        self.classes.iter().map(|class| class.ends.len()).sum()
     }
 
     /// Whether none is under way.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.flows.is_empty()
+        self.classes.is_empty()
     }
 
-    fn end_of(&self, flow: &Flow) -> Option<Time> {
-        let left = flow.left?;
+    fn class_of(&self, id: FlowId) -> Option<&Class> {
+        self.classes.iter().find(|class| class.ends.iter().any(|(_, other)| *other == id))
+    }
+
+    /// When the first of a class ends.
+    fn end_of(&self, class: &Class) -> Option<Time> {
+        let left = class.ends.first().filter(|_| !class.endless)?.0.saturating_sub(class.served);
         if left == 0 {
             return Some(self.now);
         }
-        let span = left.div_ceil(u128::from(flow.rate).max(1));
-        (flow.rate > 0).then(|| self.now + Span::from_ps(u64::try_from(span).unwrap_or(u64::MAX / 2)))
+        let span = left.div_ceil(u128::from(class.rate).max(1));
+        (class.rate > 0).then(|| self.now + Span::from_ps(u64::try_from(span).unwrap_or(u64::MAX / 2)))
     }
 
     fn flow_until(&mut self, now: Time) {
         let span = u128::from((now - self.now).as_ps());
         self.now = now;
-        for flow in self.flows.values_mut() {
-            flow.left = flow.left.map(|left| left.saturating_sub(span * u128::from(flow.rate)));
-        }
+        self.classes.iter_mut().for_each(|class| class.served += span * u128::from(class.rate));
     }
 
     /// Takes out what has ended, and shares again.
     fn retire(&mut self) {
-        let (now, before) = (self.now, self.flows.len());
-        let ended: Vec<FlowId> = self.flows.iter().filter(|(_, flow)| flow.left == Some(0)).map(|(id, _)| *id).collect();
-        for id in ended {
-            self.flows.remove(&id);
-            self.ended.insert(id, now);
+        let mut changed = false;
+        for class in &mut self.classes {
+            while class.ends.first().is_some_and(|(end, _)| *end <= class.served) {
+                if let Some((_, id)) = class.ends.pop_first() {
+                    self.ended.insert(id, self.now);
+                    changed = true;
+                }
+            }
         }
-        if self.flows.len() != before {
+        if changed {
+            self.classes.retain(|class| !class.ends.is_empty());
             self.share();
         }
     }
@@ -222,13 +259,14 @@ impl Sharing {
     /// Progressive filling.
     fn share(&mut self) {
         let mut left: Vec<u128> = self.capacities.iter().map(|rate| u128::from(rate.as_bps()) << 16).collect();
-        let mut open: Vec<FlowId> = self.flows.keys().copied().collect();
+        let mut open: Vec<usize> = (0..self.classes.len()).collect();
+        let mut load = vec![0u128; left.len()];
         while !open.is_empty() {
-            let mut load = vec![0u128; left.len()];
-            for flow in open.iter().map(|id| &self.flows[id]) {
-                for used in flow.uses.iter() {
+            load.fill(0);
+            for class in open.iter().map(|place| &self.classes[*place]) {
+                for used in class.uses.iter() {
                     if let Some(load) = load.get_mut(used.resource.0 as usize) {
-                        *load += u128::from(used.weight.0);
+                        *load += u128::from(used.weight.0) * class.ends.len() as u128;
                     }
                 }
             }
@@ -236,17 +274,19 @@ impl Sharing {
                 let place = used.resource.0 as usize;
                 load.get(place).map_or(0, |load| left[place] / (*load).max(1))
             };
-            let share_of = |flow: &Flow| flow.uses.iter().map(of).min().unwrap_or(u128::MAX).min(u128::from(flow.most.as_bps()));
-            let least = open.iter().map(|id| share_of(&self.flows[id])).min().unwrap_or(0);
+            let share_of = |class: &Class| class.uses.iter().map(of).min().unwrap_or(u128::MAX).min(u128::from(class.most.as_bps()));
+            let shares: Vec<u128> = open.iter().map(|place| share_of(&self.classes[*place])).collect();
+            let least = shares.iter().copied().min().unwrap_or(0);
             let rate = u64::try_from(least).unwrap_or(u64::MAX);
-            let frozen: Vec<FlowId> = open.iter().copied().filter(|id| share_of(&self.flows[id]) == least).collect();
-            open.retain(|id| !frozen.contains(id));
-            for id in frozen {
-                let Some(flow) = self.flows.get_mut(&id) else { continue };
-                flow.rate = rate;
-                for used in flow.uses.iter() {
+            let (frozen, rest): (Vec<(usize, u128)>, Vec<_>) = open.into_iter().zip(shares).partition(|(_, share)| *share == least);
+            open = rest.into_iter().map(|(place, _)| place).collect();
+            for (place, _) in frozen {
+                let class = &mut self.classes[place];
+                class.rate = rate;
+                let all = u128::from(rate) * class.ends.len() as u128;
+                for used in class.uses.iter() {
                     if let Some(left) = left.get_mut(used.resource.0 as usize) {
-                        *left = left.saturating_sub(u128::from(rate) * u128::from(used.weight.0));
+                        *left = left.saturating_sub(all * u128::from(used.weight.0));
                     }
                 }
             }

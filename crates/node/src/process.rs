@@ -260,8 +260,9 @@ impl Process {
     pub(crate) fn expected_copies(&self) -> Vec<CopyId> {
         self.0.inner.borrow().copies.clone()
     }
-    /// How far the simulation has come.
-    pub(crate) fn engine_time(&self) -> Time {
+    /// How far the simulation has come; the core's clock may be ahead of it.
+    #[must_use]
+    pub fn engine_time(&self) -> Time {
         self.0.inner.borrow().engine
     }
     pub(crate) fn traces(&self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! [`perftest`] and [`omb`] parse the tools' own command lines, run the tools' own loops over the verbs of
 //! `fabriscope-verbs`, and print the tools' own bytes. [`mpi`] is the library under [`omb`] and [`collective`].
-//! [`gpu`] has tools for the GPUs of a node. [`multicast`] sends to groups of ranks. [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
+//! [`nccl`] runs collective libraries of GPUs, [`xccl`] measures them. [`gpu`] has tools for the GPUs of a node. [`multicast`] sends to groups of ranks. [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
 
 mod arguments;
 pub mod collective;
@@ -10,6 +10,7 @@ mod error;
 pub mod gpu;
 pub mod mpi;
 pub mod multicast;
+pub mod nccl;
 pub mod omb;
 mod output;
 pub mod pattern;
@@ -17,6 +18,7 @@ pub mod perftest;
 pub mod sockets;
 mod target;
 mod tool;
+pub mod xccl;
 
 pub use error::UsageError;
 pub use output::{Point, SideFile, ToolOutput};

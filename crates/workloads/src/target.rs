@@ -5,6 +5,7 @@ use fabriscope_verbs::Mtu;
 
 use crate::gpu::GpuTarget;
 use crate::mpi::Binding;
+use crate::nccl::Library;
 
 /// Link layer of the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub struct Target {
     pub mpi: Option<Mpi>,
     /// The GPUs of every node, if there are any.
     pub gpu: Option<GpuTarget>,
+    /// NCCL or RCCL on them, if there is one over the adapters.
+    pub nccl: Option<Library>,
     /// Which of them each rank of a node has.
     pub binding: Binding,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.

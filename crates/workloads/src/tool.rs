@@ -11,6 +11,7 @@ use crate::output::ToolOutput;
 use crate::perftest;
 use crate::sockets;
 use crate::target::Target;
+use crate::xccl;
 
 /// Makes the output after the run.
 pub type Finish = Box<dyn FnOnce() -> ToolOutput>;
@@ -69,6 +70,8 @@ pub enum Tool {
     Omb(omb::Benchmark),
     /// One of a collective operation.
     Collective(collective::Benchmark),
+    /// One of the OSU Micro-Benchmarks over NCCL.
+    Xccl(xccl::Benchmark),
     /// A program on sockets.
     Sockets(sockets::SocketTool),
     /// A program on GPUs.
@@ -83,6 +86,7 @@ impl Tool {
             .map(Tool::Perftest)
             .chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
             .chain(collective::BENCHMARKS.into_iter().map(Tool::Collective))
+            .chain(xccl::BENCHMARKS.into_iter().map(Tool::Xccl))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
     }
@@ -105,6 +109,7 @@ impl Tool {
             Tool::Perftest(test) => test.name(),
             Tool::Omb(benchmark) => benchmark.name(),
             Tool::Collective(benchmark) => benchmark.name(),
+            Tool::Xccl(benchmark) => benchmark.name(),
             Tool::Sockets(tool) => tool.name(),
             Tool::Gpu(tool) => tool.name(),
         }
@@ -116,6 +121,7 @@ impl Tool {
             Tool::Perftest(test) => test.about(),
             Tool::Omb(benchmark) => benchmark.about(),
             Tool::Collective(benchmark) => benchmark.about(),
+            Tool::Xccl(benchmark) => benchmark.about(),
             Tool::Sockets(tool) => tool.about(),
             Tool::Gpu(tool) => tool.about(),
         }
@@ -137,6 +143,7 @@ impl Tool {
             Tool::Perftest(test) => perftest::prepare(test, args, target),
             Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
             Tool::Collective(benchmark) => collective::prepare(benchmark, args, target),
+            Tool::Xccl(benchmark) => xccl::prepare(benchmark, args, target),
             Tool::Sockets(tool) => tool.prepare(args, target),
             Tool::Gpu(tool) => tool.prepare(args, target),
         }

@@ -182,6 +182,18 @@ pub struct Managed {
     pub prefetch: Sourced<Span>,
 }
 
+/// What one block of a kernel moves by loads and stores, by protocol of NCCL: payload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    /// With a flag in every line of 8 bytes.
+    pub ll: Sourced<Rate>,
+    /// With a flag in every line of 128 bytes.
+    pub ll128: Sourced<Rate>,
+    /// Without flags among the data.
+    pub simple: Sourced<Rate>,
+}
+
 /// The memory as another device reads and writes it (GPUDirect RDMA, GPUDirect P2P).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -236,6 +248,9 @@ pub struct Gpu {
     /// The memory as a core reads and writes it; none where it cannot be mapped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped: Option<Mapped>,
+    /// What one block of a kernel moves; where nothing is said, NCCL does not run on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<Block>,
     /// The memory as another device reads and writes it; none where the driver does not allow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<PeerAccess>,
@@ -274,6 +289,9 @@ impl Part for Gpu {
             (["mapped", "store_rate"], self.mapped.as_ref().map(|mapped| &mapped.store_rate)),
             (["mapped", "store_drain"], self.mapped.as_ref().map(|mapped| &mapped.store_drain)),
             (["mapped", "load_rate"], self.mapped.as_ref().map(|mapped| &mapped.load_rate)),
+            (["block", "ll"], self.block.as_ref().map(|block| &block.ll)),
+            (["block", "ll128"], self.block.as_ref().map(|block| &block.ll128)),
+            (["block", "simple"], self.block.as_ref().map(|block| &block.simple)),
             (["peer", "read_rate"], self.peer.as_ref().and_then(|peer| peer.read_rate.as_ref())),
             (["peer", "write_rate"], self.peer.as_ref().and_then(|peer| peer.write_rate.as_ref())),
         ];

@@ -10,7 +10,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CollectiveRules, GpuProtocol, Interface, Kind, Part, Psm2, collective_rules};
+use super::{CollectiveRules, GpuProtocol, Interface, Kind, Nccl, Part, Psm2, collective_rules};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -241,7 +241,7 @@ pub struct Perftest {
     pub loop_overhead: Sourced<Span>,
 }
 
-/// A piece of software; it may be an MPI library, a perftest, or both.
+/// A piece of software: an MPI library, NCCL, perftest, or several of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Software {
@@ -258,6 +258,9 @@ pub struct Software {
     /// Its point-to-point protocol, if it is an MPI library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi: Option<Mpi>,
+    /// Its costs, if it is a collective communication library of GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nccl: Option<Nccl>,
     /// Its defaults, if it is perftest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perftest: Option<Perftest>,
@@ -272,9 +275,10 @@ impl Part for Software {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
-        if self.mpi.is_none() && self.perftest.is_none() {
-            return Err(Problem::at(&[], "software that does nothing", "add an [mpi] or a [perftest] table"));
+        if self.mpi.is_none() && self.perftest.is_none() && self.nccl.is_none() {
+            return Err(Problem::at(&[], "software that does nothing", "add an [mpi], [nccl] or [perftest] table"));
         }
+        self.nccl.as_ref().map_or(Ok(()), Nccl::check)?;
         if let Some(mpi) = &self.mpi {
             check_mpi(mpi)?;
             check_channel(mpi, self.interface)?;

@@ -139,7 +139,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let layout = match (tool, shape) {
         (Tool::Collective(_), (nodes, per_node)) => Some(layout(&parts, nodes, per_node)),
         (_, (None, None)) => None,
-        (Tool::Omb(_), (Some(nodes @ (1 | 2)), per_node)) if nodes == 1 || per_node.is_none() => {
+        (Tool::Omb(_) | Tool::Xccl(_), (Some(nodes @ (1 | 2)), per_node)) if nodes == 1 || per_node.is_none() => {
             Some(layout(&parts, Some(nodes), per_node))
         }
         _ => {

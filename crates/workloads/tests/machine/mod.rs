@@ -25,6 +25,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
     let nic = &parts.node.nic;
     Target {
         gpu: None,
+        nccl: None,
         nodes: parts.nodes,
         layout: Layout { nodes: 2, per_node: 1 },
         devices: (0..parts.node.nics).map(|nic| format!("mlx5_{nic}")).collect(),

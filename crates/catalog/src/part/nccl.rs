@@ -1,0 +1,83 @@
+//! NCCL and RCCL as software: what their calls, kernels and proxy threads cost beside the bytes that they move.
+//!
+//! Source: NCCL (<https://github.com/NVIDIA/nccl>), src/graph/tuning.cc, src/transport; aws-ofi-nccl; the parts say which.
+//! Modelled: the cost of a call, of a block's beginning, of a step by protocol, of a proxy's turn.
+//! Not modelled: time to connect, registration of users' buffers.
+//!
+//! What one block of a kernel moves depends on the GPU and stands in its part.
+
+use fabriscope_units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Nearness;
+use crate::error::Problem;
+use crate::sourced::Sourced;
+
+/// Whose GPUs a library runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Vendor {
+    /// NCCL.
+    Nvidia,
+    /// RCCL.
+    Amd,
+}
+
+impl Vendor {
+    /// What is in the titles of its GPUs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Vendor::Nvidia => "NVIDIA",
+            Vendor::Amd => "AMD",
+        }
+    }
+}
+
+/// What a step costs a block with one protocol, beside its bytes and the way of its flags.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// From a flag's arrival until the block moves bytes: the loop that looks for it, the threads' agreement.
+    pub begin: Sourced<Span>,
+    /// From the last byte until the flag leaves, beside the round trip where the data must be there first.
+    pub end: Sourced<Span>,
+}
+
+/// The costs of one collective communication library.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nccl {
+    /// Whose GPUs it runs on.
+    pub vendor: Vendor,
+    /// Core time of a call and its group, beside starting the kernel.
+    pub call: Sourced<Span>,
+    /// From the kernel's start until its blocks look for data: fetching the work, connections, barriers; and the way out.
+    pub block_start: Sourced<Span>,
+    /// Flags in every line of 8 bytes.
+    pub ll: Step,
+    /// Flags in every line of 128 bytes.
+    pub ll128: Step,
+    /// Flags behind slices.
+    pub simple: Step,
+    /// Core time of the proxy thread for each step that it carries on, beside the verbs.
+    pub proxy_step: Sourced<Span>,
+    /// The plugin's own time for each message at each end, beside the proxy's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plugin_overhead: Option<Sourced<Span>>,
+    /// The farthest adapter that reads and writes a GPU's memory; farther ones go through host memory.
+    pub gpudirect: Nearness,
+    /// Whether the receiver's adapter reads the GPU's memory behind a message, so that it is in place before the flag.
+    pub flush: bool,
+    /// Control messages between proxies.
+    pub control_bytes: Sourced<Bytes>,
+}
+
+impl Nccl {
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        if *self.control_bytes == Bytes::ZERO {
+            return Err(Problem::at(&["nccl", "control_bytes", "value"], "messages without bytes", "use for example \"64 B\""));
+        }
+        Ok(())
+    }
+}

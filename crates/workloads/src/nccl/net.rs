@@ -1,0 +1,476 @@
+//! The proxy of a rank: slices that leave for other nodes and that come from there.
+//!
+//! ```text
+//! write  sender   slot filled ─ RDMA WRITE with immediate ─▶ receiver   completion ─ flush ─ slot filled for the kernel
+//!                 ◀───────────── room for so many slots ────────────   slot emptied
+//! read   sender   slot filled ─ what is ready ─▶ receiver   RDMA READ ─ slot filled ─ done ─▶ sender   slot emptied
+//! ```
+//! Source: NCCL, src/transport/net.cc (sendProxyProgress, recvProxyProgress), net_ib.cc (ncclIbIsend, ncclIbIrecv, ncclIbIflush);
+//! libfabric, prov/efa (read protocols).
+//! Modelled: slots of both ends, one queue pair for each connection and channel (one for all over SRD), GPU memory read and written by
+//! the adapter where it is near enough, and by kernels through host memory where not; a read of the GPU's memory behind each message.
+//! Not modelled: several messages under one request; room is told by sends instead of writes that the sender polls for; where a
+//! message is shorter than 8 KiB, and adaptive routing is on, NCCL sends the immediate data apart.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use fabriscope_catalog::Rdma;
+use fabriscope_machine::Access as Moved;
+use fabriscope_node::{Memory, Process, ProgramError};
+use fabriscope_units::{Bytes, Time};
+use fabriscope_verbs::{
+    Access, AhAttr, CqId, Mr, PdId, Peer, Place, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, UdDestination, VerbsError, Wc,
+    WcStatus,
+};
+
+use super::communicator::Communicator;
+use super::fifo::{End, Fifo, FifoId, Way};
+use super::library::Protocol;
+use super::world::{Contact, Node, SLOTS, Seat, Shared, Wire};
+
+/// What an adapter has for this rank.
+pub(super) struct Rail {
+    pub nic: usize,
+    pd: PdId,
+    pub cq: CqId,
+    host: Mr,
+    device: Option<Mr>,
+    /// The queue pair of all connections, over SRD.
+    shared: Option<QpNum>,
+    /// The queue pair that reads behind messages.
+    flush: Option<QpNum>,
+}
+
+/// One end of a connection.
+struct Link {
+    wire: Wire,
+    sends: bool,
+    rail: usize,
+    qp: QpNum,
+    to: Option<UdDestination>,
+    peer: Contact,
+    lanes: [Lane; 3],
+}
+
+/// A connection with one protocol.
+struct Lane {
+    fifo: FifoId,
+    /// The slots are in the GPU's memory here; and there.
+    device: (bool, bool),
+    /// Slots that may be filled there.
+    credits: u32,
+    /// Slices that wait for room, at the sender, or to be fetched, at the receiver.
+    ready: VecDeque<(Bytes, u32)>,
+}
+
+/// What a completed request was for.
+#[derive(Debug, Clone, Copy)]
+enum Done {
+    /// A slice that was written.
+    Sent { link: usize, lane: usize, slots: u32 },
+    /// A slice that was fetched, or read behind.
+    Came { link: usize, lane: usize, bytes: Bytes, slots: u32 },
+    /// Nothing waits for it.
+    Control,
+}
+
+/// The proxy with its connections.
+pub(super) struct Net {
+    /// Senders write; otherwise receivers read.
+    writes: bool,
+    rails: Vec<Rail>,
+    links: Vec<Link>,
+    numbers: BTreeMap<(u32, bool), usize>,
+    /// Requests under way, by number.
+    open: BTreeMap<u64, Done>,
+    next: u64,
+}
+
+/// What a message between proxies says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Says {
+    /// A slice is in its slots.
+    Data,
+    /// So many slots are empty.
+    Room(u32),
+    /// A slice is ready to be fetched.
+    Ready,
+    /// It was fetched; its slots.
+    Fetched(u32),
+}
+
+impl Says {
+    fn pack(self, number: u32, lane: usize) -> u32 {
+        let (kind, count) = match self {
+            Says::Data => (0, 0),
+            Says::Room(count) => (1, count),
+            Says::Ready => (2, 0),
+            Says::Fetched(count) => (3, count),
+        };
+        (number << 8) | ((lane as u32) << 6) | (kind << 4) | (count & 15)
+    }
+    fn unpack(imm: u32) -> (u32, usize, Says) {
+        let says = match (imm >> 4) & 3 {
+            0 => Says::Data,
+            1 => Says::Room(imm & 15),
+            2 => Says::Ready,
+            _ => Says::Fetched(imm & 15),
+        };
+        (imm >> 8, ((imm >> 6) & 3) as usize, says)
+    }
+}
+
+impl Net {
+    /// Makes queue pairs for those of `wires` that lead from or to other nodes, and connects them.
+    pub async fn open(
+        process: &Process,
+        world: &Shared,
+        seat: Seat,
+        node: &Rc<RefCell<Node>>,
+        wires: &[Wire],
+    ) -> Result<Net, ProgramError> {
+        let me = process.rank();
+        let writes = world.rdma == Rdma::ReadWrite;
+        let mut net = Net { writes, rails: Vec::new(), links: Vec::new(), numbers: BTreeMap::new(), open: BTreeMap::new(), next: 0 };
+        let mut across = Vec::new();
+        for (number, wire) in wires.iter().enumerate().filter(|(_, wire)| wire.from == me || wire.to == me) {
+            if world.seat_of(wire.from)?.node != world.seat_of(wire.to)?.node {
+                across.push((number as u32, *wire));
+            }
+        }
+        if world.rdma == Rdma::None && !across.is_empty() {
+            let what = "the adapters neither write nor read remote memory, which this model of NCCL needs between nodes";
+            return Err(ProgramError(format!("{what}; take one node")));
+        }
+        let mut made = Vec::new();
+        for &(number, wire) in &across {
+            let sends = wire.from == me;
+            let rail = net.rail(process, world, seat, wire.channel, across.len() as u32)?;
+            let at = &net.rails[rail];
+            let qp = match at.shared {
+                Some(qp) => qp,
+                None => process.nic(at.nic, |nic| nic.create_qp(&queue_pair(at.pd, at.cq, QpType::Rc, 1))).map_err(failed)?,
+            };
+            let memory = |mr: &Mr| (mr.addr, mr.rkey);
+            let contact = Contact { number, lid: process.lid(at.nic), qp, host: memory(&at.host), device: at.device.as_ref().map(memory) };
+            world.contacts.borrow_mut().insert((wire, sends), contact);
+            made.push((number, wire, sends, rail, qp));
+        }
+        process.barrier().await;
+        for (number, wire, sends, rail, qp) in made {
+            let found = world.contacts.borrow().get(&(wire, !sends)).copied();
+            let peer = found.ok_or_else(|| ProgramError(format!("rank {me}: {wire:?} has no other end")))?;
+            let at = &net.rails[rail];
+            let to = if at.shared.is_some() {
+                let ah = process.nic(at.nic, |nic| nic.create_ah(at.pd, AhAttr { dlid: peer.lid, sl: 0 })).map_err(failed)?;
+                Some(UdDestination { ah, remote_qpn: peer.qp, remote_qkey: Peer::QKEY })
+            } else {
+                let there = Peer { lid: peer.lid, qp: peer.qp, sl: 0, mtu: world.mtu };
+                process.nic(at.nic, |nic| nic.connect(qp, &there, Access::ALL)).map_err(failed)?;
+                net.post_receives(process, rail, qp, RECEIVES)?;
+                None
+            };
+            let lanes = net.lanes(process, seat, node, (wire, sends), rail, peer.device.is_some())?;
+            net.numbers.insert((number, sends), net.links.len());
+            net.links.push(Link { wire, sends, rail, qp, to, peer, lanes });
+        }
+        process.barrier().await;
+        Ok(net)
+    }
+
+    /// The adapter of a channel, opened the first time: the nearest to the GPU, equally near ones in turn.
+    fn rail(&mut self, process: &Process, world: &Shared, seat: Seat, channel: u32, links: u32) -> Result<usize, ProgramError> {
+        let machine = process.devices()?.machine();
+        let gpu = machine.gpus()[seat.gpu as usize];
+        let adapters = machine.nics();
+        let classes: Vec<_> = adapters.iter().take(process.nics()).map(|nic| machine.class(gpu, *nic)).collect();
+        let nearest = classes.iter().min().copied();
+        let equal: Vec<usize> = (0..classes.len()).filter(|nic| Some(classes[*nic]) == nearest).collect();
+        let none = || ProgramError(format!("node {} has no adapter to other nodes", process.node()));
+        let nic = *equal.get((seat.gpu + channel) as usize % equal.len().max(1)).ok_or_else(none)?;
+        if let Some(place) = self.rails.iter().position(|rail| rail.nic == nic) {
+            return Ok(place);
+        }
+        let reached = classes[nic] <= world.library.farthest;
+        let rail = open_rail(process, nic, reached.then_some(seat.gpu), world, links).map_err(failed)?;
+        self.rails.push(rail);
+        let place = self.rails.len() - 1;
+        if let Some(qp) = self.rails[place].shared {
+            self.post_receives(process, place, qp, RECEIVES.saturating_mul(links))?;
+        }
+        Ok(place)
+    }
+
+    /// The FIFOs of a connection: LL in host memory, the others in the GPU's where the adapter reaches it.
+    fn lanes(
+        &self,
+        process: &Process,
+        seat: Seat,
+        node: &Rc<RefCell<Node>>,
+        (wire, sends): (Wire, bool),
+        rail: usize,
+        there: bool,
+    ) -> Result<[Lane; 3], ProgramError> {
+        let devices = process.devices()?;
+        let own = devices.vertex(Memory::Device(seat.gpu))?;
+        let host = devices.vertex(devices.home(seat.gpu)?)?;
+        let (out, latency) = devices.way(own, host, Moved::Write)?;
+        let (into, back) = devices.way(host, own, Moved::Read)?;
+        let lane = |protocol: Protocol| {
+            let near = protocol != Protocol::Ll && self.rails[rail].device.is_some();
+            let far = protocol != Protocol::Ll && there;
+            let make = || {
+                let local = || Ok::<_, ProgramError>(devices.way(own, own, Moved::Write)?.0);
+                let mut way = Way { latency, back, ..Way::default() };
+                let (sender, receiver) = if sends {
+                    way.uses = if near { local()? } else { out.clone() };
+                    (End::Block, End::Proxy(seat.gpu))
+                } else {
+                    // The proxy's flag is a store of a core; the kernel's credit comes the other way.
+                    (way.latency, way.back) = (back, latency);
+                    way.takes = if near { Vec::new() } else { into.clone() };
+                    (End::Proxy(seat.gpu), End::Block)
+                };
+                Ok(Fifo::new(way, SLOTS, sender, receiver))
+            };
+            let fifo = node.borrow_mut().fifo(wire, protocol, make)?;
+            if !sends && self.writes {
+                // The sender knows from the beginning that all slots are empty.
+                let _ = node.borrow_mut().kernels.occupy(fifo, Time::MAX, SLOTS);
+            }
+            Ok::<Lane, ProgramError>(Lane { fifo, device: (near, far), credits: SLOTS, ready: VecDeque::new() })
+        };
+        Ok([lane(Protocol::Ll)?, lane(Protocol::Ll128)?, lane(Protocol::Simple)?])
+    }
+
+    /// The FIFO here of a connection.
+    pub fn fifo(&self, wire: Wire, protocol: Protocol) -> Result<FifoId, ProgramError> {
+        let link = self.links.iter().find(|link| link.wire == wire);
+        let unknown = || ProgramError(format!("ranks {} and {} are not connected on channel {}", wire.from, wire.to, wire.channel));
+        Ok(link.ok_or_else(unknown)?.lanes[protocol as usize].fifo)
+    }
+    /// Where completions show.
+    pub fn queues(&self) -> Vec<(usize, CqId)> {
+        self.rails.iter().map(|rail| (rail.nic, rail.cq)).collect()
+    }
+    /// Nothing that this rank sends is in slots or on the way.
+    pub fn is_idle(&self, node: &Node) -> bool {
+        let sent = |link: &Link| link.lanes.iter().all(|lane| node.kernels.is_empty(lane.fifo));
+        self.links.iter().filter(|link| link.sends).all(sent)
+    }
+
+    /// Carries on what there is.
+    pub fn progress(&mut self, c: &Communicator, completions: &[(usize, Wc)]) -> Result<(), ProgramError> {
+        for (rail, wc) in completions {
+            if wc.status != WcStatus::Success {
+                return Err(ProgramError(format!("rank {}: {}", c.rank(), wc.status)));
+            }
+            if wc.opcode.is_recv() {
+                let receive = receive(&self.rails[*rail]);
+                c.process.post_recv(self.rails[*rail].nic, wc.qp_num, &receive)?;
+                self.hear(c, wc)?;
+            } else if let Some(done) = self.open.remove(&wc.wr_id) {
+                self.complete(c, done)?;
+            }
+        }
+        for link in 0..self.links.len() {
+            for lane in 0..self.links[link].lanes.len() {
+                if self.links[link].sends { self.send(c, link, lane)? } else { self.receive(c, link, lane)? }
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, c: &Communicator, wc: &Wc) -> Result<(), ProgramError> {
+        let Some((number, lane, says)) = wc.imm.map(Says::unpack) else { return Ok(()) };
+        let sends = matches!(says, Says::Room(_) | Says::Fetched(_));
+        let Some(&link) = self.numbers.get(&(number, sends)) else { return Ok(()) };
+        let fifo = self.links[link].lanes[lane].fifo;
+        match says {
+            Says::Room(slots) => self.links[link].lanes[lane].credits += slots,
+            Says::Fetched(slots) => c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots),
+            Says::Data | Says::Ready => {
+                let words = c.world.0.words.borrow_mut().get_mut(&(number, lane)).and_then(VecDeque::pop_front);
+                let Some((bytes, slots)) = words else { return Ok(()) };
+                c.process.compute(c.library().proxy_step + c.library().plugin);
+                if says == Says::Ready {
+                    self.links[link].lanes[lane].ready.push_back((bytes, slots));
+                } else if self.links[link].lanes[lane].device.0 && self.rails[self.links[link].rail].flush.is_some() {
+                    self.read_behind(c, link, Done::Came { link, lane, bytes, slots })?;
+                } else {
+                    c.node.borrow_mut().kernels.fill(fifo, c.process.now(), bytes, slots);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, c: &Communicator, done: Done) -> Result<(), ProgramError> {
+        match done {
+            Done::Control => Ok(()),
+            Done::Sent { link, lane, slots } => {
+                let fifo = self.links[link].lanes[lane].fifo;
+                c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots);
+                Ok(())
+            }
+            Done::Came { link, lane, bytes, slots } => {
+                let fifo = self.links[link].lanes[lane].fifo;
+                c.node.borrow_mut().kernels.fill(fifo, c.process.now(), bytes, slots);
+                if self.writes { Ok(()) } else { self.say(c, link, lane, Says::Fetched(slots)) }
+            }
+        }
+    }
+
+    /// The sender: slices that the kernel has filled leave as far as there is room.
+    fn send(&mut self, c: &Communicator, link: usize, lane: usize) -> Result<(), ProgramError> {
+        let fifo = self.links[link].lanes[lane].fifo;
+        loop {
+            let filled = c.node.borrow_mut().kernels.take_filled(fifo, c.process.now());
+            let Some(filled) = filled else { break };
+            c.process.compute(c.library().proxy_step + c.library().plugin);
+            self.links[link].lanes[lane].ready.push_back((filled.bytes, filled.slots));
+        }
+        while let Some((bytes, slots)) = self.links[link].lanes[lane].ready.front().copied() {
+            if self.writes && slots > self.links[link].lanes[lane].credits {
+                break;
+            }
+            self.links[link].lanes[lane].ready.pop_front();
+            let number = self.links[link].peer.number;
+            c.world.0.words.borrow_mut().entry((number, lane)).or_default().push_back((bytes, slots));
+            if !self.writes {
+                self.say(c, link, lane, Says::Ready)?;
+                continue;
+            }
+            self.links[link].lanes[lane].credits -= slots;
+            let (sge, remote) = self.ends(link, lane, bytes);
+            let wr = SendWr::write(0, sge, remote).with_imm(Says::Data.pack(number, lane));
+            self.post(c, link, wr, Done::Sent { link, lane, slots })?;
+        }
+        Ok(())
+    }
+
+    /// The receiver: room is told as kernels empty slots, or slices are fetched into them.
+    fn receive(&mut self, c: &Communicator, link: usize, lane: usize) -> Result<(), ProgramError> {
+        let fifo = self.links[link].lanes[lane].fifo;
+        let occupy = |slots| c.node.borrow_mut().kernels.occupy(fifo, c.process.now(), slots);
+        if self.writes {
+            let free = (0..SLOTS).take_while(|_| occupy(1)).count() as u32;
+            if free > 0 {
+                c.process.compute(c.library().proxy_step);
+                self.say(c, link, lane, Says::Room(free))?;
+            }
+            return Ok(());
+        }
+        while let Some((bytes, slots)) = self.links[link].lanes[lane].ready.front().copied().filter(|(_, slots)| occupy(*slots)) {
+            self.links[link].lanes[lane].ready.pop_front();
+            let (sge, remote) = self.ends(link, lane, bytes);
+            self.post(c, link, SendWr::read(0, sge, remote), Done::Came { link, lane, bytes, slots })?;
+        }
+        Ok(())
+    }
+
+    /// Where a slice lies here and there.
+    fn ends(&self, link: usize, lane: usize, bytes: Bytes) -> (Sge, Remote) {
+        let Link { rail, peer, lanes, .. } = &self.links[link];
+        let (rail, lane_of) = (&self.rails[*rail], &lanes[lane]);
+        let own = rail.device.as_ref().filter(|_| lane_of.device.0).unwrap_or(&rail.host);
+        let (addr, rkey) = peer.device.filter(|_| lane_of.device.1).unwrap_or(peer.host);
+        let length = u32::try_from(PROTOCOLS[lane].bytes(bytes).0).unwrap_or(u32::MAX);
+        (Sge { addr: own.addr, length, lkey: own.lkey }, Remote { addr, rkey })
+    }
+
+    fn say(&mut self, c: &Communicator, link: usize, lane: usize, says: Says) -> Result<(), ProgramError> {
+        let Link { rail, peer, .. } = &self.links[link];
+        let host = &self.rails[*rail].host;
+        let sge = Sge { addr: host.addr, length: c.library().control, lkey: host.lkey };
+        let wr = SendWr::send(0, sge).with_imm(says.pack(peer.number, lane));
+        self.post(c, link, wr, Done::Control)
+    }
+
+    fn post(&mut self, c: &Communicator, link: usize, wr: SendWr, done: Done) -> Result<(), ProgramError> {
+        let Link { rail, qp, to, .. } = &self.links[link];
+        let wr = SendWr { wr_id: self.next, ..wr }.signaled();
+        let wr = match to {
+            Some(to) => wr.to(*to),
+            None => wr,
+        };
+        self.open.insert(self.next, done);
+        self.next += 1;
+        Ok(c.process.post_send(self.rails[*rail].nic, *qp, &wr)?)
+    }
+
+    /// The adapter reads the GPU's memory: what came before is in place when that is back.
+    fn read_behind(&mut self, c: &Communicator, link: usize, done: Done) -> Result<(), ProgramError> {
+        let rail = &self.rails[self.links[link].rail];
+        let (Some(qp), Some(device)) = (rail.flush, &rail.device) else { return self.complete(c, done) };
+        let sge = Sge { addr: rail.host.addr, length: FLUSH, lkey: rail.host.lkey };
+        let wr = SendWr::read(self.next, sge, Remote { addr: device.addr, rkey: device.rkey }).signaled();
+        self.open.insert(self.next, done);
+        self.next += 1;
+        Ok(c.process.post_send(rail.nic, qp, &wr)?)
+    }
+
+    fn post_receives(&self, process: &Process, rail: usize, qp: QpNum, count: u32) -> Result<(), ProgramError> {
+        let rail = &self.rails[rail];
+        let wr = receive(rail);
+        (0..count).try_for_each(|_| Ok(process.post_recv(rail.nic, qp, &wr)?))
+    }
+}
+
+fn receive(rail: &Rail) -> RecvWr {
+    RecvWr::new(u64::MAX, Sge { addr: rail.host.addr, length: ROOM, lkey: rail.host.lkey })
+}
+
+fn open_rail(process: &Process, nic: usize, gpu: Option<u32>, world: &Shared, links: u32) -> Result<Rail, VerbsError> {
+    let base = MEMORY + (u64::from(process.rank()) << 40);
+    let lid = process.lid(nic);
+    process.nic(nic, |n| {
+        let pd = n.alloc_pd();
+        let host = n.reg_mr(pd, base, Bytes(BUFFERS), Access::ALL)?;
+        // Places count the memories of GPUs from 1.
+        let place = gpu.and_then(|gpu| u8::try_from(gpu + 1).ok()).map(Place);
+        let device = place.map(|place| n.reg_mr_at(pd, base + BUFFERS, Bytes(BUFFERS), Access::ALL, place)).transpose()?;
+        let cq = n.create_cq((RECEIVES + SENDS).saturating_mul(links.max(1)) + SENDS)?;
+        let to = |qp| Peer { lid, qp, sl: 0, mtu: world.mtu };
+        let shared = if world.unordered {
+            let qp = n.create_qp(&queue_pair(pd, cq, QpType::Srd, links.max(1)))?;
+            n.connect(qp, &to(qp), Access::ALL)?;
+            Some(qp)
+        } else {
+            None
+        };
+        let flush = if world.library.flush && device.is_some() && shared.is_none() {
+            let qp = n.create_qp(&queue_pair(pd, cq, QpType::Rc, 1))?;
+            n.connect(qp, &to(qp), Access::ALL)?;
+            Some(qp)
+        } else {
+            None
+        };
+        Ok(Rail { nic, pd, cq, host, device, shared, flush })
+    })
+}
+
+fn queue_pair(pd: PdId, cq: CqId, qp_type: QpType, peers: u32) -> QpInit {
+    let cap = QpCap { max_send_wr: SENDS.saturating_mul(peers), max_recv_wr: RECEIVES.saturating_mul(peers), ..QpCap::default() };
+    QpInit { cap, ..QpInit::new(pd, qp_type, cq) }
+}
+
+fn failed(error: VerbsError) -> ProgramError {
+    ProgramError(error.to_string())
+}
+
+/// By number of a lane.
+const PROTOCOLS: [Protocol; 3] = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
+/// Receives that stand ready for a connection: as many messages as can be on the way with three protocols, and as many answers.
+const RECEIVES: u32 = 6 * SLOTS;
+/// Requests of a connection that can be under way: as many.
+const SENDS: u32 = 6 * SLOTS;
+/// What is read behind a message, in bytes. Basis: published (NCCL, src/transport/net_ib.cc: one integer).
+const FLUSH: u32 = 4;
+/// Room of a receive for a message between proxies, in bytes. Basis: assumed; no bytes are moved.
+const ROOM: u32 = 1 << 20;
+/// Where a rank's memory lies, and how much there is for buffers. Basis: assumed; no bytes are moved.
+const MEMORY: u64 = 0x4000_0000_0000;
+const BUFFERS: u64 = 1 << 33;
