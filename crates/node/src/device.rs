@@ -142,7 +142,7 @@ pub struct Devices {
 }
 
 /// What a copy takes, and how long a byte of it is under way.
-type Way = (Arc<[Use]>, Span);
+pub type Way = (Arc<[Use]>, Span);
 
 impl Devices {
     /// The GPUs of `machine`, all of one model.
@@ -238,8 +238,11 @@ impl Devices {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-<<<<<<< HEAD
-    fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<Way, ProgramError> {
+    /// What a byte of payload takes on its way from one vertex to another, and how long that is; within a memory it is read and written.
+    ///
+    /// # Errors
+    /// No path leads there.
+    pub fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<Way, ProgramError> {
         let key = (source, target, access);
         if let Some(known) = self.ways.borrow().get(&key) {
             return Ok(known.clone());
@@ -250,13 +253,6 @@ impl Devices {
     }
 
     fn find_way(&self, source: VertexId, target: VertexId, access: Access) -> Result<Way, ProgramError> {
-=======
-    /// What a byte of payload takes on its way from one vertex to another, and how long that is; within a memory it is read and written.
-    ///
-    /// # Errors
-    /// No path leads there.
-    pub fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<(Vec<Use>, Span), ProgramError> {
->>>>>>> 69cd903 (NCCL at work: kernels, FIFOs and proxies; osu_xccl_latency, osu_xccl_bw, osu_xccl_bibw)
         let machine = &self.machine;
         if source == target {
             // Read from the memory and written to it, which it does not do at the same time.

@@ -225,12 +225,12 @@ impl Net {
                 let local = || Ok::<_, ProgramError>(devices.way(own, own, Moved::Write)?.0);
                 let mut way = Way { latency, back, ..Way::default() };
                 let (sender, receiver) = if sends {
-                    way.uses = if near { local()? } else { out.clone() };
+                    way.uses = if near { local()?.to_vec() } else { out.to_vec() };
                     (End::Block, End::Proxy(seat.gpu))
                 } else {
                     // The proxy's flag is a store of a core; the kernel's credit comes the other way.
                     (way.latency, way.back) = (back, latency);
-                    way.takes = if near { Vec::new() } else { into.clone() };
+                    way.takes = if near { Vec::new() } else { into.to_vec() };
                     (End::Proxy(seat.gpu), End::Block)
                 };
                 Ok(Fifo::new(way, SLOTS, sender, receiver))

@@ -32,9 +32,12 @@ pub(super) struct Shared {
     nodes: RefCell<BTreeMap<u32, Rc<RefCell<Node>>>>,
     /// What each end of a connection between nodes tells the other.
     pub contacts: RefCell<BTreeMap<(Wire, bool), Contact>>,
-    /// Lengths and slots of messages on the way, by connection and protocol.
-    pub words: RefCell<BTreeMap<(u32, usize), VecDeque<(Bytes, u32)>>>,
+    /// Lengths and slots of messages on the way, by connection and number of the protocol.
+    pub words: RefCell<BTreeMap<(u32, usize), Words>>,
 }
+
+/// Length and slots of slices, in order.
+type Words = VecDeque<(Bytes, u32)>;
 
 /// Where a rank sits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +162,7 @@ impl Node {
 /// What copying a byte within the memory of a GPU takes.
 fn own_memory(devices: &Devices, gpu: u32) -> Vec<Use> {
     let own = devices.vertex(Memory::Device(gpu)).and_then(|memory| devices.way(memory, memory, Access::Write));
-    own.map(|(uses, _)| uses).unwrap_or_default()
+    own.map(|(uses, _)| uses.to_vec()).unwrap_or_default()
 }
 
 /// A FIFO between two GPUs of a node: the sender writes into the receiver's memory where GPUs reach each other, and into host memory
@@ -172,12 +175,12 @@ pub(super) fn local_fifo(devices: &Devices, from: u32, to: u32) -> Result<Fifo, 
     let (_, back) = devices.way(target, source, Access::Write)?;
     let way = if class <= PathClass::Phb {
         let (uses, latency) = devices.way(source, target, Access::Write)?;
-        Way { uses, takes: Vec::new(), latency, back }
+        Way { uses: uses.to_vec(), takes: Vec::new(), latency, back }
     } else {
         let host = devices.vertex(devices.home(to)?)?;
         let (uses, there) = devices.way(source, host, Access::Write)?;
         let (takes, here) = devices.way(host, target, Access::Read)?;
-        Way { uses, takes, latency: there + here, back }
+        Way { uses: uses.to_vec(), takes: takes.to_vec(), latency: there + here, back }
     };
     Ok(Fifo::new(way, SLOTS, End::Block, End::Block))
 }
