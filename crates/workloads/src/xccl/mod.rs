@@ -245,7 +245,7 @@ fn report(s: &Settings, library: &Library, totals: &[Span]) -> ToolOutput {
         let _ = writeln!(text, "{size:<10}{value:>20.2}");
         points.push(Point { size: Bytes(size.into()), metric, unit, value });
     }
-    ToolOutput { text, points, files: Vec::new() }
+    ToolOutput { text, points, ..ToolOutput::default() }
 }
 
 /// Iterations up to [`LARGE`] bytes, and above. Basis: assumed; in the steady state each takes the same time.
