@@ -14,7 +14,7 @@ use crate::blocks::Vector;
 use crate::group::buffers;
 use crate::names::Name;
 use crate::piece::Buffer;
-use crate::round::Rounds;
+use crate::round::{Round, Rounds};
 use crate::{bcast, reduce};
 
 /// How the contributions come together.
@@ -84,7 +84,7 @@ impl Algorithm {
         match self {
             Algorithm::ReduceBcast { reduce, bcast } => Box::new(reduce_bcast::in_place(reduce, bcast, rank, ranks, vector)),
             // These do not read the send buffer any more once they wrote the receive buffer.
-            _ => Box::new(buffers(recv, recv, 0, self.rounds(rank, ranks, vector))),
+            _ => Box::new(buffers(recv, recv, 0, self.rounds(rank, ranks, vector)).filter(|round| *round != Round::default())),
         }
     }
     /// The algorithm of this name, as it is written or without its parameters.

@@ -9,12 +9,12 @@ use std::fmt;
 
 use fabriscope_units::Bytes;
 
-use super::{Seat, at, name};
+use super::{Seat, at, beside, name};
 use crate::bcast::Algorithm;
 use crate::blocks::Vector;
 use crate::group::{Nodes, buffers, on};
 use crate::piece::Buffer;
-use crate::round::{Round, Rounds};
+use crate::round::Rounds;
 
 /// A broadcast of leaders, then of each node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,14 +67,6 @@ impl Bcast {
             beside(across.into_iter().flatten(), inside.into_iter().flatten())
         }))
     }
-}
-
-/// The rounds of both, each with one of the other as long as both have some.
-fn beside(mut one: impl Iterator<Item = Round>, mut other: impl Iterator<Item = Round>) -> impl Iterator<Item = Round> {
-    std::iter::from_fn(move || match (one.next(), other.next()) {
-        (Some(one), Some(other)) => Some(one.beside(other)),
-        (one, other) => one.or(other),
-    })
 }
 
 impl fmt::Display for Bcast {

@@ -4,8 +4,8 @@
 //! is a node's lowest rank, or the root on its own node.
 //!
 //! Source: MVAPICH2 (the algorithms called two-level in its osu collectives); Open MPI, coll_han; MPICH, the algorithms called smp.
-//! Modelled: one level after the other, and the overlap of both that [`Bcast`] has. Not modelled: levels inside a node (sockets); several
-//! leaders of a node but in [`MultiLeader`].
+//! Modelled: one level after the other, the overlap of both that [`Bcast`] and [`Allreduce`] have, several leaders of a node in
+//! [`MultiLeader`]. Not modelled: levels inside a node (sockets).
 
 mod allgather;
 mod allreduce;
@@ -34,6 +34,7 @@ use crate::blocks::Blocks;
 use crate::group::Nodes;
 use crate::names::Name;
 use crate::piece::{Buffer, Piece};
+use crate::round::Round;
 
 /// Reads `two_level(…)`.
 fn name(text: &str) -> Option<Name<'_>> {
@@ -67,6 +68,14 @@ impl Seat {
 /// All of a buffer that begins at `offset`; its length is that of what is put there.
 fn at(buffer: Buffer, offset: Bytes) -> Piece {
     buffer.piece(offset, Bytes::ZERO)
+}
+
+/// The rounds of both, each with one of the other as long as both have some.
+fn beside(mut one: impl Iterator<Item = Round>, mut other: impl Iterator<Item = Round>) -> impl Iterator<Item = Round> {
+    std::iter::from_fn(move || match (one.next(), other.next()) {
+        (Some(one), Some(other)) => Some(one.beside(other)),
+        (one, other) => one.or(other),
+    })
 }
 
 /// For each block, where it lies in `own` in the order of the ranks, and where in `sorted` in the order of nodes.

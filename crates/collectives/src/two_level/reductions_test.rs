@@ -13,10 +13,10 @@ fn allreduced(ranks: u32, vector: Vector, rounds: impl Fn(u32) -> Rounds) -> Pro
 fn every_contribution_counts_once() {
     let two_level = [
         "two_level",
-        "two_level(linear, ring, pipeline(12 B))",
-        "two_level(rabenseifner, rabenseifner, scatter_ring)",
-        "two_level(tree(binary, 12 B), reduce_bcast(linear, linear), binary)",
-        "two_level(in_order_binary(12 B), reduce_bcast(pipeline(8 B), binomial), binary)",
+        "two_level(linear, ring, pipeline(12 B), 16 B)",
+        "two_level(rabenseifner, rabenseifner, scatter_doubling, 8 B)",
+        "two_level(tree(binary, 12 B), reduce_bcast(linear, linear), split_binary(8 B), 40 B)",
+        "two_level(in_order_binary(12 B), reduce_bcast(pipeline(8 B), binomial), binary, 8 B)",
     ]
     .map(|form| Allreduce::named(form).unwrap());
     let leaders = ["multi_leader", "multi_leader(1, ring)", "multi_leader(3, rabenseifner)", "multi_leader(16, reduce_bcast)"]
@@ -59,6 +59,10 @@ fn leaders_share_the_work() {
     let (one, four) = (Allreduce::named("two_level").unwrap(), MultiLeader::named("multi_leader").unwrap());
     let proof = allreduced(64, vector, |rank| one.rounds(rank, &nodes, vector));
     assert_eq!((proof.rounds, proof.most_reduced, proof.most_sent), (2 + 3 + 2, vector.bytes() * 7, vector.bytes() * 7));
+    // In four segments: two steps of seven rounds up, two with one down after them, three among leaders, one down.
+    let cut = Allreduce::named("two_level(linear, recursive_doubling, linear, 64 B)").unwrap();
+    let proof = allreduced(64, vector, |rank| cut.rounds(rank, &nodes, vector));
+    assert_eq!((proof.rounds, proof.most_reduced, proof.most_sent), (2 * 7 + 2 * 8 + 3 + 1, vector.bytes() * 10, vector.bytes() * 10));
     let part = Bytes(vector.bytes().0 / 4);
     let proof = allreduced(64, vector, |rank| four.rounds(rank, &nodes, vector));
     assert_eq!((proof.rounds, proof.most_reduced, proof.most_sent), (1 + 3 + 1, part * (7 + 3), part * (3 + 3 + 7)));
@@ -66,7 +70,7 @@ fn leaders_share_the_work() {
 
 #[test]
 fn names_are_read_as_they_are_written() {
-    for form in ["two_level(k_nomial(4), ring, scatter_ring)", "two_level(linear, reduce_bcast(linear, binary), binary)"] {
+    for form in ["two_level(k_nomial(4), ring, scatter_ring)", "two_level(linear, reduce_bcast(linear, binary), binary, 8 KiB)"] {
         let read = Allreduce::named(form).unwrap();
         assert_eq!(Allreduce::named(&read.to_string()), Some(read));
     }
