@@ -59,7 +59,8 @@ fn facts(node: &ResolvedNode, gigabits: u64) -> Facts {
         Some(CpuFamily::Power) => Processor::Power,
         None => Processor::Other,
     };
-    let adapter = Adapter { rate: Rate::from_gbps(gigabits), latency: Span::ZERO, gpudirect: gpu.peer.is_some(), collectives: false };
+    let adapter =
+        Adapter { rate: Rate::from_gbps(gigabits), latency: Span::ZERO, gpudirect: gpu.peer.is_some(), collectives: gigabits == 400 };
     // The plug-in for EFA uses the four adapters below a switch as one.
     let rails = if node.nics > 16 && node.nics > 2 * node.gpus { node.nics / node.gpus } else { 1 };
     Facts { architecture, processor, adapters: vec![adapter; node.nics as usize], hosts: node.layout.part.trays, rails }
@@ -202,6 +203,10 @@ fn tuners_have_their_tables() {
         let communicator = communicator(&catalog, (name, gigabits), nodes, &Settings::default());
         writeln!(text, "{name}, {nodes} x {} GPUs\n{}", communicator.ranks() / nodes, Tuner::new(&communicator)).unwrap();
     }
+    let settings = Settings { collnet: true, ..Settings::default() };
+    let communicator = communicator(&catalog, ("hgx-h100", 400), 16, &settings);
+    assert!(communicator.has_collnet());
+    writeln!(text, "hgx-h100, 16 x 8 GPUs, switches reduce\n{}", Tuner::new(&communicator)).unwrap();
     golden("tests/tuner.txt", &text);
 }
 

@@ -290,7 +290,7 @@ fn rings_bring_every_contribution_once() {
                             &communicator,
                             choice(operation, Algorithm::Ring, protocol, communicator.channels()),
                             *count,
-                            ranks / 2,
+                            (*count % u64::from(ranks)) as u32,
                             in_place,
                         );
                     }

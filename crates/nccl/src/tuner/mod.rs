@@ -198,16 +198,17 @@ impl fmt::Display for Tuner {
             })
         };
         write!(f, "{:<13}", "us / GB/s")?;
+        let title = |algorithm: Algorithm, protocol: Protocol| format!("{algorithm} {protocol}");
         for (algorithm, protocol) in columns() {
-            write!(f, " {:>15}", format!("{algorithm} {protocol}"))?;
+            write!(f, " {:>15}", title(algorithm, protocol))?;
         }
         for operation in Operation::ALL {
             write!(f, "\n{operation:<13}")?;
             for (algorithm, protocol) in columns() {
-                match self.entry(operation, algorithm, protocol) {
-                    Some(Entry { latency, bandwidth }) => write!(f, " {:>15}", format!("{latency:.1} / {bandwidth:.1}"))?,
-                    None => write!(f, " {:>15}", "-")?,
-                }
+                let width = title(algorithm, protocol).len().max(15);
+                let entry = self.entry(operation, algorithm, protocol);
+                let text = entry.map_or_else(|| "-".to_owned(), |Entry { latency, bandwidth }| format!("{latency:.1} / {bandwidth:.1}"));
+                write!(f, " {text:>width$}")?;
             }
         }
         writeln!(f)
