@@ -3,6 +3,7 @@
 mod halving;
 mod pairwise;
 mod recursive_doubling;
+mod reduce_then_scatter;
 mod ring;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use crate::blocks::Blocks;
 use crate::halving::Distance;
 use crate::names::Name;
 use crate::round::Rounds;
+use crate::{reduce, scatter};
 
 /// How the contributions come together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,14 +27,27 @@ pub enum Algorithm {
     Ring,
     /// log₂ n exchanges of nearly everything; keeps the order of operands.
     RecursiveDoubling,
+    /// To rank 0, and a block from there to each.
+    ReduceThenScatter {
+        /// To rank 0.
+        reduce: reduce::Algorithm,
+        /// From rank 0.
+        scatter: scatter::Algorithm,
+    },
 }
 
 impl Algorithm {
-    /// All of them.
-    pub const ALL: [Algorithm; 5] =
-        [Algorithm::RecursiveHalving, Algorithm::Butterfly, Algorithm::Pairwise, Algorithm::Ring, Algorithm::RecursiveDoubling];
+    /// Each with parameters as they are usual.
+    pub const ALL: [Algorithm; 6] = [
+        Algorithm::RecursiveHalving,
+        Algorithm::Butterfly,
+        Algorithm::Pairwise,
+        Algorithm::Ring,
+        Algorithm::RecursiveDoubling,
+        Algorithm::ReduceThenScatter { reduce: reduce::Algorithm::KNomial { radix: 2 }, scatter: scatter::Algorithm::KNomial { radix: 2 } },
+    ];
     /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "recursive_halving, butterfly, pairwise, ring, recursive_doubling";
+    pub const NAMES: &str = "recursive_halving, butterfly, pairwise, ring, recursive_doubling, reduce_then_scatter(reduce, scatter)";
 
     /// The rounds of `rank` among `ranks`; rank *r* gets block *r* of the reduction.
     #[must_use]
@@ -43,26 +58,39 @@ impl Algorithm {
             Algorithm::Pairwise => Box::new(pairwise::rounds(rank, ranks, blocks)),
             Algorithm::Ring => Box::new(ring::rounds(rank, ranks, blocks)),
             Algorithm::RecursiveDoubling => Box::new(recursive_doubling::rounds(rank, ranks, blocks)),
+            Algorithm::ReduceThenScatter { reduce, scatter } => Box::new(reduce_then_scatter::rounds(reduce, scatter, rank, ranks, blocks)),
         }
     }
-    /// The algorithm of this name.
+    /// The algorithm of this name, as it is written or without its parameters.
     #[must_use]
     pub fn named(text: &str) -> Option<Algorithm> {
-        let name = Name::read(text)?;
-        let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.to_string() == name.word)?;
+        let mut name = Name::read(text)?;
+        let algorithm = match name.word {
+            "recursive_halving" => Algorithm::RecursiveHalving,
+            "butterfly" => Algorithm::Butterfly,
+            "pairwise" => Algorithm::Pairwise,
+            "ring" => Algorithm::Ring,
+            "recursive_doubling" => Algorithm::RecursiveDoubling,
+            "reduce_then_scatter" => Algorithm::ReduceThenScatter {
+                reduce: name.inner(reduce::Algorithm::named, reduce::Algorithm::KNomial { radix: 2 })?,
+                scatter: name.inner(scatter::Algorithm::named, scatter::Algorithm::KNomial { radix: 2 })?,
+            },
+            _ => return None,
+        };
         name.end(algorithm)
     }
 }
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Algorithm::RecursiveHalving => "recursive_halving",
-            Algorithm::Butterfly => "butterfly",
-            Algorithm::Pairwise => "pairwise",
-            Algorithm::Ring => "ring",
-            Algorithm::RecursiveDoubling => "recursive_doubling",
-        })
+        match self {
+            Algorithm::RecursiveHalving => f.write_str("recursive_halving"),
+            Algorithm::Butterfly => f.write_str("butterfly"),
+            Algorithm::Pairwise => f.write_str("pairwise"),
+            Algorithm::Ring => f.write_str("ring"),
+            Algorithm::RecursiveDoubling => f.write_str("recursive_doubling"),
+            Algorithm::ReduceThenScatter { reduce, scatter } => write!(f, "reduce_then_scatter({reduce}, {scatter})"),
+        }
     }
 }
 
@@ -74,6 +102,11 @@ mod tests {
     use crate::Operation;
     use crate::proof::Proof;
     use crate::reduction::tests::{proved, vectors};
+
+    fn algorithms() -> impl Iterator<Item = Algorithm> {
+        let two = ["reduce_then_scatter(rabenseifner, linear)", "reduce_then_scatter(pipeline(8 B), k_nomial(4))"];
+        Algorithm::ALL.into_iter().chain(two.map(|name| Algorithm::named(name).unwrap()))
+    }
 
     fn of(algorithm: Algorithm, width: Bytes, blocks: &Blocks) -> Proof {
         let ranks = blocks.ranks();
@@ -89,9 +122,9 @@ mod tests {
             let even = Blocks::Even { ranks, block: Bytes(8) };
             let split = vectors(ranks).map(|vector| (vector.width, vector.blocks(ranks)));
             for (width, blocks) in split.chain([(Bytes(4), any), (Bytes(4), even)]) {
-                for algorithm in Algorithm::ALL {
+                for algorithm in algorithms() {
                     let proof = of(algorithm, width, &blocks);
-                    let ordered = matches!(algorithm, Algorithm::Butterfly | Algorithm::RecursiveDoubling);
+                    let ordered = !matches!(algorithm, Algorithm::RecursiveHalving | Algorithm::Pairwise | Algorithm::Ring);
                     assert!(proof.ordered || !ordered, "{algorithm}, {ranks} ranks");
                 }
             }
@@ -122,6 +155,9 @@ mod tests {
             assert_eq!(measured(Algorithm::Ring), (ranks - 1, others, others));
             let turned = u32::from(ranks > 2);
             assert_eq!(measured(Algorithm::Butterfly), (steps + turned, others + block * u64::from(turned), others));
+            // Up a tree and down again: rank 0 takes in log₂ n vectors.
+            assert_eq!(measured(Algorithm::ALL[5]).0, 2 * steps);
+            assert_eq!(measured(Algorithm::ALL[5]).2, block * u64::from(ranks * steps));
             let most = block * u64::from(ranks * steps) - others;
             assert_eq!(measured(Algorithm::RecursiveDoubling), (steps, most, most));
         }
@@ -129,10 +165,13 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for algorithm in Algorithm::ALL {
+        for algorithm in algorithms() {
             assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
-            assert!(Algorithm::NAMES.contains(&algorithm.to_string()));
         }
+        assert_eq!(
+            Algorithm::ALL.map(|algorithm| Algorithm::named(algorithm.to_string().split('(').next().unwrap())),
+            Algorithm::ALL.map(Some)
+        );
         assert_eq!(Algorithm::named("ring(4)").or(Algorithm::named("rings")), None);
     }
 }
