@@ -237,6 +237,17 @@ mod tests {
         }
     }
 
+    /// Rounds are made one at a time: those of a rank among 16 million begin at once.
+    #[test]
+    fn many_ranks() {
+        let vector = Vector { count: 1 << 30, width: Bytes(4) };
+        for algorithm in algorithms() {
+            let sent: u64 =
+                algorithm.rounds(12_345_678, 1 << 24, vector).take(3).flat_map(|round| round.sends).map(|m| m.piece.bytes.0).sum();
+            assert!(sent > 0, "{algorithm}");
+        }
+    }
+
     #[test]
     fn names_are_read_as_they_are_written() {
         for algorithm in algorithms() {
