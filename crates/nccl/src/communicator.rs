@@ -296,11 +296,13 @@ impl Communicator {
         }
     }
 
-    /// The channel of the search that a node uses for a ring.
-    pub(crate) fn ring_channel(&self, node: u32, channel: u32) -> usize {
+    /// The channel of the search that a node uses for a ring, and whether it goes the other way round.
+    pub(crate) fn ring_order(&self, node: u32, channel: u32) -> (usize, bool) {
         let origin = self.origins[channel as usize].channel;
-        let swapped = self.found.is_multiple_of(2) && node % 2 == 1 && self.kinds.iter().any(|kind| kind.graphs.ring.cross_nic);
-        if swapped { origin ^ 1 } else { origin }
+        let odd = node % 2 == 1;
+        let swapped = odd && self.found.is_multiple_of(2) && self.kinds.iter().any(|kind| kind.graphs.ring.cross_nic);
+        let reversed = odd && self.kind_of(node).graphs.alternate;
+        (if swapped { origin ^ 1 } else { origin }, reversed)
     }
     /// The channel of the search that a tree has.
     pub(crate) fn tree_channel(&self, channel: u32) -> usize {
@@ -325,13 +327,18 @@ impl Communicator {
     }
     fn ring_position(&self, channel: u32, rank: u32) -> u32 {
         let seat = self.seat(rank);
-        let kind = self.nodes[seat.node as usize] as usize;
-        self.before[seat.node as usize] + self.ring_places[kind][self.ring_channel(seat.node, channel)][seat.gpu as usize]
+        let places = &self.ring_places[self.nodes[seat.node as usize] as usize];
+        let (channel, reversed) = self.ring_order(seat.node, channel);
+        let place = places[channel][seat.gpu as usize];
+        let last = places[channel].len() as u32 - 1;
+        self.before[seat.node as usize] + if reversed { last - place } else { place }
     }
     fn ring_rank_at(&self, channel: u32, position: u32) -> u32 {
         let node = self.before.partition_point(|first| *first <= position) as u32 - 1;
-        let order = &self.kind_of(node).graphs.ring.channels[self.ring_channel(node, channel)].gpus;
-        self.rank_at(node, order[(position - self.before[node as usize]) as usize])
+        let (channel, reversed) = self.ring_order(node, channel);
+        let order = &self.kind_of(node).graphs.ring.channels[channel].gpus;
+        let place = (position - self.before[node as usize]) as usize;
+        self.rank_at(node, order[if reversed { order.len() - 1 - place } else { place }])
     }
 
     /// The place of a rank in the tree of a channel.

@@ -46,8 +46,8 @@ pub struct Settings {
     pub gdr_read: Set,
     /// `NCCL_CROSS_NIC`: whether a ring may leave a node by another adapter than it came.
     pub cross_nic: Set,
-    /// `NCCL_PXN_DISABLE` = 0.
-    pub pxn: bool,
+    /// `NCCL_PXN_DISABLE` = 0: another GPU may send for one that is farther from the adapter. NCCL does, RCCL does not.
+    pub pxn: Set,
     /// `NCCL_NVLS_ENABLE`.
     pub nvls: bool,
     /// `NCCL_COLLNET_ENABLE`.
@@ -80,7 +80,7 @@ impl Default for Settings {
             gdr_level: None,
             gdr_read: Set::Auto,
             cross_nic: Set::Auto,
-            pxn: true,
+            pxn: Set::Auto,
             nvls: true,
             collnet: false,
             collnet_nodes: 2,
@@ -143,7 +143,7 @@ impl Settings {
                     _ => return Err(bad("use 0, 1 or 2")),
                 }
             }
-            "NCCL_PXN_DISABLE" => self.pxn = !flag()?,
+            "NCCL_PXN_DISABLE" => self.pxn = if flag()? { Set::Off } else { Set::On },
             "NCCL_NVLS_ENABLE" => self.nvls = flag()?,
             "NCCL_COLLNET_ENABLE" => self.collnet = flag()?,
             "NCCL_COLLNET_NODE_THRESHOLD" => self.collnet_nodes = number()? as usize,
@@ -162,6 +162,15 @@ impl Settings {
     /// Channels at the most, of a release that has `most`.
     pub(crate) fn most_channels_of(&self, most: usize) -> usize {
         self.most_channels.unwrap_or(most).min(most)
+    }
+
+    /// Whether other GPUs send for those that are farther from an adapter.
+    pub(crate) fn relays(&self, amd: bool) -> bool {
+        match self.pxn {
+            Set::Auto => !amd,
+            Set::Off => false,
+            Set::On => true,
+        }
     }
 
     /// Buffer of a connection with a protocol.

@@ -87,7 +87,8 @@ impl Communicator {
             let ways = (0..topology.adapters()).map(|adapter| topology.to_adapter(gpu as usize, adapter));
             ways.filter(|(class, _)| *class <= PathType::Pxb).map(|(_, rate)| rate).max().unwrap_or_default()
         };
-        let faster = net_rate(a.gpu) > rate && net_rate(b.gpu) > rate;
+        // RCCL does not ask.
+        let faster = !topology.facts().architecture.is_amd() && net_rate(a.gpu) > rate && net_rate(b.gpu) > rate;
         if class <= peer_level(topology, self.settings()) && !faster {
             // Ampere reads over NVLink.
             let read = class == PathType::Nvl && topology.capability() == 80;
@@ -107,13 +108,15 @@ impl Communicator {
                 graph.channels.iter().filter(|known| known.gpus[0] == seat.gpu).filter_map(|known| Some(known.adapters?[0])).collect();
             return own.get(channel as usize % own.len().max(1)).copied().unwrap_or_else(|| self.own_adapter(rank, channel));
         }
-        let number = match algorithm {
-            Algorithm::Ring => self.ring_channel(seat.node, channel),
-            _ => self.tree_channel(channel),
+        let (number, reversed) = match algorithm {
+            Algorithm::Ring => self.ring_order(seat.node, channel),
+            _ => (self.tree_channel(channel), false),
         };
         let known = graph.channels.get(number % graph.channels.len().max(1));
-        let adapters = known.and_then(|known| Some((known.adapters?, usize::from(known.gpus[0] != seat.gpu))));
-        adapters.map_or_else(|| self.own_adapter(rank, channel), |(adapters, which)| adapters[which])
+        let ends = known.and_then(|known| Some((known.adapters?, *known.gpus.first()?, *known.gpus.last()?)));
+        let Some(([first, last], start, end)) = ends else { return self.own_adapter(rank, channel) };
+        let (start, first, last) = if reversed { (end, last, first) } else { (start, first, last) };
+        if start == seat.gpu { first } else { last }
     }
 
     /// The adapter nearest to a rank, for point-to-point traffic.
@@ -130,14 +133,15 @@ impl Communicator {
         let topology = &self.kind_of(seat.node).topology;
         let own = self.own_adapter(from, channel);
         let settings = self.settings();
+        let relays = settings.relays(topology.facts().architecture.is_amd());
         let device = self.kind_of(peer.node).topology.device(peer.gpu as usize);
         let alike = (0..topology.gpus()).find(|gpu| topology.device(*gpu) == device);
         let Some(net) =
-            alike.and_then(|gpu| topology.local_net(gpu, channel as usize)).filter(|_| settings.pxn || settings.cross_nic == Set::Off)
+            alike.and_then(|gpu| topology.local_net(gpu, channel as usize)).filter(|_| relays || settings.cross_nic == Set::Off)
         else {
             return (own, from);
         };
-        if settings.pxn
+        if relays
             && let Some(near) = topology.local_gpu(net)
             && topology.between(near, seat.gpu as usize).0 <= PathType::Nvl
             && topology.to_adapter(near, net).0 <= PathType::Pxb
@@ -159,7 +163,7 @@ impl Communicator {
             send_gpudirect: gpudirect(sender, self.settings(), self.seat(send_proxy).gpu as usize, out, true),
             receive_adapter,
             receive_gpudirect,
-            flush: receive_gpudirect && receiver.capability() < 90,
+            flush: receive_gpudirect && (receiver.capability() < 90 || receiver.facts().architecture.is_amd()),
             rails: sender.facts().rails.min(receiver.facts().rails).max(1),
         })
     }

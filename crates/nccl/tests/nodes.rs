@@ -297,6 +297,25 @@ fn large_communicators_have_neighbours_on_demand() {
     assert!(matches!(choice.protocol, Protocol::Simple | Protocol::Ll128));
 }
 
+/// Also where every second node has other orders: NICs of pairs of channels swapped, RCCL's rings reversed.
+#[test]
+fn rings_go_through_all_ranks() {
+    let catalog = catalog();
+    for node in [("hgx-h100", 400), ("dgx-a100", 200), ("mi250x", 200), ("hgx-mi300x", 400)] {
+        let communicator = communicator(&catalog, node, 5, &Settings::default());
+        for channel in 0..communicator.channels() {
+            let (mut at, mut seen) = (0, 0);
+            while seen == 0 || at != 0 {
+                let place = communicator.ring(channel, at);
+                assert_eq!(place.index, seen, "{} channel {channel}", node.0);
+                assert_eq!(communicator.ring(channel, place.next).previous, at);
+                (at, seen) = (place.next, seen + 1);
+            }
+            assert_eq!(seen, communicator.ranks(), "{} channel {channel}", node.0);
+        }
+    }
+}
+
 #[test]
 fn variables_are_honoured() {
     let catalog = catalog();

@@ -86,6 +86,8 @@ pub struct Graphs {
     pub nvls: Graph,
     /// How many times RCCL's model of a node repeats its channels; 1 otherwise.
     pub copies: usize,
+    /// Whether rings go the other way round in every second node, so that they stay with their adapters (RCCL's models).
+    pub alternate: bool,
     /// The set of RCCL's constants that its model of the node names.
     pub tuning: usize,
 }
@@ -119,5 +121,5 @@ pub fn search(topology: &Topology, settings: &Settings) -> Graphs {
     };
     let switched = topology.switched() && topology.capability() >= 90 && topology.gpus() > 2;
     let nvls = if settings.nvls && switched { find(Pattern::Nvls, false, 1, 2 * most) } else { none(Pattern::Nvls) };
-    Graphs { ring, tree, collnet_chain, collnet_direct, nvls, copies: 1, tuning: 0 }
+    Graphs { ring, tree, collnet_chain, collnet_direct, nvls, copies: 1, alternate: false, tuning: 0 }
 }

@@ -153,6 +153,7 @@ pub(super) fn find(topology: &Topology, none: impl Fn(Pattern) -> Graph) -> Opti
         collnet_direct: none(Pattern::CollnetDirect),
         nvls: none(Pattern::Nvls),
         copies: model.copies,
+        alternate: model.adapters > 0,
         tuning: model.tuning,
     })
 }

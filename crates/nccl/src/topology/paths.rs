@@ -3,7 +3,7 @@
 //! Source: NCCL 2.22.3, src/graph/paths.cc (ncclTopoSetPaths, ncclTopoComputePaths, ncclTopoCheckP2p, ncclTopoCheckGdr).
 //! Modelled: fewest links first, and rate among those the search meets in turn; one GPU may relay over NVLink; copies through the
 //! processor where peers are refused; PXN; adapters without GPUDirect through host memory.
-//! RCCL lets adapters reach GPUs through the host bridge of the same NUMA domain. Basis: assumed, as its models of nodes have it.
+//! RCCL lets adapters reach GPUs through the host bridge of the same NUMA domain (its paths.cc, for processors of AMD).
 
 use super::{Kind, LinkType, Path, PathType, Topology, bits};
 use crate::architecture::Processor;
@@ -21,7 +21,7 @@ pub(super) fn compute(topology: &mut Topology, settings: &Settings) {
     refuse_peers(topology, settings);
     for net in 0..topology.nets.len() {
         for gpu in 0..topology.gpus.len() {
-            if settings.pxn {
+            if settings.relays(topology.facts.architecture.is_amd()) {
                 relay(topology, gpu, net);
             }
             let near = topology.path(topology.gpus[gpu], topology.nets[net]).class < PathType::Phb;
