@@ -337,7 +337,7 @@ impl<'t> Walk<'t> {
                 if nearest.0 >= amount {
                     for step in 0..gpus {
                         let gpu = (draft.count + step) % gpus;
-                        if near(gpu) == nearest {
+                        if *left > 0 && near(gpu) == nearest {
                             self.enter_from(draft, best, Some(net), gpu, turns, Order::Best, left);
                         }
                     }
@@ -405,6 +405,9 @@ impl<'t> Walk<'t> {
                 Order::Best => self.next(draft, gpu, step, turns),
             };
             for peer in next {
+                if *left <= 0 {
+                    break;
+                }
                 let (from, to) = (topology.gpus[gpu], topology.gpus[peer]);
                 if self.inside(draft, from, to, 1) {
                     self.enter(draft, best, peer, step + 1, turns, order, left);
@@ -475,7 +478,8 @@ impl<'t> Walk<'t> {
         let net = (turns.net == Some(step + 1)).then(|| draft.inter_nets[draft.count][0] as usize);
         let others = self.others[gpu][net.map_or(0, |net| net + 1)].get_or_insert_with(|| others(topology, gpu, net));
         let free = || others.iter().filter(|other| self.used[other.gpu] & bit == 0);
-        let mut next: Vec<usize> = free().map(|other| other.gpu).collect();
+        let mut next = Vec::with_capacity(gpus);
+        next.extend(free().map(|other| other.gpu));
         if turns.net.is_some_and(|net| net != step + 1) && free().all(|other| Some(other.inside) == free().next().map(|first| first.inside))
         {
             next.reverse();
