@@ -60,11 +60,11 @@ pub use part::{
     Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy,
     Rdma, Rendezvous, RootComplex, SharedMemory, Software, Switch, TagMatching,
 };
-pub use part::{CollectiveRule, CollectiveRules, Occasion};
 pub use part::{
     Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
     ScaleUpPorts,
 };
+pub use part::{CollectiveRule, CollectiveRules, Occasion};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{Nccl, Step, Vendor};

@@ -186,7 +186,7 @@ fn options(question: &Question) -> Result<Vec<String>, Refusal> {
             return Err(Refusal::Skip(format!("{} runs powers of two, not {size} bytes", question.tool)));
         }
         let log = size.trailing_zeros();
-        options.extend(["-msglog".to_owned(), format!("{log}:{log}"), "Alltoall".to_owned()]);
+        options.extend(["-msglog".to_owned(), format!("{log}:{log}")]);
         return Ok(options);
     }
     let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
@@ -202,7 +202,7 @@ fn options(question: &Question) -> Result<Vec<String>, Refusal> {
         (None, true) => options.push("-a".to_owned()),
         (Some(size), false) => {
             add("-m", format!("{size}:{size}"));
-            if !matches!(question.tool, "osu_latency" | "osu_alltoall") && size > LONG_OMB {
+            if matches!(question.tool, "osu_bw" | "osu_bibw" | "osu_mbw_mr") && size > LONG_OMB {
                 add("-i", "2".to_owned());
                 add("-x", "1".to_owned());
             }

@@ -32,7 +32,7 @@ pub mod scatter;
 pub mod tree;
 pub mod two_level;
 
-pub use algorithm::{Algorithm, Call, UnknownAlgorithm};
+pub use algorithm::{Algorithm, Call, TwoLevel, UnknownAlgorithm};
 pub use blocks::{Blocks, Turned, Vector};
 pub use group::{Group, Nodes};
 pub use kind::Kind;

@@ -40,7 +40,7 @@ impl<'a> Name<'a> {
 }
 
 /// The parts between commas that stand in no parentheses.
-fn split(text: &str) -> Option<Vec<&str>> {
+pub(crate) fn split(text: &str) -> Option<Vec<&str>> {
     let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0u32);
     for (at, letter) in text.char_indices() {
         match letter {

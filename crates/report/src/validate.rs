@@ -338,7 +338,7 @@ mod tests {
     const ROWS: &str = "table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value\n\
         a,ri2,osu_bw,x,2,2,1000,bandwidth,MB/s,100\n\
         a,ri2,osu_bw,x,2,2,2000,bandwidth,MB/s,200\n\
-        a,ri2,osu_allreduce,x,2,2,2000,latency,us,200\n\
+        a,ri2,osu_multi_lat,x,2,2,2000,latency,us,200\n\
         b,ri2,osu_latency,Intel MPI 2019,2,2,8,latency,us,2\n\
         b,ri2,ib_write_bw,-a,2,2,8,bandwidth,MiB/s,1\n";
 

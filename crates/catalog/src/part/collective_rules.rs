@@ -38,6 +38,9 @@ pub struct CollectiveRule {
     /// Fewest ranks of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_node_from: Option<u32>,
+    /// The ranks have to be fewer than the first number, for each byte of the size, and the second: a line of Open MPI's decisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks_below_line: Option<[f64; 2]>,
     /// Whether the number of ranks has to be a power of two, or must not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_of_two: Option<bool>,
@@ -70,6 +73,7 @@ impl CollectiveRule {
             && self.ranks_from.is_none_or(|least| ranks >= least)
             && self.ranks_up_to.is_none_or(|most| ranks <= most)
             && self.per_node_from.is_none_or(|least| per_node >= least)
+            && self.ranks_below_line.is_none_or(|[slope, start]| f64::from(ranks) < slope * size.0 as f64 + start)
             && self.power_of_two.is_none_or(|asked| ranks.is_power_of_two() == asked)
             && self.even.is_none_or(|asked| ranks.is_multiple_of(2) == asked)
     }

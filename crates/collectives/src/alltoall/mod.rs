@@ -32,10 +32,10 @@ pub enum Algorithm {
     },
 }
 
-/// The names, for help.
-pub const KNOWN: &str = "bruck, posted, pairwise";
-
 impl Algorithm {
+    /// What [`Algorithm::named`] reads.
+    pub const NAMES: &str = "bruck, posted, pairwise";
+
     /// The algorithm of this name, with the parameters of MPICH.
     #[must_use]
     pub fn named(name: &str) -> Option<Algorithm> {

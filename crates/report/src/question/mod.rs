@@ -1,7 +1,7 @@
 //! Which program, with which options, gives a measured value.
 //!
 //! Modelled: perftest (`ib_{send,write,read,atomic}_{lat,bw}`), OMB point to point (`osu_latency`, `osu_bw`,
-//! `osu_bibw`, `osu_mbw_mr`), IMB PingPong, which times the same exchange as `osu_latency`, `osu_alltoall` and IMB Alltoall. A perftest row's
+//! `osu_bibw`, `osu_mbw_mr`) and collectives, IMB PingPong, which times the same exchange as `osu_latency`, IMB's collectives. A perftest row's
 //! variant holds the options of the tool; an OMB row's variant names the library, the buffers and the placement
 //! in words, of which those below are understood; "small messages" without a size are of 8 bytes.
 //!
@@ -110,7 +110,8 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
     if bytes.is_none() && !peak {
         return Ok(Asked::Skip("the row names no message size".to_owned()));
     }
-    let words = Words::of(tool, &row.variant);
+    let mut words = Words::of(tool, &row.variant);
+    words.options.extend(operation_of_imb(&row.benchmark).filter(|_| tool == "IMB-MPI1").map(str::to_owned));
     if let Some(reason) = words.not_modelled {
         return Ok(Asked::Skip(reason));
     }
@@ -160,7 +161,23 @@ fn shape(tool: &str, row: &Row, pairs: Option<u32>) -> Result<(u32, u32), String
 }
 
 /// Programs of all ranks of several nodes.
-const COLLECTIVES: [&str; 2] = ["osu_alltoall", "IMB-MPI1"];
+const COLLECTIVES: [&str; 15] = [
+    "osu_allgather",
+    "osu_allgatherv",
+    "osu_allreduce",
+    "osu_alltoall",
+    "osu_alltoallv",
+    "osu_barrier",
+    "osu_bcast",
+    "osu_gather",
+    "osu_gatherv",
+    "osu_reduce",
+    "osu_reduce_scatter",
+    "osu_reduce_scatter_block",
+    "osu_scatter",
+    "osu_scatterv",
+    "IMB-MPI1",
+];
 
 /// Whether a row speaks of small messages without saying how small.
 fn small_messages(row: &Row) -> bool {
@@ -182,7 +199,7 @@ fn check_size(measured: &Measured, row: &Row, tool: &str, bytes: u64) -> Result<
     Err(measured.problem(row, Column::MessageBytes, problem, format!("give a size from {smallest} to {LARGEST_MESSAGE} bytes")))
 }
 
-const TOOLS: [&str; 14] = [
+const TOOLS: [&str; 13] = [
     "mpi_gpu_bw",
     "ib_send_lat",
     "ib_send_bw",
@@ -196,7 +213,6 @@ const TOOLS: [&str; 14] = [
     "osu_bw",
     "osu_bibw",
     "osu_mbw_mr",
-    "osu_alltoall",
 ];
 
 fn tool_of(benchmark: &str) -> Option<&'static str> {
@@ -204,10 +220,20 @@ fn tool_of(benchmark: &str) -> Option<&'static str> {
     if matches!(name.as_str(), "imb pingpong" | "imb-mpi1 pingpong" | "imb-pingpong") {
         return Some("osu_latency");
     }
-    if matches!(name.as_str(), "imb alltoall" | "imb-mpi1 alltoall" | "imb-alltoall") {
+    if operation_of_imb(&name).is_some() {
         return Some("IMB-MPI1");
     }
-    TOOLS.into_iter().find(|tool| *tool == name)
+    TOOLS.into_iter().chain(COLLECTIVES).find(|tool| *tool == name)
+}
+
+/// The operation of a benchmark of IMB: `Alltoall` of `IMB-MPI1 Alltoall`.
+fn operation_of_imb(benchmark: &str) -> Option<&str> {
+    let name = benchmark.trim();
+    let rest = ["imb-mpi1 ", "imb ", "imb-"].into_iter().find_map(|prefix| {
+        name.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix)).and_then(|_| name.get(prefix.len()..))
+    })?;
+    let known = COLLECTIVES.into_iter().filter_map(|tool| tool.strip_prefix("osu_"));
+    known.into_iter().any(|word| word.eq_ignore_ascii_case(rest)).then_some(rest)
 }
 
 fn quantity_of(tool: &str, metric: &str, unit: &str) -> Option<Quantity> {
@@ -388,7 +414,7 @@ mod tests {
 
     #[test]
     fn what_the_model_cannot_give_is_skipped_with_a_reason() {
-        assert!(skipped("t,c,osu_allreduce,x,2,64,8,latency,us,9").contains("`osu_allreduce` is not modelled"));
+        assert!(skipped("t,c,osu_multi_lat,x,2,64,8,latency,us,9").contains("`osu_multi_lat` is not modelled"));
         assert!(skipped("t,c,osu_bw,H H,2,2,8,latency,us,9").contains("does not give the metric `latency`"));
         assert!(skipped("t,c,osu_bw,H H,2,2,8,bandwidth,furlong/s,9").contains("furlong/s"));
         assert!(skipped("t,c,osu_latency,device buffers,2,2,8,latency,us,9").contains("which buffers are on GPUs"));

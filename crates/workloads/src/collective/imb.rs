@@ -17,7 +17,6 @@ use crate::target::Target;
 use crate::tool::Prepared;
 
 const HELP: &str = "\
-IMB-MPI1: collective operations among the ranks of several nodes (Intel MPI Benchmarks)
 Usage: IMB-MPI1 [options] Allreduce|Reduce|Reduce_scatter|Allgather|Allgatherv|Gather|Gatherv|Scatter|Scatterv|Alltoall|Alltoallv|Bcast|Barrier
 
 Options:
@@ -54,7 +53,9 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
     while let Some(word) = rest.next() {
         let mut value = |what| rest.next().ok_or(UsageError::MissingValue { option: word.clone(), what });
         match word.to_ascii_lowercase().as_str() {
-            "-h" | "--help" | "-help" => return Err(UsageError::Help { text: HELP.to_owned() }),
+            "-h" | "--help" | "-help" => {
+                return Err(UsageError::Help { text: format!("{TOOL}: {}\n{HELP}", super::Benchmark::Imb.about()) });
+            }
             "-npmin" => {
                 let least = number(word, value("ranks")?, u64::from(u32::MAX))?;
                 let ranks = u64::from(target.layout.ranks());

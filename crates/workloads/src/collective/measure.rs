@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use fabriscope_collectives::{Algorithm, Call};
+use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::Span;
 
@@ -34,6 +34,8 @@ struct Job {
     plan: Plan,
     /// By size, as in the plan.
     choices: Vec<(u32, Call, Algorithm)>,
+    /// What separates iterations: the library's barrier, as the program calls it.
+    barrier: Option<(Call, Algorithm)>,
     world: World,
     block_overhead: Span,
 }
@@ -53,7 +55,12 @@ pub(super) fn programs(
     plan.check(target)?;
     let choose = |&size: &u32| Ok((size, plan.call(size, target), plan.choose(tool, size, mpi, target)?));
     let choices = plan.sizes.iter().map(choose).collect::<Result<_, UsageError>>()?;
-    let job = Rc::new(Job { plan, choices, world: World::new(mpi, target, ranks), block_overhead: block_overhead(mpi) });
+    let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
+    let barrier = match plan.separate {
+        true => barrier.choose(tool, 0, mpi, target).ok().map(|algorithm| (barrier.call(0, target), algorithm)),
+        false => None,
+    };
+    let job = Rc::new(Job { barrier, plan, choices, world: World::new(mpi, target, ranks), block_overhead: block_overhead(mpi) });
     let results: Results = Rc::new(RefCell::new(vec![Vec::new(); job.choices.len()]));
     let main = || -> Main {
         let (job, results) = (job.clone(), results.clone());
@@ -67,7 +74,9 @@ pub(super) fn programs(
 /// One rank: all sizes in turn.
 async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
     let me = process.rank();
-    let mut peers: Vec<u32> = job.choices.iter().flat_map(|(_, call, algorithm)| algorithm.peers(call, me)).collect();
+    let calls = job.choices.iter().map(|(_, call, algorithm)| (call, algorithm));
+    let calls = calls.chain(job.barrier.iter().map(|(call, algorithm)| (call, algorithm)));
+    let mut peers: Vec<u32> = calls.flat_map(|(call, algorithm)| algorithm.peers(call, me)).collect();
     peers.sort_unstable();
     peers.dedup();
     let rank = Rank::init(process, job.world.clone(), &peers).await?;
@@ -114,8 +123,10 @@ async fn mean_of(
         if iteration >= warm_up {
             total += rank.now().since(start);
         }
-        if job.plan.separate {
-            rank.synchronise().await?;
+        match &job.barrier {
+            Some((call, barrier)) => rank.carry_out(barrier.rounds(call, rank.rank()), job.block_overhead).await?,
+            None if job.plan.separate => rank.synchronise().await?,
+            None => {}
         }
     }
     Ok(total / u64::from(iterations))

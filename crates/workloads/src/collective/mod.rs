@@ -2,7 +2,7 @@
 //!
 //! Source: OMB 7.4 (FORMATS.md §10) and Intel MPI Benchmarks 2019: loops, options and output.
 //! Modelled: all ranks of the job, filling its nodes one after the other; the algorithm that the library takes or that is asked
-//! for; OSU's barrier after every iteration, IMB's iterations back to back; computation beside non-blocking operations.
+//! for; OSU's barrier after every iteration, by the library's algorithm where its part names one, IMB's iterations back to back; computation beside non-blocking operations.
 //! Not modelled: smaller groups than all ranks (`-npmin` below their number), buffers that are never cached, persistent operations.
 
 mod imb;
@@ -28,11 +28,35 @@ pub enum Benchmark {
 }
 
 /// Every benchmark.
-pub const BENCHMARKS: [Benchmark; 5] = [
+pub const BENCHMARKS: [Benchmark; 29] = [
+    Benchmark::Osu(Kind::Allgather),
+    Benchmark::Osu(Kind::Allgatherv),
+    Benchmark::Osu(Kind::Allreduce),
     Benchmark::Osu(Kind::Alltoall),
     Benchmark::Osu(Kind::Alltoallv),
+    Benchmark::Osu(Kind::Barrier),
+    Benchmark::Osu(Kind::Bcast),
+    Benchmark::Osu(Kind::Gather),
+    Benchmark::Osu(Kind::Gatherv),
+    Benchmark::Osu(Kind::Reduce),
+    Benchmark::Osu(Kind::ReduceScatter),
+    Benchmark::Osu(Kind::ReduceScatterBlock),
+    Benchmark::Osu(Kind::Scatter),
+    Benchmark::Osu(Kind::Scatterv),
+    Benchmark::OsuNonBlocking(Kind::Allgather),
+    Benchmark::OsuNonBlocking(Kind::Allgatherv),
+    Benchmark::OsuNonBlocking(Kind::Allreduce),
     Benchmark::OsuNonBlocking(Kind::Alltoall),
     Benchmark::OsuNonBlocking(Kind::Alltoallv),
+    Benchmark::OsuNonBlocking(Kind::Barrier),
+    Benchmark::OsuNonBlocking(Kind::Bcast),
+    Benchmark::OsuNonBlocking(Kind::Gather),
+    Benchmark::OsuNonBlocking(Kind::Gatherv),
+    Benchmark::OsuNonBlocking(Kind::Reduce),
+    Benchmark::OsuNonBlocking(Kind::ReduceScatter),
+    Benchmark::OsuNonBlocking(Kind::ReduceScatterBlock),
+    Benchmark::OsuNonBlocking(Kind::Scatter),
+    Benchmark::OsuNonBlocking(Kind::Scatterv),
     Benchmark::Imb,
 ];
 
