@@ -134,7 +134,7 @@ pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Targ
     let nic = &parts.node.nic;
     Target {
         gpu: parts.node.gpu.as_ref().map(|gpu| gpus(gpu, &parts.node)),
-        nccl: parts.nccl.as_ref().and_then(|software| Library::new(software.nccl.as_ref()?, parts.node.gpu.as_ref()?)),
+        nccl: Library::of(parts),
         nodes: parts.nodes,
         layout,
         devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),

@@ -190,6 +190,13 @@ fn options(question: &Question) -> Result<Vec<String>, Refusal> {
         return Ok(options);
     }
     let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    if question.tool == "all_reduce_perf" {
+        if let Some(size) = question.message_bytes {
+            add("-b", size.to_string());
+            add("-e", size.to_string());
+        }
+        return Ok(options);
+    }
     match (question.message_bytes, question.tool.starts_with("ib_")) {
         // Atomics are of eight bytes, and the tool has no option for it.
         (Some(_), true) if question.tool.starts_with("ib_atomic") => {}

@@ -11,6 +11,7 @@ pub mod gpu;
 pub mod mpi;
 pub mod multicast;
 pub mod nccl;
+pub mod nccl_tests;
 pub mod omb;
 mod output;
 pub mod pattern;

@@ -6,6 +6,7 @@ use fabriscope_node::Main;
 use crate::collective;
 use crate::error::UsageError;
 use crate::gpu;
+use crate::nccl_tests;
 use crate::omb;
 use crate::output::ToolOutput;
 use crate::perftest;
@@ -70,6 +71,8 @@ pub enum Tool {
     Omb(omb::Benchmark),
     /// One of a collective operation.
     Collective(collective::Benchmark),
+    /// One of nccl-tests.
+    NcclTests(nccl_tests::Operation),
     /// One of the OSU Micro-Benchmarks over NCCL.
     Xccl(xccl::Benchmark),
     /// A program on sockets.
@@ -86,6 +89,7 @@ impl Tool {
             .map(Tool::Perftest)
             .chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
             .chain(collective::BENCHMARKS.into_iter().map(Tool::Collective))
+            .chain(nccl_tests::TOOLS.into_iter().map(Tool::NcclTests))
             .chain(xccl::BENCHMARKS.into_iter().map(Tool::Xccl))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
@@ -109,6 +113,7 @@ impl Tool {
             Tool::Perftest(test) => test.name(),
             Tool::Omb(benchmark) => benchmark.name(),
             Tool::Collective(benchmark) => benchmark.name(),
+            Tool::NcclTests(operation) => operation.tool(),
             Tool::Xccl(benchmark) => benchmark.name(),
             Tool::Sockets(tool) => tool.name(),
             Tool::Gpu(tool) => tool.name(),
@@ -121,6 +126,7 @@ impl Tool {
             Tool::Perftest(test) => test.about(),
             Tool::Omb(benchmark) => benchmark.about(),
             Tool::Collective(benchmark) => benchmark.about(),
+            Tool::NcclTests(operation) => operation.about(),
             Tool::Xccl(benchmark) => benchmark.about(),
             Tool::Sockets(tool) => tool.about(),
             Tool::Gpu(tool) => tool.about(),
@@ -143,6 +149,7 @@ impl Tool {
             Tool::Perftest(test) => perftest::prepare(test, args, target),
             Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
             Tool::Collective(benchmark) => collective::prepare(benchmark, args, target),
+            Tool::NcclTests(operation) => nccl_tests::prepare(operation, args, target),
             Tool::Xccl(benchmark) => xccl::prepare(benchmark, args, target),
             Tool::Sockets(tool) => tool.prepare(args, target),
             Tool::Gpu(tool) => tool.prepare(args, target),
@@ -160,7 +167,7 @@ mod tests {
             assert_eq!(Tool::by_name(tool.name()), Ok(tool));
             assert!(!tool.about().is_empty());
         }
-        assert_eq!(Tool::all().count(), 57);
+        assert_eq!(Tool::all().count(), 67);
         let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
         assert!(message.contains("`ib_write_lat`"), "{message}");
     }

@@ -6,13 +6,14 @@ use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Engine, Job};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Access, Machine, Purpose};
+use fabriscope_nccl::Protocol;
 use fabriscope_units::{Bytes, Span};
-use fabriscope_workloads::nccl::{Library, Protocol};
+use fabriscope_workloads::nccl::Library;
 use fabriscope_workloads::{Layout, Target, Tool, ToolOutput};
 
 fn target(cluster: &str, nodes: u32) -> (ResolvedCluster, Target) {
     let parts = machine::parts(cluster);
-    let nccl = parts.nccl.as_ref().and_then(|software| Library::new(software.nccl.as_ref()?, parts.node.gpu.as_ref()?));
+    let nccl = Library::of(&parts);
     let target = Target { nccl, layout: Layout { nodes, per_node: parts.node.gpus }, ..machine::target(&parts) };
     (parts, target)
 }
@@ -48,7 +49,8 @@ fn a_ping_is_the_sum_of_its_parts() {
         let (way, _) = link(&parts.node.machine().unwrap());
         // Call, kernel, block; a copy there, the way, a copy out of the slot; the host sees the end.
         let copy = library.pace(Protocol::Ll).rate.time(Bytes(64));
-        let expected = library.call + library.kernel_start + library.block_start + copy + way + copy + library.synchronise;
+        let start = library.kernel_start + library.pace(Protocol::Ll).start;
+        let expected = library.call + start + copy + way + copy + library.synchronise;
         let measured = values(&run(cluster, 1, "osu_xccl_latency -m 64:64"))[0];
         assert!((measured - expected.as_us_f64()).abs() < 0.011, "{cluster}: {measured} us, expected {expected}");
     }
@@ -106,4 +108,73 @@ fn the_output_is_the_tools() {
     assert_eq!(lines[3], "# Size            Latency (us)");
     assert!(lines[4].starts_with("8  ") && lines[4].len() == 30 && lines.len() == 6);
     assert!(run("lumi-g", 1, "osu_xccl_bibw -m 8:8").text.contains("# OSU RCCL-ROCM Bi-Directional Bandwidth Test v7.4"));
+}
+
+/// Bus bandwidths in place by size, in GB/s.
+fn busbw(cluster: &str, nodes: u32, line: &str) -> Vec<f64> {
+    let output = run(cluster, nodes, line);
+    output.points.iter().filter(|point| point.metric == "busbw_in_place").map(|point| point.value).collect()
+}
+
+#[test]
+fn rings_reach_the_link_and_the_switch_more() {
+    let a100 = busbw("azure-nda100v4", 1, "all_reduce_perf -b 1G -e 1G -g 8");
+    let (parts, _) = target("azure-nda100v4", 1);
+    let (_, rate) = link(&parts.node.machine().unwrap());
+    assert!(a100[0] > 0.85 * rate && a100[0] < rate, "{a100:?} of {rate}");
+    // Rings are bound by the links; NVLS sends (n + 1) / n of the message over each instead of 2 (n - 1) / n.
+    let ring = busbw("azure-ndh100v5", 1, "all_reduce_perf -b 1G -e 1G -g 8 --env NCCL_ALGO=Ring");
+    let switch = busbw("azure-ndh100v5", 1, "all_reduce_perf -b 1G -e 1G -g 8 --env NCCL_ALGO=NVLS");
+    assert!(switch[0] > 1.2 * ring[0], "{ring:?} {switch:?}");
+}
+
+#[test]
+fn all_operations_end_on_one_node_and_on_two() {
+    for (cluster, nodes) in [("azure-nda100v4", 1), ("azure-nda100v4", 2), ("aws-p4de-nccl", 2), ("lumi-g", 2), ("olivia-gh200-ss11", 2)] {
+        for operation in fabriscope_workloads::nccl_tests::TOOLS {
+            let tool = operation.tool();
+            let values = busbw(cluster, nodes, &format!("{tool} -b 64K -e 4M -f 64 -n 3"));
+            assert!(values.len() == 2 && values[0] > 0.0 && values[1] > values[0], "{cluster} {nodes} {tool}: {values:?}");
+        }
+    }
+}
+
+#[test]
+fn long_messages_continue_as_they_grew() {
+    // 512 MiB are run at two shorter lengths, or, in channels that have fewer steps, as they are: NVLS against its own slope.
+    let line = |size: &str| format!("all_reduce_perf -b {size} -e {size} -g 8 -n 2 --env NCCL_ALGO=NVLS");
+    let time = |size: &str| run("azure-ndh100v5", 1, &line(size)).points[0].value;
+    let (whole, folded) = (time("64M"), time("512M"));
+    let slope = (folded - whole) / (448.0 * 1024.0 * 1024.0);
+    let rate = 1.0 / slope / 1e3;
+    assert!(rate > 250.0 && rate < 320.0, "{rate} GB/s");
+}
+
+#[test]
+fn tables_are_those_of_the_tool() {
+    let output = run("azure-nda100v4", 1, "broadcast_perf -b 1M -e 4M -f 2 -g 8 -c 0 -n 1");
+    let lines: Vec<&str> = output.text.lines().collect();
+    assert_eq!(lines[0], "# nccl-tests version 2.19.6 nccl-headers=22203 nccl-library=22203");
+    assert_eq!(lines[1], "# Collective test starting: broadcast_perf");
+    assert!(lines[2].starts_with("# nThread 1 nGpus 8 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 1 iters: 1"));
+    let rows: Vec<&&str> = lines.iter().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(rows.len(), 3);
+    assert!(rows[0].starts_with("     1048576        262144     float    none       0  ") && rows[0].ends_with("    N/A"), "{}", rows[0]);
+    assert!(output.remarks[0].starts_with("1048576 bytes: Ring "), "{:?}", output.remarks);
+}
+
+#[test]
+fn bad_options_are_told() {
+    let (_, target) = target("azure-nda100v4", 1);
+    let refused = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let tool = Tool::by_name(&words.next().unwrap()).unwrap();
+        tool.prepare(&words.collect::<Vec<_>>(), &target).unwrap_err().to_string()
+    };
+    assert!(refused("reduce_perf -r 8").contains("give 0 to 7"));
+    assert!(refused("all_reduce_perf -g 3").contains("divides the GPUs"));
+    assert!(refused("all_reduce_perf -b 2M -e 1M").contains("-b 1048576 -e 2097152"));
+    assert!(refused("all_reduce_perf -d quad").contains("bfloat16"));
+    assert!(refused("all_reduce_perf --env NCCL_ALGO=Star").contains("Ring"));
+    assert!(refused("all_reduce_perf --env NCCL_STAR=1").contains("no such variable"));
 }

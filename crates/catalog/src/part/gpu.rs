@@ -192,6 +192,9 @@ pub struct Block {
     pub ll128: Sourced<Rate>,
     /// Without flags among the data.
     pub simple: Sourced<Rate>,
+    /// What is left of the links where their switch reduces and spreads (NVLS); all where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_share: Option<Sourced<Ratio>>,
 }
 
 /// The memory as another device reads and writes it (GPUDirect RDMA, GPUDirect P2P).

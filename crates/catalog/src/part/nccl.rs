@@ -1,7 +1,7 @@
 //! NCCL and RCCL as software: what their calls, kernels and proxy threads cost beside the bytes that they move.
 //!
 //! Source: NCCL (<https://github.com/NVIDIA/nccl>), src/graph/tuning.cc, src/transport; aws-ofi-nccl; the parts say which.
-//! Modelled: the cost of a call, of a block's beginning, of a step by protocol, of a proxy's turn.
+//! Modelled: the cost of a call, of a block's start and steps by protocol, of a proxy's turn.
 //! Not modelled: time to connect, registration of users' buffers.
 //!
 //! What one block of a kernel moves depends on the GPU and stands in its part.
@@ -38,6 +38,8 @@ impl Vendor {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
+    /// From the kernel's start until its blocks look for data: fetching the work, connections, barriers; and the way out.
+    pub start: Sourced<Span>,
     /// From a flag's arrival until the block moves bytes: the loop that looks for it, the threads' agreement.
     pub begin: Sourced<Span>,
     /// From the last byte until the flag leaves, beside the round trip where the data must be there first.
@@ -52,8 +54,6 @@ pub struct Nccl {
     pub vendor: Vendor,
     /// Core time of a call and its group, beside starting the kernel.
     pub call: Sourced<Span>,
-    /// From the kernel's start until its blocks look for data: fetching the work, connections, barriers; and the way out.
-    pub block_start: Sourced<Span>,
     /// Flags in every line of 8 bytes.
     pub ll: Step,
     /// Flags in every line of 128 bytes.
@@ -65,6 +65,9 @@ pub struct Nccl {
     /// The plugin's own time for each message at each end, beside the proxy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin_overhead: Option<Sourced<Span>>,
+    /// The latency of the network that the plugin tells the library, which chooses by it; where nothing is said, none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_latency: Option<Sourced<Span>>,
     /// The farthest adapter that reads and writes a GPU's memory; farther ones go through host memory.
     pub gpudirect: Nearness,
     /// Whether the receiver's adapter reads the GPU's memory behind a message, so that it is in place before the flag.

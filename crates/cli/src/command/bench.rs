@@ -73,6 +73,7 @@ Examples:
   fabriscope bench iperf3 --on ibex-cpu -P 4
   fabriscope bench osu_latency --on opa100-a40 --gpudirect off D D    buffers on GPUs
   fabriscope bench osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 D D    within a node
+  fabriscope bench all_reduce_perf --on azure-ndh100v5 -b 1M -e 1G -f 4 -g 8 --env NCCL_ALGO=Ring
   fabriscope bench osu_alltoall --on csd3-opa --nodes 4 --ppn 32 -m 1024:1024
   fabriscope bench IMB-MPI1 Alltoall --on athena-edr --nodes 2 -msglog 3:16
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
@@ -138,6 +139,10 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let shape = (ours.nodes.or(args.nodes), ours.ppn.or(args.ppn));
     let layout = match (tool, shape) {
         (Tool::Collective(_), (nodes, per_node)) => Some(layout(&parts, nodes, per_node)),
+        // One node with all its GPUs.
+        (Tool::NcclTests(_), (nodes, per_node)) => {
+            Some(layout(&parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(parts.node.gpus.max(1)))))
+        }
         (_, (None, None)) => None,
         (Tool::Omb(_) | Tool::Xccl(_), (Some(nodes @ (1 | 2)), per_node)) if nodes == 1 || per_node.is_none() => {
             Some(layout(&parts, Some(nodes), per_node))

@@ -1,4 +1,4 @@
-//! Tools on the GPUs of a node: GDRCopy's `copylat`, nvbandwidth and BabelStream.
+//! Tools on GPUs: GDRCopy's `copylat`, nvbandwidth, BabelStream, and nccl-tests' `all_reduce_perf`.
 //!
 //! Tables of nvbandwidth of Azure's benchmarking guide hold what its scripts run: the tests with kernels, host and device one way, two devices
 //! that read each other.
@@ -27,8 +27,12 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
             let Some(column) = KERNELS.into_iter().find(|name| variant.eq_ignore_ascii_case(name)) else { return no_row("babelstream") };
             ("babelstream", Vec::new(), Some(column))
         }
+        "all_reduce_perf" => ("all_reduce_perf", Vec::new(), None),
         _ => return None,
     };
+    if tool == "all_reduce_perf" {
+        return Some(reduce(row, &variant));
+    }
     let quantity = match (row.metric.to_ascii_lowercase().as_str(), row.unit.as_str()) {
         ("latency", "us") => Quantity::Latency { us: 1.0 },
         ("bandwidth", "GB/s") => Quantity::Bandwidth { bytes_per_s: 1e9 },
@@ -50,6 +54,38 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
         column,
     };
     Some(Asked::Run(question, quantity))
+}
+
+/// A row of all_reduce_perf: on one node Azure's guide runs one process with all GPUs (`-g 8`), on several there is one for each GPU.
+fn reduce(row: &Row, variant: &str) -> Asked {
+    if row.value == 0.0 {
+        return Asked::Skip("it was printed as 0.00".to_owned());
+    }
+    let in_place = variant.contains("in-place");
+    let (column, quantity) = match (row.metric.as_str(), row.unit.as_str(), in_place) {
+        ("time", "us", false) => ("time", Quantity::Latency { us: 1.0 }),
+        ("time", "us", true) => ("time_in_place", Quantity::Latency { us: 1.0 }),
+        ("busbw", "GB/s", false) => ("busbw", Quantity::Bandwidth { bytes_per_s: 1e9 }),
+        ("busbw", "GB/s", true) => ("busbw_in_place", Quantity::Bandwidth { bytes_per_s: 1e9 }),
+        (metric, unit, _) => return Asked::Skip(format!("all_reduce_perf does not give the metric `{metric}` in `{unit}`")),
+    };
+    let Some(ranks) = row.ranks else { return Asked::Skip("the row does not say how many ranks there are".to_owned()) };
+    let options = if variant.contains("single node") { vec!["-g".to_owned(), ranks.to_string()] } else { Vec::new() };
+    let question = Question {
+        cluster: row.cluster.clone(),
+        tool: "all_reduce_perf",
+        options,
+        software: None,
+        placement: Placement::First,
+        nodes: row.nodes.unwrap_or(1),
+        ranks,
+        message_bytes: row.message_bytes,
+        gpu_aware: None,
+        gpudirect: None,
+        gpus: None,
+        column: Some(column),
+    };
+    Asked::Run(question, quantity)
 }
 
 const COPYLAT: [&str; 2] = ["gdr_copy_to_mapping", "gdr_copy_from_mapping"];

@@ -9,13 +9,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use fabriscope_nccl::{NetWay, Protocol};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::Wc;
 
 use super::fifo::FifoId;
 use super::kernels::{BlockPlan, Turn};
-use super::library::{Library, Protocol};
+use super::library::Library;
 use super::net::Net;
 use super::world::{Node, Seat, Wire, World, local_fifo};
 
@@ -37,7 +38,7 @@ impl Communicator {
     ///
     /// # Errors
     /// Nodes without GPUs, two ranks on one GPU, queue pairs that cannot be made.
-    pub async fn init(process: Process, world: World, wires: &[Wire]) -> Result<Communicator, ProgramError> {
+    pub async fn init(process: Process, world: World, wires: &[(Wire, Option<NetWay>)]) -> Result<Communicator, ProgramError> {
         let (seat, node) = world.0.seat(&process)?;
         process.barrier().await;
         let net = Net::open(&process, &world.0, seat, &node, wires).await?;
@@ -77,7 +78,7 @@ impl Communicator {
         let (from, to) = (self.world.0.seat_of(wire.from)?, self.world.0.seat_of(wire.to)?);
         if from.node == to.node {
             let devices = self.process.devices()?;
-            return self.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, from.gpu, to.gpu));
+            return self.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, &self.world.0, wire));
         }
         self.net.borrow().fifo(wire, protocol)
     }
@@ -87,8 +88,7 @@ impl Communicator {
         let library = self.library();
         let called = self.host.get().max(self.process.engine_time()) + library.call;
         self.host.set(called);
-        let (at, start) = (called + library.kernel_start, library.block_start);
-        let turn = self.node.borrow_mut().kernels.launch(self.seat.gpu, at, start, plans);
+        let turn = self.node.borrow_mut().kernels.launch(self.seat.gpu, called + library.kernel_start, plans);
         self.kick();
         turn
     }
@@ -128,7 +128,7 @@ impl Communicator {
             let now = process.engine_time();
             self.node.borrow_mut().kernels.advance(now);
             self.net.borrow_mut().progress(self, &completions)?;
-            self.deliver();
+            self.kick();
             let end = goal(&self.node.borrow());
             if end.is_some_and(|end| end <= now) {
                 break;
@@ -180,8 +180,8 @@ impl Communicator {
         }
     }
 
-    /// Tells those who should look again, and the one who makes time go on.
-    pub(super) fn deliver(&self) {
+    /// Tells those who should look again.
+    fn deliver(&self) {
         let node = &mut *self.node.borrow_mut();
         for (gpu, at) in node.kernels.take_notices() {
             match node.ranks.get(&gpu) {

@@ -25,6 +25,8 @@ pub struct Pace {
     pub rate: Rate,
     /// Bytes on a link for bytes of payload.
     pub taken: (u64, u64),
+    /// From the kernel's start until the block looks for data.
+    pub start: Span,
     /// From seeing all flags to moving bytes.
     pub begin: Span,
     /// From the last byte to the next step.
@@ -71,7 +73,6 @@ struct Block {
 
 struct Launch {
     at: Time,
-    start: Span,
     plans: Vec<BlockPlan>,
 }
 
@@ -135,12 +136,11 @@ impl Kernels {
         FifoId(self.fifos.len() as u32 - 1)
     }
 
-    /// A kernel in the stream of a GPU: it runs from `at` on, when all before it have ended. `start` is what
-    /// its blocks need until they look for data.
-    pub fn launch(&mut self, gpu: u32, at: Time, start: Span, plans: Vec<BlockPlan>) -> Turn {
+    /// A kernel in the stream of a GPU: it runs from `at` on, when all before it have ended. Its number in the stream.
+    pub fn launch(&mut self, gpu: u32, at: Time, plans: Vec<BlockPlan>) -> Turn {
         let stream = self.streams.entry(gpu).or_default();
         let turn = (stream.ended.len() + stream.waiting.len() + usize::from(stream.open > 0)) as Turn;
-        stream.waiting.push_back(Launch { at, start, plans });
+        stream.waiting.push_back(Launch { at, plans });
         if stream.open == 0 && stream.waiting.len() == 1 {
             let free = stream.ended.last().copied().unwrap_or_default();
             self.plan(at.max(free), Event::Start(gpu));
@@ -234,13 +234,13 @@ impl Kernels {
         let Some(launch) = stream.waiting.pop_front() else { return };
         stream.open = launch.plans.len();
         if stream.open == 0 {
-            self.end_kernel(gpu, idle + launch.start);
+            self.end_kernel(gpu, idle);
             return;
         }
         for BlockPlan { pace, moves } in launch.plans {
             let number = self.next_block;
             self.next_block = self.next_block.wrapping_add(1);
-            self.blocks.insert(number, Block { gpu, pace, moves, current: None, idle: idle + launch.start, under_way: false });
+            self.blocks.insert(number, Block { gpu, pace, moves, current: None, idle: idle + pace.start, under_way: false });
             self.next_move(number);
         }
     }

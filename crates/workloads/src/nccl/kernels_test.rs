@@ -18,7 +18,7 @@ fn pair(link: u64, latency: Span) -> (Kernels, impl Fn(&mut Kernels, usize) -> F
 
 /// A block moves 10 GB/s.
 fn pace(begin: Span, end: Span, fenced: bool) -> Pace {
-    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), begin, end, fenced }
+    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), start: Span::ZERO, begin, end, fenced }
 }
 
 fn plan(pace: Pace, from: Vec<FifoId>, to: Vec<FifoId>, chunks: u32, bytes: u64, in_place: bool) -> BlockPlan {
@@ -45,8 +45,8 @@ fn channels_move_as_much_as_they_can_or_the_link() {
         let fifos: Vec<FifoId> = (0..channels).map(|_| fifo(&mut kernels, 0)).collect();
         let sends = fifos.iter().map(|id| plan(free, Vec::new(), vec![*id], 64, 1_000_000, false)).collect();
         let takes = fifos.iter().map(|id| plan(free, vec![*id], Vec::new(), 64, 1_000_000, true)).collect();
-        let sent = kernels.launch(0, Time::ZERO, Span::ZERO, sends);
-        let taken = kernels.launch(1, Time::ZERO, Span::ZERO, takes);
+        let sent = kernels.launch(0, Time::ZERO, sends);
+        let taken = kernels.launch(1, Time::ZERO, takes);
         finish(&mut kernels);
         assert_eq!(kernels.ended(0, sent), Some(Time::from_ps(expected)), "{channels} channels");
         assert_eq!(kernels.ended(1, taken), Some(Time::from_ps(expected)), "{channels} channels");
@@ -59,10 +59,10 @@ fn a_step_is_the_sum_of_its_parts() {
     // without a fence, for nobody waits for its data.
     for (fenced, ways) in [(false, 1), (true, 3)] {
         let (mut kernels, fifo) = pair(100, Span::from_ns(700));
-        let steps = pace(Span::from_us(2), Span::from_us(3), fenced);
+        let steps = Pace { start: Span::from_us(1), ..pace(Span::from_us(2), Span::from_us(3), fenced) };
         let id = fifo(&mut kernels, 0);
-        kernels.launch(0, Time::ZERO, Span::from_us(1), vec![plan(steps, Vec::new(), vec![id], 1, 1000, false)]);
-        let taken = kernels.launch(1, Time::ZERO, Span::from_us(1), vec![plan(steps, vec![id], Vec::new(), 1, 1000, false)]);
+        kernels.launch(0, Time::ZERO, vec![plan(steps, Vec::new(), vec![id], 1, 1000, false)]);
+        let taken = kernels.launch(1, Time::ZERO, vec![plan(steps, vec![id], Vec::new(), 1, 1000, false)]);
         finish(&mut kernels);
         let once = 2_000_000 + 100_000 + 3_000_000;
         assert_eq!(kernels.ended(1, taken), Some(Time::from_ps(1_000_000 + 2 * once + ways * 700_000)), "fenced: {fenced}");
@@ -75,8 +75,8 @@ fn a_sender_runs_ahead_by_the_slots() {
     let (mut kernels, fifo) = pair(100, Span::ZERO);
     let free = pace(Span::ZERO, Span::ZERO, false);
     let id = fifo(&mut kernels, 0);
-    let sent = kernels.launch(0, Time::ZERO, Span::ZERO, vec![plan(free, Vec::new(), vec![id], 10, 1_000_000, false)]);
-    kernels.launch(1, Time::ZERO + Span::from_us(1000), Span::ZERO, vec![plan(free, vec![id], Vec::new(), 10, 1_000_000, true)]);
+    let sent = kernels.launch(0, Time::ZERO, vec![plan(free, Vec::new(), vec![id], 10, 1_000_000, false)]);
+    kernels.launch(1, Time::ZERO + Span::from_us(1000), vec![plan(free, vec![id], Vec::new(), 10, 1_000_000, true)]);
     kernels.advance(Time::ZERO + Span::from_us(999));
     assert_eq!((kernels.ended(0, sent), kernels.stuck().len()), (None, 1));
     finish(&mut kernels);
@@ -92,7 +92,7 @@ fn both_send_first_and_neither_waits_for_ever() {
     let back = fifo(&mut kernels, 1);
     let mut both = |gpu, out, into| {
         let plans = vec![plan(steps, Vec::new(), vec![out], 100, 4096, false), plan(steps, vec![into], Vec::new(), 100, 4096, false)];
-        kernels.launch(gpu, Time::ZERO, Span::ZERO, plans)
+        kernels.launch(gpu, Time::ZERO, plans)
     };
     let turns = [both(0, there, back), both(1, back, there)];
     finish(&mut kernels);
@@ -106,7 +106,7 @@ fn kernels_of_a_stream_run_in_turn() {
     let free = pace(Span::ZERO, Span::ZERO, false);
     let at = |us| Time::ZERO + Span::from_us(us);
     // Each moves 1 MB within its GPU, 100 us; the third is asked for when the second has ended.
-    let turns = [0, 10, 500].map(|us| kernels.launch(0, at(us), Span::ZERO, vec![plan(free, Vec::new(), Vec::new(), 1, 1_000_000, false)]));
+    let turns = [0, 10, 500].map(|us| kernels.launch(0, at(us), vec![plan(free, Vec::new(), Vec::new(), 1, 1_000_000, false)]));
     finish(&mut kernels);
     assert_eq!(turns.map(|turn| kernels.ended(0, turn)), [100, 200, 600].map(|us| Some(at(us))));
 }

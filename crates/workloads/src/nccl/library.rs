@@ -2,43 +2,28 @@
 //!
 //! Source: the parts; NCCL, src/include/device.h for how many bytes of a line are data.
 
-use fabriscope_catalog::{Gpu, Nccl, Nearness, Vendor};
-use fabriscope_machine::PathClass;
-use fabriscope_units::{Bytes, Span};
+use std::rc::Rc;
+
+use fabriscope_catalog::{CpuFamily, Nearness, ResolvedCluster, Vendor};
+use fabriscope_machine::{Machine, PathClass};
+use fabriscope_nccl::{
+    Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, Seat, Settings, Topology, search,
+};
+use fabriscope_units::Span;
 
 use super::kernels::Pace;
 
-/// How data and flags travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    /// A flag of 4 bytes behind every 4 bytes.
-    Ll,
-    /// A flag of 8 bytes behind every 120 bytes.
-    Ll128,
-    /// A flag behind a slice.
-    Simple,
-}
-
-impl Protocol {
-    /// Bytes on the way for bytes of payload.
-    #[must_use]
-    pub const fn taken(self) -> (u64, u64) {
-        match self {
-            Protocol::Ll => (2, 1),
-            Protocol::Ll128 => (128, 120),
-            Protocol::Simple => (1, 1),
-        }
-    }
-    /// The same for a whole message.
-    #[must_use]
-    pub const fn bytes(self, payload: Bytes) -> Bytes {
-        let (taken, of) = self.taken();
-        Bytes((payload.0 * taken).div_ceil(of))
+/// Bytes on the way for bytes of data.
+const fn taken(protocol: Protocol) -> (u64, u64) {
+    match protocol {
+        Protocol::Ll => (16, 8),
+        Protocol::Ll128 => (128, 120),
+        Protocol::Simple => (1, 1),
     }
 }
 
 /// A library on a model of GPU.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Library {
     /// `NCCL` or `RCCL`.
     pub name: &'static str,
@@ -50,8 +35,6 @@ pub struct Library {
     pub kernel_start: Span,
     /// From the end of a stream's work until a waiting core goes on.
     pub synchronise: Span,
-    /// From the kernel's start until its blocks look for data.
-    pub block_start: Span,
     /// Core time of the proxy for a step.
     pub proxy_step: Span,
     /// The plugin's for a message.
@@ -62,17 +45,41 @@ pub struct Library {
     pub farthest: PathClass,
     /// Length of a message between proxies.
     pub control: u32,
+    /// What is left of links where their switch reduces.
+    pub switch_share: (u64, u64),
     paces: [Pace; 3],
+    machine: Rc<Machine>,
+    facts: Facts,
 }
 
 impl Library {
-    /// The library on GPUs of a model; `None` where the part of the GPU does not say what a block moves.
+    /// The library on the nodes of a cluster; `None` where there is none for its GPUs and adapters, or where the part of the GPU does not
+    /// say what a block moves.
     #[must_use]
-    pub fn new(part: &Nccl, gpu: &Gpu) -> Option<Library> {
+    pub fn of(parts: &ResolvedCluster) -> Option<Library> {
+        let part = parts.nccl.as_ref()?.nccl.as_ref()?;
+        let (node, gpu) = (&parts.node, parts.node.gpu.as_ref()?);
         let block = gpu.block.as_ref()?;
+        let architecture: Architecture = gpu.architecture.as_deref()?.parse().ok()?;
+        let processor = match node.cpu.family {
+            Some(CpuFamily::IntelBroadwell) => Processor::IntelBroadwell,
+            Some(CpuFamily::IntelSkylake) => Processor::IntelSkylake,
+            Some(CpuFamily::Amd) => Processor::Amd,
+            Some(CpuFamily::Arm) => Processor::Arm,
+            Some(CpuFamily::Power) => Processor::Power,
+            None => Processor::Other,
+        };
+        let latency = part.told_latency.as_ref().map_or(Span::ZERO, |span| **span);
+        let adapter = Adapter { rate: parts.link.data_rate(), latency, gpudirect: gpu.peer.is_some(), collectives: false };
+        // The plug-in for EFA uses the adapters below a switch as one.
+        let rails = if node.nics > 16 && node.nics > 2 * node.gpus { node.nics / node.gpus.max(1) } else { 1 };
+        let adapters = vec![adapter; node.nics as usize];
+        let facts = Facts { architecture, processor, adapters, hosts: node.layout.part.trays, rails };
+        let machine = Rc::new(node.machine().ok()?);
         let pace = |protocol: Protocol, step: &fabriscope_catalog::Step, rate| Pace {
             rate,
-            taken: protocol.taken(),
+            taken: taken(protocol),
+            start: *step.start,
             begin: *step.begin,
             end: *step.end,
             fenced: protocol == Protocol::Simple,
@@ -83,7 +90,6 @@ impl Library {
             call: *part.call + *gpu.calls.kernel_launch,
             kernel_start: *gpu.calls.kernel_start,
             synchronise: *gpu.calls.stream_synchronize,
-            block_start: *part.block_start,
             proxy_step: *part.proxy_step,
             plugin: part.plugin_overhead.as_ref().map_or(Span::ZERO, |span| **span),
             flush: part.flush,
@@ -100,24 +106,36 @@ impl Library {
                 pace(Protocol::Ll128, &part.ll128, *block.ll128),
                 pace(Protocol::Simple, &part.simple, *block.simple),
             ],
+            switch_share: block.switch_share.as_ref().map_or((1, 1), |share| (share.terms().0.into(), share.terms().1.into())),
+            machine,
+            facts,
         })
+    }
+    /// Channels, trees and rings of a job on the first GPUs of each node.
+    ///
+    /// # Errors
+    /// More GPUs than there are; nodes without adapters.
+    pub fn join(&self, nodes: u32, per_node: u32, settings: &Settings) -> Result<Communicator, NcclError> {
+        let gpus = self.machine.gpus();
+        let used = &gpus[..gpus.len().min(per_node as usize)];
+        let topology = Topology::new(&self.machine, used, self.facts.clone(), settings, nodes == 1)?;
+        let graphs = search(&topology, settings);
+        let seats: Vec<Seat> = (0..nodes * per_node).map(|rank| Seat { node: rank / per_node, gpu: rank % per_node }).collect();
+        Communicator::new(vec![NodeKind { topology, graphs }], &vec![0; nodes as usize], &seats, settings.clone())
+    }
+    /// The graph of a node.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+    /// GPUs of a node.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.machine.gpus().len() as u32
     }
     /// How blocks move slices.
     #[must_use]
     pub fn pace(&self, protocol: Protocol) -> Pace {
         self.paces[protocol as usize]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flags_take_room() {
-        // 8 B of data in 16 B; 120 B in 128 B; nothing among the data of Simple.
-        let bytes = |payload| [Protocol::Ll, Protocol::Ll128, Protocol::Simple].map(|protocol| protocol.bytes(Bytes(payload)).0);
-        assert_eq!(bytes(240), [480, 256, 240]);
-        assert_eq!(bytes(1), [2, 2, 1]);
     }
 }

@@ -6,17 +6,20 @@
 //!
 //! [`Process`]: fabriscope_node::Process
 
+mod collective;
 mod communicator;
 mod fifo;
 mod kernels;
 mod library;
 mod net;
+mod nvls;
 mod point_to_point;
 mod world;
 
+pub use collective::connections;
 pub use communicator::Communicator;
 pub use fifo::{End, Fifo, FifoId, Filled, Way};
 pub use kernels::{BlockPlan, Kernels, Move, Pace, Turn};
-pub use library::{Library, Protocol};
-pub use point_to_point::Exchange;
-pub use world::{SLOTS, Seat, Wire, World};
+pub use library::Library;
+pub use point_to_point::{Exchange, pairs};
+pub use world::{SLOTS, Seat, Wire, WireKind, World};

@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use fabriscope_catalog::Rdma;
 use fabriscope_machine::Access as Moved;
+use fabriscope_nccl::{NetWay, Protocol};
 use fabriscope_node::{Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
@@ -27,7 +28,6 @@ use fabriscope_verbs::{
 
 use super::communicator::Communicator;
 use super::fifo::{End, Fifo, FifoId, Way};
-use super::library::Protocol;
 use super::world::{Contact, Node, SLOTS, Seat, Shared, Wire};
 
 /// What an adapter has for this rank.
@@ -129,15 +129,15 @@ impl Net {
         world: &Shared,
         seat: Seat,
         node: &Rc<RefCell<Node>>,
-        wires: &[Wire],
+        wires: &[(Wire, Option<NetWay>)],
     ) -> Result<Net, ProgramError> {
         let me = process.rank();
         let writes = world.rdma == Rdma::ReadWrite;
         let mut net = Net { writes, rails: Vec::new(), links: Vec::new(), numbers: BTreeMap::new(), open: BTreeMap::new(), next: 0 };
         let mut across = Vec::new();
-        for (number, wire) in wires.iter().enumerate().filter(|(_, wire)| wire.from == me || wire.to == me) {
+        for (number, (wire, way)) in wires.iter().enumerate().filter(|(_, (wire, _))| wire.from == me || wire.to == me) {
             if world.seat_of(wire.from)?.node != world.seat_of(wire.to)?.node {
-                across.push((number as u32, *wire));
+                across.push((number as u32, *wire, *way));
             }
         }
         if world.rdma == Rdma::None && !across.is_empty() {
@@ -145,9 +145,13 @@ impl Net {
             return Err(ProgramError(format!("{what}; take one node")));
         }
         let mut made = Vec::new();
-        for &(number, wire) in &across {
+        for &(number, wire, way) in &across {
             let sends = wire.from == me;
-            let rail = net.rail(process, world, seat, wire.channel, across.len() as u32)?;
+            // Where another rank's proxy would send, this one takes the adapter next to it.
+            let own = way.filter(|way| !sends || way.send_proxy == me);
+            let told =
+                own.map(|way| if sends { (way.send_adapter, way.send_gpudirect) } else { (way.receive_adapter, way.receive_gpudirect) });
+            let rail = net.rail(process, world, seat, told, across.len() as u32)?;
             let at = &net.rails[rail];
             let qp = match at.shared {
                 Some(qp) => qp,
@@ -180,8 +184,15 @@ impl Net {
         Ok(net)
     }
 
-    /// The adapter of a channel, opened the first time: the nearest to the GPU, equally near ones in turn.
-    fn rail(&mut self, process: &Process, world: &Shared, seat: Seat, channel: u32, links: u32) -> Result<usize, ProgramError> {
+    /// An adapter, opened the first time: the one that the plan says and whether it reaches the GPU, or the nearest.
+    fn rail(
+        &mut self,
+        process: &Process,
+        world: &Shared,
+        seat: Seat,
+        told: Option<(u32, bool)>,
+        links: u32,
+    ) -> Result<usize, ProgramError> {
         let machine = process.devices()?.machine();
         let gpu = machine.gpus()[seat.gpu as usize];
         let adapters = machine.nics();
@@ -189,11 +200,12 @@ impl Net {
         let nearest = classes.iter().min().copied();
         let equal: Vec<usize> = (0..classes.len()).filter(|nic| Some(classes[*nic]) == nearest).collect();
         let none = || ProgramError(format!("node {} has no adapter to other nodes", process.node()));
-        let nic = *equal.get((seat.gpu + channel) as usize % equal.len().max(1)).ok_or_else(none)?;
+        let nearest = *equal.get(seat.gpu as usize % equal.len().max(1)).ok_or_else(none)?;
+        let nic = told.map_or(nearest, |(nic, _)| nic as usize);
         if let Some(place) = self.rails.iter().position(|rail| rail.nic == nic) {
             return Ok(place);
         }
-        let reached = classes[nic] <= world.library.farthest;
+        let reached = told.map_or(classes[nearest] <= world.library.farthest, |(_, reached)| reached);
         let rail = open_rail(process, nic, reached.then_some(seat.gpu), world, links).map_err(failed)?;
         self.rails.push(rail);
         let place = self.rails.len() - 1;
@@ -377,7 +389,7 @@ impl Net {
         let (rail, lane_of) = (&self.rails[*rail], &lanes[lane]);
         let own = rail.device.as_ref().filter(|_| lane_of.device.0).unwrap_or(&rail.host);
         let (addr, rkey) = peer.device.filter(|_| lane_of.device.1).unwrap_or(peer.host);
-        let length = u32::try_from(PROTOCOLS[lane].bytes(bytes).0).unwrap_or(u32::MAX);
+        let length = u32::try_from(Protocol::ALL[lane].wire(bytes).0).unwrap_or(u32::MAX);
         (Sge { addr: own.addr, length, lkey: own.lkey }, Remote { addr, rkey })
     }
 
@@ -432,7 +444,7 @@ fn open_rail(process: &Process, nic: usize, gpu: Option<u32>, world: &Shared, li
         // Places count the memories of GPUs from 1.
         let place = gpu.and_then(|gpu| u8::try_from(gpu + 1).ok()).map(Place);
         let device = place.map(|place| n.reg_mr_at(pd, base + BUFFERS, Bytes(BUFFERS), Access::ALL, place)).transpose()?;
-        let cq = n.create_cq((RECEIVES + SENDS).saturating_mul(links.max(1)) + SENDS)?;
+        let cq = n.create_cq((RECEIVES + 2 * SENDS).saturating_mul(links.max(1)))?;
         let to = |qp| Peer { lid, qp, sl: 0, mtu: world.mtu };
         let shared = if world.unordered {
             let qp = n.create_qp(&queue_pair(pd, cq, QpType::Srd, links.max(1)))?;
@@ -442,7 +454,7 @@ fn open_rail(process: &Process, nic: usize, gpu: Option<u32>, world: &Shared, li
             None
         };
         let flush = if world.library.flush && device.is_some() && shared.is_none() {
-            let qp = n.create_qp(&queue_pair(pd, cq, QpType::Rc, 1))?;
+            let qp = n.create_qp(&queue_pair(pd, cq, QpType::Rc, links.max(1)))?;
             n.connect(qp, &to(qp), Access::ALL)?;
             Some(qp)
         } else {
@@ -461,8 +473,6 @@ fn failed(error: VerbsError) -> ProgramError {
     ProgramError(error.to_string())
 }
 
-/// By number of a lane.
-const PROTOCOLS: [Protocol; 3] = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
 /// Receives that stand ready for a connection: as many messages as can be on the way with three protocols, and as many answers.
 const RECEIVES: u32 = 6 * SLOTS;
 /// Requests of a connection that can be under way: as many.

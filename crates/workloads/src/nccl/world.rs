@@ -6,13 +6,15 @@ use std::rc::Rc;
 
 use fabriscope_catalog::Rdma;
 use fabriscope_machine::{Access, PathClass, Use};
+use fabriscope_nccl::point_to_point::Schedule;
+use fabriscope_nccl::{self as nccl, NcclError, NetWay, Protocol, Settings, Transport};
 use fabriscope_node::{Devices, Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
 
 use super::fifo::{End, Fifo, FifoId, Way};
 use super::kernels::Kernels;
-use super::library::{Library, Protocol};
+use super::library::Library;
 use crate::mpi::Binding;
 use crate::target::{Target, path_mtu};
 
@@ -23,6 +25,10 @@ pub struct World(pub(super) Rc<Shared>);
 pub(super) struct Shared {
     pub library: Library,
     pub mtu: Mtu,
+    /// Who is whose neighbour in which channel.
+    pub plan: nccl::Communicator,
+    /// Rounds and channels of sends and receives.
+    pub schedule: Schedule,
     /// The adapters' transport is SRD.
     pub unordered: bool,
     /// Who moves messages between nodes.
@@ -57,6 +63,23 @@ pub struct Wire {
     pub to: u32,
     /// The channel.
     pub channel: u32,
+    /// For what.
+    pub kind: WireKind,
+}
+
+/// What a connection is for; each has slots of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WireKind {
+    /// Around rings, towards the roots of trees, to heads.
+    Up,
+    /// Away from them.
+    Down,
+    /// To a head behind the switch of NVLinks.
+    Reduction,
+    /// From it.
+    Multicast,
+    /// Sends and receives.
+    PointToPoint,
 }
 
 /// One end of a connection between nodes.
@@ -85,11 +108,17 @@ pub(super) struct Node {
 }
 
 impl World {
-    /// The world of a job that is linked with `library` on a machine like `target`.
-    #[must_use]
-    pub fn new(library: Library, target: &Target) -> World {
-        World(Rc::new(Shared {
+    /// The world of a job of the first `per_node` GPUs of `nodes` nodes that is linked with `library`, on a machine like `target`.
+    ///
+    /// # Errors
+    /// As [`Library::join`].
+    pub fn new(library: Library, target: &Target, (nodes, per_node): (u32, u32), settings: &Settings) -> Result<World, NcclError> {
+        let plan = library.join(nodes, per_node, settings)?;
+        let schedule = Schedule::new(&plan);
+        Ok(World(Rc::new(Shared {
             library,
+            plan,
+            schedule,
             mtu: path_mtu(target.mtu),
             unordered: target.interface == fabriscope_catalog::Interface::Efa,
             rdma: target.rdma,
@@ -98,7 +127,12 @@ impl World {
             nodes: RefCell::default(),
             contacts: RefCell::default(),
             words: RefCell::default(),
-        }))
+        })))
+    }
+    /// Who is whose neighbour in which channel.
+    #[must_use]
+    pub fn plan(&self) -> &nccl::Communicator {
+        &self.0.plan
     }
     /// The library.
     #[must_use]
@@ -121,6 +155,14 @@ impl Shared {
         }
         self.seats.borrow_mut().insert(process.rank(), seat);
         Ok((seat, node))
+    }
+
+    /// The adapters of a connection for point-to-point traffic, each rank with those near to it.
+    pub fn net_way(&self, from: u32, to: u32, channel: u32) -> Option<NetWay> {
+        match self.plan.point_to_point(from, to, channel) {
+            Transport::Net(way) => Some(way),
+            _ => None,
+        }
     }
 
     /// The seat of any rank of the job, once all have sat down.
@@ -167,7 +209,11 @@ fn own_memory(devices: &Devices, gpu: u32) -> Vec<Use> {
 
 /// A FIFO between two GPUs of a node: the sender writes into the receiver's memory where GPUs reach each other, and into host memory
 /// otherwise, from where the receiver reads.
-pub(super) fn local_fifo(devices: &Devices, from: u32, to: u32) -> Result<Fifo, ProgramError> {
+pub(super) fn local_fifo(devices: &Devices, shared: &Shared, wire: Wire) -> Result<Fifo, ProgramError> {
+    let (from, to) = (shared.seat_of(wire.from)?.gpu, shared.seat_of(wire.to)?.gpu);
+    if matches!(wire.kind, WireKind::Reduction | WireKind::Multicast) {
+        return super::nvls::fifo(devices, shared, wire);
+    }
     let (source, target) = (devices.vertex(Memory::Device(from))?, devices.vertex(Memory::Device(to))?);
     let machine = devices.machine();
     let gpus = machine.gpus();

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
+use fabriscope_nccl::{NcclError, Settings};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
@@ -111,8 +112,13 @@ pub(crate) fn library(tool: &str, target: &Target) -> Result<Library, UsageError
     })
 }
 
+/// What the library says to a command line.
+pub(crate) fn refused(tool: &str, error: &NcclError) -> UsageError {
+    UsageError::Conflict { what: tool.to_owned(), remedy: error.to_string() }
+}
+
 #[derive(Debug, Clone)]
-struct Settings {
+struct Request {
     benchmark: Benchmark,
     sizes: Vec<u32>,
     iterations: Option<u32>,
@@ -120,7 +126,7 @@ struct Settings {
     window: u32,
 }
 
-impl Settings {
+impl Request {
     fn iterations(&self, size: u32) -> u32 {
         self.iterations.unwrap_or(if size > LARGE { ITERATIONS_LARGE } else { ITERATIONS })
     }
@@ -137,7 +143,7 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
     }
     let sizes = (0..23).map(|power| 1 << power).collect();
-    let mut s = Settings { benchmark, sizes, iterations: None, warm_up: WARM_UP, window: WINDOW };
+    let mut s = Request { benchmark, sizes, iterations: None, warm_up: WARM_UP, window: WINDOW };
     for given in &parsed.options {
         match given.name {
             "message-size" => s.sizes = size_range(given, 1, LARGEST)?,
@@ -150,7 +156,8 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         }
     }
     let library = library(tool, target)?;
-    let world = World::new(library.clone(), target);
+    let shape = if target.layout.nodes == 1 { (1, 2) } else { (2, 1) };
+    let world = World::new(library.clone(), target, shape, &Settings::default()).map_err(|error| refused(tool, &error))?;
     let s = Rc::new(s);
     let results: Rc<RefCell<Vec<Span>>> = Rc::default();
     let mains = (0..2).map(|_| -> Main {
@@ -164,10 +171,11 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
 }
 
 /// One rank: all sizes in turn.
-async fn run(process: Process, world: World, s: Rc<Settings>, results: Rc<RefCell<Vec<Span>>>) -> Result<(), ProgramError> {
+async fn run(process: Process, world: World, s: Rc<Request>, results: Rc<RefCell<Vec<Span>>>) -> Result<(), ProgramError> {
     let first = process.rank() == 0;
     let peer = 1 - process.rank();
-    let c = Communicator::init_pairs(process, world, &[(0, 1), (1, 0)]).await?;
+    let lengths: Vec<Bytes> = s.sizes.iter().map(|size| Bytes(u64::from(*size))).chain([Bytes(1)]).collect();
+    let c = Communicator::init_pairs(process, world, &[(0, 1), (1, 0)], &lengths).await?;
     for &size in &s.sizes {
         c.barrier().await?;
         let (bytes, mut total) = (Bytes(size.into()), Span::ZERO);
@@ -228,7 +236,7 @@ async fn both_ways(c: &Communicator, peer: u32, bytes: Bytes, window: u32) -> Re
     }
 }
 
-fn report(s: &Settings, library: &Library, totals: &[Span]) -> ToolOutput {
+fn report(s: &Request, library: &Library, totals: &[Span]) -> ToolOutput {
     let suffix = if library.name == "NCCL" { "-CUDA" } else { "-ROCM" };
     let column = if s.benchmark == Benchmark::Latency { "Latency (us)" } else { "Bandwidth (MB/s)" };
     let mut text = format!("\n# {}\n", s.benchmark.title(library.name, suffix));
