@@ -57,8 +57,8 @@ pub use part::{
 };
 pub use part::{
     AlltoallRules, BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, EagerChannel, Ecn, Forwarding,
-    Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot, Perftest, Pfc, RailPolicy,
-    Rdma, Rendezvous, RootComplex, SharedMemory, Software, Switch, TagMatching,
+    Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot, Perftest, Pfc,
+    RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Software, Switch, TagMatching,
 };
 pub use part::{
     Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,

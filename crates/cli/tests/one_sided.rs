@@ -36,11 +36,24 @@ fn without_rdma_there_is_none() {
     for line in [
         "bench osu_put_latency --on opa100-a40",
         "bench osu_get_bw --on aws-c5n-efa",
-        "bench osu_put_bw --on ri2 --nodes 1",
-        "bench osu_put_latency --on ri2 -s fence",
+        "bench osu_put_latency --on ri2 -s post",
+        "bench osu_put_bibw --on ri2 -s flush",
+        "bench osu_put_bw --on opa100-a40 --nodes 1 D D",
         "bench osu_latency --on ri2 -w allocate",
     ] {
         let output = Command::cargo_bin("fabriscope").unwrap().args(line.split(' ')).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+/// A lock costs a round trip before and one behind, post and complete a message each; within a node there is none of the network.
+#[test]
+fn what_ends_an_operation_costs() {
+    let put = |options: &str| row(&format!("bench osu_put_latency --on ri2 -m 8:8 {options}"), "8", 1);
+    let (flush, lock) = (put("-s flush"), put("-s lock"));
+    assert!(lock > 2.0 * flush && lock < 4.0 * flush, "{lock} {flush}");
+    assert_eq!(flush, put(""));
+    assert!(put("-s pscw") > flush && put("-s fence") > flush);
+    let within = put("--nodes 1");
+    assert!(within < flush / 2.0 && put("--nodes 1 -s lock") > within, "{within} {flush}");
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use fabriscope_engine::{Cluster, EngineError, Job, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
-use fabriscope_node::{Devices, Dram, Process, Program, Work};
+use fabriscope_node::{Devices, Process, Program, Sockets, Work};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
@@ -51,7 +51,9 @@ impl Programs {
         let mut shares = vec![0; nodes as usize];
         job.nodes.iter().filter_map(|node| shares.get_mut(*node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
         let devices = devices_of(cluster, &shares);
-        let memories: Vec<Option<Rc<Dram>>> = shares.into_iter().map(|share| timing::dram(parts, share).map(Rc::new)).collect();
+        let machine = cluster.machine.as_deref();
+        let sockets = |share: u32| machine.filter(|_| share > 0).map(|machine| Rc::new(timing::sockets(parts, machine, share)));
+        let sockets: Vec<Option<Rc<Sockets>>> = shares.into_iter().map(sockets).collect();
         for (rank, (node, main)) in job.nodes.into_iter().zip(job.mains).enumerate() {
             let rank = rank as u32;
             if node >= nodes {
@@ -65,7 +67,7 @@ impl Programs {
                 lids: (node * nics..(node + 1) * nics).map(Lid).collect(),
                 cpu: timing::cpu(&parts.node.cpu),
                 doorbell: timing::doorbell(parts),
-                dram: memories[node as usize].clone(),
+                sockets: sockets[node as usize].clone(),
                 devices: devices[node as usize].clone(),
             });
             let program = main(process.clone());

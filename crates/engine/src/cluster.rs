@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabriscope_catalog::{NodeChoice, ResolvedCluster};
+use fabriscope_catalog::{NodeChoice, NumaDistance, ResolvedCluster};
 use fabriscope_fabric::EndpointId;
 use fabriscope_fabric::topology::{Fabric, TopologyError};
 use fabriscope_kernel::Streams;
@@ -23,6 +23,8 @@ pub struct Cluster {
     pub reach: Option<Arc<Reach>>,
     /// What every node looks like inside, where its cores use GPUs.
     pub inside: Option<Inside>,
+    /// The graph of every node.
+    pub machine: Option<Arc<Machine>>,
 }
 
 /// A node with GPUs.
@@ -41,11 +43,14 @@ impl Cluster {
     /// A topology that its switches cannot form, or that has too few endpoints for the nodes.
     pub fn new(parts: ResolvedCluster) -> Result<Cluster, TopologyError> {
         let fabric = parts.fabric()?;
-        let inside = timing::devices(&parts).and_then(|costs| {
-            // Resolving the cluster has built the graph before.
-            Some(Inside { machine: parts.node.machine().ok()?, costs })
-        });
-        let cluster = Cluster { parts, fabric, reach: None, inside: None };
+        // Resolving the cluster has built the graph before.
+        let machine = parts.node.machine().ok();
+        let inside = timing::devices(&parts).and_then(|costs| Some(Inside { machine: machine.clone()?, costs }));
+        // Programs at another socket than the adapter, where the cluster does not say so of all of them.
+        let apart = parts.node.numa == NumaDistance::Local;
+        let several = machine.as_ref().filter(|machine| apart && inside.is_none() && machine.numas().len() > 1);
+        let reach = several.map(|machine| Arc::new(Reach::of(machine, &timing::pcie(&parts), false)));
+        let cluster = Cluster { parts, fabric, reach, inside: None, machine: machine.map(Arc::new) };
         Ok(inside.into_iter().fold(cluster, Cluster::with))
     }
 
@@ -53,6 +58,7 @@ impl Cluster {
     #[must_use]
     pub fn with(mut self, inside: Inside) -> Cluster {
         self.reach = Some(Arc::new(Reach::of(&inside.machine, &timing::pcie(&self.parts), true)));
+        self.machine = Some(Arc::new(inside.machine.clone()));
         self.inside = Some(inside);
         self
     }

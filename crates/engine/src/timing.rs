@@ -3,7 +3,9 @@
 use fabriscope_catalog::{
     BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, Nic, NumaDistance, OffloadControl, ResolvedCluster, TcpAlgorithm,
 };
-use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, Dram, ManagedCosts, Pageable, PcieTiming};
+use fabriscope_machine::Machine;
+use fabriscope_node::sockets::Bandwidth;
+use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, ManagedCosts, Pageable, PcieTiming, Sockets};
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
@@ -98,13 +100,16 @@ pub fn devices(parts: &ResolvedCluster) -> Option<DeviceCosts> {
     })
 }
 
-/// The memory of a node whose cores run `programs` programs, where its rate is known.
+/// The memories of a node whose cores run `programs` programs, and the links between them.
 #[must_use]
-pub fn dram(parts: &ResolvedCluster, programs: u32) -> Option<Dram> {
-    let (node, sockets) = (&parts.node, u64::from(parts.node.sockets.max(1)));
-    let memory = node.cpu.memory.as_ref()?;
-    let rate = Rate::from_bps(memory.copy_rate.as_bps().saturating_mul(sockets));
-    Some(Dram::new(rate, memory.caches.value * sockets, programs))
+pub fn sockets(parts: &ResolvedCluster, machine: &Machine, programs: u32) -> Sockets {
+    let node = &parts.node;
+    let bandwidth = node.cpu.memory.as_ref().map(|memory| Bandwidth {
+        rate: Rate::from_bps(memory.copy_rate.as_bps() / u64::from(node.layout.part.numa_per_socket.max(1))),
+        cached: Bytes(memory.caches.0 * u64::from(node.sockets.max(1)) / u64::from(programs.max(1))),
+    });
+    // Where the cluster says how far the adapter is, programs are there.
+    Sockets::new(machine, bandwidth, node.numa == NumaDistance::Local)
 }
 
 /// The contexts that a NIC holds of its queue pairs; adapters without verbs have no such state.

@@ -58,6 +58,17 @@ impl CpuCosts {
         let first = amount.min(PAGE);
         self.copy_call + self.copy_rate_streaming.time(first) + self.copy_rate_long.time(amount - first)
     }
+
+    /// The same when each line takes `crossing` longer than the `detect` that a line from another core takes.
+    ///
+    /// A core has as many lines under way as before (Little's law), so the bytes take `1 + crossing / detect` times as long.
+    #[must_use]
+    pub fn copy_across(&self, amount: Bytes, working_set: Bytes, crossing: Span) -> Span {
+        let near = self.copy(amount, working_set);
+        let bytes = near.saturating_sub(self.copy_call).as_ps();
+        let longer = u128::from(bytes) * u128::from(crossing.as_ps()) / u128::from(self.detect.as_ps().max(1));
+        near + Span::from_ps(u64::try_from(longer).unwrap_or(u64::MAX / 4))
+    }
 }
 
 /// Hardware prefetchers do not cross pages of this size. Basis: standard (x86-64 and Arm base pages).

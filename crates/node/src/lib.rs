@@ -1,7 +1,7 @@
 //! How bytes move inside a node, and how a program there sees the machine.
 //!
 //! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
-//! polling, [`dram`] the memory that the cores share, [`device`] the GPUs and copies by them, [`managed`] pages that move to whoever touches them, [`dma`] the ways of adapters to
+//! polling, [`sockets`] the memories and links between sockets that the cores share, [`device`] the GPUs and copies by them, [`managed`] pages that move to whoever touches them, [`dma`] the ways of adapters to
 //! memory beyond their own link and [`reach`] these ways as the machine has them, [`traffic`] what they and copies share, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
 //! runs that library on it.
@@ -16,7 +16,6 @@ mod device_test;
 pub mod dma;
 #[cfg(test)]
 mod dma_test;
-pub mod dram;
 pub mod managed;
 pub mod pcie;
 pub mod process;
@@ -25,6 +24,7 @@ pub mod reach;
 #[cfg(test)]
 mod reach_test;
 pub mod socket;
+pub mod sockets;
 pub mod traffic;
 #[cfg(test)]
 mod traffic_test;
@@ -35,11 +35,11 @@ pub use copies::CopyId;
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
 pub use device::{DeviceCosts, Devices, Memory, Mover, Pageable};
 pub use dma::{Crossing, DmaPath, Way};
-pub use dram::Dram;
 pub use managed::{ManagedCosts, Pages, Toucher};
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};
 pub use reach::Reach;
 pub use socket::{Socket, Waiting};
+pub use sockets::{Route, Sockets};
 pub use traffic::{Meeting, Traffic};
 pub use work::Work;

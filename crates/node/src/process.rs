@@ -19,8 +19,8 @@ use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, Send
 use crate::copies::CopyId;
 use crate::cpu::{CpuCosts, DoorbellPolicy};
 use crate::device::Devices;
-use crate::dram::Dram;
 use crate::socket::SocketWait;
+use crate::sockets::{Route, Sockets};
 use crate::work::WorkLog;
 
 /// A running program.
@@ -116,7 +116,9 @@ struct Place {
     lids: Vec<Lid>,
     cpu: Cell<CpuCosts>,
     doorbell: DoorbellPolicy,
-    dram: Option<Rc<Dram>>,
+    sockets: Option<Rc<Sockets>>,
+    /// The NUMA domain of the core.
+    domain: Cell<u32>,
     devices: Option<Rc<Devices>>,
     inner: RefCell<Inner>,
 }
@@ -140,8 +142,8 @@ pub struct Seat {
     pub cpu: CpuCosts,
     /// How NICs are told about work.
     pub doorbell: DoorbellPolicy,
-    /// The memory that it shares with the other cores of the node, where its rate is known.
-    pub dram: Option<Rc<Dram>>,
+    /// The memories and links that it shares with the other cores of the node.
+    pub sockets: Option<Rc<Sockets>>,
     /// The GPUs that it shares with them, if there are any.
     pub devices: Option<Rc<Devices>>,
 }
@@ -164,8 +166,19 @@ impl Process {
             copies: Vec::new(),
             works: WorkLog::default(),
         };
-        let Seat { rank, ranks, node, lids, cpu, doorbell, dram, devices } = seat;
-        Process(Rc::new(Place { rank, ranks, node, lids, cpu: Cell::new(cpu), doorbell, dram, devices, inner: RefCell::new(inner) }))
+        let Seat { rank, ranks, node, lids, cpu, doorbell, sockets, devices } = seat;
+        Process(Rc::new(Place {
+            rank,
+            ranks,
+            node,
+            lids,
+            cpu: Cell::new(cpu),
+            doorbell,
+            sockets,
+            domain: Cell::new(0),
+            devices,
+            inner: RefCell::new(inner),
+        }))
     }
 
     /// Number of this rank.
@@ -198,15 +211,41 @@ impl Process {
     pub fn compute(&self, span: Span) {
         self.0.inner.borrow_mut().clock += span;
     }
-    /// Copies `amount` bytes when the copies under way touch `working_set` bytes: as [`CpuCosts::copy`], but no faster than the
-    /// node's memory lets all its cores, where what they go through ([`goes_through`](Self::goes_through)) is in no cache.
+    /// Binds the core to a NUMA domain of the node; until then it is in the first.
+    pub fn sit(&self, domain: u32) {
+        self.0.domain.set(domain);
+    }
+    /// The NUMA domain of the core.
+    #[must_use]
+    pub fn domain(&self) -> u32 {
+        self.0.domain.get()
+    }
+    /// Copies `amount` bytes within the memory next to the core when the copies under way touch `working_set` bytes: as
+    /// [`CpuCosts::copy`], but no faster than that memory lets all cores, where what they go through
+    /// ([`goes_through`](Self::goes_through)) is in no cache.
     pub fn copy(&self, amount: Bytes, working_set: Bytes) {
+        self.copy_between(amount, working_set, (self.domain(), self.domain()));
+    }
+    /// The same from the memory of one NUMA domain to that of another: lines from afar take longer, and all copies share the links.
+    pub fn copy_between(&self, amount: Bytes, working_set: Bytes, (from, to): (u32, u32)) {
+        let route = Route { from, core: self.domain(), to };
+        let crossing = self.crossing(from).max(self.crossing(to));
         let inner = &mut *self.0.inner.borrow_mut();
         let begun = inner.clock;
-        inner.clock += self.cpu().copy(amount, working_set);
-        if let Some(dram) = &self.0.dram {
-            inner.clock = inner.clock.max(dram.copied(begun, amount, inner.footprint));
+        inner.clock += self.cpu().copy_across(amount, working_set, crossing);
+        if let Some(sockets) = self.0.sockets.as_ref().filter(|_| amount > Bytes::ZERO) {
+            inner.clock = inner.clock.max(sockets.copied(begun, amount, inner.footprint, route));
         }
+    }
+    /// What a cache line from NUMA domain `other` takes longer than one from here.
+    #[must_use]
+    pub fn crossing(&self, other: u32) -> Span {
+        self.0.sockets.as_ref().map_or(Span::ZERO, |sockets| sockets.crossing(self.domain(), other))
+    }
+    /// The memory next to the core, as an adapter of the node sees it.
+    #[must_use]
+    pub fn place(&self, nic: usize) -> fabriscope_verbs::Place {
+        self.0.sockets.as_ref().map_or(fabriscope_verbs::Place::HOST, |sockets| sockets.place(self.domain(), nic))
     }
     /// From now on the program goes through `footprint` bytes again and again, as a benchmark through its buffers.
     pub fn goes_through(&self, footprint: Bytes) {
@@ -330,7 +369,8 @@ impl Process {
             let pushed = self.0.doorbell.pushes(wqes, bytes, inline);
             let blocks = if pushed { bytes.0.div_ceil(64).max(1) - 1 } else { 0 };
             let built = inner.clock;
-            let at = built + cpu.blueflame_block * blocks + cpu.mmio_latency;
+            let away = self.0.sockets.as_ref().map_or(Span::ZERO, |sockets| sockets.to_adapter(self.domain(), nic));
+            let at = built + cpu.blueflame_block * blocks + cpu.mmio_latency + away;
             // Further blocks drain from the write-combining buffers while the core goes on.
             inner.clock = built + cpu.mmio_busy;
             let traced = inner.trace;
@@ -449,7 +489,8 @@ impl Process {
         found
     }
 
-    pub(crate) async fn catch_up(&self) {
+    /// Lets the simulation come as far as the core's clock.
+    pub async fn catch_up(&self) {
         let (clock, engine) = {
             let inner = self.0.inner.borrow();
             (inner.clock, inner.engine)

@@ -1,7 +1,8 @@
 //! What a core and a GPU do for a program beside the network, noted where a run is traced (`explain`).
 //!
-//! Modelled: copies that the core waits for, copies that an engine makes meanwhile, stores and loads through the window.
-//! Not modelled: copies within host memory, which are the program's own time.
+//! Modelled: copies that the core waits for, copies that an engine makes meanwhile, stores and loads through the window, messages
+//! within a node.
+//! Not modelled: other copies within host memory, which are the program's own time.
 
 use fabriscope_units::{Span, Time};
 
@@ -49,7 +50,7 @@ impl Process {
     }
 
     /// Notes work that began at `begun` and ends now; the last of `parts` is what remains.
-    pub(crate) fn note_work(&self, begun: Time, parts: &[(&str, Span)], last: impl FnOnce() -> String) {
+    pub fn note_work(&self, begun: Time, parts: &[(&str, Span)], last: impl FnOnce() -> String) {
         let (rank, node, done) = (self.rank(), self.node(), self.now());
         self.work_log(|log| {
             let named: Vec<(String, Span)> = parts.iter().map(|(name, span)| ((*name).to_owned(), *span)).collect();

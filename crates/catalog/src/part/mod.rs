@@ -17,6 +17,7 @@ mod node;
 mod node_files;
 mod pcie;
 mod psm2;
+mod shared_memory;
 mod software;
 mod switch;
 
@@ -48,9 +49,8 @@ pub use node::{
 pub use node_files::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
-pub use software::{
-    AlltoallRules, Connections, Datagrams, EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, SharedMemory, Software, TagMatching,
-};
+pub use shared_memory::{Mechanism, SharedMemory, SingleCopy};
+pub use software::{AlltoallRules, Connections, Datagrams, EagerChannel, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
 

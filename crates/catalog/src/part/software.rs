@@ -10,7 +10,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CollectiveRules, GpuProtocol, Interface, Kind, Nccl, Part, Psm2, collective_rules};
+use super::{CollectiveRules, GpuProtocol, Interface, Kind, Nccl, Part, Psm2, SharedMemory, collective_rules};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -98,23 +98,6 @@ pub struct Connections {
     pub receives: Sourced<u32>,
     /// Size of the buffer of each.
     pub buffer: Sourced<Bytes>,
-}
-
-/// Messages between ranks of one node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SharedMemory {
-    /// Largest message that is copied into shared memory at once, and out of it by the receiver.
-    pub eager_limit: Sourced<Bytes>,
-    /// Whether the receiver of a longer one copies it straight out of the sender's memory (CMA, XPMEM, KNEM). Otherwise it goes
-    /// through shared memory in chunks.
-    pub single_copy: bool,
-    /// Size of a chunk.
-    pub chunk: Sourced<Bytes>,
-    /// Cache lines that each side of a message has to fetch from another core, beside the one that the receiver waits for.
-    pub lines: Sourced<u32>,
-    /// Core time of a single copy beside its bytes: the system call, looking up pages.
-    pub single_copy_overhead: Sourced<Span>,
 }
 
 /// Which algorithm `MPI_Alltoall` takes; sizes are of one block.
@@ -383,9 +366,7 @@ fn check_mpi(mpi: &Mpi) -> Result<(), Problem> {
             return Err(Problem::at(&["mpi", "datagrams", "tick", "value"], "a tick of no time never ends", "use for example \"48 ms\""));
         }
     }
-    if mpi.shared_memory.as_ref().is_some_and(|shared| *shared.chunk == Bytes::ZERO) {
-        return Err(Problem::at(&["mpi", "shared_memory", "chunk", "value"], "chunks without room", "use at least one byte"));
-    }
+    mpi.shared_memory.as_ref().map_or(Ok(()), SharedMemory::check)?;
     if *mpi.eager_copy_limit > *mpi.eager_limit {
         let message = format!("`eager_copy_limit` of {} lies above `eager_limit` of {}", *mpi.eager_copy_limit, *mpi.eager_limit);
         return Err(Problem::at(&["mpi", "eager_copy_limit", "value"], message, "set it to at most `eager_limit`"));

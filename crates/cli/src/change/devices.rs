@@ -1,6 +1,6 @@
 //! Changes inside nodes with GPUs: other memories, GPUs, adapters and ways of the library.
 
-use fabriscope_catalog::{Mpi, NumaDistance, RailPolicy};
+use fabriscope_catalog::{Mechanism, Mpi, NumaDistance, RailPolicy, ResolvedCluster};
 use fabriscope_machine::{Access, Machine, PathClass, Purpose, VertexId};
 use fabriscope_units::Rate;
 use fabriscope_workloads::mpi::{Binding, Home};
@@ -14,7 +14,9 @@ impl Setting<'_> {
     /// Every change that makes sense on these nodes; none where they have no GPUs.
     pub(super) fn devices(&self, all: &mut Vec<Variation>) {
         let Some(inside) = self.inside else { return };
-        if inside.on_device {
+        if inside.local && !inside.on_device {
+            self.within(inside, all);
+        } else if inside.on_device {
             all.push(self.host_buffers());
         } else if self.parts.node.numa == NumaDistance::Local && self.parts.node.sockets > 1 && !inside.local {
             all.push(self.with("the program at the other socket", |parts| parts.node.numa = NumaDistance::Remote));
@@ -27,6 +29,32 @@ impl Setting<'_> {
             self.other_gpus(inside, all);
             self.farther_adapters(inside, all);
             self.rails(inside, all);
+        }
+    }
+
+    /// Other means between ranks of a node, and other seats.
+    fn within(&self, inside: &Inside, all: &mut Vec<Variation>) {
+        let Some(shared) = self.parts.software.mpi.as_ref().and_then(|mpi| mpi.shared_memory.as_ref()) else { return };
+        for mechanism in Mechanism::ALL {
+            if mechanism != shared.mechanism && (mechanism == Mechanism::Fifo || shared.costs(mechanism).is_some()) {
+                let change = |parts: &mut ResolvedCluster| {
+                    if let Some(shared) = parts.software.mpi.as_mut().and_then(|mpi| mpi.shared_memory.as_mut()) {
+                        shared.mechanism = mechanism;
+                    }
+                };
+                all.push(self.with(&format!("long messages by {}", mechanism.name().to_uppercase()), change));
+            }
+        }
+        let domains = inside.machine.numas().len() as u32;
+        if let [first, second] = &inside.homes[..]
+            && domains > 1
+        {
+            let together = first.numa == second.numa;
+            let what = if together { "the ranks on two sockets" } else { "the ranks on one socket" };
+            let other = if together { domains - 1 } else { first.numa };
+            let mut variation = self.with(what, |_| {});
+            variation.binding = self.binding.clone().at(vec![first.numa, other]);
+            all.push(variation);
         }
     }
 

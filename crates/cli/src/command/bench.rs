@@ -74,6 +74,8 @@ Examples:
   fabriscope bench osu_latency --on opa100-a40 --gpudirect off D D    buffers on GPUs
   fabriscope bench osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 D D    within a node
   fabriscope bench all_reduce_perf --on azure-ndh100v5 -b 1M -e 1G -f 4 -g 8 --env NCCL_ALGO=Ring
+  fabriscope bench osu_latency --on alaska-roce25 --nodes 1 --bind socket    from socket to socket
+  fabriscope bench osu_bw --on betzy-hdr --nodes 1 --intra-node xpmem    within a node, the library built with XPMEM
   fabriscope bench osu_alltoall --on csd3-opa --nodes 4 --ppn 32 -m 1024:1024
   fabriscope bench IMB-MPI1 Alltoall --on athena-edr --nodes 2 -msglog 3:16
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
@@ -269,6 +271,7 @@ fn ours_and_theirs(words: &[String]) -> Result<(Ours, Vec<String>), Failure> {
             "--placement" => ours.placement = value(),
             "--ppn" => ours.ppn = Some(count(name, value())?),
             "--bind" => ours.devices.bind = value(),
+            "--intra-node" => ours.devices.intra_node = value(),
             "--gpu-aware" => ours.devices.gpu_aware = value(),
             "--gpudirect" => ours.devices.gpudirect = value(),
             "--on" => ours.on = value(),

@@ -67,9 +67,12 @@ pub struct Asked<'a> {
 }
 
 impl Inside {
-    /// The ends of a message; none on nodes without GPUs, or for tools whose messages have no two ends.
+    /// The ends of a message; none between nodes without GPUs, or for tools whose messages have no two ends.
     pub fn of(asked: &Asked<'_>) -> Option<Inside> {
-        asked.parts.node.gpu.as_ref()?;
+        let within = asked.target.layout.nodes == 1 && asked.parts.software.mpi.is_some();
+        if asked.parts.node.gpu.is_none() && !within {
+            return None;
+        }
         let machine = asked.parts.node.machine().ok()?;
         match asked.tool {
             Tool::Omb(benchmark) => Inside::of_mpi(asked, benchmark, machine),
@@ -101,6 +104,13 @@ impl Inside {
             let seen = Seen { gpu, sends, buffer, class, local, rendezvous, size: Bytes(asked.size) };
             let pieces = if pieces > 1 { format!("; over {pieces} adapters") } else { String::new() };
             let who = if sends { "sender" } else { "receiver" };
+            if let Some(shared) =
+                mpi.shared_memory.as_ref().filter(|_| local && means == Means::Host && decision.sender == decision.receiver)
+            {
+                let one_sided = benchmark.name().contains("_put_") || benchmark.name().contains("_get_");
+                let how = if one_sided { words::directly(sends) } else { words::shared(shared, Bytes(asked.size), sends) };
+                return End { who, how, legs: crossing(&machine, own, other, sends) };
+            }
             let how = format!("{}{pieces}", seen.say(means));
             End { who, how, legs: legs(asked.parts, &machine, (own, other), means, sends, local) }
         });
@@ -148,6 +158,16 @@ impl Inside {
         };
         self.ends.iter().map(end).collect()
     }
+}
+
+/// The way of a copy between the memories of two ranks, which is the receiver's; none within one memory.
+fn crossing(machine: &Machine, own: &Home, other: &Home, sends: bool) -> Vec<Leg> {
+    let numas = machine.numas();
+    let at = |home: &Home| numas.get(home.numa as usize).map(|numa| memory(machine, *numa));
+    let ends = at(other).zip(at(own)).filter(|(from, to)| !sends && from != to);
+    let leg =
+        ends.and_then(|ends| Leg::between(machine, "a core copies from the other socket".to_owned(), ends, Purpose::Core, Access::Write));
+    leg.into_iter().collect()
 }
 
 /// How many adapters reach the memory that one end uses.

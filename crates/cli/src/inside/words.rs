@@ -1,9 +1,9 @@
 //! What a library decided about one end of a message, and why, in words.
 
-use fabriscope_catalog::GpuProtocol;
+use fabriscope_catalog::{GpuProtocol, Mechanism, SharedMemory};
 use fabriscope_machine::PathClass;
 use fabriscope_units::Bytes;
-use fabriscope_workloads::mpi::{Buffer, Means};
+use fabriscope_workloads::mpi::{Buffer, Local, Means};
 
 /// One end of a message, as its library sees it.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,38 @@ pub struct Seen<'a> {
     pub rendezvous: bool,
     /// Size of the message.
     pub size: Bytes,
+}
+
+/// How a message of `size` bytes in host memory gets to another rank of the node.
+pub fn shared(part: &SharedMemory, size: Bytes, sends: bool) -> String {
+    let local = Local::from(part);
+    let limit = *part.eager_limit;
+    let pages = size.0.div_ceil(4096);
+    match local.single(u32::try_from(size.0).unwrap_or(u32::MAX)) {
+        None if size > limit && sends => format!("FIFO: the core copies chunks of {} into shared memory", *part.chunk),
+        None if size > limit => "FIFO: the core copies them out of shared memory meanwhile".to_owned(),
+        None if sends => format!("FIFO: the core copies it into shared memory (up to {limit}) and writes a line"),
+        None => "FIFO: the core sees the line and copies it out of shared memory".to_owned(),
+        Some(single) => {
+            let above = Bytes(single.above.into());
+            let name = single.mechanism.name().to_uppercase();
+            match (single.mechanism, sends) {
+                (Mechanism::Knem, true) => format!("{name}: declares {pages} pages to the kernel and announces it (above {above})"),
+                (_, true) => format!("{name}: announces it and waits (above {above})"),
+                (Mechanism::Xpmem, false) => {
+                    format!("{name}: maps the sender's {pages} pages, once, and copies it by loads and stores; one copy")
+                }
+                (_, false) => format!("{name}: asks the kernel to copy {pages} pages out of the sender's memory; one copy"),
+            }
+        }
+    }
+}
+
+/// The same of a one-sided operation.
+pub fn directly(origin: bool) -> String {
+    let how =
+        if origin { "the core copies to or from the other rank's window" } else { "its window is shared memory; its core has no part" };
+    how.to_owned()
 }
 
 impl Seen<'_> {

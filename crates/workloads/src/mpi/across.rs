@@ -10,8 +10,8 @@ use fabriscope_node::{Memory, Mover, Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
 use super::buffer::Buffer;
+use super::local::Local;
 use super::matching::Arrival;
-use super::protocol::Local;
 use super::request::RequestId;
 use super::staging::CopyOf;
 use super::state::State;
@@ -63,7 +63,7 @@ impl State {
         let target = self.home.memory(self.requests.at(request).buffer)?;
         let gpu = self.gpu_numbers();
         let Source::Device(index) = arrival.from else {
-            return self.copy_up(process, arrival.size, (sender, request), target);
+            return self.copy_up(process, (arrival.source, arrival.size), (sender, request), target);
         };
         let costs = *process.devices()?.costs();
         let open = if self.mapped.insert(arrival.source) { costs.ipc_open } else { Span::ZERO };
@@ -78,17 +78,18 @@ impl State {
     fn copy_up(
         &mut self,
         process: &Process,
-        size: u32,
+        (peer, size): (u32, u32),
         (sender, request): (RequestId, RequestId),
         target: Memory,
     ) -> Result<(), ProgramError> {
         let host = self.home.memory(Buffer::Host)?;
-        process.compute(self.protocol.local.map_or(Span::ZERO, |local| local.single_copy_overhead));
+        let there = self.domain_of(process, peer);
+        self.reach_into(process, peer, size)?;
         let (chunk, mut left) = (self.gpu_numbers().chunk, size);
         while left > 0 {
             let part = left.min(chunk);
             left -= part;
-            process.copy(Bytes(part.into()), Bytes(u64::MAX));
+            process.copy_between(Bytes(part.into()), Bytes(u64::MAX), (there, process.domain()));
             let id = process.begin_copy(host, target, Bytes(part.into()))?;
             // The engine serves in turn: when the last chunk is there all are.
             if left == 0 {

@@ -2,8 +2,8 @@
 //!
 //! Source: Open MPI and Slurm bind ranks to the cores next to their GPU; UCX and Cray MPICH (MPICH_OFI_NIC_POLICY=GPU) take the
 //! adapter next to it.
-//! Modelled: local ranks take the GPUs in turn, or as a list says; host memory is that of the NUMA domain next to the GPU; adapters
-//! are tried nearest first.
+//! Modelled: local ranks take the GPUs in turn, or as a list says; host memory is that of the NUMA domain of the rank's core, which is
+//! next to the GPU where nothing else is told; adapters are tried nearest first.
 //! Not modelled: ranks that use several GPUs.
 
 use fabriscope_machine::{Machine, PathClass};
@@ -21,26 +21,40 @@ pub enum Buffer {
     Managed,
 }
 
-/// Which GPU each rank of a node has.
+/// Which GPU each rank of a node has, and where its core is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Binding(Vec<u32>);
+pub struct Binding {
+    gpus: Vec<u32>,
+    /// The NUMA domains of the ranks' cores; next to their GPU, or the first, where nothing is said.
+    domains: Vec<u32>,
+}
 
 impl Binding {
     /// Rank *i* of a node has GPU `gpus[i]`, in turn where there are more ranks; without a list, GPU *i*.
     #[must_use]
     pub fn new(gpus: Vec<u32>) -> Binding {
-        Binding(gpus)
+        Binding { gpus, domains: Vec::new() }
+    }
+    /// The same with rank *i* of a node on a core of NUMA domain `domains[i]`, in turn where there are more ranks.
+    #[must_use]
+    pub fn at(self, domains: Vec<u32>) -> Binding {
+        Binding { domains, ..self }
+    }
+    /// The NUMA domain of a rank, where one is told.
+    #[must_use]
+    pub fn domain(&self, local_rank: u32) -> Option<u32> {
+        self.domains.get(local_rank as usize % self.domains.len().max(1)).copied()
     }
     /// The GPU of a rank of a node with `count` of them.
     #[must_use]
     pub fn gpu(&self, local_rank: u32, count: u32) -> Option<u32> {
-        let listed = self.0.get(local_rank as usize % self.0.len().max(1)).copied();
+        let listed = self.gpus.get(local_rank as usize % self.gpus.len().max(1)).copied();
         if count == 0 { None } else { Some(listed.unwrap_or(local_rank % count)) }
     }
     /// The largest number in the list.
     #[must_use]
     pub fn largest(&self) -> Option<u32> {
-        self.0.iter().max().copied()
+        self.gpus.iter().max().copied()
     }
 }
 
@@ -65,14 +79,15 @@ impl Home {
     #[must_use]
     pub fn on(machine: Option<&Machine>, adapters: usize, binding: &Binding, local_rank: u32) -> Home {
         let unknown = |index| (index, PathClass::Dis);
+        let told = binding.domain(local_rank);
         let Some(machine) = machine else {
-            return Home { nics: (0..adapters).map(unknown).collect(), ..Home::default() };
+            return Home { numa: told.unwrap_or(0), nics: (0..adapters).map(unknown).collect(), ..Home::default() };
         };
         let used = adapters;
         let gpus = machine.gpus();
         let gpu = binding.gpu(local_rank, gpus.len() as u32);
         let Some(vertex) = gpu.and_then(|gpu| gpus.get(gpu as usize).copied()) else {
-            return Home { gpu, nics: (0..used).map(unknown).collect(), ..Home::default() };
+            return Home { numa: told.unwrap_or(0), gpu, nics: (0..used).map(unknown).collect(), ..Home::default() };
         };
         let adapters = machine.nics();
         let class = |index: usize| (index, adapters.get(index).map_or(PathClass::Dis, |nic| machine.class(vertex, *nic)));
@@ -82,7 +97,7 @@ impl Home {
         let equal = nics.iter().take_while(|(_, class)| Some(*class) == nics.first().map(|(_, class)| *class)).count();
         let sharing = gpu.map_or(0, |gpu| gpu as usize % equal.max(1));
         nics[..equal].rotate_left(sharing);
-        let numa = machine.home(vertex).unwrap_or(0) as u32;
+        let numa = told.unwrap_or_else(|| machine.home(vertex).unwrap_or(0) as u32);
         Home { numa, gpu, nics }
     }
 
@@ -108,5 +123,8 @@ mod tests {
         let listed = Binding::new(vec![2, 0]);
         assert_eq!([0, 1, 2, 3].map(|rank| listed.gpu(rank, 4)), [2, 0, 2, 0].map(Some));
         assert_eq!((free.gpu(0, 0), listed.largest()), (None, Some(2)));
+        let seated = Binding::default().at(vec![0, 1, 1]);
+        assert_eq!([0, 2, 3].map(|rank| seated.domain(rank)), [Some(0), Some(1), Some(0)]);
+        assert_eq!((Home::on(None, 1, &seated, 1).numa, free.domain(1)), (1, None));
     }
 }

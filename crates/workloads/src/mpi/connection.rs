@@ -110,6 +110,10 @@ pub(crate) struct Transfer {
 pub(crate) struct Connection {
     /// Both ranks are on one node and talk through its memory; the one link is not used.
     pub local: bool,
+    /// The NUMA domain of such a rank.
+    pub domain: u32,
+    /// As much of its buffer as is mapped here.
+    pub attached: u32,
     pub links: Vec<Link>,
     /// Messages the peer still has room for.
     pub credits: u32,
@@ -128,6 +132,8 @@ impl Connection {
     pub fn over(links: Vec<Link>, local: bool, credits: u32) -> Connection {
         Connection {
             local,
+            domain: 0,
+            attached: 0,
             links,
             credits,
             owed: 0,

@@ -152,7 +152,7 @@ fn within(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
     let peers = gpu.peers.filter(|peers| size >= peers.from);
     match (from, peers) {
         (Buffer::Host, _) => {
-            let single = protocol.local.is_some_and(|local| local.single_copy && size > local.eager_limit);
+            let single = protocol.local.is_some_and(|local| local.single(size).is_some());
             let staged = Means::Chunks { count: size.div_ceil(gpu.chunk), chunk: gpu.chunk, depth: gpu.depth };
             Decision { sender: Means::Host, receiver: if single && to != Buffer::Host { staged } else { receiver }, rendezvous: single }
         }

@@ -12,6 +12,7 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
 use super::buffer::{Buffer, Home};
+use super::local::note;
 use super::protocol::Path;
 use super::request::RequestId;
 use super::state::State;
@@ -279,10 +280,15 @@ impl State {
     }
 
     /// Takes `size` bytes of a message out of a library's buffer into that of `request`, while the core waits.
-    pub fn take_out(&mut self, process: &Process, request: RequestId, size: u32) -> Result<(), ProgramError> {
+    pub fn take_out(&mut self, process: &Process, request: RequestId, size: u32, source: u32) -> Result<(), ProgramError> {
         let buffer = self.requests.at(request).buffer;
         if buffer == Buffer::Host || size == 0 {
-            State::copy_out(process, size);
+            let begun = process.now();
+            State::copy_out_of(process, self.domain_of(process, source), size);
+            if self.connections.get(&source).is_some_and(|connection| connection.local) {
+                self.has_copied = true;
+                note(process, begun, &[], || "copy out of shared memory".to_owned());
+            }
             return Ok(());
         }
         if buffer == Buffer::Device && size <= self.gpu_numbers().store_limit {
@@ -291,7 +297,7 @@ impl State {
         }
         let (host, target) = (self.home.memory(Buffer::Host)?, self.home.memory(buffer)?);
         if host == target {
-            State::copy_out(process, size);
+            State::copy_out_of(process, self.domain_of(process, source), size);
             return Ok(());
         }
         process.memcpy_at_once(host, target, Bytes(size.into()))

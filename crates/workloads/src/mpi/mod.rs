@@ -41,6 +41,7 @@ mod wire;
 pub use buffer::{Binding, Buffer, Home};
 pub use decision::{Between, Decision, Means};
 pub use gpu::Gpu;
+pub use local::{Local, Single};
 pub use one_sided::OneSided;
 pub use protocol::Protocol;
 pub use rank::Rank;

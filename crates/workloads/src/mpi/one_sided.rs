@@ -3,14 +3,18 @@
 //! Source: MPI 4.1, chapter 12; J. Liu et al., "Design and Implementation of MPICH2 over InfiniBand with RDMA Support", IPDPS 2004, and UCX
 //! (`ucp_put_nbx`, `ucp_get_nbx`: RDMA as it is, zero copy).
 //! Modelled: a put is an RDMA write, a get an RDMA read, striped over rails as a rendezvous is; a flush waits for their completions. The
-//! target's core has no part in it. Memory of GPUs through adapters that reach it.
-//! Not modelled: accumulate, windows that are created or attached while it is measured, locks (the epoch is open all the time), memory
-//! of GPUs that no adapter reaches, ranks of the same node.
+//! target's core has no part in it. Memory of GPUs through adapters that reach it. Within a node the window is shared memory: the
+//! core of the origin copies.
+//! Not modelled: accumulate, windows that are created or attached while it is measured, locks that others hold, memory of GPUs that no
+//! adapter reaches, or of the same node.
 
 use fabriscope_node::ProgramError;
+use fabriscope_units::Bytes;
 use fabriscope_verbs::{Remote, SendFlags, SendWr, Sge};
 
 use super::buffer::Buffer;
+use super::local::note;
+use super::protocol::Piece;
 use super::rank::Rank;
 use super::request::{Carried, Request};
 
@@ -32,6 +36,19 @@ impl Rank {
     pub fn one_sided(&self, what: OneSided, target: u32, (here, there): (Buffer, Buffer), size: u32) -> Result<Request, ProgramError> {
         let me = self.rank();
         let state = &mut *self.state.borrow_mut();
+        if state.connections.get(&target).is_some_and(|connection| connection.local) && (here, there) == (Buffer::Host, Buffer::Host) {
+            let (process, begun) = (&self.process, self.process.now());
+            process.compute(state.protocol.send_overhead);
+            let (own, other) = (process.domain(), state.domain_of(process, target));
+            let ways = if what == OneSided::Put { (own, other) } else { (other, own) };
+            process.copy_between(Bytes(size.into()), Bytes(u64::MAX), ways);
+            note(process, begun, &[], || {
+                format!("{} by the core, in shared memory", if what == OneSided::Put { "stores" } else { "loads" })
+            });
+            let request = state.requests.open(target, size, here);
+            state.requests.at(request).done = true;
+            return Ok(Request(Carried::Own(request)));
+        }
         if self.onload.is_some() || state.rails.is_empty() || state.connection(target)?.local {
             return Err(ProgramError(format!("rank {me}: no RDMA leads to rank {target}, and one-sided operations need it")));
         }
@@ -59,4 +76,31 @@ impl Rank {
         state.flush_one(&self.process, &self.world.0.wires, target)?;
         Ok(Request(Carried::Own(request)))
     }
+    /// Takes or gives back a lock on the window of `target`: an atomic operation on its counter that is waited for.
+    ///
+    /// # Errors
+    /// As [`one_sided`](Self::one_sided).
+    pub async fn change_lock(&self, target: u32) -> Result<(), ProgramError> {
+        let request = {
+            let state = &mut *self.state.borrow_mut();
+            if state.connection(target)?.local {
+                let away = self.process.crossing(state.domain_of(&self.process, target));
+                self.process.compute(self.process.cpu().detect + away);
+                return Ok(());
+            }
+            self.process.compute(state.protocol.send_overhead);
+            let request = state.requests.open(target, COUNTER, Buffer::Host);
+            state.requests.at(request).left = 1;
+            let piece = Piece { rail: 0, offset: 0, length: COUNTER };
+            let add: fn(u64, Sge, Remote) -> SendWr = |id, sge, remote| SendWr::fetch_add(id, sge, remote, 1);
+            let transfer = state.move_between(target, piece, request, (Buffer::Host, Buffer::Host), add, None)?;
+            state.transfer(target, transfer)?;
+            state.flush_one(&self.process, &self.world.0.wires, target)?;
+            request
+        };
+        self.wait(Request(Carried::Own(request))).await
+    }
 }
+
+/// Bytes of a window's counter (basis: standard, InfiniBand atomics).
+const COUNTER: u32 = 8;

@@ -23,7 +23,7 @@ impl Rank {
         if let Some(onload) = &self.onload {
             onload.turn(process, &self.world.0.protocol, until).await?;
             self.serve_copies().await?;
-            return self.serve_notes();
+            return self.serve_notes().await;
         }
         if self.state.borrow().protocol.eager_channel == EagerChannel::Stream {
             return self.turn_of_streams(until).await;
@@ -44,7 +44,7 @@ impl Rank {
         }
         self.serve_copies().await?;
         self.state.borrow_mut().look_at_rings(process);
-        self.serve_notes()
+        self.serve_notes().await
     }
 
     /// Goes on where copies by the GPU have ended.
@@ -59,16 +59,23 @@ impl Rank {
     }
 
     /// Handles what has arrived and what comes through the node's memory meanwhile, and posts what can be posted.
-    fn serve_notes(&self) -> Result<(), ProgramError> {
-        let (process, state) = (&self.process, &mut *self.state.borrow_mut());
+    async fn serve_notes(&self) -> Result<(), ProgramError> {
+        let process = &self.process;
         let mut first = true;
         loop {
-            state.news.extend(process.take_notes());
-            if state.news.is_empty() && !first {
-                return state.flush(process, &self.world.0.wires);
+            {
+                let state = &mut *self.state.borrow_mut();
+                state.news.extend(process.take_notes());
+                if state.news.is_empty() && !first {
+                    return state.flush(process, &self.world.0.wires);
+                }
+                first = false;
+                state.handle_arrivals(process, &self.world.0.wires)?;
             }
-            first = false;
-            state.handle_arrivals(process, &self.world.0.wires)?;
+            // Cores ask for the memory and the links that they share in the order of their clocks.
+            if std::mem::take(&mut self.state.borrow_mut().has_copied) {
+                process.catch_up().await;
+            }
         }
     }
 }
@@ -132,6 +139,10 @@ impl State {
                 };
                 let Some(envelope) = wires.take(peer, me, arrived) else { break };
                 self.handle(process, peer, envelope)?;
+                if self.has_copied {
+                    self.news.insert(peer);
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -157,10 +168,17 @@ impl State {
             connection.credits += envelope.credits;
             connection.owed += u32::from(envelope.body != Body::Credits);
             self.unsettle(peer);
-        } else {
-            self.fetch_lines(process);
+            return self.act(process, peer, envelope.body);
         }
-        match envelope.body {
+        let seen = process.now();
+        self.fetch_lines(process, peer);
+        self.note_line(process, peer, envelope.channel, seen);
+        self.act(process, peer, envelope.body)
+    }
+
+    /// Does what a message asks for.
+    fn act(&mut self, process: &Process, peer: u32, body: Body) -> Result<(), ProgramError> {
+        match body {
             Body::Eager { tag, size, here, message } => {
                 let parts = (here < size).then_some(message);
                 if parts.is_some() {
@@ -227,7 +245,7 @@ impl State {
                 let partial = arrival.parts.and_then(|message| self.partial.get(&(arrival.source, message)));
                 let left = partial.map_or(0, |partial| partial.left);
                 if !placed {
-                    self.take_out(process, request, arrival.size - left)?;
+                    self.take_out(process, request, arrival.size - left, arrival.source)?;
                 }
                 match arrival.parts.and_then(|message| self.partial.get_mut(&(arrival.source, message))) {
                     Some(partial) if left > 0 => partial.request = Some(request),
@@ -251,7 +269,7 @@ impl State {
         partial.left -= size.min(partial.left);
         let Partial { left, request: Some(request) } = *partial else { return Ok(()) };
         if !self.places(peer, request) {
-            self.take_out(process, request, size)?;
+            self.take_out(process, request, size, peer)?;
         }
         if left == 0 {
             self.whole(peer, Some(message), request);

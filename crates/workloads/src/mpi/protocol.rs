@@ -5,6 +5,7 @@ use fabriscope_node::Process;
 use fabriscope_units::Span;
 
 use super::gpu::Gpu;
+use super::local::Local;
 
 /// A library's protocol, resolved from its part in the catalogue; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,21 +62,6 @@ pub struct Protocol {
     pub local: Option<Local>,
     /// Messages in the memory of a GPU.
     pub gpu: Option<Gpu>,
-}
-
-/// Messages through the memory of a node; sizes in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Local {
-    /// Largest message that is copied in and out at once.
-    pub eager_limit: u32,
-    /// Longer ones are copied by the receiver alone, and not in chunks through shared memory.
-    pub single_copy: bool,
-    /// Size of a chunk.
-    pub chunk: u32,
-    /// Lines that each side of a message fetches from another core, beside the one that the receiver waits for.
-    pub lines: u32,
-    /// Core time of a single copy beside its bytes.
-    pub single_copy_overhead: Span,
 }
 
 /// How a message of some size travels.
@@ -176,13 +162,7 @@ impl From<&Mpi> for Protocol {
             window: (*part.window).max(1),
             signal_interval: (*part.signal_interval).max(1),
             shared_receives: part.connections.as_ref().map_or(SHARED_RECEIVES, |connections| *connections.receives),
-            local: part.shared_memory.as_ref().map(|shared| Local {
-                eager_limit: bytes(*shared.eager_limit),
-                single_copy: shared.single_copy,
-                chunk: bytes(*shared.chunk).max(1),
-                lines: *shared.lines,
-                single_copy_overhead: *shared.single_copy_overhead,
-            }),
+            local: part.shared_memory.as_ref().map(Local::from),
             gpu: part.gpu.as_ref().map(Gpu::from),
         }
     }

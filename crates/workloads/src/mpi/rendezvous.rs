@@ -142,7 +142,8 @@ impl State {
     pub fn received(&mut self, process: &Process, request: RequestId, size: u32) -> Result<(), ProgramError> {
         // From a socket the kernel copies straight into the user's buffer.
         if self.protocol.eager_channel != EagerChannel::Stream || self.requests.at(request).buffer != Buffer::Host {
-            self.take_out(process, request, size)?;
+            let source = self.requests.at(request).peer;
+            self.take_out(process, request, size, source)?;
         }
         let progress = self.requests.at(request);
         progress.left = progress.left.saturating_sub(u64::from(size));

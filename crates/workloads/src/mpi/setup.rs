@@ -33,6 +33,8 @@ pub(super) struct Shared {
     pub wires: Wires,
     /// The node of each rank.
     nodes: RefCell<BTreeMap<u32, u32>>,
+    /// Its NUMA domain there.
+    domains: RefCell<BTreeMap<u32, u32>>,
     contacts: RefCell<BTreeMap<(u32, u32, usize), Contact>>,
     /// Where each rank listens, over sockets.
     pub doors: RefCell<BTreeMap<u32, Lid>>,
@@ -73,6 +75,7 @@ impl World {
             outstanding_reads: target.max_outstanding_reads,
             wires: Wires::default(),
             nodes: RefCell::default(),
+            domains: RefCell::default(),
             contacts: RefCell::default(),
             doors: RefCell::default(),
             callers: RefCell::default(),
@@ -157,7 +160,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
         }
         connections.insert(peer, Connection::over(links, false, protocol.window));
     }
-    connections.extend(local(near, &protocol));
+    connections.extend(shared.local(near));
     process.barrier().await;
     Ok(State::new(me, protocol, rails, connections, home))
 }
@@ -165,6 +168,10 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
 /// The peers on the node of this rank, if the library talks to them through its memory, and the others.
 pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> (Vec<u32>, Vec<u32>) {
     shared.nodes.borrow_mut().insert(process.rank(), process.node());
+    process.barrier().await;
+    let domain = shared.home(process).numa;
+    process.sit(domain);
+    shared.domains.borrow_mut().insert(process.rank(), domain);
     process.barrier().await;
     let here = |peer: &u32| shared.protocol.local.is_some() && shared.nodes.borrow().get(peer) == Some(&process.node());
     peers.iter().partition(|peer| here(peer))
@@ -177,12 +184,15 @@ impl Shared {
         let before = nodes.range(..process.rank()).filter(|(_, node)| **node == process.node()).count();
         Home::of(process, &self.binding, before as u32)
     }
-}
-
-/// Connections to peers on the same node.
-pub(super) fn local(peers: Vec<u32>, protocol: &Protocol) -> impl Iterator<Item = (u32, Connection)> {
-    let window = protocol.window;
-    peers.into_iter().map(move |peer| (peer, Connection::over(vec![Link::unused()], true, window)))
+    /// Connections to peers on the same node.
+    pub fn local(&self, peers: Vec<u32>) -> Vec<(u32, Connection)> {
+        let (domains, window) = (self.domains.borrow(), self.protocol.window);
+        let to = |peer| {
+            let domain = domains.get(&peer).copied().unwrap_or(0);
+            (peer, Connection { domain, ..Connection::over(vec![Link::unused()], true, window) })
+        };
+        peers.into_iter().map(to).collect()
+    }
 }
 
 /// The memory of the rank's GPU, where the adapter of a rail is near enough to read and write it.
@@ -195,9 +205,10 @@ fn reached(protocol: &Protocol, home: &Home, rail: usize) -> Option<Place> {
 fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol, reached: Option<Place>) -> Result<Rail, VerbsError> {
     let base = MEMORY + (u64::from(process.rank()) << 40);
     let rings = peers as u64 * ring_bytes(protocol);
+    let near = process.place(nic);
     process.nic(nic, |n| {
         let pd = n.alloc_pd();
-        let mr: Mr = n.reg_mr(pd, base, Bytes(rings + USER_BYTES), Access::ALL)?;
+        let mr: Mr = n.reg_mr_at(pd, base, Bytes(rings + USER_BYTES), Access::ALL, near)?;
         let at = |place| n.reg_mr_at(pd, base + DEVICE, Bytes(USER_BYTES), Access::ALL, place);
         let device = reached.map(at).transpose()?;
         let own = receives(protocol);

@@ -129,6 +129,8 @@ pub(crate) struct State {
     pub mapped: BTreeSet<u32>,
     /// The adapters know so many bytes of each buffer.
     pub registered: BTreeMap<Buffer, u32>,
+    /// It has just copied what others of the node may have to wait for.
+    pub has_copied: bool,
     /// Peers of whom something has arrived that is not handled.
     pub news: BTreeSet<u32>,
     /// Peers for whom something may have to be posted.
@@ -171,6 +173,7 @@ impl State {
             loaded: 0,
             mapped: BTreeSet::new(),
             registered: BTreeMap::new(),
+            has_copied: false,
             news: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             in_flight: 0,
@@ -207,10 +210,15 @@ impl State {
     /// Copies `size` bytes out of a library's buffer: the NIC has just written them, so they are in no cache of the core. Up to
     /// a line comes within the completion, which the core has read already.
     pub fn copy_out(process: &Process, size: u32) {
+        State::copy_out_of(process, process.domain(), size);
+    }
+
+    /// The same out of a buffer in the memory of another NUMA domain.
+    pub fn copy_out_of(process: &Process, domain: u32, size: u32) {
         if size > LINE {
             process.compute(process.cpu().dma_touch);
         }
-        process.copy(Bytes(size.into()), Bytes(u64::MAX));
+        process.copy_between(Bytes(size.into()), Bytes(u64::MAX), (domain, process.domain()));
     }
 
     /// A number that no other message of this rank has.

@@ -7,7 +7,7 @@
 use fabriscope_node::ProgramError;
 
 use super::managed::Managed;
-use crate::mpi::{Buffer, OneSided, Rank, Request};
+use crate::mpi::{Buffer, Rank, Request};
 
 /// A rank and the one that it talks to.
 pub(super) struct Pair {
@@ -65,13 +65,6 @@ impl Pair {
         self.rank.wait_all(sends).await?;
         self.finish_receives(receives, size).await?;
         self.touch_received(size).await
-    }
-
-    /// `osu_put_*` and `osu_get_*`: `count` operations and a flush. Who does not act waits for the next size.
-    pub async fn one_sided(&self, what: OneSided, count: u32, size: u32) -> Result<(), ProgramError> {
-        let one = |_| self.rank.one_sided(what, self.peer, (self.buffer, self.there), size);
-        let requests = (0..count).map(one).collect::<Result<Vec<Request>, ProgramError>>()?;
-        self.rank.wait_all(requests).await
     }
 
     async fn send(&self, tag: u32, size: u32) -> Result<(), ProgramError> {

@@ -11,6 +11,7 @@ mod loops;
 mod managed;
 mod options;
 mod report;
+mod sync;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,6 +24,7 @@ pub use buffers::Buffers;
 pub use options::Settings;
 pub(crate) use options::size_range;
 pub use report::{Sample, report};
+pub use sync::Sync;
 
 use crate::error::UsageError;
 use crate::mpi::{Buffer, Rank, World};
@@ -80,6 +82,7 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
     let pair = Pair { rank, peer, sends, window: s.window, buffer, there, staged, managed };
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await?;
+        pair.rank.goes_through(fabriscope_units::Bytes(2 * u64::from(size)));
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
         let mut spans = Vec::new();
         for iteration in 0..warm_up + iterations {
@@ -89,15 +92,16 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
                 Benchmark::Bandwidth | Benchmark::MessageRate => pair.window(size).await?,
                 Benchmark::BothWays => pair.both_ways(size).await?,
                 _ => {
-                    let acts = pair.sends || s.benchmark == Benchmark::PutBothWays;
                     let count = if s.benchmark.is_latency() { 1 } else { s.window };
-                    if let Some(what) = s.benchmark.one_sided().filter(|_| acts) {
-                        pair.one_sided(what, count, size).await?;
+                    if let Some(what) = s.benchmark.one_sided() {
+                        pair.one_sided(what, (count, size), s.sync, s.benchmark).await?;
                     }
                 }
             }
             if iteration >= warm_up {
-                spans.push(pair.rank.now().since(start).saturating_sub(taken_off));
+                // There and back, where both sides take part.
+                let turns = if s.benchmark.one_sided().is_some() && s.benchmark.is_latency() && s.sync.is_active() { 2 } else { 1 };
+                spans.push(pair.rank.now().since(start).saturating_sub(taken_off) / turns);
             }
         }
         if pair.sends {

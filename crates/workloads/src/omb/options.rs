@@ -8,9 +8,11 @@ use fabriscope_catalog::Rendezvous;
 
 use super::benchmark::Benchmark;
 use super::buffers::Buffers;
+use super::sync::Sync;
 use crate::arguments::Meaning::{Refused, Usual};
 use crate::arguments::{self, Given, Opt, Takes};
 use crate::error::UsageError;
+use crate::mpi::Buffer;
 use crate::target::Target;
 
 const fn opt(short: char, long: &'static str, takes: Takes, meaning: crate::arguments::Meaning, help: &'static str) -> Opt {
@@ -34,7 +36,13 @@ const OPTIONS: &[Opt] = &[
     opt('c', "validation", Takes::Nothing, Usual, "add the column of validation; the transport of a simulated NIC cannot corrupt data"),
     opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Usual, "add percentiles over the iterations (default 50,90,99)"),
     opt('w', "win-option", Takes::Value("type"), Usual, "window of the one-sided benchmarks: allocate"),
-    opt('s', "sync-option", Takes::Value("call"), Usual, "what ends an operation of the one-sided benchmarks: flush"),
+    opt(
+        's',
+        "sync-option",
+        Takes::Value("call"),
+        Usual,
+        "what ends an operation of the one-sided benchmarks: flush (default), flush_local, lock, lock_all, pscw (osu_put_bibw), fence",
+    ),
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
     opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
     opt('b', "buffer-num", Takes::Value("single|multiple"), Refused("copies cost the same from one buffer or many; leave -b out"), ""),
@@ -72,6 +80,8 @@ pub struct Settings {
     pub tails: Vec<f64>,
     /// Where the buffers are.
     pub buffers: Buffers,
+    /// What ends a one-sided operation.
+    pub sync: Sync,
 }
 
 impl Settings {
@@ -98,6 +108,7 @@ impl Settings {
             validate: false,
             tails: Vec::new(),
             buffers: Buffers::default(),
+            sync: Sync::of(benchmark),
         };
         for given in &parsed.options {
             s.apply(given, smallest)?;
@@ -111,14 +122,27 @@ impl Settings {
             return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi] table".to_owned() });
         }
         if benchmark.one_sided().is_some() {
-            let mpi = target.mpi.as_ref().filter(|mpi| mpi.psm2.is_none() && mpi.rendezvous != Rendezvous::Send);
-            if mpi.is_none() || target.layout.nodes == 1 || s.buffers.staged {
-                let what = format!("{tool} needs RDMA between two nodes");
-                let remedy = "choose a cluster whose library moves long messages by RDMA, and two nodes".to_owned();
-                return Err(UsageError::Conflict { what, remedy });
-            }
+            s.check_one_sided(tool, target)?;
         }
         Ok(s)
+    }
+
+    /// Whether the library has a way for one-sided operations.
+    fn check_one_sided(&self, tool: &str, target: &Target) -> Result<(), UsageError> {
+        let (what, remedy) = if target.layout.nodes == 1 {
+            let on_host = self.buffers.of(true) == Buffer::Host && self.buffers.of(false) == Buffer::Host;
+            if on_host && target.mpi.as_ref().is_some_and(|mpi| mpi.shared_memory.is_some()) {
+                return Ok(());
+            }
+            ("shared memory and host buffers within a node", "choose a library with [mpi.shared_memory], and buffers in host memory")
+        } else {
+            let mpi = target.mpi.as_ref().filter(|mpi| mpi.psm2.is_none() && mpi.rendezvous != Rendezvous::Send);
+            if mpi.is_some() && !self.buffers.staged {
+                return Ok(());
+            }
+            ("RDMA between two nodes", "choose a cluster whose library moves long messages by RDMA, or one node: --nodes 1")
+        };
+        Err(UsageError::Conflict { what: format!("{tool} needs {what}"), remedy: remedy.to_owned() })
     }
 
     fn apply(&mut self, given: &Given, smallest: u32) -> Result<(), UsageError> {
@@ -142,14 +166,16 @@ impl Settings {
                 return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_mbw_mr".to_owned() });
             }
             "win-option" | "sync-option" => {
-                let known = if given.name == "win-option" { "allocate" } else { "flush" };
                 if self.benchmark.one_sided().is_none() {
                     let what = format!("{} is an option of the one-sided benchmarks", given.typed);
                     return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_put_latency".to_owned() });
                 }
-                if given.value.as_deref() != Some(known) {
-                    let value = given.value.clone().unwrap_or_default();
-                    return Err(UsageError::NotOneOf { option: given.typed.clone(), value, known });
+                let value = given.value.clone().unwrap_or_default();
+                let refused = |known| UsageError::NotOneOf { option: given.typed.clone(), value: value.clone(), known };
+                match given.name {
+                    "win-option" if value == "allocate" => {}
+                    "win-option" => return Err(refused("allocate")),
+                    _ => self.sync = Sync::by_name(&value, self.benchmark).map_err(refused)?,
                 }
             }
             "validation" => self.validate = true,

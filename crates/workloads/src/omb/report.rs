@@ -59,7 +59,7 @@ fn head(s: &Settings) -> String {
         let _ = writeln!(text, "# [ pairs: {} ] [ window size: {} ]", s.pairs, s.window);
     }
     if s.benchmark.one_sided().is_some() {
-        text += "# Window creation: MPI_Win_allocate\n# Synchronization: MPI_Win_flush\n";
+        let _ = writeln!(text, "# Window creation: MPI_Win_allocate\n# Synchronization: {}", s.sync.title());
     }
     text += "# Datatype: MPI_CHAR.\n";
     let mut columns = match s.benchmark {

@@ -1,0 +1,115 @@
+//! How a library takes messages between the ranks of a node.
+//!
+//! Source: the libraries' parameters (Open MPI `btl_vader_single_copy_mechanism`, which prefers XPMEM, then CMA, then KNEM; UCX_TLS;
+//! MV2_SMP_USE_CMA; MPICH_SMP_SINGLE_COPY_MODE).
+//! Modelled: a FIFO in shared memory, and three ways of copying a long message once; each library has those that it can be built with.
+//! Not modelled: limits of cells under way, huge pages.
+
+use fabriscope_units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Problem;
+use crate::sourced::Sourced;
+
+/// By what means long messages within a node travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mechanism {
+    /// Through shared memory like short ones, in chunks that both cores copy.
+    Fifo,
+    /// Cross-memory attach: the receiver asks the kernel to copy (`process_vm_readv`).
+    Cma,
+    /// A kernel module: the sender declares its buffer, the receiver asks for a copy.
+    Knem,
+    /// A kernel module maps the sender's buffer into the receiver's process; its loads and stores copy.
+    Xpmem,
+}
+
+impl Mechanism {
+    /// Every one.
+    pub const ALL: [Mechanism; 4] = [Mechanism::Fifo, Mechanism::Cma, Mechanism::Knem, Mechanism::Xpmem];
+
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Fifo => "fifo",
+            Mechanism::Cma => "cma",
+            Mechanism::Knem => "knem",
+            Mechanism::Xpmem => "xpmem",
+        }
+    }
+}
+
+/// Messages between ranks of one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedMemory {
+    /// Largest message that is copied into shared memory at once, and out of it by the receiver.
+    pub eager_limit: Sourced<Bytes>,
+    /// By what means longer ones travel.
+    pub mechanism: Mechanism,
+    /// Size of a chunk of what goes through shared memory piece by piece.
+    pub chunk: Sourced<Bytes>,
+    /// Cache lines that each side of a message has to fetch from another core, beside the one that the receiver waits for.
+    pub lines: Sourced<u32>,
+    /// Costs of cross-memory attach, where the library has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cma: Option<SingleCopy>,
+    /// Costs of KNEM, where the library can be built with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub knem: Option<SingleCopy>,
+    /// Costs of XPMEM, where the library can be built with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xpmem: Option<SingleCopy>,
+}
+
+/// What one copy by the receiver costs beside its bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SingleCopy {
+    /// Messages longer than this, and than `eager_limit`, are copied so.
+    pub above: Sourced<Bytes>,
+    /// Core time of the receiver for each message: the system call, or finding the mapping.
+    pub call: Sourced<Span>,
+    /// Core time of the receiver for each page of 4 KiB of a message: looking it up, pinning it.
+    pub page: Sourced<Span>,
+    /// Core time of the sender for each message: declaring its buffer to the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declare: Option<Sourced<Span>>,
+    /// Core time of the sender for each page that it declares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declare_page: Option<Sourced<Span>>,
+    /// Core time of the receiver for mapping a buffer, once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attach: Option<Sourced<Span>>,
+    /// Core time of the receiver for the first touch of each mapped page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attach_page: Option<Sourced<Span>>,
+}
+
+impl SharedMemory {
+    /// The costs of a mechanism; none of the FIFO, and of those that the library does not have.
+    #[must_use]
+    pub fn costs(&self, mechanism: Mechanism) -> Option<&SingleCopy> {
+        match mechanism {
+            Mechanism::Fifo => None,
+            Mechanism::Cma => self.cma.as_ref(),
+            Mechanism::Knem => self.knem.as_ref(),
+            Mechanism::Xpmem => self.xpmem.as_ref(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        if *self.chunk == Bytes::ZERO {
+            return Err(Problem::at(&["mpi", "shared_memory", "chunk", "value"], "chunks without room", "use at least one byte"));
+        }
+        let name = self.mechanism.name();
+        if self.mechanism != Mechanism::Fifo && self.costs(self.mechanism).is_none() {
+            let message = format!("the mechanism `{name}` has no costs");
+            return Err(Problem::at(&["mpi", "shared_memory", "mechanism"], message, format!("add [mpi.shared_memory.{name}]")));
+        }
+        Ok(())
+    }
+}
