@@ -66,7 +66,7 @@ impl Sockets {
         let numas = machine.numas();
         let mut known: Vec<ResourceId> = Vec::new();
         let mut between = |from: VertexId, to: VertexId| -> Lines {
-            let path = if from == to { None } else { machine.path(from, to, Purpose::Core) };
+            let path = if from == to { None } else { machine.path(from, to, Purpose::Dma) };
             let Some(path) = path else { return Lines::default() };
             let uses = machine.uses(&path, Access::Write);
             let hop = |used: &fabriscope_machine::Use| {

@@ -163,10 +163,10 @@ impl Inside {
 /// The way of a copy between the memories of two ranks, which is the receiver's; none within one memory.
 fn crossing(machine: &Machine, own: &Home, other: &Home, sends: bool) -> Vec<Leg> {
     let numas = machine.numas();
-    let at = |home: &Home| numas.get(home.numa as usize).map(|numa| memory(machine, *numa));
+    let at = |home: &Home| numas.get(home.numa as usize).map(|numa| machine.memory_of(*numa).unwrap_or(*numa));
     let ends = at(other).zip(at(own)).filter(|(from, to)| !sends && from != to);
     let leg =
-        ends.and_then(|ends| Leg::between(machine, "a core copies from the other socket".to_owned(), ends, Purpose::Core, Access::Write));
+        ends.and_then(|ends| Leg::between(machine, "a core copies from the other socket".to_owned(), ends, Purpose::Dma, Access::Write));
     leg.into_iter().collect()
 }
 
