@@ -86,6 +86,20 @@ fn perftest_names_nearer_and_farther_adapters() {
 }
 
 #[test]
+fn between_sockets_of_a_node_their_link_binds() {
+    let explain = |words: &str| told(&format!("osu_latency --on alaska-roce25 --nodes 1 -s 1048576 {words}"));
+    let (near, across) = (explain("--bind core"), explain("--bind socket"));
+    assert!(near["inside"][1]["ways"].as_array().unwrap().is_empty());
+    let way = &across["inside"][1]["ways"][0];
+    assert!(way["bound"].as_str().unwrap().contains("QPI"), "{way}");
+    let copy = "one copy, out of the sender's memory";
+    assert!(of_stage(&across, copy) > of_stage(&near, copy));
+    let (total, other) = (near["total_ps"].as_u64(), across["total_ps"].as_u64());
+    assert_eq!((Some(change(&near, "two sockets")), Some(change(&across, "one socket"))), (other, total));
+    assert!(Some(change(&near, "FIFO")) != total && change(&near, "KNEM") > 0);
+}
+
+#[test]
 fn different_ends_are_followed_there_and_back() {
     let value = told("osu_latency --on gpu-aware-node -s 8 -- H D");
     assert!(of_stage(&value, "loads of a core from the GPU (GDRCopy)") > 0);
@@ -117,7 +131,7 @@ fn nodes_without_gpus_have_nothing_to_tell() {
     for (words, what) in [
         (&["explain", "nvbandwidth", "--on", "ri2"][..], "nvbandwidth needs GPUs"),
         (&["explain", "ib_write_lat", "--on", "ri2", "--nodes", "1"], "--nodes is for the OSU benchmarks"),
-        (&["explain", "osu_latency", "--on", "ri2", "--bind", "0"], "the nodes have no GPUs"),
+        (&["explain", "osu_latency", "--on", "ri2", "--bind", "99"], "--bind 99 is no list of cores"),
     ] {
         let output = Command::cargo_bin("fabriscope").unwrap().args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}");
