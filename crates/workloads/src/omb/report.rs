@@ -138,6 +138,7 @@ mod tests {
             validate: false,
             tails,
             buffers: Buffers::default(),
+            sync: crate::omb::sync::Sync::of(benchmark),
         }
     }
     fn sample(size: u32, each: Span, count: usize) -> Sample {
