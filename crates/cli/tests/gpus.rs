@@ -11,13 +11,13 @@ fn row(line: &str, size: &str) -> f64 {
     found.unwrap_or_else(|| panic!("{text}"))[1].parse().unwrap()
 }
 
-/// A GPU of Ibex has one PCI Express 4.0 x16 link, 27 GB/s, and its node two adapters of 25 GB/s. Host memory fills both; what lies
-/// in the memory of the GPU goes through the one that is near.
+/// A GPU of Ibex has one PCI Express 4.0 x16 link, 27 GB/s, and its node two adapters of 25 GB/s. What lies in the memory of the GPU goes
+/// through the one that is near; what lies in host memory goes through both, and they share the memory of its NUMA domain, 33 GB/s.
 #[test]
 fn two_adapters_do_not_carry_more_than_the_link_of_the_gpu() {
     let host = row("bench osu_bw --on ibex-a100 -m 1048576:1048576 H H", "1048576");
     let device = row("bench osu_bw --on ibex-a100 -m 1048576:1048576 D D", "1048576");
-    assert!(host > 45_000.0 && (20_000.0..27_200.0).contains(&device), "{host} {device}");
+    assert!((30_000.0..32_750.0).contains(&host) && (20_000.0..27_200.0).contains(&device), "{host} {device}");
 }
 
 /// Two A100 have 300 GB/s each way between them; kernels that read each other lose what requests and headers take.

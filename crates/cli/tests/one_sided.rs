@@ -4,7 +4,7 @@ use assert_cmd::Command;
 
 /// The first number of the row of `size` in column `column`.
 fn row(line: &str, size: &str, column: usize) -> f64 {
-    let output = Command::cargo_bin("fabriscope").unwrap().args(line.split(' ')).output().unwrap();
+    let output = Command::cargo_bin("fabriscope").unwrap().args(line.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let found = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|words| words.first() == Some(&size));
