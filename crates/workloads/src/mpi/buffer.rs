@@ -87,7 +87,7 @@ impl Home {
         let gpus = machine.gpus();
         let gpu = binding.gpu(local_rank, gpus.len() as u32);
         let Some(vertex) = gpu.and_then(|gpu| gpus.get(gpu as usize).copied()) else {
-            return Home { numa: told.unwrap_or(0), gpu, nics: (0..used).map(unknown).collect(), ..Home::default() };
+            return Home { numa: told.unwrap_or(0), gpu, nics: (0..used).map(unknown).collect() };
         };
         let adapters = machine.nics();
         let class = |index: usize| (index, adapters.get(index).map_or(PathClass::Dis, |nic| machine.class(vertex, *nic)));
