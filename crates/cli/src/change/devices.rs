@@ -42,7 +42,7 @@ impl Setting<'_> {
                         shared.mechanism = mechanism;
                     }
                 };
-                all.push(self.with(&format!("long messages by {}", mechanism.name().to_uppercase()), change));
+                all.push(self.with(format!("long messages by {}", mechanism.name().to_uppercase()), change));
             }
         }
         let domains = inside.machine.numas().len() as u32;
