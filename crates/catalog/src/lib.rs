@@ -64,7 +64,7 @@ pub use part::{
     Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
     ScaleUpPorts,
 };
-pub use part::{CollectiveRule, CollectiveRules, Occasion};
+pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{Nccl, Step, Vendor};

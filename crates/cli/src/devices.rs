@@ -1,6 +1,6 @@
 //! Options about the inside of nodes: where each rank is, which GPU it has, and how the MPI library moves bytes there.
 
-use fabriscope_catalog::{GpuProtocol, Mechanism, ResolvedCluster, ResolvedNode};
+use fabriscope_catalog::{GpuProtocol, MapBy, Mechanism, ResolvedCluster, ResolvedNode};
 use fabriscope_units::Bytes;
 use fabriscope_workloads::mpi::Binding;
 
@@ -36,12 +36,12 @@ impl DeviceArgs {
         }
     }
 
-    /// Changes the library of `parts`; the seats and GPUs of the ranks.
+    /// Changes the library of `parts`; the seats and GPUs of the ranks, of which a job has `ranks`.
     ///
     /// # Errors
     /// A word that is neither on nor off, numbers that no GPU or core has, a library or nodes without GPUs, means that the library does
     /// not have.
-    pub fn apply(&self, parts: &mut ResolvedCluster) -> Result<Binding, Failure> {
+    pub fn apply(&self, parts: &mut ResolvedCluster, ranks: u32) -> Result<Binding, Failure> {
         let aware = switch("--gpu-aware", self.gpu_aware.as_deref())?;
         let direct = switch("--gpudirect", self.gpudirect.as_deref())?;
         let name = parts.software.name.clone();
@@ -61,7 +61,8 @@ impl DeviceArgs {
         if let Some(word) = &self.intra_node {
             with_mechanism(parts, word)?;
         }
-        binding(self.bind.as_deref(), &parts.node)
+        let by_socket = ranks > 2 && parts.node.gpus == 0 && parts.software.mpi.as_ref().is_some_and(|mpi| mpi.map_by == MapBy::Socket);
+        binding(self.bind.as_deref().or(by_socket.then_some("socket")), &parts.node)
     }
 }
 

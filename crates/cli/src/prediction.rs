@@ -73,7 +73,7 @@ impl<'a> Predictor<'a> {
         let word = |on: Option<bool>| on.map(|on| if on { "on" } else { "off" }.to_owned());
         let bind = question.gpus.map(|[sender, receiver]| format!("{sender},{receiver}"));
         let devices = DeviceArgs { bind, intra_node: None, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
-        let binding = devices.apply(&mut parts).map_err(|e| Refusal::Skip(e.into_report().to_string()))?;
+        let binding = devices.apply(&mut parts, question.ranks).map_err(|e| Refusal::Skip(e.into_report().to_string()))?;
         let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
         let options = options(question)?;
         let layout = Layout { nodes: question.nodes, per_node: question.ranks / question.nodes.max(1) };

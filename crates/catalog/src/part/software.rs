@@ -62,6 +62,17 @@ pub enum RailPolicy {
     Stripe,
 }
 
+/// Where a launcher puts the ranks of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MapBy {
+    /// One core after the other.
+    #[default]
+    Core,
+    /// On the sockets in turn: neighbours are on different ones.
+    Socket,
+}
+
 /// Messages over unreliable datagrams: what the library does itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -182,6 +193,9 @@ pub struct Mpi {
     /// PSM2 below it, which then carries its messages; software with interface "psm2" has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub psm2: Option<Psm2>,
+    /// Where its launcher puts the ranks of a job of more than two, unless it is told.
+    #[serde(default)]
+    pub map_by: MapBy,
     /// Messages between ranks of one node; where nothing is said, they go through the adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_memory: Option<SharedMemory>,

@@ -82,7 +82,7 @@ impl Setting<'_> {
         let off = || Some("off".to_owned());
         let mut changed = |what: &str, devices: DeviceArgs| {
             let mut variation = self.with(what, |_| {});
-            if devices.apply(&mut variation.parts).is_ok() {
+            if devices.apply(&mut variation.parts, 2).is_ok() {
                 all.push(variation);
             }
         };

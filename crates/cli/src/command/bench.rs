@@ -124,7 +124,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
         Some(other) => return Err(Failure::told(format!("there is no transport `{other}`"), "use verbs or tcp")),
     }
-    let binding = ours.devices.or(&args.devices).apply(&mut parts)?;
+    let many = matches!(tool, Tool::Collective(_)) || tool.name() == "osu_mbw_mr";
+    let binding = ours.devices.or(&args.devices).apply(&mut parts, if many { u32::MAX } else { 2 })?;
     let sockets = matches!(tool, Tool::Sockets(_)) || parts.software.interface == Interface::Sockets;
     let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
     if pcap.pcap.is_some() && sockets && connected {

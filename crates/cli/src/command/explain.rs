@@ -85,7 +85,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     let original = context.cluster(&args.on)?;
     let mut parts = original.clone();
-    let binding = args.devices.apply(&mut parts)?;
+    let binding = args.devices.apply(&mut parts, 2)?;
     let layout = args.nodes.map(|nodes| launch::layout(&parts, Some(nodes), None));
     if args.nodes.is_some() && !matches!(tool, Tool::Omb(_)) {
         return Err(Failure::told(format!("--nodes is for the OSU benchmarks, not for {}", tool.name()), "leave it out"));

@@ -22,7 +22,7 @@ struct Told {
 /// Runs the command for `tool`.
 pub(super) fn run(tool: GpuTool, args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let mut parts = context.cluster(&args.on)?;
-    let binding = args.devices.apply(&mut parts)?;
+    let binding = args.devices.apply(&mut parts, 2)?;
     let (options, tests) = options(tool, args);
     let launch = Launch {
         tool: Tool::Gpu(tool),
