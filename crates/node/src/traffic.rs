@@ -3,7 +3,7 @@
 //! Source: docs/models/gpudirect.md; max-min as in `fabriscope_machine::sharing`.
 //! Modelled: a stream for each adapter, memory and direction. What it moves is counted; copies give way to as much of it as is fair, and while
 //! there are copies it takes its turn at the rate that is fair for it, as at a hop of its own.
-//! Not modelled: shares within [`EPOCH`]: a stream that begins is not felt by copies before, and one that ended is felt for up to three.
+//! Not modelled: shares within `EPOCH`: a stream that begins is not felt by copies before, and one that ended is felt for up to three.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
