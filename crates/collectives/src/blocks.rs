@@ -194,6 +194,14 @@ impl Turned {
 }
 
 #[cfg(test)]
+impl Blocks {
+    /// Block r has (5 r + 2) mod 4 bytes.
+    pub(crate) fn uneven(ranks: u32) -> Blocks {
+        Blocks::varying(&(0..u64::from(ranks)).map(|rank| Bytes((5 * rank + 2) % 4)).collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -61,8 +61,7 @@ fn facts(node: &ResolvedNode, gigabits: u64) -> Facts {
     };
     let adapter =
         Adapter { rate: Rate::from_gbps(gigabits), latency: Span::ZERO, gpudirect: gpu.peer.is_some(), collectives: gigabits == 400 };
-    // The plug-in for EFA uses the four adapters below a switch as one.
-    let rails = if node.nics > 16 && node.nics > 2 * node.gpus { node.nics / node.gpus } else { 1 };
+    let rails = Facts::rails(node.nics, node.gpus);
     Facts { architecture, processor, adapters: vec![adapter; node.nics as usize], hosts: node.layout.part.trays, rails }
 }
 

@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use fabriscope_machine::PathClass;
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,20 @@ pub enum Nearness {
     Node,
     /// Another socket.
     Sys,
+}
+
+impl Nearness {
+    /// That as a class of paths.
+    #[must_use]
+    pub fn class(self) -> PathClass {
+        match self {
+            Nearness::Pix => PathClass::Pix,
+            Nearness::Pxb => PathClass::Pxb,
+            Nearness::Phb => PathClass::Phb,
+            Nearness::Node => PathClass::Node,
+            Nearness::Sys => PathClass::Sys,
+        }
+    }
 }
 
 impl fmt::Display for Nearness {

@@ -16,7 +16,7 @@ use fabriscope_workloads::{Target, Tool, omb, perftest};
 
 use crate::counting::device;
 pub use leg::Leg;
-use words::{Seen, nearness};
+use words::Seen;
 
 /// One end of a message.
 #[derive(Debug, Clone)]
@@ -172,7 +172,7 @@ fn crossing(machine: &Machine, own: &Home, other: &Home, sends: bool) -> Vec<Leg
 
 /// How many adapters reach the memory that one end uses.
 fn rails(home: &Home, means: Means, gpu: Option<&GpuProtocol>) -> u32 {
-    let farthest = gpu.and_then(|gpu| gpu.direct.as_ref()).map(|direct| nearness(direct.farthest));
+    let farthest = gpu.and_then(|gpu| gpu.direct.as_ref()).map(|direct| direct.farthest.class());
     let reached = |class: PathClass| means != Means::Direct || farthest.is_some_and(|farthest| class <= farthest);
     home.nics.iter().take_while(|(_, class)| reached(*class)).count() as u32
 }

@@ -114,7 +114,7 @@ impl Seen<'_> {
         let Some(direct) = &gpu.direct else { return "GPUDirect RDMA is off".to_owned() };
         let limit = if self.sends { &direct.send_limit } else { &direct.receive_limit };
         match limit {
-            _ if self.class > nearness(direct.farthest) => {
+            _ if self.class > direct.farthest.class() => {
                 let farthest = direct.farthest.to_string().to_uppercase();
                 format!("the adapter is {}, and GPUDirect RDMA is for adapters up to {farthest}", self.class)
             }
@@ -125,17 +125,5 @@ impl Seen<'_> {
             _ if !self.sends && !self.rendezvous => "short messages come into the library's buffers".to_owned(),
             _ => "the library sends long messages out of host memory".to_owned(),
         }
-    }
-}
-
-/// How far that is as a class of paths.
-pub fn nearness(farthest: fabriscope_catalog::Nearness) -> PathClass {
-    use fabriscope_catalog::Nearness;
-    match farthest {
-        Nearness::Pix => PathClass::Pix,
-        Nearness::Pxb => PathClass::Pxb,
-        Nearness::Phb => PathClass::Phb,
-        Nearness::Node => PathClass::Node,
-        Nearness::Sys => PathClass::Sys,
     }
 }

@@ -61,14 +61,6 @@ impl Algorithm {
         let count = self.direct_rounds(sends.ranks());
         (0..count).map(move |index| self.direct(index, rank, &sends, &receives))
     }
-    /// The ranks that `rank` talks to, in order.
-    #[must_use]
-    pub fn peers(self, rank: u32, ranks: u32) -> Vec<u32> {
-        let mut peers: Vec<u32> = self.rounds(rank, ranks, Bytes(1)).flat_map(|round| round.peers().collect::<Vec<_>>()).collect();
-        peers.sort_unstable();
-        peers.dedup();
-        peers
-    }
 
     fn direct_rounds(self, ranks: u32) -> u32 {
         match self {

@@ -105,11 +105,6 @@ mod tests {
         }
     }
 
-    /// Rank r has (5 r + 2) mod 4 bytes.
-    fn uneven(ranks: u32) -> Blocks {
-        Blocks::varying(&(0..u64::from(ranks)).map(|rank| Bytes((5 * rank + 2) % 4)).collect::<Vec<_>>())
-    }
-
     #[test]
     fn the_root_gets_every_block() {
         for (algorithm, ranks) in algorithms().flat_map(|algorithm| (1..=64u32).map(move |ranks| (algorithm, ranks))) {
@@ -117,7 +112,7 @@ mod tests {
             for (count, width) in [(0, 1), (1, 1), (n - 1, 1), (n + 1, 1), (37, 4)] {
                 proof(algorithm, ranks, ranks / 3, &Vector { count, width: Bytes(width) }.blocks(ranks));
             }
-            proof(algorithm, ranks, 0, &uneven(ranks));
+            proof(algorithm, ranks, 0, &Blocks::uneven(ranks));
         }
     }
 
@@ -125,7 +120,7 @@ mod tests {
     fn anybody_can_be_root() {
         for (algorithm, ranks) in algorithms().flat_map(|algorithm| [2, 5, 8, 13].map(|ranks| (algorithm, ranks))) {
             for root in 0..ranks {
-                proof(algorithm, ranks, root, &uneven(ranks));
+                proof(algorithm, ranks, root, &Blocks::uneven(ranks));
             }
         }
     }

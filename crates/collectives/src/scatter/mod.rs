@@ -87,11 +87,6 @@ mod tests {
         }
     }
 
-    /// Rank r gets (5 r + 2) mod 4 bytes.
-    fn uneven(ranks: u32) -> Blocks {
-        Blocks::varying(&(0..u64::from(ranks)).map(|rank| Bytes((5 * rank + 2) % 4)).collect::<Vec<_>>())
-    }
-
     #[test]
     fn everybody_gets_its_block() {
         for (algorithm, ranks) in algorithms().flat_map(|algorithm| (1..=64u32).map(move |ranks| (algorithm, ranks))) {
@@ -99,7 +94,7 @@ mod tests {
             for (count, width) in [(0, 1), (1, 1), (n - 1, 1), (n + 1, 1), (37, 4)] {
                 proof(algorithm, ranks, ranks / 3, &Vector { count, width: Bytes(width) }.blocks(ranks));
             }
-            proof(algorithm, ranks, 0, &uneven(ranks));
+            proof(algorithm, ranks, 0, &Blocks::uneven(ranks));
         }
     }
 
@@ -107,7 +102,7 @@ mod tests {
     fn anybody_can_be_root() {
         for (algorithm, ranks) in algorithms().flat_map(|algorithm| [2, 5, 8, 13].map(|ranks| (algorithm, ranks))) {
             for root in 0..ranks {
-                proof(algorithm, ranks, root, &uneven(ranks));
+                proof(algorithm, ranks, root, &Blocks::uneven(ranks));
             }
         }
     }

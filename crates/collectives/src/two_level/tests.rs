@@ -18,11 +18,6 @@ pub(super) fn layouts() -> impl Iterator<Item = (u32, Nodes)> {
     (1..=64).flat_map(|ranks| nodes(ranks).map(move |nodes| (ranks, nodes)))
 }
 
-/// Rank r has (5 r + 2) mod 4 bytes.
-fn uneven(ranks: u32) -> Blocks {
-    Blocks::varying(&(0..u64::from(ranks)).map(|rank| Bytes((5 * rank + 2) % 4)).collect::<Vec<_>>())
-}
-
 fn proof(operation: &Operation, ranks: u32, what: &dyn std::fmt::Display, rounds: impl Fn(u32) -> Rounds) -> Proof {
     prove(operation, ranks, rounds).unwrap_or_else(|flaw| panic!("{what}, {ranks} ranks: {flaw}"))
 }
@@ -90,7 +85,8 @@ fn every_block_comes_to_everybody() {
         Allgather { outer: allgather::Algorithm::named("gather_bcast").unwrap(), ..Allgather::named("two_level").unwrap() },
     ];
     for ((ranks, nodes), form) in layouts().flat_map(|layout| forms.map(|form| (layout.clone(), form))) {
-        for blocks in [Blocks::Even { ranks, block: Bytes(3) }, uneven(ranks), Vector { count: 37, width: Bytes(4) }.blocks(ranks)] {
+        for blocks in [Blocks::Even { ranks, block: Bytes(3) }, Blocks::uneven(ranks), Vector { count: 37, width: Bytes(4) }.blocks(ranks)]
+        {
             let operation = Operation::Allgather { blocks: blocks.clone() };
             proof(&operation, ranks, &form, |rank| form.rounds(rank, &nodes, blocks.clone()));
         }
@@ -102,7 +98,7 @@ fn blocks_come_to_the_root_and_from_it() {
     let gathers = ["two_level", "two_level(k_nomial(2), linear_sync(2 B))", "two_level(linear_sync(0 B), k_nomial(3))"];
     let scatters = ["two_level", "two_level(k_nomial(2), linear(2))", "two_level(linear(1), k_nomial(3))"];
     for (ranks, nodes) in layouts() {
-        for blocks in [Blocks::Even { ranks, block: Bytes(3) }, uneven(ranks)] {
+        for blocks in [Blocks::Even { ranks, block: Bytes(3) }, Blocks::uneven(ranks)] {
             for (root, (gather, scatter)) in [0, ranks / 3, ranks - 1].into_iter().zip(gathers.into_iter().zip(scatters)) {
                 let (gather, scatter) = (Gather::named(gather).unwrap(), Scatter::named(scatter).unwrap());
                 let operation = Operation::Gather { root, blocks: blocks.clone() };
@@ -118,7 +114,7 @@ fn blocks_come_to_the_root_and_from_it() {
 fn anybody_can_be_root() {
     for nodes in nodes(13) {
         for root in 0..13 {
-            let (blocks, vector) = (uneven(13), Vector { count: 11, width: Bytes(2) });
+            let (blocks, vector) = (Blocks::uneven(13), Vector { count: 11, width: Bytes(2) });
             let (gather, scatter) = (Gather::named("two_level").unwrap(), Scatter::named("two_level").unwrap());
             let bcast = Bcast::named("two_level").unwrap();
             let operation = Operation::Gather { root, blocks: blocks.clone() };

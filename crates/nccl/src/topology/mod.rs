@@ -115,6 +115,14 @@ pub struct Facts {
     pub rails: u32,
 }
 
+impl Facts {
+    /// How many adapters plug-ins use as one: that for EFA those below a switch, where there are many more than GPUs.
+    #[must_use]
+    pub fn rails(nics: u32, gpus: u32) -> u32 {
+        if nics > 16 && nics > 2 * gpus { nics / gpus.max(1) } else { 1 }
+    }
+}
+
 /// The GPU, adapter, switch or domain that a vertex is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

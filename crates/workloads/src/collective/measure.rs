@@ -19,10 +19,8 @@ use crate::tool::{Placing, Prepared};
 pub(super) struct Mean {
     /// The whole, from the call to the end of the wait.
     pub overall: Span,
-    /// Of a non-blocking operation: the same without computing.
+    /// Of a non-blocking operation: the same without computing, which is as long as what is computed meanwhile.
     pub pure: Span,
-    /// What was computed meanwhile.
-    pub compute: Span,
 }
 
 /// By rank.
@@ -33,7 +31,7 @@ type Results = Rc<RefCell<Vec<Means>>>;
 struct Job {
     plan: Plan,
     /// By size, as in the plan.
-    choices: Vec<(u32, Call, Algorithm)>,
+    choices: Vec<(Call, Algorithm)>,
     /// What separates iterations: the library's barrier, as the program calls it.
     barrier: Option<(Call, Algorithm)>,
     world: World,
@@ -53,7 +51,7 @@ pub(super) fn programs(
         remedy: "choose software with an [mpi] table".to_owned(),
     })?;
     plan.check(target)?;
-    let choose = |&size: &u32| Ok((size, plan.call(size, target), plan.choose(tool, size, mpi, target)?));
+    let choose = |&size: &u32| Ok((plan.call(size, target), plan.choose(tool, size, mpi, target)?));
     let choices = plan.sizes.iter().map(choose).collect::<Result<_, UsageError>>()?;
     let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
     let barrier = match plan.separate {
@@ -74,21 +72,20 @@ pub(super) fn programs(
 /// One rank: all sizes in turn.
 async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
     let me = process.rank();
-    let calls = job.choices.iter().map(|(_, call, algorithm)| (call, algorithm));
-    let calls = calls.chain(job.barrier.iter().map(|(call, algorithm)| (call, algorithm)));
+    let calls = job.choices.iter().chain(&job.barrier);
     let mut peers: Vec<u32> = calls.flat_map(|(call, algorithm)| algorithm.peers(call, me)).collect();
     peers.sort_unstable();
     peers.dedup();
     let rank = Rank::init(process, job.world.clone(), &peers).await?;
-    for (at, (size, call, algorithm)) in job.choices.iter().enumerate() {
+    for (at, (call, algorithm)) in job.choices.iter().enumerate() {
         rank.goes_through(call.footprint());
         rank.synchronise().await?;
-        let blocking = mean_of(&rank, &job, *size, call, algorithm, None).await?;
+        let blocking = mean_of(&rank, &job, call, algorithm, None).await?;
         let mean = match job.plan.form {
             Form::Blocking => Mean { overall: blocking, ..Mean::default() },
             Form::NonBlocking { tests } => {
-                let overall = mean_of(&rank, &job, *size, call, algorithm, Some((blocking, tests))).await?;
-                Mean { overall, pure: blocking, compute: blocking }
+                let overall = mean_of(&rank, &job, call, algorithm, Some((blocking, tests))).await?;
+                Mean { overall, pure: blocking }
             }
         };
         results.borrow_mut()[at].push(mean);
@@ -97,14 +94,8 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
 }
 
 /// The mean of the iterations; with `meanwhile`, the rank computes so long between the call and the wait, and asks so often.
-async fn mean_of(
-    rank: &Rank,
-    job: &Job,
-    size: u32,
-    call: &Call,
-    algorithm: &Algorithm,
-    meanwhile: Option<(Span, u32)>,
-) -> Result<Span, ProgramError> {
+async fn mean_of(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, meanwhile: Option<(Span, u32)>) -> Result<Span, ProgramError> {
+    let size = call.size.0 as u32;
     let (iterations, warm_up) = (job.plan.iterations(size), job.plan.warm_up(size));
     let mut total = Span::ZERO;
     for iteration in 0..warm_up + iterations {
@@ -141,15 +132,16 @@ pub(super) fn statistics(spans: impl Iterator<Item = Span> + Clone) -> (f64, f64
 
 /// A line for each algorithm in the order of the sizes: `allreduce: ring from 4096 to 1048576 bytes`.
 fn remarks(job: &Job) -> Vec<String> {
-    let mut runs: Vec<(&Algorithm, u32, u32)> = Vec::new();
-    for (size, _, algorithm) in &job.choices {
+    let mut runs: Vec<(&Algorithm, u64, u64)> = Vec::new();
+    for (call, algorithm) in &job.choices {
+        let size = call.size.0;
         match runs.last_mut() {
-            Some((last, _, end)) if *last == algorithm => *end = *size,
-            _ => runs.push((algorithm, *size, *size)),
+            Some((last, _, end)) if *last == algorithm => *end = size,
+            _ => runs.push((algorithm, size, size)),
         }
     }
     let operation = job.plan.operation;
-    let line = |(algorithm, first, end): (&Algorithm, u32, u32)| match first == end {
+    let line = |(algorithm, first, end): (&Algorithm, u64, u64)| match first == end {
         true if first == 0 => format!("{operation}: {algorithm}"),
         true => format!("{operation}: {algorithm} at {first} bytes"),
         false => format!("{operation}: {algorithm} from {first} to {end} bytes"),

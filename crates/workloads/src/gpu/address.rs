@@ -1,5 +1,7 @@
 //! PCI addresses as Linux writes them, in numbers.
 
+use std::fmt;
+
 /// Domain, bus and device of a function on PCI Express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PciAddress {
@@ -21,6 +23,14 @@ impl PciAddress {
         let bus = fields.next()??;
         let domain = fields.next().unwrap_or(Some(0))?;
         Some(PciAddress { domain, bus, device })
+    }
+}
+
+impl fmt::Display for PciAddress {
+    /// As CUDA prints it: domain, bus and device.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PciAddress { domain, bus, device } = self;
+        write!(f, "{domain:04x}:{bus:02x}:{device:02x}")
     }
 }
 

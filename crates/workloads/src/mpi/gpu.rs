@@ -6,7 +6,7 @@
 //! Modelled: what the sender and the receiver each decide for themselves, by size and by how near the adapter is.
 //! Not modelled: loopback through the adapter in place of a core's loads.
 
-use fabriscope_catalog::{GpuProtocol, Nearness, Rendezvous};
+use fabriscope_catalog::{GpuProtocol, Rendezvous};
 use fabriscope_machine::PathClass;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
@@ -171,13 +171,7 @@ impl From<&GpuProtocol> for Gpu {
             local_load_limit: bytes(**part.local_load_limit.as_ref().unwrap_or(&part.load_limit)),
             local_eager_limit: bytes(*part.local_eager_limit),
             direct: part.direct.as_ref().map(|direct| Direct {
-                farthest: match direct.farthest {
-                    Nearness::Pix => PathClass::Pix,
-                    Nearness::Pxb => PathClass::Pxb,
-                    Nearness::Phb => PathClass::Phb,
-                    Nearness::Node => PathClass::Node,
-                    Nearness::Sys => PathClass::Sys,
-                },
+                farthest: direct.farthest.class(),
                 send_limit: direct.send_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)),
                 receive_limit: direct.receive_limit.as_ref().map_or(u32::MAX, |limit| bytes(**limit)),
             }),

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use fabriscope_catalog::{CpuFamily, Nearness, ResolvedCluster, Vendor};
+use fabriscope_catalog::{CpuFamily, ResolvedCluster, Vendor};
 use fabriscope_machine::{Machine, PathClass};
 use fabriscope_nccl::{
     Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, Seat, Settings, Topology, search,
@@ -71,8 +71,7 @@ impl Library {
         };
         let latency = part.told_latency.as_ref().map_or(Span::ZERO, |span| **span);
         let adapter = Adapter { rate: parts.link.data_rate(), latency, gpudirect: gpu.peer.is_some(), collectives: false };
-        // The plug-in for EFA uses the adapters below a switch as one.
-        let rails = if node.nics > 16 && node.nics > 2 * node.gpus { node.nics / node.gpus.max(1) } else { 1 };
+        let rails = Facts::rails(node.nics, node.gpus);
         let adapters = vec![adapter; node.nics as usize];
         let facts = Facts { architecture, processor, adapters, hosts: node.layout.part.trays, rails };
         let machine = Rc::new(node.machine().ok()?);
@@ -93,13 +92,7 @@ impl Library {
             proxy_step: *part.proxy_step,
             plugin: part.plugin_overhead.as_ref().map_or(Span::ZERO, |span| **span),
             flush: part.flush,
-            farthest: match part.gpudirect {
-                Nearness::Pix => PathClass::Pix,
-                Nearness::Pxb => PathClass::Pxb,
-                Nearness::Phb => PathClass::Phb,
-                Nearness::Node => PathClass::Node,
-                Nearness::Sys => PathClass::Sys,
-            },
+            farthest: part.gpudirect.class(),
             control: u32::try_from(part.control_bytes.0).unwrap_or(u32::MAX),
             paces: [
                 pace(Protocol::Ll, &part.ll, *block.ll),

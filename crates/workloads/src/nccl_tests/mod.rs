@@ -21,13 +21,12 @@ use fabriscope_units::{Bytes, Span, Time};
 
 pub use operation::{Operation, TOOLS};
 
-use crate::arguments;
 use crate::error::UsageError;
 use crate::nccl::{self, Communicator, World};
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
 use crate::xccl::{library, refused};
-use options::{OPTIONS, Settings};
+use options::Settings;
 
 /// One size, out of place or in place, at one length: how its kernel is made.
 struct Case {
@@ -63,9 +62,6 @@ type Results = Rc<RefCell<Vec<[Vec<Vec<Span>>; 2]>>>;
 /// A wrong command line; a cluster without NCCL; a job that does not fit its nodes.
 pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let tool = operation.tool();
-    if args.iter().any(|arg| arg == "-h" || arg == "--help") {
-        return Err(UsageError::Help { text: arguments::help(tool, operation.about(), OPTIONS, options::NOTES) });
-    }
     let settings = Settings::parse(operation, args)?;
     let library = library(tool, target)?;
     let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);

@@ -13,7 +13,7 @@ const fn opt(short: char, long: &'static str, takes: Takes, meaning: Meaning, he
     Opt { short, long, takes, meaning, help }
 }
 
-pub(super) const OPTIONS: &[Opt] = &[
+const OPTIONS: &[Opt] = &[
     opt('t', "nthreads", Takes::Value("count"), Usual, "threads of a process (default 1)"),
     opt('g', "ngpus", Takes::Value("count"), Usual, "GPUs of a thread, which starts their kernels one after the other (default 1)"),
     opt('b', "minbytes", Takes::Value("bytes"), Usual, "smallest size (default 32M)"),
@@ -39,7 +39,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
 ];
 
-pub(super) const NOTES: &str = "\nIn place of mpirun: --nodes and --ppn, ranks on each node (default one node, all its GPUs).\n\
+const NOTES: &str = "\nIn place of mpirun: --nodes and --ppn, ranks on each node (default one node, all its GPUs).\n\
 Variables: NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_BUFFSIZE, NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL, …\n";
 
 /// A resolved command line.
@@ -105,6 +105,7 @@ impl Settings {
                 "root" => s.root = number(0, u64::from(u32::MAX))? as u32,
                 "average" => s.average = number(0, 3)?,
                 "env" => variable(given, &mut s.variables)?,
+                "help" => return Err(UsageError::Help { text: arguments::help(tool, operation.about(), OPTIONS, NOTES) }),
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use fabriscope_units::{Bytes, Span};
 
 use super::{Job, Row};
-use crate::gpu::GpuTarget;
+use crate::gpu::{GpuTarget, PciAddress};
 use crate::nccl::Library;
 use crate::output::{Point, ToolOutput};
 
@@ -81,11 +81,11 @@ fn head(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_node: u32) ->
         u32::from(s.check),
     );
     text += "#\n# Using devices\n";
+    let addresses = gpu.map(GpuTarget::addresses).unwrap_or_default();
     for rank in 0..job.world.plan().ranks() {
         let (node, device) = (rank / per_node, rank % per_node);
         let process = PROCESS + device / (s.threads * s.gpus);
-        let bus =
-            gpu.and_then(|gpu| gpu.buses.get(device as usize)).map_or_else(|| format!("0000:{:02x}:00", device + 1), |bus| address(bus));
+        let bus = addresses.get(device as usize).map(PciAddress::to_string).unwrap_or_default();
         let host = format!("node{node}");
         let _ =
             writeln!(text, "#  Rank {rank:>2} Group {:>2} Pid {process:>6} on {host:>10} device {device:>2} [{bus}] {}", 0, library.gpu);
@@ -95,12 +95,6 @@ fn head(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_node: u32) ->
     text += "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n";
     text += "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         \n";
     text
-}
-
-/// A PCI address as CUDA prints it: domain, bus and device.
-fn address(bus: &str) -> String {
-    let (bare, _) = bus.rsplit_once('.').unwrap_or((bus, ""));
-    if bare.matches(':').count() == 1 { format!("0000:{bare}") } else { bare.to_owned() }
 }
 
 /// As many digits behind the point as fit, two at the most.
@@ -127,6 +121,7 @@ mod tests {
             ["26217.0", "123457".to_owned().as_str(), "1234568"].map(|t| format!("{t:>7}"))
         );
         assert_eq!(float(478.871, 6), "478.87");
+        let address = |bus: &str| PciAddress::parse(bus).unwrap().to_string();
         assert_eq!((address("18:00.0"), address("0000:18:00.0")), ("0000:18:00".to_owned(), "0000:18:00".to_owned()));
     }
 }
