@@ -53,7 +53,8 @@ pub use part::TcpAlgorithm;
 pub use part::collective_rules::select as select_collective;
 pub use part::congestion;
 pub use part::{
-    AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
+    Aggregation, AggregationStream, AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches,
+    PointToPoint, ScaleUp, Switched, Under,
 };
 pub use part::{
     AlltoallRules, BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, EagerChannel, Ecn, Forwarding,

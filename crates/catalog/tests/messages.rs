@@ -53,6 +53,13 @@ fn wrong_parts_clusters_and_labs() {
         ("missing key", Kind::Nic, "adapter-5", "ports = 1\n", ""),
         ("missing inner key", Kind::Cpu, "core-14", "max_payload =", "# max_payload ="),
         ("onload adapter without buffers", Kind::Nic, "adapter-5", "ports = 1\n", "interface = \"psm2\"\nports = 1\n"),
+        (
+            "switch that reduces what nobody has",
+            Kind::Switch,
+            "crossbar-36",
+            "layer =",
+            "aggregation = { protocol = \"own\", latency = { value = \"1 us\", basis = \"assumed\", note = \"n\" }, interval = { value = \"1 us\", basis = \"assumed\", note = \"n\" }, payload = { value = \"64 B\", basis = \"assumed\", note = \"n\" }, slots = { value = 1, basis = \"assumed\", note = \"n\" }, group_slots = { value = 1, basis = \"assumed\", note = \"n\" }, groups = { value = 1, basis = \"assumed\", note = \"n\" }, trees = { value = 1, basis = \"assumed\", note = \"n\" }, children = { value = 1, basis = \"assumed\", note = \"n\" }, operations = [\"allreduce\"], elements = [\"int12\"] }\nlayer =",
+        ),
         ("text for a list", Kind::Nic, "adapter-5", "speeds = [\"edr\", \"100gbe\"]", "speeds = \"edr\""),
         ("number for a table", Kind::Nic, "adapter-5", "pcie = { generation = 3, lanes = 16 }", "pcie = 3"),
         ("number for a name", Kind::Cluster, "pair", "link = \"edr\"", "link = 100"),

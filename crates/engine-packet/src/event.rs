@@ -47,6 +47,8 @@ pub(crate) enum Happening {
     Looped { host: u32, parcel: Parcel },
     /// Something happens to a group.
     Manage { plan: u32 },
+    /// A switch that reduces has a packet for the lane.
+    Emit { lane: u32, parcel: Parcel },
     /// The core of a rank has time for its library.
     Turn { rank: u32 },
     /// The library of a rank looks at its timers.
@@ -72,6 +74,7 @@ const MANAGE: u32 = 11;
 const FAULT: u32 = 12;
 const TURN: u32 = 13;
 const TICK: u32 = 14;
+const EMIT: u32 = 15;
 
 impl Event {
     #[inline(always)]
@@ -86,6 +89,9 @@ impl Event {
     }
     pub fn looped(host: u32, parcel: Parcel) -> Event {
         Event::carrying(LOOPED, host, parcel)
+    }
+    pub fn emit(lane: u32, parcel: Parcel) -> Event {
+        Event::carrying(EMIT, lane, parcel)
     }
     pub fn manage(plan: u32) -> Event {
         Event::new(MANAGE, 0, u64::from(plan), 0)
@@ -168,6 +174,7 @@ impl Event {
             TICK => Happening::Tick { rank: place },
             FETCHED => Happening::Fetched { lane: place, parcel: self.parcel() },
             FAULT => Happening::Fault { change: place },
+            EMIT => Happening::Emit { lane: place, parcel: self.parcel() },
             _ => Happening::Done { rank: place, op: self.first as u32 },
         }
     }

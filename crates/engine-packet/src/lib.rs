@@ -8,6 +8,7 @@
 //! come waits in a list and leaves when they are. Ports where several lanes compete, or that obey pause frames, take
 //! one more event per packet (`paced.rs`).
 
+mod aggregation;
 mod barrier;
 mod beyond;
 mod congestion;
@@ -35,6 +36,8 @@ mod transfer;
 mod waiting;
 mod world;
 
+#[cfg(test)]
+mod aggregation_test;
 #[cfg(test)]
 mod beyond_test;
 #[cfg(test)]

@@ -21,11 +21,11 @@ use fabriscope_fabric::{EndpointId, LinkId, Node, PortId, SwitchId};
 use fabriscope_switch::snooping::Action;
 use fabriscope_switch::{Report, Snooper, Timing};
 use fabriscope_units::{Span, Time};
-use fabriscope_verbs::{Change, Membership, PacketFlags, QpNum};
+use fabriscope_verbs::{Change, Lid, Membership, PacketFlags, QpNum};
 
 use crate::event::{Event, Parcel};
 use crate::host::NOWHERE;
-use crate::waiting::COPY;
+use crate::waiting::{COPY, UNHELD};
 use crate::world::{Client, World};
 
 /// What a run knows of groups.
@@ -67,6 +67,8 @@ enum Plan {
     Hear { switch: u32, port: u16, mlid: Mlid, report: Report },
     /// A switch prunes what nobody answered for.
     Prune { switch: u32 },
+    /// The aggregation manager answers a job.
+    Answer { job: u32 },
 }
 
 /// Packets of which copies wait: a record for each.
@@ -200,6 +202,9 @@ impl World<'_> {
         if self.pauses && !self.hold(now, lane, parcel) {
             return;
         }
+        if end >= self.endpoints && parcel.dest() >= Lid::AGGREGATE {
+            return self.aggregate(now, lane, end - self.endpoints, parcel);
+        }
         if end >= self.endpoints {
             return self.replicate(now, lane, end - self.endpoints, parcel);
         }
@@ -266,9 +271,17 @@ impl World<'_> {
         self.send(now, out, parcel, COPY | record, earliest);
     }
 
+    /// So many packets go on from the one that came by `lane`, and hold its buffer: the mark they carry.
+    pub(crate) fn hold_copies(&mut self, lane: u32, count: u32) -> u32 {
+        COPY | self.multicast.arrived.add(lane, count)
+    }
+
     /// A copy leaves: the last one frees the buffer.
     #[cold]
     pub(crate) fn copy_left(&mut self, record: u32, bytes: u32, tail: u64) {
+        if COPY | record == UNHELD {
+            return;
+        }
         if let Some((lane, tail)) = self.multicast.arrived.leave(record, tail) {
             self.release(lane, bytes, tail);
         }
@@ -301,6 +314,9 @@ impl World<'_> {
     /// `host` sends a packet to a group, ready at `ready`: its own queue pairs may listen.
     #[cold]
     pub(crate) fn loop_back(&mut self, host: u32, parcel: Parcel, ready: u64) {
+        if parcel.dest() >= Lid::AGGREGATE {
+            return;
+        }
         let mut listeners = std::mem::take(&mut self.multicast.listeners);
         listeners.clear();
         let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref().expect("the NIC is here");
@@ -336,6 +352,11 @@ impl World<'_> {
         self.plan(at, Plan::Decide { host, request });
     }
 
+    /// The aggregation manager will answer a job.
+    pub(crate) fn plan_group(&mut self, at: Time, job: u32) {
+        self.plan(at, Plan::Answer { job });
+    }
+
     fn plan(&mut self, at: Time, plan: Plan) {
         let number = self.multicast.plan(plan);
         self.queue.push(at.max(self.queue.now()), Event::manage(number));
@@ -365,6 +386,7 @@ impl World<'_> {
             }
             Plan::Hear { switch, port, mlid, report } => self.hear(at, switch, port, mlid, report),
             Plan::Prune { switch } => self.prune(at, switch),
+            Plan::Answer { job } => self.answer_group(client, at, job),
         }
     }
 

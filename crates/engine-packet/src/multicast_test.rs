@@ -100,7 +100,7 @@ fn run(engine: &PacketEngine, cluster: &Cluster, mgid: [u8; 16], parts: &[Part])
     let mut programs = Programs::new(&world, cluster, Job { nodes: (0..parts.len() as u32).collect(), mains }).expect("programs");
     programs.begin(&mut world);
     world.run(&mut programs).expect("it ends");
-    programs.check(world.queue.now()).expect("all programs end");
+    programs.check(&world).expect("all programs end");
     world.run(&mut Idle).expect("the rest");
     let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
     assert_eq!(before, after, "credits are conserved");

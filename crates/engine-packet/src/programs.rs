@@ -94,11 +94,11 @@ impl Programs {
     }
 
     /// Refuses to end while programs still wait.
-    pub fn check(&self, at: Time) -> Result<(), EngineError> {
+    pub fn check(&self, world: &World<'_>) -> Result<(), EngineError> {
         if self.running == 0 {
             return Ok(());
         }
-        let who: Vec<String> = self
+        let mut who: Vec<String> = self
             .slots
             .iter()
             .enumerate()
@@ -106,6 +106,8 @@ impl Programs {
             .take(20)
             .map(|(rank, slot)| format!("  rank {rank} on node {} waits for {}", slot.process.node(), describe(&slot.wait)))
             .collect();
+        who.extend(world.aggregation.waiting(&world.cluster.fabric.graph));
+        let at = world.queue.now();
         Err(EngineError::Stalled { at, waiting: self.running, ranks: self.slots.len(), who: who.join("\n") })
     }
 
@@ -160,6 +162,9 @@ impl Programs {
         for host in first..first + self.nics {
             while let Some(request) = world.host(host).nic().poll_membership() {
                 world.ask(slot.process.now(), host, request);
+            }
+            while let Some(request) = world.host(host).nic().poll_group_request() {
+                world.ask_group(slot.process.now(), host, request);
             }
         }
         let node = (first / self.nics) as usize;

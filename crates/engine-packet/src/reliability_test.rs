@@ -420,7 +420,7 @@ impl Trial {
         programs.begin(&mut world);
         let what = || format!("{} over\n{}", self.carrier.name, self.text);
         world.run(&mut programs).unwrap_or_else(|error| panic!("{error}: {}", what()));
-        programs.check(world.queue.now()).unwrap_or_else(|error| panic!("{error}: {}", what()));
+        programs.check(&world).unwrap_or_else(|error| panic!("{error}: {}", what()));
         world.run(&mut Idle).expect("nothing fails without programs");
         let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
         assert_eq!(before, after, "credits return: {}", what());

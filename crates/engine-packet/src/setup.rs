@@ -18,6 +18,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig, Side};
 use rustc_hash::FxHashMap;
 
+use crate::aggregation::Aggregation;
 use crate::beyond::{self, Beyond, Hops};
 use crate::divided::Mail;
 use crate::enforcement::Enforcement;
@@ -154,6 +155,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             drops,
             trims: drops && switch.is_some_and(|s| s.trims),
             multicast: Multicast::new(cluster),
+            aggregation: Aggregation::new(parts),
             enforcement: enforcement.clone(),
             faults: None,
             trace: Tracer::default(),

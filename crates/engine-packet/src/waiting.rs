@@ -9,6 +9,8 @@ use crate::event::Parcel;
 pub(crate) const FROM_HOST: u32 = 1 << 31;
 /// It is a copy, of the packet with this record: [`FROM_HOST`] and one bit more.
 pub(crate) const COPY: u32 = FROM_HOST | 1 << 30;
+/// It holds no buffer: a switch made it. A copy with a record that never is.
+pub(crate) const UNHELD: u32 = u32::MAX;
 
 /// A waiting packet.
 #[derive(Debug, Clone, Copy)]

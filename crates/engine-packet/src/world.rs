@@ -11,6 +11,7 @@ use fabriscope_units::{Rate, Time};
 use fabriscope_verbs::{CqId, Side};
 use rustc_hash::FxHashMap;
 
+use crate::aggregation::Aggregation;
 use crate::beyond::Hops;
 use crate::divided::Mail;
 use crate::enforcement::Enforcement;
@@ -27,7 +28,7 @@ use crate::qos::Plan;
 use crate::sight::Routes;
 use crate::trace::Tracer;
 use crate::transfer::Transferring;
-use crate::waiting::WaitingRoom;
+use crate::waiting::{UNHELD, WaitingRoom};
 
 /// Everything but the workload: all of the fabric, or one part of it.
 ///
@@ -101,6 +102,7 @@ pub(crate) struct World<'a> {
     pub drops: bool,
     pub trims: bool,
     pub multicast: Multicast,
+    pub aggregation: Aggregation,
     /// What switches keep apart, where they do.
     pub enforcement: Option<Arc<Enforcement>>,
     /// What breaks, where anything does.
@@ -183,6 +185,7 @@ impl World<'_> {
             Happening::Copies { lane, parcel } => self.copies(client, now, lane, parcel),
             Happening::Looped { host, parcel } => self.looped(client, now, host, parcel),
             Happening::Manage { plan } => self.manage(client, now, plan),
+            Happening::Emit { lane, parcel } => self.send(now, lane, parcel, UNHELD, now),
             Happening::Fetched { lane, parcel } => self.fetched(client, now, lane, parcel),
             other => client.event(self, now, other)?,
         }
@@ -308,7 +311,7 @@ pub(crate) fn run_schedule(mut world: World<'_>, mut transfers: Transferring) ->
 pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Result<Run, EngineError> {
     programs.begin(&mut world);
     world.run(&mut programs)?;
-    programs.check(world.queue.now())?;
+    programs.check(&world)?;
     let (ranks, works) = (programs.ends(), programs.works());
     Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, works, ..world.into_run() })
 }

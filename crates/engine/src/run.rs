@@ -61,6 +61,8 @@ pub struct Stats {
     pub pauses: u64,
     /// Copies that switches made of packets for groups: one for each port.
     pub copies: u64,
+    /// Packets that switches made of those of all their children.
+    pub reductions: u64,
     /// Packets for groups that nobody behind a switch, or no queue pair of an adapter, was there to get.
     pub unwanted: u64,
     /// The most bytes that waited for one link of a switch; measured where links decide packet by packet.
@@ -95,6 +97,7 @@ impl Stats {
             trims,
             pauses,
             copies,
+            reductions,
             unwanted,
             deepest_queue,
             bytes_sent,
@@ -114,6 +117,7 @@ impl Stats {
         self.trims += trims;
         self.pauses += pauses;
         self.copies += copies;
+        self.reductions += reductions;
         self.unwanted += unwanted;
         self.deepest_queue = self.deepest_queue.max(*deepest_queue);
         self.bytes_sent += bytes_sent;

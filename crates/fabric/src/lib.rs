@@ -12,6 +12,7 @@
 //! * [`Routing`]: the algorithm a user can choose; [`Router`] is that algorithm on one fabric. Any
 //!   algorithm implements [`Route`]: from the switch, what it reads of the packet and the depths of its
 //!   output queues, to an output link and a virtual lane.
+//! * [`aggregation`]: trees of switches that reduce, and who gets them.
 //! * [`multicast`]: groups, and the trees along which switches copy packets to their members.
 //! * [`topology::conforms`] and [`routing::delivers`] check any fabric and any routing; [`routing::deadlock`] proves
 //!   that packets cannot wait for each other in a circle, or shows the circle.
@@ -37,6 +38,7 @@
 //!
 //! [`analysis`] says what a fabric is worth before anything runs on it, [`picture`] draws it.
 
+pub mod aggregation;
 pub mod analysis;
 mod divisor;
 pub mod export;

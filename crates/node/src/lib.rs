@@ -6,6 +6,7 @@
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
 //! runs that library on it.
 
+pub mod aggregation;
 pub mod context;
 mod copies;
 pub mod cpu;

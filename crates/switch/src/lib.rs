@@ -3,8 +3,9 @@
 //! [`channel`] is one virtual lane of one directed link: the wire, the credits or the pause state of the buffer
 //! behind it. [`ecn`] marks packets by queue length, [`arbiter`] picks the lane that may send next, [`headroom`] is the room
 //! that pause frames need, [`snooping`] learns behind which ports the members of a multicast
-//! group are. The engine wires them; none of them knows the event queue.
+//! group are, [`aggregation`] reduces. The engine wires them; none of them knows the event queue.
 
+pub mod aggregation;
 pub mod arbiter;
 pub mod channel;
 pub mod ecn;

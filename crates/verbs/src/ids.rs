@@ -76,10 +76,24 @@ impl Lid {
     pub const fn multicast(mlid: u16) -> Lid {
         Lid(Lid::MULTICAST | mlid as u32)
     }
-    /// The MLID, where it is the address of a group.
+    /// The MLID, where it is the address of a multicast group.
     #[inline]
     pub const fn mlid(self) -> Option<u16> {
-        if self.0 & Lid::MULTICAST != 0 { Some(self.0 as u16) } else { None }
+        if self.0 & Lid::AGGREGATE == Lid::MULTICAST { Some(self.0 as u16) } else { None }
+    }
+
+    /// Set in the address of a group whose contributions switches reduce, beside its number.
+    pub const AGGREGATE: u32 = 3 << 30;
+
+    /// The address of the group of reductions with this number.
+    #[inline]
+    pub const fn aggregate(group: u32) -> Lid {
+        Lid(Lid::AGGREGATE | group)
+    }
+    /// The number of the group of reductions, where it is the address of one.
+    #[inline]
+    pub const fn aggregation(self) -> Option<u32> {
+        if self.0 & Lid::AGGREGATE == Lid::AGGREGATE { Some(self.0 & !Lid::AGGREGATE) } else { None }
     }
 }
 

@@ -6,6 +6,7 @@
 //! errors; congestion control.
 //! Not modelled: memory windows, end-to-end credits, partitions, several ports.
 
+mod aggregate;
 pub mod attr;
 pub mod cc;
 mod control;
@@ -35,6 +36,7 @@ mod watch;
 pub mod wc;
 pub mod wr;
 
+pub use aggregate::{Denied, GroupRequest};
 pub use attr::{AhAttr, AltPath, MigState, Peer, QpAttr, QpCap, QpInit, QpState, QpType};
 pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};

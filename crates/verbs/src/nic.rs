@@ -18,6 +18,7 @@ use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Mtu, Opcode, Operation, Transport};
 use rustc_hash::FxHashMap;
 
+use crate::aggregate::Asked;
 use crate::attr::AhAttr;
 use crate::attr::{QpState, QpType};
 use crate::cc::{Echo, Settings};
@@ -87,6 +88,7 @@ pub struct Nic {
     pub(crate) ahs: Vec<Option<(PdId, AhAttr)>>,
     pub(crate) free_qps: Vec<u32>,
     pub(crate) mcast: Mcast,
+    pub(crate) groups_asked: Asked,
     /// XRC domains made so far.
     pub(crate) xrcds: u32,
     /// Contexts of SRD and UET.
@@ -138,6 +140,7 @@ impl Nic {
             ahs: Vec::new(),
             free_qps: Vec::new(),
             mcast: Mcast::default(),
+            groups_asked: Asked::default(),
             xrcds: 0,
             contexts: Contexts::new(&config.congestion),
             responders: FxHashMap::default(),

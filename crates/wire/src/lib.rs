@@ -9,6 +9,7 @@
 //! Codes such as MTU 5 or timeout 14 are spelled out here and nowhere else; everyone above holds
 //! [`Mtu`], [`AckTimeout`], [`RnrTimer`] and [`Syndrome`].
 
+mod aggregation;
 mod bth;
 mod code;
 mod crc;
@@ -25,6 +26,7 @@ mod psn;
 mod syndrome;
 mod tcp;
 
+pub use aggregation::{Collective, Element, Reducer, Task};
 pub use bth::Bth;
 pub use code::{AckTimeout, Mtu, RnrTimer};
 pub use crc::{icrc, vcrc};

@@ -1,5 +1,6 @@
 //! The kinds of part: one file describes one part, its folder says which kind.
 
+mod aggregation;
 mod cable;
 pub mod collective_rules;
 pub mod congestion;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
 
+pub use aggregation::{Aggregation, AggregationStream};
 pub use cable::Cable;
 pub use collective_rules::{CollectiveRule, CollectiveRules, Occasion};
 pub use congestion::Congestion;

@@ -8,7 +8,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Layer, Part};
+use super::{Aggregation, Kind, Layer, Part};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -86,6 +86,9 @@ pub struct Switch {
     /// Between the copies of a packet that is sent to several ports; without it all are made at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication: Option<Sourced<Span>>,
+    /// What it reduces by itself; nothing without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregation: Option<Aggregation>,
     /// The buffer that ports have in common, where packets are dropped; without it each has `buffer` for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<Shared>,
@@ -130,6 +133,9 @@ impl Part for Switch {
         }
         if let Some(ecn) = &self.ecn {
             check_ecn(ecn)?;
+        }
+        if let Some(aggregation) = &self.aggregation {
+            aggregation.check()?;
         }
         if let Some(alpha) = self.shared.as_ref().map(|shared| *shared.alpha).filter(|alpha| !(*alpha > 0.0 && *alpha <= 256.0)) {
             return Err(Problem::at(&["shared", "alpha", "value"], format!("`alpha` of {alpha}"), "use a number above 0 and up to 256"));

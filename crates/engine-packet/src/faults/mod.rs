@@ -163,7 +163,7 @@ impl Faults {
         spans.iter().map(|span| span.from).collect()
     }
 
-    fn is_down(&self, cable: u32, now: u64) -> bool {
+    pub(crate) fn is_down(&self, cable: u32, now: u64) -> bool {
         self.down.get(&cable).is_some_and(|downs| downs.iter().any(|down| down.next(now).is_some_and(|span| span.holds(now))))
     }
 }

@@ -1,0 +1,405 @@
+//! Reductions inside switches: groups and their trees, contributions on their way up, results on their way down.
+//!
+//! ```text
+//!  adapter ─ RDMA WRITE (header, data) ─▶ leaf switch ═▶ … ═▶ root        a packet goes on when all children brought theirs
+//!  adapter ◀──────── SEND (result) ────── leaf switch ◀═ … ◀═ root        copies, as of multicast
+//! ```
+//! Adapters are connected reliably to their leaf switch, which acknowledges, and sends results of its own numbering. Between switches
+//! packets go once. Ordinary packets never come here: the address of a group makes another kind of event.
+//!
+//! Source: `fabriscope_switch::aggregation` (what a switch does), `fabriscope_fabric::aggregation` (trees), `[aggregation]` of the switch.
+//! Modelled: credits, pauses and virtual lanes of every packet; buffers free once operands are in the unit; links that are down when
+//! a group is made.
+//! Not modelled: results sent again to an adapter that lost one, packets sent again between switches, groups that end before the run, new
+//! trees after a fault; the management packets (their time counts, their bytes do not).
+
+use std::collections::BTreeMap;
+
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_fabric::aggregation::{Limits, Manager, Refusal};
+use fabriscope_fabric::{EndpointId, Graph, LinkId, Node};
+use fabriscope_switch::aggregation::{Arrival, Joined, Pace, Session, Unit, Verdict};
+use fabriscope_units::{Bytes, Time};
+use fabriscope_verbs::{Denied, Ext, GroupRequest, Lid, Packet, PacketFlags, QpNum};
+use fabriscope_wire::{Collective, LinkLayer, NakCode, Opcode, Operation, Psn, RnrTimer, Syndrome, Task, Transport, pad};
+
+use crate::event::{Event, Parcel};
+use crate::waiting::UNHELD;
+use crate::world::{Client, World};
+
+/// What a run knows of reductions in switches.
+pub(crate) struct Aggregation {
+    /// Nothing where switches do not reduce.
+    unit: Option<(Pace, Manager)>,
+    layer: LinkLayer,
+    /// Requests by job, until all members have asked.
+    asked: BTreeMap<u64, Vec<(u32, GroupRequest)>>,
+    /// Jobs whose answer is due.
+    due: Vec<u64>,
+    /// The switches of each group.
+    groups: Vec<BTreeMap<u32, Station>>,
+    units: BTreeMap<u32, Unit>,
+}
+
+/// A switch of a group.
+struct Station {
+    up: Option<LinkId>,
+    children: Vec<LinkId>,
+    ends: Vec<End>,
+    session: Session,
+    /// Of the next packet to the parent.
+    psn: Psn,
+    /// What the result that is going by belongs to.
+    passing: Task,
+}
+
+/// Who is at the other end of a link to a child.
+#[derive(Clone, Copy)]
+enum End {
+    Switch,
+    /// An adapter, and the number of the next packet to it.
+    Adapter {
+        lid: Lid,
+        qp: QpNum,
+        psn: Psn,
+    },
+}
+
+/// A piece of a result.
+#[derive(Clone, Copy)]
+struct Piece {
+    first: bool,
+    last: bool,
+    payload: u16,
+    sl: u8,
+}
+
+impl Aggregation {
+    pub fn new(parts: &ResolvedCluster) -> Aggregation {
+        let part = parts.switch.as_ref().and_then(|switch| switch.aggregation.as_ref());
+        let unit = part.map(|part| {
+            let limits = Limits { trees: *part.trees, groups: *part.groups, slots: *part.slots, children: *part.children };
+            let rate = part.stream.as_ref().map(|stream| *stream.rate);
+            (Pace { latency: *part.latency, interval: *part.interval, payload: *part.payload, rate }, Manager::new(limits))
+        });
+        let layer = parts.link_layer.wire();
+        Aggregation { unit, layer, asked: BTreeMap::new(), due: Vec::new(), groups: Vec::new(), units: BTreeMap::new() }
+    }
+
+    /// A packet between two neighbours of a tree.
+    fn packet(&self, operation: Operation, payload: u16, psn: Psn, sl: u8) -> Packet {
+        let opcode = (Transport::Rc as u8) << 5 | operation as u8;
+        let headers = Opcode::decode(opcode).map_or(0, |opcode| self.layer.wire_bytes(opcode, 0));
+        let wire_bytes = (headers + u32::from(payload) + pad(u32::from(payload))) as u16;
+        Packet { psn: psn.as_u32(), wire_bytes, payload, opcode, sl, ..Packet::default() }
+    }
+
+    /// Operations that wait for somebody, a line each.
+    pub fn waiting(&self, graph: &Graph) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (number, group) in self.groups.iter().enumerate() {
+            for (switch, station) in group {
+                let Some((operation, children)) = station.session.waits_for() else { continue };
+                let name = |child: &u32| match graph.node(graph.link(station.children[*child as usize]).to) {
+                    Node::Endpoint(endpoint) => format!("adapter {}", endpoint.0),
+                    Node::Switch(switch) => format!("switch {}", switch.0),
+                };
+                let who: Vec<String> = children.iter().map(name).take(4).collect();
+                lines.push(format!("  switch {switch}: reduction {operation} of group {number} waits for {}", who.join(", ")));
+            }
+        }
+        lines.truncate(20);
+        lines
+    }
+}
+
+/// Management.
+impl World<'_> {
+    /// A program of `host` asks for a group at `now`.
+    #[cold]
+    pub(crate) fn ask_group(&mut self, now: Time, host: u32, request: GroupRequest) {
+        let asked = self.aggregation.asked.entry(request.job).or_default();
+        asked.push((host, request));
+        if asked.len() < request.members as usize {
+            return;
+        }
+        self.aggregation.due.push(request.job);
+        let settings = &self.cluster.parts.multicast;
+        let at = now + settings.answer + settings.table_write;
+        let job = self.aggregation.due.len() as u32 - 1;
+        self.plan_group(at, job);
+    }
+
+    /// The manager answers all members of a job.
+    pub(crate) fn answer_group(&mut self, client: &mut impl Client, at: Time, job: u32) {
+        let job = self.aggregation.due[job as usize];
+        let mut members = self.aggregation.asked.remove(&job).unwrap_or_default();
+        members.sort_unstable_by_key(|(_, request)| request.member);
+        let group = self.make_group(at, &members);
+        for (host, request) in members {
+            let h = self.host(host);
+            let seen = h.pcie.write(at, h.costs.cqe).visible;
+            h.nic().deliver(seen, request.cq, request.answer(group));
+            client.visible(self, host, Some(request.cq), seen.as_ps());
+        }
+    }
+
+    fn make_group(&mut self, at: Time, members: &[(u32, GroupRequest)]) -> Result<u32, Denied> {
+        let graph = &self.cluster.fabric.graph;
+        let faults = self.faults.as_deref();
+        let (_, manager) = self.aggregation.unit.as_mut().ok_or(Denied::NoUnit)?;
+        let agree = |(index, (_, request)): (usize, &(u32, GroupRequest))| request.member as usize == index;
+        if !members.iter().enumerate().all(agree) {
+            return Err(Denied::Twice);
+        }
+        let endpoints: Vec<EndpointId> = members.iter().map(|(host, _)| EndpointId(*host)).collect();
+        let slots = members.first().map_or(1, |(_, request)| request.slots);
+        let alive = |link: LinkId| faults.is_none_or(|faults| !faults.is_down(link.cable(), at.as_ps()));
+        let number = manager.grant(graph, &endpoints, slots, alive).map_err(|refusal| denied(&refusal))?;
+        let Some(tree) = manager.tree(number) else { return Err(Denied::Apart) };
+        // Below which child each member is: from the leaves up, as parents come first.
+        let mut above: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut group = BTreeMap::new();
+        for node in tree.nodes().iter().rev() {
+            let mut below = vec![None; members.len()];
+            let mut ends = Vec::new();
+            for (child, link) in node.children.iter().enumerate() {
+                let child = child as u32;
+                match graph.node(graph.link(*link).to) {
+                    Node::Switch(switch) => {
+                        for member in above.get(&switch.0).into_iter().flatten() {
+                            below[*member as usize] = Some(child);
+                        }
+                        ends.push(End::Switch);
+                    }
+                    Node::Endpoint(endpoint) => {
+                        let at = endpoints.iter().position(|other| *other == endpoint).unwrap_or(0);
+                        below[at] = Some(child);
+                        ends.push(End::Adapter { lid: Lid(endpoint.0), qp: members[at].1.qp, psn: Psn::new(0) });
+                    }
+                }
+            }
+            above.insert(node.switch.0, (0..members.len() as u32).filter(|member| below[*member as usize].is_some()).collect());
+            let session = Session::new(ends.len() as u32, below, slots);
+            let children = node.children.clone();
+            group.insert(node.switch.0, Station { up: node.up, children, ends, session, psn: Psn::new(0), passing: Task::BARRIER });
+        }
+        self.aggregation.groups.push(group);
+        Ok(self.aggregation.groups.len() as u32 - 1)
+    }
+}
+
+/// Packets.
+impl World<'_> {
+    /// A packet of a group has reached `switch` by `lane`.
+    pub(crate) fn aggregate(&mut self, now: u64, lane: u32, switch: u32, parcel: Parcel) {
+        let came_by = LinkId(lane / self.vls);
+        let bytes = parcel.wire_bytes();
+        let tail = now + self.lane(lane).serialisation(bytes);
+        let group = Lid(parcel.dest()).aggregation().unwrap_or(u32::MAX);
+        let station = self.aggregation.groups.get(group as usize).and_then(|stations| stations.get(&switch));
+        let child = station.and_then(|station| station.children.binary_search(&came_by.reverse()).ok());
+        let from_above = station.is_some_and(|station| station.up == Some(came_by.reverse()));
+        if from_above {
+            return self.pass_down(now, lane, (group, switch), parcel);
+        }
+        self.release(lane, bytes, tail);
+        let Some(child) = child.filter(|_| parcel.packet().opcode != Opcode::RC_ACKNOWLEDGE.as_u8()) else {
+            // An acknowledgement of a result, or a packet of a stranger.
+            self.stats.unwanted += u64::from(child.is_none());
+            self.side.free(parcel.ext());
+            return;
+        };
+        self.contribute(now, tail, (group, switch), child as u32, parcel);
+    }
+
+    /// A contribution of a child, whole at `tail`.
+    fn contribute(&mut self, now: u64, tail: u64, (group, switch): (u32, u32), child: u32, parcel: Parcel) {
+        let packet = parcel.packet();
+        let ext = self.side.take(packet.ext);
+        let operation = packet.opcode & OPERATION;
+        let starts = operation == Operation::WriteFirst as u8 || operation == Operation::WriteOnly as u8;
+        let last = operation == Operation::WriteLast as u8 || operation == Operation::WriteOnly as u8;
+        let header = ext.as_ref().filter(|_| starts).and_then(|ext| Some((Task::unpack(ext.remote_addr)?, ext.dma_length)));
+        let (psn, at) = (Psn::new(packet.psn), Time::from_ps(tail));
+        let arrival = Arrival { psn, header, last, payload: packet.payload, data: ext.and_then(|ext| ext.data), at };
+        let Some(station) = self.aggregation.groups[group as usize].get_mut(&switch) else { return };
+        let verdict = station.session.handle(child, arrival);
+        let asks = packet.flags.contains(PacketFlags::ACK_REQ);
+        let told = match verdict {
+            Verdict::Taken => asks.then_some((psn, Syndrome::ACK)),
+            Verdict::Repeated(psn) => Some((psn, Syndrome::ACK)),
+            Verdict::Early(psn) => Some((psn, Syndrome::Nak(NakCode::PsnSequenceError))),
+            Verdict::Full => Some((psn, Syndrome::RnrNak(RnrTimer::at_least(LATER)))),
+            Verdict::Refused => Some((psn, Syndrome::Nak(NakCode::InvalidRequest))),
+        };
+        if verdict == Verdict::Taken {
+            self.go_on(now, (group, switch), packet.sl);
+        } else {
+            self.stats.unwanted += 1;
+        }
+        // A result that is ready at the same moment goes first.
+        if let Some((psn, syndrome)) = told {
+            self.tell_child(tail, (group, switch), child, psn, syndrome, packet.sl);
+        }
+    }
+
+    /// Acknowledges, or refuses, what an adapter sent. Switches are told nothing.
+    fn tell_child(&mut self, at: u64, (group, switch): (u32, u32), child: u32, psn: Psn, syndrome: Syndrome, sl: u8) {
+        let Some(station) = self.aggregation.groups[group as usize].get(&switch) else { return };
+        let End::Adapter { lid, qp, .. } = station.ends[child as usize] else { return };
+        let link = station.children[child as usize];
+        let packet = self.aggregation.packet(Operation::Acknowledge, 0, psn, sl);
+        let packet = Packet { dest: lid, dest_qp: qp.0, syndrome: syndrome.encode(), ..packet };
+        let out = link.0 * self.vls + self.lane_out(u32::from(sl));
+        self.queue.push(Time::from_ps(at + self.switch_latency), Event::emit(out, Parcel::new(&packet)));
+    }
+
+    /// Sends on what all children brought.
+    fn go_on(&mut self, now: u64, (group, switch): (u32, u32), sl: u8) {
+        let Some((pace, _)) = &self.aggregation.unit else { return };
+        let pace = *pace;
+        loop {
+            let Some(station) = self.aggregation.groups[group as usize].get_mut(&switch) else { return };
+            let Some(joined) = station.session.poll_joined() else { return };
+            let bytes = Bytes(u64::from(joined.payload));
+            let unit = self.aggregation.units.entry(switch).or_default();
+            let ready = unit.join(&pace, joined.at, bytes, Bytes(u64::from(joined.length))).as_ps().max(now);
+            self.stats.reductions += 1;
+            match station.up {
+                Some(up) => {
+                    let psn = station.psn;
+                    station.psn = psn.next();
+                    self.send_up(ready, group, up, psn, sl, joined);
+                }
+                None => {
+                    let Joined { task, first, last, payload, data, .. } = joined;
+                    if last {
+                        station.session.end();
+                    }
+                    self.spread(ready, (group, switch), task, Piece { first, last, payload, sl }, data.as_deref());
+                }
+            }
+        }
+    }
+
+    fn send_up(&mut self, ready: u64, group: u32, up: LinkId, psn: Psn, sl: u8, joined: Joined) {
+        let operation = match (joined.first, joined.last) {
+            (true, true) => Operation::WriteOnly,
+            (true, false) => Operation::WriteFirst,
+            (false, true) => Operation::WriteLast,
+            (false, false) => Operation::WriteMiddle,
+        };
+        let packet = self.aggregation.packet(operation, joined.payload, psn, sl);
+        let ext = Ext { remote_addr: joined.task.pack(), dma_length: joined.length, data: joined.data, ..Ext::default() };
+        let packet = Packet { dest: Lid::aggregate(group), ext: self.side.alloc(ext), ..packet };
+        let out = up.0 * self.vls + self.lane_out(u32::from(sl));
+        self.queue.push(Time::from_ps(ready), Event::emit(out, Parcel::new(&packet)));
+    }
+
+    /// The root sends a packet of a result to its children at `ready`.
+    fn spread(&mut self, ready: u64, (group, switch): (u32, u32), task: Task, piece: Piece, data: Option<&[u8]>) {
+        let children = self.aggregation.groups[group as usize].get(&switch).map_or(0, |station| station.children.len());
+        for child in 0..children {
+            if let Some((out, packet)) = self.piece_for((group, switch), child, task, piece) {
+                let packet = self.with_data(packet, task, data);
+                self.queue.push(Time::from_ps(ready), Event::emit(out, Parcel::new(&packet)));
+            }
+        }
+    }
+
+    /// A packet of a result has come from above: copies for the children.
+    fn pass_down(&mut self, now: u64, lane: u32, (group, switch): (u32, u32), parcel: Parcel) {
+        let packet = parcel.packet();
+        let operation = packet.opcode & OPERATION;
+        let first = operation == Operation::SendFirst as u8 || operation == Operation::SendOnly as u8;
+        let last = operation == Operation::SendLast as u8 || operation == Operation::SendOnly as u8;
+        let ext = self.side.take(packet.ext);
+        let Some(station) = self.aggregation.groups[group as usize].get_mut(&switch) else { return };
+        if let Some(task) = ext.as_ref().filter(|_| first).and_then(|ext| Task::unpack(ext.remote_addr)) {
+            station.passing = task;
+        }
+        let task = station.passing;
+        if last {
+            station.session.end();
+        }
+        let (children, data) = (station.children.len(), ext.and_then(|ext| ext.data));
+        let piece = Piece { first, last, payload: packet.payload, sl: packet.sl };
+        let pieces: Vec<_> = (0..children).filter_map(|child| self.piece_for((group, switch), child, task, piece)).collect();
+        // What is as long as the packet that came is a copy of it, and holds its buffer.
+        let copies = pieces.iter().filter(|(_, copy)| copy.wire_bytes == packet.wire_bytes).count() as u32;
+        let record = if copies == 0 { UNHELD } else { self.hold_copies(lane, copies) };
+        if copies == 0 {
+            let tail = now + self.lane(lane).serialisation(u32::from(packet.wire_bytes));
+            self.release(lane, u32::from(packet.wire_bytes), tail);
+        }
+        for (out, copy) in pieces {
+            let from = if copy.wire_bytes == packet.wire_bytes { record } else { UNHELD };
+            let copy = Parcel::new(&self.with_data(copy, task, data.as_deref()));
+            let earliest = self.leaves_at(now, lane, out, copy.wire_bytes());
+            self.send(now, out, copy, from, earliest);
+        }
+        self.stats.copies += u64::from(copies);
+    }
+
+    /// What a child gets of a packet of a result, and by which lane; nothing where a later packet tells it all.
+    fn piece_for(&mut self, (group, switch): (u32, u32), child: usize, task: Task, piece: Piece) -> Option<(u32, Packet)> {
+        let station = self.aggregation.groups[group as usize].get_mut(&switch)?;
+        let (towards, link) = (station.session.towards(task.root) == Some(child as u32), station.children[child]);
+        let is_adapter = matches!(station.ends[child], End::Adapter { .. });
+        // The root of a broadcast has its data; of a reduction to one, the others have no use for them.
+        let gets = match task.collective {
+            Collective::Reduce => towards,
+            Collective::Bcast => !(towards && is_adapter),
+            Collective::Barrier | Collective::Allreduce => true,
+        };
+        if !gets && !piece.last {
+            return None;
+        }
+        let (first, payload) = if gets { (piece.first, piece.payload) } else { (true, 0) };
+        let operation = match (first, piece.last) {
+            (true, true) => Operation::SendOnly,
+            (true, false) => Operation::SendFirst,
+            (false, true) => Operation::SendLast,
+            (false, false) => Operation::SendMiddle,
+        };
+        let (dest, dest_qp, psn) = match &mut station.ends[child] {
+            End::Switch => (Lid::aggregate(group), 0, Psn::new(0)),
+            End::Adapter { lid, qp, psn } => {
+                let number = *psn;
+                *psn = number.next();
+                (*lid, qp.0, number)
+            }
+        };
+        let flags = if is_adapter && piece.last { PacketFlags::ACK_REQ } else { PacketFlags::NONE };
+        let packet = self.aggregation.packet(operation, payload, psn, piece.sl);
+        let out = link.0 * self.vls + self.lane_out(u32::from(piece.sl));
+        Some((out, Packet { dest, dest_qp, flags, ..packet }))
+    }
+
+    /// The same with the header and the bytes that it carries.
+    fn with_data(&mut self, packet: Packet, task: Task, data: Option<&[u8]>) -> Packet {
+        let data: Option<Box<[u8]>> = data.map(|data| data[..usize::from(packet.payload).min(data.len())].into());
+        if data.is_none() && packet.dest.aggregation().is_none() {
+            return packet;
+        }
+        Packet { ext: self.side.alloc(Ext { remote_addr: task.pack(), data, ..Ext::default() }), ..packet }
+    }
+}
+
+fn denied(refusal: &Refusal) -> Denied {
+    match refusal {
+        Refusal::TooFew(_) => Denied::TooFew,
+        Refusal::Twice(_) => Denied::Twice,
+        Refusal::Trees(_) => Denied::Trees,
+        Refusal::Groups { .. } => Denied::Groups,
+        Refusal::Slots { .. } => Denied::Slots,
+        Refusal::Children { .. } => Denied::Children,
+        _ => Denied::Apart,
+    }
+}
+
+/// The bits of an opcode that say the operation. Basis: standard.
+const OPERATION: u8 = 0x1f;
+/// When an adapter may try again that found all slots taken. Basis: assumed, the shortest time of the standard.
+const LATER: fabriscope_units::Span = fabriscope_units::Span::from_us(10);
