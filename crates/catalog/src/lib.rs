@@ -68,7 +68,7 @@ pub use part::{
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
-pub use part::{Nccl, Step, Vendor};
+pub use part::{Nccl, Step, Variable, Vendor};
 pub use part::{Onload, Psm2};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, PartitionEnforcement, Partitions, keys};
 pub use plan::{Chance, Effect, FaultPlan, PlannedFault};

@@ -106,12 +106,13 @@ pub(crate) fn check(cluster: &Cluster) -> Result<(), EngineError> {
 /// either side.
 pub(crate) fn window(parts: &ResolvedCluster, rate: Rate, latency: fabriscope_units::Span) -> u32 {
     let nic = &parts.node.nic;
-    let latency = latency + nic.tx_latency.value;
+    let reliable = nic.srd_latency.as_ref().map_or(fabriscope_units::Span::ZERO, |latency| **latency);
+    let latency = latency + nic.tx_latency.value + reliable;
     let covered = (u128::from(rate.as_bps()) * u128::from(latency.as_ps()) / 8_000_000_000_000) as u64;
     let packet = match &nic.onload {
         Some(onload) => onload.mtu.value.max(parts.mtu),
         None if nic.iwarp.is_some() => parts.ip.mtu,
-        None => parts.mtu,
+        None => nic.datagram_max.as_ref().map_or(parts.mtu, |most| most.value.max(parts.mtu)),
     };
     u32::try_from(covered.min(nic.tx_buffer.value.0) + 2 * packet.0).unwrap_or(u32::MAX)
 }

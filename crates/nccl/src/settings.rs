@@ -64,6 +64,10 @@ pub struct Settings {
     pub channels_per_net_peer: Option<usize>,
     /// `NCCL_NVLS_NCHANNELS`; as many as the release has where not said.
     pub nvls_channels: Option<usize>,
+    /// `NCCL_NVLS_CHUNKSIZE`, and of its tree `NCCL_NVLSTREE_MAX_CHUNKSIZE`.
+    pub nvls_chunk: Bytes,
+    /// The latter; by nodes where not said.
+    pub nvls_tree_chunk: Option<Bytes>,
 }
 
 impl Default for Settings {
@@ -89,6 +93,8 @@ impl Default for Settings {
             p2p_chunks: tables::P2P_CHUNKS,
             channels_per_net_peer: None,
             nvls_channels: None,
+            nvls_chunk: tables::NVLS_CHUNK,
+            nvls_tree_chunk: None,
         }
     }
 }
@@ -153,6 +159,8 @@ impl Settings {
             "NCCL_P2P_PCI_CHUNKSIZE" => self.p2p_chunks[1] = bytes(4096)?,
             "NCCL_P2P_NET_CHUNKSIZE" => self.p2p_chunks[2] = bytes(4096)?,
             "NCCL_NCHANNELS_PER_NET_PEER" => self.channels_per_net_peer = Some(count()?),
+            "NCCL_NVLS_CHUNKSIZE" => self.nvls_chunk = bytes(4096)?,
+            "NCCL_NVLSTREE_MAX_CHUNKSIZE" => self.nvls_tree_chunk = Some(bytes(4096)?),
             "NCCL_NVLS_NCHANNELS" => self.nvls_channels = Some(count()?),
             _ => return Ok(false),
         }

@@ -27,5 +27,5 @@ pub use measured::{Measured, MeasuredError, Row};
 pub use question::{Quantity, Question};
 pub use statistics::{Point, Summary};
 pub use table::Table;
-pub use tolerance::Tolerances;
+pub use tolerance::{NcclAlgo, Tolerances};
 pub use validate::{Answer, Predict, Refusal, Report, TableResult};

@@ -26,6 +26,33 @@ pub struct Tolerance {
     /// Which GPUs the two ranks of a node had, where the rows do not say it and their rates show it.
     #[serde(default)]
     pub gpus: Option<[u32; 2]>,
+    /// The algorithm that NCCL was told to take (`NCCL_ALGO`), where the rows do not say it and the publication or their shape does.
+    #[serde(default)]
+    pub nccl_algo: Option<NcclAlgo>,
+}
+
+/// A value of `NCCL_ALGO`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NcclAlgo {
+    /// `Tree`.
+    Tree,
+    /// `Ring`.
+    Ring,
+    /// `NVLS`.
+    Nvls,
+}
+
+impl NcclAlgo {
+    /// The variable with its value.
+    #[must_use]
+    pub const fn variable(self) -> &'static str {
+        match self {
+            NcclAlgo::Tree => "NCCL_ALGO=Tree",
+            NcclAlgo::Ring => "NCCL_ALGO=Ring",
+            NcclAlgo::Nvls => "NCCL_ALGO=NVLS",
+        }
+    }
 }
 
 /// The file of tolerances is wrong.

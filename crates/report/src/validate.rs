@@ -125,6 +125,9 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
             let mut what = ask(file, row)?;
             if let (Asked::Run(question, _), Some(tolerance)) = (&mut what, tolerances.of(&row.table)) {
                 question.gpus = tolerance.gpus;
+                if let Some(algorithm) = tolerance.nccl_algo.filter(|_| question.tool.ends_with("_perf")) {
+                    question.options.extend(["--env".to_owned(), algorithm.variable().to_owned()]);
+                }
                 if question.placement == Placement::First {
                     question.placement = tolerance.nodes;
                 }

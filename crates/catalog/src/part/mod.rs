@@ -42,7 +42,7 @@ pub use iwarp::{Iwarp, OffloadControl};
 pub use kernel::{Kernel, TcpAlgorithm};
 pub use link::LinkSpeed;
 pub use manager::Manager;
-pub use nccl::{Nccl, Step, Vendor};
+pub use nccl::{Nccl, Step, Variable, Vendor};
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{

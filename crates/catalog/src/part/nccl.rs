@@ -74,6 +74,24 @@ pub struct Nccl {
     pub flush: bool,
     /// Control messages between proxies.
     pub control_bytes: Sourced<Bytes>,
+    /// What the plugin wants where users say nothing: variables of the library.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<Variable>,
+    /// Lines of LL and LL128 do not go through adapters that only read remote memory, which deliver in any order: all is Simple there.
+    #[serde(default)]
+    pub lines_need_writes: bool,
+}
+
+/// A variable of the library that its plugin sets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// What it is set to.
+    pub value: String,
+    /// Where to look that up.
+    pub source: String,
 }
 
 impl Nccl {

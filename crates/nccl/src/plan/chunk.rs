@@ -99,7 +99,7 @@ fn chunk(communicator: &Communicator, plan: &Plan, channels: u64, bytes: u64) ->
             }
         }
         Algorithm::Nvls => {
-            chunk = chunk.min(tables::NVLS_CHUNK.0);
+            chunk = chunk.min(communicator.settings().nvls_chunk.0);
             let together = channels * u64::from(communicator.nvls_heads());
             for (loops, size) in [(64, 65_536), (8, 32_768), (2, 16_384)] {
                 if bytes < loops * together * chunk && chunk > size {
@@ -108,7 +108,9 @@ fn chunk(communicator: &Communicator, plan: &Plan, channels: u64, bytes: u64) ->
             }
         }
         Algorithm::NvlsTree => {
-            chunk = tables::NVLS_CHUNK.0.min(if nodes >= 4 { 65_536 } else { u64::MAX });
+            let settings = communicator.settings();
+            let most = settings.nvls_tree_chunk.map_or(if nodes >= 4 { 65_536 } else { u64::MAX }, |most| most.0);
+            chunk = settings.nvls_chunk.0.min(most);
             let together = channels * u64::from(communicator.nvls_heads());
             for (loops, size) in [(32, 262_144), (16, 131_072), (4, 65_536), (1, 32_768)] {
                 if bytes < loops * together * chunk && chunk > size {
@@ -122,6 +124,14 @@ fn chunk(communicator: &Communicator, plan: &Plan, channels: u64, bytes: u64) ->
             let steps = nodes * (10 + 10 * u64::from(nodes.ilog2())) + ranks;
             for (loops, least) in [(64, 131_072), (16, 32_768)] {
                 while chunk > least && bytes / (channels * chunk) * 10 * ranks < steps * loops {
+                    chunk /= 2;
+                }
+            }
+        }
+        Algorithm::Tree if protocol == Protocol::Simple => {
+            let depth = u64::from(communicator.locals().0 - 1 + communicator.nodes().ilog2());
+            for (loops, least) in [(8, 131_072), (4, 65_536), (1, 32_768)] {
+                while chunk > least && bytes / (channels * chunk) < depth * loops {
                     chunk /= 2;
                 }
             }

@@ -115,6 +115,15 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The same with the chunks of `other`, as a part of a longer message has them.
+    #[must_use]
+    pub fn with_chunks_of(mut self, other: &Plan) -> Plan {
+        if let Some(long) = other.parts.first() {
+            self.parts.iter_mut().for_each(|part| part.chunk = long.chunk);
+        }
+        self
+    }
+
     /// The part of a channel.
     #[must_use]
     pub fn part(&self, channel: u32) -> Option<&Part> {

@@ -25,6 +25,10 @@ use crate::wc::WcStatus;
 pub(crate) struct Sender {
     /// Begun and not known to have arrived as a whole, in the order of their numbers, then those not begun.
     pub(super) messages: VecDeque<Message>,
+    /// Answers to the peer that have not begun: they and the messages of queue pairs take turns, so that no request waits behind them all.
+    answers: VecDeque<Message>,
+    /// The message that began last was an answer.
+    answered: bool,
     /// Bytes on the wire of their packets that were never sent, about.
     unsent: u64,
     /// Messages at the front that have begun.
@@ -70,6 +74,8 @@ impl Sender {
         let settings = &port.congestion;
         Sender {
             messages: VecDeque::new(),
+            answers: VecDeque::new(),
+            answered: false,
             unsent: 0,
             begun: 0,
             sent: 0,
@@ -98,14 +104,17 @@ impl Sender {
         if self.on_credit {
             self.unsent += weight(&message, 0, mtu);
         }
-        self.messages.push_back(message);
+        match message.kind {
+            Kind::ReadResponse { .. } | Kind::AtomicResponse { .. } => self.answers.push_back(message),
+            _ => self.messages.push_back(message),
+        }
     }
 
     /// Counts again what was never sent: messages ended before they had begun, or end early.
     fn recount(&mut self, mtu: u32) {
         if self.on_credit {
             let of = |message: &Message| if message.packets == 0 { weight(message, 0, mtu) } else { 0 };
-            self.unsent = self.messages.iter().map(of).sum();
+            self.unsent = self.messages.iter().chain(&self.answers).map(of).sum();
             if self.begun > 0 {
                 self.unsent += weight(&self.messages[self.begun - 1], self.sent, mtu);
             }
@@ -118,9 +127,21 @@ impl Sender {
         if self.on_credit { self.congestion.wants(Bytes(self.unsent + again)) } else { 0 }
     }
 
+    /// Puts the message that begins next at its place, if there is one.
+    fn take_turns(&mut self) -> bool {
+        let own = self.begun < self.messages.len();
+        self.answered = !(self.answers.is_empty() || own && self.answered);
+        if self.answered
+            && let Some(answer) = self.answers.pop_front()
+        {
+            self.messages.insert(self.begun, answer);
+        }
+        own || self.answered
+    }
+
     /// Whether there is anything that may be sent, now or later.
     pub(super) fn has_more(&self) -> bool {
-        !self.again.is_empty() || self.begun < self.messages.len() || self.unsent()
+        !self.again.is_empty() || self.begun < self.messages.len() || !self.answers.is_empty() || self.unsent()
     }
 
     /// Whether nothing is on its way or waited for.
@@ -211,7 +232,7 @@ impl Context {
         let again = sender.next_again();
         if again.is_none() {
             if !sender.unsent() {
-                if sender.begun == sender.messages.len() {
+                if !sender.take_turns() {
                     return None;
                 }
                 let packets = sender.messages[sender.begun].packets_at(mtu);
@@ -543,6 +564,7 @@ impl Context {
             message.finish(status, port);
         }
         sender.messages.clear();
+        sender.answers.clear();
         sender.waiting.clear();
         sender.again.clear();
         sender.later.clear();

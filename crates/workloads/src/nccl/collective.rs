@@ -23,11 +23,11 @@ impl Communicator {
     /// Ranks that are not connected; a plan that reduces in the network.
     pub fn collective(&self, plan: &Rc<Plan>) -> Result<Turn, ProgramError> {
         let (channels, rank) = (&self.world.0.plan, self.rank());
-        let pace = self.library().pace(plan.choice.protocol);
         let mut plans = Vec::new();
         for (place, part) in plan.parts.iter().enumerate() {
             for (number, lane) in plan.lanes(channels, rank, part).iter().enumerate() {
                 let mut fifos = BTreeMap::new();
+                let pace = if heads(&lane.step(0)) { self.library().pace_of_switch() } else { self.library().pace(plan.choice.protocol) };
                 for step in (0..lane.steps().min(turn(channels))).map(|step| lane.step(step)) {
                     for (wires, sends) in [
                         (wires(channels, rank, part.channel, &step, false), false),
@@ -54,6 +54,12 @@ impl Communicator {
         }
         Ok(self.enqueue(plans))
     }
+}
+
+/// Whether the switch of the links reduces for this step, or spreads its bytes.
+fn heads(step: &Step) -> bool {
+    let (reduces, spreads) = (|peer: &Peer| matches!(peer, Peer::Reduction(_)), |peer: &Peer| matches!(peer, Peer::Multicast(_)));
+    step.receive.iter().any(reduces) || step.send.iter().any(spreads)
 }
 
 /// The connections of all ranks that a plan uses, with their adapters where they lead to other nodes.

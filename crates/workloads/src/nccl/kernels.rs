@@ -293,7 +293,10 @@ impl Kernels {
             }
         }
         if known {
-            let begin = ready + block.pace.begin;
+            // What is read from elsewhere begins to come after a way there and back.
+            let far = step.from.iter().map(|id| &self.fifos[id.0 as usize].way).filter(|way| !way.takes.is_empty());
+            let asked = far.map(|way| way.latency + way.back).max().unwrap_or(Span::ZERO);
+            let begin = ready + block.pace.begin + asked;
             if let Some(block) = self.blocks.get_mut(&number) {
                 block.under_way = true;
             }

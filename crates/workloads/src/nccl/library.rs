@@ -4,12 +4,12 @@
 
 use std::rc::Rc;
 
-use fabriscope_catalog::{CpuFamily, ResolvedCluster, Vendor};
+use fabriscope_catalog::{CpuFamily, Rdma, ResolvedCluster, Vendor};
 use fabriscope_machine::{Machine, PathClass};
 use fabriscope_nccl::{
     Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, Seat, Settings, Topology, search,
 };
-use fabriscope_units::Span;
+use fabriscope_units::{Rate, Span};
 
 use super::kernels::Pace;
 
@@ -47,6 +47,9 @@ pub struct Library {
     pub control: u32,
     /// What is left of links where their switch reduces.
     pub switch_share: (u64, u64),
+    /// What its plugin sets of what users may.
+    pub settings: Settings,
+    multimem: Rate,
     paces: [Pace; 3],
     machine: Rc<Machine>,
     facts: Facts,
@@ -83,7 +86,16 @@ impl Library {
             end: *step.end,
             fenced: protocol == Protocol::Simple,
         };
+        let mut settings = Settings::default();
+        if part.lines_need_writes && node.nic.rdma != Rdma::ReadWrite {
+            settings.set("NCCL_PROTO", "Simple").ok()?;
+        }
+        for variable in &part.environment {
+            settings.set(&variable.name, &variable.value).ok()?;
+        }
         Some(Library {
+            settings,
+            multimem: block.multimem.as_ref().map_or(*block.simple, |rate| **rate),
             name: if part.vendor == Vendor::Nvidia { "NCCL" } else { "RCCL" },
             gpu: gpu.title.clone(),
             call: *part.call + *gpu.calls.kernel_launch,
@@ -130,5 +142,10 @@ impl Library {
     #[must_use]
     pub fn pace(&self, protocol: Protocol) -> Pace {
         self.paces[protocol as usize]
+    }
+    /// How blocks reduce and spread slices through the switch of the links.
+    #[must_use]
+    pub fn pace_of_switch(&self) -> Pace {
+        Pace { rate: self.multimem, ..self.pace(Protocol::Simple) }
     }
 }

@@ -39,8 +39,8 @@ pub(super) struct Rail {
     device: Option<Mr>,
     /// The queue pair of all connections, over SRD.
     shared: Option<QpNum>,
-    /// The queue pair that reads behind messages.
-    flush: Option<QpNum>,
+    /// The queue pair that reads behind messages, and where it leads over SRD.
+    flush: Option<(QpNum, Option<UdDestination>)>,
 }
 
 /// One end of a connection.
@@ -70,7 +70,9 @@ struct Lane {
 enum Done {
     /// A slice that was written.
     Sent { link: usize, lane: usize, slots: u32 },
-    /// A slice that was fetched, or read behind.
+    /// A slice that was fetched: it is read behind.
+    Fetched { link: usize, lane: usize, bytes: Bytes, slots: u32 },
+    /// A slice that is in place.
     Came { link: usize, lane: usize, bytes: Bytes, slots: u32 },
     /// Nothing waits for it.
     Control,
@@ -309,10 +311,8 @@ impl Net {
                 c.process.compute(c.library().proxy_step + c.library().plugin);
                 if says == Says::Ready {
                     self.links[link].lanes[lane].ready.push_back((bytes, slots));
-                } else if self.links[link].lanes[lane].device.0 && self.rails[self.links[link].rail].flush.is_some() {
-                    self.read_behind(c, link, Done::Came { link, lane, bytes, slots })?;
                 } else {
-                    c.node.borrow_mut().kernels.fill(fifo, c.process.now(), bytes, slots);
+                    self.read_behind(c, link, lane, Done::Came { link, lane, bytes, slots })?;
                 }
             }
         }
@@ -330,7 +330,11 @@ impl Net {
             Done::Came { link, lane, bytes, slots } => {
                 let fifo = self.links[link].lanes[lane].fifo;
                 c.node.borrow_mut().kernels.fill(fifo, c.process.now(), bytes, slots);
-                if self.writes { Ok(()) } else { self.say(c, link, lane, Says::Fetched(slots)) }
+                Ok(())
+            }
+            Done::Fetched { link, lane, bytes, slots } => {
+                self.read_behind(c, link, lane, Done::Came { link, lane, bytes, slots })?;
+                self.say(c, link, lane, Says::Fetched(slots))
             }
         }
     }
@@ -378,7 +382,7 @@ impl Net {
         while let Some((bytes, slots)) = self.links[link].lanes[lane].ready.front().copied().filter(|(_, slots)| occupy(*slots)) {
             self.links[link].lanes[lane].ready.pop_front();
             let (sge, remote) = self.ends(link, lane, bytes);
-            self.post(c, link, SendWr::read(0, sge, remote), Done::Came { link, lane, bytes, slots })?;
+            self.post(c, link, SendWr::read(0, sge, remote), Done::Fetched { link, lane, bytes, slots })?;
         }
         Ok(())
     }
@@ -414,11 +418,16 @@ impl Net {
     }
 
     /// The adapter reads the GPU's memory: what came before is in place when that is back.
-    fn read_behind(&mut self, c: &Communicator, link: usize, done: Done) -> Result<(), ProgramError> {
+    fn read_behind(&mut self, c: &Communicator, link: usize, lane: usize, done: Done) -> Result<(), ProgramError> {
         let rail = &self.rails[self.links[link].rail];
-        let (Some(qp), Some(device)) = (rail.flush, &rail.device) else { return self.complete(c, done) };
+        let device = rail.device.as_ref().filter(|_| self.links[link].lanes[lane].device.0);
+        let (Some((qp, to)), Some(device)) = (rail.flush, device) else { return self.complete(c, done) };
         let sge = Sge { addr: rail.host.addr, length: FLUSH, lkey: rail.host.lkey };
         let wr = SendWr::read(self.next, sge, Remote { addr: device.addr, rkey: device.rkey }).signaled();
+        let wr = match to {
+            Some(to) => wr.to(to),
+            None => wr,
+        };
         self.open.insert(self.next, done);
         self.next += 1;
         Ok(c.process.post_send(rail.nic, qp, &wr)?)
@@ -453,12 +462,17 @@ fn open_rail(process: &Process, nic: usize, gpu: Option<u32>, world: &Shared, li
         } else {
             None
         };
-        let flush = if world.library.flush && device.is_some() && shared.is_none() {
-            let qp = n.create_qp(&queue_pair(pd, cq, QpType::Rc, links.max(1)))?;
-            n.connect(qp, &to(qp), Access::ALL)?;
-            Some(qp)
-        } else {
-            None
+        let flush = match shared {
+            _ if !world.library.flush || device.is_none() => None,
+            Some(qp) => {
+                let ah = n.create_ah(pd, AhAttr { dlid: lid, sl: 0 })?;
+                Some((qp, Some(UdDestination { ah, remote_qpn: qp, remote_qkey: Peer::QKEY })))
+            }
+            None => {
+                let qp = n.create_qp(&queue_pair(pd, cq, QpType::Rc, links.max(1)))?;
+                n.connect(qp, &to(qp), Access::ALL)?;
+                Some((qp, None))
+            }
         };
         Ok(Rail { nic, pd, cq, host, device, shared, flush })
     })

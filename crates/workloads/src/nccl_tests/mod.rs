@@ -62,8 +62,8 @@ type Results = Rc<RefCell<Vec<[Vec<Vec<Span>>; 2]>>>;
 /// A wrong command line; a cluster without NCCL; a job that does not fit its nodes.
 pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let tool = operation.tool();
-    let settings = Settings::parse(operation, args)?;
     let library = library(tool, target)?;
+    let settings = Settings::parse(operation, args, &library.settings)?;
     let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);
     let conflict = |what: String, remedy: String| UsageError::Conflict { what, remedy };
     if per_node > library.gpus() {
@@ -120,7 +120,9 @@ fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u
         let steps = most_steps(world, &whole);
         let lengths =
             if steps > MOST_STEPS { vec![count / (steps / MOST_STEPS + 1) / 2, count / (steps / MOST_STEPS + 1)] } else { vec![count] };
-        lengths.into_iter().map(|count| Ok(Case { count, plan: Some(plan(counted(count), in_place)?), in_place })).collect()
+        let made = |count| Plan::new(channels, choice, counted(count), Bytes(s.element), s.root, in_place);
+        let case = |count| Ok(Case { count, plan: Some(Rc::new(made(count)?.with_chunks_of(&whole))), in_place });
+        lengths.into_iter().map(case).collect()
     };
     let channels = plan(counted(count), false)?.parts.len();
     let choice =

@@ -62,7 +62,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn parse(operation: Operation, args: &[String]) -> Result<Settings, UsageError> {
+    pub fn parse(operation: Operation, args: &[String], usual: &nccl::Settings) -> Result<Settings, UsageError> {
         let tool = operation.tool();
         let parsed = arguments::parse(tool, OPTIONS, args)?;
         if let Some(operand) = parsed.operands.first() {
@@ -82,7 +82,7 @@ impl Settings {
             element: 4,
             root: 0,
             average: 1,
-            variables: nccl::Settings::default(),
+            variables: usual.clone(),
         };
         for given in &parsed.options {
             let number = |low, high| arguments::number(given, low, high);

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use fabriscope_nccl::{NcclError, Settings};
+use fabriscope_nccl::NcclError;
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
@@ -157,7 +157,7 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
     }
     let library = library(tool, target)?;
     let shape = if target.layout.nodes == 1 { (1, 2) } else { (2, 1) };
-    let world = World::new(library.clone(), target, shape, &Settings::default()).map_err(|error| refused(tool, &error))?;
+    let world = World::new(library.clone(), target, shape, &library.settings).map_err(|error| refused(tool, &error))?;
     let s = Rc::new(s);
     let results: Rc<RefCell<Vec<Span>>> = Rc::default();
     let mains = (0..2).map(|_| -> Main {
