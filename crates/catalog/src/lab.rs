@@ -277,6 +277,9 @@ impl Catalog {
         engine_knows(&lab, &cluster).map_err(fault)?;
         let level = Asked { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
         check(&lab.workload, &cluster).map_err(fault)?;
+        if let (EngineChoice::Packet, Workload::Collective(work)) = (lab.engine, &lab.workload) {
+            crate::workload::collective::packets(work, &cluster).map_err(fault)?;
+        }
         if let Workload::Interference(jobs) = &lab.workload {
             for (number, scheme) in jobs.schemes.iter().enumerate() {
                 let place = ["workload", "interference", "schemes"];

@@ -83,6 +83,6 @@ pub use table::Row;
 pub use target::{Place, Target};
 pub use to_group::ToGroup;
 pub use workload::{
-    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern, Permutation,
-    Scheme, Shift, Transport, Uniform, Workload,
+    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern,
+    Permutation, Scheme, Shift, Transport, Uniform, Workload,
 };

@@ -1,6 +1,7 @@
 //! What happens on a cluster: the workloads of lab files, and whether they can happen there.
 
 mod alltoallv;
+pub(crate) mod collective;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use crate::error::Problem;
 use crate::jobs::{self, Jobs};
 use crate::part::Interface;
 use crate::to_group::{self, ToGroup};
+
+pub use collective::Collective;
 
 /// The transport service of the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -384,6 +387,8 @@ pub enum Workload {
     RingAllReduce(Messages),
     /// Recursive doubling all-reduce of a buffer of this size.
     RecursiveDoubling(Messages),
+    /// A collective operation of MPI by one algorithm.
+    Collective(Collective),
     /// Messages at random times, one run for each offered load.
     OpenLoop(OpenLoop),
     /// Messages one after the other, one run for each number of them under way.
@@ -421,6 +426,7 @@ impl Workload {
             Workload::Halo(_) => "halo",
             Workload::RingAllReduce(_) => "ring_all_reduce",
             Workload::RecursiveDoubling(_) => "recursive_doubling",
+            Workload::Collective(_) => "collective",
             Workload::OpenLoop(_) => "open_loop",
             Workload::ClosedLoop(_) => "closed_loop",
             Workload::AllToAllV(_) => "alltoallv",
@@ -465,6 +471,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         Workload::Multicast(work) => return to_group::check(work, cluster),
         Workload::Capture(capture) => return check_capture(capture, cluster),
         Workload::AllToAllV(exchange) => return alltoallv::check(exchange, cluster),
+        Workload::Collective(work) => return collective::check(work, cluster),
     };
     if hosts < 2 {
         let message = format!("a workload between hosts needs two, the cluster has {hosts}");

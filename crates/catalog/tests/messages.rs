@@ -318,6 +318,46 @@ fn wrong_parts_clusters_and_labs() {
             "lab with two kinds of sizes",
             "cluster = \"pair\"\n[workload.alltoallv]\nprocesses_per_node = 2\nprocesses = [4]\nsizes = [\"4 B\"]\nvector = [\"4 B\"]",
         ),
+        (
+            "collective of an operation unknown",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"all_reduce\"\nalgorithm = \"ring\"\nsize = \"1 MiB\"",
+        ),
+        (
+            "collective by an algorithm unknown",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"allreduce\"\nalgorithm = \"rings\"\nsize = \"1 MiB\"",
+        ),
+        (
+            "collective of more ranks than the cluster holds",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"allreduce\"\nalgorithm = \"ring\"\nsize = \"1 MiB\"\nranks = 5",
+        ),
+        (
+            "collective with more ranks on a node than cores",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"barrier\"\nalgorithm = \"tree\"\nper_node = 1000",
+        ),
+        (
+            "collective from a root out of range",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"bcast\"\nalgorithm = \"binomial\"\nsize = \"1 MiB\"\nroot = 4",
+        ),
+        (
+            "collective with a root it does not have",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"allreduce\"\nalgorithm = \"ring\"\nsize = \"1 MiB\"\nroot = 0",
+        ),
+        (
+            "collective whose elements do not divide",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"allreduce\"\nalgorithm = \"ring\"\nsize = \"1001 B\"\nwidth = \"8 B\"",
+        ),
+        (
+            "collective without data",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"allreduce\"\nalgorithm = \"ring\"",
+        ),
+        (
+            "barrier with data",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"barrier\"\nalgorithm = \"tree\"\nsize = \"8 B\"",
+        ),
+        (
+            "collective of several ranks a node as packets",
+            "cluster = \"pair\"\n[workload.collective]\noperation = \"barrier\"\nalgorithm = \"tree\"\nper_node = 2",
+        ),
         ("lab that shifts to itself", "cluster = \"pair\"\n[workload.shift]\nby = 4\nsize = \"1 B\""),
         (
             "lab over datagrams without a library for them",

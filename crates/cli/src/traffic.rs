@@ -1,7 +1,7 @@
 //! From the workload of a lab to messages, and to the engine that carries them.
 
 use fabriscope_capture::{conversation, replay};
-use fabriscope_catalog::{Capture, EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
+use fabriscope_catalog::{Capture, Collective, EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
 use fabriscope_engine::{Cluster, library};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
@@ -33,6 +33,11 @@ enum Kind {
 }
 
 impl Traffic {
+    /// A collective operation as a schedule, with what to know of it.
+    pub fn ready(work: &Collective, (schedule, notes): (Schedule, Vec<String>)) -> Traffic {
+        let kind = Kind::Ready(Box::new(schedule));
+        Traffic { kind, bytes: work.size, transport: work.transport, any_order: work.any_order, received: None, notes }
+    }
     /// Who sends what to whom.
     pub fn schedule(&self, nodes: u32, seed: u64) -> Result<Schedule, PatternError> {
         Ok(match &self.kind {

@@ -385,3 +385,27 @@ fn paths_that_reorder_need_receivers_that_do_not_mind() {
     let (_folder, path) = file("lab.toml", (lab("lumi-c", "incast") + "senders = 2\n").as_bytes());
     fabriscope(&["run", path.to_str().unwrap()]).assert().success();
 }
+
+const COLLECTIVE: &str = r#"cluster = "lab-1024:64"
+routing = "d_mod_k"
+engine = "flow"
+
+[workload.collective]
+operation = "alltoall"
+algorithm = "pairwise"
+size = "4 KiB"
+"#;
+
+#[test]
+fn what_does_not_fit_into_memory_is_refused_before_it_runs() {
+    for engine in ["flow", "packet"] {
+        let (_folder, path) = file("lab.toml", COLLECTIVE.replace("\"flow\"", &format!("\"{engine}\"")).as_bytes());
+        let path = path.to_str().unwrap();
+        let message = refused(&["run", path, "--memory", "10KiB"]);
+        says(&message, &["this run needs about", "--memory allows 10 KiB", "fewer ranks"]);
+        let output = fabriscope(&["run", path, "--memory", "1GiB"]).output().unwrap();
+        assert!(output.status.success(), "{engine}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let (_folder, path) = file("lab.toml", COLLECTIVE.as_bytes());
+    says(&refused(&["run", path.to_str().unwrap(), "--memory", "10"]), &["--memory", "unit"]);
+}

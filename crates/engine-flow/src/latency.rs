@@ -11,11 +11,14 @@
 //! interval between messages that the NIC keeps.
 
 use fabriscope_catalog::{LinkLayer, ResolvedCluster};
-use fabriscope_engine::timing;
+use fabriscope_engine::{Cluster, timing};
+use fabriscope_fabric::Link;
 use fabriscope_node::{CpuCosts, DoorbellPolicy, Pcie, PcieTiming, ReadAhead, ReadStream};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_wire::Opcode;
 use rustc_hash::FxHashMap;
+
+use crate::places::per_ps;
 
 /// The parts of a node, as a message meets them.
 pub(crate) struct Latency {
@@ -36,7 +39,7 @@ pub(crate) struct Latency {
     control: Bytes,
     layer: fabriscope_wire::LinkLayer,
     /// Of the link of a host.
-    rate: Rate,
+    pub rate: Rate,
     known: FxHashMap<u64, Ends>,
 }
 
@@ -53,7 +56,12 @@ pub(crate) struct Ends {
 }
 
 impl Latency {
-    pub fn new(parts: &ResolvedCluster, rate: Rate) -> Latency {
+    pub fn of(cluster: &Cluster) -> Latency {
+        let rate = cluster.fabric.graph.links().first().map_or(Rate::default(), |link| link.rate);
+        Latency::new(&cluster.parts, rate)
+    }
+
+    fn new(parts: &ResolvedCluster, rate: Rate) -> Latency {
         let nic = &parts.node.nic;
         let layer = parts.link_layer.wire();
         debug_assert!(parts.link_layer == LinkLayer::InfiniBand || layer.is_ethernet());
@@ -126,14 +134,14 @@ impl Latency {
     }
 
     /// From the tail of the last packet at the far NIC to the completion of the sender, but for the way back.
-    pub fn acknowledged(&self, rate: Rate) -> Span {
+    pub fn acknowledged(&self) -> Span {
         let completion = Pcie::new(self.pcie).write(Time::ZERO, self.cqe).visible - Time::ZERO;
-        self.rx + self.tx + rate.time(self.control) + self.rx + completion
+        self.rx + self.tx + self.rate.time(self.control) + self.rx + completion
     }
 
     /// From the request of a read on the wire to its answer on the wire at the far side, but for the way there.
-    pub fn requested(&self, rate: Rate) -> Span {
-        self.tx + rate.time(self.control) + self.rx
+    pub fn requested(&self) -> Span {
+        self.tx + self.rate.time(self.control) + self.rx
     }
 
     /// Bytes on the wire for `bytes` of payload.
@@ -144,8 +152,14 @@ impl Latency {
         bytes / self.mtu * middle + tail
     }
 
-    /// Wire bytes per second that the slot of a NIC can take, whichever way is slower.
-    pub fn slot_rate(&self) -> f64 {
+    /// What a link of the fabric carries, in bytes per picosecond: that of a host no more than the slot of its NIC.
+    pub fn capacity(&self, link: &Link, endpoints: u32) -> f64 {
+        let wire = per_ps(link.rate);
+        if link.from.0 < endpoints || link.to.0 < endpoints { wire.min(self.slot_rate()) } else { wire }
+    }
+
+    /// Wire bytes per picosecond that the slot of a NIC can take, whichever way is slower.
+    fn slot_rate(&self) -> f64 {
         let packet = Bytes(self.mtu);
         let wire = self.wire_bytes(self.mtu) as f64;
         let (read, write) = (self.pcie.completion_time(packet).as_ps().max(1) as f64, self.pcie.write_time(packet).as_ps().max(1) as f64);

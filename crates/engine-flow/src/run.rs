@@ -4,67 +4,33 @@ use std::collections::VecDeque;
 
 use fabriscope_engine::{Cluster, EngineError, LinkLoad, OpTimes, Order, Run, Stats};
 use fabriscope_fabric::LinkId;
-use fabriscope_kernel::EventQueue;
 use fabriscope_schedule::{OpKind, Schedule};
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 
 use crate::FlowEngine;
+use crate::fluid::{Event, Fluid, Kind};
 use crate::latency::Latency;
-use crate::network::{FlowId, Network};
+use crate::network::Network;
 use crate::paths::Paths;
 
-/// What happens, to an operation of a rank or to a flow.
-#[derive(Debug, Clone, Copy, Default)]
-struct Event {
-    kind: Kind,
-    rank: u32,
-    /// Operation, or flow.
-    what: u32,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Kind {
-    /// The first byte of the operation's message is on the wire.
-    #[default]
-    Inject,
-    /// The flow has nothing left; `rank` is the version of its rate.
-    Drain,
-    /// The operation has ended.
-    Done,
-}
-
-/// A message as a flow.
-#[derive(Debug, Clone, Copy, Default)]
+/// Whose a flow is.
+#[derive(Debug, Clone, Copy)]
 struct Message {
     rank: u32,
     op: u32,
-    /// Wire bytes that are left, as of `settled`.
-    left: f64,
-    settled: u64,
-    /// When it ends at the rate it has (ps); never while it has none.
-    end: u64,
-    /// When the event comes that looks at it (ps), not after its end.
-    due: u64,
-    /// Changes with every event that comes before the one there was: older events do not count.
-    version: u32,
     /// Switches and cables (ps).
     latency: u64,
-    /// When its payload has been fetched (ps).
-    floor: u64,
 }
 
 /// A run under way.
 struct State<'a> {
     engine: FlowEngine,
-    queue: EventQueue<Event>,
-    network: Network,
-    messages: Vec<Message>,
+    fluid: Fluid<Message>,
     paths: Paths<'a>,
     latency: Latency,
     order: Order,
     cluster: &'a Cluster,
-    link_rate: Rate,
     core_free: Vec<Time>,
     nic_free: Vec<Time>,
     ends: Vec<Time>,
@@ -77,8 +43,6 @@ struct State<'a> {
     stats: Stats,
     path: Vec<(u32, f64)>,
     ready: Vec<u32>,
-    /// Flows that came or went at this instant.
-    changed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -95,24 +59,14 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
     }
     let paths = Paths::new(&cluster.fabric, parts.routing)?;
     let graph = &cluster.fabric.graph;
-    let link_rate = graph.links().first().map_or(Rate::default(), |link| link.rate);
-    let latency = Latency::new(parts, link_rate);
-    // The slot of a NIC may carry less than its link: that caps the links of hosts.
-    let slot = latency.slot_rate();
-    let endpoints = graph.endpoint_count();
-    let capacity = |link: &fabriscope_fabric::Link| {
-        let wire = link.rate.as_bps() as f64 / 8e12;
-        if link.from.0 < endpoints || link.to.0 < endpoints { wire.min(slot) } else { wire }
-    };
+    let latency = Latency::of(cluster);
+    let capacity = |link| latency.capacity(link, graph.endpoint_count());
     let network = Network::new(graph.links().iter().map(capacity), paths.stride);
     let order = Order::new(schedule, 0..ranks);
     let ops = order.len();
     let mut state = State {
         engine: *engine,
-        queue: EventQueue::new(Span::from_ps(1 << 18), 8192),
-        network,
-        messages: Vec::new(),
-        link_rate,
+        fluid: Fluid::new(network),
         paths,
         latency,
         cluster,
@@ -127,7 +81,6 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
         stats: Stats::default(),
         path: Vec::new(),
         ready: Vec::new(),
-        changed: false,
         order,
     };
     for rank in 0..ranks {
@@ -144,16 +97,13 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
 impl State<'_> {
     /// Hands out events instant by instant; rates are solved once for all that happens in one.
     fn events(&mut self) {
-        while let Some((now, event)) = self.queue.pop() {
+        while let Some((now, event)) = self.fluid.queue.pop() {
             self.event(now, event);
             let end = now + Span::from_ps(1);
-            while let Some((_, event)) = self.queue.pop_before(end) {
+            while let Some((_, event)) = self.fluid.queue.pop_before(end) {
                 self.event(now, event);
             }
-            if self.changed {
-                self.changed = false;
-                self.solve(now);
-            }
+            self.fluid.settle(now);
         }
     }
 
@@ -162,17 +112,8 @@ impl State<'_> {
         match event.kind {
             Kind::Inject => self.inject(now, event.rank, event.what),
             Kind::Drain => {
-                let message = &mut self.messages[event.what as usize];
-                if message.version == event.rank {
-                    // It got slower in the meantime: look again when it really ends.
-                    if message.end > now.as_ps() {
-                        message.due = message.end;
-                        if message.end < u64::MAX {
-                            self.queue.push(Time::from_ps(message.end), event);
-                        }
-                    } else {
-                        self.drain(now, event.what);
-                    }
+                if let Some((Message { rank, op, latency }, tail)) = self.fluid.drained(now, event) {
+                    self.landed(tail, rank, op, latency);
                 }
             }
             Kind::Done => self.finish(now, event.rank, event.what),
@@ -223,11 +164,11 @@ impl State<'_> {
             // The request travels first; the far side then sends as this one would.
             OpKind::Get { from, .. } => {
                 self.paths.path(rank, from, rank, &mut self.path);
-                begin + self.latency.requested(self.link_rate) + Span::from_ps(self.path_latency()) + out
+                begin + self.latency.requested() + Span::from_ps(self.path_latency()) + out
             }
             _ => begin + out,
         };
-        self.queue.push(at, Event { kind: Kind::Inject, rank, what: op });
+        self.fluid.queue.push(at, Event { kind: Kind::Inject, rank, what: op });
     }
 
     /// Switches and cables of the path at hand (ps): of the average path, where there are several.
@@ -259,17 +200,6 @@ impl State<'_> {
         self.path = path;
         let ends = self.latency.ends(bytes);
         let wire = self.latency.wire_bytes(bytes);
-        let message = Message {
-            rank,
-            op,
-            left: wire as f64,
-            settled: now.as_ps(),
-            end: u64::MAX,
-            due: u64::MAX,
-            version: 0,
-            latency: self.path_latency(),
-            floor: (now + ends.fetched).as_ps().saturating_sub(ends.out.as_ps()),
-        };
         if !self.loads.is_empty() {
             let packets = bytes.div_ceil(self.cluster.parts.mtu.0).max(1) as f64;
             for &(link, share) in &self.path {
@@ -278,44 +208,8 @@ impl State<'_> {
                 load.1 += wire as f64 * share;
             }
         }
-        let flow = self.network.add(&self.path).0 as usize;
-        if flow >= self.messages.len() {
-            self.messages.push(message);
-        } else {
-            let version = self.messages[flow].version.wrapping_add(1);
-            self.messages[flow] = Message { version, ..message };
-        }
-        self.changed = true;
-    }
-
-    fn solve(&mut self, now: Time) {
-        let (messages, queue) = (&mut self.messages, &mut self.queue);
-        self.network.solve(|FlowId(flow), before, rate| {
-            let message = &mut messages[flow as usize];
-            message.left -= before * (now.as_ps() - message.settled) as f64;
-            message.settled = now.as_ps();
-            message.end = u64::MAX;
-            if rate > 0.0 {
-                // Rounded up to the next picosecond: nothing ends before its last byte.
-                let rest = (message.left.max(0.0) / rate).min(MOST_PS);
-                message.end = now.as_ps() + rest as u64 + u64::from(rest.fract() > 0.0);
-                if message.end < message.due {
-                    message.due = message.end;
-                    message.version = message.version.wrapping_add(1);
-                    queue.push(Time::from_ps(message.end), Event { kind: Kind::Drain, rank: message.version, what: flow });
-                }
-            }
-        });
-    }
-
-    /// The last byte of a flow is on the wire.
-    fn drain(&mut self, now: Time, flow: u32) {
-        let message = &mut self.messages[flow as usize];
-        message.version = message.version.wrapping_add(1);
-        let Message { rank, op, latency, floor, .. } = *message;
-        self.network.remove(FlowId(flow));
-        self.changed = true;
-        self.landed(now.max(Time::from_ps(floor)), rank, op, latency);
+        let floor = Time::from_ps((now + ends.fetched).as_ps().saturating_sub(ends.out.as_ps()));
+        self.fluid.start(now, &self.path, wire, floor, Message { rank, op, latency: self.path_latency() });
     }
 
     /// The tail of a message left at `tail` and needs `latency` (ps) to the far NIC.
@@ -336,7 +230,7 @@ impl State<'_> {
     }
 
     fn acknowledge(&mut self, arrived: Time, way: Span, rank: u32, op: u32) {
-        let seen = arrived + self.latency.acknowledged(self.link_rate) + way + self.latency.cpu.detect;
+        let seen = arrived + self.latency.acknowledged() + way + self.latency.cpu.detect;
         self.done(seen, rank, op);
     }
 
@@ -357,7 +251,7 @@ impl State<'_> {
     /// `op` will have ended at `at`: an event where others wait for it, else a note.
     fn done(&mut self, at: Time, rank: u32, op: u32) {
         if self.order.has_followers(op) {
-            self.queue.push(at, Event { kind: Kind::Done, rank, what: op });
+            self.fluid.queue.push(at, Event { kind: Kind::Done, rank, what: op });
         } else {
             self.finish(at, rank, op);
         }
@@ -413,9 +307,6 @@ impl State<'_> {
             format!("  rank {rank}: operation {number} ({kind}) has not ended")
         };
         let who = stuck.iter().take(20).map(line).collect::<Vec<_>>().join("\n");
-        EngineError::Stalled { at: self.queue.now(), waiting: stuck.len(), ranks, who }
+        EngineError::Stalled { at: self.fluid.queue.now(), waiting: stuck.len(), ranks, who }
     }
 }
-
-/// Flows that would take longer (two and a half hours) are taken to take this long. Basis: assumed.
-const MOST_PS: f64 = 1e16;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fabriscope_catalog::{ResolvedLab, Workload};
+use fabriscope_catalog::{EngineChoice, ResolvedLab, Workload};
 use fabriscope_engine::{Cluster, Engine, EngineError, Run};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_report::Table;
@@ -12,15 +12,17 @@ use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Tool, ToolOutput};
 
 use crate::breakage;
+use crate::collective::{self, Carried};
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::error::{Failure, Verdict};
 use crate::launch::Launch;
+use crate::memory::{MemoryArgs, peak};
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
 use crate::sweep;
 use crate::tap::{Pcap, Taps};
-use crate::traffic::{Chosen, captured, engine, traffic};
+use crate::traffic::{Chosen, Traffic, captured, engine, traffic};
 
 /// Runs an experiment file.
 ///
@@ -41,6 +43,8 @@ pub struct Args {
     pcap: Pcap,
     #[command(flatten)]
     counters: CounterArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -177,8 +181,14 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Re
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
     let taps = args.pcap.taps(&cluster)?;
+    if let (EngineChoice::Flow, Workload::Collective(work)) = (lab.lab.engine, workload) {
+        without_packets(taps.as_ref(), args)?;
+        let Carried { run, notes, wall_s } = collective::flow(lab, work, &cluster, args.memory)?;
+        return Ok(Outcome { run, tool: None, busiest: None, notes, taps: None, counters: Shown::default(), wall_s });
+    }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
+        Workload::Collective(work) => Some(Traffic::ready(work, collective::packets(work, &cluster, args.memory)?)),
         workload => traffic(workload, &cluster),
     };
     let Some(traffic) = found else {
@@ -186,7 +196,6 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Re
     };
     let schedule = traffic.schedule(cluster.ranks(), seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
     let engine = engine(lab, &traffic, threads(args.threads))?;
-    let help = "write engine = \"packet\" in the lab, or leave --pcap and --counters out";
     let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
     let (run, wall_s) = match engine {
         Chosen::Packet(mut engine) => {
@@ -196,11 +205,8 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Re
             let started = Instant::now();
             (prepared.run().map_err(refused)?, started.elapsed().as_secs_f64())
         }
-        Chosen::Flow(_) if taps.is_some() => {
-            return Err(Failure::told("the flow engine has no packets to capture", help));
-        }
         Chosen::Flow(engine) => {
-            args.counters.refuse("the flow engine has no packets to count", help)?;
+            without_packets(taps.as_ref(), args)?;
             let started = Instant::now();
             (engine.run(&cluster, &schedule, seed).map_err(refused)?, started.elapsed().as_secs_f64())
         }
@@ -208,6 +214,15 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Re
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
     let counters = args.counters.show(&cluster, &run)?;
     Ok(Outcome { run, tool: None, busiest, notes: traffic.notes, taps, counters, wall_s })
+}
+
+/// Refuses what only packets have.
+fn without_packets(taps: Option<&Taps>, args: &Args) -> Result<(), Failure> {
+    let help = "write engine = \"packet\" in the lab, or leave --pcap and --counters out";
+    if taps.is_some() {
+        return Err(Failure::told("the flow engine has no packets to capture", help));
+    }
+    args.counters.refuse("the flow engine has no packets to count", help)
 }
 
 pub fn lab_name(lab: &ResolvedLab) -> &str {
@@ -223,16 +238,8 @@ fn stats(outcome: &Outcome) -> [(&'static str, serde_json::Value); 5] {
         ("packet_hops", stats.packet_hops.into()),
         ("wall_s", outcome.wall_s.into()),
         ("packet_hops_per_s", per_second.round().into()),
-        ("peak_rss_bytes", peak_rss().into()),
+        ("peak_rss_bytes", peak().0.into()),
     ]
-}
-
-/// The most memory that this process ever had, in bytes; zero where the system does not tell.
-fn peak_rss() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: u64 = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0);
-    kib * 1024
 }
 
 /// First, median and last of the times at which ranks were done.

@@ -1,0 +1,64 @@
+//! Memory of a run: told before a big one begins, refused where it does not fit, and what the process had at the end.
+
+use std::io::Write;
+
+use fabriscope_units::Bytes;
+
+use crate::error::Failure;
+
+/// How much a run may take.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct MemoryArgs {
+    /// Memory that the run may take, such as 8GiB; it is refused where an estimate says more. Default: what the machine has free
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<Bytes>,
+}
+
+impl MemoryArgs {
+    /// Tells what a big run will take, on standard error, and refuses what does not fit.
+    pub fn allow(self, need: Bytes, help: &str) -> Result<(), Failure> {
+        let free = available();
+        let (limit, whose) = match self.memory {
+            Some(limit) => (Some(limit), "--memory allows"),
+            None => (free, "this machine has free"),
+        };
+        if let Some(limit) = limit.filter(|limit| need > *limit) {
+            let message = format!("this run needs about {} of memory, {whose} {}", rounded(need), rounded(limit));
+            return Err(Failure::told(message, help));
+        }
+        if need >= BIG {
+            let free = free.map_or_else(String::new, |free| format!(", {} are free", rounded(free)));
+            // Nobody to tell is no reason to stop.
+            drop(writeln!(std::io::stderr(), "memory: about {}{free}", rounded(need)));
+        }
+        Ok(())
+    }
+}
+
+/// Three digits or so, in the largest unit below.
+pub fn rounded(bytes: Bytes) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let Some((unit, shift)) = units.into_iter().find(|(_, shift)| bytes.0 >= 1 << shift) else { return bytes.to_string() };
+    let value = bytes.0 as f64 / (1u64 << shift) as f64;
+    if value < 10.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
+/// What the system says it can give without swapping; nothing where it does not say.
+fn available() -> Option<Bytes> {
+    kib_of("/proc/meminfo", "MemAvailable:")
+}
+
+/// The most memory that this process ever had; zero where the system does not tell.
+pub fn peak() -> Bytes {
+    kib_of("/proc/self/status", "VmHWM:").unwrap_or(Bytes::ZERO)
+}
+
+fn kib_of(file: &str, key: &str) -> Option<Bytes> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(Bytes(kib.saturating_mul(1024)))
+}
+
+/// From here on people are told. Basis: assumed.
+const BIG: Bytes = Bytes(1 << 30);

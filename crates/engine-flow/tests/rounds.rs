@@ -1,0 +1,117 @@
+//! Ranks that make their rounds as they go: the same as a schedule of them, and the same folded as not.
+#![allow(missing_docs)]
+
+use fabriscope_catalog::Catalog;
+use fabriscope_collectives::{Algorithm, Call, Kind, Rounds, schedule};
+use fabriscope_engine::{Cluster, Engine};
+use fabriscope_engine_flow::{FlowEngine, Folding, JobRun, RoundsJob};
+use fabriscope_fabric::Routing;
+use fabriscope_units::{Bytes, Time};
+
+fn cluster(target: &str, routing: Routing) -> Cluster {
+    let mut parts = Catalog::embedded().unwrap().target(target).unwrap();
+    parts.routing = routing;
+    Cluster::new(parts).unwrap()
+}
+
+fn call(operation: Kind, ranks: u32, per_node: u32, size: u64) -> Call {
+    Call { operation, ranks, per_node, root: 0, size: Bytes(size), width: Bytes(4) }
+}
+
+fn run(cluster: &Cluster, call: &Call, algorithm: &Algorithm, folding: Folding) -> JobRun {
+    let rounds = |rank: u32| -> Rounds { algorithm.rounds(call, rank) };
+    let job = RoundsJob { ranks: call.ranks, per_node: call.per_node, rounds: &rounds, folding };
+    FlowEngine::rounds(cluster, &job).unwrap()
+}
+
+/// By how many picoseconds the ends of ranks differ at most.
+fn apart(one: &[Time], other: &[Time]) -> u64 {
+    assert_eq!(one.len(), other.len());
+    one.iter().zip(other).map(|(one, other)| one.as_ps().abs_diff(other.as_ps())).max().unwrap_or(0)
+}
+
+const CASES: [(Kind, &str, u64); 17] = [
+    (Kind::Barrier, "dissemination", 0),
+    (Kind::Barrier, "tree", 0),
+    (Kind::Bcast, "binomial", 100_000),
+    (Kind::Bcast, "scatter_ring", 100_000),
+    (Kind::Bcast, "pipeline", 100_000),
+    (Kind::Allreduce, "ring", 1 << 20),
+    (Kind::Allreduce, "ring", 100_004),
+    (Kind::Allreduce, "recursive_doubling", 1 << 18),
+    (Kind::Allreduce, "rabenseifner", 1 << 20),
+    (Kind::Allreduce, "double_binary_tree", 1 << 20),
+    (Kind::Allgather, "bruck", 40_000),
+    (Kind::Allgather, "ring", 40_000),
+    (Kind::Alltoall, "pairwise", 40_000),
+    (Kind::Alltoall, "posted", 40_000),
+    (Kind::Alltoall, "bruck", 4_000),
+    (Kind::ReduceScatter, "recursive_halving", 1 << 20),
+    (Kind::Scan, "recursive_doubling", 10_000),
+];
+
+/// One rank for each adapter: a schedule says the same.
+#[test]
+fn a_schedule_of_the_rounds_takes_as_long() {
+    let clusters = [
+        (cluster("lab-16", Routing::DModK), vec![2, 7, 16]),
+        (cluster("lab-1024:64", Routing::Ecmp), vec![33]),
+        (cluster("lab-dragonfly-72", Routing::Minimal), vec![36]),
+        (cluster("ri2:8", Routing::DModK), vec![8]),
+        (cluster("lab-torus-4x4x4", Routing::DimensionOrder), vec![64]),
+    ];
+    for (cluster, counts) in &clusters {
+        for ranks in counts {
+            for (operation, name, size) in CASES {
+                let (call, algorithm) = (call(operation, *ranks, 1, size), Algorithm::named(operation, name).unwrap());
+                let schedule = schedule(*ranks, |rank| algorithm.rounds(&call, rank)).unwrap();
+                let known = FlowEngine::default().run(cluster, &schedule, 1).unwrap();
+                let found = run(cluster, &call, &algorithm, Folding::Never);
+                let (mut one, mut other) = (known.stats, found.run.stats);
+                (one.events, other.events) = (0, 0);
+                assert_eq!(one, other, "{}, {ranks} ranks, {operation} {name}", cluster.parts.name);
+                assert_eq!(known.ranks, found.run.ranks, "{}, {ranks} ranks, {operation} {name}", cluster.parts.name);
+            }
+        }
+    }
+}
+
+/// Folded and not, with symmetry and without: ranks that do not divide, rails, taper, links of other speeds.
+#[test]
+fn folding_changes_nothing() {
+    let clusters = [
+        (cluster("lab-16", Routing::DModK), vec![(2, 1), (13, 1), (16, 1), (32, 2), (30, 3)]),
+        (cluster("lab-1024:64", Routing::DModK), vec![(64, 1), (48, 1), (63, 1), (128, 2)]),
+        (cluster("lab-1024:64", Routing::Spray), vec![(32, 1)]),
+        (cluster("lab-mixed-speeds", Routing::DModK), vec![(16, 1)]),
+        (cluster("lab-dragonfly-72", Routing::Minimal), vec![(72, 1), (40, 1)]),
+        (cluster("lab-rails", Routing::DModK), vec![(64, 8), (60, 8), (24, 2)]),
+        (cluster("azure-ndh100v5", Routing::DModK), vec![(64, 8), (12, 4)]),
+        (cluster("csd3-opa:8", Routing::DModK), vec![(64, 8), (40, 16)]),
+    ];
+    for (cluster, counts) in &clusters {
+        for (ranks, per_node) in counts {
+            let two_level = [
+                (Kind::Allreduce, "two_level", 1 << 20),
+                (Kind::Allreduce, "multi_leader(2, ring)", 1 << 20),
+                (Kind::Alltoall, "two_level", 4_000),
+                (Kind::Alltoall, "partners", 4_000),
+            ];
+            let cases = CASES.into_iter().chain(two_level.into_iter().filter(|_| *per_node > 1));
+            for (operation, name, size) in cases {
+                let (call, algorithm) = (call(operation, *ranks, *per_node, size), Algorithm::named(operation, name).unwrap());
+                let whole = run(cluster, &call, &algorithm, Folding::Never);
+                let folded = run(cluster, &call, &algorithm, Folding::Always);
+                let difference = apart(&whole.run.ranks, &folded.run.ranks);
+                let classes = folded.classes.unwrap();
+                let what = format!("{}, {ranks} ranks, {per_node} a node, {operation} {name}: {classes} classes", cluster.parts.name);
+                assert_eq!(
+                    (whole.run.stats.messages, whole.run.stats.bytes_delivered),
+                    (folded.run.stats.messages, folded.run.stats.bytes_delivered),
+                    "{what}"
+                );
+                assert_eq!(difference, 0, "{what}: ps apart");
+            }
+        }
+    }
+}
