@@ -49,6 +49,7 @@ pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use line::{Line, LinkRest, LinkRetry};
 pub use multicast::Multicast;
 pub use node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
+pub use part::MulticastProtocol;
 pub use part::TcpAlgorithm;
 pub use part::collective_rules::select as select_collective;
 pub use part::congestion;

@@ -376,6 +376,23 @@ impl crate::process::Process {
         Ok(())
     }
 
+    /// A kernel goes through as many bytes of the memory of a GPU as a copy of `bytes` would, while the core waits.
+    ///
+    /// # Errors
+    /// As [`Devices::start_on`]; memory of the host.
+    pub fn kernel_at_once(&self, memory: Memory, bytes: Bytes) -> Result<(), ProgramError> {
+        let Memory::Device(gpu) = memory else {
+            return Err(ProgramError("a kernel was asked to work in host memory; a core does that".to_owned()));
+        };
+        let devices = self.devices()?;
+        self.compute(devices.costs().kernel);
+        let id = devices.start_on(self.now(), Mover::Kernel(gpu), memory, memory, bytes)?;
+        let end = devices.expected_end(id).ok_or_else(|| ProgramError("a kernel that never ends".to_owned()))?;
+        devices.forget(id);
+        self.compute(end.since(self.now()));
+        Ok(())
+    }
+
     /// As [`memcpy_async`](Self::memcpy_async), within a call that does not give the core away.
     ///
     /// # Errors

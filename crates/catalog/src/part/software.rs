@@ -10,7 +10,7 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CollectiveRules, GpuProtocol, Interface, Kind, Nccl, Part, Psm2, SharedMemory, collective_rules};
+use super::{CollectiveRules, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Part, Psm2, SharedMemory, collective_rules};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -202,6 +202,9 @@ pub struct Mpi {
     /// Messages in the memory of a GPU; without it, the library knows nothing of GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuProtocol>,
+    /// Broadcasts by multicast; without it, the library has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multicast: Option<MulticastProtocol>,
     /// Which algorithm `MPI_Alltoall` takes; without it, the library has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alltoall: Option<AlltoallRules>,
@@ -282,6 +285,7 @@ impl Part for Software {
             check_psm2(mpi, self.interface)?;
             collective_rules::check(&mpi.collectives)?;
             mpi.gpu.as_ref().map_or(Ok(()), GpuProtocol::check)?;
+            mpi.multicast.as_ref().map_or(Ok(()), MulticastProtocol::check)?;
         }
         if let Some(perftest) = &self.perftest {
             for (key, count) in [

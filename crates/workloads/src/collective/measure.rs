@@ -7,9 +7,9 @@ use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::Span;
 
-use super::plan::{Form, Plan, block_overhead};
+use super::plan::{Form, Plan, Way, block_overhead};
 use crate::error::UsageError;
-use crate::mpi::{Rank, World};
+use crate::mpi::{Casting, Multicast, Rank, Unable, World};
 use crate::output::ToolOutput;
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
@@ -31,7 +31,11 @@ type Results = Rc<RefCell<Vec<Means>>>;
 struct Job {
     plan: Plan,
     /// By size, as in the plan.
-    choices: Vec<(Call, Algorithm)>,
+    choices: Vec<(Call, Way)>,
+    /// What the ranks share for broadcasts by multicast.
+    casting: Casting,
+    /// Why there are none, where they were asked for.
+    unable: Option<Unable>,
     /// What separates iterations: the library's barrier, as the program calls it.
     barrier: Option<(Call, Algorithm)>,
     world: World,
@@ -51,14 +55,35 @@ pub(super) fn programs(
         remedy: "choose software with an [mpi] table".to_owned(),
     })?;
     plan.check(target)?;
-    let choose = |&size: &u32| Ok((plan.call(size, target), plan.choose(tool, size, mpi, target)?));
+    let (multicast, unable) = match plan.multicast(mpi, target)? {
+        Some(Ok(settings)) => (Some(settings), None),
+        Some(Err(unable)) => (None, Some(unable)),
+        None => (None, None),
+    };
+    let own = Plan { algorithm: plan.algorithm.clone().filter(|_| unable.is_none()), ..plan.clone() };
+    let choose = |&size: &u32| {
+        let way = match multicast {
+            Some(settings) => Way::Multicast(settings),
+            None => Way::Rounds(own.choose(tool, size, mpi, target)?),
+        };
+        Ok((plan.call(size, target), way))
+    };
     let choices = plan.sizes.iter().map(choose).collect::<Result<_, UsageError>>()?;
     let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
     let barrier = match plan.separate {
         true => barrier.choose(tool, 0, mpi, target).ok().map(|algorithm| (barrier.call(0, target), algorithm)),
         false => None,
     };
-    let job = Rc::new(Job { barrier, plan, choices, world: World::new(mpi, target, ranks), block_overhead: block_overhead(mpi) });
+    let casting = Casting::default();
+    let job = Rc::new(Job {
+        barrier,
+        plan,
+        choices,
+        casting,
+        unable,
+        world: World::new(mpi, target, ranks),
+        block_overhead: block_overhead(mpi),
+    });
     let results: Results = Rc::new(RefCell::new(vec![Vec::new(); job.choices.len()]));
     let main = || -> Main {
         let (job, results) = (job.clone(), results.clone());
@@ -72,19 +97,28 @@ pub(super) fn programs(
 /// One rank: all sizes in turn.
 async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
     let me = process.rank();
-    let calls = job.choices.iter().chain(&job.barrier);
+    let choices = job.choices.iter().filter_map(|(call, way)| match way {
+        Way::Rounds(algorithm) => Some((call, algorithm)),
+        Way::Multicast(_) => None,
+    });
+    let calls = choices.chain(job.barrier.as_ref().map(|(call, barrier)| (call, barrier)));
     let mut peers: Vec<u32> = calls.flat_map(|(call, algorithm)| algorithm.peers(call, me)).collect();
     peers.sort_unstable();
     peers.dedup();
     let rank = Rank::init(process, job.world.clone(), &peers).await?;
-    for (at, (call, algorithm)) in job.choices.iter().enumerate() {
+    let settings = job.choices.iter().find_map(|(_, way)| if let Way::Multicast(settings) = way { Some(*settings) } else { None });
+    let multicast = match settings {
+        Some(settings) => Some(Multicast::open(&rank, settings, &job.casting, &[job.plan.root]).await?),
+        None => None,
+    };
+    for (at, (call, way)) in job.choices.iter().enumerate() {
         rank.goes_through(call.footprint());
         rank.synchronise().await?;
-        let blocking = mean_of(&rank, &job, call, algorithm, None).await?;
+        let blocking = mean_of(&rank, &job, call, (way, &multicast), None).await?;
         let mean = match job.plan.form {
             Form::Blocking => Mean { overall: blocking, ..Mean::default() },
             Form::NonBlocking { tests } => {
-                let overall = mean_of(&rank, &job, call, algorithm, Some((blocking, tests))).await?;
+                let overall = mean_of(&rank, &job, call, (way, &multicast), Some((blocking, tests))).await?;
                 Mean { overall, pure: blocking }
             }
         };
@@ -94,22 +128,24 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
 }
 
 /// The mean of the iterations; with `meanwhile`, the rank computes so long between the call and the wait, and asks so often.
-async fn mean_of(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, meanwhile: Option<(Span, u32)>) -> Result<Span, ProgramError> {
+async fn mean_of(
+    rank: &Rank,
+    job: &Job,
+    call: &Call,
+    (way, multicast): (&Way, &Option<Multicast>),
+    meanwhile: Option<(Span, u32)>,
+) -> Result<Span, ProgramError> {
     let size = call.size.0 as u32;
     let (iterations, warm_up) = (job.plan.iterations(size), job.plan.warm_up(size));
     let mut total = Span::ZERO;
     for iteration in 0..warm_up + iterations {
         let start = rank.now();
         if size > 0 || call.works_on_nothing() {
-            let mut under_way = rank.begin(algorithm.rounds(call, rank.rank()), job.block_overhead)?;
-            if let Some((compute, tests)) = meanwhile {
-                for _ in 0..tests {
-                    rank.compute(compute / u64::from(tests + 1));
-                    rank.test(&mut under_way).await?;
-                }
-                rank.compute(compute / u64::from(tests + 1));
+            match (way, multicast) {
+                (Way::Rounds(algorithm), _) => rounds(rank, job, call, algorithm, meanwhile).await?,
+                (Way::Multicast(_), Some(multicast)) => multicast.broadcast(rank, call.root, job.plan.buffers.sender, size).await?,
+                (Way::Multicast(_), None) => {}
             }
-            rank.complete(under_way).await?;
         }
         if iteration >= warm_up {
             total += rank.now().since(start);
@@ -123,6 +159,19 @@ async fn mean_of(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, mea
     Ok(total / u64::from(iterations))
 }
 
+/// Carries out the operation once.
+async fn rounds(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, meanwhile: Option<(Span, u32)>) -> Result<(), ProgramError> {
+    let mut under_way = rank.begin(algorithm.rounds(call, rank.rank()), job.block_overhead, job.plan.buffers.sender)?;
+    if let Some((compute, tests)) = meanwhile {
+        for _ in 0..tests {
+            rank.compute(compute / u64::from(tests + 1));
+            rank.test(&mut under_way).await?;
+        }
+        rank.compute(compute / u64::from(tests + 1));
+    }
+    rank.complete(under_way).await
+}
+
 /// Mean, least and most of what the ranks measured, in µs.
 pub(super) fn statistics(spans: impl Iterator<Item = Span> + Clone) -> (f64, f64, f64) {
     let us = |span: Option<Span>| span.map_or(0.0, |span| span.as_us_f64());
@@ -132,19 +181,28 @@ pub(super) fn statistics(spans: impl Iterator<Item = Span> + Clone) -> (f64, f64
 
 /// A line for each algorithm in the order of the sizes: `allreduce: ring from 4096 to 1048576 bytes`.
 fn remarks(job: &Job) -> Vec<String> {
-    let mut runs: Vec<(&Algorithm, u64, u64)> = Vec::new();
-    for (call, algorithm) in &job.choices {
+    let mut runs: Vec<(&Way, u64, u64)> = Vec::new();
+    for (call, way) in &job.choices {
         let size = call.size.0;
         match runs.last_mut() {
-            Some((last, _, end)) if *last == algorithm => *end = size,
-            _ => runs.push((algorithm, size, size)),
+            Some((last, _, end)) if *last == way => *end = size,
+            _ => runs.push((way, size, size)),
         }
     }
     let operation = job.plan.operation;
-    let line = |(algorithm, first, end): (&Algorithm, u64, u64)| match first == end {
+    let line = |(algorithm, first, end): (&Way, u64, u64)| match first == end {
         true if first == 0 => format!("{operation}: {algorithm}"),
         true => format!("{operation}: {algorithm} at {first} bytes"),
         false => format!("{operation}: {algorithm} from {first} to {end} bytes"),
     };
-    runs.into_iter().map(line).collect()
+    let instead = |unable: &Unable| {
+        let asked = job.plan.algorithm.as_deref().unwrap_or_default();
+        format!("{operation}: {asked} was asked for, but {unable}; the library's own choice instead")
+    };
+    let outcome = job.casting.outcome();
+    let repaired = (outcome.lost > 0).then(|| {
+        let (lost, gets, got) = (outcome.lost, outcome.gets, outcome.got);
+        format!("{operation}: {lost} packets were lost and fetched from the root by {gets} reads of {got} bytes in all")
+    });
+    job.unable.iter().map(instead).chain(runs.into_iter().map(line)).chain(repaired).collect()
 }

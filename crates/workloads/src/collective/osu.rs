@@ -14,7 +14,7 @@ use super::plan::{Form, Plan};
 use crate::arguments::Meaning::{Refused, Usual};
 use crate::arguments::{self, Opt, Takes};
 use crate::error::UsageError;
-use crate::omb::size_range;
+use crate::omb::{Buffers, size_range};
 use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::Prepared;
@@ -84,9 +84,9 @@ const OPTIONS: &[Opt] = &[
     Opt {
         short: 'd',
         long: "accelerator",
-        takes: Takes::Value("cuda"),
-        meaning: Refused("GPU memory is not modelled by these programs yet; leave -d out"),
-        help: "",
+        takes: Takes::Value("cuda|rocm|openacc"),
+        meaning: Usual,
+        help: "data in the memory of GPUs (default: of the host)",
     },
 ];
 
@@ -101,7 +101,6 @@ pub(super) fn prepare(
     target: &Target,
 ) -> Result<Prepared, UsageError> {
     let tool = benchmark.name();
-    let title = title(operation, non_blocking);
     let parsed = arguments::parse(tool, OPTIONS, args)?;
     if let Some(operand) = parsed.operands.first() {
         return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
@@ -131,11 +130,12 @@ pub(super) fn prepare(
                 return Err(UsageError::Conflict { what, remedy: format!("leave it out, or run {}", names(operation).1) });
             }
             "num_test_calls" => tests = arguments::number(given, 0, 1_000_000)? as u32,
+            "accelerator" => plan.buffers = on_device(tool, given, target)?,
             "type" => (datatype, plan.width) = data_type(given)?,
             "help" => {
                 return Err(UsageError::Help { text: arguments::help(tool, benchmark.about(), OPTIONS, NOTES) });
             }
-            "version" => return Err(UsageError::Help { text: format!("{title} v7.4\n") }),
+            "version" => return Err(UsageError::Help { text: format!("{} v7.4\n", title(operation, non_blocking, "")) }),
             _ => {}
         }
     }
@@ -145,8 +145,23 @@ pub(super) fn prepare(
     if non_blocking {
         plan.form = Form::NonBlocking { tests };
     }
+    let title = title(operation, non_blocking, plan.buffers.suffix());
     let columns = Columns { full, validate };
     programs(tool, plan, target, move |plan, results| report(&title, datatype, plan, results, columns))
+}
+
+/// Data of all ranks in the memory of GPUs.
+fn on_device(tool: &str, given: &arguments::Given, target: &Target) -> Result<Buffers, UsageError> {
+    if given.value.as_deref() == Some("managed") {
+        let what = format!("{tool} on managed memory is not modelled: who touches its pages between iterations is not said");
+        return Err(UsageError::Conflict { what, remedy: "use -d cuda, or osu_latency M M for messages".to_owned() });
+    }
+    let buffers = Buffers::parse(tool, Some(given), &["D".to_owned(), "D".to_owned()], target)?;
+    if buffers.staged {
+        let what = format!("{tool} -d: the MPI library knows nothing of GPUs");
+        return Err(UsageError::Conflict { what, remedy: "choose software with [mpi.gpu], for example mvapich2-gdr-2.3.7".to_owned() });
+    }
+    Ok(buffers)
 }
 
 fn data_type(given: &arguments::Given) -> Result<(&'static str, u32), UsageError> {
@@ -266,7 +281,7 @@ pub(super) fn about(operation: Kind) -> &'static str {
 }
 
 /// What the tool calls itself.
-fn title(operation: Kind, non_blocking: bool) -> String {
+fn title(operation: Kind, non_blocking: bool, suffix: &str) -> String {
     let what = match operation {
         Kind::Alltoall => "All-to-All Personalized Exchange",
         Kind::Alltoallv => "All-to-Allv Personalized Exchange",
@@ -286,9 +301,9 @@ fn title(operation: Kind, non_blocking: bool) -> String {
         Kind::Exscan => "Exscan",
     };
     match (non_blocking, operation) {
-        (false, _) => format!("OSU MPI {what} Latency Test"),
-        (true, Kind::Bcast) => format!("OSU MPI Non-Blocking {what} Latency Test"),
-        (true, _) => format!("OSU MPI Non-blocking {what} Latency Test"),
+        (false, _) => format!("OSU MPI{suffix} {what} Latency Test"),
+        (true, Kind::Bcast) => format!("OSU MPI{suffix} Non-Blocking {what} Latency Test"),
+        (true, _) => format!("OSU MPI{suffix} Non-blocking {what} Latency Test"),
     }
 }
 
@@ -312,7 +327,7 @@ mod tests {
         let plan = Plan { iterations: Some(7), ..Plan::new(Kind::Alltoall, vec![8, 1_048_576], true) };
         let results = [vec![mean(1), mean(3)], vec![mean(212)]];
         let columns = Columns { full: true, validate: false };
-        let out = report(&title(Kind::Alltoall, false), "MPI_CHAR", &plan, &results, columns);
+        let out = report(&title(Kind::Alltoall, false, ""), "MPI_CHAR", &plan, &results, columns);
         assert_eq!(
             out.text,
             "\n# OSU MPI All-to-All Personalized Exchange Latency Test v7.4\n# Datatype: MPI_CHAR.\n\
@@ -329,7 +344,7 @@ mod tests {
         let form = Form::NonBlocking { tests: 0 };
         let plan = Plan { form, ..Plan::new(Kind::Bcast, vec![64], true) };
         let overlapped = Mean { overall: Span::from_us(12), pure: Span::from_us(10) };
-        let out = report(&title(Kind::Bcast, true), "MPI_CHAR", &plan, &[vec![overlapped; 2]], Columns::default());
+        let out = report(&title(Kind::Bcast, true, ""), "MPI_CHAR", &plan, &[vec![overlapped; 2]], Columns::default());
         assert_eq!(
             out.text,
             "\n# OSU MPI Non-Blocking Broadcast Latency Test v7.4\n# Datatype: MPI_CHAR.\n\
@@ -342,7 +357,7 @@ mod tests {
     #[test]
     fn a_barrier_has_no_sizes() {
         let plan = Plan::new(Kind::Barrier, vec![0], true);
-        let out = report(&title(Kind::Barrier, false), "MPI_CHAR", &plan, &[vec![mean(3)]], Columns::default());
+        let out = report(&title(Kind::Barrier, false, ""), "MPI_CHAR", &plan, &[vec![mean(3)]], Columns::default());
         assert_eq!(out.text, "\n# OSU MPI Barrier Latency Test v7.4\n# Avg Latency(us)\n                3.00\n");
     }
 }

@@ -1,11 +1,15 @@
 //! What a collective benchmark does: operation, sizes, loops; and the algorithm that the library takes for each size.
 
+use std::fmt;
+
 use fabriscope_catalog::{Mpi, Occasion};
 use fabriscope_collectives::alltoall::Rules;
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_units::{Bytes, Span};
 
 use crate::error::UsageError;
+use crate::mpi::{Buffer, MULTICAST_NAMES, MulticastSettings, Unable};
+use crate::omb::Buffers;
 use crate::target::Target;
 
 /// How the program calls the operation.
@@ -18,6 +22,24 @@ pub(super) enum Form {
         /// How often it asks in between whether the operation is done.
         tests: u32,
     },
+}
+
+/// By what an operation is carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Way {
+    /// Rounds of messages between ranks.
+    Rounds(Algorithm),
+    /// Datagrams to a group.
+    Multicast(MulticastSettings),
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::Rounds(algorithm) => algorithm.fmt(f),
+            Way::Multicast(settings) => settings.fmt(f),
+        }
+    }
 }
 
 /// What the command line asks for.
@@ -38,13 +60,26 @@ pub(super) struct Plan {
     pub algorithm: Option<String>,
     /// Ranks wait for each other after every iteration, out of band.
     pub separate: bool,
+    /// Where the data is.
+    pub buffers: Buffers,
 }
 
 impl Plan {
     /// A plan for `operation` with the defaults of `sizes`.
     pub fn new(operation: Kind, sizes: Vec<u32>, separate: bool) -> Plan {
         let (iterations, warm_up, algorithm) = (None, None, None);
-        Plan { operation, form: Form::Blocking, sizes, width: 1, root: 0, iterations, warm_up, algorithm, separate }
+        Plan {
+            operation,
+            form: Form::Blocking,
+            sizes,
+            width: 1,
+            root: 0,
+            iterations,
+            warm_up,
+            algorithm,
+            separate,
+            buffers: Buffers::default(),
+        }
     }
     pub fn iterations(&self, size: u32) -> u32 {
         self.iterations.unwrap_or(if size > LARGE { 1 } else { ITERATIONS })
@@ -79,6 +114,25 @@ impl Plan {
         Ok(())
     }
 
+    /// The broadcast by multicast that is asked for by name, if one is; or why there is none.
+    pub fn multicast(&self, mpi: &Mpi, target: &Target) -> Result<Option<Result<MulticastSettings, Unable>>, UsageError> {
+        let Some(text) = self.algorithm.as_deref().filter(|_| self.operation == Kind::Bcast) else { return Ok(None) };
+        let (word, parameters) = text.split_once('(').map_or((text, ""), |(word, rest)| (word, rest.strip_suffix(')').unwrap_or(rest)));
+        if !matches!(word.trim(), "multicast" | "multicast_gdr") {
+            return Ok(None);
+        }
+        if self.form != Form::Blocking {
+            let what = format!("{text} beside computation: a broadcast by multicast has only the blocking form here");
+            return Err(UsageError::Conflict { what, remedy: "run osu_bcast, or use another algorithm".to_owned() });
+        }
+        let settings = match MulticastSettings::of(mpi, target, self.buffers.sender != Buffer::Host) {
+            Ok(settings) => settings,
+            Err(unable) => return Ok(Some(Err(unable))),
+        };
+        let wrong = || UsageError::NotOneOf { option: "--algorithm".to_owned(), value: text.to_owned(), known: MULTICAST_NAMES };
+        Ok(Some(Ok(settings.with(parameters).ok_or_else(wrong)?)))
+    }
+
     /// The algorithm for `size`: what was asked for, else what the library takes.
     pub fn choose(&self, tool: &str, size: u32, mpi: &Mpi, target: &Target) -> Result<Algorithm, UsageError> {
         if let Some(name) = &self.algorithm {
@@ -102,6 +156,10 @@ impl Plan {
 
 /// The algorithm of this name, with the library's own ways.
 fn named(operation: Kind, name: &str, mpi: &Mpi) -> Result<Algorithm, UsageError> {
+    // With data on GPUs, messages go as the library sends them from there.
+    let gdr = |(ours, theirs): (&str, &str)| name.strip_prefix(ours).map(|rest| format!("{theirs}{rest}"));
+    let renamed = GDR_NAMES.into_iter().filter(|_| operation == Kind::Bcast).find_map(gdr);
+    let name = renamed.as_deref().unwrap_or(name);
     if operation.family() == Kind::Alltoall
         && let Some(algorithm) = alltoall_rules(mpi).and_then(|rules| rules.named(name))
     {
@@ -125,6 +183,8 @@ pub(super) fn block_overhead(mpi: &Mpi) -> Span {
     mpi.alltoall.as_ref().map_or(Span::ZERO, |part| *part.block_overhead)
 }
 
+/// What the literature calls algorithms whose messages are on GPUs.
+const GDR_NAMES: [(&str, &str); 2] = [("k_nomial_gdr", "k_nomial"), ("ring_gdr", "pipeline")];
 /// Iterations of sizes up to [`LARGE`]. Basis: assumed; they hardly differ.
 const ITERATIONS: u32 = 3;
 /// Above, in bytes, one iteration without warm-up is simulated. Basis: assumed; what is cold costs little there.

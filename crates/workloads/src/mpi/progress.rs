@@ -65,7 +65,9 @@ impl Rank {
         loop {
             {
                 let state = &mut *self.state.borrow_mut();
-                state.news.extend(process.take_notes());
+                // Broadcasts by multicast leave lines that say nothing to anybody else.
+                let known = process.take_notes().into_iter().filter(|rank| state.connections.contains_key(rank));
+                state.news.extend(known);
                 if state.news.is_empty() && !first {
                     return state.flush(process, &self.world.0.wires);
                 }

@@ -3,12 +3,13 @@
 //! Modelled: receives before sends, one wait per round, copies of blocks with a cost per block and per byte; a reduction goes through
 //! three streams of memory (two operands, one result) where a copy goes through two, and takes as much longer; a non-blocking operation goes
 //! on only while the rank is inside the library ([`Rank::test`], [`Rank::complete`]).
-//! Not modelled: communicators other than all ranks, derived data types of the program's own, threads of progress.
+//! Not modelled: reductions on GPUs through host memory, as libraries do short ones, communicators other than all ranks, derived data types of the program's own, threads of progress.
 
 use fabriscope_collectives::{Amount, Move, Round, Rounds};
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
 
+use super::buffer::Buffer;
 use super::rank::Rank;
 use super::request::Request;
 
@@ -19,6 +20,8 @@ pub struct UnderWay {
     /// Moves of the round whose messages are posted, and its requests.
     posted: Option<(Vec<Move>, Vec<Request>)>,
     block_overhead: Span,
+    /// Where the data is.
+    buffer: Buffer,
 }
 
 impl Rank {
@@ -27,16 +30,16 @@ impl Rank {
     /// # Errors
     /// As [`isend`](Self::isend) and [`wait`](Self::wait); a round that needs a message of 4 GiB or more.
     pub async fn carry_out(&self, rounds: Rounds, block_overhead: Span) -> Result<(), ProgramError> {
-        let under_way = self.begin(rounds, block_overhead)?;
+        let under_way = self.begin(rounds, block_overhead, Buffer::Host)?;
         self.complete(under_way).await
     }
 
-    /// Begins to: the first round is posted.
+    /// Begins to, on data in `buffer`: the first round is posted.
     ///
     /// # Errors
-    /// As [`carry_out`](Self::carry_out).
-    pub fn begin(&self, rounds: Rounds, block_overhead: Span) -> Result<UnderWay, ProgramError> {
-        let mut under_way = UnderWay { rounds, posted: None, block_overhead };
+    /// As [`carry_out`](Self::carry_out); as [`isend_from`](Self::isend_from).
+    pub fn begin(&self, rounds: Rounds, block_overhead: Span, buffer: Buffer) -> Result<UnderWay, ProgramError> {
+        let mut under_way = UnderWay { rounds, posted: None, block_overhead, buffer };
         self.post_next(&mut under_way)?;
         Ok(under_way)
     }
@@ -71,7 +74,7 @@ impl Rank {
     async fn end_round(&self, under_way: &mut UnderWay) -> Result<(), ProgramError> {
         if let Some((moves, requests)) = under_way.posted.take() {
             self.wait_all(requests).await?;
-            self.go_through(&moves, under_way.block_overhead);
+            self.go_through(&moves, under_way)?;
         }
         self.post_next(under_way)
     }
@@ -81,28 +84,43 @@ impl Rank {
         let length = |bytes: Bytes| {
             u32::try_from(bytes.0).map_err(|_| ProgramError(format!("a collective needs a message of {bytes}; use smaller blocks")))
         };
-        for Round { before, receives, sends, after } in under_way.rounds.by_ref() {
-            self.go_through(&before, under_way.block_overhead);
+        let buffer = under_way.buffer;
+        while let Some(Round { before, receives, sends, after }) = under_way.rounds.next() {
+            self.go_through(&before, under_way)?;
             let mut requests = Vec::with_capacity(receives.len() + sends.len());
             for message in &receives {
-                requests.push(self.irecv(Some(message.peer), Some(TAG), length(message.piece.bytes)?)?);
+                requests.push(self.irecv_into(buffer, Some(message.peer), Some(TAG), length(message.piece.bytes)?)?);
             }
             for message in &sends {
-                requests.push(self.isend(message.peer, TAG, length(message.piece.bytes)?)?);
+                requests.push(self.isend_from(buffer, message.peer, TAG, length(message.piece.bytes)?)?);
             }
             if !requests.is_empty() {
                 under_way.posted = Some((after, requests));
                 return Ok(());
             }
-            self.go_through(&after, under_way.block_overhead);
+            self.go_through(&after, under_way)?;
         }
         Ok(())
     }
 
-    fn go_through(&self, moves: &[Move], block_overhead: Span) {
+    /// Copies and reductions of a round: by the core in host memory; in that of a GPU a copy within it, and a kernel that reads two operands
+    /// and writes one.
+    fn go_through(&self, moves: &[Move], under_way: &UnderWay) -> Result<(), ProgramError> {
         let amount = Amount::of(moves);
-        self.compute(block_overhead * amount.moves);
-        self.copy(amount.copied + Bytes(amount.reduced.0 * 3 / 2));
+        self.compute(under_way.block_overhead * amount.moves);
+        let reduced = Bytes(amount.reduced.0 * 3 / 2);
+        if under_way.buffer == Buffer::Host {
+            self.copy(amount.copied + reduced);
+            return Ok(());
+        }
+        let memory = self.state.borrow().home.memory(under_way.buffer)?;
+        if amount.copied > Bytes::ZERO {
+            self.process.memcpy_at_once(memory, memory, amount.copied)?;
+        }
+        if reduced > Bytes::ZERO {
+            self.process.kernel_at_once(memory, reduced)?;
+        }
+        Ok(())
     }
 }
 

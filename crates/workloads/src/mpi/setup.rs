@@ -196,7 +196,7 @@ impl Shared {
 }
 
 /// The memory of the rank's GPU, where the adapter of a rail is near enough to read and write it.
-fn reached(protocol: &Protocol, home: &Home, rail: usize) -> Option<Place> {
+pub(super) fn reached(protocol: &Protocol, home: &Home, rail: usize) -> Option<Place> {
     let (gpu, direct, class) = (home.gpu?, protocol.gpu?.direct?, home.nics.get(rail)?.1);
     // Places count the memories of GPUs from 1.
     if class <= direct.farthest { u8::try_from(gpu + 1).ok().map(Place) } else { None }
