@@ -150,6 +150,7 @@ pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Targ
         max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
         binding,
         mpi: parts.software.mpi.clone(),
+        aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
         perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
     }
 }

@@ -69,6 +69,8 @@ pub enum TwoLevel {
     Bcast(two_level::Bcast),
     /// `MPI_Gather` and `MPI_Gatherv`.
     Gather(two_level::Gather),
+    /// What the switches do.
+    InNetwork(two_level::InNetwork),
     /// `MPI_Allreduce` with several leaders a node.
     MultiLeader(two_level::MultiLeader),
     /// `MPI_Reduce`.
@@ -148,7 +150,8 @@ impl Algorithm {
             Kind::Scatter => two_level::Scatter::named(name).map(TwoLevel::Scatter),
             _ => None,
         };
-        let found = found.or_else(|| two_level().map(Algorithm::TwoLevel));
+        let in_network = || two_level::InNetwork::named(name).filter(|_| two_level::InNetwork::does(operation)).map(TwoLevel::InNetwork);
+        let found = found.or_else(|| two_level().or_else(in_network).map(Algorithm::TwoLevel));
         found.ok_or_else(|| UnknownAlgorithm { name: name.to_owned(), operation })
     }
     /// The names for an operation, for help.
@@ -168,7 +171,10 @@ impl Algorithm {
             _ => "",
         };
         match operation.family() {
-            Kind::Allreduce => format!("{flat}, two_level(reduce, outer, bcast), multi_leader(leaders, outer)"),
+            Kind::Allreduce => {
+                format!("{flat}, two_level(reduce, outer, bcast), multi_leader(leaders, outer), {}", two_level::InNetwork::NAMES)
+            }
+            Kind::Barrier | Kind::Bcast | Kind::Reduce => format!("{flat}, two_level(inner, outer), {}", two_level::InNetwork::NAMES),
             Kind::Alltoall => format!("{flat}, two_level(gather, outer, scatter), partners"),
             Kind::ReduceScatter | Kind::Scan => flat.to_owned(),
             _ => format!("{flat}, two_level(inner, outer)"),
@@ -202,12 +208,18 @@ impl Algorithm {
                     TwoLevel::Barrier(algorithm) => algorithm.rounds(rank, &nodes),
                     TwoLevel::Bcast(algorithm) => algorithm.rounds(rank, &nodes, root, vector),
                     TwoLevel::Gather(algorithm) => algorithm.rounds(rank, &nodes, root, evenly),
+                    TwoLevel::InNetwork(algorithm) => algorithm.rounds(operation, rank, &nodes, root, vector),
                     TwoLevel::MultiLeader(algorithm) => algorithm.rounds(rank, &nodes, vector),
                     TwoLevel::Reduce(algorithm) => algorithm.rounds(rank, &nodes, root, vector),
                     TwoLevel::Scatter(algorithm) => algorithm.rounds(rank, &nodes, root, evenly),
                 }
             }
         }
+    }
+    /// Whether switches carry it out.
+    #[must_use]
+    pub fn is_in_network(&self) -> bool {
+        matches!(self, Algorithm::TwoLevel(TwoLevel::InNetwork(_)))
     }
     /// The ranks that `rank` talks to, in order.
     #[must_use]
@@ -246,6 +258,7 @@ impl fmt::Display for TwoLevel {
             TwoLevel::Barrier(algorithm) => algorithm.fmt(f),
             TwoLevel::Bcast(algorithm) => algorithm.fmt(f),
             TwoLevel::Gather(algorithm) => algorithm.fmt(f),
+            TwoLevel::InNetwork(algorithm) => algorithm.fmt(f),
             TwoLevel::MultiLeader(algorithm) => algorithm.fmt(f),
             TwoLevel::Reduce(algorithm) => algorithm.fmt(f),
             TwoLevel::Scatter(algorithm) => algorithm.fmt(f),

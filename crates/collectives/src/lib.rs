@@ -38,4 +38,4 @@ pub use group::{Group, Nodes};
 pub use kind::Kind;
 pub use operation::{Operation, Wanted, received};
 pub use piece::{Action, Buffer, Message, Move, Piece};
-pub use round::{Amount, Round, Rounds, schedule};
+pub use round::{Amount, Joint, Round, Rounds, schedule};

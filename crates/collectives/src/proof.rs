@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use fabriscope_units::Bytes;
+use fabriscope_wire::Collective;
 
 use crate::operation::Operation;
 use crate::piece::{Action, Buffer, Message, Move, Piece};
-use crate::round::Round;
+use crate::round::{Joint, Round};
 
 /// What is known of an algorithm that does what it has to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +103,12 @@ pub enum Flaw {
         /// Who may not have come.
         missing: u32,
     },
+    /// Members of a group that the network serves disagree.
+    #[error("rank {rank} asks the network for something else than the others; give all members the same operation, root and length")]
+    Disagree {
+        /// Who differs.
+        rank: u32,
+    },
     /// A rank that is not there.
     #[error("rank {rank} talks to rank {peer}, which is itself or not there")]
     Peer {
@@ -154,6 +161,21 @@ struct Sent {
     known: u64,
 }
 
+/// An operation of the network, and what its members gave so far.
+struct Meeting {
+    joint: Joint,
+    given: BTreeMap<u32, Vec<Option<Symbol>>>,
+    known: u64,
+}
+
+/// All that is between the ranks.
+#[derive(Default)]
+struct Between {
+    mail: BTreeMap<(u32, u32), VecDeque<Sent>>,
+    meetings: Vec<Meeting>,
+    messages: u64,
+}
+
 /// A rank and what it has.
 struct Actor<I> {
     rank: u32,
@@ -163,6 +185,8 @@ struct Actor<I> {
     /// The round whose messages are posted, and what of it is open: receives in order, and sends.
     round: Option<(Round, VecDeque<Message>, Vec<u32>)>,
     taken: u32,
+    /// Operations of the network that it asked for.
+    met: usize,
     sent: Bytes,
     reduced: Bytes,
     ordered: bool,
@@ -190,6 +214,7 @@ pub fn prove<I: Iterator<Item = Round>>(operation: &Operation, ranks: u32, round
             known: 1 << rank,
             round: None,
             taken: 0,
+            met: 0,
             sent: Bytes::ZERO,
             reduced: Bytes::ZERO,
             ordered: true,
@@ -197,18 +222,17 @@ pub fn prove<I: Iterator<Item = Round>>(operation: &Operation, ranks: u32, round
         }
     };
     let mut actors: Vec<Actor<I>> = (0..ranks).map(actor).collect();
-    let mut mail: BTreeMap<(u32, u32), VecDeque<Sent>> = BTreeMap::new();
-    let mut messages = 0;
+    let mut between = Between::default();
     loop {
         let mut moved = false;
         for actor in &mut actors {
-            moved |= actor.go_on(ranks, &mut mail, &mut messages)?;
+            moved |= actor.go_on(ranks, &mut between)?;
         }
         // A send is over when its message has been taken.
         for actor in &mut actors {
             let rank = actor.rank;
             if let Some((_, _, to)) = &mut actor.round {
-                to.retain(|peer| mail.get(&(rank, *peer)).is_some_and(|waiting| !waiting.is_empty()));
+                to.retain(|peer| between.mail.get(&(rank, *peer)).is_some_and(|waiting| !waiting.is_empty()));
             }
         }
         if actors.iter().all(|actor| actor.done) {
@@ -224,7 +248,7 @@ pub fn prove<I: Iterator<Item = Round>>(operation: &Operation, ranks: u32, round
     Ok(Proof {
         ordered: actors.iter().all(|actor| actor.ordered),
         rounds: actors.iter().map(|actor| actor.taken).max().unwrap_or(0),
-        messages,
+        messages: between.messages,
         most_sent: actors.iter().map(|actor| actor.sent).max().unwrap_or_default(),
         most_reduced: actors.iter().map(|actor| actor.reduced).max().unwrap_or_default(),
     })
@@ -232,7 +256,7 @@ pub fn prove<I: Iterator<Item = Round>>(operation: &Operation, ranks: u32, round
 
 impl<I: Iterator<Item = Round>> Actor<I> {
     /// As far as this rank can go; whether it went anywhere.
-    fn go_on(&mut self, ranks: u32, mail: &mut BTreeMap<(u32, u32), VecDeque<Sent>>, messages: &mut u64) -> Result<bool, Flaw> {
+    fn go_on(&mut self, ranks: u32, between: &mut Between) -> Result<bool, Flaw> {
         let mut moved = false;
         while !self.done {
             let Some((round, mut from, to)) = self.round.take() else {
@@ -240,7 +264,7 @@ impl<I: Iterator<Item = Round>> Actor<I> {
                     self.done = true;
                     return Ok(true);
                 };
-                self.post(ranks, round, mail, messages)?;
+                self.post(ranks, round, between)?;
                 moved = true;
                 continue;
             };
@@ -248,7 +272,7 @@ impl<I: Iterator<Item = Round>> Actor<I> {
             let mut open = VecDeque::new();
             while let Some(message) = from.pop_front() {
                 let waits_behind = open.iter().any(|other: &Message| other.peer == message.peer);
-                match mail.get_mut(&(message.peer, self.rank)).filter(|_| !waits_behind).and_then(VecDeque::pop_front) {
+                match between.mail.get_mut(&(message.peer, self.rank)).filter(|_| !waits_behind).and_then(VecDeque::pop_front) {
                     Some(sent) => {
                         self.take(message, sent)?;
                         moved = true;
@@ -256,9 +280,15 @@ impl<I: Iterator<Item = Round>> Actor<I> {
                     None => open.push_back(message),
                 }
             }
-            if !open.is_empty() || !to.is_empty() {
+            let meeting = round.joint.map(|_| &between.meetings[self.met - 1]);
+            let missing = meeting.is_some_and(|meeting| (meeting.given.len() as u32) < meeting.joint.members);
+            if !open.is_empty() || !to.is_empty() || missing {
                 self.round = Some((round, open, to));
                 return Ok(moved);
+            }
+            if let (Some(meeting), Some(joint)) = (meeting, round.joint) {
+                self.known |= meeting.known;
+                self.take_joint(meeting, joint)?;
             }
             self.carry_out(&round.after)?;
             moved = true;
@@ -266,7 +296,7 @@ impl<I: Iterator<Item = Round>> Actor<I> {
         Ok(moved)
     }
 
-    fn post(&mut self, ranks: u32, round: Round, mail: &mut BTreeMap<(u32, u32), VecDeque<Sent>>, messages: &mut u64) -> Result<(), Flaw> {
+    fn post(&mut self, ranks: u32, round: Round, between: &mut Between) -> Result<(), Flaw> {
         if let Some(peer) = round.peers().find(|peer| *peer == self.rank || *peer >= ranks) {
             return Err(Flaw::Peer { rank: self.rank, peer });
         }
@@ -281,12 +311,64 @@ impl<I: Iterator<Item = Round>> Actor<I> {
         for send in &round.sends {
             let symbols = self.read(send.piece)?;
             self.sent += send.piece.bytes;
-            *messages += 1;
-            mail.entry((self.rank, send.peer)).or_default().push_back(Sent { symbols, known: self.known });
+            between.messages += 1;
+            between.mail.entry((self.rank, send.peer)).or_default().push_back(Sent { symbols, known: self.known });
+        }
+        if let Some(joint) = round.joint {
+            self.ask(joint, &mut between.meetings)?;
         }
         let to = round.sends.iter().map(|message| message.peer).collect();
         let from = round.receives.iter().copied().collect();
         self.round = Some((round, from, to));
+        Ok(())
+    }
+
+    /// Asks the network for the next operation.
+    fn ask(&mut self, joint: Joint, meetings: &mut Vec<Meeting>) -> Result<(), Flaw> {
+        let gives = match joint.collective {
+            Collective::Barrier => false,
+            Collective::Bcast => joint.member == joint.root,
+            Collective::Reduce | Collective::Allreduce => true,
+        };
+        let given = if gives { self.read(joint.from)? } else { Vec::new() };
+        if self.met == meetings.len() {
+            meetings.push(Meeting { joint, given: BTreeMap::new(), known: 0 });
+        }
+        let meeting = &mut meetings[self.met];
+        let same = |joint: &Joint| (joint.collective, joint.members, joint.root, joint.to.bytes);
+        if same(&meeting.joint) != same(&joint) || joint.member >= joint.members || meeting.given.insert(joint.member, given).is_some() {
+            return Err(Flaw::Disagree { rank: self.rank });
+        }
+        meeting.known |= self.known;
+        self.met += 1;
+        Ok(())
+    }
+
+    /// Takes the result of an operation of the network.
+    fn take_joint(&mut self, meeting: &Meeting, joint: Joint) -> Result<(), Flaw> {
+        let gets = match joint.collective {
+            Collective::Barrier => false,
+            Collective::Reduce => joint.member == joint.root,
+            Collective::Bcast | Collective::Allreduce => true,
+        };
+        if !gets {
+            return Ok(());
+        }
+        let mut given = meeting.given.values().filter(|given| !given.is_empty());
+        let mut all = given.next().cloned().unwrap_or_default();
+        for other in given {
+            // Switches take operands in the order of their ports.
+            self.ordered = false;
+            for (index, (left, right)) in all.iter_mut().zip(other).enumerate() {
+                let (Some(one), Some(two)) = (*left, *right) else { continue };
+                if one.offset != two.offset || one.ranks & two.ranks != 0 {
+                    let offset = joint.to.offset.0 + index as u64;
+                    return Err(Flaw::Twice { rank: self.rank, buffer: joint.to.buffer, offset, left: one, right: two });
+                }
+                *left = Some(Symbol { offset: one.offset, ranks: one.ranks | two.ranks });
+            }
+        }
+        self.write(joint.to, all);
         Ok(())
     }
 

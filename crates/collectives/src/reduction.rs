@@ -14,6 +14,7 @@ impl Round {
         self.before.extend(other.before);
         self.receives.extend(other.receives);
         self.sends.extend(other.sends);
+        self.joint = self.joint.or(other.joint);
         self.after.extend(other.after);
         self
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use fabriscope_schedule::{After, Builder, OpKind, Schedule, ScheduleError};
 use fabriscope_units::Bytes;
+use fabriscope_wire::Collective;
 
 use crate::piece::{Action, Message, Move, Piece};
 
@@ -16,8 +17,27 @@ pub struct Round {
     pub receives: Vec<Message>,
     /// Sent, in the order of posting.
     pub sends: Vec<Message>,
+    /// What the network does meanwhile, for the members of a group of ranks.
+    pub joint: Option<Joint>,
     /// Done when everything has come, in order.
     pub after: Vec<Move>,
+}
+
+/// An operation that the switches carry out. All members ask for the same ones, in the same order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joint {
+    /// What is done.
+    pub collective: Collective,
+    /// Which member this rank is.
+    pub member: u32,
+    /// How many there are.
+    pub members: u32,
+    /// The member that gives or gets, where there is one.
+    pub root: u32,
+    /// What this rank gives.
+    pub from: Piece,
+    /// Where it finds the result.
+    pub to: Piece,
 }
 
 /// The rounds of a rank, made one at a time.
@@ -76,10 +96,11 @@ impl Round {
             before: self.before.into_iter().map(this).collect(),
             receives: self.receives.into_iter().map(message).collect(),
             sends: self.sends.into_iter().map(message).collect(),
+            joint: self.joint.map(|joint| Joint { from: piece(joint.from), to: piece(joint.to), ..joint }),
             after: self.after.into_iter().map(this).collect(),
         }
     }
-    /// The ranks that it talks to.
+    /// The ranks that it talks to; those behind the network are not known.
     pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {
         self.receives.iter().chain(&self.sends).map(|message| message.peer)
     }

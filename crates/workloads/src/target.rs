@@ -1,6 +1,6 @@
 //! What a tool has to know of the simulated machine before it starts.
 
-use fabriscope_catalog::{Interface, Mpi, Perftest, Rdma};
+use fabriscope_catalog::{Aggregation, Interface, Mpi, Perftest, Rdma};
 use fabriscope_verbs::Mtu;
 
 use crate::gpu::GpuTarget;
@@ -64,6 +64,8 @@ pub struct Target {
     pub nccl: Option<Library>,
     /// Which of them each rank of a node has.
     pub binding: Binding,
+    /// What the switches reduce, and their name.
+    pub aggregation: Option<(String, Aggregation)>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
 }

@@ -65,6 +65,14 @@ impl Collective {
         };
         let algorithm = Algorithm::named(operation, &self.algorithm)
             .map_err(|unknown| Problem::at(&["algorithm"], unknown.to_string(), unknown.remedy()))?;
+        if algorithm.is_in_network() {
+            let help = "run a benchmark: [workload.bench] with tool = \"osu_allreduce\" and options = [\"--algorithm\", \"sharp\"]";
+            return wrong(
+                "algorithm",
+                "messages of this workload go between ranks, and switches carry this algorithm out".to_owned(),
+                help.to_owned(),
+            );
+        }
         let node = &cluster.node;
         let (most, what) = match node.gpus {
             0 => (node.cpu.cores.saturating_mul(node.sockets).max(node.nics), "cores"),

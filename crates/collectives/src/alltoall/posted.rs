@@ -30,6 +30,7 @@ pub(super) fn round(index: u32, at_a_time: u32, rank: u32, sends: &Blocks, recei
             .map(|to| sends.piece(Buffer::Send, to).with(to))
             .collect(),
         after: Vec::new(),
+        joint: None,
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use fabriscope_collectives::Kind;
 use fabriscope_units::Bytes;
+use fabriscope_wire::Element;
 
 use super::measure::{Means, programs, statistics};
 use super::plan::Plan;
@@ -103,7 +104,8 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
     // Reductions are of MPI_FLOAT.
     let width = if operation.reduces() { 4 } else { 1 };
     blocks.retain(|size| size % width == 0);
-    let plan = Plan { iterations, width, ..Plan::new(operation, blocks, false) };
+    let element = if operation.reduces() { Element::F32 } else { Element::I8 };
+    let plan = Plan { iterations, width, element, ..Plan::new(operation, blocks, false) };
     let line = args.join(" ");
     let ranks = target.layout.ranks();
     programs(TOOL, plan, target, move |plan, results| report((&line, name), ranks, plan, results))

@@ -8,6 +8,7 @@ use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::Span;
 
 use super::plan::{Form, Plan, Way, block_overhead};
+use super::switches::Switches;
 use crate::error::UsageError;
 use crate::mpi::{Casting, Multicast, Rank, Unable, World};
 use crate::output::ToolOutput;
@@ -36,6 +37,8 @@ struct Job {
     casting: Casting,
     /// Why there are none, where they were asked for.
     unable: Option<Unable>,
+    /// What switches do.
+    switches: Switches,
     /// What separates iterations: the library's barrier, as the program calls it.
     barrier: Option<(Call, Algorithm)>,
     world: World,
@@ -68,7 +71,8 @@ pub(super) fn programs(
         };
         Ok((plan.call(size, target), way))
     };
-    let choices = plan.sizes.iter().map(choose).collect::<Result<_, UsageError>>()?;
+    let choices = plan.sizes.iter().map(choose).collect::<Result<Vec<_>, UsageError>>()?;
+    let switches = Switches::new(&plan, &choices, tool, mpi, target)?;
     let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
     let barrier = match plan.separate {
         true => barrier.choose(tool, 0, mpi, target).ok().map(|algorithm| (barrier.call(0, target), algorithm)),
@@ -81,6 +85,7 @@ pub(super) fn programs(
         choices,
         casting,
         unable,
+        switches,
         world: World::new(mpi, target, ranks),
         block_overhead: block_overhead(mpi),
     });
@@ -101,6 +106,7 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
         Way::Rounds(algorithm) => Some((call, algorithm)),
         Way::Multicast(_) => None,
     });
+    let choices = choices.chain(job.switches.by_hosts(&job.choices));
     let calls = choices.chain(job.barrier.as_ref().map(|(call, barrier)| (call, barrier)));
     let mut peers: Vec<u32> = calls.flat_map(|(call, algorithm)| algorithm.peers(call, me)).collect();
     peers.sort_unstable();
@@ -111,7 +117,9 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
         Some(settings) => Some(Multicast::open(&rank, settings, &job.casting, &[job.plan.root]).await?),
         None => None,
     };
+    job.switches.join(&rank, &job.choices).await?;
     for (at, (call, way)) in job.choices.iter().enumerate() {
+        let way = job.switches.taken(at, way);
         rank.goes_through(call.footprint());
         rank.synchronise().await?;
         let blocking = mean_of(&rank, &job, call, (way, &multicast), None).await?;
@@ -182,8 +190,8 @@ pub(super) fn statistics(spans: impl Iterator<Item = Span> + Clone) -> (f64, f64
 /// A line for each algorithm in the order of the sizes: `allreduce: ring from 4096 to 1048576 bytes`.
 fn remarks(job: &Job) -> Vec<String> {
     let mut runs: Vec<(&Way, u64, u64)> = Vec::new();
-    for (call, way) in &job.choices {
-        let size = call.size.0;
+    for (at, (call, way)) in job.choices.iter().enumerate() {
+        let (size, way) = (call.size.0, job.switches.taken(at, way));
         match runs.last_mut() {
             Some((last, _, end)) if *last == way => *end = size,
             _ => runs.push((way, size, size)),
@@ -204,5 +212,6 @@ fn remarks(job: &Job) -> Vec<String> {
         let (lost, gets, got) = (outcome.lost, outcome.gets, outcome.got);
         format!("{operation}: {lost} packets were lost and fetched from the root by {gets} reads of {got} bytes in all")
     });
-    job.unable.iter().map(instead).chain(runs.into_iter().map(line)).chain(repaired).collect()
+    let refused = job.switches.remark().map(|why| format!("{operation}: {why}"));
+    job.unable.iter().map(instead).chain(refused).chain(runs.into_iter().map(line)).chain(repaired).collect()
 }

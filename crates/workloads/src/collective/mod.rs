@@ -9,6 +9,7 @@ mod imb;
 mod measure;
 mod osu;
 mod plan;
+mod switches;
 
 use fabriscope_collectives::Kind;
 

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use fabriscope_collectives::Kind;
 use fabriscope_units::Bytes;
+use fabriscope_wire::Element;
 
 use super::Benchmark;
 use super::measure::{Means, programs, statistics};
@@ -42,7 +43,7 @@ const OPTIONS: &[Opt] = &[
         long: "algorithm",
         takes: Takes::Value("name"),
         meaning: Usual,
-        help: "instead of the library's own choice (not of the real tool)",
+        help: "instead of the library's own choice; sharp or inc for switches that reduce (not of the real tool)",
     },
     Opt {
         short: '\0',
@@ -131,7 +132,7 @@ pub(super) fn prepare(
             }
             "num_test_calls" => tests = arguments::number(given, 0, 1_000_000)? as u32,
             "accelerator" => plan.buffers = on_device(tool, given, target)?,
-            "type" => (datatype, plan.width) = data_type(given)?,
+            "type" => (datatype, plan.width, plan.element) = data_type(given)?,
             "help" => {
                 return Err(UsageError::Help { text: arguments::help(tool, benchmark.about(), OPTIONS, NOTES) });
             }
@@ -164,11 +165,11 @@ fn on_device(tool: &str, given: &arguments::Given, target: &Target) -> Result<Bu
     Ok(buffers)
 }
 
-fn data_type(given: &arguments::Given) -> Result<(&'static str, u32), UsageError> {
+fn data_type(given: &arguments::Given) -> Result<(&'static str, u32, Element), UsageError> {
     match given.value.as_deref().unwrap_or_default().to_ascii_lowercase().as_str() {
-        "mpi_char" | "char" => Ok(("MPI_CHAR", 1)),
-        "mpi_int" | "int" => Ok(("MPI_INT", 4)),
-        "mpi_float" | "float" => Ok(("MPI_FLOAT", 4)),
+        "mpi_char" | "char" => Ok(("MPI_CHAR", 1, Element::I8)),
+        "mpi_int" | "int" => Ok(("MPI_INT", 4, Element::I32)),
+        "mpi_float" | "float" => Ok(("MPI_FLOAT", 4, Element::F32)),
         other => Err(UsageError::NotOneOf { option: given.typed.clone(), value: other.to_owned(), known: "mpi_char, mpi_int, mpi_float" }),
     }
 }

@@ -6,6 +6,7 @@ use fabriscope_catalog::{Mpi, Occasion};
 use fabriscope_collectives::alltoall::Rules;
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_units::{Bytes, Span};
+use fabriscope_wire::Element;
 
 use crate::error::UsageError;
 use crate::mpi::{Buffer, MULTICAST_NAMES, MulticastSettings, Unable};
@@ -51,6 +52,8 @@ pub(super) struct Plan {
     pub sizes: Vec<u32>,
     /// Bytes of an element: a reduction does not split it.
     pub width: u32,
+    /// What an element is, for switches that reduce.
+    pub element: Element,
     /// The root of a rooted operation.
     pub root: u32,
     /// Given by the user.
@@ -73,6 +76,7 @@ impl Plan {
             form: Form::Blocking,
             sizes,
             width: 1,
+            element: Element::I8,
             root: 0,
             iterations,
             warm_up,

@@ -20,6 +20,7 @@ mod buffer;
 mod connection;
 mod decision;
 mod gpu;
+mod in_network;
 mod local;
 mod managed;
 mod matching;

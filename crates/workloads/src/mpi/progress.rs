@@ -29,7 +29,10 @@ impl Rank {
             return self.turn_of_streams(until).await;
         }
         let Awaited { queues, rings } = self.state.borrow().awaited();
-        process.wait_any_until(&queues, &rings, until).await;
+        match self.network_queue() {
+            None => process.wait_any_until(&queues, &rings, until).await,
+            Some(network) => process.wait_any_until(&[&queues[..], &[network]].concat(), &rings, until).await,
+        };
         process.compute(self.state.borrow().protocol.progress_overhead);
         for (rail, &(nic, cq)) in queues.iter().enumerate() {
             if process.earliest(&[(nic, cq)], &[]).is_none_or(|visible| visible > process.now()) {
@@ -42,6 +45,7 @@ impl Rank {
                 }
             }
         }
+        self.look_at_network().await?;
         self.serve_copies().await?;
         self.state.borrow_mut().look_at_rings(process);
         self.serve_notes().await

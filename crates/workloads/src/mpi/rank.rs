@@ -7,6 +7,7 @@ use fabriscope_node::{Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 
 use super::buffer::Buffer;
+use super::in_network::InNetwork;
 use super::matching::Pattern;
 use super::onload::Onload;
 use super::protocol::Path;
@@ -22,6 +23,8 @@ pub struct Rank {
     pub(super) state: RefCell<State>,
     /// Where PSM2 carries the messages.
     pub(super) onload: Option<Onload>,
+    /// Where switches carry out operations.
+    pub(super) network: RefCell<Option<InNetwork>>,
 }
 
 impl Rank {
@@ -44,10 +47,10 @@ impl Rank {
             let protocol = world.0.protocol.on(&process);
             let (home, near) = (world.0.home(&process), world.0.local(local).into_iter().collect());
             let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), near, home));
-            return Ok(Rank { process, world, state, onload });
+            return Ok(Rank { process, world, state, onload, network: RefCell::default() });
         }
         let state = setup::open(&process, &world, peers, buffer).await?;
-        Ok(Rank { process, world, state: RefCell::new(state), onload: None })
+        Ok(Rank { process, world, state: RefCell::new(state), onload: None, network: RefCell::default() })
     }
     /// The same with all other ranks of the job.
     ///

@@ -10,6 +10,7 @@ use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
 
 use super::buffer::Buffer;
+use super::in_network::Asked;
 use super::rank::Rank;
 use super::request::Request;
 
@@ -17,8 +18,8 @@ use super::request::Request;
 #[must_use = "an operation that nobody completes never ends"]
 pub struct UnderWay {
     rounds: Rounds,
-    /// Moves of the round whose messages are posted, and its requests.
-    posted: Option<(Vec<Move>, Vec<Request>)>,
+    /// Moves of the round whose messages are posted, its requests, and what it asks of the network.
+    posted: Option<(Vec<Move>, Vec<Request>, Option<Asked>)>,
     block_overhead: Span,
     /// Where the data is.
     buffer: Buffer,
@@ -50,8 +51,11 @@ impl Rank {
     /// As [`carry_out`](Self::carry_out).
     pub async fn test(&self, under_way: &mut UnderWay) -> Result<bool, ProgramError> {
         self.turn_until(self.now()).await?;
-        while let Some((_, requests)) = &under_way.posted {
+        while let Some((_, requests, asked)) = &under_way.posted {
             if !requests.iter().all(|request| self.is_done(request)) {
+                return Ok(false);
+            }
+            if asked.is_some_and(|asked| !self.is_answered(asked)) {
                 return Ok(false);
             }
             self.end_round(under_way).await?;
@@ -72,8 +76,11 @@ impl Rank {
 
     /// Waits for the messages of the round that is posted, does its moves and posts the next.
     async fn end_round(&self, under_way: &mut UnderWay) -> Result<(), ProgramError> {
-        if let Some((moves, requests)) = under_way.posted.take() {
+        if let Some((moves, requests, asked)) = under_way.posted.take() {
             self.wait_all(requests).await?;
+            if let Some(asked) = asked {
+                self.wait_for_network(asked).await?;
+            }
             self.go_through(&moves, under_way)?;
         }
         self.post_next(under_way)
@@ -85,7 +92,7 @@ impl Rank {
             u32::try_from(bytes.0).map_err(|_| ProgramError(format!("a collective needs a message of {bytes}; use smaller blocks")))
         };
         let buffer = under_way.buffer;
-        while let Some(Round { before, receives, sends, after }) = under_way.rounds.next() {
+        while let Some(Round { before, receives, sends, joint, after }) = under_way.rounds.next() {
             self.go_through(&before, under_way)?;
             let mut requests = Vec::with_capacity(receives.len() + sends.len());
             for message in &receives {
@@ -94,8 +101,9 @@ impl Rank {
             for message in &sends {
                 requests.push(self.isend_from(buffer, message.peer, TAG, length(message.piece.bytes)?)?);
             }
-            if !requests.is_empty() {
-                under_way.posted = Some((after, requests));
+            let asked = joint.map(|joint| self.ask_network(&joint)).transpose()?;
+            if asked.is_some() || !requests.is_empty() {
+                under_way.posted = Some((after, requests, asked));
                 return Ok(());
             }
             self.go_through(&after, under_way)?;

@@ -23,6 +23,7 @@ fn target() -> Target {
         max_outstanding_reads: 16,
         binding: Binding::default(),
         mpi: None,
+        aggregation: None,
         perftest: None,
     }
 }

@@ -38,6 +38,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
         max_outstanding_reads: *nic.max_rd_atomic as u8,
         binding: Binding::default(),
         mpi: parts.software.mpi.clone(),
+        aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
         perftest: parts.perftest.perftest.clone(),
     }
 }
