@@ -126,3 +126,52 @@ fn collectives_of_tomahawk_ultra() {
         assert!(values[0] > 0.5 && values[0] < 5.0, "{tool}: {values:?}");
     }
 }
+
+/// Eight H100 in each of so many nodes, with NDR and Quantum-2.
+fn gpus(nodes: u32, line: &str) -> ToolOutput {
+    let catalog = Catalog::embedded().unwrap();
+    let text = format!("name = \"h100\"\nbase = \"azure-ndh100v5\"\nnodes = {nodes}\n");
+    let parts = catalog.resolve(&catalog.parse_cluster("h100.toml", &text).unwrap(), None).unwrap();
+    on_gpus(&parts, nodes, line)
+}
+
+fn on_gpus(parts: &ResolvedCluster, nodes: u32, line: &str) -> ToolOutput {
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let tool = Tool::by_name(&words.next().unwrap()).unwrap();
+    let nccl = fabriscope_workloads::nccl::Library::of(parts);
+    let target = Target { layout: Layout { nodes, per_node: 8 }, nccl, ..target(parts) };
+    let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let cluster = Cluster::new(parts.clone()).unwrap();
+    let seats = (0..nodes * 8).map(|rank| prepared.placing.seat(rank).0).collect();
+    let run = PacketEngine::default().execute(&cluster, Job { nodes: seats, mains: prepared.mains }, 1);
+    run.unwrap_or_else(|error| panic!("{line}: {error}"));
+    (prepared.finish)()
+}
+
+/// CollNet's algorithms and NVLS with SHARP run, at least as fast as the ring of the same nodes.
+#[test]
+fn nccl_reduces_in_the_switches() {
+    let run = |algorithm: &str| {
+        let line = format!("all_reduce_perf -b 8M -e 8M -n 2 --env NCCL_COLLNET_ENABLE=1 --env NCCL_ALGO={algorithm}");
+        let output = gpus(2, &line);
+        (output.remarks.join("\n"), output.points[0].value)
+    };
+    let ring = run("Ring").1;
+    for algorithm in ["CollnetChain", "CollnetDirect", "NVLS"] {
+        let (remarks, value) = run(algorithm);
+        assert!(remarks.to_lowercase().contains(&algorithm.to_lowercase()), "{algorithm}: {remarks}");
+        assert!(value > 0.0 && value < 1.1 * ring, "{algorithm}: {value}, ring {ring}");
+    }
+}
+
+#[test]
+fn nccl_says_when_switches_do_not_reduce() {
+    let catalog = Catalog::embedded().unwrap();
+    let mut parts = catalog.target("azure-ndh100v5").unwrap();
+    if let Some(switch) = &mut parts.switch {
+        switch.aggregation = None;
+    }
+    let output = on_gpus(&parts, 2, "all_reduce_perf -b 1M -e 1M -n 2 --env NCCL_COLLNET_ENABLE=1");
+    let remarks = output.remarks.join("\n");
+    assert!(remarks.contains("NCCL_COLLNET_ENABLE=1 finds no switches that reduce"), "{remarks}");
+}

@@ -2,7 +2,7 @@
 //!
 //! Source: `fabriscope_nccl::Plan` for the steps.
 //! Modelled: a block for each group of threads of each channel, chunks in slices.
-//! Not modelled: reductions in the network (CollNet).
+//! Not modelled: all-gather and reduce-scatter by the network's reduction.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,10 +20,11 @@ impl Communicator {
     /// A collective operation as one kernel.
     ///
     /// # Errors
-    /// Ranks that are not connected; a plan that reduces in the network.
+    /// Ranks that are not connected.
     pub fn collective(&self, plan: &Rc<Plan>) -> Result<Turn, ProgramError> {
         let (channels, rank) = (&self.world.0.plan, self.rank());
         let mut plans = Vec::new();
+        let mut network = Vec::new();
         for (place, part) in plan.parts.iter().enumerate() {
             for (number, lane) in plan.lanes(channels, rank, part).iter().enumerate() {
                 let mut fifos = BTreeMap::new();
@@ -33,10 +34,14 @@ impl Communicator {
                         (wires(channels, rank, part.channel, &step, false), false),
                         (wires(channels, rank, part.channel, &step, true), true),
                     ] {
-                        for wire in wires? {
+                        for wire in wires {
                             fifos.insert((wire, sends), self.fifo(wire, plan.choice.protocol)?);
                         }
                     }
+                }
+                if lane.steps() > 0 && lane.step(0).send.iter().any(|peer| matches!(peer, Peer::Network(_))) {
+                    let slices = (0..lane.steps()).map(|step| plan.slices(lane.step(step).bytes).count() as u64).sum();
+                    network.push((part.channel, slices));
                 }
                 let steps = Steps {
                     world: self.world.clone(),
@@ -52,6 +57,7 @@ impl Communicator {
                 plans.push(BlockPlan { pace, moves: Box::new(steps) });
             }
         }
+        self.net.borrow_mut().expect_of_network(network);
         Ok(self.enqueue(plans))
     }
 }
@@ -70,8 +76,10 @@ pub fn connections(world: &World, plan: &Plan) -> Vec<(Wire, Option<NetWay>)> {
         for part in &plan.parts {
             for lane in plan.lanes(channels, rank, part) {
                 for step in (0..lane.steps().min(turn(channels))).map(|step| lane.step(step)) {
-                    for wire in wires(channels, rank, part.channel, &step, true).unwrap_or_default() {
-                        if channels.seat(wire.from).node != channels.seat(wire.to).node {
+                    for wire in wires(channels, rank, part.channel, &step, true) {
+                        if wire.kind == WireKind::ToNetwork {
+                            found.insert(wire, None);
+                        } else if channels.seat(wire.from).node != channels.seat(wire.to).node {
                             let transport = channels.transport(wire.from, wire.to, part.channel, plan.choice.algorithm);
                             found.insert(wire, if let Transport::Net(way) = transport { Some(way) } else { None });
                         }
@@ -89,7 +97,7 @@ fn turn(channels: &nccl::Communicator) -> u64 {
 }
 
 /// The connections that a step takes from, or fills.
-fn wires(channels: &nccl::Communicator, rank: u32, channel: u32, step: &Step, sends: bool) -> Result<SmallVec<[Wire; 4]>, ProgramError> {
+fn wires(channels: &nccl::Communicator, rank: u32, channel: u32, step: &Step, sends: bool) -> SmallVec<[Wire; 4]> {
     let mut all = SmallVec::new();
     let node = channels.seat(rank).node;
     let own = channels.nvls_head_of(rank);
@@ -110,12 +118,10 @@ fn wires(channels: &nccl::Communicator, rank: u32, channel: u32, step: &Step, se
             }
             Peer::Reduction(head) => all.push(wire(channels.nvls_head(node, head), WireKind::Reduction)),
             Peer::Multicast(head) => all.push(wire(channels.nvls_head(node, head), WireKind::Multicast)),
-            Peer::Network(_) => {
-                return Err(ProgramError("reductions in the network are not modelled here; leave NCCL_COLLNET_ENABLE out".to_owned()));
-            }
+            Peer::Network(_) => all.push(wire(rank, if sends { WireKind::ToNetwork } else { WireKind::FromNetwork })),
         }
     }
-    Ok(all)
+    all
 }
 
 /// The steps of a lane, slice by slice.
@@ -146,7 +152,7 @@ impl Iterator for Steps {
         let step = self.plan.lanes(channels, self.rank, part)[self.lane].step(self.next);
         self.next += 1;
         let fifos = |sends| {
-            let wires = wires(channels, self.rank, part.channel, &step, sends).unwrap_or_default();
+            let wires = wires(channels, self.rank, part.channel, &step, sends);
             wires.into_iter().filter_map(|wire| self.fifos.get(&(wire, sends)).copied()).collect::<Vec<FifoId>>()
         };
         let (from, to) = (fifos(false), fifos(true));

@@ -76,7 +76,7 @@ impl Communicator {
     /// Ranks that are not connected.
     pub fn fifo(&self, wire: Wire, protocol: Protocol) -> Result<FifoId, ProgramError> {
         let (from, to) = (self.world.0.seat_of(wire.from)?, self.world.0.seat_of(wire.to)?);
-        if from.node == to.node {
+        if from.node == to.node && !wire.kind.is_of_network() {
             let devices = self.process.devices()?;
             return self.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, &self.world.0, wire));
         }

@@ -154,7 +154,12 @@ impl Kernels {
         self.streams.get(&gpu)?.ended.get(turn as usize).copied()
     }
 
-    /// The oldest slice for a proxy that can be seen at `now`.
+    /// The oldest slice for a proxy that can be seen at `now`, which stays.
+    #[must_use]
+    pub fn first_filled(&self, fifo: FifoId, now: Time) -> Option<Filled> {
+        self.fifos[fifo.0 as usize].front().filter(|filled| filled.seen <= now)
+    }
+    /// The same, taken.
     pub fn take_filled(&mut self, fifo: FifoId, now: Time) -> Option<Filled> {
         let fifo = &mut self.fifos[fifo.0 as usize];
         fifo.front().filter(|filled| filled.seen <= now)?;

@@ -4,12 +4,13 @@
 
 use std::rc::Rc;
 
-use fabriscope_catalog::{CpuFamily, Rdma, ResolvedCluster, Vendor};
+use fabriscope_catalog::{CpuFamily, Layer, Rdma, ResolvedCluster, Vendor};
 use fabriscope_machine::{Machine, PathClass};
 use fabriscope_nccl::{
     Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, Seat, Settings, Topology, search,
 };
 use fabriscope_units::{Rate, Span};
+use fabriscope_wire::{Collective, Element};
 
 use super::kernels::Pace;
 
@@ -73,7 +74,7 @@ impl Library {
             None => Processor::Other,
         };
         let latency = part.told_latency.as_ref().map_or(Span::ZERO, |span| **span);
-        let adapter = Adapter { rate: parts.link.data_rate(), latency, gpudirect: gpu.peer.is_some(), collectives: false };
+        let adapter = Adapter { rate: parts.link.data_rate(), latency, gpudirect: gpu.peer.is_some(), collectives: reduces(parts, part) };
         let rails = Facts::rails(node.nics, node.gpus);
         let adapters = vec![adapter; node.nics as usize];
         let facts = Facts { architecture, processor, adapters, hosts: node.layout.part.trays, rails };
@@ -148,4 +149,11 @@ impl Library {
     pub fn pace_of_switch(&self) -> Pace {
         Pace { rate: self.multimem, ..self.pace(Protocol::Simple) }
     }
+}
+
+/// Whether the network's plugin finds switches that add long vectors: that of SHARP, over InfiniBand.
+fn reduces(parts: &ResolvedCluster, part: &fabriscope_catalog::Nccl) -> bool {
+    let switch = parts.switch.as_ref().and_then(|switch| switch.aggregation.as_ref());
+    let streams = switch.is_some_and(|part| part.stream.is_some() && part.does(Collective::Allreduce, Element::F32));
+    streams && part.vendor == Vendor::Nvidia && parts.link_layer.layer() == Layer::InfiniBand && parts.node.nic.rdma == Rdma::ReadWrite
 }

@@ -9,6 +9,7 @@
 mod collective;
 mod communicator;
 mod fifo;
+mod in_network;
 mod kernels;
 mod library;
 mod net;

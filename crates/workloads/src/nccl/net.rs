@@ -19,6 +19,7 @@ use std::rc::Rc;
 use fabriscope_catalog::Rdma;
 use fabriscope_machine::Access as Moved;
 use fabriscope_nccl::{NetWay, Protocol};
+use fabriscope_node::aggregation::Region;
 use fabriscope_node::{Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
@@ -28,7 +29,8 @@ use fabriscope_verbs::{
 
 use super::communicator::Communicator;
 use super::fifo::{End, Fifo, FifoId, Way};
-use super::world::{Contact, Node, SLOTS, Seat, Shared, Wire};
+use super::in_network::Outlet;
+use super::world::{Contact, Node, SLOTS, Seat, Shared, Wire, WireKind};
 
 /// What an adapter has for this rank.
 pub(super) struct Rail {
@@ -85,6 +87,8 @@ pub(super) struct Net {
     rails: Vec<Rail>,
     links: Vec<Link>,
     numbers: BTreeMap<(u32, bool), usize>,
+    /// The way through switches that reduce, of a head.
+    outlet: Option<Outlet>,
     /// Requests under way, by number.
     open: BTreeMap<u64, Done>,
     next: u64,
@@ -135,7 +139,8 @@ impl Net {
     ) -> Result<Net, ProgramError> {
         let me = process.rank();
         let writes = world.rdma == Rdma::ReadWrite;
-        let mut net = Net { writes, rails: Vec::new(), links: Vec::new(), numbers: BTreeMap::new(), open: BTreeMap::new(), next: 0 };
+        let mut net =
+            Net { writes, rails: Vec::new(), links: Vec::new(), numbers: BTreeMap::new(), outlet: None, open: BTreeMap::new(), next: 0 };
         let mut across = Vec::new();
         for (number, (wire, way)) in wires.iter().enumerate().filter(|(_, (wire, _))| wire.from == me || wire.to == me) {
             if world.seat_of(wire.from)?.node != world.seat_of(wire.to)?.node {
@@ -146,6 +151,8 @@ impl Net {
             let what = "the adapters neither write nor read remote memory, which this model of NCCL needs between nodes";
             return Err(ProgramError(format!("{what}; take one node")));
         }
+        let heads = wires.iter().filter(|(wire, _)| wire.from == me && wire.kind == WireKind::ToNetwork);
+        let channels: Vec<u32> = heads.map(|(wire, _)| wire.channel).collect();
         let mut made = Vec::new();
         for &(number, wire, way) in &across {
             let sends = wire.from == me;
@@ -181,6 +188,14 @@ impl Net {
             let lanes = net.lanes(process, seat, node, (wire, sends), rail, peer.device.is_some())?;
             net.numbers.insert((number, sends), net.links.len());
             net.links.push(Link { wire, sends, rail, qp, to, peer, lanes });
+        }
+        if !channels.is_empty() {
+            let rail = net.rail(process, world, seat, None, across.len() as u32)?;
+            let at = &net.rails[rail];
+            let memory = at.device.as_ref().unwrap_or(&at.host);
+            let region = Region { addr: memory.addr, lkey: memory.lkey };
+            let place = super::in_network::Place { nic: at.nic, pd: at.pd, region, near: at.device.is_some() };
+            net.outlet = Some(Outlet::open(process, world, seat, node, place, &channels).await?);
         }
         process.barrier().await;
         Ok(net)
@@ -261,23 +276,36 @@ impl Net {
 
     /// The FIFO here of a connection.
     pub fn fifo(&self, wire: Wire, protocol: Protocol) -> Result<FifoId, ProgramError> {
+        if let Some(fifo) = self.outlet.as_ref().filter(|_| wire.kind.is_of_network()).and_then(|outlet| outlet.fifo(wire)) {
+            return Ok(fifo);
+        }
         let link = self.links.iter().find(|link| link.wire == wire);
         let unknown = || ProgramError(format!("ranks {} and {} are not connected on channel {}", wire.from, wire.to, wire.channel));
         Ok(link.ok_or_else(unknown)?.lanes[protocol as usize].fifo)
     }
     /// Where completions show.
     pub fn queues(&self) -> Vec<(usize, CqId)> {
-        self.rails.iter().map(|rail| (rail.nic, rail.cq)).collect()
+        self.rails.iter().map(|rail| (rail.nic, rail.cq)).chain(self.outlet.as_ref().map(Outlet::queue)).collect()
     }
     /// Nothing that this rank sends is in slots or on the way.
     pub fn is_idle(&self, node: &Node) -> bool {
         let sent = |link: &Link| link.lanes.iter().all(|lane| node.kernels.is_empty(lane.fifo));
-        self.links.iter().filter(|link| link.sends).all(sent)
+        self.links.iter().filter(|link| link.sends).all(sent) && self.outlet.as_ref().is_none_or(Outlet::is_idle)
+    }
+    /// A kernel will send so many slices of these channels through the switches.
+    pub fn expect_of_network(&mut self, slices: Vec<(u32, u64)>) {
+        if let Some(outlet) = &mut self.outlet {
+            outlet.expect(slices);
+        }
     }
 
     /// Carries on what there is.
     pub fn progress(&mut self, c: &Communicator, completions: &[(usize, Wc)]) -> Result<(), ProgramError> {
         for (rail, wc) in completions {
+            if let Some(outlet) = self.outlet.as_mut().filter(|_| *rail == self.rails.len()) {
+                outlet.complete(wc)?;
+                continue;
+            }
             if wc.status != WcStatus::Success {
                 return Err(ProgramError(format!("rank {}: {}", c.rank(), wc.status)));
             }
@@ -293,6 +321,9 @@ impl Net {
             for lane in 0..self.links[link].lanes.len() {
                 if self.links[link].sends { self.send(c, link, lane)? } else { self.receive(c, link, lane)? }
             }
+        }
+        if let Some(outlet) = &mut self.outlet {
+            outlet.progress(c)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use fabriscope_catalog::Rdma;
 use fabriscope_machine::{Access, PathClass, Use};
 use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{self as nccl, NcclError, NetWay, Protocol, Settings, Transport};
+use fabriscope_node::aggregation::Rules;
 use fabriscope_node::{Devices, Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
@@ -33,6 +34,8 @@ pub(super) struct Shared {
     pub unordered: bool,
     /// Who moves messages between nodes.
     pub rdma: Rdma,
+    /// What limits groups of switches that reduce, where they do.
+    pub switches: Option<Rules>,
     binding: Binding,
     pub seats: RefCell<BTreeMap<u32, Seat>>,
     nodes: RefCell<BTreeMap<u32, Rc<RefCell<Node>>>>,
@@ -80,6 +83,18 @@ pub enum WireKind {
     Multicast,
     /// Sends and receives.
     PointToPoint,
+    /// From a head to the switches of the network; both ends are the head.
+    ToNetwork,
+    /// From them.
+    FromNetwork,
+}
+
+impl WireKind {
+    /// Whether it leads to the switches of the network, or from there.
+    #[must_use]
+    pub fn is_of_network(self) -> bool {
+        matches!(self, WireKind::ToNetwork | WireKind::FromNetwork)
+    }
 }
 
 /// One end of a connection between nodes.
@@ -122,6 +137,7 @@ impl World {
             mtu: path_mtu(target.mtu),
             unordered: target.interface == fabriscope_catalog::Interface::Efa,
             rdma: target.rdma,
+            switches: target.aggregation.as_ref().map(|(_, part)| Rules::of(part, path_mtu(target.mtu), 0)),
             binding: target.binding.clone(),
             seats: RefCell::default(),
             nodes: RefCell::default(),

@@ -30,6 +30,13 @@ pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_
             let _ = write!(output.text, "  {}  {}  {}{wrong}", float(time, 7), float(algorithm, 6), float(bus, 6));
             let names: [&'static str; 3] =
                 if place == 0 { ["time", "algbw", "busbw"] } else { ["time_in_place", "algbw_in_place", "busbw_in_place"] };
+            let plan = job.world.plan();
+            if plan.settings().collnet && plan.nodes() > 1 && !plan.has_collnet() {
+                output.remarks.push(
+                    "NCCL_COLLNET_ENABLE=1 finds no switches that reduce, too few nodes or too many GPUs in them; the GPUs do it"
+                        .to_owned(),
+                );
+            }
             for (metric, unit, value) in [(names[0], "us", time), (names[1], "GB/s", algorithm), (names[2], "GB/s", bus)] {
                 output.points.push(Point { size: Bytes(row.bytes), metric, unit, value });
             }
