@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use fabriscope_catalog::{Collective, ResolvedLab};
+use fabriscope_catalog::{Collective, EngineChoice, ResolvedLab};
 use fabriscope_collectives::{Algorithm, Call, Kind, Rounds, schedule};
 use fabriscope_engine::{Cluster, EngineError, Run};
 use fabriscope_engine_flow::{FlowEngine, Folding, JobRun, RoundsJob};
 use fabriscope_schedule::Schedule;
-use fabriscope_units::{Bytes, Rate, Time};
+use fabriscope_units::{Rate, Time};
 
 use crate::error::Failure;
-use crate::memory::{MemoryArgs, rounded};
+use crate::memory::{MemoryArgs, of_schedule, rounded};
 
 /// A run of the flow engine, what to know of it, and its real time in seconds.
 pub struct Carried {
@@ -57,13 +57,13 @@ pub fn flow(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: Mem
 pub fn packets(work: &Collective, cluster: &Cluster, memory: MemoryArgs) -> Result<(Schedule, Vec<String>), Failure> {
     let (call, algorithm) = called(work, cluster)?;
     let (messages, pairs) = counted(&call, &algorithm);
-    let need = Bytes(messages.saturating_mul(PER_MESSAGE).saturating_add(pairs.saturating_mul(PER_PAIR)));
+    let need = of_schedule(EngineChoice::Packet, cluster.ranks().into(), messages, pairs);
     memory.allow(need, "write engine = \"flow\" in the lab, which holds only messages under way; or use fewer ranks")?;
     let schedule = schedule(call.ranks, |rank| algorithm.rounds(&call, rank)).map_err(|error| {
         let help = "write engine = \"flow\" in the lab, which makes messages when they are sent";
         Failure::told(error.to_string(), help)
     })?;
-    Ok((schedule, vec![described(&call, &algorithm), format!("memory: about {} beside the fabric", rounded(need))]))
+    Ok((schedule, vec![described(&call, &algorithm), format!("memory: about {}", rounded(need))]))
 }
 
 fn described(call: &Call, algorithm: &Algorithm) -> String {
@@ -102,7 +102,3 @@ fn bandwidth(call: &Call, end: Time) -> Option<String> {
     let bus = rate * numerator as f64 / n as f64;
     Some(format!("algorithm bandwidth {rate:.3} GB/s, bus bandwidth {bus:.3} GB/s, as nccl-tests count them"))
 }
-
-/// What a message of a schedule and a connection take in the packet engine. Basis: measured (docs/performance.md).
-const PER_MESSAGE: u64 = 400;
-const PER_PAIR: u64 = 2000;

@@ -38,6 +38,21 @@ impl Traffic {
         let kind = Kind::Ready(Box::new(schedule));
         Traffic { kind, bytes: work.size, transport: work.transport, any_order: work.any_order, received: None, notes }
     }
+    /// How many messages there are, and how many pairs of `nodes` hosts exchange some; nothing where they exist already.
+    pub fn messages(&self, nodes: u32) -> Option<(u64, u64)> {
+        let n = u64::from(nodes);
+        Some(match &self.kind {
+            Kind::Pattern(Config { pattern: Pattern::AllToAll, .. }) => (n * (n - 1), n * (n - 1)),
+            Kind::Pattern(Config { pattern: Pattern::Incast { senders, .. }, .. }) => ((*senders).into(), (*senders).into()),
+            Kind::Pattern(config) => {
+                let each = u64::from(config.messages).max(self.received.unwrap_or(1));
+                (n * each, n * each.min(n - 1))
+            }
+            Kind::RingAllReduce => (2 * n * (n - 1), n),
+            Kind::RecursiveDoubling => (n * u64::from(n.ilog2() + 2), n * u64::from(n.ilog2() + 2)),
+            Kind::Ready(_) => return None,
+        })
+    }
     /// Who sends what to whom.
     pub fn schedule(&self, nodes: u32, seed: u64) -> Result<Schedule, PatternError> {
         Ok(match &self.kind {

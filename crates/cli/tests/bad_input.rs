@@ -408,4 +408,8 @@ fn what_does_not_fit_into_memory_is_refused_before_it_runs() {
     }
     let (_folder, path) = file("lab.toml", COLLECTIVE.as_bytes());
     says(&refused(&["run", path.to_str().unwrap(), "--memory", "10"]), &["--memory", "unit"]);
+    // n² messages of a pattern that needs a list of them: refused before the list is made.
+    let text = "cluster = \"lab-65536\"\nrouting = \"d_mod_k\"\n[workload.all_to_all]\nsize = \"8 B\"\n";
+    let (_folder, path) = file("lab.toml", text.as_bytes());
+    says(&refused(&["run", path.to_str().unwrap(), "--memory", "64GiB"]), &["this run needs about 9.4 TiB", "--memory allows 64 GiB"]);
 }

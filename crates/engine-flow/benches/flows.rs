@@ -2,8 +2,9 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_main};
 use fabriscope_catalog::Catalog;
+use fabriscope_collectives::{Algorithm, Call, Kind, Rounds};
 use fabriscope_engine::{Cluster, Engine};
-use fabriscope_engine_flow::FlowEngine;
+use fabriscope_engine_flow::{FlowEngine, Folding, RoundsJob};
 use fabriscope_fabric::Routing;
 use fabriscope_schedule::Schedule;
 use fabriscope_units::Bytes;
@@ -56,9 +57,31 @@ fn flows(c: &mut Criterion) {
     bench("recursive doubling of 1 MiB, 8192 ranks", &tree, &recursive_doubling(8192, Bytes::from_mib(1)).expect("it is sound"));
 }
 
+/// Collective operations round by round; the first look at what ranks have in common included.
+fn collectives(c: &mut Criterion) {
+    let mut group = c.benchmark_group("rounds");
+    group.sample_size(10);
+    let tree = cluster("lab-1024", Routing::DModK);
+    let mut bench = |operation: Kind, name: &str, size: u64, folding: Folding| {
+        let algorithm = Algorithm::named(operation, name).expect("it has this name");
+        let call = Call { operation, ranks: 1024, per_node: 1, root: 0, size: Bytes(size), width: Bytes(4) };
+        let rounds = |rank: u32| -> Rounds { algorithm.rounds(&call, rank) };
+        let job = RoundsJob { ranks: 1024, per_node: 1, rounds: &rounds, folding };
+        let how = if folding == Folding::Never { "each rank" } else { "folded" };
+        group.bench_function(BenchmarkId::from_parameter(format!("{operation} by {name}, 1024 ranks, {how}")), |b| {
+            b.iter(|| FlowEngine::rounds(&tree, &job).expect("it ends"));
+        });
+    };
+    for folding in [Folding::Auto, Folding::Never] {
+        bench(Kind::Allreduce, "ring", 64 << 20, folding);
+        bench(Kind::Alltoall, "pairwise", 64 << 10, folding);
+        bench(Kind::Allreduce, "rabenseifner", 64 << 20, folding);
+    }
+}
+
 #[allow(missing_docs)]
 mod group {
-    use super::flows;
-    criterion::criterion_group!(benches, flows);
+    use super::{collectives, flows};
+    criterion::criterion_group!(benches, flows, collectives);
 }
 criterion_main!(group::benches);

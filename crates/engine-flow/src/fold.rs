@@ -220,7 +220,6 @@ struct Pass<'a> {
     /// Sums of hashes.
     rank: Vec<u128>,
     link: Vec<u128>,
-    repeated: Vec<Repeated>,
     elsewhere: FxHashMap<(u32, u32, u32), (u32, u32)>,
     /// Of each class, its first rank.
     leads: Vec<u32>,
@@ -241,7 +240,6 @@ impl<'a> Pass<'a> {
             colours,
             rank: vec![0; ranks],
             link: vec![0; colours.link.len()],
-            repeated: (0..ranks).map(|_| Repeated::default()).collect(),
             elsewhere: FxHashMap::default(),
             leads,
             path: Vec::new(),
@@ -252,6 +250,7 @@ impl<'a> Pass<'a> {
     fn run(&mut self, limit: u32) -> bool {
         let ranks = self.places.ranks;
         let mut left: Vec<Option<Rounds>> = (0..ranks).map(|rank| Some((self.program)(rank))).collect();
+        let mut repeated: Vec<Repeated> = (0..ranks).map(|_| Repeated::default()).collect();
         let mut matching = Matching::default();
         let mut rounds: Vec<Round> = Vec::new();
         let mut number = 0;
@@ -282,23 +281,21 @@ impl<'a> Pass<'a> {
                     self.elsewhere.insert((class, sent, at), (received, place));
                 }
             }
-            for rank in 0..ranks {
-                let round = std::mem::take(&mut rounds[rank as usize]);
-                let partners = &mut matching.partners[rank as usize];
-                let known = &mut self.repeated[rank as usize];
-                if known.times > 0 && known.first + known.times == number && alike(known, &round, partners) {
+            for (rank, known) in (0..ranks).zip(&mut repeated) {
+                let (round, partners) = (&mut rounds[rank as usize], &mut matching.partners[rank as usize]);
+                if known.times > 0 && known.first + known.times == number && alike(known, round, partners) {
                     known.times += 1;
                     continue;
                 }
-                let next = Repeated { round, partners: std::mem::take(partners), first: number, times: 1 };
-                let over = std::mem::replace(known, next);
-                self.over(rank, &over);
+                self.over(rank, known);
+                std::mem::swap(&mut known.round, round);
+                std::mem::swap(&mut known.partners, partners);
+                (known.first, known.times) = (number, 1);
             }
             number += 1;
         };
-        for rank in 0..ranks {
-            let over = std::mem::take(&mut self.repeated[rank as usize]);
-            self.over(rank, &over);
+        for (rank, known) in (0..ranks).zip(&repeated) {
+            self.over(rank, known);
         }
         complete
     }

@@ -4,9 +4,10 @@
 use std::fmt::Write;
 
 use fabriscope_catalog::Catalog;
+use fabriscope_collectives::{Algorithm, Call, Kind, Rounds, schedule};
 use fabriscope_engine::agrees::{Agreement, cases, compare};
 use fabriscope_engine::{Cluster, Engine, EngineError};
-use fabriscope_engine_flow::FlowEngine;
+use fabriscope_engine_flow::{FlowEngine, Folding, RoundsJob};
 use fabriscope_engine_packet::{PacketEngine, Transfers};
 use fabriscope_fabric::Routing;
 use fabriscope_schedule::Builder;
@@ -40,6 +41,49 @@ fn with_the_packet_engine() {
             let Agreement { one, other, difference } = agreement;
             assert!(difference <= case.tolerance, "{target}, {}: flow {one}, packet {other}, {difference:.3}", case.name);
             let _ = write!(table, " {:+.1} % |", 100.0 * (one.as_ps() as f64 / other.as_ps() as f64 - 1.0));
+        }
+        table.push('\n');
+    }
+    let page = include_str!("../../../docs/models/flow-engine.md");
+    assert!(page.contains(&table), "the table of docs/models/flow-engine.md is now\n{table}");
+}
+
+/// Collective operations: rounds made on the way against packets of the same rounds.
+#[test]
+fn collectives_with_the_packet_engine() {
+    let packets = PacketEngine { transfers: Transfers { any_order: true, ..Transfers::default() }, ..PacketEngine::default() };
+    // A link for everybody; links that several share; a slot hardly faster than the wire.
+    let clusters = [
+        ("lab-16", Routing::DModK, 1.0),
+        ("lab-1024:64", Routing::DModK, 1.0),
+        ("lab-dragonfly-72", Routing::Minimal, 12.0),
+        ("ri2:8", Routing::DModK, 8.0),
+    ]
+    .map(|(target, routing, tolerance)| (cluster(target, routing), tolerance));
+    let cases = [
+        (Kind::Barrier, "dissemination", 0),
+        (Kind::Bcast, "binomial", 1 << 16),
+        (Kind::Allreduce, "recursive_doubling", 1 << 16),
+        (Kind::Allreduce, "ring", 1 << 20),
+        (Kind::Allreduce, "rabenseifner", 1 << 20),
+        (Kind::Alltoall, "pairwise", 1 << 16),
+        (Kind::Alltoall, "posted", 1 << 14),
+        (Kind::Alltoall, "bruck", 1 << 10),
+    ];
+    let mut table = String::new();
+    for (operation, name, size) in cases {
+        let _ = write!(table, "| {operation}, {name}, {} |", Bytes(size));
+        for (cluster, tolerance) in &clusters {
+            let ranks = cluster.ranks();
+            let algorithm = Algorithm::named(operation, name).unwrap();
+            let call = Call { operation, ranks, per_node: 1, root: 0, size: Bytes(size), width: Bytes(4) };
+            let rounds = |rank: u32| -> Rounds { algorithm.rounds(&call, rank) };
+            let job = RoundsJob { ranks, per_node: 1, rounds: &rounds, folding: Folding::Auto };
+            let flow = FlowEngine::rounds(cluster, &job).unwrap().run.end;
+            let packet = packets.run(cluster, &schedule(ranks, rounds).unwrap(), 1).unwrap().end;
+            let difference = 100.0 * (flow.as_ps() as f64 / packet.as_ps() as f64 - 1.0);
+            assert!(difference.abs() <= *tolerance, "{}, {operation}, {name}: flow {flow}, packet {packet}", cluster.parts.name);
+            let _ = write!(table, " {difference:+.1} % |");
         }
         table.push('\n');
     }

@@ -2,16 +2,32 @@
 #![allow(missing_docs)]
 
 use fabriscope_catalog::Catalog;
-use fabriscope_collectives::{Algorithm, Call, Kind, Rounds, schedule};
-use fabriscope_engine::{Cluster, Engine};
+use fabriscope_collectives::{Algorithm, Call, Kind, Message, Round, Rounds, schedule};
+use fabriscope_engine::{Cluster, Engine, EngineError};
 use fabriscope_engine_flow::{FlowEngine, Folding, JobRun, RoundsJob};
-use fabriscope_fabric::Routing;
-use fabriscope_units::{Bytes, Time};
+use fabriscope_fabric::{Builder, LinkSpec, Routing, Socket};
+use fabriscope_units::{Bytes, Rate, Time};
 
 fn cluster(target: &str, routing: Routing) -> Cluster {
     let mut parts = Catalog::embedded().unwrap().target(target).unwrap();
     parts.routing = routing;
     Cluster::new(parts).unwrap()
+}
+
+/// The same with one cable, of those between switches, at a quarter of its rate.
+fn slowed(mut cluster: Cluster) -> Cluster {
+    let graph = &cluster.fabric.graph;
+    let ports = graph.switches().map(|switch| graph.port_count(switch));
+    let mut builder = Builder::new(graph.endpoint_count(), ports).unwrap();
+    let trunk = graph.links().iter().step_by(2).position(|link| link.from.0.min(link.to.0) >= graph.endpoint_count()).unwrap();
+    for (number, link) in graph.links().iter().step_by(2).enumerate() {
+        let rate = if number == trunk { Rate::from_bps(link.rate.as_bps() / 4) } else { link.rate };
+        let (from, to) =
+            (Socket { node: graph.node(link.from), port: link.from_port }, Socket { node: graph.node(link.to), port: link.to_port });
+        builder.cable(from, to, &LinkSpec::new(rate, link.delay)).unwrap();
+    }
+    cluster.fabric.graph = builder.build().unwrap();
+    cluster
 }
 
 fn call(operation: Kind, ranks: u32, per_node: u32, size: u64) -> Call {
@@ -84,11 +100,14 @@ fn folding_changes_nothing() {
         (cluster("lab-1024:64", Routing::DModK), vec![(64, 1), (48, 1), (63, 1), (128, 2)]),
         (cluster("lab-1024:64", Routing::Spray), vec![(32, 1)]),
         (cluster("lab-mixed-speeds", Routing::DModK), vec![(16, 1)]),
+        (slowed(cluster("lab-1024:64", Routing::DModK)), vec![(64, 1)]),
         (cluster("lab-dragonfly-72", Routing::Minimal), vec![(72, 1), (40, 1)]),
         (cluster("lab-rails", Routing::DModK), vec![(64, 8), (60, 8), (24, 2)]),
         (cluster("azure-ndh100v5", Routing::DModK), vec![(64, 8), (12, 4)]),
         (cluster("csd3-opa:8", Routing::DModK), vec![(64, 8), (40, 16)]),
+        (cluster("csd3-opa:96", Routing::DModK), vec![(96, 1), (80, 1)]),
     ];
+    let mut compared = 0;
     for (cluster, counts) in &clusters {
         for (ranks, per_node) in counts {
             let two_level = [
@@ -111,7 +130,44 @@ fn folding_changes_nothing() {
                     "{what}"
                 );
                 assert_eq!(difference, 0, "{what}: ps apart");
+                compared += 1;
             }
         }
     }
+    let page = include_str!("../../../docs/models/flow-engine.md");
+    assert!(page.contains(&format!("{compared} cases")), "docs/models/flow-engine.md: {compared} cases");
+}
+
+/// A slow cable is felt, by those who use it and those who wait for them.
+#[test]
+fn a_slow_cable_is_felt() {
+    let (call, algorithm) = (call(Kind::Allreduce, 64, 1, 16 << 20), Algorithm::named(Kind::Allreduce, "ring").unwrap());
+    let even = run(&cluster("lab-1024:64", Routing::DModK), &call, &algorithm, Folding::Auto);
+    let slow = run(&slowed(cluster("lab-1024:64", Routing::DModK)), &call, &algorithm, Folding::Auto);
+    assert_eq!((even.classes, slow.classes), (Some(8), None));
+    // 256 KiB take 5.3 us at 400 Gb/s; a quarter of the rate adds three times that to each of the 126 steps.
+    let added = (slow.run.end - even.run.end).as_us_f64() / (126.0 * 5.3 * 3.0);
+    assert!((0.8..1.1).contains(&added), "{} and {}", even.run.end, slow.run.end);
+}
+
+/// Who waits for whom, where a message never comes.
+#[test]
+fn a_job_that_cannot_end_says_who_waits() {
+    let cluster = cluster("lab-16", Routing::DModK);
+    let rounds = |rank: u32| -> Rounds {
+        let message = |peer| Some(Message::empty(peer));
+        Box::new((0..2).map(move |number| match (rank, number) {
+            (0, 1) => Round::exchange(message(1), None),
+            (0, _) => Round::exchange(None, message(1)),
+            (_, 0) => Round::exchange(message(0), None),
+            _ => Round::default(),
+        }))
+    };
+    for folding in [Folding::Never, Folding::Always] {
+        let job = RoundsJob { ranks: 2, per_node: 1, rounds: &rounds, folding };
+        let stalled = FlowEngine::rounds(&cluster, &job).unwrap_err().to_string();
+        assert!(stalled.contains("1 of 2 ranks still wait") && stalled.contains("rank 0: round 2 of messages from 1"), "{stalled}");
+    }
+    let job = RoundsJob { ranks: 17, per_node: 1, rounds: &rounds, folding: Folding::Auto };
+    assert!(matches!(FlowEngine::rounds(&cluster, &job), Err(EngineError::TooManyRanks { ranks: 17, .. })));
 }

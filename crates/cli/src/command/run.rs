@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::error::{Failure, Verdict};
 use crate::launch::Launch;
-use crate::memory::{MemoryArgs, peak};
+use crate::memory::{MemoryArgs, of_schedule, peak};
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
 use crate::sweep;
@@ -194,6 +194,10 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Re
     let Some(traffic) = found else {
         return Err(Failure::told(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
     };
+    if let Some((messages, pairs)) = traffic.messages(cluster.ranks()) {
+        let need = of_schedule(lab.lab.engine, cluster.ranks().into(), messages, pairs);
+        args.memory.allow(need, "use a smaller cluster, a workload with fewer messages, or a machine with more memory")?;
+    }
     let schedule = traffic.schedule(cluster.ranks(), seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
     let engine = engine(lab, &traffic, threads(args.threads))?;
     let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
