@@ -154,11 +154,10 @@ struct Colours {
 }
 
 impl Colours {
-    /// What can be told apart before anything happens: the place at the adapter, what a link carries.
+    /// What can be told apart before anything happens: the place in the node, what a link carries and where it is.
     fn new(places: &Places<'_>, latency: &Latency) -> Colours {
-        let turns: Vec<u32> = (0..places.ranks).map(|rank| places.turn(rank)).collect();
-        let shared = turns.iter().any(|turn| *turn > 0);
-        let (rank, ranks) = numbered(turns.into_iter());
+        let shared = (0..places.ranks).any(|rank| places.turn(rank) > 0);
+        let (rank, ranks) = numbered((0..places.ranks).map(|rank| places.local(rank)));
         let (link, links) = numbered(places.links(latency).map(|(capacity, kind)| (capacity.to_bits(), kind)));
         let count = places.nodes() as usize * places.nics();
         Colours { rank, ranks, link, links, adapter: vec![0; count], adapters: 1, shared }.with_adapters(places)

@@ -128,7 +128,7 @@ impl<'a> Places<'a> {
     }
 
     fn seat(&self, rank: u32) -> &Seat {
-        &self.seats[(rank % self.per_node) as usize]
+        &self.seats[self.local(rank) as usize]
     }
     /// The adapter of a rank, among all.
     pub fn adapter(&self, rank: u32) -> u32 {
@@ -136,9 +136,13 @@ impl<'a> Places<'a> {
     }
     /// Its place among the ranks of its adapter.
     pub fn turn(&self, rank: u32) -> u32 {
-        let local = rank % self.per_node;
+        let local = self.local(rank);
         let nic = self.seats[local as usize].nic;
         self.seats[..local as usize].iter().filter(|seat| seat.nic == nic).count() as u32
+    }
+    /// Its place among the ranks of its node.
+    pub fn local(&self, rank: u32) -> u32 {
+        rank % self.per_node
     }
     pub fn node(&self, rank: u32) -> u32 {
         rank / self.per_node
@@ -164,7 +168,7 @@ impl<'a> Places<'a> {
     }
 
     /// All links: those of the fabric, then those of each node of the job. Capacity in bytes per picosecond, and what can be told
-    /// apart at once: the delay, and how far the ends are from the hosts.
+    /// apart at once: the delay and how far the ends are from the hosts, the place in the node.
     pub fn links(&self, latency: &Latency) -> impl Iterator<Item = (f64, (u64, u32, u32))> {
         let graph = &self.cluster.fabric.graph;
         let levels = levels(graph);
@@ -172,7 +176,8 @@ impl<'a> Places<'a> {
             let ends = [link.from, link.to].map(|end| levels[end.index()]);
             (latency.capacity(link, graph.endpoint_count()), (link.delay.as_ps(), ends[0], ends[1]))
         });
-        let nodes = (0..self.nodes()).flat_map(|_| self.inside.iter().map(|capacity| (*capacity, (u64::MAX, 0, 0))));
+        let of_node = || (0..).zip(&self.inside).map(|(number, capacity)| (*capacity, (u64::MAX, number, 0)));
+        let nodes = (0..self.nodes()).flat_map(move |_| of_node());
         fabric.chain(nodes)
     }
     /// How many links those are.
@@ -185,7 +190,7 @@ impl<'a> Places<'a> {
         let graph = &self.cluster.fabric.graph;
         let base = |rank: u32| graph.link_count() + self.node(rank) * self.inside.len() as u32;
         if self.node(from) == self.node(to) {
-            let (inside, latency) = &self.between[(from % self.per_node * self.per_node + to % self.per_node) as usize];
+            let (inside, latency) = &self.between[(self.local(from) * self.per_node + self.local(to)) as usize];
             links.clear();
             links.extend(inside.iter().map(|(link, weight)| (base(from) + link, *weight)));
             return Way { inside: true, latency: latency.as_ps(), write: Span::ZERO };
