@@ -19,12 +19,9 @@ impl MemoryArgs {
     /// Tells what a big run will take, on standard error, and refuses what does not fit.
     pub fn allow(self, need: Bytes, help: &str) -> Result<(), Failure> {
         let free = available();
-        let (limit, whose) = match self.memory {
-            Some(limit) => (Some(limit), "--memory allows"),
-            None => (free, "this machine has free"),
-        };
-        if let Some(limit) = limit.filter(|limit| need > *limit) {
-            let message = format!("this run needs about {} of memory, {whose} {}", rounded(need), rounded(limit));
+        if let Some(limit) = self.memory.or(free).filter(|limit| need > *limit) {
+            let has = if self.memory.is_some() { "--memory allows" } else { "of which this machine can give" };
+            let message = format!("this run needs about {} of memory, {has} {}", rounded(need), rounded(limit));
             return Err(Failure::told(message, help));
         }
         if need >= BIG {
