@@ -413,3 +413,20 @@ fn what_does_not_fit_into_memory_is_refused_before_it_runs() {
     let (_folder, path) = file("lab.toml", text.as_bytes());
     says(&refused(&["run", path.to_str().unwrap(), "--memory", "64GiB"]), &["this run needs about 9.4 TiB", "--memory allows 64 GiB"]);
 }
+
+#[test]
+fn nccl_tests_refuse_what_cannot_be() {
+    let on = |more: &[&str]| refused(&[&["bench", "all_reduce_perf", "--on", "azure-nda100v4", "-b", "1K", "-e", "1K"], more].concat());
+    says(&on(&["-d", "fp8_e4m3"]), &["-d takes one of", "f8e4m3"]);
+    says(&on(&["-d", "f8e4m3"]), &["compute capability 9.0", "another type"]);
+    says(&on(&["-o", "xor"]), &["-o takes one of sum, prod"]);
+    says(&on(&["--ppn", "9"]), &["9 ranks on nodes with 8 GPUs", "--ppn 8"]);
+    says(&on(&["--nodes", "40"]), &["the job takes 40 nodes", "--nodes 16"]);
+    says(&on(&["-g", "3"]), &["do not fill", "-g"]);
+    says(&on(&["--env", "NCCL_ALGO=Rings"]), &["NCCL_ALGO", "Ring"]);
+    let hopper = |more: &[&str]| refused(&[&["bench", "reduce_perf", "--on", "azure-ndh100v5", "-b", "1K", "-e", "1K"], more].concat());
+    says(&hopper(&["-d", "f8e5m2", "-o", "prod"]), &["products of FP8", "-o sum"]);
+    says(&hopper(&["-r", "8"]), &["-r 8: there are 8 ranks", "give 0 to 7"]);
+    says(&refused(&["bench", "all_reduce_perf", "--on", "ri2"]), &["needs GPUs"]);
+    says(&refused(&["explain", "all_reduce_perf", "--on", "azure-nda100v4", "--", "-b", "8"]), &["-b behind the two dashes", "-s"]);
+}

@@ -21,6 +21,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 
 mod copies;
+mod nccl;
 
 /// Shows where the time of one message goes.
 ///
@@ -34,11 +35,11 @@ pub struct Args {
     /// Cluster to run on: a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it
     #[arg(long, value_name = "CLUSTER")]
     on: String,
-    /// Message size in bytes
-    #[arg(short, long, value_name = "BYTES", default_value_t = 8)]
-    pub(super) size: u64,
-    /// Ranks of an OSU benchmark on one node, not on two: 1 (default: 2)
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=2))]
+    /// Message size in bytes (default: 8; of nccl-tests, some sizes from 1 KiB to 256 MiB)
+    #[arg(short, long, value_name = "BYTES")]
+    pub(super) size: Option<u64>,
+    /// Ranks of an OSU benchmark on one node, not on two: 1 (default: 2); nodes of nccl-tests (default: 1)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
     #[command(flatten)]
     devices: DeviceArgs,
@@ -63,7 +64,15 @@ Examples:
   fabriscope explain osu_latency --on ri2 -s 65536           a rendezvous: several messages in a chain
   fabriscope explain ib_send_bw --on alaska-roce25 -s 4096   one message out of a full queue
   fabriscope explain osu_latency --on opa100-a40 -s 8 -- D D buffers on GPUs: the ways inside the nodes as well
-  fabriscope explain osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 -s 4194304 -- D D";
+  fabriscope explain osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 -s 4194304 -- D D
+  fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    what binds each size, what other algorithms give";
+
+impl Args {
+    /// The size of a message.
+    fn bytes(&self) -> u64 {
+        self.size.unwrap_or(8)
+    }
+}
 
 /// What one run tells.
 struct Explained {
@@ -83,6 +92,12 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if let Tool::Gpu(gpu) = tool {
         return copies::run(gpu, args, context, output);
     }
+    if matches!(tool, Tool::NcclTests(_)) {
+        return nccl::run(tool, args, context, output);
+    }
+    if args.nodes.is_some_and(|nodes| nodes > 2) {
+        return Err(Failure::told("a message is followed between two nodes", "give --nodes 1 or 2"));
+    }
     let original = context.cluster(&args.on)?;
     let mut parts = original.clone();
     let binding = args.devices.apply(&mut parts, 2)?;
@@ -91,7 +106,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return Err(Failure::told(format!("--nodes is for the OSU benchmarks, not for {}", tool.name()), "leave it out"));
     }
     let target = launch::target(&parts, layout.unwrap_or_else(|| launch::layout(&parts, None, None)), binding.clone());
-    let asked = Asked { tool, options: &args.options, parts: &parts, binding: &binding, target: &target, size: args.size };
+    let asked = Asked { tool, options: &args.options, parts: &parts, binding: &binding, target: &target, size: args.bytes() };
     let inside = Inside::of(&asked);
     let setting = Setting {
         catalog: context.catalog()?,
@@ -103,11 +118,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         perftest: tool.name().starts_with("ib_"),
         options: &args.options,
         nodes: parts.placement,
-        size: args.size,
+        size: args.bytes(),
     };
     let start = setting.as_it_is();
     let followed =
-        Following { tool, size: args.size, seed: context.seed(), whole: inside.as_ref().is_some_and(|inside| !inside.symmetric) };
+        Following { tool, size: args.bytes(), seed: context.seed(), whole: inside.as_ref().is_some_and(|inside| !inside.symmetric) };
     let explained = explain(&followed, &start).map_err(Failure::of)?;
     let stages = Stages::new(explained.chain.stages.clone(), explained.chain.total);
     let stages = stages.map_err(|e| Failure::told(e.to_string(), "the trace of this message is incomplete"))?;
@@ -251,14 +266,14 @@ fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)> {
 fn resources(parts: &ResolvedCluster, args: &Args, inside: Option<&Inside>) -> Vec<Busy> {
     let network = !inside.is_some_and(|inside| inside.local);
     let between = if network {
-        busy::resources(parts, args.size, args.tool.starts_with("ib_"), inside.map(|inside| inside.pieces))
+        busy::resources(parts, args.bytes(), args.tool.starts_with("ib_"), inside.map(|inside| inside.pieces))
     } else {
         Vec::new()
     };
     let way = |inside: &Inside| -> Vec<Busy> {
         let legs = inside.ends.iter().flat_map(|end| end.legs.iter().map(move |leg| (end.who, leg)));
         let busy = |(who, leg): (&str, &crate::inside::Leg)| {
-            let (link, span) = leg.busiest(&inside.machine, args.size, inside.pieces)?;
+            let (link, span) = leg.busiest(&inside.machine, args.bytes(), inside.pieces)?;
             Some(Busy { what: format!("{who}'s {link}").into(), span })
         };
         legs.filter_map(busy).collect()
@@ -303,7 +318,7 @@ impl Told<'_> {
             "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
             args.tool,
             // The tool's own options may have chosen another size.
-            explained.printed.points.first().map_or(Bytes(args.size), |point| point.size),
+            explained.printed.points.first().map_or(Bytes(args.bytes()), |point| point.size),
             parts.name,
             parts.title,
             parts.node.nic.title,
@@ -344,7 +359,7 @@ impl Told<'_> {
         let mut value = serde_json::json!({
             "tool": args.tool,
             "cluster": parts.name,
-            "bytes": args.size,
+            "bytes": args.bytes(),
             "total_ps": stages.total().as_ps(),
             "interval_ps": explained.interval.map(Span::as_ps),
             "stages": stages.rows().map(stage).collect::<Vec<_>>(),

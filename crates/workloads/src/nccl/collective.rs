@@ -12,6 +12,7 @@ use fabriscope_node::ProgramError;
 use smallvec::SmallVec;
 
 use super::communicator::Communicator;
+use super::contents;
 use super::fifo::FifoId;
 use super::kernels::{BlockPlan, Move, Turn};
 use super::world::{Wire, WireKind, World};
@@ -23,7 +24,7 @@ impl Communicator {
     /// Ranks that are not connected.
     pub fn collective(&self, plan: &Rc<Plan>) -> Result<Turn, ProgramError> {
         let (channels, rank) = (&self.world.0.plan, self.rank());
-        let mut plans = Vec::new();
+        let (mut plans, all) = (Vec::new(), contents::of_all(channels.ranks()));
         let mut network = Vec::new();
         for (place, part) in plan.parts.iter().enumerate() {
             for (number, lane) in plan.lanes(channels, rank, part).iter().enumerate() {
@@ -47,6 +48,7 @@ impl Communicator {
                     world: self.world.clone(),
                     plan: plan.clone(),
                     rank,
+                    all,
                     part: place,
                     lane: number,
                     next: 0,
@@ -129,6 +131,8 @@ struct Steps {
     world: World,
     plan: Rc<Plan>,
     rank: u32,
+    /// The elements of all ranks together.
+    all: u64,
     part: usize,
     lane: usize,
     next: u64,
@@ -156,8 +160,14 @@ impl Iterator for Steps {
             wires.into_iter().filter_map(|wire| self.fifos.get(&(wire, sends)).copied()).collect::<Vec<FifoId>>()
         };
         let (from, to) = (fifos(false), fifos(true));
-        let slice =
-            |slice: nccl::Slice| Move { from: from.clone(), to: to.clone(), bytes: slice.bytes, slots: slice.slots, in_place: false };
+        let slice = |slice: nccl::Slice| Move {
+            from: from.clone(),
+            to: to.clone(),
+            bytes: slice.bytes,
+            slots: slice.slots,
+            in_place: false,
+            contents: contents::of_step(&self.plan, self.rank, self.all, &step, slice.offset),
+        };
         self.slices = self.plan.slices(step.bytes).map(slice).collect();
         self.slices.reverse();
         self.slices.pop()

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use fabriscope_nccl::{NetWay, Protocol};
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Span, Time};
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::Wc;
 
 use super::fifo::FifoId;
@@ -59,6 +59,16 @@ impl Communicator {
     #[must_use]
     pub fn library(&self) -> &Library {
         self.world.library()
+    }
+    /// Bytes that GPUs of this node kept by now with other contents than they should have.
+    #[must_use]
+    pub fn wrong(&self) -> Bytes {
+        self.node.borrow().kernels.wrong()
+    }
+    /// Whether this is the first rank of its node.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.node.borrow().ranks.values().min() == Some(&self.rank())
     }
     /// What the host thread's clock says.
     #[must_use]

@@ -48,6 +48,8 @@ pub struct Filled {
     pub bytes: Bytes,
     /// The slots it takes.
     pub slots: u32,
+    /// What is in it.
+    pub contents: u64,
 }
 
 /// Slots between two ends.
@@ -69,9 +71,9 @@ impl Fifo {
         Fifo { way, sender, receiver, slots, filled: VecDeque::new(), free: VecDeque::from([(Time::ZERO, slots)]) }
     }
     /// A slice whose flag leaves at `at`; when it is seen.
-    pub fn fill(&mut self, at: Time, bytes: Bytes, slots: u32) -> Time {
+    pub fn fill(&mut self, at: Time, bytes: Bytes, slots: u32, contents: u64) -> Time {
         let seen = at + self.way.latency;
-        self.filled.push_back(Filled { seen, bytes, slots });
+        self.filled.push_back(Filled { seen, bytes, slots, contents });
         seen
     }
     /// The oldest slice that was not taken.
@@ -133,7 +135,7 @@ mod tests {
         assert_eq!(fifo.room(8), Some(Time::ZERO));
         for step in 0..4u64 {
             fifo.occupy(2);
-            assert_eq!(fifo.fill(Time::from_ps(step), Bytes(10), 2), Time::from_ps(700_000 + step));
+            assert_eq!(fifo.fill(Time::from_ps(step), Bytes(10), 2, 0), Time::from_ps(700_000 + step));
         }
         // Every slot is taken: the next slice waits for the first to be emptied.
         assert_eq!((fifo.room(1), fifo.room(0)), (None, Some(Time::ZERO)));

@@ -42,6 +42,8 @@ struct Asked {
     channel: u32,
     bytes: Bytes,
     slots: u32,
+    /// Its number in the group.
+    number: u64,
 }
 
 /// A head's way through the network.
@@ -53,6 +55,9 @@ pub(super) struct Outlet {
     /// Channels of the slices to come, in the order in which all heads ask.
     order: VecDeque<u32>,
     asked: VecDeque<Asked>,
+    /// Slices asked for so far, and the number of the group.
+    count: u64,
+    gpu: u32,
 }
 
 impl Outlet {
@@ -95,7 +100,7 @@ impl Outlet {
             let down = make(WireKind::FromNetwork, down, proxy, End::Block)?;
             fifos.insert(channel, [up, down]);
         }
-        Ok(Outlet { group, region: place.region, fifos, order: VecDeque::new(), asked: VecDeque::new() })
+        Ok(Outlet { group, region: place.region, fifos, order: VecDeque::new(), asked: VecDeque::new(), count: 0, gpu: seat.gpu })
     }
 
     /// The FIFO of a channel on its way there, or back.
@@ -132,10 +137,11 @@ impl Outlet {
             let over = |asked: &Asked| asked.reduction.is_none_or(|reduction| self.group.is_done(reduction));
             let Some(asked) = self.asked.front().filter(|asked| over(asked)) else { break };
             let [up, down] = self.fifos[&asked.channel];
-            let (bytes, slots) = (asked.bytes, asked.slots);
+            let (bytes, slots, number) = (asked.bytes, asked.slots, asked.number);
             self.asked.pop_front();
             c.process.compute(step);
-            c.node.borrow_mut().kernels.fill(down, c.process.now(), bytes, slots);
+            let contents = c.world.0.sum_of(self.gpu, number);
+            c.node.borrow_mut().kernels.fill(down, c.process.now(), bytes, slots, contents);
             c.node.borrow_mut().kernels.release(up, c.process.now(), slots);
         }
         while let Some(&channel) = self.order.front() {
@@ -153,7 +159,9 @@ impl Outlet {
             let post =
                 |group: &mut Group| group.post(SUM, self.region, self.region, bytes).map_err(|error| ProgramError(error.to_string()));
             let reduction = if bytes > 0 { Some(post(&mut self.group)?) } else { None };
-            self.asked.push_back(Asked { reduction, channel, bytes: filled.bytes, slots });
+            c.world.0.add_to_sum(self.gpu, self.count, filled.contents);
+            self.asked.push_back(Asked { reduction, channel, bytes: filled.bytes, slots, number: self.count });
+            self.count += 1;
         }
         if self.asked.front().is_some_and(|asked| asked.reduction.is_none()) {
             return self.progress(c);

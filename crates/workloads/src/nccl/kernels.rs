@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use fabriscope_machine::{FlowId, Sharing, Use};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
+use super::contents::Contents;
 use super::fifo::{End, Fifo, FifoId, Filled};
 
 /// How blocks move slices with one protocol.
@@ -48,6 +49,8 @@ pub struct Move {
     pub slots: u32,
     /// The bytes are in place already: the peer wrote them into the user's buffer, and only flags pass.
     pub in_place: bool,
+    /// What it adds to what it takes, and what that has to be then.
+    pub contents: Contents,
 }
 
 /// The steps of one block of a kernel.
@@ -69,6 +72,8 @@ struct Block {
     /// When it can go on with `current`.
     idle: Time,
     under_way: bool,
+    /// What the slice that moves has in it.
+    contents: u64,
 }
 
 struct Launch {
@@ -107,6 +112,8 @@ pub struct Kernels {
     order: u64,
     now: Time,
     notices: Vec<(u32, Time)>,
+    /// Bytes that were kept with other contents than they should have.
+    wrong: Bytes,
 }
 
 impl Kernels {
@@ -126,6 +133,7 @@ impl Kernels {
             order: 0,
             now: Time::ZERO,
             notices: Vec::new(),
+            wrong: Bytes::ZERO,
         }
     }
 
@@ -180,8 +188,8 @@ impl Kernels {
         free
     }
     /// A proxy has filled slots.
-    pub fn fill(&mut self, id: FifoId, at: Time, bytes: Bytes, slots: u32) {
-        self.fifos[id.0 as usize].fill(at, bytes, slots);
+    pub fn fill(&mut self, id: FifoId, at: Time, bytes: Bytes, slots: u32, contents: u64) {
+        self.fifos[id.0 as usize].fill(at, bytes, slots, contents);
         self.wake(id, RECEIVER);
     }
 
@@ -195,6 +203,12 @@ impl Kernels {
     #[must_use]
     pub fn take_notices(&mut self) -> Vec<(u32, Time)> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// Bytes that were kept by now with other contents than they should have.
+    #[must_use]
+    pub fn wrong(&self) -> Bytes {
+        self.wrong
     }
 
     /// When something happens next by itself.
@@ -245,7 +259,7 @@ impl Kernels {
         for BlockPlan { pace, moves } in launch.plans {
             let number = self.next_block;
             self.next_block = self.next_block.wrapping_add(1);
-            self.blocks.insert(number, Block { gpu, pace, moves, current: None, idle: idle + pace.start, under_way: false });
+            self.blocks.insert(number, Block { gpu, pace, moves, current: None, idle: idle + pace.start, under_way: false, contents: 0 });
             self.next_move(number);
         }
     }
@@ -327,11 +341,18 @@ impl Kernels {
 
     /// The bytes of a step begin to move.
     fn begin(&mut self, number: u32) {
+        let Some(block) = self.blocks.get_mut(&number) else { return };
+        let Some(step) = &block.current else { return };
+        block.contents = step.contents.adds;
+        for id in &step.from {
+            let came = self.fifos[id.0 as usize].take().map_or(0, |filled| filled.contents);
+            block.contents = block.contents.wrapping_add(came);
+        }
+        if step.contents.expects.is_some_and(|expected| expected != block.contents) {
+            self.wrong = self.wrong + step.bytes;
+        }
         let Some(block) = self.blocks.get(&number) else { return };
         let Some(step) = &block.current else { return };
-        for id in &step.from {
-            self.fifos[id.0 as usize].take();
-        }
         for id in &step.to {
             self.fifos[id.0 as usize].occupy(step.slots);
         }
@@ -374,7 +395,7 @@ impl Kernels {
         let now = self.now;
         let Some(block) = self.blocks.get_mut(&number) else { return };
         let Some(step) = block.current.take() else { return };
-        let pace = block.pace;
+        let (pace, contents) = (block.pace, block.contents);
         block.idle = now + pace.end;
         for id in &step.from {
             self.fifos[id.0 as usize].release(now + pace.end, step.slots);
@@ -383,7 +404,7 @@ impl Kernels {
         for id in &step.to {
             let fifo = &mut self.fifos[id.0 as usize];
             let fence = if pace.fenced { fifo.way.latency + fifo.way.back } else { Span::ZERO };
-            fifo.fill(now + pace.end + fence, step.bytes, step.slots);
+            fifo.fill(now + pace.end + fence, step.bytes, step.slots, contents);
             self.wake(*id, RECEIVER);
         }
         self.next_move(number);

@@ -22,7 +22,7 @@ fn pace(begin: Span, end: Span, fenced: bool) -> Pace {
 }
 
 fn plan(pace: Pace, from: Vec<FifoId>, to: Vec<FifoId>, chunks: u32, bytes: u64, in_place: bool) -> BlockPlan {
-    let step = Move { from, to, bytes: Bytes(bytes), slots: 1, in_place };
+    let step = Move { from, to, bytes: Bytes(bytes), slots: 1, in_place, contents: Contents::default() };
     BlockPlan { pace, moves: Box::new((0..chunks).map(move |_| step.clone())) }
 }
 
@@ -109,4 +109,22 @@ fn kernels_of_a_stream_run_in_turn() {
     let turns = [0, 10, 500].map(|us| kernels.launch(0, at(us), vec![plan(free, Vec::new(), Vec::new(), 1, 1_000_000, false)]));
     finish(&mut kernels);
     assert_eq!(turns.map(|turn| kernels.ended(0, turn)), [100, 200, 600].map(|us| Some(at(us))));
+}
+
+#[test]
+fn what_is_kept_is_compared_with_what_it_should_be() {
+    // Two contributions make the sum; a third, or none of the second, does not.
+    for (adds, wrong) in [(5, 0), (0, 4096), (10, 4096)] {
+        let (mut kernels, fifo) = pair(100, Span::ZERO);
+        let id = fifo(&mut kernels, 0);
+        let pace = pace(Span::ZERO, Span::ZERO, false);
+        let step = |from: Vec<FifoId>, to: Vec<FifoId>, contents| {
+            let step = Move { from, to, bytes: Bytes(4096), slots: 1, in_place: false, contents };
+            BlockPlan { pace, moves: Box::new(std::iter::once(step)) }
+        };
+        kernels.launch(0, Time::ZERO, vec![step(Vec::new(), vec![id], Contents { adds: 7, expects: None })]);
+        kernels.launch(1, Time::ZERO, vec![step(vec![id], Vec::new(), Contents { adds, expects: Some(12) })]);
+        finish(&mut kernels);
+        assert_eq!(kernels.wrong(), Bytes(wrong));
+    }
 }

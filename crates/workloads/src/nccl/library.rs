@@ -134,6 +134,14 @@ impl Library {
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
+    /// The compute capability of the GPUs, as 90; none of AMD's.
+    #[must_use]
+    pub fn capability(&self) -> Option<u32> {
+        match self.facts.architecture {
+            Architecture::Sm(capability) => Some(capability),
+            Architecture::Gfx(_) => None,
+        }
+    }
     /// GPUs of a node.
     #[must_use]
     pub fn gpus(&self) -> u32 {

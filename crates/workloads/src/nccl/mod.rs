@@ -8,6 +8,7 @@
 
 mod collective;
 mod communicator;
+mod contents;
 mod fifo;
 mod in_network;
 mod kernels;
@@ -19,6 +20,7 @@ mod world;
 
 pub use collective::connections;
 pub use communicator::Communicator;
+pub use contents::Contents;
 pub use fifo::{End, Fifo, FifoId, Filled, Way};
 pub use kernels::{BlockPlan, Kernels, Move, Pace, Turn};
 pub use library::Library;

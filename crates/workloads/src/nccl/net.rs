@@ -28,7 +28,7 @@ use fabriscope_verbs::{
 };
 
 use super::communicator::Communicator;
-use super::fifo::{End, Fifo, FifoId, Way};
+use super::fifo::{End, Fifo, FifoId, Filled, Way};
 use super::in_network::Outlet;
 use super::world::{Contact, Node, SLOTS, Seat, Shared, Wire, WireKind};
 
@@ -64,7 +64,7 @@ struct Lane {
     /// Slots that may be filled there.
     credits: u32,
     /// Slices that wait for room, at the sender, or to be fetched, at the receiver.
-    ready: VecDeque<(Bytes, u32)>,
+    ready: VecDeque<Filled>,
 }
 
 /// What a completed request was for.
@@ -73,9 +73,9 @@ enum Done {
     /// A slice that was written.
     Sent { link: usize, lane: usize, slots: u32 },
     /// A slice that was fetched: it is read behind.
-    Fetched { link: usize, lane: usize, bytes: Bytes, slots: u32 },
+    Fetched { link: usize, lane: usize, slice: Filled },
     /// A slice that is in place.
-    Came { link: usize, lane: usize, bytes: Bytes, slots: u32 },
+    Came { link: usize, lane: usize, slice: Filled },
     /// Nothing waits for it.
     Control,
 }
@@ -338,12 +338,12 @@ impl Net {
             Says::Fetched(slots) => c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots),
             Says::Data | Says::Ready => {
                 let words = c.world.0.words.borrow_mut().get_mut(&(number, lane)).and_then(VecDeque::pop_front);
-                let Some((bytes, slots)) = words else { return Ok(()) };
+                let Some(slice) = words else { return Ok(()) };
                 c.process.compute(c.library().proxy_step + c.library().plugin);
                 if says == Says::Ready {
-                    self.links[link].lanes[lane].ready.push_back((bytes, slots));
+                    self.links[link].lanes[lane].ready.push_back(slice);
                 } else {
-                    self.read_behind(c, link, lane, Done::Came { link, lane, bytes, slots })?;
+                    self.read_behind(c, link, lane, Done::Came { link, lane, slice })?;
                 }
             }
         }
@@ -358,14 +358,14 @@ impl Net {
                 c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots);
                 Ok(())
             }
-            Done::Came { link, lane, bytes, slots } => {
+            Done::Came { link, lane, slice } => {
                 let fifo = self.links[link].lanes[lane].fifo;
-                c.node.borrow_mut().kernels.fill(fifo, c.process.now(), bytes, slots);
+                c.node.borrow_mut().kernels.fill(fifo, c.process.now(), slice.bytes, slice.slots, slice.contents);
                 Ok(())
             }
-            Done::Fetched { link, lane, bytes, slots } => {
-                self.read_behind(c, link, lane, Done::Came { link, lane, bytes, slots })?;
-                self.say(c, link, lane, Says::Fetched(slots))
+            Done::Fetched { link, lane, slice } => {
+                self.read_behind(c, link, lane, Done::Came { link, lane, slice })?;
+                self.say(c, link, lane, Says::Fetched(slice.slots))
             }
         }
     }
@@ -377,15 +377,16 @@ impl Net {
             let filled = c.node.borrow_mut().kernels.take_filled(fifo, c.process.now());
             let Some(filled) = filled else { break };
             c.process.compute(c.library().proxy_step + c.library().plugin);
-            self.links[link].lanes[lane].ready.push_back((filled.bytes, filled.slots));
+            self.links[link].lanes[lane].ready.push_back(filled);
         }
-        while let Some((bytes, slots)) = self.links[link].lanes[lane].ready.front().copied() {
+        while let Some(slice) = self.links[link].lanes[lane].ready.front().copied() {
+            let Filled { bytes, slots, .. } = slice;
             if self.writes && slots > self.links[link].lanes[lane].credits {
                 break;
             }
             self.links[link].lanes[lane].ready.pop_front();
             let number = self.links[link].peer.number;
-            c.world.0.words.borrow_mut().entry((number, lane)).or_default().push_back((bytes, slots));
+            c.world.0.words.borrow_mut().entry((number, lane)).or_default().push_back(slice);
             if !self.writes {
                 self.say(c, link, lane, Says::Ready)?;
                 continue;
@@ -410,10 +411,10 @@ impl Net {
             }
             return Ok(());
         }
-        while let Some((bytes, slots)) = self.links[link].lanes[lane].ready.front().copied().filter(|(_, slots)| occupy(*slots)) {
+        while let Some(slice) = self.links[link].lanes[lane].ready.front().copied().filter(|slice| occupy(slice.slots)) {
             self.links[link].lanes[lane].ready.pop_front();
-            let (sge, remote) = self.ends(link, lane, bytes);
-            self.post(c, link, SendWr::read(0, sge, remote), Done::Fetched { link, lane, bytes, slots })?;
+            let (sge, remote) = self.ends(link, lane, slice.bytes);
+            self.post(c, link, SendWr::read(0, sge, remote), Done::Fetched { link, lane, slice })?;
         }
         Ok(())
     }

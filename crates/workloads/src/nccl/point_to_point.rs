@@ -11,6 +11,7 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Bytes;
 
 use super::communicator::Communicator;
+use super::contents::{self, Contents};
 use super::fifo::FifoId;
 use super::kernels::{BlockPlan, Move, Turn};
 use super::world::{Wire, WireKind, World};
@@ -87,7 +88,8 @@ impl Communicator {
                 let wire = Wire { from, to, channel: piece.channel, kind: WireKind::PointToPoint };
                 let fifo = if own { None } else { Some(self.fifo(wire, split.protocol)?) };
                 let sends = exchange.sends;
-                let moves = split.chunks(*piece).map(move |(_, bytes)| step(fifo, sends, bytes));
+                let contents = move |at| if own { Contents::default() } else { contents::of_message(from, to, at, sends) };
+                let moves = split.chunks(*piece).map(move |(at, bytes)| step(fifo, sends, bytes, contents(at)));
                 plans.push(BlockPlan { pace: self.library().pace(split.protocol), moves: Box::new(moves) });
             }
         }
@@ -95,8 +97,8 @@ impl Communicator {
     }
 }
 
-fn step(fifo: Option<FifoId>, sends: bool, bytes: Bytes) -> Move {
+fn step(fifo: Option<FifoId>, sends: bool, bytes: Bytes, contents: Contents) -> Move {
     let ends: Vec<FifoId> = fifo.into_iter().collect();
     let (from, to) = if sends { (Vec::new(), ends) } else { (ends, Vec::new()) };
-    Move { from, to, bytes, slots: 1, in_place: false }
+    Move { from, to, bytes, slots: 1, in_place: false, contents }
 }

@@ -10,10 +10,10 @@ use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{self as nccl, NcclError, NetWay, Protocol, Settings, Transport};
 use fabriscope_node::aggregation::Rules;
 use fabriscope_node::{Devices, Memory, Process, ProgramError};
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::Time;
 use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
 
-use super::fifo::{End, Fifo, FifoId, Way};
+use super::fifo::{End, Fifo, FifoId, Filled, Way};
 use super::kernels::Kernels;
 use super::library::Library;
 use crate::mpi::Binding;
@@ -41,12 +41,14 @@ pub(super) struct Shared {
     nodes: RefCell<BTreeMap<u32, Rc<RefCell<Node>>>>,
     /// What each end of a connection between nodes tells the other.
     pub contacts: RefCell<BTreeMap<(Wire, bool), Contact>>,
-    /// Lengths and slots of messages on the way, by connection and number of the protocol.
+    /// Messages on the way, by connection and number of the protocol.
     pub words: RefCell<BTreeMap<(u32, usize), Words>>,
+    /// Contents of slices in the switches, by group and number, and how many heads have the sum.
+    sums: RefCell<BTreeMap<(u32, u64), (u64, u32)>>,
 }
 
-/// Length and slots of slices, in order.
-type Words = VecDeque<(Bytes, u32)>;
+/// Slices, in order.
+type Words = VecDeque<Filled>;
 
 /// Where a rank sits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +145,7 @@ impl World {
             nodes: RefCell::default(),
             contacts: RefCell::default(),
             words: RefCell::default(),
+            sums: RefCell::default(),
         })))
     }
     /// Who is whose neighbour in which channel.
@@ -171,6 +174,24 @@ impl Shared {
         }
         self.seats.borrow_mut().insert(process.rank(), seat);
         Ok((seat, node))
+    }
+
+    /// A head of a group gives a slice to the switches.
+    pub fn add_to_sum(&self, group: u32, number: u64, contents: u64) {
+        let mut sums = self.sums.borrow_mut();
+        let sum = &mut sums.entry((group, number)).or_default().0;
+        *sum = sum.wrapping_add(contents);
+    }
+    /// A head of a group gets the sum of a slice of all.
+    pub fn sum_of(&self, group: u32, number: u64) -> u64 {
+        let mut sums = self.sums.borrow_mut();
+        let Some((sum, heads)) = sums.get_mut(&(group, number)) else { return 0 };
+        let sum = *sum;
+        *heads += 1;
+        if *heads == self.plan.nodes() {
+            sums.remove(&(group, number));
+        }
+        sum
     }
 
     /// The adapters of a connection for point-to-point traffic, each rank with those near to it.

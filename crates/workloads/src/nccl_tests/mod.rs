@@ -2,8 +2,9 @@
 //!
 //! Source: nccl-tests 2.19.6, src/common.cu and one file an operation: loops, options, output (FORMATS.md §12).
 //! Modelled: all operations of one size enqueued, then waited for; several GPUs of one thread, which starts their kernels one after
-//! the other; out of place and in place; the choice of the library's tuner, or what variables leave of it.
-//! Not modelled: CUDA graphs, several operations in a group, checks of data, which is never wrong.
+//! the other; out of place and in place; the choice of the library's tuner, or what variables leave of it;
+//! the check of data, by numbers that stand for the elements and go with every slice over links and adapters.
+//! Not modelled: CUDA graphs, several operations in a group, rounding.
 //!
 //! Iterations repeat exactly once the first few are over: those beyond are counted, not simulated. A message of very many steps is
 //! run at two lengths with the same chunks, and what a byte more takes gives the rest.
@@ -53,8 +54,16 @@ struct Job {
     rows: Vec<Row>,
 }
 
-/// Mean time of an operation by row, place and case, of each rank.
-type Results = Rc<RefCell<Vec<[Vec<Vec<Span>>; 2]>>>;
+/// What is measured, by row and place.
+#[derive(Default)]
+struct Measured {
+    /// Mean time of an operation by case, of each rank.
+    times: Vec<[Vec<Vec<Span>>; 2]>,
+    /// Elements that were kept with other contents than they should have.
+    wrong: Vec<[u64; 2]>,
+}
+
+type Results = Rc<RefCell<Measured>>;
 
 /// Reads the command line of a test and makes its programs.
 ///
@@ -70,6 +79,19 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
         let remedy = format!("give --ppn {} or less: each rank has a GPU", library.gpus());
         return Err(conflict(format!("{per_node} ranks on nodes with {} GPUs", library.gpus()), remedy));
     }
+    if settings.is_fp8() && operation.reduces() {
+        if library.capability().is_some_and(|capability| capability < 90) {
+            let what = format!(
+                "-d {}: NCCL reduces FP8 on GPUs from compute capability 9.0 on, and {} is of an earlier one",
+                settings.type_name, library.gpu
+            );
+            return Err(conflict(what, "give another type, or a cluster with newer GPUs".to_owned()));
+        }
+        if settings.operator == "prod" {
+            let what = format!("-d {} -o prod: products of FP8 run over, and nccl-tests leave them out", settings.type_name);
+            return Err(conflict(what, "give -o sum, min, max or avg".to_owned()));
+        }
+    }
     let each = settings.gpus * settings.threads;
     if !per_node.is_multiple_of(each) {
         let what = format!("-t {} -g {}: processes of {each} GPUs do not fill {per_node} GPUs of a node", settings.threads, settings.gpus);
@@ -84,8 +106,8 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
     let rows: Result<Vec<Row>, _> = settings.sizes.iter().map(|size| row(operation, &settings, &world, &tuner, *size)).collect();
     let rows = rows.map_err(|error| refused(tool, &error))?;
     let job = Rc::new(Job { operation, settings, world, rows });
-    let results: Results =
-        Rc::new(RefCell::new(job.rows.iter().map(|row| row.cases.each_ref().map(|cases| vec![Vec::new(); cases.len()])).collect()));
+    let times = job.rows.iter().map(|row| row.cases.each_ref().map(|cases| vec![Vec::new(); cases.len()])).collect();
+    let results: Results = Rc::new(RefCell::new(Measured { times, wrong: vec![[0; 2]; job.rows.len()] }));
     let mains = (0..ranks).map(|_| -> Main {
         let (job, results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
@@ -154,13 +176,18 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
     let c = Communicator::init(process, job.world.clone(), &wires).await?;
     for (at, row) in job.rows.iter().enumerate() {
         for (place, cases) in row.cases.iter().enumerate() {
+            let before = c.wrong();
             for (number, case) in cases.iter().enumerate() {
                 let span = measure(&c, &job, case).await?;
-                results.borrow_mut()[at][place][number].push(span);
+                results.borrow_mut().times[at][place][number].push(span);
+            }
+            c.barrier().await?;
+            if c.is_first() {
+                results.borrow_mut().wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
             }
         }
     }
-    c.barrier().await
+    Ok(())
 }
 
 /// Mean time of an operation: all are enqueued, then waited for.

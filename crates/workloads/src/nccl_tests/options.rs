@@ -23,7 +23,7 @@ const OPTIONS: &[Opt] = &[
     opt('n', "iters", Takes::Value("count"), Usual, "measured iterations (default 20)"),
     opt('w', "warmup_iters", Takes::Value("count"), Usual, "iterations before the measurement (default 1)"),
     opt('m', "agg_iters", Takes::Value("count"), Refused("several operations in a group are not modelled; leave -m out"), ""),
-    opt('c', "check", Takes::Value("0|1"), Usual, "the column of wrong elements; a simulated GPU has none (default 1)"),
+    opt('c', "check", Takes::Value("0|1"), Usual, "the column of wrong elements, from contents that go with every slice (default 1)"),
     opt('o', "op", Takes::Value("sum|prod|min|max|avg"), Usual, "how it adds up (default sum)"),
     opt('d', "datatype", Takes::Value("type"), Usual, "type of the elements (default float)"),
     opt('r', "root", Takes::Value("rank"), Usual, "root of broadcast, reduce, gather and scatter (default 0)"),
@@ -62,6 +62,11 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    /// Elements are of eight bits with a point.
+    pub fn is_fp8(&self) -> bool {
+        self.type_name.starts_with("f8")
+    }
+
     pub fn parse(operation: Operation, args: &[String], usual: &nccl::Settings) -> Result<Settings, UsageError> {
         let tool = operation.tool();
         let parsed = arguments::parse(tool, OPTIONS, args)?;

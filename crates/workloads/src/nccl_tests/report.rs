@@ -6,16 +6,16 @@ use std::fmt::Write;
 
 use fabriscope_units::{Bytes, Span};
 
-use super::{Job, Row};
+use super::{Job, Measured, Row};
 use crate::gpu::{GpuTarget, PciAddress};
 use crate::nccl::Library;
 use crate::output::{Point, ToolOutput};
 
-pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_node: u32, results: &[[Vec<Vec<Span>>; 2]]) -> ToolOutput {
+pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_node: u32, results: &Measured) -> ToolOutput {
     let ranks = job.world.plan().ranks();
     let mut output = ToolOutput { text: head(job, gpu, library, per_node), ..ToolOutput::default() };
     let mut bandwidths = Vec::new();
-    for (row, spans) in job.rows.iter().zip(results) {
+    for ((row, spans), wrong) in job.rows.iter().zip(&results.times).zip(&results.wrong) {
         let s = &job.settings;
         let operator = if job.operation.reduces() { s.operator } else { "none" };
         let root = if job.operation.rooted() { i64::from(s.root) } else { -1 };
@@ -26,7 +26,7 @@ pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_
             let algorithm = if time > 0.0 { counted / time / 1e3 } else { 0.0 };
             let bus = algorithm * factor;
             bandwidths.push(bus);
-            let wrong = if s.check { format!("  {:>6}", 0) } else { "    N/A".to_owned() };
+            let wrong = if s.check { format!("  {:>6}", wrong[place]) } else { "    N/A".to_owned() };
             let _ = write!(output.text, "  {}  {}  {}{wrong}", float(time, 7), float(algorithm, 6), float(bus, 6));
             let names: [&'static str; 3] =
                 if place == 0 { ["time", "algbw", "busbw"] } else { ["time_in_place", "algbw_in_place", "busbw_in_place"] };
@@ -45,7 +45,9 @@ pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_
         output.remarks.extend(row.choice.clone());
     }
     let mean = bandwidths.iter().sum::<f64>() / bandwidths.len().max(1) as f64;
-    let _ = write!(output.text, "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {mean:.6} \n#\n");
+    let wrong: u64 = if job.settings.check { results.wrong.iter().flatten().sum() } else { 0 };
+    let verdict = if wrong == 0 { "OK" } else { "FAILED" };
+    let _ = write!(output.text, "# Out of bounds values : {wrong} {verdict}\n# Avg bus bandwidth    : {mean:.6} \n#\n");
     let _ = write!(output.text, "# Collective test concluded: {}\n#\n", job.operation.tool());
     output
 }

@@ -38,10 +38,10 @@ pub(super) fn run(tool: GpuTool, args: &Args, context: &Context, output: &mut Ou
         faults: None,
     };
     let (printed, _) = launch.run().map_err(|error: LaunchError| Failure::of(error))?;
-    let bench = Bench::new(&parts, args.size);
+    let bench = Bench::new(&parts, args.bytes());
     let bench = bench.ok_or_else(|| Failure::told(format!("the nodes of {} have no GPUs", parts.name), "choose a cluster with GPUs"))?;
     let told = bench.copies(tool, &tests).into_iter().filter_map(|copying| {
-        let rows = if tool == GpuTool::BabelStream { kernel(&parts, args.size, &printed) } else { bench.stages(&copying) }?;
+        let rows = if tool == GpuTool::BabelStream { kernel(&parts, args.bytes(), &printed) } else { bench.stages(&copying) }?;
         let total = rows.iter().map(|(_, span)| *span).sum();
         Some((copying, rows, total))
     });
@@ -68,8 +68,9 @@ pub(super) fn run(tool: GpuTool, args: &Args, context: &Context, output: &mut Ou
         return Ok(Verdict::Good);
     }
     let title = parts.node.gpu.as_ref().map_or("", |gpu| gpu.title.as_str());
-    let mut text = format!("# {} of {} on {}: {}\n# {} x {title}\n", args.tool, Bytes(args.size), parts.name, parts.title, parts.node.gpus);
-    for point in printed.points.iter().filter(|point| point.size == Bytes(args.size)) {
+    let mut text =
+        format!("# {} of {} on {}: {}\n# {} x {title}\n", args.tool, Bytes(args.bytes()), parts.name, parts.title, parts.node.gpus);
+    for point in printed.points.iter().filter(|point| point.size == Bytes(args.bytes())) {
         text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
     }
     for Told { copying, stages } in &told {
@@ -98,9 +99,9 @@ fn options(tool: GpuTool, args: &Args) -> (Vec<String>, Vec<String>) {
         value = word == "-t" || word == "--testcase";
     }
     let (option, size) = match tool {
-        GpuTool::NvBandwidth => ("-b", args.size.div_ceil(1 << 20).max(1)),
-        GpuTool::BabelStream => ("-s", (args.size / 8).max(1024)),
-        GpuTool::CopyLat | GpuTool::CopyBw => ("-s", args.size),
+        GpuTool::NvBandwidth => ("-b", args.bytes().div_ceil(1 << 20).max(1)),
+        GpuTool::BabelStream => ("-s", (args.bytes() / 8).max(1024)),
+        GpuTool::CopyLat | GpuTool::CopyBw => ("-s", args.bytes()),
         GpuTool::P2p => ("", 0),
     };
     let mut options = if option.is_empty() { Vec::new() } else { vec![option.to_owned(), size.to_string()] };
@@ -138,7 +139,7 @@ fn json(args: &Args, cluster: &str, bench: &Bench, told: &[Told], changes: &[Cha
     serde_json::json!({
         "tool": args.tool,
         "cluster": cluster,
-        "bytes": args.size,
+        "bytes": args.bytes(),
         "copies": told.iter().map(copy).collect::<Vec<_>>(),
         "changes": changes.iter().map(change).collect::<Vec<_>>(),
     })

@@ -1,0 +1,286 @@
+//! `explain` for nccl-tests: what binds each size, what the other algorithms and protocols would give.
+//!
+//! What binds is found by runs: each thing is made twice as fast, everything else as it was and with the same algorithm and protocol, and that
+//! which saves most binds. The others are run as `NCCL_ALGO` and `NCCL_PROTO` would have them.
+//! Not modelled: two things that only help together.
+
+use fabriscope_catalog::{ResolvedCluster, ScaleUp};
+use fabriscope_engine_packet::Counting;
+use fabriscope_report::Table;
+use fabriscope_units::{Bytes, Rate};
+use fabriscope_workloads::mpi::Binding;
+use fabriscope_workloads::{Layout, Tool};
+
+use super::Args;
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::launch::{self, Launch, LaunchError};
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Runs the command for `tool`.
+pub(super) fn run(tool: Tool, args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+    let mut parts = context.cluster(&args.on)?;
+    let binding = args.devices.apply(&mut parts, u32::MAX)?;
+    if let Some(given) = args.options.iter().find(|option| SIZES.iter().any(|name| option.starts_with(name))) {
+        return Err(Failure::told(format!("{given} behind the two dashes"), "give one size with -s; without it, some sizes are taken"));
+    }
+    let layout = launch::layout(&parts, Some(args.nodes.unwrap_or(1)), Some(parts.node.gpus.max(1)));
+    let bench = Bench { tool, parts: &parts, layout, binding, seed: context.seed(), options: &args.options };
+    let sizes = args.size.map_or(USUAL.to_vec(), |size| vec![size]);
+    let progress = Progress::new("running each size with one thing changed at a time");
+    let mut told = Vec::new();
+    for (done, size) in sizes.iter().enumerate() {
+        progress.at(done, sizes.len());
+        told.push(bench.size(*size, !args.no_changes).map_err(Failure::of)?);
+    }
+    drop(progress);
+    if let Some(path) = &args.output {
+        output.redirect(path)?;
+    }
+    if args.json {
+        let sizes: Vec<serde_json::Value> = told.iter().map(Told::json).collect();
+        output.json(&serde_json::json!({ "tool": args.tool, "cluster": parts.name, "nodes": layout.nodes, "sizes": sizes }))?;
+    } else {
+        output.text(&text(args, &parts, layout, &told))?;
+    }
+    Ok(Verdict::Good)
+}
+
+/// Options of the tool that say sizes.
+const SIZES: [&str; 6] = ["-b", "-e", "-f", "-i", "--minbytes", "--maxbytes"];
+/// Sizes that are explained where none is given, in bytes: latency, the middle, bandwidth.
+const USUAL: [u64; 5] = [1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20];
+
+/// The tool on a cluster.
+struct Bench<'a> {
+    tool: Tool,
+    parts: &'a ResolvedCluster,
+    layout: Layout,
+    binding: Binding,
+    seed: u64,
+    options: &'a [String],
+}
+
+/// What one run gave.
+#[derive(Clone)]
+struct Outcome {
+    /// Algorithm, protocol, channels; nothing for sends and receives.
+    choice: Option<String>,
+    us: f64,
+    busbw: f64,
+}
+
+impl Outcome {
+    fn saved(&self, from: &Outcome) -> f64 {
+        100.0 * (from.us - self.us) / from.us.max(f64::MIN_POSITIVE)
+    }
+    /// `Ring LL128` of the choice.
+    fn way(&self) -> &str {
+        self.choice.as_deref().map_or("sends and receives", |choice| choice.split(',').next().unwrap_or(choice))
+    }
+}
+
+/// A size, explained.
+struct Told {
+    size: u64,
+    taken: Outcome,
+    /// What was made twice as fast, and what that gave, the best first.
+    faster: Vec<(&'static str, Outcome)>,
+    /// Other algorithms and protocols, the best first.
+    others: Vec<Outcome>,
+}
+
+impl Bench<'_> {
+    fn size(&self, size: u64, changes: bool) -> Result<Told, LaunchError> {
+        let taken = self.run(self.parts, size, &[])?;
+        let way: Vec<&str> = taken.way().split(' ').collect();
+        let same = match (&taken.choice, &way[..]) {
+            (Some(_), [algorithm, protocol]) => variables(algorithm, protocol),
+            _ => Vec::new(),
+        };
+        let mut faster = Vec::new();
+        for (what, change) in CHANGES.iter().filter(|_| changes) {
+            let mut parts = self.parts.clone();
+            if change(&mut parts, self.layout.nodes) {
+                faster.push((*what, self.run(&parts, size, &same)?));
+            }
+        }
+        let mut others = Vec::new();
+        if taken.choice.is_some() {
+            for (algorithm, protocol) in ALGORITHMS.iter().flat_map(|algorithm| PROTOCOLS.map(|protocol| (*algorithm, protocol))) {
+                // What the library does not have here it refuses, or takes another.
+                let other = self.run(self.parts, size, &variables(algorithm, protocol)).ok();
+                others.extend(other.filter(|other| other.way() == format!("{algorithm} {protocol}") && other.way() != taken.way()));
+            }
+        }
+        faster.sort_by(|a, b| a.1.us.total_cmp(&b.1.us));
+        others.sort_by(|a, b| a.us.total_cmp(&b.us));
+        Ok(Told { size, taken, faster, others })
+    }
+
+    fn run(&self, parts: &ResolvedCluster, size: u64, more: &[String]) -> Result<Outcome, LaunchError> {
+        let size = size.to_string();
+        let ours = ["-b", &size, "-e", &size, "-n", "4"].map(str::to_owned);
+        let options: Vec<String> = ours.iter().chain(self.options).chain(more).cloned().collect();
+        let launch = Launch {
+            tool: self.tool,
+            options: &options,
+            parts,
+            nodes: parts.placement,
+            layout: Some(self.layout),
+            seed: self.seed,
+            binding: self.binding.clone(),
+            traced: false,
+            taps: Vec::new(),
+            counting: Counting::Off,
+            faults: None,
+        };
+        let (printed, _) = launch.run()?;
+        let value = |metric: &str| printed.points.iter().find(|point| point.metric == metric).map_or(0.0, |point| point.value);
+        let choice = printed.remarks.first().and_then(|remark| Some(remark.split_once(": ")?.1.to_owned()));
+        Ok(Outcome { choice, us: value("time"), busbw: value("busbw") })
+    }
+}
+
+fn variables(algorithm: &str, protocol: &str) -> Vec<String> {
+    [format!("NCCL_ALGO={algorithm}"), format!("NCCL_PROTO={protocol}")].into_iter().flat_map(|set| ["--env".to_owned(), set]).collect()
+}
+
+const ALGORITHMS: [&str; 4] = ["Tree", "Ring", "NVLS", "NVLSTree"];
+const PROTOCOLS: [&str; 3] = ["LL", "LL128", "Simple"];
+
+type Change = fn(&mut ResolvedCluster, u32) -> bool;
+
+/// What may bind, and how it is made twice as fast among so many nodes; whether it is there.
+const CHANGES: [(&str, Change); 8] = [
+    ("links between GPUs", |parts, _| {
+        parts.node.layout.scale_up.as_mut().is_some_and(|links| {
+            links.part.link_rate.value = double(links.part.link_rate.value);
+            true
+        })
+    }),
+    ("blocks of the kernels", |parts, _| {
+        let Some(block) = parts.node.gpu.as_mut().and_then(|gpu| gpu.block.as_mut()) else { return false };
+        for rate in [&mut block.ll, &mut block.ll128, &mut block.simple].into_iter().chain(&mut block.multimem) {
+            rate.value = double(rate.value);
+        }
+        true
+    }),
+    ("memory of the GPUs", |parts, _| {
+        parts.node.gpu.as_mut().is_some_and(|gpu| {
+            gpu.memory.peak.value = double(gpu.memory.peak.value);
+            true
+        })
+    }),
+    ("latency of steps", |parts, _| {
+        let Some(nccl) = parts.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
+        for step in [&mut nccl.ll, &mut nccl.ll128, &mut nccl.simple] {
+            (step.begin.value, step.end.value) = (step.begin.value / 2, step.end.value / 2);
+        }
+        if let Some(links) = &mut parts.node.layout.scale_up {
+            links.part.latency.value = links.part.latency.value / 2;
+        }
+        if let Some(ScaleUp::Switched(switched)) = &mut parts.node.layout.part.scale_up {
+            switched.latency.value = switched.latency.value / 2;
+        }
+        true
+    }),
+    ("host threads and starts of kernels", |parts, _| {
+        let Some(nccl) = parts.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
+        let Some(calls) = parts.node.gpu.as_mut().map(|gpu| &mut gpu.calls) else { return false };
+        let starts = [&mut nccl.ll.start, &mut nccl.ll128.start, &mut nccl.simple.start, &mut nccl.call];
+        for span in starts.into_iter().chain([&mut calls.kernel_launch, &mut calls.kernel_start, &mut calls.stream_synchronize]) {
+            span.value = span.value / 2;
+        }
+        true
+    }),
+    ("PCI Express", |parts, nodes| {
+        let layout = &mut parts.node.layout;
+        let slots = layout.uplinks.iter_mut().chain(&mut layout.gpu_slot).chain([&mut parts.node.pcie]);
+        for slot in slots {
+            slot.part.lane_rate.value = double(slot.part.lane_rate.value);
+        }
+        nodes > 1 || layout.scale_up.is_none()
+    }),
+    ("proxies", |parts, nodes| {
+        let Some(nccl) = parts.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
+        for span in [&mut nccl.proxy_step].into_iter().chain(&mut nccl.plugin_overhead) {
+            span.value = span.value / 2;
+        }
+        nodes > 1
+    }),
+    ("adapters and network", |parts, nodes| {
+        for link in [&mut parts.link, &mut parts.trunk_link, &mut parts.global_link] {
+            link.lane_rate.value = double(link.lane_rate.value);
+            link.data_rate.value = double(link.data_rate.value);
+        }
+        let nic = &mut parts.node.nic;
+        let spans = [&mut nic.tx_latency, &mut nic.rx_latency, &mut nic.message_interval];
+        for span in spans.into_iter().chain(&mut nic.srd_latency) {
+            span.value = span.value / 2;
+        }
+        nodes > 1
+    }),
+];
+
+fn double(rate: Rate) -> Rate {
+    Rate::from_bps(rate.as_bps().saturating_mul(2))
+}
+
+impl Told {
+    /// What binds, if anything saves a hundredth, and how much it saves.
+    fn bound(&self) -> Option<(&'static str, f64)> {
+        let (what, faster) = self.faster.first()?;
+        Some((*what, faster.saved(&self.taken))).filter(|(_, saved)| *saved >= 1.0)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let outcome =
+            |outcome: &Outcome| serde_json::json!({ "choice": outcome.choice, "us": outcome.us, "busbw_gb_per_s": outcome.busbw });
+        serde_json::json!({
+            "bytes": self.size,
+            "taken": outcome(&self.taken),
+            "bound": self.bound().map(|(what, _)| what),
+            "twice_as_fast": self.faster.iter().map(|(what, faster)| serde_json::json!({ "what": what, "us": faster.us })).collect::<Vec<_>>(),
+            "others": self.others.iter().map(outcome).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn text(args: &Args, parts: &ResolvedCluster, layout: Layout, told: &[Told]) -> String {
+    let ranks = layout.nodes * layout.per_node;
+    let mut text = format!("# {} on {}: {}\n# {ranks} GPUs on {} nodes\n", args.tool, parts.name, parts.title, layout.nodes);
+    let mut table = Table::new(["size", "taken", "time (us)", "busbw (GB/s)", "bound", "next best", "time (us)", "busbw (GB/s)"]);
+    table = table.words(1).words(4).words(5);
+    let figures = |outcome: &Outcome| [format!("{:.2}", outcome.us), format!("{:.2}", outcome.busbw)];
+    for size in told {
+        let bound = size.bound().map_or("-".to_owned(), |(what, _)| what.to_owned());
+        let [us, busbw] = figures(&size.taken);
+        let next = size.others.first();
+        let [other_us, other_busbw] = next.map_or(["-".to_owned(), "-".to_owned()], figures);
+        let next = next.map_or("-".to_owned(), |other| other.way().to_owned());
+        table.push([Bytes(size.size).to_string(), size.taken.way().to_owned(), us, busbw, bound, next, other_us, other_busbw]);
+    }
+    text += &format!("\n{table}");
+    for size in told {
+        let choice = size.taken.choice.as_deref().unwrap_or("sends and receives");
+        text += &format!("\n{}: {choice}, {:.2} us\n", Bytes(size.size), size.taken.us);
+        if !size.faster.is_empty() {
+            let mut table = Table::new(["twice as fast", "time (us)", "saves (%)"]);
+            for (what, faster) in &size.faster {
+                table.push([(*what).to_owned(), format!("{:.2}", faster.us), format!("{:.1}", faster.saved(&size.taken))]);
+            }
+            text += &table.to_string();
+        }
+        if !size.others.is_empty() {
+            let mut table = Table::new(["instead", "time (us)", "busbw (GB/s)", "saves (%)"]);
+            for other in &size.others {
+                let [us, busbw] = figures(other);
+                table.push([other.choice.clone().unwrap_or_default(), us, busbw, format!("{:.1}", other.saved(&size.taken))]);
+            }
+            text += &format!("\n{table}");
+        }
+    }
+    text
+}

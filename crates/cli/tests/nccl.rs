@@ -1,0 +1,51 @@
+//! nccl-tests on clusters of the catalogue: contents arrive, `explain` names what binds.
+
+use assert_cmd::Command;
+
+fn prints(args: &[&str]) -> String {
+    let output = Command::cargo_bin("fabriscope").unwrap().args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The columns `#wrong` of all rows.
+fn wrong(text: &str) -> Vec<String> {
+    let rows = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    rows.flat_map(|row| {
+        let cells: Vec<String> = row.split_whitespace().map(str::to_owned).collect();
+        [cells[8].clone(), cells[12].clone()]
+    })
+    .collect()
+}
+
+#[test]
+fn every_operation_ends_with_the_right_contents() {
+    let tools = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter", "sendrecv"];
+    for tool in tools {
+        let name = format!("{tool}_perf");
+        for on in [["azure-ndh100v5", "1"], ["aws-p4de-nccl", "2"]] {
+            let text = prints(&["bench", &name, "--on", on[0], "--nodes", on[1], "-b", "1K", "-e", "1M", "-f", "32", "-n", "2"]);
+            assert!(text.contains("# Out of bounds values : 0 OK"), "{name}: {text}");
+            assert!(wrong(&text).iter().all(|wrong| wrong == "0"), "{name}: {text}");
+        }
+    }
+    let unchecked = prints(&["bench", "reduce_perf", "--on", "azure-ndh100v5", "-b", "1K", "-e", "1K", "-n", "2", "-c", "0"]);
+    assert_eq!(wrong(&unchecked), ["N/A", "N/A"]);
+}
+
+#[test]
+fn explain_names_the_bound_and_the_next_best() {
+    let text = prints(&["explain", "all_reduce_perf", "--on", "azure-nda100v4", "-s", "1024"]);
+    let row = text.lines().find(|line| line.starts_with("1 KiB ")).unwrap();
+    assert!(row.contains("Ring LL ") && row.contains("latency of steps") && row.contains("Tree LL "), "{text}");
+    assert!(text.contains("twice as fast") && text.contains("Tree Simple, 1 channels"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&prints(&["explain", "all_reduce_perf", "--on", "aws-p4de-nccl", "--nodes", "2", "-s", "65536", "--json"]))
+            .unwrap();
+    let size = &json["sizes"][0];
+    assert_eq!((size["bound"].as_str(), size["bytes"].as_u64()), (Some("adapters and network"), Some(65536)), "{json}");
+    // The adapters read only: nothing but Simple is left.
+    assert!(size["others"].as_array().unwrap().iter().all(|other| other["us"].as_f64() > size["taken"]["us"].as_f64()), "{json}");
+    let sends = prints(&["explain", "alltoall_perf", "--on", "azure-nda100v4", "-s", "1048576"]);
+    assert!(sends.contains("sends and receives") && sends.contains("links between GPUs"), "{sends}");
+}
