@@ -90,7 +90,8 @@ impl Communicator {
             let devices = self.process.devices()?;
             return self.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, &self.world.0, wire));
         }
-        self.net.borrow().fifo(wire, protocol)
+        let made = self.node.borrow().known_fifo(wire, protocol);
+        made.map_or_else(|| self.net.borrow().fifo(wire, protocol), Ok)
     }
 
     /// A call whose kernel runs `plans`: the host thread goes on when it is in the stream.
@@ -122,7 +123,15 @@ impl Communicator {
     /// # Errors
     /// As [`synchronise`](Self::synchronise).
     pub async fn barrier(&self) -> Result<(), ProgramError> {
-        let idle = |node: &Node| if self.net.borrow().is_idle(node) { Some(Time::ZERO) } else { None };
+        // Those for whom this proxy sends may still be at work.
+        let turn = self.node.borrow_mut().arrive(self.rank());
+        for proxy in &self.net.borrow().served_by {
+            self.process.tell(*proxy, self.process.engine_time());
+        }
+        let idle = |node: &Node| {
+            let net = self.net.borrow();
+            (net.serves.iter().all(|rank| node.has_arrived(*rank, turn)) && net.is_idle(node)).then_some(Time::ZERO)
+        };
         self.run_until(idle).await?;
         self.process.sleep_until(self.host.get()).await;
         self.process.barrier().await;

@@ -13,7 +13,7 @@
 //! message is shorter than 8 KiB, and adaptive routing is on, NCCL sends the immediate data apart.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use fabriscope_catalog::Rdma;
@@ -81,6 +81,7 @@ enum Done {
 }
 
 /// The proxy with its connections.
+#[derive(Default)]
 pub(super) struct Net {
     /// Senders write; otherwise receivers read.
     writes: bool,
@@ -89,6 +90,9 @@ pub(super) struct Net {
     numbers: BTreeMap<(u32, bool), usize>,
     /// The way through switches that reduce, of a head.
     outlet: Option<Outlet>,
+    /// Ranks for which this proxy sends, and those whose proxies send for this rank (PXN).
+    pub serves: BTreeSet<u32>,
+    pub served_by: BTreeSet<u32>,
     /// Requests under way, by number.
     open: BTreeMap<u64, Done>,
     next: u64,
@@ -139,12 +143,21 @@ impl Net {
     ) -> Result<Net, ProgramError> {
         let me = process.rank();
         let writes = world.rdma == Rdma::ReadWrite;
-        let mut net =
-            Net { writes, rails: Vec::new(), links: Vec::new(), numbers: BTreeMap::new(), outlet: None, open: BTreeMap::new(), next: 0 };
+        let mut net = Net { writes, ..Net::default() };
         let mut across = Vec::new();
-        for (number, (wire, way)) in wires.iter().enumerate().filter(|(_, (wire, _))| wire.from == me || wire.to == me) {
-            if world.seat_of(wire.from)?.node != world.seat_of(wire.to)?.node {
-                across.push((number as u32, *wire, *way));
+        for (number, (wire, way)) in wires.iter().enumerate() {
+            // With PXN the proxy of another rank sends, and its GPU has the slots.
+            let proxy = way.map_or(wire.from, |way| way.send_proxy);
+            let (sends, receives) = (proxy == me, wire.to == me);
+            if (sends || receives || wire.from == me) && world.seat_of(wire.from)?.node != world.seat_of(wire.to)?.node {
+                if sends || receives {
+                    across.push((number as u32, *wire, *way, sends));
+                }
+                if sends && wire.from != me {
+                    net.serves.insert(wire.from);
+                } else if wire.from == me && proxy != me {
+                    net.served_by.insert(proxy);
+                }
             }
         }
         if world.rdma == Rdma::None && !across.is_empty() {
@@ -154,12 +167,9 @@ impl Net {
         let heads = wires.iter().filter(|(wire, _)| wire.from == me && wire.kind == WireKind::ToNetwork);
         let channels: Vec<u32> = heads.map(|(wire, _)| wire.channel).collect();
         let mut made = Vec::new();
-        for &(number, wire, way) in &across {
-            let sends = wire.from == me;
-            // Where another rank's proxy would send, this one takes the adapter next to it.
-            let own = way.filter(|way| !sends || way.send_proxy == me);
+        for &(number, wire, way, sends) in &across {
             let told =
-                own.map(|way| if sends { (way.send_adapter, way.send_gpudirect) } else { (way.receive_adapter, way.receive_gpudirect) });
+                way.map(|way| if sends { (way.send_adapter, way.send_gpudirect) } else { (way.receive_adapter, way.receive_gpudirect) });
             let rail = net.rail(process, world, seat, told, across.len() as u32)?;
             let at = &net.rails[rail];
             let qp = match at.shared {
@@ -185,7 +195,8 @@ impl Net {
                 net.post_receives(process, rail, qp, RECEIVES)?;
                 None
             };
-            let lanes = net.lanes(process, seat, node, (wire, sends), rail, peer.device.is_some())?;
+            let from = world.seat_of(wire.from)?.gpu;
+            let lanes = net.lanes(process, (seat, from), node, (wire, sends), rail, peer.device.is_some())?;
             net.numbers.insert((number, sends), net.links.len());
             net.links.push(Link { wire, sends, rail, qp, to, peer, lanes });
         }
@@ -236,7 +247,7 @@ impl Net {
     fn lanes(
         &self,
         process: &Process,
-        seat: Seat,
+        (seat, from): (Seat, u32),
         node: &Rc<RefCell<Node>>,
         (wire, sends): (Wire, bool),
         rail: usize,
@@ -245,13 +256,15 @@ impl Net {
         let devices = process.devices()?;
         let own = devices.vertex(Memory::Device(seat.gpu))?;
         let host = devices.vertex(devices.home(seat.gpu)?)?;
-        let (out, latency) = devices.way(own, host, Moved::Write)?;
+        // The GPU that fills the slots: another one than the proxy's with PXN.
+        let writer = if sends { devices.vertex(Memory::Device(from))? } else { own };
+        let (out, latency) = devices.way(writer, host, Moved::Write)?;
         let (into, back) = devices.way(host, own, Moved::Read)?;
         let lane = |protocol: Protocol| {
             let near = protocol != Protocol::Ll && self.rails[rail].device.is_some();
             let far = protocol != Protocol::Ll && there;
             let make = || {
-                let local = || Ok::<_, ProgramError>(devices.way(own, own, Moved::Write)?.0);
+                let local = || Ok::<_, ProgramError>(devices.way(writer, own, Moved::Write)?.0);
                 let mut way = Way { latency, back, ..Way::default() };
                 let (sender, receiver) = if sends {
                     way.uses = if near { local()?.to_vec() } else { out.to_vec() };
@@ -287,7 +300,7 @@ impl Net {
     pub fn queues(&self) -> Vec<(usize, CqId)> {
         self.rails.iter().map(|rail| (rail.nic, rail.cq)).chain(self.outlet.as_ref().map(Outlet::queue)).collect()
     }
-    /// Nothing that this rank sends is in slots or on the way.
+    /// Nothing that this proxy sends is in slots or on the way.
     pub fn is_idle(&self, node: &Node) -> bool {
         let sent = |link: &Link| link.lanes.iter().all(|lane| node.kernels.is_empty(lane.fifo));
         self.links.iter().filter(|link| link.sends).all(sent) && self.outlet.as_ref().is_none_or(Outlet::is_idle)

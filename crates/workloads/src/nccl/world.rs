@@ -122,6 +122,8 @@ pub(super) struct Node {
     /// The rank of each GPU.
     pub ranks: BTreeMap<u32, u32>,
     fifos: BTreeMap<(Wire, Protocol), FifoId>,
+    /// How many barriers each rank has come to.
+    arrived: BTreeMap<u32, u64>,
 }
 
 impl World {
@@ -219,7 +221,23 @@ impl Node {
             waiting: BTreeSet::new(),
             ranks: BTreeMap::new(),
             fifos: BTreeMap::new(),
+            arrived: BTreeMap::new(),
         }
+    }
+
+    /// A rank comes to a barrier with nothing of its own under way; its number.
+    pub fn arrive(&mut self, rank: u32) -> u64 {
+        let turn = self.arrived.entry(rank).or_default();
+        *turn += 1;
+        *turn
+    }
+    /// Whether a rank has come to that barrier.
+    pub fn has_arrived(&self, rank: u32, turn: u64) -> bool {
+        self.arrived.get(&rank).is_some_and(|arrived| *arrived >= turn)
+    }
+    /// The FIFO of a connection with a protocol, if it was made.
+    pub fn known_fifo(&self, wire: Wire, protocol: Protocol) -> Option<FifoId> {
+        self.fifos.get(&(wire, protocol)).copied()
     }
 
     /// The FIFO of a connection with a protocol; `make` says how it is, the first time.

@@ -4,7 +4,7 @@
 //! which saves most binds. The others are run as `NCCL_ALGO` and `NCCL_PROTO` would have them.
 //! Not modelled: two things that only help together.
 
-use fabriscope_catalog::{ResolvedCluster, ScaleUp};
+use fabriscope_catalog::{Rdma, ResolvedCluster, ScaleUp};
 use fabriscope_engine_packet::Counting;
 use fabriscope_report::Table;
 use fabriscope_units::{Bytes, Rate};
@@ -108,7 +108,8 @@ impl Bench<'_> {
         }
         let mut others = Vec::new();
         if taken.choice.is_some() {
-            for (algorithm, protocol) in ALGORITHMS.iter().flat_map(|algorithm| PROTOCOLS.map(|protocol| (*algorithm, protocol))) {
+            let protocols = if self.simple_only() { &PROTOCOLS[2..] } else { &PROTOCOLS[..] };
+            for (algorithm, protocol) in ALGORITHMS.iter().flat_map(|algorithm| protocols.iter().map(move |protocol| (*algorithm, *protocol))) {
                 // What the library does not have here it refuses, or takes another.
                 let other = self.run(self.parts, size, &variables(algorithm, protocol)).ok();
                 others.extend(other.filter(|other| other.way() == format!("{algorithm} {protocol}") && other.way() != taken.way()));
@@ -117,6 +118,12 @@ impl Bench<'_> {
         faster.sort_by(|a, b| a.1.us.total_cmp(&b.1.us));
         others.sort_by(|a, b| a.us.total_cmp(&b.us));
         Ok(Told { size, taken, faster, others })
+    }
+
+    /// The plugin forbids the other protocols, which would not be safe.
+    fn simple_only(&self) -> bool {
+        let forbids = self.parts.nccl.as_ref().and_then(|software| software.nccl.as_ref()).is_some_and(|nccl| nccl.lines_need_writes);
+        forbids && self.parts.node.nic.rdma != Rdma::ReadWrite
     }
 
     fn run(&self, parts: &ResolvedCluster, size: u64, more: &[String]) -> Result<Outcome, LaunchError> {
