@@ -349,7 +349,7 @@ impl Kernels {
             block.contents = block.contents.wrapping_add(came);
         }
         if step.contents.expects.is_some_and(|expected| expected != block.contents) {
-            self.wrong = self.wrong + step.bytes;
+            self.wrong += step.bytes;
         }
         let Some(block) = self.blocks.get(&number) else { return };
         let Some(step) = &block.current else { return };
