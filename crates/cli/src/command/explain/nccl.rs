@@ -109,7 +109,9 @@ impl Bench<'_> {
         let mut others = Vec::new();
         if taken.choice.is_some() {
             let protocols = if self.simple_only() { &PROTOCOLS[2..] } else { &PROTOCOLS[..] };
-            for (algorithm, protocol) in ALGORITHMS.iter().flat_map(|algorithm| protocols.iter().map(move |protocol| (*algorithm, *protocol))) {
+            for (algorithm, protocol) in
+                ALGORITHMS.iter().flat_map(|algorithm| protocols.iter().map(move |protocol| (*algorithm, *protocol)))
+            {
                 // What the library does not have here it refuses, or takes another.
                 let other = self.run(self.parts, size, &variables(algorithm, protocol)).ok();
                 others.extend(other.filter(|other| other.way() == format!("{algorithm} {protocol}") && other.way() != taken.way()));
