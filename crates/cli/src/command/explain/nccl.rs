@@ -156,7 +156,7 @@ fn variables(algorithm: &str, protocol: &str) -> Vec<String> {
     [format!("NCCL_ALGO={algorithm}"), format!("NCCL_PROTO={protocol}")].into_iter().flat_map(|set| ["--env".to_owned(), set]).collect()
 }
 
-const ALGORITHMS: [&str; 4] = ["Tree", "Ring", "NVLS", "NVLSTree"];
+const ALGORITHMS: [&str; 6] = ["Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree"];
 const PROTOCOLS: [&str; 3] = ["LL", "LL128", "Simple"];
 
 type Change = fn(&mut ResolvedCluster, u32) -> bool;
