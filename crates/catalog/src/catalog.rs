@@ -11,7 +11,8 @@ use crate::error::{CatalogError, Fault, Problem};
 use crate::file;
 use crate::node::{Node, ResolvedNode};
 use crate::part::{
-    Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Part, Pcie, Software, Switch,
+    Cable, Congestion, Cpu, Decisions, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Part, Pcie, Software,
+    Switch,
 };
 use crate::suggest;
 use crate::target::{Place, Target};
@@ -45,6 +46,8 @@ pub enum AnyPart {
     Pcie(Box<Pcie>),
     /// An MPI library or a benchmark program.
     Software(Box<Software>),
+    /// Choices of algorithms for collective operations.
+    Decisions(Box<Decisions>),
     /// A congestion control.
     Congestion(Box<Congestion>),
     /// A manager of a fabric.
@@ -70,6 +73,7 @@ macro_rules! each {
             AnyPart::NodeFiles($part) => $result,
             AnyPart::Pcie($part) => $result,
             AnyPart::Software($part) => $result,
+            AnyPart::Decisions($part) => $result,
             AnyPart::Congestion($part) => $result,
             AnyPart::Manager($part) => $result,
             AnyPart::Kernel($part) => $result,
@@ -93,6 +97,7 @@ impl AnyPart {
             AnyPart::NodeFiles(_) => Kind::NodeFiles,
             AnyPart::Pcie(_) => Kind::Pcie,
             AnyPart::Software(_) => Kind::Software,
+            AnyPart::Decisions(_) => Kind::Decisions,
             AnyPart::Congestion(_) => Kind::Congestion,
             AnyPart::Manager(_) => Kind::Manager,
             AnyPart::Kernel(_) => Kind::Kernel,
@@ -201,6 +206,7 @@ impl Catalog {
             Kind::NodeFiles => AnyPart::NodeFiles(Box::new(read_checked(&document)?)),
             Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
             Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
+            Kind::Decisions => AnyPart::Decisions(Box::new(read_checked(&document)?)),
             Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
             Kind::Manager => AnyPart::Manager(Box::new(read_checked(&document)?)),
             Kind::Kernel => AnyPart::Kernel(Box::new(read_checked(&document)?)),
@@ -220,7 +226,12 @@ impl Catalog {
         mut document: Document<'t>,
         chain: &mut Vec<String>,
     ) -> Result<Document<'t>, CatalogError> {
-        let Some(base) = document.take_text("base")? else { return Ok(document) };
+        let base = document.take_text("base")?;
+        let decided = kind == Kind::Software && document.text_at(&["decisions", "value"]).is_some();
+        if decided {
+            document = self.decided(document)?;
+        }
+        let Some(base) = base else { return Ok(document) };
         let name = base.get_ref();
         if let Some(at) = chain.iter().position(|earlier| earlier == name) {
             let chain = chain[at..].iter().chain([name]).cloned().collect();
@@ -231,8 +242,23 @@ impl Catalog {
             return Err(document.fault(base.span(), message, suggest::help(name, self.source_names(kind))).into());
         };
         chain.push(name.clone());
-        let under = self.based(kind, Document::parse(&source.file, &source.text)?, chain)?;
+        let mut under = self.based(kind, Document::parse(&source.file, &source.text)?, chain)?;
+        if decided {
+            // Whoever has decisions of its own has none of what it rests on.
+            under = under.without("mpi", "collectives").without("mpi", "hierarchical");
+        }
         Ok(document.over(under))
+    }
+
+    /// Software with the tables of its `decisions` under its own.
+    fn decided<'t>(&'t self, document: Document<'t>) -> Result<Document<'t>, CatalogError> {
+        let Some((name, span)) = document.text_at(&["decisions", "value"]) else { return Ok(document) };
+        let Some(source) = self.sources.get(&(Kind::Decisions, name.clone())) else {
+            let message = format!("there are no {} called `{name}`", Kind::Decisions);
+            return Err(document.fault(span, message, suggest::help(&name, self.source_names(Kind::Decisions))).into());
+        };
+        let under = self.based(Kind::Decisions, Document::parse(&source.file, &source.text)?, &mut vec![name])?;
+        Ok(document.over(under.only("mpi")))
     }
 
     /// The problem of a part of the catalogue, at its line.

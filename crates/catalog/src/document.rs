@@ -63,6 +63,27 @@ impl<'t> Document<'t> {
         }
     }
 
+    /// The text that `path` leads to, with its place, if there is one.
+    pub(crate) fn text_at(&self, path: &[&str]) -> Option<(String, Range<usize>)> {
+        let (first, rest) = path.split_first()?;
+        let value = rest.iter().try_fold(self.table.get(*first)?, |value, key| value.get_ref().get(*key))?;
+        Some((value.get_ref().as_str()?.to_owned(), value.span()))
+    }
+
+    /// The document without its keys other than `key`.
+    pub(crate) fn only(mut self, key: &str) -> Document<'t> {
+        self.table = self.table.into_iter().filter(|(name, _)| name.get_ref() == key).collect();
+        self
+    }
+
+    /// The document without the table under `inner` of the table under `outer`.
+    pub(crate) fn without(mut self, outer: &str, inner: &str) -> Document<'t> {
+        if let Some(DeValue::Table(table)) = self.table.get_mut(outer).map(Spanned::get_mut) {
+            table.remove(inner);
+        }
+        self
+    }
+
     /// Takes a list of texts out of the document, with their places.
     pub(crate) fn take_texts(&mut self, key: &str) -> Result<Vec<Spanned<String>>, Box<Fault>> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };

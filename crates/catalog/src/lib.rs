@@ -58,13 +58,13 @@ pub use part::{
     PointToPoint, ScaleUp, Switched, Under,
 };
 pub use part::{
-    AlltoallRules, BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, EagerChannel, Ecn, Forwarding,
-    Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot, Perftest, Pfc,
-    RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Software, Switch, TagMatching,
-};
-pub use part::{
     Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Interconnect, InterconnectKind, Mapped, MemoryKind, Pageable, PeerAccess, PeerToPeer,
     ScaleUpPorts,
+};
+pub use part::{
+    BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn,
+    Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot,
+    Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Software, Switch, TagMatching,
 };
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};

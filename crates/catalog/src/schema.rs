@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::cluster::Cluster;
 use crate::lab::Lab;
 use crate::part::{
-    Cable, Congestion, Cpu, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Pcie, Software, Switch,
+    Cable, Congestion, Cpu, Decisions, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Pcie, Software,
+    Switch,
 };
 
 /// The schema of the files of one kind.
@@ -23,6 +24,7 @@ pub fn part_schema(kind: Kind) -> Value {
         Kind::NodeFiles => with_base::<NodeFiles>(),
         Kind::Pcie => with_base::<Pcie>(),
         Kind::Software => with_base::<Software>(),
+        Kind::Decisions => with_base::<Decisions>(),
         Kind::Congestion => with_base::<Congestion>(),
         Kind::Manager => with_base::<Manager>(),
         Kind::Kernel => with_base::<Kernel>(),

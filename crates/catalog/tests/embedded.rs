@@ -141,3 +141,19 @@ fn every_input_has_a_schema() {
         assert!(schema["properties"].is_object(), "{name}");
     }
 }
+
+/// Tables of `decisions` lie under a library's own and over those of what it rests on; a library with decisions of its own has none of
+/// its base.
+#[test]
+fn decisions_lie_between_a_library_and_its_base() {
+    let catalog = Catalog::embedded().unwrap();
+    let first = |name: &str, operation: &str| {
+        let mpi = catalog.software(name).unwrap().mpi.as_ref().unwrap();
+        (mpi.collectives[operation].value[0].algorithm.clone(), mpi.hierarchical.contains_key("allreduce"))
+    };
+    assert_eq!(first("openmpi-ucx", "barrier"), ("recursive_doubling".to_owned(), false));
+    assert_eq!(first("openmpi-5-ucx", "allreduce"), ("recursive_doubling".to_owned(), true));
+    assert_eq!(first("openmpi-cxi", "barrier"), ("recursive_doubling".to_owned(), true));
+    assert_eq!(first("cray-mpich-cxi", "barrier"), ("dissemination".to_owned(), false), "its base is openmpi-cxi");
+    assert_eq!(first("mvapich2-gdr-2.3.7", "alltoall"), ("bruck".to_owned(), false), "as mvapich2-2.3.7");
+}

@@ -85,6 +85,16 @@ fn wrong_parts_clusters_and_labs() {
         ("syntax", Kind::Nic, "adapter-5", "ports = 1", "ports = "),
         ("key twice", Kind::Nic, "adapter-5", "ports = 1", "ports = 1\nports = 2"),
         ("unknown base", Kind::Nic, "adapter-4", "base = \"adapter-5\"", "base = \"adaptr-5\""),
+        (
+            "unknown decisions",
+            Kind::Software,
+            "mvapich2-2.3.7",
+            "[mpi]\n",
+            "decisions = { value = \"tree\", basis = \"assumed\", note = \"a try\" }\n\n[mpi]\n",
+        ),
+        ("decisions without a last row", Kind::Decisions, "trees", ", { algorithm = \"scatter_ring\" }", ""),
+        ("decisions for an unknown algorithm", Kind::Decisions, "trees", "scatter_ring", "scatter_rings"),
+        ("levels of an unknown operation", Kind::Decisions, "trees", "hierarchical.bcast", "hierarchical.broadcast"),
         ("base is itself", Kind::Nic, "adapter-4", "base = \"adapter-5\"", "base = \"adapter-4\""),
         ("fault in an overridden key", Kind::Nic, "adapter-4", "6.667 ns", "6.667 nS"),
         (

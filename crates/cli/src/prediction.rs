@@ -155,13 +155,16 @@ const FAMILIES: [&str; 6] = ["mvapich", "openmpi", "hpcx", "intelmpi", "mpich", 
 
 /// Whether the run takes minutes: many ranks that send each other more than a few large messages.
 fn is_long(question: &Question) -> bool {
-    question.ranks > SHORT_RANKS && question.message_bytes.is_none_or(|size| size > SHORT_BLOCK)
+    let short = if question.tool.contains("alltoall") || question.tool.contains("IMB") { SHORT_BLOCK } else { SHORT_BUFFER };
+    question.ranks > SHORT_RANKS && question.message_bytes.is_none_or(|size| size > short)
 }
 
 /// Ranks among which every message can be simulated in seconds.
 const SHORT_RANKS: u32 = 128;
 /// Blocks of this size in bytes take few messages among any number of ranks: Bruck's algorithm.
 const SHORT_BLOCK: u64 = 256;
+/// As do buffers of this size of an operation that has one buffer: trees and exchanges by halves.
+const SHORT_BUFFER: u64 = 8192;
 
 /// Whether the tool's own sweep has the size: powers of two up to its largest, and zero. Sweeps of many pairs are long.
 fn in_sweep(question: &Question) -> bool {

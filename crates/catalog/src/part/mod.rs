@@ -5,6 +5,7 @@ mod cable;
 pub mod collective_rules;
 pub mod congestion;
 mod cpu;
+mod decisions;
 mod gpu;
 mod gpu_protocol;
 mod interconnect;
@@ -36,6 +37,7 @@ pub use cable::Cable;
 pub use collective_rules::{CollectiveRule, CollectiveRules, Occasion};
 pub use congestion::Congestion;
 pub use cpu::{Cpu, CpuFamily, PeerToPeer, RootComplex};
+pub use decisions::{DecisionTables, Decisions};
 pub use gpu::{Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts};
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use interconnect::{Interconnect, InterconnectKind};
@@ -54,9 +56,7 @@ pub use node_files::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use shared_memory::{Mechanism, SharedMemory, SingleCopy};
-pub use software::{
-    AlltoallRules, Connections, Datagrams, EagerChannel, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching,
-};
+pub use software::{Connections, Datagrams, EagerChannel, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};
 
@@ -85,6 +85,8 @@ pub enum Kind {
     Pcie,
     /// MPI libraries and benchmark programs.
     Software,
+    /// Which algorithms MPI libraries take for collective operations.
+    Decisions,
     /// Congestion controls with their parameters.
     Congestion,
     /// Managers of fabrics: what happens when links fail.
@@ -97,7 +99,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of listings.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::Link,
         Kind::Cable,
         Kind::Nic,
@@ -109,6 +111,7 @@ impl Kind {
         Kind::NodeFiles,
         Kind::Pcie,
         Kind::Software,
+        Kind::Decisions,
         Kind::Congestion,
         Kind::Manager,
         Kind::Kernel,
@@ -129,6 +132,7 @@ impl Kind {
             Kind::NodeFiles => "node-files",
             Kind::Pcie => "pcie",
             Kind::Software => "software",
+            Kind::Decisions => "decisions",
             Kind::Congestion => "congestion",
             Kind::Manager => "managers",
             Kind::Kernel => "kernels",
@@ -149,6 +153,7 @@ impl Kind {
             Kind::NodeFiles => "rates of node files",
             Kind::Pcie => "PCIe generation",
             Kind::Software => "software",
+            Kind::Decisions => "decisions of collectives",
             Kind::Congestion => "congestion control",
             Kind::Manager => "fabric manager",
             Kind::Kernel => "kernel",

@@ -54,6 +54,8 @@ pub struct SharedMemory {
     pub chunk: Sourced<Bytes>,
     /// Cache lines that each side of a message has to fetch from another core, beside the one that the receiver waits for.
     pub lines: Sourced<u32>,
+    /// Payload that fits into the line which announces a message, beside its header; the first line of what does not comes after it.
+    pub inline: Sourced<Bytes>,
     /// Costs of cross-memory attach, where the library has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cma: Option<SingleCopy>,

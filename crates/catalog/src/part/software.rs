@@ -1,7 +1,7 @@
 //! Software between a benchmark and the verbs: an MPI library's protocol, or perftest's defaults.
 //!
 //! Modelled: per-message overheads, the eager and rendezvous protocols with their switch points, several rails, shared memory
-//! within a node, the choice of algorithms for `MPI_Alltoall`.
+//! within a node, the choice of algorithms for collective operations.
 //! Not modelled: tag matching by long lists, registration caches that miss, threads of progress.
 
 use std::collections::BTreeMap;
@@ -111,24 +111,6 @@ pub struct Connections {
     pub buffer: Sourced<Bytes>,
 }
 
-/// Which algorithm `MPI_Alltoall` takes; sizes are of one block.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AlltoallRules {
-    /// Largest block that goes by Bruck's algorithm.
-    pub bruck_limit: Sourced<Bytes>,
-    /// Fewest ranks that use it.
-    pub bruck_ranks: Sourced<u32>,
-    /// Largest block whose messages to all ranks are posted before any is waited for; above, ranks exchange pairwise.
-    pub posted_limit: Sourced<Bytes>,
-    /// How many are posted at a time; 0 is all.
-    pub at_a_time: Sourced<u32>,
-    /// Whether partners of a power of two of ranks differ by exclusive or; otherwise by a shift.
-    pub exclusive_or: bool,
-    /// Core time per block that Bruck's algorithm packs, unpacks or moves, beside its bytes.
-    pub block_overhead: Sourced<Span>,
-}
-
 /// The point-to-point protocol of an MPI library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -205,12 +187,18 @@ pub struct Mpi {
     /// Broadcasts by multicast; without it, the library has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multicast: Option<MulticastProtocol>,
-    /// Which algorithm `MPI_Alltoall` takes; without it, the library has none.
+    /// Core time per block that a collective operation packs, unpacks or moves, beside its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alltoall: Option<AlltoallRules>,
-    /// Which algorithm it takes for other collective operations, by the word for each: `allreduce`, `bcast` …
+    pub block_overhead: Option<Sourced<Span>>,
+    /// Core time of telling the library which blocks a message is made of: a data type that is made, committed and freed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout_overhead: Option<Sourced<Span>>,
+    /// Which algorithm it takes for collective operations, by the word for each: `allreduce`, `bcast` …
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub collectives: BTreeMap<String, CollectiveRules>,
+    /// Rows that come before those where a job has several nodes with several ranks each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hierarchical: BTreeMap<String, CollectiveRules>,
 }
 
 /// Defaults of the perftest programs.
@@ -255,6 +243,9 @@ pub struct Software {
     /// Through what it drives an adapter; it runs on adapters with the same interface only.
     #[serde(default)]
     pub interface: Interface,
+    /// Whose decisions it takes for collective operations: a part of the kind `decisions`, whose tables lie under its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<Sourced<String>>,
     /// Its point-to-point protocol, if it is an MPI library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi: Option<Mpi>,
@@ -283,7 +274,8 @@ impl Part for Software {
             check_mpi(mpi)?;
             check_channel(mpi, self.interface)?;
             check_psm2(mpi, self.interface)?;
-            collective_rules::check(&mpi.collectives)?;
+            collective_rules::check("collectives", &mpi.collectives, true)?;
+            collective_rules::check("hierarchical", &mpi.hierarchical, false)?;
             mpi.gpu.as_ref().map_or(Ok(()), GpuProtocol::check)?;
             mpi.multicast.as_ref().map_or(Ok(()), MulticastProtocol::check)?;
         }

@@ -3,17 +3,15 @@
 mod bruck;
 mod pairwise;
 mod posted;
-mod select;
 
 use std::fmt;
 
 use fabriscope_units::Bytes;
 
 use crate::blocks::Blocks;
+use crate::names::Name;
 use crate::piece::{Buffer, Move};
 use crate::round::Round;
-
-pub use select::Rules;
 
 /// How the blocks travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,17 +32,20 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "bruck, posted, pairwise";
+    pub const NAMES: &str = "bruck, posted(at_a_time), pairwise(exclusive_or), pairwise(shift)";
 
-    /// The algorithm of this name, with the parameters of MPICH.
+    /// The algorithm of this name, as it is written or without its parameters: those of MPICH then.
     #[must_use]
-    pub fn named(name: &str) -> Option<Algorithm> {
-        match name {
-            "bruck" => Some(Algorithm::Bruck),
-            "posted" => Some(Algorithm::Posted { at_a_time: 32 }),
-            "pairwise" => Some(Algorithm::Pairwise { exclusive_or: true }),
-            _ => None,
-        }
+    pub fn named(text: &str) -> Option<Algorithm> {
+        let mut name = Name::read(text)?;
+        let partners = |text: &str| ["shift", "exclusive_or"].iter().position(|word| *word == text);
+        let algorithm = match name.word {
+            "bruck" => Algorithm::Bruck,
+            "posted" => Algorithm::Posted { at_a_time: name.number(0, 32)? },
+            "pairwise" => Algorithm::Pairwise { exclusive_or: name.inner(partners, 1)? == 1 },
+            _ => return None,
+        };
+        name.end(algorithm)
     }
     /// The rounds of `rank` among `ranks`, with blocks of `size`; its own block is copied.
     pub fn rounds(self, rank: u32, ranks: u32, size: Bytes) -> impl Iterator<Item = Round> {
@@ -85,11 +86,12 @@ fn own(rank: u32, sends: &Blocks, receives: &Blocks) -> Move {
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Algorithm::Bruck => "bruck",
-            Algorithm::Posted { .. } => "posted",
-            Algorithm::Pairwise { .. } => "pairwise",
-        })
+        match self {
+            Algorithm::Bruck => f.write_str("bruck"),
+            Algorithm::Posted { at_a_time } => write!(f, "posted({at_a_time})"),
+            Algorithm::Pairwise { exclusive_or: true } => f.write_str("pairwise(exclusive_or)"),
+            Algorithm::Pairwise { exclusive_or: false } => f.write_str("pairwise(shift)"),
+        }
     }
 }
 
@@ -106,6 +108,16 @@ mod tests {
         Algorithm::Pairwise { exclusive_or: true },
         Algorithm::Pairwise { exclusive_or: false },
     ];
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for algorithm in ALL {
+            assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
+        }
+        assert_eq!(Algorithm::named("posted"), Some(Algorithm::Posted { at_a_time: 32 }));
+        assert_eq!(Algorithm::named("pairwise"), Some(Algorithm::Pairwise { exclusive_or: true }));
+        assert_eq!((Algorithm::named("ring"), Algorithm::named("pairwise(both)")), (None, None));
+    }
 
     #[test]
     fn every_block_arrives() {

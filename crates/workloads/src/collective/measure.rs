@@ -7,10 +7,10 @@ use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::Span;
 
-use super::plan::{Form, Plan, Way, block_overhead};
+use super::plan::{Form, Plan, Way};
 use super::switches::Switches;
 use crate::error::UsageError;
-use crate::mpi::{Casting, Multicast, Rank, Unable, World};
+use crate::mpi::{Casting, Multicast, Packing, Rank, Unable, World};
 use crate::output::ToolOutput;
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
@@ -22,6 +22,8 @@ pub(super) struct Mean {
     pub overall: Span,
     /// Of a non-blocking operation: the same without computing, which is as long as what is computed meanwhile.
     pub pure: Span,
+    /// How many they were.
+    pub iterations: u32,
 }
 
 /// By rank.
@@ -42,7 +44,7 @@ struct Job {
     /// What separates iterations: the library's barrier, as the program calls it.
     barrier: Option<(Call, Algorithm)>,
     world: World,
-    block_overhead: Span,
+    packing: Packing,
 }
 
 /// The programs of `plan`, and the report that `finish` makes of what they measured.
@@ -79,16 +81,8 @@ pub(super) fn programs(
         false => None,
     };
     let casting = Casting::default();
-    let job = Rc::new(Job {
-        barrier,
-        plan,
-        choices,
-        casting,
-        unable,
-        switches,
-        world: World::new(mpi, target, ranks),
-        block_overhead: block_overhead(mpi),
-    });
+    let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
+    let job = Rc::new(Job { barrier, plan, choices, casting, unable, switches, world, packing });
     let results: Results = Rc::new(RefCell::new(vec![Vec::new(); job.choices.len()]));
     let main = || -> Main {
         let (job, results) = (job.clone(), results.clone());
@@ -122,12 +116,13 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
         let way = job.switches.taken(at, way);
         rank.goes_through(call.footprint());
         rank.synchronise().await?;
-        let blocking = mean_of(&rank, &job, call, (way, &multicast), None).await?;
+        let iterations = job.plan.iterations(way, call);
+        let blocking = mean_of(&rank, &job, call, (way, &multicast), iterations, None).await?;
         let mean = match job.plan.form {
-            Form::Blocking => Mean { overall: blocking, ..Mean::default() },
+            Form::Blocking => Mean { overall: blocking, iterations, ..Mean::default() },
             Form::NonBlocking { tests } => {
-                let overall = mean_of(&rank, &job, call, (way, &multicast), Some((blocking, tests))).await?;
-                Mean { overall, pure: blocking }
+                let overall = mean_of(&rank, &job, call, (way, &multicast), iterations, Some((blocking, tests))).await?;
+                Mean { overall, pure: blocking, iterations }
             }
         };
         results.borrow_mut()[at].push(mean);
@@ -141,10 +136,11 @@ async fn mean_of(
     job: &Job,
     call: &Call,
     (way, multicast): (&Way, &Option<Multicast>),
+    iterations: u32,
     meanwhile: Option<(Span, u32)>,
 ) -> Result<Span, ProgramError> {
+    let warm_up = job.plan.warm_up(iterations);
     let size = call.size.0 as u32;
-    let (iterations, warm_up) = (job.plan.iterations(size), job.plan.warm_up(size));
     let mut total = Span::ZERO;
     for iteration in 0..warm_up + iterations {
         let start = rank.now();
@@ -159,7 +155,7 @@ async fn mean_of(
             total += rank.now().since(start);
         }
         match &job.barrier {
-            Some((call, barrier)) => rank.carry_out(barrier.rounds(call, rank.rank()), job.block_overhead).await?,
+            Some((call, barrier)) => rank.carry_out(barrier.rounds(call, rank.rank()), job.packing).await?,
             None if job.plan.separate => rank.synchronise().await?,
             None => {}
         }
@@ -169,7 +165,7 @@ async fn mean_of(
 
 /// Carries out the operation once.
 async fn rounds(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, meanwhile: Option<(Span, u32)>) -> Result<(), ProgramError> {
-    let mut under_way = rank.begin(algorithm.rounds(call, rank.rank()), job.block_overhead, job.plan.buffers.sender)?;
+    let mut under_way = rank.begin(algorithm.rounds(call, rank.rank()), job.packing, job.plan.buffers.sender)?;
     if let Some((compute, tests)) = meanwhile {
         for _ in 0..tests {
             rank.compute(compute / u64::from(tests + 1));

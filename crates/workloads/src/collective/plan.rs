@@ -1,11 +1,11 @@
 //! What a collective benchmark does: operation, sizes, loops; and the algorithm that the library takes for each size.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use fabriscope_catalog::{Mpi, Occasion};
-use fabriscope_collectives::alltoall::Rules;
+use fabriscope_catalog::{CollectiveRule, CollectiveRules, Mpi, Occasion};
 use fabriscope_collectives::{Algorithm, Call, Kind};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
 use crate::error::UsageError;
@@ -85,11 +85,24 @@ impl Plan {
             buffers: Buffers::default(),
         }
     }
-    pub fn iterations(&self, size: u32) -> u32 {
-        self.iterations.unwrap_or(if size > LARGE { 1 } else { ITERATIONS })
+    /// Measured iterations of a size: as many as have [`PACKETS`] packets, but no more than a share of the tool's own. Ranks drift
+    /// apart in the first ones.
+    pub fn iterations(&self, way: &Way, call: &Call) -> u32 {
+        let usual = || {
+            let packets = |bytes: Bytes| 1 + bytes.0 / PACKET;
+            let of_a_rank: u64 = match way {
+                Way::Rounds(algorithm) => {
+                    algorithm.rounds(call, call.root).flat_map(|round| round.sends).map(|message| packets(message.piece.bytes)).sum()
+                }
+                Way::Multicast(_) => packets(call.size),
+            };
+            (PACKETS / (of_a_rank.max(1) * u64::from(call.ranks))).clamp(1, if call.size.0 > LARGE.into() { FEW } else { MANY }) as u32
+        };
+        self.iterations.unwrap_or_else(usual)
     }
-    pub fn warm_up(&self, size: u32) -> u32 {
-        self.warm_up.unwrap_or(u32::from(size <= LARGE))
+    /// Iterations before those.
+    pub fn warm_up(&self, iterations: u32) -> u32 {
+        self.warm_up.unwrap_or(u32::from(iterations > 1))
     }
     /// The call of a size.
     pub fn call(&self, size: u32, target: &Target) -> Call {
@@ -140,16 +153,14 @@ impl Plan {
     /// The algorithm for `size`: what was asked for, else what the library takes.
     pub fn choose(&self, tool: &str, size: u32, mpi: &Mpi, target: &Target) -> Result<Algorithm, UsageError> {
         if let Some(name) = &self.algorithm {
-            return named(self.operation, name, mpi);
+            return named(self.operation, name);
         }
-        let occasion = Occasion { ranks: target.layout.ranks(), per_node: target.layout.per_node, size: Bytes(size.into()) };
-        let family = self.operation.family();
-        let rules = [self.operation, family].iter().find_map(|kind| mpi.collectives.get(kind.word()));
-        if let Some(name) = rules.and_then(|rules| fabriscope_catalog::select_collective(rules, occasion)) {
-            return named(self.operation, name, mpi);
-        }
-        match alltoall_rules(mpi).filter(|_| family == Kind::Alltoall) {
-            Some(rules) => Ok(Algorithm::Alltoall(rules.select(occasion.ranks, occasion.size))),
+        let layout = target.layout;
+        let occasion =
+            Occasion { ranks: layout.ranks(), per_node: layout.per_node, size: Bytes(size.into()), width: Bytes(self.width.into()) };
+        let [hierarchical, flat] = [&mpi.hierarchical, &mpi.collectives].map(|all| rows(all, self.operation));
+        match fabriscope_catalog::select_collective(hierarchical, flat, occasion) {
+            Some(name) => named(self.operation, name),
             None => Err(UsageError::Conflict {
                 what: format!("{tool} needs to know how the library does {}, and the cluster's software does not say", self.operation),
                 remedy: format!("name one: --algorithm {}", Algorithm::known(self.operation)),
@@ -158,38 +169,26 @@ impl Plan {
     }
 }
 
-/// The algorithm of this name, with the library's own ways.
-fn named(operation: Kind, name: &str, mpi: &Mpi) -> Result<Algorithm, UsageError> {
+/// The rows of an operation, or of the one that it is a form of.
+fn rows(all: &BTreeMap<String, CollectiveRules>, operation: Kind) -> &[CollectiveRule] {
+    [operation, operation.family()].iter().find_map(|kind| all.get(kind.word())).map_or(&[], |rules| &rules.value)
+}
+
+fn named(operation: Kind, name: &str) -> Result<Algorithm, UsageError> {
     // With data on GPUs, messages go as the library sends them from there.
     let gdr = |(ours, theirs): (&str, &str)| name.strip_prefix(ours).map(|rest| format!("{theirs}{rest}"));
     let renamed = GDR_NAMES.into_iter().filter(|_| operation == Kind::Bcast).find_map(gdr);
     let name = renamed.as_deref().unwrap_or(name);
-    if operation.family() == Kind::Alltoall
-        && let Some(algorithm) = alltoall_rules(mpi).and_then(|rules| rules.named(name))
-    {
-        return Ok(Algorithm::Alltoall(algorithm));
-    }
     Algorithm::named(operation, name).map_err(|unknown| UsageError::Conflict { what: unknown.to_string(), remedy: unknown.remedy() })
-}
-
-fn alltoall_rules(mpi: &Mpi) -> Option<Rules> {
-    mpi.alltoall.as_ref().map(|part| Rules {
-        bruck_limit: *part.bruck_limit,
-        bruck_ranks: *part.bruck_ranks,
-        posted_limit: *part.posted_limit,
-        at_a_time: *part.at_a_time,
-        exclusive_or: part.exclusive_or,
-    })
-}
-
-/// Core time per block that is packed or moved, beside its bytes.
-pub(super) fn block_overhead(mpi: &Mpi) -> Span {
-    mpi.alltoall.as_ref().map_or(Span::ZERO, |part| *part.block_overhead)
 }
 
 /// What the literature calls algorithms whose messages are on GPUs.
 const GDR_NAMES: [(&str, &str); 2] = [("k_nomial_gdr", "k_nomial"), ("ring_gdr", "pipeline")];
-/// Iterations of sizes up to [`LARGE`]. Basis: assumed; they hardly differ.
-const ITERATIONS: u32 = 3;
-/// Above, in bytes, one iteration without warm-up is simulated. Basis: assumed; what is cold costs little there.
+/// Packets of all iterations. Basis: assumed; less than a second of simulation.
+const PACKETS: u64 = 50_000;
+/// About the payload of one, in bytes.
+const PACKET: u64 = 4096;
+/// Most iterations of sizes up to [`LARGE`] bytes, and of longer ones. Basis: assumed, a tenth of those of OMB and of IMB.
+const MANY: u64 = 100;
+const FEW: u64 = 10;
 const LARGE: u32 = 8192;

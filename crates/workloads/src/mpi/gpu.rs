@@ -278,8 +278,12 @@ impl State {
         let buffer = self.requests.at(request).buffer;
         if buffer == Buffer::Host || size == 0 {
             let begun = process.now();
+            let local = self.connections.get(&source).is_some_and(|connection| connection.local);
+            if local {
+                self.fetch_payload(process, source, size);
+            }
             State::copy_out_of(process, self.domain_of(process, source), size);
-            if self.connections.get(&source).is_some_and(|connection| connection.local) {
+            if local {
                 self.has_copied = true;
                 note(process, begun, &[], || "copy out of shared memory".to_owned());
             }

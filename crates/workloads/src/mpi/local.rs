@@ -6,7 +6,7 @@
 //! MPICH2-Nemesis", ICPP 2009 (one copy by the receiver, with help of the kernel); S. Chakraborty, H. Subramoni, D. K. Panda,
 //! "Contention-Aware Kernel-Assisted MPI Collectives for Multi-/Many-Core Systems", CLUSTER 2017 (a call, n pages, the bytes).
 //! Modelled: copies of both cores, chunks that both work on at a time, the single copy (CMA, KNEM, XPMEM) with its announcement and its
-//! end, the lines that travel between cores and sockets, memory bandwidth and socket links that all cores share. Cells of the FIFO lie
+//! end, the lines that travel between cores and sockets (copied bytes were in no cache of the core: the other one had them last), memory bandwidth and socket links that all cores share. Cells of the FIFO lie
 //! with the sender.
 //! Not modelled: a limit of chunks under way, locks of the kernel that several readers of one process wait for, mappings that are given up.
 
@@ -29,6 +29,8 @@ pub struct Local {
     pub chunk: u32,
     /// Lines that each side of a message fetches from another core, beside the one that the receiver waits for.
     pub lines: u32,
+    /// Payload that travels in that line.
+    pub inline: u32,
     /// Long messages are copied by the receiver alone.
     pub single: Option<Single>,
 }
@@ -81,6 +83,7 @@ impl From<&SharedMemory> for Local {
             eager_limit,
             chunk: bytes(*part.chunk).max(1),
             lines: *part.lines,
+            inline: bytes(*part.inline),
             single: part.costs(part.mechanism).map(|costs| Single {
                 mechanism: part.mechanism,
                 above: bytes(*costs.above).max(eager_limit),
@@ -124,9 +127,10 @@ impl State {
             return Ok(());
         }
         let chunk = if size > local.eager_limit { local.chunk } else { size };
-        self.send_chunks(process, wires, chunk, (peer, tag, size), request, |_, process, part, first| {
+        self.send_chunks(process, wires, chunk, (peer, tag, size), request, |state, process, part, _| {
             let begun = process.now();
-            process.copy(Bytes(part.into()), if first { Bytes(part.into()) * 2 } else { Bytes(u64::MAX) });
+            state.fetch_payload(process, peer, part);
+            process.copy(Bytes(part.into()), Bytes(u64::MAX));
             note(process, begun, &[], || "copy into shared memory".to_owned());
             Ok(())
         })
@@ -204,6 +208,14 @@ impl State {
         process.compute((process.cpu().detect + process.crossing(self.domain_of(process, peer))) * u64::from(lines));
     }
 
+    /// The way of the first line of a payload that is not in the line of its message: the other core had it last. Those behind it come
+    /// while it is copied.
+    pub fn fetch_payload(&self, process: &Process, peer: u32, size: u32) {
+        if self.protocol.local.is_some_and(|local| size > local.inline) {
+            process.compute(process.cpu().detect + process.crossing(self.domain_of(process, peer)));
+        }
+    }
+
     pub fn write_line(&self, process: &Process, wires: &Wires, peer: u32, body: Body) {
         let begun = process.now();
         self.fetch_lines(process, peer);
@@ -254,7 +266,7 @@ mod tests {
         assert_eq!(xpmem.reaching(8192, 0), ns(100 + 2000 + 2 * 250));
         assert_eq!(xpmem.reaching(8192, 8192), ns(100));
         assert_eq!(xpmem.reaching(12_288, 8192), ns(100 + 2000 + 250));
-        let local = Local { eager_limit: 4096, chunk: 4096, lines: 2, single: Some(cma) };
+        let local = Local { eager_limit: 4096, chunk: 4096, lines: 2, inline: 24, single: Some(cma) };
         assert_eq!((local.single(8192), local.single(8193)), (None, Some(cma)));
     }
 }

@@ -49,4 +49,6 @@ pub use one_sided::OneSided;
 pub use protocol::Protocol;
 pub use rank::Rank;
 pub use request::Request;
+pub use rounds::Packing;
+
 pub use setup::World;

@@ -1,10 +1,12 @@
 //! Collective operations: a rank carries out the rounds of an algorithm, at once or beside other work.
 //!
-//! Modelled: receives before sends, one wait per round, copies of blocks with a cost per block and per byte; a reduction goes through
+//! Modelled: receives before sends, one wait per round, copies of blocks with a cost per block, per byte and per message that is
+//! made of several; a reduction goes through
 //! three streams of memory (two operands, one result) where a copy goes through two, and takes as much longer; a non-blocking operation goes
 //! on only while the rank is inside the library ([`Rank::test`], [`Rank::complete`]).
 //! Not modelled: reductions on GPUs through host memory, as libraries do short ones, communicators other than all ranks, derived data types of the program's own, threads of progress.
 
+use fabriscope_catalog::{Mpi, Sourced};
 use fabriscope_collectives::{Amount, Move, Round, Rounds};
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
@@ -20,18 +22,34 @@ pub struct UnderWay {
     rounds: Rounds,
     /// Moves of the round whose messages are posted, its requests, and what it asks of the network.
     posted: Option<(Vec<Move>, Vec<Request>, Option<Asked>)>,
-    block_overhead: Span,
+    packing: Packing,
     /// Where the data is.
     buffer: Buffer,
 }
 
+/// What it costs to collect blocks for a message, and to spread them, beside their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Packing {
+    /// Core time of each block that is moved.
+    pub block: Span,
+    /// Core time of telling the library which blocks a message is made of: a data type that is made, committed and freed.
+    pub layout: Span,
+}
+
+impl From<&Mpi> for Packing {
+    fn from(mpi: &Mpi) -> Packing {
+        let span = |span: &Option<Sourced<Span>>| span.as_ref().map_or(Span::ZERO, |span| **span);
+        Packing { block: span(&mpi.block_overhead), layout: span(&mpi.layout_overhead) }
+    }
+}
+
 impl Rank {
-    /// Carries out `rounds`; each block that is moved costs `block_overhead` beside its bytes.
+    /// Carries out `rounds`; blocks that are moved cost `packing` beside their bytes.
     ///
     /// # Errors
     /// As [`isend`](Self::isend) and [`wait`](Self::wait); a round that needs a message of 4 GiB or more.
-    pub async fn carry_out(&self, rounds: Rounds, block_overhead: Span) -> Result<(), ProgramError> {
-        let under_way = self.begin(rounds, block_overhead, Buffer::Host)?;
+    pub async fn carry_out(&self, rounds: Rounds, packing: Packing) -> Result<(), ProgramError> {
+        let under_way = self.begin(rounds, packing, Buffer::Host)?;
         self.complete(under_way).await
     }
 
@@ -39,8 +57,8 @@ impl Rank {
     ///
     /// # Errors
     /// As [`carry_out`](Self::carry_out); as [`isend_from`](Self::isend_from).
-    pub fn begin(&self, rounds: Rounds, block_overhead: Span, buffer: Buffer) -> Result<UnderWay, ProgramError> {
-        let mut under_way = UnderWay { rounds, posted: None, block_overhead, buffer };
+    pub fn begin(&self, rounds: Rounds, packing: Packing, buffer: Buffer) -> Result<UnderWay, ProgramError> {
+        let mut under_way = UnderWay { rounds, posted: None, packing, buffer };
         self.post_next(&mut under_way)?;
         Ok(under_way)
     }
@@ -94,6 +112,9 @@ impl Rank {
         let buffer = under_way.buffer;
         while let Some(Round { before, receives, sends, joint, after }) = under_way.rounds.next() {
             self.go_through(&before, under_way)?;
+            if before.len() > 1 && !sends.is_empty() {
+                self.compute(under_way.packing.layout);
+            }
             let mut requests = Vec::with_capacity(receives.len() + sends.len());
             for message in &receives {
                 requests.push(self.irecv_into(buffer, Some(message.peer), Some(TAG), length(message.piece.bytes)?)?);
@@ -115,7 +136,7 @@ impl Rank {
     /// and writes one.
     fn go_through(&self, moves: &[Move], under_way: &UnderWay) -> Result<(), ProgramError> {
         let amount = Amount::of(moves);
-        self.compute(under_way.block_overhead * amount.moves);
+        self.compute(under_way.packing.block * amount.moves);
         let reduced = Bytes(amount.reduced.0 * 3 / 2);
         if under_way.buffer == Buffer::Host {
             self.copy(amount.copied + reduced);
