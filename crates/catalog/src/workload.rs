@@ -335,6 +335,12 @@ pub struct Bench {
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
+    /// Nodes of a job of several ranks a node. Default: two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// Its ranks on each. Default: one for each core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_node: Option<u32>,
 }
 
 /// The messages of a packet capture, each at its time.
@@ -464,7 +470,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         Workload::Bench(bench) if bench.tool.is_empty() => {
             return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
         }
-        Workload::Bench(_) => return Ok(()),
+        Workload::Bench(bench) => return check_job(bench, cluster),
         Workload::Jobs(work) => {
             return jobs::check(work, cluster, LARGEST_MESSAGE).map_err(|problem| problem.under(name).under("workload"));
         }
@@ -590,6 +596,19 @@ pub(crate) fn check_transport(transport: Transport, cluster: &ResolvedCluster, p
         return Err(Problem::at(place, message, help));
     }
     Ok(())
+}
+
+/// Whether the job fits.
+fn check_job(bench: &Bench, cluster: &ResolvedCluster) -> Result<(), Problem> {
+    let wrong = |key, message, most: u32| Err(Problem::at(&["workload", "bench", key], message, format!("use 1 to {most}")));
+    let cores = cluster.node.cpu.cores.saturating_mul(cluster.node.sockets).max(1);
+    match (bench.nodes, bench.per_node) {
+        (Some(nodes), _) if nodes == 0 || nodes > cluster.nodes => {
+            wrong("nodes", format!("{nodes} nodes of {}", cluster.nodes), cluster.nodes)
+        }
+        (_, Some(ranks)) if ranks == 0 || ranks > cores => wrong("per_node", format!("{ranks} ranks on {cores} cores"), cores),
+        _ => Ok(()),
+    }
 }
 
 fn check_capture(capture: &Capture, cluster: &ResolvedCluster) -> Result<(), Problem> {

@@ -259,6 +259,7 @@ fn answer(points: &[Point], question: &Question) -> Answer {
         latency_us: of("latency", time, f64::min),
         bytes_per_s: of("bandwidth", bandwidth, f64::max),
         messages_per_s: of("message_rate", rate, f64::max),
+        percent: of("saved", |unit| (unit == "%").then_some(1.0), f64::max),
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Answer {
     pub bytes_per_s: Option<f64>,
     /// Messages a second.
     pub messages_per_s: Option<f64>,
+    /// A share, in percent.
+    pub percent: Option<f64>,
 }
 
 /// Why there is no answer.
@@ -198,6 +200,7 @@ impl Quantity {
             Quantity::Latency { us } => answer.latency_us.map(|value| value / us),
             Quantity::Bandwidth { bytes_per_s } => answer.bytes_per_s.map(|value| value / bytes_per_s),
             Quantity::MessageRate { per_s } => answer.messages_per_s.map(|value| value / per_s),
+            Quantity::Share { percent } => answer.percent.map(|value| value / percent),
         }
     }
 }

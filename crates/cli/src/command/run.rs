@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fabriscope_catalog::{EngineChoice, ResolvedLab, Workload};
+use fabriscope_catalog::{Bench, EngineChoice, ResolvedLab, Workload};
 use fabriscope_engine::{Cluster, Engine, EngineError, Run};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_report::Table;
@@ -16,7 +16,7 @@ use crate::collective::{self, Carried};
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::error::{Failure, Verdict};
-use crate::launch::Launch;
+use crate::launch::{Launch, layout};
 use crate::memory::{MemoryArgs, of_schedule, peak};
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
@@ -120,7 +120,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         return sweep::open::run(args.output.as_deref(), args.json, &lab, open, seed, output);
     }
     let outcome = match &lab.lab.workload {
-        Workload::Bench(bench) => benchmark(&lab, (&bench.tool, &bench.args), seed, args)?,
+        Workload::Bench(bench) => benchmark(&lab, bench, seed, args)?,
         workload => pattern(&lab, workload, seed, args)?,
     };
     drop(spinner);
@@ -146,8 +146,8 @@ fn threads(asked: usize) -> usize {
     if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 
-fn benchmark(lab: &ResolvedLab, (tool, options): (&str, &[String]), seed: u64, args: &Args) -> Result<Outcome, Failure> {
-    let tool = Tool::by_name(tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
+fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, args: &Args) -> Result<Outcome, Failure> {
+    let tool = Tool::by_name(&bench.tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
     let parts = &lab.cluster;
     let watched = args.pcap.pcap.is_some() || args.counters.wanted();
     let cluster = if watched { Some(Cluster::new(parts.clone()).map_err(wiring)?) } else { None };
@@ -156,10 +156,10 @@ fn benchmark(lab: &ResolvedLab, (tool, options): (&str, &[String]), seed: u64, a
     let started = Instant::now();
     let launch = Launch {
         tool,
-        options,
+        options: &bench.args,
         parts,
         nodes: parts.placement,
-        layout: None,
+        layout: Some(layout(parts, bench.nodes, bench.per_node)),
         seed,
         binding: Binding::default(),
         traced: false,

@@ -7,6 +7,7 @@
 //!
 //! Not modelled: everything else; such a row is skipped, and the reason is counted.
 
+mod broadcast;
 mod gpu;
 
 use crate::measured::{Column, Measured, MeasuredError, Row};
@@ -73,6 +74,11 @@ pub enum Quantity {
         /// Messages a second in one unit of the row.
         per_s: f64,
     },
+    /// A share of something.
+    Share {
+        /// Percent in one unit of the row.
+        percent: f64,
+    },
 }
 
 /// What becomes of a row.
@@ -89,7 +95,7 @@ pub enum Asked {
 /// # Errors
 /// A row of a modelled benchmark with a size or a value that no run can have.
 pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
-    if let Some(asked) = gpu::ask(row) {
+    if let Some(asked) = gpu::ask(row).or_else(|| broadcast::ask(row)) {
         return Ok(asked);
     }
     let Some(tool) = tool_of(&row.benchmark) else {

@@ -5,11 +5,15 @@
 //! for; OSU's barrier after every iteration, by the library's algorithm where its part names one, IMB's iterations back to back; computation beside non-blocking operations.
 //! Not modelled: smaller groups than all ranks (`-npmin` below their number), buffers that are never cached, persistent operations.
 
+mod cast;
 mod imb;
+mod layers;
 mod measure;
 mod osu;
 mod plan;
 mod switches;
+mod stream;
+mod training;
 
 use fabriscope_collectives::Kind;
 
@@ -26,10 +30,14 @@ pub enum Benchmark {
     OsuNonBlocking(Kind),
     /// `IMB-MPI1`, which takes the operation as an operand.
     Imb,
+    /// `bcast_stream`: frames at a rate from one source.
+    Stream,
+    /// `bcast_training`: every rank a source in turn.
+    Training,
 }
 
 /// Every benchmark.
-pub const BENCHMARKS: [Benchmark; 29] = [
+pub const BENCHMARKS: [Benchmark; 31] = [
     Benchmark::Osu(Kind::Allgather),
     Benchmark::Osu(Kind::Allgatherv),
     Benchmark::Osu(Kind::Allreduce),
@@ -59,6 +67,8 @@ pub const BENCHMARKS: [Benchmark; 29] = [
     Benchmark::OsuNonBlocking(Kind::Scatter),
     Benchmark::OsuNonBlocking(Kind::Scatterv),
     Benchmark::Imb,
+    Benchmark::Stream,
+    Benchmark::Training,
 ];
 
 impl Benchmark {
@@ -69,6 +79,8 @@ impl Benchmark {
             Benchmark::Osu(kind) => osu::names(kind).0,
             Benchmark::OsuNonBlocking(kind) => osu::names(kind).1,
             Benchmark::Imb => "IMB-MPI1",
+            Benchmark::Stream => "bcast_stream",
+            Benchmark::Training => "bcast_training",
         }
     }
     /// One line for a list of tools.
@@ -78,6 +90,8 @@ impl Benchmark {
             Benchmark::Osu(kind) => osu::about(kind),
             Benchmark::OsuNonBlocking(_) => "the same, non-blocking: how much of it computation hides (OSU Micro-Benchmarks)",
             Benchmark::Imb => "PingPong, Allreduce, Alltoall, Bcast … among the ranks of several nodes (Intel MPI Benchmarks)",
+            Benchmark::Stream => "frames from one rank to all others at a rate, by several algorithms of MPI_Bcast",
+            Benchmark::Training => "data-parallel training that exchanges parameters by MPI_Bcast, every rank a source in turn",
         }
     }
 }
@@ -91,5 +105,7 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         Benchmark::Osu(kind) => osu::prepare(benchmark, kind, false, args, target),
         Benchmark::OsuNonBlocking(kind) => osu::prepare(benchmark, kind, true, args, target),
         Benchmark::Imb => imb::prepare(args, target),
+        Benchmark::Stream => stream::prepare(benchmark.name(), benchmark.about(), args, target),
+        Benchmark::Training => training::prepare(benchmark.name(), benchmark.about(), args, target),
     }
 }

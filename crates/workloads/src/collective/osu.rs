@@ -152,7 +152,7 @@ pub(super) fn prepare(
 }
 
 /// Data of all ranks in the memory of GPUs.
-fn on_device(tool: &str, given: &arguments::Given, target: &Target) -> Result<Buffers, UsageError> {
+pub(super) fn on_device(tool: &str, given: &arguments::Given, target: &Target) -> Result<Buffers, UsageError> {
     if given.value.as_deref() == Some("managed") {
         let what = format!("{tool} on managed memory is not modelled: who touches its pages between iterations is not said");
         return Err(UsageError::Conflict { what, remedy: "use -d cuda, or osu_latency M M for messages".to_owned() });

@@ -80,6 +80,10 @@ impl Rank {
     pub fn copy(&self, bytes: Bytes) {
         self.process.copy(bytes, bytes * 2);
     }
+    /// Leaves the core idle until `time`.
+    pub async fn sleep_until(&self, time: Time) {
+        self.process.sleep_until(time).await;
+    }
     /// Keeps the core busy.
     pub fn compute(&self, span: Span) {
         self.process.compute(span);

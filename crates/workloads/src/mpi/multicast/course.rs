@@ -104,7 +104,8 @@ impl Multicast {
         };
         (stream.messages, stream.packets, stream.chunks) =
             (stream.messages + 1, stream.packets + u64::from(packets), stream.chunks + u64::from(chunks));
-        course.enter(stream)?;
+        let (parent, children) = stream.neighbours(self.settings.within, chunks);
+        course.enter(stream, parent)?;
         let mut turns = Turns {
             sends: match &stream.end {
                 End::Source(sending) => Some(Outgoing::begin(&course, sending)?),
@@ -114,7 +115,7 @@ impl Multicast {
                 End::Leader(receiving) => Some(Incoming::begin(&course, receiving)?),
                 _ => None,
             },
-            passing: Passing::new(stream.parent, &stream.children, matches!(stream.end, End::Source(_)).then_some(chunks)),
+            passing: Passing::new(parent, &children, matches!(stream.end, End::Source(_)).then_some(chunks)),
             copies: BTreeMap::new(),
         };
         turns.go(&course).await?;
@@ -124,7 +125,7 @@ impl Multicast {
 
 impl Course<'_> {
     /// The rank is ready for the broadcast: it looks where the buffer is, registers it, and tells who passes on to it.
-    fn enter(&self, stream: &Stream) -> Result<(), ProgramError> {
+    fn enter(&self, stream: &Stream, parent: Option<u32>) -> Result<(), ProgramError> {
         let memory = {
             let mut state = self.rank.state.borrow_mut();
             state.look_at_pointer(self.process);
@@ -143,7 +144,7 @@ impl Course<'_> {
                 memory: Some(memory),
             };
         });
-        if let Some(parent) = stream.parent {
+        if let Some(parent) = parent {
             self.tell(parent);
         }
         Ok(())

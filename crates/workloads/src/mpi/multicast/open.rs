@@ -12,33 +12,43 @@ use fabriscope_verbs::{
 };
 
 use super::board::{Board, Contact, Outcome, Window};
-use super::settings::Settings;
+use super::settings::{Settings, Within};
 use crate::mpi::Rank;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::setup;
 
 /// What the ranks of a job share out of band for their broadcasts. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct Casting(pub(super) Rc<RefCell<Board>>);
+pub struct Casting {
+    pub(super) board: Rc<RefCell<Board>>,
+    /// Groups and memory of another number are others.
+    number: u8,
+}
 
 impl Casting {
     /// The same, which notes the steps of senders.
     #[must_use]
     pub fn noting() -> Casting {
         let casting = Casting::default();
-        casting.0.borrow_mut().noting = true;
+        casting.board.borrow_mut().noting = true;
         casting
+    }
+    /// One of several of a job, all with numbers of their own.
+    #[must_use]
+    pub fn numbered(number: u8) -> Casting {
+        Casting { number: number % CASTINGS, ..Casting::default() }
     }
     /// What has happened in all broadcasts so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        self.0.borrow().outcome.clone()
+        self.board.borrow().outcome.clone()
     }
 }
 
 /// Broadcasts by multicast at one rank.
 pub struct Multicast {
     pub(super) settings: Settings,
+    number: u8,
     pub(super) board: Rc<RefCell<Board>>,
     pub(super) nic: usize,
     pub(super) cq: CqId,
@@ -56,10 +66,23 @@ pub(super) struct Stream {
     pub messages: u64,
     pub packets: u64,
     pub chunks: u64,
-    /// The rank that passes data on to this one, and those to which this one does.
-    pub parent: Option<u32>,
-    pub children: Vec<u32>,
+    /// The ranks of the node in the order of passing on, and where this one stands.
+    members: Vec<u32>,
+    at: usize,
     pub end: End,
+}
+
+impl Stream {
+    /// The rank that passes a broadcast of so many chunks on to this one, and those to which this one does.
+    pub fn neighbours(&self, within: Within, chunks: u32) -> (Option<u32>, Vec<u32>) {
+        let before = |at: usize| self.members.get(at).copied();
+        match within {
+            Within::Tuned => self.neighbours(if chunks > 1 { Within::Chain } else { Within::Leader }, chunks),
+            Within::Chain => (self.at.checked_sub(1).and_then(before), before(self.at + 1).into_iter().collect()),
+            Within::Leader if self.at == 0 => (None, self.members[1..].to_vec()),
+            Within::Leader => (before(0), Vec::new()),
+        }
+    }
 }
 
 /// How a rank takes part.
@@ -101,7 +124,7 @@ impl Multicast {
     /// A queue pair could not be made or connected; the group could not be joined.
     pub async fn open(rank: &Rank, settings: Settings, casting: &Casting, sources: &[u32]) -> Result<Multicast, ProgramError> {
         let (process, me) = (&rank.process, rank.rank());
-        let board = Rc::clone(&casting.0);
+        let board = Rc::clone(&casting.board);
         board.borrow_mut().nodes.insert(me, process.node());
         process.barrier().await;
         let nic = rank.state.borrow().home.nics.first().map_or(0, |(nic, _)| *nic);
@@ -109,7 +132,7 @@ impl Multicast {
             let state = rank.state.borrow();
             setup::reached(&state.protocol, &state.home, 0)
         };
-        let (base, near) = (MEMORY + (u64::from(me) << 40), process.place(nic));
+        let (base, near) = (MEMORY + (u64::from(casting.number) << 56) + (u64::from(me) << 40), process.place(nic));
         let room = |source: u32| if source == me { settings.sends() } else { settings.receives() + READS };
         let entries = sources.iter().map(|source| room(*source)).sum::<u32>() + READS;
         let opened = process.nic(nic, |n| {
@@ -119,7 +142,9 @@ impl Multicast {
             Ok((pd, host, device, n.create_cq(entries)?, n.create_cq(1)?))
         });
         let (pd, host, device, cq, control) = opened.map_err(|error: VerbsError| failed(error))?;
-        let multicast = Multicast { settings, board, nic, cq, host, device, streams: RefCell::default(), mapped: RefCell::default() };
+        let number = casting.number;
+        let multicast =
+            Multicast { settings, number, board, nic, cq, host, device, streams: RefCell::default(), mapped: RefCell::default() };
         let mut made = BTreeMap::new();
         for source in sources {
             made.insert(*source, multicast.announce(process, pd, *source)?);
@@ -127,7 +152,11 @@ impl Multicast {
         process.barrier().await;
         let mut joins = 0;
         for (source, ud) in made {
-            let (leaders, parent, children) = multicast.places(me, source);
+            let (leaders, members) = {
+                let board = multicast.board.borrow();
+                (board.leaders(source), board.members(me, source))
+            };
+            let at = members.iter().position(|rank| *rank == me).unwrap_or(0);
             joins += leaders.len() as u64 + 1;
             let group = match ud {
                 Some(_) if leaders.is_empty() => None,
@@ -139,26 +168,13 @@ impl Multicast {
                 Some(ud) => End::Leader(multicast.leader(process, (pd, ud, group), source, &leaders)?),
                 None => End::Member,
             };
-            let stream = Stream { messages: 0, packets: 0, chunks: 0, parent, children, end };
+            let stream = Stream { messages: 0, packets: 0, chunks: 0, members, at, end };
             multicast.streams.borrow_mut().insert(source, stream);
         }
         process.barrier().await;
         process.sleep_until(process.now() + SETTLE + JOIN * joins).await;
         process.barrier().await;
         Ok(multicast)
-    }
-
-    /// Who receives from the network, and who is before and behind this rank in its node.
-    fn places(&self, me: u32, source: u32) -> (Vec<u32>, Option<u32>, Vec<u32>) {
-        let board = self.board.borrow();
-        let members = board.members(me, source);
-        let at = members.iter().position(|rank| *rank == me).unwrap_or(0);
-        let (parent, children) = match self.settings.within {
-            super::Within::Chain => (at.checked_sub(1).map(|at| members[at]), members.get(at + 1).copied().into_iter().collect()),
-            super::Within::Leader if at == 0 => (None, members[1..].to_vec()),
-            super::Within::Leader => (Some(members[0]), Vec::new()),
-        };
-        (board.leaders(source), parent, children)
     }
 
     /// Makes the queue pairs of this rank for `source` and tells the others; the one for datagrams is returned.
@@ -268,8 +284,12 @@ impl Multicast {
     /// Joins the group of `source`: it to send, others to receive.
     async fn join(&self, process: &Process, control: CqId, (me, source): (u32, u32)) -> Result<Lid, ProgramError> {
         let state = if me == source { JoinState::SendOnlyFull } else { JoinState::Full };
-        let request =
-            Membership { mgid: self.settings.group(source), change: Change::Join { state, qkey: QKEY }, cq: control, wr_id: source.into() };
+        let request = Membership {
+            mgid: self.settings.group(self.number, source),
+            change: Change::Join { state, qkey: QKEY },
+            cq: control,
+            wr_id: source.into(),
+        };
         process.nic(self.nic, |nic| nic.post_membership(request));
         let answer = process.wait_cq(self.nic, control, 1).await;
         let answer = answer.first().filter(|wc| wc.status == WcStatus::Success).and_then(|wc| wc.imm);
@@ -310,6 +330,8 @@ pub(super) fn failed(error: impl std::fmt::Display) -> ProgramError {
 
 /// Where a rank's memory lies: no bytes are moved. Basis: assumed.
 const MEMORY: u64 = 0x4000_0000_0000_0000;
+/// Castings of a job.
+const CASTINGS: u8 = 32;
 /// From there: what receivers write at a source; what they read there; headers; packets that were fetched; the pinned buffer.
 pub(super) const CREDITS: u64 = 1 << 34;
 pub(super) const PROGRESS: u64 = 3 << 33;

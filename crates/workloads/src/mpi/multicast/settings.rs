@@ -18,8 +18,10 @@ pub enum Gather {
 /// Who passes data on to the other GPUs of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Within {
-    /// The rank that receives from the network, to each of the others.
+    /// A chain where there are several chunks, otherwise the leader.
     #[default]
+    Tuned,
+    /// The rank that receives from the network, to each of the others.
     Leader,
     /// Each to the next.
     Chain,
@@ -141,16 +143,16 @@ impl Settings {
     pub fn packets(&self, size: u32) -> u32 {
         size.div_ceil(self.payload).max(1)
     }
-    /// The name of the group of source `rank`.
-    pub(super) fn group(&self, rank: u32) -> [u8; 16] {
+    /// The name of the group of source `rank`, of which there are fewer than 65,536.
+    pub(super) fn group(&self, casting: u8, rank: u32) -> [u8; 16] {
         let number = rank.to_be_bytes();
         if self.ethernet {
-            return std::net::Ipv4Addr::new(239, 192 | number[1], number[2], number[3]).to_ipv6_mapped().octets();
+            return std::net::Ipv4Addr::new(239, 192 + casting, number[2], number[3]).to_ipv6_mapped().octets();
         }
         let mut mgid = [0; 16];
         mgid[..4].copy_from_slice(&[0xFF, 0x12, 0xA0, 0x1B]);
         mgid[12..].copy_from_slice(&number);
-        mgid[8] = 1;
+        mgid[8] = 1 + casting;
         mgid
     }
 }
@@ -158,8 +160,12 @@ impl Settings {
 impl std::fmt::Display for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let gather = if self.gather == Gather::Pipeline { "pipeline" } else { "direct" };
-        let within = if self.within == Within::Leader { "leader" } else { "chain" };
-        write!(f, "multicast_gdr({}, {gather}, {within})", Bytes(self.chunk_bytes()))
+        write!(f, "multicast_gdr({}, {gather}", Bytes(self.chunk_bytes()))?;
+        match self.within {
+            Within::Tuned => f.write_str(")"),
+            Within::Leader => f.write_str(", leader)"),
+            Within::Chain => f.write_str(", chain)"),
+        }
     }
 }
 
