@@ -11,8 +11,8 @@ mod layers;
 mod measure;
 mod osu;
 mod plan;
-mod switches;
 mod stream;
+mod switches;
 mod training;
 
 use fabriscope_collectives::Kind;
