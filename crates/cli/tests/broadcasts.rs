@@ -38,7 +38,7 @@ fn without_multicast_the_hosts_do_it() {
     ] {
         let (status, text, message) = run(line);
         assert_eq!(status, Some(0), "{line}: {message}");
-        assert!(text.contains(why) && text.contains("own choice instead") && text.contains("\n8 "), "{line}: {text}");
+        assert!(message.contains(why) && message.contains("own choice instead") && text.contains("\n8 "), "{line}: {message}{text}");
     }
 }
 

@@ -121,7 +121,9 @@ fn the_senders_timeline_is_that_of_a_run_without_losses() {
         assert_eq!(steps(&quiet.outcome, Step::Copy), steps(&lossy.outcome, Step::Copy));
         // A completion may be taken a turn earlier or later: its chunk left behind an answer, or another one was lost before it took a credit.
         let posted = steps(&quiet.outcome, Step::Post).into_iter().zip(steps(&lossy.outcome, Step::Post));
-        assert!(posted.into_iter().all(|(quiet, lossy)| lossy.max(quiet).since(quiet.min(lossy)) <= Span::from_ns(100)));
+        let apart = posted.into_iter().map(|(quiet, lossy)| lossy.max(quiet).since(quiet.min(lossy))).max().unwrap();
+        // Reads of the pinned buffer share host memory's way with the copies into it.
+        assert!(apart <= Span::from_ns(100 + 50 * lossy.outcome.gets), "{apart} with {} packets lost", lossy.outcome.lost);
         // An answer is on the link of 54 Gb/s for its own bytes, and again on the way into a GPU, which holds up the slowest receiver.
         let most = Rate::from_gbps(25).time(Bytes(lossy.outcome.got)) + Span::from_us(1);
         let sent = steps(&quiet.outcome, Step::Sent).into_iter().zip(steps(&lossy.outcome, Step::Sent));
@@ -167,6 +169,17 @@ fn latency_is_nearly_constant_in_scale() {
         let (two, sixteen) = (last(2), last(16));
         assert!(sixteen >= two && (sixteen.as_ps() - two.as_ps()) * 25 < two.as_ps(), "{two} {sixteen}");
     }
+}
+
+/// 4,096 nodes on three levels of switches: longer ways, credits up a tree of three levels, and still the same packets.
+#[test]
+#[ignore = "takes a minute"]
+fn latency_is_nearly_constant_to_4096_nodes() {
+    let parts = machine::parts("lab-gpus-4096");
+    let case = Case { size: 1 << 20, messages: 2, ..CASE };
+    let last = |nodes| *run(&parts, Case { nodes, ..case }).spans.last().unwrap();
+    let (few, many) = (last(16), last(4096));
+    assert!(many.as_ps() * 4 < few.as_ps() * 5, "{few} {many}");
 }
 
 fn limited(read: u64) -> ResolvedCluster {

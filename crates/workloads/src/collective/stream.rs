@@ -134,11 +134,14 @@ async fn run(
             let (begun, before) = (rank.now(), cast.0.outcome());
             for frame in 0..stream.frames {
                 let due = begun + stream.interval * u64::from(frame);
+                let mut wanted = Time::MAX;
                 if rank.rank() == stream.root {
                     rank.sleep_until(due).await;
+                    // Without an interval a frame is due when the source gets to it.
+                    wanted = if stream.interval > Span::ZERO { due } else { rank.now() };
                 }
                 casts.broadcast(&rank, cast, (stream.root, *size), buffer).await?;
-                note(&mut measured.borrow_mut()[at], frame, (due, rank.now()));
+                note(&mut measured.borrow_mut()[at], frame, (wanted, rank.now()));
                 if rank.rank() != stream.root {
                     rank.compute(stream.compute);
                 }

@@ -83,6 +83,11 @@ pub(super) struct Books {
     /// By receiver: its queue pair, and the one of the source for it.
     pub ends: BTreeMap<u32, (Lid, QpNum)>,
     pub answers: BTreeMap<u32, QpNum>,
+    /// By receiver that gives its credit to another receiver: its queue pair, and the one of that receiver for it.
+    pub ups: BTreeMap<u32, (Lid, QpNum)>,
+    pub downs: BTreeMap<u32, QpNum>,
+    /// Host memory of receivers that take credit of others.
+    pub windows: BTreeMap<u32, (Lid, Window)>,
     /// Packets that have left, by time: the counter that receivers read.
     pub sent: Vec<(Time, u64)>,
     /// The chunk in each place of the pinned buffer.

@@ -189,7 +189,10 @@ impl Turns<'_> {
             if self.is_over() {
                 return Ok(());
             }
-            let watches: Vec<(usize, WatchId, u64)> = self.sends.iter().flat_map(|sends| sends.awaited(course)).collect();
+            let watches: Vec<(usize, WatchId, u64)> = {
+                let sends = self.sends.iter().flat_map(|sends| sends.awaited(course));
+                sends.chain(self.receives.iter().filter_map(|receives| receives.awaited(course))).collect()
+            };
             let deadline = self.receives.as_ref().map_or(Time::MAX, |receives| receives.deadline(course));
             let until = if goes_on { process.now() } else { deadline };
             if !process.wait_any_until(&[queue], &watches, until).await

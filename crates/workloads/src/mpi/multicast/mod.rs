@@ -12,7 +12,7 @@
 //! Modelled: datagrams of an MTU; the copy of chunks beside sending; receives in the program's buffer, posted ahead of the data; numbers in the header, by which
 //! a receiver sees gaps; a wait after which it reads the sender's progress; RDMA reads of what is missing; where each packet landed, and copies that put it right;
 //! one receiver a node that passes chunks on by copies from GPU to GPU.
-//! A chunk is sent when every receiver has written 8 bytes to the sender: its receives are posted, and a chunk that lies some way back is all
+//! A chunk is sent when every receiver has given credit, 8 bytes written up a tree of the receivers: its receives are posted, and a chunk that lies some way back is all
 //! there, with what had to be read. So no packet finds no receive, and no place of the pinned buffer is used again before everybody has
 //! what it held; a loss that is repaired meanwhile holds up nobody.
 //! Not modelled: receivers that join late, a switch point between this and other algorithms.

@@ -98,10 +98,48 @@ pub(super) struct Sending {
     pub ud: QpNum,
     /// The group; none where there is nobody to receive.
     pub to: Option<UdDestination>,
+    pub gathering: Gathering,
+}
+
+/// What those below a rank write to it, for themselves and those below them.
+pub(super) struct Gathering {
     /// Credits by place of the pinned buffer, and notes of those that have all.
-    pub credits: Vec<WatchId>,
+    credits: Vec<WatchId>,
     pub finished: WatchId,
-    pub receivers: u64,
+    /// How many write.
+    pub kids: u64,
+}
+
+impl Gathering {
+    /// The credit of all of them for a chunk: nobody gives one for a place before all have given the one before.
+    pub fn credit(&self, number: u64) -> (WatchId, u64) {
+        let depth = self.credits.len() as u64;
+        (self.credits[(number % depth) as usize], self.kids * (number / depth + 1))
+    }
+}
+
+/// Who gives credit to whom: a tree of the receivers below the source, which is at place 0.
+struct Tree<'a> {
+    source: u32,
+    leaders: &'a [u32],
+}
+
+impl Tree<'_> {
+    fn rank(&self, place: usize) -> u32 {
+        place.checked_sub(1).map_or(self.source, |index| self.leaders[index])
+    }
+    fn place(&self, rank: u32) -> usize {
+        self.leaders.iter().position(|leader| *leader == rank).map_or(0, |index| index + 1)
+    }
+    /// Who takes the credit of a receiver.
+    fn above(&self, rank: u32) -> u32 {
+        self.rank((self.place(rank) - 1) / FAN_IN)
+    }
+    /// Whose credit a rank takes.
+    fn below(&self, rank: u32) -> Vec<u32> {
+        let first = self.place(rank) * FAN_IN + 1;
+        (first..(first + FAN_IN).min(self.leaders.len() + 1)).map(|place| self.rank(place)).collect()
+    }
 }
 
 /// What a receiver has.
@@ -112,9 +150,10 @@ pub(super) struct Receiving {
     /// To the source.
     pub rc: QpNum,
     pub from: Contact,
-    /// Its number among the receivers.
-    pub index: u64,
-    pub receivers: u64,
+    /// To who takes its credit, and where that lies: the first counter, and from each place of the buffer to the next.
+    pub up: QpNum,
+    pub counters: (Window, u64),
+    pub gathering: Gathering,
 }
 
 impl Multicast {
@@ -150,6 +189,7 @@ impl Multicast {
             made.insert(*source, multicast.announce(process, pd, *source)?);
         }
         process.barrier().await;
+        let area = |source: u32| CREDITS + AREA * sources.iter().position(|other| *other == source).unwrap_or(0) as u64;
         let mut joins = 0;
         for (source, ud) in made {
             let (leaders, members) = {
@@ -164,8 +204,8 @@ impl Multicast {
                 None => None,
             };
             let end = match ud {
-                Some(ud) if me == source => End::Source(multicast.source(process, (pd, ud, group), &leaders)?),
-                Some(ud) => End::Leader(multicast.leader(process, (pd, ud, group), source, &leaders)?),
+                Some(ud) if me == source => End::Source(multicast.source(process, (pd, ud, group), &leaders, area(source))?),
+                Some(ud) => End::Leader(multicast.leader(process, (pd, ud, group), (source, &leaders), area(source))?),
                 None => End::Member,
             };
             let stream = Stream { messages: 0, packets: 0, chunks: 0, members, at, end };
@@ -184,6 +224,9 @@ impl Multicast {
         if me != source && !leaders.contains(&me) {
             return Ok(None);
         }
+        let tree = Tree { source, leaders: &leaders };
+        // The source has a queue pair for each receiver anyway.
+        let (above, below) = if me == source { (None, Vec::new()) } else { (Some(tree.above(me)), tree.below(me)) };
         let (lid, settings) = (process.lid(self.nic), &self.settings);
         let reliable = |n: &mut Nic, sends| {
             let cap = QpCap { max_send_wr: sends, max_recv_wr: 1, max_inline_data: Bytes(CREDIT), ..QpCap::default() };
@@ -203,33 +246,55 @@ impl Multicast {
             for step in [QpAttr::init_ud(QKEY), QpAttr::rtr_ud(), QpAttr::rts(0)] {
                 n.modify_qp(ud, &step)?;
             }
-            let answers: Result<Vec<QpNum>, VerbsError> =
-                if me == source { leaders.iter().map(|_| reliable(n, 1)).collect() } else { Ok(vec![reliable(n, READS)?]) };
-            Ok((ud, answers?))
+            let ends = if me == source { leaders.len() } else { 1 + usize::from(above != Some(source)) };
+            let made: Result<Vec<QpNum>, VerbsError> = (0..ends).map(|_| reliable(n, if me == source { 1 } else { READS })).collect();
+            let below: Result<Vec<QpNum>, VerbsError> = below.iter().map(|_| reliable(n, 1)).collect();
+            Ok((ud, made?, below?))
         });
-        let (ud, reliable) = made.map_err(|error: VerbsError| failed(error))?;
+        let (ud, reliable, downs) = made.map_err(|error: VerbsError| failed(error))?;
         let mut board = self.board.borrow_mut();
         let books = board.books(source);
+        let window = Window { addr: self.host.addr, rkey: self.host.rkey };
         if me == source {
             let device = self.device.map(|mr| Window { addr: mr.addr, rkey: mr.rkey });
-            books.contact = Some(Contact { lid, host: Window { addr: self.host.addr, rkey: self.host.rkey }, device });
+            books.contact = Some(Contact { lid, host: window, device });
             books.held = vec![None; settings.depth as usize];
             books.answers = leaders.into_iter().zip(reliable).collect();
-        } else if let Some(qp) = reliable.first() {
+            return Ok(Some(ud));
+        }
+        if let Some(qp) = reliable.first() {
             books.ends.insert(me, (lid, *qp));
         }
+        if let Some(qp) = reliable.get(1) {
+            books.ups.insert(me, (lid, *qp));
+        }
+        books.downs.extend(below.into_iter().zip(downs));
+        books.windows.insert(me, (lid, window));
         Ok(Some(ud))
     }
 
-    fn source(&self, process: &Process, (pd, ud, group): (PdId, QpNum, Option<Lid>), leaders: &[u32]) -> Result<Sending, ProgramError> {
+    /// Watches what `kids` receivers write for `source`'s broadcasts.
+    fn gathering(&self, n: &mut Nic, kids: u64, area: u64) -> Gathering {
+        let region = (CREDIT * kids).max(CREDIT);
+        let mut watch = |place: u64| n.create_watch(self.host.addr + area + place * region, Bytes(region));
+        let credits = (0..u64::from(self.settings.depth)).map(&mut watch).collect();
+        Gathering { credits, finished: watch(u64::from(self.settings.depth)), kids }
+    }
+
+    fn source(
+        &self,
+        process: &Process,
+        (pd, ud, group): (PdId, QpNum, Option<Lid>),
+        leaders: &[u32],
+        area: u64,
+    ) -> Result<Sending, ProgramError> {
         let me = process.rank();
         let ends: Vec<(QpNum, (Lid, QpNum))> = {
             let mut board = self.board.borrow_mut();
             let books = board.books(me);
             leaders.iter().filter_map(|leader| Some((*books.answers.get(leader)?, *books.ends.get(leader)?))).collect()
         };
-        let receivers = leaders.len() as u64;
-        let region = (CREDIT * receivers).max(CREDIT);
+        let kids = Tree { source: me, leaders }.below(me).len() as u64;
         let open = |n: &mut Nic| -> Result<Sending, VerbsError> {
             for (qp, (lid, peer)) in ends {
                 self.connect(n, qp, lid, peer)?;
@@ -237,9 +302,7 @@ impl Multicast {
             let to =
                 |dlid| Ok(UdDestination { ah: n.create_ah(pd, AhAttr { dlid, sl: 0 })?, remote_qpn: QpNum::MULTICAST, remote_qkey: QKEY });
             let to = group.map(to).transpose()?;
-            let mut watch = |place: u64| n.create_watch(self.host.addr + CREDITS + place * region, Bytes(region));
-            let credits = (0..u64::from(self.settings.depth)).map(&mut watch).collect();
-            Ok(Sending { ud, to, credits, finished: watch(u64::from(self.settings.depth)), receivers })
+            Ok(Sending { ud, to, gathering: self.gathering(n, kids, area) })
         };
         process.nic(self.nic, open).map_err(failed)
     }
@@ -248,26 +311,40 @@ impl Multicast {
         &self,
         process: &Process,
         (pd, ud, group): (PdId, QpNum, Option<Lid>),
-        source: u32,
-        leaders: &[u32],
+        (source, leaders): (u32, &[u32]),
+        area: u64,
     ) -> Result<Receiving, ProgramError> {
-        let me = process.rank();
-        let told = {
-            let mut board = self.board.borrow_mut();
-            let books = board.books(source);
-            let rc = books.ends.get(&me).map(|(_, qp)| *qp);
-            books.contact.zip(books.answers.get(&me).copied()).zip(rc)
-        };
-        let ((from, answer), rc) = told.ok_or_else(|| failed(format!("rank {me} heard nothing of source {source}")))?;
-        let index = leaders.iter().position(|rank| *rank == me).unwrap_or(0) as u64;
+        let (me, tree) = (process.rank(), Tree { source, leaders });
+        let (above, below) = (tree.above(me), tree.below(me));
+        let unheard = || failed(format!("rank {me} heard nothing of source {source}"));
+        let mut board = self.board.borrow_mut();
+        let books = board.books(source);
+        let (from, answer) = books.contact.zip(books.answers.get(&me).copied()).ok_or_else(unheard)?;
+        let rc = books.ends.get(&me).ok_or_else(unheard)?.1;
+        let up = books.ups.get(&me).map(|(_, qp)| *qp);
+        let over = up.map(|_| books.windows.get(&above).copied().zip(books.downs.get(&me).copied()).ok_or_else(unheard)).transpose()?;
+        let downs: Vec<(QpNum, (Lid, QpNum))> =
+            below.iter().filter_map(|child| Some((*books.downs.get(child)?, *books.ups.get(child)?))).collect();
+        let siblings = tree.below(above);
+        let index = siblings.iter().position(|rank| *rank == me).unwrap_or(0) as u64;
+        let stride = CREDIT * siblings.len() as u64;
+        let window = over.map_or(from.host, |((_, window), _)| window);
+        let counters = (Window { addr: window.addr + area + index * CREDIT, ..window }, stride);
         let dlid = process.lid(self.nic);
         let open = |n: &mut Nic| -> Result<Receiving, VerbsError> {
             self.connect(n, rc, from.lid, answer)?;
+            if let Some((qp, ((lid, _), peer))) = up.zip(over) {
+                self.connect(n, qp, lid, peer)?;
+            }
+            for (qp, (lid, peer)) in downs {
+                self.connect(n, qp, lid, peer)?;
+            }
             if let Some(group) = group {
                 n.attach_mcast(ud, group)?;
             }
             let own = UdDestination { ah: n.create_ah(pd, AhAttr { dlid, sl: 0 })?, remote_qpn: ud, remote_qkey: QKEY };
-            Ok(Receiving { ud, own, rc, from, index, receivers: leaders.len() as u64 })
+            let gathering = self.gathering(n, below.len() as u64, area);
+            Ok(Receiving { ud, own, rc, from, up: up.unwrap_or(rc), counters, gathering })
         };
         process.nic(self.nic, open).map_err(failed)
     }
@@ -341,6 +418,10 @@ pub(super) const BACKUP: u64 = 1 << 37;
 const HOST_BYTES: u64 = 1 << 38;
 const DEVICE: u64 = 1 << 39;
 const DEVICE_BYTES: u64 = 1 << 37;
+/// Counters of one source. Basis: assumed; room for those of 1024 places.
+const AREA: u64 = 1 << 18;
+/// Receivers that give their credit to one rank. Basis: assumed; with more a core looks at many counters, with fewer the tree is deep.
+const FAN_IN: usize = 16;
 /// A counter that is written or read, in bytes.
 pub(super) const CREDIT: u64 = 8;
 /// Requests of a receiver to the source that may be under way. Basis: assumed.

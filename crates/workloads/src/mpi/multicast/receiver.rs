@@ -10,11 +10,11 @@ use std::ops::Range;
 
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{RecvWr, Remote, SendFlags, SendWr, Sge, Wc, WcOpcode};
+use fabriscope_verbs::{RecvWr, Remote, SendFlags, SendWr, Sge, WatchId, Wc, WcOpcode};
 
 use super::course::Course;
 use super::landing::Landing;
-use super::open::{BACKUP, CREDIT, CREDITS, HEADERS, PROGRESS, READS, Receiving, SPARE, failed};
+use super::open::{BACKUP, CREDIT, HEADERS, PROGRESS, READS, Receiving, SPARE, failed};
 use super::passing::Passing;
 use super::settings::IMMEDIATE;
 use crate::mpi::buffer::Buffer;
@@ -32,8 +32,9 @@ enum Reading {
 pub(super) struct Incoming<'a> {
     receiving: &'a Receiving,
     pub landing: Landing,
-    /// Chunks whose receives are posted and which have credit, those of which nothing more comes by itself, and those that are here.
+    /// Chunks whose receives are posted, those for which credit went up, those of which nothing more comes by itself, and those that are here.
     credited: u32,
+    told: u32,
     past: u32,
     done: u32,
     /// Right chunks that were passed on.
@@ -49,6 +50,8 @@ pub(super) struct Incoming<'a> {
     /// When anything came last, and how often the wait has doubled since.
     heard: Time,
     patience: u32,
+    /// Everything is at its place; everybody below has that, too.
+    settled: bool,
     over: bool,
 }
 
@@ -61,6 +64,7 @@ impl<'a> Incoming<'a> {
             right: vec![false; landing.chunks() as usize],
             landing,
             credited: 0,
+            told: 0,
             past: 0,
             done: 0,
             posted: 0,
@@ -71,6 +75,7 @@ impl<'a> Incoming<'a> {
             spare: 0,
             heard: course.process.now(),
             patience: 0,
+            settled: false,
             over: false,
         })
     }
@@ -104,20 +109,54 @@ impl<'a> Incoming<'a> {
         {
             self.read(course, range)?;
         }
-        if self.landing.is_complete() && self.readings.is_empty() {
+        self.tell(course)?;
+        if !self.settled && self.landing.is_complete() && self.readings.is_empty() {
             self.settle(course).await?;
             for chunk in (0..course.chunks).filter(|chunk| !self.right[*chunk as usize]) {
                 passing.has(chunk);
             }
-            if course.stays().is_some() {
-                self.write(course, u64::from(course.multicast.settings.depth))?;
+            self.settled = true;
+        }
+        if self.settled && self.told == course.chunks {
+            let finish = self.finish(course);
+            if finish.is_none_or(|(watch, count)| course.reached(watch, count)) {
+                if finish.is_some() {
+                    self.write(course, course.multicast.settings.depth.into())?;
+                }
+                self.over = true;
             }
-            self.over = true;
         }
         Ok(())
     }
 
-    /// Posts the receives of the next chunk and tells the source. After losses the next packet comes to a later place than there are receives.
+    /// Gives credit for the chunks that have receives here and below.
+    fn tell(&mut self, course: &Course<'_>) -> Result<(), ProgramError> {
+        while self.told < self.credited {
+            let number = course.first.1 + u64::from(self.told);
+            let (watch, count) = self.receiving.gathering.credit(number);
+            if !course.reached(watch, count) {
+                break;
+            }
+            self.write(course, number % u64::from(course.multicast.settings.depth))?;
+            self.told += 1;
+        }
+        Ok(())
+    }
+
+    /// The notes of those below that they have everything, where the source waits for them.
+    fn finish(&self, course: &Course<'_>) -> Option<(WatchId, u64)> {
+        let gathering = &self.receiving.gathering;
+        course.stays().map(|_| (gathering.finished, gathering.kids * course.books(|books| books.finishes)))
+    }
+
+    /// What it waits for beside completions.
+    pub fn awaited(&self, course: &Course<'_>) -> Option<(usize, WatchId, u64)> {
+        let credit = (self.told < self.credited).then(|| self.receiving.gathering.credit(course.first.1 + u64::from(self.told)));
+        let finish = if self.settled && !self.over { self.finish(course) } else { None };
+        credit.or(finish).map(|(watch, count)| (course.multicast.nic, watch, count))
+    }
+
+    /// Posts the receives of the next chunk. After losses the next packet comes to a later place than there are receives.
     fn grant(&mut self, course: &Course<'_>) -> Result<(), ProgramError> {
         let multicast = course.multicast;
         let (settings, into) = (&multicast.settings, multicast.user(course.buffer)?);
@@ -131,20 +170,18 @@ impl<'a> Incoming<'a> {
             course.process.post_recv(multicast.nic, self.receiving.ud, &wr)?;
             self.posted += 1;
         }
-        let number = course.first.1 + u64::from(self.credited);
-        self.write(course, number % u64::from(settings.depth))?;
         self.credited += 1;
         Ok(())
     }
 
-    /// Writes a counter at the source: it has one of each receiver for each place of its pinned buffer, and one for the end.
+    /// Writes a counter at the rank above: it has one of each below it for each place of the pinned buffer, and one for the end.
     fn write(&mut self, course: &Course<'_>, place: u64) -> Result<(), ProgramError> {
         let multicast = course.multicast;
-        let Receiving { from, index, receivers, rc, .. } = self.receiving;
-        let addr = from.host.addr + CREDITS + (place * receivers + index) * CREDIT;
-        let own = Sge { addr: multicast.host.addr + CREDITS, length: CREDIT as u32, lkey: multicast.host.lkey };
-        let wr = SendWr::write(COUNTER, own, Remote { addr, rkey: from.host.rkey }).with_flags(SendFlags::INLINE).signaled();
-        Ok(course.process.post_send(multicast.nic, *rc, &wr)?)
+        let (to, stride) = self.receiving.counters;
+        let own = Sge { addr: multicast.host.addr + HEADERS, length: CREDIT as u32, lkey: multicast.host.lkey };
+        let wr =
+            SendWr::write(COUNTER, own, Remote { addr: to.addr + place * stride, rkey: to.rkey }).with_flags(SendFlags::INLINE).signaled();
+        Ok(course.process.post_send(multicast.nic, self.receiving.up, &wr)?)
     }
 
     /// A wait has ended with nothing: asks how far the source is.

@@ -37,7 +37,7 @@ impl<'a> Outgoing<'a> {
     pub fn begin(course: &Course<'_>, sending: &'a Sending) -> Result<Outgoing<'a>, ProgramError> {
         let multicast = course.multicast;
         let copied = course.buffer == Buffer::Device && multicast.settings.gather == Gather::Pipeline;
-        let chunks = if sending.receivers == 0 { 0 } else { course.chunks };
+        let chunks = if sending.gathering.kids == 0 { 0 } else { course.chunks };
         let copies = if copied && chunks > 0 {
             let home = &course.rank.state.borrow().home;
             Some((home.memory(Buffer::Device)?, home.memory(Buffer::Host)?))
@@ -47,7 +47,7 @@ impl<'a> Outgoing<'a> {
         let finish = (!copied && chunks > 0).then(|| {
             course.books(|books| {
                 books.finishes += 1;
-                books.finishes * sending.receivers
+                books.finishes * sending.gathering.kids
             })
         });
         course.books(|books| books.stays = [books.stays[1], (course.first.2, (!copied).then_some(course.buffer))]);
@@ -80,13 +80,13 @@ impl<'a> Outgoing<'a> {
             self.begun += 1;
         }
         while self.posted < self.copied && self.posted - self.sent < course.multicast.settings.under_way() && self.is_granted(course) {
-            // The core looks at the counters of all receivers.
-            process.compute(process.cpu().poll_empty * (self.sending.receivers * CREDIT).div_ceil(LINE));
+            // The core looks at the counters of those that write to it.
+            process.compute(process.cpu().poll_empty * (self.sending.gathering.kids * CREDIT).div_ceil(LINE));
             self.post(course, self.posted)?;
             self.posted += 1;
         }
         if let Some(count) = self.finish.filter(|_| self.sent == self.chunks) {
-            self.finished = course.reached(self.sending.finished, count);
+            self.finished = course.reached(self.sending.gathering.finished, count);
         }
         Ok(())
     }
@@ -95,14 +95,8 @@ impl<'a> Outgoing<'a> {
         course.first.1 + u64::from(chunk)
     }
 
-    /// The credits that say that every receiver has receives for a chunk.
-    fn grant(&self, course: &Course<'_>, number: u64) -> (WatchId, u64) {
-        let depth = u64::from(course.multicast.settings.depth);
-        (self.sending.credits[(number % depth) as usize], self.sending.receivers * (number / depth + 1))
-    }
-
     fn is_granted(&self, course: &Course<'_>) -> bool {
-        let (watch, count) = self.grant(course, self.number(course, self.posted));
+        let (watch, count) = self.sending.gathering.credit(self.number(course, self.posted));
         course.reached(watch, count)
     }
 
@@ -110,7 +104,7 @@ impl<'a> Outgoing<'a> {
     fn reuse(&self, course: &Course<'_>) -> Option<(WatchId, u64)> {
         let settings = &course.multicast.settings;
         let held = self.number(course, self.begun).checked_sub(settings.depth.into())?;
-        Some(self.grant(course, held + u64::from(settings.ahead() + settings.slack())))
+        Some(self.sending.gathering.credit(held + u64::from(settings.ahead() + settings.slack())))
     }
 
     fn post(&self, course: &Course<'_>, chunk: u32) -> Result<(), ProgramError> {
@@ -166,9 +160,9 @@ impl<'a> Outgoing<'a> {
 
     /// What the source waits for beside completions and copies.
     pub fn awaited(&self, course: &Course<'_>) -> Vec<(usize, WatchId, u64)> {
-        let grant = (self.posted < self.copied).then(|| self.grant(course, self.number(course, self.posted)));
+        let grant = (self.posted < self.copied).then(|| self.sending.gathering.credit(self.number(course, self.posted)));
         let reuse = self.copies.filter(|_| self.begun < self.chunks).and_then(|_| self.reuse(course));
-        let finish = self.finish.map(|count| (self.sending.finished, count));
+        let finish = self.finish.map(|count| (self.sending.gathering.finished, count));
         let awaited = grant.into_iter().chain(reuse).chain(finish);
         awaited
             .filter(|(watch, count)| !course.reached(*watch, *count))
@@ -184,7 +178,7 @@ impl<'a> Outgoing<'a> {
 
 impl Course<'_> {
     /// So many messages have landed in a watched range by now.
-    fn reached(&self, watch: WatchId, count: u64) -> bool {
+    pub(super) fn reached(&self, watch: WatchId, count: u64) -> bool {
         let now = self.process.now();
         self.process.nic(self.multicast.nic, |n| n.watch_count(watch, now)) >= count
     }
