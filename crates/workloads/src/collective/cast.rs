@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabriscope_collectives::Kind;
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::Span;
 
-use super::plan::{Plan, Way, block_overhead};
+use super::plan::{Plan, Way};
 use crate::arguments::Given;
 use crate::error::UsageError;
-use crate::mpi::{Buffer, Casting, Multicast, MulticastSettings, Outcome, Rank, Unable, World};
+use crate::mpi::{Buffer, Casting, Multicast, MulticastSettings, Outcome, Packing, Rank, Unable, World};
 use crate::omb::Buffers;
 use crate::target::Target;
 
@@ -30,7 +29,7 @@ pub(super) struct Casts {
     pub buffers: Buffers,
     pub target: Target,
     world: World,
-    block_overhead: Span,
+    packing: Packing,
 }
 
 impl Casts {
@@ -68,8 +67,8 @@ impl Casts {
             Ok(Cast { asked: asked.clone(), multicast, unable, plan, ways, casting: Casting::numbered(number) })
         };
         let casts = (0u8..).zip(asked).map(cast).collect::<Result<Vec<Cast>, UsageError>>()?;
-        let (world, block_overhead) = (World::new(mpi, target, target.layout.ranks()), block_overhead(mpi));
-        Ok(Casts { casts, buffers, target: target.clone(), world, block_overhead })
+        let (world, packing) = (World::new(mpi, target, target.layout.ranks()), Packing::from(mpi));
+        Ok(Casts { casts, buffers, target: target.clone(), world, packing })
     }
 
     /// A rank that broadcasts to and from all others, and its part in each algorithm; any of `sources` may be the root.
@@ -108,7 +107,7 @@ impl Casts {
             (Some(Way::Multicast(_)), Some(multicast)) => multicast.broadcast(rank, root, buffer, size).await,
             (Some(Way::Rounds(algorithm)), _) => {
                 let call = Plan { root, ..cast.plan.clone() }.call(size, &self.target);
-                let under_way = rank.begin(algorithm.rounds(&call, rank.rank()), self.block_overhead, buffer)?;
+                let under_way = rank.begin(algorithm.rounds(&call, rank.rank()), self.packing, buffer)?;
                 rank.complete(under_way).await
             }
             _ => Ok(()),
