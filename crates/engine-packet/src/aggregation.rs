@@ -99,12 +99,17 @@ impl Aggregation {
         let mut lines = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
             for (switch, station) in group {
-                let Some((operation, children)) = station.session.waits_for() else { continue };
-                let name = |child: &u32| match graph.node(graph.link(station.children[*child as usize]).to) {
+                let name = |link: LinkId| match graph.node(graph.link(link).to) {
                     Node::Endpoint(endpoint) => format!("adapter {}", endpoint.0),
                     Node::Switch(switch) => format!("switch {}", switch.0),
                 };
-                let who: Vec<String> = children.iter().map(name).take(4).collect();
+                let Some((operation, children)) = station.session.waits_for() else {
+                    if let Some(up) = station.up.filter(|_| station.session.under_way() > 0) {
+                        lines.push(format!("  switch {switch}: a reduction of group {number} waits for the result of {}", name(up)));
+                    }
+                    continue;
+                };
+                let who: Vec<String> = children.iter().map(|child| name(station.children[*child as usize])).take(4).collect();
                 lines.push(format!("  switch {switch}: reduction {operation} of group {number} waits for {}", who.join(", ")));
             }
         }

@@ -42,8 +42,9 @@ struct Plan {
     work: Vec<(Task, u32)>,
     rules: Rules,
     job: u64,
-    /// The number of a member of these nodes.
     nodes: Vec<u32>,
+    /// They begin then, at the earliest.
+    from: Time,
 }
 
 /// When each operation began and ended, by rank; or why there was no group.
@@ -77,6 +78,7 @@ fn program(plan: Plan, ram: Option<Ram>, log: Log) -> Main {
                     return Ok(());
                 }
             };
+            process.sleep_until(plan.from).await;
             for (task, bytes) in plan.work {
                 process.barrier().await;
                 let begun = process.now();
@@ -112,7 +114,7 @@ fn rules(cluster: &Cluster) -> Rules {
 }
 
 fn plan(cluster: &Cluster, nodes: impl IntoIterator<Item = u32>, work: &[(Task, u32)]) -> Plan {
-    Plan { work: work.to_vec(), rules: rules(cluster), job: 7, nodes: nodes.into_iter().collect() }
+    Plan { work: work.to_vec(), rules: rules(cluster), job: 7, nodes: nodes.into_iter().collect(), from: Time::ZERO }
 }
 
 /// What each rank noted, its memory, and the run; credits must be back at its end.
@@ -260,7 +262,7 @@ fn streams_flow_at_the_rate_of_the_links() {
 fn what_there_is_not_is_refused() {
     let plain = cluster(TREE, 128, "infiniband", "d_mod_k");
     let asks = |cluster: &Cluster, rules: Rules| {
-        let plan = Plan { work: vec![(SUM, 8)], rules, job: 7, nodes: vec![0, 1, 90] };
+        let plan = Plan { work: vec![(SUM, 8)], rules, job: 7, nodes: vec![0, 1, 90], from: Time::ZERO };
         let (log, _, run) = run(&PacketEngine::default(), cluster, &plan, false);
         run.expect("it ends");
         let log = log.borrow();
@@ -319,4 +321,60 @@ fn few_slots_take_longer() {
     };
     let (one, eight) = (of(1), of(8));
     assert!(one > eight * 5, "{one} with one slot, {eight} with eight");
+}
+
+/// The cluster of the tests of faults, with switches that reduce.
+fn breaking(fault: &str) -> (Cluster, PacketEngine) {
+    let (mut cluster, engine) = crate::faults_test::lab(crate::faults_test::TREE, "d_mod_k", fault);
+    if let Some(switch) = &mut cluster.parts.switch {
+        switch.aggregation = Catalog::embedded().expect("the catalogue is sound").switch("qm9700").expect("a part").aggregation.clone();
+    }
+    (cluster, engine)
+}
+
+/// A spine that is dead when the group is made is no root: the sum goes by another one.
+#[test]
+fn trees_leave_out_what_is_dead() {
+    let death = |spine| format!("[[fault]]\nat = \"1 us\"\nkind.switch_death = {{ switch = \"spine {spine}\" }}");
+    for fault in [death(0), format!("{}\n{}", death(0), death(1))] {
+        let (cluster, engine) = breaking(&fault);
+        let (log, rams, run) = run(&engine, &cluster, &plan(&cluster, 0..16, &[(SUM, 64)]), true);
+        let run = run.expect("it ends");
+        assert!(log.borrow().iter().all(Result::is_ok));
+        assert_eq!(run.breakage.expect("there were faults").failed, 0);
+        let memories: Vec<Vec<u8>> = rams.iter().map(|ram| ram.0.lock().unwrap().clone()).collect();
+        let sum = memories.iter().map(|memory| word(memory, 0)).fold(0, u32::wrapping_add);
+        assert!(memories.iter().all(|memory| word(memory, RESULT as usize) == sum));
+    }
+    // Without any spine nobody is joined.
+    let all: Vec<String> = (0..4).map(death).collect();
+    let (cluster, engine) = breaking(&all.join("\n"));
+    let (log, _, _) = run(&engine, &cluster, &plan(&cluster, 0..16, &[(SUM, 64)]), false);
+    assert!(log.borrow().iter().all(|rank| *rank == Err(Denied::Apart)));
+}
+
+/// A root that dies later never answers: the message says who waits for whom. A leaf that dies is noticed by its adapters.
+#[test]
+fn switches_that_die_under_way_are_named() {
+    let dies = |switch: &str| {
+        let (cluster, engine) = breaking(&format!("[[fault]]\nat = \"400 us\"\nkind.switch_death = {{ switch = \"{switch}\" }}"));
+        let mut plan = plan(&cluster, 0..16, &[(SUM, 64)]);
+        plan.from = Time::ZERO + Span::from_us(500);
+        let (_, _, run) = run(&engine, &cluster, &plan, false);
+        run.map(|_| ()).expect_err("it cannot end").to_string()
+    };
+    let error = dies("spine 0");
+    assert!(error.contains("a reduction of group 0 waits for the result of switch 4"), "{error}");
+    let error = dies("leaf 1");
+    assert!(error.contains("look for a switch or a link of the tree that is down"), "{error}");
+}
+
+/// What is lost between an adapter and its switch is sent again.
+#[test]
+fn contributions_that_are_lost_come_again() {
+    let (cluster, engine) = breaking("[[fault]]\nat = \"0 us\"\nkind.loss = { share = 0.02, link = \"node 3 -> leaf 0\" }");
+    let (log, _, run) = run(&engine, &cluster, &plan(&cluster, 0..16, &[(SUM, 100_000); 6]), false);
+    let breakage = run.expect("it ends").breakage.expect("there were faults");
+    assert!(log.borrow().iter().all(|rank| rank.as_ref().is_ok_and(|times| times.len() == 6)));
+    assert!(breakage.faults[0].packets_lost > 0 && breakage.repeated > 0, "{breakage:?}");
 }
