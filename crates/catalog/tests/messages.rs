@@ -337,6 +337,10 @@ fn wrong_parts_clusters_and_labs() {
             "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"allreduce\"\nalgorithm = \"rings\"\nsize = \"1 MiB\"",
         ),
         (
+            "collective that switches carry out",
+            "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"allreduce\"\nalgorithm = \"sharp\"\nsize = \"1 MiB\"",
+        ),
+        (
             "collective of more ranks than the cluster holds",
             "cluster = \"pair\"\nengine = \"flow\"\n[workload.collective]\noperation = \"allreduce\"\nalgorithm = \"ring\"\nsize = \"1 MiB\"\nranks = 5",
         ),

@@ -66,7 +66,7 @@ impl Collective {
         let algorithm = Algorithm::named(operation, &self.algorithm)
             .map_err(|unknown| Problem::at(&["algorithm"], unknown.to_string(), unknown.remedy()))?;
         if algorithm.is_in_network() {
-            let help = "run a benchmark: [workload.bench] with tool = \"osu_allreduce\" and args = [\"--algorithm\", \"sharp\"]";
+            let help = "run `fabriscope bench osu_allreduce --nodes N --ppn P --algorithm sharp`, or take an algorithm of the hosts";
             return wrong(
                 "algorithm",
                 "messages of this workload go between ranks, and switches carry this algorithm out".to_owned(),
