@@ -71,8 +71,10 @@ type Results = Rc<RefCell<Measured>>;
 /// A wrong command line; a cluster without NCCL; a job that does not fit its nodes.
 pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let tool = operation.tool();
+    // A wrong command line, and a question for help, come before what the cluster lacks.
+    let usual = target.nccl.as_ref().map(|library| library.settings.clone()).unwrap_or_default();
+    let settings = Settings::parse(operation, args, &usual)?;
     let library = library(tool, target)?;
-    let settings = Settings::parse(operation, args, &library.settings)?;
     let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);
     let conflict = |what: String, remedy: String| UsageError::Conflict { what, remedy };
     if per_node > library.gpus() {
