@@ -53,7 +53,12 @@ pub fn measured_csv(bytes: &[u8]) {
         Err(error) => return shown(&error),
     };
     let twice = |question: &Question| match question.message_bytes {
-        Some(size) => Ok(Answer { latency_us: Some(1.0 + size as f64), bytes_per_s: Some(2.0 * size as f64), messages_per_s: Some(2.0) }),
+        Some(size) => Ok(Answer {
+            latency_us: Some(1.0 + size as f64),
+            bytes_per_s: Some(2.0 * size as f64),
+            messages_per_s: Some(2.0),
+            percent: Some(2.0),
+        }),
         None => Err(Refusal::Skip("no size".to_owned())),
     };
     match validate(&[table], &[], &Tolerances::default(), &twice) {
