@@ -77,6 +77,10 @@ pub struct Nccl {
     /// What the plugin wants where users say nothing: variables of the library.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<Variable>,
+    /// Messages that are longer are shared by the adapters that the plugin uses as one, shorter ones go by one of them; all are shared where
+    /// nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stripe_from: Option<Sourced<Bytes>>,
     /// Lines of LL and LL128 do not go through adapters that only read remote memory, which deliver in any order: all is Simple there.
     #[serde(default)]
     pub lines_need_writes: bool,

@@ -48,6 +48,8 @@ pub struct Library {
     pub control: u32,
     /// What is left of links where their switch reduces.
     pub switch_share: (u64, u64),
+    /// Messages that are longer are shared by the adapters of a row, shorter ones go by one of them.
+    pub stripe: u32,
     /// What its plugin sets of what users may.
     pub settings: Settings,
     multimem: Rate,
@@ -112,6 +114,7 @@ impl Library {
                 pace(Protocol::Ll128, &part.ll128, *block.ll128),
                 pace(Protocol::Simple, &part.simple, *block.simple),
             ],
+            stripe: part.stripe_from.as_ref().map_or(0, |bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX)),
             switch_share: block.switch_share.as_ref().map_or((1, 1), |share| (share.terms().0.into(), share.terms().1.into())),
             machine,
             facts,

@@ -49,11 +49,20 @@ pub(super) struct Rail {
 struct Link {
     wire: Wire,
     sends: bool,
+    /// What arrives is read behind.
+    flush: bool,
+    /// Adapters that share its messages; control messages go by the first.
+    stripes: Vec<Stripe>,
+    lanes: [Lane; 3],
+}
+
+/// A connection by one adapter.
+#[derive(Clone, Copy)]
+struct Stripe {
     rail: usize,
     qp: QpNum,
     to: Option<UdDestination>,
     peer: Contact,
-    lanes: [Lane; 3],
 }
 
 /// A connection with one protocol.
@@ -65,13 +74,17 @@ struct Lane {
     credits: u32,
     /// Slices that wait for room, at the sender, or to be fetched, at the receiver.
     ready: VecDeque<Filled>,
+    /// Pieces under way and slots of each slice that was sent.
+    sending: VecDeque<(u32, u32)>,
+    /// Pieces of the next slices that arrived.
+    arrived: u32,
 }
 
 /// What a completed request was for.
 #[derive(Debug, Clone, Copy)]
 enum Done {
-    /// A slice that was written.
-    Sent { link: usize, lane: usize, slots: u32 },
+    /// A piece of a slice that was written.
+    Sent { link: usize, lane: usize },
     /// A slice that was fetched: it is read behind.
     Fetched { link: usize, lane: usize, slice: Filled },
     /// A slice that is in place.
@@ -170,20 +183,25 @@ impl Net {
         for &(number, wire, way, sends) in &across {
             let told =
                 way.map(|way| if sends { (way.send_adapter, way.send_gpudirect) } else { (way.receive_adapter, way.receive_gpudirect) });
-            let rail = net.rail(process, world, seat, told, across.len() as u32)?;
-            let at = &net.rails[rail];
-            let qp = match at.shared {
-                Some(qp) => qp,
-                None => process.nic(at.nic, |nic| nic.create_qp(&queue_pair(at.pd, at.cq, QpType::Rc, 1))).map_err(failed)?,
-            };
-            let memory = |mr: &Mr| (mr.addr, mr.rkey);
-            let contact = Contact { number, lid: process.lid(at.nic), qp, host: memory(&at.host), device: at.device.as_ref().map(memory) };
-            world.contacts.borrow_mut().insert((wire, sends), contact);
-            made.push((number, wire, sends, rail, qp));
+            // Readers fetch whole slices.
+            for stripe in 0..way.map_or(1, |way| if writes { way.rails } else { 1 }) {
+                let told = told.map(|(adapter, reached)| (adapter + stripe, reached));
+                let rail = net.rail(process, world, seat, told, across.len() as u32)?;
+                let at = &net.rails[rail];
+                let qp = match at.shared {
+                    Some(qp) => qp,
+                    None => process.nic(at.nic, |nic| nic.create_qp(&queue_pair(at.pd, at.cq, QpType::Rc, 1))).map_err(failed)?,
+                };
+                let memory = |mr: &Mr| (mr.addr, mr.rkey);
+                let contact =
+                    Contact { number, lid: process.lid(at.nic), qp, host: memory(&at.host), device: at.device.as_ref().map(memory) };
+                world.contacts.borrow_mut().insert((wire, sends, stripe), contact);
+                made.push((number, wire, sends, stripe, rail, qp));
+            }
         }
         process.barrier().await;
-        for (number, wire, sends, rail, qp) in made {
-            let found = world.contacts.borrow().get(&(wire, !sends)).copied();
+        for (number, wire, sends, stripe, rail, qp) in made {
+            let found = world.contacts.borrow().get(&(wire, !sends, stripe)).copied();
             let peer = found.ok_or_else(|| ProgramError(format!("rank {me}: {wire:?} has no other end")))?;
             let at = &net.rails[rail];
             let to = if at.shared.is_some() {
@@ -195,10 +213,15 @@ impl Net {
                 net.post_receives(process, rail, qp, RECEIVES)?;
                 None
             };
+            if let Some(link) = net.links.last_mut().filter(|_| stripe > 0) {
+                link.stripes.push(Stripe { rail, qp, to, peer });
+                continue;
+            }
+            let flush = wires[number as usize].1.is_none_or(|way| way.flush);
             let from = world.seat_of(wire.from)?.gpu;
             let lanes = net.lanes(process, (seat, from), node, (wire, sends), rail, peer.device.is_some())?;
             net.numbers.insert((number, sends), net.links.len());
-            net.links.push(Link { wire, sends, rail, qp, to, peer, lanes });
+            net.links.push(Link { wire, sends, flush, stripes: vec![Stripe { rail, qp, to, peer }], lanes });
         }
         if !channels.is_empty() {
             let rail = net.rail(process, world, seat, None, across.len() as u32)?;
@@ -282,7 +305,14 @@ impl Net {
                 // The sender knows from the beginning that all slots are empty.
                 let _ = node.borrow_mut().kernels.occupy(fifo, Time::MAX, SLOTS);
             }
-            Ok::<Lane, ProgramError>(Lane { fifo, device: (near, far), credits: SLOTS, ready: VecDeque::new() })
+            Ok::<Lane, ProgramError>(Lane {
+                fifo,
+                device: (near, far),
+                credits: SLOTS,
+                ready: VecDeque::new(),
+                sending: VecDeque::new(),
+                arrived: 0,
+            })
         };
         Ok([lane(Protocol::Ll)?, lane(Protocol::Ll128)?, lane(Protocol::Simple)?])
     }
@@ -350,25 +380,43 @@ impl Net {
             Says::Room(slots) => self.links[link].lanes[lane].credits += slots,
             Says::Fetched(slots) => c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots),
             Says::Data | Says::Ready => {
-                let words = c.world.0.words.borrow_mut().get_mut(&(number, lane)).and_then(VecDeque::pop_front);
-                let Some(slice) = words else { return Ok(()) };
-                c.process.compute(c.library().proxy_step + c.library().plugin);
-                if says == Says::Ready {
-                    self.links[link].lanes[lane].ready.push_back(slice);
-                } else {
-                    self.read_behind(c, link, lane, Done::Came { link, lane, slice })?;
+                self.links[link].lanes[lane].arrived += 1;
+                while let Some(slice) = self.arrival(c, link, lane, number) {
+                    c.process.compute(c.library().proxy_step + c.library().plugin);
+                    if says == Says::Ready {
+                        self.links[link].lanes[lane].ready.push_back(slice);
+                    } else {
+                        self.read_behind(c, link, lane, Done::Came { link, lane, slice })?;
+                    }
                 }
             }
         }
         Ok(())
     }
 
+    /// The next slice of a connection, if all of its pieces are here.
+    fn arrival(&mut self, c: &Communicator, link: usize, lane: usize, number: u32) -> Option<Filled> {
+        let arrived = &mut self.links[link].lanes[lane].arrived;
+        let mut words = c.world.0.words.borrow_mut();
+        let words = words.get_mut(&(number, lane))?;
+        let (slice, pieces) = *words.front().filter(|(_, pieces)| pieces <= arrived)?;
+        *arrived -= pieces;
+        words.pop_front();
+        Some(slice)
+    }
+
     fn complete(&mut self, c: &Communicator, done: Done) -> Result<(), ProgramError> {
         match done {
             Done::Control => Ok(()),
-            Done::Sent { link, lane, slots } => {
-                let fifo = self.links[link].lanes[lane].fifo;
-                c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots);
+            Done::Sent { link, lane } => {
+                let of = &mut self.links[link].lanes[lane];
+                let Some((pieces, slots)) = of.sending.front_mut() else { return Ok(()) };
+                *pieces -= 1;
+                if *pieces == 0 {
+                    let (slots, fifo) = (*slots, of.fifo);
+                    of.sending.pop_front();
+                    c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots);
+                }
                 Ok(())
             }
             Done::Came { link, lane, slice } => {
@@ -398,16 +446,27 @@ impl Net {
                 break;
             }
             self.links[link].lanes[lane].ready.pop_front();
-            let number = self.links[link].peer.number;
-            c.world.0.words.borrow_mut().entry((number, lane)).or_default().push_back(slice);
+            let stripes = self.links[link].stripes.len() as u32;
+            let number = self.links[link].stripes[0].peer.number;
+            let length = u32::try_from(Protocol::ALL[lane].wire(bytes).0).unwrap_or(u32::MAX);
+            let pieces = if length > c.library().stripe { stripes } else { 1 };
+            c.world.0.words.borrow_mut().entry((number, lane)).or_default().push_back((slice, pieces));
             if !self.writes {
                 self.say(c, link, lane, Says::Ready)?;
                 continue;
             }
-            self.links[link].lanes[lane].credits -= slots;
-            let (sge, remote) = self.ends(link, lane, bytes);
-            let wr = SendWr::write(0, sge, remote).with_imm(Says::Data.pack(number, lane));
-            self.post(c, link, wr, Done::Sent { link, lane, slots })?;
+            let of = &mut self.links[link].lanes[lane];
+            of.credits -= slots;
+            of.sending.push_back((pieces, slots));
+            // Short messages take the adapters in turn.
+            let first = if pieces == 1 { (self.next % u64::from(stripes)) as usize } else { 0 };
+            let each = length.div_ceil(pieces);
+            for piece in 0..pieces {
+                let stripe = first + piece as usize;
+                let (sge, remote) = self.ends((link, stripe), lane, each.min(length - piece * each));
+                let wr = SendWr::write(0, sge, remote).with_imm(Says::Data.pack(number, lane));
+                self.post(c, (link, stripe), wr, Done::Sent { link, lane })?;
+            }
         }
         Ok(())
     }
@@ -426,46 +485,48 @@ impl Net {
         }
         while let Some(slice) = self.links[link].lanes[lane].ready.front().copied().filter(|slice| occupy(slice.slots)) {
             self.links[link].lanes[lane].ready.pop_front();
-            let (sge, remote) = self.ends(link, lane, slice.bytes);
-            self.post(c, link, SendWr::read(0, sge, remote), Done::Fetched { link, lane, slice })?;
+            let length = u32::try_from(Protocol::ALL[lane].wire(slice.bytes).0).unwrap_or(u32::MAX);
+            let (sge, remote) = self.ends((link, 0), lane, length);
+            self.post(c, (link, 0), SendWr::read(0, sge, remote), Done::Fetched { link, lane, slice })?;
         }
         Ok(())
     }
 
-    /// Where a slice lies here and there.
-    fn ends(&self, link: usize, lane: usize, bytes: Bytes) -> (Sge, Remote) {
-        let Link { rail, peer, lanes, .. } = &self.links[link];
-        let (rail, lane_of) = (&self.rails[*rail], &lanes[lane]);
+    /// Where a piece of `length` bytes of a slice lies here and there.
+    fn ends(&self, (link, stripe): (usize, usize), lane: usize, length: u32) -> (Sge, Remote) {
+        let Link { stripes, lanes, .. } = &self.links[link];
+        let (Stripe { rail, peer, .. }, lane_of) = (stripes[stripe], &lanes[lane]);
+        let rail = &self.rails[rail];
         let own = rail.device.as_ref().filter(|_| lane_of.device.0).unwrap_or(&rail.host);
         let (addr, rkey) = peer.device.filter(|_| lane_of.device.1).unwrap_or(peer.host);
-        let length = u32::try_from(Protocol::ALL[lane].wire(bytes).0).unwrap_or(u32::MAX);
         (Sge { addr: own.addr, length, lkey: own.lkey }, Remote { addr, rkey })
     }
 
     fn say(&mut self, c: &Communicator, link: usize, lane: usize, says: Says) -> Result<(), ProgramError> {
-        let Link { rail, peer, .. } = &self.links[link];
-        let host = &self.rails[*rail].host;
+        let Stripe { rail, peer, .. } = self.links[link].stripes[0];
+        let host = &self.rails[rail].host;
         let sge = Sge { addr: host.addr, length: c.library().control, lkey: host.lkey };
         let wr = SendWr::send(0, sge).with_imm(says.pack(peer.number, lane));
-        self.post(c, link, wr, Done::Control)
+        self.post(c, (link, 0), wr, Done::Control)
     }
 
-    fn post(&mut self, c: &Communicator, link: usize, wr: SendWr, done: Done) -> Result<(), ProgramError> {
-        let Link { rail, qp, to, .. } = &self.links[link];
+    fn post(&mut self, c: &Communicator, (link, stripe): (usize, usize), wr: SendWr, done: Done) -> Result<(), ProgramError> {
+        let Stripe { rail, qp, to, .. } = self.links[link].stripes[stripe];
         let wr = SendWr { wr_id: self.next, ..wr }.signaled();
         let wr = match to {
-            Some(to) => wr.to(*to),
+            Some(to) => wr.to(to),
             None => wr,
         };
         self.open.insert(self.next, done);
         self.next += 1;
-        Ok(c.process.post_send(self.rails[*rail].nic, *qp, &wr)?)
+        Ok(c.process.post_send(self.rails[rail].nic, qp, &wr)?)
     }
 
     /// The adapter reads the GPU's memory: what came before is in place when that is back.
     fn read_behind(&mut self, c: &Communicator, link: usize, lane: usize, done: Done) -> Result<(), ProgramError> {
-        let rail = &self.rails[self.links[link].rail];
-        let device = rail.device.as_ref().filter(|_| self.links[link].lanes[lane].device.0);
+        let of = &self.links[link];
+        let rail = &self.rails[of.stripes[0].rail];
+        let device = rail.device.as_ref().filter(|_| of.flush && of.lanes[lane].device.0);
         let (Some((qp, to)), Some(device)) = (rail.flush, device) else { return self.complete(c, done) };
         let sge = Sge { addr: rail.host.addr, length: FLUSH, lkey: rail.host.lkey };
         let wr = SendWr::read(self.next, sge, Remote { addr: device.addr, rkey: device.rkey }).signaled();

@@ -39,16 +39,16 @@ pub(super) struct Shared {
     binding: Binding,
     pub seats: RefCell<BTreeMap<u32, Seat>>,
     nodes: RefCell<BTreeMap<u32, Rc<RefCell<Node>>>>,
-    /// What each end of a connection between nodes tells the other.
-    pub contacts: RefCell<BTreeMap<(Wire, bool), Contact>>,
+    /// What each end of a connection between nodes tells the other, by adapter.
+    pub contacts: RefCell<BTreeMap<(Wire, bool, u32), Contact>>,
     /// Messages on the way, by connection and number of the protocol.
     pub words: RefCell<BTreeMap<(u32, usize), Words>>,
     /// Contents of slices in the switches, by group and number, and how many heads have the sum.
     sums: RefCell<BTreeMap<(u32, u64), (u64, u32)>>,
 }
 
-/// Slices, in order.
-type Words = VecDeque<Filled>;
+/// Slices with their pieces, in order.
+type Words = VecDeque<(Filled, u32)>;
 
 /// Where a rank sits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
