@@ -7,6 +7,8 @@ use fabriscope_units::Bytes;
 use crate::blocks::{Blocks, Vector};
 use crate::group::Nodes;
 use crate::kind::Kind;
+use crate::operation::Operation;
+use crate::proof::{Flaw, Proof, prove};
 use crate::round::Rounds;
 use crate::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan, scatter, two_level};
 
@@ -103,6 +105,26 @@ impl Call {
     pub fn works_on_nothing(&self) -> bool {
         self.operation == Kind::Barrier
     }
+    /// What has to be where when it is over.
+    #[must_use]
+    pub fn goal(&self) -> Operation {
+        let Call { operation, ranks, root, size, width, .. } = *self;
+        let vector = Vector { count: size.0 / width.0.max(1), width };
+        let (whole, evenly) = (vector.blocks(ranks), Blocks::Even { ranks, block: size });
+        match operation {
+            Kind::Barrier => Operation::Barrier,
+            Kind::Bcast => Operation::Bcast { root, blocks: whole },
+            Kind::Reduce => Operation::Reduce { root, blocks: whole },
+            Kind::Allreduce => Operation::Allreduce { blocks: whole },
+            Kind::ReduceScatter => Operation::ReduceScatter { blocks: whole },
+            Kind::ReduceScatterBlock => Operation::ReduceScatter { blocks: evenly },
+            Kind::Allgather | Kind::Allgatherv => Operation::Allgather { blocks: evenly },
+            Kind::Gather | Kind::Gatherv => Operation::Gather { root, blocks: evenly },
+            Kind::Scatter | Kind::Scatterv => Operation::Scatter { root, blocks: evenly },
+            Kind::Alltoall | Kind::Alltoallv => Operation::Alltoall { sends: vec![evenly; ranks as usize] },
+            Kind::Scan | Kind::Exscan => Operation::Scan { blocks: whole, exclusive: operation == Kind::Exscan },
+        }
+    }
     /// What the buffers of a rank hold together.
     #[must_use]
     pub fn footprint(&self) -> Bytes {
@@ -179,6 +201,13 @@ impl Algorithm {
             Kind::ReduceScatter | Kind::Scan => flat.to_owned(),
             _ => format!("{flat}, two_level(inner, outer)"),
         }
+    }
+    /// Carries the call out on symbols: every byte that should be there is there.
+    ///
+    /// # Errors
+    /// As [`prove`]; more ranks than it can follow.
+    pub fn proof(&self, call: &Call) -> Result<Proof, Flaw> {
+        prove(&call.goal(), call.ranks, |rank| self.rounds(call, rank))
     }
     /// What `rank` does.
     #[must_use]

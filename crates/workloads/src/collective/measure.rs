@@ -7,6 +7,7 @@ use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::Span;
 
+use super::contents;
 use super::plan::{Form, Plan, Way};
 use super::switches::Switches;
 use crate::error::UsageError;
@@ -74,6 +75,9 @@ pub(super) fn programs(
         Ok((plan.call(size, target), way))
     };
     let choices = plan.sizes.iter().map(choose).collect::<Result<Vec<_>, UsageError>>()?;
+    if plan.validate {
+        contents::check(tool, &choices)?;
+    }
     let switches = Switches::new(&plan, &choices, tool, mpi, target)?;
     let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
     let barrier = match plan.separate {

@@ -6,6 +6,7 @@
 //! Not modelled: smaller groups than all ranks (`-npmin` below their number), buffers that are never cached, persistent operations.
 
 mod cast;
+mod contents;
 mod imb;
 mod layers;
 mod measure;

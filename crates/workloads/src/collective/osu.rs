@@ -37,7 +37,13 @@ const OPTIONS: &[Opt] = &[
         help: "iterations before the measurement (default 1, 0 where one is measured)",
     },
     Opt { short: 'f', long: "full", takes: Takes::Nothing, meaning: Usual, help: "also print least, most and the iterations" },
-    Opt { short: 'c', long: "validation", takes: Takes::Nothing, meaning: Usual, help: "add the column of validation" },
+    Opt {
+        short: 'c',
+        long: "validation",
+        takes: Takes::Nothing,
+        meaning: Usual,
+        help: "follow every byte of up to 64 ranks, and add the column",
+    },
     Opt {
         short: '\0',
         long: "algorithm",
@@ -108,7 +114,7 @@ pub(super) fn prepare(
     }
     let sizes = if operation == Kind::Barrier { vec![0] } else { (0..=20).map(|power| 1 << power).collect() };
     let mut plan = Plan::new(operation, sizes, true);
-    let (mut full, mut validate, mut tests, mut datatype) = (false, false, 0, "MPI_CHAR");
+    let (mut full, mut tests, mut datatype) = (false, 0, "MPI_CHAR");
     for given in &parsed.options {
         match given.name {
             "message-size" if operation == Kind::Barrier => {
@@ -119,7 +125,7 @@ pub(super) fn prepare(
             "iterations" => plan.iterations = Some(arguments::number(given, 1, 1_000_000)? as u32),
             "warmup" => plan.warm_up = Some(arguments::number(given, 0, 1_000_000)? as u32),
             "full" => full = true,
-            "validation" => validate = true,
+            "validation" => plan.validate = true,
             "algorithm" => plan.algorithm = given.value.clone(),
             "root" if !operation.has_root() => {
                 let what = format!("{operation} has no root, and --root was given");
@@ -147,7 +153,7 @@ pub(super) fn prepare(
         plan.form = Form::NonBlocking { tests };
     }
     let title = title(operation, non_blocking, plan.buffers.suffix());
-    let columns = Columns { full, validate };
+    let columns = Columns { full, validate: plan.validate };
     programs(tool, plan, target, move |plan, results| report(&title, datatype, plan, results, columns))
 }
 

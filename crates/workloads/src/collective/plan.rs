@@ -65,6 +65,8 @@ pub(super) struct Plan {
     pub separate: bool,
     /// Where the data is.
     pub buffers: Buffers,
+    /// Contents are to be followed.
+    pub validate: bool,
 }
 
 impl Plan {
@@ -83,6 +85,7 @@ impl Plan {
             algorithm,
             separate,
             buffers: Buffers::default(),
+            validate: false,
         }
     }
     /// Measured iterations of a size: as many as have [`PACKETS`] packets, but no more than a share of the tool's own. Ranks drift
