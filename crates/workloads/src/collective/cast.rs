@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabriscope_collectives::Kind;
 use fabriscope_node::{Process, ProgramError};
 
-use super::plan::{Plan, Way};
+use super::plan::{Plan, Way, Ways};
 use crate::arguments::Given;
 use crate::error::UsageError;
 use crate::mpi::{Buffer, Casting, Multicast, MulticastSettings, Outcome, Packing, Rank, Unable, World};
@@ -52,18 +52,8 @@ impl Casts {
         let cast = |(number, asked): (u8, &String)| {
             let plan = Plan { root, buffers, algorithm: Some(asked.clone()), ..Plan::new(Kind::Bcast, Vec::new(), true) };
             plan.check(target)?;
-            let (multicast, unable) = match plan.multicast(mpi, target)? {
-                Some(Ok(settings)) => (Some(settings), None),
-                Some(Err(unable)) => (None, Some(unable)),
-                None => (None, None),
-            };
-            let own = Plan { algorithm: plan.algorithm.clone().filter(|_| unable.is_none()), ..plan.clone() };
-            let way = |size: &u32| {
-                let way = multicast
-                    .map_or_else(|| own.choose(tool, *size, mpi, target).map(Way::Rounds), |settings| Ok(Way::Multicast(settings)));
-                way.map(|way| (*size, way))
-            };
-            let ways = sizes.iter().map(way).collect::<Result<_, UsageError>>()?;
+            let Ways { multicast, unable, each } = plan.ways(tool, sizes.iter().copied(), mpi, target)?;
+            let ways = sizes.iter().copied().zip(each).collect();
             Ok(Cast { asked: asked.clone(), multicast, unable, plan, ways, casting: Casting::numbered(number) })
         };
         let casts = (0u8..).zip(asked).map(cast).collect::<Result<Vec<Cast>, UsageError>>()?;

@@ -8,7 +8,7 @@ use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::Span;
 
 use super::contents;
-use super::plan::{Form, Plan, Way};
+use super::plan::{Form, Plan, Way, Ways};
 use super::switches::Switches;
 use crate::error::UsageError;
 use crate::mpi::{Casting, Multicast, Packing, Rank, Unable, World};
@@ -61,20 +61,8 @@ pub(super) fn programs(
         remedy: "choose software with an [mpi] table".to_owned(),
     })?;
     plan.check(target)?;
-    let (multicast, unable) = match plan.multicast(mpi, target)? {
-        Some(Ok(settings)) => (Some(settings), None),
-        Some(Err(unable)) => (None, Some(unable)),
-        None => (None, None),
-    };
-    let own = Plan { algorithm: plan.algorithm.clone().filter(|_| unable.is_none()), ..plan.clone() };
-    let choose = |&size: &u32| {
-        let way = match multicast {
-            Some(settings) => Way::Multicast(settings),
-            None => Way::Rounds(own.choose(tool, size, mpi, target)?),
-        };
-        Ok((plan.call(size, target), way))
-    };
-    let choices = plan.sizes.iter().map(choose).collect::<Result<Vec<_>, UsageError>>()?;
+    let Ways { unable, each, .. } = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?;
+    let choices: Vec<(Call, Way)> = plan.sizes.iter().zip(each).map(|(size, way)| (plan.call(*size, target), way)).collect();
     if plan.validate {
         contents::check(tool, &choices)?;
     }

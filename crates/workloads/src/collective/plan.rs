@@ -34,6 +34,17 @@ pub(super) enum Way {
     Multicast(MulticastSettings),
 }
 
+/// How the sizes of a plan go.
+#[derive(Debug)]
+pub(super) struct Ways {
+    /// The multicast for all of them.
+    pub multicast: Option<MulticastSettings>,
+    /// Why there is none where it was asked for.
+    pub unable: Option<Unable>,
+    /// Of each size.
+    pub each: Vec<Way>,
+}
+
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -151,6 +162,22 @@ impl Plan {
         };
         let wrong = || UsageError::NotOneOf { option: "--algorithm".to_owned(), value: text.to_owned(), known: MULTICAST_NAMES };
         Ok(Some(Ok(settings.with(parameters).ok_or_else(wrong)?)))
+    }
+
+    /// How messages of `sizes` go.
+    pub fn ways(&self, tool: &str, sizes: impl Iterator<Item = u32>, mpi: &Mpi, target: &Target) -> Result<Ways, UsageError> {
+        let (multicast, unable) = match self.multicast(mpi, target)? {
+            Some(Ok(settings)) => (Some(settings), None),
+            Some(Err(unable)) => (None, Some(unable)),
+            None => (None, None),
+        };
+        // Who cannot do what was asked for does as the library does.
+        let own = Plan { algorithm: self.algorithm.clone().filter(|_| unable.is_none()), ..self.clone() };
+        let way = |size: u32| match multicast {
+            Some(settings) => Ok(Way::Multicast(settings)),
+            None => own.choose(tool, size, mpi, target).map(Way::Rounds),
+        };
+        Ok(Ways { multicast, unable, each: sizes.map(way).collect::<Result<_, UsageError>>()? })
     }
 
     /// The algorithm for `size`: what was asked for, else what the library takes.
