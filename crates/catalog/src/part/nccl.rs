@@ -65,6 +65,9 @@ pub struct Nccl {
     /// The plugin's own time for each message at each end, beside the proxy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin_overhead: Option<Sourced<Span>>,
+    /// The same with adapters that write remote memory, where its protocol is another one; as `plugin_overhead` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plugin_write_overhead: Option<Sourced<Span>>,
     /// The latency of the network that the plugin tells the library, which chooses by it; where nothing is said, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_latency: Option<Sourced<Span>>,

@@ -89,6 +89,8 @@ impl Library {
             end: *step.end,
             fenced: protocol == Protocol::Simple,
         };
+        let by_writes = part.plugin_write_overhead.as_ref().filter(|_| node.nic.rdma == Rdma::ReadWrite);
+        let plugin = by_writes.or(part.plugin_overhead.as_ref());
         let mut settings = Settings::default();
         if part.lines_need_writes && node.nic.rdma != Rdma::ReadWrite {
             settings.set("NCCL_PROTO", "Simple").ok()?;
@@ -105,7 +107,7 @@ impl Library {
             kernel_start: *gpu.calls.kernel_start,
             synchronise: *gpu.calls.stream_synchronize,
             proxy_step: *part.proxy_step,
-            plugin: part.plugin_overhead.as_ref().map_or(Span::ZERO, |span| **span),
+            plugin: plugin.map_or(Span::ZERO, |span| **span),
             flush: part.flush,
             farthest: part.gpudirect.class(),
             control: u32::try_from(part.control_bytes.0).unwrap_or(u32::MAX),
