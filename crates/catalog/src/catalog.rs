@@ -167,11 +167,14 @@ impl Catalog {
 
     fn of_sources(sources: BTreeMap<Key, Source>) -> Result<Catalog, CatalogError> {
         let mut catalog = Catalog { sources, parts: BTreeMap::new() };
-        let mut parts = BTreeMap::new();
-        for (key, source) in &catalog.sources {
-            parts.insert(key.clone(), catalog.parse_part_in(key.0, &key.1, &source.file, &source.text)?);
+        // Software looks at decisions.
+        for last in [false, true] {
+            let mut parts = BTreeMap::new();
+            for (key, source) in catalog.sources.iter().filter(|(key, _)| (key.0 != Kind::Decisions) == last) {
+                parts.insert(key.clone(), catalog.parse_part_in(key.0, &key.1, &source.file, &source.text)?);
+            }
+            catalog.parts.append(&mut parts);
         }
-        catalog.parts = parts;
         Ok(catalog)
     }
 
@@ -205,7 +208,11 @@ impl Catalog {
             Kind::Node => AnyPart::Node(Box::new(read_checked(&document)?)),
             Kind::NodeFiles => AnyPart::NodeFiles(Box::new(read_checked(&document)?)),
             Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
-            Kind::Software => AnyPart::Software(Box::new(read_checked(&document)?)),
+            Kind::Software => {
+                let mut software: Software = read_checked(&document)?;
+                self.decide(&mut software).map_err(|problem| document.fault_of(problem))?;
+                AnyPart::Software(Box::new(software))
+            }
             Kind::Decisions => AnyPart::Decisions(Box::new(read_checked(&document)?)),
             Kind::Congestion => AnyPart::Congestion(Box::new(read_checked(&document)?)),
             Kind::Manager => AnyPart::Manager(Box::new(read_checked(&document)?)),
@@ -227,10 +234,6 @@ impl Catalog {
         chain: &mut Vec<String>,
     ) -> Result<Document<'t>, CatalogError> {
         let base = document.take_text("base")?;
-        let decided = kind == Kind::Software && document.text_at(&["decisions", "value"]).is_some();
-        if decided {
-            document = self.decided(document)?;
-        }
         let Some(base) = base else { return Ok(document) };
         let name = base.get_ref();
         if let Some(at) = chain.iter().position(|earlier| earlier == name) {
@@ -243,22 +246,24 @@ impl Catalog {
         };
         chain.push(name.clone());
         let mut under = self.based(kind, Document::parse(&source.file, &source.text)?, chain)?;
-        if decided {
+        if kind == Kind::Software && document.has("decisions") {
             // Whoever has decisions of its own has none of what it rests on.
             under = under.without("mpi", "collectives").without("mpi", "hierarchical");
         }
         Ok(document.over(under))
     }
 
-    /// Software with the tables of its `decisions` under its own.
-    fn decided<'t>(&'t self, document: Document<'t>) -> Result<Document<'t>, CatalogError> {
-        let Some((name, span)) = document.text_at(&["decisions", "value"]) else { return Ok(document) };
-        let Some(source) = self.sources.get(&(Kind::Decisions, name.clone())) else {
-            let message = format!("there are no {} called `{name}`", Kind::Decisions);
-            return Err(document.fault(span, message, suggest::help(&name, self.source_names(Kind::Decisions))).into());
-        };
-        let under = self.based(Kind::Decisions, Document::parse(&source.file, &source.text)?, &mut vec![name])?;
-        Ok(document.over(under.only("mpi")))
+    /// Puts the tables of its `decisions` under its own; a problem if there are none of that name.
+    fn decide(&self, software: &mut Software) -> Result<(), Problem> {
+        let Some(named) = &software.decisions else { return Ok(()) };
+        let name = named.value.clone();
+        match self.parts.get(&(Kind::Decisions, name.clone())) {
+            Some(AnyPart::Decisions(decisions)) => software.decide(&decisions.mpi),
+            _ => {
+                let help = suggest::help(&name, self.source_names(Kind::Decisions));
+                Err(Problem::at(&["decisions", "value"], format!("there are no {} called `{name}`", Kind::Decisions), help))
+            }
+        }
     }
 
     /// The problem of a part of the catalogue, at its line.

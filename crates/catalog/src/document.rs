@@ -63,17 +63,9 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The text that `path` leads to, with its place, if there is one.
-    pub(crate) fn text_at(&self, path: &[&str]) -> Option<(String, Range<usize>)> {
-        let (first, rest) = path.split_first()?;
-        let value = rest.iter().try_fold(self.table.get(*first)?, |value, key| value.get_ref().get(*key))?;
-        Some((value.get_ref().as_str()?.to_owned(), value.span()))
-    }
-
-    /// The document without its keys other than `key`.
-    pub(crate) fn only(mut self, key: &str) -> Document<'t> {
-        self.table = self.table.into_iter().filter(|(name, _)| name.get_ref() == key).collect();
-        self
+    /// Whether there is something under `key`.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
     }
 
     /// The document without the table under `inner` of the table under `outer`.

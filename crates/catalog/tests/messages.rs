@@ -92,6 +92,13 @@ fn wrong_parts_clusters_and_labs() {
             "[mpi]\n",
             "decisions = { value = \"tree\", basis = \"assumed\", note = \"a try\" }\n\n[mpi]\n",
         ),
+        (
+            "decisions without a library",
+            Kind::Software,
+            "perftest",
+            "[perftest]\n",
+            "decisions = { value = \"trees\", basis = \"assumed\", note = \"a try\" }\n\n[perftest]\n",
+        ),
         ("decisions without a last row", Kind::Decisions, "trees", ", { algorithm = \"scatter_ring\" }", ""),
         ("decisions for an unknown algorithm", Kind::Decisions, "trees", "scatter_ring", "scatter_rings"),
         ("levels of an unknown operation", Kind::Decisions, "trees", "hierarchical.bcast", "hierarchical.broadcast"),

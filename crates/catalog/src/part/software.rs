@@ -10,7 +10,9 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CollectiveRules, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Part, Psm2, SharedMemory, collective_rules};
+use super::{
+    CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Part, Psm2, SharedMemory, collective_rules,
+};
 use crate::error::Problem;
 use crate::sourced::Sourced;
 
@@ -255,6 +257,21 @@ pub struct Software {
     /// Its defaults, if it is perftest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perftest: Option<Perftest>,
+}
+
+impl Software {
+    /// Puts `tables` under its own: what it says of an operation itself, counts.
+    pub(crate) fn decide(&mut self, tables: &DecisionTables) -> Result<(), Problem> {
+        let Some(mpi) = &mut self.mpi else {
+            return Err(Problem::at(&["decisions"], "decisions without a library that takes them", "add an [mpi] table"));
+        };
+        for (own, under) in [(&mut mpi.collectives, &tables.collectives), (&mut mpi.hierarchical, &tables.hierarchical)] {
+            for (operation, rules) in under {
+                own.entry(operation.clone()).or_insert_with(|| rules.clone());
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Part for Software {
