@@ -41,6 +41,11 @@ pub(crate) struct Opt {
     pub help: &'static str,
 }
 
+/// A line of a table of options.
+pub(crate) const fn opt(short: char, long: &'static str, takes: Takes, meaning: Meaning, help: &'static str) -> Opt {
+    Opt { short, long, takes, meaning, help }
+}
+
 /// An option as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given {
@@ -187,7 +192,9 @@ pub(crate) fn help(tool: &str, about: &str, known: &[Opt], notes: &str) -> Strin
         let harmless = if let Meaning::Harmless(why) = option.meaning { format!(" (no effect: {why})") } else { String::new() };
         text += &format!("  {:<34} {}{harmless}\n", format!("{short}--{}{value}", option.long), option.help);
     }
-    text += "\nRefused, because they would change nothing or are not modelled:\n";
+    if known.iter().any(|option| refused(&option)) {
+        text += "\nRefused, because they would change nothing or are not modelled:\n";
+    }
     for option in known.iter().filter(refused) {
         let short = if option.short == '\0' { String::new() } else { format!("-{}, ", option.short) };
         if let Meaning::Refused(reason) = option.meaning {
@@ -202,13 +209,13 @@ mod tests {
     use super::*;
 
     const KNOWN: &[Opt] = &[
-        Opt { short: 's', long: "size", takes: Takes::Value("bytes"), meaning: Meaning::Usual, help: "" },
-        Opt { short: 'a', long: "all", takes: Takes::Nothing, meaning: Meaning::Usual, help: "" },
-        Opt { short: 'b', long: "bidirectional", takes: Takes::Nothing, meaning: Meaning::Usual, help: "" },
-        Opt { short: 'z', long: "tail", takes: Takes::Optional("list"), meaning: Meaning::Usual, help: "" },
-        Opt { short: 'R', long: "rdma_cm", takes: Takes::Nothing, meaning: Meaning::Refused("connections need no set-up"), help: "" },
-        Opt { short: '\0', long: "report_gbits", takes: Takes::Nothing, meaning: Meaning::Usual, help: "" },
-        Opt { short: '\0', long: "report-counters", takes: Takes::Nothing, meaning: Meaning::Usual, help: "" },
+        opt('s', "size", Takes::Value("bytes"), Meaning::Usual, ""),
+        opt('a', "all", Takes::Nothing, Meaning::Usual, ""),
+        opt('b', "bidirectional", Takes::Nothing, Meaning::Usual, ""),
+        opt('z', "tail", Takes::Optional("list"), Meaning::Usual, ""),
+        opt('R', "rdma_cm", Takes::Nothing, Meaning::Refused("connections need no set-up"), ""),
+        opt('\0', "report_gbits", Takes::Nothing, Meaning::Usual, ""),
+        opt('\0', "report-counters", Takes::Nothing, Meaning::Usual, ""),
     ];
 
     fn run(line: &str) -> Result<Parsed, UsageError> {

@@ -3,6 +3,7 @@
 use fabriscope_catalog::{Aggregation, Interface, Mpi, Perftest, Rdma};
 use fabriscope_verbs::Mtu;
 
+use crate::error::UsageError;
 use crate::gpu::GpuTarget;
 use crate::mpi::Binding;
 use crate::nccl::Library;
@@ -68,6 +69,19 @@ pub struct Target {
     pub aggregation: Option<(String, Aggregation)>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
+}
+
+impl Target {
+    /// The MPI library that `tool` is linked with.
+    ///
+    /// # Errors
+    /// The cluster's software has none.
+    pub(crate) fn mpi_for(&self, tool: &str) -> Result<&Mpi, UsageError> {
+        self.mpi.as_ref().ok_or_else(|| UsageError::Conflict {
+            what: format!("{tool} needs an MPI library, and the cluster's software has none"),
+            remedy: "choose software with an [mpi] table".to_owned(),
+        })
+    }
 }
 
 /// The largest MTU of the standard that is not above `bytes`: what a port negotiates.

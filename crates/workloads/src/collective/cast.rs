@@ -6,7 +6,7 @@ use fabriscope_collectives::Kind;
 use fabriscope_node::{Process, ProgramError};
 
 use super::plan::{Plan, Way, Ways};
-use crate::arguments::Given;
+use crate::arguments::{Given, Meaning::Usual, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::mpi::{Buffer, Casting, Multicast, MulticastSettings, Outcome, Packing, Rank, Unable, World};
 use crate::omb::Buffers;
@@ -41,10 +41,7 @@ impl Casts {
         (root, buffers): (u32, Buffers),
         target: &Target,
     ) -> Result<Casts, UsageError> {
-        let mpi = target.mpi.as_ref().ok_or_else(|| UsageError::Conflict {
-            what: format!("{tool} needs an MPI library, and the cluster's software has none"),
-            remedy: "choose software with an [mpi] table".to_owned(),
-        })?;
+        let mpi = target.mpi_for(tool)?;
         if asked.len() > MOST {
             let what = format!("{} algorithms to compare", asked.len());
             return Err(UsageError::Conflict { what, remedy: format!("name at most {MOST}") });
@@ -124,6 +121,15 @@ impl Cast {
         self.casting.outcome()
     }
 }
+
+/// The option that [`asked`] reads.
+pub(super) const ALGORITHMS: Opt = opt(
+    '\0',
+    "algorithm",
+    Takes::Value("name"),
+    Usual,
+    "once for each to compare with the first (default multicast_gdr, k_nomial_gdr and ring_gdr)",
+);
 
 /// The algorithms that are named, or those that are usually compared.
 pub(super) fn asked(given: &[Given]) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! The ranks of a collective benchmark: all sizes in turn, each iteration timed.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
@@ -11,7 +11,7 @@ use super::contents;
 use super::plan::{Form, Plan, Way, Ways};
 use super::switches::Switches;
 use crate::error::UsageError;
-use crate::mpi::{Casting, Multicast, Packing, Rank, Unable, World};
+use crate::mpi::{Casting, Multicast, MulticastSettings, Packing, Rank, Unable, World};
 use crate::output::ToolOutput;
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
@@ -36,6 +36,10 @@ struct Job {
     plan: Plan,
     /// By size, as in the plan.
     choices: Vec<(Call, Way)>,
+    /// The iterations of each size, once switches are known to reduce or not.
+    iterations: Vec<OnceCell<u32>>,
+    /// How broadcasts by multicast go, where there are some.
+    multicast: Option<MulticastSettings>,
     /// What the ranks share for broadcasts by multicast.
     casting: Casting,
     /// Why there are none, where they were asked for.
@@ -56,12 +60,9 @@ pub(super) fn programs(
     finish: impl FnOnce(&Plan, &[Means]) -> ToolOutput + 'static,
 ) -> Result<Prepared, UsageError> {
     let (per_node, ranks) = (target.layout.per_node, target.layout.ranks());
-    let mpi = target.mpi.as_ref().ok_or_else(|| UsageError::Conflict {
-        what: format!("{tool} needs an MPI library, and the cluster's software has none"),
-        remedy: "choose software with an [mpi] table".to_owned(),
-    })?;
+    let mpi = target.mpi_for(tool)?;
     plan.check(target)?;
-    let Ways { unable, each, .. } = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?;
+    let Ways { multicast, unable, each } = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?;
     let choices: Vec<(Call, Way)> = plan.sizes.iter().zip(each).map(|(size, way)| (plan.call(*size, target), way)).collect();
     if plan.validate {
         contents::check(tool, &choices)?;
@@ -74,10 +75,10 @@ pub(super) fn programs(
     };
     let casting = Casting::default();
     let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
-    let job = Rc::new(Job { barrier, plan, choices, casting, unable, switches, world, packing });
-    let results: Results = Rc::new(RefCell::new(vec![Vec::new(); job.choices.len()]));
+    let (iterations, results) = (vec![OnceCell::new(); choices.len()], Rc::new(RefCell::new(vec![Vec::new(); choices.len()])));
+    let job = Rc::new(Job { plan, choices, iterations, multicast, casting, unable, switches, barrier, world, packing });
     let main = || -> Main {
-        let (job, results) = (job.clone(), results.clone());
+        let (job, results): (Rc<Job>, Results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
     };
     let mains = (0..ranks).map(|_| main()).collect();
@@ -98,8 +99,7 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
     peers.sort_unstable();
     peers.dedup();
     let rank = Rank::init(process, job.world.clone(), &peers).await?;
-    let settings = job.choices.iter().find_map(|(_, way)| if let Way::Multicast(settings) = way { Some(*settings) } else { None });
-    let multicast = match settings {
+    let multicast = match job.multicast {
         Some(settings) => Some(Multicast::open(&rank, settings, &job.casting, &[job.plan.root]).await?),
         None => None,
     };
@@ -108,7 +108,7 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
         let way = job.switches.taken(at, way);
         rank.goes_through(call.footprint());
         rank.synchronise().await?;
-        let iterations = job.plan.iterations(way, call);
+        let iterations = *job.iterations[at].get_or_init(|| job.plan.iterations(way, call));
         let blocking = mean_of(&rank, &job, call, (way, &multicast), iterations, None).await?;
         let mean = match job.plan.form {
             Form::Blocking => Mean { overall: blocking, iterations, ..Mean::default() },

@@ -13,7 +13,7 @@ use super::Benchmark;
 use super::measure::{Means, programs, statistics};
 use super::plan::{Form, Plan};
 use crate::arguments::Meaning::{Refused, Usual};
-use crate::arguments::{self, Opt, Takes};
+use crate::arguments::{self, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::omb::{Buffers, size_range};
 use crate::output::{Point, ToolOutput};
@@ -21,80 +21,32 @@ use crate::target::Target;
 use crate::tool::Prepared;
 
 const OPTIONS: &[Opt] = &[
-    Opt { short: 'm', long: "message-size", takes: Takes::Value("[min:]max"), meaning: Usual, help: "smallest and largest block in bytes" },
-    Opt {
-        short: 'i',
-        long: "iterations",
-        takes: Takes::Value("count"),
-        meaning: Usual,
-        help: "measured iterations (default up to 100, 10 above 8192 bytes, fewer of many messages; the real tool's are 1000 and 100)",
-    },
-    Opt {
-        short: 'x',
-        long: "warmup",
-        takes: Takes::Value("count"),
-        meaning: Usual,
-        help: "iterations before the measurement (default 1, 0 where one is measured)",
-    },
-    Opt { short: 'f', long: "full", takes: Takes::Nothing, meaning: Usual, help: "also print least, most and the iterations" },
-    Opt {
-        short: 'c',
-        long: "validation",
-        takes: Takes::Nothing,
-        meaning: Usual,
-        help: "follow every byte of up to 64 ranks, and add the column",
-    },
-    Opt {
-        short: '\0',
-        long: "algorithm",
-        takes: Takes::Value("name"),
-        meaning: Usual,
-        help: "instead of the library's own choice; sharp or inc for switches that reduce (not of the real tool)",
-    },
-    Opt {
-        short: '\0',
-        long: "root",
-        takes: Takes::Value("rank"),
-        meaning: Usual,
-        help: "root of bcast, reduce, gather and scatter (default 0; not of the real tool)",
-    },
-    Opt {
-        short: 't',
-        long: "num_test_calls",
-        takes: Takes::Value("calls"),
-        meaning: Usual,
-        help: "MPI_Test calls within the computation (default 0; non-blocking only)",
-    },
-    Opt {
-        short: 'T',
-        long: "type",
-        takes: Takes::Value("mpi_char|mpi_int|mpi_float"),
-        meaning: Usual,
-        help: "data type; reductions do not split an element (default mpi_char)",
-    },
-    Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" },
-    Opt { short: 'v', long: "version", takes: Takes::Nothing, meaning: Usual, help: "print the version whose output this follows" },
-    Opt {
-        short: 'z',
-        long: "tail-lat",
-        takes: Takes::Optional("p1,p2,…"),
-        meaning: Refused("iterations hardly differ; leave -z out"),
-        help: "",
-    },
-    Opt {
-        short: 'M',
-        long: "mem-limit",
-        takes: Takes::Value("bytes"),
-        meaning: Refused("no memory is allocated; use -m for the largest block"),
-        help: "",
-    },
-    Opt {
-        short: 'd',
-        long: "accelerator",
-        takes: Takes::Value("cuda|rocm|openacc"),
-        meaning: Usual,
-        help: "data in the memory of GPUs (default: of the host)",
-    },
+    opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest block in bytes"),
+    opt(
+        'i',
+        "iterations",
+        Takes::Value("count"),
+        Usual,
+        "measured iterations (default up to 100, 10 above 8192 bytes, fewer of many messages; the real tool's are 1000 and 100)",
+    ),
+    opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 1, 0 where one is measured)"),
+    opt('f', "full", Takes::Nothing, Usual, "also print least, most and the iterations"),
+    opt('c', "validation", Takes::Nothing, Usual, "follow every byte of up to 64 ranks, and add the column"),
+    opt(
+        '\0',
+        "algorithm",
+        Takes::Value("name"),
+        Usual,
+        "instead of the library's own choice; sharp or inc for switches that reduce (not of the real tool)",
+    ),
+    opt('\0', "root", Takes::Value("rank"), Usual, "root of bcast, reduce, gather and scatter (default 0; not of the real tool)"),
+    opt('t', "num_test_calls", Takes::Value("calls"), Usual, "MPI_Test calls within the computation (default 0; non-blocking only)"),
+    opt('T', "type", Takes::Value("mpi_char|mpi_int|mpi_float"), Usual, "data type; reductions do not split an element (default mpi_char)"),
+    opt('h', "help", Takes::Nothing, Usual, "show this page"),
+    opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
+    opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Refused("iterations hardly differ; leave -z out"), ""),
+    opt('M', "mem-limit", Takes::Value("bytes"), Refused("no memory is allocated; use -m for the largest block"), ""),
+    ACCELERATOR,
 ];
 
 const NOTES: &str = "\nRanks fill the nodes one after the other: `fabriscope bench osu_alltoall --nodes 4 --ppn 32` stands for\n\
@@ -156,6 +108,10 @@ pub(super) fn prepare(
     let columns = Columns { full, validate: plan.validate };
     programs(tool, plan, target, move |plan, results| report(&title, datatype, plan, results, columns))
 }
+
+/// The option that [`on_device`] reads.
+pub(super) const ACCELERATOR: Opt =
+    opt('d', "accelerator", Takes::Value("cuda|rocm|openacc"), Usual, "data in the memory of GPUs (default: of the host)");
 
 /// Data of all ranks in the memory of GPUs.
 pub(super) fn on_device(tool: &str, given: &arguments::Given, target: &Target) -> Result<Buffers, UsageError> {

@@ -13,9 +13,9 @@ use std::rc::Rc;
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 
-use super::cast::{Casts, asked};
-use super::osu::on_device;
-use crate::arguments::{self, Meaning::Usual, Opt, Takes};
+use super::cast::{ALGORITHMS, Casts, asked};
+use super::osu::{ACCELERATOR, on_device};
+use crate::arguments::{self, Meaning::Usual, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::mpi::Buffer;
 use crate::omb::{Buffers, size_range};
@@ -23,20 +23,16 @@ use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
 
-const fn opt(short: char, long: &'static str, takes: Takes, help: &'static str) -> Opt {
-    Opt { short, long, takes, meaning: Usual, help }
-}
-
 const OPTIONS: &[Opt] = &[
-    opt('m', "frame-size", Takes::Value("[min:]max"), "smallest and largest frame in bytes (default 1048576)"),
-    opt('n', "frames", Takes::Value("count"), "frames of each size (default 20)"),
-    opt('\0', "interval", Takes::Value("us"), "from the start of one frame to the next (default 0: as fast as possible)"),
-    opt('\0', "compute", Takes::Value("us"), "what receivers compute for each frame (default 0)"),
-    opt('\0', "from", Takes::Value("gpu|host"), "where the source has its frames (default: as all others)"),
-    opt('\0', "algorithm", Takes::Value("name"), "once for each to compare (default multicast_gdr, k_nomial_gdr and ring_gdr)"),
-    opt('\0', "root", Takes::Value("rank"), "the source (default 0)"),
-    opt('d', "accelerator", Takes::Value("cuda|rocm|openacc"), "data in the memory of GPUs (default: of the host)"),
-    opt('h', "help", Takes::Nothing, "show this page"),
+    opt('m', "frame-size", Takes::Value("[min:]max"), Usual, "smallest and largest frame in bytes (default 1048576)"),
+    opt('n', "frames", Takes::Value("count"), Usual, "frames of each size (default 20)"),
+    opt('\0', "interval", Takes::Value("us"), Usual, "from the start of one frame to the next (default 0: as fast as possible)"),
+    opt('\0', "compute", Takes::Value("us"), Usual, "what receivers compute for each frame (default 0)"),
+    opt('\0', "from", Takes::Value("gpu|host"), Usual, "where the source has its frames (default: as all others)"),
+    ALGORITHMS,
+    opt('\0', "root", Takes::Value("rank"), Usual, "the source (default 0)"),
+    ACCELERATOR,
+    opt('h', "help", Takes::Nothing, Usual, "show this page"),
 ];
 const NOTES: &str = "\nSaved: the share of this latency that the first algorithm saves. A frame is late if the last rank has it after the next one is due.\n";
 

@@ -13,10 +13,10 @@ use std::rc::Rc;
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};
 
-use super::cast::{Casts, asked};
+use super::cast::{ALGORITHMS, Casts, asked};
 use super::layers::Model;
-use super::osu::on_device;
-use crate::arguments::{self, Meaning::Usual, Opt, Takes};
+use super::osu::{ACCELERATOR, on_device};
+use crate::arguments::{self, Meaning::Usual, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::omb::Buffers;
 use crate::output::{Point, ToolOutput};
@@ -24,43 +24,13 @@ use crate::target::Target;
 use crate::tool::{Placing, Prepared};
 
 const OPTIONS: &[Opt] = &[
-    Opt {
-        short: '\0',
-        long: "model",
-        takes: Takes::Value("alexnet|vgg16|resnet50"),
-        meaning: Usual,
-        help: "once for each (default: all three)",
-    },
-    Opt { short: 'b', long: "batch", takes: Takes::Value("images"), meaning: Usual, help: "images of a GPU in an iteration (default 16)" },
-    Opt {
-        short: '\0',
-        long: "image-time",
-        takes: Takes::Value("us"),
-        meaning: Usual,
-        help: "forward and backward of one image (default: that of a die of a K80)",
-    },
-    Opt {
-        short: 'i',
-        long: "iterations",
-        takes: Takes::Value("count"),
-        meaning: Usual,
-        help: "measured iterations (default 1, after one)",
-    },
-    Opt {
-        short: '\0',
-        long: "algorithm",
-        takes: Takes::Value("name"),
-        meaning: Usual,
-        help: "once for each to compare with the first (default multicast_gdr, k_nomial_gdr and ring_gdr)",
-    },
-    Opt {
-        short: 'd',
-        long: "accelerator",
-        takes: Takes::Value("cuda|rocm|openacc"),
-        meaning: Usual,
-        help: "data in the memory of GPUs (default: of the host)",
-    },
-    Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" },
+    opt('\0', "model", Takes::Value("alexnet|vgg16|resnet50"), Usual, "once for each (default: all three)"),
+    opt('b', "batch", Takes::Value("images"), Usual, "images of a GPU in an iteration (default 16)"),
+    opt('\0', "image-time", Takes::Value("us"), Usual, "forward and backward of one image (default: that of a die of a K80)"),
+    opt('i', "iterations", Takes::Value("count"), Usual, "measured iterations (default 1, after one)"),
+    ALGORITHMS,
+    ACCELERATOR,
+    opt('h', "help", Takes::Nothing, Usual, "show this page"),
 ];
 const NOTES: &str = "\nSaved: the share of an iteration that the first algorithm saves against this one.\n";
 

@@ -13,16 +13,16 @@ use fabriscope_units::{Bytes, Rate, Span};
 
 use super::{GpuTarget, HELP, alone};
 use crate::arguments::Meaning::{Harmless, Usual};
-use crate::arguments::{self, Opt, Parsed, Takes};
+use crate::arguments::{self, Opt, Parsed, Takes, opt};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
 use crate::tool::Prepared;
 
 pub(super) const OPTIONS: &[Opt] = &[
-    Opt { short: 's', long: "arraysize", takes: Takes::Value("elements"), meaning: Usual, help: "elements of an array (default 33554432)" },
-    Opt { short: 'n', long: "numtimes", takes: Takes::Value("count"), meaning: Usual, help: "runs of each kernel (default 100)" },
-    Opt { short: '\0', long: "float", takes: Takes::Nothing, meaning: Usual, help: "4 bytes an element instead of 8" },
-    Opt { short: '\0', long: "device", takes: Takes::Value("gpu"), meaning: Harmless("all are alike"), help: "GPU" },
+    opt('s', "arraysize", Takes::Value("elements"), Usual, "elements of an array (default 33554432)"),
+    opt('n', "numtimes", Takes::Value("count"), Usual, "runs of each kernel (default 100)"),
+    opt('\0', "float", Takes::Nothing, Usual, "4 bytes an element instead of 8"),
+    opt('\0', "device", Takes::Value("gpu"), Harmless("all are alike"), "GPU"),
     HELP,
 ];
 

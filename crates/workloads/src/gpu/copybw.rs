@@ -13,18 +13,13 @@ use fabriscope_units::{Bytes, Span};
 use super::gdrcopy::{CLOSING, Copies, DEVICE, READS, WRITES};
 use super::{GpuTarget, HELP, alone};
 use crate::arguments::Meaning::Usual;
-use crate::arguments::{Opt, Parsed, Takes};
+use crate::arguments::{Opt, Parsed, Takes, opt};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
 use crate::tool::Prepared;
 
-pub(super) const OPTIONS: &[Opt] = &[
-    Opt { short: 's', long: "size", takes: Takes::Value("bytes"), meaning: Usual, help: "bytes of a copy (default 131072)" },
-    DEVICE,
-    WRITES,
-    READS,
-    HELP,
-];
+pub(super) const OPTIONS: &[Opt] =
+    &[opt('s', "size", Takes::Value("bytes"), Usual, "bytes of a copy (default 131072)"), DEVICE, WRITES, READS, HELP];
 
 pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, UsageError> {
     let copies = Copies::parse(&parsed.options, 128 << 10, &gpu)?;

@@ -14,17 +14,17 @@ use fabriscope_units::{Bytes, Span};
 use super::gdrcopy::{CLOSING, Copies, DEVICE, READS, WRITES};
 use super::{GpuTarget, HELP, alone};
 use crate::arguments::Meaning::Usual;
-use crate::arguments::{Opt, Parsed, Takes};
+use crate::arguments::{Opt, Parsed, Takes, opt};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
 use crate::tool::Prepared;
 
 pub(super) const OPTIONS: &[Opt] = &[
-    Opt { short: 's', long: "size", takes: Takes::Value("bytes"), meaning: Usual, help: "largest copy (default 16 MiB)" },
+    opt('s', "size", Takes::Value("bytes"), Usual, "largest copy (default 16 MiB)"),
     DEVICE,
     WRITES,
     READS,
-    Opt { short: 'c', long: "cumemcpy", takes: Takes::Nothing, meaning: Usual, help: "cuMemcpy as well" },
+    opt('c', "cumemcpy", Takes::Nothing, Usual, "cuMemcpy as well"),
     HELP,
 ];
 

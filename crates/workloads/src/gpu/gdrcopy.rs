@@ -6,14 +6,12 @@ use std::fmt::Write;
 
 use super::{GpuTarget, PciAddress};
 use crate::arguments::Meaning::Usual;
-use crate::arguments::{self, Given, Opt, Takes};
+use crate::arguments::{self, Given, Opt, Takes, opt};
 use crate::error::UsageError;
 
-pub(super) const DEVICE: Opt = Opt { short: 'd', long: "device", takes: Takes::Value("gpu"), meaning: Usual, help: "GPU (default 0)" };
-pub(super) const WRITES: Opt =
-    Opt { short: 'w', long: "writes", takes: Takes::Value("count"), meaning: Usual, help: "stores of each size (default 10000)" };
-pub(super) const READS: Opt =
-    Opt { short: 'r', long: "reads", takes: Takes::Value("count"), meaning: Usual, help: "loads of each size (default 100)" };
+pub(super) const DEVICE: Opt = opt('d', "device", Takes::Value("gpu"), Usual, "GPU (default 0)");
+pub(super) const WRITES: Opt = opt('w', "writes", Takes::Value("count"), Usual, "stores of each size (default 10000)");
+pub(super) const READS: Opt = opt('r', "reads", Takes::Value("count"), Usual, "loads of each size (default 100)");
 
 /// What both read from their options.
 #[derive(Debug, Clone, Copy)]

@@ -19,7 +19,7 @@ use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError};
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::arguments::Meaning::Usual;
-use crate::arguments::{self, Opt, Takes};
+use crate::arguments::{self, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::output::ToolOutput;
 use crate::target::Target;
@@ -126,7 +126,7 @@ impl GpuTool {
 }
 
 /// The last row of every list of options.
-const HELP: Opt = Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" };
+const HELP: Opt = opt('h', "help", Takes::Nothing, Usual, "show this page");
 
 /// The GPUs of the target.
 fn gpus(tool: &str, target: &Target) -> Result<GpuTarget, UsageError> {

@@ -14,25 +14,19 @@ use fabriscope_units::{Bytes, Span};
 
 use super::{GpuTarget, HELP, Lane, PciAddress, alone, gigabytes, race};
 use crate::arguments::Meaning::{Harmless, Usual};
-use crate::arguments::{self, Opt, Parsed, Takes};
+use crate::arguments::{self, Opt, Parsed, Takes, opt};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
 use crate::tool::Prepared;
 
 pub(super) const OPTIONS: &[Opt] = &[
-    Opt { short: 't', long: "testcase", takes: Takes::Value("name"), meaning: Usual, help: "test by name or number (default: all)" },
-    Opt { short: 'p', long: "testcasePrefixes", takes: Takes::Value("prefix"), meaning: Usual, help: "tests whose names begin so" },
-    Opt { short: 'b', long: "bufferSize", takes: Takes::Value("MiB"), meaning: Usual, help: "bytes of a copy in MiB (default 512)" },
-    Opt { short: 'i', long: "testSamples", takes: Takes::Value("count"), meaning: Harmless("every sample is the same"), help: "samples" },
-    Opt { short: 'l', long: "list", takes: Takes::Nothing, meaning: Usual, help: "list the tests" },
-    Opt { short: 'v', long: "verbose", takes: Takes::Nothing, meaning: Usual, help: "least, largest and mean of each matrix" },
-    Opt {
-        short: 'm',
-        long: "useMean",
-        takes: Takes::Nothing,
-        meaning: Harmless("every sample is the same"),
-        help: "mean instead of median",
-    },
+    opt('t', "testcase", Takes::Value("name"), Usual, "test by name or number (default: all)"),
+    opt('p', "testcasePrefixes", Takes::Value("prefix"), Usual, "tests whose names begin so"),
+    opt('b', "bufferSize", Takes::Value("MiB"), Usual, "bytes of a copy in MiB (default 512)"),
+    opt('i', "testSamples", Takes::Value("count"), Harmless("every sample is the same"), "samples"),
+    opt('l', "list", Takes::Nothing, Usual, "list the tests"),
+    opt('v', "verbose", Takes::Nothing, Usual, "least, largest and mean of each matrix"),
+    opt('m', "useMean", Takes::Nothing, Harmless("every sample is the same"), "mean instead of median"),
     HELP,
 ];
 

@@ -15,16 +15,16 @@ use fabriscope_units::{Bytes, Span};
 
 use super::{GpuTarget, HELP, Lane, PciAddress, alone, gigabytes, race};
 use crate::arguments::Meaning::{Harmless, Usual};
-use crate::arguments::{self, Opt, Parsed, Takes};
+use crate::arguments::{self, Opt, Parsed, Takes, opt};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
 use crate::tool::Prepared;
 
 pub(super) const OPTIONS: &[Opt] = &[
-    Opt { short: '\0', long: "p2p_read", takes: Takes::Nothing, meaning: Usual, help: "peers read instead of writing" },
-    Opt { short: '\0', long: "sm_copy", takes: Takes::Nothing, meaning: Usual, help: "kernels copy instead of engines" },
-    Opt { short: '\0', long: "numElems", takes: Takes::Value("count"), meaning: Usual, help: "integers of a copy (default 40000000)" },
-    Opt { short: '\0', long: "device", takes: Takes::Value("list"), meaning: Harmless("all pairs are shown"), help: "GPUs" },
+    opt('\0', "p2p_read", Takes::Nothing, Usual, "peers read instead of writing"),
+    opt('\0', "sm_copy", Takes::Nothing, Usual, "kernels copy instead of engines"),
+    opt('\0', "numElems", Takes::Value("count"), Usual, "integers of a copy (default 40000000)"),
+    opt('\0', "device", Takes::Value("list"), Harmless("all pairs are shown"), "GPUs"),
     HELP,
 ];
 

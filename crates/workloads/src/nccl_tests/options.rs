@@ -6,12 +6,8 @@ use fabriscope_nccl as nccl;
 
 use super::operation::Operation;
 use crate::arguments::Meaning::{Harmless, Refused, Usual};
-use crate::arguments::{self, Given, Meaning, Opt, Takes};
+use crate::arguments::{self, Given, Opt, Takes, opt};
 use crate::error::UsageError;
-
-const fn opt(short: char, long: &'static str, takes: Takes, meaning: Meaning, help: &'static str) -> Opt {
-    Opt { short, long, takes, meaning, help }
-}
 
 const OPTIONS: &[Opt] = &[
     opt('t', "nthreads", Takes::Value("count"), Usual, "threads of a process (default 1)"),

@@ -43,10 +43,7 @@ type Results = Rc<RefCell<Vec<Vec<Vec<Span>>>>>;
 /// As [`Settings::parse`].
 pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let settings = Rc::new(Settings::parse(benchmark, args, target)?);
-    let Some(mpi) = &target.mpi else {
-        let what = format!("{} needs an MPI library", benchmark.name());
-        return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi] table".to_owned() });
-    };
+    let mpi = target.mpi_for(benchmark.name())?;
     let world = World::new(mpi, target, 2 * settings.pairs);
     let results: Results = Rc::new(RefCell::new(vec![Vec::new(); settings.sizes.len()]));
     let main = || -> Main {

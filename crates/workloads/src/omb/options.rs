@@ -10,14 +10,10 @@ use super::benchmark::Benchmark;
 use super::buffers::Buffers;
 use super::sync::Sync;
 use crate::arguments::Meaning::{Refused, Usual};
-use crate::arguments::{self, Given, Opt, Takes};
+use crate::arguments::{self, Given, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::mpi::Buffer;
 use crate::target::Target;
-
-const fn opt(short: char, long: &'static str, takes: Takes, meaning: crate::arguments::Meaning, help: &'static str) -> Opt {
-    Opt { short, long, takes, meaning, help }
-}
 
 const OPTIONS: &[Opt] = &[
     opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest message in bytes"),
@@ -117,10 +113,7 @@ impl Settings {
         let device = vec!["D".to_owned(); 2];
         let operands = if benchmark == Benchmark::GpuPingPong && parsed.operands.is_empty() { &device } else { &parsed.operands };
         s.buffers = Buffers::parse(tool, accelerator, operands, target)?;
-        if target.mpi.is_none() {
-            let what = format!("{tool} needs an MPI library, and the cluster's software has none");
-            return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi] table".to_owned() });
-        }
+        target.mpi_for(tool)?;
         if benchmark.one_sided().is_some() {
             s.check_one_sided(tool, target)?;
         }

@@ -3,11 +3,7 @@
 //! Source: perftest 6.29 manual and behaviour (FORMATS.md §11).
 
 use crate::arguments::Meaning::{Harmless, Refused, Usual};
-use crate::arguments::{Opt, Takes};
-
-const fn opt(short: char, long: &'static str, takes: Takes, meaning: crate::arguments::Meaning, help: &'static str) -> Opt {
-    Opt { short, long, takes, meaning, help }
-}
+use crate::arguments::{Opt, Takes, opt};
 
 /// Every option of the family; which test may use which is decided in [`super::settings`].
 pub(crate) const OPTIONS: &[Opt] = &[

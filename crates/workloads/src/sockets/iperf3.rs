@@ -17,15 +17,11 @@ use fabriscope_units::{Bytes, Span, Time};
 use super::rendezvous::Rendezvous;
 use super::{seconds, units};
 use crate::arguments::Meaning::{Harmless, Refused, Usual};
-use crate::arguments::{self, Given, Meaning, Opt, Takes};
+use crate::arguments::{self, Given, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
-
-const fn opt(short: char, long: &'static str, takes: Takes, meaning: Meaning, help: &'static str) -> Opt {
-    Opt { short, long, takes, meaning, help }
-}
 
 const OPTIONS: &[Opt] = &[
     opt('t', "time", Takes::Value("seconds"), Usual, "how long to send, also in decimals (default 0.1; the real tool's is 10)"),

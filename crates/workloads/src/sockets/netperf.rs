@@ -14,15 +14,11 @@ use fabriscope_units::{Bytes, Span};
 use super::rendezvous::Rendezvous;
 use super::seconds;
 use crate::arguments::Meaning::{Harmless, Refused, Usual};
-use crate::arguments::{self, Given, Meaning, Opt, Takes};
+use crate::arguments::{self, Given, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::output::{Point, ToolOutput};
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
-
-const fn opt(short: char, long: &'static str, takes: Takes, meaning: Meaning, help: &'static str) -> Opt {
-    Opt { short, long, takes, meaning, help }
-}
 
 /// Before `--`.
 const GLOBAL: &[Opt] = &[

@@ -14,7 +14,7 @@ use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
 use crate::arguments::Meaning::{Harmless, Refused, Usual};
-use crate::arguments::{self, Opt, Takes};
+use crate::arguments::{self, Opt, Takes, opt};
 use crate::error::UsageError;
 use crate::nccl::{Communicator, Exchange, Library, World};
 use crate::omb::size_range;
@@ -37,39 +37,21 @@ pub enum Benchmark {
 pub const BENCHMARKS: [Benchmark; 3] = [Benchmark::Latency, Benchmark::Bandwidth, Benchmark::BothWays];
 
 const OPTIONS: &[Opt] = &[
-    Opt {
-        short: 'm',
-        long: "message-size",
-        takes: Takes::Value("[min:]max"),
-        meaning: Usual,
-        help: "smallest and largest message in bytes",
-    },
-    Opt {
-        short: 'i',
-        long: "iterations",
-        takes: Takes::Value("count"),
-        meaning: Usual,
-        help: "measured iterations (default 10, 4 above 8192 bytes; the real tool's are 10000/1000 for latency, 100/20 for bandwidth)",
-    },
-    Opt { short: 'x', long: "warmup", takes: Takes::Value("count"), meaning: Usual, help: "iterations before the measurement (default 2)" },
-    Opt { short: 'W', long: "window-size", takes: Takes::Value("messages"), meaning: Usual, help: "messages in flight (default 64)" },
-    Opt { short: 'd', long: "accelerator", takes: Takes::Value("type"), meaning: Harmless("the GPUs say it"), help: "cuda or rocm" },
-    Opt {
-        short: 'c',
-        long: "validation",
-        takes: Takes::Nothing,
-        meaning: Refused("a simulated GPU cannot corrupt data; leave -c out"),
-        help: "",
-    },
-    Opt {
-        short: 'z',
-        long: "tail-lat",
-        takes: Takes::Optional("p1,p2,…"),
-        meaning: Refused("iterations hardly differ; leave -z out"),
-        help: "",
-    },
-    Opt { short: 'h', long: "help", takes: Takes::Nothing, meaning: Usual, help: "show this page" },
-    Opt { short: 'v', long: "version", takes: Takes::Nothing, meaning: Usual, help: "print the version whose output this follows" },
+    opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest message in bytes"),
+    opt(
+        'i',
+        "iterations",
+        Takes::Value("count"),
+        Usual,
+        "measured iterations (default 10, 4 above 8192 bytes; the real tool's are 10000/1000 for latency, 100/20 for bandwidth)",
+    ),
+    opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 2)"),
+    opt('W', "window-size", Takes::Value("messages"), Usual, "messages in flight (default 64)"),
+    opt('d', "accelerator", Takes::Value("type"), Harmless("the GPUs say it"), "cuda or rocm"),
+    opt('c', "validation", Takes::Nothing, Refused("a simulated GPU cannot corrupt data; leave -c out"), ""),
+    opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Refused("iterations hardly differ; leave -z out"), ""),
+    opt('h', "help", Takes::Nothing, Usual, "show this page"),
+    opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
 ];
 
 impl Benchmark {
