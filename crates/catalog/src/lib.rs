@@ -7,6 +7,7 @@
 mod catalog;
 mod cluster;
 mod document;
+mod dpu;
 mod error;
 mod fault;
 mod file;
@@ -37,6 +38,7 @@ mod workload;
 pub use catalog::{AnyPart, Catalog};
 pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, NodeChoice, ResolvedCluster};
 pub use cluster::{Ip, IpoibMode, ResolvedIp};
+pub use dpu::ResolvedDpu;
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use fabriscope_machine::{Machine, MachineError};
@@ -67,6 +69,7 @@ pub use part::{
     Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Software, Switch, TagMatching,
 };
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
+pub use part::{Dpu, DpuMode};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{Nccl, Step, Variable, Vendor};

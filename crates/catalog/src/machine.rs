@@ -3,7 +3,7 @@
 //! Source: the parts. Latencies of the way between an adapter and memory add up to the root complex's `dma_write_latency`: half of
 //! it lies between device and host bridge, half between bridge and memory; the latency of a GPU's memory is what its part says for
 //! writes of peers.
-//! Modelled: a host bridge at every NUMA domain with a device, alike switches of a scale-up network as one (traffic is spread over all
+//! Modelled: cores on an adapter with their memory behind a switch that they share with the host; a host bridge at every NUMA domain with a device, alike switches of a scale-up network as one (traffic is spread over all
 //! of them), the memory of a socket split evenly over its domains.
 //! Not modelled: rates inside the processor beside that of its memory.
 
@@ -11,12 +11,12 @@ use fabriscope_machine::{Builder, Framing, Link, LinkKind, Machine, MachineError
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::node::{ResolvedBundle, ResolvedNode, ResolvedSlot};
-use crate::part::{Interconnect, InterconnectKind, ScaleUp, Under};
+use crate::part::{Interconnect, InterconnectKind, RootComplex, ScaleUp, Under};
 use crate::sourced::Sourced;
 
 impl ResolvedNode {
     /// The node as a graph: `numa0`, `numa0-memory`, `bridge0`, PCI Express switches by their names, `gpu0`, `gpu0-memory`,
-    /// `nic0`, `scale-up`, `cxl0`; devices counted over all trays, GPUs and adapters as far as they are in use.
+    /// `nic0`, `nic0-switch`, `dpu0`, `dpu0-memory`, `scale-up`, `cxl0`; devices counted over all trays, GPUs and adapters as far as they are in use.
     ///
     /// # Errors
     /// A part that nothing joins to the rest.
@@ -30,9 +30,9 @@ impl ResolvedNode {
     }
 }
 
-struct Wiring<'n> {
-    node: &'n ResolvedNode,
-    builder: Builder,
+pub(crate) struct Wiring<'n> {
+    pub(crate) node: &'n ResolvedNode,
+    pub(crate) builder: Builder,
     /// All NUMA domains.
     numa: Vec<VertexId>,
     /// The host bridge of each, as soon as it has one.
@@ -155,8 +155,11 @@ impl Wiring<'_> {
         known
     }
 
-    fn slot(&mut self, above: VertexId, below: VertexId, slot: &ResolvedSlot, latency: Span) {
-        let root = &self.node.cpu.root_complex;
+    pub(crate) fn slot(&mut self, above: VertexId, below: VertexId, slot: &ResolvedSlot, latency: Span) {
+        self.slot_of(&self.node.cpu.root_complex, above, below, slot, latency);
+    }
+    /// The same with packets as large as `root` makes them.
+    pub(crate) fn slot_of(&mut self, root: &RootComplex, above: VertexId, below: VertexId, slot: &ResolvedSlot, latency: Span) {
         let (generation, lanes) = (slot.part.generation, slot.lanes);
         let mut link = Link::new(above, below, LinkKind::Pcie { generation, lanes }, slot.part.tlp_rate(lanes), latency);
         link.title = format!("PCIe {generation}.0 x{lanes}");
@@ -220,6 +223,9 @@ impl Wiring<'_> {
             }
             // Where the GPU it hangs under is not in use, neither is the adapter's slot.
             let Some((above, latency)) = self.above(tray, under, switches) else { continue };
+            let dpu = self.node.dpu.as_ref().filter(|_| layout.nic_link.is_none());
+            let (above, latency) = dpu.map_or((above, latency), |dpu| self.dpu(dpu, number, above, latency));
+            let slot = dpu.map_or(&self.node.pcie, |dpu| &dpu.port);
             let nic = self.builder.vertex(Vertex::new(VertexKind::Nic, format!("nic{number}")).titled(&self.node.nic.title));
             match &layout.nic_link {
                 Some(link) => {
@@ -227,7 +233,7 @@ impl Wiring<'_> {
                     let wafer = layout.scale_up.as_ref().is_some_and(|ports| ports.part.kind == InterconnectKind::WaferMesh);
                     self.builder.link(bundle(above, nic, if wafer { LinkKind::Mesh } else { LinkKind::Die }, link));
                 }
-                None => self.slot(above, nic, &self.node.pcie, latency),
+                None => self.slot(above, nic, slot, latency),
             }
         }
     }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{AnyPart, Catalog};
+use crate::dpu::{self, ResolvedDpu};
 use crate::error::{CatalogError, Problem};
 use crate::part::{Bundle, Cpu, Gpu, Interconnect, Kind, Nic, Nics, NodePart, Pcie, PcieSlot};
 use crate::resolve::missing;
@@ -171,6 +172,9 @@ pub struct ResolvedNode {
     pub nic: Nic,
     /// Number of adapters, each with one port in use.
     pub nics: u32,
+    /// The cores on each adapter, where it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dpu: Option<ResolvedDpu>,
     /// The slot of each adapter: the lesser of connector and slot.
     pub pcie: ResolvedSlot,
     /// Where the adapter sits as seen from the process.
@@ -256,8 +260,9 @@ fn without_part(catalog: &Catalog, node: &Node) -> Result<ResolvedNode, Problem>
         nic_link: None,
         expander_link: None,
     };
+    let dpu = dpu::resolve(catalog, nic).map_err(|problem| of_adapter(&nic.name, &problem, &["nic"]))?;
     let (cpu, nic) = (cpu.clone(), nic.clone());
-    Ok(ResolvedNode { cpu, sockets, gpu: None, gpus: 0, nic, nics, pcie, numa: node.numa, layout })
+    Ok(ResolvedNode { cpu, sockets, gpu: None, gpus: 0, nic, nics, dpu, pcie, numa: node.numa, layout })
 }
 
 /// A node of the catalogue with its parts; paths of problems start at the part.
@@ -272,6 +277,7 @@ fn of_part(catalog: &Catalog, part: NodePart) -> Result<ResolvedNode, Problem> {
     };
     let nic = catalog.nic(&nics.part).map_err(|error| missing(&["nics", "part"], &error))?.clone();
     let pcie = slot(catalog, nics.slot, nic.pcie, &["nics", "slot", "generation"])?;
+    let dpu = dpu::resolve(catalog, &nic).map_err(|problem| of_adapter(&nic.name, &problem, &["nics", "part"]))?;
     let mut uplinks = Vec::new();
     for (number, group) in part.switches.iter().enumerate() {
         uplinks.push(slot(catalog, None, group.uplink, &["switches", &number.to_string(), "uplink", "generation"])?);
@@ -291,7 +297,12 @@ fn of_part(catalog: &Catalog, part: NodePart) -> Result<ResolvedNode, Problem> {
         part,
     };
     let (sockets, gpus, nics) = (layout.part.sockets.saturating_mul(layout.part.trays), layout.part.gpus(), layout.part.nics());
-    Ok(ResolvedNode { cpu, sockets, gpu, gpus, nic, nics, pcie, numa: NumaDistance::Local, layout })
+    Ok(ResolvedNode { cpu, sockets, gpu, gpus, nic, nics, dpu, pcie, numa: NumaDistance::Local, layout })
+}
+
+/// The problem of an adapter where it is named.
+fn of_adapter(name: &str, problem: &Problem, path: &[&str]) -> Problem {
+    Problem::at(path, format!("the adapter `{name}`: {}", problem.message), problem.help.clone())
 }
 
 /// Everything that is wrong with a node of the catalogue across its parts.
@@ -366,7 +377,7 @@ fn bundle(catalog: &Catalog, bundle: &Bundle, path: &[&str]) -> Result<ResolvedB
 }
 
 /// The lesser of connector and slot; a generation that does not exist is told at `path`.
-fn slot(catalog: &Catalog, slot: Option<PcieSlot>, connector: PcieSlot, path: &[&str]) -> Result<ResolvedSlot, Problem> {
+pub(crate) fn slot(catalog: &Catalog, slot: Option<PcieSlot>, connector: PcieSlot, path: &[&str]) -> Result<ResolvedSlot, Problem> {
     let given = slot.unwrap_or(connector);
     let slot = PcieSlot { generation: given.generation.min(connector.generation), lanes: given.lanes.min(connector.lanes) };
     let find = |generation: u32| {

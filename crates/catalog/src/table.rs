@@ -75,6 +75,9 @@ impl Catalog {
             let message = format!("there is no PCIe generation {}", nic.pcie.generation);
             return Err(self.located(part, Problem::at(&["pcie", "generation"], message, "add it to pcie/, or use another")));
         }
+        if let AnyPart::Nic(nic) = part {
+            crate::dpu::resolve(self, nic).map_err(|problem| self.located(part, problem))?;
+        }
         Ok(())
     }
 

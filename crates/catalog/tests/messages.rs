@@ -111,6 +111,11 @@ fn wrong_parts_clusters_and_labs() {
             "ports = 1",
             "ports = 1\ncontexts = { cached = { value = 0, basis = \"assumed\", note = \"x\" }, size = { value = \"256 B\", basis = \"assumed\", note = \"x\" }, reads = { value = 4, basis = \"assumed\", note = \"x\" } }",
         ),
+        ("DPU without cores", Kind::Nic, "adapter-dpu", "cores = 8", "cores = 0"),
+        ("DPU without channels", Kind::Nic, "adapter-dpu", "channels = 1", "channels = 0"),
+        ("keys across of a DPU that is apart", Kind::Nic, "adapter-dpu", "\"embedded\"", "\"separated\""),
+        ("mode of a DPU unknown", Kind::Nic, "adapter-dpu", "\"embedded\"", "\"embeded\""),
+        ("DPU of an adapter without verbs", Kind::Nic, "adapter-dpu", "base =", "interface = \"cxi\"\nbase ="),
         ("rate that does not follow", Kind::Link, "edr", "\"100 Gb/s\"", "\"120 Gb/s\""),
         ("faster than light", Kind::Cable, "copper", "\"5 ns\"", "\"3 ns\""),
         ("thresholds beyond the buffer", Kind::Switch, "ethernet-48", "xoff = { value = \"96 KiB\"", "xoff = { value = \"250 KiB\""),
@@ -301,6 +306,18 @@ fn wrong_parts_clusters_and_labs() {
         let folder = tempfile::tempdir().unwrap();
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"), folder.path());
         std::fs::write(folder.path().join("nodes/four.toml"), edited(&catalog, Kind::Node, "four", from, to)).unwrap();
+        let broken = Catalog::only(folder.path()).unwrap().check();
+        let text = |error: &CatalogError| told(error).replace(&format!("{}/", folder.path().display()), "");
+        writeln!(table, "{what}\n    {}\n", broken.iter().map(text).collect::<Vec<_>>().join("\n    ")).unwrap();
+    }
+    for (what, from, to) in [
+        ("DPU with an unknown processor", "cpu = \"core-14\"", "cpu = \"core-15\""),
+        ("more cores than the processor has", "cores = 8", "cores = 15"),
+        ("DPU at a generation that is not there", "pcie = { generation = 3", "pcie = { generation = 9"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"), folder.path());
+        std::fs::write(folder.path().join("nics/adapter-dpu.toml"), edited(&catalog, Kind::Nic, "adapter-dpu", from, to)).unwrap();
         let broken = Catalog::only(folder.path()).unwrap().check();
         let text = |error: &CatalogError| told(error).replace(&format!("{}/", folder.path().display()), "");
         writeln!(table, "{what}\n    {}\n", broken.iter().map(text).collect::<Vec<_>>().join("\n    ")).unwrap();

@@ -257,3 +257,27 @@ fn the_cube_of_dgx_1_is_that_of_nvidia_smi() {
         }
     }
 }
+
+/// Host and cores are beyond one switch: what it adds is on both ways, and all that the adapter moves goes through its one port.
+#[test]
+fn cores_on_an_adapter_share_its_port_with_the_host() {
+    let catalog = catalog();
+    for name in ["lab-bluefield-2", "lab-bluefield-3", "lab-ipu-e2000"] {
+        let cluster = catalog.target(name).unwrap();
+        let (node, dpu) = (&cluster.node, cluster.node.dpu.as_ref().unwrap());
+        let machine = node.machine().unwrap();
+        let (nic, cores) = (machine.nics()[0], machine.dpus()[0]);
+        let host = machine.host_memory_of(nic).unwrap();
+        let own = machine.memory_of(cores).unwrap();
+        let path = |memory| machine.path(nic, memory, Purpose::Dma).unwrap();
+        let switch = *dpu.part.switch_latency;
+        assert_eq!(path(host).latency(&machine), *node.cpu.root_complex.dma_write_latency + switch, "{name}");
+        assert_eq!(path(own).latency(&machine), *dpu.cpu.root_complex.dma_write_latency + switch, "{name}");
+        assert_eq!(path(host).steps[0].link, path(own).steps[0].link, "{name}: one port");
+        // From the host's memory to that of the cores there is a way that does not pass the adapter.
+        let across = machine.path(host, own, Purpose::Copy).unwrap();
+        assert!(!across.vertices(&machine).contains(&nic), "{name}");
+        let rate = path(own).rate(&machine, Access::Write);
+        assert!(rate <= dpu.memory_rate() && rate > Rate::from_gbps(100), "{name}: {rate}");
+    }
+}

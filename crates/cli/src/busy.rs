@@ -50,7 +50,7 @@ pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool, pieces: Opt
 
 /// The same where the cores do the transport: with PSM2 they store short messages into the adapter and copy them out.
 fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: u64) -> Vec<Busy> {
-    let (cpu, slot) = (timing::cpu(&parts.node.cpu), &parts.node.pcie);
+    let (cpu, slot) = (timing::cpu(parts), &parts.node.pcie);
     let (root, rate) = (&parts.node.cpu.root_complex, slot.part.tlp_rate(slot.lanes));
     let packets = size.div_ceil(u64::from(adapter.mtu)).max(1);
     let payload = if size <= psm2.tiny_limit.as_u64() { 0 } else { size };

@@ -66,7 +66,7 @@ impl Latency {
         let layer = parts.link_layer.wire();
         debug_assert!(parts.link_layer == LinkLayer::InfiniBand || layer.is_ethernet());
         Latency {
-            cpu: timing::cpu(&parts.node.cpu),
+            cpu: timing::cpu(parts),
             doorbell: timing::doorbell(parts),
             pcie: timing::pcie(parts),
             mtu: parts.mtu.0.max(1),

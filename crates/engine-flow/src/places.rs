@@ -118,7 +118,7 @@ impl<'a> Places<'a> {
                 between.push(if from == to { (Inside::new(), Span::ZERO) } else { node.copy(&homes, from, to, gpus > 0, engine)? });
             }
         }
-        let cpu = timing::cpu(&parts.node.cpu);
+        let cpu = timing::cpu(parts);
         let costs = costs.map_or(CopyCosts { call: cpu.copy_call, start: Span::ZERO, notice: cpu.detect }, |costs| CopyCosts {
             call: costs.memcpy_async,
             start: costs.start,

@@ -77,7 +77,7 @@ proptest! {
 #[test]
 fn a_core_bounds_the_messages_it_sends() {
     let cluster = ri2(2);
-    let cpu = timing::cpu(&cluster.parts.node.cpu);
+    let cpu = timing::cpu(&cluster.parts);
     // Fewer than the window of datagrams: the sender never waits for an acknowledgement.
     let count = 350;
     let mut builder = Builder::new(2);

@@ -65,7 +65,7 @@ impl Programs {
                 ranks,
                 node,
                 lids: (node * nics..(node + 1) * nics).map(Lid).collect(),
-                cpu: timing::cpu(&parts.node.cpu),
+                cpu: timing::cpu(parts),
                 doorbell: timing::doorbell(parts),
                 sockets: sockets[node as usize].clone(),
                 devices: devices[node as usize].clone(),

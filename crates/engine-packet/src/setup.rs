@@ -167,7 +167,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     plug(&mut worlds, cluster, pfc, &plan);
     let link_rate = rates.first().copied().unwrap_or_default();
     let costs = nic_costs(parts, link_rate);
-    let pcie = timing::pcie(parts);
+    let pcie = timing::port(parts);
     for world in &mut worlds {
         let links = world.lanes.len() / vls as usize;
         if paced {
@@ -309,7 +309,7 @@ fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
         recv_latency: nic.recv_latency.value.as_ps(),
         read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
         cqe: nic.cqe_size.value,
-        tx_window: beyond::window(parts, rate, parts.node.cpu.root_complex.dma_read_latency.value),
+        tx_window: beyond::window(parts, rate, timing::local_read(parts)),
         contexts: timing::contexts(nic),
     }
 }

@@ -92,7 +92,7 @@ impl Transferring {
         let parts = &cluster.parts;
         let order = Order::new(schedule, range.clone());
         let ops = order.len();
-        let (cpu, doorbell) = (timing::cpu(&parts.node.cpu), timing::doorbell(parts));
+        let (cpu, doorbell) = (timing::cpu(parts), timing::doorbell(parts));
         Transferring {
             processes: Processes::new(how, &ranks, cpu, doorbell),
             ranks,

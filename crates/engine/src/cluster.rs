@@ -48,8 +48,9 @@ impl Cluster {
         let inside = timing::devices(&parts).and_then(|costs| Some(Inside { machine: machine.clone()?, costs }));
         // Programs at another socket than the adapter, where the cluster does not say so of all of them.
         let apart = parts.node.numa == NumaDistance::Local;
-        let several = machine.as_ref().filter(|machine| apart && inside.is_none() && machine.numas().len() > 1);
-        let reach = several.map(|machine| Arc::new(Reach::of(machine, &timing::pcie(&parts), false)));
+        let apart = |machine: &Machine| apart && machine.numas().len() > 1 || parts.node.dpu.is_some();
+        let several = machine.as_ref().filter(|machine| inside.is_none() && apart(machine));
+        let reach = several.map(|machine| Arc::new(timing::reach(&parts, machine, false)));
         let cluster = Cluster { parts, fabric, reach, inside: None, machine: machine.map(Arc::new) };
         Ok(inside.into_iter().fold(cluster, Cluster::with))
     }
@@ -57,7 +58,7 @@ impl Cluster {
     /// The same with nodes that look like `inside`.
     #[must_use]
     pub fn with(mut self, inside: Inside) -> Cluster {
-        self.reach = Some(Arc::new(Reach::of(&inside.machine, &timing::pcie(&self.parts), true)));
+        self.reach = Some(Arc::new(timing::reach(&self.parts, &inside.machine, true)));
         self.machine = Some(Arc::new(inside.machine.clone()));
         self.inside = Some(inside);
         self

@@ -1,29 +1,42 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
 use fabriscope_catalog::{
-    BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, Nic, NumaDistance, OffloadControl, ResolvedCluster, TcpAlgorithm,
+    BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, Nic, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot, TcpAlgorithm,
 };
 use fabriscope_machine::Machine;
 use fabriscope_node::sockets::Bandwidth;
-use fabriscope_node::{Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, ManagedCosts, Pageable, PcieTiming, Sockets};
+use fabriscope_node::{
+    Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, ManagedCosts, Memory, Pageable, PcieTiming, Reach, Sockets,
+};
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::iwarp::{self, Mpa};
 
-/// The PCIe link between each NIC and memory.
+/// The PCIe link between each NIC and memory; where cores on the adapter share the way with the host, their switch is on it.
 #[must_use]
 pub fn pcie(parts: &ResolvedCluster) -> PcieTiming {
-    let (slot, root) = (&parts.node.pcie, &parts.node.cpu.root_complex);
+    bus(parts, &parts.node.pcie)
+}
+
+/// The NIC's own port, which is the slot where no cores are on the adapter: how fast it is decides what host and cores get together.
+#[must_use]
+pub fn port(parts: &ResolvedCluster) -> PcieTiming {
+    bus(parts, parts.node.dpu.as_ref().map_or(&parts.node.pcie, |dpu| &dpu.port))
+}
+
+fn bus(parts: &ResolvedCluster, slot: &ResolvedSlot) -> PcieTiming {
+    let root = &parts.node.cpu.root_complex;
+    let switch = between(parts);
     let penalty = match parts.node.numa {
         NumaDistance::Local => Span::ZERO,
         NumaDistance::Remote => root.numa_penalty.value,
     };
     PcieTiming {
         tlp_rate: slot.part.tlp_rate(slot.lanes),
-        read_latency: root.dma_read_latency.value + penalty,
-        write_latency: root.dma_write_latency.value + penalty,
+        read_latency: root.dma_read_latency.value + penalty + switch * 2,
+        write_latency: root.dma_write_latency.value + penalty + switch,
         max_payload: root.max_payload.value,
         max_read_request: root.max_read_request.value,
         completion_payload: root.completion_payload.value,
@@ -33,9 +46,40 @@ pub fn pcie(parts: &ResolvedCluster) -> PcieTiming {
     }
 }
 
-/// What a core of the cluster's processor pays.
+/// The memories of a node that its adapters reach.
 #[must_use]
-pub fn cpu(cpu: &Cpu) -> CpuCosts {
+pub fn reach(parts: &ResolvedCluster, machine: &Machine, gpudirect: bool) -> Reach {
+    let mut reach = Reach::of(machine, &port(parts), gpudirect);
+    if let Some(dpu) = &parts.node.dpu {
+        let (root, switch) = (&dpu.cpu.root_complex, between(parts));
+        for nic in 0..reach.nics() {
+            reach.set_latencies(nic, Memory::Dpu(nic as u32), *root.dma_read_latency + switch * 2, *root.dma_write_latency + switch);
+        }
+    }
+    reach
+}
+
+/// A read of host memory beside the adapter, apart from the bus's own time.
+#[must_use]
+pub fn local_read(parts: &ResolvedCluster) -> Span {
+    *parts.node.cpu.root_complex.dma_read_latency + between(parts) * 2
+}
+
+/// What the switch of an adapter with cores adds to each way of the host.
+fn between(parts: &ResolvedCluster) -> Span {
+    parts.node.dpu.as_ref().map_or(Span::ZERO, |dpu| *dpu.part.switch_latency)
+}
+
+/// What a core of the cluster's hosts pays.
+#[must_use]
+pub fn cpu(parts: &ResolvedCluster) -> CpuCosts {
+    let costs = core(&parts.node.cpu);
+    CpuCosts { mmio_latency: costs.mmio_latency + between(parts), ..costs }
+}
+
+/// What a core of a processor pays for an adapter right at it.
+#[must_use]
+pub fn core(cpu: &Cpu) -> CpuCosts {
     CpuCosts {
         wqe_build: cpu.wqe_build.value,
         mmio_busy: cpu.mmio_busy.value,
@@ -188,7 +232,7 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
             wake_up: *kernel.wake_up,
             page: *kernel.page,
             checksum: *kernel.checksum_rate,
-            doorbell: *parts.node.cpu.mmio_latency,
+            doorbell: *parts.node.cpu.mmio_latency + between(parts),
         },
         tcp: Config {
             send_buffer: *kernel.send_buffer,

@@ -84,16 +84,22 @@ impl Machine {
     pub fn nics(&self) -> Vec<VertexId> {
         self.of(|kind| kind == VertexKind::Nic).collect()
     }
+    /// The cores on adapters, in order.
+    #[must_use]
+    pub fn dpus(&self) -> Vec<VertexId> {
+        self.of(|kind| kind == VertexKind::Dpu).collect()
+    }
     /// The NUMA domains, in order.
     #[must_use]
     pub fn numas(&self) -> Vec<VertexId> {
         self.of(|kind| matches!(kind, VertexKind::Numa { .. })).collect()
     }
-    /// The memory right at a GPU or a NUMA domain.
+    /// The memory right at a GPU, a DPU or a NUMA domain.
     #[must_use]
     pub fn memory_of(&self, id: VertexId) -> Option<VertexId> {
         let ends = self.around(id).iter().map(|link| self.link(*link).other(id));
-        ends.into_iter().find(|end| matches!(self.vertex(*end).kind, VertexKind::HostMemory | VertexKind::DeviceMemory))
+        ends.into_iter()
+            .find(|end| matches!(self.vertex(*end).kind, VertexKind::HostMemory | VertexKind::DeviceMemory | VertexKind::DpuMemory))
     }
     /// The memory of a GPU or NUMA domain; itself where it has none of its own.
     #[must_use]

@@ -225,8 +225,8 @@ impl Machine {
     fn passes(&self, here: VertexId, from: VertexId, to: VertexId) -> bool {
         let vertex = self.vertex(here);
         match vertex.kind {
-            // The memory at either end is reached through its GPU.
-            VertexKind::Gpu => vertex.relays || [from, to].iter().any(|end| self.memory_of(here) == Some(*end)),
+            // The memory at either end is reached through its GPU or DPU.
+            VertexKind::Gpu | VertexKind::Dpu => vertex.relays || [from, to].iter().any(|end| self.memory_of(here) == Some(*end)),
             kind => kind.forwards(),
         }
     }

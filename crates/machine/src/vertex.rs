@@ -41,9 +41,13 @@ pub enum VertexKind {
     ScaleUpSwitch,
     /// Memory behind CXL.
     CxlMemory,
+    /// The cores on an adapter (DPU, SmartNIC).
+    Dpu,
+    /// The memory of these.
+    DpuMemory,
     /// Part of a wafer-scale mesh.
     Tile,
-    /// Any other PCI device: storage, a data processing unit.
+    /// Any other PCI device: storage.
     Device,
 }
 
@@ -51,7 +55,7 @@ impl VertexKind {
     /// Whether bytes can lie there.
     #[must_use]
     pub const fn is_memory(self) -> bool {
-        matches!(self, VertexKind::HostMemory | VertexKind::DeviceMemory | VertexKind::CxlMemory)
+        matches!(self, VertexKind::HostMemory | VertexKind::DeviceMemory | VertexKind::CxlMemory | VertexKind::DpuMemory)
     }
     /// Whether paths for all purposes lead through it.
     #[must_use]

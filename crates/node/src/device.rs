@@ -28,6 +28,8 @@ pub enum Memory {
     Host(u32),
     /// The memory of a GPU.
     Device(u32),
+    /// The memory of the cores on an adapter.
+    Dpu(u32),
 }
 
 /// What a core and a GPU spend on copies, resolved from the catalogue's part.
@@ -134,6 +136,7 @@ pub struct Devices {
     costs: DeviceCosts,
     gpus: Vec<VertexId>,
     numas: Vec<VertexId>,
+    dpus: Vec<VertexId>,
     copies: Arc<Mutex<Copies>>,
     /// A copy was asked for.
     asked: Cell<bool>,
@@ -148,9 +151,9 @@ impl Devices {
     /// The GPUs of `machine`, all of one model.
     #[must_use]
     pub fn new(machine: Rc<Machine>, costs: DeviceCosts) -> Devices {
-        let (gpus, numas) = (machine.gpus(), machine.numas());
+        let (gpus, numas, dpus) = (machine.gpus(), machine.numas(), machine.dpus());
         let copies = Arc::new(Mutex::new(Copies::new(machine.sharing(), gpus.len())));
-        Devices { machine, costs, gpus, numas, copies, asked: Cell::new(false), ways: RefCell::default() }
+        Devices { machine, costs, gpus, numas, dpus, copies, asked: Cell::new(false), ways: RefCell::default() }
     }
 
     /// The node's graph.
@@ -290,6 +293,7 @@ impl Devices {
         let (owners, index, what) = match memory {
             Memory::Host(numa) => (&self.numas, numa, "NUMA domains"),
             Memory::Device(gpu) => (&self.gpus, gpu, "GPUs"),
+            Memory::Dpu(dpu) => (&self.dpus, dpu, "DPUs"),
         };
         let owner = owners.get(index as usize).copied();
         let found = owner.and_then(|owner| self.machine.memory_of(owner));

@@ -42,9 +42,11 @@ impl Reach {
     /// What the adapters of `machine` reach, each over a link like `bus`; the memory of GPUs only with `gpudirect`.
     #[must_use]
     pub fn of(machine: &Machine, bus: &PcieTiming, gpudirect: bool) -> Reach {
-        let (gpus, numas) = (machine.gpus(), machine.numas());
+        let (gpus, numas, dpus) = (machine.gpus(), machine.numas(), machine.dpus());
         let devices = (0..gpus.len()).map(|index| Memory::Device(index as u32));
-        let memories: Vec<Memory> = devices.chain((0..numas.len()).map(|index| Memory::Host(index as u32))).collect();
+        let hosts = (0..numas.len()).map(|index| Memory::Host(index as u32));
+        let cores = (0..dpus.len()).map(|index| Memory::Dpu(index as u32));
+        let memories: Vec<Memory> = devices.chain(hosts).chain(cores).collect();
         let nics = machine.nics();
         let reachable = |memory: &Memory| gpudirect || !matches!(memory, Memory::Device(_));
         let ways: Vec<Vec<Option<Ways>>> = nics
@@ -54,6 +56,7 @@ impl Reach {
                 let vertex = |memory: &Memory| match memory {
                     Memory::Device(gpu) => gpus[*gpu as usize],
                     Memory::Host(numa) => numas[*numa as usize],
+                    Memory::Dpu(dpu) => dpus[*dpu as usize],
                 };
                 let further = memories.iter().map(|memory| {
                     let reached = Some(memory).filter(|memory| reachable(memory));
@@ -66,6 +69,7 @@ impl Reach {
         let titles = std::iter::once("host memory".to_owned()).chain(memories.iter().map(|memory| match memory {
             Memory::Device(gpu) => machine.vertex(gpus[*gpu as usize]).name.clone(),
             Memory::Host(numa) => format!("memory of {}", machine.vertex(numas[*numa as usize]).name),
+            Memory::Dpu(dpu) => format!("memory of {}", machine.vertex(dpus[*dpu as usize]).name),
         }));
         let titles: Vec<String> = titles.collect();
         let paths = ways.iter().map(|ways| {
@@ -87,6 +91,13 @@ impl Reach {
     #[must_use]
     pub fn path(&self, nic: usize, place: Place) -> Option<&DmaPath> {
         self.paths.get(nic)?.get(usize::from(place.0))?.as_ref()
+    }
+    /// Reads and writes of `memory` by an adapter take so long, apart from the bus's own time: where another processor's memory is at the end.
+    pub fn set_latencies(&mut self, nic: usize, memory: Memory, read: Span, write: Span) {
+        let Some(place) = self.place_of(memory) else { return };
+        if let Some(path) = self.paths.get_mut(nic).and_then(|paths| paths.get_mut(usize::from(place.0))?.as_mut()) {
+            (path.read_latency, path.write_latency) = (read, write);
+        }
     }
     /// Adapters.
     #[must_use]

@@ -83,6 +83,7 @@ impl Process {
             (Memory::Host(numa), _) => format!("host memory of numa{numa}"),
             (Memory::Device(gpu), Ok(devices)) => devices.name(gpu),
             (Memory::Device(gpu), Err(_)) => format!("gpu{gpu}"),
+            (Memory::Dpu(dpu), _) => format!("memory of dpu{dpu}"),
         };
         format!("copy, {} to {}", name(from), name(to))
     }

@@ -23,7 +23,7 @@ fn latency(parts: &ResolvedCluster, size: u64) -> f64 {
 fn one_packet(parts: &ResolvedCluster, size: u64) -> f64 {
     let (nic, software) = (&parts.node.nic, parts.software.mpi.as_ref().unwrap());
     let (psm2, onload) = (software.psm2.as_ref().unwrap(), nic.onload.as_ref().unwrap());
-    let (cpu, pcie) = (timing::cpu(&parts.node.cpu), timing::pcie(parts));
+    let (cpu, pcie) = (timing::cpu(parts), timing::pcie(parts));
     let tiny = size <= psm2.tiny_limit.as_u64();
     let payload = if tiny { 0 } else { size };
     let mut total = *software.send_overhead + *psm2.send + *psm2.packet;

@@ -53,6 +53,8 @@ pub enum MemoryKind {
     Ddr4,
     /// DDR5 modules.
     Ddr5,
+    /// Low-power DDR4, soldered.
+    Lpddr4x,
     /// Low-power DDR5, soldered.
     Lpddr5x,
     /// Graphics DDR5.

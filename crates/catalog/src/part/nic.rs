@@ -2,14 +2,14 @@
 //!
 //! Modelled: one send engine shared by all queue pairs (`message_interval`), a limit per queue pair
 //! (`wqe_interval`), a responder that reads ahead of the wire (`read_ahead`), write-combined doorbells, a cache of the
-//! contexts of queue pairs (`contexts`), connections over TCP (`iwarp`).
+//! contexts of queue pairs (`contexts`), connections over TCP (`iwarp`), cores of its own (`dpu`).
 //! Not modelled: caches of translations, on-chip switching, offloads beyond RDMA.
 
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Interface, Iwarp, Kind, Layer, Part, PcieSlot};
+use super::{Dpu, Interface, Iwarp, Kind, Layer, Part, PcieSlot};
 use crate::error::Problem;
 use crate::quantity::Ratio;
 use crate::sourced::Sourced;
@@ -202,6 +202,9 @@ pub struct Nic {
     /// What it offers to a library that does the transport on the core; adapters with interface "psm2" have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onload: Option<Onload>,
+    /// The cores on it, where it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dpu: Option<Dpu>,
     /// Number of virtual lanes (or lossless priorities).
     pub vls: Sourced<u32>,
     /// RDMA READs and atomics in flight per queue pair.
@@ -278,6 +281,13 @@ impl Part for Nic {
                 return Err(Problem::at(&["iwarp"], message, "write interface = \"iwarp\", or remove [iwarp] from here or from its base"));
             }
             (None, false) => {}
+        }
+        if let Some(dpu) = &self.dpu {
+            dpu.check()?;
+            if self.interface != Interface::Verbs {
+                let message = format!("cores on an adapter that is driven through {}", self.interface);
+                return Err(Problem::at(&["dpu"], message, "their programs post verbs: use interface = \"verbs\", or remove [dpu]"));
+            }
         }
         if *self.rx_buffer < *self.mtu_max {
             let message = format!("a receive buffer of {} cannot hold a packet of {}", *self.rx_buffer, *self.mtu_max);

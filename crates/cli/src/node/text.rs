@@ -10,7 +10,8 @@ pub fn devices(machine: &Machine) -> Table {
     for column in [1, 2, 3, 4, 7] {
         table = table.words(column);
     }
-    for id in machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Nic | VertexKind::Device | VertexKind::Tile)) {
+    for id in machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Nic | VertexKind::Dpu | VertexKind::Device | VertexKind::Tile))
+    {
         let vertex = machine.vertex(id);
         let links = machine.around(id).iter().map(|link| machine.link(*link));
         let slot = links.clone().find(|link| link.b == id && matches!(link.kind, LinkKind::Pcie { .. }));

@@ -28,7 +28,7 @@ impl Hanging {
         // processor to a device.
         let memory = |kind: LinkKind, _: VertexKind, to: VertexKind| kind == LinkKind::Memory && to.is_memory();
         // Of a memory that processor and GPU share, that of the GPU.
-        let accelerators = machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Tile));
+        let accelerators = machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Tile | VertexKind::Dpu));
         for id in accelerators.chain(numas.iter().copied()) {
             hanging.hang(machine, id, &mut seen, memory, false);
         }

@@ -68,7 +68,7 @@ impl Sizes {
                     sizes.levels = sizes.levels.max(levels(machine, hanging, VertexId(index as u32), 0));
                 }
                 VertexKind::HostMemory => sizes.strip = sizes.strip.max(width),
-                VertexKind::DeviceMemory => sizes.device = sizes.device.max(width + 2 * PAD),
+                VertexKind::DeviceMemory | VertexKind::DpuMemory => sizes.device = sizes.device.max(width + 2 * PAD),
                 _ => sizes.device = sizes.device.max(width),
             }
         }
@@ -308,7 +308,7 @@ fn words(vertex: &Vertex) -> Vec<String> {
                 lines.push(short(&format!("CPUs {}", identity.cpus), 28));
             }
         }
-        VertexKind::HostMemory | VertexKind::DeviceMemory | VertexKind::CxlMemory => {
+        VertexKind::HostMemory | VertexKind::DeviceMemory | VertexKind::CxlMemory | VertexKind::DpuMemory => {
             let size = identity.size.map(|size| format!("{:.0} GiB", size.0 as f64 / f64::from(1 << 30)));
             lines = vec!["memory".to_owned()];
             lines.extend(size.into_iter().chain((!vertex.title.is_empty()).then(|| short(&vertex.title, 28))));
