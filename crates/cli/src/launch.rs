@@ -6,6 +6,7 @@ use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_workloads::gpu::GpuTarget;
+use fabriscope_workloads::krylov::Processor;
 use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::nccl::Library;
 use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput, UsageError};
@@ -151,6 +152,7 @@ pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Targ
         binding,
         mpi: parts.software.mpi.clone(),
         aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
+        processor: Processor::of(&parts.node.cpu, parts.node.sockets),
         perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! [`perftest`] and [`omb`] parse the tools' own command lines, run the tools' own loops over the verbs of
 //! `fabriscope-verbs`, and print the tools' own bytes. [`mpi`] is the library under [`omb`] and [`collective`].
-//! [`nccl`] runs collective libraries of GPUs, [`xccl`] measures them. [`gpu`] has tools for the GPUs of a node. [`multicast`] sends to groups of ranks. [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
+//! [`nccl`] runs collective libraries of GPUs, [`xccl`] measures them. [`gpu`] has tools for the GPUs of a node, [`krylov`] the iteration of a sparse solver. [`multicast`] sends to groups of ranks. [`pattern`] makes schedules of synthetic traffic. [`Tool`] finds a program by its name.
 
 mod arguments;
 pub mod collective;
 mod error;
 pub mod gpu;
+pub mod krylov;
 pub mod mpi;
 pub mod multicast;
 pub mod nccl;

@@ -5,6 +5,7 @@ use fabriscope_verbs::Mtu;
 
 use crate::error::UsageError;
 use crate::gpu::GpuTarget;
+use crate::krylov::Processor;
 use crate::mpi::Binding;
 use crate::nccl::Library;
 
@@ -67,6 +68,8 @@ pub struct Target {
     pub binding: Binding,
     /// What the switches reduce, and their name.
     pub aggregation: Option<(String, Aggregation)>,
+    /// The processors of a node, where it is known what their memory moves.
+    pub processor: Option<Processor>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
 }

@@ -6,6 +6,7 @@ use fabriscope_node::Main;
 use crate::collective;
 use crate::error::UsageError;
 use crate::gpu;
+use crate::krylov;
 use crate::nccl_tests;
 use crate::omb;
 use crate::output::ToolOutput;
@@ -79,6 +80,8 @@ pub enum Tool {
     Sockets(sockets::SocketTool),
     /// A program on GPUs.
     Gpu(gpu::GpuTool),
+    /// Iterations of a Krylov solver.
+    Krylov,
 }
 
 impl Tool {
@@ -93,6 +96,7 @@ impl Tool {
             .chain(xccl::BENCHMARKS.into_iter().map(Tool::Xccl))
             .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
             .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
+            .chain([Tool::Krylov])
     }
     /// The tool of this name.
     ///
@@ -117,6 +121,7 @@ impl Tool {
             Tool::Xccl(benchmark) => benchmark.name(),
             Tool::Sockets(tool) => tool.name(),
             Tool::Gpu(tool) => tool.name(),
+            Tool::Krylov => krylov::NAME,
         }
     }
     /// One line of help.
@@ -130,6 +135,7 @@ impl Tool {
             Tool::Xccl(benchmark) => benchmark.about(),
             Tool::Sockets(tool) => tool.about(),
             Tool::Gpu(tool) => tool.about(),
+            Tool::Krylov => krylov::ABOUT,
         }
     }
     /// Reads the tool's own command line and makes its programs for a machine like `target`.
@@ -153,6 +159,7 @@ impl Tool {
             Tool::Xccl(benchmark) => xccl::prepare(benchmark, args, target),
             Tool::Sockets(tool) => tool.prepare(args, target),
             Tool::Gpu(tool) => tool.prepare(args, target),
+            Tool::Krylov => krylov::prepare(args, target),
         }
     }
 }
@@ -167,7 +174,7 @@ mod tests {
             assert_eq!(Tool::by_name(tool.name()), Ok(tool));
             assert!(!tool.about().is_empty());
         }
-        assert_eq!(Tool::all().count(), 69);
+        assert_eq!(Tool::all().count(), 70);
         let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
         assert!(message.contains("`ib_write_lat`"), "{message}");
     }

@@ -56,6 +56,9 @@ pub struct Memory {
     pub copy_rate: Sourced<Rate>,
     /// The last two levels of caches of a socket: what the buffers of its programs may take without going to memory.
     pub caches: Sourced<Bytes>,
+    /// What one core moves alone, counted the same way; where nothing is said, as much as all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_rate: Option<Sourced<Rate>>,
 }
 
 /// Make and generation of a processor.
@@ -154,6 +157,10 @@ impl Part for Cpu {
         if self.memory.as_ref().is_some_and(|memory| memory.copy_rate.as_bps() == 0) {
             let message = "`copy_rate` of the memory is zero: a copy would never end";
             return Err(Problem::at(&["memory", "copy_rate", "value"], message, "use what STREAM measures, or remove [memory]"));
+        }
+        if self.memory.as_ref().and_then(|memory| memory.core_rate.as_ref()).is_some_and(|rate| rate.as_bps() == 0) {
+            let message = "`core_rate` of the memory is zero: a core would never end";
+            return Err(Problem::at(&["memory", "core_rate", "value"], message, "use what STREAM measures with one thread, or remove it"));
         }
         if self.socket_link.as_ref().is_some_and(|link| link.links == 0) {
             return Err(Problem::at(&["socket_link", "links"], "no link to the other processor", "remove [socket_link]"));

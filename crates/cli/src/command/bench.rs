@@ -78,6 +78,7 @@ Examples:
   fabriscope bench osu_bw --on betzy-hdr --nodes 1 --intra-node xpmem    within a node, the library built with XPMEM
   fabriscope bench osu_alltoall --on csd3-opa --nodes 4 --ppn 32 -m 1024:1024
   fabriscope bench IMB-MPI1 Alltoall --on athena-edr --nodes 2 -msglog 3:16
+  fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
   fabriscope bench ib_read_lat --help                 the options of a tool";
@@ -115,7 +116,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let mut parts = context.cluster(&on)?;
     match ours.transport.as_ref().or(args.transport.as_ref()).map(String::as_str) {
         None | Some("verbs") => {}
-        Some("tcp") if matches!(tool, Tool::Omb(_) | Tool::Collective(_)) => {
+        Some("tcp") if matches!(tool, Tool::Omb(_) | Tool::Collective(_) | Tool::Krylov) => {
             parts.software = context.catalog()?.software(OVER_TCP).map_err(Failure::of)?.clone()
         }
         Some("tcp") => {
@@ -124,7 +125,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
         Some(other) => return Err(Failure::told(format!("there is no transport `{other}`"), "use verbs or tcp")),
     }
-    let many = matches!(tool, Tool::Collective(_)) || tool.name() == "osu_mbw_mr";
+    let many = matches!(tool, Tool::Collective(_) | Tool::Krylov) || tool.name() == "osu_mbw_mr";
     let binding = ours.devices.or(&args.devices).apply(&mut parts, if many { u32::MAX } else { 2 })?;
     let sockets = matches!(tool, Tool::Sockets(_)) || parts.software.interface == Interface::Sockets;
     let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
@@ -142,6 +143,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let shape = (ours.nodes.or(args.nodes), ours.ppn.or(args.ppn));
     let layout = match (tool, shape) {
         (Tool::Collective(_), (nodes, per_node)) => Some(layout(&parts, nodes, per_node)),
+        // A rank whose threads have all cores.
+        (Tool::Krylov, (nodes, per_node)) => Some(layout(&parts, nodes, Some(per_node.unwrap_or(1)))),
         // One node with all its GPUs.
         (Tool::NcclTests(_), (nodes, per_node)) => {
             Some(layout(&parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(parts.node.gpus.max(1)))))

@@ -16,7 +16,8 @@ mod stream;
 mod switches;
 mod training;
 
-use fabriscope_collectives::Kind;
+use fabriscope_catalog::Mpi;
+use fabriscope_collectives::{Algorithm, Call, Kind};
 
 use crate::error::UsageError;
 use crate::target::Target;
@@ -95,6 +96,24 @@ impl Benchmark {
             Benchmark::Training => "data-parallel training that exchanges parameters by MPI_Bcast, every rank a source in turn",
         }
     }
+}
+
+/// How the library adds up `bytes` of doubles among all ranks: by the algorithm of this name, or by its own choice.
+pub(crate) fn all_reduce(
+    tool: &str,
+    bytes: u32,
+    algorithm: Option<&str>,
+    mpi: &Mpi,
+    target: &Target,
+) -> Result<(Call, Algorithm), UsageError> {
+    let mut plan = plan::Plan::new(Kind::Allreduce, vec![bytes], false);
+    (plan.width, plan.algorithm) = (8, algorithm.map(str::to_owned));
+    let algorithm = plan.choose(tool, bytes, mpi, target)?;
+    if algorithm.is_in_network() {
+        let what = format!("{tool}: {algorithm} adds up in switches, which is not modelled here");
+        return Err(UsageError::Conflict { what, remedy: "use another --algorithm, or osu_allreduce".to_owned() });
+    }
+    Ok((plan.call(bytes, target), algorithm))
 }
 
 /// Reads the command line of `benchmark` and makes its programs.

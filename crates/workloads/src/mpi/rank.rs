@@ -88,6 +88,11 @@ impl Rank {
     pub fn compute(&self, span: Span) {
         self.process.compute(span);
     }
+    /// The same beside other cores of the node: what they and this one ask of memories and links afterwards is asked in the order of time.
+    pub async fn work(&self, span: Span) {
+        self.process.compute(span);
+        self.process.catch_up().await;
+    }
     /// Waits for all ranks out of band, to separate measurements: no traffic but what is still to be acknowledged.
     ///
     /// # Errors

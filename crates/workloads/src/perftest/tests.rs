@@ -24,6 +24,7 @@ fn target() -> Target {
         binding: Binding::default(),
         mpi: None,
         aggregation: None,
+        processor: None,
         perftest: None,
     }
 }

@@ -5,6 +5,7 @@ use fabriscope_catalog::{Catalog, Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Run};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
+use fabriscope_workloads::krylov::Processor;
 use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput};
 
@@ -39,6 +40,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
         binding: Binding::default(),
         mpi: parts.software.mpi.clone(),
         aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
+        processor: Processor::of(&parts.node.cpu, parts.node.sockets),
         perftest: parts.perftest.perftest.clone(),
     }
 }
