@@ -209,8 +209,8 @@ impl Catalog {
             Kind::NodeFiles => AnyPart::NodeFiles(Box::new(read_checked(&document)?)),
             Kind::Pcie => AnyPart::Pcie(Box::new(read_checked(&document)?)),
             Kind::Software => {
-                let mut software: Software = read_checked(&document)?;
-                self.decide(&mut software).map_err(|problem| document.fault_of(problem))?;
+                let mut software: Software = document.read()?;
+                self.decide(&mut software).and_then(|()| software.check()).map_err(|problem| document.fault_of(problem))?;
                 AnyPart::Software(Box::new(software))
             }
             Kind::Decisions => AnyPart::Decisions(Box::new(read_checked(&document)?)),

@@ -66,7 +66,7 @@ pub use part::{
 pub use part::{
     BlueFlame, Cable, Congestion, Connections, Contexts, Cpu, CpuFamily, Datagrams, DecisionTables, Decisions, EagerChannel, Ecn,
     Forwarding, Interface, Iwarp, Kernel, Kind, Layer, LinkSpeed, Manager, Mechanism, Mpi, Nic, OffloadControl, Part, Pcie, PcieSlot,
-    Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Software, Switch, TagMatching,
+    Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
 pub use part::{Dpu, DpuMode};

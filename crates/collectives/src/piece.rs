@@ -53,6 +53,8 @@ pub struct Message {
     pub peer: u32,
     /// What is sent, or where it is received.
     pub piece: Piece,
+    /// Whether it lies in a slot of memory that the ranks of a node share: written once for all who read it, and read where it lies.
+    pub slot: bool,
 }
 
 impl Buffer {
@@ -113,6 +115,6 @@ impl Piece {
     /// This piece to or from `peer`.
     #[must_use]
     pub fn with(self, peer: u32) -> Message {
-        Message { peer, piece: self }
+        Message { peer, piece: self, slot: false }
     }
 }

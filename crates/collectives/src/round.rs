@@ -90,7 +90,7 @@ impl Round {
     /// The same with other ranks and other pieces.
     #[must_use]
     pub fn renamed(self, peer: impl Fn(u32) -> u32, piece: impl Fn(Piece) -> Piece) -> Round {
-        let message = |m: Message| Message { peer: peer(m.peer), piece: piece(m.piece) };
+        let message = |m: Message| Message { peer: peer(m.peer), piece: piece(m.piece), slot: m.slot };
         let this = |m: Move| Move { action: m.action, from: piece(m.from), to: piece(m.to) };
         Round {
             before: self.before.into_iter().map(this).collect(),
@@ -99,6 +99,12 @@ impl Round {
             joint: self.joint.map(|joint| Joint { from: piece(joint.from), to: piece(joint.to), ..joint }),
             after: self.after.into_iter().map(this).collect(),
         }
+    }
+    /// The same with all messages in slots of the node's memory.
+    #[must_use]
+    pub fn in_slots(mut self) -> Round {
+        self.receives.iter_mut().chain(&mut self.sends).for_each(|message| message.slot = true);
+        self
     }
     /// The ranks that it talks to; those behind the network are not known.
     pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {

@@ -13,7 +13,7 @@ use crate::statistics::Summary;
 pub struct Tolerances(BTreeMap<String, Tolerance>);
 
 /// The limits of one table in percent of the measured values.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
     /// Limit of the median error [%].
@@ -29,6 +29,19 @@ pub struct Tolerance {
     /// The algorithm that NCCL was told to take (`NCCL_ALGO`), where the rows do not say it and the publication or their shape does.
     #[serde(default)]
     pub nccl_algo: Option<NcclAlgo>,
+    /// Rows that nothing is said about.
+    #[serde(default)]
+    pub except: Option<Except>,
+}
+
+/// Rows that contradict others of the same machine, and why they are not compared.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Except {
+    /// What their variant contains.
+    pub variant: String,
+    /// The reason, for people.
+    pub because: String,
 }
 
 /// A value of `NCCL_ALGO`.
@@ -73,8 +86,8 @@ impl Tolerances {
     }
     /// The limits of `table`.
     #[must_use]
-    pub fn of(&self, table: &str) -> Option<Tolerance> {
-        self.0.get(table).copied()
+    pub fn of(&self, table: &str) -> Option<&Tolerance> {
+        self.0.get(table)
     }
     /// The tables that have limits, in the order of their names.
     pub fn tables(&self) -> impl Iterator<Item = &str> {

@@ -125,7 +125,12 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
     for file in files {
         for row in file.rows().iter().filter(|row| only.is_empty() || only.contains(&row.table)) {
             let mut what = ask(file, row)?;
-            if let (Asked::Run(question, _), Some(tolerance)) = (&mut what, tolerances.of(&row.table)) {
+            let tolerance = tolerances.of(&row.table);
+            if let Some(except) = tolerance.and_then(|limits| limits.except.as_ref()).filter(|except| row.variant.contains(&except.variant))
+            {
+                what = Asked::Skip(except.because.clone());
+            }
+            if let (Asked::Run(question, _), Some(tolerance)) = (&mut what, tolerance) {
                 question.gpus = tolerance.gpus;
                 if let Some(algorithm) = tolerance.nccl_algo.filter(|_| question.tool.ends_with("_perf")) {
                     question.options.extend(["--env".to_owned(), algorithm.variable().to_owned()]);
@@ -208,7 +213,7 @@ impl Quantity {
 impl Report {
     fn table(&mut self, name: &str, tolerances: &Tolerances) -> &mut TableResult {
         let index = self.tables.iter().position(|t| t.table == name).unwrap_or_else(|| {
-            let tolerance = tolerances.of(name);
+            let tolerance = tolerances.of(name).cloned();
             self.tables.push(TableResult { table: name.to_owned(), points: Vec::new(), skipped: BTreeMap::new(), tolerance });
             self.tables.len() - 1
         });
@@ -256,7 +261,7 @@ impl Report {
         let mut table = Table::new(heads).words(8);
         for t in &self.tables {
             let s = t.summary();
-            let limits = t.tolerance.map_or_else(
+            let limits = t.tolerance.as_ref().map_or_else(
                 || "-".to_owned(),
                 |l| match l.p90_percent {
                     Some(p90) => format!("{} / {p90}", l.median_percent),
@@ -332,7 +337,7 @@ impl TableResult {
     /// Whether the table keeps within its limits; a table without limits does.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.tolerance.is_none_or(|limits| self.summary().is_some_and(|s| limits.holds(&s)))
+        self.tolerance.as_ref().is_none_or(|limits| self.summary().is_some_and(|s| limits.holds(&s)))
     }
 }
 
@@ -385,6 +390,12 @@ mod tests {
         assert_eq!(report("[a]\nmedian_percent = 7").failures().count(), 1);
         let text = report("[a]\nmedian_percent = 7").text();
         assert!(text.contains("OVER") && text.contains("# b: 1 skipped: no software part `Intel MPI 2019`"), "{text}");
+    }
+
+    #[test]
+    fn rows_that_contradict_others_are_left_out_with_the_reason() {
+        let text = report("[b]\nmedian_percent = 1\nexcept = { variant = \"-a\", because = \"two clocks\" }").text();
+        assert!(text.contains("# b: 1 skipped: two clocks"), "{text}");
     }
 
     #[test]

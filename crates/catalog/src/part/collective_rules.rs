@@ -69,6 +69,8 @@ pub struct Occasion {
     pub size: Bytes,
     /// An element of it.
     pub width: Bytes,
+    /// Whether all data is in the memory of hosts, where slots of shared memory can hold it.
+    pub in_hosts: bool,
 }
 
 impl Occasion {
@@ -81,11 +83,17 @@ impl CollectiveRule {
     fn fits_always(&self) -> bool {
         *self == CollectiveRule { algorithm: self.algorithm.clone(), ..CollectiveRule::default() }
     }
+    /// Whether its algorithm goes through slots of memory that the ranks of a node share.
+    #[must_use]
+    pub fn has_slots(&self) -> bool {
+        self.algorithm.split(['(', ')', ',', ' ']).any(|word| word == "slots")
+    }
     /// Whether it speaks of this occasion.
     #[must_use]
     pub fn fits(&self, occasion: Occasion) -> bool {
-        let Occasion { ranks, per_node, size, width } = occasion;
-        self.up_to.is_none_or(|most| size <= most)
+        let Occasion { ranks, per_node, size, width, in_hosts } = occasion;
+        (in_hosts || !self.has_slots())
+            && self.up_to.is_none_or(|most| size <= most)
             && self.total_up_to.is_none_or(|most| size.0.saturating_mul(ranks.into()) <= most.0)
             && self.ranks_from.is_none_or(|least| ranks >= least)
             && self.ranks_up_to.is_none_or(|most| ranks <= most)
@@ -140,7 +148,8 @@ mod tests {
             CollectiveRule { power_of_two: Some(true), ranks_from: Some(4), ..row("rabenseifner") },
             row("ring"),
         ];
-        let at = |ranks, size| select(&[], &rules, Occasion { ranks, per_node: 1, size: Bytes(size), width: Bytes(1) }).unwrap();
+        let at =
+            |ranks, size| select(&[], &rules, Occasion { ranks, per_node: 1, size: Bytes(size), width: Bytes(1), in_hosts: true }).unwrap();
         assert_eq!([at(7, 2048), at(8, 2049), at(2, 2049), at(7, 4096)], ["recursive_doubling", "rabenseifner", "ring", "ring"]);
     }
 
@@ -149,7 +158,7 @@ mod tests {
     fn elements_are_counted() {
         let few = CollectiveRule { fewer_elements_than_ranks: Some(true), ..row("recursive_doubling") };
         let rules = [few, row("ring")];
-        let at = |ranks| select(&[], &rules, Occasion { ranks, per_node: 1, size: Bytes(32), width: Bytes(4) }).unwrap();
+        let at = |ranks| select(&[], &rules, Occasion { ranks, per_node: 1, size: Bytes(32), width: Bytes(4), in_hosts: true }).unwrap();
         assert_eq!([at(8), at(9)], ["ring", "recursive_doubling"]);
     }
 
@@ -158,7 +167,17 @@ mod tests {
     fn levels_come_first_where_there_are_any() {
         let two = [CollectiveRule { nodes_up_to: Some(4), per_node_up_to: Some(16), ..row("two_level") }];
         let flat = [row("ring")];
-        let at = |ranks, per_node| select(&two, &flat, Occasion { ranks, per_node, size: Bytes(8), width: Bytes(1) }).unwrap();
+        let at =
+            |ranks, per_node| select(&two, &flat, Occasion { ranks, per_node, size: Bytes(8), width: Bytes(1), in_hosts: true }).unwrap();
         assert_eq!([at(16, 16), at(17, 16), at(4, 1), at(80, 16), at(34, 17)], ["ring", "two_level", "ring", "ring", "ring"]);
+    }
+
+    /// What is on GPUs lies in no slot.
+    #[test]
+    fn slots_are_for_hosts() {
+        let two = [row("two_level(slots, ring, slots(4))")];
+        let flat = [row("ring")];
+        let at = |in_hosts| select(&two, &flat, Occasion { ranks: 8, per_node: 4, size: Bytes(8), width: Bytes(1), in_hosts }).unwrap();
+        assert_eq!([at(true), at(false)], ["two_level(slots, ring, slots(4))", "ring"]);
     }
 }

@@ -57,7 +57,7 @@ pub use node::{
 pub use node_files::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
-pub use shared_memory::{Mechanism, SharedMemory, SingleCopy};
+pub use shared_memory::{Mechanism, SharedMemory, SingleCopy, Slots};
 pub use software::{Connections, Datagrams, EagerChannel, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};

@@ -56,6 +56,9 @@ pub struct SharedMemory {
     pub lines: Sourced<u32>,
     /// Payload that fits into the line which announces a message, beside its header; the first line of what does not comes after it.
     pub inline: Sourced<Bytes>,
+    /// Slots for collective operations, where the library has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<Slots>,
     /// Costs of cross-memory attach, where the library has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cma: Option<SingleCopy>,
@@ -65,6 +68,16 @@ pub struct SharedMemory {
     /// Costs of XPMEM, where the library can be built with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xpmem: Option<SingleCopy>,
+}
+
+/// Memory in which every rank of a node has slots of its own that all others read: collective operations that send no messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Slots {
+    /// Payload of a slot; longer pieces take several.
+    pub length: Sourced<Bytes>,
+    /// Payload that fits into the line which says that a slot is full.
+    pub inline: Sourced<Bytes>,
 }
 
 /// What one copy by the receiver costs beside its bytes.
@@ -106,6 +119,9 @@ impl SharedMemory {
     pub(super) fn check(&self) -> Result<(), Problem> {
         if *self.chunk == Bytes::ZERO {
             return Err(Problem::at(&["mpi", "shared_memory", "chunk", "value"], "chunks without room", "use at least one byte"));
+        }
+        if self.slots.as_ref().is_some_and(|slots| *slots.length == Bytes::ZERO) {
+            return Err(Problem::at(&["mpi", "shared_memory", "slots", "length", "value"], "slots without room", "use at least one byte"));
         }
         let name = self.mechanism.name();
         if self.mechanism != Mechanism::Fifo && self.costs(self.mechanism).is_none() {

@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Part, Psm2, SharedMemory, collective_rules,
+    CollectiveRule, CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Part, Psm2, SharedMemory,
+    collective_rules,
 };
 use crate::error::Problem;
 use crate::sourced::Sourced;
@@ -293,6 +294,7 @@ impl Part for Software {
             check_psm2(mpi, self.interface)?;
             collective_rules::check("collectives", &mpi.collectives, true)?;
             collective_rules::check("hierarchical", &mpi.hierarchical, false)?;
+            check_slots(mpi)?;
             mpi.gpu.as_ref().map_or(Ok(()), GpuProtocol::check)?;
             mpi.multicast.as_ref().map_or(Ok(()), MulticastProtocol::check)?;
         }
@@ -311,6 +313,17 @@ impl Part for Software {
         }
         Ok(())
     }
+}
+
+/// Algorithms that go through slots need some.
+fn check_slots(mpi: &Mpi) -> Result<(), Problem> {
+    let asks = |rules: &CollectiveRules| rules.value.iter().any(CollectiveRule::has_slots);
+    let has_slots = mpi.shared_memory.as_ref().is_some_and(|memory| memory.slots.is_some());
+    if !has_slots && mpi.collectives.values().chain(mpi.hierarchical.values()).any(asks) {
+        let help = "add [mpi.shared_memory.slots], or take other decisions";
+        return Err(Problem::at(&["mpi"], "its collective operations go through slots, of which its shared memory has none", help));
+    }
+    Ok(())
 }
 
 /// Sockets carry streams and nothing else, and only sockets do.

@@ -7,7 +7,8 @@ pub(crate) mod tree;
 use std::fmt;
 
 use crate::names::Name;
-use crate::round::Rounds;
+use crate::round::{Round, Rounds};
+use crate::tree::{FLAT, slots};
 
 /// How ranks hear of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +27,24 @@ pub enum Algorithm {
     },
     /// All tell rank 0, which tells all.
     Linear,
+    /// Up a k-nomial tree and down again through slots of memory that the ranks of a node share.
+    Slots {
+        /// 2 or more; [`FLAT`]: rank 0 reads the slots of all, and all read its own.
+        radix: u32,
+    },
 }
 
 impl Algorithm {
     /// Each with its usual parameters.
-    pub const ALL: [Algorithm; 4] =
-        [Algorithm::Dissemination { radix: 2 }, Algorithm::RecursiveDoubling, Algorithm::Tree { radix: 2 }, Algorithm::Linear];
+    pub const ALL: [Algorithm; 5] = [
+        Algorithm::Dissemination { radix: 2 },
+        Algorithm::RecursiveDoubling,
+        Algorithm::Tree { radix: 2 },
+        Algorithm::Linear,
+        Algorithm::Slots { radix: FLAT },
+    ];
     /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "dissemination(radix), recursive_doubling, tree(radix), linear";
+    pub const NAMES: &str = "dissemination(radix), recursive_doubling, tree(radix), linear, slots(radix)";
 
     /// The algorithm of this name.
     #[must_use]
@@ -44,6 +55,7 @@ impl Algorithm {
             "recursive_doubling" => Algorithm::RecursiveDoubling,
             "tree" => Algorithm::Tree { radix: name.number(2, 2)? },
             "linear" => Algorithm::Linear,
+            "slots" => Algorithm::Slots { radix: name.number(2, FLAT)? },
             _ => return None,
         };
         name.end(algorithm)
@@ -58,6 +70,7 @@ impl Algorithm {
             Algorithm::RecursiveDoubling => Box::new(recursive_doubling::rounds(rank, ranks)),
             Algorithm::Tree { radix } => tree(radix),
             Algorithm::Linear => tree(ranks),
+            Algorithm::Slots { radix } => Box::new(tree(radix).map(Round::in_slots)),
         }
     }
 }
@@ -69,6 +82,7 @@ impl fmt::Display for Algorithm {
             Algorithm::RecursiveDoubling => f.write_str("recursive_doubling"),
             Algorithm::Tree { radix } => write!(f, "tree({radix})"),
             Algorithm::Linear => f.write_str("linear"),
+            Algorithm::Slots { radix } => slots(*radix, f),
         }
     }
 }
@@ -80,7 +94,9 @@ mod tests {
     use crate::proof::prove;
 
     fn algorithms() -> impl Iterator<Item = Algorithm> {
-        let radices = [3, 4, 7].into_iter().flat_map(|radix| [Algorithm::Dissemination { radix }, Algorithm::Tree { radix }]);
+        let radices = [3, 4, 7]
+            .into_iter()
+            .flat_map(|radix| [Algorithm::Dissemination { radix }, Algorithm::Tree { radix }, Algorithm::Slots { radix }]);
         Algorithm::ALL.into_iter().chain(radices)
     }
 
@@ -93,7 +109,7 @@ mod tests {
             let (rounds, messages) = match algorithm {
                 Algorithm::Dissemination { radix } => (digits(radix), None),
                 Algorithm::RecursiveDoubling => (ranks.ilog2() + if ranks.is_power_of_two() { 0 } else { 2 }, None),
-                Algorithm::Tree { radix } => (2 * digits(radix), Some(2 * (ranks - 1))),
+                Algorithm::Tree { radix } | Algorithm::Slots { radix } => (2 * digits(radix), Some(2 * (ranks - 1))),
                 Algorithm::Linear => (2 * u32::from(ranks > 1), Some(2 * (ranks - 1))),
             };
             assert_eq!(proof.rounds, rounds, "{algorithm}, {ranks} ranks");

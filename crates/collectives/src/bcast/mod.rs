@@ -13,8 +13,8 @@ use crate::blocks::Vector;
 use crate::group::from_root;
 use crate::names::Name;
 use crate::piece::Buffer;
-use crate::round::Rounds;
-use crate::tree::{Branch, Shape};
+use crate::round::{Round, Rounds};
+use crate::tree::{Branch, FLAT, Shape, slots};
 
 /// How the data travels. Segments of zero bytes mean that it goes in one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,11 @@ pub enum Algorithm {
     /// Down a k-nomial tree in one piece, a level a round; binomial: a child a round.
     KNomial {
         /// 2 or more.
+        radix: u32,
+    },
+    /// Down a k-nomial tree through slots of memory that the ranks of a node share.
+    Slots {
+        /// 2 or more; [`FLAT`]: all read the slot of the root.
         radix: u32,
     },
     /// Down a tree, to all children at once, in segments.
@@ -44,8 +49,9 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Each with parameters as they are usual; [`Shape::Chain`] with one chain is a pipeline.
-    pub const ALL: [Algorithm; 8] = [
+    pub const ALL: [Algorithm; 9] = [
         Algorithm::KNomial { radix: 2 },
+        Algorithm::Slots { radix: FLAT },
         Algorithm::Tree { shape: Shape::Linear, segment: Bytes::ZERO },
         Algorithm::Tree { shape: Shape::NearBinomial, segment: Bytes::ZERO },
         Algorithm::Tree { shape: Shape::Binary, segment: Bytes::from_kib(8) },
@@ -55,8 +61,7 @@ impl Algorithm {
         Algorithm::ScatterDoubling,
     ];
     /// What [`Algorithm::named`] reads; shapes are [`Shape::NAMES`].
-    pub const NAMES: &str =
-        "k_nomial(radix), binomial, tree(shape, segment), pipeline(segment), split_binary(segment), scatter_ring, scatter_doubling";
+    pub const NAMES: &str = "k_nomial(radix), binomial, slots(radix), tree(shape, segment), pipeline(segment), split_binary(segment), scatter_ring, scatter_doubling";
 
     /// The algorithm of this name. Shapes other than `k_nomial` are names on their own, with a tree in one piece.
     #[must_use]
@@ -65,6 +70,7 @@ impl Algorithm {
         let algorithm = match name.word {
             "binomial" => Algorithm::KNomial { radix: 2 },
             "k_nomial" => Algorithm::KNomial { radix: name.number(2, 4)? },
+            "slots" => Algorithm::Slots { radix: name.number(2, FLAT)? },
             "tree" => {
                 let shape = name.inner(Shape::named, Shape::Binary)?;
                 Algorithm::Tree { shape, segment: name.size(Bytes::ZERO)? }
@@ -84,6 +90,9 @@ impl Algorithm {
         let rank = (rank + ranks - root) % ranks;
         let rounds: Rounds = match self {
             Algorithm::KNomial { radix } => Box::new(Branch::new(rank, ranks, radix).down(move |_, _| vector.whole(Buffer::Recv))),
+            Algorithm::Slots { radix } => {
+                Box::new(Branch::new(rank, ranks, radix).down(move |_, _| vector.whole(Buffer::Recv)).map(Round::in_slots))
+            }
             Algorithm::Tree { shape, segment } => {
                 let piece = move |index: u64| vector.segment(segment, Buffer::Recv, index);
                 Box::new(segmented::rounds(shape.place(rank, ranks), vector.segments(segment), piece))
@@ -100,6 +109,7 @@ impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Algorithm::KNomial { radix } => write!(f, "k_nomial({radix})"),
+            Algorithm::Slots { radix } => slots(*radix, f),
             Algorithm::Tree { shape, segment } => write!(f, "tree({shape}, {segment})"),
             Algorithm::SplitBinary { segment } => write!(f, "split_binary({segment})"),
             Algorithm::ScatterRing => f.write_str("scatter_ring"),

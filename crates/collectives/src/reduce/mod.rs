@@ -14,8 +14,8 @@ use crate::blocks::Vector;
 use crate::group::from_root;
 use crate::names::Name;
 use crate::piece::Buffer;
-use crate::round::Rounds;
-use crate::tree::Shape;
+use crate::round::{Round, Rounds};
+use crate::tree::{FLAT, Shape, slots};
 
 /// How the contributions come together. Segments of zero bytes mean that all goes in one piece. Trees keep the order of operands where
 /// the root is rank 0 and a subtree is ranks side by side: chains and k-nomial trees.
@@ -26,6 +26,11 @@ pub enum Algorithm {
     /// Up a k-nomial tree in one piece, a level a round; binomial: a child a round.
     KNomial {
         /// 2 or more.
+        radix: u32,
+    },
+    /// Up a k-nomial tree through slots of memory that the ranks of a node share.
+    Slots {
+        /// 2 or more; [`FLAT`]: the root reads the slots of all.
         radix: u32,
     },
     /// Up a tree, from all children at once, in segments.
@@ -46,8 +51,9 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Each with parameters as they are usual; [`Shape::Chain`] with one chain is a pipeline.
-    pub const ALL: [Algorithm; 7] = [
+    pub const ALL: [Algorithm; 8] = [
         Algorithm::Linear,
+        Algorithm::Slots { radix: FLAT },
         Algorithm::KNomial { radix: 2 },
         Algorithm::Tree { shape: Shape::Chain { fan_out: 4 }, segment: Bytes::from_kib(64) },
         Algorithm::Tree { shape: Shape::NearBinomial, segment: Bytes::from_kib(64) },
@@ -57,7 +63,7 @@ impl Algorithm {
     ];
     /// What [`Algorithm::named`] reads; shapes are [`Shape::NAMES`].
     pub const NAMES: &str =
-        "linear, k_nomial(radix), binomial, tree(shape, segment), pipeline(segment), in_order_binary(segment), rabenseifner";
+        "linear, slots(radix), k_nomial(radix), binomial, tree(shape, segment), pipeline(segment), in_order_binary(segment), rabenseifner";
 
     /// The algorithm of this name. Shapes other than `linear` and `k_nomial` are names on their own, with a tree in one piece.
     #[must_use]
@@ -68,6 +74,7 @@ impl Algorithm {
             "linear" => Algorithm::Linear,
             "binomial" => Algorithm::KNomial { radix: 2 },
             "k_nomial" => Algorithm::KNomial { radix: name.number(2, 4)? },
+            "slots" => Algorithm::Slots { radix: name.number(2, FLAT)? },
             "tree" => {
                 let shape = name.inner(Shape::named, Shape::Binary)?;
                 Algorithm::Tree { shape, segment: name.size(Bytes::ZERO)? }
@@ -87,6 +94,9 @@ impl Algorithm {
         match self {
             Algorithm::Linear => Box::new(linear::rounds(rank, ranks, root, vector)),
             Algorithm::KNomial { radix } => Box::new(from_root(root, ranks, k_nomial::rounds(place, ranks, radix, vector))),
+            Algorithm::Slots { radix } => {
+                Box::new(from_root(root, ranks, k_nomial::rounds(place, ranks, radix, vector)).map(Round::in_slots))
+            }
             Algorithm::Tree { shape, segment } => {
                 let at = if rank == root { Buffer::Recv } else { Buffer::Scratch(1) };
                 Box::new(from_root(root, ranks, segmented::rounds(place, shape.place(place, ranks), vector, segment, at)))
@@ -102,6 +112,7 @@ impl fmt::Display for Algorithm {
         match self {
             Algorithm::Linear => f.write_str("linear"),
             Algorithm::KNomial { radix } => write!(f, "k_nomial({radix})"),
+            Algorithm::Slots { radix } => slots(*radix, f),
             Algorithm::Tree { shape, segment } => write!(f, "tree({shape}, {segment})"),
             Algorithm::InOrderBinary { segment } => write!(f, "in_order_binary({segment})"),
             Algorithm::Rabenseifner => f.write_str("rabenseifner"),
@@ -119,7 +130,7 @@ mod tests {
     fn algorithms() -> impl Iterator<Item = Algorithm> {
         let shapes = [Shape::KNomial { radix: 3 }, Shape::Chain { fan_out: 1 }, Shape::Chain { fan_out: 3 }, Shape::Binary, Shape::Linear];
         let cut = shapes.map(|shape| Algorithm::Tree { shape, segment: Bytes(12) });
-        let radices = [3, 4, 8].map(|radix| Algorithm::KNomial { radix });
+        let radices = [3, 4, 8].into_iter().flat_map(|radix| [Algorithm::KNomial { radix }, Algorithm::Slots { radix }]);
         Algorithm::ALL.into_iter().chain(cut).chain(radices).chain([Algorithm::InOrderBinary { segment: Bytes(12) }])
     }
 
@@ -132,9 +143,9 @@ mod tests {
     fn keeps_order(algorithm: Algorithm, root: u32) -> bool {
         match algorithm {
             Algorithm::Linear | Algorithm::InOrderBinary { .. } | Algorithm::Rabenseifner => true,
-            Algorithm::KNomial { .. } | Algorithm::Tree { shape: Shape::KNomial { .. } | Shape::Chain { .. } | Shape::Linear, .. } => {
-                root == 0
-            }
+            Algorithm::KNomial { .. }
+            | Algorithm::Slots { .. }
+            | Algorithm::Tree { shape: Shape::KNomial { .. } | Shape::Chain { .. } | Shape::Linear, .. } => root == 0,
             Algorithm::Tree { .. } => false,
         }
     }
@@ -161,7 +172,7 @@ mod tests {
                 assert!(proof.ordered || !keeps_order(algorithm, root), "{algorithm}, {ranks} ranks to {root}");
             }
         }
-        assert!(!of(Algorithm::KNomial { radix: 2 }, 8, 3, vector).ordered && !of(Algorithm::ALL[4], 8, 0, vector).ordered);
+        assert!(!of(Algorithm::KNomial { radix: 2 }, 8, 3, vector).ordered && !of(Algorithm::ALL[5], 8, 0, vector).ordered);
     }
 
     /// Up a k-nomial tree: ⌈log_k n⌉ rounds at the root, which takes in a child of each digit of each level; n - 1 messages.
@@ -176,6 +187,8 @@ mod tests {
         assert_eq!(measured(Algorithm::KNomial { radix: 4 }, 64), (3, 63, 1, 9));
         assert_eq!(measured(Algorithm::KNomial { radix: 4 }, 17), (3, 16, 1, 3 + 3 + 1));
         assert_eq!(measured(Algorithm::Linear, 9), (8, 8, 1, 8));
+        assert_eq!(measured(Algorithm::Slots { radix: FLAT }, 36), (1, 35, 1, 35));
+        assert_eq!(measured(Algorithm::Slots { radix: 4 }, 17), (3, 16, 1, 3 + 3 + 1));
     }
 
     /// A pipeline of m segments has m + 1 rounds at ranks in between, which take in all bytes of each child; every rank sends all once.

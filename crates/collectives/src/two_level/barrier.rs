@@ -8,7 +8,7 @@ use std::fmt;
 use super::{Seat, name};
 use crate::barrier::{Algorithm, tree};
 use crate::group::{Nodes, on};
-use crate::round::Rounds;
+use crate::round::{Round, Rounds};
 
 /// A barrier in each node, among leaders, and in each node again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,10 @@ impl Barrier {
         let (before, after) = match self.inner {
             Algorithm::Tree { radix } => tree(radix),
             Algorithm::Linear => tree(ranks),
+            Algorithm::Slots { radix } => {
+                let (up, down) = tree(radix);
+                (Box::new(up.map(Round::in_slots)) as Rounds, Box::new(down.map(Round::in_slots)) as Rounds)
+            }
             whole => (whole.rounds(index, ranks), whole.rounds(index, ranks)),
         };
         let across = (index == 0).then(|| on(nodes.leaders(), self.outer.rounds(node, nodes.nodes())));

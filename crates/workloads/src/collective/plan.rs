@@ -182,12 +182,27 @@ impl Plan {
 
     /// The algorithm for `size`: what was asked for, else what the library takes.
     pub fn choose(&self, tool: &str, size: u32, mpi: &Mpi, target: &Target) -> Result<Algorithm, UsageError> {
-        if let Some(name) = &self.algorithm {
-            return named(self.operation, name);
-        }
         let layout = target.layout;
-        let occasion =
-            Occasion { ranks: layout.ranks(), per_node: layout.per_node, size: Bytes(size.into()), width: Bytes(self.width.into()) };
+        let in_hosts = self.buffers.sender == Buffer::Host && self.buffers.receiver == Buffer::Host;
+        if let Some(name) = &self.algorithm {
+            let algorithm = named(self.operation, name)?;
+            let memory = mpi.shared_memory.as_ref().and_then(|memory| memory.slots.as_ref()).filter(|_| in_hosts);
+            let call = self.call(size, target);
+            let mut slots = algorithm.rounds(&call, 0).flat_map(|round| round.receives.into_iter().chain(round.sends)).filter(|m| m.slot);
+            return match slots.find(|message| memory.is_none() || message.peer >= layout.per_node) {
+                None => Ok(algorithm),
+                Some(message) => Err(UsageError::Conflict {
+                    what: match memory {
+                        None => format!("{name} needs slots in shared memory, and data of hosts"),
+                        Some(_) => format!("{name} has slots that rank {} on another node would have to read", message.peer),
+                    },
+                    remedy: "take a library with [mpi.shared_memory.slots], two_level(…) for several nodes, or another algorithm"
+                        .to_owned(),
+                }),
+            };
+        }
+        let (size, width) = (Bytes(size.into()), Bytes(self.width.into()));
+        let occasion = Occasion { ranks: layout.ranks(), per_node: layout.per_node, size, width, in_hosts };
         let [hierarchical, flat] = [&mpi.hierarchical, &mpi.collectives].map(|all| rows(all, self.operation));
         match fabriscope_catalog::select_collective(hierarchical, flat, occasion) {
             Some(name) => named(self.operation, name),

@@ -35,6 +35,7 @@ mod rendezvous;
 mod request;
 mod rounds;
 mod setup;
+mod slots;
 mod staging;
 mod state;
 mod stream;

@@ -63,7 +63,7 @@ impl Rank {
     }
 
     /// Handles what has arrived and what comes through the node's memory meanwhile, and posts what can be posted.
-    async fn serve_notes(&self) -> Result<(), ProgramError> {
+    pub(super) async fn serve_notes(&self) -> Result<(), ProgramError> {
         let process = &self.process;
         let mut first = true;
         loop {

@@ -6,6 +6,7 @@ use fabriscope_units::Span;
 
 use super::gpu::Gpu;
 use super::local::Local;
+use super::slots::Slots;
 
 /// A library's protocol, resolved from its part in the catalogue; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub struct Protocol {
     pub shared_receives: u32,
     /// How ranks of one node talk; through the adapter where nothing is said.
     pub local: Option<Local>,
+    /// Memory of the node for collective operations, if the library has some.
+    pub slots: Option<Slots>,
     /// Messages in the memory of a GPU.
     pub gpu: Option<Gpu>,
 }
@@ -163,6 +166,7 @@ impl From<&Mpi> for Protocol {
             signal_interval: (*part.signal_interval).max(1),
             shared_receives: part.connections.as_ref().map_or(SHARED_RECEIVES, |connections| *connections.receives),
             local: part.shared_memory.as_ref().map(Local::from),
+            slots: part.shared_memory.as_ref().and_then(|memory| memory.slots.as_ref()).map(Slots::from),
             gpu: part.gpu.as_ref().map(Gpu::from),
         }
     }
@@ -203,6 +207,7 @@ pub(crate) mod tests {
             signal_interval: 8,
             shared_receives: 64,
             local: None,
+            slots: None,
             gpu: None,
         }
     }

@@ -7,7 +7,7 @@
 //! Not modelled: reductions on GPUs through host memory, as libraries do short ones, communicators other than all ranks, derived data types of the program's own, threads of progress.
 
 use fabriscope_catalog::{Mpi, Sourced};
-use fabriscope_collectives::{Amount, Move, Round, Rounds};
+use fabriscope_collectives::{Amount, Message, Move, Round, Rounds};
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
 
@@ -20,11 +20,21 @@ use super::request::Request;
 #[must_use = "an operation that nobody completes never ends"]
 pub struct UnderWay {
     rounds: Rounds,
-    /// Moves of the round whose messages are posted, its requests, and what it asks of the network.
-    posted: Option<(Vec<Move>, Vec<Request>, Option<Asked>)>,
+    posted: Option<Posted>,
     packing: Packing,
     /// Where the data is.
     buffer: Buffer,
+}
+
+/// A round whose messages are posted.
+struct Posted {
+    requests: Vec<Request>,
+    /// What it asks of the network.
+    asked: Option<Asked>,
+    /// What it reads in slots of the node's memory.
+    slots: Vec<Message>,
+    /// Moves when all that is over.
+    after: Vec<Move>,
 }
 
 /// What it costs to collect blocks for a message, and to spread them, beside their bytes.
@@ -69,8 +79,8 @@ impl Rank {
     /// As [`carry_out`](Self::carry_out).
     pub async fn test(&self, under_way: &mut UnderWay) -> Result<bool, ProgramError> {
         self.turn_until(self.now()).await?;
-        while let Some((_, requests, asked)) = &under_way.posted {
-            if !requests.iter().all(|request| self.is_done(request)) {
+        while let Some(Posted { requests, asked, slots, .. }) = &under_way.posted {
+            if !requests.iter().all(|request| self.is_done(request)) || !self.sees_slots(slots) {
                 return Ok(false);
             }
             if asked.is_some_and(|asked| !self.is_answered(asked)) {
@@ -94,12 +104,13 @@ impl Rank {
 
     /// Waits for the messages of the round that is posted, does its moves and posts the next.
     async fn end_round(&self, under_way: &mut UnderWay) -> Result<(), ProgramError> {
-        if let Some((moves, requests, asked)) = under_way.posted.take() {
+        if let Some(Posted { requests, asked, slots, mut after }) = under_way.posted.take() {
             self.wait_all(requests).await?;
             if let Some(asked) = asked {
                 self.wait_for_network(asked).await?;
             }
-            self.go_through(&moves, under_way)?;
+            self.read_slots(&slots, &mut after).await?;
+            self.go_through(&after, under_way)?;
         }
         self.post_next(under_way)
     }
@@ -110,10 +121,17 @@ impl Rank {
             u32::try_from(bytes.0).map_err(|_| ProgramError(format!("a collective needs a message of {bytes}; use smaller blocks")))
         };
         let buffer = under_way.buffer;
-        while let Some(Round { before, receives, sends, joint, after }) = under_way.rounds.next() {
+        while let Some(Round { before, mut receives, mut sends, joint, after }) = under_way.rounds.next() {
             self.go_through(&before, under_way)?;
             if before.len() > 1 && !sends.is_empty() {
                 self.compute(under_way.packing.layout);
+            }
+            let slots: Vec<Message> = receives.extract_if(.., |message| message.slot).collect();
+            let written: Vec<Message> = sends.extract_if(.., |message| message.slot).collect();
+            if buffer != Buffer::Host && !(slots.is_empty() && written.is_empty()) {
+                return Err(ProgramError(
+                    "slots of shared memory hold data of the host; take another algorithm for that of GPUs".to_owned(),
+                ));
             }
             let mut requests = Vec::with_capacity(receives.len() + sends.len());
             for message in &receives {
@@ -123,8 +141,9 @@ impl Rank {
                 requests.push(self.isend_from(buffer, message.peer, TAG, length(message.piece.bytes)?)?);
             }
             let asked = joint.map(|joint| self.ask_network(&joint)).transpose()?;
-            if asked.is_some() || !requests.is_empty() {
-                under_way.posted = Some((after, requests, asked));
+            self.write_slots(&written)?;
+            if asked.is_some() || !requests.is_empty() || !slots.is_empty() {
+                under_way.posted = Some(Posted { requests, asked, slots, after });
                 return Ok(());
             }
             self.go_through(&after, under_way)?;
@@ -137,7 +156,7 @@ impl Rank {
     fn go_through(&self, moves: &[Move], under_way: &UnderWay) -> Result<(), ProgramError> {
         let amount = Amount::of(moves);
         self.compute(under_way.packing.block * amount.moves);
-        let reduced = Bytes(amount.reduced.0 * 3 / 2);
+        let reduced = streams(amount.reduced);
         if under_way.buffer == Buffer::Host {
             self.copy(amount.copied + reduced);
             return Ok(());
@@ -151,6 +170,11 @@ impl Rank {
         }
         Ok(())
     }
+}
+
+/// What a reduction of `reduced` bytes moves, as bytes of a copy: three streams in place of two.
+pub(super) fn streams(reduced: Bytes) -> Bytes {
+    Bytes(reduced.0 * 3 / 2)
 }
 
 /// The tag of every message of a collective: messages between two ranks keep their order. Basis: assumed.

@@ -91,6 +91,8 @@ pub(crate) struct Wires {
     in_order: RefCell<FxHashMap<(u32, u32), VecDeque<Envelope>>>,
     /// Where messages overtake each other: those of each pair by their numbers.
     numbered: RefCell<FxHashMap<(u32, u32), Numbered>>,
+    /// Slots that the second has not read yet: from when on it can, and the bytes in them.
+    slots: RefCell<FxHashMap<(u32, u32), VecDeque<(Time, u32)>>>,
 }
 
 /// Words that carry numbers.
@@ -115,6 +117,18 @@ impl Wires {
     /// The words whose packet has arrived.
     pub fn numbered(&self, from: u32, to: u32, number: u32) -> Option<Envelope> {
         self.numbered.borrow_mut().get_mut(&(from, to))?.waiting.remove(&number)
+    }
+    /// Fills a slot of `from` for `to`, which sees it from `visible` on.
+    pub fn fill_slot(&self, from: u32, to: u32, visible: Time, bytes: u32) {
+        self.slots.borrow_mut().entry((from, to)).or_default().push_back((visible, bytes));
+    }
+    /// Whether `to` sees a full slot of `from` by `now`.
+    pub fn has_slot(&self, from: u32, to: u32, now: Time) -> bool {
+        self.slots.borrow().get(&(from, to)).and_then(VecDeque::front).is_some_and(|(visible, _)| *visible <= now)
+    }
+    /// Reads that slot: the bytes in it.
+    pub fn take_slot(&self, from: u32, to: u32) -> Option<u32> {
+        self.slots.borrow_mut().get_mut(&(from, to))?.pop_front().map(|(_, bytes)| bytes)
     }
     /// The next words from `from` to `to`, if `arrived` says that their packets are there.
     pub fn take(&self, from: u32, to: u32, arrived: impl FnOnce(&Envelope) -> bool) -> Option<Envelope> {
