@@ -35,6 +35,8 @@ pub struct Ext {
     pub compare_add: u64,
     /// AtomicETH: what is stored.
     pub swap: u64,
+    /// Extended atomics: bits that are not compared, and bits that stay.
+    pub masks: (u64, u64),
     /// RETH, AtomicETH: the key.
     pub rkey: Rkey,
     /// RETH: bytes of the whole request.

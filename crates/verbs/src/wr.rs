@@ -1,8 +1,8 @@
 //! Work requests, as `ibv_post_send` and `ibv_post_recv` take them.
 //!
 //! Source: IBA vol. 1 §10.7; man pages ibv_post_send(3), ibv_post_recv(3).
-//! Modelled: SEND, WRITE (both with immediate data), READ, FETCH_ADD, CMP_SWAP; gather lists; the four send flags.
-//! Not modelled: SEND with invalidate, memory windows, local invalidate, TSO, IP checksum offload.
+//! Modelled: SEND, WRITE (both with immediate data), READ, FETCH_ADD, CMP_SWAP, both with the masks of mlx5's extended atomics; gather lists; the four send flags.
+//! Not modelled: the longer header of extended atomics, SEND with invalidate, memory windows, local invalidate, TSO, IP checksum offload.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -153,13 +153,32 @@ pub struct Remote {
     pub rkey: Rkey,
 }
 
-/// The operands of an atomic.
+/// The operands of an atomic. The masks are those of the extended atomics of mlx5 adapters; without bits in them it is one of the standard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Atomic {
     /// What FETCH_ADD adds; what CMP_SWAP compares with.
     pub compare_add: u64,
     /// What CMP_SWAP stores.
     pub swap: u64,
+    /// Bits that CMP_SWAP does not compare; all of them: it swaps whatever is there.
+    pub ignore: u64,
+    /// Bits that stay as they are; the upper half of the word, for an operand of 32 bits.
+    pub keep: u64,
+}
+
+impl Atomic {
+    /// What CMP_SWAP, or FETCH_ADD where `adds`, makes of `old`.
+    #[must_use]
+    pub const fn apply(self, adds: bool, old: u64) -> u64 {
+        let new = if adds {
+            old.wrapping_add(self.compare_add)
+        } else if (old ^ self.compare_add) & !self.ignore == 0 {
+            self.swap
+        } else {
+            return old;
+        };
+        old & self.keep | new & !self.keep
+    }
 }
 
 /// Where a datagram goes.
@@ -228,13 +247,18 @@ impl SendWr {
     }
     /// FETCH_ADD of `add`; `sge` is where the old value goes.
     pub fn fetch_add(wr_id: u64, sge: Sge, remote: Remote, add: u64) -> SendWr {
-        let atomic = Some(Atomic { compare_add: add, swap: 0 });
+        let atomic = Some(Atomic { compare_add: add, ..Atomic::default() });
         SendWr { remote: Some(remote), atomic, ..SendWr::new(wr_id, WrOpcode::AtomicFetchAndAdd, sge) }
     }
     /// CMP_SWAP; `sge` is where the old value goes.
     pub fn cmp_swap(wr_id: u64, sge: Sge, remote: Remote, compare: u64, swap: u64) -> SendWr {
-        let atomic = Some(Atomic { compare_add: compare, swap });
+        let atomic = Some(Atomic { compare_add: compare, swap, ..Atomic::default() });
         SendWr { remote: Some(remote), atomic, ..SendWr::new(wr_id, WrOpcode::AtomicCmpAndSwp, sge) }
+    }
+    /// The same atomic with masks: `ignore` are bits that are not compared, `keep` bits that stay. Other requests stay as they are.
+    pub fn masked(mut self, ignore: u64, keep: u64) -> SendWr {
+        self.atomic = self.atomic.map(|atomic| Atomic { ignore, keep, ..atomic });
+        self
     }
     /// The same SEND or WRITE with immediate data; other opcodes stay as they are.
     pub fn with_imm(mut self, imm: u32) -> SendWr {
@@ -346,6 +370,17 @@ mod tests {
             table += "\n";
         }
         assert_eq!(table, golden);
+    }
+
+    #[test]
+    fn masks_choose_bits() {
+        let plain = Atomic { compare_add: 7, swap: 9, ..Atomic::default() };
+        assert_eq!([plain.apply(true, 5), plain.apply(false, 7), plain.apply(false, 5)], [12, 9, 5]);
+        // A swap compares nothing; 32 bits leave the upper half alone, a carry too.
+        let low = Atomic { keep: !0 << 32, ..plain };
+        assert_eq!(Atomic { ignore: !0, ..plain }.apply(false, 5), 9);
+        assert_eq!(Atomic { compare_add: 1, ..low }.apply(true, 0xab_ffff_ffff), 0xab_0000_0000);
+        assert_eq!(Atomic { ignore: !0 << 32, ..low }.apply(false, 0xab_0000_0007), 0xab_0000_0009);
     }
 
     #[test]

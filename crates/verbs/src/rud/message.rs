@@ -161,6 +161,7 @@ impl Message {
             rkey: self.remote.rkey,
             compare_add: self.atomic.compare_add,
             swap: self.atomic.swap,
+            masks: (self.atomic.ignore, self.atomic.keep),
             dma_length: self.length,
             imm: self.imm.unwrap_or(0),
             qkey: self.qkey,

@@ -247,7 +247,7 @@ fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: u
     let mut ext =
         Ext { remote_addr: wqe.remote.addr.wrapping_add(u64::from(offset)), rkey: wqe.remote.rkey, dma_length: length, ..Ext::default() };
     if let Extra::Atomic(atomic) = wqe.extra {
-        (ext.compare_add, ext.swap) = (atomic.compare_add, atomic.swap);
+        (ext.compare_add, ext.swap, ext.masks) = (atomic.compare_add, atomic.swap, (atomic.ignore, atomic.keep));
     }
     ext = routed(ext, qp, wqe, port);
     let opcode = match wqe.opcode {

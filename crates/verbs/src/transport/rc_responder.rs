@@ -23,6 +23,7 @@ use crate::side::{Ext, ExtId, Side};
 use crate::transport::inbound::{self, Refusal};
 use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, OPERATION};
 use crate::wc::WcStatus;
+use crate::wr::Atomic;
 
 /// A request packet arrived.
 #[inline]
@@ -268,11 +269,8 @@ pub(crate) fn carry_out(memory: &mut dyn Memory, operation: u8, ext: &Ext) -> u6
     let mut bytes = [0; ATOMIC_BYTES as usize];
     memory.read(ext.remote_addr, &mut bytes);
     let old = u64::from_ne_bytes(bytes);
-    let new = match operation == Operation::FetchAdd as u8 {
-        true => old.wrapping_add(ext.compare_add),
-        false if old == ext.compare_add => ext.swap,
-        false => old,
-    };
+    let atomic = Atomic { compare_add: ext.compare_add, swap: ext.swap, ignore: ext.masks.0, keep: ext.masks.1 };
+    let new = atomic.apply(operation == Operation::FetchAdd as u8, old);
     memory.write(ext.remote_addr, &new.to_ne_bytes());
     old
 }
