@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use fabriscope_engine::{Cluster, EngineError, Job, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
-use fabriscope_node::{Devices, Process, Program, Sockets, Work};
+use fabriscope_node::{Awaited, Devices, Process, Program, Sockets, Work};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
@@ -104,7 +104,13 @@ impl Programs {
             .enumerate()
             .filter(|(_, slot)| slot.program.is_some())
             .take(20)
-            .map(|(rank, slot)| format!("  rank {rank} on node {} waits for {}", slot.process.node(), describe(&slot.wait)))
+            .map(|(rank, slot)| {
+                let own = match slot.process.awaited() {
+                    Awaited::Unsaid => String::new(),
+                    awaited => format!("{awaited}: "),
+                };
+                format!("  rank {rank} on node {} waits for {own}{}", slot.process.node(), describe(&slot.wait))
+            })
             .collect();
         who.extend(world.aggregation.waiting(&world.cluster.fabric.graph));
         let at = world.queue.now();

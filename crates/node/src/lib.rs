@@ -7,6 +7,7 @@
 //! runs that library on it.
 
 pub mod aggregation;
+mod awaited;
 pub mod context;
 mod copies;
 pub mod cpu;
@@ -31,6 +32,7 @@ pub mod traffic;
 mod traffic_test;
 mod work;
 
+pub use awaited::Awaited;
 pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use copies::CopyId;
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};

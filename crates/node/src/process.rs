@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex, WrOpcode};
 
+use crate::awaited::Awaited;
 use crate::copies::CopyId;
 use crate::cpu::{CpuCosts, DoorbellPolicy};
 use crate::device::Devices;
@@ -120,6 +121,7 @@ struct Place {
     /// The NUMA domain of the core.
     domain: Cell<u32>,
     devices: Option<Rc<Devices>>,
+    awaited: Cell<Awaited>,
     inner: RefCell<Inner>,
 }
 
@@ -177,6 +179,7 @@ impl Process {
             sockets,
             domain: Cell::new(0),
             devices,
+            awaited: Cell::default(),
             inner: RefCell::new(inner),
         }))
     }
@@ -456,6 +459,11 @@ impl Process {
         self.nic(nic, |n| n.watch_count(watch, now)) >= count
     }
 
+    /// Says what the next waits are for, in the program's own terms.
+    pub fn awaits(&self, what: Awaited) {
+        self.0.awaited.set(what);
+    }
+
     /// Leaves the core idle until `time`.
     pub async fn sleep_until(&self, time: Time) {
         if time > self.now() {
@@ -543,6 +551,11 @@ impl Process {
     #[must_use]
     pub fn seen_at(&self) -> Time {
         self.0.inner.borrow().seen
+    }
+    /// What the program said that it waits for.
+    #[must_use]
+    pub fn awaited(&self) -> Awaited {
+        self.0.awaited.get()
     }
     /// What the program waits for.
     #[must_use]
