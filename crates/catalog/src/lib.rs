@@ -55,6 +55,7 @@ pub use part::MulticastProtocol;
 pub use part::TcpAlgorithm;
 pub use part::collective_rules::select as select_collective;
 pub use part::congestion;
+pub use part::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use part::{
     Aggregation, AggregationStream, AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches,
     PointToPoint, ScaleUp, Switched, Under,

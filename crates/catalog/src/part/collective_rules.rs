@@ -117,8 +117,13 @@ pub fn select<'r>(hierarchical: &'r [CollectiveRule], flat: &'r [CollectiveRule]
 
 /// Known operations and algorithms, and a last row that fits whatever comes, unless other rows come after.
 pub(super) fn check(table: &str, all: &BTreeMap<String, CollectiveRules>, complete: bool) -> Result<(), Problem> {
+    check_in("mpi", table, all, complete)
+}
+
+/// The same of rules that stand in the table `parent`.
+pub(super) fn check_in(parent: &str, table: &str, all: &BTreeMap<String, CollectiveRules>, complete: bool) -> Result<(), Problem> {
     for (word, rules) in all {
-        let at = ["mpi", table, word.as_str()];
+        let at = [parent, table, word.as_str()];
         let Some(operation) = Operation::of_word(word) else {
             let words: Vec<&str> = Operation::ALL.iter().map(|kind| kind.word()).collect();
             return Err(Problem::at(&at, format!("no collective operation `{word}`"), format!("use one of {}", words.join(", "))));

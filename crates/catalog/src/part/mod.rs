@@ -19,6 +19,7 @@ mod nccl;
 mod nic;
 mod node;
 mod node_files;
+mod one_sided;
 mod pcie;
 mod psm2;
 mod shared_memory;
@@ -55,6 +56,7 @@ pub use node::{
     AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
 };
 pub use node_files::{GpuFamily, NodeFiles, ProcessorFamily};
+pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use shared_memory::{Mechanism, SharedMemory, SingleCopy, Slots};

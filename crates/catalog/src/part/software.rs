@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRule, CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Part, Psm2, SharedMemory,
+    CollectiveRule, CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, OneSidedRules, Part, Psm2,
+    SharedMemory, Shmem,
     collective_rules,
 };
 use crate::error::Problem;
@@ -190,6 +191,9 @@ pub struct Mpi {
     /// Broadcasts by multicast; without it, the library has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multicast: Option<MulticastProtocol>,
+    /// One-sided operations beyond put and get; without it, nothing is known of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_sided: Option<OneSidedRules>,
     /// Core time per block that a collective operation packs, unpacks or moves, beside its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_overhead: Option<Sourced<Span>>,
@@ -252,6 +256,9 @@ pub struct Software {
     /// Its point-to-point protocol, if it is an MPI library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi: Option<Mpi>,
+    /// The OpenSHMEM library over the same transport, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shmem: Option<Shmem>,
     /// Its costs, if it is a collective communication library of GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl: Option<Nccl>,
@@ -288,6 +295,13 @@ impl Part for Software {
             return Err(Problem::at(&[], "software that does nothing", "add an [mpi], [nccl] or [perftest] table"));
         }
         self.nccl.as_ref().map_or(Ok(()), Nccl::check)?;
+        if let Some(shmem) = &self.shmem {
+            shmem.check()?;
+            if self.mpi.is_none() {
+                let help = "add an [mpi] table: its numbers are those of the transport";
+                return Err(Problem::at(&["shmem"], "an OpenSHMEM library without a transport", help));
+            }
+        }
         if let Some(mpi) = &self.mpi {
             check_mpi(mpi)?;
             check_channel(mpi, self.interface)?;
