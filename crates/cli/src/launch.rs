@@ -1,6 +1,6 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
-use fabriscope_catalog::{FaultPlan, Gpu, Layer, NodeChoice, ResolvedCluster, ResolvedNode};
+use fabriscope_catalog::{FaultPlan, Gpu, Interface, Layer, NodeChoice, ResolvedCluster, ResolvedNode};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
@@ -151,6 +151,8 @@ pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Targ
         max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
         binding,
         mpi: parts.software.mpi.clone(),
+        shmem: parts.software.shmem.clone().filter(|shmem| shmem.provided),
+        unordered: nic.any_order || nic.interface == Interface::Efa,
         aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
         processor: Processor::of(&parts.node.cpu, parts.node.sockets),
         perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),

@@ -59,3 +59,19 @@ fn the_explained_message_between_gpus_is_as_shown() {
     let output = Command::cargo_bin("fabriscope").unwrap().arg("explain").args(command.split_whitespace()).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), shown);
 }
+
+/// What is shown of one-sided operations is what is printed: each command and its output up to the next.
+#[test]
+fn the_one_sided_operations_are_as_shown() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models/one-sided.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let blocks = text.split("```\n").skip(1).step_by(2);
+    let shown: Vec<&str> = blocks.flat_map(|block| block.split("$ fabriscope ").skip(1)).collect();
+    assert_eq!(shown.len(), 4);
+    for example in shown {
+        let (command, shown) = example.split_once('\n').unwrap();
+        let output = Command::cargo_bin("fabriscope").unwrap().args(command.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), shown, "{command}");
+    }
+}

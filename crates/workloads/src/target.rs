@@ -1,6 +1,6 @@
 //! What a tool has to know of the simulated machine before it starts.
 
-use fabriscope_catalog::{Aggregation, Interface, Mpi, Perftest, Rdma};
+use fabriscope_catalog::{Aggregation, Interface, Mpi, Perftest, Rdma, Shmem};
 use fabriscope_verbs::Mtu;
 
 use crate::error::UsageError;
@@ -60,6 +60,10 @@ pub struct Target {
     pub max_outstanding_reads: u8,
     /// The MPI library that the OSU benchmarks are linked with, if the cluster has one.
     pub mpi: Option<Mpi>,
+    /// The OpenSHMEM library over the same transport, if there is one.
+    pub shmem: Option<Shmem>,
+    /// Adapters or the fabric may deliver writes to a peer in another order than they were posted in.
+    pub unordered: bool,
     /// The GPUs of every node, if there are any.
     pub gpu: Option<GpuTarget>,
     /// NCCL or RCCL on them, if there is one over the adapters.

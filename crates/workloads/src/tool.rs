@@ -11,6 +11,7 @@ use crate::nccl_tests;
 use crate::omb;
 use crate::output::ToolOutput;
 use crate::perftest;
+use crate::shmem;
 use crate::sockets;
 use crate::target::Target;
 use crate::xccl;
@@ -70,6 +71,8 @@ pub enum Tool {
     Perftest(perftest::Test),
     /// One of the OSU Micro-Benchmarks.
     Omb(omb::Benchmark),
+    /// One of OpenSHMEM.
+    Shmem(shmem::Benchmark),
     /// One of a collective operation.
     Collective(collective::Benchmark),
     /// One of nccl-tests.
@@ -91,6 +94,7 @@ impl Tool {
             .into_iter()
             .map(Tool::Perftest)
             .chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
+            .chain(shmem::BENCHMARKS.into_iter().map(Tool::Shmem))
             .chain(collective::BENCHMARKS.into_iter().map(Tool::Collective))
             .chain(nccl_tests::TOOLS.into_iter().map(Tool::NcclTests))
             .chain(xccl::BENCHMARKS.into_iter().map(Tool::Xccl))
@@ -116,6 +120,7 @@ impl Tool {
         match self {
             Tool::Perftest(test) => test.name(),
             Tool::Omb(benchmark) => benchmark.name(),
+            Tool::Shmem(benchmark) => benchmark.name(),
             Tool::Collective(benchmark) => benchmark.name(),
             Tool::NcclTests(operation) => operation.tool(),
             Tool::Xccl(benchmark) => benchmark.name(),
@@ -130,6 +135,7 @@ impl Tool {
         match self {
             Tool::Perftest(test) => test.about(),
             Tool::Omb(benchmark) => benchmark.about(),
+            Tool::Shmem(benchmark) => benchmark.about(),
             Tool::Collective(benchmark) => benchmark.about(),
             Tool::NcclTests(operation) => operation.about(),
             Tool::Xccl(benchmark) => benchmark.about(),
@@ -154,6 +160,7 @@ impl Tool {
             }
             Tool::Perftest(test) => perftest::prepare(test, args, target),
             Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
+            Tool::Shmem(benchmark) => shmem::prepare(benchmark, args, target),
             Tool::Collective(benchmark) => collective::prepare(benchmark, args, target),
             Tool::NcclTests(operation) => nccl_tests::prepare(operation, args, target),
             Tool::Xccl(benchmark) => xccl::prepare(benchmark, args, target),
@@ -174,7 +181,7 @@ mod tests {
             assert_eq!(Tool::by_name(tool.name()), Ok(tool));
             assert!(!tool.about().is_empty());
         }
-        assert_eq!(Tool::all().count(), 70);
+        assert_eq!(Tool::all().count(), 88);
         let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
         assert!(message.contains("`ib_write_lat`"), "{message}");
     }

@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CollectiveRule, CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, OneSidedRules, Part, Psm2,
-    SharedMemory, Shmem,
-    collective_rules,
+    SharedMemory, Shmem, collective_rules,
 };
 use crate::error::Problem;
 use crate::sourced::Sourced;

@@ -125,7 +125,8 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
         Some(other) => return Err(Failure::told(format!("there is no transport `{other}`"), "use verbs or tcp")),
     }
-    let many = matches!(tool, Tool::Collective(_) | Tool::Krylov) || tool.name() == "osu_mbw_mr";
+    let all = matches!(tool, Tool::Collective(_)) || matches!(tool, Tool::Shmem(benchmark) if benchmark.is_collective());
+    let many = all || matches!(tool, Tool::Krylov) || tool.name() == "osu_mbw_mr";
     let binding = ours.devices.or(&args.devices).apply(&mut parts, if many { u32::MAX } else { 2 })?;
     let sockets = matches!(tool, Tool::Sockets(_)) || parts.software.interface == Interface::Sockets;
     let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
@@ -142,7 +143,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     let shape = (ours.nodes.or(args.nodes), ours.ppn.or(args.ppn));
     let layout = match (tool, shape) {
-        (Tool::Collective(_), (nodes, per_node)) => Some(layout(&parts, nodes, per_node)),
+        (_, (nodes, per_node)) if all => Some(layout(&parts, nodes, per_node)),
         // A rank whose threads have all cores.
         (Tool::Krylov, (nodes, per_node)) => Some(layout(&parts, nodes, Some(per_node.unwrap_or(1)))),
         // One node with all its GPUs.
@@ -150,7 +151,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             Some(layout(&parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(parts.node.gpus.max(1)))))
         }
         (_, (None, None)) => None,
-        (Tool::Omb(_) | Tool::Xccl(_), (Some(nodes @ (1 | 2)), per_node)) if nodes == 1 || per_node.is_none() => {
+        (Tool::Omb(_) | Tool::Shmem(_) | Tool::Xccl(_), (Some(nodes @ (1 | 2)), per_node)) if nodes == 1 || per_node.is_none() => {
             Some(layout(&parts, Some(nodes), per_node))
         }
         _ => {

@@ -102,7 +102,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let mut parts = original.clone();
     let binding = args.devices.apply(&mut parts, 2)?;
     let layout = args.nodes.map(|nodes| launch::layout(&parts, Some(nodes), None));
-    if args.nodes.is_some() && !matches!(tool, Tool::Omb(_)) {
+    if args.nodes.is_some() && !matches!(tool, Tool::Omb(_) | Tool::Shmem(_)) {
         return Err(Failure::told(format!("--nodes is for the OSU benchmarks, not for {}", tool.name()), "leave it out"));
     }
     let target = launch::target(&parts, layout.unwrap_or_else(|| launch::layout(&parts, None, None)), binding.clone());
@@ -158,7 +158,7 @@ struct Following {
 fn explain(following: &Following, variation: &Variation) -> Result<Explained, LaunchError> {
     let Following { tool, size, seed, whole } = *following;
     let name = tool.name();
-    let latency = name.ends_with("_lat") || name == "osu_latency";
+    let latency = name.ends_with("_lat") || name == "osu_latency" || is_one_sided(name);
     let mut options = vec![];
     let mut add = |words: &[String]| options.extend_from_slice(words);
     let mut exchanges = EXCHANGES;
@@ -171,14 +171,18 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
         }
         (false, false) => add(&["-i".to_owned(), "4".to_owned(), "-x".to_owned(), "1".to_owned()]),
     }
-    if name.starts_with("ib_atomic") {
-        // Atomics are of eight bytes, and the tool has no option for it.
+    if name.starts_with("ib_atomic") || matches!(name, "osu_fop_latency" | "osu_cas_latency" | "osu_oshm_atomics") {
+        // Atomics are of an element, and the tools have no option for its size.
     } else if name.starts_with("ib_") {
         add(&["-s".to_owned(), size.to_string()]);
     } else {
         add(&["-m".to_owned(), format!("{size}:{size}")]);
     }
     add(&variation.options);
+    let buffers = |option: &String| option == "heap" || option == "global";
+    if matches!(tool, Tool::Shmem(benchmark) if !benchmark.is_collective()) && !variation.options.iter().any(buffers) {
+        add(&["heap".to_owned()]);
+    }
     let launch = Launch {
         tool,
         options: &options,
@@ -193,9 +197,16 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
         faults: None,
     };
     let (printed, run) = launch.run()?;
-    let one_way = !name.contains("read") && !name.contains("atomic") && !whole;
+    let one_way = !name.contains("read") && !name.contains("atomic") && !whole && !is_one_sided(name);
     let nics = variation.parts.node.nics;
-    let followed = Followed { traces: &run.traces, works: &run.works, nics, exchanges: exchanges as usize };
+    let mut traces = run.traces.clone();
+    if is_one_sided(name) {
+        // The last message ends the measurement.
+        traces.sort_by_key(|trace| (trace.posted_ps, trace.done_ps));
+        let exchanges = exchanges as usize;
+        traces.truncate(traces.len() / exchanges * exchanges);
+    }
+    let followed = Followed { traces: &traces, works: &run.works, nics, exchanges: exchanges as usize };
     let chain = if latency { chain::exchange(&followed, one_way) } else { None };
     let copied = || run.works.get(run.works.len() / 2).map(chain::alone);
     let exact = chain.is_some();
@@ -205,6 +216,12 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
     let both_ways = name == "osu_bibw" || variation.options.iter().any(|o| o == "-b" || o == "--bidirectional");
     let interval = if latency { None } else { interval(&printed.points, size, both_ways) };
     Ok(Explained { chain, printed, interval, judged_by_tool: on_gpus && !exact, whole })
+}
+
+/// What ends when the origin knows of the end, so that an exchange is followed there and back. Puts are single messages, whose acknowledgement nobody follows.
+fn is_one_sided(name: &str) -> bool {
+    let updates = ["osu_acc_latency", "osu_get_acc_latency", "osu_fop_latency", "osu_cas_latency"];
+    updates.contains(&name) || ["osu_oshm_get", "osu_oshm_get_nb"].contains(&name)
 }
 
 /// A message of the asked size from the middle of the run, or any at all.

@@ -19,6 +19,8 @@ mod training;
 use fabriscope_catalog::Mpi;
 use fabriscope_collectives::{Algorithm, Call, Kind};
 
+pub(crate) use plan::Plan;
+
 use crate::error::UsageError;
 use crate::target::Target;
 use crate::tool::Prepared;

@@ -15,7 +15,7 @@ use crate::target::Target;
 
 /// How the program calls the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// It waits inside the call.
     Blocking,
     /// It computes between the call and the wait.
@@ -27,7 +27,7 @@ pub(super) enum Form {
 
 /// By what an operation is carried out.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// Rounds of messages between ranks.
     Rounds(Algorithm),
     /// Datagrams to a group.
@@ -36,7 +36,7 @@ pub(super) enum Way {
 
 /// How the sizes of a plan go.
 #[derive(Debug)]
-pub(super) struct Ways {
+pub(crate) struct Ways {
     /// The multicast for all of them.
     pub multicast: Option<MulticastSettings>,
     /// Why there is none where it was asked for.
@@ -56,7 +56,7 @@ impl fmt::Display for Way {
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub operation: Kind,
     pub form: Form,
     /// Bytes of a buffer, or of a block, in order.

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_verbs::{Lid, QpNum, Rkey, SendWr, UdDestination, WatchId};
+use fabriscope_verbs::{Lid, QpNum, Remote, Rkey, SendWr, UdDestination, WatchId};
 
 use super::buffer::Buffer;
 use super::order::Order;
 use super::request::RequestId;
+use super::setup::WINDOW;
 use super::stream::Stream;
 use super::wire::{Body, Channel, Envelope};
 
@@ -103,6 +104,14 @@ pub(crate) struct Transfer {
     pub request: RequestId,
     /// Said to the peer right behind it.
     pub then: Option<Body>,
+}
+
+impl Transfer {
+    /// Makes it one between windows, at so many bytes from their beginnings.
+    pub fn shift(&mut self, here: u64, there: u64) {
+        self.wr.sge.iter_mut().for_each(|sge| sge.addr += WINDOW + here);
+        self.wr.remote = self.wr.remote.map(|remote| Remote { addr: remote.addr + WINDOW + there, ..remote });
+    }
 }
 
 /// A connection to one peer over all rails.

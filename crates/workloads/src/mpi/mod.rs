@@ -15,10 +15,14 @@
 //! A [`Rank`] is what a program holds after `MPI_Init`; a [`World`] is what the ranks of a job share out of band.
 //! Collective operations are rounds of `fabriscope_collectives` that a rank carries out ([`Rank::carry_out`]).
 
+mod accumulate;
 mod across;
+mod atomic;
 mod buffer;
 mod connection;
+mod contents;
 mod decision;
+mod element;
 mod gpu;
 mod in_network;
 mod local;
@@ -31,9 +35,11 @@ mod order;
 mod progress;
 mod protocol;
 mod rank;
+mod remote;
 mod rendezvous;
 mod request;
 mod rounds;
+mod service;
 mod setup;
 mod slots;
 mod staging;
@@ -41,8 +47,11 @@ mod state;
 mod stream;
 mod wire;
 
+pub use accumulate::{Operands, Update};
+pub use atomic::{AtomicOp, Fetch, Width};
 pub use buffer::{Binding, Buffer, Home};
 pub use decision::{Between, Decision, Means};
+pub use element::{Datatype, Reduction};
 pub use gpu::Gpu;
 pub use local::{Local, Single};
 pub use multicast::{Casting, Gather, Multicast, NAMES as MULTICAST_NAMES, Outcome, Settings as MulticastSettings, Step, Unable, Within};

@@ -5,7 +5,7 @@
 //! Modelled: a put is an RDMA write, a get an RDMA read, striped over rails as a rendezvous is; a flush waits for their completions. The
 //! target's core has no part in it. Memory of GPUs through adapters that reach it. Within a node the window is shared memory: the
 //! core of the origin copies.
-//! Not modelled: accumulate, windows that are created or attached while it is measured, locks that others hold, memory of GPUs that no
+//! Updates of a window are in `accumulate.rs`. Not modelled: windows that are created or attached while it is measured, locks that others hold, memory of GPUs that no
 //! adapter reaches, or of the same node.
 
 use fabriscope_node::ProgramError;
@@ -17,6 +17,7 @@ use super::local::note;
 use super::protocol::Piece;
 use super::rank::Rank;
 use super::request::{Carried, Request};
+use super::service::{Asked, What};
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +77,17 @@ impl Rank {
         state.flush_one(&self.process, &self.world.0.wires, target)?;
         Ok(Request(Carried::Own(request)))
     }
-    /// Takes or gives back a lock on the window of `target`: an atomic operation on its counter that is waited for.
+    /// Takes or gives back a lock on the window of `target`: an atomic operation on its counter that is waited for, or a message and its
+    /// answer where there are none.
     ///
     /// # Errors
     /// As [`one_sided`](Self::one_sided).
     pub async fn change_lock(&self, target: u32) -> Result<(), ProgramError> {
+        if !self.shares_node_with(target)? && !self.has_atomics() {
+            let asked = Asked { what: What::Lock, offset: 0, size: 0, operand: Vec::new(), fetch: (0, 0) };
+            let (request, _) = self.ask(target, asked, 0)?;
+            return self.wait(request).await;
+        }
         let request = {
             let state = &mut *self.state.borrow_mut();
             if state.connection(target)?.local {

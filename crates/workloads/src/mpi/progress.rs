@@ -4,9 +4,11 @@ use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Time;
 
+use super::buffer::Buffer;
 use super::matching::{Arrival, Pattern};
 use super::rank::Rank;
 use super::request::RequestId;
+use super::service::SERVICE;
 use super::state::{Awaited, Partial, State};
 use super::stream;
 use super::wire::{Body, Channel, Envelope, Source, Wires};
@@ -19,6 +21,12 @@ impl Rank {
 
     /// The same, but it gives up at `until`.
     pub(super) async fn turn_until(&self, until: Time) -> Result<(), ProgramError> {
+        self.look_around(until).await?;
+        let served = !self.state.borrow().serving.is_empty() || !self.open.borrow().is_empty();
+        if served { self.serve() } else { Ok(()) }
+    }
+
+    async fn look_around(&self, until: Time) -> Result<(), ProgramError> {
         let process = &self.process;
         if let Some(onload) = &self.onload {
             onload.turn(process, &self.world.0.protocol, until).await?;
@@ -218,6 +226,13 @@ impl State {
 
     /// A message arrives: it goes to the receive that waits for it.
     fn announced(&mut self, process: &Process, arrival: Arrival) -> Result<(), ProgramError> {
+        if arrival.tag == SERVICE {
+            let request = self.requests.open(arrival.source, arrival.size, Buffer::Host);
+            let served = self.served.entry(arrival.source).or_default();
+            self.serving.push((request, arrival.source, *served));
+            *served += 1;
+            return self.matched(process, arrival, request, false);
+        }
         match self.matching.arrive(arrival) {
             Some(request) => {
                 let placed = self.places(arrival.source, request);

@@ -13,6 +13,8 @@ use super::slots::Slots;
 pub struct Protocol {
     /// Core time of a send above the verbs.
     pub send_overhead: Span,
+    /// Core time of a one-sided operation above the verbs.
+    pub call_overhead: Span,
     /// Core time of matching and completing a receive.
     pub recv_overhead: Span,
     /// Core time of one turn of the progress loop.
@@ -139,6 +141,7 @@ impl From<&Mpi> for Protocol {
         let bytes = |size: fabriscope_units::Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
         Protocol {
             send_overhead: *part.send_overhead,
+            call_overhead: *part.send_overhead,
             recv_overhead: *part.recv_overhead,
             progress_overhead: *part.progress_overhead,
             rendezvous_overhead: *part.rendezvous_overhead,
@@ -183,6 +186,7 @@ pub(crate) mod tests {
     pub(crate) fn example() -> Protocol {
         Protocol {
             send_overhead: Span::from_ns(100),
+            call_overhead: Span::from_ns(100),
             recv_overhead: Span::from_ns(80),
             progress_overhead: Span::from_ns(20),
             rendezvous_overhead: Span::from_ns(300),

@@ -25,6 +25,8 @@ pub struct Rank {
     pub(super) onload: Option<Onload>,
     /// Where switches carry out operations.
     pub(super) network: RefCell<Option<InNetwork>>,
+    /// Messages of one-sided operations that are to be freed when they have left.
+    pub(super) open: RefCell<Vec<Request>>,
 }
 
 impl Rank {
@@ -47,10 +49,10 @@ impl Rank {
             let protocol = world.0.protocol.on(&process);
             let (home, near) = (world.0.home(&process), world.0.local(local).into_iter().collect());
             let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), near, home));
-            return Ok(Rank { process, world, state, onload, network: RefCell::default() });
+            return Ok(Rank { process, world, state, onload, network: RefCell::default(), open: RefCell::default() });
         }
         let state = setup::open(&process, &world, peers, buffer).await?;
-        Ok(Rank { process, world, state: RefCell::new(state), onload: None, network: RefCell::default() })
+        Ok(Rank { process, world, state: RefCell::new(state), onload: None, network: RefCell::default(), open: RefCell::default() })
     }
     /// The same with all other ranks of the job.
     ///

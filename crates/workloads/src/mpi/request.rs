@@ -11,6 +11,15 @@ pub(crate) struct RequestId(pub u32);
 #[must_use = "a request that nobody waits for is never freed"]
 pub struct Request(pub(crate) Carried);
 
+impl Request {
+    /// Frees it, where the library itself knows of it and it is done.
+    pub(super) fn freed(self, requests: &mut Requests) {
+        if let Carried::Own(id) = self.0 {
+            requests.close(id);
+        }
+    }
+}
+
 /// Who knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carried {

@@ -8,13 +8,13 @@
 
 use fabriscope_catalog::{Mpi, Sourced};
 use fabriscope_collectives::{Amount, Message, Move, Round, Rounds};
-use fabriscope_node::ProgramError;
+use fabriscope_node::{Awaited, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
 use super::buffer::Buffer;
 use super::in_network::Asked;
 use super::rank::Rank;
-use super::request::Request;
+use super::request::{Carried, Request};
 
 /// A collective operation that has begun.
 #[must_use = "an operation that nobody completes never ends"]
@@ -24,6 +24,15 @@ pub struct UnderWay {
     packing: Packing,
     /// Where the data is.
     buffer: Buffer,
+    /// What it is called, for who asks why it does not end.
+    called: Option<&'static str>,
+}
+
+impl UnderWay {
+    /// The same under a name.
+    pub(crate) fn called(self, name: &'static str) -> UnderWay {
+        UnderWay { called: Some(name), ..self }
+    }
 }
 
 /// A round whose messages are posted.
@@ -68,7 +77,7 @@ impl Rank {
     /// # Errors
     /// As [`carry_out`](Self::carry_out); as [`isend_from`](Self::isend_from).
     pub fn begin(&self, rounds: Rounds, packing: Packing, buffer: Buffer) -> Result<UnderWay, ProgramError> {
-        let mut under_way = UnderWay { rounds, posted: None, packing, buffer };
+        let mut under_way = UnderWay { rounds, posted: None, packing, buffer, called: None };
         self.post_next(&mut under_way)?;
         Ok(under_way)
     }
@@ -99,18 +108,32 @@ impl Rank {
         while under_way.posted.is_some() {
             self.end_round(&mut under_way).await?;
         }
+        if under_way.called.is_some() {
+            self.process.awaits(Awaited::Unsaid);
+        }
         Ok(())
     }
 
     /// Waits for the messages of the round that is posted, does its moves and posts the next.
     async fn end_round(&self, under_way: &mut UnderWay) -> Result<(), ProgramError> {
         if let Some(Posted { requests, asked, slots, mut after }) = under_way.posted.take() {
-            self.wait_all(requests).await?;
+            let arrival = |of: u32| {
+                if let Some(at) = under_way.called {
+                    self.process.awaits(Awaited::Arrival { at, of });
+                }
+            };
+            for request in requests {
+                if let Carried::Own(id) = request.0 {
+                    arrival(self.state.borrow_mut().requests.at(id).peer);
+                }
+                self.wait(request).await?;
+            }
             if let Some(asked) = asked {
                 self.wait_for_network(asked).await?;
             }
+            slots.first().into_iter().for_each(|message| arrival(message.peer));
             self.read_slots(&slots, &mut after).await?;
-            self.go_through(&after, under_way)?;
+            self.go_through(&after, under_way.packing, under_way.buffer)?;
         }
         self.post_next(under_way)
     }
@@ -120,11 +143,11 @@ impl Rank {
         let length = |bytes: Bytes| {
             u32::try_from(bytes.0).map_err(|_| ProgramError(format!("a collective needs a message of {bytes}; use smaller blocks")))
         };
-        let buffer = under_way.buffer;
-        while let Some(Round { before, mut receives, mut sends, joint, after }) = under_way.rounds.next() {
-            self.go_through(&before, under_way)?;
+        let (buffer, packing) = (under_way.buffer, under_way.packing);
+        for Round { before, mut receives, mut sends, joint, after } in under_way.rounds.by_ref() {
+            self.go_through(&before, packing, buffer)?;
             if before.len() > 1 && !sends.is_empty() {
-                self.compute(under_way.packing.layout);
+                self.compute(packing.layout);
             }
             let slots: Vec<Message> = receives.extract_if(.., |message| message.slot).collect();
             let written: Vec<Message> = sends.extract_if(.., |message| message.slot).collect();
@@ -146,22 +169,22 @@ impl Rank {
                 under_way.posted = Some(Posted { requests, asked, slots, after });
                 return Ok(());
             }
-            self.go_through(&after, under_way)?;
+            self.go_through(&after, packing, buffer)?;
         }
         Ok(())
     }
 
     /// Copies and reductions of a round: by the core in host memory; in that of a GPU a copy within it, and a kernel that reads two operands
     /// and writes one.
-    fn go_through(&self, moves: &[Move], under_way: &UnderWay) -> Result<(), ProgramError> {
+    pub(crate) fn go_through(&self, moves: &[Move], packing: Packing, buffer: Buffer) -> Result<(), ProgramError> {
         let amount = Amount::of(moves);
-        self.compute(under_way.packing.block * amount.moves);
+        self.compute(packing.block * amount.moves);
         let reduced = streams(amount.reduced);
-        if under_way.buffer == Buffer::Host {
+        if buffer == Buffer::Host {
             self.copy(amount.copied + reduced);
             return Ok(());
         }
-        let memory = self.state.borrow().home.memory(under_way.buffer)?;
+        let memory = self.state.borrow().home.memory(buffer)?;
         if amount.copied > Bytes::ZERO {
             self.process.memcpy_at_once(memory, memory, amount.copied)?;
         }

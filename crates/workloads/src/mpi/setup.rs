@@ -4,19 +4,23 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use fabriscope_catalog::{EagerChannel, Interface, Mpi, TagMatching};
+use fabriscope_catalog::{Accumulate, EagerChannel, Interface, Mpi, SingleElement, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_psm2 as psm2;
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, UdDestination,
     VerbsError,
 };
 
+use super::accumulate::LOCK;
+use super::atomic::{SLOT_COUNT, SLOTS};
 use super::buffer::{Binding, Buffer, Home};
 use super::connection::{Connection, Link};
+use super::contents::Contents;
 use super::onload;
 use super::protocol::Protocol;
+use super::service::Services;
 use super::state::{Rail, State};
 use super::wire::Wires;
 use crate::target::{Target, path_mtu};
@@ -47,6 +51,26 @@ pub(super) struct Shared {
     pub idle: Cell<u64>,
     /// Which GPU each rank of a node has.
     binding: Binding,
+    /// How the library does one-sided operations beyond put and get, if that is known.
+    pub one_sided: Option<OneSidedWays>,
+    /// Connections have atomics.
+    pub atomics: bool,
+    /// What the memories of the ranks hold, for programs that look.
+    pub contents: Option<Contents>,
+    /// Where the window of each rank begins: memory for one-sided operations.
+    pub users: RefCell<BTreeMap<u32, u64>>,
+    /// What origins have asked of targets, by (origin, target).
+    pub services: RefCell<BTreeMap<(u32, u32), Services>>,
+    /// Old values by (origin, target, number).
+    pub answers: RefCell<BTreeMap<(u32, u32, u64), u64>>,
+}
+
+/// How a library does one-sided operations beyond put and get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OneSidedWays {
+    pub accumulate: Accumulate,
+    pub single: SingleElement,
+    pub apply_overhead: Span,
 }
 
 /// What a rank tells a peer about one rail.
@@ -64,8 +88,22 @@ impl World {
     /// The world of a job of `ranks` ranks that is linked with the library `mpi` on a machine like `target`.
     #[must_use]
     pub fn new(mpi: &Mpi, target: &Target, ranks: u32) -> World {
+        World::with(mpi, target, ranks, (None, None))
+    }
+    /// The same, and the memories of the ranks hold what is written: what one-sided operations bring and fetch can be looked at.
+    #[must_use]
+    pub fn with_contents(mpi: &Mpi, target: &Target, ranks: u32) -> World {
+        World::with(mpi, target, ranks, (None, Some(Contents::default())))
+    }
+    /// The world of another library over the same transport, whose one-sided operations take a core `overhead` above the verbs.
+    pub(crate) fn of_calls(mpi: &Mpi, target: &Target, ranks: u32, overhead: Span, keeps: bool) -> World {
+        World::with(mpi, target, ranks, (Some(overhead), keeps.then(Contents::default)))
+    }
+
+    fn with(mpi: &Mpi, target: &Target, ranks: u32, (call, contents): (Option<Span>, Option<Contents>)) -> World {
         let mtu = path_mtu(target.mtu);
         let mut protocol = Protocol { unordered: target.interface == Interface::Efa, ..Protocol::from(mpi) };
+        protocol.call_overhead = call.unwrap_or(protocol.call_overhead);
         if ranks > RING_RANKS && protocol.eager_channel == EagerChannel::RdmaWrite {
             protocol.eager_channel = EagerChannel::Send;
         }
@@ -83,6 +121,16 @@ impl World {
             addresses: RefCell::default(),
             idle: Cell::default(),
             binding: target.binding.clone(),
+            one_sided: mpi.one_sided.as_ref().map(|rules| OneSidedWays {
+                accumulate: *rules.accumulate,
+                single: *rules.single,
+                apply_overhead: *rules.apply_overhead,
+            }),
+            atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi),
+            contents,
+            users: RefCell::default(),
+            services: RefCell::default(),
+            answers: RefCell::default(),
         }))
     }
 }
@@ -91,6 +139,7 @@ impl World {
 pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer: Buffer) -> Result<State, ProgramError> {
     let shared = &world.0;
     let (me, protocol) = (process.rank(), shared.protocol.on(process));
+    shared.users.borrow_mut().insert(me, MEMORY + (u64::from(me) << 40) + WINDOW);
     if protocol.eager_channel == EagerChannel::Stream {
         return super::stream::open(process, shared, peers).await;
     }
@@ -127,6 +176,10 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
         }
         rails.push(rail);
     }
+    if let Some(rail) = rails.first() {
+        shared.users.borrow_mut().insert(me, rail.user + WINDOW);
+    }
+    shared.keep(process, &rails);
     process.barrier().await;
     let mut connections = BTreeMap::new();
     for (at, &peer) in peers.iter().enumerate() {
@@ -178,6 +231,15 @@ pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> 
 }
 
 impl Shared {
+    /// Gives the adapters the memory of the ranks, where contents are kept.
+    fn keep(&self, process: &Process, rails: &[Rail]) {
+        let Some(contents) = &self.contents else { return };
+        for rail in rails {
+            process.nic(rail.nic, |n| n.set_memory(Box::new(contents.clone())));
+            contents.expose(rail.user + WINDOW + SLOTS, 8 * SLOT_COUNT as usize);
+            contents.expose(rail.user + WINDOW + LOCK, 8);
+        }
+    }
     /// Where a rank sits in its node, once all have said where they are.
     pub fn home(&self, process: &Process) -> Home {
         let nodes = self.nodes.borrow();
@@ -298,6 +360,8 @@ const RESERVE: u32 = 4;
 const MEMORY: u64 = 0x1000_0000_0000;
 /// Where that of its GPU lies, from there. Basis: assumed.
 const DEVICE: u64 = 1 << 39;
+/// Where windows begin, from the user buffers on: behind the longest message that tools send. Basis: assumed.
+pub(super) const WINDOW: u64 = 1 << 30;
 /// Room for user buffers: more than the longest message, 2³² − 1 bytes.
 const USER_BYTES: u64 = 1 << 33;
 /// The first packet number of every connection. Basis: assumed; nothing depends on it.

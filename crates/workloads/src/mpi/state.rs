@@ -13,6 +13,7 @@ use super::connection::{Connection, Link, Outgoing, Transfer};
 use super::matching::Matching;
 use super::protocol::Protocol;
 use super::request::{RequestId, Requests};
+use super::service::Serving;
 use super::setup;
 use super::staging::{CopyOf, StagedIn, StagedOut};
 use super::wire::{Body, Channel, Wires};
@@ -131,6 +132,11 @@ pub(crate) struct State {
     pub registered: BTreeMap<Buffer, u32>,
     /// It has just copied what others of the node may have to wait for.
     pub has_copied: bool,
+    /// One-sided operations of others whose messages have come or are coming, in order, and how many there were of each.
+    pub serving: Vec<Serving>,
+    pub served: BTreeMap<u32, u64>,
+    /// Words that others write, by NIC, with the count that is waited for.
+    pub flags: Vec<(usize, WatchId, u64)>,
     /// Peers of whom something has arrived that is not handled.
     pub news: BTreeSet<u32>,
     /// Peers for whom something may have to be posted.
@@ -174,6 +180,9 @@ impl State {
             mapped: BTreeSet::new(),
             registered: BTreeMap::new(),
             has_copied: false,
+            serving: Vec::new(),
+            served: BTreeMap::new(),
+            flags: Vec::new(),
             news: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             in_flight: 0,
@@ -192,11 +201,12 @@ impl State {
     pub fn awaited(&self) -> Awaited {
         let queues = self.rails.iter().map(|rail| (rail.nic, rail.cq)).collect();
         if self.protocol.eager_channel != EagerChannel::RdmaWrite {
-            return Awaited { queues, rings: Vec::new() };
+            return Awaited { queues, rings: self.flags.clone() };
         }
         let connections = self.connections.values().filter(|connection| !connection.local);
         let links = connections.flat_map(|connection| connection.links.iter().enumerate());
-        let rings = links.map(|(rail, link)| (self.rails[rail].nic, link.watch, link.ring.shown + 1)).collect();
+        let rings = links.map(|(rail, link)| (self.rails[rail].nic, link.watch, link.ring.shown + 1));
+        let rings = rings.chain(self.flags.iter().copied()).collect();
         Awaited { queues, rings }
     }
 

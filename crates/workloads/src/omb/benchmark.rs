@@ -1,6 +1,6 @@
 //! Which of the benchmarks runs, and its fixed properties.
 
-use crate::mpi::OneSided;
+use crate::mpi::{OneSided, Update};
 
 /// One benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,27 @@ pub enum Benchmark {
     GetLatency,
     /// `osu_get_bw`.
     GetBandwidth,
+    /// `osu_acc_latency`.
+    AccLatency,
+    /// `osu_get_acc_latency`.
+    GetAccLatency,
+    /// `osu_fop_latency`.
+    FopLatency,
+    /// `osu_cas_latency`.
+    CasLatency,
+}
+
+/// What a one-sided benchmark does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// It moves bytes.
+    Move(OneSided),
+    /// It changes elements of the target.
+    Update(Update),
 }
 
 /// Every benchmark.
-pub const BENCHMARKS: [Benchmark; 10] = [
+pub const BENCHMARKS: [Benchmark; 14] = [
     Benchmark::Latency,
     Benchmark::Bandwidth,
     Benchmark::BothWays,
@@ -39,6 +56,10 @@ pub const BENCHMARKS: [Benchmark; 10] = [
     Benchmark::PutBothWays,
     Benchmark::GetLatency,
     Benchmark::GetBandwidth,
+    Benchmark::AccLatency,
+    Benchmark::GetAccLatency,
+    Benchmark::FopLatency,
+    Benchmark::CasLatency,
 ];
 
 impl Benchmark {
@@ -56,6 +77,10 @@ impl Benchmark {
             Benchmark::PutBothWays => "osu_put_bibw",
             Benchmark::GetLatency => "osu_get_latency",
             Benchmark::GetBandwidth => "osu_get_bw",
+            Benchmark::AccLatency => "osu_acc_latency",
+            Benchmark::GetAccLatency => "osu_get_acc_latency",
+            Benchmark::FopLatency => "osu_fop_latency",
+            Benchmark::CasLatency => "osu_cas_latency",
         }
     }
     /// One line for a list of tools.
@@ -72,19 +97,33 @@ impl Benchmark {
             Benchmark::PutBothWays => "the same, both ways at once (OSU Micro-Benchmarks)",
             Benchmark::GetLatency => "an MPI_Get and its flush (OSU Micro-Benchmarks)",
             Benchmark::GetBandwidth => "bandwidth of a window of MPI_Gets (OSU Micro-Benchmarks)",
+            Benchmark::AccLatency => "an MPI_Accumulate and its flush (OSU Micro-Benchmarks)",
+            Benchmark::GetAccLatency => "an MPI_Get_accumulate and its flush (OSU Micro-Benchmarks)",
+            Benchmark::FopLatency => "an MPI_Fetch_and_op of one element and its flush (OSU Micro-Benchmarks)",
+            Benchmark::CasLatency => "an MPI_Compare_and_swap of one element and its flush (OSU Micro-Benchmarks)",
         }
     }
     /// The operation, where one side alone acts.
-    pub(crate) fn one_sided(self) -> Option<OneSided> {
+    pub(crate) fn one_sided(self) -> Option<Act> {
         match self {
-            Benchmark::PutLatency | Benchmark::PutBandwidth | Benchmark::PutBothWays => Some(OneSided::Put),
-            Benchmark::GetLatency | Benchmark::GetBandwidth => Some(OneSided::Get),
+            Benchmark::PutLatency | Benchmark::PutBandwidth | Benchmark::PutBothWays => Some(Act::Move(OneSided::Put)),
+            Benchmark::GetLatency | Benchmark::GetBandwidth => Some(Act::Move(OneSided::Get)),
+            _ => self.update().map(Act::Update),
+        }
+    }
+    /// The call, where it changes elements of the target.
+    pub(crate) fn update(self) -> Option<Update> {
+        match self {
+            Benchmark::AccLatency => Some(Update::Accumulate),
+            Benchmark::GetAccLatency => Some(Update::GetAccumulate),
+            Benchmark::FopLatency => Some(Update::FetchAndOp),
+            Benchmark::CasLatency => Some(Update::CompareAndSwap),
             _ => None,
         }
     }
     /// Whether one operation at a time is measured.
     pub(crate) fn is_latency(self) -> bool {
-        matches!(self, Benchmark::Latency | Benchmark::PutLatency | Benchmark::GetLatency)
+        matches!(self, Benchmark::Latency | Benchmark::PutLatency | Benchmark::GetLatency) || self.update().is_some()
     }
     /// The title in the first line of the output; `suffix` names the accelerator: `-CUDA`.
     pub(crate) fn title(self, suffix: &str) -> String {
@@ -98,6 +137,10 @@ impl Benchmark {
             Benchmark::PutBothWays => return format!("OSU MPI_Put{suffix} Bi-directional Bandwidth Test"),
             Benchmark::GetLatency => return format!("OSU MPI_Get{suffix} Latency Test"),
             Benchmark::GetBandwidth => return format!("OSU MPI_Get{suffix} Bandwidth Test"),
+            Benchmark::AccLatency => return format!("OSU MPI_Accumulate{suffix} latency Test"),
+            Benchmark::GetAccLatency => return format!("OSU MPI_Get_accumulate{suffix} latency Test"),
+            Benchmark::FopLatency => return format!("OSU MPI_Fetch_and_op{suffix} latency Test"),
+            Benchmark::CasLatency => return format!("OSU MPI_Compare_and_swap{suffix} latency Test"),
             Benchmark::GpuPingPong => return "Ping-pong of two ranks on two GPUs of a node".to_owned(),
         };
         format!("OSU MPI{suffix} {name} Test")

@@ -7,7 +7,7 @@
 use fabriscope_node::ProgramError;
 
 use super::managed::Managed;
-use crate::mpi::{Buffer, Rank, Request};
+use crate::mpi::{Buffer, Datatype, Rank, Request};
 
 /// A rank and the one that it talks to.
 pub(super) struct Pair {
@@ -25,6 +25,8 @@ pub(super) struct Pair {
     pub staged: bool,
     /// The buffers, where they are managed.
     pub managed: Option<Managed>,
+    /// The elements of updates.
+    pub datatype: Datatype,
 }
 
 impl Pair {

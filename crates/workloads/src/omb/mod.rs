@@ -1,4 +1,5 @@
-//! OSU Micro-Benchmarks, point to point: `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr`, and one-sided `osu_put_*` and `osu_get_*`, over
+//! OSU Micro-Benchmarks, point to point: `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr`, and one-sided `osu_put_*`, `osu_get_*`,
+//! `osu_acc_latency`, `osu_get_acc_latency`, `osu_fop_latency` and `osu_cas_latency`, over
 //! [`crate::mpi`].
 //!
 //! Source: OMB 7.4: behaviour, options and output (FORMATS.md §10).
@@ -76,7 +77,7 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
         0 => Span::ZERO,
         kernels => rank.kernel()? * kernels,
     };
-    let pair = Pair { rank, peer, sends, window: s.window, buffer, there, staged, managed };
+    let pair = Pair { rank, peer, sends, window: s.window, buffer, there, staged, managed, datatype: s.datatype };
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await?;
         pair.rank.goes_through(fabriscope_units::Bytes(2 * u64::from(size)));
@@ -100,6 +101,10 @@ async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) 
                 let turns = if s.benchmark.one_sided().is_some() && s.benchmark.is_latency() && s.sync.is_active() { 2 } else { 1 };
                 spans.push(pair.rank.now().since(start).saturating_sub(taken_off) / turns);
             }
+        }
+        let locks = matches!(s.sync, Sync::Lock | Sync::LockAll);
+        if s.benchmark.update().is_some() || s.benchmark.one_sided().is_some() && locks {
+            pair.end().await?;
         }
         if pair.sends {
             results.borrow_mut()[at].push(spans);

@@ -4,7 +4,7 @@
 //! The iterations default to fewer than the tool's, because every one of them repeats exactly here: 100 with 10 for
 //! warm-up up to 8192 bytes, then 20 with 2. `-i` and `-x` set the tool's own, 10000/100 and 1000/10 for latency.
 
-use fabriscope_catalog::Rendezvous;
+use fabriscope_catalog::{Accumulate, Rendezvous};
 
 use super::benchmark::Benchmark;
 use super::buffers::Buffers;
@@ -12,7 +12,7 @@ use super::sync::Sync;
 use crate::arguments::Meaning::{Refused, Usual};
 use crate::arguments::{self, Given, Opt, Takes, opt};
 use crate::error::UsageError;
-use crate::mpi::Buffer;
+use crate::mpi::{Buffer, Datatype, Update};
 use crate::target::Target;
 
 const OPTIONS: &[Opt] = &[
@@ -47,7 +47,13 @@ const OPTIONS: &[Opt] = &[
     opt('G', "graph", Takes::Value("tty,png,pdf"), Refused("the table is the output; draw it from the data"), ""),
     opt('M', "mem-limit", Takes::Value("bytes"), Refused("no memory is allocated; use -m for the largest message"), ""),
     opt('P', "papi", Takes::Value("events"), Refused("there are no hardware counters; leave -P out"), ""),
-    opt('T', "type", Takes::Value("type"), Refused("all data is sent as MPI_CHAR; leave -T out"), ""),
+    opt(
+        'T',
+        "type",
+        Takes::Value("type"),
+        Usual,
+        "elements of accumulates: mpi_char (default), mpi_int, mpi_long_long (default of one element), mpi_float, mpi_double",
+    ),
 ];
 
 const NOTES: &str = "\nEvery iteration is simulated, and in the steady state each takes the same time; so the defaults of -i and -x are\n\
@@ -78,6 +84,8 @@ pub struct Settings {
     pub buffers: Buffers,
     /// What ends a one-sided operation.
     pub sync: Sync,
+    /// The elements of an update.
+    pub datatype: Datatype,
 }
 
 impl Settings {
@@ -105,9 +113,20 @@ impl Settings {
             tails: Vec::new(),
             buffers: Buffers::default(),
             sync: Sync::of(benchmark),
+            datatype: if benchmark.update().is_some_and(Update::is_single) { Datatype::LongLong } else { Datatype::Char },
         };
         for given in &parsed.options {
             s.apply(given, smallest)?;
+        }
+        if let Some(update) = benchmark.update() {
+            s.sizes.retain(|size| size % s.datatype.bytes() == 0);
+            if update.is_single() {
+                s.sizes = vec![s.datatype.bytes()];
+            }
+            if s.sizes.is_empty() {
+                let what = format!("none of the sizes is a whole number of elements of {}", s.datatype.name());
+                return Err(UsageError::Conflict { what, remedy: format!("give -m {0}: for sizes from {0} bytes on", s.datatype.bytes()) });
+            }
         }
         let accelerator = parsed.options.iter().rfind(|given| given.name == "accelerator");
         let device = vec!["D".to_owned(); 2];
@@ -122,8 +141,23 @@ impl Settings {
 
     /// Whether the library has a way for one-sided operations.
     fn check_one_sided(&self, tool: &str, target: &Target) -> Result<(), UsageError> {
+        let on_host = self.buffers.of(true) == Buffer::Host && self.buffers.of(false) == Buffer::Host;
+        if self.benchmark.update().is_some() {
+            let rules = target.mpi.as_ref().and_then(|mpi| mpi.one_sided.as_ref());
+            let Some(rules) = rules else {
+                let what = format!("{tool} needs to know how the library does accumulates, and the cluster's software does not say");
+                return Err(UsageError::Conflict { what, remedy: "choose software with an [mpi.one_sided] table".to_owned() });
+            };
+            if !on_host {
+                let what = format!("{tool}: accumulates in the memory of GPUs are not modelled");
+                return Err(UsageError::Conflict { what, remedy: "use buffers in host memory: H H".to_owned() });
+            }
+            let psm2 = target.mpi.as_ref().is_some_and(|mpi| mpi.psm2.is_some());
+            if target.layout.nodes > 1 && *rules.accumulate == Accumulate::ActiveMessage && !psm2 {
+                return Ok(());
+            }
+        }
         let (what, remedy) = if target.layout.nodes == 1 {
-            let on_host = self.buffers.of(true) == Buffer::Host && self.buffers.of(false) == Buffer::Host;
             if on_host && target.mpi.as_ref().is_some_and(|mpi| mpi.shared_memory.is_some()) {
                 return Ok(());
             }
@@ -144,7 +178,12 @@ impl Settings {
             let conflict = UsageError::Conflict { what, remedy: "leave it out, or use osu_bw".to_owned() };
             if s.benchmark.is_latency() || s.benchmark == Benchmark::GpuPingPong { Err(conflict) } else { Ok(()) }
         };
+        let single = self.benchmark.update().is_some_and(Update::is_single);
         match given.name {
+            "message-size" if single => {
+                let what = format!("{}: {} is of one element", given.typed, self.benchmark.name());
+                return Err(UsageError::Conflict { what, remedy: "leave it out; -T sets the element".to_owned() });
+            }
             "message-size" => self.sizes = size_range(given, smallest, LARGEST)?,
             "iterations" => self.iterations = Some(arguments::number(given, 1, MOST_ITERATIONS)? as u32),
             "warmup" => self.warm_up = Some(arguments::number(given, 0, MOST_ITERATIONS)? as u32),
@@ -170,6 +209,16 @@ impl Settings {
                     "win-option" => return Err(refused("allocate")),
                     _ => self.sync = Sync::by_name(&value, self.benchmark).map_err(refused)?,
                 }
+            }
+            "type" if self.benchmark.update().is_none() => {
+                let reason = "all data is sent as MPI_CHAR; leave -T out";
+                return Err(UsageError::NoMeaning { option: given.typed.clone(), reason });
+            }
+            "type" => {
+                let value = given.value.clone().unwrap_or_default();
+                let found = Datatype::ALL.into_iter().find(|datatype| datatype.name().eq_ignore_ascii_case(&value));
+                let known = "mpi_char, mpi_int, mpi_long_long, mpi_float, mpi_double";
+                self.datatype = found.ok_or(UsageError::NotOneOf { option: given.typed.clone(), value, known })?;
             }
             "validation" => self.validate = true,
             "tail-lat" => self.tails = percentiles(given)?,

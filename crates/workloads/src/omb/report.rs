@@ -61,14 +61,14 @@ fn head(s: &Settings) -> String {
     if s.benchmark.one_sided().is_some() {
         let _ = writeln!(text, "# Window creation: MPI_Win_allocate\n# Synchronization: {}", s.sync.title());
     }
-    text += "# Datatype: MPI_CHAR.\n";
+    let _ = writeln!(text, "# Datatype: {}.", s.datatype.name());
     let mut columns = match s.benchmark {
-        Benchmark::Latency | Benchmark::PutLatency | Benchmark::GetLatency => vec!["Avg Latency(us)".to_owned()],
+        _ if s.benchmark.is_latency() => vec!["Avg Latency(us)".to_owned()],
         Benchmark::Bandwidth | Benchmark::BothWays | Benchmark::PutBandwidth | Benchmark::PutBothWays | Benchmark::GetBandwidth => {
             vec!["Bandwidth (MB/s)".to_owned()]
         }
-        Benchmark::GpuPingPong => Vec::new(),
         Benchmark::MessageRate => vec!["MB/s".to_owned(), "Messages/s".to_owned()],
+        _ => Vec::new(),
     };
     columns.iter_mut().for_each(|name| *name = format!("{name:>WIDTH$}"));
     if s.full {
@@ -91,7 +91,6 @@ fn values(s: &Settings, sample: &Sample, total: Span) -> Vec<(&'static str, &'st
     let megabytes = f64::from(sample.size) / 1e6;
     match s.benchmark {
         Benchmark::Latency => vec![("latency", "us", total.as_us_f64() / iterations / 2.0)],
-        Benchmark::PutLatency | Benchmark::GetLatency => vec![("latency", "us", total.as_us_f64() / iterations)],
         Benchmark::Bandwidth | Benchmark::PutBandwidth | Benchmark::GetBandwidth => {
             vec![("bandwidth", "MB/s", megabytes * rate(1.0))]
         }
@@ -102,6 +101,7 @@ fn values(s: &Settings, sample: &Sample, total: Span) -> Vec<(&'static str, &'st
             let rate = rate(f64::from(s.pairs));
             vec![("bandwidth", "MB/s", megabytes * rate), ("message_rate", "messages/s", rate)]
         }
+        _ => vec![("latency", "us", total.as_us_f64() / iterations)],
     }
 }
 
@@ -139,6 +139,7 @@ mod tests {
             tails,
             buffers: Buffers::default(),
             sync: crate::omb::sync::Sync::of(benchmark),
+            datatype: crate::mpi::Datatype::Char,
         }
     }
     fn sample(size: u32, each: Span, count: usize) -> Sample {

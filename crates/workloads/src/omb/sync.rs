@@ -7,9 +7,9 @@
 
 use fabriscope_node::ProgramError;
 
-use super::benchmark::Benchmark;
+use super::benchmark::{Act, Benchmark};
 use super::loops::Pair;
-use crate::mpi::{OneSided, Request};
+use crate::mpi::{Operands, Reduction, Request};
 
 /// The call of `-s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl Sync {
 }
 
 impl Pair {
-    /// One iteration of `osu_put_*` and `osu_get_*`: `count` operations and what ends them. There and back where `turns`.
-    pub async fn one_sided(&self, what: OneSided, (count, size): (u32, u32), sync: Sync, benchmark: Benchmark) -> Result<(), ProgramError> {
+    /// One iteration of `osu_put_*`, `osu_get_*` and `osu_*_latency` of updates: `count` operations and what ends them. There and back where `turns`.
+    pub async fn one_sided(&self, what: Act, (count, size): (u32, u32), sync: Sync, benchmark: Benchmark) -> Result<(), ProgramError> {
         let turns = benchmark.is_latency();
         match sync {
             Sync::Flush | Sync::FlushLocal if self.sends => self.operate(what, count, size).await,
@@ -110,13 +110,25 @@ impl Pair {
         }
     }
 
-    async fn operate(&self, what: OneSided, count: u32, size: u32) -> Result<(), ProgramError> {
+    async fn operate(&self, what: Act, count: u32, size: u32) -> Result<(), ProgramError> {
+        let what = match what {
+            Act::Move(what) => what,
+            Act::Update(update) => {
+                let (datatype, reduction) = (self.datatype, Reduction::Sum);
+                let operands = Operands { datatype, reduction, size, here: 0, result: 0, there: 0, compare: 0 };
+                for _ in 0..count {
+                    let under_way = self.rank.update(update, self.peer, operands).await?;
+                    self.rank.fetched(under_way).await?;
+                }
+                return Ok(());
+            }
+        };
         let one = |_| self.rank.one_sided(what, self.peer, (self.buffer, self.there), size);
         let requests = (0..count).map(one).collect::<Result<Vec<Request>, ProgramError>>()?;
         self.rank.wait_all(requests).await
     }
     /// `MPI_Win_start` to `MPI_Win_complete`.
-    async fn access(&self, what: OneSided, count: u32, size: u32) -> Result<(), ProgramError> {
+    async fn access(&self, what: Act, count: u32, size: u32) -> Result<(), ProgramError> {
         self.hear(POST).await?;
         self.operate(what, count, size).await?;
         self.tell(COMPLETE).await
@@ -125,6 +137,10 @@ impl Pair {
     async fn expose(&self) -> Result<(), ProgramError> {
         self.tell(POST).await?;
         self.hear(COMPLETE).await
+    }
+    /// The end of the measurement of a size where the target has to be inside its library meanwhile: `MPI_Barrier`.
+    pub async fn end(&self) -> Result<(), ProgramError> {
+        if self.sends { self.tell(END).await } else { self.hear(END).await }
     }
     async fn fence(&self) -> Result<(), ProgramError> {
         self.tell(FENCE).await?;
@@ -142,3 +158,4 @@ impl Pair {
 const POST: u32 = 1000;
 const COMPLETE: u32 = 1001;
 const FENCE: u32 = 1002;
+const END: u32 = 1003;

@@ -23,6 +23,8 @@ fn target() -> Target {
         max_outstanding_reads: 16,
         binding: Binding::default(),
         mpi: None,
+        shmem: None,
+        unordered: false,
         aggregation: None,
         processor: None,
         perftest: None,

@@ -1,7 +1,7 @@
 //! Simulated clusters for the tests of this crate.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use fabriscope_catalog::{Catalog, Layer, ResolvedCluster};
+use fabriscope_catalog::{Catalog, Interface, Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Run};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
@@ -39,6 +39,8 @@ pub fn target(parts: &ResolvedCluster) -> Target {
         max_outstanding_reads: *nic.max_rd_atomic as u8,
         binding: Binding::default(),
         mpi: parts.software.mpi.clone(),
+        shmem: parts.software.shmem.clone().filter(|shmem| shmem.provided),
+        unordered: nic.any_order || nic.interface == Interface::Efa,
         aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
         processor: Processor::of(&parts.node.cpu, parts.node.sockets),
         perftest: parts.perftest.perftest.clone(),
