@@ -246,3 +246,56 @@ fn a_target_outside_the_library_is_named() {
     let error = job(&machine, 2, program).unwrap_err();
     assert!(error.contains("rank 0 on node 0 waits for the end of an operation on the memory of rank 1"), "{error}");
 }
+
+/// What each operation takes on two nodes of RI2, beside what it is made of, as the tools measure that on the same machine: a an atomic under a flush
+/// (`osu_fop_latency`), r(n) and w(n) a get and a put of n bytes, m(n) a message one way, c(n) a core's pass over n bytes for a copy, half as much
+/// again for a reduction; o what the target's library does for an active message. Bytes are 8 and 1 MiB.
+#[test]
+fn every_way_is_made_of_its_parts() {
+    let ways = |accumulate, single| with_ways(ri2(2, 1), accumulate, single);
+    let adapter = ways(Accumulate::ActiveMessage, SingleElement::Adapter);
+    let of = |machine: &ResolvedCluster, tool: &str, size: &str| {
+        let size = if size.is_empty() { String::new() } else { format!("-m {size}:{size} -i 8 -x 2") };
+        latency(machine, &format!("{tool} {size}"))
+    };
+    let a = of(&adapter, "osu_fop_latency", "");
+    let [r, w, m] = ["osu_get_latency", "osu_put_latency", "osu_latency"].map(|tool| of(&adapter, tool, "8"));
+    let [long_r, long_w, long_m] = ["osu_get_latency", "osu_put_latency", "osu_latency"].map(|tool| of(&adapter, tool, "1M"));
+    let nothing = latency(&adapter, "osu_latency -m 0:0");
+    let c = adapter.node.cpu.copy_rate_long.time(Bytes(1 << 20)).as_us_f64();
+    let o = adapter.software.mpi.as_ref().unwrap().one_sided.as_ref().unwrap().apply_overhead.as_us_f64();
+    let (message, lock) = (Accumulate::ActiveMessage, Accumulate::LockGetPut);
+    let (software, locked) = (SingleElement::Software, SingleElement::LockedAdapter);
+    let rows = [
+        ("fetch_and_op, adapter", of(&adapter, "osu_fop_latency", ""), "a", a),
+        ("fetch_and_op, locked_adapter", of(&ways(lock, locked), "osu_fop_latency", ""), "3 a", 3.0 * a),
+        ("fetch_and_op, lock_get_put", of(&ways(lock, software), "osu_fop_latency", ""), "2 a + r + w", 2.0 * a + r + w),
+        ("fetch_and_op, active_message", of(&ways(message, software), "osu_fop_latency", ""), "2 m(8) + o", 2.0 * m + o),
+        ("accumulate 8 B, lock_get_put", of(&ways(lock, locked), "osu_acc_latency", "8"), "2 a + r + w", 2.0 * a + r + w),
+        ("accumulate 8 B, active_message", of(&adapter, "osu_acc_latency", "8"), "m(8) + o + m(0)", m + o + nothing),
+        (
+            "accumulate 1 MiB, lock_get_put",
+            of(&ways(lock, locked), "osu_acc_latency", "1M"),
+            "2 a + R + W + 1.5 c",
+            2.0 * a + long_r + long_w + 1.5 * c,
+        ),
+        ("accumulate 1 MiB, active_message", of(&adapter, "osu_acc_latency", "1M"), "M + o + 1.5 c + m(0)", long_m + o + 1.5 * c + nothing),
+        ("get_accumulate 1 MiB, active_message", of(&adapter, "osu_get_acc_latency", "1M"), "2 M + o + 2.5 c", 2.0 * long_m + o + 2.5 * c),
+    ];
+    let line = |(what, us, parts, sum): &(&str, f64, &str, f64)| format!("{what:<38}{us:>9.2}  {parts:<22}{sum:>9.2}\n");
+    let table: String = rows.iter().map(line).collect();
+    assert_eq!(table, GOLDEN, "\n{table}");
+    assert!(rows.iter().all(|(_, us, _, sum)| (us / sum - 1.0).abs() < 0.01), "{table}");
+}
+
+const GOLDEN: &str = "\
+fetch_and_op, adapter                      2.20  a                          2.20
+fetch_and_op, locked_adapter               6.59  3 a                        6.59
+fetch_and_op, lock_get_put                 8.11  2 a + r + w                8.10
+fetch_and_op, active_message               2.47  2 m(8) + o                 2.45
+accumulate 8 B, lock_get_put               8.11  2 a + r + w                8.10
+accumulate 8 B, active_message             2.43  m(8) + o + m(0)            2.42
+accumulate 1 MiB, lock_get_put           286.47  2 a + R + W + 1.5 c      286.30
+accumulate 1 MiB, active_message         194.31  M + o + 1.5 c + m(0)     194.14
+get_accumulate 1 MiB, active_message     353.30  2 M + o + 2.5 c          353.13
+";

@@ -85,6 +85,9 @@ impl Body {
     }
 }
 
+/// Slots that were filled: from when on that can be seen, and the bytes in them.
+type Filled = VecDeque<(Time, u32)>;
+
 /// The words under way between all pairs of ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Wires {
@@ -92,7 +95,7 @@ pub(crate) struct Wires {
     /// Where messages overtake each other: those of each pair by their numbers.
     numbered: RefCell<FxHashMap<(u32, u32), Numbered>>,
     /// Slots that the second has not read yet: from when on it can, and the bytes in them.
-    slots: RefCell<FxHashMap<(u32, u32), VecDeque<(Time, u32)>>>,
+    slots: RefCell<FxHashMap<(u32, u32), Filled>>,
 }
 
 /// Words that carry numbers.
