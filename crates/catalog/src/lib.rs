@@ -70,7 +70,7 @@ pub use part::{
     Perftest, Pfc, RailPolicy, Rdma, Rendezvous, RootComplex, SharedMemory, SingleCopy, Slots, Software, Switch, TagMatching,
 };
 pub use part::{CollectiveRule, CollectiveRules, MapBy, Occasion};
-pub use part::{Dpu, DpuMode};
+pub use part::{Dpu, DpuMode, Offload};
 pub use part::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{Nccl, Step, Variable, Vendor};

@@ -348,6 +348,9 @@ impl World<'_> {
         if t.packet.flags.contains(PacketFlags::TRACED) {
             self.trace_built(host, t, built.begun, built.complete, ready);
         }
+        if self.loops && t.packet.dest.0 == host {
+            return self.turn_back(host, t, ready);
+        }
         let out = self.host(host).uplink + self.lane_out(u32::from(t.packet.sl));
         // The usual case first: the words of the parcel go from registers into the queue.
         let (_, place) = self.slots.of(out);
@@ -360,6 +363,15 @@ impl World<'_> {
         } else {
             self.send(now, out, Parcel::new(&t.packet), FROM_HOST | host, ready);
         }
+    }
+
+    /// A packet between host and cores of an adapter, or between these: it never leaves the chip.
+    #[cold]
+    fn turn_back(&mut self, host: u32, t: &Transmit, ready: u64) {
+        if t.packet.payload > 0 {
+            self.sent(host, u32::from(t.packet.wire_bytes), u32::from(t.packet.sl), ready);
+        }
+        self.queue.push(Time::from_ps(ready + self.rx_latency), Event::looped(host, Parcel::new(&t.packet)));
     }
 
     /// A packet of `host` with payload leaves, its tail at `tail`; control packets take no place between fetch and wire.

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use fabriscope_catalog::LinkLayer;
-use fabriscope_engine::Cluster;
+use fabriscope_engine::{Cluster, Stage};
 use fabriscope_fabric::multicast::{GroupAttr, Groups, JoinState, Mgid, Mlid, Snooping};
 use fabriscope_fabric::{EndpointId, LinkId, Node, PortId, SwitchId};
 use fabriscope_switch::snooping::Action;
@@ -332,6 +332,13 @@ impl World<'_> {
     /// A packet that never left its adapter is there.
     #[inline(never)]
     pub(crate) fn looped(&mut self, client: &mut impl Client, now: u64, host: u32, parcel: Parcel) {
+        if parcel.dest() == host {
+            if parcel.has(PacketFlags::TRACED) {
+                self.trace.mark(&parcel.packet(), Stage::NicRx, now, || format!("nic {host}, within the adapter"));
+            }
+            self.accept(client, now, NOWHERE, host, parcel);
+            return;
+        }
         self.listen(client, now, host, parcel);
     }
 }

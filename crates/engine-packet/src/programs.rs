@@ -29,6 +29,8 @@ pub(crate) struct Programs {
     rung: Vec<Doorbell>,
     lent: Vec<Box<Nic>>,
     running: usize,
+    /// Ranks of the job; what they started on adapters comes behind them.
+    ranks: usize,
 }
 
 struct Slot {
@@ -38,6 +40,8 @@ struct Slot {
     /// When the one valid wake event comes (ps).
     wake_at: u64,
     ended: Time,
+    /// Nobody waits for it at barriers any more.
+    serves: bool,
 }
 
 impl Programs {
@@ -71,7 +75,7 @@ impl Programs {
                 devices: devices[node as usize].clone(),
             });
             let program = main(process.clone());
-            slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO });
+            slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO, serves: false });
         }
         let running = slots.len();
         Ok(Programs {
@@ -84,6 +88,7 @@ impl Programs {
             rung: Vec::new(),
             lent: Vec::new(),
             running,
+            ranks: running,
         })
     }
 
@@ -109,12 +114,13 @@ impl Programs {
                     Awaited::Unsaid => String::new(),
                     awaited => format!("{awaited}: "),
                 };
-                format!("  rank {rank} on node {} waits for {own}{}", slot.process.node(), describe(&slot.wait))
+                let who = if rank < self.ranks { format!("rank {rank}") } else { format!("worker {}", rank - self.ranks) };
+                format!("  {who} on node {} waits for {own}{}", slot.process.node(), describe(&slot.wait))
             })
             .collect();
         who.extend(world.aggregation.waiting(&world.cluster.fabric.graph));
         let at = world.queue.now();
-        Err(EngineError::Stalled { at, waiting: self.running, ranks: self.slots.len(), who: who.join("\n") })
+        Err(EngineError::Stalled { at, waiting: self.running, ranks: self.ranks, who: who.join("\n") })
     }
 
     /// What the ranks noted of work beside the network.
@@ -123,7 +129,7 @@ impl Programs {
     }
 
     pub fn ends(&self) -> Vec<Time> {
-        self.slots.iter().map(|slot| slot.ended).collect()
+        self.slots.iter().take(self.ranks).map(|slot| slot.ended).collect()
     }
 
     fn wake(&mut self, world: &mut World<'_>, rank: u32, at: u64) {
@@ -160,7 +166,7 @@ impl Programs {
             Poll::Ready(outcome) => {
                 slot.program = None;
                 slot.ended = slot.process.now();
-                self.running -= 1;
+                self.running -= usize::from((rank as usize) < self.ranks);
                 outcome.map_err(|error| EngineError::Program { rank, at: slot.ended, message: error.to_string() })?;
             }
             Poll::Pending => slot.wait = slot.process.waits_for(),
@@ -180,6 +186,11 @@ impl Programs {
         }
         self.send_doorbells(world, first);
         self.pass_on(world, now, rank);
+        self.start_spawned(world, rank)?;
+        if self.slots[rank as usize].process.serves() && !self.slots[rank as usize].serves {
+            self.slots[rank as usize].serves = true;
+            self.open_barrier(world);
+        }
         for host in first..first + self.nics {
             world.flush_completions(self, now, host);
             if world.host(host).nic().sockets_in_use().is_some() {
@@ -221,13 +232,14 @@ impl Programs {
 
     /// Lets all ranks go on when every one that still runs has reached the barrier.
     fn open_barrier(&mut self, world: &mut World<'_>) {
-        let waiting = || self.slots.iter().filter(|slot| slot.program.is_some());
+        let waiting = || self.slots.iter().filter(|slot| slot.program.is_some() && !slot.serves);
         if !waiting().all(|slot| slot.wait == Wait::Barrier) {
             return;
         }
         let Some(at) = waiting().map(|slot| slot.process.now()).max() else { return };
         for rank in 0..self.slots.len() as u32 {
-            if self.slots[rank as usize].program.is_some() {
+            let slot = &self.slots[rank as usize];
+            if slot.program.is_some() && !slot.serves {
                 self.slots[rank as usize].wait = Wait::Nothing;
                 self.wake(world, rank, at.as_ps());
             }
@@ -286,6 +298,61 @@ impl Programs {
         } else {
             world.queue.push(Time::from_ps(fetched), Event::work(host, bell.qp, bell.through));
         }
+    }
+}
+
+/// Programs on the cores of adapters.
+impl Programs {
+    /// Starts what `rank` asked for.
+    fn start_spawned(&mut self, world: &mut World<'_>, rank: u32) -> Result<(), EngineError> {
+        let spawned = self.slots[rank as usize].process.take_spawned();
+        if spawned.is_empty() {
+            return Ok(());
+        }
+        let parent = self.slots[rank as usize].process.clone();
+        let here = spawned.len() as u32;
+        let mut memories: Vec<(usize, Option<Rc<Sockets>>)> = Vec::new();
+        for (nic, main) in spawned {
+            let parts = &world.cluster.parts;
+            let dpu = parts.node.dpu.as_ref().ok_or_else(|| {
+                EngineError::Setup(format!(
+                    "a program for the cores of `{}`, which has none; use a cluster with a DPU",
+                    parts.node.nic.name
+                ))
+            })?;
+            if here > dpu.part.cores {
+                let (name, cores) = (&parts.node.nic.name, dpu.part.cores);
+                return Err(EngineError::Setup(format!("{here} programs for the {cores} cores of `{name}`; start at most {cores}")));
+            }
+            let reach = world.cluster.reach.as_deref();
+            let known = memories.iter().find(|(other, _)| *other == nic).map(|(_, memory)| memory.clone());
+            let memory = known.unwrap_or_else(|| reach.and_then(|reach| timing::on_adapter(parts, reach, nic, here)).map(Rc::new));
+            memories.push((nic, memory.clone()));
+            let number = self.slots.len() as u32;
+            let process = Process::new(Seat {
+                rank: number,
+                ranks: self.ranks as u32,
+                node: parent.node(),
+                lids: (0..parent.nics()).map(|nic| parent.lid(nic)).collect(),
+                cpu: timing::core(&dpu.cpu),
+                doorbell: timing::doorbell(parts),
+                sockets: memory,
+                devices: None,
+            });
+            process.trace(parent.is_traced());
+            let program = main(process.clone());
+            self.on_node[parent.node() as usize].push(number);
+            self.slots.push(Slot {
+                process,
+                program: Some(program),
+                wait: Wait::Nothing,
+                wake_at: u64::MAX,
+                ended: Time::ZERO,
+                serves: false,
+            });
+            self.wake(world, number, world.queue.now().as_ps());
+        }
+        Ok(())
     }
 }
 

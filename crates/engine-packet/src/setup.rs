@@ -154,6 +154,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             rooms: rooms.clone(),
             drops,
             trims: drops && switch.is_some_and(|s| s.trims),
+            loops: parts.node.dpu.is_some(),
             multicast: Multicast::new(cluster),
             aggregation: Aggregation::new(parts),
             enforcement: enforcement.clone(),
@@ -166,6 +167,8 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         .collect();
     plug(&mut worlds, cluster, pfc, &plan);
     let link_rate = rates.first().copied().unwrap_or_default();
+    // What an adapter turns back to its own cores and host takes its buffer as well.
+    let link_rate = if parts.node.dpu.is_some() { Rate::from_bps(link_rate.as_bps().saturating_mul(2)) } else { link_rate };
     let costs = nic_costs(parts, link_rate);
     let pcie = timing::port(parts);
     for world in &mut worlds {

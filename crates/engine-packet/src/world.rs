@@ -101,6 +101,8 @@ pub(crate) struct World<'a> {
     pub rooms: Vec<Room>,
     pub drops: bool,
     pub trims: bool,
+    /// Adapters turn packets to themselves back: those with cores.
+    pub loops: bool,
     pub multicast: Multicast,
     pub aggregation: Aggregation,
     /// What switches keep apart, where they do.

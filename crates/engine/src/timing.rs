@@ -156,6 +156,15 @@ pub fn sockets(parts: &ResolvedCluster, machine: &Machine, programs: u32) -> Soc
     Sockets::new(machine, bandwidth, node.numa == NumaDistance::Local)
 }
 
+/// The memory of the cores on adapter `nic`, of which `programs` run programs; none where adapters have no cores.
+#[must_use]
+pub fn on_adapter(parts: &ResolvedCluster, reach: &Reach, nic: usize, programs: u32) -> Option<Sockets> {
+    let dpu = parts.node.dpu.as_ref()?;
+    let caches = dpu.cpu.memory.as_ref().map_or(Bytes::ZERO, |memory| *memory.caches);
+    let memory = Bandwidth { rate: dpu.memory_rate(), cached: Bytes(caches.0 / u64::from(programs.max(1))) };
+    Some(Sockets::on_adapter(memory, reach.place_of(Memory::Dpu(nic as u32))?))
+}
+
 /// The contexts that a NIC holds of its queue pairs; adapters without verbs have no such state.
 #[must_use]
 pub fn contexts(nic: &Nic) -> Option<ContextLimits> {

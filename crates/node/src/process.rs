@@ -108,6 +108,10 @@ struct Inner {
     copies: Vec<CopyId>,
     /// What was noted of work beside the network.
     works: WorkLog,
+    /// Programs that are to be started on cores of adapters: of which adapter, and what they run.
+    spawned: Vec<(usize, Main)>,
+    /// It does what others ask for: nobody waits for its end.
+    serves: bool,
 }
 
 struct Place {
@@ -167,6 +171,8 @@ impl Process {
             footprint: Bytes::ZERO,
             copies: Vec::new(),
             works: WorkLog::default(),
+            spawned: Vec::new(),
+            serves: false,
         };
         let Seat { rank, ranks, node, lids, cpu, doorbell, sockets, devices } = seat;
         Process(Rc::new(Place {
@@ -317,6 +323,15 @@ impl Process {
     }
     pub(crate) fn ring(&self, bell: Doorbell) {
         self.0.inner.borrow_mut().doorbells.push(bell);
+    }
+    /// Starts a program on a core of adapter `nic`, now. It is no rank of the job; it takes part in barriers until it
+    /// [`serve`](Self::serve)s.
+    pub fn spawn(&self, nic: usize, main: Main) {
+        self.0.inner.borrow_mut().spawned.push((nic, main));
+    }
+    /// From now on the program does what others ask for: no barrier waits for it, and the job ends without it.
+    pub fn serve(&self) {
+        self.0.inner.borrow_mut().serves = true;
     }
     /// Calls control verbs on a NIC; no time passes.
     ///
@@ -530,6 +545,21 @@ impl Process {
         let inner = &mut *self.0.inner.borrow_mut();
         doorbells.append(&mut inner.doorbells);
         std::mem::take(&mut inner.nics)
+    }
+    /// The programs that are to be started on cores of adapters since this was last asked: of which adapter, and what they run.
+    #[must_use]
+    pub fn take_spawned(&self) -> Vec<(usize, Main)> {
+        std::mem::take(&mut self.0.inner.borrow_mut().spawned)
+    }
+    /// Whether nobody waits for its end.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.0.inner.borrow().serves
+    }
+    /// Whether every posted message is followed.
+    #[must_use]
+    pub fn is_traced(&self) -> bool {
+        self.traces()
     }
     /// What the program wrote for other cores since this was last asked: for whom, and when it can be seen.
     #[must_use]

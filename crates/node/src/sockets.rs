@@ -28,6 +28,8 @@ pub struct Sockets {
     /// The domain of each adapter; none where that is not known.
     adapters: Vec<Option<u32>>,
     gpus: u32,
+    /// What adapters see of the memory, where it is not the host's.
+    own: Option<Place>,
 }
 
 /// The memory of each domain.
@@ -88,6 +90,21 @@ impl Sockets {
             links: vec![Cell::default(); known.len()],
             adapters: machine.nics().iter().map(home).collect(),
             gpus: machine.gpus().len() as u32,
+            own: None,
+        }
+    }
+
+    /// The one memory of the cores on an adapter, which adapters see at `own`.
+    #[must_use]
+    pub fn on_adapter(memory: Bandwidth, own: Place) -> Sockets {
+        Sockets {
+            memory: Some(memory),
+            domains: vec![Cell::default()],
+            ways: vec![Lines::default()],
+            links: Vec::new(),
+            adapters: Vec::new(),
+            gpus: 0,
+            own: Some(own),
         }
     }
 
@@ -104,6 +121,9 @@ impl Sockets {
     /// The memory of a domain as an adapter sees it.
     #[must_use]
     pub fn place(&self, domain: u32, nic: usize) -> Place {
+        if let Some(own) = self.own {
+            return own;
+        }
         let near = self.adapters.get(nic).copied().flatten().is_none_or(|home| home == domain);
         // Places count the memories of GPUs from 1, and those of the domains behind them.
         let place = u8::try_from(self.gpus + domain + 1).ok().filter(|_| !near && (domain as usize) < self.domains.len());

@@ -20,6 +20,7 @@ mod nic;
 mod node;
 mod node_files;
 mod one_sided;
+mod offload;
 mod pcie;
 mod psm2;
 mod shared_memory;
@@ -57,6 +58,7 @@ pub use node::{
 };
 pub use node_files::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
+pub use offload::Offload;
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use shared_memory::{Mechanism, SharedMemory, SingleCopy, Slots};

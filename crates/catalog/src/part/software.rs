@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CollectiveRule, CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, OneSidedRules, Part, Psm2,
-    SharedMemory, Shmem, collective_rules,
+    CollectiveRule, CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Offload, OneSidedRules, Part,
+    Psm2, SharedMemory, Shmem, collective_rules,
 };
 use crate::error::Problem;
 use crate::sourced::Sourced;
@@ -193,6 +193,9 @@ pub struct Mpi {
     /// One-sided operations beyond put and get; without it, nothing is known of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_sided: Option<OneSidedRules>,
+    /// Operations that cores on the adapters carry out, if it has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<Offload>,
     /// Core time per block that a collective operation packs, unpacks or moves, beside its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_overhead: Option<Sourced<Span>>,
@@ -310,6 +313,7 @@ impl Part for Software {
             check_slots(mpi)?;
             mpi.gpu.as_ref().map_or(Ok(()), GpuProtocol::check)?;
             mpi.multicast.as_ref().map_or(Ok(()), MulticastProtocol::check)?;
+            mpi.offload.as_ref().map_or(Ok(()), Offload::check)?;
         }
         if let Some(perftest) = &self.perftest {
             for (key, count) in [
