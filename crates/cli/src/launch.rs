@@ -9,7 +9,7 @@ use fabriscope_workloads::gpu::GpuTarget;
 use fabriscope_workloads::krylov::Processor;
 use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::nccl::Library;
-use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput, UsageError};
+use fabriscope_workloads::{DpuTarget, Layout, LinkType, Target, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
 
 use crate::counting::device;
@@ -153,6 +153,7 @@ pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Targ
         mpi: parts.software.mpi.clone(),
         shmem: parts.software.shmem.clone().filter(|shmem| shmem.provided),
         unordered: nic.any_order || nic.interface == Interface::Efa,
+        dpu: DpuTarget::of(&parts.node),
         aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
         processor: Processor::of(&parts.node.cpu, parts.node.sockets),
         perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),

@@ -52,7 +52,17 @@ fn links_between_documents_lead_somewhere() {
 
 #[test]
 fn the_explained_message_between_gpus_is_as_shown() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models/gpu-mpi.md");
+    explained_as_shown("gpu-mpi");
+}
+
+#[test]
+fn the_explained_message_over_dpus_is_as_shown() {
+    explained_as_shown("dpu");
+}
+
+/// Runs the one `explain` of a document of a model.
+fn explained_as_shown(document: &str) {
+    let path = format!("{}/../../docs/models/{document}.md", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let (command, rest) = text.split_once("$ fabriscope explain ").and_then(|(_, rest)| rest.split_once('\n')).unwrap();
     let shown = rest.split("```").next().unwrap();

@@ -25,5 +25,5 @@ pub mod xccl;
 
 pub use error::UsageError;
 pub use output::{Point, SideFile, ToolOutput};
-pub use target::{Layout, LinkType, Target};
+pub use target::{DpuTarget, Layout, LinkType, Target};
 pub use tool::{Finish, Placing, Prepared, Tool};

@@ -1,6 +1,6 @@
 //! What a tool has to know of the simulated machine before it starts.
 
-use fabriscope_catalog::{Aggregation, Interface, Mpi, Perftest, Rdma, Shmem};
+use fabriscope_catalog::{Aggregation, Interface, Mpi, Perftest, Rdma, ResolvedNode, Shmem};
 use fabriscope_verbs::Mtu;
 
 use crate::error::UsageError;
@@ -32,6 +32,26 @@ impl Layout {
     #[must_use]
     pub fn ranks(self) -> u32 {
         self.nodes.saturating_mul(self.per_node)
+    }
+}
+
+/// The cores on an adapter as a tool sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DpuTarget {
+    /// The adapter's name.
+    pub name: String,
+    /// Cores that programs may use.
+    pub cores: u32,
+    /// They may use keys of the host's memory (GVMI).
+    pub cross_keys: bool,
+}
+
+impl DpuTarget {
+    /// The cores on the adapters of a node, where there are some.
+    #[must_use]
+    pub fn of(node: &ResolvedNode) -> Option<DpuTarget> {
+        let part = &node.dpu.as_ref()?.part;
+        Some(DpuTarget { name: node.nic.name.clone(), cores: part.cores, cross_keys: *part.cross_keys })
     }
 }
 
@@ -70,6 +90,8 @@ pub struct Target {
     pub nccl: Option<Library>,
     /// Which of them each rank of a node has.
     pub binding: Binding,
+    /// The cores on the adapters, where these have some.
+    pub dpu: Option<DpuTarget>,
     /// What the switches reduce, and their name.
     pub aggregation: Option<(String, Aggregation)>,
     /// The processors of a node, where it is known what their memory moves.

@@ -19,8 +19,8 @@ mod nccl;
 mod nic;
 mod node;
 mod node_files;
-mod one_sided;
 mod offload;
+mod one_sided;
 mod pcie;
 mod psm2;
 mod shared_memory;
@@ -57,8 +57,8 @@ pub use node::{
     AllToAllLinks, Bundle, Expanders, GpuPair, Gpus, HostMemory, Mesh, Nics, NodePart, PcieSwitches, PointToPoint, ScaleUp, Switched, Under,
 };
 pub use node_files::{GpuFamily, NodeFiles, ProcessorFamily};
-pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use offload::Offload;
+pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
 pub use shared_memory::{Mechanism, SharedMemory, SingleCopy, Slots};

@@ -11,7 +11,7 @@ use super::contents;
 use super::plan::{Form, Plan, Way, Ways};
 use super::switches::Switches;
 use crate::error::UsageError;
-use crate::mpi::{Casting, Multicast, MulticastSettings, Packing, Rank, Unable, World};
+use crate::mpi::{Casting, Desk, Multicast, MulticastSettings, OffloadSettings, Packing, Rank, Unable, World};
 use crate::output::ToolOutput;
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
@@ -50,6 +50,8 @@ struct Job {
     barrier: Option<(Call, Algorithm)>,
     world: World,
     packing: Packing,
+    /// Workers on the DPU that carry it out.
+    desk: Option<(OffloadSettings, Desk)>,
 }
 
 /// The programs of `plan`, and the report that `finish` makes of what they measured.
@@ -62,8 +64,13 @@ pub(super) fn programs(
     let (per_node, ranks) = (target.layout.per_node, target.layout.ranks());
     let mpi = target.mpi_for(tool)?;
     plan.check(target)?;
+    let offloaded = plan.offloaded(tool, mpi, target)?;
+    let plan = if offloaded.is_some() { plan.of_workers(mpi) } else { plan };
     let Ways { multicast, unable, each } = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?;
     let choices: Vec<(Call, Way)> = plan.sizes.iter().zip(each).map(|(size, way)| (plan.call(*size, target), way)).collect();
+    if offloaded.is_some() {
+        plan.check_workers(tool, &choices)?;
+    }
     if plan.validate {
         contents::check(tool, &choices)?;
     }
@@ -73,10 +80,12 @@ pub(super) fn programs(
         true => barrier.choose(tool, 0, mpi, target).ok().map(|algorithm| (barrier.call(0, target), algorithm)),
         false => None,
     };
+    let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
+    let desk = offloaded.map(|settings| (settings, Desk::new(settings, target, inline)));
     let casting = Casting::default();
     let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
     let (iterations, results) = (vec![OnceCell::new(); choices.len()], Rc::new(RefCell::new(vec![Vec::new(); choices.len()])));
-    let job = Rc::new(Job { plan, choices, iterations, multicast, casting, unable, switches, barrier, world, packing });
+    let job = Rc::new(Job { plan, choices, iterations, multicast, casting, unable, switches, barrier, world, packing, desk });
     let main = || -> Main {
         let (job, results): (Rc<Job>, Results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
@@ -104,6 +113,9 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
         None => None,
     };
     job.switches.join(&rank, &job.choices).await?;
+    if let Some((_, desk)) = &job.desk {
+        rank.open_offload(desk).await?;
+    }
     for (at, (call, way)) in job.choices.iter().enumerate() {
         let way = job.switches.taken(at, way);
         rank.goes_through(call.footprint());
@@ -157,6 +169,17 @@ async fn mean_of(
 
 /// Carries out the operation once.
 async fn rounds(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, meanwhile: Option<(Span, u32)>) -> Result<(), ProgramError> {
+    if job.desk.is_some() {
+        let request = rank.hand_over(call, algorithm)?;
+        if let Some((compute, tests)) = meanwhile {
+            for _ in 0..tests {
+                rank.compute(compute / u64::from(tests + 1));
+                rank.look().await?;
+            }
+            rank.compute(compute / u64::from(tests + 1));
+        }
+        return rank.wait(request).await;
+    }
     let mut under_way = rank.begin(algorithm.rounds(call, rank.rank()), job.packing, job.plan.buffers.sender)?;
     if let Some((compute, tests)) = meanwhile {
         for _ in 0..tests {
@@ -200,6 +223,7 @@ fn remarks(job: &Job) -> Vec<String> {
         let (lost, gets, got) = (outcome.lost, outcome.gets, outcome.got);
         format!("{operation}: {lost} packets were lost and fetched from the root by {gets} reads of {got} bytes in all")
     });
+    let offloaded = job.desk.as_ref().map(|(settings, _)| format!("{operation}: {settings}"));
     let refused = job.switches.remark().map(|why| format!("{operation}: {why}"));
-    job.unable.iter().map(instead).chain(refused).chain(runs.into_iter().map(line)).chain(repaired).collect()
+    job.unable.iter().map(instead).chain(refused).chain(offloaded).chain(runs.into_iter().map(line)).chain(repaired).collect()
 }

@@ -15,6 +15,7 @@ use super::plan::{Form, Plan};
 use crate::arguments::Meaning::{Refused, Usual};
 use crate::arguments::{self, Opt, Takes, opt};
 use crate::error::UsageError;
+use crate::mpi::{OFFLOAD, WORKERS};
 use crate::omb::{Buffers, size_range};
 use crate::output::{Point, ToolOutput};
 use crate::target::Target;
@@ -47,6 +48,8 @@ const OPTIONS: &[Opt] = &[
     opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Refused("iterations hardly differ; leave -z out"), ""),
     opt('M', "mem-limit", Takes::Value("bytes"), Refused("no memory is allocated; use -m for the largest block"), ""),
     ACCELERATOR,
+    OFFLOAD,
+    WORKERS,
 ];
 
 const NOTES: &str = "\nRanks fill the nodes one after the other: `fabriscope bench osu_alltoall --nodes 4 --ppn 32` stands for\n\
@@ -79,6 +82,7 @@ pub(super) fn prepare(
             "full" => full = true,
             "validation" => plan.validate = true,
             "algorithm" => plan.algorithm = given.value.clone(),
+            "offload" | "workers" => plan.offload.take(given)?,
             "root" if !operation.has_root() => {
                 let what = format!("{operation} has no root, and --root was given");
                 return Err(UsageError::Conflict { what, remedy: "leave it out".to_owned() });

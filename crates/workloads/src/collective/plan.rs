@@ -9,7 +9,7 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
 use crate::error::UsageError;
-use crate::mpi::{Buffer, MULTICAST_NAMES, MulticastSettings, Unable};
+use crate::mpi::{Asked, Buffer, MULTICAST_NAMES, MulticastSettings, OffloadSettings, Unable};
 use crate::omb::Buffers;
 use crate::target::Target;
 
@@ -78,6 +78,8 @@ pub(crate) struct Plan {
     pub buffers: Buffers,
     /// Contents are to be followed.
     pub validate: bool,
+    /// Who carries it out.
+    pub offload: Asked,
 }
 
 impl Plan {
@@ -97,6 +99,7 @@ impl Plan {
             separate,
             buffers: Buffers::default(),
             validate: false,
+            offload: Asked::default(),
         }
     }
     /// Measured iterations of a size: as many as have [`PACKETS`] packets, but no more than a share of the tool's own. Ranks drift
@@ -162,6 +165,51 @@ impl Plan {
         };
         let wrong = || UsageError::NotOneOf { option: "--algorithm".to_owned(), value: text.to_owned(), known: MULTICAST_NAMES };
         Ok(Some(Ok(settings.with(parameters).ok_or_else(wrong)?)))
+    }
+
+    /// How workers on the DPU carry it out, where they do.
+    pub fn offloaded(&self, tool: &str, mpi: &Mpi, target: &Target) -> Result<Option<OffloadSettings>, UsageError> {
+        let conflict = |what: String, remedy: String| Err(UsageError::Conflict { what, remedy });
+        let beside = self.form != Form::Blocking;
+        if self.offload.is_explicit() {
+            if !beside {
+                let remedy = "leave it out, or run the non-blocking form: osu_i…".to_owned();
+                return conflict(format!("{tool} waits inside the call, and --offload is for computation beside it"), remedy);
+            }
+            if self.operation.reduces() {
+                return conflict(format!("{tool} --offload: workers on a DPU move data and reduce none"), "leave it out".to_owned());
+            }
+            if self.buffers.sender != Buffer::Host {
+                return conflict(format!("{tool} --offload: workers reach no memory of GPUs"), "leave -d out".to_owned());
+            }
+        }
+        let own = mpi.offload.as_ref().is_some_and(|part| part.algorithm(self.operation).is_some());
+        let by_default = own && beside && self.buffers.sender == Buffer::Host;
+        self.offload.settle(tool, (by_default, false), target.layout.per_node, mpi, target)
+    }
+
+    /// Refuses algorithms that workers cannot carry out: what switches do, and what lies in memory that cores of a node share.
+    pub fn check_workers(&self, tool: &str, choices: &[(Call, Way)]) -> Result<(), UsageError> {
+        for (call, way) in choices {
+            let Way::Rounds(algorithm) = way else { continue };
+            let shared = |round: fabriscope_collectives::Round| {
+                round.joint.is_some() || round.receives.iter().chain(&round.sends).any(|message| message.slot)
+            };
+            // Other nodes do the same.
+            if (0..=call.per_node).filter(|rank| *rank < call.ranks).any(|rank| algorithm.rounds(call, rank).any(shared)) {
+                let what = format!("{tool} --offload: {algorithm} needs switches that reduce, or memory that the ranks of a node share");
+                let remedy = format!("name another: --algorithm {}", Algorithm::known(self.operation));
+                return Err(UsageError::Conflict { what, remedy });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same plan with the algorithm that workers take, where nothing else was asked for.
+    pub fn of_workers(mut self, mpi: &Mpi) -> Plan {
+        let own = mpi.offload.as_ref().and_then(|part| part.algorithm(self.operation)).map(str::to_owned);
+        self.algorithm = self.algorithm.or(own);
+        self
     }
 
     /// How messages of `sizes` go.

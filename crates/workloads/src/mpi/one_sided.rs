@@ -35,6 +35,9 @@ impl Rank {
     /// # Errors
     /// No connection to `target`, or one without RDMA; memory of a GPU that no adapter reaches; a queue pair in error.
     pub fn one_sided(&self, what: OneSided, target: u32, (here, there): (Buffer, Buffer), size: u32) -> Result<Request, ProgramError> {
+        if let Some(handed) = self.hand_one_sided(what, target, size) {
+            return handed;
+        }
         let me = self.rank();
         let state = &mut *self.state.borrow_mut();
         if state.connections.get(&target).is_some_and(|connection| connection.local) && (here, there) == (Buffer::Host, Buffer::Host) {

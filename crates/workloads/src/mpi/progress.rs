@@ -36,7 +36,8 @@ impl Rank {
         if self.state.borrow().protocol.eager_channel == EagerChannel::Stream {
             return self.turn_of_streams(until).await;
         }
-        let Awaited { queues, rings } = self.state.borrow().awaited();
+        let Awaited { queues, mut rings } = self.state.borrow().awaited();
+        rings.extend(self.word());
         match self.network_queue() {
             None => process.wait_any_until(&queues, &rings, until).await,
             Some(network) => process.wait_any_until(&[&queues[..], &[network]].concat(), &rings, until).await,
@@ -54,6 +55,7 @@ impl Rank {
             }
         }
         self.look_at_network().await?;
+        self.look_at_words().await;
         self.serve_copies().await?;
         self.state.borrow_mut().look_at_rings(process);
         self.serve_notes().await

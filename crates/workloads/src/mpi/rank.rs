@@ -9,6 +9,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use super::buffer::Buffer;
 use super::in_network::InNetwork;
 use super::matching::Pattern;
+use super::offload::Door;
 use super::onload::Onload;
 use super::protocol::Path;
 use super::request::{Carried, Request};
@@ -27,6 +28,8 @@ pub struct Rank {
     pub(super) network: RefCell<Option<InNetwork>>,
     /// Messages of one-sided operations that are to be freed when they have left.
     pub(super) open: RefCell<Vec<Request>>,
+    /// Where cores of the adapter do.
+    pub(super) door: RefCell<Option<Door>>,
 }
 
 impl Rank {
@@ -49,10 +52,26 @@ impl Rank {
             let protocol = world.0.protocol.on(&process);
             let (home, near) = (world.0.home(&process), world.0.local(local).into_iter().collect());
             let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), near, home));
-            return Ok(Rank { process, world, state, onload, network: RefCell::default(), open: RefCell::default() });
+            return Ok(Rank {
+                process,
+                world,
+                state,
+                onload,
+                network: RefCell::default(),
+                open: RefCell::default(),
+                door: RefCell::default(),
+            });
         }
         let state = setup::open(&process, &world, peers, buffer).await?;
-        Ok(Rank { process, world, state: RefCell::new(state), onload: None, network: RefCell::default(), open: RefCell::default() })
+        Ok(Rank {
+            process,
+            world,
+            state: RefCell::new(state),
+            onload: None,
+            network: RefCell::default(),
+            open: RefCell::default(),
+            door: RefCell::default(),
+        })
     }
     /// The same with all other ranks of the job.
     ///
@@ -119,6 +138,9 @@ impl Rank {
     /// # Errors
     /// As [`isend`](Self::isend); a buffer on a device where the library or the node knows of none.
     pub fn isend_from(&self, buffer: Buffer, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
+        if let Some(handed) = self.hand_message(destination, true, size) {
+            return handed;
+        }
         if let Some(onload) = self.onload_to(destination) {
             return Ok(Request(Carried::Psm2(onload.send(
                 &self.process,
@@ -178,6 +200,9 @@ impl Rank {
     /// # Errors
     /// As [`irecv`](Self::irecv); a buffer on a device where the library or the node knows of none.
     pub fn irecv_into(&self, buffer: Buffer, source: Option<u32>, tag: Option<u32>, size: u32) -> Result<Request, ProgramError> {
+        if let Some(handed) = source.and_then(|source| self.hand_message(source, false, size)) {
+            return handed;
+        }
         if let Some(onload) = self.onload_from(source)? {
             return Ok(Request(Carried::Psm2(onload.receive(&self.process, (source, tag), (size, buffer))?)));
         }
@@ -209,6 +234,7 @@ impl Rank {
             (Carried::Own(request), _) => self.state.borrow_mut().requests.close(request),
             (Carried::Psm2(request), Some(onload)) => onload.close(&self.process, &self.world.0.protocol, request),
             (Carried::Psm2(_), None) => {}
+            (Carried::Offloaded(number), _) => self.forget(number),
         }
         Ok(())
     }
@@ -227,6 +253,7 @@ impl Rank {
         match request.0 {
             Carried::Own(request) => self.state.borrow().requests.is_done(request),
             Carried::Psm2(request) => self.onload.as_ref().is_none_or(|onload| onload.is_done(request)),
+            Carried::Offloaded(number) => self.is_over(number),
         }
     }
     /// `MPI_Send`.

@@ -27,6 +27,8 @@ pub(crate) enum Carried {
     Own(RequestId),
     /// PSM2, by its number there.
     Psm2(u32),
+    /// A worker on the adapter, by the rank's count of what it handed over.
+    Offloaded(u64),
 }
 
 /// What a rank knows of a request.

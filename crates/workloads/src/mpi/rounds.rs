@@ -100,6 +100,14 @@ impl Rank {
         Ok(true)
     }
 
+    /// `MPI_Test` of an operation that others carry out: one turn of progress, without waiting.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn look(&self) -> Result<(), ProgramError> {
+        self.turn_until(self.now()).await
+    }
+
     /// `MPI_Wait`: carries out the rest.
     ///
     /// # Errors

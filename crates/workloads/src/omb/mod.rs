@@ -28,7 +28,7 @@ pub use report::{Sample, report};
 pub use sync::Sync;
 
 use crate::error::UsageError;
-use crate::mpi::{Buffer, Rank, World};
+use crate::mpi::{Buffer, Desk, Rank, World};
 use crate::output::ToolOutput;
 use crate::target::Target;
 use crate::tool::{Placing, Prepared};
@@ -46,10 +46,12 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
     let settings = Rc::new(Settings::parse(benchmark, args, target)?);
     let mpi = target.mpi_for(benchmark.name())?;
     let world = World::new(mpi, target, 2 * settings.pairs);
+    let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
+    let desk = settings.offload.map(|offload| Desk::new(offload, target, inline));
     let results: Results = Rc::new(RefCell::new(vec![Vec::new(); settings.sizes.len()]));
     let main = || -> Main {
-        let (settings, world, results) = (settings.clone(), world.clone(), results.clone());
-        Box::new(move |process| Box::pin(run(process, world, settings, results)))
+        let (settings, world, results, desk) = (settings.clone(), world.clone(), results.clone(), desk.clone());
+        Box::new(move |process| Box::pin(run(process, (world, desk), settings, results)))
     };
     let mains = (0..2 * settings.pairs).map(|_| main()).collect();
     let placing = match benchmark {
@@ -57,18 +59,24 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         Benchmark::MessageRate => Placing::Pairs { pairs: settings.pairs },
         _ => Placing::TwoNodes,
     };
-    let finish = move || -> ToolOutput { report(&settings, &samples(&settings, &results.borrow())) };
+    let finish = move || -> ToolOutput {
+        let remarks = settings.offload.iter().map(|offload| format!("messages: {offload}")).collect();
+        ToolOutput { remarks, ..report(&settings, &samples(&settings, &results.borrow())) }
+    };
     Ok(Prepared { placing, mains, finish: Box::new(finish) })
 }
 
 /// One rank: all sizes in turn.
-async fn run(process: Process, world: World, s: Rc<Settings>, results: Results) -> Result<(), ProgramError> {
+async fn run(process: Process, (world, desk): (World, Option<Desk>), s: Rc<Settings>, results: Results) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
     let sends = me < pairs;
     let (buffer, staged) = (s.buffers.of(sends), s.buffers.staged);
     let given = if staged { Buffer::Host } else { buffer };
     let rank = Rank::init_in(process, world, &[peer], given).await?;
+    if let Some(desk) = &desk {
+        rank.open_offload(desk).await?;
+    }
     let there = s.buffers.of(!sends);
     let touched = if s.benchmark.one_sided().is_some() { None } else { s.buffers.touched(sends) };
     let in_flight = if s.benchmark == Benchmark::Latency { 1 } else { s.window };

@@ -12,7 +12,7 @@ use super::sync::Sync;
 use crate::arguments::Meaning::{Refused, Usual};
 use crate::arguments::{self, Given, Opt, Takes, opt};
 use crate::error::UsageError;
-use crate::mpi::{Buffer, Datatype, Update};
+use crate::mpi::{Asked, Buffer, Datatype, OFFLOAD, OffloadSettings, Update, WORKERS};
 use crate::target::Target;
 
 const OPTIONS: &[Opt] = &[
@@ -54,6 +54,8 @@ const OPTIONS: &[Opt] = &[
         Usual,
         "elements of accumulates: mpi_char (default), mpi_int, mpi_long_long (default of one element), mpi_float, mpi_double",
     ),
+    OFFLOAD,
+    WORKERS,
 ];
 
 const NOTES: &str = "\nEvery iteration is simulated, and in the steady state each takes the same time; so the defaults of -i and -x are\n\
@@ -86,6 +88,8 @@ pub struct Settings {
     pub sync: Sync,
     /// The elements of an update.
     pub datatype: Datatype,
+    /// Workers on the DPU that carry the messages.
+    pub offload: Option<OffloadSettings>,
 }
 
 impl Settings {
@@ -114,9 +118,14 @@ impl Settings {
             buffers: Buffers::default(),
             sync: Sync::of(benchmark),
             datatype: if benchmark.update().is_some_and(Update::is_single) { Datatype::LongLong } else { Datatype::Char },
+            offload: None,
         };
+        let mut asked = Asked::default();
         for given in &parsed.options {
-            s.apply(given, smallest)?;
+            match given.name {
+                "offload" | "workers" => asked.take(given)?,
+                _ => s.apply(given, smallest)?,
+            }
         }
         if let Some(update) = benchmark.update() {
             s.sizes.retain(|size| size % s.datatype.bytes() == 0);
@@ -132,11 +141,27 @@ impl Settings {
         let device = vec!["D".to_owned(); 2];
         let operands = if benchmark == Benchmark::GpuPingPong && parsed.operands.is_empty() { &device } else { &parsed.operands };
         s.buffers = Buffers::parse(tool, accelerator, operands, target)?;
-        target.mpi_for(tool)?;
+        s.offload = asked.settle(tool, (false, true), s.pairs, target.mpi_for(tool)?, target)?;
+        s.check_offload(tool)?;
         if benchmark.one_sided().is_some() {
             s.check_one_sided(tool, target)?;
         }
         Ok(s)
+    }
+
+    /// Whether workers have a way for these messages.
+    fn check_offload(&self, tool: &str) -> Result<(), UsageError> {
+        let Some(offload) = &self.offload else { return Ok(()) };
+        let (what, remedy) = match (self.benchmark.one_sided().is_some(), offload.staged) {
+            _ if [true, false].into_iter().any(|sends| self.buffers.of(sends) != Buffer::Host) => {
+                ("workers on a DPU reach no memory of GPUs", "use buffers in host memory")
+            }
+            _ if self.benchmark.update().is_some() => ("workers on a DPU do puts and gets, and no updates", "leave --offload out"),
+            (true, true) => ("one-sided operations need keys of the host's memory (GVMI)", "use --offload dpu on a DPU that has them"),
+            _ if self.window > MOST_OFFLOADED => ("a rank hands over 2048 messages at a time at the most", "use a smaller window: -W"),
+            _ => return Ok(()),
+        };
+        Err(UsageError::Conflict { what: format!("{tool} --offload: {what}"), remedy: remedy.to_owned() })
     }
 
     /// Whether the library has a way for one-sided operations.
@@ -303,6 +328,8 @@ const SMALLEST_PING: u32 = 128;
 const LARGEST_PING: u32 = 1 << 30;
 /// Messages in flight (basis: the tool).
 const WINDOW: u32 = 64;
+/// Messages in flight that a rank hands over (basis: assumed, half of its send queue).
+const MOST_OFFLOADED: u32 = 2048;
 
 #[cfg(test)]
 mod tests {

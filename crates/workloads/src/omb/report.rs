@@ -140,6 +140,7 @@ mod tests {
             buffers: Buffers::default(),
             sync: crate::omb::sync::Sync::of(benchmark),
             datatype: crate::mpi::Datatype::Char,
+            offload: None,
         }
     }
     fn sample(size: u32, each: Span, count: usize) -> Sample {

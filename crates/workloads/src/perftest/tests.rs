@@ -25,6 +25,7 @@ fn target() -> Target {
         mpi: None,
         shmem: None,
         unordered: false,
+        dpu: None,
         aggregation: None,
         processor: None,
         perftest: None,

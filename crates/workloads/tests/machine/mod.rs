@@ -7,7 +7,7 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
 use fabriscope_workloads::krylov::Processor;
 use fabriscope_workloads::mpi::Binding;
-use fabriscope_workloads::{Layout, LinkType, Target, Tool, ToolOutput};
+use fabriscope_workloads::{DpuTarget, Layout, LinkType, Target, Tool, ToolOutput};
 
 pub fn parts(cluster: &str) -> ResolvedCluster {
     let catalog = Catalog::embedded().unwrap();
@@ -41,6 +41,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
         mpi: parts.software.mpi.clone(),
         shmem: parts.software.shmem.clone().filter(|shmem| shmem.provided),
         unordered: nic.any_order || nic.interface == Interface::Efa,
+        dpu: DpuTarget::of(&parts.node),
         aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
         processor: Processor::of(&parts.node.cpu, parts.node.sockets),
         perftest: parts.perftest.perftest.clone(),
