@@ -6,7 +6,7 @@ use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_workloads::gpu::GpuTarget;
-use fabriscope_workloads::krylov::Processor;
+use fabriscope_workloads::krylov::{AdapterCores, Processor};
 use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::nccl::Library;
 use fabriscope_workloads::{DpuTarget, Layout, LinkType, Target, Tool, ToolOutput, UsageError};
@@ -156,6 +156,7 @@ pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Targ
         dpu: DpuTarget::of(&parts.node),
         aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
         processor: Processor::of(&parts.node.cpu, parts.node.sockets),
+        cores: parts.node.dpu.as_ref().and_then(AdapterCores::of),
         perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
     }
 }

@@ -5,7 +5,7 @@ use fabriscope_verbs::Mtu;
 
 use crate::error::UsageError;
 use crate::gpu::GpuTarget;
-use crate::krylov::Processor;
+use crate::krylov::{AdapterCores, Processor};
 use crate::mpi::Binding;
 use crate::nccl::Library;
 
@@ -96,6 +96,8 @@ pub struct Target {
     pub aggregation: Option<(String, Aggregation)>,
     /// The processors of a node, where it is known what their memory moves.
     pub processor: Option<Processor>,
+    /// The cores on its adapters, where these have some.
+    pub cores: Option<AdapterCores>,
     /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
     pub perftest: Option<Perftest>,
 }

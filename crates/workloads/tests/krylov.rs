@@ -92,3 +92,62 @@ fn wrong_requests_say_what_to_do() {
     assert!(refused(&without, (2, 1), "").contains("[mpi]"));
     assert!(refused(&alaska, (2, 1), "--algorithm nothing").contains("recursive_doubling"));
 }
+
+/// Lines of a run with help: what is saved, in percent; the whole and the host alone, in us.
+fn helped(cluster: &str, options: &str) -> (f64, f64, f64) {
+    let (output, _) = run_on(&parts(cluster), &format!("krylov -i 2 {options}"));
+    (value(&output, "saved"), value(&output, "iteration"), value(&output, "alone"))
+}
+
+/// Rows that stay where they are and both end together: the rates add up, 57.3 GB/s of two channels of DDR5 to the 97.8 of two Broadwell and
+/// the 393.2 of two Sapphire Rapids. What is saved is 57.3 / (57.3 + host), less what messages take.
+#[test]
+fn rates_of_host_and_adapter_add_up_where_data_stays() {
+    for (cluster, host) in [("lab-bluefield-3-broadwell", 97.8), ("lab-bluefield-3-spr", 393.2)] {
+        let (saved, with, alone) = helped(cluster, "-n 200 --offload hybrid-onload");
+        let ideal = 100.0 * 57.3 / (57.3 + host);
+        assert!(saved < ideal && saved > 0.97 * ideal, "{cluster}: {saved} %, at best {ideal}");
+        assert!((100.0 * (1.0 - with / alone) - saved).abs() < 1e-9);
+    }
+}
+
+/// Results of 8 B a row that come back over the bus of the host take longer than the 24 B in the adapter's memory, and the more the faster the
+/// host is; vectors that all go there and back take many times as long as the host alone.
+#[test]
+fn data_that_moves_costs_what_is_saved() {
+    let saved = |mode: &str| helped("lab-bluefield-3-broadwell", &format!("-n 128 --offload {mode}")).0;
+    let (onload, hybrid, naive) = (saved("hybrid-onload"), saved("hybrid"), saved("naive"));
+    assert!(onload > hybrid + 5.0 && hybrid > 10.0, "{onload} and {hybrid}");
+    // An axpy: 24 B in 0.245 ns a row; 16 B there and 8 B back over 12 to 13 B/ns and a pass in between: 2.2 ns and more.
+    assert!(naive < -400.0 && naive > -1200.0, "{naive}");
+}
+
+/// What comes out of the search is no worse than any other share; and where handing over takes longer than the work, the host does it alone.
+#[test]
+fn the_share_is_the_best_there_is() {
+    for mode in ["hybrid", "hybrid-onload"] {
+        let best = helped("lab-bluefield-3-broadwell", &format!("-n 100 --offload {mode}")).1;
+        for share in [5, 15, 25, 30, 35, 40, 45, 60] {
+            let (_, other, _) = helped("lab-bluefield-3-broadwell", &format!("-n 100 --offload {mode} --share {share}"));
+            assert!(best <= 1.01 * other, "{mode}: {best} us, and {other} with {share} %");
+        }
+    }
+    let (output, _) = run_on(&parts("lab-bluefield-3-broadwell"), "krylov -n 8 --offload hybrid -i 2");
+    assert_eq!((value(&output, "share"), value(&output, "saved")), (0.0, 0.0), "{}", output.text);
+}
+
+#[test]
+fn help_that_cannot_be_is_refused() {
+    for (cluster, layout, line, words) in [
+        ("alaska-roce25", (2, 1), "--offload hybrid", "needs cores on the adapters, and those here have none"),
+        ("lab-bluefield-3-broadwell", (2, 1), "--offload all", "none, naive, hybrid, hybrid-onload"),
+        ("lab-bluefield-3-broadwell", (2, 1), "--share 10", "use --offload hybrid or hybrid-onload"),
+        ("lab-bluefield-3-broadwell", (2, 1), "--offload naive --share 10", "use --offload hybrid or hybrid-onload"),
+        ("lab-bluefield-3-broadwell", (2, 2), "--offload hybrid --blocks 2,1,2", "leave --blocks out"),
+        ("lab-bluefield-3-broadwell", (2, 17), "--offload hybrid", "use --ppn of at most 16"),
+        ("lab-bluefield-3-broadwell", (2, 1), "--offload naive -n 1024", "do not go into the 32 GiB"),
+    ] {
+        let message = refused(&parts(cluster), layout, line);
+        assert!(message.contains(words), "{line}: {message}");
+    }
+}

@@ -9,6 +9,7 @@
 
 mod broadcast;
 mod gpu;
+mod krylov;
 
 use crate::measured::{Column, Measured, MeasuredError, Row};
 
@@ -95,7 +96,7 @@ pub enum Asked {
 /// # Errors
 /// A row of a modelled benchmark with a size or a value that no run can have.
 pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
-    if let Some(asked) = gpu::ask(row).or_else(|| broadcast::ask(row)) {
+    if let Some(asked) = gpu::ask(row).or_else(|| broadcast::ask(row)).or_else(|| krylov::ask(row)) {
         return Ok(asked);
     }
     let Some(tool) = tool_of(&row.benchmark) else {
@@ -362,6 +363,16 @@ impl Words {
 mod tests {
     use super::*;
     use crate::measured;
+
+    #[test]
+    fn claims_about_solvers_name_the_mode() {
+        let row = |variant: &str| format!("t,c,Krylov vector ops offload (PETSc/HYPRE),{variant},2,2,,improvement (up to),%,24");
+        for (variant, mode) in [("Intel Broadwell + BlueField-3; hybrid CPU+DPU", "hybrid"), ("hybrid with onloading", "hybrid-onload")] {
+            let Ok(Asked::Run(question, Quantity::Share { percent })) = asked(&row(variant)) else { panic!("{variant}") };
+            assert_eq!((question.tool, question.options[1].as_str(), question.column, percent), ("krylov", mode, Some("saved"), 1.0));
+        }
+        assert!(matches!(asked(&row("CPU")), Ok(Asked::Skip(_))));
+    }
 
     fn asked(row: &str) -> Result<Asked, MeasuredError> {
         let text = format!("table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value\n{row}\n");

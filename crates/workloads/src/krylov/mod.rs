@@ -5,29 +5,38 @@
 //! MPI_Allreduce by the library's algorithm; multiply-adds; memory bandwidth of the cores that take part ([`pace`]).
 //! Not modelled: convergence, set-up, preconditioners beyond the diagonal; the rest stands where it belongs.
 
+mod adapter;
 mod matrix;
+mod offload;
 mod options;
 mod pace;
 mod report;
 mod run;
+mod share;
 mod solver;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use fabriscope_catalog::Interface;
 use fabriscope_node::Main;
 
+pub use adapter::AdapterCores;
 pub use matrix::{Matrix, MatrixError, Part, Stencil};
+pub use offload::{Costs, Offload, balanced};
 pub use pace::{Bound, Pace, Processor};
 pub use solver::{Operation, Preconditioner, Solver};
 
 use crate::collective;
 use crate::error::UsageError;
 use crate::mpi::{Packing, World};
-use crate::target::Target;
+use crate::target::{Target, path_mtu};
 use crate::tool::{Placing, Prepared};
+use adapter::Board;
+use options::Settings;
 use run::Job;
+use share::{Division, Helper};
 
 /// The program's name.
 pub const NAME: &str = "krylov";
@@ -69,15 +78,48 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
     };
     let paces = parts.iter().map(pace).collect();
     let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
-    let job = Rc::new(Job { settings, layout: target.layout, parts, paces, reductions, world, packing });
+    let helpers = if settings.offload == Offload::None { Vec::new() } else { helpers(&settings, &parts, target)? };
+    let bridge = (path_mtu(target.mtu), target.max_inline);
+    let job = Rc::new(Job { settings, layout: target.layout, parts, paces, reductions, world, packing, helpers, bridge });
     let results = Rc::new(RefCell::new(Vec::new()));
     let main = |_| -> Main {
         let (job, results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run::run(process, job, results)))
     };
     let mains = (0..ranks).map(main).collect();
-    let finish = move || report::report(&job, &results.borrow());
+    let cores = target.cores.clone();
+    let finish = move || report::report(&job, &results.borrow(), cores.as_ref());
     Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
+}
+
+/// A helper for each rank on the cores of its adapter.
+fn helpers(settings: &Settings, parts: &[Part], target: &Target) -> Result<Vec<Helper>, UsageError> {
+    let (mode, per_node) = (settings.offload, target.layout.per_node);
+    let cores = target.cores.as_ref().ok_or_else(|| {
+        let what = format!("--offload {mode} needs cores on the adapters, and those here have none");
+        options::conflict(what, "leave it out, or use a cluster with DPUs, for example lab-bluefield-3-broadwell")
+    })?;
+    if target.interface != Interface::Verbs {
+        let what = format!("--offload {mode} needs verbs between a host and its adapter's cores, not {}", target.interface);
+        return Err(options::conflict(what, "use a cluster with DPUs, for example lab-bluefield-3-broadwell"));
+    }
+    let threads = cores.processor.all_cores() / per_node.max(1);
+    if threads == 0 {
+        let what = format!("{per_node} ranks on a node, and its adapter has {} cores", cores.processor.all_cores());
+        return Err(options::conflict(what, &format!("use --ppn of at most {}", cores.processor.all_cores())));
+    }
+    let helper = |part: &Part| {
+        let footprint = settings.solver.footprint(settings.preconditioner, part.rows, part.nonzeros);
+        let own = u128::from(cores.memory.0 / u64::from(per_node.max(1)));
+        let room = (own * u128::from(part.rows) / u128::from(footprint.0.max(1))).min(u128::from(part.rows)) as u64;
+        if mode == Offload::Naive && room < part.rows {
+            let what = format!("{footprint} of each rank do not go into the {} of the adapter's cores", cores.memory);
+            return Err(options::conflict(what, "use a smaller matrix, or --offload hybrid"));
+        }
+        let pace = cores.processor.pace(per_node, threads, footprint);
+        Ok(Helper { board: Board::default(), mode, division: Cell::new(Division::default()), pace, room, asked: settings.share })
+    };
+    parts.iter().map(helper).collect()
 }
 
 /// Bytes of a message, at most. Basis: standard (an int counts the elements of a message of MPI, and InfiniBand ends there).

@@ -1,6 +1,7 @@
 //! The command line of `krylov`.
 
 use super::matrix::{Matrix, Stencil};
+use super::offload::Offload;
 use super::solver::{Preconditioner, Solver};
 use crate::arguments::{self, Given, Meaning::Usual, Opt, Takes, opt};
 use crate::error::UsageError;
@@ -17,6 +18,10 @@ pub(super) struct Settings {
     pub threads: u32,
     /// Name of an algorithm of MPI_Allreduce.
     pub algorithm: Option<String>,
+    /// What the cores on the adapters do.
+    pub offload: Offload,
+    /// Percent of the rows for them, where it is asked for.
+    pub share: Option<u32>,
 }
 
 /// An option with a value.
@@ -38,6 +43,8 @@ const OPTIONS: &[Opt] = &[
     value('i', "iterations", "count", "measured iterations, after one (default 10; of gmres those until it begins again)"),
     value('t', "threads", "count", "threads of each rank, a core each (default: all cores, shared among the ranks of a node)"),
     value('\0', "algorithm", "name", "algorithm of MPI_Allreduce instead of the library's choice"),
+    value('\0', "offload", "none|naive|hybrid|hybrid-onload", "what the cores on the adapters do (default none)"),
+    value('\0', "share", "percent", "rows for those cores (default: as many as let both end together)"),
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
 ];
 
@@ -54,6 +61,7 @@ pub(super) fn read(tool: &str, about: &str, args: &[String], target: &Target, co
     let (mut rows, mut nonzeros, mut halo) = (None, None, None);
     let (mut solver, mut restart, mut preconditioner) = (Solver::Cg, None, Preconditioner::Jacobi);
     let (mut iterations, mut threads, mut algorithm) = (None, None, None);
+    let (mut offload, mut share) = (Offload::None, None);
     let mut of_grid = None;
     for given in &parsed.options {
         match given.name {
@@ -92,6 +100,11 @@ pub(super) fn read(tool: &str, about: &str, args: &[String], target: &Target, co
             }
             "iterations" => iterations = Some(arguments::number(given, 1, 100_000)? as u32),
             "threads" => threads = Some(arguments::number(given, 1, 65_536)? as u32),
+            "offload" => {
+                let name = given.value.as_deref().unwrap_or_default();
+                offload = Offload::named(name).ok_or_else(|| not_one_of(given, Offload::NAMES))?;
+            }
+            "share" => share = Some(arguments::number(given, 0, 100)? as u32),
             "algorithm" => algorithm = given.value.clone(),
             "help" => return Err(UsageError::Help { text: arguments::help(tool, about, OPTIONS, NOTES) }),
             _ => {}
@@ -121,14 +134,29 @@ pub(super) fn read(tool: &str, about: &str, args: &[String], target: &Target, co
         }
     };
     matrix.check(ranks).map_err(|error| conflict(error.to_string(), &error.remedy()))?;
-    let share = (cores / per_node.max(1)).max(1);
-    let threads = threads.unwrap_or(share);
+    let most = (cores / per_node.max(1)).max(1);
+    let threads = threads.unwrap_or(most);
     if threads.saturating_mul(per_node) > cores {
         let what = format!("{per_node} ranks of {threads} threads on the {cores} cores of a node");
-        return Err(conflict(what, &format!("use --threads of at most {share}, or fewer ranks (--ppn)")));
+        return Err(conflict(what, &format!("use --threads of at most {most}, or fewer ranks (--ppn)")));
+    }
+    if share.is_some() && !matches!(offload, Offload::Hybrid | Offload::Onload) {
+        return Err(conflict(
+            format!("--share is for rows that both have, not for --offload {offload}"),
+            "use --offload hybrid or hybrid-onload",
+        ));
+    }
+    if offload != Offload::None
+        && let Matrix::Grid { blocks: [x, y, _], .. } = matrix
+        && x * y > 1
+    {
+        let what = format!(
+            "--offload {offload} with a grid cut in other directions than z: rows of the adapter would need elements of other ranks"
+        );
+        return Err(conflict(what, "leave --blocks out"));
     }
     let usual = if let Solver::Gmres { restart } = solver { restart } else { ITERATIONS };
-    Ok(Settings { matrix, solver, preconditioner, iterations: iterations.unwrap_or(usual), threads, algorithm })
+    Ok(Settings { matrix, solver, preconditioner, iterations: iterations.unwrap_or(usual), threads, algorithm, offload, share })
 }
 
 pub(super) fn conflict(what: String, remedy: &str) -> UsageError {

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use fabriscope_units::Bytes;
 
+use super::adapter::AdapterCores;
 use super::matrix::Part;
-use super::run::{Job, Phase, Spent};
+use super::run::{Job, Outcome, Phase, Spent};
 use super::solver::{ELEMENT, Operation, Preconditioner, Solver};
 use crate::output::{Point, ToolOutput};
 
@@ -26,6 +27,7 @@ impl Phase {
             Phase::Dot => "Dot",
             Phase::Halo => "Halo",
             Phase::Allreduce => "Allreduce",
+            Phase::Cores => "Wait",
         }
     }
     /// The metric of its time.
@@ -36,13 +38,14 @@ impl Phase {
             Phase::Dot => "dot",
             Phase::Halo => "halo",
             Phase::Allreduce => "allreduce",
+            Phase::Cores => "wait",
         }
     }
 }
 
 /// What an iteration does, by phase: calls, and bytes of a rank.
-fn work(job: &Job, part: &Part) -> [(f64, f64); 5] {
-    let mut all = [(0u64, 0u64); 5];
+fn work(job: &Job, part: &Part) -> [(f64, f64); 6] {
+    let mut all = [(0u64, 0u64); 6];
     let mut add = |phase: Phase, bytes: u64| {
         let (calls, total) = &mut all[phase as usize];
         (*calls, *total) = (*calls + 1, *total + bytes);
@@ -61,23 +64,30 @@ fn work(job: &Job, part: &Part) -> [(f64, f64); 5] {
     all.map(|(calls, bytes)| (calls as f64 / f64::from(iterations), bytes as f64 / f64::from(iterations)))
 }
 
-/// Means over ranks and iterations.
-fn rows(job: &Job, results: &[Spent]) -> (Vec<Row>, f64) {
-    let each = (results.len() * job.settings.iterations as usize).max(1) as f64;
+/// Means over ranks and iterations, by phase and in all, in us.
+fn means(job: &Job, spent: impl Iterator<Item = Spent>) -> ([f64; 6], f64) {
+    let spent: Vec<Spent> = spent.collect();
+    let each = (spent.len() * job.settings.iterations as usize).max(1) as f64;
+    let us = |of: fn(&Spent, usize) -> f64, phase: usize| spent.iter().map(|spent| of(spent, phase)).sum::<f64>() / each;
+    let phases = std::array::from_fn(|phase| us(|spent, phase| spent.each[phase].as_us_f64(), phase));
+    (phases, us(|spent, _| spent.total.as_us_f64(), 0))
+}
+
+/// What the ranks do in an iteration by the host's cores alone, on average.
+fn rows(job: &Job, results: &[Outcome]) -> (Vec<Row>, f64) {
     let ranks = job.parts.len().max(1) as f64;
-    let mut done = [(0.0, 0.0); 5];
+    let mut done = [(0.0, 0.0); 6];
     for part in &job.parts {
         for (sum, (calls, bytes)) in done.iter_mut().zip(work(job, part)) {
             *sum = (sum.0 + calls / ranks, sum.1 + bytes / ranks);
         }
     }
+    let (us, total) = means(job, results.iter().map(|outcome| outcome.alone));
     let row = |phase: Phase| {
-        let us = results.iter().map(|spent| spent.each[phase as usize].as_us_f64()).sum::<f64>() / each;
         let (calls, bytes) = done[phase as usize];
-        Row { phase, calls, bytes, us }
+        Row { phase, calls, bytes, us: us[phase as usize] }
     };
-    let total = results.iter().map(|spent| spent.total.as_us_f64()).sum::<f64>() / each;
-    (Phase::ALL.into_iter().map(row).collect(), total)
+    (Phase::ALL.into_iter().filter(|phase| *phase != Phase::Cores).map(row).collect(), total)
 }
 
 fn title(solver: Solver, preconditioner: Preconditioner) -> String {
@@ -93,7 +103,7 @@ fn title(solver: Solver, preconditioner: Preconditioner) -> String {
 }
 
 /// The text and the points.
-pub(super) fn report(job: &Job, results: &[Spent]) -> ToolOutput {
+pub(super) fn report(job: &Job, results: &[Outcome], cores: Option<&AdapterCores>) -> ToolOutput {
     let s = &job.settings;
     let mut text = String::new();
     let footprint = job.parts.iter().map(|part| s.solver.footprint(s.preconditioner, part.rows, part.nonzeros)).max().unwrap_or_default();
@@ -101,21 +111,48 @@ pub(super) fn report(job: &Job, results: &[Spent]) -> ToolOutput {
     let nonzeros: u64 = job.parts.iter().map(|part| part.nonzeros).sum();
     let _ = writeln!(
         text,
-        "# {} ranks on {} nodes, {} threads each; {} rows, {nonzeros} nonzeros; {:.1} MB of vectors and matrix a rank",
-        job.layout.ranks(),
-        job.layout.nodes,
-        s.threads,
+        "# {} on {}, {} each; {} rows, {nonzeros} nonzeros; {:.1} MB of vectors and matrix a rank",
+        counted(job.layout.ranks(), "rank"),
+        counted(job.layout.nodes, "node"),
+        counted(s.threads, "thread"),
         s.matrix.rows(),
         footprint.0 as f64 / 1e6
     );
     let (rows, total) = rows(job, results);
+    let mut points = Vec::new();
+    let mut point = |metric, unit, value| points.push(Point { size: footprint, metric, unit, value });
+    match cores.filter(|_| !job.helpers.is_empty()) {
+        None => {
+            alone(job, &rows, total, &mut text);
+            rows.iter().for_each(|row| point(row.phase.metric(), "us", row.us));
+            point("iteration", "us", total);
+        }
+        Some(cores) => {
+            let (us, together) = means(job, results.iter().filter_map(|outcome| outcome.together));
+            let share = shared(job, cores, &mut text);
+            compared(job, (&rows, total), (&us, together), &mut text);
+            Phase::ALL.into_iter().for_each(|phase| point(phase.metric(), "us", us[phase as usize]));
+            point("iteration", "us", together);
+            point("alone", "us", total);
+            point("saved", "%", saved(total, together));
+            point("share", "%", share);
+        }
+    }
+    ToolOutput { text, points, remarks: remarks(job), ..ToolOutput::default() }
+}
+
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The table of the host's cores alone.
+fn alone(job: &Job, rows: &[Row], total: f64, text: &mut String) {
     let _ = writeln!(
         text,
         "{:<12}{:>8}{:>16}{:>14}{:>11}{:>13}  Bound by",
         "# Operation", "Calls", "Bytes", "Time(us)", "Share(%)", "Rate(GB/s)"
     );
-    let mut points = Vec::new();
-    for row in &rows {
+    for row in rows {
         let rate = if row.us > 0.0 { format!("{:.2}", row.bytes / row.us / 1e3) } else { "-".to_owned() };
         let percent = if total > 0.0 { 100.0 * row.us / total } else { 0.0 };
         let _ = writeln!(
@@ -127,12 +164,43 @@ pub(super) fn report(job: &Job, results: &[Spent]) -> ToolOutput {
             row.us,
             bound(job, row.phase)
         );
-        points.push(Point { size: footprint, metric: row.phase.metric(), unit: "us", value: row.us });
     }
     let bytes: f64 = rows.iter().filter(|row| !matches!(row.phase, Phase::Halo | Phase::Allreduce)).map(|row| row.bytes).sum();
     let _ = writeln!(text, "{:<12}{:>8}{bytes:>16.0}{total:>14.2}{:>11.1}", "Iteration", "", 100.0);
-    points.push(Point { size: footprint, metric: "iteration", unit: "us", value: total });
-    ToolOutput { text, points, remarks: remarks(job), ..ToolOutput::default() }
+}
+
+/// How rows are shared, of all in percent.
+fn shared(job: &Job, cores: &AdapterCores, text: &mut String) -> f64 {
+    let all: u64 = job.parts.iter().map(|part| part.rows).sum();
+    let theirs: u64 = job.helpers.iter().map(|helper| helper.division.get().theirs).sum();
+    let percent = 100.0 * theirs as f64 / all.max(1) as f64;
+    let (mode, mut hand_over, mut rate) = (job.settings.offload, 0.0, 0.0);
+    if let Some(helper) = job.helpers.first() {
+        (hand_over, rate) = (helper.division.get().hand_over.as_us_f64(), helper.pace.rate.as_bytes_per_s_f64() / 1e9);
+    }
+    let each = cores.processor.all_cores() / job.layout.per_node.max(1);
+    let _ = writeln!(text, "# {}: {} for each rank, {rate:.2} GB/s", cores.title, counted(each, "core"));
+    let _ = writeln!(text, "# {mode}: {percent:.2} % of the rows on the adapter; {hand_over:.2} us to hand over and hear of it");
+    percent
+}
+
+/// The table of both.
+fn compared(job: &Job, (rows, total): (&[Row], f64), (us, together): (&[f64; 6], f64), text: &mut String) {
+    let _ = writeln!(text, "{:<12}{:>8}{:>14}{:>15}{:>11}  Bound by", "# Operation", "Calls", "Host(us)", "With DPU(us)", "Saved(%)");
+    for row in rows {
+        let now = us[row.phase as usize];
+        let gain = if row.us > 0.0 { format!("{:.1}", saved(row.us, now)) } else { "-".to_owned() };
+        let bound = bound(job, row.phase);
+        let _ = writeln!(text, "{:<12}{:>8.2}{:>14.2}{now:>15.2}{gain:>11}  {bound}", row.phase.name(), row.calls, row.us);
+    }
+    let waits = us[Phase::Cores as usize];
+    let _ = writeln!(text, "{:<12}{:>8}{:>14.2}{waits:>15.2}{:>11}  cores on the adapter", Phase::Cores.name(), "", 0.0, "-");
+    let _ = writeln!(text, "{:<12}{:>8}{total:>14.2}{together:>15.2}{:>11.1}", "Iteration", "", saved(total, together));
+}
+
+/// The share of the time that is no longer needed, in percent.
+fn saved(before: f64, now: f64) -> f64 {
+    if before > 0.0 { 100.0 * (1.0 - now / before) } else { 0.0 }
 }
 
 /// A line for each algorithm in the order of the sums: `allreduce: recursive_doubling at 8 to 240 bytes`.
@@ -163,5 +231,6 @@ fn bound(job: &Job, phase: Phase) -> String {
         }
         Phase::Allreduce if job.parts.len() < 2 => "one rank".to_owned(),
         Phase::Allreduce => "latency of messages".to_owned(),
+        Phase::Cores => String::new(),
     }
 }

@@ -28,6 +28,7 @@ fn target() -> Target {
         dpu: None,
         aggregation: None,
         processor: None,
+        cores: None,
         perftest: None,
     }
 }

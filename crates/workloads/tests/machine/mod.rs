@@ -5,7 +5,7 @@ use fabriscope_catalog::{Catalog, Interface, Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Run};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
-use fabriscope_workloads::krylov::Processor;
+use fabriscope_workloads::krylov::{AdapterCores, Processor};
 use fabriscope_workloads::mpi::Binding;
 use fabriscope_workloads::{DpuTarget, Layout, LinkType, Target, Tool, ToolOutput};
 
@@ -44,6 +44,7 @@ pub fn target(parts: &ResolvedCluster) -> Target {
         dpu: DpuTarget::of(&parts.node),
         aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
         processor: Processor::of(&parts.node.cpu, parts.node.sockets),
+        cores: parts.node.dpu.as_ref().and_then(AdapterCores::of),
         perftest: parts.perftest.perftest.clone(),
     }
 }
