@@ -181,7 +181,7 @@ mod tests {
             assert_eq!(Tool::by_name(tool.name()), Ok(tool));
             assert!(!tool.about().is_empty());
         }
-        assert_eq!(Tool::all().count(), 88);
+        assert_eq!(Tool::all().count(), 89);
         let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
         assert!(message.contains("`ib_write_lat`"), "{message}");
     }

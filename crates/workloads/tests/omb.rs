@@ -52,6 +52,17 @@ fn pairs_add_up() {
     assert!(four > 3.0 * one, "{four} and {one}");
 }
 
+/// One pair by itself is osu_latency; eight pairs with 64 KiB each share the 100 Gb/s of a port: nearly eight times the 5.2 us that these take.
+#[test]
+fn pairs_share_the_port() {
+    let latency = |line: &str| column(&run(line), "latency")[0].1;
+    let (alone, one) = (latency("osu_latency -m 65536:65536"), latency("osu_multi_lat -m 65536:65536"));
+    assert!((alone - one).abs() < 0.1 * alone, "{alone} and {one}");
+    let eight = latency("osu_multi_lat -p 8 -m 65536:65536");
+    assert!((5.0 * 5.2..9.0 * 5.2 + alone).contains(&eight), "{eight} beside {alone}");
+    assert_eq!(column(&run("osu_multi_lat -p 2 -m 1:8 -i 3 -x 1"), "latency").len(), 4);
+}
+
 #[test]
 fn every_rendezvous_moves_long_messages() {
     let bandwidth = |rendezvous| {

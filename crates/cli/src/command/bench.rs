@@ -156,7 +156,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         }
         _ => {
             let what = format!("--nodes and --ppn are for collective benchmarks, not for {name}");
-            let help = "leave them out: it runs between two nodes, or with --nodes 1 within one; osu_mbw_mr has --pairs";
+            let help = "leave them out: it runs between two nodes, or with --nodes 1 within one; osu_mbw_mr and osu_multi_lat have --pairs";
             return Err(Failure::told(what, help));
         }
     };

@@ -13,6 +13,8 @@ pub enum Benchmark {
     BothWays,
     /// `osu_mbw_mr`.
     MessageRate,
+    /// `osu_multi_lat`.
+    MultiLatency,
     /// `mpi_gpu_bw`.
     GpuPingPong,
     /// `osu_put_latency`.
@@ -45,11 +47,12 @@ pub(crate) enum Act {
 }
 
 /// Every benchmark.
-pub const BENCHMARKS: [Benchmark; 14] = [
+pub const BENCHMARKS: [Benchmark; 15] = [
     Benchmark::Latency,
     Benchmark::Bandwidth,
     Benchmark::BothWays,
     Benchmark::MessageRate,
+    Benchmark::MultiLatency,
     Benchmark::GpuPingPong,
     Benchmark::PutLatency,
     Benchmark::PutBandwidth,
@@ -71,6 +74,7 @@ impl Benchmark {
             Benchmark::Bandwidth => "osu_bw",
             Benchmark::BothWays => "osu_bibw",
             Benchmark::MessageRate => "osu_mbw_mr",
+            Benchmark::MultiLatency => "osu_multi_lat",
             Benchmark::GpuPingPong => "mpi_gpu_bw",
             Benchmark::PutLatency => "osu_put_latency",
             Benchmark::PutBandwidth => "osu_put_bw",
@@ -91,6 +95,9 @@ impl Benchmark {
             Benchmark::Bandwidth => "MPI bandwidth, a window of messages one way (OSU Micro-Benchmarks)",
             Benchmark::BothWays => "MPI bandwidth, both ways at once (OSU Micro-Benchmarks)",
             Benchmark::MessageRate => "MPI bandwidth and message rate of several pairs (OSU Micro-Benchmarks)",
+            Benchmark::MultiLatency => {
+                "half round trip of an MPI message beside other pairs, as the first of them sees it (OSU Micro-Benchmarks)"
+            }
             Benchmark::GpuPingPong => "ping-pong of two ranks of one node, from GPU to GPU; 2 x bytes / round trip",
             Benchmark::PutLatency => "an MPI_Put and its flush (OSU Micro-Benchmarks)",
             Benchmark::PutBandwidth => "bandwidth of a window of MPI_Puts (OSU Micro-Benchmarks)",
@@ -123,7 +130,12 @@ impl Benchmark {
     }
     /// Whether one operation at a time is measured.
     pub(crate) fn is_latency(self) -> bool {
-        matches!(self, Benchmark::Latency | Benchmark::PutLatency | Benchmark::GetLatency) || self.update().is_some()
+        matches!(self, Benchmark::Latency | Benchmark::MultiLatency | Benchmark::PutLatency | Benchmark::GetLatency)
+            || self.update().is_some()
+    }
+    /// Whether several pairs can take part.
+    pub(crate) fn has_pairs(self) -> bool {
+        matches!(self, Benchmark::MessageRate | Benchmark::MultiLatency)
     }
     /// The title in the first line of the output; `suffix` names the accelerator: `-CUDA`.
     pub(crate) fn title(self, suffix: &str) -> String {
@@ -132,6 +144,7 @@ impl Benchmark {
             Benchmark::Bandwidth => "Bandwidth",
             Benchmark::BothWays => "Bi-Directional Bandwidth",
             Benchmark::MessageRate => "Multiple Bandwidth / Message Rate",
+            Benchmark::MultiLatency => "Multi Latency",
             Benchmark::PutLatency => return format!("OSU MPI_Put{suffix} Latency Test"),
             Benchmark::PutBandwidth => return format!("OSU MPI_Put{suffix} Bandwidth Test"),
             Benchmark::PutBothWays => return format!("OSU MPI_Put{suffix} Bi-directional Bandwidth Test"),

@@ -76,7 +76,7 @@ impl Buffers {
     pub(crate) fn kernels(self, benchmark: Benchmark) -> u64 {
         let [sent, received] = self.touched.map(|by| u64::from(by == Some(Toucher::Gpu)));
         match benchmark {
-            Benchmark::Latency => sent + received,
+            Benchmark::Latency | Benchmark::MultiLatency => sent + received,
             _ if benchmark.one_sided().is_some() => 0,
             _ => received,
         }

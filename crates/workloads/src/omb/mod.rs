@@ -1,4 +1,4 @@
-//! OSU Micro-Benchmarks, point to point: `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr`, and one-sided `osu_put_*`, `osu_get_*`,
+//! OSU Micro-Benchmarks, point to point: `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr`, `osu_multi_lat`, one-sided `osu_put_*`, `osu_get_*`,
 //! `osu_acc_latency`, `osu_get_acc_latency`, `osu_fop_latency` and `osu_cas_latency`, over
 //! [`crate::mpi`].
 //!
@@ -56,7 +56,7 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
     let mains = (0..2 * settings.pairs).map(|_| main()).collect();
     let placing = match benchmark {
         _ if target.layout.nodes == 1 || benchmark == Benchmark::GpuPingPong => Placing::Blocks { per_node: 2 * settings.pairs },
-        Benchmark::MessageRate => Placing::Pairs { pairs: settings.pairs },
+        _ if benchmark.has_pairs() => Placing::Pairs { pairs: settings.pairs },
         _ => Placing::TwoNodes,
     };
     let finish = move || -> ToolOutput {
@@ -79,7 +79,7 @@ async fn run(process: Process, (world, desk): (World, Option<Desk>), s: Rc<Setti
     }
     let there = s.buffers.of(!sends);
     let touched = if s.benchmark.one_sided().is_some() { None } else { s.buffers.touched(sends) };
-    let in_flight = if s.benchmark == Benchmark::Latency { 1 } else { s.window };
+    let in_flight = if s.benchmark.is_latency() { 1 } else { s.window };
     let managed = touched.map(|by| Managed::new(by, staged, in_flight));
     let taken_off = match s.buffers.kernels(s.benchmark) * u64::from(in_flight) {
         0 => Span::ZERO,
@@ -92,9 +92,12 @@ async fn run(process: Process, (world, desk): (World, Option<Desk>), s: Rc<Setti
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
         let mut spans = Vec::new();
         for iteration in 0..warm_up + iterations {
+            if s.benchmark == Benchmark::MultiLatency {
+                pair.rank.synchronise().await?;
+            }
             let start = pair.rank.now();
             match s.benchmark {
-                Benchmark::Latency | Benchmark::GpuPingPong => pair.ping_pong(size).await?,
+                Benchmark::Latency | Benchmark::MultiLatency | Benchmark::GpuPingPong => pair.ping_pong(size).await?,
                 Benchmark::Bandwidth | Benchmark::MessageRate => pair.window(size).await?,
                 Benchmark::BothWays => pair.both_ways(size).await?,
                 _ => {
@@ -114,7 +117,8 @@ async fn run(process: Process, (world, desk): (World, Option<Desk>), s: Rc<Setti
         if s.benchmark.update().is_some() || s.benchmark.one_sided().is_some() && locks {
             pair.end().await?;
         }
-        if pair.sends {
+        // osu_multi_lat tells what its first rank saw.
+        if pair.sends && (s.benchmark != Benchmark::MultiLatency || pair.rank.rank() == 0) {
             results.borrow_mut()[at].push(spans);
         }
     }

@@ -27,7 +27,7 @@ const OPTIONS: &[Opt] = &[
     opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 10, 2 above 8192 bytes)"),
     opt('f', "full", Takes::Nothing, Usual, "also print the iterations"),
     opt('W', "window-size", Takes::Value("messages"), Usual, "messages in flight (bandwidth tests; default 64)"),
-    opt('p', "pairs", Takes::Value("pairs"), Usual, "pairs of ranks (osu_mbw_mr; default 1)"),
+    opt('p', "pairs", Takes::Value("pairs"), Usual, "pairs of ranks (osu_mbw_mr, osu_multi_lat; default 1)"),
     opt('V', "vary-window", Takes::Nothing, Refused("one table per window: run once for each -W"), ""),
     opt('c', "validation", Takes::Nothing, Usual, "add the column of validation; the transport of a simulated NIC cannot corrupt data"),
     opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Usual, "add percentiles over the iterations (default 50,90,99)"),
@@ -217,9 +217,9 @@ impl Settings {
                 bandwidth_only(self)?;
                 self.window = arguments::number(given, 1, 65_536)? as u32;
             }
-            "pairs" if self.benchmark == Benchmark::MessageRate => self.pairs = arguments::number(given, 1, 1024)? as u32,
+            "pairs" if self.benchmark.has_pairs() => self.pairs = arguments::number(given, 1, 1024)? as u32,
             "pairs" => {
-                let what = format!("{} is an option of osu_mbw_mr", given.typed);
+                let what = format!("{} is an option of osu_mbw_mr and osu_multi_lat", given.typed);
                 return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_mbw_mr".to_owned() });
             }
             "win-option" | "sync-option" => {

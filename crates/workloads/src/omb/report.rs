@@ -90,7 +90,7 @@ fn values(s: &Settings, sample: &Sample, total: Span) -> Vec<(&'static str, &'st
     let rate = |ways: f64| ways * messages / total.as_s_f64();
     let megabytes = f64::from(sample.size) / 1e6;
     match s.benchmark {
-        Benchmark::Latency => vec![("latency", "us", total.as_us_f64() / iterations / 2.0)],
+        Benchmark::Latency | Benchmark::MultiLatency => vec![("latency", "us", total.as_us_f64() / iterations / 2.0)],
         Benchmark::Bandwidth | Benchmark::PutBandwidth | Benchmark::GetBandwidth => {
             vec![("bandwidth", "MB/s", megabytes * rate(1.0))]
         }
@@ -154,6 +154,15 @@ mod tests {
             text,
             "\n# OSU MPI Latency Test v7.4\n# Datatype: MPI_CHAR.\n# Size         Avg Latency(us)\n\
              0                         1.02\n1                         1.03\n"
+        );
+    }
+
+    #[test]
+    fn latency_beside_other_pairs_has_the_columns_of_latency() {
+        let s = Settings { pairs: 8, ..settings(Benchmark::MultiLatency) };
+        assert_eq!(
+            report(&s, &[sample(1, Span::from_ns(2060), 100)]).text,
+            "\n# OSU MPI Multi Latency Test v7.4\n# Datatype: MPI_CHAR.\n# Size         Avg Latency(us)\n1                         1.03\n"
         );
     }
 
