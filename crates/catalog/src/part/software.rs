@@ -155,6 +155,9 @@ pub struct Mpi {
     pub control_bytes: Sourced<Bytes>,
     /// Core time of each side per rendezvous, above its control messages: registration look-up, state.
     pub rendezvous_overhead: Sourced<Span>,
+    /// What registering memory of the host costs, where the library does it for every long message instead of keeping registrations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<EachRegistration>,
     /// Largest message (with header) that is posted inline.
     pub inline_limit: Sourced<Bytes>,
     /// Which adapters of a node a message uses.
@@ -208,6 +211,16 @@ pub struct Mpi {
     /// Rows that come before those where a job has several nodes with several ranks each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hierarchical: BTreeMap<String, CollectiveRules>,
+}
+
+/// What registering memory with an adapter costs each time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EachRegistration {
+    /// The call, and the one that ends it.
+    pub call: Sourced<Span>,
+    /// Each page of host memory, of 4 KiB.
+    pub page: Sourced<Span>,
 }
 
 /// Defaults of the perftest programs.

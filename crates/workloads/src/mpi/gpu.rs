@@ -301,8 +301,14 @@ impl State {
         process.memcpy_at_once(host, target, Bytes(size.into()))
     }
 
-    /// An adapter is about to use the first `size` bytes of `buffer`: they are registered, if they are not yet.
+    /// An adapter is about to use the first `size` bytes of `buffer`: they are registered, if they are not yet, or if nothing is kept.
     pub fn register(&mut self, process: &Process, buffer: Buffer, size: u32) {
+        if let Some(each) = self.protocol.registration.filter(|_| buffer == Buffer::Host) {
+            let begun = process.now();
+            process.compute(each.cost(buffer, 0, size));
+            note(process, begun, &[], || "registers the buffer".to_owned());
+            return;
+        }
         let Some(registration) = self.protocol.gpu.and_then(|gpu| gpu.registration) else { return };
         let known = self.registered.entry(buffer).or_insert(0);
         if size > *known {

@@ -4,7 +4,7 @@ use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, TagMatching}
 use fabriscope_node::Process;
 use fabriscope_units::Span;
 
-use super::gpu::Gpu;
+use super::gpu::{Gpu, Registration};
 use super::local::Local;
 use super::slots::Slots;
 
@@ -21,6 +21,8 @@ pub struct Protocol {
     pub progress_overhead: Span,
     /// Core time of each side per rendezvous.
     pub rendezvous_overhead: Span,
+    /// What registering the memory of a long message costs each time.
+    pub registration: Option<Registration>,
     /// Core time of building a work request, where it is not the driver's.
     pub wqe_build: Option<Span>,
     /// Core time of handling a completion, where it is not the driver's.
@@ -145,6 +147,7 @@ impl From<&Mpi> for Protocol {
             recv_overhead: *part.recv_overhead,
             progress_overhead: *part.progress_overhead,
             rendezvous_overhead: *part.rendezvous_overhead,
+            registration: part.registration.as_ref().map(|each| Registration { call: *each.call, page: *each.page, gpu_page: Span::ZERO }),
             wqe_build: part.wqe_build.as_ref().map(|span| **span),
             poll_hit: part.poll_hit.as_ref().map(|span| **span),
             header: bytes(*part.header),
@@ -190,6 +193,7 @@ pub(crate) mod tests {
             recv_overhead: Span::from_ns(80),
             progress_overhead: Span::from_ns(20),
             rendezvous_overhead: Span::from_ns(300),
+            registration: None,
             wqe_build: None,
             poll_hit: None,
             header: 48,
