@@ -305,7 +305,8 @@ mod tests {
         let of = |cluster: &str, name: &str| library(&catalog, &catalog.target(cluster).unwrap(), name).map(|s| s.name.clone());
         assert_eq!(of("csd3-opa", "IMPI193").as_deref(), Some("intelmpi-2019-psm2"));
         assert_eq!(of("alaska-roce25", "Intel MPI 2018.2").as_deref(), Some("intelmpi-2018-dapl"));
-        assert_eq!(of("alaska-roce25", "Intel MPI 2019.7 verbs"), None);
+        assert_eq!(of("alaska-roce25", "Intel MPI 2019.7 verbs").as_deref(), Some("intelmpi-2019-verbs"));
+        assert_eq!(of("alaska-roce25", "Intel MPI 2021.3"), None);
         assert_eq!(of("ibex-cpu", "MVAPICH2 2.3.7").as_deref(), Some("mvapich2-2.3.7"));
     }
 }
