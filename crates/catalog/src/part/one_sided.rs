@@ -58,7 +58,7 @@ pub enum ShmemCollectives {
     Puts,
 }
 
-/// An OpenSHMEM library over the transport of the [mpi] table.
+/// An OpenSHMEM library over the transport of the `[mpi]` table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shmem {

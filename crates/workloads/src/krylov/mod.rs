@@ -1,8 +1,8 @@
 //! `krylov`: the iteration of a Krylov solver, on vectors and a sparse matrix that are spread over the ranks of a job.
 //!
-//! Source: PETSc's KSP and HYPRE's solvers for what an iteration is made of ([`solver`]); their ways of keeping a matrix ([`matrix`]).
+//! Source: PETSc's KSP and HYPRE's solvers for what an iteration is made of (`solver.rs`); their ways of keeping a matrix (`matrix.rs`).
 //! Modelled: products with the matrix, whose elements of neighbours are MPI messages beside the rows that need none; dot products with
-//! MPI_Allreduce by the library's algorithm; multiply-adds; memory bandwidth of the cores that take part ([`pace`]).
+//! MPI_Allreduce by the library's algorithm; multiply-adds; memory bandwidth of the cores that take part (`pace.rs`).
 //! Not modelled: convergence, set-up, preconditioners beyond the diagonal; the rest stands where it belongs.
 
 mod adapter;
