@@ -10,7 +10,7 @@ use fabriscope_engine_packet::{PacketEngine, Transfers};
 use fabriscope_fabric::routing::Flowlet;
 use fabriscope_fabric::topology::FatTree;
 use fabriscope_fabric::{EndpointId, Fabric, LinkSpec, Links, Router, Routing, Topology, path};
-use fabriscope_kernel::Streams;
+use fabriscope_streams::Streams;
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_workloads::pattern::{Config, Pattern, schedule};
 

@@ -4,8 +4,8 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_main};
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::Cluster;
 use fabriscope_engine_packet::{PacketEngine, Transfers};
-use fabriscope_kernel::Streams;
 use fabriscope_schedule::{Builder, Schedule};
+use fabriscope_streams::Streams;
 use fabriscope_units::Bytes;
 
 /// Every rank sends `bytes` to another; nobody receives two.

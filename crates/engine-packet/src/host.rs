@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use fabriscope_engine::{HOST_MEMORY, Stage, StageSpan};
-use fabriscope_kernel::memory::prefetch;
 use fabriscope_node::pcie::Written;
 use fabriscope_node::{ContextCache, ContextLimits, Pcie, ReadAhead, ReadStream, Way};
+use fabriscope_prefetch::prefetch;
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 

@@ -6,7 +6,7 @@
 //! Not modelled: the energy saved; control symbols of the retry; a replay buffer that is full.
 
 use fabriscope_catalog::Line as Part;
-use fabriscope_kernel::Stream;
+use fabriscope_streams::Stream;
 
 use crate::world::World;
 

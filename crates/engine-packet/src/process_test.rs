@@ -2,8 +2,8 @@
 
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::{Cluster, Engine, EngineError, Library, Run, library, timing};
-use fabriscope_kernel::Streams;
 use fabriscope_schedule::{After, Builder, OpKind, Schedule};
+use fabriscope_streams::Streams;
 use fabriscope_units::{Bytes, Span, Time};
 use proptest::prelude::*;
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use fabriscope_catalog::{Catalog, Recovery};
 use fabriscope_engine::{Cluster, Job};
-use fabriscope_kernel::{Stream, Streams};
 use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_streams::{Stream, Streams};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{

@@ -8,9 +8,10 @@ use fabriscope_catalog::{
 use fabriscope_engine::{Cluster, EngineError, Stats, timing};
 use fabriscope_fabric::routing::deadlock;
 use fabriscope_fabric::{EndpointId, Fabric, LinkId, Route, Router, Routing};
-use fabriscope_kernel::memory::large_pages;
-use fabriscope_kernel::{EventQueue, Streams};
+use fabriscope_kernel::EventQueue;
 use fabriscope_node::{DmaPath, Pcie, ReadAhead};
+use fabriscope_prefetch::large_pages;
+use fabriscope_streams::Streams;
 use fabriscope_switch::channel::MAX_BLOCKS;
 use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
 use fabriscope_switch::{Arbiter, Channel, Flow, PauseLimits};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use fabriscope_engine::{Cluster, EngineError, Run, Stats};
 use fabriscope_fabric::Memory;
-use fabriscope_kernel::memory::prefetch_lines;
-use fabriscope_kernel::{EventQueue, Stream};
+use fabriscope_kernel::EventQueue;
+use fabriscope_prefetch::prefetch_lines;
+use fabriscope_streams::Stream;
 use fabriscope_switch::{Arbiter, Channel, Ecn};
 use fabriscope_units::{Rate, Time};
 use fabriscope_verbs::{CqId, Side};

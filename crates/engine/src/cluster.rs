@@ -6,9 +6,9 @@ use std::sync::Arc;
 use fabriscope_catalog::{NodeChoice, NumaDistance, ResolvedCluster};
 use fabriscope_fabric::EndpointId;
 use fabriscope_fabric::topology::{Fabric, TopologyError};
-use fabriscope_kernel::Streams;
 use fabriscope_machine::Machine;
 use fabriscope_node::{DeviceCosts, Reach};
+use fabriscope_streams::Streams;
 
 use crate::timing;
 

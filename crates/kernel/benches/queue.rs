@@ -9,7 +9,8 @@ use std::collections::BinaryHeap;
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use fabriscope_kernel::{EventQueue, Streams};
+use fabriscope_kernel::EventQueue;
+use fabriscope_streams::Streams;
 use fabriscope_units::{Span, Time};
 
 type Payload = [u64; 4];

@@ -1,13 +1,10 @@
-//! Discrete events: the queue with its clock, and streams of random numbers.
+//! Discrete events: the queue with its clock.
 //!
-//! This crate knows nothing of networks. [`EventQueue`] hands out small copyable events in the order
-//! (time, insertion); [`Streams`] gives every consumer of randomness a stream of its own.
+//! This crate knows nothing of networks. [`EventQueue`] hands out small copyable events in the order (time, insertion).
+//! Only engines depend on it: what they drive takes the time as an argument.
 
 mod bitmap;
-pub mod memory;
 mod overflow;
 mod queue;
-mod rng;
 
 pub use queue::EventQueue;
-pub use rng::{Stream, Streams};

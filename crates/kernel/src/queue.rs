@@ -16,8 +16,8 @@
 use fabriscope_units::{Span, Time};
 
 use crate::bitmap::Bitmap;
-use crate::memory::large_pages;
 use crate::overflow::Overflow;
+use fabriscope_prefetch::large_pages;
 
 /// Future events, handed out in the order (time, insertion).
 ///

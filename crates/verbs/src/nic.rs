@@ -11,7 +11,7 @@
 //! - after each of these, and after control verbs and posting: `poll_completion` until `None`, then `deliver` with the time
 //!   the entry is visible.
 
-use fabriscope_kernel::memory::prefetch_lines;
+use fabriscope_prefetch::prefetch_lines;
 use fabriscope_psm2 as psm2;
 use fabriscope_tcp::kernel as sockets;
 use fabriscope_units::{Bytes, Time};

@@ -15,7 +15,7 @@ mod timeline;
 
 use fabriscope_engine::{Breakage, Counter, FaultReport, NewTables, Place};
 use fabriscope_fabric::{Hop, LinkId};
-use fabriscope_kernel::Stream;
+use fabriscope_streams::Stream;
 use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 

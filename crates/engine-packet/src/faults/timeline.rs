@@ -7,7 +7,7 @@ use fabriscope_catalog::{Chance, Effect, FaultPlan};
 use fabriscope_engine::{Cluster, EngineError, FaultReport};
 use fabriscope_fabric::routing::Survivors;
 use fabriscope_fabric::{Graph, LinkId, Routing};
-use fabriscope_kernel::Stream;
+use fabriscope_streams::Stream;
 use fabriscope_units::{Span, Time};
 use rustc_hash::FxHashMap;
 

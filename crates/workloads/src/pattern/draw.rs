@@ -3,7 +3,7 @@
 //! Source: Dally and Towles 2004, §3.2 (tornado, transpose, bit complement); J. Kim et al., "Technology-driven,
 //! highly-scalable dragonfly topology", ISCA 2008, §4 (the adversarial pattern: group i to group i + 1).
 
-use fabriscope_kernel::{Stream, Streams};
+use fabriscope_streams::{Stream, Streams};
 
 use super::{Pattern, PatternError, derangement};
 

@@ -12,8 +12,8 @@ mod open_loop;
 
 use std::collections::BTreeMap;
 
-use fabriscope_kernel::Streams;
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule, ScheduleError};
+use fabriscope_streams::Streams;
 use fabriscope_units::Bytes;
 
 pub use all_reduce::{recursive_doubling, ring_all_reduce};

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_kernel::Streams;
 use fabriscope_schedule::{After, Builder, Schedule};
+use fabriscope_streams::Streams;
 use fabriscope_units::{Bytes, Span, Time};
 
 use super::{Draw, Pattern, PatternError};
