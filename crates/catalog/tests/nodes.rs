@@ -180,7 +180,7 @@ fn fewer_devices_are_the_first_ones() {
 /// The table of docs/models/nodes.md.
 fn table(catalog: &Catalog) -> String {
     let mut text =
-        String::from("| node | processors | GPUs | scale-up of a GPU (GB/s both ways) | adapters | nearest adapter of a GPU |\n");
+        String::from("| node | processors | GPUs | scale-up of a GPU (GB/s, both directions) | adapters | nearest adapter of a GPU |\n");
     text.push_str("|---|---|---|--:|---|---|\n");
     for name in catalog.names(Kind::Node) {
         let node = node(catalog, name);
