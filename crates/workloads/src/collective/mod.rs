@@ -1,6 +1,6 @@
 //! Benchmarks of collective operations: `osu_allreduce`, `osu_iallreduce`, … and `IMB-MPI1`, over [`crate::mpi`].
 //!
-//! Source: OMB 7.4 (FORMATS.md §10) and Intel MPI Benchmarks 2019: loops, options and output.
+//! Source: OMB 7.4 (format: docs/formats.md) and Intel MPI Benchmarks 2019: loops, options and output.
 //! Modelled: all ranks of the job, filling its nodes one after the other; the algorithm that the library takes or that is asked
 //! for; OSU's barrier after every iteration, by the library's algorithm where its part names one, IMB's iterations back to back; computation beside non-blocking operations.
 //! Not modelled: smaller groups than all ranks (`-npmin` below their number), buffers that are never cached, persistent operations.

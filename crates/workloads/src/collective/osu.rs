@@ -1,6 +1,6 @@
 //! `osu_allreduce`, `osu_ibcast`, …: options and output.
 //!
-//! Source: FORMATS.md §10 (OMB 7.4); osu_coll's loops: each iteration timed by itself, a barrier between them; for non-blocking operations first the
+//! Source: OMB 7.4 (format: docs/formats.md); osu_coll's loops: each iteration timed by itself, a barrier between them; for non-blocking operations first the
 //! operation alone, then computation of that length beside it.
 
 use std::fmt::Write;
@@ -276,7 +276,7 @@ fn title(operation: Kind, non_blocking: bool, suffix: &str) -> String {
 
 /// Largest block by default, in bytes (basis: the tool).
 const LARGEST: u32 = 1 << 20;
-/// Characters of a column of values (basis: FORMATS.md §10).
+/// Characters of a column of values (basis: docs/formats.md).
 const WIDTH: usize = 20;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! nccl-tests: `all_reduce_perf` and its siblings on simulated GPUs.
 //!
-//! Source: nccl-tests 2.19.6, src/common.cu and one file an operation: loops, options, output (FORMATS.md §12).
+//! Source: nccl-tests 2.19.6, src/common.cu and one file an operation: loops, options, output (format: docs/formats.md).
 //! Modelled: all operations of one size enqueued, then waited for; several GPUs of one thread, which starts their kernels one after
 //! the other; out of place and in place; the choice of the library's tuner, or what variables leave of it;
 //! the check of data, by numbers that stand for the elements and go with every slice over links and adapters.

@@ -1,6 +1,6 @@
 //! The output of nccl-tests, byte for byte.
 //!
-//! Source: FORMATS.md §12 (nccl-tests 2.19.6). GB is 10⁹ bytes.
+//! Source: nccl-tests 2.19.6 (format: docs/formats.md). GB is 10⁹ bytes.
 
 use std::fmt::Write;
 

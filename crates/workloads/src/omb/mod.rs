@@ -2,7 +2,7 @@
 //! `osu_acc_latency`, `osu_get_acc_latency`, `osu_fop_latency` and `osu_cas_latency`, over
 //! [`crate::mpi`].
 //!
-//! Source: OMB 7.4: behaviour, options and output (FORMATS.md §10).
+//! Source: OMB 7.4: behaviour, options and output (format: docs/formats.md).
 //! Modelled: the loops of the tools, all sizes of a run in one job, percentiles over the iterations.
 //! Not modelled: derived data types, graphs, varying windows; data is never wrong, so validation passes.
 

@@ -1,6 +1,6 @@
 //! The options of the OSU point-to-point benchmarks, resolved.
 //!
-//! Source: OMB 7.4 (FORMATS.md §10).
+//! Source: OMB 7.4 (format: docs/formats.md).
 //! The iterations default to fewer than the tool's, because every one of them repeats exactly here: 100 with 10 for
 //! warm-up up to 8192 bytes, then 20 with 2. `-i` and `-x` set the tool's own, 10000/100 and 1000/10 for latency.
 

@@ -1,6 +1,6 @@
 //! The output of the OSU benchmarks, byte for byte.
 //!
-//! Source: FORMATS.md §10 (OMB 7.4). MB is 10⁶ bytes.
+//! Source: OMB 7.4 (format: docs/formats.md). MB is 10⁶ bytes.
 
 use std::fmt::Write;
 
@@ -117,7 +117,7 @@ fn tail(s: &Settings, sample: &Sample, percentile: f64) -> Option<f64> {
     values(s, sample, all).first().map(|(_, _, value)| *value)
 }
 
-/// Characters of a column of values; that of the iterations has 12 (basis: FORMATS.md §10).
+/// Characters of a column of values; that of the iterations has 12 (basis: docs/formats.md).
 const WIDTH: usize = 20;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Defaults and limits of the tool.
 //!
-//! Source: FORMATS.md §11 and the tool's own help (perftest 6.29). The `[perftest]` table of a software part replaces
+//! Source: perftest 6.29 and its own help (format: docs/formats.md). The `[perftest]` table of a software part replaces
 //! the defaults of the same name.
 
 use fabriscope_catalog::Perftest;

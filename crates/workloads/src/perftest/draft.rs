@@ -1,6 +1,6 @@
 //! A perftest command line while it is being read, and the rules that complete it.
 //!
-//! Source: perftest 6.29 behaviour and help (FORMATS.md §11); the defaults come from the software part of the
+//! Source: perftest 6.29 behaviour and help (format: docs/formats.md); the defaults come from the software part of the
 //! catalogue where it has a `[perftest]` table.
 
 use fabriscope_catalog::{Interface, Rdma};

@@ -1,6 +1,6 @@
 //! The part of a perftest report above its table.
 //!
-//! Source: FORMATS.md §11 (perftest 6.29), byte for byte.
+//! Source: perftest 6.29 (format: docs/formats.md), byte for byte.
 
 use std::fmt::Write;
 

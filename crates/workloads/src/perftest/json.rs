@@ -1,6 +1,6 @@
 //! The file that perftest writes with `--out_json`.
 //!
-//! Source: FORMATS.md §11. One measurement per file: with `-a` the last size, as the tool overwrites it.
+//! Source: perftest 6.29 (format: docs/formats.md). One measurement per file: with `-a` the last size, as the tool overwrites it.
 
 use super::header::{self, link_name};
 use super::report::{Row, bandwidth_value, needs_digits};

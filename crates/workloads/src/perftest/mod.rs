@@ -1,6 +1,6 @@
 //! perftest: `ib_{send,write,read,atomic}_{lat,bw}` on a simulated NIC.
 //!
-//! Source: linux-rdma/perftest 6.29: behaviour, options and output (FORMATS.md §11).
+//! Source: linux-rdma/perftest 6.29: behaviour, options and output (format: docs/formats.md).
 //! Modelled: RC, UC and UD; one or all sizes; several queue pairs; both directions; the statistics and the bytes of the
 //! client's output. Rank 0 is the client, rank 1 the server.
 //! Not modelled: the server's own output, events, shared receive queues, rdma_cm.

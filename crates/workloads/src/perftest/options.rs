@@ -1,6 +1,6 @@
 //! The options of the perftest programs: which exist, and what they default to.
 //!
-//! Source: perftest 6.29 manual and behaviour (FORMATS.md §11).
+//! Source: perftest 6.29 manual and behaviour (format: docs/formats.md).
 
 use crate::arguments::Meaning::{Harmless, Refused, Usual};
 use crate::arguments::{Opt, Takes, opt};

@@ -1,6 +1,6 @@
 //! Tables and files of a perftest run.
 //!
-//! Source: FORMATS.md §11 (perftest 6.29), byte for byte. Bandwidth in units of 2²⁰ bytes, or 10⁹ bits with `--report_gbits`.
+//! Source: perftest 6.29 (format: docs/formats.md), byte for byte. Bandwidth in units of 2²⁰ bytes, or 10⁹ bits with `--report_gbits`.
 
 use std::fmt::Write;
 

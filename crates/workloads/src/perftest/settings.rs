@@ -1,6 +1,6 @@
 //! A perftest command line, resolved: every default applied and every rule of the tool checked.
 //!
-//! Source: perftest 6.29 manual and behaviour (FORMATS.md §11).
+//! Source: perftest 6.29 manual and behaviour (format: docs/formats.md).
 //! Modelled: defaults by test, moderation of completions by size and post list, depth no larger than the iterations.
 //! Not modelled: the options that `options.rs` refuses, with the reason.
 

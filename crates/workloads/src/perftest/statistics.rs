@@ -1,6 +1,6 @@
 //! From time stamps to the numbers perftest prints.
 //!
-//! Source: perftest 6.29 behaviour (FORMATS.md §11).
+//! Source: perftest 6.29 behaviour (format: docs/formats.md).
 //! Modelled: latencies from the times between posts, sorted; the average, the median and the deviation leave the two
 //! longest out and `t_max` is the longest but one; the deviation goes through whole microseconds as in the tool;
 //! the peak bandwidth is the best rate between any post and any later completion.
