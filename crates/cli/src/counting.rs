@@ -6,6 +6,7 @@ use fabriscope_catalog::{Interface, Layer, ResolvedCluster};
 use fabriscope_engine::{Cluster, Place, Run};
 use fabriscope_engine_packet::Counting;
 use fabriscope_fabric::{EndpointId, LinkId, Node};
+use fabriscope_platform::device;
 use fabriscope_report::counters::{At, Dialect, Readings, Site};
 use fabriscope_units::Span;
 
@@ -152,19 +153,6 @@ fn dialect(parts: &ResolvedCluster) -> Dialect {
         (Interface::Psm2, _) => Dialect::OmniPath,
         (_, Layer::InfiniBand) => Dialect::InfiniBand,
         (_, Layer::Ethernet) => Dialect::Roce,
-    }
-}
-
-/// The name of an adapter in `/sys/class`.
-pub fn device(interface: Interface, number: u32) -> String {
-    match interface {
-        Interface::Cxi => format!("cxi{number}"),
-        Interface::Efa => format!("efa_{number}"),
-        Interface::Psm2 => format!("hfi1_{number}"),
-        Interface::Ugni => format!("kgni{number}"),
-        Interface::Portals => format!("bxi{number}"),
-        Interface::Iwarp => format!("cxgb4_{number}"),
-        Interface::Verbs | Interface::Sockets => format!("mlx5_{number}"),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Options about the inside of nodes: where each rank is, which GPU it has, and how the MPI library moves bytes there.
 
 use fabriscope_catalog::{GpuProtocol, MapBy, Mechanism, ResolvedCluster, ResolvedNode};
+use fabriscope_platform::Binding;
 use fabriscope_units::Bytes;
-use fabriscope_workloads::mpi::Binding;
 
 use crate::error::Failure;
 

@@ -1,18 +1,13 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
-use fabriscope_catalog::{FaultPlan, Gpu, Interface, Layer, NodeChoice, ResolvedCluster, ResolvedNode};
+use fabriscope_catalog::{FaultPlan, NodeChoice, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
 use fabriscope_engine_packet::{Counting, PacketEngine};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
-use fabriscope_workloads::gpu::GpuTarget;
-use fabriscope_workloads::krylov::{AdapterCores, Processor};
-use fabriscope_workloads::mpi::Binding;
-use fabriscope_workloads::nccl::Library;
-use fabriscope_workloads::{DpuTarget, Layout, LinkType, Target, Tool, ToolOutput, UsageError};
+use fabriscope_platform::{Binding, Layout, Target};
+use fabriscope_tools::{Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
-
-use crate::counting::device;
 
 /// Why a tool did not run.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -82,7 +77,7 @@ impl Launch<'_> {
     /// Runs the tool.
     pub fn run(&self) -> Result<(ToolOutput, Run), LaunchError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
-        let prepared = self.tool.prepare(self.options, &target(self.parts, layout, self.binding.clone()))?;
+        let prepared = self.tool.prepare(self.options, &Target::of(self.parts, layout, self.binding.clone()))?;
         let cluster = Cluster::new(self.parts.clone())?;
         let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
         let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
@@ -114,49 +109,4 @@ fn traced(main: Main) -> Main {
 pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>) -> Layout {
     let cores = parts.node.cpu.cores.saturating_mul(parts.node.sockets);
     Layout { nodes: nodes.unwrap_or(2), per_node: per_node.unwrap_or(cores.max(1)) }
-}
-
-/// The GPUs of a node as tools see them.
-fn gpus(gpu: &Gpu, node: &ResolvedNode) -> GpuTarget {
-    let named = |machine: fabriscope_machine::Machine| machine.gpus().iter().map(|id| machine.vertex(*id).bus.clone()).collect();
-    let buses: Vec<String> = node.machine().map_or_else(|_| Vec::new(), named);
-    GpuTarget {
-        title: gpu.title.clone(),
-        count: node.gpus,
-        buses: if buses.iter().all(String::is_empty) { Vec::new() } else { buses },
-        read_rate: gpu.memory.read_rate(),
-        write_cost: gpu.memory.write_cost.of_count(1000),
-        launch: gpu.calls.kernel(),
-    }
-}
-
-/// The machine as a tool sees it.
-pub fn target(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
-    let nic = &parts.node.nic;
-    Target {
-        gpu: parts.node.gpu.as_ref().map(|gpu| gpus(gpu, &parts.node)),
-        nccl: Library::of(parts),
-        nodes: parts.nodes,
-        layout,
-        devices: (0..parts.node.nics).map(|n| device(nic.interface, n)).collect(),
-        interface: nic.interface,
-        link: match parts.link_layer.layer() {
-            Layer::InfiniBand => LinkType::InfiniBand,
-            Layer::Ethernet => LinkType::Ethernet,
-        },
-        mtu: u32::try_from(parts.mtu.as_u64()).unwrap_or(u32::MAX),
-        datagram: nic.datagram_max.as_ref().map(|most| u32::try_from(most.as_u64()).unwrap_or(u32::MAX)),
-        rdma: nic.rdma,
-        max_inline: u32::try_from(nic.max_inline.as_u64()).unwrap_or(u32::MAX),
-        max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
-        binding,
-        mpi: parts.software.mpi.clone(),
-        shmem: parts.software.shmem.clone().filter(|shmem| shmem.provided),
-        unordered: nic.any_order || nic.interface == Interface::Efa,
-        dpu: DpuTarget::of(&parts.node),
-        aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
-        processor: Processor::of(&parts.node.cpu, parts.node.sockets),
-        cores: parts.node.dpu.as_ref().and_then(AdapterCores::of),
-        perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
-    }
 }

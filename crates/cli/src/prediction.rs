@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
 use fabriscope_engine_packet::Counting;
+use fabriscope_platform::Layout;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
-use fabriscope_workloads::{Layout, Point, Tool, UsageError};
+use fabriscope_tools::{Point, Tool, UsageError};
 
 use crate::devices::DeviceArgs;
 use crate::launch::{Launch, LaunchError};

@@ -7,9 +7,9 @@ use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
+use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::Delivery;
-use fabriscope_workloads::pattern::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
 
 use crate::error::Failure;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 29] = [
     "prefetch",
     "streams",
     "units",
@@ -21,7 +21,13 @@ const ORDER: [&str; 23] = [
     "verbs",
     "switch",
     "node",
-    "workloads",
+    "platform",
+    "traffic",
+    "mpi",
+    "nccl-runtime",
+    "tool",
+    "krylov",
+    "tools",
     "engine",
     "capture",
     "engine-packet",

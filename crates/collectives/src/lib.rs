@@ -1,6 +1,6 @@
 //! Collective operations as what each rank does: which pieces it moves, whom it sends to and receives from, in what order.
 //!
-//! Pure functions of rank, number of ranks and sizes. They run in a library's ranks (`workloads::mpi`, which pays for messages,
+//! Pure functions of rank, number of ranks and sizes. They run in a library's ranks (`mpi`, which pays for messages,
 //! copies and reductions as that library does), or become a schedule for any engine ([`schedule`]). One algorithm is one file;
 //! [`proof`] shows for each that every contribution arrives once, at the right place, whatever the timing.
 

@@ -7,8 +7,8 @@ use fabriscope_engine::{Cluster, Engine};
 use fabriscope_engine_flow::{FlowEngine, Folding, RoundsJob};
 use fabriscope_fabric::Routing;
 use fabriscope_schedule::Schedule;
+use fabriscope_traffic::{Config, Pattern, recursive_doubling, ring_all_reduce, schedule};
 use fabriscope_units::Bytes;
-use fabriscope_workloads::pattern::{Config, Pattern, recursive_doubling, ring_all_reduce, schedule};
 
 fn cluster(target: &str, routing: Routing) -> Cluster {
     let catalog = Catalog::embedded().expect("the catalogue is sound");

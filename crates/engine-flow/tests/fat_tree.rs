@@ -11,8 +11,8 @@ use fabriscope_fabric::routing::Flowlet;
 use fabriscope_fabric::topology::FatTree;
 use fabriscope_fabric::{EndpointId, Fabric, LinkSpec, Links, Router, Routing, Topology, path};
 use fabriscope_streams::Streams;
+use fabriscope_traffic::{Config, Pattern, schedule};
 use fabriscope_units::{Bytes, Rate, Span};
-use fabriscope_workloads::pattern::{Config, Pattern, schedule};
 
 const SPEC: LinkSpec = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
 

@@ -1,7 +1,7 @@
 //! What messages of a schedule cost where a message-passing library carries them, resolved from the catalogue.
 //!
 //! Modelled: eager messages of the library's point-to-point protocol, over connections with a shared receive queue or over
-//! datagrams that the library makes reliable. Not modelled: the rendezvous; programs of `workloads` have it.
+//! datagrams that the library makes reliable. Not modelled: the rendezvous; programs over `mpi` have it.
 
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_node::datagram::Window;

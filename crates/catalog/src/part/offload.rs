@@ -2,7 +2,7 @@
 //!
 //! Source: M. Bayatpour et al., "BluesMPI: Efficient MPI Non-blocking Alltoall Offloading Designs on Modern BlueField Smart NICs", ISC 2021;
 //! K. K. Suresh et al., "A Novel Framework for Efficient Offloading of Communication Operations to Bluefield SmartNICs", IPDPS 2023.
-//! The model is in `fabriscope_workloads::mpi`, `offload`.
+//! The model is in `fabriscope_mpi`, `offload`.
 
 use std::collections::BTreeMap;
 

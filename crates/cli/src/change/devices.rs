@@ -2,11 +2,11 @@
 
 use fabriscope_catalog::{Mechanism, Mpi, NumaDistance, RailPolicy, ResolvedCluster};
 use fabriscope_machine::{Access, Machine, PathClass, Purpose, VertexId};
+use fabriscope_mpi::Home;
+use fabriscope_platform::{Binding, device};
 use fabriscope_units::Rate;
-use fabriscope_workloads::mpi::{Binding, Home};
 
 use super::{Setting, Variation};
-use crate::counting::device;
 use crate::devices::DeviceArgs;
 use crate::inside::Inside;
 

@@ -4,9 +4,8 @@ mod devices;
 
 use fabriscope_catalog::{AnyPart, BlueFlame, Catalog, NodeChoice, NumaDistance, ResolvedCluster};
 use fabriscope_fabric::Topology;
+use fabriscope_platform::{Binding, Layout};
 use fabriscope_units::Bytes;
-use fabriscope_workloads::Layout;
-use fabriscope_workloads::mpi::Binding;
 
 use crate::inside::Inside;
 

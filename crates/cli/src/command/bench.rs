@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fabriscope_catalog::{Interface, IpoibMode, LinkLayer, NodeChoice};
 use fabriscope_engine::Cluster;
 use fabriscope_report::Table;
-use fabriscope_workloads::{Tool, UsageError};
+use fabriscope_tools::{Tool, UsageError};
 
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};

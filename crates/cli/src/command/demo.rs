@@ -1,10 +1,10 @@
 //! `fabriscope demo`: the hands-on exercise of a tutorial, on simulated nodes, beside what the real ones printed.
 
 use fabriscope_engine_packet::Counting;
+use fabriscope_platform::Binding;
 use fabriscope_report::compare::{Beside, beside};
 use fabriscope_report::{Measured, Point};
-use fabriscope_workloads::Tool;
-use fabriscope_workloads::mpi::Binding;
+use fabriscope_tools::Tool;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
@@ -89,12 +89,12 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
 }
 
 /// The published values of a table, each with the prediction of its size.
-fn rows(published: &[Measured], table: &str, points: &[fabriscope_workloads::Point]) -> (Vec<Beside>, String) {
+fn rows(published: &[Measured], table: &str, points: &[fabriscope_tools::Point]) -> (Vec<Beside>, String) {
     let mut unit = String::new();
     let mut rows = Vec::new();
     for row in published.iter().flat_map(Measured::rows).filter(|row| row.table == table) {
         let Some(size) = row.message_bytes else { continue };
-        let same = |p: &&fabriscope_workloads::Point| p.size.as_u64() == size && p.metric == row.metric && p.unit == row.unit;
+        let same = |p: &&fabriscope_tools::Point| p.size.as_u64() == size && p.metric == row.metric && p.unit == row.unit;
         if let Some(predicted) = points.iter().find(same) {
             unit.clone_from(&row.unit);
             rows.push(Beside { message_bytes: size, point: Point { measured: row.value, predicted: predicted.value } });

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{MessageTrace, Run};
 use fabriscope_engine_packet::Counting;
+use fabriscope_platform::Target;
 use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
+use fabriscope_tools::{Point, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span};
-use fabriscope_workloads::{Point, Tool, ToolOutput};
 
 use crate::busy::{self, Busy};
 use crate::chain::{self, Chain, Followed};
@@ -105,7 +106,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if args.nodes.is_some() && !matches!(tool, Tool::Omb(_) | Tool::Shmem(_)) {
         return Err(Failure::told(format!("--nodes is for the OSU benchmarks, not for {}", tool.name()), "leave it out"));
     }
-    let target = launch::target(&parts, layout.unwrap_or_else(|| launch::layout(&parts, None, None)), binding.clone());
+    let target = Target::of(&parts, layout.unwrap_or_else(|| launch::layout(&parts, None, None)), binding.clone());
     let asked = Asked { tool, options: &args.options, parts: &parts, binding: &binding, target: &target, size: args.bytes() };
     let inside = Inside::of(&asked);
     let setting = Setting {

@@ -6,10 +6,10 @@ use std::time::Instant;
 use fabriscope_catalog::{Bench, EngineChoice, ResolvedLab, Workload};
 use fabriscope_engine::{Cluster, Engine, EngineError, Run};
 use fabriscope_fabric::topology::TopologyError;
+use fabriscope_platform::Binding;
 use fabriscope_report::Table;
+use fabriscope_tools::{Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_workloads::mpi::Binding;
-use fabriscope_workloads::{Tool, ToolOutput};
 
 use crate::breakage;
 use crate::collective::{self, Carried};
@@ -346,7 +346,7 @@ fn json(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> serde_j
         object.insert("breakage".to_owned(), breakage::data(broken));
     }
     if let (Some(tool), Some(object)) = (&outcome.tool, value.as_object_mut()) {
-        let point = |p: &fabriscope_workloads::Point| serde_json::json!({ "bytes": p.size.as_u64(), "metric": p.metric, "unit": p.unit, "value": p.value });
+        let point = |p: &fabriscope_tools::Point| serde_json::json!({ "bytes": p.size.as_u64(), "metric": p.metric, "unit": p.unit, "value": p.value });
         object.insert("points".to_owned(), tool.points.iter().map(point).collect());
         object.insert("text".to_owned(), tool.text.clone().into());
     }

@@ -8,8 +8,8 @@ use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::timing;
 use fabriscope_machine::{Access, Machine, Purpose};
 use fabriscope_node::{DeviceCosts, Devices, Memory, Mover};
+use fabriscope_tools::gpu::GpuTool;
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_workloads::gpu::GpuTool;
 
 use super::Leg;
 

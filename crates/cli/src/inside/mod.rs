@@ -9,12 +9,12 @@ mod words;
 
 use fabriscope_catalog::{GpuProtocol, RailPolicy, ResolvedCluster};
 use fabriscope_machine::{Access, Machine, PathClass, Purpose, VertexId};
+use fabriscope_mpi::{Between, Buffer, Decision, Home, Means};
+use fabriscope_platform::{Binding, Target, device};
+use fabriscope_tools::perftest::Verb;
+use fabriscope_tools::{Tool, omb, perftest};
 use fabriscope_units::Bytes;
-use fabriscope_workloads::mpi::{Between, Binding, Buffer, Decision, Home, Means};
-use fabriscope_workloads::perftest::Verb;
-use fabriscope_workloads::{Target, Tool, omb, perftest};
 
-use crate::counting::device;
 pub use leg::Leg;
 use words::Seen;
 

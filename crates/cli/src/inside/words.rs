@@ -2,8 +2,8 @@
 
 use fabriscope_catalog::{GpuProtocol, Mechanism, SharedMemory};
 use fabriscope_machine::PathClass;
+use fabriscope_mpi::{Buffer, Local, Means};
 use fabriscope_units::Bytes;
-use fabriscope_workloads::mpi::{Buffer, Local, Means};
 
 /// One end of a message, as its library sees it.
 #[derive(Debug, Clone, Copy)]

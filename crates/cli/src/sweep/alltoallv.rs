@@ -6,8 +6,8 @@ use fabriscope_catalog::{AllToAllV as Workload, EngineChoice, ResolvedLab, Trans
 use fabriscope_engine::{Cluster, Engine, Stats, library};
 use fabriscope_engine_packet::{PacketEngine, Transfers};
 use fabriscope_report::{Footprint, Job, Queues, Table};
+use fabriscope_traffic::alltoallv;
 use fabriscope_units::{Bytes, Span};
-use fabriscope_workloads::pattern::alltoallv;
 
 use super::{head, us};
 use crate::error::{Failure, Verdict};

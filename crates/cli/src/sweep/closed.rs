@@ -7,8 +7,8 @@ use fabriscope_engine::{Cluster, Engine};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_report::Table;
+use fabriscope_traffic::{Config, schedule};
 use fabriscope_units::{Span, Time};
-use fabriscope_workloads::pattern::{Config, schedule};
 
 use super::curve::{self, Curve};
 use super::{head, pattern_name, slot, us};

@@ -5,8 +5,8 @@ use fabriscope_engine::{Cluster, Engine, Job, Stats};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::EndpointId;
 use fabriscope_report::Table;
+use fabriscope_traffic::multicast::{Config, Sample, prepare};
 use fabriscope_units::{Bytes, Rate, Span};
-use fabriscope_workloads::multicast::{Config, Sample, prepare};
 
 use super::{head, us};
 use crate::error::{Failure, Verdict};

@@ -6,7 +6,7 @@ use fabriscope_catalog::{EngineChoice, OpenLoop as Workload, ResolvedLab};
 use fabriscope_engine::{Cluster, Engine};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_report::Table;
-use fabriscope_workloads::pattern::{OpenLoop, Sample, open_loop};
+use fabriscope_traffic::{OpenLoop, Sample, open_loop};
 
 use super::curve::{self, Curve};
 use super::{head, pattern_name, slot, us};

@@ -2,9 +2,9 @@
 
 use fabriscope_engine_packet::Counting;
 use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
+use fabriscope_tools::gpu::GpuTool;
+use fabriscope_tools::{Point, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span};
-use fabriscope_workloads::gpu::GpuTool;
-use fabriscope_workloads::{Point, Tool, ToolOutput};
 
 use super::{Args, best};
 use crate::context::Context;

@@ -6,10 +6,10 @@
 
 use fabriscope_catalog::{Rdma, ResolvedCluster, ScaleUp};
 use fabriscope_engine_packet::Counting;
+use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Table;
+use fabriscope_tools::Tool;
 use fabriscope_units::{Bytes, Rate};
-use fabriscope_workloads::mpi::Binding;
-use fabriscope_workloads::{Layout, Tool};
 
 use super::Args;
 use crate::context::Context;

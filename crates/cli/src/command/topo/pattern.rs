@@ -1,7 +1,7 @@
 //! Traffic patterns by the names that labs give them, as pairs of endpoints.
 
 use fabriscope_fabric::{EndpointId, Fabric};
-use fabriscope_workloads::pattern::{Draw, Pattern};
+use fabriscope_traffic::{Draw, Pattern};
 
 use crate::error::Failure;
 use crate::traffic::{dims, group};

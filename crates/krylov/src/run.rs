@@ -1,0 +1,229 @@
+//! One rank of the solver.
+//!
+//! Modelled: elements that neighbours need are collected by the cores and sent, the rows that need none of theirs go on meanwhile, the others
+//! afterwards, as PETSc's MatMult_MPIAIJ does; a library that moves messages only while it is called moves none of them meanwhile.
+//! Not modelled: threads of progress, messages straight out of the vector.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use fabriscope_collectives::{Algorithm, Call};
+use fabriscope_mpi::{Packing, Rank, Request, World};
+use fabriscope_node::{Process, ProgramError};
+use fabriscope_platform::Layout;
+use fabriscope_platform::processor::Pace;
+use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_verbs::Mtu;
+
+use super::adapter::{End, Side};
+use super::matrix::Part;
+use super::options::Settings;
+use super::share::{self, Helper};
+use super::solver::{ELEMENT, INDEX, Operation};
+
+/// What all ranks know.
+pub(super) struct Job {
+    pub settings: Settings,
+    pub layout: Layout,
+    /// By rank.
+    pub parts: Vec<Part>,
+    pub paces: Vec<Pace>,
+    /// How so many sums are added up.
+    pub reductions: BTreeMap<u32, (Call, Algorithm)>,
+    pub world: World,
+    pub packing: Packing,
+    /// By rank; nobody where adapters do not help.
+    pub helpers: Vec<Helper>,
+    /// Between a rank and its helper: the path's MTU, and what goes inline.
+    pub bridge: (Mtu, u32),
+}
+
+/// Where time goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    MatVec,
+    Vma,
+    Dot,
+    Halo,
+    Allreduce,
+    /// Waiting for the cores on the adapter.
+    Cores,
+}
+
+impl Phase {
+    pub const ALL: [Phase; 6] = [Phase::MatVec, Phase::Vma, Phase::Dot, Phase::Halo, Phase::Allreduce, Phase::Cores];
+    pub fn of(operation: Operation) -> Phase {
+        match operation {
+            Operation::MatVec => Phase::MatVec,
+            Operation::Vma { .. } => Phase::Vma,
+            Operation::Dot { .. } => Phase::Dot,
+        }
+    }
+}
+
+/// What a rank spent in all measured iterations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    /// By phase.
+    pub each: [Span; 6],
+    /// In all.
+    pub total: Span,
+}
+
+/// What a rank measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// By the host's cores alone.
+    pub alone: Spent,
+    /// With those on the adapter.
+    pub together: Option<Spent>,
+}
+
+/// Says for what time passed.
+pub(super) struct Watch<'r> {
+    pub rank: &'r Rank,
+    spent: Spent,
+    since: Time,
+}
+
+impl Watch<'_> {
+    /// What passed since the last call was for `phase`.
+    pub fn lap(&mut self, phase: Phase) {
+        let now = self.rank.now();
+        self.spent.each[phase as usize] += now.since(self.since);
+        self.since = now;
+    }
+}
+
+/// One rank: an iteration that is not measured, then those that are; the same again with its helper, if it has one.
+pub(super) async fn run(process: Process, job: Rc<Job>, results: Rc<RefCell<Vec<Outcome>>>) -> Result<(), ProgramError> {
+    let me = process.rank();
+    let part = &job.parts[me as usize];
+    let mut peers: Vec<u32> = part.neighbours.iter().map(|(neighbour, _)| *neighbour).collect();
+    peers.extend(job.reductions.values().flat_map(|(call, algorithm)| algorithm.peers(call, me)));
+    peers.sort_unstable();
+    peers.dedup();
+    let rank = Rank::init(process.clone(), job.world.clone(), &peers).await?;
+    rank.goes_through(job.settings.solver.footprint(job.settings.preconditioner, part.rows, part.nonzeros));
+    let helper = job.helpers.get(me as usize);
+    let end = match helper {
+        None => None,
+        Some(helper) => {
+            let (bridge, job) = (job.bridge, job.clone());
+            process.spawn(0, Box::new(move |cores| Box::pin(help(cores, job, me))));
+            Some((helper, End::open(process, &helper.board, Side::Host, bridge).await?))
+        }
+    };
+    let measured = 0..job.settings.iterations;
+    iterations(&rank, &job, 0..1, None).await?;
+    rank.synchronise().await?;
+    let mut outcome = Outcome { alone: iterations(&rank, &job, measured.clone(), None).await?, together: None };
+    rank.synchronise().await?;
+    if let Some((helper, end)) = &end {
+        helper.begin(end, &job, part).await?;
+        rank.synchronise().await?;
+        let with = helper.helps().then_some((*helper, end));
+        iterations(&rank, &job, 0..1, with).await?;
+        rank.synchronise().await?;
+        outcome.together = Some(iterations(&rank, &job, measured, with).await?);
+        rank.synchronise().await?;
+    }
+    results.borrow_mut().push(outcome);
+    Ok(())
+}
+
+/// The program on the adapter that helps rank `rank`; it meets the ranks wherever they wait for each other.
+async fn help(process: Process, job: Rc<Job>, rank: u32) -> Result<(), ProgramError> {
+    let Some(helper) = job.helpers.get(rank as usize) else { return Ok(()) };
+    let part = &job.parts[rank as usize];
+    let end = End::open(process, &helper.board, Side::Cores, job.bridge).await?;
+    end.process().barrier().await;
+    end.process().barrier().await;
+    helper.answer(&end).await?;
+    for numbers in [0..1, 0..job.settings.iterations] {
+        end.process().barrier().await;
+        for number in numbers.filter(|_| helper.helps()) {
+            for operation in job.settings.solver.iteration(job.settings.preconditioner, number) {
+                share::cores(helper, &end, part, operation).await?;
+            }
+        }
+    }
+    end.process().barrier().await;
+    Ok(())
+}
+
+async fn iterations(rank: &Rank, job: &Job, numbers: std::ops::Range<u32>, with: Option<(&Helper, &End)>) -> Result<Spent, ProgramError> {
+    let (part, pace) = (&job.parts[rank.rank() as usize], job.paces[rank.rank() as usize]);
+    let begun = rank.now();
+    let mut watch = Watch { rank, spent: Spent::default(), since: begun };
+    for number in numbers {
+        for operation in job.settings.solver.iteration(job.settings.preconditioner, number) {
+            match (with, operation) {
+                (Some(with), _) => share::host(job, with, &mut watch, (part, pace), operation).await?,
+                (None, Operation::MatVec) => product(&mut watch, part, pace).await?,
+                (None, _) => {
+                    rank.work(pace.rate.time(operation.bytes(part.rows, part.nonzeros))).await;
+                    watch.lap(Phase::of(operation));
+                    if let Operation::Dot { sums, .. } = operation {
+                        all_reduce(rank, job, sums).await?;
+                        watch.lap(Phase::Allreduce);
+                    }
+                }
+            }
+        }
+    }
+    watch.spent.total = rank.now().since(begun);
+    Ok(watch.spent)
+}
+
+/// The product with the matrix: halo, inner rows, the rest.
+async fn product(watch: &mut Watch<'_>, part: &Part, pace: Pace) -> Result<(), ProgramError> {
+    let rank = watch.rank;
+    let all = Operation::MatVec.bytes(part.rows, part.nonzeros);
+    let outer = of_rows(all, part.outer, part.rows);
+    let requests = halo(rank, part, pace).await?;
+    watch.lap(Phase::Halo);
+    rank.work(pace.rate.time(all - outer)).await;
+    watch.lap(Phase::MatVec);
+    rank.wait_all(requests).await?;
+    watch.lap(Phase::Halo);
+    rank.work(pace.rate.time(outer)).await;
+    watch.lap(Phase::MatVec);
+    Ok(())
+}
+
+/// Begins to exchange elements with the neighbours.
+pub(super) async fn halo(rank: &Rank, part: &Part, pace: Pace) -> Result<Vec<Request>, ProgramError> {
+    let mut requests = Vec::with_capacity(2 * part.neighbours.len());
+    for (neighbour, elements) in &part.neighbours {
+        requests.push(rank.irecv(Some(*neighbour), Some(HALO), (elements * ELEMENT) as u32)?);
+    }
+    let packed: u64 = part.neighbours.iter().map(|(_, elements)| elements).sum();
+    rank.work(pace.rate.time(packing(packed))).await;
+    for (neighbour, elements) in &part.neighbours {
+        requests.push(rank.isend(*neighbour, HALO, (elements * ELEMENT) as u32)?);
+    }
+    Ok(requests)
+}
+
+/// Adds up so many sums of all ranks.
+pub(super) async fn all_reduce(rank: &Rank, job: &Job, sums: u32) -> Result<(), ProgramError> {
+    match job.reductions.get(&sums).filter(|_| job.parts.len() > 1) {
+        Some((call, algorithm)) => rank.carry_out(algorithm.rounds(call, rank.rank()), job.packing).await,
+        None => Ok(()),
+    }
+}
+
+/// What collecting so many elements for messages moves: each is read by its index and written.
+fn packing(elements: u64) -> Bytes {
+    Bytes(elements * (2 * ELEMENT + INDEX))
+}
+
+/// What `part` of `whole` rows has of so many bytes.
+pub(super) fn of_rows(bytes: Bytes, part: u64, whole: u64) -> Bytes {
+    Bytes((u128::from(bytes.0) * u128::from(part) / u128::from(whole.max(1))) as u64)
+}
+
+/// The tag of elements for neighbours.
+const HALO: u32 = 1;

@@ -1,0 +1,198 @@
+//! What ranks and workers of a job share out of band: who serves whom, keys, and the words that the simulated adapters do not carry.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::rc::Rc;
+
+use fabriscope_catalog::Offload;
+use fabriscope_collectives::{Algorithm, Call};
+use fabriscope_node::ProgramError;
+use fabriscope_platform::{Target, path_mtu};
+use fabriscope_units::Span;
+use fabriscope_verbs::{Lid, Mtu, Place, QpNum, Rkey};
+
+/// How a job hands over, resolved from the library's part; sizes in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Workers on each node.
+    pub workers: u32,
+    /// Payload goes through the memories of the adapters.
+    pub staged: bool,
+    /// Messages and one-sided operations are handed over as well.
+    pub everything: bool,
+    pub(super) descriptor: u32,
+    pub(super) entry: u32,
+    pub(super) hand_over: Span,
+    pub(super) turn: Span,
+    pub(super) step: Span,
+    pub(super) notice: u32,
+}
+
+impl Settings {
+    /// Those of a library, on adapters with `cores` cores each.
+    #[must_use]
+    pub fn of(part: &Offload, staged: bool, everything: bool) -> Settings {
+        let small = |bytes: fabriscope_units::Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        Settings {
+            workers: *part.workers,
+            staged,
+            everything,
+            descriptor: small(*part.descriptor),
+            entry: small(*part.descriptor_entry),
+            hand_over: *part.hand_over,
+            turn: *part.turn,
+            step: *part.step,
+            notice: small(*part.notice),
+        }
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.staged { "through the memories of the DPUs" } else { "by keys registered across" };
+        let workers = if self.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", self.workers) };
+        write!(f, "{workers} on the DPU of each node, host to host {how}")
+    }
+}
+
+/// A worker: its node and its number there.
+pub(super) type WorkerId = u32;
+
+/// What a job shares. Clones are the same.
+#[derive(Clone)]
+pub struct Desk(pub(super) Rc<Shared>);
+
+pub(super) struct Shared {
+    pub settings: Settings,
+    pub mtu: Mtu,
+    pub inline: u32,
+    pub ranks: RefCell<BTreeMap<u32, RankSeat>>,
+    served: OnceCell<BTreeMap<u32, WorkerId>>,
+    pub contacts: RefCell<BTreeMap<(End, End), (Lid, QpNum)>>,
+    /// The memory of each rank as its worker knows it.
+    pub crossed: RefCell<BTreeMap<u32, Rkey>>,
+    /// Where staged payload for a worker goes.
+    pub staging: RefCell<BTreeMap<WorkerId, (u64, Rkey)>>,
+    /// Where the descriptors of a rank go.
+    pub rings: RefCell<BTreeMap<u32, (u64, Rkey)>>,
+    pub orders: RefCell<BTreeMap<u32, VecDeque<Order>>>,
+    pub notices: RefCell<BTreeMap<(WorkerId, WorkerId), VecDeque<Notice>>>,
+    /// Orders whose words are on the way to the rank.
+    pub done: RefCell<BTreeMap<u32, VecDeque<u64>>>,
+}
+
+/// One end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum End {
+    Rank(u32),
+    Worker(WorkerId),
+}
+
+/// Where a rank is and what it lets its worker use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RankSeat {
+    pub node: u32,
+    /// Its buffers: first byte, length, key within the host's own domain of protection, memory of the node.
+    pub user: u64,
+    pub length: u64,
+    pub rkey: Rkey,
+    pub place: Place,
+    /// The counter that it looks at.
+    pub counter: (u64, Rkey),
+}
+
+/// What a rank asks of its worker.
+#[derive(Debug, Clone)]
+pub(super) struct Order {
+    /// The rank's own count.
+    pub number: u64,
+    /// What sender and receiver call it.
+    pub op: u64,
+    pub work: Work,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    Collective { call: Call, algorithm: Algorithm },
+    Send { to: u32, bytes: u32 },
+    Receive { from: u32 },
+    Put { target: u32, bytes: u32 },
+    Get { target: u32, bytes: u32 },
+}
+
+/// What a worker tells another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// The buffers of `receiver` may be written for an operation.
+    Ready { receiver: u32, op: u64 },
+    /// Payload has been written: to the rank, or into the staging memory.
+    Data { to: u32, from: u32, op: u64, bytes: u32 },
+}
+
+impl Desk {
+    /// An empty one for a job on a machine like `target`.
+    #[must_use]
+    pub fn new(settings: Settings, target: &Target, inline: u32) -> Desk {
+        Desk(Rc::new(Shared {
+            settings,
+            mtu: path_mtu(target.mtu),
+            inline,
+            ranks: RefCell::default(),
+            served: OnceCell::new(),
+            contacts: RefCell::default(),
+            crossed: RefCell::default(),
+            staging: RefCell::default(),
+            rings: RefCell::default(),
+            orders: RefCell::default(),
+            notices: RefCell::default(),
+            done: RefCell::default(),
+        }))
+    }
+}
+
+impl Shared {
+    /// Which worker serves each rank, once all ranks have said where they are: those of a node take its workers in turn.
+    fn served(&self) -> &BTreeMap<u32, WorkerId> {
+        self.served.get_or_init(|| {
+            let ranks = self.ranks.borrow();
+            let mut on: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+            ranks.iter().for_each(|(rank, seat)| on.entry(seat.node).or_default().push(*rank));
+            let of_node = |(node, ranks): (u32, Vec<u32>)| {
+                let workers = self.settings.workers.clamp(1, ranks.len().max(1) as u32);
+                ranks.into_iter().zip((0..workers).cycle()).map(move |(rank, worker)| (rank, node << NODE | worker)).collect::<Vec<_>>()
+            };
+            on.into_iter().flat_map(of_node).collect()
+        })
+    }
+    /// The worker of a rank.
+    ///
+    /// # Errors
+    /// Nobody knows the rank.
+    pub fn worker_of(&self, rank: u32) -> Result<WorkerId, ProgramError> {
+        let found = self.served().get(&rank).copied();
+        found.ok_or_else(|| ProgramError(format!("rank {rank} has no worker on a DPU: it never opened the offload")))
+    }
+    /// All workers, or those of one node, in order.
+    pub fn workers(&self, node: Option<u32>) -> Vec<WorkerId> {
+        let mut all: Vec<WorkerId> = self.served().values().copied().filter(|id| node.is_none_or(|node| id >> NODE == node)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+    /// The ranks of a worker, in order.
+    pub fn ranks_of(&self, worker: WorkerId) -> Vec<u32> {
+        self.served().iter().filter(|(_, served)| **served == worker).map(|(rank, _)| *rank).collect()
+    }
+    /// The first rank of a node starts its workers.
+    pub fn leads(&self, rank: u32) -> bool {
+        let ranks = self.ranks.borrow();
+        ranks.get(&rank).is_some_and(|seat| ranks.range(..rank).all(|(_, other)| other.node != seat.node))
+    }
+    pub fn seat(&self, rank: u32) -> Result<RankSeat, ProgramError> {
+        self.ranks.borrow().get(&rank).copied().ok_or_else(|| ProgramError(format!("rank {rank} never opened the offload")))
+    }
+}
+
+/// Bits of a worker's number within its node.
+const NODE: u32 = 12;

@@ -1,0 +1,227 @@
+//! One rank of a communicator as a program: the host thread that starts kernels and waits for their end, and the proxy thread.
+//!
+//! Source: NCCL, src/enqueue.cc, src/proxy.cc; CUDA streams.
+//! Modelled: calls that return when the kernel is in its stream, one proxy thread for each rank that carries on what there is, a host
+//! thread whose clock is its own.
+//! Not modelled: what host threads and proxies take from each other's cores.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use fabriscope_nccl::{NetWay, Protocol};
+use fabriscope_node::{Process, ProgramError};
+use fabriscope_platform::nccl::Library;
+use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_verbs::Wc;
+
+use super::fifo::FifoId;
+use super::kernels::{BlockPlan, Turn};
+use super::net::Net;
+use super::world::{Node, Seat, Wire, World, local_fifo};
+
+/// One rank after `ncclCommInitRank`.
+pub struct Communicator {
+    pub(super) process: Process,
+    pub(super) world: World,
+    pub(super) seat: Seat,
+    pub(super) node: Rc<RefCell<Node>>,
+    pub(super) net: RefCell<Net>,
+    /// The clock of the host thread.
+    host: Cell<Time>,
+    /// When the proxy has to look again.
+    due: RefCell<BTreeSet<Time>>,
+}
+
+impl Communicator {
+    /// Joins the job and connects `wires`; every rank must name the same. Connecting takes no time.
+    ///
+    /// # Errors
+    /// Nodes without GPUs, two ranks on one GPU, queue pairs that cannot be made.
+    pub async fn init(process: Process, world: World, wires: &[(Wire, Option<NetWay>)]) -> Result<Communicator, ProgramError> {
+        let (seat, node) = world.0.seat(&process)?;
+        process.barrier().await;
+        let net = Net::open(&process, &world.0, seat, &node, wires).await?;
+        let host = Cell::new(process.now());
+        Ok(Communicator { process, world, seat, node, net: RefCell::new(net), host, due: RefCell::default() })
+    }
+    /// The number of this rank.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.process.rank()
+    }
+    /// Ranks of the communicator.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.process.ranks()
+    }
+    /// The library.
+    #[must_use]
+    pub fn library(&self) -> &Library {
+        self.world.library()
+    }
+    /// Bytes that GPUs of this node kept by now with other contents than they should have.
+    #[must_use]
+    pub fn wrong(&self) -> Bytes {
+        self.node.borrow().kernels.wrong()
+    }
+    /// Whether this is the first rank of its node.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.node.borrow().ranks.values().min() == Some(&self.rank())
+    }
+    /// What the host thread's clock says.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.host.get()
+    }
+    /// Keeps the host thread busy.
+    pub fn compute(&self, span: Span) {
+        self.host.set(self.host.get() + span);
+    }
+
+    /// The FIFO on this rank's node of a connection that begins or ends at this rank.
+    ///
+    /// # Errors
+    /// Ranks that are not connected.
+    pub fn fifo(&self, wire: Wire, protocol: Protocol) -> Result<FifoId, ProgramError> {
+        let (from, to) = (self.world.0.seat_of(wire.from)?, self.world.0.seat_of(wire.to)?);
+        if from.node == to.node && !wire.kind.is_of_network() {
+            let devices = self.process.devices()?;
+            return self.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, &self.world.0, wire));
+        }
+        let made = self.node.borrow().known_fifo(wire, protocol);
+        made.map_or_else(|| self.net.borrow().fifo(wire, protocol), Ok)
+    }
+
+    /// A call whose kernel runs `plans`: the host thread goes on when it is in the stream.
+    pub fn enqueue(&self, plans: Vec<BlockPlan>) -> Turn {
+        let library = self.library();
+        let called = self.host.get().max(self.process.engine_time()) + library.call;
+        self.host.set(called);
+        let turn = self.node.borrow_mut().kernels.launch(self.seat.gpu, called + library.kernel_start, plans);
+        self.kick();
+        turn
+    }
+
+    /// `cudaStreamSynchronize`: waits until a kernel has ended, while the proxy works on. When the kernel ended.
+    ///
+    /// # Errors
+    /// A queue pair in error.
+    pub async fn synchronise(&self, turn: Turn) -> Result<Time, ProgramError> {
+        let gpu = self.seat.gpu;
+        let called = self.host.get();
+        let back = self.library().synchronise;
+        self.run_until(|node| Some(node.kernels.ended(gpu, turn)?.max(called) + back)).await?;
+        let ended = self.node.borrow().kernels.ended(gpu, turn).unwrap_or_default();
+        self.host.set(ended.max(called) + back);
+        Ok(ended)
+    }
+
+    /// Waits for all ranks out of band, with nothing of the own on the way.
+    ///
+    /// # Errors
+    /// As [`synchronise`](Self::synchronise).
+    pub async fn barrier(&self) -> Result<(), ProgramError> {
+        // Those for whom this proxy sends may still be at work.
+        let turn = self.node.borrow_mut().arrive(self.rank());
+        for proxy in &self.net.borrow().served_by {
+            self.process.tell(*proxy, self.process.engine_time());
+        }
+        let idle = |node: &Node| {
+            let net = self.net.borrow();
+            (net.serves.iter().all(|rank| node.has_arrived(*rank, turn)) && net.is_idle(node)).then_some(Time::ZERO)
+        };
+        self.run_until(idle).await?;
+        self.process.sleep_until(self.host.get()).await;
+        self.process.barrier().await;
+        self.host.set(self.process.engine_time());
+        Ok(())
+    }
+
+    /// Lets time go on until what `goal` says is over; `None` is not known yet.
+    async fn run_until(&self, goal: impl Fn(&Node) -> Option<Time>) -> Result<(), ProgramError> {
+        let (me, process) = (self.process.rank(), &self.process);
+        loop {
+            let completions = self.poll().await;
+            let now = process.engine_time();
+            self.node.borrow_mut().kernels.advance(now);
+            self.net.borrow_mut().progress(self, &completions)?;
+            self.kick();
+            let end = goal(&self.node.borrow());
+            if end.is_some_and(|end| end <= now) {
+                break;
+            }
+            let until = {
+                let mut due = self.due.borrow_mut();
+                while due.first().is_some_and(|at| *at <= now) {
+                    due.pop_first();
+                }
+                let node = &mut *self.node.borrow_mut();
+                let drives = *node.driver.get_or_insert(me) == me;
+                let next = if drives { node.kernels.next().unwrap_or(Time::MAX) } else { Time::MAX };
+                if drives {
+                    node.until = next;
+                } else {
+                    node.waiting.insert(me);
+                }
+                [end, due.first().copied()].into_iter().flatten().fold(next, Time::min)
+            };
+            let queues = self.net.borrow().queues();
+            let _ = process.wait_any_until(&queues, &[], until).await;
+            let _ = process.take_notes();
+            self.node.borrow_mut().waiting.remove(&me);
+        }
+        self.hand_over();
+        Ok(())
+    }
+
+    /// Completions that can be seen, with the number of their adapter among those in use.
+    async fn poll(&self) -> Vec<(usize, Wc)> {
+        let queues = self.net.borrow().queues();
+        let mut found = Vec::new();
+        for (rail, (nic, cq)) in queues.into_iter().enumerate() {
+            while self.process.earliest(&[(nic, cq)], &[]).is_some_and(|at| at <= self.process.now()) {
+                found.extend(self.process.poll_cq(nic, cq, AT_A_TIME).await.into_iter().map(|wc| (rail, wc)));
+            }
+        }
+        found
+    }
+
+    /// Who made time go on leaves that to another one who waits.
+    fn hand_over(&self) {
+        let node = &mut *self.node.borrow_mut();
+        if node.driver == Some(self.process.rank()) {
+            node.driver = node.waiting.first().copied();
+            if let Some(next) = node.driver {
+                self.process.tell(next, self.process.engine_time());
+            }
+        }
+    }
+
+    /// Tells those who should look again.
+    fn deliver(&self) {
+        let node = &mut *self.node.borrow_mut();
+        for (gpu, at) in node.kernels.take_notices() {
+            match node.ranks.get(&gpu) {
+                Some(rank) if *rank == self.process.rank() => drop(self.due.borrow_mut().insert(at)),
+                Some(rank) => self.process.tell(*rank, at.max(self.process.engine_time())),
+                None => {}
+            }
+        }
+    }
+
+    /// Something of this rank may happen before the one who makes time go on wakes.
+    fn kick(&self) {
+        self.deliver();
+        let node = &mut *self.node.borrow_mut();
+        let Some(driver) = node.driver.filter(|driver| *driver != self.process.rank()) else { return };
+        if let Some(next) = node.kernels.next().filter(|next| *next < node.until) {
+            node.until = next;
+            self.process.tell(driver, self.process.engine_time());
+        }
+    }
+}
+
+/// Completions that one poll takes. Basis: assumed; polling again costs little.
+const AT_A_TIME: usize = 16;

@@ -1,0 +1,404 @@
+//! The kernels of one node: blocks that move slices through the FIFOs between GPUs, and to and from proxies.
+//!
+//! ```text
+//! launch ─▶ stream ─▶ kernel ─▶ block of channel 0:  wait for slice and slots ─ copy ─ flag and credit ─ …
+//!                               block of channel 1:  …
+//! ```
+//! Source: NCCL, src/device/prims_simple.h, prims_ll.h, prims_ll128.h.
+//! Modelled: one copy for a slice, bound by what its block moves and by the links of the node, which all blocks share max-min fairly;
+//! FIFOs with slots; what a step costs by protocol; kernels of a stream in turn.
+//! Not modelled: warps of a block that run apart, caches of the GPU, other kernels on it.
+//!
+//! Sans-I/O: the caller says how far time has come ([`advance`](Kernels::advance)), and is told when somebody should look again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fabriscope_machine::{FlowId, Sharing, Use};
+use fabriscope_platform::nccl::Pace;
+use fabriscope_units::{Bytes, Span, Time};
+
+use super::contents::Contents;
+use super::fifo::{End, Fifo, FifoId, Filled};
+
+/// A slice's step of a block: it takes a slice of each FIFO of `from` and fills slots of each of `to`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Move {
+    /// FIFOs that it empties.
+    pub from: Vec<FifoId>,
+    /// FIFOs that it fills.
+    pub to: Vec<FifoId>,
+    /// Payload.
+    pub bytes: Bytes,
+    /// Slots that the slice takes of each.
+    pub slots: u32,
+    /// The bytes are in place already: the peer wrote them into the user's buffer, and only flags pass.
+    pub in_place: bool,
+    /// What it adds to what it takes, and what that has to be then.
+    pub contents: Contents,
+}
+
+/// The steps of one block of a kernel.
+pub struct BlockPlan {
+    /// How it moves.
+    pub pace: Pace,
+    /// What it moves, in order.
+    pub moves: Box<dyn Iterator<Item = Move>>,
+}
+
+/// The number of a kernel in the stream of its rank, from 0.
+pub type Turn = u64;
+
+struct Block {
+    gpu: u32,
+    pace: Pace,
+    moves: Box<dyn Iterator<Item = Move>>,
+    current: Option<Move>,
+    /// When it can go on with `current`.
+    idle: Time,
+    under_way: bool,
+    /// What the slice that moves has in it.
+    contents: u64,
+}
+
+struct Launch {
+    at: Time,
+    plans: Vec<BlockPlan>,
+}
+
+#[derive(Default)]
+struct Stream {
+    waiting: VecDeque<Launch>,
+    /// Blocks of the running kernel that have not ended, and the last end of those that have.
+    open: usize,
+    latest: Time,
+    ended: Vec<Time>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Start(u32),
+    Begin(u32),
+}
+
+/// The kernels of a node with everything between them.
+pub struct Kernels {
+    sharing: Sharing,
+    /// Reading and writing a byte of each GPU's own memory.
+    own: Vec<Vec<Use>>,
+    fifos: Vec<Fifo>,
+    /// Who waits for slices and for slots of each FIFO.
+    waits: Vec<[Option<u32>; 2]>,
+    blocks: BTreeMap<u32, Block>,
+    next_block: u32,
+    streams: BTreeMap<u32, Stream>,
+    copies: BTreeMap<FlowId, u32>,
+    agenda: BTreeSet<(Time, u64, Event)>,
+    order: u64,
+    now: Time,
+    notices: Vec<(u32, Time)>,
+    /// Bytes that were kept with other contents than they should have.
+    wrong: Bytes,
+}
+
+impl Kernels {
+    /// A node whose resources `sharing` has; `own` says what copying a byte within the memory of each GPU takes.
+    #[must_use]
+    pub fn new(sharing: Sharing, own: Vec<Vec<Use>>) -> Kernels {
+        Kernels {
+            sharing,
+            own,
+            fifos: Vec::new(),
+            waits: Vec::new(),
+            blocks: BTreeMap::new(),
+            next_block: 0,
+            streams: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            order: 0,
+            now: Time::ZERO,
+            notices: Vec::new(),
+            wrong: Bytes::ZERO,
+        }
+    }
+
+    /// Adds a FIFO.
+    pub fn add_fifo(&mut self, fifo: Fifo) -> FifoId {
+        self.fifos.push(fifo);
+        self.waits.push([None; 2]);
+        FifoId(self.fifos.len() as u32 - 1)
+    }
+
+    /// A kernel in the stream of a GPU: it runs from `at` on, when all before it have ended. Its number in the stream.
+    pub fn launch(&mut self, gpu: u32, at: Time, plans: Vec<BlockPlan>) -> Turn {
+        let stream = self.streams.entry(gpu).or_default();
+        let turn = (stream.ended.len() + stream.waiting.len() + usize::from(stream.open > 0)) as Turn;
+        stream.waiting.push_back(Launch { at, plans });
+        if stream.open == 0 && stream.waiting.len() == 1 {
+            let free = stream.ended.last().copied().unwrap_or_default();
+            self.plan(at.max(free), Event::Start(gpu));
+        }
+        turn
+    }
+
+    /// When a kernel ended, if it has by now.
+    #[must_use]
+    pub fn ended(&self, gpu: u32, turn: Turn) -> Option<Time> {
+        self.streams.get(&gpu)?.ended.get(turn as usize).copied()
+    }
+
+    /// The oldest slice for a proxy that can be seen at `now`, which stays.
+    #[must_use]
+    pub fn first_filled(&self, fifo: FifoId, now: Time) -> Option<Filled> {
+        self.fifos[fifo.0 as usize].front().filter(|filled| filled.seen <= now)
+    }
+    /// The same, taken.
+    pub fn take_filled(&mut self, fifo: FifoId, now: Time) -> Option<Filled> {
+        let fifo = &mut self.fifos[fifo.0 as usize];
+        fifo.front().filter(|filled| filled.seen <= now)?;
+        fifo.take()
+    }
+    /// A proxy has emptied slots.
+    pub fn release(&mut self, id: FifoId, at: Time, slots: u32) {
+        self.fifos[id.0 as usize].release(at, slots);
+        self.wake(id, SENDER);
+    }
+    /// A proxy takes slots if they are free at `now`.
+    pub fn occupy(&mut self, id: FifoId, now: Time, slots: u32) -> bool {
+        let fifo = &mut self.fifos[id.0 as usize];
+        let free = fifo.room(slots).is_some_and(|at| at <= now);
+        if free {
+            fifo.occupy(slots);
+        }
+        free
+    }
+    /// A proxy has filled slots.
+    pub fn fill(&mut self, id: FifoId, at: Time, bytes: Bytes, slots: u32, contents: u64) {
+        self.fifos[id.0 as usize].fill(at, bytes, slots, contents);
+        self.wake(id, RECEIVER);
+    }
+
+    /// All slots of a FIFO are empty, or about to be.
+    #[must_use]
+    pub fn is_empty(&self, fifo: FifoId) -> bool {
+        self.fifos[fifo.0 as usize].is_empty()
+    }
+
+    /// GPUs whose ranks should look again, and when: their proxies have work, or a kernel of theirs has ended.
+    #[must_use]
+    pub fn take_notices(&mut self) -> Vec<(u32, Time)> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Bytes that were kept by now with other contents than they should have.
+    #[must_use]
+    pub fn wrong(&self) -> Bytes {
+        self.wrong
+    }
+
+    /// When something happens next by itself.
+    #[must_use]
+    pub fn next(&self) -> Option<Time> {
+        self.agenda.first().map(|(at, ..)| *at).into_iter().chain(self.sharing.next_end()).min()
+    }
+
+    /// Goes on to `now`.
+    pub fn advance(&mut self, now: Time) {
+        while let Some(at) = self.next().filter(|at| *at <= now) {
+            self.now = self.now.max(at);
+            self.sharing.advance(at);
+            self.end_copies();
+            while let Some((_, _, event)) = self.agenda.first().copied().filter(|(due, ..)| *due <= at) {
+                self.agenda.pop_first();
+                match event {
+                    Event::Start(gpu) => self.start(gpu),
+                    Event::Begin(block) => self.begin(block),
+                }
+            }
+            self.end_copies();
+        }
+        self.now = self.now.max(now);
+        self.sharing.advance(self.now);
+    }
+
+    /// Blocks that wait, for messages about a job that does not end: GPU and FIFOs.
+    #[must_use]
+    pub fn stuck(&self) -> Vec<(u32, Move)> {
+        self.blocks.values().filter(|block| !block.under_way).filter_map(|block| Some((block.gpu, block.current.clone()?))).collect()
+    }
+
+    fn plan(&mut self, at: Time, event: Event) {
+        self.order += 1;
+        self.agenda.insert((at.max(self.now), self.order, event));
+    }
+
+    fn start(&mut self, gpu: u32) {
+        let idle = self.now;
+        let Some(stream) = self.streams.get_mut(&gpu) else { return };
+        let Some(launch) = stream.waiting.pop_front() else { return };
+        stream.open = launch.plans.len();
+        if stream.open == 0 {
+            self.end_kernel(gpu, idle);
+            return;
+        }
+        for BlockPlan { pace, moves } in launch.plans {
+            let number = self.next_block;
+            self.next_block = self.next_block.wrapping_add(1);
+            self.blocks.insert(number, Block { gpu, pace, moves, current: None, idle: idle + pace.start, under_way: false, contents: 0 });
+            self.next_move(number);
+        }
+    }
+
+    /// The block takes up its next step, or ends.
+    fn next_move(&mut self, number: u32) {
+        let Some(block) = self.blocks.get_mut(&number) else { return };
+        (block.current, block.under_way) = (block.moves.next(), false);
+        if block.current.is_some() {
+            return self.try_begin(number);
+        }
+        let (gpu, end) = (block.gpu, block.idle);
+        self.blocks.remove(&number);
+        if let Some(stream) = self.streams.get_mut(&gpu) {
+            stream.open -= 1;
+            stream.latest = stream.latest.max(end);
+            if stream.open == 0 {
+                let latest = stream.latest;
+                self.end_kernel(gpu, latest);
+            }
+        }
+    }
+
+    fn end_kernel(&mut self, gpu: u32, at: Time) {
+        let Some(stream) = self.streams.get_mut(&gpu) else { return };
+        stream.ended.push(at);
+        self.notices.push((gpu, at));
+        if let Some(next) = stream.waiting.front() {
+            let from = next.at.max(at);
+            self.plan(from, Event::Start(gpu));
+        }
+    }
+
+    /// Plans the step of a block, if everything that it waits for is known.
+    fn try_begin(&mut self, number: u32) {
+        let Some(block) = self.blocks.get(&number).filter(|block| !block.under_way) else { return };
+        let Some(step) = &block.current else { return };
+        let (mut ready, mut known) = (block.idle, true);
+        for (fifos, side) in [(&step.from, RECEIVER), (&step.to, SENDER)] {
+            for id in fifos {
+                let fifo = &self.fifos[id.0 as usize];
+                let at = if side == RECEIVER { fifo.front().map(|filled| filled.seen) } else { fifo.room(step.slots) };
+                match at {
+                    Some(at) => ready = ready.max(at),
+                    None => {
+                        self.waits[id.0 as usize][side] = Some(number);
+                        known = false;
+                    }
+                }
+            }
+        }
+        if known {
+            // What is read from elsewhere begins to come after a way there and back.
+            let far = step.from.iter().map(|id| &self.fifos[id.0 as usize].way).filter(|way| !way.takes.is_empty());
+            let asked = far.map(|way| way.latency + way.back).max().unwrap_or(Span::ZERO);
+            let begin = ready + block.pace.begin + asked;
+            if let Some(block) = self.blocks.get_mut(&number) {
+                block.under_way = true;
+            }
+            self.plan(begin, Event::Begin(number));
+        }
+    }
+
+    fn wake(&mut self, id: FifoId, side: usize) {
+        let fifo = &self.fifos[id.0 as usize];
+        let end = if side == RECEIVER { fifo.receiver } else { fifo.sender };
+        match end {
+            End::Block => {
+                if let Some(number) = self.waits[id.0 as usize][side].take() {
+                    self.try_begin(number);
+                }
+            }
+            End::Proxy(rank) => {
+                let seen = if side == RECEIVER { fifo.front().map(|filled| filled.seen) } else { fifo.room(1) };
+                self.notices.extend(seen.map(|at| (rank, at.max(self.now))));
+            }
+        }
+    }
+
+    /// The bytes of a step begin to move.
+    fn begin(&mut self, number: u32) {
+        let Some(block) = self.blocks.get_mut(&number) else { return };
+        let Some(step) = &block.current else { return };
+        block.contents = step.contents.adds;
+        for id in &step.from {
+            let came = self.fifos[id.0 as usize].take().map_or(0, |filled| filled.contents);
+            block.contents = block.contents.wrapping_add(came);
+        }
+        if step.contents.expects.is_some_and(|expected| expected != block.contents) {
+            self.wrong += step.bytes;
+        }
+        let Some(block) = self.blocks.get(&number) else { return };
+        let Some(step) = &block.current else { return };
+        for id in &step.to {
+            self.fifos[id.0 as usize].occupy(step.slots);
+        }
+        let uses = if step.in_place { Vec::new() } else { self.uses(block, step) };
+        let bytes = if step.in_place { Bytes::ZERO } else { step.bytes };
+        let flow = self.sharing.start(self.now, bytes, uses, block.pace.rate);
+        self.copies.insert(flow, number);
+    }
+
+    /// What a byte of a step takes: what is written to each peer, and what is read and written in the own memory besides.
+    fn uses(&self, block: &Block, step: &Move) -> Vec<Use> {
+        let (taken, payload) = block.pace.taken;
+        let mut all: Vec<Use> = Vec::new();
+        let mut add = |used: &Use, weight| match all.iter_mut().find(|other| other.resource == used.resource) {
+            Some(other) => other.weight = other.weight.plus(weight),
+            None => all.push(Use { resource: used.resource, weight }),
+        };
+        let written = step.to.iter().flat_map(|id| &self.fifos[id.0 as usize].way.uses);
+        let read = step.from.iter().flat_map(|id| &self.fifos[id.0 as usize].way.takes);
+        for used in written.chain(read) {
+            add(used, used.weight.times(taken, payload));
+        }
+        if step.to.is_empty() || !step.from.is_empty() {
+            for used in self.own.get(block.gpu as usize).into_iter().flatten() {
+                add(used, used.weight);
+            }
+        }
+        all
+    }
+
+    fn end_copies(&mut self) {
+        while let Some(flow) = self.sharing.take_first_ended() {
+            if let Some(number) = self.copies.remove(&flow) {
+                self.end_move(number);
+            }
+        }
+    }
+
+    fn end_move(&mut self, number: u32) {
+        let now = self.now;
+        let Some(block) = self.blocks.get_mut(&number) else { return };
+        let Some(step) = block.current.take() else { return };
+        let (pace, contents) = (block.pace, block.contents);
+        block.idle = now + pace.end;
+        for id in &step.from {
+            self.fifos[id.0 as usize].release(now + pace.end, step.slots);
+            self.wake(*id, SENDER);
+        }
+        for id in &step.to {
+            let fifo = &mut self.fifos[id.0 as usize];
+            let fence = if pace.fenced { fifo.way.latency + fifo.way.back } else { Span::ZERO };
+            fifo.fill(now + pace.end + fence, step.bytes, step.slots, contents);
+            self.wake(*id, RECEIVER);
+        }
+        self.next_move(number);
+    }
+}
+
+/// Places in the pair of those who wait at a FIFO.
+const SENDER: usize = 0;
+const RECEIVER: usize = 1;
+
+#[cfg(test)]
+#[path = "kernels_test.rs"]
+mod tests;

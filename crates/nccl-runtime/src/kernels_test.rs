@@ -1,0 +1,131 @@
+use fabriscope_machine::{ResourceId, Weight};
+use fabriscope_units::Rate;
+
+use super::super::fifo::Way;
+use super::super::world::SLOTS;
+use super::*;
+
+const GB: u64 = 8_000_000_000;
+
+/// Two GPUs with a link that carries `link` GB/s each way; `latency` is that of a way.
+fn pair(link: u64, latency: Span) -> (Kernels, impl Fn(&mut Kernels, usize) -> FifoId) {
+    let kernels = Kernels::new(Sharing::new(vec![Rate::from_bps(link * GB); 2]), vec![Vec::new(); 2]);
+    let fifo = move |kernels: &mut Kernels, from: usize| {
+        let uses = vec![Use { resource: ResourceId(from as u32), weight: Weight::ONE }];
+        kernels.add_fifo(Fifo::new(Way { uses, latency, back: latency, ..Way::default() }, SLOTS, End::Block, End::Block))
+    };
+    (kernels, fifo)
+}
+
+/// A block moves 10 GB/s.
+fn pace(begin: Span, end: Span, fenced: bool) -> Pace {
+    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), start: Span::ZERO, begin, end, fenced }
+}
+
+fn plan(pace: Pace, from: Vec<FifoId>, to: Vec<FifoId>, chunks: u32, bytes: u64, in_place: bool) -> BlockPlan {
+    let step = Move { from, to, bytes: Bytes(bytes), slots: 1, in_place, contents: Contents::default() };
+    BlockPlan { pace, moves: Box::new((0..chunks).map(move |_| step.clone())) }
+}
+
+/// Lets everything happen.
+fn finish(kernels: &mut Kernels) -> Time {
+    let mut last = Time::ZERO;
+    while let Some(next) = kernels.next() {
+        last = next;
+        kernels.advance(next);
+    }
+    last
+}
+
+#[test]
+fn channels_move_as_much_as_they_can_or_the_link() {
+    // c blocks of 10 GB/s over a link of 100 GB/s, 64 chunks of 1 MB each: 64 MB / min(10, 100 / c GB/s).
+    for (channels, expected) in [(1u64, 6_400_000_000u64), (8, 6_400_000_000), (20, 12_800_000_000)] {
+        let (mut kernels, fifo) = pair(100, Span::ZERO);
+        let free = pace(Span::ZERO, Span::ZERO, false);
+        let fifos: Vec<FifoId> = (0..channels).map(|_| fifo(&mut kernels, 0)).collect();
+        let sends = fifos.iter().map(|id| plan(free, Vec::new(), vec![*id], 64, 1_000_000, false)).collect();
+        let takes = fifos.iter().map(|id| plan(free, vec![*id], Vec::new(), 64, 1_000_000, true)).collect();
+        let sent = kernels.launch(0, Time::ZERO, sends);
+        let taken = kernels.launch(1, Time::ZERO, takes);
+        finish(&mut kernels);
+        assert_eq!(kernels.ended(0, sent), Some(Time::from_ps(expected)), "{channels} channels");
+        assert_eq!(kernels.ended(1, taken), Some(Time::from_ps(expected)), "{channels} channels");
+    }
+}
+
+#[test]
+fn a_step_is_the_sum_of_its_parts() {
+    // Start 1 us, begin 2 us, 1,000 B at 10 GB/s 0.1 us, end 3 us; there 0.7 us, with the fence three ways; the receiver the same
+    // without a fence, for nobody waits for its data.
+    for (fenced, ways) in [(false, 1), (true, 3)] {
+        let (mut kernels, fifo) = pair(100, Span::from_ns(700));
+        let steps = Pace { start: Span::from_us(1), ..pace(Span::from_us(2), Span::from_us(3), fenced) };
+        let id = fifo(&mut kernels, 0);
+        kernels.launch(0, Time::ZERO, vec![plan(steps, Vec::new(), vec![id], 1, 1000, false)]);
+        let taken = kernels.launch(1, Time::ZERO, vec![plan(steps, vec![id], Vec::new(), 1, 1000, false)]);
+        finish(&mut kernels);
+        let once = 2_000_000 + 100_000 + 3_000_000;
+        assert_eq!(kernels.ended(1, taken), Some(Time::from_ps(1_000_000 + 2 * once + ways * 700_000)), "fenced: {fenced}");
+    }
+}
+
+#[test]
+fn a_sender_runs_ahead_by_the_slots() {
+    // The receiver's kernel starts at 1 ms: until then 8 chunks are filled, 0.1 ms each.
+    let (mut kernels, fifo) = pair(100, Span::ZERO);
+    let free = pace(Span::ZERO, Span::ZERO, false);
+    let id = fifo(&mut kernels, 0);
+    let sent = kernels.launch(0, Time::ZERO, vec![plan(free, Vec::new(), vec![id], 10, 1_000_000, false)]);
+    kernels.launch(1, Time::ZERO + Span::from_us(1000), vec![plan(free, vec![id], Vec::new(), 10, 1_000_000, true)]);
+    kernels.advance(Time::ZERO + Span::from_us(999));
+    assert_eq!((kernels.ended(0, sent), kernels.stuck().len()), (None, 1));
+    finish(&mut kernels);
+    assert_eq!(kernels.ended(0, sent), Some(Time::ZERO + Span::from_us(1200)));
+}
+
+#[test]
+fn both_send_first_and_neither_waits_for_ever() {
+    // More than the slots hold, both ways, in one kernel each: sends and receives are blocks of their own.
+    let (mut kernels, fifo) = pair(100, Span::from_ns(700));
+    let steps = pace(Span::from_ns(650), Span::from_ns(650), true);
+    let there = fifo(&mut kernels, 0);
+    let back = fifo(&mut kernels, 1);
+    let mut both = |gpu, out, into| {
+        let plans = vec![plan(steps, Vec::new(), vec![out], 100, 4096, false), plan(steps, vec![into], Vec::new(), 100, 4096, false)];
+        kernels.launch(gpu, Time::ZERO, plans)
+    };
+    let turns = [both(0, there, back), both(1, back, there)];
+    finish(&mut kernels);
+    assert!(kernels.ended(0, turns[0]).is_some() && kernels.ended(0, turns[0]) == kernels.ended(1, turns[1]));
+    assert!(kernels.stuck().is_empty() && kernels.is_empty(there) && kernels.is_empty(back));
+}
+
+#[test]
+fn kernels_of_a_stream_run_in_turn() {
+    let (mut kernels, _) = pair(100, Span::ZERO);
+    let free = pace(Span::ZERO, Span::ZERO, false);
+    let at = |us| Time::ZERO + Span::from_us(us);
+    // Each moves 1 MB within its GPU, 100 us; the third is asked for when the second has ended.
+    let turns = [0, 10, 500].map(|us| kernels.launch(0, at(us), vec![plan(free, Vec::new(), Vec::new(), 1, 1_000_000, false)]));
+    finish(&mut kernels);
+    assert_eq!(turns.map(|turn| kernels.ended(0, turn)), [100, 200, 600].map(|us| Some(at(us))));
+}
+
+#[test]
+fn what_is_kept_is_compared_with_what_it_should_be() {
+    // Two contributions make the sum; a third, or none of the second, does not.
+    for (adds, wrong) in [(5, 0), (0, 4096), (10, 4096)] {
+        let (mut kernels, fifo) = pair(100, Span::ZERO);
+        let id = fifo(&mut kernels, 0);
+        let pace = pace(Span::ZERO, Span::ZERO, false);
+        let step = |from: Vec<FifoId>, to: Vec<FifoId>, contents| {
+            let step = Move { from, to, bytes: Bytes(4096), slots: 1, in_place: false, contents };
+            BlockPlan { pace, moves: Box::new(std::iter::once(step)) }
+        };
+        kernels.launch(0, Time::ZERO, vec![step(Vec::new(), vec![id], Contents { adds: 7, expects: None })]);
+        kernels.launch(1, Time::ZERO, vec![step(vec![id], Vec::new(), Contents { adds, expects: Some(12) })]);
+        finish(&mut kernels);
+        assert_eq!(kernels.wrong(), Bytes(wrong));
+    }
+}

@@ -1,0 +1,289 @@
+//! What the ranks of a job share: who sits where, the kernels of each node, the FIFOs between ranks.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use fabriscope_catalog::Rdma;
+use fabriscope_machine::{Access, PathClass, Use};
+use fabriscope_nccl::point_to_point::Schedule;
+use fabriscope_nccl::{self as nccl, NcclError, NetWay, Protocol, Settings, Transport};
+use fabriscope_node::aggregation::Rules;
+use fabriscope_node::{Devices, Memory, Process, ProgramError};
+use fabriscope_platform::nccl::Library;
+use fabriscope_platform::{Binding, Target, path_mtu};
+use fabriscope_units::Time;
+use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
+
+use super::fifo::{End, Fifo, FifoId, Filled, Way};
+use super::kernels::Kernels;
+
+/// What the ranks of a job share. Clones are the same world.
+#[derive(Clone)]
+pub struct World(pub(super) Rc<Shared>);
+
+pub(super) struct Shared {
+    pub library: Library,
+    pub mtu: Mtu,
+    /// Who is whose neighbour in which channel.
+    pub plan: nccl::Communicator,
+    /// Rounds and channels of sends and receives.
+    pub schedule: Schedule,
+    /// The adapters' transport is SRD.
+    pub unordered: bool,
+    /// Who moves messages between nodes.
+    pub rdma: Rdma,
+    /// What limits groups of switches that reduce, where they do.
+    pub switches: Option<Rules>,
+    binding: Binding,
+    pub seats: RefCell<BTreeMap<u32, Seat>>,
+    nodes: RefCell<BTreeMap<u32, Rc<RefCell<Node>>>>,
+    /// What each end of a connection between nodes tells the other, by adapter.
+    pub contacts: RefCell<BTreeMap<(Wire, bool, u32), Contact>>,
+    /// Messages on the way, by connection and number of the protocol.
+    pub words: RefCell<BTreeMap<(u32, usize), Words>>,
+    /// Contents of slices in the switches, by group and number, and how many heads have the sum.
+    sums: RefCell<BTreeMap<(u32, u64), (u64, u32)>>,
+}
+
+/// Slices with their pieces, in order.
+type Words = VecDeque<(Filled, u32)>;
+
+/// Where a rank sits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seat {
+    /// Its node.
+    pub node: u32,
+    /// Its GPU there.
+    pub gpu: u32,
+}
+
+/// A connection: from a rank to another on a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wire {
+    /// The sending rank.
+    pub from: u32,
+    /// The receiving rank.
+    pub to: u32,
+    /// The channel.
+    pub channel: u32,
+    /// For what.
+    pub kind: WireKind,
+}
+
+/// What a connection is for; each has slots of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WireKind {
+    /// Around rings, towards the roots of trees, to heads.
+    Up,
+    /// Away from them.
+    Down,
+    /// To a head behind the switch of NVLinks.
+    Reduction,
+    /// From it.
+    Multicast,
+    /// Sends and receives.
+    PointToPoint,
+    /// From a head to the switches of the network; both ends are the head.
+    ToNetwork,
+    /// From them.
+    FromNetwork,
+}
+
+impl WireKind {
+    /// Whether it leads to the switches of the network, or from there.
+    #[must_use]
+    pub fn is_of_network(self) -> bool {
+        matches!(self, WireKind::ToNetwork | WireKind::FromNetwork)
+    }
+}
+
+/// One end of a connection between nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contact {
+    /// Its number, the same at both ends.
+    pub number: u32,
+    pub lid: Lid,
+    pub qp: QpNum,
+    pub host: (u64, Rkey),
+    pub device: Option<(u64, Rkey)>,
+}
+
+/// The kernels of a node, and who makes their time go on.
+pub(super) struct Node {
+    pub kernels: Kernels,
+    /// The rank that wakes for what happens next.
+    pub driver: Option<u32>,
+    /// When it wakes.
+    pub until: Time,
+    /// Ranks that wait, by GPU.
+    pub waiting: BTreeSet<u32>,
+    /// The rank of each GPU.
+    pub ranks: BTreeMap<u32, u32>,
+    fifos: BTreeMap<(Wire, Protocol), FifoId>,
+    /// How many barriers each rank has come to.
+    arrived: BTreeMap<u32, u64>,
+}
+
+impl World {
+    /// The world of a job of the first `per_node` GPUs of `nodes` nodes that is linked with `library`, on a machine like `target`.
+    ///
+    /// # Errors
+    /// As [`Library::join`].
+    pub fn new(library: Library, target: &Target, (nodes, per_node): (u32, u32), settings: &Settings) -> Result<World, NcclError> {
+        let plan = library.join(nodes, per_node, settings)?;
+        let schedule = Schedule::new(&plan);
+        Ok(World(Rc::new(Shared {
+            library,
+            plan,
+            schedule,
+            mtu: path_mtu(target.mtu),
+            unordered: target.interface == fabriscope_catalog::Interface::Efa,
+            rdma: target.rdma,
+            switches: target.aggregation.as_ref().map(|(_, part)| Rules::of(part, path_mtu(target.mtu), 0)),
+            binding: target.binding.clone(),
+            seats: RefCell::default(),
+            nodes: RefCell::default(),
+            contacts: RefCell::default(),
+            words: RefCell::default(),
+            sums: RefCell::default(),
+        })))
+    }
+    /// Who is whose neighbour in which channel.
+    #[must_use]
+    pub fn plan(&self) -> &nccl::Communicator {
+        &self.0.plan
+    }
+    /// The library.
+    #[must_use]
+    pub fn library(&self) -> &Library {
+        &self.0.library
+    }
+}
+
+impl Shared {
+    /// Seats a rank: the next rank of a node takes its next GPU, or the one that the user said.
+    pub fn seat(&self, process: &Process) -> Result<(Seat, Rc<RefCell<Node>>), ProgramError> {
+        let devices = process.devices()?;
+        let node = self.nodes.borrow_mut().entry(process.node()).or_insert_with(|| Rc::new(RefCell::new(Node::new(devices)))).clone();
+        let local = node.borrow().ranks.len() as u32;
+        let gpu = self.binding.gpu(local, devices.count() as u32).unwrap_or(0);
+        let seat = Seat { node: process.node(), gpu };
+        if let Some(other) = node.borrow_mut().ranks.insert(gpu, process.rank()) {
+            let what = format!("ranks {other} and {} share gpu{gpu} of a node: a communicator has one rank for each GPU", process.rank());
+            return Err(ProgramError(format!("{what}; take as many ranks as there are GPUs, or another --bind")));
+        }
+        self.seats.borrow_mut().insert(process.rank(), seat);
+        Ok((seat, node))
+    }
+
+    /// A head of a group gives a slice to the switches.
+    pub fn add_to_sum(&self, group: u32, number: u64, contents: u64) {
+        let mut sums = self.sums.borrow_mut();
+        let sum = &mut sums.entry((group, number)).or_default().0;
+        *sum = sum.wrapping_add(contents);
+    }
+    /// A head of a group gets the sum of a slice of all.
+    pub fn sum_of(&self, group: u32, number: u64) -> u64 {
+        let mut sums = self.sums.borrow_mut();
+        let Some((sum, heads)) = sums.get_mut(&(group, number)) else { return 0 };
+        let sum = *sum;
+        *heads += 1;
+        if *heads == self.plan.nodes() {
+            sums.remove(&(group, number));
+        }
+        sum
+    }
+
+    /// The adapters of a connection for point-to-point traffic, each rank with those near to it.
+    pub fn net_way(&self, from: u32, to: u32, channel: u32) -> Option<NetWay> {
+        match self.plan.point_to_point(from, to, channel) {
+            Transport::Net(way) => Some(way),
+            _ => None,
+        }
+    }
+
+    /// The seat of any rank of the job, once all have sat down.
+    pub fn seat_of(&self, rank: u32) -> Result<Seat, ProgramError> {
+        let seat = self.seats.borrow().get(&rank).copied();
+        seat.ok_or_else(|| ProgramError(format!("the communicator has no rank {rank}")))
+    }
+}
+
+impl Node {
+    fn new(devices: &Devices) -> Node {
+        let own = (0..devices.count() as u32).map(|gpu| own_memory(devices, gpu)).collect();
+        Node {
+            kernels: Kernels::new(devices.machine().sharing(), own),
+            driver: None,
+            until: Time::MAX,
+            waiting: BTreeSet::new(),
+            ranks: BTreeMap::new(),
+            fifos: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+        }
+    }
+
+    /// A rank comes to a barrier with nothing of its own under way; its number.
+    pub fn arrive(&mut self, rank: u32) -> u64 {
+        let turn = self.arrived.entry(rank).or_default();
+        *turn += 1;
+        *turn
+    }
+    /// Whether a rank has come to that barrier.
+    pub fn has_arrived(&self, rank: u32, turn: u64) -> bool {
+        self.arrived.get(&rank).is_some_and(|arrived| *arrived >= turn)
+    }
+    /// The FIFO of a connection with a protocol, if it was made.
+    pub fn known_fifo(&self, wire: Wire, protocol: Protocol) -> Option<FifoId> {
+        self.fifos.get(&(wire, protocol)).copied()
+    }
+
+    /// The FIFO of a connection with a protocol; `make` says how it is, the first time.
+    pub fn fifo(
+        &mut self,
+        wire: Wire,
+        protocol: Protocol,
+        make: impl FnOnce() -> Result<Fifo, ProgramError>,
+    ) -> Result<FifoId, ProgramError> {
+        if let Some(id) = self.fifos.get(&(wire, protocol)) {
+            return Ok(*id);
+        }
+        let id = self.kernels.add_fifo(make()?);
+        self.fifos.insert((wire, protocol), id);
+        Ok(id)
+    }
+}
+
+/// What copying a byte within the memory of a GPU takes.
+fn own_memory(devices: &Devices, gpu: u32) -> Vec<Use> {
+    let own = devices.vertex(Memory::Device(gpu)).and_then(|memory| devices.way(memory, memory, Access::Write));
+    own.map(|(uses, _)| uses.to_vec()).unwrap_or_default()
+}
+
+/// A FIFO between two GPUs of a node: the sender writes into the receiver's memory where GPUs reach each other, and into host memory
+/// otherwise, from where the receiver reads.
+pub(super) fn local_fifo(devices: &Devices, shared: &Shared, wire: Wire) -> Result<Fifo, ProgramError> {
+    let (from, to) = (shared.seat_of(wire.from)?.gpu, shared.seat_of(wire.to)?.gpu);
+    if matches!(wire.kind, WireKind::Reduction | WireKind::Multicast) {
+        return super::nvls::fifo(devices, shared, wire);
+    }
+    let (source, target) = (devices.vertex(Memory::Device(from))?, devices.vertex(Memory::Device(to))?);
+    let machine = devices.machine();
+    let gpus = machine.gpus();
+    let class = machine.class(gpus[from as usize], gpus[to as usize]);
+    let (_, back) = devices.way(target, source, Access::Write)?;
+    let way = if class <= PathClass::Phb {
+        let (uses, latency) = devices.way(source, target, Access::Write)?;
+        Way { uses: uses.to_vec(), takes: Vec::new(), latency, back }
+    } else {
+        let host = devices.vertex(devices.home(to)?)?;
+        let (uses, there) = devices.way(source, host, Access::Write)?;
+        let (takes, here) = devices.way(host, target, Access::Read)?;
+        Way { uses: uses.to_vec(), takes: takes.to_vec(), latency: there + here, back }
+    };
+    Ok(Fifo::new(way, SLOTS, End::Block, End::Block))
+}
+
+/// Slots of a FIFO. Basis: published (NCCL, src/include/device.h: NCCL_STEPS).
+pub const SLOTS: u32 = 8;

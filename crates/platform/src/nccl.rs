@@ -1,0 +1,187 @@
+//! What NCCL costs on a machine, from the parts of the library and of the GPU.
+//!
+//! Source: the parts; NCCL, src/include/device.h for how many bytes of a line are data.
+
+use std::rc::Rc;
+
+use fabriscope_catalog::{CpuFamily, Layer, Rdma, ResolvedCluster, Vendor};
+use fabriscope_machine::{Machine, PathClass};
+use fabriscope_nccl::{
+    Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, Seat, Settings, Topology, search,
+};
+use fabriscope_units::{Rate, Span};
+use fabriscope_wire::{Collective, Element};
+
+/// How blocks move slices with one protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// What a block moves of payload at most.
+    pub rate: Rate,
+    /// Bytes on a link for bytes of payload.
+    pub taken: (u64, u64),
+    /// From the kernel's start until the block looks for data.
+    pub start: Span,
+    /// From seeing all flags to moving bytes.
+    pub begin: Span,
+    /// From the last byte to the next step.
+    pub end: Span,
+    /// Data has to be there before its flag leaves: a way there and back.
+    pub fenced: bool,
+}
+
+/// Bytes on the way for bytes of data.
+const fn taken(protocol: Protocol) -> (u64, u64) {
+    match protocol {
+        Protocol::Ll => (16, 8),
+        Protocol::Ll128 => (128, 120),
+        Protocol::Simple => (1, 1),
+    }
+}
+
+/// A library on a model of GPU.
+#[derive(Debug, Clone)]
+pub struct Library {
+    /// `NCCL` or `RCCL`.
+    pub name: &'static str,
+    /// What the GPU calls itself.
+    pub gpu: String,
+    /// Core time of a call with the start of its kernel.
+    pub call: Span,
+    /// From then until the kernel runs.
+    pub kernel_start: Span,
+    /// From the end of a stream's work until a waiting core goes on.
+    pub synchronise: Span,
+    /// Core time of the proxy for a step.
+    pub proxy_step: Span,
+    /// The plugin's for a message.
+    pub plugin: Span,
+    /// The receiver's adapter reads behind a message.
+    pub flush: bool,
+    /// The farthest adapter that reaches a GPU's memory.
+    pub farthest: PathClass,
+    /// Length of a message between proxies.
+    pub control: u32,
+    /// What is left of links where their switch reduces.
+    pub switch_share: (u64, u64),
+    /// Messages that are longer are shared by the adapters of a row, shorter ones go by one of them.
+    pub stripe: u32,
+    /// What its plugin sets of what users may.
+    pub settings: Settings,
+    multimem: Rate,
+    paces: [Pace; 3],
+    machine: Rc<Machine>,
+    facts: Facts,
+}
+
+impl Library {
+    /// The library on the nodes of a cluster; `None` where there is none for its GPUs and adapters, or where the part of the GPU does not
+    /// say what a block moves.
+    #[must_use]
+    pub fn of(parts: &ResolvedCluster) -> Option<Library> {
+        let part = parts.nccl.as_ref()?.nccl.as_ref()?;
+        let (node, gpu) = (&parts.node, parts.node.gpu.as_ref()?);
+        let block = gpu.block.as_ref()?;
+        let architecture: Architecture = gpu.architecture.as_deref()?.parse().ok()?;
+        let processor = match node.cpu.family {
+            Some(CpuFamily::IntelBroadwell) => Processor::IntelBroadwell,
+            Some(CpuFamily::IntelSkylake) => Processor::IntelSkylake,
+            Some(CpuFamily::Amd) => Processor::Amd,
+            Some(CpuFamily::Arm) => Processor::Arm,
+            Some(CpuFamily::Power) => Processor::Power,
+            None => Processor::Other,
+        };
+        let latency = part.told_latency.as_ref().map_or(Span::ZERO, |span| **span);
+        let adapter = Adapter { rate: parts.link.data_rate(), latency, gpudirect: gpu.peer.is_some(), collectives: reduces(parts, part) };
+        let rails = Facts::rails(node.nics, node.gpus);
+        let adapters = vec![adapter; node.nics as usize];
+        let facts = Facts { architecture, processor, adapters, hosts: node.layout.part.trays, rails };
+        let machine = Rc::new(node.machine().ok()?);
+        let pace = |protocol: Protocol, step: &fabriscope_catalog::Step, rate| Pace {
+            rate,
+            taken: taken(protocol),
+            start: *step.start,
+            begin: *step.begin,
+            end: *step.end,
+            fenced: protocol == Protocol::Simple,
+        };
+        let by_writes = part.plugin_write_overhead.as_ref().filter(|_| node.nic.rdma == Rdma::ReadWrite);
+        let plugin = by_writes.or(part.plugin_overhead.as_ref());
+        let mut settings = Settings::default();
+        if part.lines_need_writes && node.nic.rdma != Rdma::ReadWrite {
+            settings.set("NCCL_PROTO", "Simple").ok()?;
+        }
+        for variable in &part.environment {
+            settings.set(&variable.name, &variable.value).ok()?;
+        }
+        Some(Library {
+            settings,
+            multimem: block.multimem.as_ref().map_or(*block.simple, |rate| **rate),
+            name: if part.vendor == Vendor::Nvidia { "NCCL" } else { "RCCL" },
+            gpu: gpu.title.clone(),
+            call: *part.call + *gpu.calls.kernel_launch,
+            kernel_start: *gpu.calls.kernel_start,
+            synchronise: *gpu.calls.stream_synchronize,
+            proxy_step: *part.proxy_step,
+            plugin: plugin.map_or(Span::ZERO, |span| **span),
+            flush: part.flush,
+            farthest: part.gpudirect.class(),
+            control: u32::try_from(part.control_bytes.0).unwrap_or(u32::MAX),
+            paces: [
+                pace(Protocol::Ll, &part.ll, *block.ll),
+                pace(Protocol::Ll128, &part.ll128, *block.ll128),
+                pace(Protocol::Simple, &part.simple, *block.simple),
+            ],
+            stripe: part.stripe_from.as_ref().map_or(0, |bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX)),
+            switch_share: block.switch_share.as_ref().map_or((1, 1), |share| (share.terms().0.into(), share.terms().1.into())),
+            machine,
+            facts,
+        })
+    }
+    /// Channels, trees and rings of a job on the first GPUs of each node.
+    ///
+    /// # Errors
+    /// More GPUs than there are; nodes without adapters.
+    pub fn join(&self, nodes: u32, per_node: u32, settings: &Settings) -> Result<Communicator, NcclError> {
+        let gpus = self.machine.gpus();
+        let used = &gpus[..gpus.len().min(per_node as usize)];
+        let topology = Topology::new(&self.machine, used, self.facts.clone(), settings, nodes == 1)?;
+        let graphs = search(&topology, settings);
+        let seats: Vec<Seat> = (0..nodes * per_node).map(|rank| Seat { node: rank / per_node, gpu: rank % per_node }).collect();
+        Communicator::new(vec![NodeKind { topology, graphs }], &vec![0; nodes as usize], &seats, settings.clone())
+    }
+    /// The graph of a node.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+    /// The compute capability of the GPUs, as 90; none of AMD's.
+    #[must_use]
+    pub fn capability(&self) -> Option<u32> {
+        match self.facts.architecture {
+            Architecture::Sm(capability) => Some(capability),
+            Architecture::Gfx(_) => None,
+        }
+    }
+    /// GPUs of a node.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.machine.gpus().len() as u32
+    }
+    /// How blocks move slices.
+    #[must_use]
+    pub fn pace(&self, protocol: Protocol) -> Pace {
+        self.paces[protocol as usize]
+    }
+    /// How blocks reduce and spread slices through the switch of the links.
+    #[must_use]
+    pub fn pace_of_switch(&self) -> Pace {
+        Pace { rate: self.multimem, ..self.pace(Protocol::Simple) }
+    }
+}
+
+/// Whether the network's plugin finds switches that add long vectors: that of SHARP, over InfiniBand.
+fn reduces(parts: &ResolvedCluster, part: &fabriscope_catalog::Nccl) -> bool {
+    let switch = parts.switch.as_ref().and_then(|switch| switch.aggregation.as_ref());
+    let streams = switch.is_some_and(|part| part.stream.is_some() && part.does(Collective::Allreduce, Element::F32));
+    streams && part.vendor == Vendor::Nvidia && parts.link_layer.layer() == Layer::InfiniBand && parts.node.nic.rdma == Rdma::ReadWrite
+}

@@ -1,0 +1,138 @@
+//! What a program has to know of the simulated machine before it starts.
+
+use fabriscope_catalog::{Aggregation, Interface, Layer, Mpi, Perftest, Rdma, ResolvedCluster, Shmem};
+use fabriscope_wire::Mtu;
+
+use crate::binding::Binding;
+use crate::dpu::{AdapterCores, DpuTarget};
+use crate::gpu::GpuTarget;
+use crate::nccl::Library;
+use crate::processor::Processor;
+
+/// Link layer of the ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkType {
+    /// InfiniBand: addressed by LID.
+    InfiniBand,
+    /// Ethernet (RoCE): addressed by GID.
+    Ethernet,
+}
+
+/// How many nodes a collective job takes, and how many ranks each of them runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Nodes.
+    pub nodes: u32,
+    /// Ranks on each, one core each.
+    pub per_node: u32,
+}
+
+impl Layout {
+    /// Ranks of the job.
+    #[must_use]
+    pub fn ranks(self) -> u32 {
+        self.nodes.saturating_mul(self.per_node)
+    }
+}
+
+/// The machine as a tool sees it.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Nodes that take part.
+    pub nodes: u32,
+    /// The shape of a collective job; programs between two nodes do not look at it.
+    pub layout: Layout,
+    /// Names of the NICs of every node, in order: `mlx5_0`, `mlx5_1`, …
+    pub devices: Vec<String>,
+    /// Through what programs drive the NICs.
+    pub interface: Interface,
+    /// Link layer of the ports.
+    pub link: LinkType,
+    /// Path MTU in bytes.
+    pub mtu: u32,
+    /// Largest datagram in bytes, where the adapter has larger ones than the path MTU.
+    pub datagram: Option<u32>,
+    /// What the adapters do with memory for their peers.
+    pub rdma: Rdma,
+    /// Largest message that fits into a work request, in bytes.
+    pub max_inline: u32,
+    /// Reads and atomics a queue pair may have outstanding.
+    pub max_outstanding_reads: u8,
+    /// The MPI library that the OSU benchmarks are linked with, if the cluster has one.
+    pub mpi: Option<Mpi>,
+    /// The OpenSHMEM library over the same transport, if there is one.
+    pub shmem: Option<Shmem>,
+    /// Adapters or the fabric may deliver writes to a peer in another order than they were posted in.
+    pub unordered: bool,
+    /// The GPUs of every node, if there are any.
+    pub gpu: Option<GpuTarget>,
+    /// NCCL or RCCL on them, if there is one over the adapters.
+    pub nccl: Option<Library>,
+    /// Which of them each rank of a node has.
+    pub binding: Binding,
+    /// The cores on the adapters, where these have some.
+    pub dpu: Option<DpuTarget>,
+    /// What the switches reduce, and their name.
+    pub aggregation: Option<(String, Aggregation)>,
+    /// The processors of a node, where it is known what their memory moves.
+    pub processor: Option<Processor>,
+    /// The cores on its adapters, where these have some.
+    pub cores: Option<AdapterCores>,
+    /// Defaults of perftest, if the cluster's software has them; otherwise the tool's own.
+    pub perftest: Option<Perftest>,
+}
+
+impl Target {
+    /// What programs of a job of this shape find on a cluster.
+    #[must_use]
+    pub fn of(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
+        let nic = &parts.node.nic;
+        Target {
+            gpu: parts.node.gpu.as_ref().map(|gpu| GpuTarget::of(gpu, &parts.node)),
+            nccl: Library::of(parts),
+            nodes: parts.nodes,
+            layout,
+            devices: (0..parts.node.nics).map(|number| device(nic.interface, number)).collect(),
+            interface: nic.interface,
+            link: match parts.link_layer.layer() {
+                Layer::InfiniBand => LinkType::InfiniBand,
+                Layer::Ethernet => LinkType::Ethernet,
+            },
+            mtu: u32::try_from(parts.mtu.as_u64()).unwrap_or(u32::MAX),
+            datagram: nic.datagram_max.as_ref().map(|most| u32::try_from(most.as_u64()).unwrap_or(u32::MAX)),
+            rdma: nic.rdma,
+            max_inline: u32::try_from(nic.max_inline.as_u64()).unwrap_or(u32::MAX),
+            max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
+            binding,
+            mpi: parts.software.mpi.clone(),
+            shmem: parts.software.shmem.clone().filter(|shmem| shmem.provided),
+            unordered: nic.any_order || nic.interface == Interface::Efa,
+            dpu: DpuTarget::of(&parts.node),
+            aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
+            processor: Processor::of(&parts.node.cpu, parts.node.sockets),
+            cores: parts.node.dpu.as_ref().and_then(AdapterCores::of),
+            perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
+        }
+    }
+}
+
+/// The name of an adapter in `/sys/class`.
+#[must_use]
+pub fn device(interface: Interface, number: u32) -> String {
+    match interface {
+        Interface::Cxi => format!("cxi{number}"),
+        Interface::Efa => format!("efa_{number}"),
+        Interface::Psm2 => format!("hfi1_{number}"),
+        Interface::Ugni => format!("kgni{number}"),
+        Interface::Portals => format!("bxi{number}"),
+        Interface::Iwarp => format!("cxgb4_{number}"),
+        Interface::Verbs | Interface::Sockets => format!("mlx5_{number}"),
+    }
+}
+
+/// The largest MTU of the standard that is not above `bytes`: what a port negotiates.
+#[must_use]
+pub fn path_mtu(bytes: u32) -> Mtu {
+    let fits = |mtu: &Mtu| mtu.bytes().0 <= u64::from(bytes);
+    Mtu::ALL.into_iter().rev().find(fits).unwrap_or(Mtu::B256)
+}

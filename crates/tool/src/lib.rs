@@ -1,0 +1,17 @@
+//! What the tools of all families have in common: their command lines, what can be wrong with these, the job that comes of them and its output.
+//!
+//! A tool reads its [`arguments`], looks at the machine as [`fabriscope_platform::Target`] shows it, and answers with a [`Prepared`] job or
+//! a [`UsageError`]; after the run there is a [`ToolOutput`].
+
+mod algorithm;
+pub mod arguments;
+mod error;
+mod library;
+mod output;
+mod prepared;
+
+pub use algorithm::{Data, algorithm};
+pub use error::UsageError;
+pub use library::mpi_for;
+pub use output::{Point, SideFile, ToolOutput};
+pub use prepared::{Finish, Placing, Prepared};

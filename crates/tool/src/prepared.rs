@@ -1,0 +1,65 @@
+//! A job that is ready to be simulated: programs, where they belong, and what prints their results.
+
+use fabriscope_node::Main;
+
+use crate::output::ToolOutput;
+
+/// Makes the output after the run.
+pub type Finish = Box<dyn FnOnce() -> ToolOutput>;
+
+/// Where the ranks of a job belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placing {
+    /// Rank 0 on one node, rank 1 on another.
+    TwoNodes,
+    /// Ranks `0..pairs` on one node, rank `i + pairs` facing rank `i` on another, one core each.
+    Pairs {
+        /// Number of pairs.
+        pairs: u32,
+    },
+    /// Ranks fill the nodes of the job one after the other.
+    Blocks {
+        /// Ranks on each node.
+        per_node: u32,
+    },
+}
+
+impl Placing {
+    /// Which node of the job holds `rank`, and which of its cores.
+    #[must_use]
+    pub fn seat(self, rank: u32) -> (u32, u32) {
+        let each = match self {
+            Placing::TwoNodes => 1,
+            Placing::Pairs { pairs: each } | Placing::Blocks { per_node: each } => each.max(1),
+        };
+        (rank / each, rank % each)
+    }
+}
+
+/// A job that is ready to be simulated: run `mains` (one per rank) once, then call `finish`.
+pub struct Prepared {
+    /// Where the ranks belong.
+    pub placing: Placing,
+    /// One program per rank; all message sizes of the command line run in it, one after the other.
+    pub mains: Vec<Main>,
+    /// The tool's output, once every program has ended.
+    pub finish: Finish,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("placing", &self.placing).field("ranks", &self.mains.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_face_each_other() {
+        assert_eq!([0, 1].map(|rank| Placing::TwoNodes.seat(rank)), [(0, 0), (1, 0)]);
+        assert_eq!([0, 3, 4, 7].map(|rank| Placing::Pairs { pairs: 4 }.seat(rank)), [(0, 0), (0, 3), (1, 0), (1, 3)]);
+        assert_eq!([0, 3, 8, 11].map(|rank| Placing::Blocks { per_node: 4 }.seat(rank)), [(0, 0), (0, 3), (2, 0), (2, 3)]);
+    }
+}

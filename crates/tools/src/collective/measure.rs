@@ -1,0 +1,227 @@
+//! The ranks of a collective benchmark: all sizes in turn, each iteration timed.
+
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+
+use fabriscope_collectives::{Algorithm, Call, Kind};
+use fabriscope_mpi::{Casting, Desk, Multicast, MulticastSettings, OffloadSettings, Packing, Rank, Unable, World};
+use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_platform::Target;
+use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError, mpi_for};
+use fabriscope_units::Span;
+
+use super::contents;
+use super::plan::{Form, Plan, Way, Ways};
+use super::switches::Switches;
+
+/// What a rank measured of a size: the means of its iterations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Mean {
+    /// The whole, from the call to the end of the wait.
+    pub overall: Span,
+    /// Of a non-blocking operation: the same without computing, which is as long as what is computed meanwhile.
+    pub pure: Span,
+    /// How many they were.
+    pub iterations: u32,
+}
+
+/// By rank.
+pub(super) type Means = Vec<Mean>;
+type Results = Rc<RefCell<Vec<Means>>>;
+
+/// What is known once the plan met the machine.
+struct Job {
+    plan: Plan,
+    /// By size, as in the plan.
+    choices: Vec<(Call, Way)>,
+    /// The iterations of each size, once switches are known to reduce or not.
+    iterations: Vec<OnceCell<u32>>,
+    /// How broadcasts by multicast go, where there are some.
+    multicast: Option<MulticastSettings>,
+    /// What the ranks share for broadcasts by multicast.
+    casting: Casting,
+    /// Why there are none, where they were asked for.
+    unable: Option<Unable>,
+    /// What switches do.
+    switches: Switches,
+    /// What separates iterations: the library's barrier, as the program calls it.
+    barrier: Option<(Call, Algorithm)>,
+    world: World,
+    packing: Packing,
+    /// Workers on the DPU that carry it out.
+    desk: Option<(OffloadSettings, Desk)>,
+}
+
+/// The programs of `plan`, and the report that `finish` makes of what they measured.
+pub(super) fn programs(
+    tool: &str,
+    plan: Plan,
+    target: &Target,
+    finish: impl FnOnce(&Plan, &[Means]) -> ToolOutput + 'static,
+) -> Result<Prepared, UsageError> {
+    let (per_node, ranks) = (target.layout.per_node, target.layout.ranks());
+    let mpi = mpi_for(tool, target)?;
+    plan.check(target)?;
+    let offloaded = plan.offloaded(tool, mpi, target)?;
+    let plan = if offloaded.is_some() { plan.of_workers(mpi) } else { plan };
+    let Ways { multicast, unable, each } = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?;
+    let choices: Vec<(Call, Way)> = plan.sizes.iter().zip(each).map(|(size, way)| (plan.call(*size, target), way)).collect();
+    if offloaded.is_some() {
+        plan.check_workers(tool, &choices)?;
+    }
+    if plan.validate {
+        contents::check(tool, &choices)?;
+    }
+    let switches = Switches::new(&plan, &choices, tool, mpi, target)?;
+    let barrier = Plan::new(Kind::Barrier, Vec::new(), false);
+    let barrier = match plan.separate {
+        true => barrier.choose(tool, 0, mpi, target).ok().map(|algorithm| (barrier.call(0, target), algorithm)),
+        false => None,
+    };
+    let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
+    let desk = offloaded.map(|settings| (settings, Desk::new(settings, target, inline)));
+    let casting = Casting::default();
+    let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
+    let (iterations, results) = (vec![OnceCell::new(); choices.len()], Rc::new(RefCell::new(vec![Vec::new(); choices.len()])));
+    let job = Rc::new(Job { plan, choices, iterations, multicast, casting, unable, switches, barrier, world, packing, desk });
+    let main = || -> Main {
+        let (job, results): (Rc<Job>, Results) = (job.clone(), results.clone());
+        Box::new(move |process| Box::pin(run(process, job, results)))
+    };
+    let mains = (0..ranks).map(|_| main()).collect();
+    let finish = move || ToolOutput { remarks: remarks(&job), ..finish(&job.plan, &results.borrow()) };
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
+}
+
+/// One rank: all sizes in turn.
+async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
+    let me = process.rank();
+    let choices = job.choices.iter().filter_map(|(call, way)| match way {
+        Way::Rounds(algorithm) => Some((call, algorithm)),
+        Way::Multicast(_) => None,
+    });
+    let choices = choices.chain(job.switches.by_hosts(&job.choices));
+    let calls = choices.chain(job.barrier.as_ref().map(|(call, barrier)| (call, barrier)));
+    let mut peers: Vec<u32> = calls.flat_map(|(call, algorithm)| algorithm.peers(call, me)).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    let rank = Rank::init(process, job.world.clone(), &peers).await?;
+    let multicast = match job.multicast {
+        Some(settings) => Some(Multicast::open(&rank, settings, &job.casting, &[job.plan.root]).await?),
+        None => None,
+    };
+    job.switches.join(&rank, &job.choices).await?;
+    if let Some((_, desk)) = &job.desk {
+        rank.open_offload(desk).await?;
+    }
+    for (at, (call, way)) in job.choices.iter().enumerate() {
+        let way = job.switches.taken(at, way);
+        rank.goes_through(call.footprint());
+        rank.synchronise().await?;
+        let iterations = *job.iterations[at].get_or_init(|| job.plan.iterations(way, call));
+        let blocking = mean_of(&rank, &job, call, (way, &multicast), iterations, None).await?;
+        let mean = match job.plan.form {
+            Form::Blocking => Mean { overall: blocking, iterations, ..Mean::default() },
+            Form::NonBlocking { tests } => {
+                let overall = mean_of(&rank, &job, call, (way, &multicast), iterations, Some((blocking, tests))).await?;
+                Mean { overall, pure: blocking, iterations }
+            }
+        };
+        results.borrow_mut()[at].push(mean);
+    }
+    rank.synchronise().await
+}
+
+/// The mean of the iterations; with `meanwhile`, the rank computes so long between the call and the wait, and asks so often.
+async fn mean_of(
+    rank: &Rank,
+    job: &Job,
+    call: &Call,
+    (way, multicast): (&Way, &Option<Multicast>),
+    iterations: u32,
+    meanwhile: Option<(Span, u32)>,
+) -> Result<Span, ProgramError> {
+    let warm_up = job.plan.warm_up(iterations);
+    let size = call.size.0 as u32;
+    let mut total = Span::ZERO;
+    for iteration in 0..warm_up + iterations {
+        let start = rank.now();
+        if size > 0 || call.works_on_nothing() {
+            match (way, multicast) {
+                (Way::Rounds(algorithm), _) => rounds(rank, job, call, algorithm, meanwhile).await?,
+                (Way::Multicast(_), Some(multicast)) => multicast.broadcast(rank, call.root, job.plan.buffers.sender, size).await?,
+                (Way::Multicast(_), None) => {}
+            }
+        }
+        if iteration >= warm_up {
+            total += rank.now().since(start);
+        }
+        match &job.barrier {
+            Some((call, barrier)) => rank.carry_out(barrier.rounds(call, rank.rank()), job.packing).await?,
+            None if job.plan.separate => rank.synchronise().await?,
+            None => {}
+        }
+    }
+    Ok(total / u64::from(iterations))
+}
+
+/// Carries out the operation once.
+async fn rounds(rank: &Rank, job: &Job, call: &Call, algorithm: &Algorithm, meanwhile: Option<(Span, u32)>) -> Result<(), ProgramError> {
+    if job.desk.is_some() {
+        let request = rank.hand_over(call, algorithm)?;
+        if let Some((compute, tests)) = meanwhile {
+            for _ in 0..tests {
+                rank.compute(compute / u64::from(tests + 1));
+                rank.look().await?;
+            }
+            rank.compute(compute / u64::from(tests + 1));
+        }
+        return rank.wait(request).await;
+    }
+    let mut under_way = rank.begin(algorithm.rounds(call, rank.rank()), job.packing, job.plan.buffers.sender)?;
+    if let Some((compute, tests)) = meanwhile {
+        for _ in 0..tests {
+            rank.compute(compute / u64::from(tests + 1));
+            rank.test(&mut under_way).await?;
+        }
+        rank.compute(compute / u64::from(tests + 1));
+    }
+    rank.complete(under_way).await
+}
+
+/// Mean, least and most of what the ranks measured, in µs.
+pub(super) fn statistics(spans: impl Iterator<Item = Span> + Clone) -> (f64, f64, f64) {
+    let us = |span: Option<Span>| span.map_or(0.0, |span| span.as_us_f64());
+    let sum: Span = spans.clone().sum();
+    (sum.as_us_f64() / spans.clone().count().max(1) as f64, us(spans.clone().min()), us(spans.max()))
+}
+
+/// A line for each algorithm in the order of the sizes: `allreduce: ring from 4096 to 1048576 bytes`.
+fn remarks(job: &Job) -> Vec<String> {
+    let mut runs: Vec<(&Way, u64, u64)> = Vec::new();
+    for (at, (call, way)) in job.choices.iter().enumerate() {
+        let (size, way) = (call.size.0, job.switches.taken(at, way));
+        match runs.last_mut() {
+            Some((last, _, end)) if *last == way => *end = size,
+            _ => runs.push((way, size, size)),
+        }
+    }
+    let operation = job.plan.operation;
+    let line = |(algorithm, first, end): (&Way, u64, u64)| match first == end {
+        true if first == 0 => format!("{operation}: {algorithm}"),
+        true => format!("{operation}: {algorithm} at {first} bytes"),
+        false => format!("{operation}: {algorithm} from {first} to {end} bytes"),
+    };
+    let instead = |unable: &Unable| {
+        let asked = job.plan.algorithm.as_deref().unwrap_or_default();
+        format!("{operation}: {asked} was asked for, but {unable}; the library's own choice instead")
+    };
+    let outcome = job.casting.outcome();
+    let repaired = (outcome.lost > 0).then(|| {
+        let (lost, gets, got) = (outcome.lost, outcome.gets, outcome.got);
+        format!("{operation}: {lost} packets were lost and fetched from the root by {gets} reads of {got} bytes in all")
+    });
+    let offloaded = job.desk.as_ref().map(|(settings, _)| format!("{operation}: {settings}"));
+    let refused = job.switches.remark().map(|why| format!("{operation}: {why}"));
+    job.unable.iter().map(instead).chain(refused).chain(offloaded).chain(runs.into_iter().map(line)).chain(repaired).collect()
+}

@@ -1,0 +1,20 @@
+//! The programs people judge a network by, as real programs on simulated NICs.
+//!
+//! Each family parses the tools' own command lines, runs the tools' own loops, and prints the tools' own bytes: [`perftest`] on verbs,
+//! [`omb`] and [`collective`] on the MPI library of `fabriscope-mpi`, [`shmem`] on its OpenSHMEM, [`nccl_tests`] and [`xccl`] on the
+//! collective library of `fabriscope-nccl-runtime`, [`sockets`] on the kernel's TCP, [`gpu`] on the GPUs of a node. [`Tool`] finds a
+//! program by its name.
+
+pub mod collective;
+pub mod gpu;
+pub mod nccl_tests;
+mod offload;
+pub mod omb;
+pub mod perftest;
+pub mod shmem;
+pub mod sockets;
+mod tool;
+pub mod xccl;
+
+pub use fabriscope_tool::{Finish, Placing, Point, Prepared, SideFile, ToolOutput, UsageError};
+pub use tool::Tool;

@@ -1,0 +1,246 @@
+//! nccl-tests: `all_reduce_perf` and its siblings on simulated GPUs.
+//!
+//! Source: nccl-tests 2.19.6, src/common.cu and one file an operation: loops, options, output (format: docs/formats.md).
+//! Modelled: all operations of one size enqueued, then waited for; several GPUs of one thread, which starts their kernels one after
+//! the other; out of place and in place; the choice of the library's tuner, or what variables leave of it;
+//! the check of data, by numbers that stand for the elements and go with every slice over links and adapters.
+//! Not modelled: CUDA graphs, several operations in a group, rounding.
+//!
+//! Iterations repeat exactly once the first few are over: those beyond are counted, not simulated. A message of very many steps is
+//! run at two lengths with the same chunks, and what a byte more takes gives the rest.
+
+mod operation;
+mod options;
+mod report;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fabriscope_nccl::{Plan, Tuner};
+use fabriscope_nccl_runtime::{self as runtime, Communicator, World};
+use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_platform::Target;
+use fabriscope_tool::{Placing, Prepared, UsageError};
+use fabriscope_units::{Bytes, Span, Time};
+
+pub use operation::{Operation, TOOLS};
+
+use crate::xccl::{library, refused};
+use options::Settings;
+
+/// One size, out of place or in place, at one length: how its kernel is made.
+struct Case {
+    /// Elements of a block.
+    count: u64,
+    plan: Option<Rc<Plan>>,
+    in_place: bool,
+}
+
+/// What a size is measured with: itself, or two shorter messages of the same kind.
+struct Row {
+    /// As printed.
+    bytes: u64,
+    count: u64,
+    /// Out of place and in place.
+    cases: [Vec<Case>; 2],
+    choice: Option<String>,
+}
+
+struct Job {
+    operation: Operation,
+    settings: Settings,
+    world: World,
+    rows: Vec<Row>,
+}
+
+/// What is measured, by row and place.
+#[derive(Default)]
+struct Measured {
+    /// Mean time of an operation by case, of each rank.
+    times: Vec<[Vec<Vec<Span>>; 2]>,
+    /// Elements that were kept with other contents than they should have.
+    wrong: Vec<[u64; 2]>,
+}
+
+type Results = Rc<RefCell<Measured>>;
+
+/// Reads the command line of a test and makes its programs.
+///
+/// # Errors
+/// A wrong command line; a cluster without NCCL; a job that does not fit its nodes.
+pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let tool = operation.tool();
+    // A wrong command line, and a question for help, come before what the cluster lacks.
+    let usual = target.nccl.as_ref().map(|library| library.settings.clone()).unwrap_or_default();
+    let settings = Settings::parse(operation, args, &usual)?;
+    let library = library(tool, target)?;
+    let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);
+    let conflict = |what: String, remedy: String| UsageError::Conflict { what, remedy };
+    if per_node > library.gpus() {
+        let remedy = format!("give --ppn {} or less: each rank has a GPU", library.gpus());
+        return Err(conflict(format!("{per_node} ranks on nodes with {} GPUs", library.gpus()), remedy));
+    }
+    if settings.is_fp8() && operation.reduces() {
+        if library.capability().is_some_and(|capability| capability < 90) {
+            let what = format!(
+                "-d {}: NCCL reduces FP8 on GPUs from compute capability 9.0 on, and {} is of an earlier one",
+                settings.type_name, library.gpu
+            );
+            return Err(conflict(what, "give another type, or a cluster with newer GPUs".to_owned()));
+        }
+        if settings.operator == "prod" {
+            let what = format!("-d {} -o prod: products of FP8 run over, and nccl-tests leave them out", settings.type_name);
+            return Err(conflict(what, "give -o sum, min, max or avg".to_owned()));
+        }
+    }
+    let each = settings.gpus * settings.threads;
+    if !per_node.is_multiple_of(each) {
+        let what = format!("-t {} -g {}: processes of {each} GPUs do not fill {per_node} GPUs of a node", settings.threads, settings.gpus);
+        return Err(conflict(what, "give a -g that divides the GPUs of a node".to_owned()));
+    }
+    let ranks = nodes * per_node;
+    if settings.root >= ranks {
+        return Err(conflict(format!("-r {}: there are {ranks} ranks", settings.root), format!("give 0 to {}", ranks - 1)));
+    }
+    let world = World::new(library.clone(), target, (nodes, per_node), &settings.variables).map_err(|error| refused(tool, &error))?;
+    let tuner = Tuner::new(world.plan());
+    let rows: Result<Vec<Row>, _> = settings.sizes.iter().map(|size| row(operation, &settings, &world, &tuner, *size)).collect();
+    let rows = rows.map_err(|error| refused(tool, &error))?;
+    let job = Rc::new(Job { operation, settings, world, rows });
+    let times = job.rows.iter().map(|row| row.cases.each_ref().map(|cases| vec![Vec::new(); cases.len()])).collect();
+    let results: Results = Rc::new(RefCell::new(Measured { times, wrong: vec![[0; 2]; job.rows.len()] }));
+    let mains = (0..ranks).map(|_| -> Main {
+        let (job, results) = (job.clone(), results.clone());
+        Box::new(move |process| Box::pin(run(process, job, results)))
+    });
+    let mains = mains.collect();
+    let gpu = target.gpu.clone();
+    let finish = move || report::report(&job, gpu.as_ref(), &library, per_node, &results.borrow());
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
+}
+
+fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u64) -> Result<Row, fabriscope_nccl::NcclError> {
+    let channels = world.plan();
+    let ranks = u64::from(channels.ranks());
+    let blocks = if operation.divides() { ranks } else { 1 };
+    let count = size / s.element / blocks;
+    let bytes = count * s.element * blocks;
+    let Some(known) = operation.planned() else {
+        let case = |in_place| vec![Case { count, plan: None, in_place }];
+        return Ok(Row { bytes, count, cases: [case(false), case(true)], choice: None });
+    };
+    let choice = tuner.choose(known, Bytes(bytes.max(1)))?;
+    let plan = |count: u64, in_place| Plan::new(channels, choice, count, Bytes(s.element), s.root, in_place).map(Rc::new);
+    let counted = |count: u64| {
+        if matches!(known, fabriscope_nccl::Operation::AllGather | fabriscope_nccl::Operation::Broadcast) {
+            count * s.element
+        } else {
+            count
+        }
+    };
+    let cases = |in_place| -> Result<Vec<Case>, fabriscope_nccl::NcclError> {
+        let whole = plan(counted(count), in_place)?;
+        let steps = most_steps(world, &whole);
+        let lengths =
+            if steps > MOST_STEPS { vec![count / (steps / MOST_STEPS + 1) / 2, count / (steps / MOST_STEPS + 1)] } else { vec![count] };
+        let made = |count| Plan::new(channels, choice, counted(count), Bytes(s.element), s.root, in_place);
+        let case = |count| Ok(Case { count, plan: Some(Rc::new(made(count)?.with_chunks_of(&whole))), in_place });
+        lengths.into_iter().map(case).collect()
+    };
+    let channels = plan(counted(count), false)?.parts.len();
+    let choice =
+        format!("{bytes} bytes: {} {}, {channels} channels of {} threads", choice.algorithm.name(), choice.protocol.name(), choice.threads);
+    Ok(Row { bytes, count, cases: [cases(false)?, cases(true)?], choice: Some(choice) })
+}
+
+/// Steps of the longest lane of rank 0.
+fn most_steps(world: &World, plan: &Plan) -> u64 {
+    let lanes = plan.parts.iter().flat_map(|part| plan.lanes(world.plan(), 0, part));
+    lanes.map(|lane| lane.steps()).max().unwrap_or(0)
+}
+
+/// One rank: all sizes in turn.
+async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
+    let mut wires = std::collections::BTreeMap::new();
+    let ranks = process.ranks();
+    for case in job.rows.iter().flat_map(|row| row.cases.iter().flatten()) {
+        match &case.plan {
+            Some(plan) => wires.extend(runtime::connections(&job.world, plan)),
+            None => {
+                let block = Bytes(case.count * job.settings.element);
+                let (senders, lengths) = job.operation.senders(ranks, job.settings.root, block);
+                wires.extend(runtime::pairs(&job.world, &senders, &lengths));
+            }
+        }
+    }
+    let wires: Vec<_> = wires.into_iter().collect();
+    let c = Communicator::init(process, job.world.clone(), &wires).await?;
+    for (at, row) in job.rows.iter().enumerate() {
+        for (place, cases) in row.cases.iter().enumerate() {
+            let before = c.wrong();
+            for (number, case) in cases.iter().enumerate() {
+                let span = measure(&c, &job, case).await?;
+                results.borrow_mut().times[at][place][number].push(span);
+            }
+            c.barrier().await?;
+            if c.is_first() {
+                results.borrow_mut().wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Mean time of an operation: all are enqueued, then waited for.
+async fn measure(c: &Communicator, job: &Job, case: &Case) -> Result<Span, ProgramError> {
+    let s = &job.settings;
+    c.barrier().await?;
+    for _ in 0..s.warm_up.min(1) {
+        let turn = enqueue(c, job, case)?;
+        c.synchronise(turn).await?;
+    }
+    c.barrier().await?;
+    let begun = c.now();
+    let simulated = s.iterations.min(if case.count * s.element > LONG { SIMULATED_LONG } else { SIMULATED });
+    let mut turns = Vec::new();
+    for _ in 0..simulated {
+        turns.push(enqueue(c, job, case)?);
+    }
+    let mut ends: Vec<Time> = Vec::new();
+    for turn in turns {
+        ends.push(c.synchronise(turn).await?);
+    }
+    let total = c.now().since(begun);
+    let [.., before, last] = ends[..] else { return Ok(total) };
+    Ok((total + last.since(before) * u64::from(s.iterations - simulated)) / u64::from(s.iterations))
+}
+
+/// One operation; the GPUs of a thread are served one after the other.
+fn enqueue(c: &Communicator, job: &Job, case: &Case) -> Result<runtime::Turn, ProgramError> {
+    let (call, gpus) = (c.library().call, job.settings.gpus);
+    let place = c.rank() % gpus;
+    c.compute(call * u64::from(place));
+    let turn = match &case.plan {
+        Some(plan) => c.collective(plan)?,
+        None => {
+            let block = Bytes(case.count * job.settings.element);
+            let mut last = None;
+            for group in job.operation.groups(c.rank(), c.ranks(), job.settings.root, block, case.in_place) {
+                last = Some(c.group(&group)?);
+            }
+            match last {
+                Some(turn) => turn,
+                None => c.group(&[])?,
+            }
+        }
+    };
+    c.compute(call * u64::from(gpus - 1 - place));
+    Ok(turn)
+}
+
+/// Iterations that are simulated, and of messages of more than [`LONG`] bytes. Basis: assumed; the first may differ, no later ones do.
+const SIMULATED: u32 = 6;
+const SIMULATED_LONG: u32 = 3;
+const LONG: u64 = 1 << 20;
+/// Steps of a block that are simulated of one message. Basis: assumed; steady after two or three loops.
+const MOST_STEPS: u64 = 512;

@@ -1,0 +1,134 @@
+//! OSU Micro-Benchmarks, point to point: `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr`, `osu_multi_lat`, one-sided `osu_put_*`, `osu_get_*`,
+//! `osu_acc_latency`, `osu_get_acc_latency`, `osu_fop_latency` and `osu_cas_latency`, over
+//! [`fabriscope_mpi`].
+//!
+//! Source: OMB 7.4: behaviour, options and output (format: docs/formats.md).
+//! Modelled: the loops of the tools, all sizes of a run in one job, percentiles over the iterations.
+//! Not modelled: derived data types, graphs, varying windows; data is never wrong, so validation passes.
+
+mod benchmark;
+mod buffers;
+mod loops;
+mod managed;
+mod options;
+mod report;
+mod sync;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fabriscope_mpi::{Buffer, Desk, Rank, World};
+use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_platform::Target;
+use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError, mpi_for};
+use fabriscope_units::Span;
+
+pub use benchmark::{BENCHMARKS, Benchmark};
+pub use buffers::Buffers;
+pub use options::Settings;
+pub(crate) use options::size_range;
+pub use report::{Sample, report};
+pub use sync::Sync;
+
+use loops::Pair;
+use managed::Managed;
+
+/// Iterations by size and sending rank.
+type Results = Rc<RefCell<Vec<Vec<Vec<Span>>>>>;
+
+/// Reads the command line of `benchmark` and makes its programs.
+///
+/// # Errors
+/// As [`Settings::parse`].
+pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let settings = Rc::new(Settings::parse(benchmark, args, target)?);
+    let mpi = mpi_for(benchmark.name(), target)?;
+    let world = World::new(mpi, target, 2 * settings.pairs);
+    let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
+    let desk = settings.offload.map(|offload| Desk::new(offload, target, inline));
+    let results: Results = Rc::new(RefCell::new(vec![Vec::new(); settings.sizes.len()]));
+    let main = || -> Main {
+        let (settings, world, results, desk) = (settings.clone(), world.clone(), results.clone(), desk.clone());
+        Box::new(move |process| Box::pin(run(process, (world, desk), settings, results)))
+    };
+    let mains = (0..2 * settings.pairs).map(|_| main()).collect();
+    let placing = match benchmark {
+        _ if target.layout.nodes == 1 || benchmark == Benchmark::GpuPingPong => Placing::Blocks { per_node: 2 * settings.pairs },
+        _ if benchmark.has_pairs() => Placing::Pairs { pairs: settings.pairs },
+        _ => Placing::TwoNodes,
+    };
+    let finish = move || -> ToolOutput {
+        let remarks = settings.offload.iter().map(|offload| format!("messages: {offload}")).collect();
+        ToolOutput { remarks, ..report(&settings, &samples(&settings, &results.borrow())) }
+    };
+    Ok(Prepared { placing, mains, finish: Box::new(finish) })
+}
+
+/// One rank: all sizes in turn.
+async fn run(process: Process, (world, desk): (World, Option<Desk>), s: Rc<Settings>, results: Results) -> Result<(), ProgramError> {
+    let (me, pairs) = (process.rank(), s.pairs);
+    let peer = if me < pairs { me + pairs } else { me - pairs };
+    let sends = me < pairs;
+    let (buffer, staged) = (s.buffers.of(sends), s.buffers.staged);
+    let given = if staged { Buffer::Host } else { buffer };
+    let rank = Rank::init_in(process, world, &[peer], given).await?;
+    if let Some(desk) = &desk {
+        rank.open_offload(desk).await?;
+    }
+    let there = s.buffers.of(!sends);
+    let touched = if s.benchmark.one_sided().is_some() { None } else { s.buffers.touched(sends) };
+    let in_flight = if s.benchmark.is_latency() { 1 } else { s.window };
+    let managed = touched.map(|by| Managed::new(by, staged, in_flight));
+    let taken_off = match s.buffers.kernels(s.benchmark) * u64::from(in_flight) {
+        0 => Span::ZERO,
+        kernels => rank.kernel()? * kernels,
+    };
+    let pair = Pair { rank, peer, sends, window: s.window, buffer, there, staged, managed, datatype: s.datatype };
+    for (at, &size) in s.sizes.iter().enumerate() {
+        pair.rank.synchronise().await?;
+        pair.rank.goes_through(fabriscope_units::Bytes(2 * u64::from(size)));
+        let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
+        let mut spans = Vec::new();
+        for iteration in 0..warm_up + iterations {
+            if s.benchmark == Benchmark::MultiLatency {
+                pair.rank.synchronise().await?;
+            }
+            let start = pair.rank.now();
+            match s.benchmark {
+                Benchmark::Latency | Benchmark::MultiLatency | Benchmark::GpuPingPong => pair.ping_pong(size).await?,
+                Benchmark::Bandwidth | Benchmark::MessageRate => pair.window(size).await?,
+                Benchmark::BothWays => pair.both_ways(size).await?,
+                _ => {
+                    let count = if s.benchmark.is_latency() { 1 } else { s.window };
+                    if let Some(what) = s.benchmark.one_sided() {
+                        pair.one_sided(what, (count, size), s.sync, s.benchmark).await?;
+                    }
+                }
+            }
+            if iteration >= warm_up {
+                // There and back, where both sides take part.
+                let turns = if s.benchmark.one_sided().is_some() && s.benchmark.is_latency() && s.sync.is_active() { 2 } else { 1 };
+                spans.push(pair.rank.now().since(start).saturating_sub(taken_off) / turns);
+            }
+        }
+        let locks = matches!(s.sync, Sync::Lock | Sync::LockAll);
+        if s.benchmark.update().is_some() || s.benchmark.one_sided().is_some() && locks {
+            pair.end().await?;
+        }
+        // osu_multi_lat tells what its first rank saw.
+        if pair.sends && (s.benchmark != Benchmark::MultiLatency || pair.rank.rank() == 0) {
+            results.borrow_mut()[at].push(spans);
+        }
+    }
+    pair.rank.synchronise().await
+}
+
+/// What the tool's root has gathered: the mean time of the pairs, and the iterations of the first.
+fn samples(s: &Settings, results: &[Vec<Vec<Span>>]) -> Vec<Sample> {
+    let sample = |(&size, pairs): (&u32, &Vec<Vec<Span>>)| {
+        let iterations = pairs.first()?.clone();
+        let total = pairs.iter().flatten().copied().sum::<Span>() / pairs.len() as u64;
+        Some(Sample { size, total, iterations })
+    };
+    s.sizes.iter().zip(results).filter_map(sample).collect()
+}

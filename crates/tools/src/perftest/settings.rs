@@ -1,0 +1,205 @@
+//! A perftest command line, resolved: every default applied and every rule of the tool checked.
+//!
+//! Source: perftest 6.29 manual and behaviour (format: docs/formats.md).
+//! Modelled: defaults by test, moderation of completions by size and post list, depth no larger than the iterations.
+//! Not modelled: the options that `options.rs` refuses, with the reason.
+
+use fabriscope_platform::{LinkType, Target};
+use fabriscope_tool::{UsageError, arguments};
+use fabriscope_units::Span;
+
+use super::draft::Draft;
+use super::gpu::Accelerator;
+use super::options::OPTIONS;
+use super::test::{Test, Verb};
+
+/// Transport service of the queue pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connection {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+    /// Extended reliable connection.
+    Xrc,
+    /// Dynamically connected transport.
+    Dc,
+    /// Scalable reliable datagram.
+    Srd,
+}
+
+impl Connection {
+    /// Those of the command line, by name.
+    pub const ALL: [(&'static str, Connection); 6] = [
+        ("RC", Connection::Rc),
+        ("XRC", Connection::Xrc),
+        ("UC", Connection::Uc),
+        ("UD", Connection::Ud),
+        ("DC", Connection::Dc),
+        ("SRD", Connection::Srd),
+    ];
+
+    /// The name on the command line and in the header.
+    pub fn name(self) -> &'static str {
+        match self {
+            Connection::Rc => "RC",
+            Connection::Uc => "UC",
+            Connection::Ud => "UD",
+            Connection::Xrc => "XRC",
+            Connection::Dc => "DC",
+            Connection::Srd => "SRD",
+        }
+    }
+}
+
+/// Which atomic operation is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtomicType {
+    /// `FETCH_AND_ADD`.
+    FetchAndAdd,
+    /// `CMP_AND_SWAP`.
+    CompareAndSwap,
+}
+
+/// How much of the report is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verbosity {
+    /// Header and table.
+    Full,
+    /// The average bandwidth alone.
+    Bandwidth,
+    /// The message rate alone.
+    MessageRate,
+    /// The average latency alone.
+    Latency,
+}
+
+/// How long a measurement lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// This many exchanges per queue pair.
+    Iterations(u64),
+    /// This long in simulated time, of which `margin` is left out at both ends.
+    Duration {
+        /// From the first message on.
+        whole: Span,
+        /// Left out at either end.
+        margin: Span,
+    },
+}
+
+/// A resolved command line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The program.
+    pub test: Test,
+    /// Message sizes in bytes, in the order in which they run.
+    pub sizes: Vec<u32>,
+    /// Whether `-a` was given.
+    pub all_sizes: bool,
+    /// How long each size runs.
+    pub length: Length,
+    /// Transport service.
+    pub connection: Connection,
+    /// Which atomic.
+    pub atomic: AtomicType,
+    /// Requests outstanding per queue pair.
+    pub tx_depth: u32,
+    /// Receive queue depth.
+    pub rx_depth: u32,
+    /// Requests per completion.
+    pub cq_mod: u32,
+    /// Requests per doorbell.
+    pub post_list: u32,
+    /// Largest message sent inline, in bytes.
+    pub inline_size: u32,
+    /// Outstanding reads and atomics.
+    pub outs: u8,
+    /// Queue pairs.
+    pub qps: u32,
+    /// Path MTU in bytes.
+    pub mtu: u32,
+    /// GID index, where the link or the user needs one.
+    pub gid_index: Option<u32>,
+    /// Device name.
+    pub device: String,
+    /// The NIC of each node that the device is.
+    pub nic: usize,
+    /// Link type to print.
+    pub link: LinkType,
+    /// Connections are made by rdma_cm: those of iWARP.
+    pub rdma_cm: bool,
+    /// Service level.
+    pub sl: u8,
+    /// Rate that each queue pair keeps to, in Gb/s.
+    pub rate_limit: Option<u64>,
+    /// Retransmission timer exponent.
+    pub timeout: u8,
+    /// Both directions at once.
+    pub bidirectional: bool,
+    /// Whether the peak is looked for.
+    pub peak: bool,
+    /// 10⁹ bit/s instead of 2²⁰ byte/s.
+    pub gigabits: bool,
+    /// Print all samples by time.
+    pub unsorted: bool,
+    /// Print all samples by length.
+    pub histogram: bool,
+    /// Send one queue of messages before the measurement.
+    pub warm_up: bool,
+    /// Show the old posting interface in the header.
+    pub old_post_send: bool,
+    /// Name of the JSON file, if one is wanted.
+    pub json: Option<String>,
+    /// How much is printed.
+    pub verbosity: Verbosity,
+    /// The GPU whose memory the buffers are in; none for host memory.
+    pub gpu: Option<Accelerator>,
+    /// Core time of one turn of the test's loop, beside the verbs.
+    pub loop_overhead: Span,
+}
+
+impl Settings {
+    /// Reads the options of `test` on a machine like `target`.
+    ///
+    /// # Errors
+    /// An unknown, refused or contradictory option; a number out of its range.
+    pub fn parse(test: Test, args: &[String], target: &Target) -> Result<Settings, UsageError> {
+        let tool = test.name();
+        let parsed = arguments::parse(tool, OPTIONS, args)?;
+        if let Some(operand) = parsed.operands.first() {
+            return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
+        }
+        let mut draft = Draft::new(test, target);
+        for given in &parsed.options {
+            draft.apply(given)?;
+        }
+        draft.finish(target)
+    }
+    /// The largest message of the run in bytes.
+    pub fn largest(&self) -> u32 {
+        self.sizes.iter().copied().max().unwrap_or(0)
+    }
+    /// Bytes of either half of a buffer: one to send from, one to receive into, with room for a global routing header in front.
+    pub(crate) fn half(&self) -> u64 {
+        (u64::from(self.largest()) + GRH).next_multiple_of(PAGE)
+    }
+    /// The iterations per queue pair, or `None` with `-D`.
+    pub fn iterations(&self) -> Option<u64> {
+        match self.length {
+            Length::Iterations(iterations) => Some(iterations),
+            Length::Duration { .. } => None,
+        }
+    }
+    /// Whether the programs receive with posted buffers.
+    pub fn receives(&self) -> bool {
+        self.test.verb == Verb::Send
+    }
+}
+
+/// Buffers are whole pages, in bytes (basis: the tool).
+const PAGE: u64 = 4096;
+/// Global routing header in front of a datagram, in bytes (basis: standard).
+pub(crate) const GRH: u64 = 40;

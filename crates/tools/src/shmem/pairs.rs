@@ -1,0 +1,156 @@
+//! Benchmarks between pairs of PEs: latency, message rate, overlap, atomics.
+//!
+//! Source: OMB 7.4, `osu_oshm_put.c`, `osu_oshm_get_mr_nb.c`, `osu_oshm_put_overlap.c`, `osu_oshm_atomics.c` and their kin.
+//! Modelled: the first half of the PEs act on the second. Computation beside a put is a core that is busy for as long as the put alone takes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fabriscope_catalog::{Mpi, Shmem};
+use fabriscope_mpi::Width;
+use fabriscope_mpi::shmem::{Job, Pe};
+use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_platform::Target;
+use fabriscope_tool::{Placing, Prepared, ToolOutput};
+use fabriscope_units::{Bytes, Span};
+
+use super::options::Settings;
+use super::{Benchmark, Family, report};
+
+/// Of each row, what each active PE measured: spans, whose meaning is the family's.
+pub(super) type Rows = Vec<Vec<[Span; 4]>>;
+
+pub(super) fn prepare(settings: Rc<Settings>, (shmem, mpi): (&Shmem, &Mpi), target: &Target) -> Prepared {
+    let pes = 2 * settings.pairs;
+    let heap = settings.symmetric_size.unwrap_or(shmem.heap.0).max(GLOBAL);
+    let job = Job::new(shmem, mpi, target, (pes, heap), false);
+    let rows = if settings.benchmark == Benchmark::Atomics { OPERATIONS.len() * 2 } else { settings.sizes.len() };
+    let results: Rc<RefCell<Rows>> = Rc::new(RefCell::new(vec![Vec::new(); rows]));
+    let main = || -> Main {
+        let (settings, job, results) = (settings.clone(), job.clone(), results.clone());
+        Box::new(move |process| Box::pin(run(process, job, settings, results)))
+    };
+    let mains = (0..pes).map(|_| main()).collect();
+    let placing = match target.layout.nodes {
+        1 => Placing::Blocks { per_node: pes },
+        _ => Placing::Pairs { pairs: settings.pairs },
+    };
+    let remark = format!("{}: {}", shmem.library, if settings.heap { "buffers of the symmetric heap" } else { "static buffers" });
+    let finish = move || ToolOutput { remarks: vec![remark], ..report::pairs(&settings, &results.borrow()) };
+    Prepared { placing, mains, finish: Box::new(finish) }
+}
+
+async fn run(process: Process, job: Job, s: Rc<Settings>, results: Rc<RefCell<Rows>>) -> Result<(), ProgramError> {
+    let (me, pairs) = (process.rank(), s.pairs);
+    let peer = if me < pairs { me + pairs } else { me - pairs };
+    let pe = Pe::init(process, job, &[peer]).await?;
+    let rows = results.borrow().len();
+    for row in 0..rows {
+        pe.synchronise().await?;
+        if me >= pairs {
+            // It is inside its library, as the barrier behind the loop has it.
+            pe.memory().recv(Some(peer), Some(END), 0).await?;
+            continue;
+        }
+        let spans = if s.benchmark == Benchmark::Atomics {
+            atomics(&pe, peer, row, s.iterations(0)).await?
+        } else {
+            messages(&pe, peer, s.sizes.get(row).copied().unwrap_or(0), &s).await?
+        };
+        results.borrow_mut()[row].push(spans);
+        pe.memory().send(peer, END, 0).await?;
+    }
+    pe.synchronise().await
+}
+
+/// Where the source and the destination are: both symmetric.
+const SOURCE: u64 = 4 << 20;
+const DESTINATION: u64 = 0;
+
+async fn messages(pe: &Pe, peer: u32, size: u32, s: &Settings) -> Result<[Span; 4], ProgramError> {
+    let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
+    pe.memory().goes_through(Bytes(2 * u64::from(size)));
+    let one = || operation(pe, s.benchmark, peer, size);
+    let mut begun = pe.now();
+    let mut alone = Span::ZERO;
+    for iteration in 0..warm_up + iterations {
+        if iteration == warm_up {
+            pe.quiet().await?;
+            begun = pe.now();
+        }
+        let start = pe.now();
+        one().await?;
+        if s.benchmark.family() != Family::Rate {
+            pe.quiet().await?;
+        }
+        if iteration >= warm_up {
+            alone += pe.now().since(start);
+        }
+    }
+    if s.benchmark.family() == Family::Rate {
+        pe.quiet().await?;
+        alone = pe.now().since(begun);
+    }
+    if s.benchmark != Benchmark::Overlap {
+        return Ok([alone, Span::ZERO, Span::ZERO, Span::ZERO]);
+    }
+    let latency = alone / u64::from(iterations);
+    let [mut whole, mut computing, mut posting, mut waiting] = [Span::ZERO; 4];
+    for iteration in 0..warm_up + iterations {
+        let start = pe.now();
+        pe.put_nbi(peer, DESTINATION, SOURCE, size).await?;
+        let posted = pe.now();
+        pe.compute(latency);
+        let computed = pe.now();
+        pe.quiet().await?;
+        if iteration >= warm_up {
+            whole += pe.now().since(start);
+            posting += posted.since(start);
+            computing += computed.since(posted);
+            waiting += pe.now().since(computed);
+        }
+        pe.fence().await?;
+    }
+    debug_assert_eq!(whole, posting + computing + waiting, "the parts of an iteration follow each other");
+    Ok([alone, computing, posting, waiting])
+}
+
+async fn operation(pe: &Pe, benchmark: Benchmark, peer: u32, size: u32) -> Result<(), ProgramError> {
+    match benchmark {
+        Benchmark::Get => pe.get(peer, DESTINATION, SOURCE, size).await,
+        Benchmark::GetNb | Benchmark::GetNbRate => pe.get_nbi(peer, DESTINATION, SOURCE, size).await,
+        Benchmark::PutNb | Benchmark::PutNbRate => pe.put_nbi(peer, DESTINATION, SOURCE, size).await,
+        _ => pe.put(peer, DESTINATION, SOURCE, size).await,
+    }
+}
+
+/// One operation of the atomics tool, so many times on elements one after the other.
+async fn atomics(pe: &Pe, peer: u32, row: usize, iterations: u32) -> Result<[Span; 4], ProgramError> {
+    let width = if row < OPERATIONS.len() { Width::Four } else { Width::Eight };
+    let begun = pe.now();
+    for iteration in 0..iterations {
+        let at = (8 * u64::from(iteration % ELEMENTS), width);
+        match OPERATIONS[row % OPERATIONS.len()] {
+            "fadd" => drop(pe.fadd(peer, at, 1).await?),
+            "finc" => drop(pe.finc(peer, at).await?),
+            "add" => pe.add(peer, at, 1).await?,
+            "inc" => pe.inc(peer, at).await?,
+            "cswap" => drop(pe.cswap(peer, at, 0, 1).await?),
+            "swap" => drop(pe.swap(peer, at, 1).await?),
+            "set" => pe.set(peer, at, 1).await?,
+            _ => drop(pe.fetch(peer, at).await?),
+        }
+    }
+    let span = pe.now().since(begun);
+    pe.quiet().await?;
+    Ok([span, Span::ZERO, Span::ZERO, Span::ZERO])
+}
+
+/// The operations in the order of the tool, first on 4 bytes and then on 8.
+pub(super) const OPERATIONS: [&str; 8] = ["fadd", "finc", "add", "inc", "cswap", "swap", "set", "fetch"];
+/// Elements (basis: the tool).
+const ELEMENTS: u32 = 500;
+/// Static buffers beside the heap, so that `global` ones have room here. Basis: the tools, two of 4 MiB.
+const GLOBAL: u64 = 8 << 20;
+/// The tag of the message that ends a measurement. Basis: assumed.
+const END: u32 = 1003;

@@ -1,0 +1,272 @@
+//! `netperf -t TCP_RR`: one request, one answer, again and again.
+//!
+//! Source: netperf 2.7: options, loop and output; its omni output selectors for latencies.
+//! Modelled: TCP_RR with sizes of request and answer, a time or a number of transactions, percentiles.
+//! Not modelled: other tests, bursts, confidence intervals, CPU utilisation, the control connection.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_platform::Target;
+use fabriscope_tcp::kernel::SocketOptions;
+use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
+use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
+use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
+use fabriscope_units::{Bytes, Span};
+
+use super::rendezvous::Rendezvous;
+use super::seconds;
+
+/// Before `--`.
+const GLOBAL: &[Opt] = &[
+    opt('t', "test", Takes::Value("TCP_RR"), Usual, "the test (TCP_RR is the only one here; for throughput see iperf3)"),
+    opt('l', "length", Takes::Value("seconds"), Usual, "how long, also in decimals; -N: N transactions (default 0.02; the tool's is 10)"),
+    opt('H', "host", Takes::Value("host"), Harmless("the second node is the server"), "server"),
+    opt('P', "banner", Takes::Value("0|1"), Usual, "0: results only"),
+    opt('v', "verbosity", Takes::Value("level"), Harmless("there is no more to tell"), "how much is printed"),
+    opt('h', "help", Takes::Nothing, Usual, "show this page; options of the test follow after --"),
+    opt('c', "cpu", Takes::Optional("rate"), Refused("CPU utilisation is not measured; leave -c out"), ""),
+    opt('I', "confidence", Takes::Value("level"), Refused("every transaction repeats exactly; leave -I out"), ""),
+];
+
+/// Behind `--`.
+const OF_TEST: &[Opt] = &[
+    opt('r', "request", Takes::Value("req,resp"), Usual, "bytes of request and answer (default 1,1)"),
+    opt(
+        'o',
+        "output",
+        Takes::Value("names"),
+        Usual,
+        "print these instead, as MIN_LATENCY,MEAN_LATENCY,P99_LATENCY,MAX_LATENCY,TRANSACTION_RATE",
+    ),
+    opt('k', "keys", Takes::Value("names"), Usual, "the same as NAME=value, one a line"),
+    opt('D', "nodelay", Takes::Nothing, Usual, "short segments leave at once"),
+    opt('s', "local", Takes::Value("bytes"), Usual, "socket buffers (default: the kernel's)"),
+    opt('S', "remote", Takes::Value("bytes"), Harmless("both ends have the same buffers; use -s"), "socket buffers of the server"),
+    opt('b', "burst", Takes::Value("requests"), Refused("one request is out at a time; leave -b out"), ""),
+];
+
+#[derive(Debug, Clone)]
+struct Settings {
+    length: Length,
+    banner: bool,
+    request: u64,
+    answer: u64,
+    selected: Option<(Vec<Selector>, bool)>,
+    options: SocketOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Length {
+    Time(Span),
+    Transactions(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Selector {
+    Percentile(f64),
+    Mean,
+    Rate,
+}
+
+/// Names of the omni output and what is printed above them.
+const SELECTORS: [(&str, &str, Selector); 7] = [
+    ("MIN_LATENCY", "Minimum Latency Microseconds", Selector::Percentile(0.0)),
+    ("MEAN_LATENCY", "Mean Latency Microseconds", Selector::Mean),
+    ("P50_LATENCY", "50th Percentile Latency Microseconds", Selector::Percentile(50.0)),
+    ("P90_LATENCY", "90th Percentile Latency Microseconds", Selector::Percentile(90.0)),
+    ("P99_LATENCY", "99th Percentile Latency Microseconds", Selector::Percentile(99.0)),
+    ("MAX_LATENCY", "Maximum Latency Microseconds", Selector::Percentile(100.0)),
+    ("TRANSACTION_RATE", "Transaction Rate Tran/s", Selector::Rate),
+];
+
+#[derive(Debug, Default)]
+struct Results {
+    spans: Vec<Span>,
+    elapsed: Span,
+    /// The client has sent its last request.
+    last: bool,
+}
+
+pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageError> {
+    let settings = Rc::new(parse(args)?);
+    let results = Rc::new(RefCell::new(Results::default()));
+    let meeting = Rendezvous::default();
+    let main = |client: bool| -> Main {
+        let (settings, results, meeting) = (settings.clone(), results.clone(), meeting.clone());
+        Box::new(move |process| Box::pin(run(process, settings, meeting, results, client)))
+    };
+    let mains = vec![main(true), main(false)];
+    let finish = move || report(&settings, &results.borrow());
+    Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish) })
+}
+
+fn parse(args: &[String]) -> Result<Settings, UsageError> {
+    const TOOL: &str = "netperf";
+    let (global, of_test) = match args.iter().position(|arg| arg == "--") {
+        Some(at) => (&args[..at], &args[at + 1..]),
+        None => (args, &args[args.len()..]),
+    };
+    let (global, of_test) = (arguments::parse(TOOL, GLOBAL, global)?, arguments::parse("netperf --", OF_TEST, of_test)?);
+    if let Some(operand) = global.operands.iter().chain(&of_test.operands).next() {
+        return Err(UsageError::Operand { tool: TOOL.to_owned(), operand: operand.clone() });
+    }
+    let mut s = Settings {
+        length: Length::Time(Span::from_us(20_000)),
+        banner: true,
+        request: 1,
+        answer: 1,
+        selected: None,
+        options: SocketOptions::default(),
+    };
+    for given in global.options.iter().chain(&of_test.options) {
+        s.apply(given)?;
+    }
+    Ok(s)
+}
+
+impl Settings {
+    fn apply(&mut self, given: &Given) -> Result<(), UsageError> {
+        let text = given.value.as_deref().unwrap_or_default();
+        let size = |text: &str| arguments::size(&given.typed, text, 1, 1 << 30);
+        let one_of = |known| UsageError::NotOneOf { option: given.typed.clone(), value: text.to_owned(), known };
+        match given.name {
+            "test" if text.eq_ignore_ascii_case("TCP_RR") => {}
+            "test" => return Err(one_of("TCP_RR (for throughput use iperf3)")),
+            "length" => {
+                self.length = match text.strip_prefix('-') {
+                    Some(count) => Length::Transactions(arguments::size(&given.typed, count, 1, 1 << 32)?),
+                    None => Length::Time(seconds(&given.typed, text, 86_400.0)?),
+                }
+            }
+            "banner" => self.banner = text != "0",
+            "request" => {
+                let (request, answer) = text.split_once(',').unwrap_or((text, text));
+                (self.request, self.answer) = (size(request)?, size(answer)?);
+            }
+            "output" | "keys" => {
+                let find = |name: &str| SELECTORS.iter().find(|known| known.0.eq_ignore_ascii_case(name)).map(|known| known.2);
+                let known = "MIN_LATENCY, MEAN_LATENCY, P50_LATENCY, P90_LATENCY, P99_LATENCY, MAX_LATENCY, TRANSACTION_RATE";
+                let found: Option<Vec<Selector>> = text.split(',').map(find).collect();
+                self.selected = Some((found.ok_or_else(|| one_of(known))?, given.name == "keys"));
+            }
+            "nodelay" => self.options.no_delay = true,
+            "local" => self.options.buffers = Some(Bytes(arguments::size(&given.typed, text, 4096, 512 << 20)?)),
+            "help" => {
+                let about = super::SocketTool::Netperf.about();
+                let mut text = arguments::help("netperf", about, GLOBAL, "\nBehind -- come the options of the test:\n");
+                text += &arguments::help("netperf --", "one request, one answer", OF_TEST, "");
+                return Err(UsageError::Help { text });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+async fn run(
+    process: Process,
+    s: Rc<Settings>,
+    meeting: Rendezvous,
+    results: Rc<RefCell<Results>>,
+    client: bool,
+) -> Result<(), ProgramError> {
+    if !client {
+        let socket = meeting.serve(&process, PORT, s.options).await?;
+        loop {
+            process.read_exactly(socket, s.request).await?;
+            process.write(socket, s.answer).await?;
+            if results.borrow().last {
+                return Ok(());
+            }
+        }
+    }
+    let socket = meeting.call(&process, PORT, s.options).await?;
+    let start = process.now();
+    let mut done = 0;
+    loop {
+        let begin = process.now();
+        results.borrow_mut().last = match s.length {
+            Length::Time(time) => begin.since(start) + last_span(&results) >= time,
+            Length::Transactions(count) => done + 1 >= count,
+        };
+        process.write(socket, s.request).await?;
+        process.read_exactly(socket, s.answer).await?;
+        let results = &mut *results.borrow_mut();
+        results.spans.push(process.now().since(begin));
+        done += 1;
+        if results.last {
+            results.elapsed = process.now().since(start);
+            return Ok(());
+        }
+    }
+}
+
+fn last_span(results: &Rc<RefCell<Results>>) -> Span {
+    results.borrow().spans.last().copied().unwrap_or(Span::ZERO)
+}
+
+fn report(s: &Settings, results: &Results) -> ToolOutput {
+    let mut sorted = results.spans.clone();
+    sorted.sort_unstable();
+    let count = sorted.len().max(1);
+    let rate = sorted.len() as f64 / results.elapsed.as_s_f64().max(f64::MIN_POSITIVE);
+    let mean = sorted.iter().copied().sum::<Span>().as_us_f64() / count as f64;
+    let value = |selector: Selector| match selector {
+        Selector::Percentile(share) => {
+            let at = (share / 100.0 * count as f64).ceil() as usize;
+            sorted.get(at.saturating_sub(1).min(count - 1)).map_or(0.0, |span| span.as_us_f64())
+        }
+        Selector::Mean => mean,
+        Selector::Rate => rate,
+    };
+    let mut text = String::new();
+    if s.banner {
+        text += "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : first burst 0\n";
+    }
+    let found = |selector: &Selector| SELECTORS.iter().find(|known| known.2 == *selector).map_or(("", ""), |known| (known.0, known.1));
+    match &s.selected {
+        Some((selected, true)) => {
+            selected.iter().for_each(|selector| text += &format!("{}={:.2}\n", found(selector).0, value(*selector)));
+        }
+        Some((selected, false)) => {
+            let names: Vec<_> = selected.iter().map(|selector| found(selector).1).collect();
+            let values: Vec<_> = selected.iter().map(|selector| format!("{:.2}", value(*selector))).collect();
+            text += &format!("{}\n{}\n", names.join(","), values.join(","));
+        }
+        None => {
+            if s.banner {
+                text += "Local /Remote\nSocket Size   Request  Resp.   Elapsed  Trans.\n";
+                text += "Send   Recv   Size     Size    Time     Rate         \nbytes  Bytes  bytes    bytes   secs.    per sec   \n\n";
+            }
+            let (send, receive) = s.options.buffers.map_or((16_384, 131_072), |bytes| (bytes.0, bytes.0));
+            let (request, answer, elapsed) = (s.request, s.answer, results.elapsed.as_s_f64());
+            text += &format!("{send:<6} {receive:<6} {request:<6}   {answer:<6}  {elapsed:<6.2}   {rate:7.2}   \n");
+            text += &format!("{send:<6} {receive:<6}\n");
+        }
+    }
+    let point = |metric, unit, value| Point { size: Bytes(s.request), metric, unit, value };
+    let points = vec![point("transaction_rate", "1/s", rate), point("round_trip", "us", mean)];
+    ToolOutput { text, points, ..ToolOutput::default() }
+}
+
+/// Where the server listens. Basis: published (netserver's default).
+const PORT: u16 = 12_865;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_stand_on_both_sides_of_the_dashes() {
+        let parse = |line: &str| super::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let s = parse("-H 10.0.0.2 -t TCP_RR -l -100 -- -r 64,1K -o P99_LATENCY,transaction_rate").unwrap();
+        assert_eq!((s.length, s.request, s.answer), (Length::Transactions(100), 64, 1024));
+        assert_eq!(s.selected, Some((vec![Selector::Percentile(99.0), Selector::Rate], false)));
+        for (line, part) in [("-t TCP_STREAM", "iperf3"), ("-- -r 0", "range"), ("-- -o LATENCY", "MIN_LATENCY"), ("-l 0", "above 0")] {
+            let message = parse(line).unwrap_err().to_string();
+            assert!(message.contains(part), "{line}: {message}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The programs by name.
+
+use fabriscope_catalog::Interface;
+use fabriscope_krylov as krylov;
+use fabriscope_platform::Target;
+use fabriscope_tool::{Prepared, UsageError};
+
+use crate::collective;
+use crate::gpu;
+use crate::nccl_tests;
+use crate::omb;
+use crate::perftest;
+use crate::shmem;
+use crate::sockets;
+use crate::xccl;
+
+/// A program that can be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// One of perftest.
+    Perftest(perftest::Test),
+    /// One of the OSU Micro-Benchmarks.
+    Omb(omb::Benchmark),
+    /// One of OpenSHMEM.
+    Shmem(shmem::Benchmark),
+    /// One of a collective operation.
+    Collective(collective::Benchmark),
+    /// One of nccl-tests.
+    NcclTests(nccl_tests::Operation),
+    /// One of the OSU Micro-Benchmarks over NCCL.
+    Xccl(xccl::Benchmark),
+    /// A program on sockets.
+    Sockets(sockets::SocketTool),
+    /// A program on GPUs.
+    Gpu(gpu::GpuTool),
+    /// Iterations of a Krylov solver.
+    Krylov,
+}
+
+impl Tool {
+    /// Every tool, in the order of a list for people.
+    pub fn all() -> impl Iterator<Item = Tool> {
+        perftest::TESTS
+            .into_iter()
+            .map(Tool::Perftest)
+            .chain(omb::BENCHMARKS.into_iter().map(Tool::Omb))
+            .chain(shmem::BENCHMARKS.into_iter().map(Tool::Shmem))
+            .chain(collective::BENCHMARKS.into_iter().map(Tool::Collective))
+            .chain(nccl_tests::TOOLS.into_iter().map(Tool::NcclTests))
+            .chain(xccl::BENCHMARKS.into_iter().map(Tool::Xccl))
+            .chain(sockets::TOOLS.into_iter().map(Tool::Sockets))
+            .chain(gpu::TOOLS.into_iter().map(Tool::Gpu))
+            .chain([Tool::Krylov])
+    }
+    /// The tool of this name.
+    ///
+    /// # Errors
+    /// There is none; the error names the nearest.
+    pub fn by_name(name: &str) -> Result<Tool, UsageError> {
+        if let Some(tool) = Tool::all().find(|tool| tool.name() == name) {
+            return Ok(tool);
+        }
+        let score = |tool: &Tool| strsim::jaro_winkler(tool.name(), name);
+        let nearest = Tool::all().max_by(|a, b| score(a).total_cmp(&score(b))).map_or("ib_write_lat", |tool| tool.name());
+        Err(UsageError::UnknownTool { name: name.to_owned(), nearest })
+    }
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Perftest(test) => test.name(),
+            Tool::Omb(benchmark) => benchmark.name(),
+            Tool::Shmem(benchmark) => benchmark.name(),
+            Tool::Collective(benchmark) => benchmark.name(),
+            Tool::NcclTests(operation) => operation.tool(),
+            Tool::Xccl(benchmark) => benchmark.name(),
+            Tool::Sockets(tool) => tool.name(),
+            Tool::Gpu(tool) => tool.name(),
+            Tool::Krylov => krylov::NAME,
+        }
+    }
+    /// One line of help.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Tool::Perftest(test) => test.about(),
+            Tool::Omb(benchmark) => benchmark.about(),
+            Tool::Shmem(benchmark) => benchmark.about(),
+            Tool::Collective(benchmark) => benchmark.about(),
+            Tool::NcclTests(operation) => operation.about(),
+            Tool::Xccl(benchmark) => benchmark.about(),
+            Tool::Sockets(tool) => tool.about(),
+            Tool::Gpu(tool) => tool.about(),
+            Tool::Krylov => krylov::ABOUT,
+        }
+    }
+    /// Reads the tool's own command line and makes its programs for a machine like `target`.
+    ///
+    /// # Errors
+    /// What is wrong with the command line, and what to type instead; [`UsageError::Help`] when `--help` was asked for.
+    pub fn prepare(self, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+        match self {
+            Tool::Perftest(test) if !matches!(target.interface, Interface::Verbs | Interface::Iwarp | Interface::Efa) => {
+                let what = format!(
+                    "{} needs connected queue pairs of verbs; the adapters here are driven through {}",
+                    test.name(),
+                    target.interface
+                );
+                Err(UsageError::Conflict { what, remedy: "run one of the OSU benchmarks".to_owned() })
+            }
+            Tool::Perftest(test) => perftest::prepare(test, args, target),
+            Tool::Omb(benchmark) => omb::prepare(benchmark, args, target),
+            Tool::Shmem(benchmark) => shmem::prepare(benchmark, args, target),
+            Tool::Collective(benchmark) => collective::prepare(benchmark, args, target),
+            Tool::NcclTests(operation) => nccl_tests::prepare(operation, args, target),
+            Tool::Xccl(benchmark) => xccl::prepare(benchmark, args, target),
+            Tool::Sockets(tool) => tool.prepare(args, target),
+            Tool::Gpu(tool) => tool.prepare(args, target),
+            Tool::Krylov => krylov::prepare(args, target),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_found_by_name() {
+        for tool in Tool::all() {
+            assert_eq!(Tool::by_name(tool.name()), Ok(tool));
+            assert!(!tool.about().is_empty());
+        }
+        assert_eq!(Tool::all().count(), 89);
+        let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
+        assert!(message.contains("`ib_write_lat`"), "{message}");
+    }
+}

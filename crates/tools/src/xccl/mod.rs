@@ -1,0 +1,247 @@
+//! `osu_xccl_latency`, `osu_xccl_bw`, `osu_xccl_bibw`: OMB's point-to-point benchmarks over NCCL or RCCL.
+//!
+//! Source: OMB 7.4, c/xccl/pt2pt: loops and output.
+//! Modelled: a kernel for each send and receive, `cudaStreamSynchronize` where the tools have it; in osu_xccl_bibw a send and a receive
+//! form a group.
+//! Not modelled: graphs, validation; two ranks only, as the tools.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use fabriscope_nccl::NcclError;
+use fabriscope_nccl_runtime::{Communicator, Exchange, World};
+use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_platform::Target;
+use fabriscope_platform::nccl::Library;
+use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
+use fabriscope_tool::arguments::{self, Opt, Takes, opt};
+use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
+use fabriscope_units::{Bytes, Span};
+
+use crate::omb::size_range;
+
+/// One benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Benchmark {
+    /// `osu_xccl_latency`.
+    Latency,
+    /// `osu_xccl_bw`.
+    Bandwidth,
+    /// `osu_xccl_bibw`.
+    BothWays,
+}
+
+/// Every benchmark.
+pub const BENCHMARKS: [Benchmark; 3] = [Benchmark::Latency, Benchmark::Bandwidth, Benchmark::BothWays];
+
+const OPTIONS: &[Opt] = &[
+    opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest message in bytes"),
+    opt(
+        'i',
+        "iterations",
+        Takes::Value("count"),
+        Usual,
+        "measured iterations (default 10, 4 above 8192 bytes; the real tool's are 10000/1000 for latency, 100/20 for bandwidth)",
+    ),
+    opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 2)"),
+    opt('W', "window-size", Takes::Value("messages"), Usual, "messages in flight (default 64)"),
+    opt('d', "accelerator", Takes::Value("type"), Harmless("the GPUs say it"), "cuda or rocm"),
+    opt('c', "validation", Takes::Nothing, Refused("a simulated GPU cannot corrupt data; leave -c out"), ""),
+    opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Refused("iterations hardly differ; leave -z out"), ""),
+    opt('h', "help", Takes::Nothing, Usual, "show this page"),
+    opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
+];
+
+impl Benchmark {
+    /// The program's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Benchmark::Latency => "osu_xccl_latency",
+            Benchmark::Bandwidth => "osu_xccl_bw",
+            Benchmark::BothWays => "osu_xccl_bibw",
+        }
+    }
+    /// One line for a list of tools.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Benchmark::Latency => "half round trip of ncclSend and ncclRecv between two GPUs (OSU Micro-Benchmarks)",
+            Benchmark::Bandwidth => "bandwidth of a window of ncclSends (OSU Micro-Benchmarks)",
+            Benchmark::BothWays => "the same, both ways at once (OSU Micro-Benchmarks)",
+        }
+    }
+    fn title(self, library: &str, suffix: &str) -> String {
+        let name = match self {
+            Benchmark::Latency => "Latency",
+            Benchmark::Bandwidth => "Bandwidth",
+            Benchmark::BothWays => "Bi-Directional Bandwidth",
+        };
+        format!("OSU {library}{suffix} {name} Test v7.4")
+    }
+}
+
+/// The collective library of the target.
+///
+/// # Errors
+/// Nodes without GPUs, and GPUs or adapters without such a library.
+pub(crate) fn library(tool: &str, target: &Target) -> Result<Library, UsageError> {
+    target.nccl.clone().ok_or_else(|| {
+        let what = format!("{tool} needs GPUs with NCCL or RCCL over the adapters of their nodes, and this cluster has none");
+        UsageError::Conflict { what, remedy: "choose a cluster whose node part has GPUs of NVIDIA or AMD".to_owned() }
+    })
+}
+
+/// What the library says to a command line.
+pub(crate) fn refused(tool: &str, error: &NcclError) -> UsageError {
+    UsageError::Conflict { what: tool.to_owned(), remedy: error.to_string() }
+}
+
+#[derive(Debug, Clone)]
+struct Request {
+    benchmark: Benchmark,
+    sizes: Vec<u32>,
+    iterations: Option<u32>,
+    warm_up: u32,
+    window: u32,
+}
+
+impl Request {
+    fn iterations(&self, size: u32) -> u32 {
+        self.iterations.unwrap_or(if size > LARGE { ITERATIONS_LARGE } else { ITERATIONS })
+    }
+}
+
+/// Reads the command line of `benchmark` and makes its programs.
+///
+/// # Errors
+/// A wrong command line; a cluster without NCCL.
+pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let tool = benchmark.name();
+    let parsed = arguments::parse(tool, OPTIONS, args)?;
+    if let Some(operand) = parsed.operands.iter().find(|operand| *operand != "D") {
+        return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
+    }
+    let sizes = (0..23).map(|power| 1 << power).collect();
+    let mut s = Request { benchmark, sizes, iterations: None, warm_up: WARM_UP, window: WINDOW };
+    for given in &parsed.options {
+        match given.name {
+            "message-size" => s.sizes = size_range(given, 1, LARGEST)?,
+            "iterations" => s.iterations = Some(arguments::number(given, 1, 1_000_000)? as u32),
+            "warmup" => s.warm_up = arguments::number(given, 0, 1_000_000)? as u32,
+            "window-size" => s.window = arguments::number(given, 1, 4096)? as u32,
+            "help" => return Err(UsageError::Help { text: arguments::help(tool, benchmark.about(), OPTIONS, "") }),
+            "version" => return Err(UsageError::Help { text: format!("{}\n", benchmark.title("NCCL", "")) }),
+            _ => {}
+        }
+    }
+    let library = library(tool, target)?;
+    let shape = if target.layout.nodes == 1 { (1, 2) } else { (2, 1) };
+    let world = World::new(library.clone(), target, shape, &library.settings).map_err(|error| refused(tool, &error))?;
+    let s = Rc::new(s);
+    let results: Rc<RefCell<Vec<Span>>> = Rc::default();
+    let mains = (0..2).map(|_| -> Main {
+        let (s, world, results) = (s.clone(), world.clone(), results.clone());
+        Box::new(move |process| Box::pin(run(process, world, s, results)))
+    });
+    let placing = if target.layout.nodes == 1 { Placing::Blocks { per_node: 2 } } else { Placing::TwoNodes };
+    let mains = mains.collect();
+    let finish = move || report(&s, &library, &results.borrow());
+    Ok(Prepared { placing, mains, finish: Box::new(finish) })
+}
+
+/// One rank: all sizes in turn.
+async fn run(process: Process, world: World, s: Rc<Request>, results: Rc<RefCell<Vec<Span>>>) -> Result<(), ProgramError> {
+    let first = process.rank() == 0;
+    let peer = 1 - process.rank();
+    let lengths: Vec<Bytes> = s.sizes.iter().map(|size| Bytes(u64::from(*size))).chain([Bytes(1)]).collect();
+    let c = Communicator::init_pairs(process, world, &[(0, 1), (1, 0)], &lengths).await?;
+    for &size in &s.sizes {
+        c.barrier().await?;
+        let (bytes, mut total) = (Bytes(size.into()), Span::ZERO);
+        for iteration in 0..s.warm_up + s.iterations(size) {
+            let begun = c.now();
+            match s.benchmark {
+                Benchmark::Latency => ping_pong(&c, first, peer, bytes).await?,
+                Benchmark::Bandwidth => window(&c, first, peer, bytes, s.window).await?,
+                Benchmark::BothWays => both_ways(&c, peer, bytes, s.window).await?,
+            }
+            if iteration >= s.warm_up {
+                total += c.now().since(begun);
+            }
+        }
+        if first {
+            results.borrow_mut().push(total);
+        }
+    }
+    c.barrier().await
+}
+
+/// There and back, each call waited for.
+async fn ping_pong(c: &Communicator, first: bool, peer: u32, bytes: Bytes) -> Result<(), ProgramError> {
+    let both = [Exchange::send(peer, bytes), Exchange::receive(peer, bytes)];
+    for place in if first { [0, 1] } else { [1, 0] } {
+        let turn = c.group(&both[place..=place])?;
+        c.synchronise(turn).await?;
+    }
+    Ok(())
+}
+
+/// A window of messages one way, all waited for; then a byte back, for which the tool does not wait.
+async fn window(c: &Communicator, first: bool, peer: u32, bytes: Bytes, window: u32) -> Result<(), ProgramError> {
+    let (there, back) = if first {
+        (Exchange::send(peer, bytes), Exchange::receive(peer, Bytes(1)))
+    } else {
+        (Exchange::receive(peer, bytes), Exchange::send(peer, Bytes(1)))
+    };
+    let mut last = None;
+    for _ in 0..window {
+        last = Some(c.group(&[there])?);
+    }
+    if let Some(last) = last {
+        c.synchronise(last).await?;
+    }
+    c.group(&[back]).map(drop)
+}
+
+/// A window of messages each way, a send and a receive in a group.
+async fn both_ways(c: &Communicator, peer: u32, bytes: Bytes, window: u32) -> Result<(), ProgramError> {
+    let mut last = None;
+    for _ in 0..window {
+        last = Some(c.group(&[Exchange::send(peer, bytes), Exchange::receive(peer, bytes)])?);
+    }
+    match last {
+        Some(last) => c.synchronise(last).await.map(drop),
+        None => Ok(()),
+    }
+}
+
+fn report(s: &Request, library: &Library, totals: &[Span]) -> ToolOutput {
+    let suffix = if library.name == "NCCL" { "-CUDA" } else { "-ROCM" };
+    let column = if s.benchmark == Benchmark::Latency { "Latency (us)" } else { "Bandwidth (MB/s)" };
+    let mut text = format!("\n# {}\n", s.benchmark.title(library.name, suffix));
+    text += "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n";
+    let _ = writeln!(text, "{:<10}{column:>20}", "# Size");
+    let mut points = Vec::new();
+    for (&size, total) in s.sizes.iter().zip(totals) {
+        let iterations = f64::from(s.iterations(size));
+        let ways = if s.benchmark == Benchmark::BothWays { 2.0 } else { 1.0 };
+        let (metric, unit, value) = match s.benchmark {
+            Benchmark::Latency => ("latency", "us", total.as_us_f64() / iterations / 2.0),
+            _ => ("bandwidth", "MB/s", ways * f64::from(size) / 1e6 * iterations * f64::from(s.window) / total.as_s_f64()),
+        };
+        let _ = writeln!(text, "{size:<10}{value:>20.2}");
+        points.push(Point { size: Bytes(size.into()), metric, unit, value });
+    }
+    ToolOutput { text, points, ..ToolOutput::default() }
+}
+
+/// Iterations up to [`LARGE`] bytes, and above. Basis: assumed; in the steady state each takes the same time.
+const ITERATIONS: u32 = 10;
+const ITERATIONS_LARGE: u32 = 4;
+const WARM_UP: u32 = 2;
+/// Where messages are large, in bytes; messages in flight; largest message by default (basis: the tool).
+const LARGE: u32 = 8192;
+const WINDOW: u32 = 64;
+const LARGEST: u32 = 4 << 20;
