@@ -14,7 +14,7 @@ help:
 	@echo "make demo       the tutorial exercise on two simulated nodes, beside the published figures"
 	@echo "make test       everything that the continuous integration runs"
 	@echo "make test-long  the same with ten times the random cases, ten minutes of fuzzing, the largest labs and collectives"
-	@echo "make bless      write the pinned outputs of tests/golden anew; each change needs a line under Model changes in CHANGELOG.md"
+	@echo "make bless      write the pinned outputs of tests/golden and of the documents anew; each change needs a line under Model changes in CHANGELOG.md"
 	@echo "make bench      how fast the simulator is"
 	@echo "make build      the program, target/release/fabriscope"
 
@@ -52,6 +52,7 @@ golden: build
 
 bless: build
 	tests/golden/run.sh bless target/release/fabriscope
+	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-cli --test documents
 
 model-changes:
 	tests/golden/model_changes.sh

@@ -125,6 +125,31 @@ fn every_page_is_reached_from_the_readme() {
     assert!(orphans.is_empty(), "no page leads to {orphans:?}");
 }
 
+/// `a/{b,c}/d` as `a/b/d` and `a/c/d`.
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let (choices, after) = rest.split_once('}').unwrap_or_else(|| panic!("`{path}` has no closing brace"));
+    choices.split(',').flat_map(|choice| expanded(&format!("{before}{}{after}", choice.trim()))).collect()
+}
+
+/// Where a page says in which file something is, there is such a file.
+#[test]
+fn code_is_where_pages_say() {
+    let mut wrong = Vec::new();
+    for document in documents().into_iter().filter(|document| document != "CHANGELOG.md") {
+        let text = read(&document);
+        let lines: Vec<&str> = prose(&text).map(|(_, line)| line).collect();
+        let spans = lines.join(" ");
+        for span in spans.split('`').skip(1).step_by(2).filter(|span| span.starts_with("crates/")) {
+            let named = !span.contains(['<', '…', '*', ':']);
+            wrong.extend(
+                expanded(span).into_iter().filter(|path| named && !root().join(path).exists()).map(|path| format!("{document}: {path}")),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "not there:\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn lines_are_short() {
     let mut long = Vec::new();
