@@ -1,15 +1,16 @@
 //! A cluster: which parts, how many, wired how. And the same with all its parts at hand.
 
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_fabric::{Fabric, Length, LinkSpec, Links, Routing, Topology};
+use fabriscope_fabric::{Fabric, Length, Links, Routing, Topology};
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
+use crate::group::{NodeGroup, spec};
 use crate::line::Line;
 use crate::multicast::Multicast;
-use crate::node::{Node, ResolvedNode};
+use crate::node::Node;
 use crate::part::{Cable, Congestion, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};
 use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
@@ -233,12 +234,8 @@ pub struct ResolvedCluster {
     pub title: String,
     /// What a reader should know besides.
     pub notes: String,
-    /// Number of nodes; endpoint `node * node.nics + nic` of the fabric is an adapter.
-    pub nodes: u32,
-    /// What each of them is made of.
-    pub node: ResolvedNode,
-    /// The speed from a node to its switch.
-    pub link: LinkSpeed,
+    /// Its nodes, group by group: those of a group are alike. Never empty.
+    pub groups: Vec<NodeGroup>,
     /// The speed from switch to switch.
     pub trunk_link: LinkSpeed,
     /// The speed from group to group.
@@ -267,10 +264,8 @@ pub struct ResolvedCluster {
     pub partition_enforcement: PartitionEnforcement,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
-    /// The kind of cable.
+    /// The kind of cable between switches.
     pub cable: Cable,
-    /// Length from a node to its switch.
-    pub host_length: Sourced<Length>,
     /// Length from switch to switch.
     pub trunk_length: Sourced<Length>,
     /// Length from group to group.
@@ -279,19 +274,11 @@ pub struct ResolvedCluster {
     pub ip: ResolvedIp,
     /// Which nodes a benchmark between two nodes uses.
     pub placement: NodeChoice,
-    /// The MPI library that programs use where nothing else is said.
-    pub software: Software,
     /// Defaults of perftest.
     pub perftest: Software,
-    /// The collective library of the GPUs, if there is one for them and for the adapters.
-    pub nccl: Option<Software>,
 }
 
 impl ResolvedCluster {
-    /// Propagation from a node to its switch.
-    pub fn host_delay(&self) -> Span {
-        self.cable.delay(*self.host_length)
-    }
     /// Propagation from switch to switch.
     pub fn trunk_delay(&self) -> Span {
         self.cable.delay(*self.trunk_length)
@@ -300,16 +287,12 @@ impl ResolvedCluster {
     pub fn global_delay(&self) -> Span {
         self.cable.delay(*self.global_length)
     }
-    /// The cables of the fabric: rate after encoding, propagation and error correction as their delay.
+    /// The cables of the fabric: rate after encoding, propagation and error correction as their delay; at the hosts those of the
+    /// first group.
     pub fn links(&self) -> Links {
-        let spec = |link: &LinkSpeed, propagation: Span| {
-            LinkSpec::new(link.data_rate(), Span::from_ps(propagation.as_ps().saturating_add(link.fec_latency.as_ps())))
-        };
-        Links {
-            host: spec(&self.link, self.host_delay()),
-            trunk: spec(&self.trunk_link, self.trunk_delay()),
-            global: spec(&self.global_link, self.global_delay()),
-        }
+        let host = self.groups.first().map(NodeGroup::link_spec);
+        let trunk = spec(&self.trunk_link, self.trunk_delay());
+        Links { host: host.unwrap_or(trunk), trunk, global: spec(&self.global_link, self.global_delay()) }
     }
     /// Ports of each switch; none where nodes are wired to each other.
     pub fn radix(&self) -> u32 {
@@ -321,9 +304,5 @@ impl ResolvedCluster {
     /// None for a cluster that [`Catalog::resolve`](crate::Catalog::resolve) gave, unless it was changed since.
     pub fn fabric(&self) -> Result<Fabric, TopologyError> {
         self.topology.build(&self.links(), self.radix())
-    }
-    /// Number of endpoints in use: one per adapter.
-    pub fn endpoints(&self) -> u32 {
-        self.nodes * self.node.nics
     }
 }

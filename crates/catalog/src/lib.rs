@@ -11,6 +11,7 @@ mod dpu;
 mod error;
 mod fault;
 mod file;
+mod group;
 mod hosts;
 mod imported;
 mod ip;
@@ -45,6 +46,7 @@ pub use fabriscope_machine::{Machine, MachineError};
 pub use fault::{
     BitErrors, FaultEvent, FaultKind, Flapping, LaneLoss, LinkDown, LinkUp, PausedPort, RandomLoss, Recovery, SlowReceiver, SwitchDeath,
 };
+pub use group::NodeGroup;
 pub use hosts::HostSet;
 pub use jobs::{Job, JobPattern, Jobs};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};

@@ -90,7 +90,7 @@ pub enum Chance {
 
 /// The name of the manager that suits a cluster.
 pub(crate) fn manager_of(cluster: &ResolvedCluster) -> &'static str {
-    match (cluster.node.nic.interface, cluster.link_layer) {
+    match (cluster.sole().node.nic.interface, cluster.link_layer) {
         (Interface::Cxi, _) => "slingshot-fabric-manager",
         (_, LinkLayer::InfiniBand) => "opensm",
         _ => "routed-ethernet",
@@ -215,7 +215,7 @@ impl Planner<'_> {
         let cables = self.cables(&loss.link)?;
         let graph = &self.fabric.graph;
         let host = cables.iter().any(|cable| is_host(graph, *cable));
-        let of = if host { self.cluster.link.lanes } else { self.cluster.trunk_link.lanes };
+        let of = if host { self.cluster.sole().link.lanes } else { self.cluster.trunk_link.lanes };
         if loss.lanes == 0 || loss.lanes >= of {
             let message = format!("{} of {of} lanes work", loss.lanes);
             let help = format!("write 1 to {}, or use kind.link_down", of.saturating_sub(1).max(1));
@@ -357,7 +357,7 @@ impl Planner<'_> {
     /// The endpoint that `node 3` or the name of an endpoint means; `None` where it speaks of something else.
     fn node(&self, device: &str, port: Option<&str>) -> Option<Result<EndpointId, String>> {
         let graph = &self.fabric.graph;
-        let (nodes, nics) = (self.cluster.nodes, self.cluster.node.nics);
+        let (nodes, nics) = (self.cluster.nodes(), self.cluster.sole().node.nics);
         let number = device.strip_prefix("node").and_then(|rest| rest.trim().parse::<u32>().ok());
         let Some(number) = number else {
             let named = graph.endpoints().find(|endpoint| self.fabric.name(Node::Endpoint(*endpoint)) == device);
@@ -377,7 +377,7 @@ impl Planner<'_> {
             Some(Ok(endpoint)) => Ok(endpoint),
             Some(Err(help)) => Err(self.problem(key, format!("there is no `{name}`"), &help)),
             None => {
-                let help = format!("write `node 0` to `node {}`", self.cluster.nodes.saturating_sub(1));
+                let help = format!("write `node 0` to `node {}`", self.cluster.nodes().saturating_sub(1));
                 Err(self.problem(key, format!("`{name}` is no node"), &help))
             }
         }

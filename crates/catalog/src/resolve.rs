@@ -6,6 +6,7 @@ use fabriscope_fabric::{Fabric, Route, Router, Topology};
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster};
 use crate::error::{CatalogError, Problem};
+use crate::group::NodeGroup;
 use crate::node::ResolvedNode;
 use crate::part::{Congestion, Interface, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
@@ -57,13 +58,22 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let nodes = nodes.unwrap_or(cluster.nodes);
     let mut topology = sized(&cluster.topology, endpoints(nodes, nics)?, nics);
     crate::imported::load(&mut topology, nodes, nics)?;
+    let group = NodeGroup {
+        name: String::new(),
+        nodes,
+        first_endpoint: 0,
+        node,
+        link: link.clone(),
+        cable: cable.clone(),
+        host_length: cluster.cable.host_length.clone(),
+        software: software.clone(),
+        nccl,
+    };
     let resolved = ResolvedCluster {
         name: cluster.name.clone(),
         title: cluster.title.clone(),
         notes: cluster.notes.clone(),
-        nodes,
-        node,
-        link: link.clone(),
+        groups: vec![group],
         trunk_link: trunk_link.clone(),
         global_link: global_link.clone(),
         link_layer: cluster.link_layer,
@@ -79,14 +89,11 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         line: cluster.line.clone(),
         switch: switch.cloned(),
         cable: cable.clone(),
-        host_length: cluster.cable.host_length.clone(),
         trunk_length: cluster.cable.trunk_length.clone(),
         global_length: global_length.clone(),
         ip: crate::ip::resolve(catalog, cluster)?,
         placement: cluster.placement,
-        software: software.clone(),
         perftest: perftest.clone(),
-        nccl,
     };
     check_marks(&resolved)?;
     crate::qos::check(&resolved)?;
@@ -245,7 +252,7 @@ fn sized(topology: &Topology, endpoints: u32, nics: u32) -> Topology {
 
 /// Builds the fabric once: what it says is reported where the cluster says it.
 fn fits_topology(cluster: &ResolvedCluster, written: &Topology) -> Result<(), Problem> {
-    let (nodes, nics, wanted) = (cluster.nodes, cluster.node.nics, cluster.endpoints());
+    let (nodes, nics, wanted) = (cluster.nodes(), cluster.sole().node.nics, cluster.endpoints());
     let need = match nics {
         1 => format!("{nodes} nodes"),
         _ => format!("{nodes} nodes with {nics} adapters each"),

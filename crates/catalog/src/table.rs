@@ -114,13 +114,13 @@ fn used(cluster: &ResolvedCluster) -> Vec<Row> {
     fn of<P: Part>(part: &P) -> Vec<Row> {
         numbers(P::KIND, part.name(), &serde_json::to_value(part).unwrap_or_default())
     }
-    let mut rows = of(&cluster.link);
+    let mut rows = of(&cluster.sole().link);
     rows.extend(of(&cluster.cable));
-    rows.extend(of(&cluster.node.nic));
+    rows.extend(of(&cluster.sole().node.nic));
     rows.extend(cluster.switch.iter().flat_map(of));
-    rows.extend(of(&cluster.node.cpu));
-    rows.extend(cluster.node.gpu.iter().flat_map(of));
-    rows.extend(of(&cluster.node.pcie.part));
+    rows.extend(of(&cluster.sole().node.cpu));
+    rows.extend(cluster.sole().node.gpu.iter().flat_map(of));
+    rows.extend(of(&cluster.sole().node.pcie.part));
     rows.extend(of(&cluster.perftest));
     rows
 }

@@ -67,8 +67,12 @@ impl ToGroup {
     /// The endpoints that take part: the first of each node.
     pub(crate) fn endpoints(&self, cluster: &ResolvedCluster) -> Vec<u32> {
         let most = self.receivers.iter().copied().max().unwrap_or(0) as usize;
-        let receivers = self.candidates(cluster.nodes).into_iter().take(most);
-        std::iter::once(self.sender).chain(receivers).filter(|node| *node < cluster.nodes).map(|node| node * cluster.node.nics).collect()
+        let receivers = self.candidates(cluster.nodes()).into_iter().take(most);
+        std::iter::once(self.sender)
+            .chain(receivers)
+            .filter(|node| *node < cluster.nodes())
+            .map(|node| node * cluster.sole().node.nics)
+            .collect()
     }
     /// The nodes that can receive, the first ones first.
     #[must_use]
@@ -80,10 +84,13 @@ impl ToGroup {
 /// Whether it can happen on the cluster.
 pub(crate) fn check(work: &ToGroup, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let refuse = |key: &str, message: String, help: &str| Err(Problem::at(&["workload", "multicast", key], message, help));
-    let nodes = cluster.nodes;
-    if cluster.node.nic.interface != Interface::Verbs {
-        let message =
-            format!("the adapter `{}` is driven through {}, which has no multicast", cluster.node.nic.name, cluster.node.nic.interface);
+    let nodes = cluster.nodes();
+    if cluster.sole().node.nic.interface != Interface::Verbs {
+        let message = format!(
+            "the adapter `{}` is driven through {}, which has no multicast",
+            cluster.sole().node.nic.name,
+            cluster.sole().node.nic.interface
+        );
         return Err(Problem::at(&["cluster"], message, "use a cluster with adapters driven through verbs"));
     }
     let Some(mgid) = work.mgid(cluster.link_layer) else {
@@ -148,7 +155,7 @@ fn reaches(work: &ToGroup, cluster: &ResolvedCluster, mgid: Mgid, candidates: &[
         Problem::at(&["workload", "multicast", key], message, help)
     };
     let fabric = cluster.fabric().map_err(|error| at("receivers", &error.to_string()))?;
-    let endpoint = |node: u32| EndpointId(node * cluster.node.nics);
+    let endpoint = |node: u32| EndpointId(node * cluster.sole().node.nics);
     let mut members = vec![(endpoint(work.sender), JoinState::SendOnlyFull)];
     let most = work.receivers.iter().copied().max().unwrap_or(0) as usize;
     members.extend(candidates.iter().take(most).map(|node| (endpoint(*node), JoinState::Full)));

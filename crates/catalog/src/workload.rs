@@ -583,14 +583,14 @@ pub(crate) fn check_transport(transport: Transport, cluster: &ResolvedCluster, p
         let message = format!("{} carries no credit, which `{}` gives", transport.name(), congestion.name);
         return Err(Problem::at(place, message, "use transport = \"uet\", or another congestion control"));
     }
-    if let (Interface::Iwarp, true) = (cluster.node.nic.interface, transport != Transport::Rc) {
-        let message = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", cluster.node.nic.name);
+    if let (Interface::Iwarp, true) = (cluster.sole().node.nic.interface, transport != Transport::Rc) {
+        let message = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", cluster.sole().node.nic.name);
         return Err(Problem::at(place, message, "use transport = \"rc\""));
     }
     // What a library inherits from one over verbs does not hold over another interface.
-    let mpi = cluster.software.mpi.as_ref().filter(|_| cluster.software.interface == Interface::Verbs);
+    let mpi = cluster.sole().software.mpi.as_ref().filter(|_| cluster.sole().software.interface == Interface::Verbs);
     if transport == Transport::Ud && mpi.is_none_or(|mpi| mpi.datagrams.is_none() || mpi.connections.is_none()) {
-        let message = format!("the library `{}` has no messages over datagrams", cluster.software.name);
+        let message = format!("the library `{}` has no messages over datagrams", cluster.sole().software.name);
         let help =
             "use transport = \"rc\", or a library with [mpi.connections] and [mpi.datagrams], for example software = \"mvapich2-2.3.7\"";
         return Err(Problem::at(place, message, help));
@@ -601,10 +601,10 @@ pub(crate) fn check_transport(transport: Transport, cluster: &ResolvedCluster, p
 /// Whether the job fits.
 fn check_job(bench: &Bench, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let wrong = |key, message, most: u32| Err(Problem::at(&["workload", "bench", key], message, format!("use 1 to {most}")));
-    let cores = cluster.node.cpu.cores.saturating_mul(cluster.node.sockets).max(1);
+    let cores = cluster.sole().node.cpu.cores.saturating_mul(cluster.sole().node.sockets).max(1);
     match (bench.nodes, bench.per_node) {
-        (Some(nodes), _) if nodes == 0 || nodes > cluster.nodes => {
-            wrong("nodes", format!("{nodes} nodes of {}", cluster.nodes), cluster.nodes)
+        (Some(nodes), _) if nodes == 0 || nodes > cluster.nodes() => {
+            wrong("nodes", format!("{nodes} nodes of {}", cluster.nodes()), cluster.nodes())
         }
         (_, Some(ranks)) if ranks == 0 || ranks > cores => wrong("per_node", format!("{ranks} ranks on {cores} cores"), cores),
         _ => Ok(()),

@@ -33,14 +33,14 @@ fn every_cluster_resolves_and_wires() {
 #[test]
 fn ri2_is_what_its_description_says() {
     let ri2 = catalog().target("ri2").unwrap();
-    assert_eq!((ri2.nodes, ri2.mtu), (2, Bytes(4096)));
-    assert_eq!(ri2.link.data_rate(), Rate::from_gbps(100));
+    assert_eq!((ri2.nodes(), ri2.mtu), (2, Bytes(4096)));
+    assert_eq!(ri2.sole().link.data_rate(), Rate::from_gbps(100));
     assert_eq!(*ri2.switch.as_ref().unwrap().latency, Span::from_ns(90));
-    assert_eq!(*ri2.node.nic.message_interval, Span::from_ns(5));
+    assert_eq!(*ri2.sole().node.nic.message_interval, Span::from_ns(5));
     // 16 lanes of 8 Gb/s at 128/130, less 8/168, 8/168 and 4/1538: 14.21 GB/s as pcie-model has it.
-    let tlp = ri2.node.pcie.part.tlp_rate(ri2.node.pcie.lanes);
+    let tlp = ri2.sole().node.pcie.part.tlp_rate(ri2.sole().node.pcie.lanes);
     assert_eq!(tlp.as_bps() / 80_000_000, 1_421, "{tlp}");
-    assert_eq!(ri2.host_delay(), Span::from_ns(10));
+    assert_eq!(ri2.sole().host_delay(), Span::from_ns(10));
 }
 
 #[test]
@@ -54,9 +54,9 @@ fn nodes_can_be_asked_for_and_are_limited() {
 #[test]
 fn the_slot_is_the_lesser_of_connector_and_socket() {
     let ibex = catalog().target("ibex-cpu").unwrap();
-    assert_eq!((ibex.node.pcie.part.generation, ibex.node.pcie.lanes), (3, 16));
+    assert_eq!((ibex.sole().node.pcie.part.generation, ibex.sole().node.pcie.lanes), (3, 16));
     let betzy = catalog().target("betzy-hdr").unwrap();
-    assert_eq!((betzy.node.pcie.part.generation, betzy.node.pcie.lanes), (4, 16));
+    assert_eq!((betzy.sole().node.pcie.part.generation, betzy.sole().node.pcie.lanes), (4, 16));
 }
 
 #[test]
@@ -88,11 +88,11 @@ fn every_number_has_an_origin_and_few_are_fitted() {
 fn the_generations_of_efa_have_their_published_latency() {
     let catalog = catalog();
     let c5n = catalog.target("aws-c5n-efa").unwrap();
-    let (cpu, hop) = (&c5n.node.cpu, *c5n.switch.as_ref().unwrap().latency);
+    let (cpu, hop) = (&c5n.sole().node.cpu, *c5n.switch.as_ref().unwrap().latency);
     let root = &cpu.root_complex;
     // Post, doorbell, fetch of the payload; write of payload and completion, seen by a spinning core.
     let node = [*cpu.wqe_build, *cpu.mmio_latency, *root.dma_read_latency, *root.dma_write_latency, *cpu.detect, *cpu.poll_hit];
-    let network = hop + hop + hop + c5n.host_delay() + c5n.host_delay() + c5n.trunk_delay() + c5n.trunk_delay();
+    let network = hop + hop + hop + c5n.sole().host_delay() + c5n.sole().host_delay() + c5n.trunk_delay() + c5n.trunk_delay();
     for (name, published_us) in [("efa-1", 14.0), ("efa-2", 9.5), ("efa-3", 6.5)] {
         let nic = catalog.nic(name).unwrap();
         let all = node.into_iter().sum::<Span>() + network + *nic.tx_latency + *nic.rx_latency + *nic.recv_latency;
@@ -123,9 +123,9 @@ fn the_permutation_lab_is_the_one_of_the_speed_goal() {
     // Three levels of 16-port switches: 16³ / 4 hosts, 1024 / 8 leaves, as many above them, half as many on top.
     let counts = lab.cluster.fabric().unwrap().counts();
     assert_eq!((counts.endpoints, counts.switches), (1024, 320));
-    assert_eq!(lab.cluster.link.data_rate(), Rate::from_gbps(400));
+    assert_eq!(lab.cluster.sole().link.data_rate(), Rate::from_gbps(400));
     // The adapter is not the bottleneck: PCIe carries more than 50 GB/s of payload each way.
-    let (slot, root) = (&lab.cluster.node.pcie, &lab.cluster.node.cpu.root_complex);
+    let (slot, root) = (&lab.cluster.sole().node.pcie, &lab.cluster.sole().node.cpu.root_complex);
     let tlp = slot.part.tlp_rate(slot.lanes).as_bps();
     for (payload, overhead) in [(*root.completion_payload, *slot.part.completion_overhead), (*root.max_payload, *slot.part.write_overhead)]
     {

@@ -606,9 +606,9 @@ fn a_folder_replaces_and_adds() {
     write("clusters/mine.toml", "name = \"mine\"\ntitle = \"mine\"\nbase = \"ri2\"\nnodes = 4\n");
     let catalog = Catalog::load(folder.path()).unwrap();
     let mine = catalog.target("mine").unwrap();
-    assert_eq!(mine.nodes, 4);
+    assert_eq!(mine.nodes(), 4);
     assert_eq!(mine.switch.unwrap().latency.to_string(), "900 ns");
-    assert_eq!(catalog.target("betzy-hdr").unwrap().nodes, 64);
+    assert_eq!(catalog.target("betzy-hdr").unwrap().nodes(), 64);
 
     // Two that rest on each other.
     write("nics/a.toml", "name = \"a\"\nbase = \"b\"\n");

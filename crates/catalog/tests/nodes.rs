@@ -42,8 +42,12 @@ fn every_cluster_has_a_machine() {
     let catalog = catalog();
     for name in catalog.names(Kind::Cluster) {
         let cluster = catalog.target(name).unwrap();
-        let machine = cluster.node.machine().unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!((machine.nics().len(), machine.gpus().len()), (cluster.node.nics as usize, cluster.node.gpus as usize), "{name}");
+        let machine = cluster.sole().node.machine().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(
+            (machine.nics().len(), machine.gpus().len()),
+            (cluster.sole().node.nics as usize, cluster.sole().node.gpus as usize),
+            "{name}"
+        );
     }
 }
 
@@ -264,7 +268,7 @@ fn cores_on_an_adapter_share_its_port_with_the_host() {
     let catalog = catalog();
     for name in ["lab-bluefield-2", "lab-bluefield-3", "lab-ipu-e2000"] {
         let cluster = catalog.target(name).unwrap();
-        let (node, dpu) = (&cluster.node, cluster.node.dpu.as_ref().unwrap());
+        let (node, dpu) = (&cluster.sole().node, cluster.sole().node.dpu.as_ref().unwrap());
         let machine = node.machine().unwrap();
         let (nic, cores) = (machine.nics()[0], machine.dpus()[0]);
         let host = machine.host_memory_of(nic).unwrap();

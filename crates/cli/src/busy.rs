@@ -27,15 +27,15 @@ pub struct Busy {
 /// The resources that a message of `size` bytes passes on `parts`, sent by perftest or by a program over MPI.
 /// `pieces`: the adapters that share it, where that is known.
 pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool, pieces: Option<u32>) -> Vec<Busy> {
-    let (nic, cpu, slot) = (&parts.node.nic, &parts.node.cpu, &parts.node.pcie);
+    let (nic, cpu, slot) = (&parts.sole().node.nic, &parts.sole().node.cpu, &parts.sole().node.pcie);
     let size = size.div_ceil(pieces.map_or_else(|| rails(parts, size, perftest), u64::from).max(1));
     let rate = slot.part.tlp_rate(slot.lanes);
     let fetch = tlps(rate, size, *cpu.root_complex.completion_payload, *slot.part.completion_overhead);
     let write = tlps(rate, size, *cpu.root_complex.max_payload, *slot.part.write_overhead);
     let loop_overhead = parts.perftest.perftest.as_ref().map_or(Span::ZERO, |p| *p.loop_overhead);
-    let send_overhead = parts.software.mpi.as_ref().map_or(Span::ZERO, |m| *m.send_overhead);
+    let send_overhead = parts.sole().software.mpi.as_ref().map_or(Span::ZERO, |m| *m.send_overhead);
     let program = if perftest { loop_overhead } else { send_overhead };
-    let psm2 = parts.software.mpi.as_ref().and_then(|mpi| mpi.psm2.as_ref()).filter(|_| !perftest);
+    let psm2 = parts.sole().software.mpi.as_ref().and_then(|mpi| mpi.psm2.as_ref()).filter(|_| !perftest);
     if let (Some(psm2), Some(adapter)) = (psm2, timing::onload(parts)) {
         return onload(parts, psm2, adapter, size);
     }
@@ -50,13 +50,13 @@ pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool, pieces: Opt
 
 /// The same where the cores do the transport: with PSM2 they store short messages into the adapter and copy them out.
 fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: u64) -> Vec<Busy> {
-    let (cpu, slot) = (timing::cpu(parts), &parts.node.pcie);
-    let (root, rate) = (&parts.node.cpu.root_complex, slot.part.tlp_rate(slot.lanes));
+    let (cpu, slot) = (timing::cpu(parts), &parts.sole().node.pcie);
+    let (root, rate) = (&parts.sole().node.cpu.root_complex, slot.part.tlp_rate(slot.lanes));
     let packets = size.div_ceil(u64::from(adapter.mtu)).max(1);
     let payload = if size <= psm2.tiny_limit.as_u64() { 0 } else { size };
     let wire = Bytes(packets * u64::from(adapter.overhead) + payload);
     let stored = size <= psm2.sdma_limit.as_u64();
-    let above = parts.software.mpi.as_ref().map_or(Span::ZERO, |mpi| *mpi.send_overhead) + *psm2.send;
+    let above = parts.sole().software.mpi.as_ref().map_or(Span::ZERO, |mpi| *mpi.send_overhead) + *psm2.send;
     let post = if stored {
         above + (*psm2.packet + cpu.mmio_busy) * packets + adapter.store_block * payload.div_ceil(64)
     } else {
@@ -70,10 +70,10 @@ fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: 
         tlps(rate, payload, *root.completion_payload, *slot.part.completion_overhead)
     };
     vec![
-        Busy { what: "link".into(), span: parts.link.data_rate().time(wire) },
+        Busy { what: "link".into(), span: parts.sole().link.data_rate().time(wire) },
         Busy { what: "PCIe of the sender".into(), span: sender },
         Busy { what: "PCIe of the receiver".into(), span: tlps(rate, payload, *root.max_payload, *slot.part.write_overhead) },
-        Busy { what: "NIC's send engine".into(), span: *parts.node.nic.message_interval },
+        Busy { what: "NIC's send engine".into(), span: *parts.sole().node.nic.message_interval },
         Busy { what: "core that sends".into(), span: post },
         Busy { what: "core that receives".into(), span: take },
     ]
@@ -82,8 +82,8 @@ fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: 
 /// Adapters that share a message: long messages over MPI are cut into one piece for each.
 fn rails(parts: &ResolvedCluster, size: u64, perftest: bool) -> u64 {
     let striped = |mpi: &&Mpi| mpi.rails == RailPolicy::Stripe && size > mpi.stripe_limit.as_u64();
-    let cut = parts.software.mpi.as_ref().filter(|mpi| !perftest && striped(mpi));
-    cut.map_or(1, |mpi| u64::from(mpi.rails_of(parts.node.nics).max(1)))
+    let cut = parts.sole().software.mpi.as_ref().filter(|mpi| !perftest && striped(mpi));
+    cut.map_or(1, |mpi| u64::from(mpi.rails_of(parts.sole().node.nics).max(1)))
 }
 
 fn tlps(rate: Rate, size: u64, chunk: Bytes, overhead: Bytes) -> Span {
@@ -98,7 +98,7 @@ fn wire(parts: &ResolvedCluster, size: u64) -> Span {
     let opcode = Opcode::RC_SEND_MIDDLE;
     let full_bytes = full.saturating_mul(u64::from(layer.wire_bytes(opcode, mtu)));
     let last = if rest > 0 || full == 0 { u64::from(layer.wire_bytes(opcode, rest)) } else { 0 };
-    parts.link.data_rate().time(Bytes(full_bytes.saturating_add(last)))
+    parts.sole().link.data_rate().time(Bytes(full_bytes.saturating_add(last)))
 }
 
 /// The table of resources against the time from message to message, and the line that says what binds.

@@ -147,7 +147,7 @@ fn note(path: &Path, format: Format, readings: &Readings) -> String {
 
 /// The names that the adapters of a cluster have for what they count.
 fn dialect(parts: &ResolvedCluster) -> Dialect {
-    match (parts.node.nic.interface, parts.link_layer.layer()) {
+    match (parts.sole().node.nic.interface, parts.link_layer.layer()) {
         (Interface::Cxi, _) => Dialect::Slingshot,
         (Interface::Efa, _) => Dialect::Efa,
         (Interface::Psm2, _) => Dialect::OmniPath,
@@ -158,7 +158,7 @@ fn dialect(parts: &ResolvedCluster) -> Dialect {
 
 /// What a place of the run is called.
 fn site(cluster: &Cluster, place: Place) -> Site {
-    let (graph, node) = (&cluster.fabric.graph, &cluster.parts.node);
+    let (graph, node) = (&cluster.fabric.graph, &cluster.parts.sole().node);
     let adapter = |EndpointId(endpoint): EndpointId| {
         let nics = node.nics.max(1);
         (format!("node {}", endpoint / nics), device(node.nic.interface, endpoint % nics))

@@ -44,8 +44,8 @@ impl DeviceArgs {
     pub fn apply(&self, parts: &mut ResolvedCluster, ranks: u32) -> Result<Binding, Failure> {
         let aware = switch("--gpu-aware", self.gpu_aware.as_deref())?;
         let direct = switch("--gpudirect", self.gpudirect.as_deref())?;
-        let name = parts.software.name.clone();
-        let gpu = parts.software.mpi.as_mut().and_then(|mpi| mpi.gpu.as_mut());
+        let name = parts.sole().software.name.clone();
+        let gpu = parts.sole_mut().software.mpi.as_mut().and_then(|mpi| mpi.gpu.as_mut());
         let unknown = || {
             Failure::told(format!("the library {name} knows nothing of GPUs"), "choose software with an [mpi.gpu] table, as openmpi-ucx")
         };
@@ -61,8 +61,9 @@ impl DeviceArgs {
         if let Some(word) = &self.intra_node {
             with_mechanism(parts, word)?;
         }
-        let by_socket = ranks > 2 && parts.node.gpus == 0 && parts.software.mpi.as_ref().is_some_and(|mpi| mpi.map_by == MapBy::Socket);
-        binding(self.bind.as_deref().or(by_socket.then_some("socket")), &parts.node)
+        let by_socket =
+            ranks > 2 && parts.sole().node.gpus == 0 && parts.sole().software.mpi.as_ref().is_some_and(|mpi| mpi.map_by == MapBy::Socket);
+        binding(self.bind.as_deref().or(by_socket.then_some("socket")), &parts.sole().node)
     }
 }
 
@@ -124,7 +125,7 @@ impl Seats {
 
 /// Chooses by what means long messages within a node travel.
 fn with_mechanism(parts: &mut ResolvedCluster, word: &str) -> Result<(), Failure> {
-    let name = parts.software.name.clone();
+    let name = parts.sole().software.name.clone();
     let mechanism = match word {
         "shm" => Mechanism::Fifo,
         "cma" => Mechanism::Cma,
@@ -132,7 +133,7 @@ fn with_mechanism(parts: &mut ResolvedCluster, word: &str) -> Result<(), Failure
         "xpmem" => Mechanism::Xpmem,
         _ => return Err(Failure::told(format!("--intra-node {word} is no means of a library"), "use shm, cma, knem or xpmem")),
     };
-    let shared = parts.software.mpi.as_mut().and_then(|mpi| mpi.shared_memory.as_mut());
+    let shared = parts.sole_mut().software.mpi.as_mut().and_then(|mpi| mpi.shared_memory.as_mut());
     let shared = shared.ok_or_else(|| {
         let help = "choose software with an [mpi.shared_memory] table, as openmpi-ucx";
         Failure::told(format!("the library {name} has no messages within a node"), help)

@@ -107,6 +107,6 @@ fn traced(main: Main) -> Main {
 
 /// The shape of a collective job on `parts`: two nodes and every core of them, where nothing else is asked for.
 pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>) -> Layout {
-    let cores = parts.node.cpu.cores.saturating_mul(parts.node.sockets);
+    let cores = parts.sole().node.cpu.cores.saturating_mul(parts.sole().node.sockets);
     Layout { nodes: nodes.unwrap_or(2), per_node: per_node.unwrap_or(cores.max(1)) }
 }

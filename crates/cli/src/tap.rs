@@ -42,7 +42,7 @@ impl Pcap {
     /// The taps on a cluster; `None` where nothing is captured.
     pub fn taps(&self, cluster: &Cluster) -> Result<Option<Taps>, Failure> {
         let Some(file) = &self.pcap else { return Ok(None) };
-        if cluster.parts.node.nic.iwarp.is_some() {
+        if cluster.parts.sole().node.nic.iwarp.is_some() {
             let help = "leave --pcap out, or capture on a cluster whose adapters speak RoCE or InfiniBand";
             return Err(Failure::told("packets of TCP, and so of iWARP, are not written to captures", help));
         }
@@ -115,7 +115,7 @@ impl Taps {
             self.numbers.insert(Tap { link: out.reverse().0, arrival: true }, number);
         }
         let name = match node {
-            Node::Endpoint(endpoint) => match cluster.parts.node.nics {
+            Node::Endpoint(endpoint) => match cluster.parts.sole().node.nics {
                 0 | 1 => format!("node {}", endpoint.0),
                 nics => format!("node {}:{}", endpoint.0 / nics, endpoint.0 % nics),
             },
@@ -148,7 +148,7 @@ fn link(cluster: &Cluster, place: &str) -> Result<LinkId, Failure> {
     let Some(port) = port else { return Err(unknown(format!("`{place}` has no port number behind the colon"))) };
     let number = |kind: &str| device.strip_prefix(kind).and_then(|rest| rest.trim().parse::<u32>().ok());
     if let Some(node) = number("node") {
-        let (nodes, nics) = (cluster.nodes(), cluster.parts.node.nics);
+        let (nodes, nics) = (cluster.nodes(), cluster.parts.sole().node.nics);
         return match (node < nodes, u32::from(port) < nics) {
             (true, true) => Ok(graph.uplink(EndpointId(node * nics + u32::from(port)))),
             (false, _) => Err(unknown(format!("the cluster has nodes 0 to {}", nodes.saturating_sub(1)))),

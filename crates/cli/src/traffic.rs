@@ -247,7 +247,7 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
     }
     let service = service(transport);
     let library = if transport == Transport::Ud { library(&lab.cluster) } else { None };
-    let any_order = any_order || lab.cluster.node.nic.any_order;
+    let any_order = any_order || lab.cluster.sole().node.nic.any_order;
     let spray = lab.cluster.routing.reorders();
     if spray && lab.lab.engine == EngineChoice::Packet {
         keeps_up(lab, lab.cluster.routing, service, any_order)

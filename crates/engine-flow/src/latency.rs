@@ -62,7 +62,7 @@ impl Latency {
     }
 
     fn new(parts: &ResolvedCluster, rate: Rate) -> Latency {
-        let nic = &parts.node.nic;
+        let nic = &parts.sole().node.nic;
         let layer = parts.link_layer.wire();
         debug_assert!(parts.link_layer == LinkLayer::InfiniBand || layer.is_ethernet());
         Latency {

@@ -79,19 +79,19 @@ impl<'a> Places<'a> {
     /// `ranks` of them, `per_node` on each node.
     pub fn new(cluster: &'a Cluster, ranks: u32, per_node: u32) -> Result<Places<'a>, EngineError> {
         let parts = &cluster.parts;
-        let room = u64::from(parts.nodes) * u64::from(per_node);
+        let room = u64::from(parts.nodes()) * u64::from(per_node);
         if per_node == 0 || u64::from(ranks) > room {
             return Err(EngineError::TooManyRanks { ranks, adapters: u32::try_from(room).unwrap_or(u32::MAX) });
         }
         let paths = Paths::new(&cluster.fabric, parts.routing)?;
-        let machine = parts.node.machine().map_err(|error| EngineError::Setup(error.to_string()))?;
+        let machine = parts.sole().node.machine().map_err(|error| EngineError::Setup(error.to_string()))?;
         let gpus = machine.gpus().len() as u32;
         if gpus > 0 && per_node > gpus {
             let what = format!("{per_node} ranks on a node with {gpus} GPUs");
             return Err(EngineError::Unsupported { what, try_engine: format!("at most {gpus} ranks a node") });
         }
         let mut node = NodeGraph { machine: &machine, numbers: BTreeMap::new(), capacities: Vec::new() };
-        let homes = homes(&machine, per_node, parts.node.nics);
+        let homes = homes(&machine, per_node, parts.sole().node.nics);
         let reach = Reach::of(&machine, &timing::pcie(parts), true);
         let bus = timing::pcie(parts);
         let seats: Result<Vec<Seat>, EngineError> = adapters(&machine, &homes)
@@ -111,7 +111,7 @@ impl<'a> Places<'a> {
             })
             .collect();
         let costs = timing::devices(parts).filter(|_| gpus > 0);
-        let engine = costs.as_ref().map_or(parts.node.cpu.copy_rate_streaming.value, |costs| costs.engine_rate);
+        let engine = costs.as_ref().map_or(parts.sole().node.cpu.copy_rate_streaming.value, |costs| costs.engine_rate);
         let mut between = Vec::new();
         for from in 0..homes.len() {
             for to in 0..homes.len() {
@@ -132,7 +132,7 @@ impl<'a> Places<'a> {
     }
     /// The adapter of a rank, among all.
     pub fn adapter(&self, rank: u32) -> u32 {
-        rank / self.per_node * self.cluster.parts.node.nics + self.seat(rank).nic
+        rank / self.per_node * self.cluster.parts.sole().node.nics + self.seat(rank).nic
     }
     /// Its place among the ranks of its adapter.
     pub fn turn(&self, rank: u32) -> u32 {
@@ -153,7 +153,7 @@ impl<'a> Places<'a> {
     }
     /// Adapters of a node.
     pub fn nics(&self) -> usize {
-        self.cluster.parts.node.nics as usize
+        self.cluster.parts.sole().node.nics as usize
     }
     /// Nodes of the job.
     pub fn nodes(&self) -> u32 {

@@ -36,7 +36,7 @@ impl Step<'_> {
     /// Until the receiver has the message, and until the sender knows; over `links` links.
     fn sides(&self, bytes: u64, links: u64) -> (Span, Span) {
         let parts = &self.0.parts;
-        let (cpu, nic, layer) = (timing::cpu(parts), &parts.node.nic, parts.link_layer.wire());
+        let (cpu, nic, layer) = (timing::cpu(parts), &parts.sole().node.nic, parts.link_layer.wire());
         let link = self.0.fabric.graph.links()[0];
         let (mtu, bus) = (parts.mtu.0, timing::pcie(parts));
         assert!(bytes.is_multiple_of(mtu), "whole packets");

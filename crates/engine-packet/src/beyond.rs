@@ -52,7 +52,7 @@ impl Beyond {
     /// wire is `here` for the host memory beside it, and `window` elsewhere.
     pub fn new(cluster: &Cluster, index: u32, nic: &mut Nic, here: u32, window: impl Fn(&DmaPath) -> u32) -> Option<Box<Beyond>> {
         let reach = Arc::clone(cluster.reach.as_ref()?);
-        let nics = cluster.parts.node.nics.max(1);
+        let nics = cluster.parts.sole().node.nics.max(1);
         let (node, number) = (index / nics, (index % nics) as usize);
         let mut windows = vec![here];
         for place in (1..reach.places()).filter_map(|place| u8::try_from(place).ok().map(Place)) {
@@ -88,12 +88,12 @@ impl Beyond {
 
 /// Adapters that must be in one part of a divided run: those of a node, where they share hops.
 pub(crate) fn together(cluster: &Cluster) -> u32 {
-    if cluster.reach.is_some() { cluster.parts.node.nics.max(1) } else { 1 }
+    if cluster.reach.is_some() { cluster.parts.sole().node.nics.max(1) } else { 1 }
 }
 
 /// Refuses ways of other adapters than the nodes have.
 pub(crate) fn check(cluster: &Cluster) -> Result<(), EngineError> {
-    let nics = cluster.parts.node.nics as usize;
+    let nics = cluster.parts.sole().node.nics as usize;
     match cluster.reach.as_ref().map(|reach| reach.nics()).filter(|reach| *reach != nics) {
         Some(reach) => Err(EngineError::Setup(format!(
             "the ways to memory are those of {reach} adapters, and a node has {nics}; give a machine with as many adapters"
@@ -105,7 +105,7 @@ pub(crate) fn check(cluster: &Cluster) -> Result<(), EngineError> {
 /// What may be between fetch and wire: what the wire carries in the time of a fetch, no more than the adapter holds, and a packet on
 /// either side.
 pub(crate) fn window(parts: &ResolvedCluster, rate: Rate, latency: fabriscope_units::Span) -> u32 {
-    let nic = &parts.node.nic;
+    let nic = &parts.sole().node.nic;
     let reliable = nic.srd_latency.as_ref().map_or(fabriscope_units::Span::ZERO, |latency| **latency);
     let latency = latency + nic.tx_latency.value + reliable;
     let covered = (u128::from(rate.as_bps()) * u128::from(latency.as_ps()) / 8_000_000_000_000) as u64;

@@ -22,7 +22,8 @@ const WRITES: u64 = 80;
 /// Nodes of two adapters of 400 Gb/s and GPU 0 below a switch, GPU 1 behind the host bridge.
 fn nodes(count: u32) -> Cluster {
     let mut parts = cluster("topology.single_switch = {}", 4, "infiniband", "d_mod_k").parts;
-    (parts.nodes, parts.node.nics) = (count, 2);
+    let group = parts.sole_mut();
+    (group.nodes, group.node.nics) = (count, 2);
     let cluster = Cluster::new(parts).expect("it can be wired");
     let mut b = Machine::builder();
     let mut add = |kind, name: &str| b.vertex(Vertex::new(kind, name));
@@ -253,7 +254,8 @@ fn the_trace_names_the_memory_and_adds_up() {
 #[test]
 fn divided_runs_keep_the_adapters_of_a_node_together() {
     let mut parts = cluster("topology.fat_tree = { levels = 3, radix = 16 }", 600, "infiniband", "d_mod_k").parts;
-    (parts.nodes, parts.node.nics) = (150, 4);
+    let group = parts.sole_mut();
+    (group.nodes, group.node.nics) = (150, 4);
     let plain = Cluster::new(parts).expect("it can be wired");
     let mut b = Machine::builder();
     let mut add = |kind, name: &str| b.vertex(Vertex::new(kind, name));
@@ -304,7 +306,7 @@ fn memory_out_of_reach_is_refused() {
     });
     let error = PacketEngine::default().execute(&cluster, Job { nodes: vec![0], mains: vec![main] }, 1).unwrap_err();
     assert!(error.to_string().contains("does not reach memory 9"), "{error}");
-    cluster.parts.node.nics = 1;
+    cluster.parts.sole_mut().node.nics = 1;
     let job = Job { nodes: Vec::new(), mains: Vec::new() };
     let error = PacketEngine::default().execute(&cluster, job, 1).unwrap_err();
     assert!(error.to_string().contains("2 adapters, and a node has 1"), "{error}");

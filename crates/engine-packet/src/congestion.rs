@@ -83,8 +83,8 @@ fn line(parts: &ResolvedCluster, fabric: &Fabric, router: &Router) -> Line {
     let layer = parts.link_layer.wire();
     let full = slowest.time(Bytes(u64::from(layer.wire_bytes(Opcode::RC_WRITE_MIDDLE, parts.mtu.0 as u32))));
     let answer = slowest.time(Bytes(u64::from(layer.wire_bytes(Opcode::RC_ACKNOWLEDGE, 0))));
-    let nic = &parts.node.nic;
-    let fetch = parts.node.cpu.root_complex.dma_read_latency.value;
+    let nic = &parts.sole().node.nic;
+    let fetch = parts.sole().node.cpu.root_complex.dma_read_latency.value;
     // The time that a packet left is that at which it is built: its fetch and its way out belong to the round trip.
     let srd = nic.srd_latency.as_ref().map_or(Span::ZERO, |latency| latency.value);
     let ends = (nic.tx_latency.value + nic.rx_latency.value) * 2 + srd + fetch;

@@ -217,7 +217,7 @@ impl PacketEngine {
         let mut worlds = match self.transfers.service {
             Service::Datagrams => vec![setup::world(self, cluster, seed)?],
             // The same holds of the tags of messages that carry none.
-            _ if cluster.parts.node.nic.iwarp.is_some() => vec![setup::world(self, cluster, seed)?],
+            _ if cluster.parts.sole().node.nic.iwarp.is_some() => vec![setup::world(self, cluster, seed)?],
             _ => setup::worlds(self, cluster, seed)?,
         };
         let transfers = transfer::Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;

@@ -172,7 +172,7 @@ fn ranks_at_one_adapter_send_no_packets_to_each_other() {
 /// Ranks talk to all others: as many queue pairs as the closed forms say, and misses where they do not fit.
 fn pairs(nodes: u32, per_host: u32, service: Service) -> (Run, u32) {
     let mut cluster = ri2(nodes);
-    cluster.parts.node.nic.contexts.as_mut().expect("it has contexts").cached.value = per_host;
+    cluster.parts.sole_mut().node.nic.contexts.as_mut().expect("it has contexts").cached.value = per_host;
     let ranks = nodes * per_host;
     let mut builder = Builder::new(ranks);
     for from in 0..ranks {

@@ -47,8 +47,8 @@ struct Slot {
 impl Programs {
     pub fn new(world: &World<'_>, cluster: &Cluster, job: Job) -> Result<Programs, EngineError> {
         let parts = &cluster.parts;
-        let nics = parts.node.nics;
-        let nodes = parts.nodes.min(world.endpoints / nics.max(1));
+        let nics = parts.sole().node.nics;
+        let nodes = parts.nodes().min(world.endpoints / nics.max(1));
         let ranks = job.nodes.len() as u32;
         let mut on_node = vec![Vec::new(); nodes as usize];
         let mut slots = Vec::with_capacity(job.nodes.len());
@@ -314,14 +314,14 @@ impl Programs {
         let mut memories: Vec<(usize, Option<Rc<Sockets>>)> = Vec::new();
         for (nic, main) in spawned {
             let parts = &world.cluster.parts;
-            let dpu = parts.node.dpu.as_ref().ok_or_else(|| {
+            let dpu = parts.sole().node.dpu.as_ref().ok_or_else(|| {
                 EngineError::Setup(format!(
                     "a program for the cores of `{}`, which has none; use a cluster with a DPU",
-                    parts.node.nic.name
+                    parts.sole().node.nic.name
                 ))
             })?;
             if here > dpu.part.cores {
-                let (name, cores) = (&parts.node.nic.name, dpu.part.cores);
+                let (name, cores) = (&parts.sole().node.nic.name, dpu.part.cores);
                 return Err(EngineError::Setup(format!("{here} programs for the {cores} cores of `{name}`; start at most {cores}")));
             }
             let reach = world.cluster.reach.as_deref();

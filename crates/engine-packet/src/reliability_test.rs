@@ -388,7 +388,7 @@ impl Trial {
             let mut iwarp = catalog.nic("chelsio-t6").expect("it is there").iwarp.clone().expect("it does iWARP");
             iwarp.min_rto.value = AckTimeout::from_code(timeout).expect("a code").span().expect("not for ever");
             iwarp.retries.value = 7;
-            lab.cluster.node.nic.iwarp = Some(iwarp);
+            lab.cluster.sole_mut().node.nic.iwarp = Some(iwarp);
         }
         let cluster = Cluster::new(lab.cluster).expect("it can be wired");
         let recovery = Recovery { timeout: Some(timeout), ..Recovery::default() };

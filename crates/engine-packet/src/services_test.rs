@@ -68,7 +68,7 @@ fn over_tcp(mut cluster: Cluster) -> Cluster {
     let catalog = Catalog::embedded().expect("the catalogue is sound");
     let mut iwarp = catalog.nic("chelsio-t6").expect("it is there").iwarp.clone().expect("it does iWARP");
     iwarp.min_rto.value = Span::from_us(200);
-    cluster.parts.node.nic.iwarp = Some(iwarp);
+    cluster.parts.sole_mut().node.nic.iwarp = Some(iwarp);
     cluster
 }
 

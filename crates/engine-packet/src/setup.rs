@@ -138,7 +138,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             cluster,
             endpoints,
             switch_latency: switch.map_or(0, |s| s.latency.value.as_ps()),
-            rx_latency: parts.node.nic.rx_latency.value.as_ps(),
+            rx_latency: parts.sole().node.nic.rx_latency.value.as_ps(),
             hosts: Vec::new(),
             hops: Hops::default(),
             first_host: layout.first_host[part as usize],
@@ -155,7 +155,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
             rooms: rooms.clone(),
             drops,
             trims: drops && switch.is_some_and(|s| s.trims),
-            loops: parts.node.dpu.is_some(),
+            loops: parts.sole().node.dpu.is_some(),
             multicast: Multicast::new(cluster),
             aggregation: Aggregation::new(parts),
             enforcement: enforcement.clone(),
@@ -169,7 +169,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
     plug(&mut worlds, cluster, pfc, &plan);
     let link_rate = rates.first().copied().unwrap_or_default();
     // What an adapter turns back to its own cores and host takes its buffer as well.
-    let link_rate = if parts.node.dpu.is_some() { Rate::from_bps(link_rate.as_bps().saturating_mul(2)) } else { link_rate };
+    let link_rate = if parts.sole().node.dpu.is_some() { Rate::from_bps(link_rate.as_bps().saturating_mul(2)) } else { link_rate };
     let costs = nic_costs(parts, link_rate);
     let pcie = timing::port(parts);
     for world in &mut worlds {
@@ -180,7 +180,7 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         }
         world.observer = observer(engine, parts.link_layer.wire(), links, graph.link_count(), &plan.numbers());
         let hosts = world.first_host..layout.first_host[world.part as usize + 1];
-        world.hops = Hops::new(cluster, (hosts.end - hosts.start).div_ceil(parts.node.nics.max(1)));
+        world.hops = Hops::new(cluster, (hosts.end - hosts.start).div_ceil(parts.sole().node.nics.max(1)));
         let window = |path: &DmaPath| beyond::window(parts, link_rate, path.read_latency);
         world.hosts = hosts
             .map(|host| {
@@ -236,9 +236,9 @@ fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>, plan: &P
             None if parts.flow_control == FlowControl::Lossy => Flow::Credit(MAX_BLOCKS),
             None => {
                 let buffer = if link.to.0 >= graph.endpoint_count() {
-                    switch.map_or(parts.node.nic.rx_buffer.value, |s| s.buffer.value)
+                    switch.map_or(parts.sole().node.nic.rx_buffer.value, |s| s.buffer.value)
                 } else {
-                    parts.node.nic.rx_buffer.value
+                    parts.sole().node.nic.rx_buffer.value
                 };
                 Flow::Credit((plan.buffer(buffer, vl).0 / 64).min(u64::from(u32::MAX)) as u32)
             }
@@ -289,7 +289,7 @@ fn bytes(amount: Bytes) -> u32 {
 fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
     // Adapters with larger packets have them for other services only, where they do not say so.
     let standard = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096).bytes();
-    let datagram_mtu = parts.node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
+    let datagram_mtu = parts.sole().node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
     NicConfig {
         lid: Lid(host),
         link_layer: parts.link_layer.wire(),
@@ -302,7 +302,7 @@ fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
 }
 
 fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
-    let nic = &parts.node.nic;
+    let nic = &parts.sole().node.nic;
     NicCosts {
         tx_latency: nic.tx_latency.value.as_ps(),
         srd_latency: nic.srd_latency.as_ref().map_or(0, |latency| latency.as_ps()),

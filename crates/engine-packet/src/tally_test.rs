@@ -105,7 +105,7 @@ fn senders_of_an_incast_wait_as_long_as_the_others_send() {
         let cluster = cluster(TOPOLOGIES[1].0, 6, "infiniband", "d_mod_k");
         let (packets, wire) = (2000u64, 4096u64 + 26);
         let run = counting().run(&cluster, &incast(6, senders, packets * 4096), 1).expect("it ends");
-        let time = 8.0 * wire as f64 / cluster.parts.link.data_rate().as_bps() as f64 * 1e12;
+        let time = 8.0 * wire as f64 / cluster.parts.sole().link.data_rate().as_bps() as f64 * 1e12;
         let buffer = cluster.parts.switch.as_ref().expect("there is one").buffer.value.0;
         let room = (buffer / 64) as f64 / wire.div_ceil(64) as f64;
         let expected = time * (f64::from(senders) * (packets as f64 - room) - packets as f64);

@@ -240,7 +240,7 @@ fn a_divided_run_is_the_same_network() {
 /// `lab-16` with a NIC that holds so many contexts.
 fn with_contexts(nodes: u32, cached: u32, reads: u32) -> Cluster {
     let mut parts = cluster("topology.single_switch = {}", nodes, "infiniband", "d_mod_k").parts;
-    let contexts = parts.node.nic.contexts.as_mut().expect("the adapter has contexts");
+    let contexts = parts.sole_mut().node.nic.contexts.as_mut().expect("the adapter has contexts");
     (contexts.cached.value, contexts.reads.value, contexts.size.value) = (cached, reads, Bytes(256));
     Cluster::new(parts).expect("it can be wired")
 }

@@ -107,7 +107,7 @@ impl Transferring {
             core_free: vec![Time::ZERO; range.len()],
             ends: vec![Time::ZERO; range.len()],
             mailboxes: FxHashMap::default(),
-            tags: parts.node.nic.iwarp.is_some().then(FxHashMap::default),
+            tags: parts.sole().node.nic.iwarp.is_some().then(FxHashMap::default),
             left: ops,
             error: None,
             forgiving: false,
@@ -420,7 +420,7 @@ impl Client for Transferring {
 
 /// Whether the adapter has the service.
 fn check_adapter(how: Transfers, parts: &ResolvedCluster) -> Result<(), EngineError> {
-    let nic = &parts.node.nic;
+    let nic = &parts.sole().node.nic;
     if nic.iwarp.is_none() || how.service == Service::Reliable && how.library.is_none() {
         return Ok(());
     }

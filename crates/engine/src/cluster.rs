@@ -44,11 +44,11 @@ impl Cluster {
     pub fn new(parts: ResolvedCluster) -> Result<Cluster, TopologyError> {
         let fabric = parts.fabric()?;
         // Resolving the cluster has built the graph before.
-        let machine = parts.node.machine().ok();
+        let machine = parts.sole().node.machine().ok();
         let inside = timing::devices(&parts).and_then(|costs| Some(Inside { machine: machine.clone()?, costs }));
         // Programs at another socket than the adapter, where the cluster does not say so of all of them.
-        let apart = parts.node.numa == NumaDistance::Local;
-        let apart = |machine: &Machine| apart && machine.numas().len() > 1 || parts.node.dpu.is_some();
+        let apart = parts.sole().node.numa == NumaDistance::Local;
+        let apart = |machine: &Machine| apart && machine.numas().len() > 1 || parts.sole().node.dpu.is_some();
         let several = machine.as_ref().filter(|machine| inside.is_none() && apart(machine));
         let reach = several.map(|machine| Arc::new(timing::reach(&parts, machine, false)));
         let cluster = Cluster { parts, fabric, reach, inside: None, machine: machine.map(Arc::new) };
@@ -67,7 +67,7 @@ impl Cluster {
     /// The nodes of a job of `count`, no more than there are; `seed` draws them where they are scattered.
     #[must_use]
     pub fn some(&self, count: u32, choice: NodeChoice, seed: u64) -> Vec<u32> {
-        let nodes = self.parts.nodes;
+        let nodes = self.parts.nodes();
         let count = count.min(nodes);
         match choice {
             NodeChoice::SameLeaf => (0..count).collect(),
@@ -85,12 +85,12 @@ impl Cluster {
     /// Source: Slurm, "Topology Guide", tree: a job goes below one switch that has enough free nodes, of those the one with the
     /// fewest; else below as few as possible, those with the most free nodes first.
     fn free_nodes(&self, count: u32, seed: u64) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.parts.nodes).collect();
+        let mut order: Vec<u32> = (0..self.parts.nodes()).collect();
         Streams::new(seed).stream("free nodes", 0).shuffle(&mut order);
-        order.truncate((self.parts.nodes / FREE_SHARE).max(count) as usize);
+        order.truncate((self.parts.nodes() / FREE_SHARE).max(count) as usize);
         let mut below: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for node in order {
-            let link = self.fabric.graph.uplink(EndpointId(node * self.parts.node.nics));
+            let link = self.fabric.graph.uplink(EndpointId(node * self.parts.sole().node.nics));
             below.entry(self.fabric.graph.link(link).to.0).or_default().push(node);
         }
         let mut leaves: Vec<Vec<u32>> = below.into_values().collect();
@@ -109,7 +109,7 @@ impl Cluster {
     /// Nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        self.parts.nodes
+        self.parts.nodes()
     }
 }
 

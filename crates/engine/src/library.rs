@@ -65,7 +65,7 @@ pub struct DatagramCosts {
 /// The library of the cluster, if its part says what connections take.
 #[must_use]
 pub fn library(parts: &ResolvedCluster) -> Option<Library> {
-    let (mpi, cpu) = (parts.software.mpi.as_ref()?, &parts.node.cpu);
+    let (mpi, cpu) = (parts.sole().software.mpi.as_ref()?, &parts.sole().node.cpu);
     let connections = mpi.connections.as_ref()?;
     let datagrams = mpi.datagrams.as_ref().map(|d| {
         let packet = d.mtu.value.min(parts.mtu);
@@ -91,7 +91,7 @@ pub fn library(parts: &ResolvedCluster) -> Option<Library> {
         poll_hit: mpi.poll_hit.as_ref().map_or(cpu.poll_hit.value, |hit| hit.value),
         header: mpi.header.value,
         copy_limit: mpi.eager_copy_limit.value,
-        inline_limit: mpi.inline_limit.value.min(parts.node.nic.max_inline.value),
+        inline_limit: mpi.inline_limit.value.min(parts.sole().node.nic.max_inline.value),
         signal_interval: mpi.signal_interval.value,
         queues: Queues { send: connections.send_queue.value, receives: connections.receives.value, buffer: connections.buffer.value },
         datagrams,

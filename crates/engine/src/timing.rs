@@ -17,19 +17,19 @@ use fabriscope_verbs::iwarp::{self, Mpa};
 /// The PCIe link between each NIC and memory; where cores on the adapter share the way with the host, their switch is on it.
 #[must_use]
 pub fn pcie(parts: &ResolvedCluster) -> PcieTiming {
-    bus(parts, &parts.node.pcie)
+    bus(parts, &parts.sole().node.pcie)
 }
 
 /// The NIC's own port, which is the slot where no cores are on the adapter: how fast it is decides what host and cores get together.
 #[must_use]
 pub fn port(parts: &ResolvedCluster) -> PcieTiming {
-    bus(parts, parts.node.dpu.as_ref().map_or(&parts.node.pcie, |dpu| &dpu.port))
+    bus(parts, parts.sole().node.dpu.as_ref().map_or(&parts.sole().node.pcie, |dpu| &dpu.port))
 }
 
 fn bus(parts: &ResolvedCluster, slot: &ResolvedSlot) -> PcieTiming {
-    let root = &parts.node.cpu.root_complex;
+    let root = &parts.sole().node.cpu.root_complex;
     let switch = between(parts);
-    let penalty = match parts.node.numa {
+    let penalty = match parts.sole().node.numa {
         NumaDistance::Local => Span::ZERO,
         NumaDistance::Remote => root.numa_penalty.value,
     };
@@ -50,7 +50,7 @@ fn bus(parts: &ResolvedCluster, slot: &ResolvedSlot) -> PcieTiming {
 #[must_use]
 pub fn reach(parts: &ResolvedCluster, machine: &Machine, gpudirect: bool) -> Reach {
     let mut reach = Reach::of(machine, &port(parts), gpudirect);
-    if let Some(dpu) = &parts.node.dpu {
+    if let Some(dpu) = &parts.sole().node.dpu {
         let (root, switch) = (&dpu.cpu.root_complex, between(parts));
         for nic in 0..reach.nics() {
             reach.set_latencies(nic, Memory::Dpu(nic as u32), *root.dma_read_latency + switch * 2, *root.dma_write_latency + switch);
@@ -62,18 +62,18 @@ pub fn reach(parts: &ResolvedCluster, machine: &Machine, gpudirect: bool) -> Rea
 /// A read of host memory beside the adapter, apart from the bus's own time.
 #[must_use]
 pub fn local_read(parts: &ResolvedCluster) -> Span {
-    *parts.node.cpu.root_complex.dma_read_latency + between(parts) * 2
+    *parts.sole().node.cpu.root_complex.dma_read_latency + between(parts) * 2
 }
 
 /// What the switch of an adapter with cores adds to each way of the host.
 fn between(parts: &ResolvedCluster) -> Span {
-    parts.node.dpu.as_ref().map_or(Span::ZERO, |dpu| *dpu.part.switch_latency)
+    parts.sole().node.dpu.as_ref().map_or(Span::ZERO, |dpu| *dpu.part.switch_latency)
 }
 
 /// What a core of the cluster's hosts pays.
 #[must_use]
 pub fn cpu(parts: &ResolvedCluster) -> CpuCosts {
-    let costs = core(&parts.node.cpu);
+    let costs = core(&parts.sole().node.cpu);
     CpuCosts { mmio_latency: costs.mmio_latency + between(parts), ..costs }
 }
 
@@ -101,7 +101,7 @@ pub fn core(cpu: &Cpu) -> CpuCosts {
 /// What copies by the GPUs of a node cost, where it has GPUs.
 #[must_use]
 pub fn devices(parts: &ResolvedCluster) -> Option<DeviceCosts> {
-    let gpu = parts.node.gpu.as_ref()?;
+    let gpu = parts.sole().node.gpu.as_ref()?;
     let (calls, mapped) = (&gpu.calls, gpu.mapped.as_ref());
     let span = |of: fn(&Mapped) -> Span| mapped.map_or(Span::ZERO, of);
     // Nobody asks for stores and loads where there is no mapping.
@@ -147,7 +147,7 @@ pub fn devices(parts: &ResolvedCluster) -> Option<DeviceCosts> {
 /// The memories of a node whose cores run `programs` programs, and the links between them.
 #[must_use]
 pub fn sockets(parts: &ResolvedCluster, machine: &Machine, programs: u32) -> Sockets {
-    let node = &parts.node;
+    let node = &parts.sole().node;
     let bandwidth = node.cpu.memory.as_ref().map(|memory| Bandwidth {
         rate: Rate::from_bps(memory.copy_rate.as_bps() / u64::from(node.layout.part.numa_per_socket.max(1))),
         cached: Bytes(memory.caches.0 * u64::from(node.sockets.max(1)) / u64::from(programs.max(1))),
@@ -159,7 +159,7 @@ pub fn sockets(parts: &ResolvedCluster, machine: &Machine, programs: u32) -> Soc
 /// The memory of the cores on adapter `nic`, of which `programs` run programs; none where adapters have no cores.
 #[must_use]
 pub fn on_adapter(parts: &ResolvedCluster, reach: &Reach, nic: usize, programs: u32) -> Option<Sockets> {
-    let dpu = parts.node.dpu.as_ref()?;
+    let dpu = parts.sole().node.dpu.as_ref()?;
     let caches = dpu.cpu.memory.as_ref().map_or(Bytes::ZERO, |memory| *memory.caches);
     let memory = Bandwidth { rate: dpu.memory_rate(), cached: Bytes(caches.0 / u64::from(programs.max(1))) };
     Some(Sockets::on_adapter(memory, reach.place_of(Memory::Dpu(nic as u32))?))
@@ -175,10 +175,10 @@ pub fn contexts(nic: &Nic) -> Option<ContextLimits> {
 /// What a host fabric interface offers to the processes of a node.
 #[must_use]
 pub fn onload(parts: &ResolvedCluster) -> Option<AdapterSettings> {
-    let part = parts.node.nic.onload.as_ref()?;
+    let part = parts.sole().node.nic.onload.as_ref()?;
     let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
     // The driver opens a context for each core.
-    let cores = parts.node.cpu.cores.saturating_mul(parts.node.sockets);
+    let cores = parts.sole().node.cpu.cores.saturating_mul(parts.sole().node.sockets);
     let mtu = small(*part.mtu);
     let credits = (small(part.pio_buffer(cores)) / 64).max(3 * AdapterSettings::blocks(64));
     let share = *part.credit_return;
@@ -202,7 +202,7 @@ pub fn onload(parts: &ResolvedCluster) -> Option<AdapterSettings> {
 /// How the cluster's NICs are told about work.
 #[must_use]
 pub fn doorbell(parts: &ResolvedCluster) -> DoorbellPolicy {
-    let nic = &parts.node.nic;
+    let nic = &parts.sole().node.nic;
     let blueflame = match nic.blueflame {
         BlueFlame::Always => Blueflame::Always,
         BlueFlame::Inline => Blueflame::Inline,
@@ -241,7 +241,7 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
             wake_up: *kernel.wake_up,
             page: *kernel.page,
             checksum: *kernel.checksum_rate,
-            doorbell: *parts.node.cpu.mmio_latency + between(parts),
+            doorbell: *parts.sole().node.cpu.mmio_latency + between(parts),
         },
         tcp: Config {
             send_buffer: *kernel.send_buffer,
@@ -265,7 +265,7 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
 /// The iWARP of each adapter, if it does that: segments fill the IP packets of the port.
 #[must_use]
 pub fn iwarp(parts: &ResolvedCluster) -> Option<iwarp::Settings> {
-    let part = parts.node.nic.iwarp.as_ref()?;
+    let part = parts.sole().node.nic.iwarp.as_ref()?;
     let tcp = Config {
         mss: 0,
         send_buffer: *part.send_window,

@@ -11,16 +11,16 @@ use fabriscope_verbs::Place;
 fn adapters_of_nodes_with_gpus_reach_some() {
     let catalog = Catalog::embedded().unwrap();
     let clusters = catalog.parts().filter_map(|part| if let AnyPart::Cluster(cluster) = part { Some(&cluster.name) } else { None });
-    let with_gpus = clusters.map(|name| catalog.target(name).unwrap()).filter(|parts| parts.node.gpus > 0);
+    let with_gpus = clusters.map(|name| catalog.target(name).unwrap()).filter(|parts| parts.sole().node.gpus > 0);
     let mut seen = 0;
     for parts in with_gpus {
         let bus = timing::pcie(&parts);
-        let machine = parts.node.machine().unwrap_or_else(|error| panic!("{}: {error}", parts.name));
+        let machine = parts.sole().node.machine().unwrap_or_else(|error| panic!("{}: {error}", parts.name));
         let reach = Reach::of(&machine, &bus, true);
-        assert_eq!(reach.nics(), parts.node.nics as usize, "{}", parts.name);
+        assert_eq!(reach.nics(), parts.sole().node.nics as usize, "{}", parts.name);
         for nic in 0..reach.nics() {
             assert!(reach.path(nic, Place::HOST).is_some_and(|host| host.read_latency == bus.read_latency), "{}", parts.name);
-            let gpus = (0..parts.node.gpus).filter_map(|gpu| reach.path(nic, reach.place_of(Memory::Device(gpu))?));
+            let gpus = (0..parts.sole().node.gpus).filter_map(|gpu| reach.path(nic, reach.place_of(Memory::Device(gpu))?));
             let near = gpus.min_by_key(|path| path.read_latency).unwrap_or_else(|| panic!("{}: adapter {nic} reaches no GPU", parts.name));
             let crossings = near.reads.iter().chain(&near.writes);
             assert!(crossings.map(|crossing| crossing.rate.as_bps()).all(|bps| bps > 1_000_000_000), "{}: {near:?}", parts.name);

@@ -79,7 +79,7 @@ where
 /// RI2 whose library knows of GPUs.
 fn with_gpus(nics: u32, change: impl FnOnce(&mut Mpi, &mut GpuProtocol)) -> ResolvedCluster {
     let mut parts = ri2(2, nics);
-    let mpi = parts.software.mpi.as_mut().unwrap();
+    let mpi = parts.sole_mut().software.mpi.as_mut().unwrap();
     let bytes = |value| assumed(&mpi.header, Bytes(value));
     let mut gpu = GpuProtocol {
         aware: true,
@@ -102,14 +102,14 @@ fn with_gpus(nics: u32, change: impl FnOnce(&mut Mpi, &mut GpuProtocol)) -> Reso
 }
 
 fn at(parts: &ResolvedCluster, nodes: [u32; 2], mains: Vec<Main>) -> Run {
-    let cluster = Cluster::new(parts.clone()).unwrap().with(inside(parts.node.nics));
+    let cluster = Cluster::new(parts.clone()).unwrap().with(inside(parts.sole().node.nics));
     let engine = PacketEngine::default();
     engine.execute(&cluster, Job { nodes: nodes.into(), mains }, 1).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A round trip of `size` bytes in its steady state, halved; and the run.
 fn ping_pong(parts: &ResolvedCluster, nodes: [u32; 2], [sender, receiver]: [Buffer; 2], size: u32) -> (Span, Run) {
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(parts), 2);
+    let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), 2);
     let taken = Rc::new(RefCell::new(Span::ZERO));
     let main = || -> Main {
         let (world, taken) = (world.clone(), taken.clone());
@@ -197,7 +197,7 @@ fn every_byte_crosses_the_wire_once() {
 #[test]
 fn pages_cost_their_faults_and_their_way() {
     let parts = with_gpus(1, |_, _| {});
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), 2);
+    let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(&parts), 2);
     let spans = Rc::new(RefCell::new(Vec::new()));
     let main = || -> Main {
         let (world, spans) = (world.clone(), spans.clone());
@@ -258,7 +258,7 @@ fn within_a_node_short_messages_are_stored_and_long_ones_copied_from_the_peer() 
 
 /// What the sends of 1 MiB from GPU to GPU took, in order; and when the run ended.
 fn sends(parts: &ResolvedCluster, nodes: [u32; 2]) -> (Vec<Span>, Time) {
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(parts), 2);
+    let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), 2);
     let spans = Rc::new(RefCell::new(Vec::new()));
     let main = || -> Main {
         let (world, spans) = (world.clone(), spans.clone());
@@ -294,7 +294,7 @@ fn the_first_copy_from_a_peer_maps_its_memory() {
 fn the_first_use_of_a_buffer_registers_its_pages() {
     let plain = direct(1, None);
     let mut registering = plain.clone();
-    let mpi = registering.software.mpi.as_mut().unwrap();
+    let mpi = registering.sole_mut().software.mpi.as_mut().unwrap();
     let span = |value| assumed(&mpi.send_overhead, value);
     let (call, page, gpu_page) = (span(Span::from_us(10)), span(Span::from_ns(100)), span(Span::from_us(1)));
     mpi.gpu.as_mut().unwrap().registration = Some(Registration { call, page, gpu_page });
@@ -315,7 +315,7 @@ fn runs_are_alike() {
 #[test]
 fn a_library_without_gpus_says_so() {
     let parts = with_gpus(1, |_, gpu| gpu.aware = false);
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), 2);
+    let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(&parts), 2);
     let main = |world: World| -> Main {
         Box::new(move |process: Process| {
             Box::pin(async move {
@@ -377,7 +377,7 @@ fn two_rails_carry_what_the_gpu_gives() {
 /// Omni-Path nodes whose PSM2 has PSM2_CUDA=1, with PSM2_GPUDIRECT as told.
 fn omni_path(gpudirect: bool) -> ResolvedCluster {
     let mut parts = machine::parts("csd3-opa:2");
-    let mpi = parts.software.mpi.as_mut().unwrap();
+    let mpi = parts.sole_mut().software.mpi.as_mut().unwrap();
     let gpu = with_gpus(1, |mpi, gpu| {
         let bytes = |value| assumed(&mpi.header, Bytes(value));
         gpu.chunk = bytes(131_072);
@@ -387,7 +387,7 @@ fn omni_path(gpudirect: bool) -> ResolvedCluster {
         }
         gpu.direct = gpudirect.then_some(GpuDirect { farthest: Nearness::Phb, send_limit: None, receive_limit: None });
     });
-    mpi.gpu = gpu.software.mpi.unwrap().gpu;
+    mpi.gpu = gpu.sole().software.mpi.clone().unwrap().gpu;
     parts
 }
 

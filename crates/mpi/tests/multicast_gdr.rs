@@ -56,7 +56,7 @@ const RARE: Loss = Loss::Random(429_497);
 fn run(parts: &ResolvedCluster, case: Case<'_>) -> Found {
     let layout = Layout { nodes: case.nodes, per_node: case.per_node };
     let target = fabriscope_platform::Target { layout, ..machine::target(parts) };
-    let mpi = parts.software.mpi.as_ref().unwrap();
+    let mpi = parts.sole().software.mpi.as_ref().unwrap();
     let mut settings = MulticastSettings::of(mpi, &target, true).unwrap().with(case.algorithm).unwrap();
     settings.depth = case.depth.unwrap_or(settings.depth);
     let (world, casting) = (World::new(mpi, &target, layout.ranks()), Casting::noting());
@@ -184,7 +184,7 @@ fn latency_is_nearly_constant_to_4096_nodes() {
 
 fn limited(read: u64) -> ResolvedCluster {
     let mut parts = machine::parts("ri2-gpu");
-    parts.node.cpu.root_complex.peer_to_peer.as_mut().unwrap().read.value = Rate::from_gbps(read);
+    parts.sole_mut().node.cpu.root_complex.peer_to_peer.as_mut().unwrap().read.value = Rate::from_gbps(read);
     parts
 }
 

@@ -78,8 +78,8 @@ impl Library {
     /// say what a block moves.
     #[must_use]
     pub fn of(parts: &ResolvedCluster) -> Option<Library> {
-        let part = parts.nccl.as_ref()?.nccl.as_ref()?;
-        let (node, gpu) = (&parts.node, parts.node.gpu.as_ref()?);
+        let part = parts.sole().nccl.as_ref()?.nccl.as_ref()?;
+        let (node, gpu) = (&parts.sole().node, parts.sole().node.gpu.as_ref()?);
         let block = gpu.block.as_ref()?;
         let architecture: Architecture = gpu.architecture.as_deref()?.parse().ok()?;
         let processor = match node.cpu.family {
@@ -91,7 +91,8 @@ impl Library {
             None => Processor::Other,
         };
         let latency = part.told_latency.as_ref().map_or(Span::ZERO, |span| **span);
-        let adapter = Adapter { rate: parts.link.data_rate(), latency, gpudirect: gpu.peer.is_some(), collectives: reduces(parts, part) };
+        let adapter =
+            Adapter { rate: parts.sole().link.data_rate(), latency, gpudirect: gpu.peer.is_some(), collectives: reduces(parts, part) };
         let rails = Facts::rails(node.nics, node.gpus);
         let adapters = vec![adapter; node.nics as usize];
         let facts = Facts { architecture, processor, adapters, hosts: node.layout.part.trays, rails };
@@ -183,5 +184,8 @@ impl Library {
 fn reduces(parts: &ResolvedCluster, part: &fabriscope_catalog::Nccl) -> bool {
     let switch = parts.switch.as_ref().and_then(|switch| switch.aggregation.as_ref());
     let streams = switch.is_some_and(|part| part.stream.is_some() && part.does(Collective::Allreduce, Element::F32));
-    streams && part.vendor == Vendor::Nvidia && parts.link_layer.layer() == Layer::InfiniBand && parts.node.nic.rdma == Rdma::ReadWrite
+    streams
+        && part.vendor == Vendor::Nvidia
+        && parts.link_layer.layer() == Layer::InfiniBand
+        && parts.sole().node.nic.rdma == Rdma::ReadWrite
 }

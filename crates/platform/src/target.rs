@@ -86,13 +86,13 @@ impl Target {
     /// What programs of a job of this shape find on a cluster.
     #[must_use]
     pub fn of(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
-        let nic = &parts.node.nic;
+        let nic = &parts.sole().node.nic;
         Target {
-            gpu: parts.node.gpu.as_ref().map(|gpu| GpuTarget::of(gpu, &parts.node)),
+            gpu: parts.sole().node.gpu.as_ref().map(|gpu| GpuTarget::of(gpu, &parts.sole().node)),
             nccl: Library::of(parts),
-            nodes: parts.nodes,
+            nodes: parts.nodes(),
             layout,
-            devices: (0..parts.node.nics).map(|number| device(nic.interface, number)).collect(),
+            devices: (0..parts.sole().node.nics).map(|number| device(nic.interface, number)).collect(),
             interface: nic.interface,
             link: match parts.link_layer.layer() {
                 Layer::InfiniBand => LinkType::InfiniBand,
@@ -104,14 +104,14 @@ impl Target {
             max_inline: u32::try_from(nic.max_inline.as_u64()).unwrap_or(u32::MAX),
             max_outstanding_reads: u8::try_from(*nic.max_rd_atomic).unwrap_or(u8::MAX),
             binding,
-            mpi: parts.software.mpi.clone(),
-            shmem: parts.software.shmem.clone().filter(|shmem| shmem.provided),
+            mpi: parts.sole().software.mpi.clone(),
+            shmem: parts.sole().software.shmem.clone().filter(|shmem| shmem.provided),
             unordered: nic.any_order || nic.interface == Interface::Efa,
-            dpu: DpuTarget::of(&parts.node),
+            dpu: DpuTarget::of(&parts.sole().node),
             aggregation: parts.switch.as_ref().and_then(|switch| Some((switch.name.clone(), switch.aggregation.clone()?))),
-            processor: Processor::of(&parts.node.cpu, parts.node.sockets),
-            cores: parts.node.dpu.as_ref().and_then(AdapterCores::of),
-            perftest: parts.software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
+            processor: Processor::of(&parts.sole().node.cpu, parts.sole().node.sockets),
+            cores: parts.sole().node.dpu.as_ref().and_then(AdapterCores::of),
+            perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
         }
     }
 }

@@ -14,7 +14,7 @@ use machine::{column, execute, parts, ri2, run_on, target};
 const ALL: [&str; 4] = ["osu_acc_latency", "osu_get_acc_latency", "osu_fop_latency", "osu_cas_latency"];
 
 fn with_ways(mut parts: ResolvedCluster, accumulate: Accumulate, single: SingleElement) -> ResolvedCluster {
-    let rules = parts.software.mpi.as_mut().unwrap().one_sided.as_mut().unwrap();
+    let rules = parts.sole_mut().software.mpi.as_mut().unwrap().one_sided.as_mut().unwrap();
     (rules.accumulate.value, rules.single.value) = (accumulate, single);
     parts
 }
@@ -56,7 +56,7 @@ fn an_accumulate_of_the_target_is_a_ping_pong() {
     let long = latency(&machine, "osu_acc_latency -m 1M:1M -i 4 -x 1");
     let (there, back) = (latency(&machine, "osu_latency -m 1M:1M -i 4 -x 1"), latency(&machine, "osu_latency -m 0:0"));
     let arithmetic = long - there - back;
-    let streams = machine.node.cpu.copy_rate_long.time(Bytes((3 << 20) / 2)).as_us_f64();
+    let streams = machine.sole().node.cpu.copy_rate_long.time(Bytes((3 << 20) / 2)).as_us_f64();
     assert!((arithmetic / streams - 1.0).abs() < 0.05, "{arithmetic} {streams}");
 }
 
@@ -93,7 +93,7 @@ where
     F: Future<Output = Result<(), ProgramError>> + 'static,
     P: Fn(Rank) -> F + Clone + 'static,
 {
-    let world = World::with_contents(parts.software.mpi.as_ref().unwrap(), &target(parts), ranks);
+    let world = World::with_contents(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), ranks);
     let main = |_| -> Main {
         let (world, program) = (world.clone(), program.clone());
         Box::new(move |process| Box::pin(async move { program(Rank::init_all(process, world).await?).await }))
@@ -262,8 +262,8 @@ fn every_way_is_made_of_its_parts() {
     let [r, w, m] = ["osu_get_latency", "osu_put_latency", "osu_latency"].map(|tool| of(&adapter, tool, "8"));
     let [long_r, long_w, long_m] = ["osu_get_latency", "osu_put_latency", "osu_latency"].map(|tool| of(&adapter, tool, "1M"));
     let nothing = latency(&adapter, "osu_latency -m 0:0");
-    let c = adapter.node.cpu.copy_rate_long.time(Bytes(1 << 20)).as_us_f64();
-    let o = adapter.software.mpi.as_ref().unwrap().one_sided.as_ref().unwrap().apply_overhead.as_us_f64();
+    let c = adapter.sole().node.cpu.copy_rate_long.time(Bytes(1 << 20)).as_us_f64();
+    let o = adapter.sole().software.mpi.as_ref().unwrap().one_sided.as_ref().unwrap().apply_overhead.as_us_f64();
     let (message, lock) = (Accumulate::ActiveMessage, Accumulate::LockGetPut);
     let (software, locked) = (SingleElement::Software, SingleElement::LockedAdapter);
     let rows = [

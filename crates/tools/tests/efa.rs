@@ -24,7 +24,7 @@ async fn exchange(rank: Rank) -> Result<(), ProgramError> {
 #[test]
 fn messages_that_overtake_each_other_are_put_in_order() {
     let parts = parts("aws-c5n-efa:20");
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), 20);
+    let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(&parts), 20);
     let main = || -> Main {
         let world = world.clone();
         Box::new(move |process| Box::pin(async move { exchange(Rank::init_all(process, world).await?).await }))
@@ -40,7 +40,7 @@ fn a_grant_covers_32_packets() {
     let latency = |parts: &ResolvedCluster, size| column(&run_on(parts, &format!("osu_latency -m {size}:{size}")).0, "latency")[0].1;
     let granted = parts("aws-c5n-efa");
     let mut whole = granted.clone();
-    whole.software.mpi.as_mut().unwrap().grant = None;
+    whole.sole_mut().software.mpi.as_mut().unwrap().grant = None;
     let [short, long, once] = [latency(&granted, 8), latency(&granted, 1 << 20), latency(&whole, 1 << 20)];
     let trips = (long - once) / short;
     assert!((4.0..7.0).contains(&trips), "{trips} messages of {short} us: {long} and {once} us");

@@ -86,10 +86,10 @@ fn wrong_requests_say_what_to_do() {
         assert!(message.contains(words), "{line}: {message}");
     }
     let mut silent = alaska.clone();
-    silent.node.cpu.memory = None;
+    silent.sole_mut().node.cpu.memory = None;
     assert!(refused(&silent, (2, 1), "").contains("[memory]"));
     let mut without = alaska.clone();
-    without.software.mpi = None;
+    without.sole_mut().software.mpi = None;
     assert!(refused(&without, (2, 1), "").contains("[mpi]"));
     assert!(refused(&alaska, (2, 1), "--algorithm nothing").contains("recursive_doubling"));
 }

@@ -52,9 +52,9 @@ fn us(span: Span) -> f64 {
 #[test]
 fn an_offloaded_put_is_the_sum_of_its_stages() {
     let parts = parts("lab-bluefield-2");
-    let (host, dpu) = (timing::cpu(&parts), parts.node.dpu.clone().unwrap());
-    let (arm, nic, port) = (timing::core(&dpu.cpu), &parts.node.nic, timing::port(&parts));
-    let mpi = parts.software.mpi.clone().unwrap();
+    let (host, dpu) = (timing::cpu(&parts), parts.sole().node.dpu.clone().unwrap());
+    let (arm, nic, port) = (timing::core(&dpu.cpu), &parts.sole().node.nic, timing::port(&parts));
+    let mpi = parts.sole().software.mpi.clone().unwrap();
     let offload = mpi.offload.clone().unwrap();
     let adapter = *nic.tx_latency + *nic.rx_latency;
     // 16 B control, 16 B address, 64 B inline with 4 B in front, rounded up to 80 B: two blocks.
@@ -97,7 +97,7 @@ fn an_offloaded_put_is_the_sum_of_its_stages() {
 fn computing_hides_all_but_the_hand_over() {
     for name in ["lab-bluefield-2", "lab-bluefield-3"] {
         let parts = parts(name);
-        let (host, mpi) = (timing::cpu(&parts), parts.software.mpi.clone().unwrap());
+        let (host, mpi) = (timing::cpu(&parts), parts.sole().software.mpi.clone().unwrap());
         let rest = *mpi.offload.as_ref().unwrap().hand_over + host.wqe_build + host.mmio_busy + *mpi.progress_overhead;
         for tool in ["osu_ialltoall", "osu_iallgather"] {
             // The descriptors of the first iterations ask for completions, which are polled once.

@@ -13,7 +13,7 @@ use fabriscope_units::Bytes;
 use machine::{column, execute, ri2, run, run_on, target};
 
 fn with_mpi(mut parts: ResolvedCluster, change: impl FnOnce(&mut Mpi)) -> ResolvedCluster {
-    change(parts.software.mpi.as_mut().unwrap());
+    change(parts.sole_mut().software.mpi.as_mut().unwrap());
     parts
 }
 
@@ -141,7 +141,7 @@ fn job_on<F>(
 where
     F: Future<Output = Result<(), ProgramError>> + 'static,
 {
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(parts), ranks);
+    let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), ranks);
     let seen = Rc::new(RefCell::new(Vec::new()));
     let main = || -> Main {
         let (world, seen, program) = (world.clone(), seen.clone(), program.clone());
@@ -223,7 +223,7 @@ fn an_adapter_that_matches_saves_the_copy() {
 #[test]
 fn perftest_needs_verbs() {
     let mut parts = ri2(2, 1);
-    parts.node.nic.interface = Interface::Cxi;
+    parts.sole_mut().node.nic.interface = Interface::Cxi;
     let tool = Tool::by_name("ib_write_lat").unwrap();
     let message = tool.prepare(&[], &target(&parts)).unwrap_err().to_string();
     assert!(message.contains("driven through cxi"), "{message}");

@@ -21,7 +21,7 @@ fn latency(parts: &ResolvedCluster, size: u64) -> f64 {
 
 /// One way of a message of one packet between two nodes on one switch, in ns, from the numbers of the catalogue.
 fn one_packet(parts: &ResolvedCluster, size: u64) -> f64 {
-    let (nic, software) = (&parts.node.nic, parts.software.mpi.as_ref().unwrap());
+    let (nic, software) = (&parts.sole().node.nic, parts.sole().software.mpi.as_ref().unwrap());
     let (psm2, onload) = (software.psm2.as_ref().unwrap(), nic.onload.as_ref().unwrap());
     let (cpu, pcie) = (timing::cpu(parts), timing::pcie(parts));
     let tiny = size <= psm2.tiny_limit.as_u64();
@@ -31,8 +31,8 @@ fn one_packet(parts: &ResolvedCluster, size: u64) -> f64 {
     total += *onload.store_block * payload.div_ceil(64) + cpu.mmio_latency + *nic.tx_latency;
     // Cut-through: the head passes cable, switch and cable, then the tail follows.
     let wire = Bytes((onload.overhead.as_u64() + payload).next_multiple_of(onload.flit.as_u64()));
-    let cable = parts.host_delay();
-    total += cable * 2 + *parts.switch.as_ref().unwrap().latency + parts.link.data_rate().time(wire) + *nic.rx_latency;
+    let cable = parts.sole().host_delay();
+    total += cable * 2 + *parts.switch.as_ref().unwrap().latency + parts.sole().link.data_rate().time(wire) + *nic.rx_latency;
     if payload > 0 {
         total += pcie.write_time(Bytes(payload));
     }
@@ -83,8 +83,8 @@ where
     F: Future<Output = Result<(), ProgramError>> + 'static,
 {
     let mut parts = parts("csd3-opa");
-    parts.software.mpi.as_mut().unwrap().shared_memory = None;
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), ranks);
+    parts.sole_mut().software.mpi.as_mut().unwrap().shared_memory = None;
+    let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(&parts), ranks);
     let main = || -> Main {
         let (world, program) = (world.clone(), program.clone());
         Box::new(move |process| Box::pin(async move { program(Rank::init_all(process, world).await?).await }))
@@ -166,9 +166,9 @@ fn ranks_of_a_node_do_without_the_adapter() {
     let exchange = |near: bool, sizes: [u32; 3]| {
         let mut parts = parts("csd3-opa");
         if !near {
-            parts.software.mpi.as_mut().unwrap().shared_memory = None;
+            parts.sole_mut().software.mpi.as_mut().unwrap().shared_memory = None;
         }
-        let world = World::new(parts.software.mpi.as_ref().unwrap(), &target(&parts), 4);
+        let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(&parts), 4);
         let main = || -> Main {
             let world = world.clone();
             Box::new(move |process| {

@@ -60,7 +60,7 @@ fn word(pe: &Pe, offset: u64) -> u64 {
 fn clusters() -> [ResolvedCluster; 3] {
     let few = |name: &str| {
         let mut cluster = parts(name);
-        cluster.node.nics = 1;
+        cluster.sole_mut().node.nics = 1;
         cluster
     };
     [ri2(4, 1), few("olivia-turin"), few("aws-p5")]
@@ -258,7 +258,7 @@ fn a_fence_waits_where_puts_may_overtake() {
 fn atomics_are_atomic() {
     let by_messages = {
         let mut machine = ri2(4, 1);
-        machine.software.shmem.as_mut().unwrap().atomics.value = SingleElement::Software;
+        machine.sole_mut().software.shmem.as_mut().unwrap().atomics.value = SingleElement::Software;
         machine
     };
     for machine in clusters().into_iter().chain([by_messages]) {

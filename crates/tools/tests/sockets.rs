@@ -89,7 +89,7 @@ fn losses_cost_throughput_and_nothing_is_lost() {
 fn the_library_runs_over_sockets_too() {
     let native = parts("ibex-cpu");
     let mut over_tcp = native.clone();
-    over_tcp.software = Catalog::embedded().unwrap().software("openmpi-tcp").unwrap().clone();
+    over_tcp.sole_mut().software = Catalog::embedded().unwrap().software("openmpi-tcp").unwrap().clone();
     let latency = |parts: &ResolvedCluster| value(parts, "osu_latency -m 8:8 -i 20", "latency");
     let (fast, slow) = (latency(&native), latency(&over_tcp));
     assert!(slow > 5.0 * fast && slow < 15.0, "{fast} and {slow}");

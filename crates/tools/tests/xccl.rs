@@ -15,7 +15,7 @@ use fabriscope_units::{Bytes, Span};
 fn target(cluster: &str, nodes: u32) -> (ResolvedCluster, Target) {
     let parts = machine::parts(cluster);
     let nccl = Library::of(&parts);
-    let target = Target { nccl, layout: Layout { nodes, per_node: parts.node.gpus }, ..machine::target(&parts) };
+    let target = Target { nccl, layout: Layout { nodes, per_node: parts.sole().node.gpus }, ..machine::target(&parts) };
     (parts, target)
 }
 
@@ -47,7 +47,7 @@ fn a_ping_is_the_sum_of_its_parts() {
     for cluster in ["azure-nda100v4", "azure-ndh100v5", "olivia-gh200-ss11"] {
         let (parts, target) = target(cluster, 1);
         let library = target.nccl.unwrap();
-        let (way, _) = link(&parts.node.machine().unwrap());
+        let (way, _) = link(&parts.sole().node.machine().unwrap());
         // Call, kernel, block; a copy there, the way, a copy out of the slot; the host sees the end.
         let copy = library.pace(Protocol::Ll).rate.time(Bytes(64));
         let start = library.kernel_start + library.pace(Protocol::Ll).start;
@@ -61,7 +61,7 @@ fn a_ping_is_the_sum_of_its_parts() {
 fn a_long_message_gets_the_link() {
     // 1 GiB over 16 channels, which together move more than the link of 274 GB/s: what is lost is the start and the steps.
     let (parts, _) = target("azure-nda100v4", 1);
-    let (_, rate) = link(&parts.node.machine().unwrap());
+    let (_, rate) = link(&parts.sole().node.machine().unwrap());
     let measured = values(&run("azure-nda100v4", 1, "osu_xccl_bw -m 1073741824:1073741824 -W 2 -i 1 -x 0"))[0] / 1e3;
     assert!(measured > 0.95 * rate && measured < rate, "{measured} of {rate} GB/s");
 }
@@ -121,7 +121,7 @@ fn busbw(cluster: &str, nodes: u32, line: &str) -> Vec<f64> {
 fn rings_reach_the_link_and_the_switch_more() {
     let a100 = busbw("azure-nda100v4", 1, "all_reduce_perf -b 1G -e 1G -g 8");
     let (parts, _) = target("azure-nda100v4", 1);
-    let (_, rate) = link(&parts.node.machine().unwrap());
+    let (_, rate) = link(&parts.sole().node.machine().unwrap());
     assert!(a100[0] > 0.85 * rate && a100[0] < rate, "{a100:?} of {rate}");
     // Rings are bound by the links; NVLS sends (n + 1) / n of the message over each instead of 2 (n - 1) / n.
     let ring = busbw("azure-ndh100v5", 1, "all_reduce_perf -b 1G -e 1G -g 8 --env NCCL_ALGO=Ring");

@@ -78,12 +78,12 @@ pub(crate) fn check(cluster: &ResolvedCluster) -> Result<(), Problem> {
 
 /// Whether adapters and switches have so many lanes.
 fn fits_parts(qos: &Qos, cluster: &ResolvedCluster) -> Result<(), Problem> {
-    let nic = *cluster.node.nic.vls;
+    let nic = *cluster.sole().node.nic.vls;
     let most = cluster.switch.as_ref().map_or(nic, |switch| (*switch.vls).min(nic));
     if qos.lanes() <= most {
         return match qos {
             Qos::InfiniBand(qos) => {
-                let adapter = *cluster.node.nic.rx_buffer;
+                let adapter = *cluster.sole().node.nic.rx_buffer;
                 qos.check_buffers(cluster.switch.as_ref().map_or(adapter, |switch| adapter.min(*switch.buffer)), cluster.mtu)
             }
             _ => Ok(()),

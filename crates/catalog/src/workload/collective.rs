@@ -73,7 +73,7 @@ impl Collective {
                 help.to_owned(),
             );
         }
-        let node = &cluster.node;
+        let node = &cluster.sole().node;
         let (most, what) = match node.gpus {
             0 => (node.cpu.cores.saturating_mul(node.sockets).max(node.nics), "cores"),
             gpus => (gpus, "GPUs"),
@@ -82,10 +82,10 @@ impl Collective {
         if per_node == 0 || per_node > most {
             return wrong("per_node", format!("{per_node} ranks on a node with {most} {what}"), format!("use 1 to {most}"));
         }
-        let room = u64::from(cluster.nodes) * u64::from(per_node);
+        let room = u64::from(cluster.nodes()) * u64::from(per_node);
         let ranks = self.ranks.map_or(room, u64::from);
         if ranks < 2 || ranks > room.min(MOST_RANKS) {
-            let message = format!("{ranks} ranks, {per_node} on each of {} nodes", cluster.nodes);
+            let message = format!("{ranks} ranks, {per_node} on each of {} nodes", cluster.nodes());
             let help = format!("use 2 to {} ranks, or a larger cluster: \"{}:NODES\"", room.min(MOST_RANKS), cluster.name);
             return wrong("ranks", message, help);
         }
@@ -125,7 +125,7 @@ pub(super) fn check(work: &Collective, cluster: &ResolvedCluster) -> Result<(), 
 
 /// Whether the packet engine has such a job: it gives each rank an adapter, and moves nothing within a node.
 pub(crate) fn packets(work: &Collective, cluster: &ResolvedCluster) -> Result<(), Problem> {
-    let node = &cluster.node;
+    let node = &cluster.sole().node;
     if node.nics == 1 && node.gpus == 0 && work.per_node.unwrap_or(1) == 1 {
         return Ok(());
     }

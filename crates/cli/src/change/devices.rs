@@ -18,8 +18,8 @@ impl Setting<'_> {
             self.within(inside, all);
         } else if inside.on_device {
             all.push(self.host_buffers());
-        } else if self.parts.node.numa == NumaDistance::Local && self.parts.node.sockets > 1 && !inside.local {
-            all.push(self.with("the program at the other socket", |parts| parts.node.numa = NumaDistance::Remote));
+        } else if self.parts.sole().node.numa == NumaDistance::Local && self.parts.sole().node.sockets > 1 && !inside.local {
+            all.push(self.with("the program at the other socket", |parts| parts.sole_mut().node.numa = NumaDistance::Remote));
         }
         if self.perftest {
             self.adapters_of_perftest(inside, all);
@@ -34,11 +34,11 @@ impl Setting<'_> {
 
     /// Other means between ranks of a node, and other seats.
     fn within(&self, inside: &Inside, all: &mut Vec<Variation>) {
-        let Some(shared) = self.parts.software.mpi.as_ref().and_then(|mpi| mpi.shared_memory.as_ref()) else { return };
+        let Some(shared) = self.parts.sole().software.mpi.as_ref().and_then(|mpi| mpi.shared_memory.as_ref()) else { return };
         for mechanism in Mechanism::ALL {
             if mechanism != shared.mechanism && (mechanism == Mechanism::Fifo || shared.costs(mechanism).is_some()) {
                 let change = |parts: &mut ResolvedCluster| {
-                    if let Some(shared) = parts.software.mpi.as_mut().and_then(|mpi| mpi.shared_memory.as_mut()) {
+                    if let Some(shared) = parts.sole_mut().software.mpi.as_mut().and_then(|mpi| mpi.shared_memory.as_mut()) {
                         shared.mechanism = mechanism;
                     }
                 };
@@ -77,7 +77,7 @@ impl Setting<'_> {
             return;
         }
         let gpu = |mpi: &Option<Mpi>| mpi.as_ref().and_then(|mpi| mpi.gpu.clone());
-        let (Some(now), Some(before)) = (gpu(&self.parts.software.mpi), gpu(&self.original.software.mpi)) else { return };
+        let (Some(now), Some(before)) = (gpu(&self.parts.sole().software.mpi), gpu(&self.original.sole().software.mpi)) else { return };
         let direct = now.direct.is_some() || now.load_limit.0 > 0 || now.store_limit.0 > 0;
         let off = || Some("off".to_owned());
         let mut changed = |what: &str, devices: DeviceArgs| {
@@ -94,7 +94,7 @@ impl Setting<'_> {
         }
         let mut restored = |what: &str, aware: bool| {
             all.push(self.with(what, |parts| {
-                if let Some(gpu) = parts.software.mpi.as_mut().and_then(|mpi| mpi.gpu.as_mut()) {
+                if let Some(gpu) = parts.sole_mut().software.mpi.as_mut().and_then(|mpi| mpi.gpu.as_mut()) {
                     *gpu = before.clone();
                     gpu.aware = aware;
                 }
@@ -111,9 +111,9 @@ impl Setting<'_> {
     /// GPUs whose ways differ: from the adapter, or within a node from the sender's GPU.
     fn other_gpus(&self, inside: &Inside, all: &mut Vec<Variation>) {
         let (Some(sender), Some(receiver)) = (inside.homes.first(), inside.homes.last()) else { return };
-        let (machine, count) = (&inside.machine, self.parts.node.gpus);
+        let (machine, count) = (&inside.machine, self.parts.sole().node.gpus);
         let Some(first) = sender.gpu.filter(|_| inside.on_device) else { return };
-        let home = |gpu: u32| Home::on(Some(machine), self.parts.node.nics as usize, &Binding::new(vec![gpu]), 0);
+        let home = |gpu: u32| Home::on(Some(machine), self.parts.sole().node.nics as usize, &Binding::new(vec![gpu]), 0);
         let gpus = machine.gpus();
         let way = |gpu: u32| -> Option<Way> {
             if inside.local {
@@ -144,18 +144,18 @@ impl Setting<'_> {
     fn farther_adapters(&self, inside: &Inside, all: &mut Vec<Variation>) {
         let Some(gpu) = inside.homes.first().and_then(|home| home.gpu).filter(|_| inside.on_device && !inside.local) else { return };
         let Some(vertex) = inside.machine.gpus().get(gpu as usize).copied() else { return };
-        let Some(nics) = &self.parts.node.layout.part.nics else { return };
+        let Some(nics) = &self.parts.sole().node.layout.part.nics else { return };
         let places = nics.under.clone();
         let now = inside.homes.first().and_then(|home| home.nics.first()).map_or(0, |(nic, _)| *nic);
         let of = |nic: usize| way(&inside.machine, vertex, *inside.machine.nics().get(nic)?, Purpose::Dma);
         let mut known: Vec<Way> = of(now).into_iter().collect();
-        for (nic, place) in places.iter().enumerate().take(self.parts.node.nics as usize) {
+        for (nic, place) in places.iter().enumerate().take(self.parts.sole().node.nics as usize) {
             let Some(found) = of(nic).filter(|found| !known.contains(found)) else { continue };
-            let name = device(self.parts.node.nic.interface, nic as u32);
+            let name = device(self.parts.sole().node.nic.interface, nic as u32);
             let what = format!("the adapter where {name} is, {} of gpu{gpu}", found.class);
             known.push(found);
             all.push(self.with(what, |parts| {
-                if let Some(nics) = &mut parts.node.layout.part.nics {
+                if let Some(nics) = &mut parts.sole_mut().node.layout.part.nics {
                     nics.under.iter_mut().for_each(|under| under.clone_from(place));
                 }
             }));
@@ -164,7 +164,7 @@ impl Setting<'_> {
 
     /// All adapters that reach the buffers for one message, or one.
     fn rails(&self, inside: &Inside, all: &mut Vec<Variation>) {
-        let Some(mpi) = self.parts.software.mpi.as_ref().filter(|mpi| mpi.psm2.is_none()) else { return };
+        let Some(mpi) = self.parts.sole().software.mpi.as_ref().filter(|mpi| mpi.psm2.is_none()) else { return };
         let count = inside.rails;
         if count < 2 || inside.local || self.size <= mpi.stripe_limit.as_u64() {
             return;
@@ -174,7 +174,7 @@ impl Setting<'_> {
             _ => (format!("messages cut over {count} adapters"), RailPolicy::Stripe),
         };
         all.push(self.with(what, |parts| {
-            if let Some(mpi) = &mut parts.software.mpi {
+            if let Some(mpi) = &mut parts.sole_mut().software.mpi {
                 mpi.rails = policy;
             }
         }));
@@ -193,9 +193,9 @@ impl Setting<'_> {
             way(machine, gpu?, nic, Purpose::Dma)
         };
         let mut known: Vec<Way> = of(0).into_iter().collect();
-        for number in 1..self.parts.node.nics {
+        for number in 1..self.parts.sole().node.nics {
             let Some(found) = of(number).filter(|found| !known.contains(found)) else { continue };
-            let device = device(self.parts.node.nic.interface, number);
+            let device = device(self.parts.sole().node.nic.interface, number);
             let mut variation = self.with(format!("the adapter {device}, {} of the GPU", found.class), |_| {});
             known.push(found);
             variation.options.extend(["-d".to_owned(), device]);
@@ -210,7 +210,7 @@ impl Setting<'_> {
         let Some(nic) = machine.nics().first().copied() else { return };
         let of = |gpu: u32| way(machine, *gpus.get(gpu as usize)?, nic, Purpose::Dma);
         let mut known: Vec<Way> = of(now).into_iter().collect();
-        for gpu in 0..self.parts.node.gpus {
+        for gpu in 0..self.parts.sole().node.gpus {
             let Some(found) = of(gpu).filter(|found| !known.contains(found)) else { continue };
             let mut variation = self.with(format!("the memory of gpu{gpu}, {} of the adapter", found.class), |_| {});
             known.push(found);

@@ -79,7 +79,7 @@ impl Setting<'_> {
 
     /// Payload inside the work request, as far as it fits; and not at all.
     fn inline(&self, all: &mut Vec<Variation>) {
-        let largest = self.parts.node.nic.max_inline.as_u64();
+        let largest = self.parts.sole().node.nic.max_inline.as_u64();
         let given = self.options.iter().any(|o| o.starts_with("-I") || o.starts_with("--inline"));
         if !self.perftest || given || self.in_gpu() || self.size > largest {
             return;
@@ -99,17 +99,17 @@ impl Setting<'_> {
     }
 
     fn mtu(&self, all: &mut Vec<Variation>) {
-        let (now, largest) = (self.parts.mtu.as_u64(), self.parts.node.nic.mtu_max.as_u64());
+        let (now, largest) = (self.parts.mtu.as_u64(), self.parts.sole().node.nic.mtu_max.as_u64());
         for mtu in [now / 2, now * 2].into_iter().filter(|mtu| (256..=largest).contains(mtu)) {
             all.push(self.with(format!("MTU {mtu} B instead of {now} B"), |parts| parts.mtu = Bytes(mtu)));
         }
     }
 
     fn slot(&self, all: &mut Vec<Variation>) {
-        let slot = &self.parts.node.pcie;
+        let slot = &self.parts.sole().node.pcie;
         if slot.lanes > 1 {
             let lanes = slot.lanes / 2;
-            all.push(self.with(format!("PCIe x{lanes} instead of x{}", slot.lanes), |parts| parts.node.pcie.lanes = lanes));
+            all.push(self.with(format!("PCIe x{lanes} instead of x{}", slot.lanes), |parts| parts.sole_mut().node.pcie.lanes = lanes));
         }
         let next = self.catalog.parts().find_map(|part| match part {
             AnyPart::Pcie(pcie) if pcie.generation == slot.part.generation + 1 => Some(pcie),
@@ -117,7 +117,7 @@ impl Setting<'_> {
         });
         if let Some(next) = next {
             let what = format!("PCIe generation {} instead of {}", next.generation, slot.part.generation);
-            all.push(self.with(what, |parts| parts.node.pcie.part.clone_from(next)));
+            all.push(self.with(what, |parts| parts.sole_mut().node.pcie.part.clone_from(next)));
         }
     }
 
@@ -128,21 +128,21 @@ impl Setting<'_> {
             all.push(variation);
         }
         // Back to back there is room for one adapter per node.
-        if self.parts.switch.is_some() && self.parts.node.nics == 1 {
+        if self.parts.switch.is_some() && self.parts.sole().node.nics == 1 {
             all.push(self.with("one hop less: no switch between the nodes", |parts| {
                 parts.topology = Topology::BackToBack(Default::default());
                 parts.switch = None;
-                parts.nodes = 2;
+                parts.sole_mut().nodes = 2;
             }));
         }
-        let link = &self.parts.link;
+        let link = &self.parts.sole().link;
         let faster = self.catalog.parts().filter_map(|part| match part {
             AnyPart::Link(other) if other.layer == link.layer && other.data_rate() > link.data_rate() => Some(other),
             _ => None,
         });
         if let Some(faster) = faster.min_by_key(|other| (other.data_rate(), other.name.clone())) {
             all.push(self.with(format!("links of {} instead of {}", faster.data_rate(), link.data_rate()), |parts| {
-                for link in [&mut parts.link, &mut parts.trunk_link, &mut parts.global_link] {
+                for link in parts.link_speeds_mut() {
                     if link.data_rate() < faster.data_rate() {
                         link.clone_from(faster);
                     }
@@ -152,16 +152,16 @@ impl Setting<'_> {
     }
 
     fn host(&self, all: &mut Vec<Variation>) {
-        if self.parts.node.numa == NumaDistance::Remote {
-            all.push(self.with("the NIC at the program's own socket", |parts| parts.node.numa = NumaDistance::Local));
+        if self.parts.sole().node.numa == NumaDistance::Remote {
+            all.push(self.with("the NIC at the program's own socket", |parts| parts.sole_mut().node.numa = NumaDistance::Local));
         }
-        let (what, other) = match self.parts.node.nic.blueflame {
+        let (what, other) = match self.parts.sole().node.nic.blueflame {
             BlueFlame::Always | BlueFlame::Inline => ("work requests fetched, not pushed by BlueFlame", BlueFlame::Never),
             BlueFlame::Never => ("work requests pushed by BlueFlame", BlueFlame::Always),
         };
-        all.push(self.with(what, |parts| parts.node.nic.blueflame = other));
+        all.push(self.with(what, |parts| parts.sole_mut().node.nic.blueflame = other));
         all.push(self.with("a NIC with twice the message rate", |parts| {
-            let nic = &mut parts.node.nic;
+            let nic = &mut parts.sole_mut().node.nic;
             nic.message_interval.value = nic.message_interval.value / 2;
             nic.wqe_interval.value = nic.wqe_interval.value / 2;
         }));

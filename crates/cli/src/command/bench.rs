@@ -117,7 +117,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     match ours.transport.as_ref().or(args.transport.as_ref()).map(String::as_str) {
         None | Some("verbs") => {}
         Some("tcp") if matches!(tool, Tool::Omb(_) | Tool::Collective(_) | Tool::Krylov) => {
-            parts.software = context.catalog()?.software(OVER_TCP).map_err(Failure::of)?.clone()
+            parts.sole_mut().software = context.catalog()?.software(OVER_TCP).map_err(Failure::of)?.clone()
         }
         Some("tcp") => {
             let what = format!("--transport tcp is for the OSU benchmarks, not for {name}");
@@ -128,18 +128,18 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let all = matches!(tool, Tool::Collective(_)) || matches!(tool, Tool::Shmem(benchmark) if benchmark.is_collective());
     let many = all || matches!(tool, Tool::Krylov) || tool.name() == "osu_mbw_mr";
     let binding = ours.devices.or(&args.devices).apply(&mut parts, if many { u32::MAX } else { 2 })?;
-    let sockets = matches!(tool, Tool::Sockets(_)) || parts.software.interface == Interface::Sockets;
+    let sockets = matches!(tool, Tool::Sockets(_)) || parts.sole().software.interface == Interface::Sockets;
     let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
     if pcap.pcap.is_some() && sockets && connected {
         let help = "leave --pcap out, or write ip.mode = \"datagram\" in the cluster";
         return Err(Failure::told("packets of TCP inside reliable connections are not written to captures", help));
     }
-    if pcap.pcap.is_some() && parts.software.interface == Interface::Psm2 {
+    if pcap.pcap.is_some() && parts.sole().software.interface == Interface::Psm2 {
         let help = "leave --pcap out, or capture a benchmark over verbs";
         return Err(Failure::told("packets of PSM2 are not written to captures", help));
     }
     if args.verbose && !wants_help {
-        tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.software.title));
+        tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.sole().software.title));
     }
     let shape = (ours.nodes.or(args.nodes), ours.ppn.or(args.ppn));
     let layout = match (tool, shape) {
@@ -148,7 +148,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         (Tool::Krylov, (nodes, per_node)) => Some(layout(&parts, nodes, Some(per_node.unwrap_or(1)))),
         // One node with all its GPUs.
         (Tool::NcclTests(_), (nodes, per_node)) => {
-            Some(layout(&parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(parts.node.gpus.max(1)))))
+            Some(layout(&parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(parts.sole().node.gpus.max(1)))))
         }
         (_, (None, None)) => None,
         (Tool::Omb(_) | Tool::Shmem(_) | Tool::Xccl(_), (Some(nodes @ (1 | 2)), per_node)) if nodes == 1 || per_node.is_none() => {

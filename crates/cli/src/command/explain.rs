@@ -199,7 +199,7 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
     };
     let (printed, run) = launch.run()?;
     let one_way = !name.contains("read") && !name.contains("atomic") && !whole && !is_one_sided(name);
-    let nics = variation.parts.node.nics;
+    let nics = variation.parts.sole().node.nics;
     let mut traces = run.traces.clone();
     if is_one_sided(name) {
         // The last message ends the measurement.
@@ -211,7 +211,7 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
     let chain = if latency { chain::exchange(&followed, one_way) } else { None };
     let copied = || run.works.get(run.works.len() / 2).map(chain::alone);
     let exact = chain.is_some();
-    let on_gpus = variation.parts.node.gpu.is_some();
+    let on_gpus = variation.parts.sole().node.gpu.is_some();
     let chain = chain.or_else(|| steady(&run, size, on_gpus).map(chain::single)).or_else(copied);
     let chain = chain.unwrap_or(Chain { stages: Vec::new(), total: Span::ZERO, messages: 0 });
     let both_ways = name == "osu_bibw" || variation.options.iter().any(|o| o == "-b" || o == "--bidirectional");
@@ -331,7 +331,7 @@ impl Told<'_> {
 
     fn text(&self) -> String {
         let Told { parts, args, explained, stages, changes, inside } = *self;
-        let slot = &parts.node.pcie;
+        let slot = &parts.sole().node.pcie;
         let mut text = format!(
             "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
             args.tool,
@@ -339,10 +339,10 @@ impl Told<'_> {
             explained.printed.points.first().map_or(Bytes(args.bytes()), |point| point.size),
             parts.name,
             parts.title,
-            parts.node.nic.title,
+            parts.sole().node.nic.title,
             slot.part.generation,
             slot.lanes,
-            parts.link.data_rate(),
+            parts.sole().link.data_rate(),
             parts.mtu
         );
         for point in explained.printed.points.iter().filter(|p| MAIN.contains(&p.metric)) {

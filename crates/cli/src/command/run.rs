@@ -255,8 +255,12 @@ fn finishes(run: &Run) -> Option<(Time, Time, Time)> {
 
 fn text(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> String {
     let parts = &lab.cluster;
-    let (nodes, link) = (parts.nodes, parts.link.data_rate());
-    let nic = if parts.node.nics > 1 { format!("{} × {}", parts.node.nics, parts.node.nic.name) } else { parts.node.nic.name.clone() };
+    let (nodes, link) = (parts.nodes(), parts.sole().link.data_rate());
+    let nic = if parts.sole().node.nics > 1 {
+        format!("{} × {}", parts.sole().node.nics, parts.sole().node.nic.name)
+    } else {
+        parts.sole().node.nic.name.clone()
+    };
     let routing = parts.routing;
     let mut text = format!(
         "# {}\n# cluster {}: {nodes} nodes, {nic}, {link} links, MTU {}, routing {routing}\n# workload {}, seed {seed}\n",
@@ -307,7 +311,7 @@ fn result(lab: &ResolvedLab, outcome: &Outcome) -> String {
     }
     row("messages", stats.messages.to_string());
     row("bytes delivered", stats.bytes_delivered.to_string());
-    let (end, ranks) = (run.end - Time::ZERO, u64::from(lab.cluster.nodes * lab.cluster.node.nics).max(1));
+    let (end, ranks) = (run.end - Time::ZERO, u64::from(lab.cluster.nodes() * lab.cluster.sole().node.nics).max(1));
     if end > Span::ZERO {
         let rate = fabriscope_units::Rate::of(Bytes(stats.bytes_delivered), end);
         row("payload rate, all hosts (Gb/s)", format!("{:.2}", rate.as_bps() as f64 / 1e9));
@@ -319,7 +323,7 @@ fn result(lab: &ResolvedLab, outcome: &Outcome) -> String {
     row("pause frames", stats.pauses.to_string());
     let mut text = table.to_string();
     if let Some(bytes) = outcome.busiest {
-        let rate = lab.cluster.link.data_rate();
+        let rate = lab.cluster.sole().link.data_rate();
         let (least, end) = (rate.time(bytes).as_us_f64(), end.as_us_f64().max(f64::MIN_POSITIVE));
         let share = 100.0 * least / end;
         text += &format!(
@@ -334,7 +338,7 @@ fn json(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> serde_j
     let mut value = serde_json::json!({
         "title": lab.lab.title,
         "cluster": lab.cluster.name,
-        "nodes": lab.cluster.nodes,
+        "nodes": lab.cluster.nodes(),
         "workload": lab.lab.workload.name(),
         "seed": seed,
         "end_ps": run.end.as_ps(),

@@ -45,8 +45,8 @@ pub struct Bench {
 impl Bench {
     /// The nodes of `parts`, and copies of `size` bytes; none where they have no GPUs.
     pub fn new(parts: &ResolvedCluster, size: u64) -> Option<Bench> {
-        let machine = Rc::new(parts.node.machine().ok()?);
-        Some(Bench { machine, costs: timing::devices(parts)?, gpus: parts.node.gpus, size: Bytes(size) })
+        let machine = Rc::new(parts.sole().node.machine().ok()?);
+        Some(Bench { machine, costs: timing::devices(parts)?, gpus: parts.sole().node.gpus, size: Bytes(size) })
     }
     /// The node.
     pub fn machine(&self) -> &Machine {

@@ -69,11 +69,11 @@ pub struct Asked<'a> {
 impl Inside {
     /// The ends of a message; none between nodes without GPUs, or for tools whose messages have no two ends.
     pub fn of(asked: &Asked<'_>) -> Option<Inside> {
-        let within = asked.target.layout.nodes == 1 && asked.parts.software.mpi.is_some();
-        if asked.parts.node.gpu.is_none() && !within {
+        let within = asked.target.layout.nodes == 1 && asked.parts.sole().software.mpi.is_some();
+        if asked.parts.sole().node.gpu.is_none() && !within {
             return None;
         }
-        let machine = asked.parts.node.machine().ok()?;
+        let machine = asked.parts.sole().node.machine().ok()?;
         match asked.tool {
             Tool::Omb(benchmark) => Inside::of_mpi(asked, benchmark, machine),
             Tool::Perftest(test) => Inside::of_perftest(asked, test, machine),
@@ -83,7 +83,7 @@ impl Inside {
 
     fn of_mpi(asked: &Asked<'_>, benchmark: omb::Benchmark, machine: Machine) -> Option<Inside> {
         let settings = omb::Settings::parse(benchmark, asked.options, asked.target).ok()?;
-        let (node, mpi) = (&asked.parts.node, asked.parts.software.mpi.as_ref()?);
+        let (node, mpi) = (&asked.parts.sole().node, asked.parts.sole().software.mpi.as_ref()?);
         let local = asked.target.layout.nodes == 1 || benchmark == omb::Benchmark::GpuPingPong;
         let home = |rank| Home::on(Some(&machine), node.nics as usize, asked.binding, rank);
         let homes = vec![home(0), home(u32::from(local))];
@@ -131,7 +131,7 @@ impl Inside {
             }
             None => (machine.host_memory_of(nic)?, "host memory".to_owned(), "the buffer is in host memory beside the adapter".to_owned()),
         };
-        let adapter = device(asked.parts.node.nic.interface, settings.nic as u32);
+        let adapter = device(asked.parts.sole().node.nic.interface, settings.nic as u32);
         let out = Leg::between(&machine, format!("{adapter} reads {name}"), (memory, nic), Purpose::Dma, Access::Read);
         let into = Leg::between(&machine, format!("{adapter} writes to {name}"), (nic, memory), Purpose::Dma, Access::Write);
         // Data of a read leaves the node that was asked.
@@ -184,7 +184,7 @@ fn legs(parts: &ResolvedCluster, machine: &Machine, (own, other): (&Home, &Home)
     let host = machine.numas().get(own.numa as usize).map(|numa| machine.own_memory(*numa));
     let number = own.nics.first().map_or(0, |(nic, _)| *nic);
     let nic = machine.nics().get(number).copied();
-    let adapter = device(parts.node.nic.interface, number as u32);
+    let adapter = device(parts.sole().node.nic.interface, number as u32);
     let leg = |what: String, inner: Option<VertexId>, outer: Option<VertexId>, purpose, accesses: [Access; 2]| {
         let ends = if sends { (inner?, outer?) } else { (outer?, inner?) };
         Leg::between(machine, what, ends, purpose, accesses[usize::from(!sends)])

@@ -42,8 +42,8 @@ impl Source {
         }
         // What is neither is told as a cluster that does not exist.
         let cluster = context.cluster(name)?;
-        let machine = cluster.node.machine().map_err(|error| wrong(name, &error.to_string()))?;
-        let port = Some(cluster.link.data_rate());
+        let machine = cluster.sole().node.machine().map_err(|error| wrong(name, &error.to_string()))?;
+        let port = Some(cluster.sole().link.data_rate());
         Ok(Source { title: format!("a node of {}: {}", cluster.name, cluster.title), machine, port })
     }
     /// A node of the catalogue.

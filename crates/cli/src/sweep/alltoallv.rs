@@ -95,7 +95,7 @@ fn sample(
 
 /// What queue pairs take when so many processes talk to each other.
 fn footprints(lab: &ResolvedLab, exchange: &Workload, processes: u32) -> Vec<Footprint> {
-    let (Some(library), nic) = (library(&lab.cluster), &lab.cluster.node.nic) else { return Vec::new() };
+    let (Some(library), nic) = (library(&lab.cluster), &lab.cluster.sole().node.nic) else { return Vec::new() };
     let queues = |q: fabriscope_engine::Queues| Queues { send: q.send, receives: q.receives, buffer: q.buffer };
     let job = Job {
         per_node: exchange.processes_per_node.min(processes),
@@ -116,7 +116,7 @@ fn text(lab: &ResolvedLab, exchange: &Workload, results: &[(Setting, Sample)], s
     let Workload { processes_per_node: each, iterations, .. } = exchange;
     let what = format!(
         "alltoallv, {each} processes per node, library {}, {iterations} iterations after one, seed {seed}",
-        lab.cluster.software.name
+        lab.cluster.sole().software.name
     );
     let mut text = head(lab, &what);
     let mut table =
@@ -135,10 +135,11 @@ fn text(lab: &ResolvedLab, exchange: &Workload, results: &[(Setting, Sample)], s
         }
     }
     text += &table.to_string();
-    if let Some(contexts) = &lab.cluster.node.nic.contexts {
+    if let Some(contexts) = &lab.cluster.sole().node.nic.contexts {
         text += &format!(
             "# {} holds {} contexts on the chip; {each} = M processes on each of N nodes\n",
-            lab.cluster.node.nic.name, *contexts.cached
+            lab.cluster.sole().node.nic.name,
+            *contexts.cached
         );
     }
     let mut table =
@@ -193,7 +194,7 @@ fn value(lab: &ResolvedLab, exchange: &Workload, results: &[(Setting, Sample)], 
     serde_json::json!({
         "title": lab.lab.title,
         "cluster": lab.cluster.name,
-        "library": lab.cluster.software.name,
+        "library": lab.cluster.sole().software.name,
         "processes_per_node": exchange.processes_per_node,
         "iterations": exchange.iterations,
         "seed": seed,

@@ -52,7 +52,7 @@ pub fn run(
 
 /// Whether receivers take packets as they come, which they do where senders spray them.
 fn takes_any_order(lab: &ResolvedLab, scheme: &Scheme) -> bool {
-    scheme.any_order || lab.cluster.node.nic.any_order
+    scheme.any_order || lab.cluster.sole().node.nic.any_order
 }
 
 /// A message that the transport gave up is a result, not a failure of the run.

@@ -48,16 +48,19 @@ fn slot(parts: &ResolvedCluster, size: Bytes) -> Span {
     let (full, rest) = (size.as_u64() / parts.mtu.0, size.as_u64() % parts.mtu.0);
     let wire = full * u64::from(layer.wire_bytes(opcode, parts.mtu.0 as u32))
         + if rest > 0 { u64::from(layer.wire_bytes(opcode, rest as u32)) } else { 0 };
-    parts.link.data_rate().time(Bytes(wire))
+    parts.sole().link.data_rate().time(Bytes(wire))
 }
 
 /// The lines above a table: the lab, the cluster, and `what` happens there.
 fn head(lab: &ResolvedLab, what: &str) -> String {
     let parts = &lab.cluster;
-    let (name, link) = (lab_name(lab), parts.link.data_rate());
+    let (name, link) = (lab_name(lab), parts.sole().link.data_rate());
     format!(
         "# {name}\n# cluster {}: {} nodes, {link} links, MTU {}, routing {}\n# {what}\n\n",
-        parts.name, parts.nodes, parts.mtu, parts.routing
+        parts.name,
+        parts.nodes(),
+        parts.mtu,
+        parts.routing
     )
 }
 

@@ -64,7 +64,7 @@ fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result
         settle: work.settle,
     };
     let mut nodes = vec![work.sender];
-    nodes.extend(work.candidates(parts.nodes).into_iter().take(receivers as usize));
+    nodes.extend(work.candidates(parts.nodes()).into_iter().take(receivers as usize));
     let engine = PacketEngine { allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
     let run = |config: Config| {
         let (mains, finish) = prepare(config);
@@ -78,7 +78,7 @@ fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result
 
 /// Links to the farthest of `nodes` from the first of them.
 fn links(cluster: &Cluster, nodes: &[u32]) -> u32 {
-    let nics = cluster.parts.node.nics;
+    let nics = cluster.parts.sole().node.nics;
     let router = fabriscope_fabric::Router::new(&cluster.fabric, cluster.parts.routing);
     let Ok(router) = router else { return 0 };
     let endpoint = |node: u32| EndpointId(node * nics);

@@ -28,7 +28,7 @@ pub(crate) fn set_up(world: &mut World<'_>, engine: &PacketEngine, stream: Strea
         free: FxHashMap::default(),
         changes: Vec::new(),
         reroute: None,
-        symbol_lanes: u64::from(cluster.parts.link.lanes),
+        symbol_lanes: u64::from(cluster.parts.sole().link.lanes),
         stream,
         reports: Vec::new(),
         missing: FxHashMap::default(),

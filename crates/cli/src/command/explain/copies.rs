@@ -67,9 +67,9 @@ pub(super) fn run(tool: GpuTool, args: &Args, context: &Context, output: &mut Ou
         output.json(&json(args, &parts.name, &bench, &told, &changes))?;
         return Ok(Verdict::Good);
     }
-    let title = parts.node.gpu.as_ref().map_or("", |gpu| gpu.title.as_str());
+    let title = parts.sole().node.gpu.as_ref().map_or("", |gpu| gpu.title.as_str());
     let mut text =
-        format!("# {} of {} on {}: {}\n# {} x {title}\n", args.tool, Bytes(args.bytes()), parts.name, parts.title, parts.node.gpus);
+        format!("# {} of {} on {}: {}\n# {} x {title}\n", args.tool, Bytes(args.bytes()), parts.name, parts.title, parts.sole().node.gpus);
     for point in printed.points.iter().filter(|point| point.size == Bytes(args.bytes())) {
         text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
     }
@@ -117,7 +117,7 @@ fn options(tool: GpuTool, args: &Args) -> (Vec<String>, Vec<String>) {
 
 /// A kernel of STREAM: its start and end, and the memory.
 fn kernel(parts: &fabriscope_catalog::ResolvedCluster, size: u64, printed: &ToolOutput) -> Option<Vec<(String, Span)>> {
-    let calls = &parts.node.gpu.as_ref()?.calls;
+    let calls = &parts.sole().node.gpu.as_ref()?.calls;
     let copy: &Point = printed.points.iter().find(|point| point.metric == "Copy" && point.unit == "MB/s")?;
     let moved = 2.0 * copy.size.as_u64().max(size.min(1)) as f64;
     let total = Span::from_ps((moved * 1e6 / copy.value).round() as u64);

@@ -25,7 +25,7 @@ pub(super) fn run(tool: Tool, args: &Args, context: &Context, output: &mut Outpu
     if let Some(given) = args.options.iter().find(|option| SIZES.iter().any(|name| option.starts_with(name))) {
         return Err(Failure::told(format!("{given} behind the two dashes"), "give one size with -s; without it, some sizes are taken"));
     }
-    let layout = launch::layout(&parts, Some(args.nodes.unwrap_or(1)), Some(parts.node.gpus.max(1)));
+    let layout = launch::layout(&parts, Some(args.nodes.unwrap_or(1)), Some(parts.sole().node.gpus.max(1)));
     let bench = Bench { tool, parts: &parts, layout, binding, seed: context.seed(), options: &args.options };
     let sizes = args.size.map_or(USUAL.to_vec(), |size| vec![size]);
     let progress = Progress::new("running each size with one thing changed at a time");
@@ -124,8 +124,9 @@ impl Bench<'_> {
 
     /// The plugin forbids the other protocols, which would not be safe.
     fn simple_only(&self) -> bool {
-        let forbids = self.parts.nccl.as_ref().and_then(|software| software.nccl.as_ref()).is_some_and(|nccl| nccl.lines_need_writes);
-        forbids && self.parts.node.nic.rdma != Rdma::ReadWrite
+        let forbids =
+            self.parts.sole().nccl.as_ref().and_then(|software| software.nccl.as_ref()).is_some_and(|nccl| nccl.lines_need_writes);
+        forbids && self.parts.sole().node.nic.rdma != Rdma::ReadWrite
     }
 
     fn run(&self, parts: &ResolvedCluster, size: u64, more: &[String]) -> Result<Outcome, LaunchError> {
@@ -164,40 +165,41 @@ type Change = fn(&mut ResolvedCluster, u32) -> bool;
 /// What may bind, and how it is made twice as fast among so many nodes; whether it is there.
 const CHANGES: [(&str, Change); 8] = [
     ("links between GPUs", |parts, _| {
-        parts.node.layout.scale_up.as_mut().is_some_and(|links| {
+        parts.sole_mut().node.layout.scale_up.as_mut().is_some_and(|links| {
             links.part.link_rate.value = double(links.part.link_rate.value);
             true
         })
     }),
     ("blocks of the kernels", |parts, _| {
-        let Some(block) = parts.node.gpu.as_mut().and_then(|gpu| gpu.block.as_mut()) else { return false };
+        let Some(block) = parts.sole_mut().node.gpu.as_mut().and_then(|gpu| gpu.block.as_mut()) else { return false };
         for rate in [&mut block.ll, &mut block.ll128, &mut block.simple].into_iter().chain(&mut block.multimem) {
             rate.value = double(rate.value);
         }
         true
     }),
     ("memory of the GPUs", |parts, _| {
-        parts.node.gpu.as_mut().is_some_and(|gpu| {
+        parts.sole_mut().node.gpu.as_mut().is_some_and(|gpu| {
             gpu.memory.peak.value = double(gpu.memory.peak.value);
             true
         })
     }),
     ("latency of steps", |parts, _| {
-        let Some(nccl) = parts.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
+        let Some(nccl) = parts.sole_mut().nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
         for step in [&mut nccl.ll, &mut nccl.ll128, &mut nccl.simple] {
             (step.begin.value, step.end.value) = (step.begin.value / 2, step.end.value / 2);
         }
-        if let Some(links) = &mut parts.node.layout.scale_up {
+        if let Some(links) = &mut parts.sole_mut().node.layout.scale_up {
             links.part.latency.value = links.part.latency.value / 2;
         }
-        if let Some(ScaleUp::Switched(switched)) = &mut parts.node.layout.part.scale_up {
+        if let Some(ScaleUp::Switched(switched)) = &mut parts.sole_mut().node.layout.part.scale_up {
             switched.latency.value = switched.latency.value / 2;
         }
         true
     }),
     ("host threads and starts of kernels", |parts, _| {
-        let Some(nccl) = parts.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
-        let Some(calls) = parts.node.gpu.as_mut().map(|gpu| &mut gpu.calls) else { return false };
+        let group = parts.sole_mut();
+        let Some(nccl) = group.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
+        let Some(calls) = group.node.gpu.as_mut().map(|gpu| &mut gpu.calls) else { return false };
         let starts = [&mut nccl.ll.start, &mut nccl.ll128.start, &mut nccl.simple.start, &mut nccl.call];
         for span in starts.into_iter().chain([&mut calls.kernel_launch, &mut calls.kernel_start, &mut calls.stream_synchronize]) {
             span.value = span.value / 2;
@@ -205,26 +207,27 @@ const CHANGES: [(&str, Change); 8] = [
         true
     }),
     ("PCI Express", |parts, nodes| {
-        let layout = &mut parts.node.layout;
-        let slots = layout.uplinks.iter_mut().chain(&mut layout.gpu_slot).chain([&mut parts.node.pcie]);
+        let node = &mut parts.sole_mut().node;
+        let layout = &mut node.layout;
+        let slots = layout.uplinks.iter_mut().chain(&mut layout.gpu_slot).chain([&mut node.pcie]);
         for slot in slots {
             slot.part.lane_rate.value = double(slot.part.lane_rate.value);
         }
         nodes > 1 || layout.scale_up.is_none()
     }),
     ("proxies", |parts, nodes| {
-        let Some(nccl) = parts.nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
+        let Some(nccl) = parts.sole_mut().nccl.as_mut().and_then(|software| software.nccl.as_mut()) else { return false };
         for span in [&mut nccl.proxy_step].into_iter().chain(&mut nccl.plugin_overhead) {
             span.value = span.value / 2;
         }
         nodes > 1
     }),
     ("adapters and network", |parts, nodes| {
-        for link in [&mut parts.link, &mut parts.trunk_link, &mut parts.global_link] {
+        for link in parts.link_speeds_mut() {
             link.lane_rate.value = double(link.lane_rate.value);
             link.data_rate.value = double(link.data_rate.value);
         }
-        let nic = &mut parts.node.nic;
+        let nic = &mut parts.sole_mut().node.nic;
         let spans = [&mut nic.tx_latency, &mut nic.rx_latency, &mut nic.message_interval];
         for span in spans.into_iter().chain(&mut nic.srd_latency) {
             span.value = span.value / 2;
