@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fabriscope_fabric::routing::Sharing;
 use fabriscope_fabric::routing::deadlock::{self, Verdict};
 use fabriscope_fabric::routing::delivers;
 use fabriscope_fabric::topology::{Arrangement, Dragonfly, DragonflyPlus, Groups, conforms};
@@ -18,8 +19,21 @@ const LINKS: Links = Links {
     trunk: LinkSpec::new(Rate::from_gbps(200), Span::from_ns(15)),
     global: LinkSpec::new(Rate::from_gbps(200), Span::from_ns(100)),
 };
-const MINIMAL: [Routing; 3] = [Routing::Minimal, Routing::Ecmp, Routing::Spray];
-const DETOURS: [Routing; 4] = [Routing::Valiant, Routing::UgalL, Routing::UgalG, Routing::Adaptive];
+
+/// Every routing that is made for fabrics of groups.
+fn routings(fabric: &Fabric) -> impl Iterator<Item = Routing> {
+    Routing::ALL.iter().copied().filter(|routing| routing.is_made_for(&fabric.coordinates))
+}
+
+/// Those that take detours, to balance the load.
+fn detours(fabric: &Fabric) -> impl Iterator<Item = Routing> {
+    routings(fabric).filter(|routing| routing.sharing() == Sharing::Load)
+}
+
+/// Those that take minimal paths only.
+fn minimal(fabric: &Fabric) -> impl Iterator<Item = Routing> {
+    routings(fabric).filter(|routing| routing.sharing() != Sharing::Load)
+}
 
 fn dragonfly(groups: u32, switches: u32, endpoints: u32, global: u32) -> Dragonfly {
     let (groups, switches, endpoints, global) = (Some(groups), Some(switches), Some(endpoints), Some(global));
@@ -137,7 +151,7 @@ fn the_largest_slingshot() {
     assert_eq!(fabric.coordinates.diameter(), 5);
     assert!(fabric.graph.switches().all(|switch| fabric.graph.outputs(switch).count() == 64));
     // Too large to look at every way; the small members are.
-    for routing in [MINIMAL.as_slice(), &DETOURS].concat() {
+    for routing in routings(&fabric) {
         let router = Router::new(&fabric, routing).unwrap();
         for step in 0..20_000u32 {
             let random = |salt: u32| ((u64::from(step.wrapping_mul(0x9e37_79b9) ^ salt) * 279_040) >> 32) as u32;
@@ -147,7 +161,7 @@ fn the_largest_slingshot() {
                 src == dst || fabric.graph.node(fabric.graph.link(links[links.len() - 1]).to) == Node::Endpoint(EndpointId(dst)),
                 "{routing}"
             );
-            assert!(links.len() <= if MINIMAL.contains(&routing) { 5 } else { 7 });
+            assert!(links.len() <= if routing.sharing() == Sharing::Load { 7 } else { 5 });
         }
     }
 }
@@ -230,7 +244,7 @@ fn errors_give_the_values_and_a_remedy() {
     let spine = Topology::DragonflyPlus(plus(3, 60, 2, 2, 8)).build(&LINKS, 64).unwrap_err();
     assert!(matches!(spine, TopologyError::TooFewPorts { switch: "a spine", needed: 68, .. }), "{spine}");
     let table = Router::new(&build(dragonfly(9, 4, 2, 2)), Routing::DimensionOrder).unwrap_err().to_string();
-    assert!(table.contains("`dimension_order`") && table.contains("`minimal`, "), "{table}");
+    assert!(table.contains("`dimension_order`") && table.contains("minimal, "), "{table}");
 }
 
 fn arrangements() -> impl Strategy<Value = Arrangement> {
@@ -376,7 +390,7 @@ proptest! {
     #[test]
     fn every_routing_delivers(topology in shapes()) {
         let fabric = topology.build(&LINKS, 24).unwrap();
-        for routing in [MINIMAL.as_slice(), &DETOURS].concat() {
+        for routing in routings(&fabric) {
             let router = Router::new(&fabric, routing).unwrap();
             let delivery = delivers(&fabric, &router);
             prop_assert!(delivery.is_ok(), "{} {:?}: {:?}", routing, topology, delivery);
@@ -390,7 +404,7 @@ proptest! {
     fn minimal_paths_cross_one_global_link(topology in shapes()) {
         let fabric = topology.build(&LINKS, 24).unwrap();
         let count = fabric.counts().endpoints;
-        for router in MINIMAL.map(|routing| Router::new(&fabric, routing).unwrap()) {
+        for router in minimal(&fabric).map(|routing| Router::new(&fabric, routing).unwrap()) {
             for (src, dst) in (0..count).flat_map(|src| (0..count).map(move |dst| (src, dst))).filter(|(src, dst)| src != dst) {
                 let links = path(&fabric, &router, EndpointId(src), EndpointId(dst), src);
                 let apart = groups(&fabric).group_of(EndpointId(src)) != groups(&fabric).group_of(EndpointId(dst));
@@ -407,7 +421,7 @@ proptest! {
     #[test]
     fn no_circle_whatever_the_queues(topology in shapes(), seed: u32) {
         let fabric = topology.build(&LINKS, 24).unwrap();
-        for routing in [MINIMAL.as_slice(), &DETOURS].concat() {
+        for routing in routings(&fabric) {
             let router = Router::new(&fabric, routing).unwrap();
             let states = states(&fabric, &router);
             let verdict = deadlock::check(&fabric, &router);
@@ -432,7 +446,7 @@ fn as_few_lanes_as_the_paths_need() {
     let lanes = |fabric: &Fabric, routing| Router::new(fabric, routing).unwrap().lanes();
     let (mesh, clos) = (build(dragonfly(9, 4, 2, 2)), build_plus(plus(5, 3, 2, 4, 4)));
     assert_eq!([lanes(&mesh, Routing::Minimal), lanes(&clos, Routing::Minimal)], [2, 1]);
-    for routing in DETOURS {
+    for routing in detours(&mesh) {
         assert_eq!([lanes(&mesh, routing), lanes(&clos, routing)], [3, 2]);
         // The lanes announced are taken: by detours through a group where packets come in at another switch than they leave by.
         for fabric in [&mesh, &clos] {
@@ -616,7 +630,7 @@ fn toml_is_read_strictly() {
 fn the_same_answer_without_queues() {
     // `Idle` and made-up empty queues see the same network.
     let fabric = build(dragonfly(5, 4, 2, 1));
-    for routing in DETOURS {
+    for routing in detours(&fabric) {
         let router = Router::new(&fabric, routing).unwrap();
         for entropy in 0..100 {
             let head = Head { dest: EndpointId(39), entropy, input: fabric.graph.uplink(EndpointId(0)), vl: 0, via: 0 };

@@ -10,8 +10,11 @@ use fabriscope_fabric::{
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 
-const ALL: [Routing; 5] =
-    [Routing::DModK, Routing::Ecmp, Routing::Spray, Routing::Adaptive, Routing::Flowlet(Flowlet { gap: Span::from_ns(500) })];
+/// Every routing that is made for trees.
+fn all() -> impl Iterator<Item = Routing> {
+    let tree = tree(2, 4);
+    Routing::ALL.iter().copied().filter(move |routing| routing.is_made_for(&tree.coordinates))
+}
 
 fn links() -> Links {
     let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
@@ -59,7 +62,7 @@ proptest! {
     fn every_routing_delivers_on_every_tree((topology, radix) in prop_oneof![fat_trees(), leaf_spines()]) {
         let fabric = topology.build(&links(), radix).unwrap();
         prop_assert_eq!(conforms(&fabric), Ok(()));
-        for routing in ALL {
+        for routing in all() {
             let delivery = delivers(&fabric, &Router::new(&fabric, routing).unwrap());
             prop_assert!(delivery.is_ok(), "{:?} {:?}: {:?}", routing, topology, delivery);
         }
@@ -84,7 +87,7 @@ proptest! {
 fn the_large_trees_deliver() {
     for radix in [16, 32] {
         let fabric = tree(3, radix);
-        for routing in ALL {
+        for routing in all() {
             let delivery = delivers(&fabric, &Router::new(&fabric, routing).unwrap()).unwrap();
             assert_eq!(delivery.longest, 6);
         }
@@ -102,7 +105,7 @@ fn back_to_back_needs_no_routing() {
 #[test]
 fn hops_follow_the_lowest_common_level() {
     let fabric = tree(3, 8);
-    for routing in ALL {
+    for routing in all() {
         let router = Router::new(&fabric, routing).unwrap();
         let hops = |dest| switch_hops(&fabric, &router, EndpointId(0), EndpointId(dest), 5);
         // Leaves of 4, pods of 16: the endpoint itself, the leaf, the pod, the top.
@@ -175,26 +178,12 @@ fn ecmp_spreads_flows_and_keeps_each_on_its_path() {
 fn parallel_cables_are_all_used() {
     let family = LeafSpine { leaves: Some(3), spines: Some(2), links_per_uplink: Some(4), down: Some(24), ..LeafSpine::default() };
     let fabric = Topology::LeafSpine(family).build(&links(), 36).unwrap();
-    for routing in ALL {
+    for routing in all() {
         let router = Router::new(&fabric, routing).unwrap();
         let all = (0..72).flat_map(|src| (0..72).map(move |dst| (src, dst)));
         let flows = all.map(|(src, dst)| path(&fabric, &router, EndpointId(src), EndpointId(dst), src));
         assert!(load(&fabric, flows).iter().all(|&load| load > 0), "{routing:?}");
     }
-}
-
-#[test]
-fn names_in_files() {
-    #[derive(serde::Serialize, serde::Deserialize)]
-    struct Lab {
-        routing: Routing,
-    }
-    for (routing, name) in ALL.into_iter().zip(["d_mod_k", "ecmp", "spray"]) {
-        let text = format!("routing = \"{name}\"\n");
-        assert_eq!(toml::from_str::<Lab>(&text).unwrap().routing, routing);
-        assert_eq!(toml::to_string(&Lab { routing }).unwrap(), text);
-    }
-    assert_eq!(Routing::default(), Routing::DModK);
 }
 
 /// A routing with a mistake in it: what `change` makes of the answer of d-mod-k.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use fabriscope_fabric::export;
 use fabriscope_fabric::import::{Kind, Subnet};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
-use fabriscope_fabric::routing::{Fault, Flowlet, Load, forward_partly, impure_tree, roots_by_hops, survey};
+use fabriscope_fabric::routing::{Fault, Load, forward_partly, impure_tree, roots_by_hops, survey};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables};
 use fabriscope_report::Table;
 use fabriscope_units::{Rate, Span};
 
+use crate::command::topo::Algorithm;
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
 use crate::output::{Output, write_file};
@@ -139,29 +140,16 @@ impl Engine {
             "dor" => Engine::Dor,
             "table" => Engine::Table,
             _ => Engine::Other(named(text).ok_or_else(|| {
-                let names = NAMED.iter().map(|routing| routing.name()).collect::<Vec<_>>().join(", ");
+                let names = Algorithm::computed().map(Routing::name).collect::<Vec<_>>().join(", ");
                 Failure::told(format!("there is no routing `{text}`"), format!("use minhop, updn, ftree, dor, lmc:BITS, table, {names}"))
             })?),
         })
     }
 }
 
-/// Routings by their own names. Flowlets pause for longer than the paths of a machine room differ.
-pub(super) const NAMED: [Routing; 10] = [
-    Routing::DModK,
-    Routing::Ecmp,
-    Routing::Spray,
-    Routing::Adaptive,
-    Routing::Flowlet(Flowlet { gap: Span::from_ns(1000) }),
-    Routing::DimensionOrder,
-    Routing::Minimal,
-    Routing::Valiant,
-    Routing::UgalL,
-    Routing::UgalG,
-];
-
+/// Routings by their own names: those that OpenSM has no name for, and that need no parameter.
 fn named(text: &str) -> Option<Routing> {
-    NAMED.into_iter().find(|routing| routing.name() == text)
+    Routing::named(text).filter(|routing| !matches!(routing, Routing::Lmc(_) | Routing::Table))
 }
 
 fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Failure> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fabriscope_catalog::{Chance, Effect, FaultPlan};
 use fabriscope_engine::{Cluster, EngineError, FaultReport};
-use fabriscope_fabric::routing::Survivors;
+use fabriscope_fabric::routing::{Sharing, Survivors};
 use fabriscope_fabric::{Graph, LinkId, Routing};
 use fabriscope_streams::Stream;
 use fabriscope_units::{Span, Time};
@@ -202,7 +202,7 @@ impl Sweeps {
 
 /// Whether a switch knows several ways, so that it can leave one of them out.
 fn has_choice(routing: Routing) -> bool {
-    routing.reorders() || matches!(routing, Routing::Ecmp | Routing::Flowlet(_))
+    routing.sharing() != Sharing::Destination
 }
 
 /// Sweeps that a run plans. Basis: assumed, a bound against slips of the pen.

@@ -12,9 +12,11 @@
 //! remembers of a flow (flowlets). It returns a virtual lane and the note for the next switch besides the
 //! link, and can list all hops that it might ever answer with: that is what freedom from deadlock is proved on.
 
+mod algorithm;
 pub mod deadlock;
 mod delivers;
 mod dragonfly;
+mod family;
 mod graph;
 mod grid;
 pub(crate) mod hash;
@@ -23,108 +25,15 @@ mod path;
 mod sight;
 mod tree;
 
-use std::fmt;
-
-use fabriscope_units::Span;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::graph::{EndpointId, LinkId, SwitchId};
 use crate::topology::{Coordinates, Fabric};
 
+pub use algorithm::{Flowlet, Lmc, Routing, Sharing};
 pub use delivers::{Defect, Delivery, delivers};
 pub use graph::{Fault, Survey, Survivors, Tables, forward, forward_partly, impure_tree, roots_by_hops, survey};
 pub use load::Load;
 pub use path::{path, switch_hops};
 pub use sight::{Idle, Memory, Sight};
-
-/// The routing algorithm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Routing {
-    /// The destination alone selects the way up, as subnet managers of InfiniBand set their tables up (OpenSM `ftree`).
-    #[default]
-    DModK,
-    /// A hash of the flow selects among the shortest paths: all packets of a flow take one path (Ethernet, RoCE).
-    Ecmp,
-    /// Each packet of a flow takes the next shortest path: round robin over all of them (Ultra Ethernet, adaptive InfiniBand).
-    Spray,
-    /// Each packet takes the least loaded of a few ways, detours included where the topology has them (Slingshot).
-    Adaptive,
-    /// A flow may change its path whenever it pauses for longer than a gap.
-    Flowlet(Flowlet),
-    /// One dimension after the other (torus, mesh, hypercube, HyperX, full mesh).
-    DimensionOrder,
-    /// The shortest path of a dragonfly: at most one global link.
-    Minimal,
-    /// By way of a random intermediate stop, whatever the load.
-    Valiant,
-    /// Minimal or by a random intermediate stop, whichever queue at the first switch promises the shorter wait.
-    UgalL,
-    /// The same with knowledge of the queues of all switches of the group: a bound for what local knowledge can reach.
-    UgalG,
-    /// Shortest paths, balanced over the ports (OpenSM `minhop`). Can deadlock on a fabric with cycles.
-    MinHop,
-    /// Shortest paths that never go up again after going down (OpenSM `updn`).
-    UpDown,
-    /// Tables for shift traffic on any fat tree, regular or not (OpenSM `ftree`).
-    Ftree,
-    /// Several addresses per endpoint, each with a path of its own (InfiniBand LMC).
-    Lmc(Lmc),
-    /// The forwarding tables that came with an imported fabric.
-    Table,
-}
-
-/// When a flow may change its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Flowlet {
-    /// The shortest pause: longer than the paths differ in delay, so that packets stay in order.
-    pub gap: Span,
-}
-
-/// Several addresses per endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Lmc {
-    /// LID mask control: an endpoint has 2^bits addresses.
-    #[schemars(range(min = 0, max = 7))]
-    pub bits: u8,
-}
-
-impl Routing {
-    /// The name in files and on the command line, without parameters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Routing::DModK => "d_mod_k",
-            Routing::Ecmp => "ecmp",
-            Routing::Spray => "spray",
-            Routing::Adaptive => "adaptive",
-            Routing::Flowlet(_) => "flowlet",
-            Routing::DimensionOrder => "dimension_order",
-            Routing::Minimal => "minimal",
-            Routing::Valiant => "valiant",
-            Routing::UgalL => "ugal_l",
-            Routing::UgalG => "ugal_g",
-            Routing::MinHop => "min_hop",
-            Routing::UpDown => "up_down",
-            Routing::Ftree => "ftree",
-            Routing::Lmc(_) => "lmc",
-            Routing::Table => "table",
-        }
-    }
-    /// Whether packets of one flow take different paths at once, so that receivers must accept them in any order.
-    pub const fn reorders(self) -> bool {
-        matches!(self, Routing::Spray | Routing::Adaptive | Routing::Valiant | Routing::UgalL | Routing::UgalG)
-    }
-}
-
-impl fmt::Display for Routing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// What a switch reads of a packet to route it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,10 +98,7 @@ pub struct Router(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Direct,
-    DModK(tree::Walk<tree::DModK>),
-    Ecmp(tree::Walk<tree::Ecmp>),
-    Spray(tree::Walk<tree::Spray>),
-    Tree(tree::Adaptive),
+    Tree(tree::Router),
     Dragonfly(dragonfly::Router),
     Grid(grid::Router),
     Graph(graph::Router),
@@ -208,7 +114,7 @@ pub enum RoutingError {
         /// The algorithm asked for.
         routing: Routing,
         /// Those that would work.
-        known: &'static str,
+        known: String,
     },
     /// The algorithm would need more than the fabric or the engine offers.
     #[error("`{routing}` cannot route this fabric: {what}; {remedy}")]
@@ -222,26 +128,40 @@ pub enum RoutingError {
     },
 }
 
+impl Routing {
+    /// Whether there is an algorithm of this name that computes with these coordinates; for fabrics without any, one that
+    /// reads the graph.
+    #[must_use]
+    pub fn is_made_for(self, coordinates: &Coordinates) -> bool {
+        match coordinates {
+            Coordinates::Direct => false,
+            Coordinates::Tree(_) => tree::Router::knows(self),
+            Coordinates::Dragonfly(_) => dragonfly::Router::knows(self),
+            Coordinates::Grid(_) => grid::Router::knows(self),
+            Coordinates::Irregular(_) => graph::Router::suits(self, coordinates),
+        }
+    }
+    /// Whether it can route fabrics with these coordinates, if not every one of them.
+    #[must_use]
+    pub fn suits(self, coordinates: &Coordinates) -> bool {
+        matches!(coordinates, Coordinates::Direct) || self.is_made_for(coordinates) || graph::Router::suits(self, coordinates)
+    }
+}
+
 impl Router {
     /// Prepares `routing` for `fabric`.
     ///
     /// # Errors
     /// The algorithm is made for another family of topologies, or this member of the family is beyond it.
     pub fn new(fabric: &Fabric, routing: Routing) -> Result<Router, RoutingError> {
-        Ok(Router(match (&fabric.coordinates, routing) {
-            (Coordinates::Direct, _) => Kind::Direct,
-            (Coordinates::Tree(tree), Routing::DModK) => Kind::DModK(tree::Walk::new(tree)),
-            (Coordinates::Tree(tree), Routing::Ecmp) => Kind::Ecmp(tree::Walk::new(tree)),
-            (Coordinates::Tree(tree), Routing::Spray) => Kind::Spray(tree::Walk::new(tree)),
-            (Coordinates::Tree(tree), Routing::Adaptive) => Kind::Tree(tree::Adaptive::new(tree, None)),
-            (Coordinates::Tree(tree), Routing::Flowlet(flowlet)) => Kind::Tree(tree::Adaptive::new(tree, Some(flowlet.gap))),
-            (Coordinates::Dragonfly(_), _) if dragonfly::Router::knows(routing) => {
-                Kind::Dragonfly(dragonfly::Router::new(fabric, routing)?)
-            }
-            (Coordinates::Dragonfly(_), _) => Kind::Graph(graph::Router::new(fabric, routing).map_err(dragonfly::proposing)?),
-            (Coordinates::Grid(_), _) if grid::Router::knows(routing) => Kind::Grid(grid::Router::new(fabric, routing)?),
-            _ => Kind::Graph(graph::Router::new(fabric, routing)?),
-        }))
+        let prepared = match &fabric.coordinates {
+            Coordinates::Direct => return Ok(Router(Kind::Direct)),
+            Coordinates::Tree(tree) => tree::Router::new(fabric, tree, routing).map(|router| router.map(Kind::Tree)),
+            Coordinates::Dragonfly(groups) => dragonfly::Router::new(fabric, groups, routing).map(|router| router.map(Kind::Dragonfly)),
+            Coordinates::Grid(grid) => grid::Router::new(fabric, grid, routing).map(|router| router.map(Kind::Grid)),
+            Coordinates::Irregular(_) => None,
+        };
+        prepared.unwrap_or_else(|| graph::Router::new(fabric, routing).map(Kind::Graph)).map(Router)
     }
 }
 
@@ -250,9 +170,6 @@ macro_rules! each {
     ($kind:expr, $route:ident => $call:expr, direct => $direct:expr) => {
         match $kind {
             Kind::Direct => $direct,
-            Kind::DModK($route) => $call,
-            Kind::Ecmp($route) => $call,
-            Kind::Spray($route) => $call,
             Kind::Tree($route) => $call,
             Kind::Dragonfly($route) => $call,
             Kind::Grid($route) => $call,
@@ -274,9 +191,7 @@ impl Route for Router {
     #[inline(always)]
     fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
         match &self.0 {
-            Kind::DModK(walk) => walk.output(at, head, sight),
-            Kind::Ecmp(walk) => walk.output(at, head, sight),
-            Kind::Spray(walk) => walk.output(at, head, sight),
+            Kind::Tree(router) => router.output(at, head, sight),
             _ => self.output_elsewhere(at, head, sight),
         }
     }

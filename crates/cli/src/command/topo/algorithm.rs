@@ -3,7 +3,6 @@
 use fabriscope_fabric::Routing;
 use fabriscope_fabric::routing::Lmc;
 
-use crate::command::route::NAMED;
 use crate::error::Failure;
 
 /// A routing that `--routing` names.
@@ -13,12 +12,17 @@ pub struct Algorithm(pub Routing);
 impl Algorithm {
     /// Every routing that needs no parameter.
     pub fn all() -> impl Iterator<Item = Routing> {
-        NAMED.into_iter().chain(TABLES)
+        Routing::ALL.iter().copied().filter(|routing| !matches!(routing, Routing::Lmc(_) | Routing::Table))
+    }
+
+    /// Those that OpenSM does not have.
+    pub fn computed() -> impl Iterator<Item = Routing> {
+        Algorithm::all().filter(|routing| !Algorithm::by_tables(*routing))
     }
 
     /// Whether a routing makes forwarding tables for any fabric.
     pub fn by_tables(routing: Routing) -> bool {
-        TABLES.contains(&routing)
+        matches!(routing, Routing::MinHop | Routing::UpDown | Routing::Ftree)
     }
 
     /// The routing of a name.
@@ -39,6 +43,3 @@ impl Algorithm {
         })
     }
 }
-
-/// Routings of any fabric by tables.
-const TABLES: [Routing; 3] = [Routing::MinHop, Routing::UpDown, Routing::Ftree];

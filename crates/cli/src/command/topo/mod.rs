@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::error::{Failure, Verdict};
 use crate::output::Output;
 
-use algorithm::Algorithm;
+pub(super) use algorithm::Algorithm;
 use examine::examine;
 use pattern::Traffic;
 use picture::Format;

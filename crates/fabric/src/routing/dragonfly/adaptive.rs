@@ -22,19 +22,22 @@ use super::detour::{Detours, draw, note};
 use super::ground::{From, PROOF, Stand};
 use super::walk::Way;
 use crate::graph::{LinkId, SwitchId};
+use crate::routing::family::Prepare;
 use crate::routing::hash::below;
-use crate::routing::{Head, Hop, Route, Sight};
-use crate::topology::Groups;
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::{Fabric, Groups};
 
 /// The best of four.
 #[derive(Clone, Debug)]
-pub(super) struct Adaptive(Detours);
+pub(in crate::routing) struct Adaptive(Detours);
+
+impl Prepare<Groups> for Adaptive {
+    fn prepare(_: &Fabric, groups: &Groups, _: Routing) -> Result<Self, RoutingError> {
+        Ok(Adaptive(Detours::new(groups)))
+    }
+}
 
 impl Adaptive {
-    pub(super) fn new(groups: &Groups) -> Adaptive {
-        Adaptive(Detours::new(groups))
-    }
-
     /// Whether a packet on a minimal path leaves its first group here.
     #[inline(always)]
     fn leaves(&self, at: Stand, home: Stand, head: &Head) -> bool {

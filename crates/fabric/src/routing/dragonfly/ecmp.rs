@@ -11,7 +11,7 @@ use crate::routing::hash::{below, hash};
 
 /// A hash of the flow selects; of the packet, where each one has an entropy of its own.
 #[derive(Clone, Debug)]
-pub(super) struct ByFlow;
+pub(in crate::routing) struct ByFlow;
 
 impl Select for ByFlow {
     const FIXED: bool = false;

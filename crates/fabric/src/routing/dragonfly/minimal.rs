@@ -9,16 +9,17 @@ use super::ground::{Ground, PROOF};
 use super::walk::{Select, Step, Walk};
 use crate::divisor::Divisor;
 use crate::graph::SwitchId;
-use crate::routing::{Head, Hop, Route, Sight};
-use crate::topology::Groups;
+use crate::routing::family::Prepare;
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::{Fabric, Groups};
 
 /// At most one global link, by a way that `S` selects.
 #[derive(Clone, Debug)]
-pub(super) struct Minimal<S>(Walk<S>);
+pub(in crate::routing) struct Minimal<S>(Walk<S>);
 
-impl<S: Select> Minimal<S> {
-    pub(super) fn new(groups: &Groups) -> Minimal<S> {
-        Minimal(Walk::new(groups))
+impl<S: Select> Prepare<Groups> for Minimal<S> {
+    fn prepare(_: &Fabric, groups: &Groups, _: Routing) -> Result<Self, RoutingError> {
+        Ok(Minimal(Walk::new(groups)))
     }
 }
 
@@ -71,7 +72,7 @@ impl Digits {
 
 /// The destination selects.
 #[derive(Clone, Debug)]
-pub(super) struct ByDestination(Digits);
+pub(in crate::routing) struct ByDestination(Digits);
 
 impl Select for ByDestination {
     const FIXED: bool = true;

@@ -11,7 +11,7 @@ use crate::routing::Head;
 
 /// The packet's number selects.
 #[derive(Clone, Debug)]
-pub(super) struct ByPacket(Digits);
+pub(in crate::routing) struct ByPacket(Digits);
 
 impl Select for ByPacket {
     const FIXED: bool = false;

@@ -19,18 +19,21 @@ use super::detour::{Detours, draw};
 use super::ground::PROOF;
 use super::walk::Way;
 use crate::graph::SwitchId;
-use crate::routing::{Head, Hop, Route, Sight};
-use crate::topology::Groups;
+use crate::routing::family::Prepare;
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::{Fabric, Groups};
 
 /// Minimal or a detour by the queues at the first switch, or in the whole group where `GLOBAL`.
 #[derive(Clone, Debug)]
-pub(super) struct Ugal<const GLOBAL: bool>(Detours);
+pub(in crate::routing) struct Ugal<const GLOBAL: bool>(Detours);
+
+impl<const GLOBAL: bool> Prepare<Groups> for Ugal<GLOBAL> {
+    fn prepare(_: &Fabric, groups: &Groups, _: Routing) -> Result<Self, RoutingError> {
+        Ok(Ugal(Detours::new(groups)))
+    }
+}
 
 impl<const GLOBAL: bool> Ugal<GLOBAL> {
-    pub(super) fn new(groups: &Groups) -> Ugal<GLOBAL> {
-        Ugal(Detours::new(groups))
-    }
-
     #[inline(always)]
     fn wait(way: &Way, sight: &impl Sight) -> u64 {
         let mut queue = sight.depth(way.hop.link).as_u64();

@@ -8,16 +8,17 @@
 use super::detour::{Detours, draw};
 use super::ground::PROOF;
 use crate::graph::SwitchId;
-use crate::routing::{Head, Hop, Route, Sight};
-use crate::topology::Groups;
+use crate::routing::family::Prepare;
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::{Fabric, Groups};
 
 /// By a random stop, whatever the load.
 #[derive(Clone, Debug)]
-pub(super) struct Valiant(Detours);
+pub(in crate::routing) struct Valiant(Detours);
 
-impl Valiant {
-    pub(super) fn new(groups: &Groups) -> Valiant {
-        Valiant(Detours::new(groups))
+impl Prepare<Groups> for Valiant {
+    fn prepare(_: &Fabric, groups: &Groups, _: Routing) -> Result<Self, RoutingError> {
+        Ok(Valiant(Detours::new(groups)))
     }
 }
 

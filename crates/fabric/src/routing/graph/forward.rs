@@ -8,7 +8,7 @@ use crate::topology::{Coordinates, Fabric};
 
 /// Tables on one fabric, checked to lead from everywhere to everywhere.
 #[derive(Clone, Debug)]
-pub(super) struct Forward {
+pub(in crate::routing) struct Forward {
     tables: std::sync::Arc<Tables>,
     plugs: Plugs,
     longest: u32,

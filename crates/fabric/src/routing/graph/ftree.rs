@@ -11,10 +11,59 @@
 //! Modelled: levels, counters up and down, missing cables and switches.
 //! Not modelled: node orders and I/O nodes from files, roots from a file.
 
-use crate::graph::SwitchId;
-
 use super::skeleton::{FAR, Skeleton, Way};
-use super::tables::Tables;
+use super::{Router, Tables, UP_THEN_DOWN, skeleton};
+use crate::graph::{Node, SwitchId};
+use crate::routing::{Routing, RoutingError};
+use crate::topology::Fabric;
+
+/// Prepares `ftree`.
+pub(super) fn prepare(fabric: &Fabric, routing: Routing) -> Result<Router, RoutingError> {
+    Router::forward(fabric, routing, Tables::ftree(fabric)?, Some(UP_THEN_DOWN))
+}
+
+impl Tables {
+    /// Tables for shift traffic on any fat tree (OpenSM `ftree`).
+    ///
+    /// # Errors
+    /// As [`Tables::min_hop`]; a fabric that is no fat tree, and where.
+    pub fn ftree(fabric: &Fabric) -> Result<Tables, RoutingError> {
+        let routing = Routing::Ftree;
+        let skeleton = skeleton(fabric, routing, 0)?;
+        let name = |at| fabric.name(Node::Switch(at));
+        tables(&skeleton, fabric.graph.endpoint_count()).map_err(|why| {
+            let what = match why {
+                NoTree::Level(one, other, 0) => {
+                    format!("it is no fat tree: {} and {} both have endpoints, and a cable between them", name(one), name(other))
+                }
+                NoTree::Level(one, other, level) => {
+                    format!("it is no fat tree: a cable joins {} and {}, both {level} levels above the leaves", name(one), name(other))
+                }
+                NoTree::Apart(one, other) => format!("no path from {} to {} goes up and then down", name(one), name(other)),
+            };
+            RoutingError::Cannot { routing, what, remedy: "choose up_down, which routes any fabric without deadlock" }
+        })
+    }
+}
+
+/// Why OpenSM's `ftree` would not take a fabric as a fat tree although ours does, where no roots are given to it; it then
+/// uses `minhop` and says so in its log alone. `None` where it takes it.
+///
+/// # Errors
+/// As [`Tables::min_hop`].
+pub fn impure_tree(fabric: &Fabric) -> Result<Option<String>, RoutingError> {
+    let skeleton = skeleton(fabric, Routing::Ftree, 0)?;
+    let name = |at| fabric.name(Node::Switch(at));
+    Ok(impure(&skeleton).map(|why| match why {
+        Impure::OneSwitch => "the fabric has one switch only".to_owned(),
+        Impure::Groups(one, other, way) => {
+            format!("{} and {} of one level have cables to different numbers of switches {way} (ERR AB09, AB0A)", name(one), name(other))
+        }
+        Impure::Cables(one, other, way) => {
+            format!("{} and {} of one level have different numbers of cables to a switch {way} (ERR AB0B, AB0C)", name(one), name(other))
+        }
+    }))
+}
 
 /// Why a fabric is no fat tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,25 @@
 
 use super::balance::fill;
 use super::skeleton::{FAR, Skeleton, Way};
-use super::tables::Tables;
+use super::{Router, Tables, skeleton};
+use crate::routing::{Routing, RoutingError};
+use crate::topology::Fabric;
+
+/// Prepares `dimension_order` of a fabric without coordinates.
+pub(super) fn prepare(fabric: &Fabric, routing: Routing) -> Result<Router, RoutingError> {
+    Router::forward(fabric, routing, Tables::port_order(fabric)?, None)
+}
+
+impl Tables {
+    /// Shortest paths by the lowest port: dimension order where ports are in the order of dimensions (OpenSM `dor`).
+    ///
+    /// # Errors
+    /// As [`Tables::min_hop`].
+    pub fn port_order(fabric: &Fabric) -> Result<Tables, RoutingError> {
+        let skeleton = skeleton(fabric, Routing::DimensionOrder, 0)?;
+        Ok(tables(&skeleton, fabric.graph.endpoint_count()))
+    }
+}
 
 /// The tables.
 pub(super) fn tables(skeleton: &Skeleton, endpoints: u32) -> Tables {

@@ -17,6 +17,18 @@ use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
 use crate::topology::Fabric;
 use fabriscope_units::Span;
 
+/// Prepares `ecmp`, `spray`, `adaptive` and `flowlet`.
+pub(super) fn prepare(fabric: &Fabric, routing: Routing) -> Result<super::Router, RoutingError> {
+    let choice = match routing {
+        Routing::Spray => Choice::Turn,
+        Routing::Adaptive => Choice::Queue,
+        Routing::Flowlet(flowlet) => Choice::Pause(flowlet.gap),
+        _ => Choice::Hash,
+    };
+    let skeleton = Skeleton::new(fabric, routing)?;
+    Shortest::new(fabric, routing, &skeleton, choice).map(super::Router::Shortest)
+}
+
 /// How one of the shortest ways is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -32,7 +44,7 @@ pub(super) enum Choice {
 
 /// Shortest paths on one fabric.
 #[derive(Clone, Debug)]
-pub(super) struct Shortest {
+pub(in crate::routing) struct Shortest {
     choice: Choice,
     plugs: Plugs,
     /// The place among the leaves of each endpoint's switch, and the link that delivers to it.

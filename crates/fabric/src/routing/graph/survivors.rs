@@ -10,7 +10,7 @@ use super::skeleton::{FAR, Plugs, Skeleton};
 use super::up_down;
 use crate::graph::{EndpointId, LinkId, Node, SwitchId};
 use crate::routing::hash::{below, hash};
-use crate::routing::{Head, Hop, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Routing, RoutingError, Sharing, Sight};
 use crate::topology::Fabric;
 
 /// Routes over the cables that still work.
@@ -170,11 +170,11 @@ impl Survivors {
 }
 
 fn share(routing: Routing) -> Share {
-    match routing {
-        Routing::Ecmp => Share::Flow,
-        Routing::Spray => Share::Packet,
-        Routing::Adaptive | Routing::Flowlet(_) | Routing::Valiant | Routing::UgalL | Routing::UgalG => Share::Queue,
-        _ => Share::Destination,
+    match routing.sharing() {
+        Sharing::Flow => Share::Flow,
+        Sharing::Packet => Share::Packet,
+        Sharing::Load | Sharing::Pause => Share::Queue,
+        Sharing::Destination => Share::Destination,
     }
 }
 

@@ -12,8 +12,77 @@
 
 use super::balance::fill;
 use super::skeleton::{FAR, Skeleton, Way};
-use super::tables::Tables;
-use crate::graph::SwitchId;
+use super::{Router, Tables, UP_THEN_DOWN, skeleton};
+use crate::graph::{Node, SwitchId};
+use crate::routing::{Routing, RoutingError};
+use crate::topology::Fabric;
+
+/// Prepares `up_down`.
+pub(super) fn prepare(fabric: &Fabric, routing: Routing) -> Result<Router, RoutingError> {
+    Router::forward(fabric, routing, Tables::up_down(fabric, 0, None)?, Some(UP_THEN_DOWN))
+}
+
+impl Tables {
+    /// Shortest paths that never go up after going down (OpenSM `updn`). Without `roots` those are taken that OpenSM finds
+    /// by hop counts, else the switches farthest from endpoints, else the one in the middle.
+    ///
+    /// # Errors
+    /// As [`Tables::min_hop`]. Roots that are given may leave pairs of endpoints without a path: their entries are missing, as
+    /// in OpenSM, and [`survey`] tells which.
+    pub fn up_down(fabric: &Fabric, lmc: u8, roots: Option<&[SwitchId]>) -> Result<Tables, RoutingError> {
+        let routing = Routing::UpDown;
+        let skeleton = skeleton(fabric, routing, lmc)?;
+        let endpoints = fabric.graph.endpoint_count();
+        if let Some(roots) = roots {
+            return Ok(self::tables(&skeleton, endpoints, lmc, roots).0);
+        }
+        legal(fabric, &skeleton, lmc).map(|(_, tables)| tables).ok_or_else(|| no_path(routing))
+    }
+    /// The roots that [`Tables::up_down`] takes where none are given.
+    ///
+    /// # Errors
+    /// As [`Tables::up_down`].
+    pub fn roots(fabric: &Fabric) -> Result<Vec<SwitchId>, RoutingError> {
+        let skeleton = skeleton(fabric, Routing::UpDown, 0)?;
+        legal(fabric, &skeleton, 0).map(|(roots, _)| roots).ok_or_else(|| no_path(Routing::UpDown))
+    }
+}
+
+/// The roots that OpenSM's `updn` would find by hop counts, where `adapters` counts the adapters at each switch, aggregation
+/// nodes included; without any it falls back to `minhop`.
+///
+/// # Errors
+/// As [`Tables::min_hop`].
+pub fn roots_by_hops(fabric: &Fabric, adapters: &[u32]) -> Result<Vec<SwitchId>, RoutingError> {
+    Ok(hop_roots(&skeleton(fabric, Routing::UpDown, 0)?, adapters))
+}
+
+/// The first proposal of roots that leaves no pair without a path, and its tables.
+fn legal(fabric: &Fabric, skeleton: &Skeleton, lmc: u8) -> Option<(Vec<SwitchId>, Tables)> {
+    // From one root everything can be reached: up to it and down again.
+    let centre = || centre(skeleton).into_iter().collect();
+    let proposals = [hop_roots(skeleton, &adapters(fabric)), roots_by_level(skeleton), centre()];
+    proposals.into_iter().filter(|roots| !roots.is_empty()).find_map(|roots| {
+        let (tables, complete) = tables(skeleton, fabric.graph.endpoint_count(), lmc, &roots);
+        complete.then_some((roots, tables))
+    })
+}
+
+fn no_path(routing: Routing) -> RoutingError {
+    RoutingError::Cannot { routing, what: "a pair of its leaves has no path".to_owned(), remedy: "add the missing cables" }
+}
+
+/// Endpoints at each switch.
+fn adapters(fabric: &Fabric) -> Vec<u32> {
+    let graph = &fabric.graph;
+    let mut adapters = vec![0; graph.switch_count() as usize];
+    for endpoint in graph.endpoints() {
+        if let Node::Switch(at) = graph.node(graph.link(graph.uplink(endpoint)).to) {
+            adapters[at.index()] += 1;
+        }
+    }
+    adapters
+}
 
 /// Which switch is above which.
 pub(super) struct Order {
@@ -114,7 +183,7 @@ fn descents(skeleton: &Skeleton, order: &Order, to: SwitchId) -> Vec<u16> {
 
 /// The roots as OpenSM finds them: switches from which more than nine tenths of the adapters are equally far, and no other
 /// distance has more than a twentieth. `adapters` counts them for each switch, aggregation nodes included.
-pub(super) fn roots_by_hops(skeleton: &Skeleton, adapters: &[u32]) -> Vec<SwitchId> {
+fn hop_roots(skeleton: &Skeleton, adapters: &[u32]) -> Vec<SwitchId> {
     let all: u64 = adapters.iter().map(|&count| u64::from(count)).sum();
     let is_root = |&at: &SwitchId| {
         let distance = skeleton.distances(at);

@@ -9,8 +9,11 @@ use fabriscope_units::Bytes;
 
 use super::walk::{Sequence, Walk};
 use crate::graph::{LinkId, SwitchId};
+use crate::routing::family::Prepare;
 use crate::routing::hash::hash;
-use crate::routing::{Head, Hop, Route, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::Fabric;
+use crate::topology::grid::Grid;
 
 #[derive(Clone, Debug)]
 pub(in crate::routing) struct Adaptive {
@@ -21,11 +24,13 @@ pub(in crate::routing) struct Adaptive {
 const FORWARD: u16 = 1;
 const BACKWARD: u16 = 2;
 
-impl Adaptive {
-    pub fn new(walk: Walk) -> Adaptive {
-        Adaptive { walk }
+impl Prepare<Grid> for Adaptive {
+    fn prepare(fabric: &Fabric, grid: &Grid, _: Routing) -> Result<Adaptive, RoutingError> {
+        Ok(Adaptive { walk: Walk::new(fabric, grid) })
     }
+}
 
+impl Adaptive {
     /// The parallel cable is selected by the packet, so that a flow uses all of them.
     #[inline]
     fn hop(&self, at: SwitchId, head: Head, note: u16, flow: u32) -> Hop {

@@ -6,16 +6,19 @@
 
 use super::walk::{Sequence, Walk};
 use crate::graph::SwitchId;
-use crate::routing::{Head, Hop, Idle, Route, Sight};
+use crate::routing::family::Prepare;
+use crate::routing::{Head, Hop, Idle, Route, Routing, RoutingError, Sight};
+use crate::topology::Fabric;
+use crate::topology::grid::Grid;
 
 #[derive(Clone, Debug)]
 pub(in crate::routing) struct DimensionOrder {
     walk: Walk,
 }
 
-impl DimensionOrder {
-    pub fn new(walk: Walk) -> DimensionOrder {
-        DimensionOrder { walk }
+impl Prepare<Grid> for DimensionOrder {
+    fn prepare(fabric: &Fabric, grid: &Grid, _: Routing) -> Result<DimensionOrder, RoutingError> {
+        Ok(DimensionOrder { walk: Walk::new(fabric, grid) })
     }
 }
 

@@ -6,19 +6,23 @@
 
 use super::walk::{Sequence, Walk};
 use crate::graph::SwitchId;
+use crate::routing::family::Prepare;
 use crate::routing::hash::{below, hash};
 use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::topology::Fabric;
+use crate::topology::grid::Grid;
 
 #[derive(Clone, Debug)]
 pub(in crate::routing) struct Valiant {
-    walk: Walk,
+    pub(super) walk: Walk,
 }
 
 /// Stops that are drawn at most.
 const DRAWS: u32 = 4;
 
-impl Valiant {
-    pub fn new(walk: Walk, routing: Routing) -> Result<Valiant, RoutingError> {
+impl Prepare<Grid> for Valiant {
+    fn prepare(fabric: &Fabric, grid: &Grid, routing: Routing) -> Result<Valiant, RoutingError> {
+        let walk = Walk::new(fabric, grid);
         // Notes hold the number of a switch and one more.
         if walk.switches >= u32::from(u16::MAX) {
             let what = format!("{} switches are more than the note of a packet can name", walk.switches);
@@ -26,10 +30,28 @@ impl Valiant {
         }
         Ok(Valiant { walk })
     }
+}
+
+impl Valiant {
+    /// Whether the packet stands at its first switch, and not at its last one.
+    ///
+    /// Only endpoints send on lane 0 without a note; between switches the second half has other lanes.
+    #[inline]
+    pub(super) fn starts(&self, at: SwitchId, head: Head) -> bool {
+        head.via == 0 && head.vl == 0 && at != self.walk.switch_of(head.dest)
+    }
+
+    /// A random stop for a packet that starts at `at`.
+    #[inline]
+    pub(super) fn stop(&self, at: SwitchId, head: Head) -> Option<SwitchId> {
+        let flow = u64::from(head.dest.0) << 32 | u64::from(head.entropy) << 16 ^ u64::from(head.input.0);
+        let stops = (0..DRAWS).map(|draw| SwitchId(below(hash(flow, draw), self.walk.switches)));
+        stops.into_iter().find(|&stop| self.allows(at, stop, head))
+    }
 
     /// On to the destination, on the lanes of the second half.
     #[inline]
-    fn second(&self, at: SwitchId, head: Head) -> Hop {
+    pub(super) fn second(&self, at: SwitchId, head: Head) -> Hop {
         match self.walk.next(at, self.walk.switch_of(head.dest), head.dest.0, Sequence::Forward) {
             Some((link, vl)) => Hop { link, vl: vl + self.walk.lanes, via: 0 },
             None => Hop { link: self.walk.deliver(at, head.dest), vl: 0, via: 0 },
@@ -38,7 +60,7 @@ impl Valiant {
 
     /// On to the stop, or from there.
     #[inline]
-    fn towards(&self, at: SwitchId, stop: SwitchId, head: Head) -> Hop {
+    pub(super) fn towards(&self, at: SwitchId, stop: SwitchId, head: Head) -> Hop {
         match self.walk.next(at, stop, head.dest.0, Sequence::Forward) {
             Some((link, vl)) => Hop { link, vl, via: stop.0 as u16 + 1 },
             None => self.second(at, head),
@@ -57,16 +79,10 @@ impl Route for Valiant {
         if head.via > 0 {
             return self.towards(at, SwitchId(u32::from(head.via) - 1), head);
         }
-        // Only endpoints send on lane 0 without a note; between switches the second half has other lanes.
-        let fresh = head.vl == 0 && at != self.walk.switch_of(head.dest);
-        if fresh {
-            let flow = u64::from(head.dest.0) << 32 | u64::from(head.entropy) << 16 ^ u64::from(head.input.0);
-            for draw in 0..DRAWS {
-                let stop = SwitchId(below(hash(flow, draw), self.walk.switches));
-                if self.allows(at, stop, head) {
-                    return self.towards(at, stop, head);
-                }
-            }
+        if self.starts(at, head)
+            && let Some(stop) = self.stop(at, head)
+        {
+            return self.towards(at, stop, head);
         }
         self.second(at, head)
     }
@@ -75,7 +91,7 @@ impl Route for Valiant {
             visit(self.towards(at, SwitchId(u32::from(head.via) - 1), head));
             return;
         }
-        if head.vl == 0 && at != self.walk.switch_of(head.dest) {
+        if self.starts(at, head) {
             for stop in (0..self.walk.switches).map(SwitchId).filter(|&stop| self.allows(at, stop, head)) {
                 visit(self.towards(at, stop, head));
             }

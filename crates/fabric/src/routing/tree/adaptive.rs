@@ -10,11 +10,13 @@
 //! Modelled: what the switch's own queues say. Not modelled: notifications from switches further on (InfiniBand's
 //! ARN), ports excluded by weights; on the way down a tree leaves no choice but that among parallel cables.
 
-use super::{Spray, Walk};
+use super::Walk;
+use super::spray::Spray;
 use crate::graph::SwitchId;
+use crate::routing::family::Prepare;
 use crate::routing::hash::{below, hash};
-use crate::routing::{Head, Hop, Memory, Route, Sight};
-use crate::topology::Tree;
+use crate::routing::{Head, Hop, Memory, Route, Routing, RoutingError, Sight};
+use crate::topology::{Fabric, Tree};
 use fabriscope_units::Span;
 
 /// Looks at queues, on the walk of the tree.
@@ -25,11 +27,14 @@ pub(in crate::routing) struct Adaptive {
     gap: Option<Span>,
 }
 
-impl Adaptive {
-    pub(in crate::routing) fn new(tree: &Tree, gap: Option<Span>) -> Adaptive {
-        Adaptive { walk: Walk::new(tree), gap }
+impl Prepare<Tree> for Adaptive {
+    fn prepare(_: &Fabric, tree: &Tree, routing: Routing) -> Result<Adaptive, RoutingError> {
+        let gap = if let Routing::Flowlet(flowlet) = routing { Some(flowlet.gap) } else { None };
+        Ok(Adaptive { walk: Walk::new(tree), gap })
     }
+}
 
+impl Adaptive {
     /// The place of the least loaded of some ways drawn by `seed`; of equals the first drawn.
     #[inline]
     fn quietest(ways: super::Ways, seed: u64, sight: &impl Sight) -> u32 {
@@ -47,7 +52,7 @@ impl Adaptive {
 }
 
 impl Route for Adaptive {
-    #[inline]
+    #[inline(never)]
     fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
         let ways = self.walk.ways(at, &head);
         let flow = u64::from(head.dest.0) << 32 | u64::from(head.entropy);

@@ -9,22 +9,23 @@
 //! Source: Zahavi 2012 (see [`crate::topology::tree`]). Up*/down* order keeps one lane free of deadlock.
 //! Not modelled: dead links.
 
-mod adaptive;
-mod d_mod_k;
-mod ecmp;
-mod spray;
-
 use std::marker::PhantomData;
 
-use super::{Head, Hop, Route, Sight};
+use super::family::{Prepare, family};
+use super::{Head, Hop, Route, Routing, RoutingError, Sight};
 use crate::divisor::Divisor;
 use crate::graph::{EndpointId, LinkId, SwitchId};
-use crate::topology::Tree;
+use crate::topology::{Fabric, Tree};
 
-pub(super) use adaptive::Adaptive;
-pub(super) use d_mod_k::DModK;
-pub(super) use ecmp::Ecmp;
-pub(super) use spray::Spray;
+family! {
+    /// A routing of trees on one fabric.
+    pub(super) enum Router of Tree {
+        adaptive: Adaptive => adaptive::Adaptive, Flowlet => adaptive::Adaptive;
+        d_mod_k: DModK => Walk<d_mod_k::DModK>;
+        ecmp: Ecmp => Walk<ecmp::Ecmp>;
+        spray: Spray => Walk<spray::Spray>;
+    }
+}
 
 /// How an algorithm selects the way up.
 pub(super) trait Climb {
@@ -144,7 +145,7 @@ impl<C: Climb> Walk<C> {
         }
     }
 
-    pub(super) fn new(tree: &Tree) -> Walk<C> {
+    fn new(tree: &Tree) -> Walk<C> {
         let stairs: Vec<Stair> = (0..=tree.height()).map(|level| stair(tree, level)).collect();
         let floor = |level: u32| {
             let (below, above) = (stairs[level as usize - 1], stairs[level as usize]);
@@ -155,6 +156,12 @@ impl<C: Climb> Walk<C> {
         let stands = (0..tree.first_switch(tree.height() + 1)).map(|switch| stand(tree, SwitchId(switch))).collect();
         let rails = tree.rails().map(|rails| Order { rails: Divisor::new(rails.rails), nodes: Divisor::new(rails.nodes) });
         Walk { stands, floors, rails, climb: PhantomData }
+    }
+}
+
+impl<C: Climb> Prepare<Tree> for Walk<C> {
+    fn prepare(_: &Fabric, tree: &Tree, _: Routing) -> Result<Walk<C>, RoutingError> {
+        Ok(Walk::new(tree))
     }
 }
 
