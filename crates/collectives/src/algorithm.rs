@@ -180,17 +180,17 @@ impl Algorithm {
     #[must_use]
     pub fn known(operation: Kind) -> String {
         let flat = match operation.family() {
-            Kind::Allgather => allgather::Algorithm::NAMES,
-            Kind::Allreduce => allreduce::Algorithm::NAMES,
-            Kind::Alltoall => alltoall::Algorithm::NAMES,
-            Kind::Barrier => barrier::Algorithm::NAMES,
-            Kind::Bcast => bcast::Algorithm::NAMES,
-            Kind::Gather => gather::Algorithm::NAMES,
-            Kind::Reduce => reduce::Algorithm::NAMES,
-            Kind::ReduceScatter => reduce_scatter::Algorithm::NAMES,
-            Kind::Scan => scan::Algorithm::NAMES,
-            Kind::Scatter => scatter::Algorithm::NAMES,
-            _ => "",
+            Kind::Allgather => allgather::Algorithm::names(),
+            Kind::Allreduce => allreduce::Algorithm::names(),
+            Kind::Alltoall => alltoall::Algorithm::names(),
+            Kind::Barrier => barrier::Algorithm::names(),
+            Kind::Bcast => bcast::Algorithm::names(),
+            Kind::Gather => gather::Algorithm::names(),
+            Kind::Reduce => reduce::Algorithm::names(),
+            Kind::ReduceScatter => reduce_scatter::Algorithm::names(),
+            Kind::Scan => scan::Algorithm::names(),
+            Kind::Scatter => scatter::Algorithm::names(),
+            _ => String::new(),
         };
         match operation.family() {
             Kind::Allreduce => {
@@ -198,7 +198,7 @@ impl Algorithm {
             }
             Kind::Barrier | Kind::Bcast | Kind::Reduce => format!("{flat}, two_level(inner, outer), {}", two_level::InNetwork::NAMES),
             Kind::Alltoall => format!("{flat}, two_level(gather, outer, scatter), partners"),
-            Kind::ReduceScatter | Kind::Scan => flat.to_owned(),
+            Kind::ReduceScatter | Kind::Scan => flat,
             _ => format!("{flat}, two_level(inner, outer)"),
         }
     }
@@ -218,8 +218,8 @@ impl Algorithm {
         match *self {
             Algorithm::Allgather(algorithm) => algorithm.rounds(rank, ranks, evenly),
             Algorithm::Allreduce(algorithm) => algorithm.rounds(rank, ranks, vector),
-            Algorithm::Alltoall(algorithm) if operation == Kind::Alltoallv => Box::new(algorithm.rounds_of(rank, evenly.clone(), evenly)),
-            Algorithm::Alltoall(algorithm) => Box::new(algorithm.rounds(rank, ranks, size)),
+            Algorithm::Alltoall(algorithm) if operation == Kind::Alltoallv => algorithm.rounds_of(rank, evenly.clone(), evenly),
+            Algorithm::Alltoall(algorithm) => algorithm.rounds(rank, ranks, size),
             Algorithm::Barrier(algorithm) => algorithm.rounds(rank, ranks),
             Algorithm::Bcast(algorithm) => algorithm.rounds(rank, ranks, root, vector),
             Algorithm::Gather(algorithm) => algorithm.rounds(rank, ranks, root, evenly),

@@ -25,6 +25,7 @@ pub mod proof;
 pub mod reduce;
 pub mod reduce_scatter;
 mod reduction;
+mod registry;
 mod ring;
 mod round;
 pub mod scan;

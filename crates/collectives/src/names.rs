@@ -1,5 +1,7 @@
 //! Names of algorithms with their parameters, as people write them: `k_nomial(4)`, `chain(8 KiB, 4)`, `two(k_nomial(4), ring)`.
 
+use std::fmt;
+
 use fabriscope_units::Bytes;
 
 /// A name that is being read; parameters are taken one after the other, and those that are not written have their defaults.
@@ -37,6 +39,26 @@ impl<'a> Name<'a> {
     pub fn end<T>(mut self, read: T) -> Option<T> {
         self.parameters.next().is_none().then_some(read)
     }
+}
+
+/// Names with their parameters, as help shows them: `ring, tree(shape, segment)`.
+pub(crate) fn listed(names: &[(&str, &[&str])], others: &[&str]) -> String {
+    let written = |(name, parameters): &(&str, &[&str])| match parameters {
+        [] => (*name).to_owned(),
+        _ => format!("{name}({})", parameters.join(", ")),
+    };
+    names.iter().map(written).chain(others.iter().map(|other| (*other).to_owned())).collect::<Vec<_>>().join(", ")
+}
+
+/// A parameter as it is written; `None` where it is one of those that are left out.
+pub(crate) fn parameter<T: fmt::Display + PartialEq>(value: &T, omitted: &[T]) -> Option<String> {
+    (!omitted.contains(value)).then(|| value.to_string())
+}
+
+/// A name with its parameters.
+pub(crate) fn write(f: &mut fmt::Formatter<'_>, name: &str, parameters: &[Option<String>]) -> fmt::Result {
+    let parameters: Vec<&str> = parameters.iter().flatten().map(String::as_str).collect();
+    if parameters.is_empty() { f.write_str(name) } else { write!(f, "{name}({})", parameters.join(", ")) }
 }
 
 /// The parts between commas that stand in no parentheses.

@@ -107,11 +107,6 @@ fn chain(rank: u32, ranks: u32, fan_out: u32) -> Place {
 /// The radix of a k-nomial tree in which all are right below the root, however many there are.
 pub const FLAT: u32 = u32::MAX;
 
-/// The name of an algorithm that goes through slots of the node's memory, up or down a k-nomial tree.
-pub(crate) fn slots(radix: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if radix == FLAT { f.write_str("slots") } else { write!(f, "slots({radix})") }
-}
-
 /// A subtree of a k-nomial tree: the ranks from `rank` to before `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch {

@@ -1,81 +1,42 @@
 //! `MPI_Allgather` and `MPI_Allgatherv`: everybody's block, everywhere. Blocks are of any lengths.
 
-mod bruck;
-mod linear;
-mod neighbour;
-mod recursive_doubling;
-mod ring;
-
-use std::fmt;
-
 use fabriscope_units::Bytes;
 
-use crate::blocks::{Blocks, Vector};
-use crate::names::Name;
+use crate::blocks::Blocks;
 use crate::piece::{Buffer, Piece};
+use crate::registry::algorithms;
 use crate::round::{Round, Rounds};
 use crate::{bcast, gather};
 
-/// How the blocks travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+algorithms! {
+    /// How the blocks travel.
+    enum Algorithm;
+    /// The rounds where a rank's block lies at `own`: in its place, or for algorithms that bring it there, anywhere.
+    fn from(own: Piece, rank: u32, blocks: Blocks);
+
     /// Around a ring.
-    Ring,
+    [mod ring] Ring = "ring" => ring::rounds(rank, blocks);
     /// Twice as many a round, with ranks that differ in one bit.
-    RecursiveDoubling,
+    [mod recursive_doubling] RecursiveDoubling = "recursive_doubling" => recursive_doubling::rounds(rank, blocks);
     /// Twice as many a round, with ranks at a distance.
-    Bruck,
+    [mod bruck] Bruck = "bruck" => bruck::rounds(rank, blocks, own);
     /// Two blocks a round, with both neighbours in turn; a ring where the number of ranks is odd.
-    Neighbour,
+    [mod neighbour] Neighbour = "neighbour" => neighbour::rounds(rank, blocks);
     /// To everybody, so many messages at a time; 0 is all at once.
-    Linear {
+    [mod linear] Linear {
         /// Sends, and as many receives.
-        at_a_time: u32,
-    },
+        at_a_time: u32 = 0, number(0)
+    } = "linear" => linear::rounds(rank, blocks, at_a_time);
     /// To rank 0, and from there to all.
-    GatherBcast {
+    [mod gather_bcast] GatherBcast {
         /// To rank 0.
-        gather: gather::Algorithm,
+        gather: gather::Algorithm = gather::Algorithm::KNomial { radix: 2 }, inner(gather::Algorithm::named);
         /// From rank 0.
-        bcast: bcast::Algorithm,
-    },
+        bcast: bcast::Algorithm = bcast::Algorithm::KNomial { radix: 2 }, inner(bcast::Algorithm::named)
+    } = "gather_bcast" => gather_bcast::rounds(gather, bcast, own, rank, blocks);
 }
 
-const GATHER_BCAST: Algorithm =
-    Algorithm::GatherBcast { gather: gather::Algorithm::KNomial { radix: 2 }, bcast: bcast::Algorithm::KNomial { radix: 2 } };
-
 impl Algorithm {
-    /// Each with its usual parameters.
-    pub const ALL: [Algorithm; 6] = [
-        Algorithm::Ring,
-        Algorithm::RecursiveDoubling,
-        Algorithm::Bruck,
-        Algorithm::Neighbour,
-        Algorithm::Linear { at_a_time: 0 },
-        GATHER_BCAST,
-    ];
-    /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "ring, recursive_doubling, bruck, neighbour, linear(at_a_time), gather_bcast(gather, bcast)";
-
-    /// The algorithm of this name.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let mut name = Name::read(text)?;
-        let algorithm = match name.word {
-            "ring" => Algorithm::Ring,
-            "recursive_doubling" => Algorithm::RecursiveDoubling,
-            "bruck" => Algorithm::Bruck,
-            "neighbour" => Algorithm::Neighbour,
-            "linear" => Algorithm::Linear { at_a_time: name.number(0, 0)? },
-            "gather_bcast" => {
-                let gather = name.inner(gather::Algorithm::named, gather::Algorithm::KNomial { radix: 2 })?;
-                Algorithm::GatherBcast { gather, bcast: name.inner(bcast::Algorithm::named, bcast::Algorithm::KNomial { radix: 2 })? }
-            }
-            _ => return None,
-        };
-        name.end(algorithm)
-    }
-
     /// The rounds of `rank` among `ranks`, which have these blocks.
     #[must_use]
     pub fn rounds(self, rank: u32, ranks: u32, blocks: Blocks) -> Rounds {
@@ -92,47 +53,19 @@ impl Algorithm {
     pub fn in_place(self, rank: u32, blocks: Blocks) -> Rounds {
         self.from(blocks.piece(Buffer::Recv, rank), rank, blocks)
     }
-
-    /// The rounds where a rank's block lies at `own`: in its place, or for algorithms that bring it there, anywhere.
-    fn from(self, own: Piece, rank: u32, blocks: Blocks) -> Rounds {
-        let ranks = blocks.ranks();
-        match self {
-            Algorithm::RecursiveDoubling => Box::new(recursive_doubling::rounds(rank, blocks)),
-            Algorithm::Bruck => Box::new(bruck::rounds(rank, blocks, own)),
-            Algorithm::Neighbour if ranks.is_multiple_of(2) => Box::new(neighbour::rounds(rank, blocks)),
-            Algorithm::Ring | Algorithm::Neighbour => Box::new(ring::rounds(rank, blocks)),
-            Algorithm::Linear { at_a_time } => Box::new(linear::rounds(rank, blocks, at_a_time)),
-            Algorithm::GatherBcast { gather, bcast } => {
-                let all = Vector { count: blocks.total().0, width: Bytes(1) };
-                Box::new(gather.from(own, rank, 0, blocks).chain(bcast.rounds(rank, ranks, 0, all)))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Algorithm::Ring => f.write_str("ring"),
-            Algorithm::RecursiveDoubling => f.write_str("recursive_doubling"),
-            Algorithm::Bruck => f.write_str("bruck"),
-            Algorithm::Neighbour => f.write_str("neighbour"),
-            Algorithm::Linear { at_a_time } => write!(f, "linear({at_a_time})"),
-            Algorithm::GatherBcast { gather, bcast } => write!(f, "gather_bcast({gather}, {bcast})"),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Operation;
+    use crate::Vector;
     use crate::proof::{Proof, prove};
 
     fn algorithms() -> impl Iterator<Item = Algorithm> {
         let gather = gather::Algorithm::LinearSync { segment: Bytes(3) };
         let bcast = bcast::Algorithm::SplitBinary { segment: Bytes(3) };
-        Algorithm::ALL.into_iter().chain([Algorithm::Linear { at_a_time: 5 }, Algorithm::GatherBcast { gather, bcast }])
+        Algorithm::ALL.iter().copied().chain([Algorithm::Linear { at_a_time: 5 }, Algorithm::GatherBcast { gather, bcast }])
     }
 
     fn proof(algorithm: Algorithm, ranks: u32, blocks: &Blocks) -> Proof {
@@ -191,8 +124,7 @@ mod tests {
         for algorithm in algorithms() {
             assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
         }
-        assert_eq!(Algorithm::named("gather_bcast"), Some(GATHER_BCAST));
-        assert_eq!(GATHER_BCAST.to_string(), "gather_bcast(k_nomial(2), k_nomial(2))");
+        assert_eq!(Algorithm::named("gather_bcast"), Algorithm::named("gather_bcast(k_nomial(2), k_nomial(2))"));
         assert_eq!([Algorithm::named("ring(2)"), Algorithm::named("gather_bcast(ring)"), Algorithm::named("star")], [None; 3]);
     }
 }

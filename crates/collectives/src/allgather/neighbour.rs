@@ -6,10 +6,14 @@
 
 use crate::blocks::Blocks;
 use crate::piece::Buffer;
-use crate::round::Round;
+use crate::round::{Round, Rounds};
+
+pub(super) fn rounds(rank: u32, blocks: Blocks) -> Rounds {
+    if blocks.ranks().is_multiple_of(2) { Box::new(even(rank, blocks)) } else { Box::new(super::ring::rounds(rank, blocks)) }
+}
 
 /// For an even number of ranks.
-pub(super) fn rounds(rank: u32, blocks: Blocks) -> impl Iterator<Item = Round> {
+fn even(rank: u32, blocks: Blocks) -> impl Iterator<Item = Round> {
     let ranks = blocks.ranks();
     // Even ranks begin with the neighbour at their right, odd ones with the one at their left.
     let right = move |round: u32| round.is_multiple_of(2) == rank.is_multiple_of(2);

@@ -1,81 +1,68 @@
 //! `MPI_Alltoall` and `MPI_Alltoallv`: every rank has a block for every rank.
 
-mod bruck;
-mod pairwise;
-mod posted;
-
 use std::fmt;
 
 use fabriscope_units::Bytes;
 
 use crate::blocks::Blocks;
-use crate::names::Name;
 use crate::piece::{Buffer, Move};
-use crate::round::Round;
+use crate::registry::algorithms;
+use crate::round::Rounds;
 
-/// How the blocks travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+algorithms! {
+    /// How the blocks travel.
+    enum Algorithm;
+    /// The rounds of `rank` with blocks of any lengths: what it sends, what it receives. Bruck's needs equal blocks: all are posted at
+    /// once instead, as libraries do.
+    pub fn rounds_of(rank: u32, sends: Blocks, receives: Blocks);
+
     /// Bruck: log₂ n rounds, each moves half of the blocks.
-    Bruck,
+    [mod bruck] Bruck = "bruck" => posted::rounds(0, rank, sends, receives);
     /// Messages to all ranks, so many of them posted at a time; 0 is all at once.
-    Posted {
+    [mod posted] Posted {
         /// Sends, and as many receives.
-        at_a_time: u32,
-    },
+        at_a_time: u32 = 32, number(0)
+    } = "posted" => posted::rounds(at_a_time, rank, sends, receives);
     /// One partner per round.
-    Pairwise {
-        /// Partners differ by exclusive or where the number of ranks is a power of two; otherwise, and without it, by a shift.
-        exclusive_or: bool,
-    },
+    [mod pairwise] Pairwise {
+        /// Who is whose partner.
+        partners: Partners = Partners::ExclusiveOr, inner(Partners::named)
+    } = "pairwise" => pairwise::rounds(partners, rank, sends, receives);
 }
 
 impl Algorithm {
-    /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "bruck, posted(at_a_time), pairwise(exclusive_or), pairwise(shift)";
-
-    /// The algorithm of this name, as it is written or without its parameters: those of MPICH then.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let mut name = Name::read(text)?;
-        let partners = |text: &str| ["shift", "exclusive_or"].iter().position(|word| *word == text);
-        let algorithm = match name.word {
-            "bruck" => Algorithm::Bruck,
-            "posted" => Algorithm::Posted { at_a_time: name.number(0, 32)? },
-            "pairwise" => Algorithm::Pairwise { exclusive_or: name.inner(partners, 1)? == 1 },
-            _ => return None,
-        };
-        name.end(algorithm)
-    }
     /// The rounds of `rank` among `ranks`, with blocks of `size`; its own block is copied.
-    pub fn rounds(self, rank: u32, ranks: u32, size: Bytes) -> impl Iterator<Item = Round> {
+    #[must_use]
+    pub fn rounds(self, rank: u32, ranks: u32, size: Bytes) -> Rounds {
         let blocks = Blocks::Even { ranks, block: size };
-        let count = if self == Algorithm::Bruck { bruck::rounds(ranks) } else { self.direct_rounds(ranks) };
-        (0..count).map(move |index| match self {
-            Algorithm::Bruck => bruck::round(index, rank, ranks, size),
-            _ => self.direct(index, rank, &blocks, &blocks),
-        })
+        match self {
+            Algorithm::Bruck => Box::new((0..bruck::rounds(ranks)).map(move |index| bruck::round(index, rank, ranks, size))),
+            _ => self.rounds_of(rank, blocks.clone(), blocks),
+        }
     }
-    /// The rounds of `rank` with blocks of any lengths: what it sends, what it receives. Bruck's needs equal blocks: all are posted at
-    /// once instead, as libraries do.
-    pub fn rounds_of(self, rank: u32, sends: Blocks, receives: Blocks) -> impl Iterator<Item = Round> {
-        let count = self.direct_rounds(sends.ranks());
-        (0..count).map(move |index| self.direct(index, rank, &sends, &receives))
-    }
+}
 
-    fn direct_rounds(self, ranks: u32) -> u32 {
-        match self {
-            Algorithm::Bruck => posted::rounds(ranks, 0),
-            Algorithm::Posted { at_a_time } => posted::rounds(ranks, at_a_time),
-            Algorithm::Pairwise { .. } => ranks,
-        }
+/// Who exchanges blocks with whom in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partners {
+    /// Ranks whose exclusive or is the number of the round, where the number of ranks is a power of two; otherwise by a shift.
+    ExclusiveOr,
+    /// Each rank sends to the one so many further on.
+    Shift,
+}
+
+impl Partners {
+    fn named(text: &str) -> Option<Partners> {
+        [Partners::ExclusiveOr, Partners::Shift].into_iter().find(|partners| partners.to_string() == text)
     }
-    fn direct(self, index: u32, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {
-        match self {
-            Algorithm::Bruck => posted::round(index, 0, rank, sends, receives),
-            Algorithm::Posted { at_a_time } => posted::round(index, at_a_time, rank, sends, receives),
-            Algorithm::Pairwise { exclusive_or } => pairwise::round(index, exclusive_or, rank, sends, receives),
-        }
+}
+
+impl fmt::Display for Partners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Partners::ExclusiveOr => "exclusive_or",
+            Partners::Shift => "shift",
+        })
     }
 }
 
@@ -84,38 +71,24 @@ fn own(rank: u32, sends: &Blocks, receives: &Blocks) -> Move {
     sends.piece(Buffer::Send, rank).copied(receives.piece(Buffer::Recv, rank))
 }
 
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Algorithm::Bruck => f.write_str("bruck"),
-            Algorithm::Posted { at_a_time } => write!(f, "posted({at_a_time})"),
-            Algorithm::Pairwise { exclusive_or: true } => f.write_str("pairwise(exclusive_or)"),
-            Algorithm::Pairwise { exclusive_or: false } => f.write_str("pairwise(shift)"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proof::prove;
     use crate::{Operation, received, schedule};
 
-    const ALL: [Algorithm; 5] = [
-        Algorithm::Bruck,
-        Algorithm::Posted { at_a_time: 0 },
-        Algorithm::Posted { at_a_time: 4 },
-        Algorithm::Pairwise { exclusive_or: true },
-        Algorithm::Pairwise { exclusive_or: false },
-    ];
+    fn algorithms() -> impl Iterator<Item = Algorithm> {
+        let posted = [0, 4].map(|at_a_time| Algorithm::Posted { at_a_time });
+        Algorithm::ALL.iter().copied().chain(posted).chain([Algorithm::Pairwise { partners: Partners::Shift }])
+    }
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for algorithm in ALL {
+        for algorithm in algorithms() {
             assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
         }
         assert_eq!(Algorithm::named("posted"), Some(Algorithm::Posted { at_a_time: 32 }));
-        assert_eq!(Algorithm::named("pairwise"), Some(Algorithm::Pairwise { exclusive_or: true }));
+        assert_eq!(Algorithm::named("pairwise"), Some(Algorithm::Pairwise { partners: Partners::ExclusiveOr }));
         assert_eq!((Algorithm::named("ring"), Algorithm::named("pairwise(both)")), (None, None));
     }
 
@@ -124,7 +97,7 @@ mod tests {
         for ranks in 1..=64 {
             let size = Bytes(if ranks < 20 { 5 } else { 1 });
             let operation = Operation::Alltoall { sends: vec![Blocks::Even { ranks, block: size }; ranks as usize] };
-            for algorithm in ALL {
+            for algorithm in algorithms() {
                 let proof = prove(&operation, ranks, |rank| algorithm.rounds(rank, ranks, size)).unwrap();
                 if algorithm != Algorithm::Bruck {
                     assert_eq!(proof.most_sent, size * u64::from(ranks - 1), "{algorithm}, {ranks} ranks");
@@ -141,7 +114,7 @@ mod tests {
             let row = |rank: u32| Blocks::varying(&(0..ranks).map(|to| Bytes(u64::from((3 * rank + 5 * to) % 4))).collect::<Vec<_>>());
             let sends: Vec<Blocks> = (0..ranks).map(row).collect();
             let operation = Operation::Alltoall { sends: sends.clone() };
-            for algorithm in ALL {
+            for algorithm in algorithms() {
                 prove(&operation, ranks, |rank| algorithm.rounds_of(rank, sends[rank as usize].clone(), received(&sends, rank))).unwrap();
             }
         }

@@ -3,16 +3,21 @@
 //! Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1),
 //! 2005 (exclusive or for powers of two); Open MPI, coll_base_alltoall.c (always a shift).
 
+use super::Partners;
 use crate::blocks::Blocks;
 use crate::piece::Buffer;
 use crate::round::Round;
 
-pub(super) fn round(index: u32, exclusive_or: bool, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {
+pub(super) fn rounds(partners: Partners, rank: u32, sends: Blocks, receives: Blocks) -> impl Iterator<Item = Round> {
+    (0..sends.ranks()).map(move |index| round(index, partners, rank, &sends, &receives))
+}
+
+fn round(index: u32, partners: Partners, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {
     let ranks = sends.ranks();
     if index == 0 {
         return Round::local(vec![super::own(rank, sends, receives)]);
     }
-    let (from, to) = if exclusive_or && ranks.is_power_of_two() {
+    let (from, to) = if partners == Partners::ExclusiveOr && ranks.is_power_of_two() {
         (rank ^ index, rank ^ index)
     } else {
         ((rank + ranks - index) % ranks, (rank + index) % ranks)

@@ -7,11 +7,12 @@ use crate::blocks::Blocks;
 use crate::piece::Buffer;
 use crate::round::Round;
 
-pub(super) fn rounds(ranks: u32, at_a_time: u32) -> u32 {
-    ranks.div_ceil(batch(ranks, at_a_time))
+pub(super) fn rounds(at_a_time: u32, rank: u32, sends: Blocks, receives: Blocks) -> impl Iterator<Item = Round> {
+    let ranks = sends.ranks();
+    (0..ranks.div_ceil(batch(ranks, at_a_time))).map(move |index| round(index, at_a_time, rank, &sends, &receives))
 }
 
-pub(super) fn round(index: u32, at_a_time: u32, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {
+fn round(index: u32, at_a_time: u32, rank: u32, sends: &Blocks, receives: &Blocks) -> Round {
     let ranks = sends.ranks();
     let batch = batch(ranks, at_a_time);
     let distances = index * batch..((index + 1) * batch).min(ranks);

@@ -1,90 +1,37 @@
 //! `MPI_Barrier`: nobody leaves before everybody has come.
 
-mod dissemination;
-mod recursive_doubling;
 pub(crate) mod tree;
 
-use std::fmt;
+use crate::registry::algorithms;
+use crate::round::Round;
+use crate::tree::FLAT;
 
-use crate::names::Name;
-use crate::round::{Round, Rounds};
-use crate::tree::{FLAT, slots};
+algorithms! {
+    /// How ranks hear of each other.
+    enum Algorithm;
+    /// The rounds of `rank` among `ranks`.
+    #[must_use]
+    pub fn rounds(rank: u32, ranks: u32);
 
-/// How ranks hear of each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
     /// To ranks ever further away, around: ⌈log_radix n⌉ rounds.
-    Dissemination {
+    [mod dissemination] Dissemination {
         /// 2 or more; a rank sends `radix` − 1 messages a round.
-        radix: u32,
-    },
+        radix: u32 = 2, number(2)
+    } = "dissemination" => dissemination::rounds(rank, ranks, radix);
     /// With ranks that differ in one bit.
-    RecursiveDoubling,
+    [mod recursive_doubling] RecursiveDoubling = "recursive_doubling" => recursive_doubling::rounds(rank, ranks);
     /// Up a k-nomial tree to rank 0 and down again.
     Tree {
         /// 2 or more.
-        radix: u32,
-    },
+        radix: u32 = 2, number(2)
+    } = "tree" => tree::rounds(rank, ranks, radix);
     /// All tell rank 0, which tells all.
-    Linear,
+    Linear = "linear" => tree::rounds(rank, ranks, ranks);
     /// Up a k-nomial tree and down again through slots of memory that the ranks of a node share.
     Slots {
         /// 2 or more; [`FLAT`]: rank 0 reads the slots of all, and all read its own.
-        radix: u32,
-    },
-}
-
-impl Algorithm {
-    /// Each with its usual parameters.
-    pub const ALL: [Algorithm; 5] = [
-        Algorithm::Dissemination { radix: 2 },
-        Algorithm::RecursiveDoubling,
-        Algorithm::Tree { radix: 2 },
-        Algorithm::Linear,
-        Algorithm::Slots { radix: FLAT },
-    ];
-    /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "dissemination(radix), recursive_doubling, tree(radix), linear, slots(radix)";
-
-    /// The algorithm of this name.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let mut name = Name::read(text)?;
-        let algorithm = match name.word {
-            "dissemination" => Algorithm::Dissemination { radix: name.number(2, 2)? },
-            "recursive_doubling" => Algorithm::RecursiveDoubling,
-            "tree" => Algorithm::Tree { radix: name.number(2, 2)? },
-            "linear" => Algorithm::Linear,
-            "slots" => Algorithm::Slots { radix: name.number(2, FLAT)? },
-            _ => return None,
-        };
-        name.end(algorithm)
-    }
-
-    /// The rounds of `rank` among `ranks`.
-    #[must_use]
-    pub fn rounds(self, rank: u32, ranks: u32) -> Rounds {
-        let tree = |radix: u32| Box::new(tree::up(rank, ranks, radix).chain(tree::down(rank, ranks, radix)));
-        match self {
-            Algorithm::Dissemination { radix } => Box::new(dissemination::rounds(rank, ranks, radix)),
-            Algorithm::RecursiveDoubling => Box::new(recursive_doubling::rounds(rank, ranks)),
-            Algorithm::Tree { radix } => tree(radix),
-            Algorithm::Linear => tree(ranks),
-            Algorithm::Slots { radix } => Box::new(tree(radix).map(Round::in_slots)),
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Algorithm::Dissemination { radix } => write!(f, "dissemination({radix})"),
-            Algorithm::RecursiveDoubling => f.write_str("recursive_doubling"),
-            Algorithm::Tree { radix } => write!(f, "tree({radix})"),
-            Algorithm::Linear => f.write_str("linear"),
-            Algorithm::Slots { radix } => slots(*radix, f),
-        }
-    }
+        radix: u32 = FLAT, number(2), unless FLAT
+    } = "slots" => tree::rounds(rank, ranks, radix).map(Round::in_slots);
 }
 
 #[cfg(test)]
@@ -97,7 +44,7 @@ mod tests {
         let radices = [3, 4, 7]
             .into_iter()
             .flat_map(|radix| [Algorithm::Dissemination { radix }, Algorithm::Tree { radix }, Algorithm::Slots { radix }]);
-        Algorithm::ALL.into_iter().chain(radices)
+        Algorithm::ALL.iter().copied().chain(radices)
     }
 
     /// With d = ⌈log_radix n⌉: dissemination d rounds; a tree d at the root each way; recursive doubling ⌊log₂ n⌋ and two.

@@ -11,6 +11,11 @@ fn nothing(_: u32, _: u32) -> Piece {
     Buffer::Recv.piece(Bytes::ZERO, Bytes::ZERO)
 }
 
+/// Up and down.
+pub(super) fn rounds(rank: u32, ranks: u32, radix: u32) -> impl Iterator<Item = Round> {
+    up(rank, ranks, radix).chain(down(rank, ranks, radix))
+}
+
 /// Until rank 0 knows that all have come.
 pub(crate) fn up(rank: u32, ranks: u32, radix: u32) -> impl Iterator<Item = Round> {
     Branch::new(rank, ranks, radix).up(nothing)

@@ -1,11 +1,5 @@
 //! `MPI_Bcast`: what the root has is there for all.
 
-mod scatter_allgather;
-mod segmented;
-mod split_binary;
-
-use std::fmt;
-
 use fabriscope_units::Bytes;
 
 use crate::allgather;
@@ -13,108 +7,66 @@ use crate::blocks::Vector;
 use crate::group::from_root;
 use crate::names::Name;
 use crate::piece::Buffer;
+use crate::registry::algorithms;
 use crate::round::{Round, Rounds};
-use crate::tree::{Branch, FLAT, Shape, slots};
+use crate::tree::{Branch, FLAT, Shape};
 
-/// How the data travels. Segments of zero bytes mean that it goes in one piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+algorithms! {
+    /// How the data travels. Segments of zero bytes mean that it goes in one piece.
+    enum Algorithm also named by shape, as "binomial, pipeline(segment)";
+    /// The rounds of `rank` as they are where rank 0 has the data.
+    fn from_first(rank: u32, ranks: u32, vector: Vector);
+
     /// Down a k-nomial tree in one piece, a level a round; binomial: a child a round.
     KNomial {
         /// 2 or more.
-        radix: u32,
-    },
+        radix: u32 = 4, number(2)
+    } = "k_nomial" => Branch::new(rank, ranks, radix).down(move |_, _| vector.whole(Buffer::Recv));
     /// Down a k-nomial tree through slots of memory that the ranks of a node share.
     Slots {
         /// 2 or more; [`FLAT`]: all read the slot of the root.
-        radix: u32,
-    },
+        radix: u32 = FLAT, number(2), unless FLAT
+    } = "slots" => Branch::new(rank, ranks, radix).down(move |_, _| vector.whole(Buffer::Recv)).map(Round::in_slots);
     /// Down a tree, to all children at once, in segments.
-    Tree {
-        /// Which tree.
-        shape: Shape,
+    [mod segmented] Tree {
+        /// Which tree; [`Shape::Chain`] with one chain is a pipeline.
+        shape: Shape = Shape::Binary, inner(Shape::named);
         /// The length of a segment.
-        segment: Bytes,
-    },
+        segment: Bytes = Bytes::ZERO, size()
+    } = "tree" => {
+        segmented::rounds(shape.place(rank, ranks), vector.segments(segment), move |index| vector.segment(segment, Buffer::Recv, index))
+    };
     /// Half of the data down each side of a binary tree, then exchanged.
-    SplitBinary {
+    [mod split_binary] SplitBinary {
         /// The length of a segment.
-        segment: Bytes,
-    },
+        segment: Bytes = Bytes::from_kib(8), size()
+    } = "split_binary" => split_binary::rounds(rank, ranks, vector, segment);
     /// Scattered, then gathered by all around a ring.
-    ScatterRing,
+    [mod scatter_allgather] ScatterRing = "scatter_ring" => {
+        scatter_allgather::rounds(rank, ranks, vector, allgather::Algorithm::Ring)
+    };
     /// Scattered, then gathered by all by recursive doubling.
-    ScatterDoubling,
+    ScatterDoubling = "scatter_doubling" => {
+        scatter_allgather::rounds(rank, ranks, vector, allgather::Algorithm::RecursiveDoubling)
+    };
+}
+
+/// Shapes other than `k_nomial` are names on their own, with a tree in one piece.
+fn shape(text: &str) -> Option<Algorithm> {
+    let mut name = Name::read(text)?;
+    let algorithm = match name.word {
+        "binomial" => Algorithm::KNomial { radix: 2 },
+        "pipeline" => Algorithm::Tree { shape: Shape::Chain { fan_out: 1 }, segment: name.size(Bytes::from_kib(64))? },
+        _ => return Shape::named(text).map(|shape| Algorithm::Tree { shape, segment: Bytes::ZERO }),
+    };
+    name.end(algorithm)
 }
 
 impl Algorithm {
-    /// Each with parameters as they are usual; [`Shape::Chain`] with one chain is a pipeline.
-    pub const ALL: [Algorithm; 9] = [
-        Algorithm::KNomial { radix: 2 },
-        Algorithm::Slots { radix: FLAT },
-        Algorithm::Tree { shape: Shape::Linear, segment: Bytes::ZERO },
-        Algorithm::Tree { shape: Shape::NearBinomial, segment: Bytes::ZERO },
-        Algorithm::Tree { shape: Shape::Binary, segment: Bytes::from_kib(8) },
-        Algorithm::Tree { shape: Shape::Chain { fan_out: 4 }, segment: Bytes::from_kib(64) },
-        Algorithm::SplitBinary { segment: Bytes::from_kib(8) },
-        Algorithm::ScatterRing,
-        Algorithm::ScatterDoubling,
-    ];
-    /// What [`Algorithm::named`] reads; shapes are [`Shape::NAMES`].
-    pub const NAMES: &str = "k_nomial(radix), binomial, slots(radix), tree(shape, segment), pipeline(segment), split_binary(segment), scatter_ring, scatter_doubling";
-
-    /// The algorithm of this name. Shapes other than `k_nomial` are names on their own, with a tree in one piece.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let mut name = Name::read(text)?;
-        let algorithm = match name.word {
-            "binomial" => Algorithm::KNomial { radix: 2 },
-            "k_nomial" => Algorithm::KNomial { radix: name.number(2, 4)? },
-            "slots" => Algorithm::Slots { radix: name.number(2, FLAT)? },
-            "tree" => {
-                let shape = name.inner(Shape::named, Shape::Binary)?;
-                Algorithm::Tree { shape, segment: name.size(Bytes::ZERO)? }
-            }
-            "pipeline" => Algorithm::Tree { shape: Shape::Chain { fan_out: 1 }, segment: name.size(Bytes::from_kib(64))? },
-            "split_binary" => Algorithm::SplitBinary { segment: name.size(Bytes::from_kib(8))? },
-            "scatter_ring" => Algorithm::ScatterRing,
-            "scatter_doubling" => Algorithm::ScatterDoubling,
-            _ => return Shape::named(text).map(|shape| Algorithm::Tree { shape, segment: Bytes::ZERO }),
-        };
-        name.end(algorithm)
-    }
-
     /// The rounds of `rank` among `ranks`, of which `root` has the data.
     #[must_use]
     pub fn rounds(self, rank: u32, ranks: u32, root: u32, vector: Vector) -> Rounds {
-        let rank = (rank + ranks - root) % ranks;
-        let rounds: Rounds = match self {
-            Algorithm::KNomial { radix } => Box::new(Branch::new(rank, ranks, radix).down(move |_, _| vector.whole(Buffer::Recv))),
-            Algorithm::Slots { radix } => {
-                Box::new(Branch::new(rank, ranks, radix).down(move |_, _| vector.whole(Buffer::Recv)).map(Round::in_slots))
-            }
-            Algorithm::Tree { shape, segment } => {
-                let piece = move |index: u64| vector.segment(segment, Buffer::Recv, index);
-                Box::new(segmented::rounds(shape.place(rank, ranks), vector.segments(segment), piece))
-            }
-            Algorithm::SplitBinary { segment } => split_binary::rounds(rank, ranks, vector, segment),
-            Algorithm::ScatterRing => Box::new(scatter_allgather::rounds(rank, ranks, vector, allgather::Algorithm::Ring)),
-            Algorithm::ScatterDoubling => Box::new(scatter_allgather::rounds(rank, ranks, vector, allgather::Algorithm::RecursiveDoubling)),
-        };
-        Box::new(from_root(root, ranks, rounds))
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Algorithm::KNomial { radix } => write!(f, "k_nomial({radix})"),
-            Algorithm::Slots { radix } => slots(*radix, f),
-            Algorithm::Tree { shape, segment } => write!(f, "tree({shape}, {segment})"),
-            Algorithm::SplitBinary { segment } => write!(f, "split_binary({segment})"),
-            Algorithm::ScatterRing => f.write_str("scatter_ring"),
-            Algorithm::ScatterDoubling => f.write_str("scatter_doubling"),
-        }
+        Box::new(from_root(root, ranks, self.from_first((rank + ranks - root) % ranks, ranks, vector)))
     }
 }
 
@@ -125,11 +77,17 @@ mod tests {
     use crate::proof::{Proof, prove};
 
     fn algorithms() -> impl Iterator<Item = Algorithm> {
-        let shapes =
-            [Shape::KNomial { radix: 4 }, Shape::Chain { fan_out: 1 }, Shape::Chain { fan_out: 3 }, Shape::Binary, Shape::NearBinomial];
+        let shapes = [
+            Shape::Linear,
+            Shape::KNomial { radix: 4 },
+            Shape::Chain { fan_out: 1 },
+            Shape::Chain { fan_out: 3 },
+            Shape::Binary,
+            Shape::NearBinomial,
+        ];
         let cut = shapes.map(|shape| Algorithm::Tree { shape, segment: Bytes(12) });
-        let radices = [3, 4, 8].map(|radix| Algorithm::KNomial { radix });
-        Algorithm::ALL.into_iter().chain(cut).chain(radices).chain([Algorithm::SplitBinary { segment: Bytes(12) }])
+        let radices = [2, 3, 8].map(|radix| Algorithm::KNomial { radix });
+        Algorithm::ALL.iter().copied().chain(cut).chain(radices).chain([Algorithm::SplitBinary { segment: Bytes(12) }])
     }
 
     fn proof(algorithm: Algorithm, ranks: u32, root: u32, vector: Vector) -> Proof {

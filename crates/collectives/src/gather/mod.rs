@@ -1,60 +1,41 @@
 //! `MPI_Gather` and `MPI_Gatherv`: everybody's block, at the root. Blocks are of any lengths.
 
-mod k_nomial;
-mod linear;
-mod linear_sync;
-
-use std::fmt;
-
 use fabriscope_units::Bytes;
 
 use crate::blocks::Blocks;
 use crate::group::from_root;
-use crate::names::Name;
 use crate::piece::{Buffer, Piece};
+use crate::registry::algorithms;
 use crate::round::Rounds;
 
-/// How the blocks travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+algorithms! {
+    /// How the blocks travel.
+    enum Algorithm also named by binomial, as "binomial";
+    /// The rounds of `rank`, whose block lies at `own`, as they are where rank 0 is the root; `root` says whose block is whose.
+    fn to_first(own: Piece, rank: u32, root: u32, blocks: Blocks);
+
     /// Up a k-nomial tree.
-    KNomial {
+    [mod k_nomial] KNomial {
         /// 2 or more.
-        radix: u32,
-    },
+        radix: u32 = 4, number(2)
+    } = "k_nomial" => k_nomial::rounds(rank, root, blocks, radix, own);
     /// Straight to the root, which posts so many receives at a time; 0 is all at once.
-    Linear {
+    [mod linear] Linear {
         /// Receives.
-        at_a_time: u32,
-    },
+        at_a_time: u32 = 0, number(0)
+    } = "linear" => linear::rounds(rank, root, blocks, at_a_time, own);
     /// Straight to the root, which asks one rank after the other.
-    LinearSync {
+    [mod linear_sync] LinearSync {
         /// What comes of a block before the next rank is asked; all of it where this is zero.
-        segment: Bytes,
-    },
+        segment: Bytes = Bytes::from_kib(1), size()
+    } = "linear_sync" => linear_sync::rounds(rank, root, blocks, segment, own);
+}
+
+fn binomial(text: &str) -> Option<Algorithm> {
+    (text == "binomial").then_some(Algorithm::KNomial { radix: 2 })
 }
 
 impl Algorithm {
-    /// Each with its usual parameters.
-    pub const ALL: [Algorithm; 3] =
-        [Algorithm::KNomial { radix: 2 }, Algorithm::Linear { at_a_time: 0 }, Algorithm::LinearSync { segment: Bytes::from_kib(1) }];
-    /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "k_nomial(radix), binomial, linear(at_a_time), linear_sync(segment)";
-
-    /// The algorithm of this name.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let mut name = Name::read(text)?;
-        let algorithm = match name.word {
-            "binomial" => Algorithm::KNomial { radix: 2 },
-            "k_nomial" => Algorithm::KNomial { radix: name.number(2, 4)? },
-            "linear" => Algorithm::Linear { at_a_time: name.number(0, 0)? },
-            "linear_sync" => Algorithm::LinearSync { segment: name.size(Bytes::from_kib(1))? },
-            _ => return None,
-        };
-        name.end(algorithm)
-    }
-
     /// The rounds of `rank` among `ranks`, whose blocks go to `root`.
     #[must_use]
     pub fn rounds(self, rank: u32, ranks: u32, root: u32, blocks: Blocks) -> Rounds {
@@ -65,23 +46,7 @@ impl Algorithm {
     #[must_use]
     pub fn from(self, own: Piece, rank: u32, root: u32, blocks: Blocks) -> Rounds {
         let ranks = blocks.ranks();
-        let rank = (rank + ranks - root) % ranks;
-        let rounds: Rounds = match self {
-            Algorithm::KNomial { radix } => Box::new(k_nomial::rounds(rank, root, blocks, radix, own)),
-            Algorithm::Linear { at_a_time } => linear::rounds(rank, root, blocks, at_a_time, own),
-            Algorithm::LinearSync { segment } => linear_sync::rounds(rank, root, blocks, segment, own),
-        };
-        Box::new(from_root(root, ranks, rounds))
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Algorithm::KNomial { radix } => write!(f, "k_nomial({radix})"),
-            Algorithm::Linear { at_a_time } => write!(f, "linear({at_a_time})"),
-            Algorithm::LinearSync { segment } => write!(f, "linear_sync({segment})"),
-        }
+        Box::new(from_root(root, ranks, self.to_first(own, (rank + ranks - root) % ranks, root, blocks)))
     }
 }
 
@@ -92,9 +57,9 @@ mod tests {
     use crate::{Operation, Vector};
 
     fn algorithms() -> impl Iterator<Item = Algorithm> {
-        let radices = [3, 4, 8].map(|radix| Algorithm::KNomial { radix });
+        let radices = [2, 3, 8].map(|radix| Algorithm::KNomial { radix });
         let others = [0, 2].map(|segment| Algorithm::LinearSync { segment: Bytes(segment) });
-        Algorithm::ALL.into_iter().chain(radices).chain(others).chain([Algorithm::Linear { at_a_time: 3 }])
+        Algorithm::ALL.iter().copied().chain(radices).chain(others).chain([Algorithm::Linear { at_a_time: 3 }])
     }
 
     fn proof(algorithm: Algorithm, ranks: u32, root: u32, blocks: &Blocks) -> Proof {

@@ -1,123 +1,63 @@
 //! `MPI_Reduce`: the reduction of all send buffers, at the root.
 
-mod in_order_binary;
-mod k_nomial;
-mod linear;
-mod rabenseifner;
-mod segmented;
-
-use std::fmt;
-
 use fabriscope_units::Bytes;
 
 use crate::blocks::Vector;
 use crate::group::from_root;
 use crate::names::Name;
 use crate::piece::Buffer;
-use crate::round::{Round, Rounds};
-use crate::tree::{FLAT, Shape, slots};
+use crate::registry::algorithms;
+use crate::round::Round;
+use crate::tree::{FLAT, Shape};
 
-/// How the contributions come together. Segments of zero bytes mean that all goes in one piece. Trees keep the order of operands where
-/// the root is rank 0 and a subtree is ranks side by side: chains and k-nomial trees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+algorithms! {
+    /// How the contributions come together. Segments of zero bytes mean that all goes in one piece. Trees keep the order of operands
+    /// where the root is rank 0 and a subtree is ranks side by side: chains and k-nomial trees.
+    enum Algorithm also named by shape, as "binomial, pipeline(segment)";
+    /// The rounds of `rank` among `ranks`, of which `root` gets the result. No other rank's receive buffer is touched.
+    #[must_use]
+    pub fn rounds(rank: u32, ranks: u32, root: u32, vector: Vector);
+
     /// All to the root, which takes them in one by one; keeps the order of operands.
-    Linear,
-    /// Up a k-nomial tree in one piece, a level a round; binomial: a child a round.
-    KNomial {
-        /// 2 or more.
-        radix: u32,
-    },
+    [mod linear] Linear = "linear" => linear::rounds(rank, ranks, root, vector);
     /// Up a k-nomial tree through slots of memory that the ranks of a node share.
     Slots {
         /// 2 or more; [`FLAT`]: the root reads the slots of all.
-        radix: u32,
-    },
+        radix: u32 = FLAT, number(2), unless FLAT
+    } = "slots" => from_root(root, ranks, k_nomial::rounds((rank + ranks - root) % ranks, ranks, radix, vector)).map(Round::in_slots);
+    /// Up a k-nomial tree in one piece, a level a round; binomial: a child a round.
+    [mod k_nomial] KNomial {
+        /// 2 or more.
+        radix: u32 = 4, number(2)
+    } = "k_nomial" => from_root(root, ranks, k_nomial::rounds((rank + ranks - root) % ranks, ranks, radix, vector));
     /// Up a tree, from all children at once, in segments.
-    Tree {
-        /// Which tree.
-        shape: Shape,
+    [mod segmented] Tree {
+        /// Which tree; [`Shape::Chain`] with one chain is a pipeline.
+        shape: Shape = Shape::Binary, inner(Shape::named);
         /// The length of a segment.
-        segment: Bytes,
-    },
+        segment: Bytes = Bytes::ZERO, size()
+    } = "tree" => {
+        let (place, at) = ((rank + ranks - root) % ranks, if rank == root { Buffer::Recv } else { Buffer::Scratch(1) });
+        from_root(root, ranks, segmented::rounds(place, shape.place(place, ranks), vector, segment, at))
+    };
     /// Up a binary tree that is numbered in order; keeps the order of operands.
-    InOrderBinary {
+    [mod in_order_binary] InOrderBinary {
         /// The length of a segment.
-        segment: Bytes,
-    },
+        segment: Bytes = Bytes::from_kib(64), size()
+    } = "in_order_binary" => in_order_binary::rounds(rank, ranks, root, vector, segment);
     /// Reduce-scatter by halves, then gathered at the root; keeps the order of operands.
-    Rabenseifner,
+    [mod rabenseifner] Rabenseifner = "rabenseifner" => rabenseifner::rounds(rank, ranks, root, vector);
 }
 
-impl Algorithm {
-    /// Each with parameters as they are usual; [`Shape::Chain`] with one chain is a pipeline.
-    pub const ALL: [Algorithm; 8] = [
-        Algorithm::Linear,
-        Algorithm::Slots { radix: FLAT },
-        Algorithm::KNomial { radix: 2 },
-        Algorithm::Tree { shape: Shape::Chain { fan_out: 4 }, segment: Bytes::from_kib(64) },
-        Algorithm::Tree { shape: Shape::NearBinomial, segment: Bytes::from_kib(64) },
-        Algorithm::Tree { shape: Shape::Binary, segment: Bytes::from_kib(64) },
-        Algorithm::InOrderBinary { segment: Bytes::from_kib(64) },
-        Algorithm::Rabenseifner,
-    ];
-    /// What [`Algorithm::named`] reads; shapes are [`Shape::NAMES`].
-    pub const NAMES: &str =
-        "linear, slots(radix), k_nomial(radix), binomial, tree(shape, segment), pipeline(segment), in_order_binary(segment), rabenseifner";
-
-    /// The algorithm of this name. Shapes other than `linear` and `k_nomial` are names on their own, with a tree in one piece.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let mut name = Name::read(text)?;
-        let usual = Bytes::from_kib(64);
-        let algorithm = match name.word {
-            "linear" => Algorithm::Linear,
-            "binomial" => Algorithm::KNomial { radix: 2 },
-            "k_nomial" => Algorithm::KNomial { radix: name.number(2, 4)? },
-            "slots" => Algorithm::Slots { radix: name.number(2, FLAT)? },
-            "tree" => {
-                let shape = name.inner(Shape::named, Shape::Binary)?;
-                Algorithm::Tree { shape, segment: name.size(Bytes::ZERO)? }
-            }
-            "pipeline" => Algorithm::Tree { shape: Shape::Chain { fan_out: 1 }, segment: name.size(usual)? },
-            "in_order_binary" => Algorithm::InOrderBinary { segment: name.size(usual)? },
-            "rabenseifner" => Algorithm::Rabenseifner,
-            _ => return Shape::named(text).map(|shape| Algorithm::Tree { shape, segment: Bytes::ZERO }),
-        };
-        name.end(algorithm)
-    }
-
-    /// The rounds of `rank` among `ranks`, of which `root` gets the result. No other rank's receive buffer is touched.
-    #[must_use]
-    pub fn rounds(self, rank: u32, ranks: u32, root: u32, vector: Vector) -> Rounds {
-        let place = (rank + ranks - root) % ranks;
-        match self {
-            Algorithm::Linear => Box::new(linear::rounds(rank, ranks, root, vector)),
-            Algorithm::KNomial { radix } => Box::new(from_root(root, ranks, k_nomial::rounds(place, ranks, radix, vector))),
-            Algorithm::Slots { radix } => {
-                Box::new(from_root(root, ranks, k_nomial::rounds(place, ranks, radix, vector)).map(Round::in_slots))
-            }
-            Algorithm::Tree { shape, segment } => {
-                let at = if rank == root { Buffer::Recv } else { Buffer::Scratch(1) };
-                Box::new(from_root(root, ranks, segmented::rounds(place, shape.place(place, ranks), vector, segment, at)))
-            }
-            Algorithm::InOrderBinary { segment } => Box::new(in_order_binary::rounds(rank, ranks, root, vector, segment)),
-            Algorithm::Rabenseifner => Box::new(rabenseifner::rounds(rank, ranks, root, vector)),
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Algorithm::Linear => f.write_str("linear"),
-            Algorithm::KNomial { radix } => write!(f, "k_nomial({radix})"),
-            Algorithm::Slots { radix } => slots(*radix, f),
-            Algorithm::Tree { shape, segment } => write!(f, "tree({shape}, {segment})"),
-            Algorithm::InOrderBinary { segment } => write!(f, "in_order_binary({segment})"),
-            Algorithm::Rabenseifner => f.write_str("rabenseifner"),
-        }
-    }
+/// Shapes other than `linear` and `k_nomial` are names on their own, with a tree in one piece.
+fn shape(text: &str) -> Option<Algorithm> {
+    let mut name = Name::read(text)?;
+    let algorithm = match name.word {
+        "binomial" => Algorithm::KNomial { radix: 2 },
+        "pipeline" => Algorithm::Tree { shape: Shape::Chain { fan_out: 1 }, segment: name.size(Bytes::from_kib(64))? },
+        _ => return Shape::named(text).map(|shape| Algorithm::Tree { shape, segment: Bytes::ZERO }),
+    };
+    name.end(algorithm)
 }
 
 #[cfg(test)]
@@ -131,7 +71,7 @@ mod tests {
         let shapes = [Shape::KNomial { radix: 3 }, Shape::Chain { fan_out: 1 }, Shape::Chain { fan_out: 3 }, Shape::Binary, Shape::Linear];
         let cut = shapes.map(|shape| Algorithm::Tree { shape, segment: Bytes(12) });
         let radices = [3, 4, 8].into_iter().flat_map(|radix| [Algorithm::KNomial { radix }, Algorithm::Slots { radix }]);
-        Algorithm::ALL.into_iter().chain(cut).chain(radices).chain([Algorithm::InOrderBinary { segment: Bytes(12) }])
+        Algorithm::ALL.iter().copied().chain(cut).chain(radices).chain([Algorithm::InOrderBinary { segment: Bytes(12) }])
     }
 
     fn of(algorithm: Algorithm, ranks: u32, root: u32, vector: Vector) -> Proof {
@@ -172,7 +112,8 @@ mod tests {
                 assert!(proof.ordered || !keeps_order(algorithm, root), "{algorithm}, {ranks} ranks to {root}");
             }
         }
-        assert!(!of(Algorithm::KNomial { radix: 2 }, 8, 3, vector).ordered && !of(Algorithm::ALL[5], 8, 0, vector).ordered);
+        let binary = Algorithm::Tree { shape: Shape::Binary, segment: Bytes::from_kib(64) };
+        assert!(!of(Algorithm::KNomial { radix: 2 }, 8, 3, vector).ordered && !of(binary, 8, 0, vector).ordered);
     }
 
     /// Up a k-nomial tree: ⌈log_k n⌉ rounds at the root, which takes in a child of each digit of each level; n - 1 messages.

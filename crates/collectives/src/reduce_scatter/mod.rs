@@ -1,97 +1,34 @@
 //! `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`: the reduction of all send buffers, one block of it at each rank.
 
-mod halving;
-mod pairwise;
-mod recursive_doubling;
-mod reduce_then_scatter;
-mod ring;
-
-use std::fmt;
-
 use crate::blocks::Blocks;
 use crate::halving::Distance;
-use crate::names::Name;
-use crate::round::Rounds;
+use crate::registry::algorithms;
 use crate::{reduce, scatter};
 
-/// How the contributions come together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    /// Halves of the blocks, far partners first.
-    RecursiveHalving,
-    /// Halves of the blocks, near partners first; keeps the order of operands.
-    Butterfly,
-    /// One partner per round.
-    Pairwise,
-    /// Around a ring.
-    Ring,
-    /// log₂ n exchanges of nearly everything; keeps the order of operands.
-    RecursiveDoubling,
-    /// To rank 0, and a block from there to each.
-    ReduceThenScatter {
-        /// To rank 0.
-        reduce: reduce::Algorithm,
-        /// From rank 0.
-        scatter: scatter::Algorithm,
-    },
-}
-
-impl Algorithm {
-    /// Each with parameters as they are usual.
-    pub const ALL: [Algorithm; 6] = [
-        Algorithm::RecursiveHalving,
-        Algorithm::Butterfly,
-        Algorithm::Pairwise,
-        Algorithm::Ring,
-        Algorithm::RecursiveDoubling,
-        Algorithm::ReduceThenScatter { reduce: reduce::Algorithm::KNomial { radix: 2 }, scatter: scatter::Algorithm::KNomial { radix: 2 } },
-    ];
-    /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "recursive_halving, butterfly, pairwise, ring, recursive_doubling, reduce_then_scatter(reduce, scatter)";
-
+algorithms! {
+    /// How the contributions come together.
+    enum Algorithm;
     /// The rounds of `rank` among `ranks`; rank *r* gets block *r* of the reduction.
     #[must_use]
-    pub fn rounds(self, rank: u32, ranks: u32, blocks: Blocks) -> Rounds {
-        match self {
-            Algorithm::RecursiveHalving => Box::new(halving::rounds(Distance::Halving, rank, ranks, blocks)),
-            Algorithm::Butterfly => Box::new(halving::rounds(Distance::Doubling, rank, ranks, blocks)),
-            Algorithm::Pairwise => Box::new(pairwise::rounds(rank, ranks, blocks)),
-            Algorithm::Ring => Box::new(ring::rounds(rank, ranks, blocks)),
-            Algorithm::RecursiveDoubling => Box::new(recursive_doubling::rounds(rank, ranks, blocks)),
-            Algorithm::ReduceThenScatter { reduce, scatter } => Box::new(reduce_then_scatter::rounds(reduce, scatter, rank, ranks, blocks)),
-        }
-    }
-    /// The algorithm of this name, as it is written or without its parameters.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let mut name = Name::read(text)?;
-        let algorithm = match name.word {
-            "recursive_halving" => Algorithm::RecursiveHalving,
-            "butterfly" => Algorithm::Butterfly,
-            "pairwise" => Algorithm::Pairwise,
-            "ring" => Algorithm::Ring,
-            "recursive_doubling" => Algorithm::RecursiveDoubling,
-            "reduce_then_scatter" => Algorithm::ReduceThenScatter {
-                reduce: name.inner(reduce::Algorithm::named, reduce::Algorithm::KNomial { radix: 2 })?,
-                scatter: name.inner(scatter::Algorithm::named, scatter::Algorithm::KNomial { radix: 2 })?,
-            },
-            _ => return None,
-        };
-        name.end(algorithm)
-    }
-}
+    pub fn rounds(rank: u32, ranks: u32, blocks: Blocks);
 
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Algorithm::RecursiveHalving => f.write_str("recursive_halving"),
-            Algorithm::Butterfly => f.write_str("butterfly"),
-            Algorithm::Pairwise => f.write_str("pairwise"),
-            Algorithm::Ring => f.write_str("ring"),
-            Algorithm::RecursiveDoubling => f.write_str("recursive_doubling"),
-            Algorithm::ReduceThenScatter { reduce, scatter } => write!(f, "reduce_then_scatter({reduce}, {scatter})"),
-        }
-    }
+    /// Halves of the blocks, far partners first.
+    [mod halving] RecursiveHalving = "recursive_halving" => halving::rounds(Distance::Halving, rank, ranks, blocks);
+    /// Halves of the blocks, near partners first; keeps the order of operands.
+    Butterfly = "butterfly" => halving::rounds(Distance::Doubling, rank, ranks, blocks);
+    /// One partner per round.
+    [mod pairwise] Pairwise = "pairwise" => pairwise::rounds(rank, ranks, blocks);
+    /// Around a ring.
+    [mod ring] Ring = "ring" => ring::rounds(rank, ranks, blocks);
+    /// log₂ n exchanges of nearly everything; keeps the order of operands.
+    [mod recursive_doubling] RecursiveDoubling = "recursive_doubling" => recursive_doubling::rounds(rank, ranks, blocks);
+    /// To rank 0, and a block from there to each.
+    [mod reduce_then_scatter] ReduceThenScatter {
+        /// To rank 0.
+        reduce: reduce::Algorithm = reduce::Algorithm::KNomial { radix: 2 }, inner(reduce::Algorithm::named);
+        /// From rank 0.
+        scatter: scatter::Algorithm = scatter::Algorithm::KNomial { radix: 2 }, inner(scatter::Algorithm::named)
+    } = "reduce_then_scatter" => reduce_then_scatter::rounds(reduce, scatter, rank, ranks, blocks);
 }
 
 #[cfg(test)]
@@ -105,7 +42,7 @@ mod tests {
 
     fn algorithms() -> impl Iterator<Item = Algorithm> {
         let two = ["reduce_then_scatter(rabenseifner, linear)", "reduce_then_scatter(pipeline(8 B), k_nomial(4))"];
-        Algorithm::ALL.into_iter().chain(two.map(|name| Algorithm::named(name).unwrap()))
+        Algorithm::ALL.iter().copied().chain(two.map(|name| Algorithm::named(name).unwrap()))
     }
 
     fn of(algorithm: Algorithm, width: Bytes, blocks: &Blocks) -> Proof {
@@ -168,10 +105,9 @@ mod tests {
         for algorithm in algorithms() {
             assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
         }
-        assert_eq!(
-            Algorithm::ALL.map(|algorithm| Algorithm::named(algorithm.to_string().split('(').next().unwrap())),
-            Algorithm::ALL.map(Some)
-        );
+        for &algorithm in Algorithm::ALL {
+            assert_eq!(Algorithm::named(algorithm.to_string().split('(').next().unwrap()), Some(algorithm));
+        }
         assert_eq!(Algorithm::named("ring(4)").or(Algorithm::named("rings")), None);
     }
 }

@@ -5,16 +5,20 @@
 use crate::blocks::Vector;
 use crate::piece::Buffer;
 use crate::reduction::{begin, take_in};
-use crate::round::Round;
+use crate::round::{Round, Rounds};
 
-pub(super) fn inclusive(rank: u32, ranks: u32, vector: Vector) -> impl Iterator<Item = Round> {
+pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector, exclusive: bool) -> Rounds {
+    if exclusive { Box::new(self::exclusive(rank, ranks, vector)) } else { Box::new(inclusive(rank, ranks, vector)) }
+}
+
+fn inclusive(rank: u32, ranks: u32, vector: Vector) -> impl Iterator<Item = Round> {
     let result = vector.whole(Buffer::Recv);
     let receive = rank.checked_sub(1).map(|before| take_in(rank, &[before], result, 0));
     let send = (rank + 1 < ranks).then(|| Round::exchange(None, Some(result.with(rank + 1))));
     std::iter::once(begin(vector.whole(Buffer::Send), result)).chain(receive).chain(send)
 }
 
-pub(super) fn exclusive(rank: u32, ranks: u32, vector: Vector) -> impl Iterator<Item = Round> {
+fn exclusive(rank: u32, ranks: u32, vector: Vector) -> impl Iterator<Item = Round> {
     let [own, result, on] = [Buffer::Send, Buffer::Recv, Buffer::Scratch(0)].map(|buffer| vector.whole(buffer));
     let receive = rank.checked_sub(1).map(|before| Round::exchange(Some(result.with(before)), None));
     let send = (rank + 1 < ranks).then(|| match rank {

@@ -1,54 +1,19 @@
 //! `MPI_Scan` and `MPI_Exscan`: the reduction of the send buffers of the ranks up to each, with and without its own.
 
-mod linear;
-mod recursive_doubling;
-
-use std::fmt;
-
 use crate::blocks::Vector;
-use crate::names::Name;
-use crate::round::Rounds;
+use crate::registry::algorithms;
 
-/// How the contributions come together; both keep the order of operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    /// From each rank to the next.
-    Linear,
-    /// log₂ n exchanges of everything.
-    RecursiveDoubling,
-}
-
-impl Algorithm {
-    /// All of them.
-    pub const ALL: [Algorithm; 2] = [Algorithm::Linear, Algorithm::RecursiveDoubling];
-    /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "linear, recursive_doubling";
-
+algorithms! {
+    /// How the contributions come together; both keep the order of operands.
+    enum Algorithm;
     /// The rounds of `rank` among `ranks`; without its own contribution where `exclusive`.
     #[must_use]
-    pub fn rounds(self, rank: u32, ranks: u32, vector: Vector, exclusive: bool) -> Rounds {
-        match self {
-            Algorithm::Linear if exclusive => Box::new(linear::exclusive(rank, ranks, vector)),
-            Algorithm::Linear => Box::new(linear::inclusive(rank, ranks, vector)),
-            Algorithm::RecursiveDoubling => Box::new(recursive_doubling::rounds(rank, ranks, vector, exclusive)),
-        }
-    }
-    /// The algorithm of this name.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let name = Name::read(text)?;
-        let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.to_string() == name.word)?;
-        name.end(algorithm)
-    }
-}
+    pub fn rounds(rank: u32, ranks: u32, vector: Vector, exclusive: bool);
 
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Algorithm::Linear => "linear",
-            Algorithm::RecursiveDoubling => "recursive_doubling",
-        })
-    }
+    /// From each rank to the next.
+    [mod linear] Linear = "linear" => linear::rounds(rank, ranks, vector, exclusive);
+    /// log₂ n exchanges of everything.
+    [mod recursive_doubling] RecursiveDoubling = "recursive_doubling" => recursive_doubling::rounds(rank, ranks, vector, exclusive);
 }
 
 #[cfg(test)]
@@ -69,7 +34,7 @@ mod tests {
     fn every_contribution_counts_once_in_order() {
         for ranks in 1..=64 {
             for vector in vectors(ranks) {
-                for (algorithm, exclusive) in Algorithm::ALL.into_iter().flat_map(|algorithm| [(algorithm, false), (algorithm, true)]) {
+                for (algorithm, exclusive) in Algorithm::ALL.iter().copied().flat_map(|algorithm| [(algorithm, false), (algorithm, true)]) {
                     assert!(of(algorithm, ranks, vector, exclusive).ordered, "{algorithm}, {ranks} ranks, {vector:?}");
                 }
             }
@@ -93,9 +58,9 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for algorithm in Algorithm::ALL {
+        for algorithm in Algorithm::ALL.iter().copied() {
             assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
-            assert!(Algorithm::NAMES.contains(&algorithm.to_string()));
+            assert!(Algorithm::names().contains(&algorithm.to_string()));
         }
         assert_eq!(Algorithm::named("linear(2)").or(Algorithm::named("tree")), None);
     }

@@ -1,68 +1,38 @@
 //! `MPI_Scatter` and `MPI_Scatterv`: a block of the root for everybody. Blocks are of any lengths.
 
-mod k_nomial;
-mod linear;
-
-use std::fmt;
-
 use crate::blocks::Blocks;
 use crate::group::from_root;
-use crate::names::Name;
+use crate::registry::algorithms;
 use crate::round::Rounds;
 
-/// How the blocks travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+algorithms! {
+    /// How the blocks travel.
+    enum Algorithm also named by binomial, as "binomial";
+    /// The rounds of `rank` as they are where rank 0 is the root; `root` says whose block is whose.
+    fn from_first(rank: u32, root: u32, blocks: Blocks);
+
     /// Down a k-nomial tree.
-    KNomial {
+    [mod k_nomial] KNomial {
         /// 2 or more.
-        radix: u32,
-    },
+        radix: u32 = 4, number(2)
+    } = "k_nomial" => k_nomial::rounds(rank, root, blocks, radix);
     /// Straight from the root, so many at a time; 0 is all at once.
-    Linear {
+    [mod linear] Linear {
         /// Sends.
-        at_a_time: u32,
-    },
+        at_a_time: u32 = 0, number(0)
+    } = "linear" => linear::rounds(rank, root, blocks, at_a_time);
+}
+
+fn binomial(text: &str) -> Option<Algorithm> {
+    (text == "binomial").then_some(Algorithm::KNomial { radix: 2 })
 }
 
 impl Algorithm {
-    /// Each with its usual parameters.
-    pub const ALL: [Algorithm; 2] = [Algorithm::KNomial { radix: 2 }, Algorithm::Linear { at_a_time: 0 }];
-    /// What [`Algorithm::named`] reads.
-    pub const NAMES: &str = "k_nomial(radix), binomial, linear(at_a_time)";
-
-    /// The algorithm of this name.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Algorithm> {
-        let mut name = Name::read(text)?;
-        let algorithm = match name.word {
-            "binomial" => Algorithm::KNomial { radix: 2 },
-            "k_nomial" => Algorithm::KNomial { radix: name.number(2, 4)? },
-            "linear" => Algorithm::Linear { at_a_time: name.number(0, 0)? },
-            _ => return None,
-        };
-        name.end(algorithm)
-    }
-
     /// The rounds of `rank` among `ranks`, whose blocks come from `root`.
     #[must_use]
     pub fn rounds(self, rank: u32, ranks: u32, root: u32, blocks: Blocks) -> Rounds {
         debug_assert_eq!(ranks, blocks.ranks());
-        let rank = (rank + ranks - root) % ranks;
-        let rounds: Rounds = match self {
-            Algorithm::KNomial { radix } => Box::new(k_nomial::rounds(rank, root, blocks, radix)),
-            Algorithm::Linear { at_a_time } => linear::rounds(rank, root, blocks, at_a_time),
-        };
-        Box::new(from_root(root, ranks, rounds))
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Algorithm::KNomial { radix } => write!(f, "k_nomial({radix})"),
-            Algorithm::Linear { at_a_time } => write!(f, "linear({at_a_time})"),
-        }
+        Box::new(from_root(root, ranks, self.from_first((rank + ranks - root) % ranks, root, blocks)))
     }
 }
 
@@ -75,8 +45,8 @@ mod tests {
     use crate::{Operation, Vector};
 
     fn algorithms() -> impl Iterator<Item = Algorithm> {
-        let radices = [3, 4, 8].map(|radix| Algorithm::KNomial { radix });
-        Algorithm::ALL.into_iter().chain(radices).chain([Algorithm::Linear { at_a_time: 1 }])
+        let radices = [2, 3, 8].map(|radix| Algorithm::KNomial { radix });
+        Algorithm::ALL.iter().copied().chain(radices).chain([Algorithm::Linear { at_a_time: 1 }])
     }
 
     fn proof(algorithm: Algorithm, ranks: u32, root: u32, blocks: &Blocks) -> Proof {

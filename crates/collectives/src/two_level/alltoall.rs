@@ -60,7 +60,7 @@ impl Alltoall {
         }
         let mut name = name(text)?;
         let gather = name.inner(gather::Algorithm::named, gather::Algorithm::Linear { at_a_time: 0 })?;
-        let outer = name.inner(alltoall::Algorithm::named, alltoall::Algorithm::Pairwise { exclusive_or: true })?;
+        let outer = name.inner(alltoall::Algorithm::named, alltoall::Algorithm::Pairwise { partners: alltoall::Partners::ExclusiveOr })?;
         let scatter = name.inner(scatter::Algorithm::named, scatter::Algorithm::Linear { at_a_time: 0 })?;
         name.end(Alltoall::Leaders(Leaders { gather, outer, scatter }))
     }

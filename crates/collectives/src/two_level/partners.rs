@@ -27,7 +27,7 @@ pub(super) fn rounds(
 ) -> Rounds {
     let own = (sends(rank), receives(rank));
     let Some(members) = nodes.per_node().filter(|_| nodes.in_order()) else {
-        return Box::new(alltoall::Algorithm::Pairwise { exclusive_or: false }.rounds_of(rank, own.0, own.1));
+        return alltoall::Algorithm::Pairwise { partners: alltoall::Partners::Shift }.rounds_of(rank, own.0, own.1);
     };
     let (count, node, index) = (nodes.nodes(), rank / members, rank % members);
     Box::new((0..count).flat_map(move |step| {
