@@ -294,6 +294,45 @@ fn check_outputs(document: &str, goldens: &BTreeMap<String, PathBuf>) -> usize {
     examples.len()
 }
 
+/// The first words of the lines that the program prints, from a line that begins with `from` on.
+fn listed(args: &[&str], from: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_fabriscope")).args(args).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().skip_while(|line| !line.starts_with(from)).skip(1);
+    lines.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+/// Commands in blocks and in the text name subcommands, benchmarks and clusters that there are, also where no output is shown.
+#[test]
+fn commands_name_what_there_is() {
+    let commands = listed(&["--help"], "Commands:");
+    let tools = listed(&["bench"], "tool");
+    let clusters = listed(&["clusters"], "cluster");
+    let placeholder = |word: &str| !word.chars().any(char::is_lowercase) || word.contains(['<', '…']);
+    let mut wrong = Vec::new();
+    for document in documents().into_iter().filter(|document| document != "CHANGELOG.md") {
+        let text = read(&document);
+        let blocks = text.lines().map(|line| line.trim_start().trim_start_matches("$ "));
+        let spans = text.split('`').skip(1).step_by(2);
+        for command in blocks.chain(spans).filter_map(|line| line.strip_prefix("fabriscope ")) {
+            let words: Vec<&str> = command.split_whitespace().collect();
+            let Some(name) = words.first().filter(|name| !placeholder(name) && !name.starts_with('-')) else { continue };
+            let mut known = commands.contains(*name);
+            if let (&"bench" | &"explain", Some(tool)) = (name, words.get(1)) {
+                known &= placeholder(tool) || tool.starts_with('-') || tools.contains(*tool);
+            }
+            if let Some(cluster) = words.iter().skip_while(|word| **word != "--on").nth(1) {
+                let (cluster, _) = cluster.split_once(':').unwrap_or((cluster, ""));
+                known &= placeholder(cluster) || cluster.ends_with(".toml") || clusters.contains(cluster);
+            }
+            if !known {
+                wrong.push(format!("{document}: fabriscope {command}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "no such command, benchmark or cluster:\n{}", wrong.join("\n"));
+}
+
 /// Replaces what stands in each region `<!-- name: … -->` of a page by `content(…)`, or says that it is something else.
 fn regions(document: &str, name: &str, content: impl Fn(&str) -> String) -> usize {
     let text = read(document);
