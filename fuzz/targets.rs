@@ -105,7 +105,7 @@ pub fn cluster_toml(bytes: &[u8]) {
 pub fn lab_toml(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     catalog(|catalog| {
-        if let Err(error) = catalog.parse_lab("input.toml", text) {
+        if let Err(error) = fabriscope_lab::parse(catalog, "input.toml", text) {
             shown(&error);
         }
     });

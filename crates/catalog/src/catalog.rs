@@ -227,12 +227,10 @@ impl Catalog {
     }
 
     /// The document with everything that it rests on under it; `chain` are the parts on the way here.
-    pub(crate) fn based<'t>(
-        &'t self,
-        kind: Kind,
-        mut document: Document<'t>,
-        chain: &mut Vec<String>,
-    ) -> Result<Document<'t>, CatalogError> {
+    ///
+    /// # Errors
+    /// A `base` that does not exist, or parts that rest on each other in a cycle.
+    pub fn based<'t>(&'t self, kind: Kind, mut document: Document<'t>, chain: &mut Vec<String>) -> Result<Document<'t>, CatalogError> {
         let base = document.take_text("base")?;
         let Some(base) = base else { return Ok(document) };
         let name = base.get_ref();

@@ -24,7 +24,7 @@ struct Text<'t> {
 
 /// One or several texts merged into one table.
 #[derive(Clone, Debug)]
-pub(crate) struct Document<'t> {
+pub struct Document<'t> {
     texts: Vec<Text<'t>>,
     /// The text that was asked for: what it rests on comes before, what its tables rest on comes after.
     asked: usize,
@@ -33,7 +33,10 @@ pub(crate) struct Document<'t> {
 
 impl<'t> Document<'t> {
     /// Reads `text`, which is what `file` holds.
-    pub(crate) fn parse(file: &'t str, text: &'t str) -> Result<Document<'t>, Box<Fault>> {
+    ///
+    /// # Errors
+    /// What is not TOML.
+    pub fn parse(file: &'t str, text: &'t str) -> Result<Document<'t>, Box<Fault>> {
         let table = DeTable::parse(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             Fault::new(file, text, span, error.message().to_owned(), "correct the TOML syntax here".to_owned())
@@ -42,7 +45,8 @@ impl<'t> Document<'t> {
     }
 
     /// The document with `base` under it: own keys win, tables are merged, numbers and choices replaced whole.
-    pub(crate) fn over(mut self, mut base: Document<'t>) -> Document<'t> {
+    #[must_use]
+    pub fn over(mut self, mut base: Document<'t>) -> Document<'t> {
         let end = base.texts.last().map_or(0, |text| text.start + text.text.len() + 1);
         for text in &mut self.texts {
             text.start += end;
@@ -77,7 +81,10 @@ impl<'t> Document<'t> {
     }
 
     /// Takes a list of texts out of the document, with their places.
-    pub(crate) fn take_texts(&mut self, key: &str) -> Result<Vec<Spanned<String>>, Box<Fault>> {
+    ///
+    /// # Errors
+    /// The value is something else.
+    pub fn take_texts(&mut self, key: &str) -> Result<Vec<Spanned<String>>, Box<Fault>> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
         let wrong = |span| self.fault(span, format!("`{key}` is not a list of texts"), format!("write {key} = [\"file.toml\"]"));
         let span = value.span();
@@ -94,13 +101,13 @@ impl<'t> Document<'t> {
     }
 
     /// The table under `key` as a document of its own, if there is one.
-    pub(crate) fn table(&self, key: &str) -> Option<Document<'t>> {
+    pub fn table(&self, key: &str) -> Option<Document<'t>> {
         let table = self.table.get(key)?.get_ref().as_table()?.clone();
         Some(Document { texts: self.texts.clone(), asked: self.asked, table })
     }
 
     /// Puts `inner`, made from [`Document::table`], in the place of the table under `key`.
-    pub(crate) fn set_table(&mut self, key: &str, inner: Document<'t>) {
+    pub fn set_table(&mut self, key: &str, inner: Document<'t>) {
         // `inner` numbers its texts anew, with what it rests on before its own: the others follow.
         let own = self.texts[self.asked].start;
         let by = inner.texts[inner.asked].start - own;
@@ -115,7 +122,10 @@ impl<'t> Document<'t> {
     }
 
     /// Reads the table into a typed value.
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Box<Fault>> {
+    ///
+    /// # Errors
+    /// A key that is unknown or missing, a value of the wrong type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Box<Fault>> {
         let root = Spanned::new(NOWHERE, self.table.clone());
         T::deserialize(toml::de::Deserializer::from(root)).map_err(|error| {
             let (message, help) = suggest::explain(error.message());
@@ -124,7 +134,7 @@ impl<'t> Document<'t> {
     }
 
     /// A fault at `span` of the merged texts; [`NOWHERE`] is the start of the file that was asked for.
-    pub(crate) fn fault(&self, span: Range<usize>, message: String, help: String) -> Box<Fault> {
+    pub fn fault(&self, span: Range<usize>, message: String, help: String) -> Box<Fault> {
         let own = self.texts[self.asked];
         if span == NOWHERE {
             return Fault::new(own.file, own.text, 0..0, message, help);
@@ -135,7 +145,7 @@ impl<'t> Document<'t> {
     }
 
     /// The file in which the value stands that `path` leads to, or as near as the document has it.
-    pub(crate) fn file_of(&self, path: &[&str]) -> &'t str {
+    pub fn file_of(&self, path: &[&str]) -> &'t str {
         let span = self.span_of(path.iter().copied());
         let own = self.texts[self.asked];
         if span == NOWHERE {
@@ -145,7 +155,7 @@ impl<'t> Document<'t> {
     }
 
     /// The fault of a problem: at the value that its path leads to, or as near as the document has it.
-    pub(crate) fn fault_of(&self, problem: Problem) -> Box<Fault> {
+    pub fn fault_of(&self, problem: Problem) -> Box<Fault> {
         self.fault(self.span_of(problem.path.iter().map(String::as_str)), problem.message, problem.help)
     }
 

@@ -10,7 +10,10 @@ use crate::error::CatalogError;
 const LARGEST: u64 = 1 << 20;
 
 /// The text of the file at `path`.
-pub(crate) fn read(path: &Path) -> Result<String, CatalogError> {
+///
+/// # Errors
+/// A file that cannot be read, is far too large, or is not text.
+pub fn read(path: &Path) -> Result<String, CatalogError> {
     let unreadable = |reason: String| CatalogError::Unreadable { path: path.to_owned(), reason };
     let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
     if metadata.is_dir() {

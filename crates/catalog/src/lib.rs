@@ -4,19 +4,17 @@
 //! A [`Cluster`] names its parts; [`ResolvedCluster`] holds them.
 //! Nothing here prints, and no input makes it panic.
 
+mod amend;
 mod catalog;
 mod cluster;
 mod document;
 mod dpu;
 mod error;
-mod fault;
 mod file;
 mod group;
 mod hosts;
 mod imported;
 mod ip;
-mod jobs;
-mod lab;
 mod line;
 mod machine;
 mod multicast;
@@ -24,7 +22,6 @@ mod node;
 mod node_files;
 mod part;
 mod partitions;
-mod plan;
 mod qos;
 mod quantity;
 mod resolve;
@@ -33,23 +30,18 @@ mod sourced;
 mod suggest;
 mod table;
 mod target;
-mod to_group;
-mod workload;
 
 pub use catalog::{AnyPart, Catalog};
 pub use cluster::{CableRun, Cluster, FlowControl, LinkLayer, NodeChoice, ResolvedCluster};
 pub use cluster::{Ip, IpoibMode, ResolvedIp};
+pub use document::Document;
 pub use dpu::ResolvedDpu;
 pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use fabriscope_machine::{Machine, MachineError};
-pub use fault::{
-    BitErrors, FaultEvent, FaultKind, Flapping, LaneLoss, LinkDown, LinkUp, PausedPort, RandomLoss, Recovery, SlowReceiver, SwitchDeath,
-};
+pub use file::read as read_text;
 pub use group::NodeGroup;
 pub use hosts::HostSet;
-pub use jobs::{Job, JobPattern, Jobs};
-pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab};
 pub use line::{Line, LinkRest, LinkRetry};
 pub use multicast::Multicast;
 pub use node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
@@ -78,18 +70,13 @@ pub use part::{GpuFamily, NodeFiles, ProcessorFamily};
 pub use part::{Nccl, Step, Variable, Vendor};
 pub use part::{Onload, Psm2};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, PartitionEnforcement, Partitions, keys};
-pub use plan::{Chance, Effect, FaultPlan, PlannedFault};
 pub use qos::{
     Asked, EthernetClass, EthernetQos, FullTables, PortPairs, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos,
     VlWeight,
 };
 pub use quantity::{Frequency, Ratio};
-pub use schema::{lab_schema, part_schema, schemas};
+pub use schema::{add_base, part_schema, property, require_unless};
 pub use sourced::{Basis, Sourced};
+pub use suggest::nearest;
 pub use table::Row;
 pub use target::{Place, Target};
-pub use to_group::ToGroup;
-pub use workload::{
-    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern,
-    Permutation, Scheme, Shift, Transport, Uniform, Workload,
-};

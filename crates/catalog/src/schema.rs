@@ -1,10 +1,9 @@
-//! JSON schemas of every input file, for editors that complete and check while one types.
+//! JSON schemas of the files of parts, for editors that complete and check while one types.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
-use crate::lab::Lab;
 use crate::part::{
     Cable, Congestion, Cpu, Decisions, Gpu, Interconnect, Kernel, Kind, LinkSpeed, Manager, Nic, NodeFiles, NodePart, Pcie, Software,
     Switch,
@@ -32,39 +31,14 @@ pub fn part_schema(kind: Kind) -> Value {
     }
 }
 
-/// The schema of lab files.
-pub fn lab_schema() -> Value {
-    let mut schema = SchemaGenerator::default().into_root_schema_for::<Lab>().to_value();
-    // What the loader takes out before the types see it.
-    property(
-        &mut schema,
-        "include",
-        json!({
-            "type": "array", "items": { "type": "string" },
-            "description": "Other TOML files whose tables lie under this one, as seen from this file."
-        }),
-    );
-    // An included file may hold any of the keys.
-    require_unless(&mut schema, "include");
-    if let Some(cluster) = schema.pointer_mut("/$defs/Cluster") {
-        add_base(cluster);
-    }
-    schema
-}
-
-/// All schemas with the names of their files.
-pub fn schemas() -> Vec<(String, Value)> {
-    let parts = Kind::ALL.into_iter().map(|kind| (format!("{}.schema.json", kind.folder()), part_schema(kind)));
-    parts.chain([("labs.schema.json".to_owned(), lab_schema())]).collect()
-}
-
 fn with_base<T: JsonSchema>() -> Value {
     let mut schema: Value = Schema::to_value(SchemaGenerator::default().into_root_schema_for::<T>());
     add_base(&mut schema);
     schema
 }
 
-fn add_base(schema: &mut Value) {
+/// Adds the key `base` to the schema of a part.
+pub fn add_base(schema: &mut Value) {
     property(
         schema,
         "base",
@@ -76,14 +50,15 @@ fn add_base(schema: &mut Value) {
     require_unless(schema, "base");
 }
 
-fn property(schema: &mut Value, key: &str, of: Value) {
+/// Adds a property to the schema of a table.
+pub fn property(schema: &mut Value, key: &str, of: Value) {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.insert(key.to_owned(), of);
     }
 }
 
 /// The required keys are required only where `key` is absent; the name always is.
-fn require_unless(schema: &mut Value, key: &str) {
+pub fn require_unless(schema: &mut Value, key: &str) {
     let Value::Object(table) = schema else { return };
     let Some(required) = table.remove("required") else { return };
     let mut condition = Map::new();

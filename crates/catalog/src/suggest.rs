@@ -1,7 +1,7 @@
 //! From what a reader of TOML says to what a person needs: the nearest name, the keys that exist.
 
 /// The names nearest to `name`, best first, none that is far off.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = name.to_lowercase();
     // Long input from outside is not worth comparing; its first letters decide.
     let lower: String = lower.chars().take(LONGEST).collect();

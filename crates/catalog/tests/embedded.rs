@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use fabriscope_catalog::{Basis, Catalog, Kind, schemas};
+use fabriscope_catalog::{Basis, Catalog, Kind};
+use fabriscope_lab::schemas;
 use fabriscope_units::{Bytes, Rate, Span};
 
 fn catalog() -> Catalog {
@@ -109,7 +110,7 @@ fn every_lab_loads() {
     for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "toml") {
-            catalog.load_lab(&path).unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)));
+            fabriscope_lab::load(&catalog, &path).unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)));
             labs += 1;
         }
     }
@@ -119,7 +120,7 @@ fn every_lab_loads() {
 #[test]
 fn the_permutation_lab_is_the_one_of_the_speed_goal() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/permutation-1024.toml");
-    let lab = catalog().load_lab(&path).unwrap();
+    let lab = fabriscope_lab::load(&catalog(), &path).unwrap();
     // Three levels of 16-port switches: 16³ / 4 hosts, 1024 / 8 leaves, as many above them, half as many on top.
     let counts = lab.cluster.fabric().unwrap().counts();
     assert_eq!((counts.endpoints, counts.switches), (1024, 320));

@@ -13,7 +13,7 @@ fn feed(text: &str) {
         let mut errors: Vec<CatalogError> = Vec::new();
         errors.extend(Kind::ALL.into_iter().filter_map(|kind| catalog.parse_part(kind, "x", text).err()));
         errors.extend(catalog.parse_cluster("x.toml", text).err());
-        errors.extend(catalog.parse_lab("x.toml", text).err());
+        errors.extend(fabriscope_lab::parse(catalog, "x.toml", text).err());
         for error in errors {
             if let CatalogError::Fault(fault) = &error {
                 // A base may be longer than the text itself; its name says so.

@@ -561,7 +561,7 @@ fn wrong_parts_clusters_and_labs() {
         ("lab that includes from nowhere", "include = [\"other.toml\"]\ncluster = \"pair\""),
     ];
     for (what, text) in labs {
-        row(what, catalog.parse_lab("lab.toml", text).expect_err(what));
+        row(what, fabriscope_lab::parse(&catalog, "lab.toml", text).expect_err(what));
     }
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/messages.txt");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -634,26 +634,26 @@ fn labs_include_and_say_when_they_run_in_circles() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("base.toml", "seed = 7\n[workload.permutation]\nsize = \"1 KiB\"\n");
     write("lab.toml", "include = [\"base.toml\"]\ncluster = \"lab-16\"\n[workload.shift]\nby = 3\nsize = \"2 KiB\"\n");
-    let lab = catalog.load_lab(&folder.path().join("lab.toml")).unwrap();
+    let lab = fabriscope_lab::load(&catalog, &folder.path().join("lab.toml")).unwrap();
     assert_eq!((lab.lab.seed, lab.lab.workload.name()), (7, "shift"));
 
     write("a.toml", "include = [\"b.toml\"]\n");
     write("b.toml", "include = [\"a.toml\"]\n");
-    let error = catalog.load_lab(&folder.path().join("a.toml")).unwrap_err();
+    let error = fabriscope_lab::load(&catalog, &folder.path().join("a.toml")).unwrap_err();
     assert_eq!(error.to_string(), "the file `a.toml` includes itself: a.toml -> b.toml -> a.toml");
 
     // A fault in an included file is told with that file; one in the [cluster] of a lab with a base, at its line.
     write("base.toml", "seed = 7\n\nsed = 8\n");
-    let error = catalog.load_lab(&folder.path().join("lab.toml")).unwrap_err().to_string();
+    let error = fabriscope_lab::load(&catalog, &folder.path().join("lab.toml")).unwrap_err().to_string();
     assert!(error.contains("base.toml:3:1: unknown key `sed`"), "{error}");
     write("base.toml", "seed = 7\n");
     write(
         "lab.toml",
         "include = [\"base.toml\"]\nseed = 1\n[cluster]\nbase = \"ri2\"\nnodes = 99\n[workload.shift]\nby = 3\nsize = \"2 KiB\"\n",
     );
-    let error = catalog.load_lab(&folder.path().join("lab.toml")).unwrap_err().to_string();
+    let error = fabriscope_lab::load(&catalog, &folder.path().join("lab.toml")).unwrap_err().to_string();
     assert!(error.contains("lab.toml:5:9: "), "{error}");
     write("lab.toml", "include = [\"none.toml\"]\n");
-    let error = catalog.load_lab(&folder.path().join("lab.toml")).unwrap_err().to_string();
+    let error = fabriscope_lab::load(&catalog, &folder.path().join("lab.toml")).unwrap_err().to_string();
     assert!(error.contains("lab.toml:1:12: there is no file"), "{error}");
 }

@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use fabriscope_catalog::{Interface, Layer, ResolvedCluster};
-use fabriscope_engine::{Cluster, Place, Run};
+use fabriscope_engine::{Cluster, Run};
 use fabriscope_engine_packet::Counting;
-use fabriscope_fabric::{EndpointId, LinkId, Node};
-use fabriscope_platform::device;
-use fabriscope_report::counters::{At, Dialect, Readings, Site};
+use fabriscope_lab::counting::readings;
+use fabriscope_report::counters::{Readings, Site};
 use fabriscope_units::Span;
 
 use crate::error::Failure;
@@ -89,11 +87,9 @@ impl CounterArgs {
 
     /// Writes the file, or gives the table; beside it what JSON has of them.
     pub fn show(&self, cluster: &Cluster, run: &Run) -> Result<Shown, Failure> {
-        let (Some(format), Some(counters), Some(path)) = (self.format()?, &run.counters, &self.counters) else {
+        let (Some(format), Some(readings), Some(path)) = (self.format()?, readings(cluster, run)?, &self.counters) else {
             return Ok(Shown::default());
         };
-        let readings = Readings::new(counters, dialect(&cluster.parts), run.end.as_ps(), |place| site(cluster, place))
-            .map_err(|many| Failure::told(many.to_string(), "take a longer --every, or leave it out"))?;
         match format {
             Format::Table => {}
             Format::Text => write_file(path, &readings.table())?,
@@ -143,45 +139,4 @@ fn note(path: &Path, format: Format, readings: &Readings) -> String {
         Format::Parquet => format!("; pandas.read_parquet(\"{path}\") reads it"),
     };
     format!("# {} counters in {path}{next}\n", readings.all.len())
-}
-
-/// The names that the adapters of a cluster have for what they count.
-fn dialect(parts: &ResolvedCluster) -> Dialect {
-    match (parts.sole().node.nic.interface, parts.link_layer.layer()) {
-        (Interface::Cxi, _) => Dialect::Slingshot,
-        (Interface::Efa, _) => Dialect::Efa,
-        (Interface::Psm2, _) => Dialect::OmniPath,
-        (_, Layer::InfiniBand) => Dialect::InfiniBand,
-        (_, Layer::Ethernet) => Dialect::Roce,
-    }
-}
-
-/// What a place of the run is called.
-fn site(cluster: &Cluster, place: Place) -> Site {
-    let (graph, node) = (&cluster.fabric.graph, &cluster.parts.sole().node);
-    let adapter = |EndpointId(endpoint): EndpointId| {
-        let nics = node.nics.max(1);
-        (format!("node {}", endpoint / nics), device(node.nic.interface, endpoint % nics))
-    };
-    match place {
-        Place::Adapter(endpoint) => {
-            let (instance, device) = adapter(EndpointId(endpoint));
-            let rate = graph.link(graph.uplink(EndpointId(endpoint))).rate.as_bps();
-            Site { at: At::Adapter, instance, device, port: String::new(), rate }
-        }
-        Place::Port(link) => {
-            let link = graph.link(LinkId(link));
-            let rate = link.rate.as_bps();
-            match graph.node(link.from) {
-                Node::Endpoint(endpoint) => {
-                    let (instance, device) = adapter(endpoint);
-                    Site { at: At::AdapterPort, instance, device, port: "1".to_owned(), rate }
-                }
-                node => {
-                    let port = link.from_port.0.to_string();
-                    Site { at: At::SwitchPort, instance: cluster.fabric.name(node), device: String::new(), port, rate }
-                }
-            }
-        }
-    }
 }

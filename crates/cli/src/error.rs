@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use fabriscope_lab::LabError;
 use miette::{Diagnostic, Report};
 
 /// Why a command did not finish.
@@ -34,6 +35,12 @@ impl From<Verdict> for std::process::ExitCode {
 impl From<Report> for Failure {
     fn from(report: Report) -> Failure {
         Failure::Report(report)
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Failure {
+        Failure::of(error)
     }
 }
 

@@ -3,27 +3,17 @@
 //! Exit status: 0 done, 1 a check failed, 2 the input was wrong.
 
 mod arguments;
-mod breakage;
-mod busy;
-mod chain;
-mod change;
-mod collective;
 mod command;
 mod context;
 mod counting;
+mod curve;
 mod devices;
 mod error;
-mod inside;
-mod launch;
 mod memory;
 mod node;
 mod output;
-mod prediction;
 mod progress;
-mod published;
-mod sweep;
 mod tap;
-mod traffic;
 
 use std::process::ExitCode;
 

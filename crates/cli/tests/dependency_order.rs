@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 29] = [
+const ORDER: [&str; 31] = [
     "prefetch",
     "streams",
     "units",
@@ -33,6 +33,8 @@ const ORDER: [&str; 29] = [
     "engine-packet",
     "engine-flow",
     "report",
+    "lab",
+    "explain",
     "cli",
 ];
 /// Those who may see the event queue: what an engine drives takes the time as an argument.

@@ -25,7 +25,7 @@ pub(crate) fn patient_lab(cluster: &str, routing: &str, faults: &str, timeout: u
     let routing = if routing == LMC { "routing.lmc = { bits = 1 }".to_owned() } else { format!("routing = \"{routing}\"") };
     let text =
         format!("{routing}\n{faults}\n[recovery]\ntimeout = {timeout}\n[cluster]\n{cluster}\n[workload.permutation]\nsize = \"1 B\"\n");
-    let lab = catalog.parse_lab("test.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let lab = fabriscope_lab::parse(&catalog, "test.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let any_order = lab.cluster.routing.reorders();
     let recovery = lab.lab.recovery.unwrap_or_default();
     let transfers = Transfers { any_order, spray: any_order, recovery, ..Transfers::default() };

@@ -63,8 +63,8 @@ mod tally_test;
 #[cfg(test)]
 mod tests;
 
-use fabriscope_catalog::{FaultPlan, Recovery};
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, Library, Run, Tap};
+use fabriscope_engine::{FaultPlan, Recovery};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Rate, Span};
 use fabriscope_verbs::Delivery;

@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use fabriscope_catalog::{Catalog, Recovery};
+use fabriscope_catalog::Catalog;
+use fabriscope_engine::Recovery;
 use fabriscope_engine::{Cluster, Job};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_streams::{Stream, Streams};
@@ -383,7 +384,7 @@ impl Trial {
     /// Every rank sends `count` messages to another one.
     fn run(&self, count: u64, timeout: u8, seed: u64) -> Tally {
         let catalog = Catalog::embedded().expect("the catalogue is sound");
-        let mut lab = catalog.parse_lab("trial.toml", &self.text).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
+        let mut lab = fabriscope_lab::parse(&catalog, "trial.toml", &self.text).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
         if self.carrier.kind == QpType::Iwarp {
             let mut iwarp = catalog.nic("chelsio-t6").expect("it is there").iwarp.clone().expect("it does iWARP");
             iwarp.min_rto.value = AckTimeout::from_code(timeout).expect("a code").span().expect("not for ever");

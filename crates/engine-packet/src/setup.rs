@@ -93,8 +93,8 @@ fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: boo
         && parts.routing != Routing::UgalG;
     let mut layout = if apart { Layout::divided(graph, vls, beyond::together(cluster)) } else { Layout::whole(graph, vls) };
     let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
-    let slows = |plan: &fabriscope_catalog::FaultPlan| {
-        plan.faults.iter().any(|fault| matches!(fault.effect, fabriscope_catalog::Effect::Lanes { .. }))
+    let slows = |plan: &fabriscope_engine::FaultPlan| {
+        plan.faults.iter().any(|fault| matches!(fault.effect, fabriscope_engine::Effect::Lanes { .. }))
     };
     let same_pace = !engine.faults.as_ref().is_some_and(slows)
         && rates.windows(2).all(|pair| pair[0] == pair[1])

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use fabriscope_catalog::{Interface, IpoibMode, LinkLayer, NodeChoice};
 use fabriscope_engine::Cluster;
+use fabriscope_lab::devices::DeviceOptions;
+use fabriscope_lab::launch::{Launch, LaunchError, layout};
+use fabriscope_lab::tap::Taps;
 use fabriscope_report::Table;
 use fabriscope_tools::{Tool, UsageError};
 
@@ -11,10 +14,9 @@ use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
-use crate::launch::{Launch, LaunchError, layout};
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
-use crate::tap::{Pcap, Taps};
+use crate::tap::{self, Pcap};
 
 /// Runs a benchmark and prints what the real program would print.
 ///
@@ -127,7 +129,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     let all = matches!(tool, Tool::Collective(_)) || matches!(tool, Tool::Shmem(benchmark) if benchmark.is_collective());
     let many = all || matches!(tool, Tool::Krylov) || tool.name() == "osu_mbw_mr";
-    let binding = ours.devices.or(&args.devices).apply(&mut parts, if many { u32::MAX } else { 2 })?;
+    let binding = ours.devices.or(&args.devices.options()).apply(&mut parts, if many { u32::MAX } else { 2 })?;
     let sockets = matches!(tool, Tool::Sockets(_)) || parts.sole().software.interface == Interface::Sockets;
     let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
     if pcap.pcap.is_some() && sockets && connected {
@@ -165,7 +167,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         true => Some(Cluster::new(parts.clone()).map_err(LaunchError::from).map_err(Failure::of)?),
         false => None,
     };
-    let taps = cluster.as_ref().map_or(Ok(None), |cluster| pcap.taps(cluster))?;
+    let taps = cluster.as_ref().map_or(Ok(None), |cluster| pcap.request().taps(cluster))?;
     let list = taps.as_ref().map(Taps::list).unwrap_or_default();
     let nodes = match ours.placement.as_ref().or(args.placement.as_ref()).map(String::as_str) {
         None => parts.placement,
@@ -197,7 +199,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         other => other.map_err(Failure::of)?,
     };
     if let Some(taps) = &taps {
-        taps.write(&run.sightings)?;
+        tap::write(taps, &run.sightings)?;
     }
     let shown = cluster.as_ref().map_or(Ok(Shown::default()), |cluster| counters.show(cluster, &run))?;
     if let Some(path) = &args.output {
@@ -224,7 +226,7 @@ struct Ours {
     nodes: Option<u32>,
     ppn: Option<u32>,
     placement: Option<String>,
-    devices: DeviceArgs,
+    devices: DeviceOptions,
     pcap: Option<String>,
     taps: Vec<String>,
     snap: Option<String>,

@@ -8,10 +8,10 @@ use fabriscope_tools::Tool;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::launch::Launch;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::published;
+use fabriscope_lab::launch::Launch;
+use fabriscope_lab::published;
 
 /// Runs perftest and the OSU benchmarks on two simulated nodes of RI2.
 ///

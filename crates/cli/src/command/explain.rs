@@ -10,16 +10,16 @@ use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
 use fabriscope_tools::{Point, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
-use crate::busy::{self, Busy};
-use crate::chain::{self, Chain, Followed};
-use crate::change::{Setting, Variation};
 use crate::context::Context;
 use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
-use crate::inside::{Asked, Inside};
-use crate::launch::{self, Launch, LaunchError};
 use crate::output::Output;
 use crate::progress::Progress;
+use fabriscope_explain::busy::{self, Busy};
+use fabriscope_explain::chain::{self, Chain, Followed};
+use fabriscope_explain::change::{Setting, Variation};
+use fabriscope_explain::inside::{Asked, Inside};
+use fabriscope_lab::launch::{self, Launch, LaunchError};
 
 mod copies;
 mod nccl;
@@ -101,7 +101,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     let original = context.cluster(&args.on)?;
     let mut parts = original.clone();
-    let binding = args.devices.apply(&mut parts, 2)?;
+    let binding = args.devices.options().apply(&mut parts, 2)?;
     let layout = args.nodes.map(|nodes| launch::layout(&parts, Some(nodes), None));
     if args.nodes.is_some() && !matches!(tool, Tool::Omb(_) | Tool::Shmem(_)) {
         return Err(Failure::told(format!("--nodes is for the OSU benchmarks, not for {}", tool.name()), "leave it out"));
@@ -290,7 +290,7 @@ fn resources(parts: &ResolvedCluster, args: &Args, inside: Option<&Inside>) -> V
     };
     let way = |inside: &Inside| -> Vec<Busy> {
         let legs = inside.ends.iter().flat_map(|end| end.legs.iter().map(move |leg| (end.who, leg)));
-        let busy = |(who, leg): (&str, &crate::inside::Leg)| {
+        let busy = |(who, leg): (&str, &fabriscope_explain::inside::Leg)| {
             let (link, span) = leg.busiest(&inside.machine, args.bytes(), inside.pieces)?;
             Some(Busy { what: format!("{who}'s {link}").into(), span })
         };

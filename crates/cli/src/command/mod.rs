@@ -16,8 +16,6 @@ mod topo;
 mod transports;
 mod validate;
 
-pub use run::lab_name;
-
 use clap::Subcommand;
 
 use crate::arguments::Arguments;

@@ -3,26 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fabriscope_catalog::{Bench, EngineChoice, ResolvedLab, Workload};
 use fabriscope_engine::{Cluster, Engine, EngineError, Run};
 use fabriscope_fabric::topology::TopologyError;
+use fabriscope_lab::collective::{self, Carried};
+use fabriscope_lab::launch::{Launch, layout};
+use fabriscope_lab::memory::{of_schedule, peak};
+use fabriscope_lab::sweep::{self, Swept};
+use fabriscope_lab::tap::Taps;
+use fabriscope_lab::traffic::{Chosen, Traffic, captured, engine, traffic};
+use fabriscope_lab::{Bench, EngineChoice, ResolvedLab, Workload};
+use fabriscope_lab::{breakage, load};
 use fabriscope_platform::Binding;
 use fabriscope_report::Table;
 use fabriscope_tools::{Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span, Time};
 
-use crate::breakage;
-use crate::collective::{self, Carried};
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
+use crate::curve::svg;
 use crate::error::{Failure, Verdict};
-use crate::launch::{Launch, layout};
-use crate::memory::{MemoryArgs, of_schedule, peak};
+use crate::memory::MemoryArgs;
 use crate::output::{Output, write_file};
 use crate::progress::Progress;
-use crate::sweep;
-use crate::tap::{Pcap, Taps};
-use crate::traffic::{Chosen, Traffic, captured, engine, traffic};
+use crate::tap::{self, Pcap};
 
 /// Runs an experiment file.
 ///
@@ -80,7 +83,7 @@ struct Outcome {
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let catalog = context.catalog()?;
-    let lab = catalog.load_lab(&args.lab).map_err(Failure::of)?;
+    let lab = load(catalog, &args.lab).map_err(Failure::of)?;
     let seed = context.seed.unwrap_or(lab.lab.seed);
     let spinner = Progress::spinner("running");
     let sweeps = matches!(
@@ -93,31 +96,25 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             | Workload::Multicast(_)
     );
     if args.pcap.pcap.is_some() && sweeps {
-        let message = format!("{}: a sweep has several runs, and a capture holds one", lab_name(&lab));
+        let message = format!("{}: a sweep has several runs, and a capture holds one", lab.name());
         return Err(Failure::told(message, "capture a lab with another workload, or leave --pcap out"));
     }
     args.counters.counting()?;
     if sweeps {
-        let why = format!("{}: a sweep has several runs, and counters are those of one", lab_name(&lab));
+        let why = format!("{}: a sweep has several runs, and counters are those of one", lab.name());
         args.counters.refuse(&why, "count in a lab with another workload, or leave --counters out")?;
     }
-    if let Workload::Interference(jobs) = &lab.lab.workload {
-        return sweep::interference::run(args.output.as_deref(), args.json, (catalog, &lab), jobs, seed, output);
-    }
-    if let Workload::Jobs(work) = &lab.lab.workload {
-        return sweep::jobs::run(args.output.as_deref(), args.json, &lab, work, seed, output);
-    }
-    if let Workload::Multicast(work) = &lab.lab.workload {
-        return sweep::multicast::run(args.output.as_deref(), args.json, &lab, work, seed, output);
-    }
-    if let Workload::AllToAllV(exchange) = &lab.lab.workload {
-        return sweep::alltoallv::run(args.output.as_deref(), args.json, &lab, exchange, seed, output);
-    }
-    if let Workload::ClosedLoop(closed) = &lab.lab.workload {
-        return sweep::closed::run(args.output.as_deref(), args.json, &lab, closed, seed, output);
-    }
-    if let Workload::OpenLoop(open) = &lab.lab.workload {
-        return sweep::open::run(args.output.as_deref(), args.json, &lab, open, seed, output);
+    let swept = match &lab.lab.workload {
+        Workload::Interference(jobs) => Some(sweep::interference::run(catalog, &lab, jobs, seed)?),
+        Workload::Jobs(work) => Some(sweep::jobs::run(&lab, work, seed)?),
+        Workload::Multicast(work) => Some(sweep::multicast::run(&lab, work, seed)?),
+        Workload::AllToAllV(exchange) => Some(sweep::alltoallv::run(&lab, exchange, seed)?),
+        Workload::ClosedLoop(closed) => Some(sweep::closed::run(&lab, closed, seed)?),
+        Workload::OpenLoop(open) => Some(sweep::open::run(&lab, open, seed)?),
+        _ => None,
+    };
+    if let Some(swept) = swept {
+        return write(args, &swept, output);
     }
     let outcome = match &lab.lab.workload {
         Workload::Bench(bench) => benchmark(&lab, bench, seed, args)?,
@@ -125,7 +122,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     };
     drop(spinner);
     if let Some(taps) = &outcome.taps {
-        taps.write(&outcome.run.sightings)?;
+        tap::write(taps, &outcome.run.sightings)?;
     }
     if let Some(path) = &args.output {
         output.redirect(path)?;
@@ -141,6 +138,20 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     Ok(Verdict::Good)
 }
 
+/// Writes what a sweep found: as curves where the file's name ends in `.svg`, else as JSON or as a table.
+fn write(args: &Args, swept: &Swept, output: &mut Output) -> Result<Verdict, Failure> {
+    if let Some(path) = &args.output {
+        output.redirect(path)?;
+    }
+    let drawn = args.output.as_ref().is_some_and(|path| path.extension().is_some_and(|extension| extension == "svg"));
+    match &swept.curve {
+        Some(curve) if drawn => output.text(&svg(curve)?)?,
+        _ if args.json => output.json(&swept.json)?,
+        _ => output.text(&swept.text)?,
+    }
+    Ok(Verdict::Good)
+}
+
 /// The cores that were asked for; 0 asks for all there are.
 fn threads(asked: usize) -> usize {
     if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) }
@@ -151,7 +162,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, args: &Args) -> Result
     let parts = &lab.cluster;
     let watched = args.pcap.pcap.is_some() || args.counters.wanted();
     let cluster = if watched { Some(Cluster::new(parts.clone()).map_err(wiring)?) } else { None };
-    let taps = cluster.as_ref().map_or(Ok(None), |cluster| args.pcap.taps(cluster))?;
+    let taps = cluster.as_ref().map_or(Ok(None), |cluster| args.pcap.request().taps(cluster))?;
     let list = taps.as_ref().map(Taps::list).unwrap_or_default();
     let started = Instant::now();
     let launch = Launch {
@@ -180,15 +191,15 @@ fn wiring(error: TopologyError) -> Failure {
 fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Result<Outcome, Failure> {
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
-    let taps = args.pcap.taps(&cluster)?;
+    let taps = args.pcap.request().taps(&cluster)?;
     if let (EngineChoice::Flow, Workload::Collective(work)) = (lab.lab.engine, workload) {
         without_packets(taps.as_ref(), args)?;
-        let Carried { run, notes, wall_s } = collective::flow(lab, work, &cluster, args.memory)?;
+        let Carried { run, notes, wall_s } = collective::flow(lab, work, &cluster, args.memory.limit())?;
         return Ok(Outcome { run, tool: None, busiest: None, notes, taps: None, counters: Shown::default(), wall_s });
     }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
-        Workload::Collective(work) => Some(Traffic::ready(work, collective::packets(work, &cluster, args.memory)?)),
+        Workload::Collective(work) => Some(Traffic::ready(work, collective::packets(work, &cluster, args.memory.limit())?)),
         workload => traffic(workload, &cluster),
     };
     let Some(traffic) = found else {
@@ -196,7 +207,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Re
     };
     if let Some((messages, pairs)) = traffic.messages(cluster.ranks()) {
         let need = of_schedule(lab.lab.engine, cluster.ranks().into(), messages, pairs);
-        args.memory.allow(need, "use a smaller cluster, a workload with fewer messages, or a machine with more memory")?;
+        args.memory.limit().allow(need, "use a smaller cluster, a workload with fewer messages, or a machine with more memory")?;
     }
     let schedule = traffic.schedule(cluster.ranks(), seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
     let engine = engine(lab, &traffic, threads(args.threads))?;
@@ -227,10 +238,6 @@ fn without_packets(taps: Option<&Taps>, args: &Args) -> Result<(), Failure> {
         return Err(Failure::told("the flow engine has no packets to capture", help));
     }
     args.counters.refuse("the flow engine has no packets to count", help)
-}
-
-pub fn lab_name(lab: &ResolvedLab) -> &str {
-    if lab.lab.title.is_empty() { lab.lab.workload.name() } else { &lab.lab.title }
 }
 
 /// What --stats adds; in this order in text and JSON.
@@ -264,7 +271,7 @@ fn text(args: &Args, lab: &ResolvedLab, outcome: &Outcome, seed: u64) -> String 
     let routing = parts.routing;
     let mut text = format!(
         "# {}\n# cluster {}: {nodes} nodes, {nic}, {link} links, MTU {}, routing {routing}\n# workload {}, seed {seed}\n",
-        lab_name(lab),
+        lab.name(),
         parts.name,
         parts.mtu,
         lab.lab.workload.name()

@@ -1,7 +1,8 @@
 //! `fabriscope schema`: the JSON schema of a kind of TOML file, for editors.
 
 use clap::ValueEnum;
-use fabriscope_catalog::{Kind, lab_schema, part_schema};
+use fabriscope_catalog::{Kind, part_schema};
+use fabriscope_lab::lab_schema;
 
 use crate::error::{Failure, Verdict};
 use crate::output::Output;

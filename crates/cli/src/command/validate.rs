@@ -8,9 +8,9 @@ use fabriscope_report::{Measured, Tolerances, measured};
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
 use crate::output::Output;
-use crate::prediction::Predictor;
 use crate::progress::Progress;
-use crate::published;
+use fabriscope_lab::prediction::Predictor;
+use fabriscope_lab::published;
 
 /// Compares predictions with published measurements.
 ///
@@ -57,9 +57,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     };
     check_names(&args.tables, &files)?;
     let on = args.on.as_deref().map(|text| context.cluster(text)).transpose()?;
-    let predictor = Predictor::new(context.catalog()?, on, context.seed(), args.long, Progress::new("validating"));
+    let progress = Progress::new("validating");
+    let predictor = Predictor::new(context.catalog()?, on, context.seed(), args.long, |done, all| progress.at(done, all));
     let report = validate(&files, &args.tables, &tolerances, &predictor).map_err(Failure::of)?;
     drop(predictor);
+    drop(progress);
     if let Some(path) = &args.output {
         output.redirect(path)?;
     }

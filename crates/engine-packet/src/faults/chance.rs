@@ -1,6 +1,6 @@
 //! How likely a packet is lost, by its length.
 
-use fabriscope_catalog::Chance;
+use fabriscope_engine::Chance;
 use rustc_hash::FxHashMap;
 
 /// The odds of losing a packet, in 2⁻⁶⁴.

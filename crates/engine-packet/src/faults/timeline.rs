@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabriscope_catalog::{Chance, Effect, FaultPlan};
+use fabriscope_engine::{Chance, Effect, FaultPlan};
 use fabriscope_engine::{Cluster, EngineError, FaultReport};
 use fabriscope_fabric::routing::{Sharing, Survivors};
 use fabriscope_fabric::{Graph, LinkId, Routing};

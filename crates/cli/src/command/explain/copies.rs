@@ -9,9 +9,9 @@ use fabriscope_units::{Bytes, Span};
 use super::{Args, best};
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::inside::copies::{Bench, Copying};
-use crate::launch::{Launch, LaunchError};
 use crate::output::Output;
+use fabriscope_explain::inside::copies::{Bench, Copying};
+use fabriscope_lab::launch::{Launch, LaunchError};
 
 /// A copy and where its time goes.
 struct Told {
@@ -22,7 +22,7 @@ struct Told {
 /// Runs the command for `tool`.
 pub(super) fn run(tool: GpuTool, args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let mut parts = context.cluster(&args.on)?;
-    let binding = args.devices.apply(&mut parts, 2)?;
+    let binding = args.devices.options().apply(&mut parts, 2)?;
     let (options, tests) = options(tool, args);
     let launch = Launch {
         tool: Tool::Gpu(tool),

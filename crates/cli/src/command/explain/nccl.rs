@@ -14,14 +14,14 @@ use fabriscope_units::{Bytes, Rate};
 use super::Args;
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::launch::{self, Launch, LaunchError};
 use crate::output::Output;
 use crate::progress::Progress;
+use fabriscope_lab::launch::{self, Launch, LaunchError};
 
 /// Runs the command for `tool`.
 pub(super) fn run(tool: Tool, args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let mut parts = context.cluster(&args.on)?;
-    let binding = args.devices.apply(&mut parts, u32::MAX)?;
+    let binding = args.devices.options().apply(&mut parts, u32::MAX)?;
     if let Some(given) = args.options.iter().find(|option| SIZES.iter().any(|name| option.starts_with(name))) {
         return Err(Failure::told(format!("{given} behind the two dashes"), "give one size with -s; without it, some sizes are taken"));
     }

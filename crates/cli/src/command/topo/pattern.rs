@@ -4,7 +4,7 @@ use fabriscope_fabric::{EndpointId, Fabric};
 use fabriscope_traffic::{Draw, Pattern};
 
 use crate::error::Failure;
-use crate::traffic::{dims, group};
+use fabriscope_lab::traffic::{dims, group};
 
 /// Who sends to whom.
 pub struct Traffic {

@@ -1,0 +1,61 @@
+//! What ports and adapters counted, under the names that the cluster's machines have for it.
+
+use fabriscope_catalog::{Interface, Layer, ResolvedCluster};
+use fabriscope_engine::{Cluster, Place, Run};
+use fabriscope_fabric::{EndpointId, LinkId, Node};
+use fabriscope_platform::device;
+use fabriscope_report::counters::{At, Dialect, Readings, Site};
+
+use crate::error::LabError;
+
+/// The counters of a run; nothing where none were counted.
+///
+/// # Errors
+/// More intervals than a file holds.
+pub fn readings(cluster: &Cluster, run: &Run) -> Result<Option<Readings>, LabError> {
+    let Some(counters) = &run.counters else { return Ok(None) };
+    Readings::new(counters, dialect(&cluster.parts), run.end.as_ps(), |place| site(cluster, place))
+        .map(Some)
+        .map_err(|many| LabError::refused(many.to_string(), "take a longer --every, or leave it out"))
+}
+
+/// The names that the adapters of a cluster have for what they count.
+fn dialect(parts: &ResolvedCluster) -> Dialect {
+    match (parts.sole().node.nic.interface, parts.link_layer.layer()) {
+        (Interface::Cxi, _) => Dialect::Slingshot,
+        (Interface::Efa, _) => Dialect::Efa,
+        (Interface::Psm2, _) => Dialect::OmniPath,
+        (_, Layer::InfiniBand) => Dialect::InfiniBand,
+        (_, Layer::Ethernet) => Dialect::Roce,
+    }
+}
+
+/// What a place of the run is called.
+fn site(cluster: &Cluster, place: Place) -> Site {
+    let (graph, node) = (&cluster.fabric.graph, &cluster.parts.sole().node);
+    let adapter = |EndpointId(endpoint): EndpointId| {
+        let nics = node.nics.max(1);
+        (format!("node {}", endpoint / nics), device(node.nic.interface, endpoint % nics))
+    };
+    match place {
+        Place::Adapter(endpoint) => {
+            let (instance, device) = adapter(EndpointId(endpoint));
+            let rate = graph.link(graph.uplink(EndpointId(endpoint))).rate.as_bps();
+            Site { at: At::Adapter, instance, device, port: String::new(), rate }
+        }
+        Place::Port(link) => {
+            let link = graph.link(LinkId(link));
+            let rate = link.rate.as_bps();
+            match graph.node(link.from) {
+                Node::Endpoint(endpoint) => {
+                    let (instance, device) = adapter(endpoint);
+                    Site { at: At::AdapterPort, instance, device, port: "1".to_owned(), rate }
+                }
+                node => {
+                    let port = link.from_port.0.to_string();
+                    Site { at: At::SwitchPort, instance: cluster.fabric.name(node), device: String::new(), port, rate }
+                }
+            }
+        }
+    }
+}

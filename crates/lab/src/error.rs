@@ -1,0 +1,40 @@
+//! Why an experiment did not run.
+
+use fabriscope_catalog::CatalogError;
+use miette::Diagnostic;
+
+use crate::launch::LaunchError;
+
+/// Why an experiment did not run.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum LabError {
+    /// The lab, its cluster or a part.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Catalog(#[from] CatalogError),
+    /// A tool did not run.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Launch(#[from] LaunchError),
+    /// A published table.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Table(#[from] fabriscope_report::MeasuredError),
+    /// What was asked for cannot be done here.
+    #[error("{message}")]
+    Refused {
+        /// What cannot be done, with the values.
+        message: String,
+        /// What to do instead.
+        #[help]
+        help: String,
+    },
+}
+
+impl LabError {
+    /// A refusal in words, with its remedy.
+    pub fn refused(message: impl Into<String>, help: impl Into<String>) -> LabError {
+        LabError::Refused { message: message.into(), help: help.into() }
+    }
+}

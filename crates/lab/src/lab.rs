@@ -1,0 +1,413 @@
+//! Lab files: a cluster, a workload and a seed, in one file that users run and copy.
+
+use std::fmt;
+use std::path::Path;
+
+use fabriscope_fabric::Routing;
+use fabriscope_units::Rate;
+use schemars::JsonSchema;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use toml::Spanned;
+
+use fabriscope_catalog::{
+    Asked, Catalog, CatalogError, Cluster, Document, FlowControl, Kind, Line, PartitionEnforcement, Partitions, Problem, Qos,
+    ResolvedCluster,
+};
+use fabriscope_engine::{FaultPlan, Recovery};
+
+use crate::fault::FaultEvent;
+use crate::fault_plan;
+use crate::jobs::LEAST_RATE;
+use crate::workload::{Scheme, Workload, check};
+
+/// A cluster by its name, or written out (possibly with a `base`).
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(untagged)]
+pub enum ClusterChoice {
+    /// A cluster of the catalogue: `cluster = "ri2"`.
+    Named(String),
+    /// A cluster of its own: `[cluster]`.
+    Inline(Box<Cluster>),
+}
+
+impl Serialize for ClusterChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ClusterChoice::Named(name) => name.serialize(serializer),
+            ClusterChoice::Inline(cluster) => cluster.serialize(serializer),
+        }
+    }
+}
+
+/// Reads either form without losing the place of an error.
+impl<'de> Deserialize<'de> for ClusterChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Choice;
+        impl<'de> Visitor<'de> for Choice {
+            type Value = ClusterChoice;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a cluster, or a [cluster] table")
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<ClusterChoice, E> {
+                Ok(ClusterChoice::Named(name.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ClusterChoice, A::Error> {
+                Cluster::deserialize(de::value::MapAccessDeserializer::new(map)).map(|cluster| ClusterChoice::Inline(Box::new(cluster)))
+            }
+        }
+        deserializer.deserialize_any(Choice)
+    }
+}
+
+/// Which engine runs the lab.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineChoice {
+    /// Packet by packet.
+    #[default]
+    Packet,
+    /// Messages as fluids that share links fairly.
+    Flow,
+}
+
+/// A lab file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lab {
+    /// One line that tells a person what it shows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// What a reader should know besides.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// Where it happens.
+    pub cluster: ClusterChoice,
+    /// What every random choice follows from.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// Which engine runs it.
+    #[serde(default)]
+    pub engine: EngineChoice,
+    /// How packets find their way, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
+    /// Name of the congestion control, where it is not as the cluster says; "none" for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// What happens where a buffer is full, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_control: Option<FlowControl>,
+    /// How traffic of different classes shares the links, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<Qos>,
+    /// InfiniBand's service level of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_level: Option<u32>,
+    /// Ethernet's priority of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// DSCP of the workload's packets, which gives their priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u32>,
+    /// Name of the workload's class, of `[qos.slingshot]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic_class: Option<String>,
+    /// What links do beyond carrying bits, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
+    /// Bits per second that each connection of the workload sends at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<Rate>,
+    /// InfiniBand partitions by name, where they are not as the cluster says.
+    #[serde(default, skip_serializing_if = "Partitions::is_empty")]
+    pub partitions: Partitions,
+    /// Whether switches drop packets of other partitions, where it is not as the cluster says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_enforcement: Option<PartitionEnforcement>,
+    /// Name of the partition of the workload; the default one where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// Run although the routing can deadlock.
+    #[serde(default)]
+    pub allow_deadlock: bool,
+    /// How lost packets are repeated, where it is not as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// Name of the manager that repairs the routes. Default: what suits the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<String>,
+    /// What breaks, where and when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault: Vec<FaultEvent>,
+    /// What happens.
+    pub workload: Workload,
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+/// A lab with its cluster at hand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedLab {
+    /// The file as it was read, includes merged.
+    pub lab: Lab,
+    /// Where it happens.
+    pub cluster: ResolvedCluster,
+    /// The service level, priority or class that packets of the workload carry.
+    pub level: u8,
+    /// What breaks, where anything does.
+    pub faults: Option<FaultPlan>,
+    /// The P_Key of the workload's queue pairs, without the bit of membership.
+    pub pkey: u16,
+}
+
+impl ResolvedLab {
+    /// What a person calls it: its title, or else its workload.
+    pub fn name(&self) -> &str {
+        if self.lab.title.is_empty() { self.lab.workload.name() } else { &self.lab.title }
+    }
+}
+
+/// A file of a lab, read but not yet understood.
+struct LabText {
+    file: String,
+    text: String,
+}
+
+/// Reads a lab file, what it includes, and its cluster.
+///
+/// # Errors
+/// A file that cannot be read, includes in a cycle, a fault in a file, parts or workloads that do not fit.
+pub fn load(catalog: &Catalog, path: &Path) -> Result<ResolvedLab, CatalogError> {
+    let mut texts = Vec::new();
+    collect(path, &mut Vec::new(), &mut texts)?;
+    lab_of(catalog, &texts)
+}
+
+/// Reads the text of a lab that includes no other file.
+///
+/// # Errors
+/// An `include`, a fault in the text, parts or workloads that do not fit.
+pub fn parse(catalog: &Catalog, file: &str, text: &str) -> Result<ResolvedLab, CatalogError> {
+    let mut document = Document::parse(file, text)?;
+    if let Some(include) = document.take_texts("include")?.first() {
+        let message = format!("`{}` cannot be included here", include.get_ref());
+        return Err(document.fault(include.span(), message, "only a lab in a file can include other files".to_owned()).into());
+    }
+    lab_of(catalog, &[LabText { file: file.to_owned(), text: text.to_owned() }])
+}
+
+/// The lab of these texts: the last one is the lab, those before it lie under it.
+fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogError> {
+    let mut merged: Option<Document<'_>> = None;
+    for LabText { file, text } in texts {
+        let mut document = Document::parse(file, text)?;
+        document.take_texts("include")?;
+        merged = Some(match merged {
+            Some(under) => document.over(under),
+            None => document,
+        });
+    }
+    let Some(mut document) = merged else {
+        return Err(CatalogError::UnknownName { name: String::new(), help: "name a lab file".to_owned() });
+    };
+    if let Some(inner) = document.table("cluster") {
+        document.set_table("cluster", catalog.based(Kind::Cluster, inner, &mut Vec::new())?);
+    }
+    let mut lab: Lab = document.read()?;
+    if let ClusterChoice::Inline(cluster) = &mut lab.cluster {
+        cluster.locate_imported(&document, &["cluster"]);
+    }
+    if let Workload::Capture(capture) = &mut lab.workload {
+        let folder = Path::new(document.file_of(&["workload", "capture", "file"])).parent().unwrap_or(Path::new(""));
+        capture.file = folder.join(&capture.file);
+    }
+    let fault = |problem: Problem| CatalogError::from(document.fault_of(problem));
+    let cluster = match &lab.cluster {
+        ClusterChoice::Named(name) => catalog.target(name).map_err(|error| match error {
+            CatalogError::UnknownPart { ref help, .. } => fault(Problem::at(&["cluster"], error.to_string(), help)),
+            CatalogError::BadTarget { .. } | CatalogError::Impossible { .. } => {
+                let help = "write the name of a cluster, with its number of nodes if you like: \"ri2:4\"";
+                fault(Problem::at(&["cluster"], error.to_string(), help))
+            }
+            other => other,
+        })?,
+        ClusterChoice::Inline(cluster) => catalog.resolve_inline(cluster).map_err(|problem| fault(problem.under("cluster")))?,
+    };
+    let mut cluster = cluster;
+    if let Some(routing) = lab.routing {
+        cluster.set_routing(routing).map_err(fault)?;
+    }
+    if let Some(name) = &lab.congestion {
+        cluster.set_congestion(catalog, (name != "none").then_some(name)).map_err(fault)?;
+        cluster.check_marks().map_err(fault)?;
+    }
+    if let Some(given) = lab.flow_control {
+        cluster.set_flow_control(given).map_err(fault)?;
+    }
+    if let Some(qos) = &lab.qos {
+        cluster.qos = Some(qos.clone());
+    }
+    if lab.qos.is_some() || lab.flow_control.is_some() {
+        cluster.check_classes().map_err(fault)?;
+    }
+    cluster.partition_enforcement = lab.partition_enforcement.unwrap_or(cluster.partition_enforcement);
+    if !lab.partitions.is_empty() {
+        cluster.partitions = lab.partitions.clone();
+    }
+    if !lab.partitions.is_empty() || lab.partition_enforcement.is_some() {
+        cluster.check_partitions().map_err(fault)?;
+    }
+    if let Some(line) = &lab.line {
+        cluster.line = line.clone();
+        line.check().map_err(fault)?;
+    }
+    // Jobs choose for themselves.
+    let everybody = match lab.workload {
+        Workload::Jobs(_) => Vec::new(),
+        Workload::Multicast(ref work) => work.endpoints(&cluster),
+        _ => (0..cluster.endpoints()).collect(),
+    };
+    let pkey = cluster.partition_key(lab.partition.as_deref(), everybody.into_iter()).map_err(fault)?;
+    let (service_level, priority, dscp, traffic_class) = (lab.service_level, lab.priority, lab.dscp, lab.traffic_class.as_deref());
+    engine_knows(&lab, &cluster).map_err(fault)?;
+    let level = Asked { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
+    check(&lab.workload, &cluster).map_err(fault)?;
+    if let (EngineChoice::Packet, Workload::Collective(work)) = (lab.engine, &lab.workload) {
+        crate::workload::collective::packets(work, &cluster).map_err(fault)?;
+    }
+    if let Workload::Interference(jobs) = &lab.workload {
+        for (number, scheme) in jobs.schemes.iter().enumerate() {
+            let place = ["workload", "interference", "schemes"];
+            let said = |p: Problem| Problem::at(&place, format!("scheme {}: {}", number + 1, p.message), p.help);
+            with_scheme(catalog, &cluster, scheme).map_err(|problem| fault(said(problem)))?;
+        }
+    }
+    let faults = faults(catalog, &lab, &cluster).map_err(fault)?;
+    Ok(ResolvedLab { lab, cluster, level, pkey, faults })
+}
+
+/// What breaks in a lab.
+fn faults(catalog: &Catalog, lab: &Lab, cluster: &ResolvedCluster) -> Result<Option<FaultPlan>, Problem> {
+    if let Some(recovery) = &lab.recovery {
+        fault_plan::check_recovery(recovery)?;
+    }
+    let name = lab.manager.as_deref().unwrap_or_else(|| fault_plan::manager_of(cluster));
+    if lab.fault.is_empty() {
+        return match &lab.manager {
+            None => Ok(None),
+            Some(_) => Err(Problem::at(&["manager"], "a manager has no effect where nothing breaks", "add a [[fault]], or leave it out")),
+        };
+    }
+    if matches!(lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_)) {
+        let message = format!("faults in a sweep: the workload `{}` has several runs", lab.workload.name());
+        return Err(Problem::at(&["fault"], message, "choose another workload, or leave the faults out"));
+    }
+    if lab.engine == EngineChoice::Flow {
+        let help = "write engine = \"packet\", or leave the faults out";
+        return Err(Problem::at(&["fault"], "the flow engine does not model faults", help));
+    }
+    let manager = catalog.manager(name).map_err(|error| match &error {
+        CatalogError::UnknownPart { help, .. } => Problem::at(&["manager"], error.to_string(), help),
+        _ => Problem::at(&["manager"], error.to_string(), ""),
+    })?;
+    fault_plan::plan(&lab.fault, cluster, manager).map(Some)
+}
+
+/// A cluster under another scheme of congestion control.
+///
+/// # Errors
+/// No such congestion control, or a routing or flow control that does not suit the cluster.
+pub fn with_scheme(catalog: &Catalog, cluster: &ResolvedCluster, scheme: &Scheme) -> Result<ResolvedCluster, Problem> {
+    let mut cluster = cluster.clone();
+    let name = scheme.congestion.as_ref().filter(|name| *name != "none");
+    cluster.set_congestion(catalog, name)?;
+    if let Some(given) = scheme.flow_control {
+        cluster.set_flow_control(given)?;
+    }
+    if let Some(routing) = scheme.routing {
+        cluster.set_routing(routing)?;
+    }
+    crate::workload::check_transport(scheme.transport, &cluster, &["workload", "interference", "schemes"])?;
+    Ok(cluster)
+}
+
+/// Whether the engine of the lab and its workload know of classes and partitions, where the lab has any.
+fn engine_knows(lab: &Lab, cluster: &ResolvedCluster) -> Result<(), Problem> {
+    if let Some(rate) = lab.rate_limit.filter(|rate| rate.as_bps() < LEAST_RATE.as_bps()) {
+        return Err(Problem::at(&["rate_limit"], format!("a limit of {rate}"), format!("use at least {LEAST_RATE}")));
+    }
+    if lab.engine == EngineChoice::Flow && (cluster.qos.is_some() || !cluster.partitions.is_empty()) {
+        let message = "the flow engine knows neither classes nor partitions";
+        return Err(Problem::at(&["engine"], message, "use the packet engine, or remove [qos] and [partitions]"));
+    }
+    if lab.engine == EngineChoice::Flow && (lab.rate_limit.is_some() || cluster.line != Line::default()) {
+        let message = "the flow engine knows neither limits of connections nor links that retry or rest";
+        return Err(Problem::at(&["engine"], message, "use the packet engine, or remove `rate_limit` and [line]"));
+    }
+    if lab.engine == EngineChoice::Flow && matches!(lab.workload, Workload::Jobs(_)) {
+        return Err(Problem::at(&["engine"], "the flow engine runs no jobs beside each other", "use the packet engine"));
+    }
+    let keys = [
+        ("service_level", lab.service_level.is_some()),
+        ("priority", lab.priority.is_some()),
+        ("dscp", lab.dscp.is_some()),
+        ("traffic_class", lab.traffic_class.is_some()),
+        ("partition", lab.partition.is_some()),
+        ("rate_limit", lab.rate_limit.is_some()),
+    ];
+    let given = keys.iter().find(|(_, given)| *given).map(|(key, _)| *key);
+    match (&lab.workload, given) {
+        (Workload::Bench(_), Some(key)) => {
+            Err(Problem::at(&[key], format!("`{key}` of a benchmark program"), "write it into its `args`: \"--sl\", \"--rate_limit\""))
+        }
+        (Workload::Jobs(_), Some(key)) => Err(Problem::at(&[key], format!("`{key}` of a lab of jobs"), "write it into each job")),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a file and, before it, everything that it includes; `chain` are the files on the way here.
+fn collect(path: &Path, chain: &mut Vec<String>, texts: &mut Vec<LabText>) -> Result<(), CatalogError> {
+    let file = path.display().to_string();
+    // Two ways to write a path are one file.
+    let key = std::fs::canonicalize(path).map_or_else(|_| file.clone(), |path| path.display().to_string());
+    if let Some(at) = chain.iter().position(|earlier| *earlier == key) {
+        let short = |name: &String| Path::new(name).file_name().map_or_else(|| name.clone(), |name| name.to_string_lossy().into_owned());
+        return Err(CatalogError::IncludeCycle { chain: chain[at..].iter().chain([&key]).map(short).collect() });
+    }
+    let text = fabriscope_catalog::read_text(path)?;
+    let includes: Vec<Spanned<String>> = {
+        let mut document = Document::parse(&file, &text)?;
+        let includes = document.take_texts("include")?;
+        if let Some(over) = includes.get(MOST_INCLUDES) {
+            let message = format!("more than {MOST_INCLUDES} files are included");
+            return Err(document.fault(over.span(), message, "put the common parts into one file".to_owned()).into());
+        }
+        includes
+    };
+    if texts.len() > MOST_INCLUDES {
+        let document = Document::parse(&file, &text)?;
+        let message = format!("the lab consists of more than {MOST_INCLUDES} files");
+        return Err(document.fault(0..0, message, "put the common parts into one file".to_owned()).into());
+    }
+    chain.push(key);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for include in includes {
+        let other = folder.join(include.get_ref());
+        if !other.is_file() {
+            let document = Document::parse(&file, &text)?;
+            let message = format!("there is no file {}", other.display());
+            let help = "an include is a path as seen from the file that includes it".to_owned();
+            return Err(document.fault(include.span(), message, help).into());
+        }
+        collect(&other, chain, texts)?;
+    }
+    chain.pop();
+    texts.push(LabText { file, text });
+    Ok(())
+}
+
+/// The most files that make a lab.
+const MOST_INCLUDES: usize = 64;

@@ -1,0 +1,113 @@
+//! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
+
+use fabriscope_catalog::{NodeChoice, ResolvedCluster};
+use fabriscope_engine::FaultPlan;
+use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
+use fabriscope_engine_packet::{Counting, PacketEngine};
+use fabriscope_fabric::topology::TopologyError;
+use fabriscope_node::Main;
+use fabriscope_platform::{Binding, Layout, Target};
+use fabriscope_tools::{Tool, ToolOutput, UsageError};
+use miette::Diagnostic;
+
+/// Why a tool did not run.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The tool's command line.
+    #[error(transparent)]
+    #[diagnostic(code(bench::usage), help("`fabriscope bench TOOL --help` lists the tool's options"))]
+    Usage(#[from] UsageError),
+    /// The cluster's wiring.
+    #[error(transparent)]
+    #[diagnostic(code(bench::topology))]
+    Topology(#[from] TopologyError),
+    /// The run.
+    #[error(transparent)]
+    #[diagnostic(code(bench::run))]
+    Engine(#[from] EngineError),
+    /// Two nodes are needed.
+    #[error("{cluster} has {nodes} node; a benchmark between two nodes needs two")]
+    #[diagnostic(code(bench::nodes), help("take more nodes of it: --on {cluster}:2"))]
+    OneNode {
+        /// The cluster.
+        cluster: String,
+        /// Its nodes.
+        nodes: u32,
+    },
+    /// The job takes more nodes than there are.
+    #[error("the job takes {taken} nodes, and {cluster} has {nodes}")]
+    #[diagnostic(code(bench::nodes), help("give --nodes {nodes} or less, or another cluster"))]
+    TooFewNodes {
+        /// The cluster.
+        cluster: String,
+        /// Its nodes.
+        nodes: u32,
+        /// Nodes of the job.
+        taken: u32,
+    },
+}
+
+/// A tool with its options on a cluster.
+pub struct Launch<'a> {
+    /// The tool.
+    pub tool: Tool,
+    /// Its own options.
+    pub options: &'a [String],
+    /// Where.
+    pub parts: &'a ResolvedCluster,
+    /// Which nodes.
+    pub nodes: NodeChoice,
+    /// The shape of a collective job; without it, two full nodes.
+    pub layout: Option<Layout>,
+    /// Which GPU each rank of a node has.
+    pub binding: Binding,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Follow every message through the machine.
+    pub traced: bool,
+    /// Where every packet is noted.
+    pub taps: Vec<Tap>,
+    /// What ports and adapters count.
+    pub counting: Counting,
+    /// What breaks.
+    pub faults: Option<FaultPlan>,
+}
+
+impl Launch<'_> {
+    /// Runs the tool.
+    pub fn run(&self) -> Result<(ToolOutput, Run), LaunchError> {
+        let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
+        let prepared = self.tool.prepare(self.options, &Target::of(self.parts, layout, self.binding.clone()))?;
+        let cluster = Cluster::new(self.parts.clone())?;
+        let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
+        let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
+        if cluster.nodes() < 2 && taken > 1 {
+            return Err(LaunchError::OneNode { cluster: self.parts.name.clone(), nodes: cluster.nodes() });
+        }
+        if taken > cluster.nodes() {
+            return Err(LaunchError::TooFewNodes { cluster: self.parts.name.clone(), nodes: cluster.nodes(), taken });
+        }
+        let seats = cluster.some(taken, self.nodes, self.seed);
+        let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
+        let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
+        let (taps, faults) = (self.taps.clone(), self.faults.clone());
+        let engine = PacketEngine { taps, counting: self.counting, faults, ..PacketEngine::default() };
+        let run = engine.execute(&cluster, Job { nodes, mains }, self.seed)?;
+        Ok(((prepared.finish)(), run))
+    }
+}
+
+/// The same program, with every message it posts followed through the machine.
+fn traced(main: Main) -> Main {
+    Box::new(move |process| {
+        process.trace(true);
+        main(process)
+    })
+}
+
+/// The shape of a collective job on `parts`: two nodes and every core of them, where nothing else is asked for.
+pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>) -> Layout {
+    let cores = parts.sole().node.cpu.cores.saturating_mul(parts.sole().node.sockets);
+    Layout { nodes: nodes.unwrap_or(2), per_node: per_node.unwrap_or(cores.max(1)) }
+}

@@ -1,0 +1,38 @@
+//! Experiments: what a lab file says, and how it is run.
+//!
+//! A [`Lab`] names a cluster and a workload; [`load`] reads it and gives a [`ResolvedLab`]. [`launch`] runs a benchmark program
+//! on a cluster, [`traffic`] makes the messages of a pattern, [`sweep`] runs one setting after the other, and [`prediction`]
+//! answers the questions of published tables. Nothing here prints.
+
+pub mod breakage;
+pub mod collective;
+pub mod counting;
+pub mod devices;
+mod error;
+mod fault;
+mod fault_plan;
+mod jobs;
+mod lab;
+pub mod launch;
+pub mod memory;
+pub mod prediction;
+pub mod published;
+mod schema;
+pub mod sweep;
+pub mod tap;
+mod to_group;
+pub mod traffic;
+mod workload;
+
+pub use error::LabError;
+pub use fault::{
+    BitErrors, FaultEvent, FaultKind, Flapping, LaneLoss, LinkDown, LinkUp, PausedPort, RandomLoss, SlowReceiver, SwitchDeath,
+};
+pub use jobs::{Job, JobPattern, Jobs};
+pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, parse, with_scheme};
+pub use schema::{lab_schema, schemas};
+pub use to_group::ToGroup;
+pub use workload::{
+    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern,
+    Permutation, Scheme, Shift, Transport, Uniform, Workload,
+};

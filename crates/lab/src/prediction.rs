@@ -1,0 +1,319 @@
+//! Answers of the packet engine to the questions of published tables.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
+use fabriscope_engine_packet::Counting;
+use fabriscope_platform::Layout;
+use fabriscope_report::question::Placement;
+use fabriscope_report::{Answer, Predict, Question, Refusal};
+use fabriscope_tools::{Point, Tool, UsageError};
+
+use crate::devices::DeviceOptions;
+use crate::launch::{Launch, LaunchError};
+
+/// Runs the simulations that a validation asks for.
+pub struct Predictor<'a> {
+    /// Where clusters and libraries come from.
+    catalog: &'a Catalog,
+    /// The cluster for every row, instead of the row's own.
+    on: Option<ResolvedCluster>,
+    /// Seed of everything random.
+    seed: u64,
+    /// Also run what takes minutes.
+    long: bool,
+    /// Told after each run.
+    progress: Box<dyn Fn(usize, usize) + Sync + 'a>,
+    /// The points of the sweeps that were run so far.
+    sweeps: Mutex<BTreeMap<Question, Arc<Swept>>>,
+}
+
+/// The points of a whole sweep, or why there are none; set by whoever asks first.
+type Swept = OnceLock<Result<Vec<Point>, Refusal>>;
+
+impl Predict for Predictor<'_> {
+    /// A size of the tool's own sweep comes out of that sweep, as a user of the tool reads it: what a size leaves behind
+    /// in queues and caches is there when the next one starts.
+    fn predict(&self, question: &Question) -> Result<Answer, Refusal> {
+        if !in_sweep(question) {
+            return self.run(question).map(|points| answer(&points, question));
+        }
+        let whole = Question { message_bytes: None, column: None, ..question.clone() };
+        let swept = {
+            let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(sweeps.entry(whole.clone()).or_default())
+        };
+        match swept.get_or_init(|| self.run(&whole)) {
+            Ok(points) => Ok(answer(points, question)),
+            Err(refusal) => Err(refusal.clone()),
+        }
+    }
+    fn progress(&self, done: usize, all: usize) {
+        (self.progress)(done, all);
+    }
+}
+
+impl<'a> Predictor<'a> {
+    /// Answers from runs on `on`, or on the cluster that a question names.
+    pub fn new(
+        catalog: &'a Catalog,
+        on: Option<ResolvedCluster>,
+        seed: u64,
+        long: bool,
+        progress: impl Fn(usize, usize) + Sync + 'a,
+    ) -> Predictor<'a> {
+        Predictor { catalog, on, seed, long, progress: Box::new(progress), sweeps: Mutex::default() }
+    }
+
+    fn run(&self, question: &Question) -> Result<Vec<Point>, Refusal> {
+        if !self.long && is_long(question) {
+            return Err(Refusal::Skip("it takes minutes: --long runs it".to_owned()));
+        }
+        let mut parts = self.cluster(question)?;
+        if let Some(name) = &question.software {
+            parts.sole_mut().software = library(self.catalog, &parts, name)
+                .ok_or_else(|| Refusal::Skip(format!("the catalogue has no software part for `{name}`")))?
+                .clone();
+        }
+        let word = |on: Option<bool>| on.map(|on| if on { "on" } else { "off" }.to_owned());
+        let bind = question.gpus.map(|[sender, receiver]| format!("{sender},{receiver}"));
+        let devices = DeviceOptions { bind, intra_node: None, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
+        let binding = devices.apply(&mut parts, question.ranks).map_err(|e| Refusal::Skip(e.to_string()))?;
+        let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
+        let options = options(question)?;
+        let layout = Layout { nodes: question.nodes, per_node: question.ranks / question.nodes.max(1) };
+        let nodes = match question.placement {
+            Placement::First => parts.placement,
+            Placement::SameSwitch => NodeChoice::SameLeaf,
+            Placement::Farthest => NodeChoice::Across,
+            Placement::Scattered => NodeChoice::Scattered,
+        };
+        let launch = Launch {
+            tool,
+            options: &options,
+            parts: &parts,
+            nodes,
+            layout: Some(layout),
+            seed: self.seed,
+            binding,
+            traced: false,
+            taps: Vec::new(),
+            counting: Counting::Off,
+            faults: None,
+        };
+        match launch.run() {
+            Ok((output, _)) => Ok(output.points),
+            Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {
+                Err(Refusal::Skip(error.to_string()))
+            }
+            Err(other) => Err(Refusal::Fail(other.to_string())),
+        }
+    }
+
+    fn cluster(&self, question: &Question) -> Result<ResolvedCluster, Refusal> {
+        if let Some(on) = &self.on {
+            return Ok(on.clone());
+        }
+        match self.catalog.cluster(&question.cluster) {
+            Ok(cluster) => self.catalog.resolve(cluster, None).map_err(|e| Refusal::Fail(e.to_string())),
+            Err(CatalogError::UnknownPart { .. }) => Err(Refusal::Skip(format!("the catalogue has no cluster `{}`", question.cluster))),
+            Err(other) => Err(Refusal::Fail(other.to_string())),
+        }
+    }
+}
+
+/// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that drive
+/// its adapters the one with the same version, else one of the same major version; the first, where the row names none.
+fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
+    let own = &cluster.sole().software;
+    let name = &in_full(name);
+    let wanted = plain(name);
+    let family = FAMILIES.into_iter().find(|family| wanted.starts_with(family))?;
+    if plain(&own.name).contains(family) {
+        return Some(own);
+    }
+    let parts = || catalog.names(Kind::Software).into_iter().filter_map(|n| catalog.software(n).ok());
+    let of_family =
+        || parts().filter(|s| s.mpi.is_some() && s.interface == cluster.sole().node.nic.interface && plain(&s.name).contains(family));
+    let Some(version) = name.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())) else {
+        return of_family().next();
+    };
+    let major = version.split('.').next().unwrap_or(version);
+    let is_of_major = |s: &&Software| {
+        let words = format!("{} {}", s.name, s.title);
+        words.split([' ', '-']).any(|word| word.split('.').next() == Some(major))
+    };
+    of_family().find(|s| s.name.contains(version) || s.title.contains(version)).or_else(|| of_family().find(is_of_major))
+}
+
+/// `IMPI193` is how some write Intel MPI 2019.3.
+fn in_full(name: &str) -> String {
+    let digits = name.strip_prefix("IMPI").filter(|rest| rest.len() == 3 && rest.bytes().all(|b| b.is_ascii_digit()));
+    digits.map_or_else(|| name.to_owned(), |digits| format!("Intel MPI 20{}.{}", &digits[..2], &digits[2..]))
+}
+
+/// Names are written with blanks, dashes and capitals as it pleases their authors.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+const FAMILIES: [&str; 6] = ["mvapich", "openmpi", "hpcx", "intelmpi", "mpich", "craympi"];
+
+/// Whether the run takes minutes: many ranks that send each other more than a few large messages.
+fn is_long(question: &Question) -> bool {
+    let short = if question.tool.contains("alltoall") || question.tool.contains("IMB") { SHORT_BLOCK } else { SHORT_BUFFER };
+    question.ranks > SHORT_RANKS && question.message_bytes.is_none_or(|size| size > short)
+}
+
+/// Ranks among which every message can be simulated in seconds.
+const SHORT_RANKS: u32 = 128;
+/// Blocks of this size in bytes take few messages among any number of ranks: Bruck's algorithm.
+const SHORT_BLOCK: u64 = 256;
+/// As do buffers of this size of an operation that has one buffer: trees and exchanges by halves.
+const SHORT_BUFFER: u64 = 8192;
+
+/// Whether the tool's own sweep has the size: powers of two up to its largest, and zero. Sweeps of many pairs are long.
+fn in_sweep(question: &Question) -> bool {
+    if ON_GPUS.contains(&question.tool) {
+        return question.message_bytes.is_none_or(|size| size <= LARGEST_COPY && size.is_power_of_two());
+    }
+    matches!(question.tool, "osu_latency" | "osu_bw" | "osu_bibw")
+        && question.message_bytes.is_none_or(|size| size <= LARGEST_OF_SWEEP && (size == 0 || size.is_power_of_two()))
+}
+
+/// Tools whose sizes, if they have any, are those of one run.
+const ON_GPUS: [&str; 3] = ["gdrcopy_copylat", "nvbandwidth", "babelstream"];
+/// The largest copy of gdrcopy_copylat's own sweep, in bytes.
+const LARGEST_COPY: u64 = 16 << 20;
+
+/// The options of the question, its size, and no more iterations than tell something new.
+fn options(question: &Question) -> Result<Vec<String>, Refusal> {
+    let mut options = question.options.clone();
+    if question.tool == "IMB-MPI1" {
+        let size = question.message_bytes.unwrap_or(0);
+        if !size.is_power_of_two() {
+            return Err(Refusal::Skip(format!("{} runs powers of two, not {size} bytes", question.tool)));
+        }
+        let log = size.trailing_zeros();
+        options.extend(["-msglog".to_owned(), format!("{log}:{log}")]);
+        return Ok(options);
+    }
+    let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    if question.tool == "all_reduce_perf" {
+        if let Some(size) = question.message_bytes {
+            add("-b", size.to_string());
+            add("-e", size.to_string());
+        }
+        return Ok(options);
+    }
+    match (question.message_bytes, question.tool.starts_with("ib_")) {
+        // Atomics are of eight bytes, and the tool has no option for it.
+        (Some(_), true) if question.tool.starts_with("ib_atomic") => {}
+        (Some(size), true) => {
+            add("-s", size.to_string());
+            if size > LONG_PERFTEST {
+                add("-n", "256".to_owned());
+            }
+        }
+        (None, true) => options.push("-a".to_owned()),
+        (Some(size), false) => {
+            add("-m", format!("{size}:{size}"));
+            if matches!(question.tool, "osu_bw" | "osu_bibw" | "osu_mbw_mr") && size > LONG_OMB {
+                add("-i", "2".to_owned());
+                add("-x", "1".to_owned());
+            }
+        }
+        (None, false) => {}
+    }
+    if question.tool == "osu_mbw_mr" {
+        options.extend(["--pairs".to_owned(), (question.ranks / 2).to_string()]);
+    }
+    Ok(options)
+}
+
+/// The largest size that the OSU benchmarks run by themselves.
+const LARGEST_OF_SWEEP: u64 = 4 << 20;
+/// Above this, 256 iterations of a perftest program have long reached the steady state.
+const LONG_PERFTEST: u64 = 256 << 10;
+/// Above this, a window of 64 messages is 64 MiB or more, and each takes the same time.
+const LONG_OMB: u64 = 512 << 10;
+
+/// The values of a size in base units; without a size, the best of all.
+fn answer(points: &[Point], question: &Question) -> Answer {
+    let (size, column) = (question.message_bytes, question.column);
+    let of = |metric: &str, unit_in_base: fn(&str) -> Option<f64>, pick: fn(f64, f64) -> f64| {
+        let values = points
+            .iter()
+            .filter(|p| p.metric == column.unwrap_or(metric) && size.is_none_or(|s| p.size.as_u64() == s))
+            .filter_map(|p| Some(p.value * unit_in_base(p.unit)?));
+        values.reduce(pick)
+    };
+    let bandwidth = |unit: &str| match unit {
+        "MB/s" => Some(1e6),
+        "GB/s" => Some(1e9),
+        "MiB/s" => Some(1_048_576.0),
+        "Gb/s" => Some(1e9 / 8.0),
+        _ => None,
+    };
+    let rate = |unit: &str| match unit {
+        "Mpps" => Some(1e6),
+        "messages/s" | "msg/s" => Some(1.0),
+        _ => None,
+    };
+    let time = |unit: &str| (unit == "us").then_some(1.0);
+    Answer {
+        latency_us: of("latency", time, f64::min),
+        bytes_per_s: of("bandwidth", bandwidth, f64::max),
+        messages_per_s: of("message_rate", rate, f64::max),
+        percent: of("saved", |unit| (unit == "%").then_some(1.0), f64::max),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_in_base_units() {
+        use fabriscope_units::Bytes;
+        let point = |metric, unit, value| Point { size: Bytes(8), metric, unit, value };
+        let points = [point("bandwidth", "MiB/s", 2.0), point("message_rate", "Mpps", 0.5), point("bandwidth", "MiB/s", 1.0)];
+        let question = |message_bytes, column| Question {
+            cluster: String::new(),
+            tool: "osu_bw",
+            options: Vec::new(),
+            software: None,
+            placement: Placement::First,
+            nodes: 2,
+            ranks: 2,
+            message_bytes,
+            gpu_aware: None,
+            gpudirect: None,
+            gpus: None,
+            column,
+        };
+        assert_eq!(super::answer(&points, &question(Some(16), None)), Answer::default());
+        assert_eq!(super::answer(&points, &question(Some(8), Some("message_rate"))).messages_per_s, Some(500_000.0));
+        let answer = answer(&points, &question(Some(8), None));
+        assert_eq!((answer.bytes_per_s, answer.messages_per_s, answer.latency_us), (Some(2_097_152.0), Some(500_000.0), None));
+    }
+
+    #[test]
+    fn names_of_libraries_are_written_in_many_ways() {
+        assert!(plain("HPC-X 2.7 (UCX 1.9)").starts_with("hpcx"));
+        assert!(plain("Open MPI 4.0.3 UCX").starts_with("openmpi"));
+        assert_eq!((in_full("IMPI193").as_str(), in_full("IMPI").as_str()), ("Intel MPI 2019.3", "IMPI"));
+    }
+
+    #[test]
+    fn a_library_of_another_major_version_does_not_stand_for_one() {
+        let catalog = Catalog::embedded().unwrap();
+        let of = |cluster: &str, name: &str| library(&catalog, &catalog.target(cluster).unwrap(), name).map(|s| s.name.clone());
+        assert_eq!(of("csd3-opa", "IMPI193").as_deref(), Some("intelmpi-2019-psm2"));
+        assert_eq!(of("alaska-roce25", "Intel MPI 2018.2").as_deref(), Some("intelmpi-2018-dapl"));
+        assert_eq!(of("alaska-roce25", "Intel MPI 2019.7 verbs").as_deref(), Some("intelmpi-2019-verbs"));
+        assert_eq!(of("alaska-roce25", "Intel MPI 2021.3"), None);
+        assert_eq!(of("ibex-cpu", "MVAPICH2 2.3.7").as_deref(), Some("mvapich2-2.3.7"));
+    }
+}

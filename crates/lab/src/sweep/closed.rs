@@ -1,0 +1,92 @@
+//! Closed loops: one run for each number of messages that a host keeps under way.
+
+use crate::{ClosedLoop as Workload, EngineChoice, ResolvedLab};
+use fabriscope_engine::{Cluster, Engine};
+use fabriscope_engine_flow::FlowEngine;
+use fabriscope_engine_packet::PacketEngine;
+use fabriscope_report::Table;
+use fabriscope_traffic::{Config, schedule};
+use fabriscope_units::{Span, Time};
+
+use super::{Curve, Swept, head, pattern_name, slot, us};
+use crate::error::LabError;
+use crate::traffic::{open_pattern, sides, transfers};
+
+/// What a closed loop measured.
+#[derive(Clone, Copy)]
+struct Sample {
+    /// Messages of all hosts, in slots of all hosts until the last host is done [0..1].
+    throughput: f64,
+    mean: Span,
+    median: Span,
+    p99: Span,
+}
+
+/// Runs all numbers of a closed loop.
+pub fn run(lab: &ResolvedLab, closed: &Workload, seed: u64) -> Result<Swept, LabError> {
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
+    let transfers = transfers(lab, closed.transport, closed.any_order)?;
+    let packets = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
+    let flows = FlowEngine { times: true, ..FlowEngine::default() };
+    let engine: &(dyn Engine + Sync) = match lab.lab.engine {
+        EngineChoice::Packet => &packets,
+        EngineChoice::Flow => &flows,
+    };
+    let samples = super::samples(&closed.outstanding, |&outstanding| sample(engine, &cluster, closed, outstanding, seed))?;
+    let points =
+        || closed.outstanding.iter().zip(&samples).map(|(&outstanding, s)| (f64::from(outstanding), s.throughput, s.mean.as_us_f64()));
+    let curve = || Curve { title: super::title(lab, closed.pattern), across: "messages under way per host", points: points().collect() };
+    Ok(Swept { text: text(lab, closed, &samples, seed), json: value(lab, closed, &samples, seed), curve: Some(curve()) })
+}
+
+fn sample(engine: &dyn Engine, cluster: &Cluster, closed: &Workload, outstanding: u32, seed: u64) -> Result<Sample, String> {
+    let pattern = open_pattern(closed.pattern, cluster);
+    let config = Config::new(pattern, closed.size);
+    let config = Config { messages: closed.messages, outstanding, sides: sides(closed.transport, config.sides), ..config };
+    let schedule = schedule(cluster.ranks(), &config, seed).map_err(|error| error.to_string())?;
+    let run = engine.run(cluster, &schedule, seed).map_err(|error| error.to_string())?;
+    let mut times: Vec<Span> = run.ops.iter().map(|op| op.ended - op.started).collect();
+    times.sort_unstable();
+    let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();
+    let sum: u128 = times.iter().map(|time| u128::from(time.as_ps())).sum();
+    let slots = (run.end - Time::ZERO).as_ps().max(1) as f64 / slot(&cluster.parts, closed.size).as_ps().max(1) as f64;
+    Ok(Sample {
+        throughput: times.len() as f64 / (slots * f64::from(cluster.ranks())),
+        mean: Span::from_ps((sum / times.len().max(1) as u128) as u64),
+        median: at(50),
+        p99: at(99),
+    })
+}
+
+fn text(lab: &ResolvedLab, closed: &Workload, samples: &[Sample], seed: u64) -> String {
+    let (pattern, messages, size) = (pattern_name(closed.pattern), closed.messages, closed.size);
+    let mut text = head(lab, &format!("closed loop, pattern {pattern}, {messages} messages of {size} from each host, seed {seed}"));
+    let mut table = Table::new(["under way", "throughput", "mean (us)", "median (us)", "99 % (us)"]);
+    for (outstanding, sample) in closed.outstanding.iter().zip(samples) {
+        let Sample { throughput, mean, median, p99 } = *sample;
+        table.push([outstanding.to_string(), format!("{throughput:.3}"), us(mean), us(median), us(p99)]);
+    }
+    text += &table.to_string();
+    text
+}
+
+fn value(lab: &ResolvedLab, closed: &Workload, samples: &[Sample], seed: u64) -> serde_json::Value {
+    let point = |(outstanding, sample): (&u32, &Sample)| {
+        serde_json::json!({
+            "outstanding": outstanding,
+            "throughput": sample.throughput,
+            "mean_ps": sample.mean.as_ps(),
+            "median_ps": sample.median.as_ps(),
+            "p99_ps": sample.p99.as_ps(),
+        })
+    };
+    serde_json::json!({
+        "title": lab.lab.title,
+        "cluster": lab.cluster.name,
+        "routing": lab.cluster.routing.name(),
+        "pattern": pattern_name(closed.pattern),
+        "messages": closed.messages,
+        "seed": seed,
+        "points": closed.outstanding.iter().zip(samples).map(point).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,191 @@
+//! An incast beside victims that only share the network with it, under several ways to control congestion.
+
+use crate::{Interference as Workload, ResolvedLab, Scheme};
+use fabriscope_catalog::Catalog;
+use fabriscope_engine::{Cluster, Engine, EngineError, Stats};
+use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_fabric::EndpointId;
+use fabriscope_report::Table;
+use fabriscope_schedule::{Builder, Schedule};
+use fabriscope_units::Span;
+
+use super::{Swept, head, us};
+use crate::error::LabError;
+use crate::lab::with_scheme;
+use crate::traffic;
+
+/// What one scheme did.
+#[derive(Clone)]
+struct Sample {
+    /// Times of the messages of the incast, sorted.
+    incast: Vec<Span>,
+    /// Times of the victims beside it and alone, sorted.
+    beside: Vec<Span>,
+    alone: Vec<Span>,
+    stats: Stats,
+}
+
+/// Runs all schemes.
+pub fn run(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, seed: u64) -> Result<Swept, LabError> {
+    for scheme in &jobs.schemes {
+        let routing = scheme.routing.unwrap_or(lab.cluster.routing);
+        traffic::keeps_up(lab, routing, traffic::service(scheme.transport), takes_any_order(lab, scheme))
+            .map_err(|message| LabError::refused(message, "add any_order = true to the schemes, or choose another routing"))?;
+    }
+    let samples = super::samples(&jobs.schemes, |scheme| sample(catalog, lab, jobs, scheme, seed))?;
+    Ok(Swept { text: text(lab, jobs, &samples, seed), json: value(lab, jobs, &samples, seed), curve: None })
+}
+
+/// Whether receivers take packets as they come, which they do where senders spray them.
+fn takes_any_order(lab: &ResolvedLab, scheme: &Scheme) -> bool {
+    scheme.any_order || lab.cluster.sole().node.nic.any_order
+}
+
+/// A message that the transport gave up is a result, not a failure of the run.
+fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme, seed: u64) -> Result<Result<Sample, String>, String> {
+    let parts = with_scheme(catalog, &lab.cluster, scheme).map_err(|problem| problem.message)?;
+    let cluster = Cluster::new(parts).map_err(|error| error.to_string())?;
+    let level = lab.level;
+    let service = traffic::service(scheme.transport);
+    let any_order = takes_any_order(lab, scheme);
+    let transfers = Transfers { service, any_order, spray: any_order, level, ..Transfers::default() };
+    let engine = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
+    let both = schedule(&cluster, jobs, true).map_err(|error| error.to_string())?;
+    let victims = schedule(&cluster, jobs, false).map_err(|error| error.to_string())?;
+    let together = match engine.run(&cluster, &both, seed) {
+        Ok(run) => run,
+        Err(error @ EngineError::Transfer { .. }) => return Ok(Err(error.to_string())),
+        Err(error) => return Err(error.to_string()),
+    };
+    let alone = engine.run(&cluster, &victims, seed).map_err(|error| error.to_string())?;
+    let sorted = |mut times: Vec<Span>| {
+        times.sort_unstable();
+        times
+    };
+    let span = |op: &fabriscope_engine::OpTimes| op.ended - op.started;
+    // Ranks stand in order: the senders of the incast first, the victims last.
+    let senders = jobs.senders as usize;
+    Ok(Ok(Sample {
+        incast: sorted(together.ops[..senders].iter().map(span).collect()),
+        beside: sorted(together.ops[senders..].iter().map(span).collect()),
+        alone: sorted(alone.ops.iter().map(span).collect()),
+        stats: together.stats,
+    }))
+}
+
+/// Hosts 1 to `senders` send to host 0; the last hosts send to the last hosts at the switch of host 0.
+fn schedule(cluster: &Cluster, jobs: &Workload, incast: bool) -> Result<Schedule, fabriscope_schedule::ScheduleError> {
+    let hosts = cluster.ranks();
+    let graph = &cluster.fabric.graph;
+    let switch = |host: u32| graph.link(graph.uplink(EndpointId(host))).to;
+    let neighbours: Vec<u32> = (1..hosts).filter(|&host| switch(host) == switch(0)).collect();
+    let mut builder = Builder::new(hosts);
+    if incast {
+        for from in 1..=jobs.senders {
+            let _ = builder.put(from, 0, jobs.size);
+        }
+    }
+    for victim in 0..jobs.victims {
+        let from = hosts - jobs.victims + victim;
+        // Each to a host of its own while there are enough, from the last on.
+        let to = neighbours.iter().rev().cycle().nth(victim as usize).copied().filter(|&to| to != from).unwrap_or(from - 1);
+        let _ = builder.put(from, to, jobs.victim_size);
+    }
+    builder.build()
+}
+
+fn name(scheme: &Scheme, lab: &ResolvedLab) -> [String; 4] {
+    let flow = scheme.flow_control.unwrap_or(lab.cluster.flow_control);
+    let flow = serde_json::to_value(flow).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+    let routing = scheme.routing.unwrap_or(lab.cluster.routing).to_string();
+    let transport = serde_json::to_value(scheme.transport).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+    [scheme.congestion.clone().unwrap_or_else(|| "none".to_owned()), transport, flow, routing]
+}
+
+/// How much later the last victim ends beside the incast.
+fn slowdown(sample: &Sample) -> f64 {
+    let last = |times: &[Span]| times.last().map_or(0.0, |time| time.as_us_f64());
+    last(&sample.beside) / last(&sample.alone).max(f64::MIN_POSITIVE)
+}
+
+fn text(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], seed: u64) -> String {
+    let (senders, size, victims, victim_size) = (jobs.senders, jobs.size, jobs.victims, jobs.victim_size);
+    let mut text = head(lab, &format!("incast of {senders} × {size}, {victims} victims of {victim_size}, seed {seed}"));
+    let mut table = Table::new([
+        "congestion",
+        "transport",
+        "flow control",
+        "routing",
+        "median (us)",
+        "last (us)",
+        "victims (us)",
+        "slowdown",
+        "deepest queue (kB)",
+        "pauses",
+        "marks",
+        "drops",
+        "trims",
+    ]);
+    let mut ends = Vec::new();
+    for (scheme, sample) in jobs.schemes.iter().zip(samples) {
+        let [congestion, transport, flow, routing] = name(scheme, lab);
+        match sample {
+            Ok(sample) => {
+                let stats = &sample.stats;
+                table.push([
+                    congestion,
+                    transport,
+                    flow,
+                    routing,
+                    us(sample.incast[sample.incast.len() / 2]),
+                    us(sample.incast.last().copied().unwrap_or_default()),
+                    us(sample.beside.last().copied().unwrap_or_default()),
+                    format!("{:.2}", slowdown(sample)),
+                    format!("{:.0}", stats.deepest_queue as f64 / 1000.0),
+                    stats.pauses.to_string(),
+                    stats.ecn_marks.to_string(),
+                    stats.drops.to_string(),
+                    stats.trims.to_string(),
+                ]);
+            }
+            Err(error) => {
+                ends.push(format!("# {congestion}, {flow}, {routing}: {error}\n"));
+                let mut row = [const { String::new() }; 13];
+                (row[0], row[1], row[2], row[3], row[4]) = (congestion, transport, flow, routing, "gave up".to_owned());
+                table.push(row);
+            }
+        }
+    }
+    text += &table.to_string();
+    text.extend(ends);
+    text
+}
+
+fn value(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], seed: u64) -> serde_json::Value {
+    let ps = |times: &[Span]| times.iter().map(|time| time.as_ps()).collect::<Vec<_>>();
+    let point = |(scheme, sample): (&Scheme, &Result<Sample, String>)| {
+        let [congestion, transport, flow_control, routing] = name(scheme, lab);
+        let mut value =
+            serde_json::json!({ "congestion": congestion, "transport": transport, "flow_control": flow_control, "routing": routing });
+        let more = match sample {
+            Ok(sample) => serde_json::json!({
+                "incast_ps": ps(&sample.incast),
+                "victims_ps": ps(&sample.beside),
+                "victims_alone_ps": ps(&sample.alone),
+                "slowdown": slowdown(sample),
+                "counts": sample.stats,
+            }),
+            Err(error) => serde_json::json!({ "error": error }),
+        };
+        if let (Some(value), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
+            value.extend(more);
+        }
+        value
+    };
+    serde_json::json!({
+        "title": lab.lab.title,
+        "cluster": lab.cluster.name,
+        "seed": seed,
+        "schemes": jobs.schemes.iter().zip(samples).map(point).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,99 @@
+//! Loops: one run for each load, window or number of receivers, side by side on all cores; throughput and latency as a table or as curves.
+
+pub mod alltoallv;
+pub mod closed;
+pub mod interference;
+pub mod jobs;
+pub mod multicast;
+pub mod open;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{OpenPattern, ResolvedLab};
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_units::{Bytes, Span};
+
+use crate::error::LabError;
+
+/// What a sweep found, as text, as data, and as curves where it has a load.
+#[derive(Debug)]
+pub struct Swept {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub json: serde_json::Value,
+    /// Throughput and latency over load.
+    pub curve: Option<Curve>,
+}
+
+/// What is drawn: throughput on the left axis, latency on the right.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// The line above the picture.
+    pub title: String,
+    /// What the horizontal axis is.
+    pub across: &'static str,
+    /// Load, throughput as a share of the link rate, mean latency in microseconds.
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+/// One sample for each setting, in their order, whichever core is done first.
+fn samples<S: Sync, T: Clone + Send>(settings: &[S], sample: impl Fn(&S) -> Result<T, String> + Sync) -> Result<Vec<T>, LabError> {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<Option<Result<T, String>>>> = Mutex::new(vec![None; settings.len()]);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(settings.len());
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(setting) = settings.get(index) else { break };
+                    let sample = sample(setting);
+                    if let Ok(mut found) = found.lock() {
+                        found[index] = Some(sample);
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap_or_default();
+    let told = |message: String| LabError::refused(message, "see the workload and the cluster of the lab");
+    found.into_iter().map(|sample| sample.unwrap_or_else(|| Err("a run did not end".to_owned())).map_err(told)).collect()
+}
+
+/// What a message of `size` takes on the link of a host, headers included.
+fn slot(parts: &ResolvedCluster, size: Bytes) -> Span {
+    let layer = parts.link_layer.wire();
+    let opcode = fabriscope_wire::Opcode::RC_SEND_ONLY;
+    let (full, rest) = (size.as_u64() / parts.mtu.0, size.as_u64() % parts.mtu.0);
+    let wire = full * u64::from(layer.wire_bytes(opcode, parts.mtu.0 as u32))
+        + if rest > 0 { u64::from(layer.wire_bytes(opcode, rest as u32)) } else { 0 };
+    parts.sole().link.data_rate().time(Bytes(wire))
+}
+
+/// The lines above a table: the lab, the cluster, and `what` happens there.
+fn head(lab: &ResolvedLab, what: &str) -> String {
+    let parts = &lab.cluster;
+    let (name, link) = (lab.name(), parts.sole().link.data_rate());
+    format!(
+        "# {name}\n# cluster {}: {} nodes, {link} links, MTU {}, routing {}\n# {what}\n\n",
+        parts.name,
+        parts.nodes(),
+        parts.mtu,
+        parts.routing
+    )
+}
+
+/// The line above a picture.
+fn title(lab: &ResolvedLab, pattern: OpenPattern) -> String {
+    format!("{}, {}, {}", lab.cluster.name, lab.cluster.routing, pattern_name(pattern))
+}
+
+fn pattern_name(pattern: OpenPattern) -> String {
+    serde_json::to_value(pattern).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn us(span: Span) -> String {
+    format!("{:.3}", span.as_us_f64())
+}

@@ -1,0 +1,178 @@
+//! One host sends to a multicast group: one run for each number of receivers, and one with a datagram to each for comparison.
+
+use crate::{ResolvedLab, ToGroup};
+use fabriscope_engine::{Cluster, Engine, Job, Stats};
+use fabriscope_engine_packet::PacketEngine;
+use fabriscope_fabric::EndpointId;
+use fabriscope_report::Table;
+use fabriscope_traffic::multicast::{Config, Sample, prepare};
+use fabriscope_units::{Bytes, Rate, Span};
+
+use super::{Swept, head, us};
+use crate::error::LabError;
+
+/// One number of receivers: to the group, and to each.
+#[derive(Clone)]
+struct Point {
+    /// Links to the farthest receiver on a shortest way.
+    links: u32,
+    group: Outcome,
+    each: Option<Outcome>,
+}
+
+#[derive(Clone)]
+struct Outcome {
+    sample: Sample,
+    stats: Stats,
+}
+
+/// Runs all of them.
+pub fn run(lab: &ResolvedLab, work: &ToGroup, seed: u64) -> Result<Swept, LabError> {
+    let points = super::samples(&work.receivers, |&receivers| point(lab, work, receivers, seed))?;
+    Ok(Swept { text: text(lab, work, &points, seed), json: value(lab, work, &points, seed), curve: None })
+}
+
+fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result<Point, String> {
+    let parts = &lab.cluster;
+    let cluster = Cluster::new(parts.clone()).map_err(|error| error.to_string())?;
+    let mgid = work.mgid(parts.link_layer).ok_or("the group has no address")?;
+    let config = Config {
+        group: Some(mgid.0),
+        receivers,
+        size: work.size,
+        mtu: parts.mtu.min(Bytes(LARGEST_DATAGRAM)),
+        messages: work.messages,
+        interval: work.interval,
+        level: lab.level,
+        pkey: (!parts.partitions.is_empty()).then_some(lab.pkey),
+        settle: work.settle,
+    };
+    let mut nodes = vec![work.sender];
+    nodes.extend(work.candidates(parts.nodes()).into_iter().take(receivers as usize));
+    let engine = PacketEngine { allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
+    let run = |config: Config| {
+        let (mains, finish) = prepare(config);
+        let run = engine.execute(&cluster, Job { nodes: nodes.clone(), mains }, seed).map_err(|error| error.to_string())?;
+        Ok::<Outcome, String>(Outcome { sample: finish(), stats: run.stats })
+    };
+    let group = run(config)?;
+    let each = if work.unicast { Some(run(Config { group: None, ..config })?) } else { None };
+    Ok(Point { links: links(&cluster, &nodes), group, each })
+}
+
+/// Links to the farthest of `nodes` from the first of them.
+fn links(cluster: &Cluster, nodes: &[u32]) -> u32 {
+    let nics = cluster.parts.sole().node.nics;
+    let router = fabriscope_fabric::Router::new(&cluster.fabric, cluster.parts.routing);
+    let Ok(router) = router else { return 0 };
+    let endpoint = |node: u32| EndpointId(node * nics);
+    let length = |to: &u32| fabriscope_fabric::path(&cluster.fabric, &router, endpoint(nodes[0]), endpoint(*to), 0).len() as u32;
+    nodes[1..].iter().map(length).max().unwrap_or(0)
+}
+
+/// Median over messages until the last receiver has it.
+fn median(sample: &Sample) -> Option<Span> {
+    let mut spans = sample.broadcasts();
+    spans.sort_unstable();
+    spans.get(spans.len() / 2).copied()
+}
+
+/// Median over messages to the receiver that gets them first.
+fn nearest(sample: &Sample) -> Option<Span> {
+    let medians = (0..sample.received.len()).filter_map(|receiver| {
+        let mut spans: Vec<Span> = sample.latencies(receiver).collect();
+        spans.sort_unstable();
+        spans.get(spans.len() / 2).copied()
+    });
+    medians.min()
+}
+
+fn rate(work: &ToGroup, sample: &Sample) -> Option<f64> {
+    let bytes = Bytes(work.size.as_u64() * u64::from(work.messages));
+    sample.span().filter(|span| *span > Span::ZERO).map(|span| Rate::of(bytes, span).as_bps() as f64 / 1e9)
+}
+
+fn shown(span: Option<Span>) -> String {
+    span.map_or_else(|| "-".to_owned(), us)
+}
+
+fn text(lab: &ResolvedLab, work: &ToGroup, points: &[Point], seed: u64) -> String {
+    let (messages, size, sender) = (work.messages, work.size, work.sender);
+    let group = work.mgid(lab.cluster.link_layer).map(|mgid| mgid.to_string()).unwrap_or_default();
+    let paced = if work.interval > Span::ZERO { format!("one every {}", work.interval) } else { "back to back".to_owned() };
+    let what = format!("multicast from node {sender} to group {group}: {messages} messages of {size}, {paced}, seed {seed}");
+    let mut text = head(lab, &what);
+    let mut table = Table::new([
+        "receivers",
+        "links",
+        "first (us)",
+        "last (us)",
+        "rate (Gb/s)",
+        "complete (%)",
+        "lost",
+        "copies",
+        "join (us)",
+        "unicast last (us)",
+        "unicast lost",
+        "ratio",
+    ]);
+    for (receivers, point) in work.receivers.iter().zip(points) {
+        let sample = &point.group.sample;
+        let all = u64::from(*receivers) * u64::from(messages);
+        let each = point.each.as_ref().map(|each| &each.sample);
+        let ratio = each.and_then(median).zip(median(sample)).map(|(each, group)| each.as_us_f64() / group.as_us_f64());
+        let none = || "-".to_owned();
+        table.push([
+            receivers.to_string(),
+            point.links.to_string(),
+            shown(nearest(sample)),
+            shown(median(sample)),
+            rate(work, sample).map_or_else(none, |rate| format!("{rate:.2}")),
+            format!("{:.2}", 100.0 * sample.complete() as f64 / all.max(1) as f64),
+            sample.lost().to_string(),
+            point.group.stats.copies.to_string(),
+            us(sample.join),
+            shown(each.and_then(median)),
+            each.map_or_else(none, |each| each.lost().to_string()),
+            ratio.map_or_else(none, |ratio| format!("{ratio:.2}")),
+        ]);
+    }
+    text += &table.to_string();
+    text += "# last: median over messages until every receiver has it; unicast: a datagram to each receiver instead\n";
+    text
+}
+
+fn value(lab: &ResolvedLab, work: &ToGroup, points: &[Point], seed: u64) -> serde_json::Value {
+    let ps = |span: Option<Span>| span.map(Span::as_ps);
+    let outcome = |outcome: &Outcome| {
+        let sample = &outcome.sample;
+        serde_json::json!({
+            "first_ps": ps(nearest(sample)),
+            "last_ps": ps(median(sample)),
+            "rate_gbps": rate(work, sample),
+            "complete": sample.complete(),
+            "lost": sample.lost(),
+            "repeated": sample.received.iter().map(|received| received.repeated).sum::<u64>(),
+            "late": sample.received.iter().map(|received| received.late).sum::<u64>(),
+            "join_ps": sample.join.as_ps(),
+            "counts": outcome.stats,
+        })
+    };
+    let point = |(receivers, point): (&u32, &Point)| {
+        serde_json::json!({
+            "receivers": receivers,
+            "links": point.links,
+            "group": outcome(&point.group),
+            "unicast": point.each.as_ref().map(outcome),
+        })
+    };
+    serde_json::json!({
+        "title": lab.lab.title,
+        "cluster": lab.cluster.name,
+        "seed": seed,
+        "points": work.receivers.iter().zip(points).map(point).collect::<Vec<_>>(),
+    })
+}
+
+/// Basis: standard, InfiniBand vol. 1 §9.8.3.
+const LARGEST_DATAGRAM: u64 = 4096;

@@ -1,0 +1,266 @@
+//! From the workload of a lab to messages, and to the engine that carries them.
+
+use crate::{Capture, Collective, EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
+use fabriscope_capture::{conversation, replay};
+use fabriscope_engine::{Cluster, library};
+use fabriscope_engine_flow::FlowEngine;
+use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
+use fabriscope_fabric::{Coordinates, Fabric, Routing};
+use fabriscope_schedule::Schedule;
+use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
+use fabriscope_units::Bytes;
+use fabriscope_verbs::Delivery;
+
+use crate::error::LabError;
+
+/// The messages of a workload, the service that carries them, and what a person should know of them.
+pub struct Traffic {
+    kind: Kind,
+    /// Size of a message, or of the buffer of an operation.
+    pub bytes: Bytes,
+    /// The service that carries them.
+    pub transport: Transport,
+    /// Receivers take packets in any order.
+    pub any_order: bool,
+    /// Messages that the busiest receiver gets, where that does not depend on chance.
+    pub received: Option<u64>,
+    /// What a person should know of them.
+    pub notes: Vec<String>,
+}
+
+enum Kind {
+    Pattern(Config),
+    RingAllReduce,
+    RecursiveDoubling,
+    /// Worked out already.
+    Ready(Box<Schedule>),
+}
+
+impl Traffic {
+    /// A collective operation as a schedule, with what to know of it.
+    pub fn ready(work: &Collective, (schedule, notes): (Schedule, Vec<String>)) -> Traffic {
+        let kind = Kind::Ready(Box::new(schedule));
+        Traffic { kind, bytes: work.size, transport: work.transport, any_order: work.any_order, received: None, notes }
+    }
+    /// How many messages there are, and how many pairs of `nodes` hosts exchange some; nothing where they exist already.
+    pub fn messages(&self, nodes: u32) -> Option<(u64, u64)> {
+        let n = u64::from(nodes);
+        Some(match &self.kind {
+            Kind::Pattern(Config { pattern: Pattern::AllToAll, .. }) => (n * (n - 1), n * (n - 1)),
+            Kind::Pattern(Config { pattern: Pattern::Incast { senders, .. }, .. }) => ((*senders).into(), (*senders).into()),
+            Kind::Pattern(config) => {
+                let each = u64::from(config.messages).max(self.received.unwrap_or(1));
+                (n * each, n * each.min(n - 1))
+            }
+            Kind::RingAllReduce => (2 * n * (n - 1), n),
+            Kind::RecursiveDoubling => (n * u64::from(n.ilog2() + 2), n * u64::from(n.ilog2() + 2)),
+            Kind::Ready(_) => return None,
+        })
+    }
+    /// Who sends what to whom.
+    pub fn schedule(&self, nodes: u32, seed: u64) -> Result<Schedule, PatternError> {
+        Ok(match &self.kind {
+            Kind::Pattern(config) => schedule(nodes, &Config { sides: sides(self.transport, config.sides), ..*config }, seed)?,
+            Kind::RingAllReduce => ring_all_reduce(nodes, self.bytes)?,
+            Kind::RecursiveDoubling => recursive_doubling(nodes, self.bytes)?,
+            Kind::Ready(schedule) => Schedule::clone(schedule),
+        })
+    }
+}
+
+/// A library over datagrams has messages with two sides only.
+pub fn sides(transport: Transport, sides: Sides) -> Sides {
+    if matches!(transport, Transport::Ud | Transport::UetUud) { Sides::Two } else { sides }
+}
+
+/// The engine of a lab.
+pub enum Chosen {
+    /// Packet by packet.
+    Packet(Box<PacketEngine>),
+    /// Messages as fluids.
+    Flow(FlowEngine),
+}
+
+/// The messages of a workload; `None` for those that are no messages of a pattern.
+pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
+    let nodes = cluster.ranks();
+    let of = |kind, bytes, transport, any_order, received| Traffic { kind, bytes, transport, any_order, received, notes: Vec::new() };
+    let plain = |pattern, bytes, transport, any_order, received| {
+        of(Kind::Pattern(Config::new(pattern, bytes)), bytes, transport, any_order, received)
+    };
+    Some(match workload {
+        Workload::Permutation(w) => plain(Pattern::Permutation, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Incast(w) => {
+            let pattern = Pattern::Incast { target: 0, senders: w.senders };
+            plain(pattern, w.size, w.transport, w.any_order, Some(w.senders.into()))
+        }
+        Workload::AllToAll(w) => plain(Pattern::AllToAll, w.size, w.transport, w.any_order, Some(u64::from(nodes) - 1)),
+        Workload::Shift(w) => plain(Pattern::Shift { distance: w.by }, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Ring(w) => plain(Pattern::Shift { distance: 1 }, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Tornado(w) => {
+            plain(Pattern::Tornado { dims: dims(&cluster.fabric, cluster.ranks()) }, w.size, w.transport, w.any_order, Some(1))
+        }
+        Workload::Transpose(w) => plain(Pattern::Transpose, w.size, w.transport, w.any_order, Some(1)),
+        Workload::BitComplement(w) => plain(Pattern::BitComplement, w.size, w.transport, w.any_order, Some(1)),
+        Workload::Adversarial(w) => {
+            let mut traffic = plain(Pattern::Adversarial { group: group(&cluster.fabric) }, w.size, w.transport, w.any_order, None);
+            traffic.notes.push(format!("groups of {} hosts, each sends to the next", group(&cluster.fabric)));
+            traffic
+        }
+        Workload::Halo(w) => {
+            let pattern = Pattern::Halo { dims: Dims::new(&w.grid), periodic: w.periodic };
+            let neighbours = w.grid.iter().map(|&size| if size > 2 { 2 } else { u64::from(size > 1) }).sum();
+            plain(pattern, w.size, w.transport, w.any_order, Some(neighbours))
+        }
+        Workload::HotSpot(w) => {
+            // 2³² · share, and never more than certainty.
+            let share = (w.share.clamp(0.0, 1.0) * 4_294_967_295.0) as u32;
+            let config = Config { messages: w.messages, ..Config::new(Pattern::HotSpot { targets: w.targets, share }, w.size) };
+            of(Kind::Pattern(config), w.size, w.transport, w.any_order, None)
+        }
+        Workload::Uniform(w) => {
+            let config = Config { messages: w.messages.div_ceil(nodes), ..Config::new(Pattern::Uniform, w.size) };
+            let mut uniform = of(Kind::Pattern(config), w.size, w.transport, w.any_order, None);
+            if !w.messages.is_multiple_of(nodes) {
+                let (all, each) = (w.messages, config.messages);
+                uniform.notes.push(format!("{all} messages do not divide evenly among {nodes} hosts: each sends {each}"));
+            }
+            uniform
+        }
+        Workload::RingAllReduce(w) => of(Kind::RingAllReduce, w.size, w.transport, w.any_order, None),
+        Workload::RecursiveDoubling(w) => of(Kind::RecursiveDoubling, w.size, w.transport, w.any_order, None),
+        _ => return None,
+    })
+}
+
+/// The messages of a capture.
+pub fn captured(capture: &Capture, cluster: &Cluster) -> Result<Traffic, LabError> {
+    let file = capture.file.display();
+    let refused = |error: &dyn std::fmt::Display| {
+        let text = error.to_string();
+        let (message, help) = text.split_once("; ").unwrap_or((&text, "see [workload.capture] of the lab"));
+        LabError::refused(format!("{file}: {message}"), help)
+    };
+    let size = std::fs::metadata(&capture.file).map_err(|error| refused(&error))?.len();
+    if size > LARGEST_CAPTURE {
+        let message = format!("it has {size} bytes, and {LARGEST_CAPTURE} can be read; shorten its packets: editcap -s 128");
+        return Err(refused(&message));
+    }
+    let bytes = std::fs::read(&capture.file).map_err(|error| refused(&error))?;
+    let found = conversation(&bytes).map_err(|error| refused(&error))?;
+    let schedule = replay(&found, &capture.hosts, cluster.ranks()).map_err(|error| refused(&error))?;
+    let mut notes = vec![format!("{} messages of {} hosts in {} RoCE packets", found.messages.len(), found.hosts.len(), found.packets)];
+    for (count, what) in [
+        (found.repeats, "packets were seen before: sent again, or at a second port"),
+        (found.incomplete, "messages are incomplete and left out"),
+        (found.others, "packets are not RoCE version 2"),
+    ] {
+        notes.extend((count > 0).then(|| format!("{count} {what}")));
+    }
+    let bytes = found.messages.iter().map(|message| message.bytes).max().unwrap_or_default();
+    let kind = Kind::Ready(Box::new(schedule));
+    Ok(Traffic { kind, bytes, transport: capture.transport, any_order: capture.any_order, received: None, notes })
+}
+
+/// Basis: assumed; what fits into memory three times.
+const LARGEST_CAPTURE: u64 = 1 << 32;
+
+/// The pattern of an open loop on a cluster.
+pub fn open_pattern(pattern: OpenPattern, cluster: &Cluster) -> Pattern {
+    match pattern {
+        OpenPattern::Uniform => Pattern::Uniform,
+        OpenPattern::Permutation => Pattern::Permutation,
+        OpenPattern::Adversarial => Pattern::Adversarial { group: group(&cluster.fabric) },
+        OpenPattern::Tornado => Pattern::Tornado { dims: dims(&cluster.fabric, cluster.ranks()) },
+        OpenPattern::Transpose => Pattern::Transpose,
+        OpenPattern::BitComplement => Pattern::BitComplement,
+    }
+}
+
+/// Endpoints in a group: of a dragonfly, of the largest subtree below the top of a tree, else half of them.
+pub fn group(fabric: &Fabric) -> u32 {
+    let endpoints = match &fabric.coordinates {
+        Coordinates::Dragonfly(groups) => fabric.graph.endpoint_count() / groups.groups().max(1),
+        Coordinates::Tree(tree) if tree.height() > 1 => tree.span(tree.height() - 1).min(u64::from(u32::MAX)) as u32,
+        _ => fabric.graph.endpoint_count() / 2,
+    };
+    endpoints.max(1)
+}
+
+/// The dimensions that the first `endpoints` stand in, the fastest first; one where the topology has none.
+pub fn dims(fabric: &Fabric, endpoints: u32) -> Dims {
+    match &fabric.coordinates {
+        Coordinates::Grid(grid) => {
+            let switches = grid.dimensions().iter().map(|dimension| dimension.size);
+            // Hosts of one switch stand beside each other; none of them turns round.
+            let sizes: Vec<u32> = std::iter::once(grid.hosts()).filter(|&hosts| hosts > 1).chain(switches).collect();
+            Dims::new(&sizes)
+        }
+        _ => Dims::new(&[endpoints]),
+    }
+}
+
+/// The engine of a lab, set up for its messages.
+pub fn engine(lab: &ResolvedLab, traffic: &Traffic, threads: usize) -> Result<Chosen, LabError> {
+    let transfers = transfers(lab, traffic.transport, traffic.any_order)?;
+    Ok(match lab.lab.engine {
+        EngineChoice::Packet => {
+            let allow_deadlock = lab.lab.allow_deadlock;
+            Chosen::Packet(Box::new(PacketEngine {
+                transfers,
+                threads,
+                allow_deadlock,
+                faults: lab.faults.clone(),
+                ..PacketEngine::default()
+            }))
+        }
+        EngineChoice::Flow => Chosen::Flow(FlowEngine::default()),
+    })
+}
+
+/// The service of the engine.
+pub fn service(transport: Transport) -> Service {
+    match transport {
+        Transport::Rc => Service::Reliable,
+        Transport::Uc => Service::Unreliable,
+        Transport::Xrc => Service::Extended,
+        Transport::Rd => Service::ReliableDatagram,
+        Transport::Dc => Service::Dynamic,
+        Transport::Srd => Service::Scalable,
+        Transport::Uet => Service::UltraEthernet(Delivery::Rud),
+        Transport::UetRod => Service::UltraEthernet(Delivery::Rod),
+        Transport::UetRudi => Service::UltraEthernet(Delivery::Rudi),
+        Transport::UetUud => Service::UltraEthernet(Delivery::Uud),
+        Transport::Ud => Service::Datagrams,
+    }
+}
+
+/// Whether receivers take what a routing that reorders sends them.
+pub fn keeps_up(lab: &ResolvedLab, routing: Routing, service: Service, any_order: bool) -> Result<(), String> {
+    if any_order || service.any_order() || !routing.reorders() {
+        return Ok(());
+    }
+    let name = lab.name();
+    Err(format!("{name}: the routing `{routing}` sends packets of one flow over several paths, but the receivers want them in order"))
+}
+
+/// How queue pairs are set up, if the routing of the lab and its receivers go together.
+pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Result<Transfers, LabError> {
+    let name = lab.lab.workload.name();
+    if transport == Transport::Ud && lab.lab.engine == EngineChoice::Flow {
+        let message = format!("{}: the flow engine has no datagrams", lab.name());
+        return Err(LabError::refused(message, "write engine = \"packet\", or transport = \"rc\""));
+    }
+    let service = service(transport);
+    let library = if transport == Transport::Ud { library(&lab.cluster) } else { None };
+    let any_order = any_order || lab.cluster.sole().node.nic.any_order;
+    let spray = lab.cluster.routing.reorders();
+    if spray && lab.lab.engine == EngineChoice::Packet {
+        keeps_up(lab, lab.cluster.routing, service, any_order).map_err(|message| {
+            LabError::refused(message, format!("add any_order = true to [workload.{name}], or choose another routing"))
+        })?;
+    }
+    let recovery = lab.lab.recovery.unwrap_or_default();
+    let rate = lab.lab.rate_limit;
+    Ok(Transfers { service, any_order, spray, recovery, level: lab.level, pkey: lab.pkey, rate, library, ..Transfers::default() })
+}
