@@ -333,6 +333,19 @@ fn commands_name_what_there_is() {
     assert!(wrong.is_empty(), "no such command, benchmark or cluster:\n{}", wrong.join("\n"));
 }
 
+/// docs/labs.md names every key of a lab and every workload.
+#[test]
+fn every_key_of_a_lab_is_explained() {
+    let output = Command::new(env!("CARGO_BIN_EXE_fabriscope")).args(["schema", "lab"]).output().unwrap();
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let keys = schema["properties"].as_object().unwrap().keys();
+    let variants = schema["$defs"]["Workload"]["oneOf"].as_array().unwrap().iter();
+    let workloads = variants.filter_map(|variant| variant["properties"].as_object()?.keys().next());
+    let text = read("docs/labs.md");
+    let missing: Vec<&String> = keys.chain(workloads).filter(|key| !text.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "docs/labs.md does not name {missing:?}");
+}
+
 /// Replaces what stands in each region `<!-- name: … -->` of a page by `content(…)`, or says that it is something else.
 fn regions(document: &str, name: &str, content: impl Fn(&str) -> String) -> usize {
     let text = read(document);
