@@ -299,7 +299,8 @@ fn listed(args: &[&str], from: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_fabriscope")).args(args).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let lines = text.lines().skip_while(|line| !line.starts_with(from)).skip(1);
-    lines.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    let lines = lines.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("    "));
+    lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 /// Commands in blocks and in the text name subcommands, benchmarks and clusters that there are, also where no output is shown.
@@ -331,6 +332,19 @@ fn commands_name_what_there_is() {
         }
     }
     assert!(wrong.is_empty(), "no such command, benchmark or cluster:\n{}", wrong.join("\n"));
+}
+
+/// docs/commands.md names every command, and every option that `bench` adds to those of the tools.
+#[test]
+fn every_command_is_explained() {
+    let text = read("docs/commands.md");
+    let commands = listed(&["--help"], "Commands:").into_iter().filter(|command| command != "help");
+    let help = Command::new(env!("CARGO_BIN_EXE_fabriscope")).args(["bench", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let options =
+        help.lines().filter_map(|line| line.strip_prefix("      --")?.split([' ', '[', '<']).next()).map(|option| format!("--{option}"));
+    let missing: Vec<String> = commands.chain(options).filter(|name| !text.contains(&format!("`{name}"))).collect();
+    assert!(missing.is_empty(), "docs/commands.md does not name {missing:?}");
 }
 
 /// docs/labs.md names every key of a lab and every workload.
