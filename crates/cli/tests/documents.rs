@@ -410,6 +410,32 @@ fn the_index_has_every_model() {
     assert_eq!(listed.into_inner(), present, "docs/README.md lists the pages of docs/models");
 }
 
+/// labs/README.md lists every lab with its workload and its title, and catalog/README.md every folder of parts.
+#[test]
+fn the_lists_of_labs_and_parts_are_complete() {
+    let names = |folder: &str| -> BTreeSet<String> {
+        fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let rows = |_: &str| {
+        let mut table = "| lab | workload | what it shows |\n|---|---|---|\n".to_owned();
+        for lab in names("labs").iter().filter_map(|name| name.strip_suffix(".toml")) {
+            let text = read(&format!("labs/{lab}.toml"));
+            let title = text
+                .lines()
+                .find_map(|line| line.strip_prefix("title = \"")?.strip_suffix('"'))
+                .unwrap_or_else(|| panic!("{lab} has no title"));
+            let workload = text.lines().find_map(|line| line.trim_start_matches('[').strip_prefix("workload.")?.split(['.', ']']).next());
+            table += &format!("| [{lab}]({lab}.toml) | `{}` | {title} |\n", workload.unwrap_or_else(|| panic!("{lab} has no workload")));
+        }
+        table
+    };
+    assert_eq!(regions("labs/README.md", "labs", rows), 1);
+    let catalogue = read("catalog/README.md");
+    let folders = names("catalog").into_iter().filter(|name| !name.contains('.'));
+    let missing: Vec<String> = folders.filter(|folder| !catalogue.contains(&format!("| `{folder}/` |"))).collect();
+    assert!(missing.is_empty(), "catalog/README.md does not list {missing:?}");
+}
+
 /// List items in lines of at most 120 characters.
 fn wrapped(list: &str) -> String {
     let mut text = String::new();
