@@ -61,6 +61,21 @@ fn the_lists_of_labs_and_parts_are_complete() {
     assert!(missing.is_empty(), "catalog/README.md does not list {missing:?}");
 }
 
+/// docs/dependencies.md says of every library what it does for us.
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest = read("Cargo.toml");
+    let section = manifest.split("[workspace.dependencies]\n").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap();
+    let names =
+        section.lines().filter_map(|line| line.split([' ', '=', '.']).next()).filter(|name| !name.is_empty() && !name.starts_with('#'));
+    let page = read("docs/dependencies.md");
+    let rows: String =
+        page.lines().filter(|line| line.starts_with('|')).filter_map(|line| line.split('|').nth(1)).collect::<Vec<_>>().join(",");
+    let known: BTreeSet<&str> = rows.split(',').map(str::trim).collect();
+    let missing: Vec<&str> = names.filter(|name| !name.starts_with("fabriscope") && !known.contains(name)).collect();
+    assert!(missing.is_empty(), "docs/dependencies.md does not list {missing:?}");
+}
+
 /// List items in lines of at most 120 characters.
 fn wrapped(list: &str) -> String {
     let mut text = String::new();
