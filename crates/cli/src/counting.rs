@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fabriscope_engine::{Cluster, Run};
-use fabriscope_engine_packet::Counting;
+use fabriscope_engine::{Cluster, Counting, Run};
 use fabriscope_lab::counting::readings;
 use fabriscope_report::counters::{Readings, Site};
 use fabriscope_units::Span;

@@ -1,10 +1,12 @@
 //! Whole runs of the flow engine: permutations and all-reduces, set-up of the run included.
 
+use std::sync::Arc;
+
 use criterion::{BenchmarkId, Criterion, criterion_main};
 use fabriscope_catalog::Catalog;
-use fabriscope_collectives::{Algorithm, Call, Kind, Rounds};
-use fabriscope_engine::{Cluster, Engine};
-use fabriscope_engine_flow::{FlowEngine, Folding, RoundsJob};
+use fabriscope_collectives::{Algorithm, Call, Kind};
+use fabriscope_engine::{Cluster, Connections, Engine, Folding, Job, RunOptions};
+use fabriscope_engine_flow::FlowEngine;
 use fabriscope_fabric::Routing;
 use fabriscope_schedule::Schedule;
 use fabriscope_traffic::{Config, Pattern, recursive_doubling, ring_all_reduce, schedule};
@@ -41,8 +43,10 @@ fn flows(c: &mut Criterion) {
     let mut group = c.benchmark_group("flow");
     group.sample_size(10);
     let mut bench = |name: &str, cluster: &Cluster, schedule: &Schedule| {
+        let schedule = Arc::new(schedule.clone());
         group.bench_function(BenchmarkId::from_parameter(name), |b| {
-            b.iter(|| FlowEngine::default().run(cluster, schedule, 1).expect("it ends"));
+            let job = || Job::schedule(Arc::clone(&schedule), Connections::default());
+            b.iter(|| FlowEngine.run(cluster, job(), &RunOptions::default(), 1).expect("it ends"));
         });
     };
     for routing in [Routing::DModK, Routing::Ecmp] {
@@ -65,11 +69,10 @@ fn collectives(c: &mut Criterion) {
     let mut bench = |operation: Kind, name: &str, size: u64, folding: Folding| {
         let algorithm = Algorithm::named(operation, name).expect("it has this name");
         let call = Call { operation, ranks: 1024, per_node: 1, root: 0, size: Bytes(size), width: Bytes(4) };
-        let rounds = |rank: u32| -> Rounds { algorithm.rounds(&call, rank) };
-        let job = RoundsJob { ranks: 1024, per_node: 1, rounds: &rounds, folding };
+        let job = || Job::rounds((call.clone(), algorithm.clone()), 1, folding);
         let how = if folding == Folding::Never { "each rank" } else { "folded" };
         group.bench_function(BenchmarkId::from_parameter(format!("{operation} by {name}, 1024 ranks, {how}")), |b| {
-            b.iter(|| FlowEngine::rounds(&tree, &job).expect("it ends"));
+            b.iter(|| FlowEngine.run(&tree, job(), &RunOptions::default(), 1).expect("it ends"));
         });
     };
     for folding in [Folding::Auto, Folding::Never] {

@@ -16,23 +16,12 @@
 //! Not modelled: symmetry that begins later in a run, or holds only for part of it.
 
 use fabriscope_collectives::{Round, Rounds};
+use fabriscope_engine::{Folding, RankRounds};
 use rustc_hash::FxHashMap;
 
 use crate::latency::Latency;
 use crate::matching::{Matching, Partner};
 use crate::places::Places;
-
-/// When to run one rank for its class.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Folding {
-    /// Where there are at most a quarter as many classes as ranks.
-    #[default]
-    Auto,
-    /// Whatever the number of classes.
-    Always,
-    /// Every rank runs.
-    Never,
-}
 
 /// The classes of a job.
 pub(crate) struct Fold {
@@ -54,7 +43,7 @@ pub(crate) struct Fold {
 
 impl Fold {
     /// The classes of a job, if `folding` wants them.
-    pub fn find(places: &Places<'_>, program: &dyn Fn(u32) -> Rounds, latency: &Latency, folding: Folding) -> Option<Fold> {
+    pub fn find(places: &Places<'_>, program: &dyn RankRounds, latency: &Latency, folding: Folding) -> Option<Fold> {
         let ranks = places.ranks;
         let most = match folding {
             Folding::Never => return None,
@@ -213,7 +202,7 @@ struct Repeated {
 /// One look at what all ranks do.
 struct Pass<'a> {
     places: &'a Places<'a>,
-    program: &'a dyn Fn(u32) -> Rounds,
+    program: &'a dyn RankRounds,
     latency: &'a Latency,
     colours: &'a Colours,
     /// Sums of hashes.
@@ -226,7 +215,7 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(places: &'a Places<'a>, program: &'a dyn Fn(u32) -> Rounds, latency: &'a Latency, colours: &'a Colours) -> Pass<'a> {
+    fn new(places: &'a Places<'a>, program: &'a dyn RankRounds, latency: &'a Latency, colours: &'a Colours) -> Pass<'a> {
         let mut leads = vec![u32::MAX; colours.ranks as usize];
         for (rank, class) in (0..).zip(&colours.rank) {
             leads[*class as usize] = leads[*class as usize].min(rank);
@@ -248,7 +237,7 @@ impl<'a> Pass<'a> {
     /// Looks at so many rounds of each rank; whether those were all.
     fn run(&mut self, limit: u32) -> bool {
         let ranks = self.places.ranks;
-        let mut left: Vec<Option<Rounds>> = (0..ranks).map(|rank| Some((self.program)(rank))).collect();
+        let mut left: Vec<Option<Rounds>> = (0..ranks).map(|rank| Some(self.program.rounds(rank))).collect();
         let mut repeated: Vec<Repeated> = (0..ranks).map(|_| Repeated::default()).collect();
         let mut matching = Matching::default();
         let mut rounds: Vec<Round> = Vec::new();

@@ -22,50 +22,69 @@ mod paths;
 mod places;
 mod rounds;
 mod run;
+mod support;
 
-pub use fold::Folding;
-pub use job::{JobRun, RoundsJob};
 pub use network::{FlowId, Network};
 
-use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run};
+use std::sync::Arc;
+
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_engine::{Cluster, Demand, Engine, EngineError, Job, Placement, Prepared, RoundsWork, Run, RunOptions, Unsupported, Work};
 use fabriscope_schedule::Schedule;
 use fabriscope_units::Bytes;
 
-/// The flow engine and its options.
+/// The flow engine.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct FlowEngine {
-    /// Count messages and bytes per link (a little slower).
-    pub link_loads: bool,
-    /// Note when every operation starts and ends: [`Run::ops`].
-    pub times: bool,
+pub struct FlowEngine;
+
+/// A job that the engine supports.
+enum Supported<'a> {
+    Schedule { cluster: &'a Cluster, schedule: Arc<Schedule>, options: RunOptions },
+    Rounds { cluster: &'a Cluster, work: RoundsWork, placement: Placement },
 }
 
-impl FlowEngine {
-    /// Runs ranks that make their rounds as they get there: any number of messages, of which only those under way are in memory.
-    ///
-    /// # Errors
-    /// A job that does not fit the cluster, routing that looks at queues, ranks that wait for messages that never come.
-    pub fn rounds(cluster: &Cluster, job: &RoundsJob<'_>) -> Result<JobRun, EngineError> {
-        job::run(cluster, job)
-    }
-    /// Memory that such a job takes if every rank runs, beside the fabric.
-    ///
-    /// # Errors
-    /// A job that does not fit the cluster, routing that looks at queues.
-    pub fn memory(cluster: &Cluster, job: &RoundsJob<'_>) -> Result<Bytes, EngineError> {
-        job::memory(cluster, job)
+impl Prepared for Supported<'_> {
+    fn run(self: Box<Self>) -> Result<Run, EngineError> {
+        match *self {
+            Supported::Schedule { cluster, schedule, options } => run::run(cluster, &schedule, &options),
+            Supported::Rounds { cluster, work, placement } => job::run(cluster, &work, &placement),
+        }
     }
 }
 
 impl Engine for FlowEngine {
-    fn run(&self, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
-        run::run(self, cluster, schedule, seed)
+    fn name(&self) -> &'static str {
+        "flow"
     }
 
-    fn execute(&self, _: &Cluster, _: Job, _: u64) -> Result<Run, EngineError> {
-        Err(EngineError::Unsupported {
-            what: "programs that post to a NIC as they go".to_owned(),
-            try_engine: "the packet engine".to_owned(),
-        })
+    fn supports(&self, parts: &ResolvedCluster, job: &Job, options: &RunOptions) -> Result<(), Unsupported> {
+        support::supports(parts, job, options)
+    }
+
+    fn prepare<'a>(&self, cluster: &'a Cluster, job: Job, options: &RunOptions, _: u64) -> Result<Box<dyn Prepared + 'a>, EngineError> {
+        self.supports(&cluster.parts, &job, options)?;
+        let Job { placement, connections: _, work } = job;
+        Ok(Box::new(match work {
+            Work::Schedule(schedule) => Supported::Schedule { cluster, schedule, options: options.clone() },
+            Work::Rounds(work) => Supported::Rounds { cluster, work, placement },
+            Work::Programs(_) => {
+                let what = "programs that post work requests as they go";
+                return Err(support::refusal(fabriscope_engine::Feature::Programs, what, "use the packet engine").into());
+            }
+        }))
+    }
+
+    fn memory(&self, cluster: &Cluster, demand: &Demand<'_>) -> Result<Bytes, EngineError> {
+        match demand {
+            Demand::Messages { messages, pairs: _ } => {
+                let hosts = u64::from(cluster.ranks()).saturating_mul(PER_HOST);
+                Ok(Bytes(hosts.saturating_add(messages.saturating_mul(PER_MESSAGE))))
+            }
+            Demand::Rounds { work, placement } => job::memory(cluster, work, placement),
+        }
     }
 }
+
+/// Memory of a host and of a message of a schedule (B). Basis: measured, see docs/performance.md.
+const PER_HOST: u64 = 1 << 10;
+const PER_MESSAGE: u64 = 230;

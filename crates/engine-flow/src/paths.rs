@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_engine::EngineError;
+use fabriscope_engine::{EngineError, Feature};
 use fabriscope_fabric::{EndpointId, Fabric, Head, Hop, Idle, Node, Route, Router, Routing};
+
+use crate::support::refusal;
 
 /// The routing as the flow engine asks for it.
 pub(crate) struct Paths<'a> {
@@ -23,7 +25,7 @@ impl<'a> Paths<'a> {
         let router = Router::new(fabric, routing).map_err(|error| EngineError::Setup(error.to_string()))?;
         if !router.oblivious() {
             let what = format!("the routing `{routing}`, which looks at queues");
-            return Err(EngineError::Unsupported { what, try_engine: "the packet engine, or a routing such as ecmp or spray".to_owned() });
+            return Err(refusal(Feature::Routing, what, "use the packet engine, or a routing such as ecmp or spray").into());
         }
         let mut paths = Paths { fabric, router, spread: routing.reorders(), stride: 0 };
         paths.stride = if paths.spread { paths.widest()? } else { paths.router.longest() };
@@ -42,10 +44,7 @@ impl<'a> Paths<'a> {
         }
         if most > MOST_LINKS {
             let what = format!("messages spread over {most} links each");
-            return Err(EngineError::Unsupported {
-                what,
-                try_engine: "a routing with one path, such as ecmp, or the packet engine".to_owned(),
-            });
+            return Err(refusal(Feature::Routing, what, "use a routing with one path, such as ecmp, or the packet engine").into());
         }
         Ok((most * 2).min(self.fabric.graph.link_count()))
     }

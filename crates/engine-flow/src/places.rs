@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_engine::{Cluster, EngineError, timing};
+use fabriscope_engine::{Cluster, EngineError, Feature, timing};
 use fabriscope_fabric::{Graph, LinkId};
 use fabriscope_machine::{Access, Machine, Purpose, ResourceId, Use, VertexId, Weight};
 use fabriscope_node::{Memory, Reach};
@@ -22,6 +22,7 @@ use fabriscope_units::{Rate, Span};
 
 use crate::latency::Latency;
 use crate::paths::Paths;
+use crate::support::refusal;
 
 /// Links of a node, and what a byte of payload takes of each.
 type Inside = Vec<(u32, f64)>;
@@ -88,7 +89,7 @@ impl<'a> Places<'a> {
         let gpus = machine.gpus().len() as u32;
         if gpus > 0 && per_node > gpus {
             let what = format!("{per_node} ranks on a node with {gpus} GPUs");
-            return Err(EngineError::Unsupported { what, try_engine: format!("at most {gpus} ranks a node") });
+            return Err(refusal(Feature::Placement, what, format!("use at most {gpus} ranks a node")).into());
         }
         let mut node = NodeGraph { machine: &machine, numbers: BTreeMap::new(), capacities: Vec::new() };
         let homes = homes(&machine, per_node, parts.sole().node.nics);
@@ -102,7 +103,7 @@ impl<'a> Places<'a> {
                 let way = reach.place_of(memory).and_then(|place| reach.path(nic as usize, place));
                 let Some(way) = way else {
                     let what = format!("adapters that do not reach the memory of `{}`", machine.vertex(home.vertex).name);
-                    return Err(EngineError::Unsupported { what, try_engine: "a node whose GPUs and adapters are joined".to_owned() });
+                    return Err(refusal(Feature::Placement, what, "use a node whose GPUs and adapters are joined").into());
                 };
                 let [out, into] = way.takes.each_ref().map(|uses| node.links(uses));
                 let (read, write) =
@@ -307,7 +308,7 @@ impl NodeGraph<'_> {
         let Some(path) = path else {
             let names = [source, sink].map(|end| machine.vertex(end).name.clone());
             let what = format!("a node where nothing leads from `{}` to `{}`", names[0], names[1]);
-            return Err(EngineError::Unsupported { what, try_engine: "fewer ranks a node".to_owned() });
+            return Err(refusal(Feature::Placement, what, "place fewer ranks on a node").into());
         };
         let mut uses = machine.uses(&path, Access::Write);
         if !gpus && path.steps.is_empty() {

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use fabriscope_collectives::{Round, Rounds};
-use fabriscope_engine::{EngineError, Stats};
+use fabriscope_engine::{EngineError, RankRounds, Stats};
 use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 
@@ -54,7 +54,7 @@ struct Mailbox {
 /// A run of rounds under way.
 pub(crate) struct Running<'a> {
     places: &'a Places<'a>,
-    program: &'a dyn Fn(u32) -> Rounds,
+    program: &'a dyn RankRounds,
     fold: Option<&'a Fold>,
     latency: Latency,
     fluid: Fluid<(u32, Way)>,
@@ -81,14 +81,14 @@ pub(crate) struct Finished {
 }
 
 impl<'a> Running<'a> {
-    pub fn new(places: &'a Places<'a>, program: &'a dyn Fn(u32) -> Rounds, fold: Option<&'a Fold>, latency: Latency) -> Running<'a> {
+    pub fn new(places: &'a Places<'a>, program: &'a dyn RankRounds, fold: Option<&'a Fold>, latency: Latency) -> Running<'a> {
         let network = match fold {
             None => Network::new(places.links(&latency).map(|(capacity, _)| capacity), places.stride()),
             Some(fold) => Network::new(fold.capacities.iter().copied(), places.stride()),
         };
         let ranks: Vec<u32> = fold.map_or_else(|| (0..places.ranks).collect(), |fold| fold.leads.clone());
         let adapters = fold.map_or_else(|| places.nodes() as usize * places.nics(), |fold| fold.adapters as usize);
-        let runner = |rank| Runner { rank, rounds: Some(program(rank)), round: 0, waiting: 0, until: Time::ZERO, core: Time::ZERO };
+        let runner = |rank| Runner { rank, rounds: Some(program.rounds(rank)), round: 0, waiting: 0, until: Time::ZERO, core: Time::ZERO };
         Running {
             places,
             program,
@@ -317,7 +317,7 @@ impl<'a> Running<'a> {
             return Ok(Finished { ends, stats: self.stats, followed: self.followed });
         }
         let line = |runner: &&Runner| {
-            let round = (self.program)(runner.rank).nth(runner.round.saturating_sub(1) as usize).unwrap_or_default();
+            let round = self.program.rounds(runner.rank).nth(runner.round.saturating_sub(1) as usize).unwrap_or_default();
             let from: Vec<String> = round.receives.iter().take(4).map(|receive| receive.peer.to_string()).collect();
             let rest = if round.receives.len() > 4 { " …" } else { "" };
             format!("  rank {}: round {} of messages from {}{rest} has not ended", runner.rank, runner.round, from.join(", "))

@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_engine::{Cluster, EngineError, LinkLoad, OpTimes, Order, Run, Stats};
+use fabriscope_engine::{Cluster, EngineError, LinkLoad, OpTimes, Order, Run, RunOptions, Stats, Watch};
 use fabriscope_fabric::LinkId;
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 
-use crate::FlowEngine;
 use crate::fluid::{Event, Fluid, Kind};
 use crate::latency::Latency;
 use crate::network::Network;
@@ -25,7 +24,7 @@ struct Message {
 
 /// A run under way.
 struct State<'a> {
-    engine: FlowEngine,
+    op_times: Watch,
     fluid: Fluid<Message>,
     paths: Paths<'a>,
     latency: Latency,
@@ -51,7 +50,7 @@ struct Mailbox {
     messages: VecDeque<Time>,
 }
 
-pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _: u64) -> Result<Run, EngineError> {
+pub(crate) fn run(cluster: &Cluster, schedule: &Schedule, options: &RunOptions) -> Result<Run, EngineError> {
     let parts = &cluster.parts;
     let ranks = schedule.ranks();
     if ranks > cluster.ranks() {
@@ -65,7 +64,7 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
     let order = Order::new(schedule, 0..ranks);
     let ops = order.len();
     let mut state = State {
-        engine: *engine,
+        op_times: options.op_times,
         fluid: Fluid::new(network),
         paths,
         latency,
@@ -73,11 +72,11 @@ pub(crate) fn run(engine: &FlowEngine, cluster: &Cluster, schedule: &Schedule, _
         core_free: vec![Time::ZERO; ranks as usize],
         nic_free: vec![Time::ZERO; ranks as usize],
         ends: vec![Time::ZERO; ranks as usize],
-        times: vec![OpTimes::default(); if engine.times { ops } else { 0 }],
+        times: vec![OpTimes::default(); if options.op_times == Watch::On { ops } else { 0 }],
         finished: vec![false; ops],
         left: ops,
         mailboxes: FxHashMap::default(),
-        loads: vec![(0.0, 0.0); if engine.link_loads { graph.link_count() as usize } else { 0 }],
+        loads: vec![(0.0, 0.0); if options.link_loads == Watch::On { graph.link_count() as usize } else { 0 }],
         stats: Stats::default(),
         path: Vec::new(),
         ready: Vec::new(),
@@ -294,7 +293,7 @@ impl State<'_> {
         };
         let links = self.loads.iter().copied().enumerate().filter(|(_, (packets, _))| *packets > 0.0).map(load).collect();
         let end = self.ends.iter().copied().max().unwrap_or(Time::ZERO);
-        debug_assert!(!self.engine.times || self.times.len() == self.finished.len());
+        debug_assert!(self.op_times == Watch::Off || self.times.len() == self.finished.len());
         Ok(Run { end, ranks: self.ends, stats: self.stats, links, ops: self.times, ..Run::default() })
     }
 

@@ -4,11 +4,11 @@
 use std::fmt::Write;
 
 use fabriscope_catalog::Catalog;
-use fabriscope_collectives::{Algorithm, Call, Kind, Rounds, schedule};
+use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_engine::agrees::{Agreement, cases, compare};
-use fabriscope_engine::{Cluster, Engine, EngineError};
-use fabriscope_engine_flow::{FlowEngine, Folding, RoundsJob};
-use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_engine::{Cluster, Connections, Engine, EngineError, Feature, Folding, Job, PacketOrder, RunOptions};
+use fabriscope_engine_flow::FlowEngine;
+use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::Routing;
 use fabriscope_schedule::Builder;
 use fabriscope_units::Bytes;
@@ -31,13 +31,13 @@ const CLUSTERS: [(&str, Routing); 6] = [
 /// Every case on every cluster within its tolerance; the table of docs/models/flow-engine.md is what was found.
 #[test]
 fn with_the_packet_engine() {
-    let packets = PacketEngine { transfers: Transfers { any_order: true, ..Transfers::default() }, ..PacketEngine::default() };
+    let connections = Connections { order: PacketOrder::Any, ..Connections::default() };
     let clusters: Vec<Cluster> = CLUSTERS.iter().map(|(target, routing)| cluster(target, *routing)).collect();
     let mut table = String::new();
     for case in cases() {
         let _ = write!(table, "| {} | {:.0} % |", case.name, 100.0 * case.tolerance);
         for (cluster, (target, _)) in clusters.iter().zip(CLUSTERS) {
-            let agreement = compare(cluster, &FlowEngine::default(), &packets, &case).unwrap();
+            let agreement = compare(cluster, &connections, (&FlowEngine, &PacketEngine), &case).unwrap();
             let Agreement { one, other, difference } = agreement;
             assert!(difference <= case.tolerance, "{target}, {}: flow {one}, packet {other}, {difference:.3}", case.name);
             let _ = write!(table, " {:+.1} % |", 100.0 * (one.as_ps() as f64 / other.as_ps() as f64 - 1.0));
@@ -51,7 +51,7 @@ fn with_the_packet_engine() {
 /// Collective operations: rounds made on the way against packets of the same rounds.
 #[test]
 fn collectives_with_the_packet_engine() {
-    let packets = PacketEngine { transfers: Transfers { any_order: true, ..Transfers::default() }, ..PacketEngine::default() };
+    let connections = Connections { order: PacketOrder::Any, ..Connections::default() };
     // A link for everybody; links that several share; a slot hardly faster than the wire.
     let clusters = [
         ("lab-16", Routing::DModK, 1.0),
@@ -77,10 +77,9 @@ fn collectives_with_the_packet_engine() {
             let ranks = cluster.ranks();
             let algorithm = Algorithm::named(operation, name).unwrap();
             let call = Call { operation, ranks, per_node: 1, root: 0, size: Bytes(size), width: Bytes(4) };
-            let rounds = |rank: u32| -> Rounds { algorithm.rounds(&call, rank) };
-            let job = RoundsJob { ranks, per_node: 1, rounds: &rounds, folding: Folding::Auto };
-            let flow = FlowEngine::rounds(cluster, &job).unwrap().run.end;
-            let packet = packets.run(cluster, &schedule(ranks, rounds).unwrap(), 1).unwrap().end;
+            let job = || Job { connections: connections.clone(), ..Job::rounds((call.clone(), algorithm.clone()), 1, Folding::Auto) };
+            let run = |engine: &dyn Engine| engine.run(cluster, job(), &RunOptions::default(), 1).unwrap().end;
+            let (flow, packet) = (run(&FlowEngine), run(&PacketEngine));
             let difference = 100.0 * (flow.as_ps() as f64 / packet.as_ps() as f64 - 1.0);
             assert!(difference.abs() <= *tolerance, "{}, {operation}, {name}: flow {flow}, packet {packet}", cluster.parts.name);
             let _ = write!(table, " {difference:+.1} % |");
@@ -96,6 +95,7 @@ fn what_it_cannot_do_is_said() {
     let adaptive = cluster("lab-dragonfly-72", Routing::Adaptive);
     let mut builder = Builder::new(2);
     let _ = builder.put(0, 1, Bytes(1000));
-    let refused = FlowEngine::default().run(&adaptive, &builder.build().unwrap(), 1).unwrap_err();
-    assert!(matches!(refused, EngineError::Unsupported { .. }), "{refused}");
+    let job = Job::schedule(builder.build().unwrap(), Connections::default());
+    let refused = FlowEngine.run(&adaptive, job, &RunOptions::default(), 1).unwrap_err();
+    assert!(matches!(&refused, EngineError::Unsupported(refused) if refused.feature == Feature::Routing), "{refused}");
 }

@@ -14,9 +14,9 @@
 #![allow(missing_docs)]
 
 use fabriscope_catalog::Catalog;
-use fabriscope_collectives::{Algorithm, Call, Kind, Rounds, schedule};
-use fabriscope_engine::{Cluster, Engine, timing};
-use fabriscope_engine_flow::{FlowEngine, Folding, RoundsJob};
+use fabriscope_collectives::{Algorithm, Call, Kind};
+use fabriscope_engine::{Cluster, Engine, Folding, Job, RunOptions, timing};
+use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::Routing;
 use fabriscope_node::Pcie;
@@ -77,9 +77,8 @@ impl Step<'_> {
 
 fn run(cluster: &Cluster, call: &Call, name: &str, folding: Folding) -> Span {
     let algorithm = Algorithm::named(call.operation, name).unwrap();
-    let rounds = |rank: u32| -> Rounds { algorithm.rounds(call, rank) };
-    let job = RoundsJob { ranks: call.ranks, per_node: 1, rounds: &rounds, folding };
-    FlowEngine::rounds(cluster, &job).unwrap().run.end - Time::ZERO
+    let job = Job::rounds((call.clone(), algorithm), 1, folding);
+    FlowEngine.run(cluster, job, &RunOptions::default(), 1).unwrap().end - Time::ZERO
 }
 
 fn call(operation: Kind, ranks: u32, size: u64) -> Call {
@@ -199,8 +198,8 @@ fn rounds_of_single_packets_are_equal_in_the_packet_engine() {
     let cluster = cluster("lab-16");
     let packets = |operation, name: &str, ranks: u32, size: u64| {
         let (call, algorithm) = (call(operation, ranks, size), Algorithm::named(operation, name).unwrap());
-        let work = schedule(ranks, |rank| algorithm.rounds(&call, rank)).unwrap();
-        PacketEngine::default().run(&cluster, &work, 1).unwrap().end - Time::ZERO
+        let job = Job::rounds((call, algorithm), 1, Folding::Never);
+        PacketEngine.run(&cluster, job, &RunOptions::default(), 1).unwrap().end - Time::ZERO
     };
     for (operation, name, size) in [(Kind::Barrier, "dissemination", 0), (Kind::Allreduce, "recursive_doubling", 512)] {
         let one = packets(operation, name, 2, size);

@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Engine};
+use fabriscope_engine::{Cluster, Connections, Engine, Job, PacketOrder, RunOptions, Spraying, Watch};
 use fabriscope_engine_flow::FlowEngine;
-use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::routing::Flowlet;
 use fabriscope_fabric::topology::FatTree;
 use fabriscope_fabric::{EndpointId, Fabric, LinkSpec, Links, Router, Routing, Topology, path};
@@ -95,19 +95,19 @@ fn permutations_through_the_engines() {
         let mut parts = Catalog::embedded().unwrap().target("lab-1024").unwrap();
         parts.routing = routing;
         let cluster = Cluster::new(parts).unwrap();
-        let transfers = Transfers { any_order: true, spray: routing.reorders(), ..Transfers::default() };
-        let packets = PacketEngine { transfers, times: true, ..PacketEngine::default() };
-        let flows = FlowEngine { times: true, ..FlowEngine::default() };
+        let spraying = if routing.reorders() { Spraying::PerPacket } else { Spraying::PerFlow };
+        let connections = Connections { order: PacketOrder::Any, spraying, ..Connections::default() };
+        let options = RunOptions { op_times: Watch::On, ..RunOptions::default() };
         let _ = write!(table, "| {routing} |");
-        for engine in [&packets as &dyn Engine, &flows] {
+        for engine in [&PacketEngine as &dyn Engine, &FlowEngine] {
             // What looks at queues has no fluid.
-            if matches!(routing, Routing::Adaptive | Routing::Flowlet(_)) && std::ptr::addr_eq(engine, &flows) {
+            if matches!(routing, Routing::Adaptive | Routing::Flowlet(_)) && engine.name() == "flow" {
                 table.push_str(" | |");
                 continue;
             }
             let rates = |pattern| {
                 let work = schedule(1024, &Config::new(pattern, Bytes::from_mib(1)), 1).unwrap();
-                let run = engine.run(&cluster, &work, 1).unwrap();
+                let run = engine.run(&cluster, Job::schedule(work, connections.clone()), &options, 1).unwrap();
                 let mut all: Vec<f64> = run.ops.iter().map(|op| 1e6 / (op.ended - op.started).as_ps() as f64).collect();
                 all.sort_by(f64::total_cmp);
                 all

@@ -3,8 +3,8 @@
 
 use fabriscope_catalog::Catalog;
 use fabriscope_collectives::{Algorithm, Call, Kind, Message, Round, Rounds, schedule};
-use fabriscope_engine::{Cluster, Engine, EngineError};
-use fabriscope_engine_flow::{FlowEngine, Folding, JobRun, RoundsJob};
+use fabriscope_engine::{Cluster, Connections, Engine, EngineError, Folding, Job, Run, RunOptions};
+use fabriscope_engine_flow::FlowEngine;
 use fabriscope_fabric::{Builder, LinkSpec, Routing, Socket};
 use fabriscope_units::{Bytes, Rate, Time};
 
@@ -34,10 +34,14 @@ fn call(operation: Kind, ranks: u32, per_node: u32, size: u64) -> Call {
     Call { operation, ranks, per_node, root: 0, size: Bytes(size), width: Bytes(4) }
 }
 
-fn run(cluster: &Cluster, call: &Call, algorithm: &Algorithm, folding: Folding) -> JobRun {
-    let rounds = |rank: u32| -> Rounds { algorithm.rounds(call, rank) };
-    let job = RoundsJob { ranks: call.ranks, per_node: call.per_node, rounds: &rounds, folding };
-    FlowEngine::rounds(cluster, &job).unwrap()
+fn run(cluster: &Cluster, call: &Call, algorithm: &Algorithm, folding: Folding) -> Run {
+    let job = Job::rounds((call.clone(), algorithm.clone()), call.per_node, folding);
+    FlowEngine.run(cluster, job, &RunOptions::default(), 1).unwrap()
+}
+
+/// Classes of ranks, where one rank ran for each.
+fn classes(run: &Run) -> Option<u32> {
+    run.folded.and_then(|folded| folded.classes)
 }
 
 /// By how many picoseconds the ends of ranks differ at most.
@@ -81,12 +85,12 @@ fn a_schedule_of_the_rounds_takes_as_long() {
             for (operation, name, size) in CASES {
                 let (call, algorithm) = (call(operation, *ranks, 1, size), Algorithm::named(operation, name).unwrap());
                 let schedule = schedule(*ranks, |rank| algorithm.rounds(&call, rank)).unwrap();
-                let known = FlowEngine::default().run(cluster, &schedule, 1).unwrap();
+                let known = FlowEngine.run(cluster, Job::schedule(schedule, Connections::default()), &RunOptions::default(), 1).unwrap();
                 let found = run(cluster, &call, &algorithm, Folding::Never);
-                let (mut one, mut other) = (known.stats, found.run.stats);
+                let (mut one, mut other) = (known.stats, found.stats);
                 (one.events, other.events) = (0, 0);
                 assert_eq!(one, other, "{}, {ranks} ranks, {operation} {name}", cluster.parts.name);
-                assert_eq!(known.ranks, found.run.ranks, "{}, {ranks} ranks, {operation} {name}", cluster.parts.name);
+                assert_eq!(known.ranks, found.ranks, "{}, {ranks} ranks, {operation} {name}", cluster.parts.name);
             }
         }
     }
@@ -121,12 +125,12 @@ fn folding_changes_nothing() {
                 let (call, algorithm) = (call(operation, *ranks, *per_node, size), Algorithm::named(operation, name).unwrap());
                 let whole = run(cluster, &call, &algorithm, Folding::Never);
                 let folded = run(cluster, &call, &algorithm, Folding::Always);
-                let difference = apart(&whole.run.ranks, &folded.run.ranks);
-                let classes = folded.classes.unwrap();
+                let difference = apart(&whole.ranks, &folded.ranks);
+                let classes = classes(&folded).unwrap();
                 let what = format!("{}, {ranks} ranks, {per_node} a node, {operation} {name}: {classes} classes", cluster.parts.name);
                 assert_eq!(
-                    (whole.run.stats.messages, whole.run.stats.bytes_delivered),
-                    (folded.run.stats.messages, folded.run.stats.bytes_delivered),
+                    (whole.stats.messages, whole.stats.bytes_delivered),
+                    (folded.stats.messages, folded.stats.bytes_delivered),
                     "{what}"
                 );
                 assert_eq!(difference, 0, "{what}: ps apart");
@@ -144,10 +148,10 @@ fn a_slow_cable_is_felt() {
     let (call, algorithm) = (call(Kind::Allreduce, 64, 1, 16 << 20), Algorithm::named(Kind::Allreduce, "ring").unwrap());
     let even = run(&cluster("lab-1024:64", Routing::DModK), &call, &algorithm, Folding::Auto);
     let slow = run(&slowed(cluster("lab-1024:64", Routing::DModK)), &call, &algorithm, Folding::Auto);
-    assert_eq!((even.classes, slow.classes), (Some(8), None));
+    assert_eq!((classes(&even), classes(&slow)), (Some(8), None));
     // 256 KiB take 5.3 us at 400 Gb/s; a quarter of the rate adds three times that to each of the 126 steps.
-    let added = (slow.run.end - even.run.end).as_us_f64() / (126.0 * 5.3 * 3.0);
-    assert!((0.8..1.1).contains(&added), "{} and {}", even.run.end, slow.run.end);
+    let added = (slow.end - even.end).as_us_f64() / (126.0 * 5.3 * 3.0);
+    assert!((0.8..1.1).contains(&added), "{} and {}", even.end, slow.end);
 }
 
 /// Who waits for whom, where a message never comes.
@@ -163,11 +167,10 @@ fn a_job_that_cannot_end_says_who_waits() {
             _ => Round::default(),
         }))
     };
+    let run = |ranks: u32, folding| FlowEngine.run(&cluster, Job::rounds((ranks, rounds), 1, folding), &RunOptions::default(), 1);
     for folding in [Folding::Never, Folding::Always] {
-        let job = RoundsJob { ranks: 2, per_node: 1, rounds: &rounds, folding };
-        let stalled = FlowEngine::rounds(&cluster, &job).unwrap_err().to_string();
+        let stalled = run(2, folding).unwrap_err().to_string();
         assert!(stalled.contains("1 of 2 ranks still wait") && stalled.contains("rank 0: round 2 of messages from 1"), "{stalled}");
     }
-    let job = RoundsJob { ranks: 17, per_node: 1, rounds: &rounds, folding: Folding::Auto };
-    assert!(matches!(FlowEngine::rounds(&cluster, &job), Err(EngineError::TooManyRanks { ranks: 17, .. })));
+    assert!(matches!(run(17, Folding::Auto), Err(EngineError::TooManyRanks { ranks: 17, .. })));
 }

@@ -1,9 +1,11 @@
 //! Packet-hops per second of whole runs: every host of a fat tree sends to a random other host.
 
+use std::sync::Arc;
+
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_main};
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::Cluster;
-use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_engine::{Cluster, Connections, Engine, Job, PacketOrder, RunOptions, Spraying};
+use fabriscope_engine_packet::PacketEngine;
 use fabriscope_schedule::{Builder, Schedule};
 use fabriscope_streams::Streams;
 use fabriscope_units::Bytes;
@@ -26,10 +28,10 @@ fn permutations(c: &mut Criterion) {
     group.sample_size(10);
     for (target, size) in [("lab-1024:128", 2_000_000), ("lab-1024", 2_000_000), ("lab-8192", 200_000)] {
         let cluster = Cluster::new(catalog.target(target).expect("its parts are there")).expect("it can be wired");
-        let schedule = permutation(cluster.nodes(), Bytes(size));
-        let transfers = Transfers { any_order: true, spray: true, ..Transfers::default() };
-        let engine = PacketEngine { transfers, ..PacketEngine::default() };
-        let prepare = || engine.prepare(&cluster, &schedule, 1).expect("it can be set up");
+        let schedule = Arc::new(permutation(cluster.nodes(), Bytes(size)));
+        let connections = Connections { order: PacketOrder::Any, spraying: Spraying::PerPacket, ..Connections::default() };
+        let job = || Job::schedule(Arc::clone(&schedule), connections.clone());
+        let prepare = || PacketEngine.prepare(&cluster, job(), &RunOptions::default(), 1).expect("it can be set up");
         let hops = prepare().run().expect("it ends").stats.packet_hops;
         group.throughput(Throughput::Elements(hops));
         group.bench_function(BenchmarkId::from_parameter(target), |b| {

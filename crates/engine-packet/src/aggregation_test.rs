@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, EngineError, Job, Run};
+use fabriscope_engine::{Cluster, EngineError, Run};
 use fabriscope_node::aggregation::{Group, GroupError, Member, Region, Rules};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_switch::Channel;
@@ -15,7 +15,7 @@ use fabriscope_wire::{Collective, Element, LinkLayer, Opcode, Reducer, Task};
 
 use crate::programs::Programs;
 use crate::tests::{Idle, cluster};
-use crate::{PacketEngine, setup};
+use crate::{Scenario, setup};
 
 /// Memory of an adapter, shared with the test.
 #[derive(Clone)]
@@ -118,14 +118,14 @@ fn plan(cluster: &Cluster, nodes: impl IntoIterator<Item = u32>, work: &[(Task, 
 }
 
 /// What each rank noted, its memory, and the run; credits must be back at its end.
-fn run(engine: &PacketEngine, cluster: &Cluster, plan: &Plan, memory: bool) -> (Log, Vec<Ram>, Result<Run, EngineError>) {
+fn run(engine: &Scenario, cluster: &Cluster, plan: &Plan, memory: bool) -> (Log, Vec<Ram>, Result<Run, EngineError>) {
     let log: Log = Rc::new(RefCell::new(vec![Ok(Vec::new()); plan.nodes.len()]));
     let ram = |rank: u32| Ram(Arc::new(Mutex::new((0..8 << 20).map(|at| if at < RESULT { byte(rank, at) } else { 0xEE }).collect())));
     let rams: Vec<Ram> = if memory { (0..plan.nodes.len() as u32).map(ram).collect() } else { Vec::new() };
     let mains = (0..plan.nodes.len()).map(|rank| program(plan.clone(), rams.get(rank).cloned(), Rc::clone(&log))).collect();
     let mut world = setup::world(engine, cluster, 1).expect("a world");
     let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
-    let mut programs = Programs::new(&world, cluster, Job { nodes: plan.nodes.clone(), mains }).expect("programs");
+    let mut programs = Programs::new(&world, cluster, plan.nodes.clone(), mains).expect("programs");
     programs.begin(&mut world);
     let ended = world.run(&mut programs).and_then(|()| programs.check(&world));
     if let Err(error) = ended {
@@ -170,7 +170,7 @@ fn sums_are_right_at_every_rank() {
     ] {
         let cluster = able(topology, 128.min(if topology == LEAF { 8 } else { 128 }), layer);
         let plan = plan(&cluster, nodes, &[(SUM, bytes)]);
-        let (log, rams, run) = run(&PacketEngine::default(), &cluster, &plan, true);
+        let (log, rams, run) = run(&Scenario::default(), &cluster, &plan, true);
         run.unwrap_or_else(|error| panic!("{topology} {layer} {bytes}: {error}"));
         assert!(log.borrow().iter().all(Result::is_ok));
         let memories: Vec<Vec<u8>> = rams.iter().map(|ram| ram.0.lock().unwrap().clone()).collect();
@@ -195,7 +195,7 @@ fn roots_get_and_give() {
             for count in [1, 3] {
                 let nodes = vec![3, 4, 60, 61, 127];
                 let plan = plan(&cluster, nodes.clone(), &work[..count]);
-                let (_, rams, run) = run(&PacketEngine::default(), &cluster, &plan, true);
+                let (_, rams, run) = run(&Scenario::default(), &cluster, &plan, true);
                 run.expect("it ends");
                 let memories: Vec<Vec<u8>> = rams.iter().map(|ram| ram.0.lock().unwrap().clone()).collect();
                 for at in (0..bytes as usize).step_by(4) {
@@ -224,7 +224,7 @@ fn latency_grows_with_the_depth_of_the_tree_alone() {
     part.latency.value = Span::from_ns(150);
     let of = |nodes: Vec<u32>| {
         let plan = plan(&cluster, nodes, &[(SUM, 8), (SUM, 8)]);
-        let (log, _, run) = run(&PacketEngine::default(), &cluster, &plan, false);
+        let (log, _, run) = run(&Scenario::default(), &cluster, &plan, false);
         run.expect("it ends");
         times(&log)[1]
     };
@@ -250,7 +250,7 @@ fn streams_flow_at_the_rate_of_the_links() {
     for nodes in [vec![0, 1], (0..16).collect::<Vec<u32>>(), vec![0, 40, 99, 127]] {
         let bytes = 4 << 20;
         let plan = plan(&cluster, nodes.clone(), &[(SUM, bytes)]);
-        let (log, _, run) = run(&PacketEngine::default(), &cluster, &plan, false);
+        let (log, _, run) = run(&Scenario::default(), &cluster, &plan, false);
         run.expect("it ends");
         let taken = times(&log)[0];
         let share = rate.time(Bytes(bytes.into())).as_ps() as f64 / taken.as_ps() as f64;
@@ -263,7 +263,7 @@ fn what_there_is_not_is_refused() {
     let plain = cluster(TREE, 128, "infiniband", "d_mod_k");
     let asks = |cluster: &Cluster, rules: Rules| {
         let plan = Plan { work: vec![(SUM, 8)], rules, job: 7, nodes: vec![0, 1, 90], from: Time::ZERO };
-        let (log, _, run) = run(&PacketEngine::default(), cluster, &plan, false);
+        let (log, _, run) = run(&Scenario::default(), cluster, &plan, false);
         run.expect("it ends");
         let log = log.borrow();
         assert!(log.iter().all(|rank| rank.as_ref().err() == log[0].as_ref().err()), "all get the same answer");
@@ -286,8 +286,8 @@ fn contributions_that_do_not_fit_are_errors() {
     let cluster = able(LEAF, 8, "infiniband");
     let log: Log = Rc::new(RefCell::new(vec![Ok(Vec::new()); 2]));
     let mains = (0..2).map(|rank| program(plan(&cluster, 0..2, &[(SUM, 8 + 8 * rank)]), None, Rc::clone(&log))).collect();
-    let mut world = setup::world(&PacketEngine::default(), &cluster, 1).expect("a world");
-    let mut programs = Programs::new(&world, &cluster, Job { nodes: vec![0, 1], mains }).expect("programs");
+    let mut world = setup::world(&Scenario::default(), &cluster, 1).expect("a world");
+    let mut programs = Programs::new(&world, &cluster, vec![0, 1], mains).expect("programs");
     programs.begin(&mut world);
     let error = world.run(&mut programs).expect_err("lengths differ").to_string();
     assert!(error.contains("same operation, type, length and root"), "{error}");
@@ -300,8 +300,8 @@ fn a_member_that_stays_away_is_named() {
     let log: Log = Rc::new(RefCell::new(vec![Ok(Vec::new()); 3]));
     let work = |rank: u32| if rank == 2 { Vec::new() } else { vec![(SUM, 8)] };
     let mains = (0..3).map(|rank| program(plan(&cluster, [0, 1, 90], &work(rank)), None, Rc::clone(&log))).collect();
-    let mut world = setup::world(&PacketEngine::default(), &cluster, 1).expect("a world");
-    let mut programs = Programs::new(&world, &cluster, Job { nodes: vec![0, 1, 90], mains }).expect("programs");
+    let mut world = setup::world(&Scenario::default(), &cluster, 1).expect("a world");
+    let mut programs = Programs::new(&world, &cluster, vec![0, 1, 90], mains).expect("programs");
     programs.begin(&mut world);
     world.run(&mut programs).expect("it stops");
     let error = programs.check(&world).expect_err("it cannot end").to_string();
@@ -315,7 +315,7 @@ fn few_slots_take_longer() {
     let of = |slots| {
         let mut plan = plan(&cluster, [0, 50], &[(SUM, 8192)]);
         plan.rules.slots = slots;
-        let (log, _, run) = run(&PacketEngine::default(), &cluster, &plan, false);
+        let (log, _, run) = run(&Scenario::default(), &cluster, &plan, false);
         run.expect("it ends");
         times(&log)[0]
     };
@@ -324,7 +324,7 @@ fn few_slots_take_longer() {
 }
 
 /// The cluster of the tests of faults, with switches that reduce.
-fn breaking(fault: &str) -> (Cluster, PacketEngine) {
+fn breaking(fault: &str) -> (Cluster, Scenario) {
     let (mut cluster, engine) = crate::faults_test::lab(crate::faults_test::TREE, "d_mod_k", fault);
     if let Some(switch) = &mut cluster.parts.switch {
         switch.aggregation = Catalog::embedded().expect("the catalogue is sound").switch("qm9700").expect("a part").aggregation.clone();

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Engine, Inside, Job, MessageTrace, Run, Stage, timing};
+use fabriscope_engine::{Cluster, Inside, MessageTrace, Run, Stage, timing};
 use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind};
 use fabriscope_node::{DeviceCosts, Main, Memory, Process, ProgramError, Reach};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_verbs::{Access, Lid, Mr, Mtu, Peer, Place, QpCap, QpInit, QpNum, QpType, Remote, SendWr, Sge};
 
-use crate::PacketEngine;
+use crate::Scenario;
 use crate::tests::cluster;
 
 /// What GPU 0's own link carries, and the limits of the host bridge to GPU 1, which stands behind it; in Gb/s.
@@ -80,8 +80,8 @@ fn run_beside(transfers: &[Transfer], messages: u64, size: u32, traced: bool, be
     };
     let nodes = (0..transfers.len() * 2).map(|rank| rank as u32 % 2).chain(beside.as_ref().map(|_| 0)).collect();
     let mains = (0..transfers.len() * 2).map(|rank| main(rank / 2, rank % 2)).chain(beside).collect();
-    let job = Job { nodes, mains };
-    let run = PacketEngine::default().execute(&cluster, job, 1).expect("it ends");
+    let job = (nodes, mains);
+    let run = Scenario::default().execute(&cluster, job, 1).expect("it ends");
     let spans = spans.borrow().clone();
     (spans, run)
 }
@@ -279,8 +279,8 @@ fn divided_runs_keep_the_adapters_of_a_node_together() {
     }
     let schedule = schedule.build().expect("it is sound");
     let run = |cluster: &Cluster, threads| {
-        let engine = PacketEngine { threads, ..PacketEngine::default() };
-        assert!(engine.prepare(cluster, &schedule, 1).expect("it is set up").parts.len() > 1, "it is divided");
+        let engine = Scenario { threads, ..Scenario::default() };
+        assert!(engine.connect(cluster, &schedule, 1).expect("it is set up").parts.len() > 1, "it is divided");
         engine.run(cluster, &schedule, 1).expect("it ends")
     };
     let both = [1, 2].map(|threads| run(&shared, threads));
@@ -304,10 +304,10 @@ fn memory_out_of_reach_is_refused() {
             Err(ProgramError(error.to_string()))
         })
     });
-    let error = PacketEngine::default().execute(&cluster, Job { nodes: vec![0], mains: vec![main] }, 1).unwrap_err();
+    let error = Scenario::default().execute(&cluster, (vec![0], vec![main]), 1).unwrap_err();
     assert!(error.to_string().contains("does not reach memory 9"), "{error}");
     cluster.parts.sole_mut().node.nics = 1;
-    let job = Job { nodes: Vec::new(), mains: Vec::new() };
-    let error = PacketEngine::default().execute(&cluster, job, 1).unwrap_err();
+    let job = (Vec::new(), Vec::new());
+    let error = Scenario::default().execute(&cluster, job, 1).unwrap_err();
     assert!(error.to_string().contains("2 adapters, and a node has 1"), "{error}");
 }

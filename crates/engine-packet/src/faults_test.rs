@@ -7,7 +7,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use proptest::prelude::*;
 
 use crate::tests::{random_schedule, run_and_settle};
-use crate::{PacketEngine, Transfers};
+use crate::{Scenario, Transfers};
 
 pub(crate) const TREE: &str = "base = \"lab-16\"\ntopology.leaf_spine = { leaves = 4, down = 4, spines = 4 }\n";
 /// Two addresses for each endpoint.
@@ -15,12 +15,12 @@ const LMC: &str = "lmc";
 const ROCE: &str = "base = \"alaska-roce25\"\nnodes = 6\ntopology.single_switch = {}\n";
 
 /// A cluster and an engine with the faults of a lab.
-pub(crate) fn lab(cluster: &str, routing: &str, faults: &str) -> (Cluster, PacketEngine) {
+pub(crate) fn lab(cluster: &str, routing: &str, faults: &str) -> (Cluster, Scenario) {
     patient_lab(cluster, routing, faults, 5)
 }
 
 /// The same with another exponent of the time to wait for an acknowledgement.
-pub(crate) fn patient_lab(cluster: &str, routing: &str, faults: &str, timeout: u8) -> (Cluster, PacketEngine) {
+pub(crate) fn patient_lab(cluster: &str, routing: &str, faults: &str, timeout: u8) -> (Cluster, Scenario) {
     let catalog = Catalog::embedded().expect("the catalogue is sound");
     let routing = if routing == LMC { "routing.lmc = { bits = 1 }".to_owned() } else { format!("routing = \"{routing}\"") };
     let text =
@@ -30,10 +30,10 @@ pub(crate) fn patient_lab(cluster: &str, routing: &str, faults: &str, timeout: u
     let recovery = lab.lab.recovery.unwrap_or_default();
     let transfers = Transfers { any_order, spray: any_order, recovery, ..Transfers::default() };
     let cluster = Cluster::new(lab.cluster).expect("it can be wired");
-    (cluster, PacketEngine { faults: lab.faults, transfers, ..PacketEngine::default() })
+    (cluster, Scenario { faults: lab.faults, transfers, ..Scenario::default() })
 }
 
-fn run(lab: &(Cluster, PacketEngine), schedule: &Schedule) -> (Run, Breakage) {
+fn run(lab: &(Cluster, Scenario), schedule: &Schedule) -> (Run, Breakage) {
     let run = run_and_settle(&lab.1, &lab.0, schedule, 1).expect("it ends");
     let breakage = run.breakage.clone().expect("there were faults");
     (run, breakage)
@@ -143,7 +143,7 @@ fn a_paused_port_holds_up_what_is_for_it() {
         assert!(short.end > Time::ZERO + Span::from_us(305) && short.end < Time::ZERO + Span::from_us(2000), "{:?}", short.end);
         assert_eq!((short.stats.drops, breakage.failed), (0, 0));
         let (lab, schedule) = storm("");
-        let endless = fabriscope_engine::Engine::run(&lab.1, &lab.0, &schedule, 1).expect("it ends");
+        let endless = lab.1.run(&lab.0, &schedule, 1).expect("it ends");
         let breakage = endless.breakage.expect("there was a fault");
         assert_eq!((endless.stats.drops, breakage.failed), (0, 1), "the connection gives up");
         let (lab, schedule) = storm(", lasts = \"500 us\", watchdog = \"100 us\"");
@@ -185,7 +185,7 @@ fn without_faults_an_error_ends_the_run() {
     let (cluster, mut engine) = lab(TREE, "d_mod_k", "[[fault]]\nat = \"0 us\"\nkind.link_down = { link = \"node 4\" }");
     engine.faults = None;
     engine.loss = crate::Loss::Random(u32::MAX);
-    let error = fabriscope_engine::Engine::run(&engine, &cluster, &stream(16, (0, 4), 1, 100), 1).expect_err("nothing arrives");
+    let error = engine.run(&cluster, &stream(16, (0, 4), 1, 100), 1).expect_err("nothing arrives");
     assert!(matches!(error, EngineError::Transfer { .. }), "{error}");
 }
 

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_catalog::{Catalog, Qos, VlArb, VlQos};
-use fabriscope_engine::{Cluster, Engine, Job};
+use fabriscope_engine::Cluster;
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{Access, Mtu, Peer, QpInit, QpNum, QpType, Remote, Rkey, SendWr, Sge};
 
-use crate::PacketEngine;
+use crate::Scenario;
 
 const SIZE: u32 = 1 << 20;
 
@@ -68,8 +68,8 @@ fn run(lanes: Option<VlQos>, loads: &[Load]) -> Vec<Vec<u64>> {
     let done: Vec<Rc<RefCell<Vec<u64>>>> = (0..2 * writers).map(|_| Rc::default()).collect();
     let main = |rank: usize| writer(Rc::clone(&board), loads[rank % writers], Rc::clone(&done[rank]));
     let nodes = (0..2 * writers).map(|rank| rank.min(writers) as u32).collect();
-    let job = Job { nodes, mains: (0..2 * writers).map(main).collect() };
-    PacketEngine::default().execute(&cluster, job, 1).expect("it ends");
+    let job = (nodes, (0..2 * writers).map(main).collect());
+    Scenario::default().execute(&cluster, job, 1).expect("it ends");
     done.iter().take(writers).map(|notes| notes.take()).collect()
 }
 

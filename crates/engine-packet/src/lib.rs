@@ -27,9 +27,11 @@ mod paced;
 mod process;
 mod programs;
 mod qos;
+mod scenario;
 mod services;
 mod setup;
 mod sight;
+mod support;
 mod tally;
 mod trace;
 mod transfer;
@@ -63,176 +65,42 @@ mod tally_test;
 #[cfg(test)]
 mod tests;
 
-use fabriscope_engine::{Cluster, Engine, EngineError, Job, Library, Run, Tap};
-use fabriscope_engine::{FaultPlan, Recovery};
-use fabriscope_schedule::Schedule;
-use fabriscope_units::{Rate, Span};
-use fabriscope_verbs::Delivery;
+pub(crate) use fabriscope_engine::{Counting, Loss, Service};
+pub(crate) use scenario::{Scenario, Transfers};
 
-/// The packet engine and its options.
-#[derive(Debug, Clone, Default)]
-pub struct PacketEngine {
-    /// Losses on purpose, for tests of recovery.
-    pub loss: Loss,
-    /// What breaks: [`Run::breakage`]. Such runs use one core.
-    pub faults: Option<FaultPlan>,
-    /// Count packets and bytes per link (a little slower).
-    pub link_loads: bool,
-    /// Places where every packet is noted: [`Run::sightings`].
-    pub taps: Vec<Tap>,
-    /// What ports and adapters count: [`Run::counters`].
-    pub counting: Counting,
-    /// Note when every operation of a schedule starts and ends: [`Run::ops`].
-    pub times: bool,
-    /// How queue pairs of schedules are set up.
-    pub transfers: Transfers,
-    /// Service levels of connections between two ranks that differ from the others: the lower rank first, sorted.
-    pub levels: Vec<((u32, u32), u8)>,
-    /// P_Keys of connections between two ranks that differ from the others, without the bit of membership: as `levels`.
-    pub pkeys: Vec<((u32, u32), u16)>,
-    /// Rates that connections between two ranks keep to: as `levels`.
-    pub rates: Vec<((u32, u32), Rate)>,
-    /// Run although the routing can deadlock, or nobody knows.
-    pub allow_deadlock: bool,
-    /// Cores to use for one run of a schedule on a large fabric; 0 and 1 both mean one. Results do not depend on it.
-    pub threads: usize,
-}
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_engine::{Cluster, Demand, Engine, EngineError, Job, Prepared, RunOptions, Unsupported};
+use fabriscope_units::Bytes;
 
-/// What ports and adapters count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Counting {
-    /// Nothing.
-    #[default]
-    Off,
-    /// Sums over the whole run.
-    Sums,
-    /// Sums at the end of every interval of this length.
-    Every(Span),
-}
-
-/// Losses on purpose.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Loss {
-    /// None.
-    #[default]
-    None,
-    /// Every packet is lost on each link with this probability, in 1/2³².
-    Random(u32),
-}
-
-/// How queue pairs of schedules are set up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Transfers {
-    /// The transport service.
-    pub service: Service,
-    /// Receivers accept packets in any order.
-    pub any_order: bool,
-    /// Senders give every packet of a message its own path.
-    pub spray: bool,
-    /// The service level of all connections, but for those of [`PacketEngine::levels`].
-    pub level: u8,
-    /// How lost packets are repeated, where it is not as usual.
-    pub recovery: Recovery,
-    /// The P_Key of all connections but for those of [`PacketEngine::pkeys`], without the bit of membership; 0 for the default
-    /// partition.
-    pub pkey: u16,
-    /// The rate that connections keep to, but for those of [`PacketEngine::rates`].
-    pub rate: Option<Rate>,
-    /// Ranks that share an adapter, each with a core of its own; 0 and 1 both mean one. Rank *r* is at adapter *r* / `per_host`.
-    pub per_host: u32,
-    /// The library that carries the messages, with its costs; without one, ranks post to the verbs themselves.
-    pub library: Option<Library>,
-}
-
-impl Transfers {
-    fn per_host(&self) -> u32 {
-        self.per_host.max(1)
-    }
-}
-
-/// The transport service of a schedule's messages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Service {
-    /// Reliable connections; on adapters of iWARP over TCP.
-    #[default]
-    Reliable,
-    /// Unreliable connections: a lost packet is a lost message.
-    Unreliable,
-    /// Unreliable datagrams that a library makes reliable.
-    Datagrams,
-    /// Extended reliable connections: receives come from one shared queue.
-    Extended,
-    /// Reliable datagrams over an end-to-end context to each peer.
-    ReliableDatagram,
-    /// Dynamically connected transport: a pool of initiators and one target.
-    Dynamic,
-    /// Scalable reliable datagrams: one queue pair, a context for each peer; SENDs of one packet.
-    Scalable,
-    /// Ultra Ethernet transport: one queue pair, a context for each peer; how its packets are delivered.
-    UltraEthernet(Delivery),
-}
-
-impl Service {
-    /// Whether packets may come in any order without being asked for: contexts and libraries take them as they arrive.
-    #[must_use]
-    pub const fn any_order(self) -> bool {
-        matches!(self, Service::Datagrams | Service::Scalable | Service::UltraEthernet(Delivery::Rud | Delivery::Rudi | Delivery::Uud))
-    }
-    /// Whether its queue pairs are more than one for each peer, or one without a library.
-    pub(crate) const fn is_shared(self) -> bool {
-        !matches!(self, Service::Reliable | Service::Unreliable | Service::Datagrams)
-    }
-}
-
-/// A schedule whose queue pairs are connected and whose receives are posted.
-pub struct Prepared<'a> {
-    parts: Vec<(world::World<'a>, transfer::Transferring)>,
-    threads: usize,
-}
-
-impl Prepared<'_> {
-    /// Runs it.
-    ///
-    /// # Errors
-    /// What never ends, and transfers that fail.
-    pub fn run(self) -> Result<Run, EngineError> {
-        let Prepared { mut parts, threads } = self;
-        match parts.len() {
-            1 => {
-                let (world, transfers) = parts.swap_remove(0);
-                world::run_schedule(world, transfers)
-            }
-            _ => divided::run(parts, threads),
-        }
-    }
-}
-
-impl PacketEngine {
-    /// Everything that comes before the first event, for callers that measure the run alone.
-    ///
-    /// # Errors
-    /// What the engine does not model and what cannot run.
-    pub fn prepare<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Prepared<'a>, EngineError> {
-        // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
-        let mut worlds = match self.transfers.service {
-            Service::Datagrams => vec![setup::world(self, cluster, seed)?],
-            // The same holds of the tags of messages that carry none.
-            _ if cluster.parts.sole().node.nic.iwarp.is_some() => vec![setup::world(self, cluster, seed)?],
-            _ => setup::worlds(self, cluster, seed)?,
-        };
-        let transfers = transfer::Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;
-        Ok(Prepared { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1) })
-    }
-}
+/// The packet engine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PacketEngine;
 
 impl Engine for PacketEngine {
-    fn run(&self, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
-        self.prepare(cluster, schedule, seed)?.run()
+    fn name(&self) -> &'static str {
+        "packet"
     }
 
-    fn execute(&self, cluster: &Cluster, job: Job, seed: u64) -> Result<Run, EngineError> {
-        let world = setup::world(self, cluster, seed)?;
-        let programs = programs::Programs::new(&world, cluster, job)?;
-        world::run_programs(world, programs)
+    fn supports(&self, parts: &ResolvedCluster, job: &Job, options: &RunOptions) -> Result<(), Unsupported> {
+        support::supports(parts, job, options)
+    }
+
+    fn prepare<'a>(&self, cluster: &'a Cluster, job: Job, options: &RunOptions, seed: u64) -> Result<Box<dyn Prepared + 'a>, EngineError> {
+        self.supports(&cluster.parts, &job, options)?;
+        scenario::prepare(cluster, job, options, seed)
+    }
+
+    fn memory(&self, cluster: &Cluster, demand: &Demand<'_>) -> Result<Bytes, EngineError> {
+        let (messages, pairs) = match demand {
+            Demand::Messages { messages, pairs } => (*messages, *pairs),
+            Demand::Rounds { work, .. } => scenario::exchanged(work.program.as_ref()),
+        };
+        let sum = [(u64::from(cluster.ranks()), PER_HOST), (messages, PER_MESSAGE), (pairs, PER_PAIR)];
+        Ok(Bytes(sum.into_iter().fold(0u64, |sum, (count, each)| sum.saturating_add(count.saturating_mul(each)))))
     }
 }
+
+/// Memory of a host, of a message of a schedule, and of a pair of hosts with a connection (B). Basis: measured, see docs/performance.md.
+const PER_HOST: u64 = 12 << 10;
+const PER_MESSAGE: u64 = 400;
+const PER_PAIR: u64 = 2000;

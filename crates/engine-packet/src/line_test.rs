@@ -1,12 +1,12 @@
 //! Links that retry and rest, and connections that keep to a rate: closed forms.
 
 use fabriscope_catalog::{Catalog, Line, LinkRest, LinkRetry, Ratio};
-use fabriscope_engine::{Cluster, Engine, Run};
+use fabriscope_engine::{Cluster, Run};
 use fabriscope_schedule::{After, Builder, OpKind};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use crate::tests::run_and_settle;
-use crate::{PacketEngine, Transfers};
+use crate::{Scenario, Transfers};
 
 /// Two nodes at one switch with links at 400 Gb/s.
 fn cluster(line: Line) -> Cluster {
@@ -24,7 +24,7 @@ fn run(line: Line, transfers: Transfers, bytes: u64, messages: usize) -> Run {
         let after: Vec<After> = last.map(After::End).into_iter().collect();
         last = Some(builder.op_after(0, OpKind::Put { to: 1, bytes: Bytes(bytes) }, &after));
     }
-    let engine = PacketEngine { transfers, times: true, ..PacketEngine::default() };
+    let engine = Scenario { transfers, times: true, ..Scenario::default() };
     engine.run(&cluster(line), &builder.build().expect("it is sound"), 1).expect("it ends")
 }
 
@@ -55,7 +55,7 @@ fn links_repeat_damaged_packets() {
     let mut builder = Builder::new(2);
     let _ = builder.put(0, 1, Bytes(32 << 20));
     let schedule = builder.build().expect("it is sound");
-    let run = run_and_settle(&PacketEngine::default(), &cluster(line), &schedule, 1).expect("it ends");
+    let run = run_and_settle(&Scenario::default(), &cluster(line), &schedule, 1).expect("it ends");
     assert_eq!((run.stats.drops, run.stats.bytes_sent), (0, 32 << 20));
     assert_eq!(run.stats.bytes_delivered, 32 << 20);
     let expected = 2.0 * 8192.0 * 0.03244 / (1.0 - 0.03244);
@@ -77,7 +77,7 @@ fn resting_links_wake() {
     let first = builder.op_after(0, put, &[After::End(idle)]);
     let _ = builder.op_after(0, put, &[After::End(first)]);
     let schedule = builder.build().expect("it is sound");
-    let engine = PacketEngine { times: true, ..PacketEngine::default() };
+    let engine = Scenario { times: true, ..Scenario::default() };
     let rested = engine.run(&cluster(rest(None)), &schedule, 1).expect("it ends");
     assert_eq!(span(&rested, 1), span(&plain, 0) + wake * 4);
     assert_eq!(span(&rested, 2), span(&plain, 1));

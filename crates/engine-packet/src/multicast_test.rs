@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_catalog::Sourced;
-use fabriscope_engine::{Cluster, Job, Run};
+use fabriscope_engine::{Cluster, Run};
 use fabriscope_node::{Main, Process};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span, Time};
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::programs::Programs;
 use crate::tests::{Idle, cluster};
-use crate::{Loss, PacketEngine, setup};
+use crate::{Loss, Scenario, setup};
 
 const QKEY: u32 = 7;
 const MGID: [u8; 16] = [0xFF, 0x12, 0xA0, 0x1B, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
@@ -92,12 +92,12 @@ fn program(part: Part, mgid: [u8; 16], log: Log) -> Main {
 }
 
 /// What each rank got, in order of arrival, and the run; credits must be back at its end.
-fn run(engine: &PacketEngine, cluster: &Cluster, mgid: [u8; 16], parts: &[Part]) -> (Vec<Vec<(u32, u32)>>, Run) {
+fn run(engine: &Scenario, cluster: &Cluster, mgid: [u8; 16], parts: &[Part]) -> (Vec<Vec<(u32, u32)>>, Run) {
     let logs: Vec<Log> = parts.iter().map(|_| Rc::default()).collect();
     let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, mgid, Rc::clone(log))).collect();
     let mut world = setup::world(engine, cluster, 1).expect("a world");
     let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
-    let mut programs = Programs::new(&world, cluster, Job { nodes: (0..parts.len() as u32).collect(), mains }).expect("programs");
+    let mut programs = Programs::new(&world, cluster, (0..parts.len() as u32).collect(), mains).expect("programs");
     programs.begin(&mut world);
     world.run(&mut programs).expect("it ends");
     programs.check(&world).expect("all programs end");
@@ -123,7 +123,7 @@ fn every_member_gets_every_message_once() {
         let mut parts = vec![Part::default(); 16];
         [0, 1, 2, 5, 9, 14, 15].iter().for_each(|rank| parts[*rank] = listener());
         (parts[0].sends, parts[0].size) = (100, 1024);
-        let (got, run) = run(&PacketEngine::default(), &cluster, mgid, &parts);
+        let (got, run) = run(&Scenario::default(), &cluster, mgid, &parts);
         let all: Vec<(u32, u32)> = (0..100).map(|number| (number, 1024 + 40)).collect();
         for (rank, got) in got.iter().enumerate() {
             // The sender is a member too: what it sends comes back inside its adapter.
@@ -141,9 +141,9 @@ fn without_snooping_packets_go_everywhere_and_adapters_drop_them() {
     let mut parts = vec![Part::default(); 16];
     (parts[0], parts[9]) = (listener(), listener());
     (parts[0].sends, parts[0].size) = (10, 512);
-    let snooped = run(&PacketEngine::default(), &cluster, IPV4, &parts);
+    let snooped = run(&Scenario::default(), &cluster, IPV4, &parts);
     cluster.parts.multicast.snooping = false;
-    let flooded = run(&PacketEngine::default(), &cluster, IPV4, &parts);
+    let flooded = run(&Scenario::default(), &cluster, IPV4, &parts);
     assert_eq!(snooped.0, flooded.0);
     assert_eq!(flooded.1.stats.unwanted, 10 * 14, "14 adapters get what they did not ask for");
     assert!(snooped.1.stats.unwanted <= 10, "at most the querier has nobody behind it: {}", snooped.1.stats.unwanted);
@@ -159,9 +159,9 @@ fn latency_grows_with_the_depth_of_the_tree_alone() {
         members.iter().for_each(|rank| parts[*rank] = listener());
         parts[0] = Part { joins: Some(JoinState::SendOnlyFull), sends: 1, size: 256, ..Part::default() };
         let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, MGID, Rc::clone(log))).collect();
-        let engine = PacketEngine { taps: Vec::new(), ..PacketEngine::default() };
+        let engine = Scenario { taps: Vec::new(), ..Scenario::default() };
         let mut world = setup::world(&engine, &cluster, 1).expect("a world");
-        let mut programs = Programs::new(&world, &cluster, Job { nodes: (0..16).collect(), mains }).expect("programs");
+        let mut programs = Programs::new(&world, &cluster, (0..16).collect(), mains).expect("programs");
         programs.begin(&mut world);
         // The moment at which an adapter has the packet: its copy is the last event before the buffer is written.
         let mut arrivals = vec![None; 16];
@@ -198,7 +198,7 @@ fn one_copy_per_link_of_the_tree() {
     let cluster = cluster("[topology.single_switch]", 16, "infiniband", "d_mod_k");
     let mut parts = vec![listener(); 16];
     parts[0] = Part { joins: Some(JoinState::SendOnlyFull), sends: 20, size: 64, ..Part::default() };
-    let (_, run) = run(&PacketEngine::default(), &cluster, MGID, &parts);
+    let (_, run) = run(&Scenario::default(), &cluster, MGID, &parts);
     assert_eq!((run.stats.packets, run.stats.packet_hops, run.stats.copies), (20, 20 * 16, 20 * 15));
     // Each hop is an event of its own, and there is no other for packets.
     assert_eq!(run.stats.messages, 20 * 15);
@@ -212,8 +212,8 @@ fn who_is_slow_to_make_copies_delays_the_later_ones() {
     let last = |cluster: &Cluster| {
         let logs: Vec<Log> = (0..16).map(|_| Rc::default()).collect();
         let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, MGID, Rc::clone(log))).collect();
-        let mut world = setup::world(&PacketEngine::default(), cluster, 1).expect("a world");
-        let mut programs = Programs::new(&world, cluster, Job { nodes: (0..16).collect(), mains }).expect("programs");
+        let mut world = setup::world(&Scenario::default(), cluster, 1).expect("a world");
+        let mut programs = Programs::new(&world, cluster, (0..16).collect(), mains).expect("programs");
         programs.begin(&mut world);
         let mut last = 0;
         while let Some((time, event)) = world.queue.pop() {
@@ -239,7 +239,7 @@ fn members_that_leave_get_nothing_more_and_strangers_never_did() {
     (parts[0].sends, parts[0].size) = (5, 64);
     // Rank 15 never joined, and its switch has no entry for the group.
     (parts[15].sends, parts[15].size) = (7, 64);
-    let (got, run) = run(&PacketEngine::default(), &cluster, MGID, &parts);
+    let (got, run) = run(&Scenario::default(), &cluster, MGID, &parts);
     assert_eq!([got[0].len(), got[4].len(), got[9].len()], [5, 0, 5]);
     assert_eq!(run.stats.unwanted, 7, "the first switch drops what comes from a stranger");
 }
@@ -249,7 +249,7 @@ fn a_group_needs_a_full_member() {
     let cluster = cluster("[topology.single_switch]", 4, "infiniband", "d_mod_k");
     let mut parts = vec![Part { joins: Some(JoinState::NonMember), ..Part::default() }; 4];
     (parts[0].sends, parts[0].size) = (3, 64);
-    let (got, run) = run(&PacketEngine::default(), &cluster, MGID, &parts);
+    let (got, run) = run(&Scenario::default(), &cluster, MGID, &parts);
     assert!(got.iter().all(Vec::is_empty));
     assert_eq!(run.stats.unwanted, 3);
 }
@@ -259,7 +259,7 @@ fn datagrams_for_a_group_go_back_to_back_as_well() {
     let cluster = cluster("[topology.back_to_back]", 2, "infiniband", "d_mod_k");
     let mut parts = vec![listener(); 2];
     (parts[0].sends, parts[0].size) = (3, 64);
-    let (got, _) = run(&PacketEngine::default(), &cluster, MGID, &parts);
+    let (got, _) = run(&Scenario::default(), &cluster, MGID, &parts);
     assert_eq!([got[0].len(), got[1].len()], [3, 3]);
 }
 
@@ -269,7 +269,7 @@ fn losses_hit_copies_one_by_one() {
     let cluster = cluster(TREE, 16, "infiniband", "d_mod_k");
     let mut parts = vec![listener(); 16];
     parts[0] = Part { joins: Some(JoinState::SendOnlyFull), sends: 400, size: 256, ..Part::default() };
-    let engine = PacketEngine { loss: Loss::Random(u32::MAX / 50), ..PacketEngine::default() };
+    let engine = Scenario { loss: Loss::Random(u32::MAX / 50), ..Scenario::default() };
     let (got, run) = run(&engine, &cluster, MGID, &parts);
     assert!(run.stats.drops > 100);
     for got in &got[1..] {
@@ -297,7 +297,7 @@ proptest! {
             let joins = parts[sender].joins.or(Some(JoinState::SendOnlyFull));
             parts[sender] = Part { joins, sends: 60, size, ..Part::default() };
         }
-        let (got, run) = run(&PacketEngine::default(), &cluster, if ethernet { IPV4 } else { MGID }, &parts);
+        let (got, run) = run(&Scenario::default(), &cluster, if ethernet { IPV4 } else { MGID }, &parts);
         let mut from: Vec<usize> = senders.clone();
         from.sort_unstable();
         from.dedup();

@@ -11,7 +11,7 @@ use fabriscope_verbs::{QpNum, TCP_SEGMENT, Transmit};
 use fabriscope_wire::{LinkLayer, Transport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::PacketEngine;
+use crate::Scenario;
 use crate::event::Parcel;
 use crate::faults::Fate;
 use crate::tally::Tally;
@@ -43,7 +43,7 @@ const ARRIVING: u8 = 2;
 const LONGEST_PAUSE: u16 = u16::MAX;
 
 /// An observer for a part with `own` links of `all`, if anything is to be watched.
-pub(crate) fn observer(engine: &PacketEngine, layer: LinkLayer, own: usize, all: u32, levels: &[u8]) -> Option<Box<Observer>> {
+pub(crate) fn observer(engine: &Scenario, layer: LinkLayer, own: usize, all: u32, levels: &[u8]) -> Option<Box<Observer>> {
     let tally = Tally::new(engine.counting, layer, all, levels);
     if !engine.link_loads && engine.taps.is_empty() && tally.is_none() {
         return None;

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_catalog::{Catalog, HostSet, Partition, PartitionEnforcement};
-use fabriscope_engine::{Cluster, Counter, Engine, EngineError, Job, Run};
+use fabriscope_engine::{Cluster, Counter, EngineError, Run};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_schedule::Builder;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, AhAttr, Mtu, QpAttr, QpInit, QpNum, QpType, RecvWr, SendWr, Sge, UdDestination, WcStatus};
 
-use crate::{PacketEngine, Transfers};
+use crate::{Scenario, Transfers};
 
 /// Hosts 0 and 1 are full members of partition 0x10, 2 and 3 limited ones; 4 and 5 are full members of 0x20.
 fn cluster() -> Cluster {
@@ -98,8 +98,8 @@ fn exchange_on(
             })
         })
     };
-    let job = Job { nodes: nodes.to_vec(), mains: (0..2).map(main).collect() };
-    let engine = PacketEngine { counting: crate::Counting::Sums, ..PacketEngine::default() };
+    let job = (nodes.to_vec(), (0..2).map(main).collect());
+    let engine = Scenario { counting: crate::Counting::Sums, ..Scenario::default() };
     let run = engine.execute(cluster, job, 1).expect("it ends");
     let [sender, receiver] = seen.map(|seen| seen.take());
     (run, sender, receiver)
@@ -160,7 +160,7 @@ fn schedules_run_within_a_partition() {
         let mut builder = Builder::new(6);
         let _ = builder.put(from, to, Bytes(100_000));
         let transfers = Transfers { pkey, ..Transfers::default() };
-        PacketEngine { transfers, ..PacketEngine::default() }.run(&cluster(), &builder.build().expect("it is sound"), 1)
+        Scenario { transfers, ..Scenario::default() }.run(&cluster(), &builder.build().expect("it is sound"), 1)
     };
     assert_eq!(run(0, 3, 0x10).expect("it ends").stats.bytes_delivered, 100_000);
     assert_eq!(run(0, 5, 0).expect("the default partition has all").stats.pkey_violations, 0);

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_engine::{DatagramCosts, EngineError, Library};
+use fabriscope_engine::{DatagramCosts, EngineError, Feature, Library};
 use fabriscope_node::datagram::{Arrival, Channel, GaveUp};
 use fabriscope_node::process::wqe_bytes;
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
@@ -17,6 +17,7 @@ use fabriscope_verbs::{QpNum, SendFlags, SendWr, Sge, UdDestination, Wc, WcStatu
 
 use crate::connect::{Inlet, QKEY, Rank, receive};
 use crate::event::Event;
+use crate::support::refusal;
 use crate::transfer::Transferring;
 use crate::world::World;
 use crate::{Service, Transfers};
@@ -187,11 +188,8 @@ impl Transferring {
     /// Posts a message; returns when the core is free again.
     fn send(&mut self, p: &mut Processes, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<Time, EngineError> {
         let OpKind::Send { to, bytes, tag } = self.kind(op) else {
-            let what = "one-sided operations through a message-passing library".to_owned();
-            return Err(EngineError::Unsupported {
-                what,
-                try_engine: "two-sided messages, or reliable connections without a library".to_owned(),
-            });
+            let what = "one-sided operations through a message-passing library";
+            return Err(refusal(Feature::Service, what, "use two-sided messages, or reliable connections without a library").into());
         };
         let mut clock = now + p.library.send;
         let host = rank / p.per_host;

@@ -1,13 +1,13 @@
 //! Ranks whose messages a library carries: over connections and over datagrams, one and several at an adapter.
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Engine, EngineError, Library, Run, library, timing};
+use fabriscope_engine::{Cluster, EngineError, Library, Run, library, timing};
 use fabriscope_schedule::{After, Builder, OpKind, Schedule};
 use fabriscope_streams::Streams;
 use fabriscope_units::{Bytes, Span, Time};
 use proptest::prelude::*;
 
-use crate::{Loss, PacketEngine, Service, Transfers};
+use crate::{Loss, Scenario, Service, Transfers};
 
 fn ri2(nodes: u32) -> Cluster {
     let catalog = Catalog::embedded().expect("the catalogue is sound");
@@ -15,12 +15,12 @@ fn ri2(nodes: u32) -> Cluster {
     Cluster::new(catalog.resolve(parsed, Some(nodes)).expect("its parts are there")).expect("it can be wired")
 }
 
-fn carried(cluster: &Cluster, service: Service, per_host: u32) -> PacketEngine {
+fn carried(cluster: &Cluster, service: Service, per_host: u32) -> Scenario {
     let transfers = Transfers { service, per_host, library: library(&cluster.parts), ..Transfers::default() };
-    PacketEngine { transfers, ..PacketEngine::default() }
+    Scenario { transfers, ..Scenario::default() }
 }
 
-fn costs(engine: &PacketEngine) -> Library {
+fn costs(engine: &Scenario) -> Library {
     engine.transfers.library.expect("the library has connections")
 }
 
@@ -52,7 +52,7 @@ proptest! {
         prop_assert_eq!(run.stats.drops, 0);
         prop_assert!(run.ranks.iter().all(|end| *end <= run.end));
         prop_assert_eq!(&run, &engine.run(&cluster, &schedule, seed).expect("it ends"));
-        let threads = PacketEngine { threads: 2, ..engine };
+        let threads = Scenario { threads: 2, ..engine };
         prop_assert_eq!(run, threads.run(&cluster, &schedule, seed).expect("it ends"));
     }
 
@@ -62,7 +62,7 @@ proptest! {
         let cluster = ri2(3);
         let plain = carried(&cluster, Service::Datagrams, 2);
         let schedule = messages(6, 30, 40_000, seed);
-        let engine = PacketEngine { loss: Loss::Random(loss * (u32::MAX / 1000)), ..plain.clone() };
+        let engine = Scenario { loss: Loss::Random(loss * (u32::MAX / 1000)), ..plain.clone() };
         let run = engine.run(&cluster, &schedule, seed).expect("it ends");
         let whole = plain.run(&cluster, &schedule, seed).expect("it ends");
         let retry = costs(&engine).datagrams.expect("it has datagrams").window.retry;
@@ -208,8 +208,8 @@ fn what_a_library_cannot_carry_is_refused() {
     let mut builder = Builder::new(2);
     builder.put(0, 1, Bytes(8));
     let put = builder.build().expect("sound");
-    let refused = |engine: PacketEngine, schedule: &Schedule| match engine.run(&cluster, schedule, 1) {
-        Err(EngineError::Unsupported { what, .. }) => what,
+    let refused = |engine: Scenario, schedule: &Schedule| match engine.run(&cluster, schedule, 1) {
+        Err(EngineError::Unsupported(refused)) => refused.what,
         other => panic!("{other:?}"),
     };
     assert!(refused(carried(&cluster, Service::Datagrams, 1), &put).contains("one-sided"));
@@ -218,7 +218,7 @@ fn what_a_library_cannot_carry_is_refused() {
     builder.op_after(0, OpKind::Compute { span: Span::from_ns(1) }, &[After::End(sent)]);
     builder.recv(2, 0, Bytes(8), 0);
     let schedule = builder.build().expect("sound");
-    let bare = |transfers| PacketEngine { transfers, ..PacketEngine::default() };
+    let bare = |transfers| Scenario { transfers, ..Scenario::default() };
     assert!(refused(bare(Transfers { service: Service::Datagrams, ..Transfers::default() }), &schedule).contains("without a library"));
     assert!(refused(bare(Transfers { per_host: 2, ..Transfers::default() }), &schedule).contains("several ranks"));
     match carried(&cluster, Service::Datagrams, 1).run(&cluster, &schedule, 1) {

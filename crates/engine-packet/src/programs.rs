@@ -3,10 +3,10 @@
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use fabriscope_engine::{Cluster, EngineError, Job, timing};
+use fabriscope_engine::{Cluster, EngineError, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
-use fabriscope_node::{Awaited, Devices, Process, Program, Sockets, Work};
+use fabriscope_node::{Awaited, Devices, Main, Process, Program, Sockets, Work};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
@@ -45,20 +45,20 @@ struct Slot {
 }
 
 impl Programs {
-    pub fn new(world: &World<'_>, cluster: &Cluster, job: Job) -> Result<Programs, EngineError> {
+    pub fn new(world: &World<'_>, cluster: &Cluster, homes: Vec<u32>, mains: Vec<Main>) -> Result<Programs, EngineError> {
         let parts = &cluster.parts;
         let nics = parts.sole().node.nics;
         let nodes = parts.nodes().min(world.endpoints / nics.max(1));
-        let ranks = job.nodes.len() as u32;
+        let ranks = homes.len() as u32;
         let mut on_node = vec![Vec::new(); nodes as usize];
-        let mut slots = Vec::with_capacity(job.nodes.len());
+        let mut slots = Vec::with_capacity(homes.len());
         let mut shares = vec![0; nodes as usize];
-        job.nodes.iter().filter_map(|node| shares.get_mut(*node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
+        homes.iter().filter_map(|node| shares.get_mut(*node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
         let devices = devices_of(cluster, &shares);
         let machine = cluster.machine.as_deref();
         let sockets = |share: u32| machine.filter(|_| share > 0).map(|machine| Rc::new(timing::sockets(parts, machine, share)));
         let sockets: Vec<Option<Rc<Sockets>>> = shares.into_iter().map(sockets).collect();
-        for (rank, (node, main)) in job.nodes.into_iter().zip(job.mains).enumerate() {
+        for (rank, (node, main)) in homes.into_iter().zip(mains).enumerate() {
             let rank = rank as u32;
             if node >= nodes {
                 return Err(EngineError::NoSuchNode { rank, node, nodes });

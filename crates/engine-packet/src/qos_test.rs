@@ -1,12 +1,12 @@
 //! Quality of service in whole runs: nothing is lost and credits return under any tables; shares of saturated links.
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine};
+use fabriscope_engine::Cluster;
 use fabriscope_schedule::{After, Builder, Schedule};
 use fabriscope_units::{Bytes, Time};
 use proptest::prelude::*;
 
-use crate::PacketEngine;
+use crate::Scenario;
 use crate::tests::{random_schedule, run_and_settle};
 
 /// Service levels of pairs of ranks.
@@ -47,7 +47,7 @@ proptest! {
         );
         let cluster = cluster("lab-16", 9, TREE, &qos);
         let schedule = random_schedule(9, 60, 60_000, seed);
-        let engine = PacketEngine { levels: spread(9, &[0, 3, 7, 12, 15]), ..PacketEngine::default() };
+        let engine = Scenario { levels: spread(9, &[0, 3, 7, 12, 15]), ..Scenario::default() };
         let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
         prop_assert_eq!(run.stats.drops, 0);
         prop_assert_eq!(Bytes(run.stats.bytes_delivered), schedule.stats().bytes);
@@ -71,7 +71,7 @@ proptest! {
         let more = if ethernet { "topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }" } else { TREE };
         let cluster = cluster(if ethernet { "lab-roce-128" } else { "lab-16" }, 9, more, &qos);
         let schedule = random_schedule(9, 60, 200_000, seed);
-        let engine = PacketEngine { levels: spread(9, &[0, 1, 2, 3, 6]), ..PacketEngine::default() };
+        let engine = Scenario { levels: spread(9, &[0, 1, 2, 3, 6]), ..Scenario::default() };
         let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
         prop_assert_eq!(run.stats.drops, 0);
         prop_assert_eq!(Bytes(run.stats.bytes_delivered), schedule.stats().bytes);
@@ -84,7 +84,7 @@ proptest! {
         let qos = "[qos.infiniband]\nmax_vls = 2\nhigh_limit = 255\nvlarb_high = \"1:64\"";
         let cluster = cluster("lab-dragonfly-72", 72, &more, qos);
         let schedule = random_schedule(72, 200, 60_000, seed);
-        let engine = PacketEngine { levels: spread(72, &[0, 1]), ..PacketEngine::default() };
+        let engine = Scenario { levels: spread(72, &[0, 1]), ..Scenario::default() };
         let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
         prop_assert_eq!((run.stats.drops, Bytes(run.stats.bytes_delivered)), (0, schedule.stats().bytes));
     }
@@ -109,7 +109,7 @@ fn shares(base: &str, qos: &str, senders: u32, messages: usize) -> Vec<usize> {
     let more = "topology.single_switch = {}\nrouting = \"d_mod_k\"";
     let cluster = cluster(base, senders + 1, more, qos);
     let (schedule, levels) = funnel(senders, messages);
-    let engine = PacketEngine { levels, times: true, ..PacketEngine::default() };
+    let engine = Scenario { levels, times: true, ..Scenario::default() };
     let run = engine.run(&cluster, &schedule, 1).expect("it ends");
     let ends: Vec<Vec<Time>> = run.ops.chunks(messages).map(|ops| ops.iter().map(|op| op.ended).collect()).collect();
     let first = ends.iter().filter_map(|ends| ends.last()).min().expect("somebody sends");
@@ -157,7 +157,7 @@ fn beside_a_stall(from: u32, bulk: Option<u8>, quick: u8) -> f64 {
     }
     let mut levels = vec![((0, 2), bulk.unwrap_or(0)), ((from, 3), quick)];
     levels.sort_unstable();
-    let run = PacketEngine { levels, times: true, ..engine }.run(&cluster, &builder.build().expect("it is sound"), 1).expect("it ends");
+    let run = Scenario { levels, times: true, ..engine }.run(&cluster, &builder.build().expect("it is sound"), 1).expect("it ends");
     (run.ops[last.0 as usize].ended - Time::ZERO).as_us_f64()
 }
 
@@ -177,7 +177,7 @@ fn a_stalled_lane_blocks_no_other() {
 fn lanes_have_parts_of_the_buffer() {
     let rooms = |qos: &str| -> Vec<i64> {
         let cluster = cluster("lab-16", 9, TREE, qos);
-        let world = crate::setup::world(&PacketEngine::default(), &cluster, 1).expect("a world");
+        let world = crate::setup::world(&Scenario::default(), &cluster, 1).expect("a world");
         let up = cluster.fabric.graph.uplink(fabriscope_fabric::EndpointId(0)).0;
         (0..world.vls).map(|vl| world.lanes[(up * world.vls + vl) as usize].settled() * 64).collect()
     };
@@ -193,7 +193,7 @@ fn lanes_go_by_pairs_of_ports() {
     let qos = "[qos.infiniband]\nmax_vls = 2\nsl2vl = [0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0]\n\
                switches = [{ switches = [0], pairs = [{ inputs = [0], sl2vl = [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0] }] }]";
     let cluster = cluster("lab-16", 9, TREE, qos);
-    let world = crate::setup::world(&PacketEngine::default(), &cluster, 1).expect("a world");
+    let world = crate::setup::world(&Scenario::default(), &cluster, 1).expect("a world");
     let graph = &cluster.fabric.graph;
     let up = graph.outputs(fabriscope_fabric::SwitchId(0)).last().expect("a port").1;
     let lane = |host: u32, sl: u32| {
@@ -203,7 +203,7 @@ fn lanes_go_by_pairs_of_ports() {
     let port = |host: u32| graph.link(graph.uplink(fabriscope_fabric::EndpointId(host))).to_port.0;
     assert_eq!([port(0), port(1)], [0, 1]);
     assert_eq!([lane(0, 1), lane(1, 1), lane(0, 0), lane(1, 0)], [0, 1, 0, 0]);
-    let engine = PacketEngine { levels: spread(9, &[0, 1]), ..PacketEngine::default() };
+    let engine = Scenario { levels: spread(9, &[0, 1]), ..Scenario::default() };
     let run = run_and_settle(&engine, &cluster, &random_schedule(9, 60, 60_000, 3), 3).expect("it ends");
     assert_eq!(run.stats.drops, 0);
 }
@@ -215,7 +215,7 @@ fn a_largest_share_holds_on_an_idle_network() {
         let qos = format!("[qos.slingshot]\nclasses = [{{ name = \"a\", maximum = {maximum} }}]");
         let cluster = cluster("lab-16", 2, "topology.single_switch = {}\nrouting = \"d_mod_k\"", &qos);
         let (schedule, levels) = funnel(1, 96);
-        let run = PacketEngine { levels, ..PacketEngine::default() }.run(&cluster, &schedule, 1).expect("it ends");
+        let run = Scenario { levels, ..Scenario::default() }.run(&cluster, &schedule, 1).expect("it ends");
         (run.end - Time::ZERO).as_us_f64()
     };
     let ratio = time(25) / time(100);

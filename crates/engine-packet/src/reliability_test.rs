@@ -8,8 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::Recovery;
-use fabriscope_engine::{Cluster, Job};
+use fabriscope_engine::{Cluster, Recovery};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_streams::{Stream, Streams};
 use fabriscope_switch::Channel;
@@ -22,7 +21,7 @@ use fabriscope_wire::AckTimeout;
 
 use crate::programs::Programs;
 use crate::tests::Idle;
-use crate::{PacketEngine, Transfers, setup};
+use crate::{Scenario, Transfers, setup};
 
 /// A transport as it is tried.
 #[derive(Clone, Copy, Debug)]
@@ -394,7 +393,7 @@ impl Trial {
         let cluster = Cluster::new(lab.cluster).expect("it can be wired");
         let recovery = Recovery { timeout: Some(timeout), ..Recovery::default() };
         let transfers = Transfers { recovery, ..Transfers::default() };
-        let engine = PacketEngine { faults: lab.faults, transfers, ..PacketEngine::default() };
+        let engine = Scenario { faults: lab.faults, transfers, ..Scenario::default() };
         let ranks = cluster.ranks() as usize;
         let mut draw = Streams::new(seed).stream("reliability", 0);
         let mut targets: Vec<usize> = (0..ranks).collect();
@@ -414,10 +413,9 @@ impl Trial {
             let lengths = (0..count).map(|_| length()).collect();
             rank(Rc::clone(&board), self.carrier, mtu, (targets[me], origin(me)), lengths)
         });
-        let job = Job { nodes: (0..ranks as u32).collect(), mains: mains.collect() };
         let mut world = setup::world(&engine, &cluster, seed).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
         let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
-        let mut programs = Programs::new(&world, &cluster, job).expect("as many nodes as ranks");
+        let mut programs = Programs::new(&world, &cluster, (0..ranks as u32).collect(), mains.collect()).expect("as many nodes as ranks");
         programs.begin(&mut world);
         let what = || format!("{} over\n{}", self.carrier.name, self.text);
         world.run(&mut programs).unwrap_or_else(|error| panic!("{error}: {}", what()));

@@ -6,7 +6,7 @@ use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::Delivery;
 
 use crate::tests::{cluster, random_schedule, run_and_settle};
-use crate::{Loss, PacketEngine, Service, Transfers};
+use crate::{Loss, Scenario, Service, Transfers};
 
 const UET: Service = Service::UltraEthernet(Delivery::Rud);
 const RELIABLE: [Service; 7] = [
@@ -19,8 +19,8 @@ const RELIABLE: [Service; 7] = [
     Service::UltraEthernet(Delivery::Rod),
 ];
 
-fn engine(service: Service, loss: Loss) -> PacketEngine {
-    PacketEngine { transfers: Transfers { service, ..Transfers::default() }, loss, ..PacketEngine::default() }
+fn engine(service: Service, loss: Loss) -> Scenario {
+    Scenario { transfers: Transfers { service, ..Transfers::default() }, loss, ..Scenario::default() }
 }
 
 #[test]

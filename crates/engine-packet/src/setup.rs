@@ -34,20 +34,20 @@ use crate::sight::Routes;
 use crate::trace::Tracer;
 use crate::waiting::WaitingRoom;
 use crate::world::{Room, World};
-use crate::{Counting, Loss, PacketEngine};
+use crate::{Counting, Loss, Scenario};
 
 /// An idle world for `cluster`, in one part.
-pub(crate) fn world<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) -> Result<World<'a>, EngineError> {
+pub(crate) fn world<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> Result<World<'a>, EngineError> {
     let mut worlds = build(engine, cluster, seed, false)?;
     Ok(worlds.swap_remove(0))
 }
 
 /// An idle world for `cluster`, in as many parts as it is worth and its mechanisms allow.
-pub(crate) fn worlds<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64) -> Result<Vec<World<'a>>, EngineError> {
+pub(crate) fn worlds<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> Result<Vec<World<'a>>, EngineError> {
     build(engine, cluster, seed, true)
 }
 
-fn build<'a>(engine: &PacketEngine, cluster: &'a Cluster, seed: u64, divide: bool) -> Result<Vec<World<'a>>, EngineError> {
+fn build<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64, divide: bool) -> Result<Vec<World<'a>>, EngineError> {
     let parts = &cluster.parts;
     let graph = &cluster.fabric.graph;
     beyond::check(cluster)?;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Counter, Counters, Engine, Job, Place, Run};
+use fabriscope_engine::{Cluster, Counter, Counters, Place, Run};
 use fabriscope_fabric::EndpointId;
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_schedule::{Builder, Schedule};
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::faults_test;
 use crate::tests::{TOPOLOGIES, cluster, divided, random_schedule, run_and_settle};
-use crate::{Counting, Loss, PacketEngine, Transfers};
+use crate::{Counting, Loss, Scenario, Transfers};
 
 /// The first `senders` ranks after rank 0 send it `bytes` each.
 fn incast(ranks: u32, senders: u32, bytes: u64) -> Schedule {
@@ -26,8 +26,8 @@ fn incast(ranks: u32, senders: u32, bytes: u64) -> Schedule {
     builder.build().expect("the schedule is sound")
 }
 
-fn counting() -> PacketEngine {
-    PacketEngine { counting: Counting::Sums, link_loads: true, ..PacketEngine::default() }
+fn counting() -> Scenario {
+    Scenario { counting: Counting::Sums, link_loads: true, ..Scenario::default() }
 }
 
 fn counters(run: &Run) -> &Counters {
@@ -76,9 +76,9 @@ proptest! {
         let cluster = cluster(topology, nodes, layer, "d_mod_k");
         let schedule = random_schedule(nodes, messages, most, seed);
         let loss = if loss == 0 { Loss::None } else { Loss::Random(loss * (u32::MAX / 1000)) };
-        let run = run_and_settle(&PacketEngine { loss, ..counting() }, &cluster, &schedule, seed).expect("it ends");
+        let run = run_and_settle(&Scenario { loss, ..counting() }, &cluster, &schedule, seed).expect("it ends");
         conserved(&cluster, &run);
-        let plain = run_and_settle(&PacketEngine { loss, ..PacketEngine::default() }, &cluster, &schedule, seed).expect("it ends");
+        let plain = run_and_settle(&Scenario { loss, ..Scenario::default() }, &cluster, &schedule, seed).expect("it ends");
         prop_assert_eq!(Run { counters: None, links: Vec::new(), ..run }, plain, "counting changes nothing");
     }
 }
@@ -146,7 +146,7 @@ fn priorities_are_counted_apart() {
                 [qos.ethernet]\nclasses = [{ priorities = [0], share = 50 }, { priorities = [5], share = 50 }]";
     let parsed = catalog.parse_cluster("small.toml", text).expect("the cluster is sound");
     let cluster = Cluster::new(catalog.resolve(&parsed, None).expect("its parts are there")).expect("it can be wired");
-    let engine = PacketEngine { levels: vec![((0, 1), 5), ((0, 2), 5), ((0, 3), 5)], ..counting() };
+    let engine = Scenario { levels: vec![((0, 1), 5), ((0, 2), 5), ((0, 3), 5)], ..counting() };
     let run = run_and_settle(&engine, &cluster, &incast(6, 5, 2_000_000), 1).expect("it ends");
     conserved(&cluster, &run);
     let counters = counters(&run);
@@ -168,7 +168,7 @@ fn counters_are_the_same_with_any_number_of_threads() {
     let (cluster, schedule) = divided("d_mod_k");
     let transfers = Transfers { any_order: true, ..Transfers::default() };
     let run = |threads, counting| {
-        let engine = PacketEngine { transfers, threads, counting, ..PacketEngine::default() };
+        let engine = Scenario { transfers, threads, counting, ..Scenario::default() };
         engine.run(&cluster, &schedule, 1).expect("it ends")
     };
     let sums = run(1, Counting::Sums);
@@ -193,7 +193,7 @@ fn losses_leave_their_traces() {
         let _ = builder.put(from, 0, Bytes(4_000_000));
         let _ = builder.get(0, from + 1, Bytes(4_000_000));
     }
-    let engine = PacketEngine { loss: Loss::Random(u32::MAX / 500), ..counting() };
+    let engine = Scenario { loss: Loss::Random(u32::MAX / 500), ..counting() };
     let run = run_and_settle(&engine, &cluster, &builder.build().expect("sound"), 3).expect("it ends");
     conserved(&cluster, &run);
     let sum = |counter| counters(&run).sum(counter);
@@ -212,7 +212,7 @@ fn losses_leave_their_traces() {
 fn links_that_go_down_are_counted() {
     let fault = "[[fault]]\nat = \"20 us\"\nkind.flapping = { link = \"leaf 0 -> spine 1\", period = \"100 us\", duty = 0.5, count = 3 }";
     let (cluster, engine) = faults_test::patient_lab(faults_test::TREE, "d_mod_k", fault, 4);
-    let engine = PacketEngine { counting: Counting::Every(Span::from_us(10)), link_loads: true, ..engine };
+    let engine = Scenario { counting: Counting::Every(Span::from_us(10)), link_loads: true, ..engine };
     let run = run_and_settle(&engine, &cluster, &random_schedule(16, 300, 1_000_000, 4), 1).expect("it ends");
     conserved(&cluster, &run);
     let counters = counters(&run);
@@ -233,7 +233,7 @@ fn wrong_bits_and_lost_lanes_are_counted() {
     let faults = "[[fault]]\nat = \"0 us\"\nkind.bit_errors = { rate = 1e-7 }\n\
                   [[fault]]\nat = \"10 us\"\nkind.lane_loss = { link = \"node 1\", lanes = 1, lasts = \"20 us\" }";
     let (cluster, engine) = faults_test::lab(faults_test::TREE, "d_mod_k", faults);
-    let run = run_and_settle(&PacketEngine { counting: Counting::Sums, ..engine }, &cluster, &random_schedule(16, 200, 300_000, 4), 1);
+    let run = run_and_settle(&Scenario { counting: Counting::Sums, ..engine }, &cluster, &random_schedule(16, 200, 300_000, 4), 1);
     let run = run.expect("it ends");
     conserved(&cluster, &run);
     let sum = |counter| counters(&run).sum(counter);
@@ -247,7 +247,7 @@ fn contexts_count_order_and_duplicates() {
     let cluster = cluster(TOPOLOGIES[1].0, 6, "infiniband", "d_mod_k");
     let transfers = Transfers { service: crate::Service::UltraEthernet(fabriscope_verbs::Delivery::Rud), ..Transfers::default() };
     let count = |loss| {
-        let engine = PacketEngine { transfers, loss, ..counting() };
+        let engine = Scenario { transfers, loss, ..counting() };
         let run = run_and_settle(&engine, &cluster, &incast(6, 3, 3_000_000), 3).expect("it ends");
         [Counter::OutOfSequence, Counter::DuplicateRequest, Counter::Retransmissions].map(|counter| counters(&run).sum(counter))
     };
@@ -265,7 +265,7 @@ fn drops_and_trims_are_counted_where_they_happen() {
         let parsed = catalog.parse_cluster("small.toml", &text).expect("the cluster is sound");
         let cluster = Cluster::new(catalog.resolve(&parsed, None).expect("its parts are there")).expect("it can be wired");
         let transfers = Transfers { any_order: true, ..Transfers::default() };
-        let run = run_and_settle(&PacketEngine { transfers, ..counting() }, &cluster, &incast(128, 16, 2_000_000), 1).expect("it ends");
+        let run = run_and_settle(&Scenario { transfers, ..counting() }, &cluster, &incast(128, 16, 2_000_000), 1).expect("it ends");
         let counters = counters(&run);
         assert!(run.stats.ecn_marks > 0, "{scheme}");
         assert_eq!(counters.sum(Counter::XmitMarks), run.stats.ecn_marks);
@@ -308,7 +308,7 @@ where
             })
         })
     };
-    let job = Job { nodes: vec![0, 1], mains: (0..2).map(main).collect() };
+    let job = (vec![0, 1], (0..2).map(main).collect());
     counting().execute(&cluster, job, 1).expect("it ends")
 }
 

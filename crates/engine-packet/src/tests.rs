@@ -1,9 +1,10 @@
 //! Whole runs on small clusters: conservation, closed forms, repetition.
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Engine, EngineError, Run, Seen, Tap};
+use fabriscope_engine::{Cluster, EngineError, Prepared, Run, Seen, Tap};
 use fabriscope_fabric::Topology;
 use fabriscope_fabric::topology::BackToBack;
+use fabriscope_node::Main;
 use fabriscope_schedule::{Builder, Schedule};
 use fabriscope_streams::Streams;
 use fabriscope_switch::Channel;
@@ -11,7 +12,18 @@ use fabriscope_units::Bytes;
 use proptest::prelude::*;
 
 use crate::transfer::Transferring;
-use crate::{Loss, PacketEngine, Transfers, setup};
+use crate::{Loss, Scenario, Transfers, setup};
+
+impl Scenario {
+    /// Runs a schedule.
+    pub(crate) fn run(&self, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
+        Box::new(self.connect(cluster, schedule, seed)?).run()
+    }
+    /// Runs programs, each on its node.
+    pub(crate) fn execute(&self, cluster: &Cluster, (nodes, mains): (Vec<u32>, Vec<Main>), seed: u64) -> Result<Run, EngineError> {
+        Box::new(self.start(cluster, nodes, mains, seed)?).run()
+    }
+}
 
 pub(crate) fn cluster(topology: &str, nodes: u32, layer: &str, routing: &str) -> Cluster {
     let base = if layer == "roce_v2" { "alaska-roce25" } else { "lab-16" };
@@ -47,7 +59,7 @@ pub(crate) fn random_schedule(ranks: u32, messages: u32, most: u64, seed: u64) -
 }
 
 /// Runs to the very end, until no packet is under way, and checks that every lane has its credits back.
-pub(crate) fn run_and_settle(engine: &PacketEngine, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
+pub(crate) fn run_and_settle(engine: &Scenario, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
     let mut world = setup::world(engine, cluster, seed)?;
     let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
     let mut transfers = Transferring::new(std::slice::from_mut(&mut world), schedule, engine.transfers, false)?.swap_remove(0);
@@ -92,7 +104,7 @@ proptest! {
         let (topology, nodes) = TOPOLOGIES[shape];
         let cluster = cluster(topology, nodes, layer, routing);
         let schedule = random_schedule(nodes, messages, most, seed);
-        let run = run_and_settle(&PacketEngine::default(), &cluster, &schedule, seed).expect("it ends");
+        let run = run_and_settle(&Scenario::default(), &cluster, &schedule, seed).expect("it ends");
         prop_assert_eq!(run.stats.drops, 0);
         prop_assert_eq!(Bytes(run.stats.bytes_delivered), schedule.stats().bytes);
         prop_assert_eq!(run.stats.bytes_sent, run.stats.bytes_delivered);
@@ -103,7 +115,7 @@ proptest! {
     fn sprayed_messages_are_delivered_once(seed in 0u64..1000, messages in 1u32..20, most in 1u64..200_000) {
         let cluster = cluster(TOPOLOGIES[3].0, 16, "infiniband", "spray");
         let schedule = random_schedule(16, messages, most, seed);
-        let engine = PacketEngine { transfers: Transfers { any_order: true, spray: true, ..Transfers::default() }, ..PacketEngine::default() };
+        let engine = Scenario { transfers: Transfers { any_order: true, spray: true, ..Transfers::default() }, ..Scenario::default() };
         let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
         prop_assert_eq!(run.stats.drops, 0);
         prop_assert_eq!(Bytes(run.stats.bytes_delivered), schedule.stats().bytes);
@@ -116,7 +128,7 @@ proptest! {
         let cluster = cluster(topology, nodes, "infiniband", "d_mod_k");
         let schedule = random_schedule(nodes, 12, 30_000, seed);
         let transfers = Transfers { any_order, ..Transfers::default() };
-        let engine = PacketEngine { loss: Loss::Random(loss * (u32::MAX / 1000)), transfers, ..PacketEngine::default() };
+        let engine = Scenario { loss: Loss::Random(loss * (u32::MAX / 1000)), transfers, ..Scenario::default() };
         let run = run_and_settle(&engine, &cluster, &schedule, seed).expect("it ends");
         prop_assert!(run.stats.bytes_sent >= schedule.stats().bytes.0);
     }
@@ -126,7 +138,7 @@ proptest! {
     fn runs_repeat(seed in 0u64..1000) {
         let cluster = cluster(TOPOLOGIES[3].0, 16, "infiniband", "ecmp");
         let schedule = random_schedule(16, 30, 50_000, seed);
-        let engine = PacketEngine { link_loads: true, ..PacketEngine::default() };
+        let engine = Scenario { link_loads: true, ..Scenario::default() };
         prop_assert_eq!(engine.run(&cluster, &schedule, seed), engine.run(&cluster, &schedule, seed));
     }
 }
@@ -141,7 +153,7 @@ fn incast_shares_the_last_link() {
         let _ = builder.send(from, 2, Bytes(4_000_000), 0);
         let _ = builder.recv(2, from, Bytes(4_000_000), 0);
     }
-    let run = PacketEngine::default().run(&cluster, &builder.build().expect("sound"), 1).expect("it ends");
+    let run = Scenario::default().run(&cluster, &builder.build().expect("sound"), 1).expect("it ends");
     let least = 8e6 * (4096.0 + 26.0) / 4096.0 / 50e9 * 1e6;
     let took = run.end.as_ps() as f64 / 1e6;
     assert!((least..least * 1.03 + 3.0).contains(&took), "{took} us, least {least} us");
@@ -162,7 +174,7 @@ fn any_number_of_threads_gives_the_same_run() {
         let (cluster, schedule) = divided(routing);
         let transfers = Transfers { any_order: true, spray: routing == "spray", ..Transfers::default() };
         let run = |threads| {
-            let engine = PacketEngine { transfers, threads, link_loads: true, times: true, ..PacketEngine::default() };
+            let engine = Scenario { transfers, threads, link_loads: true, times: true, ..Scenario::default() };
             engine.run(&cluster, &schedule, 1).expect("it ends")
         };
         let one = run(1);
@@ -181,8 +193,8 @@ fn taps_see_every_packet_and_change_nothing() {
     let graph = &cluster.fabric.graph;
     let transfers = Transfers { any_order: true, ..Transfers::default() };
     let taps: Vec<Tap> = (0..graph.link_count()).map(|link| Tap { link, arrival: false }).collect();
-    let plain = PacketEngine { transfers, link_loads: true, ..PacketEngine::default() };
-    let run = |threads| PacketEngine { taps: taps.clone(), threads, ..plain.clone() }.run(&cluster, &schedule, 1).expect("it ends");
+    let plain = Scenario { transfers, link_loads: true, ..Scenario::default() };
+    let run = |threads| Scenario { taps: taps.clone(), threads, ..plain.clone() }.run(&cluster, &schedule, 1).expect("it ends");
     let one = run(1);
     assert_eq!(one, run(3));
     let mut counts = std::collections::BTreeMap::<u32, (u64, u64)>::new();
@@ -209,7 +221,7 @@ fn pause_frames_pass_taps() {
         let _ = builder.put(from, 0, Bytes(4_000_000));
     }
     let taps = (0..cluster.fabric.graph.link_count()).flat_map(|link| [false, true].map(|arrival| Tap { link, arrival })).collect();
-    let engine = PacketEngine { taps, ..PacketEngine::default() };
+    let engine = Scenario { taps, ..Scenario::default() };
     let run = engine.run(&cluster, &builder.build().expect("sound"), 1).expect("it ends");
     let mut open = std::collections::BTreeMap::new();
     let mut frames = 0;
@@ -228,7 +240,7 @@ fn pause_frames_pass_taps() {
 #[test]
 fn a_divided_run_is_the_same_network() {
     let (cluster, schedule) = divided("d_mod_k");
-    let engine = PacketEngine { transfers: Transfers { any_order: true, ..Transfers::default() }, ..PacketEngine::default() };
+    let engine = Scenario { transfers: Transfers { any_order: true, ..Transfers::default() }, ..Scenario::default() };
     let apart = engine.run(&cluster, &schedule, 1).expect("it ends");
     let whole = run_and_settle(&engine, &cluster, &schedule, 1).expect("it ends");
     assert_eq!((apart.stats.messages, apart.stats.packets), (whole.stats.messages, whole.stats.packets));
@@ -265,7 +277,7 @@ fn a_miss_adds_one_read_to_a_message() {
         let cluster = with_contexts(nodes, cached, 1);
         let timing = fabriscope_engine::timing::pcie(&cluster.parts);
         let miss = timing.read_latency + timing.completion_time(Bytes(256));
-        (PacketEngine::default().run(&cluster, &in_turn(nodes, rounds), 1).expect("it ends"), miss)
+        (Scenario::default().run(&cluster, &in_turn(nodes, rounds), 1).expect("it ends"), miss)
     };
     let (fits, miss) = run(nodes - 1);
     assert_eq!(fits.stats.context_misses, 0);
@@ -290,7 +302,7 @@ fn misses_bound_the_rate_of_messages() {
             let (from, to) = if into_one { (peer, 0) } else { (0, peer) };
             let _ = builder.put(from, to, Bytes(8));
         }
-        let run = PacketEngine::default().run(&cluster, &builder.build().expect("sound"), 1).expect("it ends");
+        let run = Scenario::default().run(&cluster, &builder.build().expect("sound"), 1).expect("it ends");
         assert_eq!(run.stats.bytes_delivered, u64::from(rounds * (nodes - 1)) * 8, "each arrives once");
         let least = run.stats.context_misses * miss / u64::from(reads);
         assert!(run.stats.context_misses >= u64::from(rounds * (nodes - 1)), "{} misses", run.stats.context_misses);
@@ -305,7 +317,7 @@ fn messages_that_wait_for_contexts_arrive_once() {
     for seed in 0..8 {
         let cluster = with_contexts(9, 1 + seed as u32 % 3, 1 + seed as u32 % 2);
         let schedule = random_schedule(9, 60, 20_000, seed);
-        let run = run_and_settle(&PacketEngine::default(), &cluster, &schedule, seed).expect("it ends");
+        let run = run_and_settle(&Scenario::default(), &cluster, &schedule, seed).expect("it ends");
         assert_eq!((run.stats.bytes_delivered, run.stats.bytes_sent), (schedule.stats().bytes.0, schedule.stats().bytes.0));
         assert!(run.stats.context_misses > 0);
     }

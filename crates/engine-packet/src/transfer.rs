@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, EngineError, OpTimes, Order, Run, timing};
+use fabriscope_engine::{Cluster, EngineError, Feature, OpTimes, Order, Run, timing};
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
@@ -19,6 +19,7 @@ use crate::connect::{self, Rank, WR_LIMIT};
 use crate::event::{Event, Happening};
 use crate::host::Host;
 use crate::process::Processes;
+use crate::support::refusal;
 use crate::world::{Client, World};
 use crate::{Service, Transfers, connect::Side};
 
@@ -430,10 +431,8 @@ fn check_adapter(how: Transfers, parts: &ResolvedCluster) -> Result<(), EngineEr
 
 /// Whether the library can carry what it is asked to.
 fn check_library(how: Transfers) -> Result<(), EngineError> {
-    let without = |what: &str| EngineError::Unsupported {
-        what: what.to_owned(),
-        try_engine: "a library with [mpi.connections] and [mpi.datagrams]".to_owned(),
-    };
+    let without =
+        |what: &str| -> EngineError { refusal(Feature::Service, what, "use a library with [mpi.connections] and [mpi.datagrams]").into() };
     match (how.service, how.library) {
         (Service::Datagrams, library) if library.and_then(|library| library.datagrams).is_none() => {
             Err(without("messages over datagrams without a library that makes them reliable"))

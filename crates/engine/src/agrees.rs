@@ -8,7 +8,7 @@
 use fabriscope_schedule::{After, Builder, OpKind, Schedule};
 use fabriscope_units::{Bytes, Span};
 
-use crate::{Cluster, Engine, EngineError};
+use crate::{Cluster, Connections, Engine, EngineError, Job, RunOptions};
 
 /// A case that two engines have to agree on.
 #[derive(Debug, Clone)]
@@ -107,8 +107,15 @@ pub fn cases() -> Vec<Case> {
 ///
 /// # Errors
 /// What either of them refuses.
-pub fn compare(cluster: &Cluster, one: &dyn Engine, other: &dyn Engine, case: &Case) -> Result<Agreement, EngineError> {
-    let end = |engine: &dyn Engine| engine.run(cluster, &case.schedule, 1).map(|run| run.end - fabriscope_units::Time::ZERO);
+pub fn compare(
+    cluster: &Cluster,
+    connections: &Connections,
+    (one, other): (&dyn Engine, &dyn Engine),
+    case: &Case,
+) -> Result<Agreement, EngineError> {
+    let job = || Job::schedule(case.schedule.clone(), connections.clone());
+    let options = RunOptions::default();
+    let end = |engine: &dyn Engine| engine.run(cluster, job(), &options, 1).map(|run| run.end - fabriscope_units::Time::ZERO);
     let (one, other) = (end(one)?, end(other)?);
     let (less, more) = (one.min(other).as_ps() as f64, one.max(other).as_ps().max(1) as f64);
     Ok(Agreement { one, other, difference: 1.0 - less / more })

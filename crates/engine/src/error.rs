@@ -2,18 +2,15 @@
 
 use fabriscope_units::Time;
 
+use crate::support::Unsupported;
+
 /// A refused or failed run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The engine has no model of this.
-    #[error("this engine does not model {what}; try {try_engine}")]
-    Unsupported {
-        /// What was asked for.
-        what: String,
-        /// Who can do it.
-        try_engine: String,
-    },
+    /// The engine has no model of something that the job needs.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// A rank sits on a node that the cluster does not have.
     #[error("rank {rank} is placed on node {node}, but the cluster has {nodes} nodes; use fewer ranks or more nodes")]
     NoSuchNode {

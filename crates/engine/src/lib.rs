@@ -1,47 +1,98 @@
-//! What every engine takes and gives: a [`Cluster`], a schedule or a [`Job`], and a [`Run`].
+//! What every engine takes and gives: a [`Cluster`], a [`Job`] with [`RunOptions`], and a [`Run`].
 //!
-//! One door: [`Engine::run`] for schedules, [`Engine::execute`] for programs that post to the verbs NIC as they
-//! go. What an engine cannot model is [`EngineError::Unsupported`], never an approximation in silence.
+//! One door: [`Engine::run`], for schedules, rounds and programs alike. [`Engine::supports`] says before a run, with the reason, what an
+//! engine cannot model: an [`Unsupported`], never an approximation in silence.
 
 pub mod agrees;
 mod breakage;
 mod cluster;
+mod connections;
 pub mod counters;
 mod error;
 mod fault_plan;
 mod job;
 mod library;
+mod options;
 mod order;
 mod run;
 mod sighting;
 mod stage;
+mod support;
 pub mod timing;
 
 pub use breakage::{Breakage, FaultReport, NewTables};
 pub use cluster::{Cluster, Inside};
+pub use connections::{Connections, PacketOrder, Service, Spraying};
 pub use counters::{Counter, Counters, Place};
 pub use error::EngineError;
 pub use fault_plan::{Chance, Effect, FaultPlan, PlannedFault, Recovery};
-pub use job::Job;
+pub use job::{Folding, Job, Placement, RankRounds, RoundsWork, Work};
 pub use library::{DatagramCosts, Library, Queues, library};
+pub use options::{Counting, DeadlockPolicy, Loss, RunOptions, Watch};
 pub use order::Order;
-pub use run::{LinkLoad, OpTimes, Run, Stats};
+pub use run::{Folded, LinkLoad, OpTimes, Run, Stats};
 pub use sighting::{Seen, Sighting, Tap};
 pub use stage::{HOST_MEMORY, MessageTrace, Stage, StageSpan};
+pub use support::{Feature, Unsupported};
 
-use fabriscope_schedule::Schedule;
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_units::Bytes;
 
 /// A way to compute what happens.
-pub trait Engine {
-    /// Runs a schedule on a cluster.
-    ///
-    /// # Errors
-    /// What the engine does not model, what cannot run, what never ends.
-    fn run(&self, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError>;
+pub trait Engine: Sync {
+    /// Its name, as labs write it.
+    fn name(&self) -> &'static str;
 
-    /// Runs programs on a cluster.
+    /// Whether it models all that a job on a cluster of these parts needs.
     ///
     /// # Errors
-    /// As [`Engine::run`], and what a program says when it gives up.
-    fn execute(&self, cluster: &Cluster, job: Job, seed: u64) -> Result<Run, EngineError>;
+    /// The first thing that it has no model of, and what to do instead.
+    fn supports(&self, parts: &ResolvedCluster, job: &Job, options: &RunOptions) -> Result<(), Unsupported>;
+
+    /// Everything that comes before the first event, for callers that measure the run alone.
+    ///
+    /// # Errors
+    /// What the engine does not model, and what cannot run.
+    fn prepare<'a>(&self, cluster: &'a Cluster, job: Job, options: &RunOptions, seed: u64) -> Result<Box<dyn Prepared + 'a>, EngineError>;
+
+    /// Memory that a job takes on a cluster, estimated, beside the fabric.
+    ///
+    /// # Errors
+    /// A job that does not fit the cluster, or that the engine does not model.
+    fn memory(&self, cluster: &Cluster, demand: &Demand<'_>) -> Result<Bytes, EngineError>;
+
+    /// Runs a job on a cluster.
+    ///
+    /// # Errors
+    /// What the engine does not model, what cannot run, what never ends, and what a program says when it gives up.
+    fn run(&self, cluster: &Cluster, job: Job, options: &RunOptions, seed: u64) -> Result<Run, EngineError> {
+        self.prepare(cluster, job, options, seed)?.run()
+    }
+}
+
+/// A job of which only the run is left.
+pub trait Prepared {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What never ends, transfers that fail, programs that give up.
+    fn run(self: Box<Self>) -> Result<Run, EngineError>;
+}
+
+/// What a job will hold in memory, as far as it is known before the job is made.
+pub enum Demand<'a> {
+    /// A schedule.
+    Messages {
+        /// Messages in all.
+        messages: u64,
+        /// Pairs of ranks that exchange some.
+        pairs: u64,
+    },
+    /// Rounds, made on the way.
+    Rounds {
+        /// The rounds.
+        work: &'a RoundsWork,
+        /// Where the ranks are.
+        placement: &'a Placement,
+    },
 }

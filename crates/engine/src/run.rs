@@ -31,6 +31,17 @@ pub struct Run {
     pub sightings: Vec<Sighting>,
     /// What ports and adapters counted, where asked for.
     pub counters: Option<Counters>,
+    /// How many ranks ran for how many others, where ranks make their rounds as they go.
+    pub folded: Option<Folded>,
+}
+
+/// How a job of rounds was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Folded {
+    /// How many classes of ranks ran, one rank of each; nothing where all ranks ran.
+    pub classes: Option<u32>,
+    /// Messages that were followed.
+    pub followed: u64,
 }
 
 /// When an operation of a schedule started and ended.

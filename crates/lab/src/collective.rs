@@ -1,94 +1,71 @@
-//! Collective operations as workloads of labs: the same rounds as flows made on the way, or as a schedule of packets.
+//! Collective operations as workloads of labs: rounds that the flow engine makes on the way, and the packet engine as a schedule.
 
-use std::time::Instant;
-
-use crate::{Collective, EngineChoice, ResolvedLab};
-use fabriscope_collectives::{Algorithm, Call, Kind, Rounds, schedule};
-use fabriscope_engine::{Cluster, EngineError, Run};
-use fabriscope_engine_flow::{FlowEngine, Folding, JobRun, RoundsJob};
-use fabriscope_schedule::Schedule;
+use fabriscope_collectives::{Algorithm, Call, Kind};
+use fabriscope_engine::{Cluster, Demand, Folded, Folding, Job, Placement, RoundsWork, Run, Work};
 use fabriscope_units::{Rate, Time};
 
 use crate::error::LabError;
-use crate::memory::{Memory, of_schedule, rounded};
+use crate::memory::{Memory, rounded};
+use crate::traffic::{connections, engine, options, refused};
+use crate::{Collective, EngineChoice, ResolvedLab};
 
-/// A run of the flow engine, what to know of it, and its real time in seconds.
-pub struct Carried {
-    /// What happened.
-    pub run: Run,
-    /// What to know of it.
+/// A collective operation that is ready to run.
+pub struct Prepared {
+    /// The job.
+    pub job: Job,
+    /// What to know of it before it runs.
     pub notes: Vec<String>,
-    /// Real time in seconds.
-    pub wall_s: f64,
+    call: Call,
+    folding: Folding,
 }
 
-fn called(work: &Collective, cluster: &Cluster) -> Result<(Call, Algorithm), LabError> {
+/// The workload of a lab as a job for its engine, where the memory allows it.
+///
+/// # Errors
+/// A job that its engine does not model, or that takes more memory than there is.
+pub fn prepare(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: Memory) -> Result<Prepared, LabError> {
     // A lab that was read has been checked.
-    work.call(&cluster.parts).map_err(|problem| LabError::refused(problem.message, problem.help))
-}
-
-fn refused(error: EngineError) -> LabError {
-    let text = error.to_string();
-    let (message, help) = text.split_once("; ").unwrap_or((&text, "see the workload and the cluster of the lab"));
-    LabError::refused(message, help)
-}
-
-/// Runs the workload of a lab in the flow engine.
-pub fn flow(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: Memory) -> Result<Carried, LabError> {
-    crate::traffic::transfers(lab, work.transport, work.any_order)?;
-    let (call, algorithm) = called(work, cluster)?;
-    let rounds = |rank: u32| -> Rounds { algorithm.rounds(&call, rank) };
+    let (call, algorithm) = work.call(&cluster.parts).map_err(|problem| LabError::refused(problem.message, problem.help))?;
+    let program = std::sync::Arc::new((call.clone(), algorithm.clone()));
     let folding = if work.fold { Folding::Auto } else { Folding::Never };
-    let job = RoundsJob { ranks: call.ranks, per_node: call.per_node, rounds: &rounds, folding };
-    let need = FlowEngine::memory(cluster, &job).map_err(refused)?;
-    memory.allow(need, "use fewer ranks, an algorithm with fewer messages under way at a time, or a machine with more memory")?;
-    let started = Instant::now();
-    let JobRun { run, classes, followed } = FlowEngine::rounds(cluster, &job).map_err(refused)?;
-    let wall_s = started.elapsed().as_secs_f64();
-    let mut notes = vec![described(&call, &algorithm), format!("memory: about {} if every rank runs", rounded(need))];
-    let (ranks, messages) = (call.ranks, run.stats.messages);
-    notes.push(match classes {
-        Some(classes) => format!("folded: {classes} classes of {ranks} ranks, {followed} of {messages} messages followed"),
-        None if work.fold => format!("not folded: more than {} classes of {ranks} ranks; each of {messages} messages followed", ranks / 4),
-        None => format!("not folded: each of {messages} messages followed"),
-    });
-    notes.extend(bandwidth(&call, run.end));
-    Ok(Carried { run, notes, wall_s })
+    let (rounds, placement) = (RoundsWork { program, folding }, Placement::PerNode(call.per_node));
+    let connections = connections(lab, work.transport, work.any_order)?;
+    let job = Job { placement: placement.clone(), connections, work: Work::Rounds(rounds.clone()) };
+    let engine = engine(lab.lab.engine);
+    engine.supports(&cluster.parts, &job, &options(lab)).map_err(|error| refused(error.into()))?;
+    let need = engine.memory(cluster, &Demand::Rounds { work: &rounds, placement: &placement }).map_err(refused)?;
+    let (note, help) = match lab.lab.engine {
+        EngineChoice::Flow => {
+            (" if every rank runs", "use fewer ranks, an algorithm with fewer messages under way at a time, or a machine with more memory")
+        }
+        EngineChoice::Packet => ("", "write engine = \"flow\" in the lab, which holds only messages under way; or use fewer ranks"),
+    };
+    memory.allow(need, help)?;
+    let notes = vec![described(&call, &algorithm), format!("memory: about {}{note}", rounded(need))];
+    Ok(Prepared { job, notes, call, folding })
 }
 
-/// The messages of the workload for the packet engine, and what to know of them.
-pub fn packets(work: &Collective, cluster: &Cluster, memory: Memory) -> Result<(Schedule, Vec<String>), LabError> {
-    let (call, algorithm) = called(work, cluster)?;
-    let (messages, pairs) = counted(&call, &algorithm);
-    let need = of_schedule(EngineChoice::Packet, cluster.ranks().into(), messages, pairs);
-    memory.allow(need, "write engine = \"flow\" in the lab, which holds only messages under way; or use fewer ranks")?;
-    let schedule = schedule(call.ranks, |rank| algorithm.rounds(&call, rank)).map_err(|error| {
-        let help = "write engine = \"flow\" in the lab, which makes messages when they are sent";
-        LabError::refused(error.to_string(), help)
-    })?;
-    Ok((schedule, vec![described(&call, &algorithm), format!("memory: about {}", rounded(need))]))
+impl Prepared {
+    /// What to know of it after it ran; asked before, as the job is used up by the run.
+    pub fn findings(&self) -> impl Fn(&Run) -> Vec<String> + use<> {
+        let (call, folding) = (self.call.clone(), self.folding);
+        move |run: &Run| {
+            let Some(Folded { classes, followed }) = run.folded else { return Vec::new() };
+            let (ranks, messages) = (call.ranks, run.stats.messages);
+            let folded = match (classes, folding) {
+                (Some(classes), _) => format!("folded: {classes} classes of {ranks} ranks, {followed} of {messages} messages followed"),
+                (None, Folding::Never) => format!("not folded: each of {messages} messages followed"),
+                (None, _) => format!("not folded: more than {} classes of {ranks} ranks; each of {messages} messages followed", ranks / 4),
+            };
+            std::iter::once(folded).chain(bandwidth(&call, run.end)).collect()
+        }
+    }
 }
 
 fn described(call: &Call, algorithm: &Algorithm) -> String {
     let Call { operation, ranks, per_node, size, .. } = call;
     let of = if *operation == Kind::Barrier { String::new() } else { format!(" of {size}") };
     format!("{operation}{of} by {algorithm}: {ranks} ranks, {per_node} on each of {} nodes", ranks.div_ceil(*per_node))
-}
-
-/// How many messages there are, and how many pairs of ranks exchange some: as for a few ranks.
-fn counted(call: &Call, algorithm: &Algorithm) -> (u64, u64) {
-    let sample = [0, call.ranks / 3, call.ranks - 1];
-    let of = |rank: u32| {
-        let mut peers = std::collections::BTreeSet::new();
-        let mut messages = 0u64;
-        for round in algorithm.rounds(call, rank) {
-            messages += round.sends.len() as u64;
-            peers.extend(round.sends.iter().map(|send| send.peer));
-        }
-        (messages, peers.len() as u64)
-    };
-    let (messages, peers) = sample.into_iter().map(of).fold((0, 0), |most: (u64, u64), this| (most.0.max(this.0), most.1.max(this.1)));
-    (messages * u64::from(call.ranks), peers * u64::from(call.ranks))
 }
 
 /// What nccl-tests call algorithm and bus bandwidth: data over time, and what of that each rank has to send at least.

@@ -1,9 +1,8 @@
 //! From a tool and a cluster to what the tool prints: the machine as the tool sees it, the job, the run.
 
 use fabriscope_catalog::{NodeChoice, ResolvedCluster};
-use fabriscope_engine::FaultPlan;
-use fabriscope_engine::{Cluster, Engine, EngineError, Job, Run, Tap};
-use fabriscope_engine_packet::{Counting, PacketEngine};
+use fabriscope_engine::{Cluster, Counting, Engine, EngineError, FaultPlan, Job, Run, RunOptions, Tap};
+use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_platform::{Binding, Layout, Target};
@@ -92,8 +91,8 @@ impl Launch<'_> {
         let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());
-        let engine = PacketEngine { taps, counting: self.counting, faults, ..PacketEngine::default() };
-        let run = engine.execute(&cluster, Job { nodes, mains }, self.seed)?;
+        let options = RunOptions { taps, counting: self.counting, faults, ..RunOptions::default() };
+        let run = PacketEngine.run(&cluster, Job::programs(nodes, mains), &options, self.seed)?;
         Ok(((prepared.finish)(), run))
     }
 }

@@ -1,6 +1,5 @@
 //! Memory of a run: estimated (measured figures: docs/performance.md), told before a big one begins, refused where it does not fit, and what the process had at the end.
 
-use crate::EngineChoice;
 use fabriscope_units::Bytes;
 
 use crate::error::LabError;
@@ -38,16 +37,6 @@ impl Memory {
         }
         Ok(())
     }
-}
-
-/// What the messages of a schedule take in an engine, `pairs` of hosts with a connection: beside the process itself.
-pub fn of_schedule(engine: EngineChoice, hosts: u64, messages: u64, pairs: u64) -> Bytes {
-    let [per_host, per_message, per_pair] = match engine {
-        EngineChoice::Packet => [12 << 10, 400, 2000],
-        EngineChoice::Flow => [1 << 10, 230, 0],
-    };
-    let sum = [(hosts, per_host), (messages, per_message), (pairs, per_pair)];
-    Bytes(sum.into_iter().fold(0u64, |sum, (count, each)| sum.saturating_add(count.saturating_mul(each))))
 }
 
 /// Three digits or so, in the largest unit below.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
-use fabriscope_engine_packet::Counting;
+use fabriscope_engine::Counting;
 use fabriscope_platform::Layout;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};

@@ -1,10 +1,10 @@
 //! From the workload of a lab to messages, and to the engine that carries them.
 
-use crate::{Capture, Collective, EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
+use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
 use fabriscope_capture::{conversation, replay};
-use fabriscope_engine::{Cluster, library};
+use fabriscope_engine::{Cluster, Connections, DeadlockPolicy, Engine, EngineError, PacketOrder, RunOptions, Service, Spraying, library};
 use fabriscope_engine_flow::FlowEngine;
-use fabriscope_engine_packet::{PacketEngine, Service, Transfers};
+use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
 use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
@@ -37,11 +37,6 @@ enum Kind {
 }
 
 impl Traffic {
-    /// A collective operation as a schedule, with what to know of it.
-    pub fn ready(work: &Collective, (schedule, notes): (Schedule, Vec<String>)) -> Traffic {
-        let kind = Kind::Ready(Box::new(schedule));
-        Traffic { kind, bytes: work.size, transport: work.transport, any_order: work.any_order, received: None, notes }
-    }
     /// How many messages there are, and how many pairs of `nodes` hosts exchange some; nothing where they exist already.
     pub fn messages(&self, nodes: u32) -> Option<(u64, u64)> {
         let n = u64::from(nodes);
@@ -71,14 +66,6 @@ impl Traffic {
 /// A library over datagrams has messages with two sides only.
 pub fn sides(transport: Transport, sides: Sides) -> Sides {
     if matches!(transport, Transport::Ud | Transport::UetUud) { Sides::Two } else { sides }
-}
-
-/// The engine of a lab.
-pub enum Chosen {
-    /// Packet by packet.
-    Packet(Box<PacketEngine>),
-    /// Messages as fluids.
-    Flow(FlowEngine),
 }
 
 /// The messages of a workload; `None` for those that are no messages of a pattern.
@@ -200,22 +187,33 @@ pub fn dims(fabric: &Fabric, endpoints: u32) -> Dims {
     }
 }
 
-/// The engine of a lab, set up for its messages.
-pub fn engine(lab: &ResolvedLab, traffic: &Traffic, threads: usize) -> Result<Chosen, LabError> {
-    let transfers = transfers(lab, traffic.transport, traffic.any_order)?;
-    Ok(match lab.lab.engine {
-        EngineChoice::Packet => {
-            let allow_deadlock = lab.lab.allow_deadlock;
-            Chosen::Packet(Box::new(PacketEngine {
-                transfers,
-                threads,
-                allow_deadlock,
-                faults: lab.faults.clone(),
-                ..PacketEngine::default()
-            }))
+/// The engine of a lab.
+#[must_use]
+pub fn engine(choice: EngineChoice) -> &'static dyn Engine {
+    match choice {
+        EngineChoice::Packet => &PacketEngine,
+        EngineChoice::Flow => &FlowEngine,
+    }
+}
+
+/// How the runs of a lab are carried out.
+#[must_use]
+pub fn options(lab: &ResolvedLab) -> RunOptions {
+    let deadlock = if lab.lab.allow_deadlock { DeadlockPolicy::Allow } else { DeadlockPolicy::Refuse };
+    RunOptions { deadlock, faults: lab.faults.clone(), ..RunOptions::default() }
+}
+
+/// Why an engine did not run a job, with what to do about it.
+#[must_use]
+pub fn refused(error: EngineError) -> LabError {
+    match error {
+        EngineError::Unsupported(refused) => LabError::refused(refused.to_string(), refused.help),
+        error => {
+            let text = error.to_string();
+            let (message, help) = text.split_once("; ").unwrap_or((&text, "see the workload and the cluster of the lab"));
+            LabError::refused(message, help)
         }
-        EngineChoice::Flow => Chosen::Flow(FlowEngine::default()),
-    })
+    }
 }
 
 /// The service of the engine.
@@ -244,13 +242,9 @@ pub fn keeps_up(lab: &ResolvedLab, routing: Routing, service: Service, any_order
     Err(format!("{name}: the routing `{routing}` sends packets of one flow over several paths, but the receivers want them in order"))
 }
 
-/// How queue pairs are set up, if the routing of the lab and its receivers go together.
-pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Result<Transfers, LabError> {
+/// How connections are set up, if the routing of the lab and its receivers go together.
+pub fn connections(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Result<Connections, LabError> {
     let name = lab.lab.workload.name();
-    if transport == Transport::Ud && lab.lab.engine == EngineChoice::Flow {
-        let message = format!("{}: the flow engine has no datagrams", lab.name());
-        return Err(LabError::refused(message, "write engine = \"packet\", or transport = \"rc\""));
-    }
     let service = service(transport);
     let library = if transport == Transport::Ud { library(&lab.cluster) } else { None };
     let any_order = any_order || lab.cluster.sole().node.nic.any_order;
@@ -262,5 +256,16 @@ pub fn transfers(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Re
     }
     let recovery = lab.lab.recovery.unwrap_or_default();
     let rate = lab.lab.rate_limit;
-    Ok(Transfers { service, any_order, spray, recovery, level: lab.level, pkey: lab.pkey, rate, library, ..Transfers::default() })
+    let (order, spraying) = (order(any_order), spraying(spray));
+    Ok(Connections { service, order, spraying, recovery, level: lab.level, pkey: lab.pkey, rate, library, ..Connections::default() })
+}
+
+/// The order in which receivers take packets.
+pub fn order(any: bool) -> PacketOrder {
+    if any { PacketOrder::Any } else { PacketOrder::Strict }
+}
+
+/// Whether each packet of a message takes its own path.
+pub fn spraying(packets: bool) -> Spraying {
+    if packets { Spraying::PerPacket } else { Spraying::PerFlow }
 }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_catalog::{GpuDirect, GpuPeers, GpuProtocol, Mpi, Nearness, RailPolicy, Registration, ResolvedCluster, Sourced};
-use fabriscope_engine::{Cluster, Engine, Inside, Job, Run};
+use fabriscope_engine::{Cluster, Engine, Inside, Job, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_mpi::{Buffer, Rank, World};
@@ -103,8 +103,7 @@ fn with_gpus(nics: u32, change: impl FnOnce(&mut Mpi, &mut GpuProtocol)) -> Reso
 
 fn at(parts: &ResolvedCluster, nodes: [u32; 2], mains: Vec<Main>) -> Run {
     let cluster = Cluster::new(parts.clone()).unwrap().with(inside(parts.sole().node.nics));
-    let engine = PacketEngine::default();
-    engine.execute(&cluster, Job { nodes: nodes.into(), mains }, 1).unwrap_or_else(|error| panic!("{error}"))
+    PacketEngine.run(&cluster, Job::programs(nodes.into(), mains), &RunOptions::default(), 1).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A round trip of `size` bytes in its steady state, halved; and the run.
@@ -326,7 +325,7 @@ fn a_library_without_gpus_says_so() {
     };
     let cluster = Cluster::new(parts.clone()).unwrap().with(inside(1));
     let mains = vec![main(world.clone()), main(world)];
-    let error = PacketEngine::default().execute(&cluster, Job { nodes: vec![0, 1], mains }, 1).unwrap_err().to_string();
+    let error = PacketEngine.run(&cluster, Job::programs(vec![0, 1], mains), &RunOptions::default(), 1).unwrap_err().to_string();
     assert!(error.contains("copy it to host memory first"), "{error}");
 }
 

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, Engine, Job, Run};
-use fabriscope_engine_packet::{Loss, PacketEngine};
+use fabriscope_engine::{Cluster, Engine, Job, Loss, Run, RunOptions};
+use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Buffer, Casting, Multicast, MulticastSettings, Outcome, Rank, Step, World};
 use fabriscope_node::{Main, ProgramError};
 use fabriscope_platform::Layout;
@@ -81,9 +81,9 @@ fn run(parts: &ResolvedCluster, case: Case<'_>) -> Found {
             })
         })
     };
-    let job = Job { nodes: (0..layout.ranks()).map(|rank| rank / case.per_node).collect(), mains: (0..layout.ranks()).map(main).collect() };
-    let engine = PacketEngine { loss: case.loss, ..PacketEngine::default() };
-    let run = engine.execute(&Cluster::new(parts.clone()).unwrap(), job, 1).unwrap_or_else(|error| panic!("{error}"));
+    let job = Job::programs((0..layout.ranks()).map(|rank| rank / case.per_node).collect(), (0..layout.ranks()).map(main).collect());
+    let options = RunOptions { loss: case.loss, ..RunOptions::default() };
+    let run = PacketEngine.run(&Cluster::new(parts.clone()).unwrap(), job, &options, 1).unwrap_or_else(|error| panic!("{error}"));
     let spans = times.borrow().iter().map(|(first, last)| last.since(*first)).collect();
     Found { spans, outcome: casting.outcome(), run }
 }

@@ -18,6 +18,13 @@ pub struct Schedule {
     pub(crate) after: Vec<After>,
 }
 
+/// No ranks, which do nothing.
+impl Default for Schedule {
+    fn default() -> Schedule {
+        Schedule { first_op: vec![0], kinds: Vec::new(), first_after: vec![0], after: Vec::new() }
+    }
+}
+
 /// Totals of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Stats {

@@ -4,7 +4,7 @@
 mod machine;
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine, Job};
+use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_platform::{Layout, Target};
 use fabriscope_tools::{Tool, ToolOutput, UsageError};
@@ -26,7 +26,7 @@ fn run(parts: &ResolvedCluster, (nodes, per_node): (u32, u32), line: &str) -> Re
     let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target)?;
     let cluster = Cluster::new(parts.clone()).unwrap();
     let seats = (0..nodes * per_node).map(|rank| prepared.placing.seat(rank).0).collect();
-    let run = PacketEngine::default().execute(&cluster, Job { nodes: seats, mains: prepared.mains }, 1);
+    let run = PacketEngine.run(&cluster, Job::programs(seats, prepared.mains), &RunOptions::default(), 1);
     run.unwrap_or_else(|error| panic!("{line}: {error}"));
     Ok((prepared.finish)())
 }
@@ -144,7 +144,7 @@ fn on_gpus(parts: &ResolvedCluster, nodes: u32, line: &str) -> ToolOutput {
     let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target).unwrap_or_else(|error| panic!("{line}: {error}"));
     let cluster = Cluster::new(parts.clone()).unwrap();
     let seats = (0..nodes * 8).map(|rank| prepared.placing.seat(rank).0).collect();
-    let run = PacketEngine::default().execute(&cluster, Job { nodes: seats, mains: prepared.mains }, 1);
+    let run = PacketEngine.run(&cluster, Job::programs(seats, prepared.mains), &RunOptions::default(), 1);
     run.unwrap_or_else(|error| panic!("{line}: {error}"));
     (prepared.finish)()
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_collectives::{Algorithm, Call, Kind};
-use fabriscope_engine::{Cluster, Engine, Job, Run, timing};
+use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions, timing};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_platform::Layout;
 use fabriscope_tools::{Tool, ToolOutput, UsageError};
@@ -23,8 +23,8 @@ fn prepared(parts: &ResolvedCluster, (nodes, per_node): (u32, u32), line: &str) 
 fn run(parts: &ResolvedCluster, layout: (u32, u32), line: &str) -> (ToolOutput, Run) {
     let prepared = prepared(parts, layout, line).unwrap_or_else(|error| panic!("{line}: {error}"));
     let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
-    let job = Job { nodes, mains: prepared.mains };
-    let run = PacketEngine::default().execute(&Cluster::new(parts.clone()).unwrap(), job, 1);
+    let job = Job::programs(nodes, prepared.mains);
+    let run = PacketEngine.run(&Cluster::new(parts.clone()).unwrap(), job, &RunOptions::default(), 1);
     let run = run.unwrap_or_else(|error| panic!("{line}: {error}"));
     ((prepared.finish)(), run)
 }

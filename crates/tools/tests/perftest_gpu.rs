@@ -4,7 +4,7 @@ mod machine;
 
 use std::sync::Arc;
 
-use fabriscope_engine::{Cluster, Engine, EngineError, Job, timing};
+use fabriscope_engine::{Cluster, Engine, EngineError, Job, RunOptions, timing};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind};
 use fabriscope_node::Reach;
@@ -63,7 +63,7 @@ fn try_run(line: &str, gpudirect: bool) -> Result<ToolOutput, EngineError> {
     let mut cluster = Cluster::new(parts).unwrap();
     cluster.reach = Some(Arc::new(Reach::of(&inside(2), &timing::pcie(&cluster.parts), gpudirect)));
     let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
-    PacketEngine::default().execute(&cluster, Job { nodes, mains: prepared.mains }, 1)?;
+    PacketEngine.run(&cluster, Job::programs(nodes, prepared.mains), &RunOptions::default(), 1)?;
     Ok((prepared.finish)())
 }
 fn run(line: &str) -> ToolOutput {

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, Engine, Job, Run, timing};
-use fabriscope_engine_packet::{Loss, PacketEngine};
+use fabriscope_engine::{Cluster, Engine, Job, Loss, Run, RunOptions, timing};
+use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::{Main, ProgramError};
 use fabriscope_units::Bytes;
@@ -91,8 +91,8 @@ where
     };
     let cluster = Cluster::new(parts).unwrap();
     let nodes = (0..ranks).map(|rank| rank / per_node).collect();
-    let engine = PacketEngine { loss: Loss::Random((loss * 4_294_967_296.0) as u32), ..PacketEngine::default() };
-    let run = engine.execute(&cluster, Job { nodes, mains: (0..ranks).map(|_| main()).collect() }, 7);
+    let options = RunOptions { loss: Loss::Random((loss * 4_294_967_296.0) as u32), ..RunOptions::default() };
+    let run = PacketEngine.run(&cluster, Job::programs(nodes, (0..ranks).map(|_| main()).collect()), &options, 7);
     run.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -187,7 +187,7 @@ fn ranks_of_a_node_do_without_the_adapter() {
             })
         };
         let mains = (0..4).map(|_| main()).collect();
-        let run = PacketEngine::default().execute(&Cluster::new(parts).unwrap(), Job { nodes: vec![0, 0, 1, 1], mains }, 7);
+        let run = PacketEngine.run(&Cluster::new(parts).unwrap(), Job::programs(vec![0, 0, 1, 1], mains), &RunOptions::default(), 7);
         run.unwrap_or_else(|error| panic!("{error}")).stats.bytes_delivered
     };
     let sizes = [8, 3000, 100_000];

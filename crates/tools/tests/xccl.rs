@@ -3,7 +3,7 @@
 mod machine;
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, Engine, Job};
+use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Access, Machine, Purpose};
 use fabriscope_nccl::Protocol;
@@ -26,7 +26,7 @@ fn run(cluster: &str, nodes: u32, line: &str) -> ToolOutput {
     let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target).unwrap_or_else(|error| panic!("{line}: {error}"));
     let cluster = Cluster::new(parts).unwrap();
     let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
-    let run = PacketEngine::default().execute(&cluster, Job { nodes, mains: prepared.mains }, 1);
+    let run = PacketEngine.run(&cluster, Job::programs(nodes, prepared.mains), &RunOptions::default(), 1);
     drop(run.unwrap_or_else(|error| panic!("{line}: {error}")));
     (prepared.finish)()
 }

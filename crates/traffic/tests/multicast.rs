@@ -2,8 +2,8 @@
 #![allow(missing_docs)]
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Engine, Job, Run};
-use fabriscope_engine_packet::{Loss, PacketEngine};
+use fabriscope_engine::{Cluster, Engine, Job, Loss, Run, RunOptions};
+use fabriscope_engine_packet::PacketEngine;
 use fabriscope_traffic::multicast::{Config, Sample, prepare};
 use fabriscope_units::{Bytes, Span};
 
@@ -27,7 +27,7 @@ fn run(config: Config, loss: Loss) -> (Sample, Run) {
     let cluster = Cluster::new(Catalog::embedded().unwrap().target("lab-16").unwrap()).unwrap();
     let (mains, finish) = prepare(config);
     let nodes = (0..=config.receivers).collect();
-    let run = PacketEngine { loss, ..PacketEngine::default() }.execute(&cluster, Job { nodes, mains }, 1).unwrap();
+    let run = PacketEngine.run(&cluster, Job::programs(nodes, mains), &RunOptions { loss, ..RunOptions::default() }, 1).unwrap();
     (finish(), run)
 }
 

@@ -1,6 +1,6 @@
 //! `fabriscope demo`: the hands-on exercise of a tutorial, on simulated nodes, beside what the real ones printed.
 
-use fabriscope_engine_packet::Counting;
+use fabriscope_engine::Counting;
 use fabriscope_platform::Binding;
 use fabriscope_report::compare::{Beside, beside};
 use fabriscope_report::{Measured, Point};

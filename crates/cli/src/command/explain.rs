@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use fabriscope_catalog::ResolvedCluster;
+use fabriscope_engine::Counting;
 use fabriscope_engine::{MessageTrace, Run};
-use fabriscope_engine_packet::Counting;
 use fabriscope_platform::Target;
 use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
 use fabriscope_tools::{Point, Tool, ToolOutput};

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use fabriscope_engine::{Cluster, Engine, EngineError, Run};
+use fabriscope_engine::{Cluster, Demand, Job, Run, RunOptions};
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_lab::collective::{self, Carried};
+use fabriscope_lab::collective;
 use fabriscope_lab::launch::{Launch, layout};
-use fabriscope_lab::memory::{of_schedule, peak};
+use fabriscope_lab::memory::peak;
 use fabriscope_lab::sweep::{self, Swept};
 use fabriscope_lab::tap::Taps;
-use fabriscope_lab::traffic::{Chosen, Traffic, captured, engine, traffic};
-use fabriscope_lab::{Bench, EngineChoice, ResolvedLab, Workload};
+use fabriscope_lab::traffic::{captured, connections, engine, options, refused, traffic};
+use fabriscope_lab::{Bench, ResolvedLab, Workload};
 use fabriscope_lab::{breakage, load};
 use fabriscope_platform::Binding;
 use fabriscope_report::Table;
@@ -192,52 +192,42 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, args: &Args) -> Re
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
     let taps = args.pcap.request().taps(&cluster)?;
-    if let (EngineChoice::Flow, Workload::Collective(work)) = (lab.lab.engine, workload) {
-        without_packets(taps.as_ref(), args)?;
-        let Carried { run, notes, wall_s } = collective::flow(lab, work, &cluster, args.memory.limit())?;
-        return Ok(Outcome { run, tool: None, busiest: None, notes, taps: None, counters: Shown::default(), wall_s });
+    let engine = engine(lab.lab.engine);
+    let options = RunOptions {
+        threads: threads(args.threads),
+        taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
+        counting: args.counters.counting()?,
+        ..options(lab)
+    };
+    let measured = |job: Job| -> Result<(Run, f64), Failure> {
+        let prepared = engine.prepare(&cluster, job, &options, seed).map_err(refused)?;
+        let started = Instant::now();
+        Ok((prepared.run().map_err(refused)?, started.elapsed().as_secs_f64()))
+    };
+    if let Workload::Collective(work) = workload {
+        let prepared = collective::prepare(lab, work, &cluster, args.memory.limit())?;
+        let (findings, mut notes) = (prepared.findings(), prepared.notes);
+        let (run, wall_s) = measured(prepared.job)?;
+        notes.extend(findings(&run));
+        let counters = args.counters.show(&cluster, &run)?;
+        return Ok(Outcome { run, tool: None, busiest: None, notes, taps, counters, wall_s });
     }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
-        Workload::Collective(work) => Some(Traffic::ready(work, collective::packets(work, &cluster, args.memory.limit())?)),
         workload => traffic(workload, &cluster),
     };
     let Some(traffic) = found else {
         return Err(Failure::told(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
     };
     if let Some((messages, pairs)) = traffic.messages(cluster.ranks()) {
-        let need = of_schedule(lab.lab.engine, cluster.ranks().into(), messages, pairs);
+        let need = engine.memory(&cluster, &Demand::Messages { messages, pairs }).map_err(refused)?;
         args.memory.limit().allow(need, "use a smaller cluster, a workload with fewer messages, or a machine with more memory")?;
     }
     let schedule = traffic.schedule(cluster.ranks(), seed).map_err(|e| Failure::told(e.to_string(), "correct the workload of the lab"))?;
-    let engine = engine(lab, &traffic, threads(args.threads))?;
-    let refused = |e: EngineError| Failure::told(e.to_string(), "see the workload and the cluster of the lab");
-    let (run, wall_s) = match engine {
-        Chosen::Packet(mut engine) => {
-            engine.taps = taps.as_ref().map(Taps::list).unwrap_or_default();
-            engine.counting = args.counters.counting()?;
-            let prepared = engine.prepare(&cluster, &schedule, seed).map_err(refused)?;
-            let started = Instant::now();
-            (prepared.run().map_err(refused)?, started.elapsed().as_secs_f64())
-        }
-        Chosen::Flow(engine) => {
-            without_packets(taps.as_ref(), args)?;
-            let started = Instant::now();
-            (engine.run(&cluster, &schedule, seed).map_err(refused)?, started.elapsed().as_secs_f64())
-        }
-    };
+    let (run, wall_s) = measured(Job::schedule(schedule, connections(lab, traffic.transport, traffic.any_order)?))?;
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
     let counters = args.counters.show(&cluster, &run)?;
     Ok(Outcome { run, tool: None, busiest, notes: traffic.notes, taps, counters, wall_s })
-}
-
-/// Refuses what only packets have.
-fn without_packets(taps: Option<&Taps>, args: &Args) -> Result<(), Failure> {
-    let help = "write engine = \"packet\" in the lab, or leave --pcap and --counters out";
-    if taps.is_some() {
-        return Err(Failure::told("the flow engine has no packets to capture", help));
-    }
-    args.counters.refuse("the flow engine has no packets to count", help)
 }
 
 /// What --stats adds; in this order in text and JSON.

@@ -15,10 +15,10 @@ use super::reroute::{Epoch, Reroute};
 use super::{Down, Faults, Hindrance, NEVER, Odds, PaceChange, RandomLoss, When, at, pace_of};
 use crate::event::Event;
 use crate::world::World;
-use crate::{Loss, PacketEngine};
+use crate::{Loss, Scenario};
 
 /// Gives a world its faults, if there are any.
-pub(crate) fn set_up(world: &mut World<'_>, engine: &PacketEngine, stream: Stream) -> Result<(), EngineError> {
+pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream) -> Result<(), EngineError> {
     let cluster = world.cluster;
     let mut faults = Faults {
         down: FxHashMap::default(),

@@ -1,15 +1,16 @@
 //! `MPI_Alltoallv` of many processes at few adapters: one run for each job, size and transport.
 
+use std::sync::Arc;
+
 use crate::{AllToAllV as Workload, EngineChoice, ResolvedLab, Transport};
-use fabriscope_engine::{Cluster, Engine, Stats, library};
-use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_engine::{Cluster, Connections, Placement, RunOptions, Stats, Watch, Work, library};
 use fabriscope_report::{Footprint, Job, Queues, Table};
 use fabriscope_traffic::alltoallv;
 use fabriscope_units::{Bytes, Span};
 
 use super::{Swept, head, us};
 use crate::error::LabError;
-use crate::traffic::transfers;
+use crate::traffic::{connections, engine, options};
 
 /// One run: processes, which of the sizes, the transport.
 type Setting = (u32, usize, Transport);
@@ -32,16 +33,16 @@ pub fn run(lab: &ResolvedLab, exchange: &Workload, seed: u64) -> Result<Swept, L
     }
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
     let library = library(&lab.cluster);
-    let mut settings: Vec<(Setting, Transfers)> = Vec::new();
+    let mut settings: Vec<(Setting, Connections)> = Vec::new();
     for &processes in &exchange.processes {
         for size in 0..exchange.sizes.len().max(1) {
             for &transport in &exchange.transports {
-                let transfers = transfers(lab, transport, false)?;
-                settings.push(((processes, size, transport), Transfers { per_host: exchange.processes_per_node, library, ..transfers }));
+                let connections = connections(lab, transport, false)?;
+                settings.push(((processes, size, transport), Connections { library, ..connections }));
             }
         }
     }
-    let samples = super::samples(&settings, |(setting, transfers)| sample(&cluster, lab, exchange, *setting, *transfers, seed))?;
+    let samples = super::samples(&settings, |(setting, connections)| sample(&cluster, lab, exchange, *setting, connections.clone(), seed))?;
     let results: Vec<(Setting, Sample)> = settings.into_iter().map(|(setting, _)| setting).zip(samples).collect();
     Ok(Swept { text: text(lab, exchange, &results, seed), json: value(lab, exchange, &results, seed), curve: None })
 }
@@ -51,13 +52,16 @@ fn sample(
     lab: &ResolvedLab,
     exchange: &Workload,
     (processes, size, _): Setting,
-    transfers: Transfers,
+    connections: Connections,
     seed: u64,
 ) -> Result<Sample, String> {
     let lengths = exchange.sizes.get(size).map_or(exchange.vector.as_slice(), std::slice::from_ref);
     let exchanges = alltoallv(processes, lengths, exchange.iterations).map_err(|error| error.to_string())?;
-    let engine = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
-    let run = engine.run(cluster, &exchanges.schedule, seed).map_err(|error| error.to_string())?;
+    let options = RunOptions { op_times: Watch::On, ..options(lab) };
+    let (placement, work) = (Placement::PerAdapter(exchange.processes_per_node), Work::Schedule(Arc::new(exchanges.schedule.clone())));
+    let run = engine(lab.lab.engine)
+        .run(cluster, fabriscope_engine::Job { placement, connections, work }, &options, seed)
+        .map_err(|error| error.to_string())?;
     let mut times = Vec::with_capacity(processes as usize * exchange.iterations as usize);
     let mut first = 0;
     for rank in 0..processes {

@@ -1,16 +1,14 @@
 //! Closed loops: one run for each number of messages that a host keeps under way.
 
-use crate::{ClosedLoop as Workload, EngineChoice, ResolvedLab};
-use fabriscope_engine::{Cluster, Engine};
-use fabriscope_engine_flow::FlowEngine;
-use fabriscope_engine_packet::PacketEngine;
+use crate::{ClosedLoop as Workload, ResolvedLab};
+use fabriscope_engine::Cluster;
 use fabriscope_report::Table;
 use fabriscope_traffic::{Config, schedule};
 use fabriscope_units::{Span, Time};
 
-use super::{Curve, Swept, head, pattern_name, slot, us};
+use super::{Curve, Runs, Swept, head, pattern_name, slot, us};
 use crate::error::LabError;
-use crate::traffic::{open_pattern, sides, transfers};
+use crate::traffic::{connections, open_pattern, sides};
 
 /// What a closed loop measured.
 #[derive(Clone, Copy)]
@@ -25,26 +23,21 @@ struct Sample {
 /// Runs all numbers of a closed loop.
 pub fn run(lab: &ResolvedLab, closed: &Workload, seed: u64) -> Result<Swept, LabError> {
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
-    let transfers = transfers(lab, closed.transport, closed.any_order)?;
-    let packets = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
-    let flows = FlowEngine { times: true, ..FlowEngine::default() };
-    let engine: &(dyn Engine + Sync) = match lab.lab.engine {
-        EngineChoice::Packet => &packets,
-        EngineChoice::Flow => &flows,
-    };
-    let samples = super::samples(&closed.outstanding, |&outstanding| sample(engine, &cluster, closed, outstanding, seed))?;
+    let runs = Runs::of(lab, &cluster, connections(lab, closed.transport, closed.any_order)?)?;
+    let samples = super::samples(&closed.outstanding, |&outstanding| sample(&runs, closed, outstanding, seed))?;
     let points =
         || closed.outstanding.iter().zip(&samples).map(|(&outstanding, s)| (f64::from(outstanding), s.throughput, s.mean.as_us_f64()));
     let curve = || Curve { title: super::title(lab, closed.pattern), across: "messages under way per host", points: points().collect() };
     Ok(Swept { text: text(lab, closed, &samples, seed), json: value(lab, closed, &samples, seed), curve: Some(curve()) })
 }
 
-fn sample(engine: &dyn Engine, cluster: &Cluster, closed: &Workload, outstanding: u32, seed: u64) -> Result<Sample, String> {
+fn sample(runs: &Runs<'_>, closed: &Workload, outstanding: u32, seed: u64) -> Result<Sample, String> {
+    let cluster = runs.cluster;
     let pattern = open_pattern(closed.pattern, cluster);
     let config = Config::new(pattern, closed.size);
     let config = Config { messages: closed.messages, outstanding, sides: sides(closed.transport, config.sides), ..config };
     let schedule = schedule(cluster.ranks(), &config, seed).map_err(|error| error.to_string())?;
-    let run = engine.run(cluster, &schedule, seed).map_err(|error| error.to_string())?;
+    let run = runs.run(schedule, seed)?;
     let mut times: Vec<Span> = run.ops.iter().map(|op| op.ended - op.started).collect();
     times.sort_unstable();
     let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();

@@ -2,8 +2,7 @@
 
 use crate::{Interference as Workload, ResolvedLab, Scheme};
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Engine, EngineError, Stats};
-use fabriscope_engine_packet::{PacketEngine, Transfers};
+use fabriscope_engine::{Cluster, Connections, EngineError, Job, RunOptions, Stats, Watch};
 use fabriscope_fabric::EndpointId;
 use fabriscope_report::Table;
 use fabriscope_schedule::{Builder, Schedule};
@@ -48,16 +47,19 @@ fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme
     let level = lab.level;
     let service = traffic::service(scheme.transport);
     let any_order = takes_any_order(lab, scheme);
-    let transfers = Transfers { service, any_order, spray: any_order, level, ..Transfers::default() };
-    let engine = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
+    let (order, spraying) = (traffic::order(any_order), traffic::spraying(any_order));
+    let connections = Connections { service, order, spraying, level, ..Connections::default() };
+    let options = RunOptions { op_times: Watch::On, ..traffic::options(lab) };
+    let engine = traffic::engine(lab.lab.engine);
+    let run = |schedule| engine.run(&cluster, Job::schedule(schedule, connections.clone()), &options, seed);
     let both = schedule(&cluster, jobs, true).map_err(|error| error.to_string())?;
     let victims = schedule(&cluster, jobs, false).map_err(|error| error.to_string())?;
-    let together = match engine.run(&cluster, &both, seed) {
+    let together = match run(both) {
         Ok(run) => run,
         Err(error @ EngineError::Transfer { .. }) => return Ok(Err(error.to_string())),
         Err(error) => return Err(error.to_string()),
     };
-    let alone = engine.run(&cluster, &victims, seed).map_err(|error| error.to_string())?;
+    let alone = run(victims).map_err(|error| error.to_string())?;
     let sorted = |mut times: Vec<Span>| {
         times.sort_unstable();
         times

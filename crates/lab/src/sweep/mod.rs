@@ -12,9 +12,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{OpenPattern, ResolvedLab};
 use fabriscope_catalog::ResolvedCluster;
+use fabriscope_engine::{Cluster, Connections, Engine, Job, Run, RunOptions, Watch};
+use fabriscope_schedule::Schedule;
 use fabriscope_units::{Bytes, Span};
 
 use crate::error::LabError;
+use crate::traffic;
 
 /// What a sweep found, as text, as data, and as curves where it has a load.
 #[derive(Debug)]
@@ -36,6 +39,28 @@ pub struct Curve {
     pub across: &'static str,
     /// Load, throughput as a share of the link rate, mean latency in microseconds.
     pub points: Vec<(f64, f64, f64)>,
+}
+
+/// Runs of schedules that differ in nothing but the schedule.
+struct Runs<'a> {
+    cluster: &'a Cluster,
+    engine: &'static dyn Engine,
+    connections: Connections,
+    options: RunOptions,
+}
+
+impl<'a> Runs<'a> {
+    /// Runs of `lab` with these connections, where its engine models them.
+    fn of(lab: &ResolvedLab, cluster: &'a Cluster, connections: Connections) -> Result<Runs<'a>, LabError> {
+        let (engine, options) = (traffic::engine(lab.lab.engine), RunOptions { op_times: Watch::On, ..traffic::options(lab) });
+        let nothing = Job::schedule(Schedule::default(), connections.clone());
+        engine.supports(&cluster.parts, &nothing, &options).map_err(|error| traffic::refused(error.into()))?;
+        Ok(Runs { cluster, engine, connections, options })
+    }
+    fn run(&self, schedule: Schedule, seed: u64) -> Result<Run, String> {
+        let job = Job::schedule(schedule, self.connections.clone());
+        self.engine.run(self.cluster, job, &self.options, seed).map_err(|error| error.to_string())
+    }
 }
 
 /// One sample for each setting, in their order, whichever core is done first.

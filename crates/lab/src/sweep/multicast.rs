@@ -1,8 +1,7 @@
 //! One host sends to a multicast group: one run for each number of receivers, and one with a datagram to each for comparison.
 
 use crate::{ResolvedLab, ToGroup};
-use fabriscope_engine::{Cluster, Engine, Job, Stats};
-use fabriscope_engine_packet::PacketEngine;
+use fabriscope_engine::{Cluster, Job, Stats};
 use fabriscope_fabric::EndpointId;
 use fabriscope_report::Table;
 use fabriscope_traffic::multicast::{Config, Sample, prepare};
@@ -10,6 +9,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 
 use super::{Swept, head, us};
 use crate::error::LabError;
+use crate::traffic::{engine, options};
 
 /// One number of receivers: to the group, and to each.
 #[derive(Clone)]
@@ -49,10 +49,10 @@ fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result
     };
     let mut nodes = vec![work.sender];
     nodes.extend(work.candidates(parts.nodes()).into_iter().take(receivers as usize));
-    let engine = PacketEngine { allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
+    let (engine, options) = (engine(lab.lab.engine), options(lab));
     let run = |config: Config| {
         let (mains, finish) = prepare(config);
-        let run = engine.execute(&cluster, Job { nodes: nodes.clone(), mains }, seed).map_err(|error| error.to_string())?;
+        let run = engine.run(&cluster, Job::programs(nodes.clone(), mains), &options, seed).map_err(|error| error.to_string())?;
         Ok::<Outcome, String>(Outcome { sample: finish(), stats: run.stats })
     };
     let group = run(config)?;

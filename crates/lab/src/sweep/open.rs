@@ -1,14 +1,13 @@
 //! Open loops: one run for each offered load.
 
 use crate::{EngineChoice, OpenLoop as Workload, ResolvedLab};
-use fabriscope_engine::{Cluster, Engine};
-use fabriscope_engine_packet::PacketEngine;
+use fabriscope_engine::Cluster;
 use fabriscope_report::Table;
 use fabriscope_traffic::{OpenLoop, Sample, open_loop};
 
-use super::{Curve, Swept, head, pattern_name, slot, us};
+use super::{Curve, Runs, Swept, head, pattern_name, slot, us};
 use crate::error::LabError;
-use crate::traffic::{open_pattern, transfers};
+use crate::traffic::{connections, open_pattern};
 
 /// Runs all loads of an open loop.
 pub fn run(lab: &ResolvedLab, open: &Workload, seed: u64) -> Result<Swept, LabError> {
@@ -16,9 +15,8 @@ pub fn run(lab: &ResolvedLab, open: &Workload, seed: u64) -> Result<Swept, LabEr
         return Err(LabError::refused("an open loop measures queues, which the flow engine does not have", "write engine = \"packet\""));
     }
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
-    let transfers = transfers(lab, open.transport, open.any_order)?;
-    let engine = PacketEngine { transfers, times: true, allow_deadlock: lab.lab.allow_deadlock, ..PacketEngine::default() };
-    let samples = super::samples(&open.loads, |&load| sample(&engine, &cluster, open, load, seed))?;
+    let runs = Runs::of(lab, &cluster, connections(lab, open.transport, open.any_order)?)?;
+    let samples = super::samples(&open.loads, |&load| sample(&runs, open, load, seed))?;
     let curve = || Curve {
         title: super::title(lab, open.pattern),
         across: "offered load (share of the link rate)",
@@ -27,18 +25,19 @@ pub fn run(lab: &ResolvedLab, open: &Workload, seed: u64) -> Result<Swept, LabEr
     Ok(Swept { text: text(lab, open, &samples, seed), json: value(lab, open, &samples, seed), curve: Some(curve()) })
 }
 
-fn sample(engine: &PacketEngine, cluster: &Cluster, open: &Workload, load: f64, seed: u64) -> Result<Sample, String> {
+fn sample(runs: &Runs<'_>, open: &Workload, load: f64, seed: u64) -> Result<Sample, String> {
+    let cluster = runs.cluster;
     let parts = &cluster.parts;
     let ranks = cluster.ranks();
     let slot = slot(parts, open.size);
     let pattern = open_pattern(open.pattern, cluster);
     let config = OpenLoop { pattern, bytes: open.size, slot, load, warm_up: open.warm_up, window: open.window };
     let (schedule, arrivals) = open_loop(ranks, &config, seed).map_err(|error| error.to_string())?;
-    let run = engine.run(cluster, &schedule, seed).map_err(|error| error.to_string())?;
     let mut first = vec![0usize];
     for rank in 0..ranks {
         first.push(first[rank as usize] + schedule.kinds(rank).len());
     }
+    let run = runs.run(schedule, seed)?;
     let at = |rank: u32, op: u32| run.ops[first[rank as usize] + op as usize];
     Ok(arrivals.sample(ranks, &config, |rank, op| at(rank, op).started, |rank, op| at(rank, op).ended))
 }

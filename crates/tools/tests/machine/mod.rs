@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine, Job, Run};
+use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
 use fabriscope_platform::{Binding, Layout, Target};
@@ -31,7 +31,7 @@ pub fn run_on(parts: &ResolvedCluster, line: &str) -> (ToolOutput, Run) {
     let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target(parts)).unwrap_or_else(|error| panic!("{line}: {error}"));
     let cluster = Cluster::new(parts.clone()).unwrap();
     let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
-    let run = PacketEngine::default().execute(&cluster, Job { nodes, mains: prepared.mains }, 1);
+    let run = PacketEngine.run(&cluster, Job::programs(nodes, prepared.mains), &RunOptions::default(), 1);
     let run = run.unwrap_or_else(|error| panic!("{line}: {error}"));
     ((prepared.finish)(), run)
 }
@@ -49,5 +49,5 @@ pub fn column(output: &ToolOutput, metric: &str) -> Vec<(u64, f64)> {
 pub fn execute(parts: &ResolvedCluster, mains: Vec<Main>) -> Result<Run, String> {
     let cluster = Cluster::new(parts.clone()).unwrap();
     let nodes = (0..mains.len() as u32).collect();
-    PacketEngine::default().execute(&cluster, Job { nodes, mains }, 1).map_err(|error| error.to_string())
+    PacketEngine.run(&cluster, Job::programs(nodes, mains), &RunOptions::default(), 1).map_err(|error| error.to_string())
 }

@@ -1,6 +1,6 @@
 //! `explain` for tools on the GPUs of one node: the ways of their copies, stages, and what other memories would change.
 
-use fabriscope_engine_packet::Counting;
+use fabriscope_engine::Counting;
 use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
 use fabriscope_tools::gpu::GpuTool;
 use fabriscope_tools::{Point, Tool, ToolOutput};

@@ -5,7 +5,7 @@
 //! Not modelled: two things that only help together.
 
 use fabriscope_catalog::{Rdma, ResolvedCluster, ScaleUp};
-use fabriscope_engine_packet::Counting;
+use fabriscope_engine::Counting;
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Table;
 use fabriscope_tools::Tool;

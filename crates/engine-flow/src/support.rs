@@ -1,0 +1,90 @@
+//! What the flow engine has a model of, and what only packets know.
+//!
+//! Modelled by rates and latencies: schedules and rounds over reliable connections with oblivious routing, at any scale. A receiver that
+//! takes packets in any order is the same to a fluid. Everything else that a job or a cluster asks for is refused, with what to do.
+
+use fabriscope_catalog::{FlowControl, Line, ResolvedCluster};
+use fabriscope_engine::{Connections, Counting, Feature, Job, Loss, Placement, Recovery, RunOptions, Service, Unsupported, Work};
+
+/// A refusal of this engine.
+pub(crate) fn refusal(feature: Feature, what: impl Into<String>, help: impl Into<String>) -> Unsupported {
+    Unsupported { engine: "flow", feature, what: what.into(), help: help.into() }
+}
+
+pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, options: &RunOptions) -> Result<(), Unsupported> {
+    work(job)?;
+    connections(&job.connections)?;
+    fabric(parts)?;
+    watched(options)
+}
+
+fn work(job: &Job) -> Result<(), Unsupported> {
+    let packets = "use the packet engine";
+    match (&job.work, &job.placement) {
+        (Work::Programs(_), _) => Err(refusal(Feature::Programs, "programs that post work requests as they go", packets)),
+        (Work::Schedule(_), Placement::PerAdapter(0 | 1)) | (Work::Rounds(_), Placement::PerNode(_)) => Ok(()),
+        (Work::Schedule(_), _) => Err(refusal(Feature::Placement, "several ranks of a schedule at one adapter", packets)),
+        (Work::Rounds(_), _) => Err(refusal(Feature::Placement, "rounds of ranks that are placed one by one", "place them by node")),
+    }
+}
+
+fn connections(connections: &Connections) -> Result<(), Unsupported> {
+    let Connections { service, order: _, spraying: _, level, pkey, rate, recovery, library, levels, pkeys, rates } = connections;
+    let (no_key, packets) = ("use the packet engine, or leave it out", "use the packet engine");
+    if *service != Service::Reliable {
+        let help = "use the packet engine, or reliable connections (transport = \"rc\")";
+        return Err(refusal(Feature::Service, format!("the transport service {service:?}"), help));
+    }
+    if library.is_some() {
+        return Err(refusal(Feature::Service, "the costs of a message-passing library", packets));
+    }
+    if *recovery != Recovery::default() {
+        return Err(refusal(Feature::Recovery, "retransmission: no packet is lost", no_key));
+    }
+    if *level != 0 || !levels.is_empty() {
+        return Err(refusal(Feature::Classes, "service levels, priorities and classes", no_key));
+    }
+    if *pkey != 0 || !pkeys.is_empty() {
+        return Err(refusal(Feature::Partitions, "partitions", no_key));
+    }
+    if rate.is_some() || !rates.is_empty() {
+        return Err(refusal(Feature::RateLimit, "rate limits of connections", no_key));
+    }
+    Ok(())
+}
+
+fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
+    if let Some(congestion) = &parts.congestion {
+        let help = "use the packet engine, or congestion = \"none\": rates of fluids are what an ideal control would give";
+        return Err(refusal(Feature::Congestion, format!("the congestion control `{}`", congestion.name), help));
+    }
+    if parts.flow_control == FlowControl::Lossy {
+        let help = "use the packet engine, or flow_control = \"lossless\"";
+        return Err(refusal(Feature::FlowControl, "buffers that overflow (lossy flow control)", help));
+    }
+    if parts.qos.is_some() {
+        return Err(refusal(Feature::Classes, "classes that share links by their own rules", "use the packet engine, or remove [qos]"));
+    }
+    if !parts.partitions.is_empty() {
+        return Err(refusal(Feature::Partitions, "partitions", "use the packet engine, or remove [partitions]"));
+    }
+    if parts.line != Line::default() {
+        let help = "use the packet engine, or remove [line]";
+        return Err(refusal(Feature::LinkRetry, "links that retry, rest or run with fewer lanes", help));
+    }
+    Ok(())
+}
+
+fn watched(options: &RunOptions) -> Result<(), Unsupported> {
+    let RunOptions { threads: _, taps, counting, link_loads: _, op_times: _, faults, loss, deadlock: _ } = options;
+    if faults.is_some() || *loss != Loss::None {
+        return Err(refusal(Feature::Faults, "faults and losses", "use the packet engine, or leave the faults out"));
+    }
+    if !taps.is_empty() {
+        return Err(refusal(Feature::Taps, "packets, so there is nothing to capture", "use the packet engine, or leave --pcap out"));
+    }
+    if *counting != Counting::Off {
+        return Err(refusal(Feature::Counters, "packets, so there is nothing to count", "use the packet engine, or leave --counters out"));
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! A job and the options of its run, as the set-up of this engine reads them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fabriscope_collectives::schedule;
+use fabriscope_engine::{
+    Cluster, Connections, Counting, DeadlockPolicy, EngineError, FaultPlan, Job, Library, Loss, PacketOrder, Placement, Prepared,
+    RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Watch, Work,
+};
+use fabriscope_node::Main;
+use fabriscope_schedule::Schedule;
+use fabriscope_units::Rate;
+
+use crate::programs::Programs;
+use crate::transfer::Transferring;
+use crate::world::World;
+use crate::{divided, setup, world};
+
+/// Everything that the set-up of a run asks for beside the cluster and the work.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scenario {
+    pub loss: Loss,
+    pub faults: Option<FaultPlan>,
+    pub link_loads: bool,
+    pub taps: Vec<Tap>,
+    pub counting: Counting,
+    pub times: bool,
+    pub transfers: Transfers,
+    pub levels: Vec<((u32, u32), u8)>,
+    pub pkeys: Vec<((u32, u32), u16)>,
+    pub rates: Vec<((u32, u32), Rate)>,
+    pub allow_deadlock: bool,
+    pub threads: usize,
+}
+
+/// How queue pairs of a schedule are set up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Transfers {
+    pub service: Service,
+    /// Receivers accept packets in any order.
+    pub any_order: bool,
+    /// Senders give every packet of a message its own path.
+    pub spray: bool,
+    /// The service level of all connections, but for those of [`Scenario::levels`].
+    pub level: u8,
+    /// Retransmission settings, if not the defaults.
+    pub recovery: Recovery,
+    /// The P_Key of all connections but for those of [`Scenario::pkeys`], without the bit of membership.
+    pub pkey: u16,
+    /// The rate that connections keep to, but for those of [`Scenario::rates`].
+    pub rate: Option<Rate>,
+    /// Ranks that share an adapter; 0 and 1 both mean one.
+    pub per_host: u32,
+    /// The library that carries the messages; without one, ranks post to the verbs themselves.
+    pub library: Option<Library>,
+}
+
+impl Transfers {
+    pub(crate) fn per_host(&self) -> u32 {
+        self.per_host.max(1)
+    }
+}
+
+impl Scenario {
+    fn new(placement: &Placement, connections: Connections, options: &RunOptions) -> Scenario {
+        let Connections { service, order, spraying, level, pkey, rate, recovery, library, levels, pkeys, rates } = connections;
+        let per_host = match placement {
+            Placement::PerAdapter(count) => *count,
+            Placement::PerNode(_) | Placement::Nodes(_) => 1,
+        };
+        let RunOptions { threads, taps, counting, link_loads, op_times, faults, loss, deadlock } = options.clone();
+        let (any_order, spray) = (order == PacketOrder::Any, spraying == Spraying::PerPacket);
+        Scenario {
+            loss,
+            faults,
+            link_loads: link_loads == Watch::On,
+            taps,
+            counting,
+            times: op_times == Watch::On,
+            transfers: Transfers { service, any_order, spray, level, recovery, pkey, rate, per_host, library },
+            levels,
+            pkeys,
+            rates,
+            allow_deadlock: deadlock == DeadlockPolicy::Allow,
+            threads: threads.max(1),
+        }
+    }
+
+    /// A schedule whose queue pairs are connected and whose receives are posted.
+    pub(crate) fn connect<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Transfer<'a>, EngineError> {
+        // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
+        let mut worlds = match self.transfers.service {
+            Service::Datagrams => vec![setup::world(self, cluster, seed)?],
+            // The same holds of the tags of messages that carry none.
+            _ if cluster.parts.sole().node.nic.iwarp.is_some() => vec![setup::world(self, cluster, seed)?],
+            _ => setup::worlds(self, cluster, seed)?,
+        };
+        let transfers = Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;
+        Ok(Transfer { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1) })
+    }
+
+    /// Programs at rest on their cores.
+    pub(crate) fn start<'a>(&self, cluster: &'a Cluster, nodes: Vec<u32>, mains: Vec<Main>, seed: u64) -> Result<Started<'a>, EngineError> {
+        let world = setup::world(self, cluster, seed)?;
+        let programs = Programs::new(&world, cluster, nodes, mains)?;
+        Ok(Started { world, programs })
+    }
+}
+
+/// A schedule that is ready to run, in one part or in several.
+pub(crate) struct Transfer<'a> {
+    pub(crate) parts: Vec<(World<'a>, Transferring)>,
+    threads: usize,
+}
+
+impl Prepared for Transfer<'_> {
+    fn run(self: Box<Self>) -> Result<Run, EngineError> {
+        let Transfer { mut parts, threads } = *self;
+        match parts.len() {
+            1 => {
+                let (world, transfers) = parts.swap_remove(0);
+                world::run_schedule(world, transfers)
+            }
+            _ => divided::run(parts, threads),
+        }
+    }
+}
+
+/// Programs that are ready to run.
+pub(crate) struct Started<'a> {
+    world: World<'a>,
+    programs: Programs,
+}
+
+impl Prepared for Started<'_> {
+    fn run(self: Box<Self>) -> Result<Run, EngineError> {
+        world::run_programs(self.world, self.programs)
+    }
+}
+
+/// Everything that comes before the first event of a job.
+pub(crate) fn prepare<'a>(cluster: &'a Cluster, job: Job, options: &RunOptions, seed: u64) -> Result<Box<dyn Prepared + 'a>, EngineError> {
+    let Job { placement, connections, work } = job;
+    let scenario = Scenario::new(&placement, connections, options);
+    let schedule = match work {
+        Work::Schedule(schedule) => schedule,
+        Work::Rounds(work) => Arc::new(of_rounds(work.program.as_ref())?),
+        Work::Programs(mains) => {
+            let nodes = nodes(placement, mains.len());
+            return Ok(Box::new(scenario.start(cluster, nodes, mains, seed)?));
+        }
+    };
+    Ok(Box::new(scenario.connect(cluster, &schedule, seed)?))
+}
+
+/// The node of each of `ranks` programs.
+fn nodes(placement: Placement, ranks: usize) -> Vec<u32> {
+    match placement {
+        Placement::Nodes(nodes) => nodes,
+        Placement::PerNode(count) | Placement::PerAdapter(count) => (0..ranks as u32).map(|rank| rank / count.max(1)).collect(),
+    }
+}
+
+/// The rounds of all ranks as one schedule.
+fn of_rounds(program: &dyn RankRounds) -> Result<Schedule, EngineError> {
+    schedule(program.ranks(), |rank| program.rounds(rank)).map_err(|error| EngineError::Schedule(error.to_string()))
+}
+
+/// How many messages ranks exchange, and how many pairs of them, judged by three ranks.
+pub(crate) fn exchanged(program: &dyn RankRounds) -> (u64, u64) {
+    let ranks = program.ranks();
+    let of = |rank: u32| {
+        let mut peers = BTreeSet::new();
+        let mut messages = 0u64;
+        for round in program.rounds(rank) {
+            messages += round.sends.len() as u64;
+            peers.extend(round.sends.iter().map(|send| send.peer));
+        }
+        (messages, peers.len() as u64)
+    };
+    let sample = [0, ranks / 3, ranks.saturating_sub(1)];
+    let most = |most: (u64, u64), this: (u64, u64)| (most.0.max(this.0), most.1.max(this.1));
+    let (messages, peers) = sample.into_iter().map(of).fold((0, 0), most);
+    (messages * u64::from(ranks), peers * u64::from(ranks))
+}

@@ -1,0 +1,69 @@
+//! How a run is carried out and watched, apart from what happens in it: cores, taps, counters, and what breaks.
+
+use fabriscope_units::Span;
+
+use crate::fault_plan::FaultPlan;
+use crate::sighting::Tap;
+
+/// Options of a run. Results depend on none of them but `faults`, `loss` and `deadlock`.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Cores to use for one run; 0 and 1 both mean one.
+    pub threads: usize,
+    /// Places where every packet is noted: [`Run::sightings`](crate::Run::sightings).
+    pub taps: Vec<Tap>,
+    /// What ports and adapters count: [`Run::counters`](crate::Run::counters).
+    pub counting: Counting,
+    /// Whether the load of each link is noted: [`Run::links`](crate::Run::links).
+    pub link_loads: Watch,
+    /// Whether start and end of each operation of a schedule are noted: [`Run::ops`](crate::Run::ops).
+    pub op_times: Watch,
+    /// What breaks: [`Run::breakage`](crate::Run::breakage).
+    pub faults: Option<FaultPlan>,
+    /// Losses on purpose, for tests of recovery.
+    pub loss: Loss,
+    /// What to do with a routing that can deadlock, or of which nobody knows.
+    pub deadlock: DeadlockPolicy,
+}
+
+/// Whether something is noted during a run (a little slower).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// It is not.
+    #[default]
+    Off,
+    /// It is.
+    On,
+}
+
+/// What to do with a routing that can deadlock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DeadlockPolicy {
+    /// Refuse the run.
+    #[default]
+    Refuse,
+    /// Run, and see.
+    Allow,
+}
+
+/// What ports and adapters count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Sums over the whole run.
+    Sums,
+    /// Sums at the end of every interval of this length.
+    Every(Span),
+}
+
+/// Losses on purpose.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Loss {
+    /// None.
+    #[default]
+    None,
+    /// Every packet is lost on each link with this probability, in 1/2³².
+    Random(u32),
+}
