@@ -76,7 +76,7 @@ pub use qos::{
 };
 pub use quantity::{Frequency, Ratio};
 pub use schema::{add_base, part_schema, property, require_unless};
-pub use sourced::{Basis, Sourced};
+pub use sourced::{Basis, Sourced, Stated};
 pub use suggest::nearest;
 pub use table::Row;
 pub use target::{Place, Target};

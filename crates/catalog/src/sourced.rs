@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use fabriscope_units::{Form, Value};
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,18 @@ impl<T> Sourced<T> {
     /// A value made up by the caller, for parts built in code (tests, examples).
     pub fn assumed(value: T, note: &str) -> Sourced<T> {
         Sourced { value, basis: Basis::Assumed, source: String::new(), note: note.to_owned() }
+    }
+}
+
+/// The form of parameters in part files: each value with its origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stated;
+
+impl Form for Stated {
+    type Of<T: Value> = Sourced<T>;
+
+    fn value<T: Value>(stated: &Sourced<T>) -> T {
+        stated.value
     }
 }
 

@@ -71,7 +71,7 @@ fn build<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64, divide: bool) -
     // Packets of another partition are not answered.
     let partitioned = !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off;
     let enforcement = Enforcement::new(parts).map(Arc::new);
-    let controlled = partitioned || enforcement.is_some() || congestion.algorithm != fabriscope_verbs::cc::Algorithm::None;
+    let controlled = partitioned || enforcement.is_some() || congestion.algorithm.is_some();
     let ecn = (parts.congestion.as_ref())
         .and_then(|congestion| congestion.ecn.as_ref())
         .or_else(|| switch.and_then(|s| s.ecn.as_ref()).filter(|_| ethernet))

@@ -3,13 +3,20 @@
 //! Whole numbers throughout: picoseconds, bytes, bits per second. Text always carries its unit
 //! (`"400 Gb/s"`, `"1 MiB"`, `"620 ns"`); `b` is bit, `B` is byte, `k` is 1000 and `Ki` is 1024.
 //! A bare number and the ambiguous `KB` are refused with a suggestion.
+//!
+//! [`Form`] lets a struct of parameters stand with bare values in a model and with their origin in a catalogue.
+
+#[cfg(test)]
+extern crate self as fabriscope_units;
 
 mod bytes;
+mod form;
 mod parse;
 mod rate;
 mod time;
 
 pub use bytes::Bytes;
+pub use form::{Form, Plain, Value};
 pub use parse::UnitError;
 pub use rate::Rate;
 pub use time::{Span, Time};

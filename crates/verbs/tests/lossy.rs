@@ -1,5 +1,6 @@
 //! Two NICs over a channel with faults: whatever happens between them, every message is delivered once, in order, intact.
 
+mod algorithms;
 mod pair;
 
 use fabriscope_units::{Bytes, Rate};
@@ -255,41 +256,15 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     prop::collection::vec(request(), 1..20)
 }
 
-/// Every algorithm, with parameters as published or near it.
-fn algorithms() -> impl Strategy<Value = cc::Settings> {
-    use cc::{Algorithm, Echo, parameters};
+/// Every algorithm that connections carry, with parameters as published or near it; its receivers tell of marks in any way.
+fn governed() -> impl Strategy<Value = cc::Settings> {
+    use cc::Echo;
     let span = fabriscope_units::Span::from_us;
-    let all = vec![
-        Algorithm::InfiniBand(parameters::InfiniBand { increase: 1, limit: 127, timer: span(150), step: 0.5 }),
-        Algorithm::Dcqcn(parameters::Dcqcn {
-            g: 1.0 / 256.0,
-            alpha_interval: span(55),
-            increase_interval: span(55),
-            increase_bytes: Bytes(100_000),
-            recovery_steps: 5,
-            additive: Rate::from_bps(40_000_000),
-            hyper: Rate::from_bps(200_000_000),
-            least: Rate::from_bps(100_000_000),
-        }),
-        Algorithm::Dctcp(parameters::Dctcp { g: 1.0 / 16.0 }),
-        Algorithm::Swift(parameters::Swift {
-            target: span(2),
-            additive: 1.0,
-            beta: 0.8,
-            most_decrease: 0.5,
-            scaling_range: span(2),
-            scaling_least: 0.1,
-            scaling_most: 100.0,
-        }),
-        Algorithm::Hpcc(parameters::Hpcc { utilisation: 0.95, stages: 5, flows: 10.0 }),
-        Algorithm::Nscc(parameters::Nscc { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25 }),
-        Algorithm::Srd(parameters::Srd { bound: 0.5, additive: 1.0, beta: 0.8 }),
-        Algorithm::Slingshot(parameters::Slingshot { threshold: 0.5, release: 0.1 }),
-    ];
     let echo = prop::sample::select(vec![Echo::Silent, Echo::Acknowledge, Echo::Notify(span(0)), Echo::Notify(span(50))]);
-    (prop::sample::select(all), echo, prop::option::of(Just(1u32)), 1u64..20).prop_map(move |(algorithm, echo, ack_interval, rtt)| {
+    let all = algorithms::near(algorithms::with(cc::Credit::None));
+    (all, echo, prop::option::of(Just(1u32)), 1u64..20).prop_map(move |(algorithm, echo, ack_interval, rtt)| {
         let line = cc::Line { rate: Rate::from_gbps(100), base_rtt: span(rtt), mtu: Bytes(256) };
-        cc::Settings { algorithm, echo, ack_interval, telemetry: matches!(algorithm, Algorithm::Hpcc(_)), timeout: None, line }
+        cc::Settings { echo, ack_interval, timeout: None, ..cc::Settings::of(algorithm, line) }
     })
 }
 
@@ -326,7 +301,7 @@ proptest! {
     #[test]
     fn congestion_control_loses_nothing(
         requests in requests(), setting in setting(false), any_order: bool, faults in faults(true, true), trim in 0u8..30, mark in 0u8..200,
-        congestion in algorithms()
+        congestion in governed()
     ) {
         let (duplicate, reorder) = if any_order { (faults.duplicate, faults.reorder) } else { (faults.duplicate / 4, faults.reorder / 8) };
         let faults = Faults { lose: faults.lose / 4, duplicate, reorder, trim, mark, ..faults };

@@ -1,5 +1,6 @@
 //! Every transport keeps what its row in the table of services promises, on channels that lose, repeat and reorder.
 
+mod algorithms;
 mod fleet;
 
 use std::collections::BTreeMap;
@@ -207,32 +208,12 @@ proptest! {
     }
 }
 
-fn governed() -> impl Strategy<Value = cc::Settings> {
-    use cc::{Algorithm, parameters};
-    let all = vec![
-        Algorithm::Nscc(parameters::Nscc { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25 }),
-        Algorithm::Srd(parameters::Srd { bound: 0.5, additive: 1.0, beta: 0.8 }),
-        Algorithm::Dctcp(parameters::Dctcp { g: 1.0 / 16.0 }),
-    ];
-    by_line(prop::sample::select(all).boxed())
-}
-
-/// Receiver credits with and without NSCC beside them.
-fn on_credit() -> impl Strategy<Value = cc::Settings> {
-    use cc::{Algorithm, parameters};
-    let nscc = parameters::Nscc { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25 };
-    let all = (0.0..1.5, 0.2..1.1, any::<bool>())
-        .prop_map(move |(initial, share, both)| Algorithm::Rccc(parameters::Rccc { initial, share, network: both.then_some(nscc) }));
-    by_line(all.boxed())
-}
-
-fn by_line(all: BoxedStrategy<cc::Algorithm>) -> impl Strategy<Value = cc::Settings> {
-    use cc::Echo;
-    let timeout = Span::from_us(40);
-    (all, 1u32..4, 1u64..8).prop_map(move |(algorithm, interval, rtt)| {
+/// Every algorithm that does, or does not, give credit, with parameters as published or near it.
+fn governed(credit: cc::Credit) -> impl Strategy<Value = cc::Settings> {
+    (algorithms::near(algorithms::with(credit)), 1u32..4, 1u64..8).prop_map(|(algorithm, interval, rtt)| {
         let line = cc::Line { rate: Rate::from_gbps(100), base_rtt: Span::from_us(rtt), mtu: Bytes(256) };
-        let (echo, ack_interval) = (Echo::Acknowledge, Some(interval));
-        cc::Settings { algorithm, echo, ack_interval, timeout: Some(timeout), telemetry: false, line }
+        let (echo, ack_interval, timeout) = (cc::Echo::Acknowledge, Some(interval), Some(Span::from_us(40)));
+        cc::Settings { echo, ack_interval, timeout, telemetry: false, ..cc::Settings::of(algorithm, line) }
     })
 }
 
@@ -241,7 +222,7 @@ proptest! {
 
     #[test]
     fn promises_are_kept_under_congestion_control(
-        requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in governed()
+        requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in governed(cc::Credit::None)
     ) {
         for kind in [QpType::Srd, QpType::Uet, QpType::UetRod, QpType::UetRudi, QpType::Rc, QpType::Dci] {
             check(kind, &requests, faults, settings)?;
@@ -249,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn promises_are_kept_on_credit(requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in on_credit()) {
+    fn promises_are_kept_on_credit(requests in prop::collection::vec(message(), 1..60), faults in faults(), settings in governed(cc::Credit::OfReceivers)) {
         for kind in [QpType::Srd, QpType::Uet, QpType::UetRod] {
             check(kind, &requests, faults, settings)?;
         }

@@ -4,29 +4,46 @@
 //! Modelled: the reaction point as published: α, target and current rate, fast recovery, additive and hyper increase.
 //! Not modelled: the start at a rate below the link's that some firmware offers.
 
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Bytes, Rate, Span, Time, parameters};
 
-use super::{Allowance, Control, Line};
+use super::{Allowance, Control, Echo, Line, OutOfRange, Scheme, Signals, share};
 
-/// Parameters, named as in the paper.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Weight of the newest notification in α.
-    pub g: f64,
-    /// α decays once in this time without a notification (K).
-    pub alpha_interval: Span,
-    /// The rate grows once in this time (T).
-    pub increase_interval: Span,
-    /// The rate grows once in so many bytes (B).
-    pub increase_bytes: Bytes,
-    /// Steps of fast recovery (F).
-    pub recovery_steps: u32,
-    /// Additive increase of the target.
-    pub additive: Rate,
-    /// Hyper increase of the target.
-    pub hyper: Rate,
-    /// The rate never falls below this.
-    pub least: Rate,
+parameters! {
+    /// DCQCN. Parameters are named as in the paper.
+    pub struct Parameters as "Dcqcn" {
+        /// Weight of the newest notification in α.
+        pub g: f64,
+        /// α decays once in this time without a notification (K).
+        pub alpha_interval: Span,
+        /// The rate grows once in this time (T).
+        pub increase_interval: Span,
+        /// The rate grows once in so many bytes (B).
+        pub increase_bytes: Bytes,
+        /// Steps of fast recovery (F).
+        pub recovery_steps: u32,
+        /// Additive increase of the target.
+        pub additive: Rate,
+        /// Hyper increase of the target.
+        pub hyper: Rate,
+        /// The rate never falls below this.
+        pub least: Rate,
+        /// The shortest time between two notifications of a queue pair.
+        pub notification_interval: Span,
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = Dcqcn;
+
+    fn control(&self, line: Line) -> Dcqcn {
+        Dcqcn::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        Signals { echo: Echo::Notify(self.notification_interval), ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("g", self.g)
+    }
 }
 
 /// The reaction point of one queue pair.

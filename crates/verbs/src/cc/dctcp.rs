@@ -4,15 +4,30 @@
 //! Modelled: α over each window of data, one cut per window, additive growth; begins with a full window, as RDMA does.
 //! Not modelled: slow start, delayed acknowledgements, retransmission of TCP.
 
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Time, parameters};
 
-use super::{Allowance, Control, Feedback, Line, Loss, window};
+use super::{Allowance, Control, Echo, Feedback, Line, Loss, OutOfRange, Scheme, Signals, share, window};
 
-/// Parameters, named as in the RFC.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Weight of the newest window in α.
-    pub g: f64,
+parameters! {
+    /// DCTCP. Parameters are named as in the RFC.
+    pub struct Parameters as "Dctcp" {
+        /// Weight of the newest window in α.
+        pub g: f64,
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = Dctcp;
+
+    fn control(&self, line: Line) -> Dctcp {
+        Dctcp::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        Signals { echo: Echo::Acknowledge, ack_interval: Some(1), ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("g", self.g)
+    }
 }
 
 /// The window of one queue pair.

@@ -4,9 +4,9 @@
 //! Modelled: time stamp, bytes sent, queue and rate of each link; reference window once per round trip, stages of additive
 //! increase. Not modelled: the bytes that telemetry adds to packets (42 at five hops, 1 % of 4 KiB).
 
-use fabriscope_units::{Bytes, Rate, Time};
+use fabriscope_units::{Bytes, Rate, Time, parameters};
 
-use super::{Allowance, Control, Feedback, Line, Loss, window};
+use super::{Allowance, Control, Feedback, Line, Loss, OutOfRange, Scheme, Signals, share, window};
 
 /// What a link writes into a packet as it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -24,15 +24,30 @@ pub struct LinkState {
 /// The states of the links of a path.
 pub type Telemetry = Vec<LinkState>;
 
-/// Parameters, named as in the paper.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Utilisation to aim for (η).
-    pub utilisation: f64,
-    /// Stages of additive increase before a multiplicative step (maxStage).
-    pub stages: u32,
-    /// Flows that share a link at most, for which the additive step is sized (N in W_AI = W (1 − η) / N).
-    pub flows: f64,
+parameters! {
+    /// HPCC. Parameters are named as in the paper.
+    pub struct Parameters as "Hpcc" {
+        /// Utilisation to aim for (η).
+        pub utilisation: f64,
+        /// Stages of additive increase before a multiplicative step (maxStage).
+        pub stages: u32,
+        /// Flows that share a link at most, for which the additive step is sized (N in W_AI = W (1 − η) / N).
+        pub flows: f64,
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = Hpcc;
+
+    fn control(&self, line: Line) -> Hpcc {
+        Hpcc::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        Signals { ack_interval: Some(1), telemetry: true, ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("utilisation", self.utilisation)
+    }
 }
 
 /// The window of one queue pair.

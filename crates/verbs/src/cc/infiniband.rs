@@ -5,21 +5,38 @@
 //! Modelled: FECN by switches, BECN in the next acknowledgement, in a CNP for unreliable connections, CCTI increase, limit and timer, a linear table.
 //! Not modelled: tables by service level, victim masks, congestion control of whole ports.
 
-use fabriscope_units::{Rate, Span, Time};
+use fabriscope_units::{Rate, Span, Time, parameters};
 
-use super::{Allowance, Control, Feedback, Line};
+use super::{Allowance, Control, Echo, Feedback, Line, OutOfRange, Scheme, Signals, share};
 
-/// Parameters, named as in the annex.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Added to the index by a notification (CCTI_Increase).
-    pub increase: u32,
-    /// The highest index (CCTI_Limit).
-    pub limit: u32,
-    /// Taken from the index once in this time (CCTI_Timer).
-    pub timer: Span,
-    /// Entry i of the table delays the next packet by i times this many packets of its own length.
-    pub step: f64,
+parameters! {
+    /// InfiniBand congestion control. Parameters are named as in annex A10.
+    pub struct Parameters as "InfiniBandCc" {
+        /// Added to the index by a notification (CCTI_Increase).
+        pub increase: u32,
+        /// The highest index (CCTI_Limit).
+        pub limit: u32,
+        /// Taken from the index once in this time (CCTI_Timer).
+        pub timer: Span,
+        /// Entry i of the table delays the next packet by i times this many packets of its own length.
+        pub step: f64,
+        /// The shortest time between two notifications of a queue pair that has no acknowledgements to carry them.
+        pub notification_interval: Span,
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = InfiniBandCc;
+
+    fn control(&self, line: Line) -> InfiniBandCc {
+        InfiniBandCc::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        Signals { echo: Echo::AcknowledgeOrNotify(self.notification_interval), ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("step", self.step)
+    }
 }
 
 /// The index of one queue pair.

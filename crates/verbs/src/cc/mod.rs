@@ -9,32 +9,39 @@
 //! Around it stands `Congestion`, one for each sending queue pair: packets on their way with the time they left, and the
 //! time at which the next may leave.
 //!
+//! An algorithm's file holds its parameters, declared once by [`parameters!`](fabriscope_units::parameters) with their units: the
+//! catalogue reads the same struct with values that carry their sources. Its [`Scheme`] makes controls and says what receivers and
+//! links have to do for it. It is registered by its module and one line in `algorithms!`; it is right when `tests/behaves.rs`
+//! accepts it.
+//!
 //! Modelled: window and pacing per queue pair. Not modelled: one control for several queue pairs to the same host.
 
-mod dcqcn;
-mod dctcp;
-mod delay;
-mod hpcc;
-mod infiniband;
-mod nscc;
-mod pair;
-mod rccc;
-mod swift;
+pub mod dcqcn;
+pub mod dctcp;
+pub mod hpcc;
+pub mod infiniband;
+pub mod nscc;
+pub mod rccc;
+pub mod slingshot;
+pub mod srd;
+pub mod swift;
 
 use std::collections::VecDeque;
 
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Bytes, Form, Plain, Rate, Span, Time};
 use fabriscope_wire::Psn;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use dcqcn::Dcqcn;
 pub use dctcp::Dctcp;
-pub use delay::Srd;
 pub use hpcc::{Hpcc, LinkState, Telemetry};
 pub use infiniband::InfiniBandCc;
 pub use nscc::Nscc;
-pub use pair::Slingshot;
-pub use rccc::Rccc;
-pub(crate) use rccc::{Granter, HEADERS};
+pub(crate) use rccc::HEADERS;
+pub use rccc::{Granter, Rccc};
+pub use slingshot::Slingshot;
+pub use srd::Srd;
 pub use swift::Swift;
 
 /// What a queue pair may do now.
@@ -159,11 +166,70 @@ impl Line {
     }
 }
 
-/// The algorithm of a NIC with its parameters.
+/// What an algorithm needs of receivers and links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Signals {
+    /// How receivers tell of marks.
+    pub echo: Echo,
+    /// Packets from one acknowledgement to the next; none leaves that to the queue pair.
+    pub ack_interval: Option<u32>,
+    /// How long a queue pair waits for an answer before it sends again; none leaves that to the queue pair.
+    pub timeout: Option<Span>,
+    /// Links write their state into packets.
+    pub telemetry: bool,
+    /// Who gives senders credit.
+    pub credit: Credit,
+}
+
+/// Who gives senders credit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Credit {
+    /// Nobody: a sender asks for none.
+    #[default]
+    None,
+    /// Receivers; only transports whose packets have room for it carry it.
+    OfReceivers,
+}
+
+/// A parameter that is outside its range.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("`{parameter}` of {value} is no share")]
+pub struct OutOfRange {
+    /// Its name.
+    pub parameter: &'static str,
+    /// What it was given.
+    pub value: f64,
+}
+
+/// Refuses what is no share: a number above 0 and up to 1.
+fn share(parameter: &'static str, value: f64) -> Result<(), OutOfRange> {
+    if value > 0.0 && value <= 1.0 { Ok(()) } else { Err(OutOfRange { parameter, value }) }
+}
+
+/// The parameters of an algorithm: they make the control of each sender and say what it needs of the network.
+pub trait Scheme {
+    /// The control of one sender.
+    type Control: Control;
+    /// A control for a sender behind `line`.
+    fn control(&self, line: Line) -> Self::Control;
+    /// What it needs of receivers and links.
+    fn signals(&self) -> Signals;
+    /// Refuses parameters without meaning.
+    ///
+    /// # Errors
+    /// The first parameter that is outside its range.
+    fn check(&self) -> Result<(), OutOfRange>;
+    /// Who gives credit at a receiver behind `line`, where receivers give any.
+    fn granter(&self, _line: Line) -> Option<Granter> {
+        None
+    }
+}
+
+/// The congestion control of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Settings {
-    /// Which one.
-    pub algorithm: Algorithm,
+    /// Which algorithm; none sends as fast as the link.
+    pub algorithm: Option<Algorithm>,
     /// How its receivers tell of marks.
     pub echo: Echo,
     /// Packets from one acknowledgement to the next; none leaves that to the queue pair.
@@ -176,61 +242,135 @@ pub struct Settings {
     pub line: Line,
 }
 
-/// The algorithms with their parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// None: as fast as the link.
-    #[default]
-    None,
+impl Settings {
+    /// An algorithm with what it needs, behind `line`.
+    #[must_use]
+    pub fn of(algorithm: Algorithm, line: Line) -> Settings {
+        let Signals { echo, ack_interval, timeout, telemetry, credit: _ } = algorithm.signals();
+        Settings { algorithm: Some(algorithm), echo, ack_interval, timeout, telemetry, line }
+    }
+    /// No algorithm, behind `line`.
+    #[must_use]
+    pub fn none(line: Line) -> Settings {
+        Settings { line, ..Settings::default() }
+    }
+    /// Whether senders wait for credit of their receivers.
+    #[must_use]
+    pub fn gives_credit(&self) -> bool {
+        self.algorithm.is_some_and(|algorithm| algorithm.signals().credit == Credit::OfReceivers)
+    }
+}
+
+/// Makes the algorithms out of their modules: one line each.
+macro_rules! algorithms {
+    ($( $(#[$about:meta])* $Variant:ident: $module:ident as $name:literal, )*) => {
+        /// The algorithms with their parameters, under their names in part files.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(bound = "F: Form")]
+        #[schemars(bound = "F: Form", rename = "Algorithm")]
+        #[non_exhaustive]
+        pub enum Algorithm<F: Form = Plain> {
+            $( $(#[$about])* #[serde(rename = $name)] $Variant($module::Parameters<F>), )*
+        }
+
+        impl Copy for Algorithm {}
+
+        impl<F: Form> Algorithm<F> {
+            /// The names of all algorithms.
+            pub const NAMES: &'static [&'static str] = &[$( $name, )*];
+
+            /// The name of the algorithm in part files.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self { $( Algorithm::$Variant(_) => $name, )* }
+            }
+            /// The algorithm with the bare values of its parameters.
+            #[must_use]
+            pub fn plain(&self) -> Algorithm {
+                match self { $( Algorithm::$Variant(parameters) => Algorithm::$Variant(parameters.plain()), )* }
+            }
+        }
+
+        impl Scheme for Algorithm {
+            type Control = Controller;
+
+            fn control(&self, line: Line) -> Controller {
+                Controller(match self { $( Algorithm::$Variant(parameters) => Inner::$Variant(parameters.control(line)), )* })
+            }
+            fn signals(&self) -> Signals {
+                match self { $( Algorithm::$Variant(parameters) => parameters.signals(), )* }
+            }
+            fn check(&self) -> Result<(), OutOfRange> {
+                match self { $( Algorithm::$Variant(parameters) => parameters.check(), )* }
+            }
+            fn granter(&self, line: Line) -> Option<Granter> {
+                match self { $( Algorithm::$Variant(parameters) => parameters.granter(line), )* }
+            }
+        }
+
+        #[derive(Clone, Debug)]
+        enum Inner {
+            $( $Variant(<$module::Parameters as Scheme>::Control), )*
+            /// None: what was sent is only kept in mind.
+            Free(Free),
+        }
+
+        impl Control for Controller {
+            fn allowance(&self) -> Allowance {
+                match &self.0 { $( Inner::$Variant(control) => control.allowance(), )* Inner::Free(free) => free.allowance() }
+            }
+            fn sent(&mut self, now: Time, bytes: Bytes) {
+                match &mut self.0 { $( Inner::$Variant(control) => control.sent(now, bytes), )* Inner::Free(_) => {} }
+            }
+            fn acknowledged(&mut self, feedback: &Feedback<'_>) {
+                match &mut self.0 { $( Inner::$Variant(control) => control.acknowledged(feedback), )* Inner::Free(_) => {} }
+            }
+            fn notified(&mut self, now: Time) {
+                match &mut self.0 { $( Inner::$Variant(control) => control.notified(now), )* Inner::Free(_) => {} }
+            }
+            fn lost(&mut self, now: Time, loss: Loss) {
+                match &mut self.0 { $( Inner::$Variant(control) => control.lost(now, loss), )* Inner::Free(_) => {} }
+            }
+            fn wants(&self, pending: Bytes) -> u32 {
+                match &self.0 { $( Inner::$Variant(control) => control.wants(pending), )* Inner::Free(_) => 0 }
+            }
+            fn granted(&mut self, credit: u32) -> bool {
+                match &mut self.0 { $( Inner::$Variant(control) => control.granted(credit), )* Inner::Free(_) => false }
+            }
+            fn wakes(&self) -> Option<Time> {
+                match &self.0 { $( Inner::$Variant(control) => control.wakes(), )* Inner::Free(_) => None }
+            }
+            fn wake(&mut self, now: Time) {
+                match &mut self.0 { $( Inner::$Variant(control) => control.wake(now), )* Inner::Free(_) => {} }
+            }
+        }
+    };
+}
+
+algorithms! {
     /// InfiniBand congestion control.
-    InfiniBand(infiniband::Parameters),
+    InfiniBand: infiniband as "infiniband",
     /// DCQCN.
-    Dcqcn(dcqcn::Parameters),
+    Dcqcn: dcqcn as "dcqcn",
     /// DCTCP.
-    Dctcp(dctcp::Parameters),
+    Dctcp: dctcp as "dctcp",
     /// Swift.
-    Swift(swift::Parameters),
+    Swift: swift as "swift",
     /// HPCC.
-    Hpcc(hpcc::Parameters),
-    /// Ultra Ethernet's network-signalled congestion control.
-    Nscc(nscc::Parameters),
-    /// Latency-based, as EFA's SRD.
-    Srd(delay::Parameters),
-    /// Per-pair tracking with back-pressure, as Slingshot's.
-    Slingshot(pair::Parameters),
-    /// Ultra Ethernet's receiver credits.
-    Rccc(rccc::Parameters),
+    Hpcc: hpcc as "hpcc",
+    /// NSCC of Ultra Ethernet.
+    Nscc: nscc as "nscc",
+    /// Latency-based, as SRD's.
+    Srd: srd as "srd",
+    /// Per-pair back-pressure, as Slingshot's.
+    Slingshot: slingshot as "slingshot",
+    /// RCCC of Ultra Ethernet.
+    Rccc: rccc as "rccc",
 }
 
-/// Parameters of each algorithm.
-pub mod parameters {
-    pub use super::dcqcn::Parameters as Dcqcn;
-    pub use super::dctcp::Parameters as Dctcp;
-    pub use super::delay::Parameters as Srd;
-    pub use super::hpcc::Parameters as Hpcc;
-    pub use super::infiniband::Parameters as InfiniBand;
-    pub use super::nscc::Parameters as Nscc;
-    pub use super::pair::Parameters as Slingshot;
-    pub use super::rccc::Parameters as Rccc;
-    pub use super::swift::Parameters as Swift;
-}
-
-/// One algorithm at work.
+/// One algorithm at work, for one sender.
 #[derive(Clone, Debug)]
-enum Controller {
-    InfiniBand(InfiniBandCc),
-    Dcqcn(Dcqcn),
-    Dctcp(Dctcp),
-    Swift(Swift),
-    Hpcc(Hpcc),
-    Nscc(Nscc),
-    Srd(Srd),
-    Slingshot(Slingshot),
-    Rccc(Rccc),
-    /// None: what was sent is only kept in mind.
-    Free(Free),
-}
+pub struct Controller(Inner);
 
 /// No control: packets leave as the link takes them.
 #[derive(Clone, Copy, Debug)]
@@ -240,23 +380,6 @@ impl Control for Free {
     fn allowance(&self) -> Allowance {
         Allowance::rate(UNLIMITED)
     }
-}
-
-macro_rules! each {
-    ($controller:expr, $control:ident => $call:expr) => {
-        match $controller {
-            Controller::InfiniBand($control) => $call,
-            Controller::Dcqcn($control) => $call,
-            Controller::Dctcp($control) => $call,
-            Controller::Swift($control) => $call,
-            Controller::Hpcc($control) => $call,
-            Controller::Nscc($control) => $call,
-            Controller::Srd($control) => $call,
-            Controller::Slingshot($control) => $call,
-            Controller::Rccc($control) => $call,
-            Controller::Free($control) => $call,
-        }
-    };
 }
 
 /// What an acknowledgement says.
@@ -297,24 +420,13 @@ struct Flight {
 impl Congestion {
     /// Ready to send; `None` where the settings have no algorithm.
     pub(crate) fn new(settings: &Settings) -> Option<Congestion> {
-        (settings.algorithm != Algorithm::None).then(|| Congestion::always(settings))
+        settings.algorithm.is_some().then(|| Congestion::always(settings))
     }
 
     /// Ready to send; without an algorithm it only keeps in mind what is on its way.
     pub(crate) fn always(settings: &Settings) -> Congestion {
         let line = settings.line;
-        let controller = match settings.algorithm {
-            Algorithm::None => Controller::Free(Free),
-            Algorithm::InfiniBand(p) => Controller::InfiniBand(InfiniBandCc::new(p, line)),
-            Algorithm::Dcqcn(p) => Controller::Dcqcn(Dcqcn::new(p, line)),
-            Algorithm::Dctcp(p) => Controller::Dctcp(Dctcp::new(p, line)),
-            Algorithm::Swift(p) => Controller::Swift(Swift::new(p, line)),
-            Algorithm::Hpcc(p) => Controller::Hpcc(Hpcc::new(p, line)),
-            Algorithm::Nscc(p) => Controller::Nscc(Nscc::new(p, line)),
-            Algorithm::Srd(p) => Controller::Srd(Srd::new(p, line)),
-            Algorithm::Slingshot(p) => Controller::Slingshot(Slingshot::new(p, line)),
-            Algorithm::Rccc(p) => Controller::Rccc(Rccc::new(p, line)),
-        };
+        let controller = settings.algorithm.map_or(Controller(Inner::Free(Free)), |algorithm| algorithm.control(line));
         Congestion {
             controller,
             flights: VecDeque::new(),
@@ -327,20 +439,20 @@ impl Congestion {
 
     /// Whether the window lets a packet of `bytes` go.
     pub(crate) fn open(&self, bytes: u16) -> bool {
-        let window = each!(&self.controller, control => control.allowance()).window.0;
+        let window = self.controller.allowance().window.0;
         self.in_flight == 0 || self.in_flight + u64::from(bytes) <= window
     }
     /// Whether there is credit for a packet of `bytes`.
     pub(crate) fn has_credit(&self, bytes: u16) -> bool {
-        u64::from(bytes) <= each!(&self.controller, control => control.allowance()).credit.0
+        u64::from(bytes) <= self.controller.allowance().credit.0
     }
     /// What to ask of the receiver while `pending` bytes wait.
     pub(crate) fn wants(&self, pending: Bytes) -> u32 {
-        each!(&self.controller, control => control.wants(pending))
+        self.controller.wants(pending)
     }
     /// The receiver gave so much in all; true if that is more than was known.
     pub(crate) fn granted(&mut self, credit: u32) -> bool {
-        each!(&mut self.controller, control => control.granted(credit))
+        self.controller.granted(credit)
     }
     /// When the next packet may leave.
     pub(crate) fn next(&self) -> Time {
@@ -349,11 +461,11 @@ impl Congestion {
 
     /// A packet with number `psn` and `bytes` on the wire leaves.
     pub(crate) fn sent(&mut self, now: Time, psn: Psn, bytes: u16) {
-        let rate = each!(&self.controller, control => control.allowance()).rate;
+        let rate = self.controller.allowance().rate;
         if rate != UNLIMITED {
             self.next = self.next.max(now) + rate.time(Bytes(u64::from(bytes)));
         }
-        each!(&mut self.controller, control => control.sent(now, Bytes(u64::from(bytes))));
+        self.controller.sent(now, Bytes(u64::from(bytes)));
         // Repeated packets are there already.
         match self.flights.back() {
             Some(last) if !last.psn.is_before(psn) => {
@@ -395,7 +507,7 @@ impl Congestion {
         bytes += self.settle(end);
         if let Some(left) = left {
             let feedback = Feedback { now, bytes: Bytes(bytes), rtt: now - left, marked, in_flight: Bytes(self.in_flight), links };
-            each!(&mut self.controller, control => control.acknowledged(&feedback));
+            self.controller.acknowledged(&feedback);
             if any_order {
                 self.find_missing(now, left);
             }
@@ -450,16 +562,16 @@ impl Congestion {
     }
 
     pub(crate) fn notified(&mut self, now: Time) {
-        each!(&mut self.controller, control => control.notified(now));
+        self.controller.notified(now);
     }
     pub(crate) fn lost(&mut self, now: Time, loss: Loss) {
-        each!(&mut self.controller, control => control.lost(now, loss));
+        self.controller.lost(now, loss);
     }
     pub(crate) fn wakes(&self) -> Option<Time> {
-        each!(&self.controller, control => control.wakes())
+        self.controller.wakes()
     }
     pub(crate) fn wake(&mut self, now: Time) {
-        each!(&mut self.controller, control => control.wake(now));
+        self.controller.wake(now);
     }
 }
 

@@ -11,23 +11,40 @@
 //! Modelled: the four cases, quick adaptation to what arrived in the last round trip; receiver credits beside it are RCCC's.
 //! Not modelled: avoidance of single paths.
 
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::{Bytes, Span, Time, parameters};
 
-use super::{Allowance, Control, Feedback, Line, Loss, window};
+use super::{Allowance, Control, Echo, Feedback, Line, Loss, OutOfRange, Scheme, Signals, share, window};
 
-/// Parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Target of the queueing delay, as a share of the round trip of an idle network.
-    pub target: f64,
-    /// Most that the window shrinks at once, as a share of it.
-    pub most_decrease: f64,
-    /// Weight of the excess in a decrease.
-    pub gamma: f64,
-    /// Packets added per round trip where all flows grow alike.
-    pub fair: f64,
-    /// Share of the window added per round trip at no delay at all.
-    pub proportional: f64,
+parameters! {
+    /// NSCC of Ultra Ethernet.
+    pub struct Parameters as "Nscc" {
+        /// Target of the queueing delay, as a share of the round trip of an idle network.
+        pub target: f64,
+        /// Most that the window shrinks at once, as a share of it.
+        pub most_decrease: f64,
+        /// Weight of the excess in a decrease.
+        pub gamma: f64,
+        /// Packets added per round trip where all flows grow alike.
+        pub fair: f64,
+        /// Share of the window added per round trip at no delay at all.
+        pub proportional: f64,
+        /// How long to wait for an answer before sending again.
+        pub timeout: Span,
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = Nscc;
+
+    fn control(&self, line: Line) -> Nscc {
+        Nscc::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        Signals { echo: Echo::Acknowledge, ack_interval: Some(1), timeout: Some(self.timeout), ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("most_decrease", self.most_decrease)
+    }
 }
 
 /// The window of one queue pair.

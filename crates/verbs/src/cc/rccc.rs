@@ -15,19 +15,42 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_units::{Bytes, Rate, Time};
+use fabriscope_units::{Bytes, Rate, Span, Time, parameters};
 
-use super::{Allowance, Control, Feedback, Line, Loss, Nscc, nscc};
+use super::{Allowance, Control, Credit, Echo, Feedback, Line, Loss, Nscc, OutOfRange, Scheme, Signals, nscc, share};
 
-/// Parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Credit that a sender begins with, in bandwidth–delay products.
-    pub initial: f64,
-    /// Share of its port's rate that a receiver gives out.
-    pub share: f64,
-    /// NSCC beside it, for queues that are not the receiver's.
-    pub network: Option<nscc::Parameters>,
+parameters! {
+    /// RCCC of Ultra Ethernet: receiver credits.
+    pub struct Parameters as "Rccc" {
+        /// Credit that a sender begins with, in bandwidth–delay products.
+        pub initial: f64,
+        /// Share of its port's rate that a receiver gives out.
+        pub share: f64,
+        /// How long to wait for an answer, or for credit, before sending again.
+        pub timeout: Span,
+        optional {
+            /// NSCC beside it, for queues that are not the receiver's; its `timeout` is not used.
+            pub nscc: nscc::Parameters,
+        }
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = Rccc;
+
+    fn control(&self, line: Line) -> Rccc {
+        Rccc::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        let echo = if self.nscc.is_some() { Echo::Acknowledge } else { Echo::Silent };
+        Signals { echo, ack_interval: Some(1), timeout: Some(self.timeout), credit: Credit::OfReceivers, ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("share", self.share)
+    }
+    fn granter(&self, line: Line) -> Option<Granter> {
+        Some(Granter::new(*self, line))
+    }
 }
 
 impl Parameters {
@@ -50,7 +73,7 @@ pub struct Rccc {
 impl Rccc {
     /// With the unsolicited credit.
     pub fn new(p: Parameters, line: Line) -> Rccc {
-        Rccc { line, granted: p.initial(line), spent: 0, network: p.network.map(|network| Nscc::new(network, line)) }
+        Rccc { line, granted: p.initial(line), spent: 0, network: p.nscc.map(|network| Nscc::new(network, line)) }
     }
 }
 
@@ -94,7 +117,7 @@ impl Control for Rccc {
 
 /// The receiver's side: who wants credit, who gets the next.
 #[derive(Clone, Debug)]
-pub(crate) struct Granter {
+pub struct Granter {
     rate: Rate,
     initial: u64,
     quantum: u64,
@@ -118,7 +141,8 @@ struct Demand {
 
 impl Granter {
     /// The pacer of a receiver behind `line`.
-    pub(crate) fn new(p: Parameters, line: Line) -> Granter {
+    #[must_use]
+    pub fn new(p: Parameters, line: Line) -> Granter {
         Granter {
             rate: Rate::from_bps((line.rate.as_bps() as f64 * p.share) as u64),
             initial: p.initial(line),
@@ -141,14 +165,14 @@ impl Granter {
     }
 
     /// A sender began anew.
-    pub(crate) fn restart(&mut self, sender: u32) {
+    pub fn restart(&mut self, sender: u32) {
         let initial = self.initial;
         let demand = self.demand(sender);
         (demand.wanted, demand.granted) = (0, initial);
     }
 
     /// A packet says that its sender wants so many units in all. Gives when to call [`grant`](Self::grant), if nobody does yet.
-    pub(crate) fn heard(&mut self, now: Time, sender: u32, wanted: u32) -> Option<Time> {
+    pub fn heard(&mut self, now: Time, sender: u32, wanted: u32) -> Option<Time> {
         let initial = self.initial;
         let demand = self.demand(sender);
         demand.wanted = unwrap(demand.wanted, wanted).unwrap_or(0).max(demand.wanted);
@@ -166,7 +190,7 @@ impl Granter {
     }
 
     /// Gives the next credit: to whom, and when to come again.
-    pub(crate) fn grant(&mut self, now: Time) -> (Option<u32>, Option<Time>) {
+    pub fn grant(&mut self, now: Time) -> (Option<u32>, Option<Time>) {
         self.awaited = false;
         let (initial, most) = (self.initial, self.quantum);
         // One that is idle may have become active since it lined up, and the other way round.
@@ -191,7 +215,7 @@ impl Granter {
     }
 
     /// What a sender was given since it began, in units.
-    pub(crate) fn granted(&mut self, sender: u32) -> u32 {
+    pub fn granted(&mut self, sender: u32) -> u32 {
         (self.demand(sender).granted / UNIT) as u32
     }
 }
@@ -211,10 +235,9 @@ pub(crate) const HEADERS: u64 = 128;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriscope_units::Span;
 
     const LINE: Line = Line { rate: Rate::from_gbps(100), base_rtt: Span::from_us(8), mtu: Bytes(4096) };
-    const P: Parameters = Parameters { initial: 1.0, share: 0.5, network: None };
+    const P: Parameters = Parameters { initial: 1.0, share: 0.5, timeout: Span::from_us(100), nscc: None };
     /// 100 Gb/s · 8 us, in whole units.
     const INITIAL: u64 = 100_000 / UNIT * UNIT;
 

@@ -5,27 +5,42 @@
 //! Modelled: fabric delay against a target with flow scaling, one decrease per round trip, pacing below one packet.
 //! Not modelled: the separate window for the delay in the host (hosts here are no bottleneck of this kind).
 
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Bytes, Rate, Span, Time, parameters};
 
-use super::{Allowance, Control, Feedback, Line, Loss};
+use super::{Allowance, Control, Feedback, Line, Loss, OutOfRange, Scheme, Signals, share};
 
-/// Parameters, named as in the paper; windows in packets.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Target of the delay above the round trip of an idle network.
-    pub target: Span,
-    /// Packets added per round trip (ai).
-    pub additive: f64,
-    /// Weight of the excess in a decrease (β).
-    pub beta: f64,
-    /// Largest decrease (max_mdf).
-    pub most_decrease: f64,
-    /// Most that flow scaling adds to the target (fs_range).
-    pub scaling_range: Span,
-    /// Window at and below which it is added whole (fs_min_cwnd).
-    pub scaling_least: f64,
-    /// Window above which none is added (fs_max_cwnd).
-    pub scaling_most: f64,
+parameters! {
+    /// Swift. Parameters are named as in the paper; windows are in packets.
+    pub struct Parameters as "Swift" {
+        /// Target of the delay above the round trip of an idle network.
+        pub target: Span,
+        /// Packets added per round trip (ai).
+        pub additive: f64,
+        /// Weight of the excess in a decrease (β).
+        pub beta: f64,
+        /// Largest decrease (max_mdf).
+        pub most_decrease: f64,
+        /// Most that flow scaling adds to the target (fs_range).
+        pub scaling_range: Span,
+        /// Window at and below which it is added whole (fs_min_cwnd).
+        pub scaling_least: f64,
+        /// Window above which none is added (fs_max_cwnd).
+        pub scaling_most: f64,
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = Swift;
+
+    fn control(&self, line: Line) -> Swift {
+        Swift::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        Signals { ack_interval: Some(1), ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("most_decrease", self.most_decrease)
+    }
 }
 
 /// The window of one queue pair.

@@ -32,6 +32,7 @@ fn dcqcn_halves_and_recovers() {
         additive: Rate::from_bps(40_000_000),
         hyper: Rate::from_bps(200_000_000),
         least: Rate::from_bps(100_000_000),
+        notification_interval: Span::from_us(50),
     };
     let mut control = Dcqcn::new(p, LINE);
     assert_eq!(control.wakes(), None, "nothing to recover");
@@ -130,7 +131,7 @@ fn hpcc_follows_the_busiest_link() {
 
 #[test]
 fn infiniband_counts_up_and_down() {
-    let p = infiniband::Parameters { increase: 1, limit: 127, timer: Span::from_us(150), step: 0.5 };
+    let p = infiniband::Parameters { increase: 1, limit: 127, timer: Span::from_us(150), step: 0.5, notification_interval: Span::ZERO };
     let mut control = InfiniBandCc::new(p, LINE);
     (0..3).for_each(|_| control.notified(at(0)));
     control.acknowledged(&told(at(0), Span::from_us(8), true));
@@ -146,7 +147,7 @@ fn infiniband_counts_up_and_down() {
 
 #[test]
 fn nscc_has_four_cases() {
-    let p = nscc::Parameters { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25 };
+    let p = nscc::Parameters { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25, timeout: Span::from_us(100) };
     let fresh = || {
         let mut control = Nscc::new(p, LINE);
         control.window = PRODUCT as f64;
@@ -175,7 +176,7 @@ fn nscc_has_four_cases() {
 
 #[test]
 fn nscc_adapts_at_once_to_what_arrives() {
-    let p = nscc::Parameters { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25 };
+    let p = nscc::Parameters { target: 0.5, most_decrease: 0.5, gamma: 0.8, fair: 0.25, proportional: 0.25, timeout: Span::from_us(100) };
     let mut control = Nscc::new(p, LINE);
     control.round_at = at(12);
     control.acknowledged(&told(at(10), Span::from_us(8), true));
@@ -187,7 +188,7 @@ fn nscc_adapts_at_once_to_what_arrives() {
 
 #[test]
 fn slingshot_holds_back_the_sources_of_a_full_port_only() {
-    let mut control = Slingshot::new(pair::Parameters { threshold: 0.5, release: 0.1 }, LINE);
+    let mut control = Slingshot::new(slingshot::Parameters { threshold: 0.5, release: 0.1 }, LINE);
     let full = control.allowance().window;
     let link = |queue: u64| [LinkState { at: at(0), sent: 0, queue: Bytes(queue), rate: LINE.rate }];
     control.acknowledged(&Feedback { links: &link(10_000), ..told(at(10), Span::from_us(9), false) });
@@ -199,7 +200,7 @@ fn slingshot_holds_back_the_sources_of_a_full_port_only() {
 
 #[test]
 fn srd_keeps_the_round_trip_below_its_bound() {
-    let mut control = Srd::new(delay::Parameters { bound: 0.5, additive: 1.0, beta: 0.8 }, LINE);
+    let mut control = Srd::new(srd::Parameters { bound: 0.5, additive: 1.0, beta: 0.8, timeout: Span::from_us(100) }, LINE);
     // A round trip of 24 us, the bound is 12: 1 − 0.8 · (1 − 1/2) = 0.6.
     control.acknowledged(&told(at(24), Span::from_us(24), false));
     assert_eq!(control.allowance().window, Bytes(PRODUCT * 6 / 10));
@@ -211,11 +212,8 @@ fn told_of(congestion: &mut Congestion, us: u64, end: Psn, asked: Psn) -> usize 
 
 #[test]
 fn flights_are_accounted_in_any_order() {
-    let settings = Settings {
-        algorithm: Algorithm::Srd(delay::Parameters { bound: 10.0, additive: 0.0, beta: 0.5 }),
-        line: LINE,
-        ..Settings::default()
-    };
+    let parameters = srd::Parameters { bound: 10.0, additive: 0.0, beta: 0.5, timeout: Span::from_us(100) };
+    let settings = Settings::of(Algorithm::Srd(parameters), LINE);
     let mut congestion = Congestion::new(&settings).unwrap();
     let psn = |number: u32| Psn::new(0xff_fffe) + number;
     for number in 0..8 {
@@ -234,4 +232,23 @@ fn flights_are_accounted_in_any_order() {
     // Everything: nothing is on its way.
     assert_eq!(told_of(&mut congestion, 40, psn(9), psn(8)), 0);
     assert_eq!((congestion.in_flight, congestion.flights.len()), (0, 0));
+}
+
+#[test]
+fn the_name_of_an_algorithm_is_its_tag() {
+    let parameters = dctcp::Parameters { g: 1.0 / 16.0 };
+    let algorithm = Algorithm::Dctcp(parameters);
+    let text = serde_json::to_string(&algorithm).unwrap();
+    assert_eq!(text, format!(r#"{{"{}":{{"g":0.0625}}}}"#, algorithm.name()));
+    assert_eq!(serde_json::from_str::<Algorithm>(&text).unwrap(), algorithm);
+    assert!(serde_json::from_str::<Algorithm>(r#"{"dctcp":{"g":0.5,"h":1}}"#).is_err(), "an unknown parameter");
+}
+
+#[test]
+fn a_parameter_outside_its_range_is_named() {
+    for g in [0.0, -0.5, 1.5, f64::NAN] {
+        let error = Algorithm::Dctcp(dctcp::Parameters { g }).check().unwrap_err();
+        assert_eq!(error.parameter, "g");
+    }
+    assert_eq!(Algorithm::Dctcp(dctcp::Parameters { g: 2.0 }).check().unwrap_err().to_string(), "`g` of 2 is no share");
 }

@@ -7,7 +7,7 @@
 use fabriscope_wire::{AckTimeout, Psn, RnrTimer};
 
 use crate::attr::{QpAttr, QpState, QpType};
-use crate::cc::{Algorithm, Congestion};
+use crate::cc::Congestion;
 use crate::error::VerbsError;
 use crate::ids::Lid;
 use crate::iwarp;
@@ -133,10 +133,7 @@ impl Qp {
         }
         check_ranges(attr)?;
         self.check_migration(attr)?;
-        if to == QpState::Rts
-            && (self.qp_type.is_reliable() && !self.qp_type.takes_credit())
-            && matches!(port.congestion.algorithm, Algorithm::Rccc(_))
-        {
+        if to == QpState::Rts && (self.qp_type.is_reliable() && !self.qp_type.takes_credit()) && port.congestion.gives_credit() {
             return Err(VerbsError::NoCredit { qp: self.num, qp_type });
         }
         store(attr, &mut self.attr);

@@ -37,7 +37,7 @@ use fabriscope_units::Time;
 use rustc_hash::FxHashMap;
 
 use crate::attr::{QpState, QpType};
-use crate::cc::{Algorithm, Granter, Settings};
+use crate::cc::{Granter, Scheme, Settings};
 use crate::ids::{Lid, QpNum};
 use crate::packet::{Packet, Received, Transmit};
 use crate::port::Port;
@@ -88,10 +88,7 @@ const ANSWER: u32 = CONTEXT - 2;
 impl Contexts {
     /// None yet.
     pub(crate) fn new(settings: &Settings) -> Contexts {
-        let granter = match settings.algorithm {
-            Algorithm::Rccc(p) => Some(Box::new(Granter::new(p, settings.line))),
-            _ => None,
-        };
+        let granter = settings.algorithm.and_then(|algorithm| algorithm.granter(settings.line)).map(Box::new);
         Contexts { granter, ..Contexts::default() }
     }
 

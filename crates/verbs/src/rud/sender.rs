@@ -12,7 +12,7 @@ use fabriscope_wire::{NakCode, Psn, Syndrome};
 
 use super::message::{Kind, Message, Route};
 use super::{CONTEXT, Context, status_of};
-use crate::cc::{Algorithm, Congestion, HEADERS, Loss, Told};
+use crate::cc::{Congestion, HEADERS, Loss, Told};
 use crate::ids::QpNum;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
@@ -87,7 +87,7 @@ impl Sender {
             since_asked: 0,
             congestion: Congestion::always(settings),
             in_order: delivery == Delivery::Rod,
-            on_credit: matches!(settings.algorithm, Algorithm::Rccc(_)) && delivery != Delivery::Rudi,
+            on_credit: settings.gives_credit() && delivery != Delivery::Rudi,
             starved: false,
             timeout: settings.timeout.unwrap_or(TIMEOUT),
             ack_interval: settings.ack_interval.unwrap_or(1),

@@ -7,17 +7,32 @@
 //! whose packets wait there keeps no more on its way than that it would have at its share of the link.
 //! Modelled: per-pair windows set within a round trip. Not modelled: the switch's table of pairs and its size.
 
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Time, parameters};
 
-use super::{Allowance, Control, Feedback, Line, Loss, window};
+use super::{Allowance, Control, Feedback, Line, Loss, OutOfRange, Scheme, Signals, share, window};
 
-/// Parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Bytes waiting for an endpoint's link above which its sources are held back, as a share of the bandwidth–delay product.
-    pub threshold: f64,
-    /// Share of the window that comes back per round trip without congestion.
-    pub release: f64,
+parameters! {
+    /// Per-pair back-pressure, as Slingshot's.
+    pub struct Parameters as "Slingshot" {
+        /// Bytes waiting for an endpoint's link above which its sources are held back, as a share of the bandwidth–delay product.
+        pub threshold: f64,
+        /// Share of the window that comes back per round trip without congestion.
+        pub release: f64,
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = Slingshot;
+
+    fn control(&self, line: Line) -> Slingshot {
+        Slingshot::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        Signals { ack_interval: Some(1), telemetry: true, ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("release", self.release)
+    }
 }
 
 /// The window of one pair.

@@ -6,19 +6,36 @@
 //! multiplicatively above it (R. Mittal et al., "TIMELY", SIGCOMM 2015, §4, with thresholds and without gradient).
 //! Modelled: the window. Not modelled: choosing among paths by their round trips.
 
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Span, Time, parameters};
 
-use super::{Allowance, Control, Feedback, Line, Loss, window};
+use super::{Allowance, Control, Feedback, Line, Loss, OutOfRange, Scheme, Signals, share, window};
 
-/// Parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameters {
-    /// Queueing delay to stay below, as a share of the round trip of an idle network.
-    pub bound: f64,
-    /// Packets added per round trip.
-    pub additive: f64,
-    /// Weight of the excess in a decrease.
-    pub beta: f64,
+parameters! {
+    /// Latency-based congestion control as SRD's.
+    pub struct Parameters as "Srd" {
+        /// Queueing delay to stay below, as a share of the round trip of an idle network.
+        pub bound: f64,
+        /// Packets added per round trip.
+        pub additive: f64,
+        /// Weight of the excess in a decrease.
+        pub beta: f64,
+        /// How long to wait for an answer before sending again.
+        pub timeout: Span,
+    }
+}
+
+impl Scheme for Parameters {
+    type Control = Srd;
+
+    fn control(&self, line: Line) -> Srd {
+        Srd::new(*self, line)
+    }
+    fn signals(&self) -> Signals {
+        Signals { ack_interval: Some(1), timeout: Some(self.timeout), ..Signals::default() }
+    }
+    fn check(&self) -> Result<(), OutOfRange> {
+        share("beta", self.beta)
+    }
 }
 
 /// The window of one queue pair.
