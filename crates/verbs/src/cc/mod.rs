@@ -25,6 +25,7 @@ pub mod rccc;
 pub mod slingshot;
 pub mod srd;
 pub mod swift;
+pub mod timely;
 
 use std::collections::VecDeque;
 
@@ -43,6 +44,7 @@ pub use rccc::{Granter, Rccc};
 pub use slingshot::Slingshot;
 pub use srd::Srd;
 pub use swift::Swift;
+pub use timely::Timely;
 
 /// What a queue pair may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -366,6 +368,8 @@ algorithms! {
     Slingshot: slingshot as "slingshot",
     /// RCCC of Ultra Ethernet.
     Rccc: rccc as "rccc",
+    /// TIMELY.
+    Timely: timely as "timely",
 }
 
 /// One algorithm at work, for one sender.
