@@ -8,13 +8,13 @@ use fabriscope_engine::{EngineError, Library};
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
-    Access, AhAttr, AhId, AltPath, CqId, Lid, MigState, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Sge, SrqId,
-    VerbsError, Wc,
+    Access, AhAttr, AhId, AltPath, CqId, Lid, MigState, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Service, Sge,
+    SrqId, VerbsError, Wc,
 };
 
+use crate::Transfers;
 use crate::services::{self, Address};
 use crate::world::World;
-use crate::{Service, Transfers};
 
 /// Whole address space: schedules do not say where their data lies.
 pub(crate) const MEMORY: Bytes = Bytes(1 << 47);
@@ -107,7 +107,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
         limits.binary_search_by_key(&pair, |entry| entry.0).map_or(how.rate, |at| Some(limits[at].1))
     };
     let work = work(schedule, how.per_host());
-    if how.service.is_shared() {
+    if services::shares(how.service) {
         services::check(schedule, mtu, how, partitioned)?;
         return services::connect(worlds, &work, mtu, how.service, &level);
     }
@@ -116,7 +116,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
         let host = rank as u32 / how.per_host();
         let nic = nic(worlds, host);
         // Connections have a key each; a rank that talks to nobody needs none.
-        let shared = how.service == Service::Datagrams && !work.is_empty();
+        let shared = how.service == Service::Ud && !work.is_empty();
         let index = if shared { pkey_index(nic, host, key(how.pkey))? } else { 0 };
         let end = open(nic, work, how, index).map_err(setup)?;
         if let (Inlet::Own(qp), Some(rate)) = (end.inlet, how.rate) {
@@ -180,7 +180,7 @@ fn open(nic: &mut Nic, work: &BTreeMap<u32, Work>, how: Transfers, pkey_index: u
     let pd = nic.alloc_pd();
     let memory = nic.reg_mr(pd, 0, MEMORY, Access::ALL)?;
     let ends = match (how.service, how.library) {
-        (Service::Datagrams, Some(library)) => return open_datagrams(nic, work, (pd, memory, pkey_index), library, how),
+        (Service::Ud, Some(library)) => return open_datagrams(nic, work, (pd, memory, pkey_index), library, how),
         (_, Some(library)) => library.queues.receives + work.len() as u32,
         (_, None) => work.values().map(|w| w.sends + w.receives).sum(),
     };
@@ -245,7 +245,7 @@ fn open_datagrams(
 fn join(nic: &mut Nic, (qp, peer): (QpNum, QpNum), mtu: Mtu, (av, pkey_index): (AhAttr, u16), how: Transfers) -> Result<(), VerbsError> {
     let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
     let (rtr, rts) = match how.service {
-        Service::Unreliable => (QpAttr::rtr_uc(mtu, peer, 0, av), QpAttr::rts(0)),
+        Service::Uc => (QpAttr::rtr_uc(mtu, peer, 0, av), QpAttr::rts(0)),
         _ => (options(QpAttr::rtr_rc(mtu, peer, 0, av)), how.recovery(QpAttr::rts_rc(0), av)),
     };
     for step in [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init(Access::ALL) }, rtr, rts] {
@@ -281,7 +281,7 @@ pub(crate) fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
 
 fn create(nic: &mut Nic, (pd, cq): (PdId, CqId), work: Work, end: &Rank, how: Transfers) -> Result<QpNum, VerbsError> {
     let kind = match how.service {
-        Service::Unreliable => QpType::Uc,
+        Service::Uc => QpType::Uc,
         _ => QpType::Rc,
     };
     let srq = if let Inlet::Shared(srq) = end.inlet { Some(srq) } else { None };

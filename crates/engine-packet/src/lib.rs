@@ -65,7 +65,7 @@ mod tally_test;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fabriscope_engine::{Counting, Loss, Service};
+pub(crate) use fabriscope_engine::{Counting, Loss};
 pub(crate) use scenario::{Scenario, Transfers};
 
 use fabriscope_catalog::ResolvedCluster;

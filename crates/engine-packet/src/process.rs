@@ -13,14 +13,14 @@ use fabriscope_node::process::wqe_bytes;
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::OpKind;
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{QpNum, SendFlags, SendWr, Sge, UdDestination, Wc, WcStatus};
+use fabriscope_verbs::{QpNum, SendFlags, SendWr, Service, Sge, UdDestination, Wc, WcStatus};
 
+use crate::Transfers;
 use crate::connect::{Inlet, QKEY, Rank, receive};
 use crate::event::Event;
 use crate::support::refusal;
 use crate::transfer::Transferring;
 use crate::world::World;
-use crate::{Service, Transfers};
 
 /// The library's side of the ranks of a schedule.
 pub(crate) struct Processes {
@@ -82,7 +82,7 @@ impl Processes {
     /// The processes of `ranks`, if a library carries their messages.
     pub fn new(how: Transfers, ranks: &[Rank], cpu: CpuCosts, doorbell: DoorbellPolicy) -> Option<Box<Processes>> {
         let library = how.library?;
-        let datagrams = library.datagrams.filter(|_| how.service == Service::Datagrams);
+        let datagrams = library.datagrams.filter(|_| how.service == Service::Ud);
         let channels = match datagrams {
             Some(_) => ranks.iter().map(|rank| vec![Channel::default(); rank.sides.len()]).collect(),
             None => Vec::new(),

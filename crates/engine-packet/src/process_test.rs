@@ -7,7 +7,9 @@ use fabriscope_streams::Streams;
 use fabriscope_units::{Bytes, Span, Time};
 use proptest::prelude::*;
 
-use crate::{Loss, Scenario, Service, Transfers};
+use fabriscope_verbs::Service;
+
+use crate::{Loss, Scenario, Transfers};
 
 fn ri2(nodes: u32) -> Cluster {
     let catalog = Catalog::embedded().expect("the catalogue is sound");
@@ -45,7 +47,7 @@ proptest! {
     #[test]
     fn every_message_arrives(seed in 0u64..1000, per_host in 1u32..5, count in 1u32..60, most in 0u64..60_000, datagrams: bool) {
         let cluster = ri2(4);
-        let service = if datagrams { Service::Datagrams } else { Service::Reliable };
+        let service = if datagrams { Service::Ud } else { Service::Rc };
         let engine = carried(&cluster, service, per_host);
         let schedule = messages(4 * per_host, count, most.min(if datagrams { most } else { 16_000 }), seed);
         let run = engine.run(&cluster, &schedule, seed).expect("it ends");
@@ -60,7 +62,7 @@ proptest! {
     #[test]
     fn datagrams_recover_from_loss(seed in 0u64..1000, loss in 1u32..30) {
         let cluster = ri2(3);
-        let plain = carried(&cluster, Service::Datagrams, 2);
+        let plain = carried(&cluster, Service::Ud, 2);
         let schedule = messages(6, 30, 40_000, seed);
         let engine = Scenario { loss: Loss::Random(loss * (u32::MAX / 1000)), ..plain.clone() };
         let run = engine.run(&cluster, &schedule, seed).expect("it ends");
@@ -86,7 +88,7 @@ fn a_core_bounds_the_messages_it_sends() {
         builder.recv(1, 0, Bytes(64), tag);
     }
     let schedule = builder.build().expect("sound");
-    for service in [Service::Reliable, Service::Datagrams] {
+    for service in [Service::Rc, Service::Ud] {
         let engine = carried(&cluster, service, 1);
         let l = costs(&engine);
         let d = l.datagrams.expect("it has datagrams");
@@ -95,7 +97,7 @@ fn a_core_bounds_the_messages_it_sends() {
         let post = l.wqe_build + cpu.mmio_busy;
         let poll = l.progress + l.poll_hit + cpu.dma_touch + cpu.post_recv + l.receive;
         let (send, receive) = match service {
-            Service::Datagrams => {
+            Service::Ud => {
                 let bytes = Bytes(64) + l.header;
                 (l.send + d.packet + copied(bytes) + post, poll + d.packet + copied(bytes))
             }
@@ -122,8 +124,8 @@ fn one_message_pays_for_reliability_in_software() {
     };
     // Longer ones are copied and sent piece by piece, which hides some of it.
     for bytes in [0, 8, 100, 1000] {
-        let (connected, l) = one(Service::Reliable, bytes);
-        let (datagram, _) = one(Service::Datagrams, bytes);
+        let (connected, l) = one(Service::Rc, bytes);
+        let (datagram, _) = one(Service::Ud, bytes);
         let d = l.datagrams.expect("it has datagrams");
         let packets = (bytes + l.header.0).div_ceil(d.payload.0);
         assert_eq!((packets, datagram.stats.packets), (1, 1), "no acknowledgement is sent by itself for a few packets");
@@ -141,7 +143,7 @@ fn packets_without_a_receive_are_sent_again() {
         builder.recv(0, from, Bytes(40_000), 0);
     }
     let schedule = builder.build().expect("sound");
-    let mut engine = carried(&cluster, Service::Datagrams, 1);
+    let mut engine = carried(&cluster, Service::Ud, 1);
     let calm = engine.run(&cluster, &schedule, 1).expect("it ends");
     let mut short = costs(&engine);
     let mut d = short.datagrams.expect("it has datagrams");
@@ -157,7 +159,7 @@ fn packets_without_a_receive_are_sent_again() {
 #[test]
 fn ranks_at_one_adapter_send_no_packets_to_each_other() {
     let cluster = ri2(2);
-    for service in [Service::Reliable, Service::Datagrams] {
+    for service in [Service::Rc, Service::Ud] {
         let run = |to: u32| {
             let mut builder = Builder::new(8);
             builder.send(0, to, Bytes(100), 0);
@@ -194,10 +196,10 @@ fn pairs(nodes: u32, per_host: u32, service: Service) -> (Run, u32) {
 fn contexts_follow_the_closed_forms() {
     for (nodes, per_host) in [(2, 3), (4, 5), (3, 1)] {
         // M² (N − 1) connections at each adapter; M datagram queue pairs.
-        let (connected, count) = pairs(nodes, per_host, Service::Reliable);
+        let (connected, count) = pairs(nodes, per_host, Service::Rc);
         assert_eq!(count, per_host * per_host * (nodes - 1));
         assert_eq!((connected.stats.context_misses > 0, connected.stats.queue_pairs), (count > per_host, u64::from(count)));
-        let (datagrams, count) = pairs(nodes, per_host, Service::Datagrams);
+        let (datagrams, count) = pairs(nodes, per_host, Service::Ud);
         assert_eq!((count, datagrams.stats.context_misses), (per_host, 0));
     }
 }
@@ -212,16 +214,16 @@ fn what_a_library_cannot_carry_is_refused() {
         Err(EngineError::Unsupported(refused)) => refused.what,
         other => panic!("{other:?}"),
     };
-    assert!(refused(carried(&cluster, Service::Datagrams, 1), &put).contains("one-sided"));
+    assert!(refused(carried(&cluster, Service::Ud, 1), &put).contains("one-sided"));
     let mut builder = Builder::new(3);
     let sent = builder.send(0, 2, Bytes(8), 0);
     builder.op_after(0, OpKind::Compute { span: Span::from_ns(1) }, &[After::End(sent)]);
     builder.recv(2, 0, Bytes(8), 0);
     let schedule = builder.build().expect("sound");
     let bare = |transfers| Scenario { transfers, ..Scenario::default() };
-    assert!(refused(bare(Transfers { service: Service::Datagrams, ..Transfers::default() }), &schedule).contains("without a library"));
+    assert!(refused(bare(Transfers { service: Service::Ud, ..Transfers::default() }), &schedule).contains("without a library"));
     assert!(refused(bare(Transfers { per_host: 2, ..Transfers::default() }), &schedule).contains("several ranks"));
-    match carried(&cluster, Service::Datagrams, 1).run(&cluster, &schedule, 1) {
+    match carried(&cluster, Service::Ud, 1).run(&cluster, &schedule, 1) {
         Err(EngineError::TooManyRanks { ranks: 3, adapters: 2 }) => {}
         other => panic!("{other:?}"),
     }

@@ -91,7 +91,7 @@ impl Scenario {
     pub(crate) fn connect<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Transfer<'a>, EngineError> {
         // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
         let mut worlds = match self.transfers.service {
-            Service::Datagrams => vec![setup::world(self, cluster, seed)?],
+            Service::Ud => vec![setup::world(self, cluster, seed)?],
             // The same holds of the tags of messages that carry none.
             _ if cluster.parts.sole().node.nic.iwarp.is_some() => vec![setup::world(self, cluster, seed)?],
             _ => setup::worlds(self, cluster, seed)?,

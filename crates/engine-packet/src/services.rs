@@ -10,13 +10,13 @@ use fabriscope_engine::EngineError;
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::Time;
 use fabriscope_verbs::{
-    Access, AhAttr, AhId, CqId, Delivery, EecNum, Lid, Mtu, Nic, PdId, Peer, PostError, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr, Sge,
+    Access, AhAttr, AhId, CqId, EecNum, Lid, Mtu, Nic, PdId, Peer, PostError, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr, Service, Sge,
     SrqId, UdDestination, VerbsError, XrcdId,
 };
 
+use crate::Transfers;
 use crate::connect::{ANYBODY, Inlet, MEMORY, Rank, Side, WR_LIMIT, Work, nic, setup};
 use crate::world::World;
-use crate::{Service, Transfers};
 
 /// What a request says of its destination.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +41,11 @@ impl Address {
     }
 }
 
+/// Whether the queue pairs of a service are more than one for each peer, or one for all of them without a library.
+pub(crate) const fn shares(service: Service) -> bool {
+    !matches!(service, Service::Rc | Service::Uc | Service::Ud | Service::Iwarp | Service::Raw)
+}
+
 /// What these transports do not carry.
 ///
 /// # Errors
@@ -52,13 +57,14 @@ pub(crate) fn check(schedule: &Schedule, mtu: Mtu, how: Transfers, partitioned: 
     if partitioned {
         return Err(setup("partitions are kept apart on reliable and unreliable connections only; write transport = \"rc\""));
     }
-    let (name, packets, one_sided) = match how.service {
-        Service::Scalable => ("SRD", true, true),
-        Service::UltraEthernet(Delivery::Rudi) => ("UET_RUDI", false, true),
-        Service::UltraEthernet(Delivery::Uud) => ("UET_UUD", true, false),
+    let (packets, one_sided) = match how.service {
+        Service::Srd => (true, true),
+        Service::UetRudi => (false, true),
+        Service::UetUud => (true, false),
         _ => return Ok(()),
     };
-    let idempotent = how.service == Service::UltraEthernet(Delivery::Rudi);
+    let name = how.service.name();
+    let idempotent = how.service == Service::UetRudi;
     for rank in 0..schedule.ranks() {
         for kind in schedule.kinds(rank) {
             let (bytes, most) = (kind.bytes(), mtu.bytes());
@@ -120,11 +126,11 @@ fn make(nic: &mut Nic, work: &BTreeMap<u32, Work>, service: Service, mtu: Mtu) -
     let all = work.values().fold(Work::default(), |all, w| Work { sends: all.sends + w.sends, receives: all.receives + w.receives });
     let cq = nic.create_cq((all.sends + all.receives).max(16))?;
     let (mut srq, mut xrcd) = (None, None);
-    if service == Service::Extended {
+    if service == Service::Xrc {
         let domain = nic.open_xrcd();
         xrcd = Some(domain);
         srq = Some(nic.create_xrc_srq(pd, domain, cq, all.receives.max(1), 1)?);
-    } else if service == Service::Dynamic {
+    } else if service == Service::Dc {
         srq = Some(nic.create_srq(pd, all.receives.max(1), 1)?);
     }
     let inlet = srq.map_or(Inlet::Each, Inlet::Shared);
@@ -132,7 +138,7 @@ fn make(nic: &mut Nic, work: &BTreeMap<u32, Work>, service: Service, mtu: Mtu) -
     let mut half = Half { rank, pd, srq, ends: Vec::with_capacity(work.len()) };
     let own = own_queue_pairs(nic, (pd, cq), all, service, srq, (mtu, work.len()))?;
     for (&peer, w) in work {
-        let eec = if service == Service::ReliableDatagram { Some(nic.create_eec(pd, cq)?) } else { None };
+        let eec = if service == Service::Rd { Some(nic.create_eec(pd, cq)?) } else { None };
         let (qp, receiver) = match &own {
             Some((senders, receiver)) => (senders[half.ends.len() % senders.len()], *receiver),
             None => {
@@ -158,13 +164,9 @@ fn own_queue_pairs(
 ) -> Result<Option<(Vec<QpNum>, QpNum)>, MakeError> {
     let nobody = Peer { lid: Lid(0), qp: QpNum(0), sl: 0, mtu };
     let kind = match service {
-        Service::Dynamic => QpType::Dci,
-        Service::ReliableDatagram => QpType::Rd,
-        Service::Scalable => QpType::Srd,
-        Service::UltraEthernet(Delivery::Rud) => QpType::Uet,
-        Service::UltraEthernet(Delivery::Rod) => QpType::UetRod,
-        Service::UltraEthernet(Delivery::Rudi) => QpType::UetRudi,
-        Service::UltraEthernet(Delivery::Uud) => QpType::UetUud,
+        Service::Dc | Service::Rd | Service::Srd | Service::Uet | Service::UetRod | Service::UetRudi | Service::UetUud => {
+            QpType::sender_of(service)
+        }
         _ => return Ok(None),
     };
     let senders = if kind == QpType::Dci { INITIATORS.min(peers).max(1) } else { 1 };
@@ -193,12 +195,12 @@ fn join(nic: &mut Nic, half: &mut Half, i: usize, other: Other, (sl, mtu, servic
     let (receiver, eec) = half.ends[i];
     let peer = |qp: QpNum| Peer { lid: Lid(side.peer), qp, sl, mtu };
     half.rank.sides[i].address = match service {
-        Service::Extended => {
+        Service::Xrc => {
             nic.connect(side.qp, &peer(other.receives), Access::ALL)?;
             nic.connect(receiver, &peer(other.sends), Access::ALL)?;
             Address::SharedQueue(other.srq.ok_or(MakeError::Queue)?)
         }
-        Service::ReliableDatagram => {
+        Service::Rd => {
             let (here, there) = (eec.ok_or(MakeError::Queue)?, other.eec.ok_or(MakeError::Queue)?);
             nic.connect(QpNum(here.0), &peer(QpNum(there.0)), Access::ALL)?;
             Address::Context(here, other.receives)

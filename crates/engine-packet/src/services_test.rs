@@ -3,21 +3,14 @@
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::Cluster;
 use fabriscope_units::{Bytes, Span};
-use fabriscope_verbs::Delivery;
 
 use crate::tests::{cluster, random_schedule, run_and_settle};
-use crate::{Loss, Scenario, Service, Transfers};
+use fabriscope_verbs::Service;
 
-const UET: Service = Service::UltraEthernet(Delivery::Rud);
-const RELIABLE: [Service; 7] = [
-    Service::Reliable,
-    Service::Extended,
-    Service::ReliableDatagram,
-    Service::Dynamic,
-    Service::Scalable,
-    UET,
-    Service::UltraEthernet(Delivery::Rod),
-];
+use crate::{Loss, Scenario, Transfers};
+
+const UET: Service = Service::Uet;
+const RELIABLE: [Service; 7] = [Service::Rc, Service::Xrc, Service::Rd, Service::Dc, Service::Srd, UET, Service::UetRod];
 
 fn engine(service: Service, loss: Loss) -> Scenario {
     Scenario { transfers: Transfers { service, ..Transfers::default() }, loss, ..Scenario::default() }
@@ -58,8 +51,8 @@ fn contexts_spray_over_equal_paths() {
     let schedule = builder.build().expect("sound");
     let end = |service| run_and_settle(&engine(service, Loss::None), &cluster, &schedule, 1).expect("everything arrives").ranks[0];
     // Four flows hashed to four spines collide; sprayed they share them evenly.
-    assert!(end(UET) < end(Service::Reliable), "{:?} {:?}", end(UET), end(Service::Reliable));
-    let [ordered, idempotent] = [Delivery::Rod, Delivery::Rudi].map(|mode| end(Service::UltraEthernet(mode)));
+    assert!(end(UET) < end(Service::Rc), "{:?} {:?}", end(UET), end(Service::Rc));
+    let [ordered, idempotent] = [Service::UetRod, Service::UetRudi].map(end);
     assert!(idempotent < ordered, "RUDI takes all paths, ROD one: {idempotent:?} {ordered:?}");
 }
 
@@ -76,7 +69,7 @@ fn over_tcp(mut cluster: Cluster) -> Cluster {
 fn iwarp_carries_what_reliable_connections_do() {
     let schedule = random_schedule(9, 200, 20_000, 3);
     let cluster = || cluster("topology.leaf_spine = { leaves = 3, down = 3, spines = 2 }", 9, "roce_v2", "ecmp");
-    let run = |loss| run_and_settle(&engine(Service::Reliable, loss), &over_tcp(cluster()), &schedule, 5).expect("everything arrives");
+    let run = |loss| run_and_settle(&engine(Service::Rc, loss), &over_tcp(cluster()), &schedule, 5).expect("everything arrives");
     let whole = run(Loss::None).stats;
     assert!(whole.messages >= 200 && whole.drops == 0, "{whole:?}");
     let broken = run(Loss::Random((0.01 * f64::from(u32::MAX)) as u32)).stats;

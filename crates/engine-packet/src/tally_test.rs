@@ -245,7 +245,7 @@ fn wrong_bits_and_lost_lanes_are_counted() {
 #[test]
 fn contexts_count_order_and_duplicates() {
     let cluster = cluster(TOPOLOGIES[1].0, 6, "infiniband", "d_mod_k");
-    let transfers = Transfers { service: crate::Service::UltraEthernet(fabriscope_verbs::Delivery::Rud), ..Transfers::default() };
+    let transfers = Transfers { service: fabriscope_verbs::Service::Uet, ..Transfers::default() };
     let count = |loss| {
         let engine = Scenario { transfers, loss, ..counting() };
         let run = run_and_settle(&engine, &cluster, &incast(6, 3, 3_000_000), 3).expect("it ends");

@@ -12,7 +12,7 @@ use fabriscope_engine::{Cluster, EngineError, Feature, OpTimes, Order, Run, timi
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{CqId, Remote, SendWr, Sge, Wc, WcOpcode, WcStatus};
+use fabriscope_verbs::{CqId, Remote, SendWr, Service, Sge, Wc, WcOpcode, WcStatus};
 use rustc_hash::FxHashMap;
 
 use crate::connect::{self, Rank, WR_LIMIT};
@@ -21,7 +21,7 @@ use crate::host::Host;
 use crate::process::Processes;
 use crate::support::refusal;
 use crate::world::{Client, World};
-use crate::{Service, Transfers, connect::Side};
+use crate::{Transfers, connect::Side};
 
 /// Ranks that a stalled run names.
 const MOST_LINES: usize = 20;
@@ -422,7 +422,7 @@ impl Client for Transferring {
 /// Whether the adapter has the service.
 fn check_adapter(how: Transfers, parts: &ResolvedCluster) -> Result<(), EngineError> {
     let nic = &parts.sole().node.nic;
-    if nic.iwarp.is_none() || how.service == Service::Reliable && how.library.is_none() {
+    if nic.iwarp.is_none() || how.service == Service::Rc && how.library.is_none() {
         return Ok(());
     }
     let what = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", nic.name);
@@ -434,11 +434,11 @@ fn check_library(how: Transfers) -> Result<(), EngineError> {
     let without =
         |what: &str| -> EngineError { refusal(Feature::Service, what, "use a library with [mpi.connections] and [mpi.datagrams]").into() };
     match (how.service, how.library) {
-        (Service::Datagrams, library) if library.and_then(|library| library.datagrams).is_none() => {
+        (Service::Ud, library) if library.and_then(|library| library.datagrams).is_none() => {
             Err(without("messages over datagrams without a library that makes them reliable"))
         }
         (_, None) if how.per_host() > 1 => Err(without("several ranks at one adapter without a library")),
-        (Service::Unreliable, Some(_)) => Err(without("a library over unreliable connections")),
+        (Service::Uc, Some(_)) => Err(without("a library over unreliable connections")),
         _ => Ok(()),
     }
 }

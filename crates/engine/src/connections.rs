@@ -1,7 +1,7 @@
 //! How connections between the ranks of a job are set up: service, order, class, partition, rate, recovery.
 
 use fabriscope_units::Rate;
-use fabriscope_verbs::Delivery;
+pub use fabriscope_verbs::Service;
 
 use crate::fault_plan::Recovery;
 use crate::library::Library;
@@ -51,39 +51,4 @@ pub enum Spraying {
     PerFlow,
     /// Each takes its own.
     PerPacket,
-}
-
-/// The transport service of a schedule's messages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Service {
-    /// Reliable connections; on adapters of iWARP over TCP.
-    #[default]
-    Reliable,
-    /// Unreliable connections: a lost packet is a lost message.
-    Unreliable,
-    /// Unreliable datagrams that a library makes reliable.
-    Datagrams,
-    /// Extended reliable connections: receives come from one shared queue.
-    Extended,
-    /// Reliable datagrams over an end-to-end context to each peer.
-    ReliableDatagram,
-    /// Dynamically connected transport: a pool of initiators and one target.
-    Dynamic,
-    /// Scalable reliable datagrams: one queue pair, a context for each peer; SENDs of one packet.
-    Scalable,
-    /// Ultra Ethernet transport: one queue pair, a context for each peer; how its packets are delivered.
-    UltraEthernet(Delivery),
-}
-
-impl Service {
-    /// Whether packets may come in any order without being asked for: contexts and libraries take them as they arrive.
-    #[must_use]
-    pub const fn any_order(self) -> bool {
-        matches!(self, Service::Datagrams | Service::Scalable | Service::UltraEthernet(Delivery::Rud | Delivery::Rudi | Delivery::Uud))
-    }
-    /// Whether its queue pairs are more than one for each peer, or one without a library.
-    #[must_use]
-    pub const fn is_shared(self) -> bool {
-        !matches!(self, Service::Reliable | Service::Unreliable | Service::Datagrams)
-    }
 }

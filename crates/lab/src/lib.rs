@@ -34,5 +34,5 @@ pub use schema::{lab_schema, schemas};
 pub use to_group::ToGroup;
 pub use workload::{
     AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern,
-    Permutation, Scheme, Shift, Transport, Uniform, Workload,
+    Permutation, Scheme, Shift, Uniform, Workload,
 };

@@ -1,6 +1,6 @@
 //! From the workload of a lab to messages, and to the engine that carries them.
 
-use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Transport, Workload};
+use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Workload};
 use fabriscope_capture::{conversation, replay};
 use fabriscope_engine::{Cluster, Connections, DeadlockPolicy, Engine, EngineError, PacketOrder, RunOptions, Service, Spraying, library};
 use fabriscope_engine_flow::FlowEngine;
@@ -9,7 +9,6 @@ use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
 use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
 use fabriscope_units::Bytes;
-use fabriscope_verbs::Delivery;
 
 use crate::error::LabError;
 
@@ -19,7 +18,7 @@ pub struct Traffic {
     /// Size of a message, or of the buffer of an operation.
     pub bytes: Bytes,
     /// The service that carries them.
-    pub transport: Transport,
+    pub transport: Service,
     /// Receivers take packets in any order.
     pub any_order: bool,
     /// Messages that the busiest receiver gets, where that does not depend on chance.
@@ -64,8 +63,8 @@ impl Traffic {
 }
 
 /// A library over datagrams has messages with two sides only.
-pub fn sides(transport: Transport, sides: Sides) -> Sides {
-    if matches!(transport, Transport::Ud | Transport::UetUud) { Sides::Two } else { sides }
+pub fn sides(transport: Service, sides: Sides) -> Sides {
+    if matches!(transport, Service::Ud | Service::UetUud) { Sides::Two } else { sides }
 }
 
 /// The messages of a workload; `None` for those that are no messages of a pattern.
@@ -216,23 +215,6 @@ pub fn refused(error: EngineError) -> LabError {
     }
 }
 
-/// The service of the engine.
-pub fn service(transport: Transport) -> Service {
-    match transport {
-        Transport::Rc => Service::Reliable,
-        Transport::Uc => Service::Unreliable,
-        Transport::Xrc => Service::Extended,
-        Transport::Rd => Service::ReliableDatagram,
-        Transport::Dc => Service::Dynamic,
-        Transport::Srd => Service::Scalable,
-        Transport::Uet => Service::UltraEthernet(Delivery::Rud),
-        Transport::UetRod => Service::UltraEthernet(Delivery::Rod),
-        Transport::UetRudi => Service::UltraEthernet(Delivery::Rudi),
-        Transport::UetUud => Service::UltraEthernet(Delivery::Uud),
-        Transport::Ud => Service::Datagrams,
-    }
-}
-
 /// Whether receivers take what a routing that reorders sends them.
 pub fn keeps_up(lab: &ResolvedLab, routing: Routing, service: Service, any_order: bool) -> Result<(), String> {
     if any_order || service.any_order() || !routing.reorders() {
@@ -243,21 +225,30 @@ pub fn keeps_up(lab: &ResolvedLab, routing: Routing, service: Service, any_order
 }
 
 /// How connections are set up, if the routing of the lab and its receivers go together.
-pub fn connections(lab: &ResolvedLab, transport: Transport, any_order: bool) -> Result<Connections, LabError> {
+pub fn connections(lab: &ResolvedLab, transport: Service, any_order: bool) -> Result<Connections, LabError> {
     let name = lab.lab.workload.name();
-    let service = service(transport);
-    let library = if transport == Transport::Ud { library(&lab.cluster) } else { None };
+    let library = if transport == Service::Ud { library(&lab.cluster) } else { None };
     let any_order = any_order || lab.cluster.sole().node.nic.any_order;
     let spray = lab.cluster.routing.reorders();
     if spray && lab.lab.engine == EngineChoice::Packet {
-        keeps_up(lab, lab.cluster.routing, service, any_order).map_err(|message| {
+        keeps_up(lab, lab.cluster.routing, transport, any_order).map_err(|message| {
             LabError::refused(message, format!("add any_order = true to [workload.{name}], or choose another routing"))
         })?;
     }
     let recovery = lab.lab.recovery.unwrap_or_default();
     let rate = lab.lab.rate_limit;
     let (order, spraying) = (order(any_order), spraying(spray));
-    Ok(Connections { service, order, spraying, recovery, level: lab.level, pkey: lab.pkey, rate, library, ..Connections::default() })
+    Ok(Connections {
+        service: transport,
+        order,
+        spraying,
+        recovery,
+        level: lab.level,
+        pkey: lab.pkey,
+        rate,
+        library,
+        ..Connections::default()
+    })
 }
 
 /// The order in which receivers take packets.

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use fabriscope_units::{Bytes, Span};
+use fabriscope_wire::Service;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,60 +17,6 @@ use fabriscope_catalog::{Interface, Problem, ResolvedCluster};
 
 pub use collective::Collective;
 
-/// The transport service of the messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Transport {
-    /// Reliable connection; on iWARP adapters one over TCP.
-    #[default]
-    Rc,
-    /// Unreliable connection.
-    Uc,
-    /// Unreliable datagrams, which the cluster's library makes reliable: it cuts messages, numbers and acknowledges packets.
-    Ud,
-    /// Extended reliable connection.
-    Xrc,
-    /// Reliable datagram.
-    Rd,
-    /// Dynamically connected transport.
-    Dc,
-    /// Scalable reliable datagram of EFA.
-    Srd,
-    /// Ultra Ethernet transport, reliable and unordered (RUD).
-    Uet,
-    /// Ultra Ethernet, reliable and ordered (ROD): one path.
-    UetRod,
-    /// Ultra Ethernet for idempotent operations (RUDI): the receiver keeps no state; puts and gets.
-    UetRudi,
-    /// Ultra Ethernet, unreliable (UUD): messages of one packet.
-    UetUud,
-}
-
-impl Transport {
-    /// Its name in tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Transport::Rc => "RC",
-            Transport::Uc => "UC",
-            Transport::Ud => "UD",
-            Transport::Xrc => "XRC",
-            Transport::Rd => "RD",
-            Transport::Dc => "DC",
-            Transport::Srd => "SRD",
-            Transport::Uet => "UET",
-            Transport::UetRod => "UET_ROD",
-            Transport::UetRudi => "UET_RUDI",
-            Transport::UetUud => "UET_UUD",
-        }
-    }
-    /// Whether its packets carry credit of the receiver, and the wish for it.
-    #[must_use]
-    pub fn takes_credit(self) -> bool {
-        matches!(self, Transport::Srd | Transport::Uet | Transport::UetRod)
-    }
-}
-
 /// Every host sends one message to another; nobody receives two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -78,7 +25,7 @@ pub struct Permutation {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -94,7 +41,7 @@ pub struct Incast {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -108,7 +55,7 @@ pub struct AllToAll {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -124,7 +71,7 @@ pub struct Shift {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -140,7 +87,7 @@ pub struct Uniform {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -154,7 +101,7 @@ pub struct Messages {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -175,7 +122,7 @@ pub struct HotSpot {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -194,7 +141,7 @@ pub struct Halo {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -234,7 +181,7 @@ pub struct OpenLoop {
     pub window: Span,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -254,7 +201,7 @@ pub struct ClosedLoop {
     pub size: Bytes,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -276,14 +223,14 @@ pub struct AllToAllV {
     pub vector: Vec<Bytes>,
     /// Transport services to compare.
     #[serde(default = "both")]
-    pub transports: Vec<Transport>,
+    pub transports: Vec<Service>,
     /// How often the exchange is measured, after one that is not.
     #[serde(default = "one")]
     pub iterations: u32,
 }
 
-fn both() -> Vec<Transport> {
-    vec![Transport::Rc, Transport::Ud]
+fn both() -> Vec<Service> {
+    vec![Service::Rc, Service::Ud]
 }
 
 /// One way to control congestion, in a comparison.
@@ -299,7 +246,7 @@ pub struct Scheme {
     /// Packets may be taken in any order: what spraying needs of reliable connections.
     pub any_order: bool,
     /// Transport service.
-    pub transport: Transport,
+    pub transport: Service,
 }
 
 /// Two jobs: an incast to the first host, and victims that only share the network with it: the last hosts send to the last hosts of
@@ -352,7 +299,7 @@ pub struct Capture {
     pub hosts: Vec<IpAddr>,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,
@@ -464,7 +411,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         | Workload::Ring(messages)
         | Workload::RingAllReduce(messages)
         | Workload::RecursiveDoubling(messages) => (messages.size, messages.transport),
-        Workload::Interference(interference) => (interference.size, Transport::Rc),
+        Workload::Interference(interference) => (interference.size, Service::Rc),
         Workload::Bench(bench) if bench.tool.is_empty() => {
             return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
         }
@@ -576,18 +523,18 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
 }
 
 /// Whether the cluster's library and congestion control have what a transport takes.
-pub(crate) fn check_transport(transport: Transport, cluster: &ResolvedCluster, place: &[&str]) -> Result<(), Problem> {
+pub(crate) fn check_transport(transport: Service, cluster: &ResolvedCluster, place: &[&str]) -> Result<(), Problem> {
     if let Some(congestion) = cluster.congestion.as_ref().filter(|congestion| congestion.gives_credit() && !transport.takes_credit()) {
         let message = format!("{} carries no credit, which `{}` gives", transport.name(), congestion.name);
         return Err(Problem::at(place, message, "use transport = \"uet\", or another congestion control"));
     }
-    if let (Interface::Iwarp, true) = (cluster.sole().node.nic.interface, transport != Transport::Rc) {
+    if let (Interface::Iwarp, true) = (cluster.sole().node.nic.interface, transport != Service::Rc) {
         let message = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", cluster.sole().node.nic.name);
         return Err(Problem::at(place, message, "use transport = \"rc\""));
     }
     // What a library inherits from one over verbs does not hold over another interface.
     let mpi = cluster.sole().software.mpi.as_ref().filter(|_| cluster.sole().software.interface == Interface::Verbs);
-    if transport == Transport::Ud && mpi.is_none_or(|mpi| mpi.datagrams.is_none() || mpi.connections.is_none()) {
+    if transport == Service::Ud && mpi.is_none_or(|mpi| mpi.datagrams.is_none() || mpi.connections.is_none()) {
         let message = format!("the library `{}` has no messages over datagrams", cluster.sole().software.name);
         let help =
             "use transport = \"rc\", or a library with [mpi.connections] and [mpi.datagrams], for example software = \"mvapich2-2.3.7\"";

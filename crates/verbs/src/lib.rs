@@ -1,10 +1,11 @@
 //! A sans-I/O RDMA NIC with the semantics of InfiniBand verbs.
 //!
-//! Source: InfiniBand Architecture Specification vol. 1, release 1.4, chapters 9 to 11; manual pages of libibverbs.
-//! Modelled: protection domains, memory regions, completion queues, shared receive queues, address handles,
-//! queue pairs of type RC, XRC, RD, DC, SRD, UET, iWARP, UC, UD and raw with their state machines, transports, retransmission and
-//! errors; congestion control.
-//! Not modelled: memory windows, end-to-end credits, partitions, several ports.
+//! Source: InfiniBand Architecture Specification vol. 1, release 1.6, chapters 9 to 11; manual pages of libibverbs; for the other
+//! services see `fabriscope_wire::Service`.
+//! Modelled: protection domains, memory regions, completion queues, shared receive queues, address handles, partition keys,
+//! multicast groups; queue pairs of type RC, XRC, RD, DC, SRD, UET, iWARP, UC, UD and raw with their state machines, transports,
+//! path migration, retransmission and errors; congestion control and rate limits.
+//! Not modelled: memory windows, end-to-end credits, several ports.
 
 mod aggregate;
 pub mod attr;
@@ -43,7 +44,7 @@ pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
 pub use fabriscope_psm2 as psm2;
 pub use fabriscope_tcp::kernel::{self as sockets};
-pub use fabriscope_wire::{LinkLayer, Mtu};
+pub use fabriscope_wire::{Delivery, LinkLayer, Mtu, Order, Scale, Service};
 pub use hfi::PSM2_PACKET;
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
 pub use ip::TCP_SEGMENT;
@@ -54,7 +55,6 @@ pub use mr::{Access, Mr, Place};
 pub use nic::{Nic, NicConfig};
 pub use packet::{Packet, PacketFlags, Received, Transmit};
 pub use qp::QpStatus;
-pub use service::{Delivery, Order, Scale};
 pub use side::{Ext, ExtId, Side};
 pub use wc::{Wc, WcOpcode, WcStatus};
 pub use wr::{Atomic, Posted, RecvWr, Remote, SendFlags, SendWr, Sge, SgeList, UdDestination, WrOpcode};

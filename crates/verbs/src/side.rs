@@ -5,11 +5,11 @@
 
 use fabriscope_psm2::Header;
 use fabriscope_tcp::Segment;
+use fabriscope_wire::Delivery;
 
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
 use crate::iwarp::Frame;
-use crate::service::Delivery;
 
 /// The number of an entry of a [`Side`], or [`ExtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

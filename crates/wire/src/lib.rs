@@ -6,6 +6,8 @@
 //! and UDP as far as RoCE needs them; TCP with its options; priority pause frames.
 //! Not modelled: management datagrams, raw packets, VLAN tags, lane coding and forward error correction.
 //!
+//! [`Service`] is the one list of transport services, with what each promises.
+//!
 //! Codes such as MTU 5 or timeout 14 are spelled out here and nowhere else; everyone above holds
 //! [`Mtu`], [`AckTimeout`], [`RnrTimer`] and [`Syndrome`].
 
@@ -23,6 +25,7 @@ mod link_layer;
 mod local;
 mod opcode;
 mod psn;
+mod service;
 mod syndrome;
 mod tcp;
 
@@ -40,5 +43,6 @@ pub use link_layer::{LinkLayer, pad};
 pub use local::{Lrh, NextHeader};
 pub use opcode::{Opcode, Operation, Transport};
 pub use psn::Psn;
+pub use service::{Delivery, Order, Scale, Service};
 pub use syndrome::{Credits, NakCode, Syndrome};
 pub use tcp::{SackBlocks, Tcp, TcpFlags};

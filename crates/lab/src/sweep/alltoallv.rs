@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::{AllToAllV as Workload, EngineChoice, ResolvedLab, Transport};
+use crate::{AllToAllV as Workload, EngineChoice, ResolvedLab};
 use fabriscope_engine::{Cluster, Connections, Placement, RunOptions, Stats, Watch, Work, library};
 use fabriscope_report::{Footprint, Job, Queues, Table};
 use fabriscope_traffic::alltoallv;
 use fabriscope_units::{Bytes, Span};
+use fabriscope_verbs::Service;
 
 use super::{Swept, head, us};
 use crate::error::LabError;
 use crate::traffic::{connections, engine, options};
 
 /// One run: processes, which of the sizes, the transport.
-type Setting = (u32, usize, Transport);
+type Setting = (u32, usize, Service);
 
 /// What a run measured, by exchange and process.
 #[derive(Clone)]

@@ -28,7 +28,7 @@ struct Sample {
 pub fn run(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, seed: u64) -> Result<Swept, LabError> {
     for scheme in &jobs.schemes {
         let routing = scheme.routing.unwrap_or(lab.cluster.routing);
-        traffic::keeps_up(lab, routing, traffic::service(scheme.transport), takes_any_order(lab, scheme))
+        traffic::keeps_up(lab, routing, scheme.transport, takes_any_order(lab, scheme))
             .map_err(|message| LabError::refused(message, "add any_order = true to the schemes, or choose another routing"))?;
     }
     let samples = super::samples(&jobs.schemes, |scheme| sample(catalog, lab, jobs, scheme, seed))?;
@@ -45,7 +45,7 @@ fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme
     let parts = with_scheme(catalog, &lab.cluster, scheme).map_err(|problem| problem.message)?;
     let cluster = Cluster::new(parts).map_err(|error| error.to_string())?;
     let level = lab.level;
-    let service = traffic::service(scheme.transport);
+    let service = scheme.transport;
     let any_order = takes_any_order(lab, scheme);
     let (order, spraying) = (traffic::order(any_order), traffic::spraying(any_order));
     let connections = Connections { service, order, spraying, level, ..Connections::default() };

@@ -2,8 +2,9 @@
 
 use fabriscope_units::Bytes;
 
-use super::{AllToAllV, Transport, check_transport};
+use super::{AllToAllV, check_transport};
 use fabriscope_catalog::{Interface, Problem, ResolvedCluster};
+use fabriscope_wire::Service;
 
 pub(super) fn check(exchange: &AllToAllV, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let place = |key| ["workload", "alltoallv", key];
@@ -31,7 +32,7 @@ pub(super) fn check(exchange: &AllToAllV, cluster: &ResolvedCluster) -> Result<(
     if sizes.len() > MOST_RUNS || vector.len() > MOST_LENGTHS {
         return wrong("sizes", format!("{} sizes", sizes.len().max(vector.len())), "write at most 100 sizes, or a vector of 65536");
     }
-    if transports.is_empty() || transports.len() > 2 || transports.contains(&Transport::Uc) || transports.first() == transports.get(1) {
+    if transports.is_empty() || transports.len() > 2 || transports.contains(&Service::Uc) || transports.first() == transports.get(1) {
         return wrong("transports", "these transports cannot be compared".to_owned(), "write [\"rc\", \"ud\"], or one of them");
     }
     for transport in transports {

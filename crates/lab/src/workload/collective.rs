@@ -5,8 +5,9 @@ use fabriscope_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LARGEST_MESSAGE, Transport, check_transport};
+use super::{LARGEST_MESSAGE, check_transport};
 use fabriscope_catalog::{Problem, ResolvedCluster};
+use fabriscope_wire::Service;
 
 /// A collective operation of MPI by one algorithm, round by round; ranks fill the nodes one after the other, each at a GPU of its own
 /// where there are GPUs.
@@ -37,7 +38,7 @@ pub struct Collective {
     pub fold: bool,
     /// Transport service.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: Service,
     /// Packets may be taken in any order: what spraying needs.
     #[serde(default)]
     pub any_order: bool,

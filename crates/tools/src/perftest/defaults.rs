@@ -5,8 +5,8 @@
 
 use fabriscope_catalog::Perftest;
 use fabriscope_units::{Bytes, Span};
+use fabriscope_verbs::Service;
 
-use super::settings::Connection;
 use super::test::{Kind, Test, Verb};
 
 /// The defaults of one run.
@@ -45,10 +45,10 @@ impl Defaults {
 }
 
 /// Largest message that is sent inline without `-I`.
-pub(super) fn inline_size(test: Test, connection: Connection, part: Option<&Perftest>) -> u32 {
+pub(super) fn inline_size(test: Test, connection: Service, part: Option<&Perftest>) -> u32 {
     match (test.kind, test.verb, connection) {
         (Kind::Latency, Verb::Write, _) => part.map_or(INLINE_WRITE, |part| bytes(*part.inline_write)),
-        (Kind::Latency, Verb::Send, Connection::Ud) => part.map_or(INLINE_SEND_UD, |part| bytes(*part.inline_send_ud)),
+        (Kind::Latency, Verb::Send, Service::Ud) => part.map_or(INLINE_SEND_UD, |part| bytes(*part.inline_send_ud)),
         (Kind::Latency, Verb::Send, _) => part.map_or(INLINE_SEND, |part| bytes(*part.inline_send)),
         _ => 0,
     }

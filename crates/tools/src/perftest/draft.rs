@@ -8,6 +8,7 @@ use fabriscope_platform::{LinkType, Target};
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Given};
 use fabriscope_units::Span;
+use fabriscope_verbs::Service;
 
 use super::defaults::{
     self, ATOMIC_SIZE, Defaults, GID_INDEX, JSON_FILE, MARGIN_SECONDS, MAX_DEPTH, MAX_INLINE, MAX_OUTSTANDING, MAX_SIZE, MODERATION_LIMIT,
@@ -15,7 +16,7 @@ use super::defaults::{
 };
 use super::gpu::{self, Driver, Wanted};
 use super::options::{NOTES, OPTIONS};
-use super::settings::{AtomicType, Connection, Length, Settings, Verbosity};
+use super::settings::{AtomicType, CONNECTIONS, Length, Settings, Verbosity};
 use super::test::{Kind, Test, Verb};
 
 /// The settings while options are still being read.
@@ -41,7 +42,7 @@ impl Draft {
             sizes: Vec::new(),
             all_sizes: false,
             length: Length::Iterations(0),
-            connection: Connection::Rc,
+            connection: Service::Rc,
             atomic: AtomicType::FetchAndAdd,
             tx_depth: defaults.tx_depth,
             rx_depth: defaults.rx_depth,
@@ -101,7 +102,7 @@ impl Draft {
             }
             "bidirectional" => s.bidirectional = true,
             "connection" => {
-                s.connection = one_of(given, "RC, XRC, UC, UD, DC, SRD", &Connection::ALL)?;
+                s.connection = one_of(given, "RC, XRC, UC, UD, DC, SRD", &CONNECTIONS)?;
             }
             "ib-dev" => s.device = text,
             "duration" => self.duration = Some(number(1, 1000)?),
@@ -198,15 +199,15 @@ impl Draft {
             }
         }
         match (s.connection, s.test.verb) {
-            (Connection::Ud, Verb::Write | Verb::Read | Verb::Atomic) => {
+            (Service::Ud, Verb::Write | Verb::Read | Verb::Atomic) => {
                 conflict("-c UD", "carries sends only", "use -c RC, or an ib_send program")
             }
-            (Connection::Uc, Verb::Read | Verb::Atomic) => conflict("-c UC", "has no reads and atomics", "use -c RC"),
+            (Service::Uc, Verb::Read | Verb::Atomic) => conflict("-c UC", "has no reads and atomics", "use -c RC"),
             (_, Verb::Atomic) if s.rdma_cm => conflict(s.test.name(), "needs atomics, which iWARP has not", "run one of the others"),
-            (other, _) if s.rdma_cm && other != Connection::Rc => {
+            (other, _) if s.rdma_cm && other != Service::Rc => {
                 conflict(&format!("-c {}", other.name()), "does not exist on iWARP adapters", "use -c RC")
             }
-            (Connection::Srd, Verb::Atomic) => conflict("-c SRD", "has no atomics", "use -c RC, where the adapter has it"),
+            (Service::Srd, Verb::Atomic) => conflict("-c SRD", "has no atomics", "use -c RC, where the adapter has it"),
             _ => Ok(()),
         }
     }
@@ -217,7 +218,7 @@ impl Draft {
             return Ok(());
         }
         let s = &self.settings;
-        if !matches!(s.connection, Connection::Srd | Connection::Ud) {
+        if !matches!(s.connection, Service::Srd | Service::Ud) {
             return conflict(&format!("-c {}", s.connection.name()), "is no service of EFA adapters", "give -c SRD or -c UD");
         }
         let (verb, remedy) = match (s.test.verb, s.test.kind, target.rdma) {
@@ -263,7 +264,7 @@ impl Draft {
 
     fn resolve_sizes(&mut self, target: &Target) -> Result<(), UsageError> {
         let s = &mut self.settings;
-        let one_packet = s.connection == Connection::Ud || s.connection == Connection::Srd && s.test.verb == Verb::Send;
+        let one_packet = s.connection == Service::Ud || s.connection == Service::Srd && s.test.verb == Verb::Send;
         let most = if one_packet { target.datagram.unwrap_or(s.mtu) } else { MAX_SIZE as u32 };
         if s.test.verb == Verb::Atomic {
             if s.all_sizes || self.size.is_some_and(|size| size != ATOMIC_SIZE) {
@@ -290,17 +291,17 @@ impl Draft {
         let s = &mut self.settings;
         if let Some(iterations) = s.iterations() {
             let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
-            let reliable = !matches!(s.connection, Connection::Uc | Connection::Ud);
+            let reliable = !matches!(s.connection, Service::Uc | Service::Ud);
             let unreliable = if reliable { s.rx_depth } else { iterations.min(RX_DEPTH_UNRELIABLE) };
             s.tx_depth = s.tx_depth.min(iterations);
             s.rx_depth = self.rx_depth.unwrap_or(unreliable).min(iterations);
         } else {
             s.rx_depth = self.rx_depth.unwrap_or(s.rx_depth);
         }
-        if s.connection == Connection::Srd {
+        if s.connection == Service::Srd {
             self.cq_mod = Some(1); // as the tool: there are no silent sends
         }
-        let large = s.largest() > MODERATION_LIMIT && s.connection != Connection::Ud && !s.all_sizes;
+        let large = s.largest() > MODERATION_LIMIT && s.connection != Service::Ud && !s.all_sizes;
         s.cq_mod = self.cq_mod.unwrap_or(if large { 1 } else { s.cq_mod }).min(s.tx_depth);
         if s.post_list > 1 {
             if s.iterations().is_some_and(|iterations| !iterations.is_multiple_of(s.post_list.into())) {

@@ -12,13 +12,13 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_platform::{LinkType, path_mtu};
 use fabriscope_units::{Bytes, Rate};
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, Mr, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge,
-    SrqId, UdDestination, VerbsError, WatchId, Wc, WcStatus,
+    Access, AhAttr, CqId, Lid, Mr, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr,
+    Service, Sge, SrqId, UdDestination, VerbsError, WatchId, Wc, WcStatus,
 };
 
 use super::gpu::Accelerator;
 use super::header::Address;
-use super::settings::{AtomicType, Connection, GRH, Settings};
+use super::settings::{AtomicType, GRH, Settings};
 use super::test::Verb;
 
 /// Which side of the job a rank is.
@@ -92,16 +92,16 @@ impl Endpoint {
                     max_inline_data: Bytes(settings.inline_size.into()),
                     ..QpCap::default()
                 };
-                let init = QpInit { send_cq, recv_cq, cap, ..QpInit::new(pd, qp_type(settings.connection), send_cq) };
+                let init = QpInit { send_cq, recv_cq, cap, ..QpInit::new(pd, QpType::sender_of(settings.connection), send_cq) };
                 let receives = settings.rx_depth * settings.qps;
                 let (mut srq, mut receiver) = (None, init);
                 match settings.connection {
-                    Connection::Xrc => {
+                    Service::Xrc => {
                         let xrcd = n.open_xrcd();
                         srq = Some(n.create_xrc_srq(pd, xrcd, recv_cq, receives, 1)?);
                         receiver = QpInit { qp_type: QpType::XrcRecv, xrcd: Some(xrcd), ..init };
                     }
-                    Connection::Dc => {
+                    Service::Dc => {
                         srq = Some(n.create_srq(pd, receives, 1)?);
                         receiver = QpInit { qp_type: QpType::Dct, srq, ..init };
                     }
@@ -145,34 +145,35 @@ impl Endpoint {
                 n.set_rate_limit(qp, s.rate_limit.map(Rate::from_gbps), Bytes::ZERO)?;
                 let there = |qp| Peer { lid: Lid(peer.lid), qp, sl: s.sl, mtu };
                 match s.connection {
-                    Connection::Xrc => {
+                    Service::Xrc => {
                         n.connect(qp, &there(offer.receiver), Access::ALL)?;
                         n.connect(receiver, &there(peer_qp), Access::ALL)?;
                     }
-                    Connection::Dc | Connection::Srd => {
+                    Service::Rc => {
+                        n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
+                        n.modify_qp(qp, &QpAttr { max_dest_rd_atomic: Some(s.outs), ..QpAttr::rtr_rc(mtu, peer_qp, peer.psn, av) })?;
+                        n.modify_qp(qp, &QpAttr { max_rd_atomic: Some(s.outs), timeout: Some(s.timeout), ..QpAttr::rts_rc(psn) })?;
+                    }
+                    Service::Uc => {
+                        n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
+                        n.modify_qp(qp, &QpAttr::rtr_uc(mtu, peer_qp, peer.psn, av))?;
+                        n.modify_qp(qp, &QpAttr::rts(psn))?;
+                    }
+                    Service::Ud => {
+                        n.modify_qp(qp, &QpAttr::init_ud(QKEY))?;
+                        n.modify_qp(qp, &QpAttr::rtr_ud())?;
+                        n.modify_qp(qp, &QpAttr::rts(psn))?;
+                        let ah = n.create_ah(pd, av)?;
+                        return Ok(Some(UdDestination { ah, remote_qpn: peer_qp, remote_qkey: QKEY }));
+                    }
+                    // What shares its queue pairs among peers has a handle for each.
+                    _ => {
                         n.connect(qp, &there(peer_qp), Access::ALL)?;
                         if receiver != qp {
                             n.connect(receiver, &there(peer_qp), Access::ALL)?;
                         }
                         let ah = n.create_ah(pd, av)?;
                         return Ok(Some(UdDestination { ah, remote_qpn: offer.receiver, remote_qkey: QKEY }));
-                    }
-                    Connection::Rc => {
-                        n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
-                        n.modify_qp(qp, &QpAttr { max_dest_rd_atomic: Some(s.outs), ..QpAttr::rtr_rc(mtu, peer_qp, peer.psn, av) })?;
-                        n.modify_qp(qp, &QpAttr { max_rd_atomic: Some(s.outs), timeout: Some(s.timeout), ..QpAttr::rts_rc(psn) })?;
-                    }
-                    Connection::Uc => {
-                        n.modify_qp(qp, &QpAttr::init(Access::ALL))?;
-                        n.modify_qp(qp, &QpAttr::rtr_uc(mtu, peer_qp, peer.psn, av))?;
-                        n.modify_qp(qp, &QpAttr::rts(psn))?;
-                    }
-                    Connection::Ud => {
-                        n.modify_qp(qp, &QpAttr::init_ud(QKEY))?;
-                        n.modify_qp(qp, &QpAttr::rtr_ud())?;
-                        n.modify_qp(qp, &QpAttr::rts(psn))?;
-                        let ah = n.create_ah(pd, av)?;
-                        return Ok(Some(UdDestination { ah, remote_qpn: peer_qp, remote_qkey: QKEY }));
                     }
                 }
                 Ok(None)
@@ -213,7 +214,7 @@ impl Endpoint {
         if let Some(destination) = self.datagrams[qp] {
             wr = wr.to(destination);
         }
-        if let (Connection::Xrc, Some(srq)) = (self.settings.connection, self.remote[qp].srq) {
+        if let (Service::Xrc, Some(srq)) = (self.settings.connection, self.remote[qp].srq) {
             wr = wr.to_srq(srq);
         }
         let inline = !self.settings.test.is_one_sided_round_trip() && size <= self.settings.inline_size;
@@ -230,7 +231,7 @@ impl Endpoint {
     }
     /// Posts one receive for messages of up to `size` bytes; datagrams need room for the GRH.
     pub fn post_receive(&self, qp: usize, size: u32) -> Result<(), ProgramError> {
-        let extra = if self.settings.connection == Connection::Ud { GRH as u32 } else { 0 };
+        let extra = if self.settings.connection == Service::Ud { GRH as u32 } else { 0 };
         let sge = Sge { addr: self.mr.addr + self.mr.length.0 / 2, length: size + extra, lkey: self.mr.lkey };
         let wr = RecvWr::new(qp as u64, sge);
         match self.srq {
@@ -265,17 +266,6 @@ impl Endpoint {
 
 fn failed(error: VerbsError) -> ProgramError {
     ProgramError(error.to_string())
-}
-
-fn qp_type(connection: Connection) -> QpType {
-    match connection {
-        Connection::Rc => QpType::Rc,
-        Connection::Uc => QpType::Uc,
-        Connection::Ud => QpType::Ud,
-        Connection::Xrc => QpType::XrcSend,
-        Connection::Dc => QpType::Dci,
-        Connection::Srd => QpType::Srd,
-    }
 }
 
 /// A packet sequence number that looks as random as the tool's and is the same in every run.

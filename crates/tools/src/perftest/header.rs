@@ -5,8 +5,9 @@
 use std::fmt::Write;
 
 use fabriscope_platform::LinkType;
+use fabriscope_verbs::Service;
 
-use super::settings::{AtomicType, Connection, Settings};
+use super::settings::{AtomicType, Settings};
 use super::test::{Kind, Verb};
 
 /// What one end tells the other about one queue pair, as far as the report shows it.
@@ -38,7 +39,7 @@ pub(crate) fn header(s: &Settings) -> String {
     };
     line(format_args!("Dual-port       : OFF\t\tDevice         : {}", s.device));
     line(format_args!("Number of qps   : {}\t\tTransport type : {}", s.qps, if s.rdma_cm { "IW" } else { "IB" }));
-    let srq = if matches!(s.connection, Connection::Xrc | Connection::Dc) { "ON" } else { "OFF" };
+    let srq = if matches!(s.connection, Service::Xrc | Service::Dc) { "ON" } else { "OFF" };
     line(format_args!("Connection type : {}\t\tUsing SRQ      : {srq}", s.connection.name()));
     line(format_args!("PCIe relax order: ON\t\tLock-free      : OFF"));
     line(format_args!("ibv_wr* API     : {}\t\tUsing Enhanced Reorder      : OFF", on(!s.old_post_send)));

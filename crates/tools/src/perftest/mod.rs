@@ -28,7 +28,7 @@ use fabriscope_node::{Main, Process, ProgramError};
 pub use gpu::{Accelerator, Driver};
 pub use header::Address;
 pub use report::{Measured, Row, report};
-pub use settings::{AtomicType, Connection, Length, Settings, Verbosity};
+pub use settings::{AtomicType, CONNECTIONS, Length, Settings, Verbosity};
 pub use statistics::{BandwidthRow, LatencyDurationRow, LatencyRow, Stamps};
 pub use test::{Kind, TESTS, Test, Verb};
 

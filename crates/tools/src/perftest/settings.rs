@@ -7,52 +7,16 @@
 use fabriscope_platform::{LinkType, Target};
 use fabriscope_tool::{UsageError, arguments};
 use fabriscope_units::Span;
+use fabriscope_verbs::Service;
 
 use super::draft::Draft;
 use super::gpu::Accelerator;
 use super::options::OPTIONS;
 use super::test::{Test, Verb};
 
-/// Transport service of the queue pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connection {
-    /// Reliable connection.
-    Rc,
-    /// Unreliable connection.
-    Uc,
-    /// Unreliable datagram.
-    Ud,
-    /// Extended reliable connection.
-    Xrc,
-    /// Dynamically connected transport.
-    Dc,
-    /// Scalable reliable datagram.
-    Srd,
-}
-
-impl Connection {
-    /// Those of the command line, by name.
-    pub const ALL: [(&'static str, Connection); 6] = [
-        ("RC", Connection::Rc),
-        ("XRC", Connection::Xrc),
-        ("UC", Connection::Uc),
-        ("UD", Connection::Ud),
-        ("DC", Connection::Dc),
-        ("SRD", Connection::Srd),
-    ];
-
-    /// The name on the command line and in the header.
-    pub fn name(self) -> &'static str {
-        match self {
-            Connection::Rc => "RC",
-            Connection::Uc => "UC",
-            Connection::Ud => "UD",
-            Connection::Xrc => "XRC",
-            Connection::Dc => "DC",
-            Connection::Srd => "SRD",
-        }
-    }
-}
+/// The transport services of the command line, by their names there.
+pub const CONNECTIONS: [(&str, Service); 6] =
+    [("RC", Service::Rc), ("XRC", Service::Xrc), ("UC", Service::Uc), ("UD", Service::Ud), ("DC", Service::Dc), ("SRD", Service::Srd)];
 
 /// Which atomic operation is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +66,7 @@ pub struct Settings {
     /// How long each size runs.
     pub length: Length,
     /// Transport service.
-    pub connection: Connection,
+    pub connection: Service,
     /// Which atomic.
     pub atomic: AtomicType,
     /// Requests outstanding per queue pair.

@@ -7,7 +7,7 @@
 //! Not modelled: –
 
 use fabriscope_units::{Bytes, Time};
-use fabriscope_wire::{NakCode, Operation, Psn, Syndrome, Transport};
+use fabriscope_wire::{Delivery, NakCode, Operation, Psn, Syndrome, Transport};
 
 use super::message;
 use super::receiver::{Refusal, check};
@@ -20,7 +20,6 @@ use crate::mr::{Access, Place};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::service::Delivery;
 use crate::side::{Ext, Side};
 use crate::wr::Sge;
 

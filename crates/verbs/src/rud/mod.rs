@@ -34,6 +34,7 @@ mod sender;
 use std::collections::VecDeque;
 
 use fabriscope_units::Time;
+use fabriscope_wire::Delivery;
 use rustc_hash::FxHashMap;
 
 use crate::attr::{QpState, QpType};
@@ -42,7 +43,6 @@ use crate::ids::{Lid, QpNum};
 use crate::packet::{Packet, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::service::Delivery;
 use crate::side::{Ext, Side};
 use crate::transport::ud;
 use crate::wc::WcStatus;

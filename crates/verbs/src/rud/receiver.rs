@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use fabriscope_units::Bytes;
-use fabriscope_wire::{NakCode, Opcode, Operation, Psn, Syndrome, Transport};
+use fabriscope_wire::{Delivery, NakCode, Opcode, Operation, Psn, Syndrome, Transport};
 
 use super::message::{self, Kind, Message, Route};
 use super::sender::WINDOW;
@@ -22,7 +22,6 @@ use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::bitmap::Bitmap;
-use crate::service::Delivery;
 use crate::side::{Ext, Side};
 use crate::srq::RecvWqe;
 use crate::transport::{ATOMIC_BYTES, inbound};

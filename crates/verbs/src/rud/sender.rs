@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_wire::{NakCode, Psn, Syndrome};
+use fabriscope_wire::{Delivery, NakCode, Psn, Syndrome};
 
 use super::message::{Kind, Message, Route};
 use super::{CONTEXT, Context, status_of};
@@ -17,7 +17,6 @@ use crate::ids::QpNum;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
-use crate::service::Delivery;
 use crate::side::{Ext, Side};
 use crate::wc::WcStatus;
 
