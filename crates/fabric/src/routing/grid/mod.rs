@@ -13,6 +13,7 @@ family! {
     pub(super) enum Router of Grid {
         adaptive: Adaptive => adaptive::Adaptive;
         dimension_order: DimensionOrder => dimension_order::DimensionOrder;
+        ugal: UgalL => ugal::Ugal;
         valiant: Valiant => valiant::Valiant;
     }
 }

@@ -49,6 +49,16 @@ impl Axis {
         })
     }
 
+    /// Links from the row's one switch to the other, by the shorter way.
+    fn distance(&self, from: SwitchId, to: SwitchId) -> u32 {
+        let between = self.coordinate(from).abs_diff(self.coordinate(to));
+        match self.row {
+            Row::Full => between.min(1),
+            _ if self.ring => between.min(self.size.get() - between),
+            _ => between,
+        }
+    }
+
     /// The block of ports at `stop` by which a way from `from` arrives; `None` where it does not move in this dimension.
     fn arrival(&self, from: SwitchId, stop: SwitchId) -> Option<u32> {
         let (block, _) = self.step(from, stop)?;
@@ -150,6 +160,12 @@ impl Walk {
         let (axis, block, lane) = self.step(at, target, sequence)?;
         let port = axis.port + block * axis.cables.get() + axis.cables.remainder(flow);
         Some((LinkId(self.outputs[(at.0 * self.ports + port) as usize]), lane))
+    }
+
+    /// Links of a shortest path between two switches.
+    #[inline]
+    pub fn distance(&self, from: SwitchId, to: SwitchId) -> u32 {
+        self.axes.iter().map(|axis| axis.distance(from, to)).sum()
     }
 
     /// Whether the way from `from` by `stop` to `to` leaves the stop by where it came.
