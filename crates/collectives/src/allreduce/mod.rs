@@ -32,6 +32,8 @@ algorithms! {
         /// The most of a block that goes in a phase.
         segment: Bytes = Bytes::from_mib(1), size()
     } = "ring_segmented" => ring::rounds(rank, ranks, vector, Some(segment));
+    /// Reduce-scatter by halves, then allgather by doubling, with partners that are near each other on a ring.
+    [mod swing] Swing = "swing" => swing::rounds(rank, ranks, vector);
     /// Two trees, half of the data in each; keeps the order of operands of an even number of ranks.
     [mod double_binary_tree] DoubleBinaryTree {
         /// What goes at a time.
