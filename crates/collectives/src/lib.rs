@@ -39,4 +39,4 @@ pub use group::{Group, Nodes};
 pub use kind::Kind;
 pub use operation::{Operation, Wanted, received};
 pub use piece::{Action, Buffer, Message, Move, Piece};
-pub use round::{Amount, Joint, Round, Rounds, schedule};
+pub use round::{Amount, Joint, Round, Rounds, data_schedule, schedule};

@@ -127,14 +127,42 @@ pub fn schedule<R: Iterator<Item = Round>>(ranks: u32, rounds: impl Fn(u32) -> R
     for rank in 0..ranks {
         let mut before: Vec<After> = Vec::new();
         for round in rounds(rank) {
-            // Messages between two ranks keep their order; one tag is enough.
-            let receives = round.receives.iter().map(|m| OpKind::Recv { from: m.peer, bytes: m.piece.bytes, tag: 0 });
-            let sends = round.sends.iter().map(|m| OpKind::Send { to: m.peer, bytes: m.piece.bytes, tag: 0 });
-            let ops: Vec<OpKind> = receives.chain(sends).collect();
+            let ops: Vec<OpKind> = round.receive_ops().chain(round.send_ops()).collect();
             if !ops.is_empty() {
                 before = ops.into_iter().map(|op| After::End(builder.op_after(rank, op, &before))).collect();
             }
         }
     }
     builder.build()
+}
+
+/// The same by data alone: every operation of a round waits for what the last round before brought, and for no send.
+///
+/// # Errors
+/// As [`schedule`].
+pub fn data_schedule<R: Iterator<Item = Round>>(ranks: u32, rounds: impl Fn(u32) -> R) -> Result<Schedule, ScheduleError> {
+    let mut builder = Builder::new(ranks);
+    for rank in 0..ranks {
+        let mut brought: Vec<After> = Vec::new();
+        for round in rounds(rank) {
+            round.send_ops().for_each(|send| {
+                builder.op_after(rank, send, &brought);
+            });
+            let receives: Vec<After> = round.receive_ops().map(|receive| After::End(builder.op_after(rank, receive, &brought))).collect();
+            if !receives.is_empty() {
+                brought = receives;
+            }
+        }
+    }
+    builder.build()
+}
+
+// Messages between two ranks keep their order; one tag is enough.
+impl Round {
+    fn receive_ops(&self) -> impl Iterator<Item = OpKind> + '_ {
+        self.receives.iter().map(|m| OpKind::Recv { from: m.peer, bytes: m.piece.bytes, tag: 0 })
+    }
+    fn send_ops(&self) -> impl Iterator<Item = OpKind> + '_ {
+        self.sends.iter().map(|m| OpKind::Send { to: m.peer, bytes: m.piece.bytes, tag: 0 })
+    }
 }

@@ -1,10 +1,10 @@
-//! All-reduce as plain traffic: ring, and recursive doubling. Reductions take no time here.
+//! All-reduce as plain traffic: ring, and recursive doubling. Reductions take no time here, and steps wait for data alone.
 //!
-//! Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
-//! High Perform. Comput. Appl. 19(1), 2005, §4.4–4.5 (ring; recursive doubling, with the first ranks folded in pairs where
-//! their number is no power of two).
+//! Source and algorithms: [`fabriscope_collectives::allreduce`].
 
-use fabriscope_schedule::{After, Builder, OpKind, Schedule, ScheduleError};
+use fabriscope_collectives::allreduce::Algorithm;
+use fabriscope_collectives::{Vector, data_schedule};
+use fabriscope_schedule::{Schedule, ScheduleError};
 use fabriscope_units::Bytes;
 
 /// Ring all-reduce of `bytes` per rank: n - 1 steps of reduce-scatter and n - 1 of all-gather, each with the n-th part.
@@ -12,25 +12,7 @@ use fabriscope_units::Bytes;
 /// # Errors
 /// No ranks, or more operations than can be numbered.
 pub fn ring_all_reduce(ranks: u32, bytes: Bytes) -> Result<Schedule, ScheduleError> {
-    let mut builder = Builder::new(ranks);
-    if ranks > 1 {
-        let n = u64::from(ranks);
-        let part = |index: u64| Bytes(bytes.0 / n + u64::from(index < bytes.0 % n));
-        for rank in 0..ranks {
-            let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
-            let mut received = None;
-            for step in 0..2 * (ranks - 1) {
-                // In step s rank r sends part r - s and receives part r - 1 - s, counted in a circle.
-                let index = |rank: u32| (u64::from(rank) + 2 * n - u64::from(step)) % n;
-                let send = OpKind::Send { to: next, bytes: part(index(rank)), tag: step };
-                let recv = OpKind::Recv { from: before, bytes: part(index(before)), tag: step };
-                let after: &[After] = received.as_slice();
-                builder.op_after(rank, send, after);
-                received = Some(After::End(builder.op_after(rank, recv, after)));
-            }
-        }
-    }
-    builder.build()
+    all_reduce(Algorithm::Ring, ranks, bytes)
 }
 
 /// Recursive doubling all-reduce of `bytes` per rank: in step k rank r exchanges all of it with rank r xor 2^k.
@@ -41,32 +23,11 @@ pub fn ring_all_reduce(ranks: u32, bytes: Bytes) -> Result<Schedule, ScheduleErr
 /// # Errors
 /// No ranks, or more operations than can be numbered.
 pub fn recursive_doubling(ranks: u32, bytes: Bytes) -> Result<Schedule, ScheduleError> {
-    let mut builder = Builder::new(ranks);
-    let power = if ranks == 0 { 1 } else { 1 << ranks.ilog2() };
-    let folded = ranks.saturating_sub(power);
-    let steps = u32::ilog2(power);
-    // Ranks by their number among those that take part: odd ones of the folded pairs, then the others.
-    let rank_of = |number: u32| if number < folded { 2 * number + 1 } else { number + folded };
-    for number in 0..power {
-        let rank = rank_of(number);
-        let mut after = None;
-        if number < folded {
-            builder.send(rank - 1, rank, bytes, 0);
-            after = Some(After::End(builder.recv(rank, rank - 1, bytes, 0)));
-            builder.recv(rank - 1, rank, bytes, steps + 1);
-        }
-        for step in 0..steps {
-            let peer = rank_of(number ^ (1 << step));
-            let before: &[After] = after.as_slice();
-            builder.op_after(rank, OpKind::Send { to: peer, bytes, tag: step + 1 }, before);
-            after = Some(After::End(builder.op_after(rank, OpKind::Recv { from: peer, bytes, tag: step + 1 }, before)));
-        }
-        if number < folded {
-            let before: &[After] = after.as_slice();
-            builder.op_after(rank, OpKind::Send { to: rank - 1, bytes, tag: steps + 1 }, before);
-        }
-    }
-    builder.build()
+    all_reduce(Algorithm::RecursiveDoubling, ranks, bytes)
+}
+
+fn all_reduce(algorithm: Algorithm, ranks: u32, bytes: Bytes) -> Result<Schedule, ScheduleError> {
+    data_schedule(ranks, |rank| algorithm.rounds(rank, ranks, Vector { count: bytes.0, width: Bytes(1) }))
 }
 
 #[cfg(test)]
