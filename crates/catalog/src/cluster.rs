@@ -164,9 +164,9 @@ pub struct Cluster {
     pub mtu: Bytes,
     /// How switches and nodes are wired.
     pub topology: Topology,
-    /// How packets find their way.
-    #[serde(default)]
-    pub routing: Routing,
+    /// How packets find their way. Default: a routing that works on every fabric of the topology, with every transport.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Routing>,
     /// Name of the congestion control of the adapters; none where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,

@@ -56,7 +56,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         }
     }
     let nodes = nodes.unwrap_or(cluster.nodes);
-    let mut topology = sized(&cluster.topology, endpoints(nodes, nics)?, nics);
+    let mut topology = cluster.topology.clone().filled(endpoints(nodes, nics)?, nics);
     crate::imported::load(&mut topology, nodes, nics)?;
     let group = NodeGroup {
         name: String::new(),
@@ -79,7 +79,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         link_layer: cluster.link_layer,
         mtu: cluster.mtu,
         topology,
-        routing: cluster.routing,
+        routing: cluster.routing.unwrap_or(cluster.topology.usual_routing()),
         congestion,
         flow_control: flow_control(cluster.link_layer, cluster.flow_control, switch)?,
         qos: cluster.qos.clone(),
@@ -232,22 +232,6 @@ pub(crate) fn flow_control(layer: LinkLayer, given: Option<FlowControl>, switch:
 
 fn list(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The topology with as many endpoints as the cluster has adapters, where it does not say itself.
-fn sized(topology: &Topology, endpoints: u32, nics: u32) -> Topology {
-    let mut topology = topology.clone();
-    match &mut topology {
-        Topology::SingleSwitch(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
-        Topology::LeafSpine(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
-        Topology::FatTree(family) => family.endpoints = family.endpoints.or(Some(endpoints)),
-        Topology::RailOptimised(family) => {
-            family.rails = family.rails.or(Some(nics));
-            family.endpoints = family.endpoints.or(Some(endpoints));
-        }
-        _ => {}
-    }
-    topology
 }
 
 /// Builds the fabric once: what it says is reported where the cluster says it.

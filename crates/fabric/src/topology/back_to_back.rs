@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Coordinates, Fabric, Links, TopologyError};
+use super::{Coordinates, Fabric, Family, Links, TopologyError};
 use crate::graph::{Builder, Socket};
 
 /// Two endpoints and one cable, no switch.
@@ -11,8 +11,8 @@ use crate::graph::{Builder, Socket};
 #[serde(default, deny_unknown_fields)]
 pub struct BackToBack {}
 
-impl BackToBack {
-    pub(super) fn build(&self, links: &Links) -> Result<Fabric, TopologyError> {
+impl Family for BackToBack {
+    fn build(&self, links: &Links, _: u32) -> Result<Fabric, TopologyError> {
         let mut builder = Builder::new(2, [])?;
         builder.cable(Socket::endpoint(0), Socket::endpoint(1), &links.host)?;
         Ok(Fabric { graph: builder.build()?, coordinates: Coordinates::Direct, radix: 0 })

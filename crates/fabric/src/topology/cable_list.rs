@@ -21,7 +21,7 @@ use fabriscope_units::Rate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Coordinates, Fabric, Irregular, Links, TopologyError};
+use super::{Coordinates, Fabric, Family, Irregular, Links, TopologyError};
 use crate::graph::{Builder, LinkSpec, Node, Socket};
 use crate::length::Length;
 
@@ -143,8 +143,8 @@ pub enum CableError {
     },
 }
 
-impl CableList {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for CableList {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         if self.endpoints.is_empty() {
             return Err(TopologyError::Empty);
         }
@@ -178,7 +178,9 @@ impl CableList {
             _ => Ok(fabric),
         }
     }
+}
 
+impl CableList {
     /// Who has which name.
     fn names(&self) -> Result<BTreeMap<&str, Node>, CableError> {
         let endpoints = self.endpoints.iter().zip(0..).map(|(name, number)| (name, Node::Endpoint(crate::EndpointId(number))));

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Level, Parlance, Tree};
-use super::{Fabric, Links, TopologyError, check_ports, positive, radix};
+use super::{Fabric, Family, Links, TopologyError, check_ports, positive, radix};
 
 /// A chassis of crossbars: line modules and spine modules, all joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,8 +29,8 @@ pub struct Director {
     pub radix: Option<u32>,
 }
 
-impl Director {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for Director {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         let lines = positive("line_modules", self.line_modules.unwrap_or(12))?;
         let spines = positive("spine_modules", self.spine_modules.unwrap_or(6))?;

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::groups::{Groups, Inside, Shape, filled, spread};
-use super::{Arrangement, Fabric, Links, TopologyError, check_ports, positive, radix};
+use super::{Arrangement, Fabric, Family, Links, TopologyError, check_ports, positive, radix};
 
 /// Groups of switches, all joined to each other; every two groups joined by global cables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,12 +36,14 @@ pub struct Dragonfly {
     pub radix: Option<u32>,
 }
 
-impl Dragonfly {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for Dragonfly {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         self.groups(radix)?.build(links, radix)
     }
+}
 
+impl Dragonfly {
     fn groups(&self, radix: u32) -> Result<Groups, TopologyError> {
         let local_links = positive("local_links", self.local_links.unwrap_or(1))?;
         // Balanced: p = h and a = 2h, so that h + (2h - 1) L + h ports fit the radix.

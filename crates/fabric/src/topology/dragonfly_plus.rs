@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::groups::{Groups, Inside, Shape, filled, spread};
-use super::{Arrangement, Fabric, Links, TopologyError, check_ports, positive, radix};
+use super::{Arrangement, Fabric, Family, Links, TopologyError, check_ports, positive, radix};
 
 /// Groups of leaf and spine switches; every two groups joined by global cables between spines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,12 +38,14 @@ pub struct DragonflyPlus {
     pub radix: Option<u32>,
 }
 
-impl DragonflyPlus {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for DragonflyPlus {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         self.groups(radix)?.build(links, radix)
     }
+}
 
+impl DragonflyPlus {
     fn groups(&self, radix: u32) -> Result<Groups, TopologyError> {
         let local_links = positive("local_links", self.local_links.unwrap_or(1))?;
         let half = (radix / 2 / local_links).max(1);

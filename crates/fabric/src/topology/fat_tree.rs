@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Level, Tree};
-use super::{Fabric, Links, Oversubscription, TopologyError, check_ports, positive, radix};
+use super::{Fabric, Family, Links, Oversubscription, TopologyError, check_ports, positive, radix};
 
 /// A fat tree (folded Clos network) of two to four levels, tapered or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,12 +35,17 @@ pub struct FatTree {
     pub upper_oversubscription: Option<Oversubscription>,
 }
 
-impl FatTree {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for FatTree {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         self.tree(radix)?.build(links, radix)
     }
+    fn fill(&mut self, endpoints: u32, _: u32) {
+        self.endpoints = self.endpoints.or(Some(endpoints));
+    }
+}
 
+impl FatTree {
     fn tree(&self, radix: u32) -> Result<Tree, TopologyError> {
         let leaf = self.leaf_ports(radix)?;
         let middle = self.upper_oversubscription.unwrap_or_default().split(radix);

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::grid::{Dimension, Grid, Row};
-use super::{Fabric, Links, TopologyError, positive, radix};
+use super::{Fabric, Family, Links, TopologyError, positive, radix};
 
 /// Switches, or processors with switches on the chip, all joined to each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,8 +23,8 @@ pub struct FullMesh {
     pub radix: Option<u32>,
 }
 
-impl FullMesh {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for FullMesh {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         let hosts = positive("endpoints", self.endpoints.unwrap_or(1))?;
         let size = positive("switches", self.switches.unwrap_or(8))?;

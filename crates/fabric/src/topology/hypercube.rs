@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::grid::{Dimension, Grid, Row};
-use super::{Fabric, Links, TopologyError, positive, radix};
+use super::{Fabric, Family, Links, TopologyError, positive, radix};
 
 /// Two switches in each dimension.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,8 +24,8 @@ pub struct Hypercube {
     pub radix: Option<u32>,
 }
 
-impl Hypercube {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for Hypercube {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         let hosts = positive("endpoints", self.endpoints.unwrap_or(1))?;
         let count = self.dimensions.unwrap_or(4);

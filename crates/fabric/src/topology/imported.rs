@@ -16,7 +16,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Coordinates, Fabric, Links, TopologyError};
+use super::{Coordinates, Fabric, Family, Links, TopologyError};
 use crate::graph::Node;
 use crate::import::{ImportError, Subnet};
 use crate::routing::Tables;
@@ -50,6 +50,26 @@ pub struct Imported {
 struct Loaded {
     subnet: Subnet,
     tables: Option<Arc<Tables>>,
+}
+
+impl Family for Imported {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+        let loaded = self.loaded.as_ref().ok_or_else(|| TopologyError::NotRead { file: self.file.clone() })?;
+        let mut fabric = loaded.subnet.fabric(links).map_err(|error| self.wrong(error))?;
+        let graph = &fabric.graph;
+        for switch in graph.switches() {
+            let highest = graph.outputs(switch).map(|(port, _)| u32::from(port.0) + 1).max().unwrap_or(0);
+            if highest > radix_limit {
+                let switch = fabric.name(Node::Switch(switch));
+                return Err(TopologyError::PortBeyond { switch, port: highest, radix: radix_limit });
+            }
+        }
+        if let Coordinates::Irregular(irregular) = &mut fabric.coordinates {
+            irregular.tables = loaded.tables.clone();
+            irregular.in_use = self.in_use.map_or(irregular.in_use, |endpoints| endpoints.min(irregular.in_use));
+        }
+        Ok(fabric)
+    }
 }
 
 impl Imported {
@@ -121,24 +141,6 @@ impl Imported {
             let first = hosts().next()?;
             hosts().find(|host| *host != first).map(|other| (node, first.to_owned(), other.to_owned()))
         })
-    }
-
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
-        let loaded = self.loaded.as_ref().ok_or_else(|| TopologyError::NotRead { file: self.file.clone() })?;
-        let mut fabric = loaded.subnet.fabric(links).map_err(|error| self.wrong(error))?;
-        let graph = &fabric.graph;
-        for switch in graph.switches() {
-            let highest = graph.outputs(switch).map(|(port, _)| u32::from(port.0) + 1).max().unwrap_or(0);
-            if highest > radix_limit {
-                let switch = fabric.name(Node::Switch(switch));
-                return Err(TopologyError::PortBeyond { switch, port: highest, radix: radix_limit });
-            }
-        }
-        if let Coordinates::Irregular(irregular) = &mut fabric.coordinates {
-            irregular.tables = loaded.tables.clone();
-            irregular.in_use = self.in_use.map_or(irregular.in_use, |endpoints| endpoints.min(irregular.in_use));
-        }
-        Ok(fabric)
     }
 }
 

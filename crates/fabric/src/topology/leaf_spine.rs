@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Level, Tree};
-use super::{Fabric, Links, TopologyError, check_ports, positive, radix};
+use super::{Fabric, Family, Links, TopologyError, check_ports, positive, radix};
 
 /// Leaf switches below, spine switches above, every leaf connected to every spine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,23 +17,52 @@ pub struct LeafSpine {
     pub endpoints: Option<u32>,
     /// How many leaf switches there are. Default: as many as `endpoints` need, or as a spine has ports for.
     pub leaves: Option<u32>,
-    /// How many spine switches there are. Default: half the ports of a leaf, shared by `links_per_uplink`.
+    /// How many spine switches there are. Default: the fewest that carry all that the endpoints of every leaf send.
     pub spines: Option<u32>,
-    /// How many endpoints a leaf has ports for. Default: the ports that the spines leave.
+    /// How many endpoints a leaf has ports for. Default: the ports that `spines` leave, else half of the ports.
     pub down: Option<u32>,
-    /// How many cables there are between a leaf and a spine. Default: 1.
+    /// How many cables there are between a leaf and a spine. Default: 1 where `spines` are given, else as many as let every leaf
+    /// carry what its endpoints send.
     pub links_per_uplink: Option<u32>,
     /// How many ports of each switch may be used. Default: all that the switch has.
     pub radix: Option<u32>,
 }
 
+/// What the ports of a leaf lead to.
+struct Ports {
+    down: u32,
+    spines: u32,
+    cables: u32,
+}
+
 impl LeafSpine {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+    /// The ports of a leaf of `radix`: without a number of spines the fewest, and cables to each, that carry all that comes from below.
+    fn ports(&self, radix: u32) -> Result<Ports, TopologyError> {
+        let cables = self.links_per_uplink.map(|cables| positive("links_per_uplink", cables)).transpose()?;
+        if let Some(spines) = self.spines {
+            let (spines, cables) = (positive("spines", spines)?, cables.unwrap_or(1));
+            let rest = radix.saturating_sub(spines.saturating_mul(cables)).max(1);
+            return Ok(Ports { down: positive("down", self.down.unwrap_or(rest))?, spines, cables });
+        }
+        let down = positive("down", self.down.unwrap_or((radix / 2).max(1)))?;
+        let leaves = self.leaves.or(self.endpoints.map(|endpoints| endpoints.div_ceil(down))).unwrap_or(radix);
+        let fits = |spines: u32, cables: u32| {
+            let [spines, cables] = [spines, cables].map(u64::from);
+            spines * cables + u64::from(down) <= u64::from(radix) && u64::from(leaves) * cables <= u64::from(radix)
+        };
+        let by_spines = (1..=radix.min(down)).map(|spines| (spines, cables.unwrap_or(down.div_ceil(spines))));
+        let enough = |&(spines, cables): &(u32, u32)| u64::from(spines) * u64::from(cables) >= u64::from(down) && fits(spines, cables);
+        // Where nothing fits, what stands here is what the error shows.
+        let half = ((radix / 2 / cables.unwrap_or(1)).max(1), cables.unwrap_or(1));
+        let (spines, cables) = by_spines.into_iter().find(enough).unwrap_or(half);
+        Ok(Ports { down, spines, cables })
+    }
+}
+
+impl Family for LeafSpine {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
-        let cables = positive("links_per_uplink", self.links_per_uplink.unwrap_or(1))?;
-        let spines = positive("spines", self.spines.unwrap_or((radix / 2 / cables).max(1)))?;
-        let up = spines.saturating_mul(cables);
-        let down = positive("down", self.down.unwrap_or(radix.saturating_sub(up).max(1)))?;
+        let Ports { down, spines, cables } = self.ports(radix)?;
         let leaves = match (self.leaves, self.endpoints) {
             (Some(leaves), _) => positive("leaves", leaves)?,
             (None, Some(endpoints)) => positive("endpoints", endpoints)?.div_ceil(down),
@@ -59,5 +88,8 @@ impl LeafSpine {
         }
         let levels = vec![Level { children: down, parents: 1, cables: 1 }, Level { children: leaves, parents: spines, cables }];
         Tree::new(endpoints, levels)?.build(links, radix)
+    }
+    fn fill(&mut self, endpoints: u32, _: u32) {
+        self.endpoints = self.endpoints.or(Some(endpoints));
     }
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::grid::{Grid, Row};
-use super::{Fabric, Links, TopologyError, positive, radix};
+use super::{Fabric, Family, Links, TopologyError, positive, radix};
 
 /// Switches in lines, in any number of dimensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,8 +23,8 @@ pub struct Mesh {
     pub radix: Option<u32>,
 }
 
-impl Mesh {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for Mesh {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         let hosts = positive("endpoints", self.endpoints.unwrap_or(1))?;
         let dimensions = super::grid::rows(&self.sizes, self.cables.as_deref(), Row::Line)?;

@@ -4,26 +4,11 @@
 //! checks them once; what comes out is a [`Fabric`]: cables that fit their ports, and coordinates to route by.
 
 mod arrangement;
-mod back_to_back;
-mod cable_list;
 mod conforms;
-mod director;
-mod dragonfly;
-mod dragonfly_plus;
-mod fat_tree;
-mod full_mesh;
 pub mod grid;
 pub mod groups;
-mod hyper_x;
-mod hypercube;
-mod imported;
 pub mod irregular;
-mod leaf_spine;
-mod mesh;
 mod oversubscription;
-mod rail_optimised;
-mod single_switch;
-mod torus;
 pub mod tree;
 
 use std::fmt;
@@ -32,92 +17,106 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Graph, GraphError, LinkSpec, Node};
+use crate::routing::Routing;
 
 pub use arrangement::Arrangement;
-pub use back_to_back::BackToBack;
-pub use cable_list::{CableError, CableList, NamedCable, NamedSwitch};
+pub use cable_list::{CableError, NamedCable, NamedSwitch};
 pub use conforms::{Defect, conforms};
-pub use director::Director;
-pub use dragonfly::Dragonfly;
-pub use dragonfly_plus::DragonflyPlus;
-pub use fat_tree::FatTree;
-pub use full_mesh::FullMesh;
 pub use grid::Grid;
 pub use groups::{Groups, Inside};
-pub use hyper_x::HyperX;
-pub use hypercube::Hypercube;
-pub use imported::Imported;
 pub use irregular::Irregular;
-pub use leaf_spine::LeafSpine;
-pub use mesh::Mesh;
 pub use oversubscription::{Oversubscription, OversubscriptionError};
-pub use rail_optimised::RailOptimised;
-pub use single_switch::SingleSwitch;
-pub use torus::Torus;
 pub use tree::Tree;
 
-/// How the fabric is wired.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum Topology {
-    /// Two endpoints and one cable, no switch.
-    BackToBack(BackToBack),
-    /// All endpoints on one switch.
-    SingleSwitch(SingleSwitch),
-    /// Leaf switches below, spine switches above, every leaf connected to every spine.
-    LeafSpine(LeafSpine),
-    /// A fat tree (folded Clos network) of two to four levels, tapered or not.
-    FatTree(FatTree),
-    /// Groups of switches, all joined to each other; every two groups joined by global cables.
-    Dragonfly(Dragonfly),
-    /// Groups of leaf and spine switches; every two groups joined by global cables between spines.
-    DragonflyPlus(DragonflyPlus),
-    /// Endpoints, switches and cables one by one: any network.
-    Irregular(CableList),
-    /// A fabric that another tool described: a dump of a real one, a plan.
-    Imported(Imported),
-    /// Nodes with several adapters, each of which goes to the leaf switch of its rail.
-    RailOptimised(RailOptimised),
-    /// A chassis of crossbars: line modules and spine modules, all joined.
-    Director(Director),
-    /// Switches in rings, in any number of dimensions.
-    Torus(Torus),
-    /// Switches in lines, in any number of dimensions.
-    Mesh(Mesh),
-    /// Two switches in each dimension.
-    Hypercube(Hypercube),
-    /// Switches of a row are all joined to each other, in any number of dimensions.
-    #[serde(rename = "hyperx")]
-    HyperX(HyperX),
-    /// Switches, or processors with switches on the chip, all joined to each other.
-    FullMesh(FullMesh),
+/// What a family of topologies does.
+trait Family {
+    /// The fabric, wired with `links` from switches of `radix_limit` ports.
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError>;
+    /// Takes over how many endpoints a cluster has, on nodes with so many adapters, where the numbers do not say.
+    fn fill(&mut self, _endpoints: u32, _adapters: u32) {}
 }
 
-impl Topology {
-    /// The fabric, wired with `links` from switches of `radix_limit` ports.
-    ///
-    /// # Errors
-    /// Values that contradict each other, need more ports than a switch has, or hold fewer endpoints than asked for.
-    pub fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
-        match self {
-            Topology::BackToBack(family) => family.build(links),
-            Topology::SingleSwitch(family) => family.build(links, radix_limit),
-            Topology::LeafSpine(family) => family.build(links, radix_limit),
-            Topology::FatTree(family) => family.build(links, radix_limit),
-            Topology::RailOptimised(family) => family.build(links, radix_limit),
-            Topology::Director(family) => family.build(links, radix_limit),
-            Topology::Torus(family) => family.build(links, radix_limit),
-            Topology::Mesh(family) => family.build(links, radix_limit),
-            Topology::Hypercube(family) => family.build(links, radix_limit),
-            Topology::HyperX(family) => family.build(links, radix_limit),
-            Topology::FullMesh(family) => family.build(links, radix_limit),
-            Topology::Dragonfly(family) => family.build(links, radix_limit),
-            Topology::DragonflyPlus(family) => family.build(links, radix_limit),
-            Topology::Irregular(list) => list.build(links, radix_limit),
-            Topology::Imported(imported) => imported.build(links, radix_limit),
+/// Declares the families: description, file, key in files, and the routing for those who do not choose.
+macro_rules! topologies {
+    ($($(#[$about:meta])* [mod $file:ident] $topology:ident($family:ident) = $name:tt, routed by $routing:ident;)*) => {
+        $(mod $file;)*
+        $(pub use $file::$family;)*
+
+        /// How the fabric is wired.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[non_exhaustive]
+        pub enum Topology {
+            $($(#[$about])* #[serde(rename = $name)] $topology($family),)*
         }
-    }
+
+        impl Topology {
+            /// The key in files.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $(Topology::$topology(_) => $name,)*
+                }
+            }
+            /// The routing that works on every member of the family, with every transport, for those who do not choose.
+            #[must_use]
+            pub const fn usual_routing(&self) -> Routing {
+                match self {
+                    $(Topology::$topology(_) => Routing::$routing,)*
+                }
+            }
+            /// The fabric, wired with `links` from switches of `radix_limit` ports.
+            ///
+            /// # Errors
+            /// Values that contradict each other, need more ports than a switch has, or hold fewer endpoints than asked for.
+            pub fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+                match self {
+                    $(Topology::$topology(family) => family.build(links, radix_limit),)*
+                }
+            }
+            /// The same for a cluster with so many endpoints, on nodes with so many adapters, where its numbers leave that open.
+            #[must_use]
+            pub fn filled(mut self, endpoints: u32, adapters: u32) -> Topology {
+                match &mut self {
+                    $(Topology::$topology(family) => family.fill(endpoints, adapters),)*
+                }
+                self
+            }
+        }
+    };
+}
+
+topologies! {
+    /// Two endpoints and one cable, no switch.
+    [mod back_to_back] BackToBack(BackToBack) = "back_to_back", routed by DModK;
+    /// All endpoints on one switch.
+    [mod single_switch] SingleSwitch(SingleSwitch) = "single_switch", routed by DModK;
+    /// Leaf switches below, spine switches above, every leaf connected to every spine.
+    [mod leaf_spine] LeafSpine(LeafSpine) = "leaf_spine", routed by DModK;
+    /// A fat tree (folded Clos network) of two to four levels, tapered or not.
+    [mod fat_tree] FatTree(FatTree) = "fat_tree", routed by DModK;
+    /// Groups of switches, all joined to each other; every two groups joined by global cables.
+    [mod dragonfly] Dragonfly(Dragonfly) = "dragonfly", routed by Minimal;
+    /// Groups of leaf and spine switches; every two groups joined by global cables between spines.
+    [mod dragonfly_plus] DragonflyPlus(DragonflyPlus) = "dragonfly_plus", routed by Minimal;
+    /// Endpoints, switches and cables one by one: any network.
+    [mod cable_list] Irregular(CableList) = "irregular", routed by UpDown;
+    /// A fabric that another tool described: a dump of a real one, a plan.
+    [mod imported] Imported(Imported) = "imported", routed by UpDown;
+    /// Nodes with several adapters, each of which goes to the leaf switch of its rail.
+    [mod rail_optimised] RailOptimised(RailOptimised) = "rail_optimised", routed by DModK;
+    /// A chassis of crossbars: line modules and spine modules, all joined.
+    [mod director] Director(Director) = "director", routed by DModK;
+    /// Switches in rings, in any number of dimensions.
+    [mod torus] Torus(Torus) = "torus", routed by DimensionOrder;
+    /// Switches in lines, in any number of dimensions.
+    [mod mesh] Mesh(Mesh) = "mesh", routed by DimensionOrder;
+    /// Two switches in each dimension.
+    [mod hypercube] Hypercube(Hypercube) = "hypercube", routed by DimensionOrder;
+    /// Switches of a row are all joined to each other, in any number of dimensions.
+    [mod hyper_x] HyperX(HyperX) = "hyperx", routed by DimensionOrder;
+    /// Switches, or processors with switches on the chip, all joined to each other.
+    [mod full_mesh] FullMesh(FullMesh) = "full_mesh", routed by DimensionOrder;
 }
 
 impl Topology {

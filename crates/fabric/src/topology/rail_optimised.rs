@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Level, Rails, Tree};
-use super::{Fabric, Links, TopologyError, check_ports, positive, radix};
+use super::{Fabric, Family, Links, TopologyError, check_ports, positive, radix};
 
 /// Nodes with several adapters, each of which goes to the leaf switch of its rail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,8 +32,8 @@ pub struct RailOptimised {
     pub radix: Option<u32>,
 }
 
-impl RailOptimised {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for RailOptimised {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         let rails = positive("rails", self.rails.unwrap_or(8))?;
         let nodes = positive("nodes", self.nodes.unwrap_or((radix / 2).max(1)))?;
@@ -53,5 +53,9 @@ impl RailOptimised {
         check_ports("a spine", (leaves.saturating_mul(u64::from(cables)), 0), radix, remedy)?;
         let levels = vec![Level { children: nodes, parents: 1, cables: 1 }, Level { children: leaves as u32, parents: spines, cables }];
         Tree::new(leaves as u32 * nodes, levels)?.with_rails(Rails { rails, nodes }).build(links, radix)
+    }
+    fn fill(&mut self, endpoints: u32, adapters: u32) {
+        self.rails = self.rails.or(Some(adapters));
+        self.endpoints = self.endpoints.or(Some(endpoints));
     }
 }

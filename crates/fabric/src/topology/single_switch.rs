@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{Level, Tree};
-use super::{Fabric, Links, TopologyError, check_ports, positive, radix};
+use super::{Fabric, Family, Links, TopologyError, check_ports, positive, radix};
 
 /// All endpoints on one switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,11 +16,14 @@ pub struct SingleSwitch {
     pub radix: Option<u32>,
 }
 
-impl SingleSwitch {
-    pub(super) fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
+impl Family for SingleSwitch {
+    fn build(&self, links: &Links, radix_limit: u32) -> Result<Fabric, TopologyError> {
         let radix = radix(self.radix, radix_limit)?;
         let endpoints = positive("endpoints", self.endpoints.unwrap_or(radix))?;
         check_ports("the switch", (u64::from(endpoints), 0), radix, "lower `endpoints` or choose `[topology.leaf_spine]`")?;
         Tree::new(endpoints, vec![Level { children: endpoints, parents: 1, cables: 1 }])?.build(links, radix)
+    }
+    fn fill(&mut self, endpoints: u32, _: u32) {
+        self.endpoints = self.endpoints.or(Some(endpoints));
     }
 }

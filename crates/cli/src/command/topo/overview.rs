@@ -65,7 +65,7 @@ impl Row {
         let backbone = Backbone::new(fabric);
         let routing = source.algorithm().0;
         Row {
-            family: source.cluster().map_or_else(String::new, |cluster| family(&cluster.topology)),
+            family: source.cluster().map_or("", |cluster| cluster.topology.name()).to_owned(),
             shape: fabric.to_string().split(':').next().unwrap_or_default().to_owned(),
             counts: fabric.counts(),
             diameter: distances(&backbone).diameter(),
@@ -100,12 +100,6 @@ impl Row {
             "routing": self.routing.name(), "deadlock": self.deadlock, "other_routings": self.others,
         })
     }
-}
-
-/// The key of a topology in a file.
-fn family(topology: &Topology) -> String {
-    let value = serde_json::to_value(topology).unwrap_or_default();
-    value.as_object().and_then(|object| object.keys().next().cloned()).unwrap_or_default()
 }
 
 /// The other routings that know the topology; those by tables only where tables are small enough to be made in a moment.
