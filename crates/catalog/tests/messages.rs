@@ -628,7 +628,7 @@ fn a_fault_in_what_is_rested_on_is_told_with_its_own_file() {
 }
 
 #[test]
-fn labs_include_and_say_when_they_run_in_circles() {
+fn labs_include_and_say_when_they_include_each_other() {
     let catalog = Catalog::embedded().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();

@@ -106,7 +106,7 @@ fn what_is_wrong_with_a_file_is_told_where_it_is_named() {
         "tables of another fabric",
     ]);
     lab(&[]).put("small.lfts", &tables.replace("0x0009 023", "0x0009 077")).says(&["line 24", "r-ufm-sw95 has no port 77"]);
-    // Tables that end too early lead nowhere; those of a loop lead round in circles.
+    // Tables that end too early lead nowhere; those of a loop lead around a cycle.
     let half: String = tables.lines().take(17).map(|line| format!("{line}\n")).collect();
     lab(&[]).put("small.lfts", &half).says(&["lab.toml:14:11", "its tables do not lead from", "choose min_hop or up_down"]);
     lab(&[]).put("small.lfts", &tables.replace("0x0009 023", "0x0009 003")).says(&["its tables do not lead from", "r-dcs96 HCA-1"]);

@@ -51,7 +51,7 @@ fn its_own_dump_is_the_same_and_another_is_not() {
 }
 
 #[test]
-fn a_circle_is_spelled_out() {
+fn a_cycle_is_spelled_out() {
     let output = route(&["lab-dragonfly-72", "--engine", "minhop"]);
     let text = text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -37,6 +37,6 @@ pub use algorithm::{Algorithm, Call, TwoLevel, UnknownAlgorithm};
 pub use blocks::{Blocks, Turned, Vector};
 pub use group::{Group, Nodes};
 pub use kind::Kind;
-pub use operation::{Operation, Wanted, received};
+pub use operation::{Expected, Operation, received};
 pub use piece::{Action, Buffer, Message, Move, Piece};
 pub use round::{Amount, Joint, Round, Rounds, data_schedule, schedule};

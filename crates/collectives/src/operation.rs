@@ -75,7 +75,7 @@ pub enum Operation {
 
 /// What has to be in a piece at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Expected {
     /// Where.
     pub piece: Piece,
     /// Which ranks contribute to each byte, one of them where nothing is reduced.
@@ -104,11 +104,13 @@ impl Operation {
 
     /// What `rank` among `ranks` has to have at the end.
     #[must_use]
-    pub fn wanted(&self, rank: u32, ranks: u32) -> Vec<Wanted> {
+    pub fn wanted(&self, rank: u32, ranks: u32) -> Vec<Expected> {
         let all =
-            |bytes: Bytes, ranks: Range<u32>| vec![Wanted { piece: Buffer::Recv.piece(Bytes::ZERO, bytes), ranks, offset: Bytes::ZERO }];
+            |bytes: Bytes, ranks: Range<u32>| vec![Expected { piece: Buffer::Recv.piece(Bytes::ZERO, bytes), ranks, offset: Bytes::ZERO }];
         let every_block = |blocks: &Blocks| {
-            (0..ranks).map(|from| Wanted { piece: blocks.piece(Buffer::Recv, from), ranks: from..from + 1, offset: Bytes::ZERO }).collect()
+            (0..ranks)
+                .map(|from| Expected { piece: blocks.piece(Buffer::Recv, from), ranks: from..from + 1, offset: Bytes::ZERO })
+                .collect()
         };
         match self {
             Operation::Barrier => Vec::new(),
@@ -120,15 +122,15 @@ impl Operation {
             Operation::Allgather { blocks } => every_block(blocks),
             Operation::ReduceScatter { blocks } => {
                 let piece = Buffer::Recv.piece(Bytes::ZERO, blocks.length(rank));
-                vec![Wanted { piece, ranks: 0..ranks, offset: blocks.offset(rank) }]
+                vec![Expected { piece, ranks: 0..ranks, offset: blocks.offset(rank) }]
             }
             Operation::Scatter { root, blocks } => {
                 let piece = Buffer::Recv.piece(Bytes::ZERO, blocks.length(rank));
-                vec![Wanted { piece, ranks: *root..root + 1, offset: blocks.offset(rank) }]
+                vec![Expected { piece, ranks: *root..root + 1, offset: blocks.offset(rank) }]
             }
             Operation::Alltoall { sends } => {
                 let receives = received(sends, rank);
-                let block = |from: u32| Wanted {
+                let block = |from: u32| Expected {
                     piece: receives.piece(Buffer::Recv, from),
                     ranks: from..from + 1,
                     offset: sends[from as usize].offset(rank),

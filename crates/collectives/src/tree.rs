@@ -33,7 +33,7 @@ pub enum Shape {
 
 /// Where a rank stands in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct TreePosition {
     /// Nobody for the root.
     pub parent: Option<u32>,
     /// In the order in which they are served.
@@ -65,43 +65,46 @@ impl Shape {
 
     /// Where `rank` stands among `ranks`.
     #[must_use]
-    pub fn place(self, rank: u32, ranks: u32) -> Place {
+    pub fn place(self, rank: u32, ranks: u32) -> TreePosition {
         let below = |children: &mut dyn Iterator<Item = u32>| children.take_while(|child| *child < ranks).collect();
         let parent = |parent: u32| (rank > 0).then_some(parent);
         match self {
-            Shape::Linear => Place { parent: parent(0), children: if rank == 0 { (1..ranks).collect() } else { Vec::new() } },
+            Shape::Linear => TreePosition { parent: parent(0), children: if rank == 0 { (1..ranks).collect() } else { Vec::new() } },
             Shape::KNomial { radix } => {
                 let branch = Branch::new(rank, ranks, radix);
-                Place { parent: branch.parent, children: branch.levels().flatten().map(|child| child.rank).collect() }
+                TreePosition { parent: branch.parent, children: branch.levels().flatten().map(|child| child.rank).collect() }
             }
             Shape::NearBinomial => {
                 let first = (rank + 1).next_power_of_two();
                 let mut children = (first.trailing_zeros()..u32::BITS - 1).map(|bit| rank + (1 << bit));
-                Place { parent: parent(rank - (first >> 1)), children: below(&mut children) }
+                TreePosition { parent: parent(rank - (first >> 1)), children: below(&mut children) }
             }
             Shape::Binary => {
                 // Level l begins with rank 2^l - 1; the children of r are 2^l and 2·2^l further.
                 let level = 1 << (rank + 1).ilog2();
                 let up = level >> 1;
                 let over = if rank >= level - 1 + up { 2 * up } else { up };
-                Place { parent: parent(rank.wrapping_sub(over)), children: below(&mut [rank + level, rank + 2 * level].into_iter()) }
+                TreePosition { parent: parent(rank.wrapping_sub(over)), children: below(&mut [rank + level, rank + 2 * level].into_iter()) }
             }
             Shape::Chain { fan_out } => chain(rank, ranks, fan_out.max(1)),
         }
     }
 }
 
-fn chain(rank: u32, ranks: u32, fan_out: u32) -> Place {
+fn chain(rank: u32, ranks: u32, fan_out: u32) -> TreePosition {
     let others = ranks.saturating_sub(1);
     let chains = fan_out.min(others).max(1);
     // The first chain rank of chain `index`; the chains before have `others / chains` ranks, the first ones one more.
     let begin = |index: u32| 1 + others / chains * index + (others % chains).min(index);
     if rank == 0 {
         let children = if others == 0 { Vec::new() } else { (0..chains).map(begin).collect() };
-        return Place { parent: None, children };
+        return TreePosition { parent: None, children };
     }
     let begins = |at: u32| (0..=chains).any(|index| begin(index) == at);
-    Place { parent: Some(if begins(rank) { 0 } else { rank - 1 }), children: if begins(rank + 1) { Vec::new() } else { vec![rank + 1] } }
+    TreePosition {
+        parent: Some(if begins(rank) { 0 } else { rank - 1 }),
+        children: if begins(rank + 1) { Vec::new() } else { vec![rank + 1] },
+    }
 }
 
 /// The radix of a k-nomial tree in which all are right below the root, however many there are.
@@ -191,7 +194,7 @@ mod tests {
     #[test]
     fn each_shape_is_a_tree() {
         for (shape, ranks) in shapes().flat_map(|shape| (1..=70).map(move |ranks| (shape, ranks))) {
-            let places: Vec<Place> = (0..ranks).map(|rank| shape.place(rank, ranks)).collect();
+            let places: Vec<TreePosition> = (0..ranks).map(|rank| shape.place(rank, ranks)).collect();
             let children: usize = places.iter().map(|place| place.children.len()).sum();
             assert_eq!(children, ranks as usize - 1, "{shape}, {ranks} ranks");
             for rank in 0..ranks {

@@ -1,6 +1,6 @@
 //! Routing as the engine asks for it, and what switches see: queues as they are, time, and flows they remember.
 
-use fabriscope_fabric::{EndpointId, Head, Hop, Idle, LinkId, Memory, Route, Router, Sight, SwitchId};
+use fabriscope_fabric::{EndpointId, Head, Hop, Idle, LinkId, Memory, Route, Router, SwitchView, SwitchId};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
@@ -24,7 +24,7 @@ impl Routes {
 
     /// The next hop of a packet that came in by the link and lane `input`, as the switch sees it.
     #[inline(always)]
-    pub fn output(&self, switch: u32, parcel: &Parcel, input: (u32, u8), sight: &mut impl Sight) -> Hop {
+    pub fn output(&self, switch: u32, parcel: &Parcel, input: (u32, u8), sight: &mut impl SwitchView) -> Hop {
         let (link, vl) = input;
         let head = Head { dest: EndpointId(parcel.dest()), entropy: parcel.entropy(), input: LinkId(link), vl, via: parcel.via() };
         self.router.output(SwitchId(switch), head, sight)
@@ -51,7 +51,7 @@ pub(crate) struct View<'a> {
     pub vls: u32,
 }
 
-impl Sight for View<'_> {
+impl SwitchView for View<'_> {
     #[inline]
     fn depth(&self, link: LinkId) -> Bytes {
         let (_, place) = self.slots.of(link.0 * self.vls);

@@ -281,7 +281,7 @@ fn a_miss_adds_one_read_to_a_message() {
     };
     let (fits, miss) = run(nodes - 1);
     assert_eq!(fits.stats.context_misses, 0);
-    // One context too few, used in a circle: every message misses.
+    // One context too few, used in turn: every message misses.
     let (thrashes, _) = run(nodes - 2);
     let messages = u64::from(rounds * (nodes - 1));
     assert_eq!(thrashes.stats.context_misses, messages);

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fabriscope_fabric::topology::{Dragonfly, FatTree};
 use fabriscope_fabric::{
-    EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Memory, Node, Route, Router, Routing, Sight, SwitchId, Topology,
+    EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Memory, Node, Route, Router, Routing, SwitchId, SwitchView, Topology,
 };
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
@@ -29,7 +29,7 @@ fn dragonfly(groups: u32, switches: u32, endpoints: u32, global: u32) -> Fabric 
 /// Queues of which every other one is long.
 struct Busy;
 
-impl Sight for Busy {
+impl SwitchView for Busy {
     fn depth(&self, link: LinkId) -> Bytes {
         Bytes(u64::from(link.0.wrapping_mul(0x9e37_79b9) >> 31) * 100_000)
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!  [topology.fat_tree] ──build(links, radix)──► Fabric { graph, coordinates, radix }
 //!                                                  │
-//!  routing = "spray" ───Router::new(fabric)────────┴──► output(switch, head, sight) -> Hop { link, vl }
+//!  routing = "spray" ───Router::new(fabric)────────┴──► output(switch, head, view) -> Hop { link, vl }
 //! ```
 //!
 //! * [`Graph`]: a multigraph of directed links in flat arrays, whatever the topology.
@@ -15,7 +15,7 @@
 //! * [`aggregation`]: trees of switches that reduce, and who gets them.
 //! * [`multicast`]: groups, and the trees along which switches copy packets to their members.
 //! * [`topology::conforms`] and [`routing::delivers`] check any fabric and any routing; [`routing::deadlock`] proves
-//!   that packets cannot wait for each other in a circle, or shows the circle.
+//!   that packets cannot wait for each other in a cycle, or shows the cycle.
 //!
 //! ```
 //! use fabriscope_fabric::{Head, Idle, LinkSpec, Links, Route, Router, Routing, Topology, path};
@@ -52,5 +52,5 @@ pub mod topology;
 
 pub use graph::{Builder, EndpointId, Graph, GraphError, Link, LinkId, LinkSpec, Node, PortId, Socket, SwitchId, Vertex};
 pub use length::{Length, LengthError};
-pub use routing::{Head, Hop, Idle, Memory, Route, Router, Routing, RoutingError, Sight, Tables, path, switch_hops};
+pub use routing::{Head, Hop, Idle, Memory, Route, Router, Routing, RoutingError, SwitchView, Tables, path, switch_hops};
 pub use topology::{Coordinates, Counts, Fabric, Links, Topology, TopologyError};

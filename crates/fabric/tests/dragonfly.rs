@@ -8,8 +8,8 @@ use fabriscope_fabric::routing::deadlock::{self, Verdict};
 use fabriscope_fabric::routing::delivers;
 use fabriscope_fabric::topology::{Arrangement, Dragonfly, DragonflyPlus, Groups, conforms};
 use fabriscope_fabric::{
-    Coordinates, Counts, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Memory, Node, Route, Router, Routing, Sight,
-    SwitchId, Topology, TopologyError, path,
+    Coordinates, Counts, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Memory, Node, Route, Router, Routing, SwitchId,
+    SwitchView, Topology, TopologyError, path,
 };
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
@@ -327,7 +327,7 @@ fn states(fabric: &Fabric, route: &impl Route) -> BTreeMap<(Hop, EndpointId), BT
 /// Queues of made-up depth.
 struct Queues<F>(F);
 
-impl<F: Fn(LinkId) -> u64> Sight for Queues<F> {
+impl<F: Fn(LinkId) -> u64> SwitchView for Queues<F> {
     fn depth(&self, link: LinkId) -> Bytes {
         Bytes((self.0)(link))
     }
@@ -419,7 +419,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_circle_whatever_the_queues(topology in shapes(), seed: u32) {
+    fn no_cycle_whatever_the_queues(topology in shapes(), seed: u32) {
         let fabric = topology.build(&LINKS, 24).unwrap();
         for routing in routings(&fabric) {
             let router = Router::new(&fabric, routing).unwrap();

@@ -202,12 +202,12 @@ fn ftree_keeps_shifts_apart() {
 }
 
 #[test]
-fn min_hop_deadlocks_on_rings_and_tori_and_the_circle_is_named() {
+fn min_hop_deadlocks_on_rings_and_tori_and_the_cycle_is_named() {
     for switches in [5, 6, 9] {
         let fabric = ring(switches);
         let verdict = deadlock::check(&fabric, &Router::new(&fabric, Routing::MinHop).unwrap());
-        let Verdict::Circle(circle) = &verdict else { panic!("min_hop on a ring of {switches}: {verdict:?}") };
-        assert_eq!(circle.len(), switches);
+        let Verdict::Cycle(cycle) = &verdict else { panic!("min_hop on a ring of {switches}: {verdict:?}") };
+        assert_eq!(cycle.len(), switches);
         let text = verdict.describe(&fabric);
         for switch in 0..switches {
             let (up, down) = (format!("s{switch} -> s{} ", (switch + 1) % switches), format!("s{} -> s{switch} ", (switch + 1) % switches));
@@ -215,7 +215,7 @@ fn min_hop_deadlocks_on_rings_and_tori_and_the_circle_is_named() {
         }
     }
     let fabric = torus(5);
-    assert!(matches!(deadlock::check(&fabric, &Router::new(&fabric, Routing::MinHop).unwrap()), Verdict::Circle(_)));
+    assert!(matches!(deadlock::check(&fabric, &Router::new(&fabric, Routing::MinHop).unwrap()), Verdict::Cycle(_)));
     assert!(matches!(delivers(&fabric, &Router::new(&fabric, Routing::MinHop).unwrap()), Err(Defect::Deadlock { .. })));
     // Up*/down* and a lane for each hop do not. The farthest switch of a 5 x 5 torus is 4 hops away.
     assert!(delivers(&fabric, &Router::new(&fabric, Routing::UpDown).unwrap()).is_ok());

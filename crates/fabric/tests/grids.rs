@@ -5,7 +5,8 @@ use fabriscope_fabric::routing::deadlock::{Verdict, check};
 use fabriscope_fabric::routing::delivers;
 use fabriscope_fabric::topology::{FullMesh, HyperX, Hypercube, Mesh, Torus, conforms};
 use fabriscope_fabric::{
-    Counts, EndpointId, Fabric, Head, Hop, LinkSpec, Links, Route, Router, Routing, Sight, SwitchId, Topology, TopologyError, switch_hops,
+    Counts, EndpointId, Fabric, Head, Hop, LinkSpec, Links, Route, Router, Routing, SwitchId, SwitchView, Topology, TopologyError,
+    switch_hops,
 };
 use fabriscope_units::{Rate, Span};
 use proptest::prelude::*;
@@ -105,8 +106,8 @@ proptest! {
 struct WithoutDatelines(Router);
 
 impl Route for WithoutDatelines {
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
-        Hop { vl: 0, ..self.0.output(at, head, sight) }
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
+        Hop { vl: 0, ..self.0.output(at, head, view) }
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
         self.0.options(at, head, &mut |hop| visit(Hop { vl: 0, ..hop }));
@@ -122,13 +123,13 @@ impl Route for WithoutDatelines {
 /// The table of docs/models/torus.md: rings of more than three switches need the second lane, and with it are free.
 #[test]
 fn datelines() {
-    for (sizes, circle) in [(vec![3], 0), (vec![4], 4), (vec![5], 5), (vec![8], 8), (vec![4, 4], 4), (vec![4, 4, 4], 4), (vec![8, 8], 8)] {
+    for (sizes, cycle) in [(vec![3], 0), (vec![4], 4), (vec![5], 5), (vec![8], 8), (vec![4, 4], 4), (vec![4, 4, 4], 4), (vec![8, 8], 8)] {
         let fabric = build(&torus(&sizes)).unwrap();
         let router = Router::new(&fabric, Routing::DimensionOrder).unwrap();
         assert!(matches!(check(&fabric, &router), Verdict::Free { .. }), "{sizes:?}");
         match check(&fabric, &WithoutDatelines(router)) {
-            Verdict::Circle(hops) => assert_eq!(hops.len(), circle, "{sizes:?}"),
-            verdict => assert_eq!((circle, verdict.is_free()), (0, true), "{sizes:?}"),
+            Verdict::Cycle(hops) => assert_eq!(hops.len(), cycle, "{sizes:?}"),
+            verdict => assert_eq!((cycle, verdict.is_free()), (0, true), "{sizes:?}"),
         }
     }
 }

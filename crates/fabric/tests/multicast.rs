@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_fabric::multicast::{Group, GroupAttr, Groups, JoinState, Mgid, MulticastError, Snooping, Tree, circle, conforms};
+use fabriscope_fabric::multicast::{Group, GroupAttr, Groups, JoinState, Mgid, MulticastError, Snooping, Tree, conforms, cycle};
 use fabriscope_fabric::{Builder, EndpointId, Fabric, Graph, LinkSpec, Links, Node, Socket, SwitchId, Topology};
 use fabriscope_units::{Rate, Span};
 use proptest::prelude::*;
@@ -203,9 +203,9 @@ fn whole_families() {
             check(graph, groups.group(mgid).unwrap());
         }
         let trees: Vec<&Tree> = groups.iter().filter_map(Group::tree).collect();
-        assert!(circle(graph, &trees[..1]).is_none(), "one tree has no circle");
+        assert!(cycle(graph, &trees[..1]).is_none(), "one tree has no cycle");
         if fabric.to_string().contains("tree") {
-            assert!(circle(graph, &trees).is_none(), "{fabric}");
+            assert!(cycle(graph, &trees).is_none(), "{fabric}");
         }
     }
 }
@@ -213,7 +213,7 @@ fn whole_families() {
 #[test]
 fn trees_of_a_ring_wait_for_each_other() {
     // Four switches in a ring with an endpoint each; four groups of three neighbours, each with its own middle. Packets of
-    // each go two links clockwise, and all four close the circle.
+    // each go two links clockwise, and all four close the cycle.
     let mut builder = Builder::new(4, [3; 4]).unwrap();
     for switch in 0..4 {
         builder.cable(Socket::endpoint(switch), Socket::switch(switch, 0), &SPEC).unwrap();
@@ -229,12 +229,12 @@ fn trees_of_a_ring_wait_for_each_other() {
         assert_eq!(groups.group(mgid).unwrap().tree().unwrap().root(), SwitchId(middle));
     }
     let trees: Vec<&Tree> = groups.iter().filter_map(Group::tree).collect();
-    let circle_of = circle(&graph, &trees).unwrap();
-    assert_eq!(circle_of.len(), 4);
-    for (index, link) in circle_of.iter().enumerate() {
-        assert_eq!(graph.link(*link).to, graph.link(circle_of[(index + 1) % 4]).from);
+    let cycle_of = cycle(&graph, &trees).unwrap();
+    assert_eq!(cycle_of.len(), 4);
+    for (index, link) in cycle_of.iter().enumerate() {
+        assert_eq!(graph.link(*link).to, graph.link(cycle_of[(index + 1) % 4]).from);
     }
-    assert!(circle(&graph, &trees[..1]).is_none() && circle(&graph, &trees[..2]).is_none());
+    assert!(cycle(&graph, &trees[..1]).is_none() && cycle(&graph, &trees[..2]).is_none());
 }
 
 #[test]

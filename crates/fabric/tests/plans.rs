@@ -127,9 +127,9 @@ fn mistakes_in_slurm_conf() {
         ("SwitchName=a Nodes=n1,n1\n", "line 1: `n1` is a node of `a` already, in line 1"),
         (
             "SwitchName=a Switches=b\nSwitchName=b Switches=c\nSwitchName=c Switches=b\n",
-            "line 2: switches are above each other in a circle: b above c above b",
+            "line 2: switches are above each other in a cycle: b above c above b",
         ),
-        ("SwitchName=a Switches=a\n", "line 1: switches are above each other in a circle: a above a"),
+        ("SwitchName=a Switches=a\n", "line 1: switches are above each other in a cycle: a above a"),
         ("SwitchName=a Switches=b,b\nSwitchName=b Nodes=n\n", "line 1: `a` has one of its switches below it twice"),
         ("SwitchName=a\n", "line 1: `a` with nothing below it"),
         ("SwitchName=a Nodes=x Switches=b\n", "line 1: `a` with switches and nodes below it"),

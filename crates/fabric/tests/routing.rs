@@ -4,7 +4,7 @@
 use fabriscope_fabric::routing::{Defect, Flowlet, deadlock, delivers};
 use fabriscope_fabric::topology::{BackToBack, FatTree, LeafSpine, Oversubscription, SingleSwitch, conforms};
 use fabriscope_fabric::{
-    Builder, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Memory, Route, Router, Routing, Sight, Socket, SwitchId,
+    Builder, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Memory, Route, Router, Routing, Socket, SwitchId, SwitchView,
     Topology, path, switch_hops,
 };
 use fabriscope_units::{Bytes, Rate, Span, Time};
@@ -193,8 +193,8 @@ struct Broken<F> {
 }
 
 impl<F: Fn(SwitchId, Head, Hop) -> Hop> Route for Broken<F> {
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
-        (self.change)(at, head, self.router.output(at, head, sight))
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
+        (self.change)(at, head, self.router.output(at, head, view))
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
         self.router.options(at, head, &mut |hop| visit((self.change)(at, head, hop)));
@@ -259,7 +259,7 @@ impl Clockwise {
 }
 
 impl Route for Clockwise {
-    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl SwitchView) -> Hop {
         if head.dest.0 == at.0 {
             return Hop { link: LinkId(2 * at.0 + 1), vl: head.vl, via: 0 };
         }
@@ -282,15 +282,15 @@ fn a_ring_deadlocks_without_a_dateline() {
     for switches in [3, 5] {
         let ring = |lanes| Clockwise { switches, lanes };
         let fabric = ring(1).fabric();
-        let Err(Defect::Deadlock { circle: cycle }) = delivers(&fabric, &ring(1)) else { panic!("a ring of {switches} was thought free") };
-        // The circle is the ring itself: all its clockwise links, each once, end to end.
+        let Err(Defect::Deadlock { cycle }) = delivers(&fabric, &ring(1)) else { panic!("a ring of {switches} was thought free") };
+        // The cycle is the ring itself: all its clockwise links, each once, end to end.
         assert_eq!(cycle.len(), switches as usize);
         for (index, hop) in cycle.iter().enumerate() {
             let next = cycle[(index + 1) % cycle.len()];
             assert_eq!(fabric.graph.link(hop.link).to, fabric.graph.link(next.link).from);
             assert_eq!(hop.vl, 0);
         }
-        let text = deadlock::Verdict::Circle(cycle).describe(&fabric);
+        let text = deadlock::Verdict::Cycle(cycle).describe(&fabric);
         assert_eq!(text.lines().count(), 1 + switches as usize);
         assert!(text.contains(&format!("switch {} -> switch 0 on lane 0 (port 2)", switches - 1)), "{text}");
         assert_eq!(delivers(&ring(2).fabric(), &ring(2)).unwrap().longest, switches + 1);
@@ -317,8 +317,8 @@ fn router_of(fabric: &Fabric) -> Router {
 struct Secretive(Router, Router);
 
 impl Route for Secretive {
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
-        self.0.output(at, head, sight)
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
+        self.0.output(at, head, view)
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
         self.1.options(at, head, visit);
@@ -346,7 +346,7 @@ struct OneFree {
     memory: Memory,
 }
 
-impl Sight for OneFree {
+impl SwitchView for OneFree {
     fn depth(&self, link: LinkId) -> Bytes {
         Bytes(if link == self.free { 0 } else { 4096 })
     }
@@ -364,12 +364,12 @@ fn at_a_leaf(routing: Routing) -> Vec<u32> {
     let router = Router::new(&fabric, routing).unwrap();
     let (leaf, input) = (SwitchId(0), fabric.graph.uplink(EndpointId(0)));
     let ports: Vec<LinkId> = fabric.graph.outputs(leaf).map(|(_, link)| link).filter(|link| link.0 / 2 >= 128).collect();
-    let mut sight = OneFree { free: ports[3], packets: 0, memory: Memory::default() };
+    let mut view = OneFree { free: ports[3], packets: 0, memory: Memory::default() };
     let mut counts = vec![0; ports.len()];
     for packet in 0..800 {
-        sight.packets = packet;
+        view.packets = packet;
         let head = Head { dest: EndpointId(100), entropy: 7, input, vl: 0, via: 0 };
-        let hop = router.output(leaf, head, &mut sight);
+        let hop = router.output(leaf, head, &mut view);
         counts[ports.iter().position(|&port| port == hop.link).unwrap()] += 1;
     }
     counts

@@ -18,7 +18,7 @@ pub struct Leg {
     pub link: String,
     /// Latency in nanoseconds.
     pub latency_ns: f64,
-    /// What it carries of data in bytes per second, if nothing else is under way.
+    /// What it carries of data in bytes per second, if nothing else is in flight.
     pub bytes_per_s: f64,
     /// Nothing on the path carries less.
     pub binds: bool,

@@ -69,13 +69,13 @@ impl Path {
     pub fn latency(&self, machine: &Machine) -> Span {
         self.steps.iter().map(|step| machine.link(step.link).latency).sum()
     }
-    /// What it would carry of payload if nothing else were under way, and the resource that binds it then.
+    /// What it would carry of payload if nothing else were in flight, and the resource that binds it then.
     #[must_use]
     pub fn bound(&self, machine: &Machine, access: Access) -> Option<(Rate, ResourceId)> {
         let each = machine.uses(self, access).into_iter();
         each.filter_map(|used| Some((machine.payload(used)?, used.resource))).min()
     }
-    /// What it would carry of payload if nothing else were under way.
+    /// What it would carry of payload if nothing else were in flight.
     #[must_use]
     pub fn rate(&self, machine: &Machine, access: Access) -> Rate {
         self.bound(machine, access).map_or(Rate::default(), |(rate, _)| rate)
@@ -144,7 +144,7 @@ impl Machine {
         Use { resource: self.resource_of_link(step.link, step.forwards), weight: packet.weight() }
     }
 
-    /// The payload that a resource carries if nothing else is under way; nothing for one that does not exist.
+    /// The payload that a resource carries if nothing else is in flight; nothing for one that does not exist.
     #[must_use]
     pub fn payload(&self, used: Use) -> Option<Rate> {
         self.capacity(used.resource).map(|rate| used.weight.payload_of(rate))

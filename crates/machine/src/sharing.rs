@@ -1,4 +1,4 @@
-//! Transfers that are under way at the same time share what they use: max-min fair, as fluids.
+//! Transfers that are in flight at the same time share what they use: max-min fair, as fluids.
 //!
 //! Source: D. Bertsekas, R. Gallager, "Data Networks", 2nd ed., 1992, §6.5.2 (progressive filling).
 //! Modelled: all transfers grow at the same rate until a resource is full or they reach a limit of their own; those are frozen and the
@@ -59,7 +59,7 @@ pub struct Use {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct FlowId(pub u64);
 
-/// Transfers under way that use the same and are limited alike: they are always equally fast.
+/// Transfers in flight that use the same and are limited alike: they are always equally fast.
 #[derive(Clone, Debug)]
 struct Class {
     uses: Arc<[Use]>,
@@ -73,7 +73,7 @@ struct Class {
     endless: bool,
 }
 
-/// Transfers under way.
+/// Transfers in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Sharing {
     capacities: Vec<Rate>,
@@ -201,19 +201,19 @@ impl Sharing {
         self.ended.pop_first().map(|(id, _)| id)
     }
 
-    /// The rate of a transfer under way.
+    /// The rate of a transfer in flight.
     #[must_use]
     pub fn rate(&self, id: FlowId) -> Option<Rate> {
         self.class_of(id).map(|class| Rate::from_bps(class.rate))
     }
 
-    /// How many are under way.
+    /// How many are in flight.
     #[must_use]
     pub fn len(&self) -> usize {
         self.classes.iter().map(|class| class.ends.len()).sum()
     }
 
-    /// Whether none is under way.
+    /// Whether none is outstanding.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()

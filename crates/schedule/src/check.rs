@@ -1,6 +1,6 @@
-//! Does the schedule make sense: ranks, partners, lengths, no circle.
+//! Does the schedule make sense: ranks, partners, lengths, no cycle.
 //!
-//! A circle counts only where it would stop every engine. Between ranks that is: a receive ends after its
+//! A cycle counts only where it would stop every engine. Between ranks that is: a receive ends after its
 //! send has started. Whether a send waits for its receive depends on the protocol, so it is not assumed here.
 
 use crate::{After, At, OpId, OpKind, Schedule, ScheduleError};
@@ -15,7 +15,7 @@ pub struct Match {
 }
 
 impl Schedule {
-    /// Looks for nonsense: ranks that are not there, messages without partner or of two lengths, circles.
+    /// Looks for nonsense: ranks that are not there, messages without partner or of two lengths, cycles.
     ///
     /// # Errors
     /// The first problem, with its rank and operation and what to do.
@@ -140,7 +140,7 @@ impl Search<'_> {
                     }
                     Some(before) => match self.state[before.0] {
                         State::New => self.path.push((before, 0)),
-                        State::Open => return Err(self.circle(before)),
+                        State::Open => return Err(self.cycle(before)),
                         State::Done => {}
                     },
                 }
@@ -165,7 +165,7 @@ impl Search<'_> {
     }
 
     /// The operations of the path from `start` on; the last one waits for `start`.
-    fn circle(&self, start: Moment) -> ScheduleError {
+    fn cycle(&self, start: Moment) -> ScheduleError {
         let from = self.path.iter().position(|(moment, _)| *moment == start).unwrap_or(0);
         let mut ops: Vec<usize> = self.path[from..].iter().map(|(moment, _)| moment.op()).collect();
         ops.dedup();

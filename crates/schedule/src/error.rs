@@ -79,7 +79,7 @@ pub enum ScheduleError {
         expected: Bytes,
     },
     /// Operations that wait for each other.
-    #[error("{} which closes the circle: none of them can ever end; drop one of these dependencies, or receive without waiting first", circle(.path))]
+    #[error("{} which closes the cycle: none of them can ever end; drop one of these dependencies, or receive without waiting first", cycle(.path))]
     Cycle {
         /// Each waits for the one after it, the last for the first.
         path: Vec<(At, OpKind)>,
@@ -99,8 +99,8 @@ impl ScheduleError {
     }
 }
 
-/// A circle in words; long ones are shortened in the middle.
-fn circle(path: &[(At, OpKind)]) -> String {
+/// A cycle in words; long ones are shortened in the middle.
+fn cycle(path: &[(At, OpKind)]) -> String {
     const SHOWN: usize = 6;
     let mut words: Vec<String> = path.iter().map(|(at, kind)| format!("{at} (`{kind}`)")).collect();
     if words.len() > SHOWN {

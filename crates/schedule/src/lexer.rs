@@ -4,7 +4,7 @@ use crate::{TextError, TextProblem};
 
 /// A place in the text, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TextPosition {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
@@ -26,15 +26,15 @@ pub(crate) enum Token<'a> {
 #[derive(Debug)]
 pub(crate) struct Lexer<'a> {
     rest: &'a str,
-    place: Place,
+    place: TextPosition,
 }
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Lexer<'a> {
-        Lexer { rest: text, place: Place { line: 1, column: 1 } }
+        Lexer { rest: text, place: TextPosition { line: 1, column: 1 } }
     }
     /// The next token and where it starts; [`Token::End`] again and again at the end.
-    pub(crate) fn next(&mut self) -> Result<(Token<'a>, Place), TextError> {
+    pub(crate) fn next(&mut self) -> Result<(Token<'a>, TextPosition), TextError> {
         self.skip_space()?;
         let place = self.place;
         let token = match self.rest.chars().next() {
@@ -64,7 +64,7 @@ impl<'a> Lexer<'a> {
             if self.rest.starts_with("//") {
                 self.advance(self.rest.find('\n').unwrap_or(self.rest.len()));
             } else if self.rest.starts_with("/*") {
-                let Place { line, column } = self.place;
+                let TextPosition { line, column } = self.place;
                 let Some(end) = self.rest[2..].find("*/") else {
                     return Err(TextError { line, column, problem: TextProblem::OpenComment });
                 };
@@ -90,7 +90,7 @@ impl<'a> Lexer<'a> {
         let (passed, rest) = self.rest.split_at(bytes);
         for c in passed.chars() {
             if c == '\n' {
-                self.place = Place { line: self.place.line.saturating_add(1), column: 1 };
+                self.place = TextPosition { line: self.place.line.saturating_add(1), column: 1 };
             } else {
                 self.place.column = self.place.column.saturating_add(1);
             }

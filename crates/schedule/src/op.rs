@@ -62,7 +62,7 @@ pub enum OpKind {
     },
 }
 
-/// Another operation of the same rank that has to be under way or over.
+/// Another operation of the same rank that has to be outstanding or over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum After {

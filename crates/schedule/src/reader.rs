@@ -12,6 +12,8 @@
 //!   recv 4 KiB from 0 tag 7         // a label is needed only to be named; tag 0 may be left out
 //! }
 //! ```
+//! Operations are `send BYTES to RANK tag TAG`, `recv BYTES from RANK tag TAG`, `put BYTES to RANK`, `get BYTES from RANK` and
+//! `compute SPAN`; `A requires B` starts A when B has ended, `A irequires B` when B has started. Labels belong to their rank.
 //! The words are those of GOAL (`requires`, `irequires`, `calc`), but a quantity has its unit: `compute 1000 ns`.
 
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ use std::str::FromStr;
 
 use fabriscope_units::{Bytes, Span, UnitError};
 
-use crate::lexer::{Lexer, Place, Token};
+use crate::lexer::{Lexer, TextPosition, Token};
 use crate::{At, Builder, OpId, OpKind, Schedule, ScheduleError, TextError, TextProblem};
 
 impl Schedule {
@@ -48,23 +50,23 @@ struct Reader<'a> {
     lexer: Lexer<'a>,
     /// The token that is not used up yet.
     token: Token<'a>,
-    place: Place,
+    place: TextPosition,
     /// Where the number of ranks stands.
-    top: Place,
+    top: TextPosition,
     /// Where each operation stands.
-    places: BTreeMap<At, Place>,
+    places: BTreeMap<At, TextPosition>,
 }
 
 /// The labels and dependencies of one rank; labels may be used before they appear.
 #[derive(Default)]
 struct Block<'a> {
-    labels: BTreeMap<&'a str, (OpId, Place)>,
+    labels: BTreeMap<&'a str, (OpId, TextPosition)>,
     edges: Vec<Edge<'a>>,
 }
 
 struct Edge<'a> {
-    op: (&'a str, Place),
-    earlier: (&'a str, Place),
+    op: (&'a str, TextPosition),
+    earlier: (&'a str, TextPosition),
     started: bool,
 }
 
@@ -159,7 +161,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn operation(&mut self, verb: &str, place: Place) -> Result<OpKind, TextError> {
+    fn operation(&mut self, verb: &str, place: TextPosition) -> Result<OpKind, TextError> {
         match verb {
             "send" => {
                 let bytes = self.quantity(Bytes::parse)?;
@@ -216,7 +218,7 @@ impl<'a> Reader<'a> {
         number.ok_or_else(|| unexpected(Token::Word(word), place, expected))
     }
 
-    fn word(&mut self, expected: &'static str) -> Result<(&'a str, Place), TextError> {
+    fn word(&mut self, expected: &'static str) -> Result<(&'a str, TextPosition), TextError> {
         let (token, place) = (self.token, self.place);
         let Token::Word(word) = token else { return Err(unexpected(token, place, expected)) };
         self.step()?;
@@ -258,12 +260,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn find(labels: &BTreeMap<&str, (OpId, Place)>, (label, place): (&str, Place), rank: u32) -> Result<OpId, TextError> {
+fn find(labels: &BTreeMap<&str, (OpId, TextPosition)>, (label, place): (&str, TextPosition), rank: u32) -> Result<OpId, TextError> {
     let known = labels.get(label).map(|(op, _)| *op);
     known.ok_or_else(|| at(place, TextProblem::UnknownLabel { label: label.to_owned(), rank }))
 }
 
-fn unexpected(token: Token<'_>, place: Place, expected: &'static str) -> TextError {
+fn unexpected(token: Token<'_>, place: TextPosition, expected: &'static str) -> TextError {
     let found = match token {
         Token::Word(word) => format!("`{}`", word.chars().take(LONGEST_QUOTE).collect::<String>()),
         Token::Mark(mark) => format!("`{mark}`"),
@@ -273,7 +275,7 @@ fn unexpected(token: Token<'_>, place: Place, expected: &'static str) -> TextErr
     at(place, TextProblem::Unexpected { found, expected })
 }
 
-fn at(place: Place, problem: impl Into<TextProblem>) -> TextError {
+fn at(place: TextPosition, problem: impl Into<TextProblem>) -> TextError {
     TextError { line: place.line, column: place.column, problem: problem.into() }
 }
 

@@ -83,7 +83,7 @@ fn messages_meet_in_order() {
 }
 
 #[test]
-fn circles_are_found() {
+fn cycles_are_found() {
     // Within a rank: o0 after o2 after o1 after o0.
     let mut builder = Builder::new(2);
     for _ in 0..3 {
@@ -117,7 +117,7 @@ fn exchange(send_first: [bool; 2]) -> Builder {
 }
 
 #[test]
-fn circles_between_ranks_are_found() {
+fn cycles_between_ranks_are_found() {
     let (error, message) = refused(exchange([false, false]));
     assert!(matches!(error, ScheduleError::Cycle { ref path } if path.len() == 4), "{message}");
     assert!(message.contains("receive without waiting"), "{message}");

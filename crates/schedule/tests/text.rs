@@ -108,7 +108,7 @@ fn errors_have_a_place_and_a_remedy() {
 }
 
 #[test]
-fn a_circle_is_reported_where_it_starts() {
+fn a_cycle_is_reported_where_it_starts() {
     let error = Schedule::parse("num_ranks 1\nrank 0 {\n compute 1 ns\n a: compute 1 ns\n a requires a\n}").unwrap_err();
     assert_eq!((error.line, error.column), (4, 2));
     assert!(matches!(error.problem, TextProblem::Schedule(_)));
@@ -138,7 +138,7 @@ fn schedules() -> impl Strategy<Value = Schedule> {
             let count = counts[rank as usize];
             if count >= 2 {
                 let (one, other) = (one % count, other % count);
-                // Towards earlier operations of the same rank there is no circle: sends stand before their receives.
+                // Towards earlier operations of the same rank there is no cycle: sends stand before their receives.
                 let (op, earlier) = (OpId(one.max(other)), OpId(one.min(other)));
                 match (op == earlier, end) {
                     (true, _) => {}
@@ -208,7 +208,9 @@ proptest! {
 
     #[test]
     fn round_trip(schedule in schedules()) {
-        prop_assert_eq!(&Schedule::parse(&schedule.to_string()).unwrap(), &schedule);
+        let read = Schedule::parse(&schedule.to_string()).unwrap();
+        prop_assert_eq!(&read, &schedule);
+        prop_assert_eq!(read.stable_hash(), schedule.stable_hash());
         prop_assert_eq!(&serde_json::from_str::<Schedule>(&serde_json::to_string(&schedule).unwrap()).unwrap(), &schedule);
         prop_assert_eq!(schedule.matches().unwrap().len() as u64, schedule.stats().sends);
     }

@@ -97,7 +97,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     } else {
         output.text(&text(args, &network, &routed, &notes, against.as_ref()))?;
     }
-    let good = routed.load.unreachable == 0 && !matches!(routed.deadlock, Deadlock::Circle(_));
+    let good = routed.load.unreachable == 0 && !matches!(routed.deadlock, Deadlock::Cycle(_));
     Ok(if good { Verdict::Good } else { Verdict::Bad })
 }
 
@@ -394,7 +394,7 @@ fn text(args: &Args, network: &Network, routed: &Routed, notes: &[String], again
     }
     let next = if routed.load.unreachable > 0 {
         "--engine minhop    reaches every host"
-    } else if matches!(routed.deadlock, Deadlock::Circle(_)) {
+    } else if matches!(routed.deadlock, Deadlock::Cycle(_)) {
         "--engine updn    never deadlocks"
     } else {
         "--dump tables.lfts    for opensm -R file -U"
@@ -408,16 +408,16 @@ fn json(args: &Args, network: &Network, routed: &Routed, notes: &[String], again
         let (most, mean) = spread(fabric, load);
         serde_json::json!({ "pairs_by_switches": load.pairs, "unreachable": load.unreachable, "busiest_link_pairs": most, "mean_link_pairs": mean })
     };
-    let hops = if let Deadlock::Circle(hops) = &routed.deadlock { hops.as_slice() } else { &[] };
+    let hops = if let Deadlock::Cycle(hops) = &routed.deadlock { hops.as_slice() } else { &[] };
     let hop = |hop: &fabriscope_fabric::Hop| {
         let link = fabric.graph.link(hop.link);
         let name = |vertex| fabric.name(fabric.graph.node(vertex));
         serde_json::json!({ "from": name(link.from), "to": name(link.to), "port": link.from_port.0 + 1, "lane": hop.vl })
     };
-    let circle: Vec<serde_json::Value> = hops.iter().map(hop).collect();
+    let cycle: Vec<serde_json::Value> = hops.iter().map(hop).collect();
     serde_json::json!({
         "fabric": args.fabric, "engine": args.engine, "lanes": routed.lanes, "paths": load(&routed.load),
-        "deadlock": { "free": routed.deadlock.is_free(), "verdict": routed.deadlock.describe(fabric), "circle": circle },
+        "deadlock": { "free": routed.deadlock.is_free(), "verdict": routed.deadlock.describe(fabric), "cycle": cycle },
         "without_path": routed.faults.iter().map(|fault| serde_json::json!({
             "from": fabric.name(Node::Switch(fault.from)), "to": fabric.name(Node::Endpoint(fault.dest)),
             "no_further_than": fabric.name(Node::Switch(fault.at)),

@@ -7,10 +7,10 @@
 
 use crate::piece::Piece;
 use crate::round::Round;
-use crate::tree::Place;
+use crate::tree::TreePosition;
 
 /// The first segments of a pipeline at `place`; `piece` says where segment `i` lies.
-pub(super) fn rounds(place: Place, segments: u64, piece: impl Fn(u64) -> Piece) -> impl Iterator<Item = Round> {
+pub(super) fn rounds(place: TreePosition, segments: u64, piece: impl Fn(u64) -> Piece) -> impl Iterator<Item = Round> {
     let lag = u64::from(place.parent.is_some());
     let rounds = if place.children.is_empty() { segments * lag } else { segments + lag };
     (0..rounds).map(move |index| Round {

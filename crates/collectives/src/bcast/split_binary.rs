@@ -12,7 +12,7 @@ use super::segmented;
 use crate::blocks::Vector;
 use crate::piece::{Buffer, Piece};
 use crate::round::Round;
-use crate::tree::{Place, Shape};
+use crate::tree::{Shape, TreePosition};
 
 pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector, segment: Bytes) -> Box<dyn Iterator<Item = Round>> {
     let halves = vector.blocks(2);
@@ -38,7 +38,7 @@ pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector, segment: Bytes) -> B
         return Box::new(down.chain(lone.map(|last| Round::exchange(None, Some(half(1).with(last))))));
     }
     let own = u32::from(rank.is_multiple_of(2));
-    let place: Place = Shape::Binary.place(rank, ranks);
+    let place: TreePosition = Shape::Binary.place(rank, ranks);
     let down = segmented::rounds(place, segments(own), move |at| piece(own, at));
     let other = half(1 - own);
     let exchange = if lone == Some(rank) {

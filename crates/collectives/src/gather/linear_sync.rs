@@ -2,7 +2,7 @@
 //! the next rank is asked. So no two ranks send their first parts at once.
 //!
 //! Source: Open MPI, coll_base_gather.c (linear_sync).
-//! Modelled: one second part under way at a time. Not modelled: in Open MPI the root waits for all second parts at the end only.
+//! Modelled: one second part in flight at a time. Not modelled: in Open MPI the root waits for all second parts at the end only.
 
 use fabriscope_units::Bytes;
 

@@ -8,7 +8,7 @@ use fabriscope_units::Bytes;
 use crate::blocks::Vector;
 use crate::piece::Buffer;
 use crate::round::Round;
-use crate::tree::Place;
+use crate::tree::TreePosition;
 
 use super::segmented;
 
@@ -24,14 +24,14 @@ pub(super) fn rounds(rank: u32, ranks: u32, root: u32, vector: Vector, segment: 
 }
 
 /// A subtree is ranks side by side with its top last; below that, the first half of all of them and the rest are the two subtrees.
-fn place(rank: u32, ranks: u32) -> Place {
+fn place(rank: u32, ranks: u32) -> TreePosition {
     let (mut first, mut size, mut parent) = (0, ranks, None);
     loop {
         let top = first + size - 1;
         let lower = if size > 2 { size / 2 } else { 0 };
         if rank == top {
             let below = [(lower > 0).then(|| first + lower - 1), (size > 1).then(|| top - 1)];
-            return Place { parent, children: below.into_iter().flatten().collect() };
+            return TreePosition { parent, children: below.into_iter().flatten().collect() };
         }
         parent = Some(top);
         (first, size) = if rank < first + lower { (first, lower) } else { (first + lower, size - 1 - lower) };

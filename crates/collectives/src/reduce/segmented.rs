@@ -3,7 +3,7 @@
 //! Source: Open MPI, coll_base_reduce.c (`reduce_generic`), which chain, pipeline, binary and binomial trees use: the first child's
 //! segment comes to where the result is made, and the rank's own is taken into it, without a copy.
 //! Modelled: one segment that comes while the one before goes. Not modelled: receives in flight beyond that; the limit of sends that a
-//! leaf has under way (`max_requests`): it waits for each.
+//! leaf has outstanding (`max_requests`): it waits for each.
 
 use fabriscope_units::Bytes;
 
@@ -11,11 +11,11 @@ use crate::blocks::Vector;
 use crate::piece::Buffer;
 use crate::reduction::take_in;
 use crate::round::Round;
-use crate::tree::Place;
+use crate::tree::TreePosition;
 
 /// The children of `rank` all come before it, or all behind. Ranks with children make the result in `at`.
-pub(super) fn rounds(rank: u32, place: Place, vector: Vector, segment: Bytes, at: Buffer) -> impl Iterator<Item = Round> {
-    let Place { parent, mut children } = place;
+pub(super) fn rounds(rank: u32, place: TreePosition, vector: Vector, segment: Bytes, at: Buffer) -> impl Iterator<Item = Round> {
+    let TreePosition { parent, mut children } = place;
     children.sort_unstable();
     let behind = children.first().is_some_and(|child| *child > rank);
     let nearest = if behind { Some(children.remove(0)) } else { children.pop() };

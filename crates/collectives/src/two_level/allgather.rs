@@ -6,7 +6,7 @@ use std::fmt;
 
 use fabriscope_units::Bytes;
 
-use super::{Seat, at, name, pairs};
+use super::{NodePosition, at, name, pairs};
 use crate::blocks::{Blocks, Vector};
 use crate::group::{Nodes, buffers, on};
 use crate::piece::Buffer;
@@ -40,7 +40,7 @@ impl Allgather {
     /// The rounds of `rank`, where ranks have these blocks.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes, blocks: Blocks) -> Rounds {
-        let seat = Seat::new(nodes, rank, None);
+        let seat = NodePosition::new(nodes, rank, None);
         let (members, joined) = (nodes.members(seat.node), nodes.joined(&blocks));
         // The result in the order of nodes, and how many scratch buffers that takes.
         let (result, taken) = if nodes.in_order() { (Buffer::Recv, 0) } else { (Buffer::Scratch(0), 1) };

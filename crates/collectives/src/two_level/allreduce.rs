@@ -10,7 +10,7 @@ use std::fmt;
 
 use fabriscope_units::Bytes;
 
-use super::{Seat, at, beside, name};
+use super::{NodePosition, at, beside, name};
 use crate::blocks::Vector;
 use crate::group::{Nodes, buffers, on};
 use crate::piece::Buffer;
@@ -47,7 +47,7 @@ impl Allreduce {
     /// The rounds of `rank`.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes, vector: Vector) -> Rounds {
-        let seat = Seat::new(nodes, rank, None);
+        let seat = NodePosition::new(nodes, rank, None);
         let members = nodes.members(seat.node);
         let leaders = nodes.leaders();
         let segments = vector.segments(self.segment);

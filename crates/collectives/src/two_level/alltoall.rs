@@ -10,7 +10,7 @@ use std::fmt;
 
 use fabriscope_units::Bytes;
 
-use super::{Seat, at, name, partners};
+use super::{NodePosition, at, name, partners};
 use crate::blocks::Blocks;
 use crate::group::{Nodes, buffers, on};
 use crate::piece::{Buffer, Move, Piece};
@@ -116,7 +116,7 @@ impl Leaders {
         receives: impl Fn(u32) -> Blocks + 'static,
         outer: impl Fn(u32) -> Rounds,
     ) -> Rounds {
-        let seat = Seat::new(nodes, rank, None);
+        let seat = NodePosition::new(nodes, rank, None);
         let members = nodes.members(seat.node);
         let totals = |of: &dyn Fn(u32) -> Blocks| Blocks::varying(&members.iter().map(|rank| of(rank).total()).collect::<Vec<_>>());
         let (gathered, sorted) = (totals(&sends), totals(&receives));

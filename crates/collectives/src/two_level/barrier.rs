@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::{Seat, name};
+use super::{NodePosition, name};
 use crate::barrier::{Algorithm, tree};
 use crate::group::{Nodes, on};
 use crate::round::{Round, Rounds};
@@ -34,7 +34,7 @@ impl Barrier {
     /// The rounds of `rank`.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes) -> Rounds {
-        let Seat { node, index, ranks, .. } = Seat::new(nodes, rank, None);
+        let NodePosition { node, index, ranks, .. } = NodePosition::new(nodes, rank, None);
         let tree =
             |radix: u32| -> (Rounds, Rounds) { (Box::new(tree::up(index, ranks, radix)), Box::new(tree::down(index, ranks, radix))) };
         let (before, after) = match self.inner {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use fabriscope_units::Bytes;
 
-use super::{Seat, at, beside, name};
+use super::{NodePosition, at, beside, name};
 use crate::bcast::Algorithm;
 use crate::blocks::Vector;
 use crate::group::{Nodes, buffers, on};
@@ -43,7 +43,7 @@ impl Bcast {
     /// The rounds of `rank`; `root` has the data.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes, root: u32, vector: Vector) -> Rounds {
-        let seat = Seat::new(nodes, rank, Some(root));
+        let seat = NodePosition::new(nodes, rank, Some(root));
         let (leaders, members, of_root) = (nodes.leaders_with(root), nodes.members(seat.node), nodes.seat(root).0);
         let segments = vector.segments(self.segment);
         // A segment is a vector of its own.

@@ -11,7 +11,7 @@ use std::fmt;
 use fabriscope_units::Bytes;
 use fabriscope_wire::Collective;
 
-use super::{Seat, at};
+use super::{NodePosition, at};
 use crate::barrier::tree;
 use crate::blocks::Vector;
 use crate::group::{Nodes, buffers, on};
@@ -51,7 +51,7 @@ impl InNetwork {
     #[must_use]
     pub fn rounds(self, operation: Kind, rank: u32, nodes: &Nodes, root: u32, vector: Vector) -> Rounds {
         let Some(collective) = collective(operation) else { return Box::new(std::iter::empty()) };
-        let seat = Seat::new(nodes, rank, operation.has_root().then_some(root));
+        let seat = NodePosition::new(nodes, rank, operation.has_root().then_some(root));
         let members = nodes.members(seat.node);
         let [send, own, recv] = [Buffer::Send, NODE, Buffer::Recv].map(|buffer| vector.whole(buffer));
         // A rank alone on its node gives what the program gave.

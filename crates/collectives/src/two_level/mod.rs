@@ -45,7 +45,7 @@ fn name(text: &str) -> Option<Name<'_>> {
 
 /// Where a rank sits.
 #[derive(Debug, Clone, Copy)]
-struct Seat {
+struct NodePosition {
     node: u32,
     /// Which of the node's ranks it is.
     index: u32,
@@ -55,12 +55,12 @@ struct Seat {
     leader: u32,
 }
 
-impl Seat {
+impl NodePosition {
     /// Of `rank`; without a root, the leaders are the first ranks.
-    fn new(nodes: &Nodes, rank: u32, root: Option<u32>) -> Seat {
+    fn new(nodes: &Nodes, rank: u32, root: Option<u32>) -> NodePosition {
         let (node, index) = nodes.seat(rank);
         let leader = root.map(|root| nodes.seat(root)).filter(|(of_root, _)| *of_root == node).map_or(0, |(_, index)| index);
-        Seat { node, index, ranks: nodes.members(node).ranks(), leader }
+        NodePosition { node, index, ranks: nodes.members(node).ranks(), leader }
     }
     fn leads(self) -> bool {
         self.index == self.leader

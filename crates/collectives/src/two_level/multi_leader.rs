@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::{Seat, at};
+use super::{NodePosition, at};
 use crate::allreduce::Algorithm;
 use crate::blocks::{Blocks, Vector};
 use crate::group::{Nodes, buffers, on};
@@ -39,7 +39,7 @@ impl MultiLeader {
     /// The rounds of `rank`.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes, vector: Vector) -> Rounds {
-        let seat = Seat::new(nodes, rank, None);
+        let seat = NodePosition::new(nodes, rank, None);
         let members = nodes.members(seat.node);
         let parts = vector.blocks(u32::from(self.leaders.max(1)));
         let up = on(members.clone(), std::iter::once(up(seat, &parts)));
@@ -62,7 +62,7 @@ impl MultiLeader {
     }
 }
 
-impl Seat {
+impl NodePosition {
     /// The member of this node that leads `part`.
     fn leader_of(self, part: u32) -> u32 {
         part % self.ranks
@@ -73,7 +73,7 @@ impl Seat {
 }
 
 /// Every part goes to its leader, which takes in all of them.
-fn up(seat: Seat, parts: &Blocks) -> Round {
+fn up(seat: NodePosition, parts: &Blocks) -> Round {
     (0..parts.ranks()).fold(Round::default(), |mut round, part| {
         let leader = seat.leader_of(part);
         if leader != seat.index {
@@ -86,7 +86,7 @@ fn up(seat: Seat, parts: &Blocks) -> Round {
 }
 
 /// Every part comes from its leader.
-fn down(seat: Seat, parts: &Blocks) -> Round {
+fn down(seat: NodePosition, parts: &Blocks) -> Round {
     (0..parts.ranks()).fold(Round::default(), |mut round, part| {
         let (leader, piece) = (seat.leader_of(part), parts.piece(Buffer::Recv, part));
         if leader == seat.index {

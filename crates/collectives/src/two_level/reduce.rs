@@ -7,7 +7,7 @@ use std::fmt;
 
 use fabriscope_units::Bytes;
 
-use super::{Seat, at, name};
+use super::{NodePosition, at, name};
 use crate::blocks::Vector;
 use crate::group::{Nodes, buffers, on};
 use crate::piece::Buffer;
@@ -41,7 +41,7 @@ impl Reduce {
     /// The rounds of `rank`; `root` gets the result.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes, root: u32, vector: Vector) -> Rounds {
-        let seat = Seat::new(nodes, rank, Some(root));
+        let seat = NodePosition::new(nodes, rank, Some(root));
         let [send, node, recv] = [Buffer::Send, NODE, Buffer::Recv].map(|buffer| at(buffer, Bytes::ZERO));
         let inside = self.inner.rounds(seat.index, seat.ranks, seat.leader, vector);
         let inside = on(nodes.members(seat.node), buffers(send, node, TAKEN, inside));

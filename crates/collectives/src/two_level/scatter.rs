@@ -6,7 +6,7 @@ use std::fmt;
 
 use fabriscope_units::Bytes;
 
-use super::{Seat, at, name, pairs};
+use super::{NodePosition, at, name, pairs};
 use crate::blocks::Blocks;
 use crate::group::{Nodes, buffers, on};
 use crate::piece::Buffer;
@@ -44,7 +44,7 @@ impl Scatter {
     /// The rounds of `rank`; the blocks come from `root`.
     #[must_use]
     pub fn rounds(self, rank: u32, nodes: &Nodes, root: u32, blocks: Blocks) -> Rounds {
-        let seat = Seat::new(nodes, rank, Some(root));
+        let seat = NodePosition::new(nodes, rank, Some(root));
         let (members, of_root) = (nodes.members(seat.node), nodes.seat(root).0);
         let source = if nodes.in_order() { Buffer::Send } else { SORTED };
         let [whole, node, recv] = [source, NODE, Buffer::Recv].map(|buffer| at(buffer, Bytes::ZERO));

@@ -12,7 +12,7 @@ pub struct Limits {
     pub trees: u32,
     /// Groups that go through a switch.
     pub groups: u32,
-    /// Operations that a switch has under way, those of all groups together.
+    /// Operations that a switch has outstanding, those of all groups together.
     pub slots: u32,
     /// Children of a switch in a tree.
     pub children: u32,
@@ -43,7 +43,7 @@ pub enum Refusal {
         groups: u32,
     },
     /// The operations of a switch are taken.
-    #[error("switch {switch} has room for {left} of {wanted} operations under way; ask for fewer")]
+    #[error("switch {switch} has room for {left} of {wanted} operations outstanding; ask for fewer")]
     Slots {
         /// The switch.
         switch: SwitchId,

@@ -165,8 +165,8 @@ pub enum Mistake {
         switch: String,
     },
     /// Switches above each other.
-    #[error("switches are above each other in a circle: {path}; remove one of these lines")]
-    Circle {
+    #[error("switches are above each other in a cycle: {path}; remove one of these lines")]
+    Cycle {
         /// Their names; the first is also the last.
         path: String,
     },

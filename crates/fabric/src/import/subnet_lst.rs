@@ -17,7 +17,7 @@ pub(super) fn looks_like(line: &str) -> bool {
 }
 
 /// One side of a cable.
-struct Side<'a> {
+struct CableEnd<'a> {
     kind: Kind,
     ports: u16,
     guid: u64,
@@ -45,7 +45,7 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
             subnet.skip(number, line);
             continue;
         };
-        let mut device = |side: &Side<'_>| {
+        let mut device = |side: &CableEnd<'_>| {
             *index.entry(side.guid).or_insert_with(|| {
                 let sharp = side.kind == Kind::Adapter && side.description.contains("Aggregation Node");
                 let kind = if sharp { Kind::Aggregation } else { side.kind };
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str) -> Result<Subnet, ImportError> {
 }
 
 /// `{ … }` at the beginning of `text`, and what follows.
-fn side(text: &str) -> Option<(Side<'_>, &str)> {
+fn side(text: &str) -> Option<(CableEnd<'_>, &str)> {
     let text = text.trim_start().strip_prefix('{')?;
     let (head, rest) = text.split_once('{')?;
     let (description, rest) = rest.split_once("} LID:")?;
@@ -87,7 +87,7 @@ fn side(text: &str) -> Option<(Side<'_>, &str)> {
     let mut words = tail.split_whitespace();
     let lid = u16::from_str_radix(words.next()?, 16).ok()?;
     let port = u16::from_str_radix(words.next()?.strip_prefix("PN:")?, 16).ok()?;
-    Some((Side { kind, ports: number("Ports:")?.try_into().ok()?, guid: number("NodeGUID:")?, description, lid, port }, rest))
+    Some((CableEnd { kind, ports: number("Ports:")?.try_into().ok()?, guid: number("NodeGUID:")?, description, lid, port }, rest))
 }
 
 fn speed(text: &str) -> Option<Speed> {

@@ -68,10 +68,10 @@ pub(super) fn subnet(entries: &Entries) -> Result<Subnet, ImportError> {
         entry.children.iter().map(known).collect()
     };
     let children: Vec<Vec<u32>> = entries.iter().map(below).collect::<Result<_, _>>()?;
-    if let Some(circle) = circle(&children) {
-        let names: Vec<&str> = circle.iter().map(|&at| entries[at as usize].switch.as_str()).collect();
-        let first = circle.first().map_or(0, |&at| entries[at as usize].line);
-        return Err(wrong(first, Mistake::Circle { path: names.join(" above ") }));
+    if let Some(cycle) = cycle(&children) {
+        let names: Vec<&str> = cycle.iter().map(|&at| entries[at as usize].switch.as_str()).collect();
+        let first = cycle.first().map_or(0, |&at| entries[at as usize].line);
+        return Err(wrong(first, Mistake::Cycle { path: names.join(" above ") }));
     }
     let mut leaf_of: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, entry) in entries.iter().enumerate() {
@@ -92,8 +92,8 @@ pub(super) fn subnet(entries: &Entries) -> Result<Subnet, ImportError> {
     if subnet.devices.is_empty() { Err(ImportError::Empty) } else { Ok(subnet) }
 }
 
-/// Switches that are above each other in a circle: the first is also the last.
-fn circle(children: &[Vec<u32>]) -> Option<Vec<u32>> {
+/// Switches that are above each other in a cycle: the first is also the last.
+fn cycle(children: &[Vec<u32>]) -> Option<Vec<u32>> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {
         New,

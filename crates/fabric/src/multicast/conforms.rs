@@ -18,8 +18,8 @@ pub enum Defect {
         link: LinkId,
     },
     /// A copy comes by a link a second time.
-    #[error("a packet of {sender} goes over {link} twice: the tree has a circle")]
-    Circle {
+    #[error("a packet of {sender} goes over {link} twice: the tree has a cycle")]
+    Cycle {
         /// Who sent.
         sender: EndpointId,
         /// The link.
@@ -85,7 +85,7 @@ pub fn conforms(graph: &Graph, tree: &Tree, senders: &[EndpointId], receivers: &
         let mut ways = vec![(graph.uplink(sender), 1)];
         while let Some((link, length)) = ways.pop() {
             if std::mem::replace(&mut used[link.index()], round as u32) == round as u32 {
-                return Err(Defect::Circle { sender, link });
+                return Err(Defect::Cycle { sender, link });
             }
             delivered.links += 1;
             match graph.node(graph.link(link).to) {

@@ -1,7 +1,7 @@
-//! Whether packets of different groups can wait for each other in a circle.
+//! Whether packets of different groups can wait for each other in a cycle.
 //!
 //! A packet keeps the buffer behind the link it came by until its last copy has left: that link depends on every other
-//! link of the tree at the switch. One tree has no circle of such dependencies; several trees together may have.
+//! link of the tree at the switch. One tree has no cycle of such dependencies; several trees together may have.
 //!
 //! Source: W. Dally and C. Seitz, IEEE Trans. Computers 36(5), 1987, theorem 1, with a packet that wants several links.
 //! Modelled: all trees given. Not modelled: packets to single endpoints beside them.
@@ -9,9 +9,9 @@
 use super::tree::Tree;
 use crate::graph::{Graph, LinkId, Node};
 
-/// Links each of which can wait for the next, and the last for the first; `None` if no such circle exists.
+/// Links each of which can wait for the next, and the last for the first; `None` if no such cycle exists.
 #[must_use]
-pub fn circle(graph: &Graph, trees: &[&Tree]) -> Option<Vec<LinkId>> {
+pub fn cycle(graph: &Graph, trees: &[&Tree]) -> Option<Vec<LinkId>> {
     let count = graph.link_count() as usize;
     let mut state = vec![State::New; count];
     for start in 0..count {

@@ -10,8 +10,8 @@
 //! * [`Tree`] is a tree of shortest paths from one switch. A join grafts a path onto it, the leave of a switch's last
 //!   member prunes it; what other members use stays where it is.
 //! * [`Snooping`] is the tree of Ethernet: the spanning tree of the whole fabric, from which switches prune what nobody reports.
-//! * [`conforms`] follows packets from every sender and demands each receiver exactly once, nobody else, no circle.
-//! * [`circle`] looks for packets of different trees that wait for each other.
+//! * [`conforms`] follows packets from every sender and demands each receiver exactly once, nobody else, no cycle.
+//! * [`cycle`] looks for packets of different trees that wait for each other.
 //!
 //! Source: InfiniBand Architecture Specification vol. 1, release 1.4, §4.1.1 (addresses), §10.5 (multicast), §15.2.5.17
 //! (MCMemberRecord); OpenSM `osm_mcast_mgr.c` (behaviour).
@@ -29,7 +29,7 @@ mod tree;
 
 pub use address::{Mgid, Mlid};
 pub use conforms::{Defect, Delivered, conforms};
-pub use deadlock::circle;
+pub use deadlock::cycle;
 pub use error::MulticastError;
 pub use group::{Group, GroupAttr, JoinState};
 pub use groups::Groups;

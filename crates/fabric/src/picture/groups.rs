@@ -1,8 +1,8 @@
 //! Dragonflies: groups on a circle, the switches of each on a small one (or on two arcs, leaves outside), endpoints further out.
 
+use super::circle;
 use super::scene::{Line, Scene};
 use super::sketch::{Anchor, Dot, Mark, Point, Sketch, Stroke};
-use super::turn;
 use crate::graph::SwitchId;
 use crate::topology::{Groups, Inside};
 
@@ -13,7 +13,7 @@ pub(super) fn groups(scene: &Scene, groups: &Groups) -> Sketch {
     let centre = Point::new(SIDE / 2.0, SIDE / 2.0);
     let sector = 1.0 / f64::from(count);
     // The widest small circle that leaves its neighbours some room, and the circle that all fit into with their endpoints.
-    let half_chord = turn::at(sector / 2.0).x;
+    let half_chord = circle::at(sector / 2.0).x;
     let room = SIDE / 2.0 - 34.0;
     let (around, small) = if count == 1 { (0.0, room - 60.0) } else { (room / (1.0 + 0.98 * half_chord), 0.0) };
     let small = if count == 1 { small } else { (0.74 * half_chord * around).min(0.36 * around) };
@@ -21,10 +21,10 @@ pub(super) fn groups(scene: &Scene, groups: &Groups) -> Sketch {
     let mut outward = Vec::with_capacity(scene.vertices.len());
     for switch in (0..scene.vertices.len() as u32).map(SwitchId) {
         let share = sector * f64::from(groups.group(switch));
-        let here = centre.step(turn::at(share), around);
+        let here = centre.step(circle::at(share), around);
         let (place, out) = match groups.inside() {
             Inside::Mesh { switches } => {
-                let out = turn::at(share + (f64::from(groups.position(switch)) + 0.5) / f64::from(switches));
+                let out = circle::at(share + (f64::from(groups.position(switch)) + 0.5) / f64::from(switches));
                 (here.step(out, small), out)
             }
             Inside::LeafSpine { leaves, spines } => {
@@ -35,7 +35,7 @@ pub(super) fn groups(scene: &Scene, groups: &Groups) -> Sketch {
                     (position - leaves, spines, around - small * 0.7)
                 };
                 let width = sector * if count == 1 { 0.9 } else { 0.78 };
-                let out = turn::at(share + width * ((f64::from(number) + 0.5) / f64::from(of) - 0.5));
+                let out = circle::at(share + width * ((f64::from(number) + 0.5) / f64::from(of) - 0.5));
                 (centre.step(out, radius.max(20.0)), out)
             }
         };
@@ -53,7 +53,7 @@ pub(super) fn groups(scene: &Scene, groups: &Groups) -> Sketch {
     }
     if count <= 64 {
         for group in 0..count {
-            let far = centre.step(turn::at(sector * f64::from(group)), room + 14.0);
+            let far = centre.step(circle::at(sector * f64::from(group)), room + 14.0);
             let size = if count <= 24 { 13.0 } else { 10.0 };
             sketch.write(Point::new(far.x, far.y + 0.35 * size), Anchor::Middle, size, group.to_string());
         }
@@ -79,14 +79,14 @@ pub(super) fn circle(scene: &Scene, part: &str) -> Sketch {
     let side = (400.0 + 18.0 * count).clamp(560.0, SIDE);
     let mut sketch = Sketch { most: scene.most, size: Point::new(side.max(720.0), side), ..Sketch::default() };
     let (centre, around) = (Point::new(side.max(720.0) / 2.0, side / 2.0), side / 2.0 - 48.0);
-    let place = |index: usize| centre.step(turn::at(index as f64 / count), around);
-    let radius = (1.1 * around * turn::at(0.5 / count).x).clamp(1.0, 14.0);
+    let place = |index: usize| centre.step(circle::at(index as f64 / count), around);
+    let radius = (1.1 * around * circle::at(0.5 / count).x).clamp(1.0, 14.0);
     let single = scene.vertices.iter().all(|vertex| vertex.switches == 1);
     for (index, vertex) in scene.vertices.iter().enumerate() {
         let label = if radius >= 7.0 && count < 1000.0 { index.to_string() } else { String::new() };
         sketch.marks.push(Mark { at: place(index), half: Point::new(radius, radius), label, name: vertex.name.clone(), upper: false });
         if single {
-            hosts(&mut sketch, &vertex.hosts, place(index), turn::at(index as f64 / count), radius);
+            hosts(&mut sketch, &vertex.hosts, place(index), circle::at(index as f64 / count), radius);
         }
     }
     if !single {
@@ -97,7 +97,7 @@ pub(super) fn circle(scene: &Scene, part: &str) -> Sketch {
             .push(format!("each mark is a {part} of {each} switches with {hosts} endpoints; a line has the load of its busiest cable"));
         let every = (scene.vertices.len() / 24).max(1);
         for index in (0..scene.vertices.len()).step_by(every) {
-            let far = centre.step(turn::at(index as f64 / count), around + 22.0);
+            let far = centre.step(circle::at(index as f64 / count), around + 22.0);
             sketch.write(Point::new(far.x, far.y + 4.0), Anchor::Middle, 11.0, index.to_string());
         }
     }

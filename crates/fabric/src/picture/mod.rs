@@ -10,6 +10,7 @@
 //! from light to dark, so that they can be told apart without colour vision and on paper. Above 4,000 switches trees are
 //! drawn by subtrees and dragonflies by groups; other families are refused.
 
+mod circle;
 mod colour;
 mod groups;
 mod lattice;
@@ -17,7 +18,6 @@ mod levels;
 mod scene;
 mod sketch;
 mod svg;
-mod turn;
 
 use crate::topology::{Coordinates, Fabric};
 

@@ -1,4 +1,4 @@
-//! Whether packets can wait for each other in a circle.
+//! Whether packets can wait for each other in a cycle.
 //!
 //! A packet that holds the buffer behind one (link, lane) and wants another makes the first depend on the second.
 //! Without a cycle of such dependencies no set of packets can block itself. All heads that can ever stand at a switch
@@ -16,7 +16,7 @@ use super::{Head, Hop, Route};
 use crate::graph::{EndpointId, Graph, LinkId, Node, SwitchId};
 use crate::topology::Fabric;
 
-/// What is known about circles of waiting packets.
+/// What is known about cycles of waiting packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -30,7 +30,7 @@ pub enum Verdict {
     /// Not visited: the construction keeps every member of the family free, for this reason.
     ByConstruction(&'static str),
     /// Each hop can wait for the next, and the last for the first.
-    Circle(Vec<Hop>),
+    Cycle(Vec<Hop>),
     /// Neither known by construction nor small enough to be visited.
     Unknown {
         /// Hops that a visit would have to look at, about.
@@ -39,21 +39,21 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether a circle is excluded.
+    /// Whether a cycle is excluded.
     pub const fn is_free(&self) -> bool {
         matches!(self, Verdict::Free { .. } | Verdict::ByConstruction(_))
     }
 
-    /// In words; a circle with the names of its switches, its ports and lanes, one line for each hop.
+    /// In words; a cycle with the names of its switches, its ports and lanes, one line for each hop.
     #[must_use]
     pub fn describe(&self, fabric: &Fabric) -> String {
         match self {
             Verdict::Free { channels, dependencies } => {
-                format!("free of deadlock: no circle among {dependencies} dependencies of {channels} (link, lane) pairs")
+                format!("free of deadlock: acyclic channel dependency graph ({dependencies} dependencies, {channels} channels)")
             }
             Verdict::ByConstruction(reason) => format!("free of deadlock by construction: {reason}"),
             Verdict::Unknown { work } => format!("not known: about {work} hops are too many to look at"),
-            Verdict::Circle(hops) => {
+            Verdict::Cycle(hops) => {
                 let list: String = hops.iter().take(MOST_LINES).map(|hop| spell(fabric, hop)).collect();
                 let more = if hops.len() > MOST_LINES { format!("  ... and {} more\n", hops.len() - MOST_LINES) } else { String::new() };
                 format!("can deadlock: packets wait for each other around {} links\n{list}{more}", hops.len())
@@ -69,7 +69,7 @@ fn spell(fabric: &Fabric, hop: &Hop) -> String {
     format!("  {} -> {} on lane {} (port {})\n", name(link.from), name(link.to), hop.vl, link.from_port.0 + 1)
 }
 
-/// Visits all heads and decides: [`Verdict::Free`] or [`Verdict::Circle`].
+/// Visits all heads and decides: [`Verdict::Free`] or [`Verdict::Cycle`].
 ///
 /// Time grows with endpoints × (endpoints + links × lanes × notes) × options per head, memory with links × ports × lanes².
 /// Hops that leave from elsewhere or on a lane that was not announced are left out; [`super::delivers`] reports them.
@@ -78,7 +78,7 @@ pub fn check(fabric: &Fabric, route: &impl Route) -> Verdict {
     visit(fabric, route, fabric.graph.endpoints(), u64::MAX)
 }
 
-/// The same for packets to some destinations only, as far as the budget for [`delivers`](super::delivers) goes: a circle
+/// The same for packets to some destinations only, as far as the budget for [`delivers`](super::delivers) goes: a cycle
 /// found is one; freedom holds for those destinations.
 pub(super) fn sample(fabric: &Fabric, route: &impl Route, destinations: impl ExactSizeIterator<Item = EndpointId>) -> Verdict {
     visit(fabric, route, destinations, 4 * FEW)
@@ -117,7 +117,7 @@ fn visit(fabric: &Fabric, route: &impl Route, destinations: impl ExactSizeIterat
         }
     }
     match walk.waits.cycle(graph) {
-        Some(cycle) => Verdict::Circle(cycle),
+        Some(cycle) => Verdict::Cycle(cycle),
         None => Verdict::Free { channels: walk.waits.held(graph), dependencies: walk.waits.count() },
     }
 }
@@ -340,7 +340,7 @@ impl Waits {
     }
 }
 
-/// Links of a circle that are spelled out.
+/// Links of a cycle that are spelled out.
 const MOST_LINES: usize = 24;
 /// Hops that are visited although the construction promises freedom: well below a second.
 const FEW: u64 = 4 << 20;

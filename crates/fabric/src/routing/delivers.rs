@@ -93,13 +93,13 @@ pub enum Defect {
         /// Lanes announced.
         lanes: u8,
     },
-    /// Packets can wait for each other in a circle.
-    #[error("the routing can deadlock: each of these waits for the next, and the last for the first: {}", waiting(circle))]
+    /// Packets can wait for each other in a cycle.
+    #[error("the routing can deadlock: each of these waits for the next, and the last for the first: {}", waiting(cycle))]
     Deadlock {
-        /// The hops of the circle.
-        circle: Vec<Hop>,
+        /// The hops of the cycle.
+        cycle: Vec<Hop>,
     },
-    /// Nothing is known about circles.
+    /// Nothing is known about cycles.
     #[error("the routing gives no proof that it cannot deadlock, and about {work} hops are too many to look at; check a smaller fabric")]
     Unproved {
         /// Hops that a check would have to look at.
@@ -120,9 +120,9 @@ pub struct Delivery {
 
 /// Checks a routing: every packet reaches its destination within the longest path, never bounces back,
 /// takes the same path when asked again, climbs and descends once on a tree, chooses only what it lists as an option,
-/// and no packets can wait for each other in a circle ([`super::deadlock`]).
+/// and no packets can wait for each other in a cycle ([`super::deadlock`]).
 ///
-/// Follows all pairs of up to 128 endpoints, spread evenly over the fabric, with several values of entropy; circles
+/// Follows all pairs of up to 128 endpoints, spread evenly over the fabric, with several values of entropy; cycles
 /// are looked for on all ways from all sources to all endpoints of a small fabric, to those 128 of a
 /// large one, and where even these are too many to look at, the routing's own proof is believed.
 ///
@@ -145,20 +145,20 @@ pub fn delivers(fabric: &Fabric, route: &impl Route) -> Result<Delivery, Defect>
         }
     }
     let mut verdict = deadlock::verdict(fabric, route);
-    if !matches!(verdict, Verdict::Free { .. } | Verdict::Circle(_)) {
+    if !matches!(verdict, Verdict::Free { .. } | Verdict::Cycle(_)) {
         verdict = deadlock::sample(fabric, route, (0..sample).map(|dst| pick(dst, sample, count)));
     }
     match verdict {
-        Verdict::Circle(circle) => Err(Defect::Deadlock { circle }),
+        Verdict::Cycle(cycle) => Err(Defect::Deadlock { cycle }),
         Verdict::Free { dependencies, .. } => Ok(Delivery { dependencies, ..delivery }),
         Verdict::Unknown { work } if route.proof().is_none() => Err(Defect::Unproved { work }),
         Verdict::ByConstruction(_) | Verdict::Unknown { .. } => Ok(delivery),
     }
 }
 
-/// The hops of a circle for a message.
-fn waiting(circle: &[Hop]) -> String {
-    circle.iter().map(|hop| format!("{} on lane {}", hop.link, hop.vl)).collect::<Vec<_>>().join(", ")
+/// The hops of a cycle for a message.
+fn waiting(cycle: &[Hop]) -> String {
+    cycle.iter().map(|hop| format!("{} on lane {}", hop.link, hop.vl)).collect::<Vec<_>>().join(", ")
 }
 
 /// One endpoint from each of `sample` equal shares of the fabric, at different places in them.

@@ -52,8 +52,8 @@ macro_rules! family {
 
         impl $crate::Route for $family {
             #[inline(always)]
-            fn output(&self, at: $crate::SwitchId, head: $crate::Head, sight: &mut impl $crate::Sight) -> $crate::Hop {
-                match self { $($($family::$routing(route) => route.output(at, head, sight),)+)* }
+            fn output(&self, at: $crate::SwitchId, head: $crate::Head, view: &mut impl $crate::SwitchView) -> $crate::Hop {
+                match self { $($($family::$routing(route) => route.output(at, head, view),)+)* }
             }
             fn options(&self, at: $crate::SwitchId, head: $crate::Head, visit: &mut dyn FnMut($crate::Hop)) {
                 match self { $($($family::$routing(route) => route.options(at, head, visit),)+)* }

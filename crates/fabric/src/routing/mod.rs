@@ -22,7 +22,7 @@ mod grid;
 pub(crate) mod hash;
 mod load;
 mod path;
-mod sight;
+mod switch_view;
 mod tree;
 
 use crate::graph::{EndpointId, LinkId, SwitchId};
@@ -33,7 +33,7 @@ pub use delivers::{Defect, Delivery, delivers};
 pub use graph::{Fault, Survey, Survivors, Tables, forward, forward_partly, impure_tree, roots_by_hops, survey};
 pub use load::Load;
 pub use path::{path, switch_hops};
-pub use sight::{Idle, Memory, Sight};
+pub use switch_view::{Idle, Memory, SwitchView};
 
 /// What a switch reads of a packet to route it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub trait Route {
     ///
     /// The destination must be an endpoint of the fabric. The answer depends on the arguments alone.
     #[must_use]
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop;
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop;
 
     /// Visits every hop that [`Route::output`] could answer with for this head, whatever its entropy, the queues and
     /// what is remembered; some may be visited twice. The proof of freedom from deadlock rests on it.
@@ -84,7 +84,7 @@ pub trait Route {
     /// The most links that a path can have, those of the endpoints included.
     fn longest(&self) -> u32;
 
-    /// Why no packets can ever wait for each other in a circle, where the construction guarantees it on every member
+    /// Why no packets can ever wait for each other in a cycle, where the construction guarantees it on every member
     /// of the family. The suites check the claim on small members; large ones are believed.
     fn proof(&self) -> Option<&'static str> {
         None
@@ -181,18 +181,18 @@ macro_rules! each {
 impl Router {
     /// Apart from the oblivious walks of trees, which are worth having in the caller: they take a few nanoseconds.
     #[inline(never)]
-    fn output_elsewhere(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+    fn output_elsewhere(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
         // Back to back there is no switch to ask at; going back is the only link that is surely there.
-        each!(&self.0, route => route.output(at, head, sight), direct => Hop { link: head.input.reverse(), vl: head.vl, via: 0 })
+        each!(&self.0, route => route.output(at, head, view), direct => Hop { link: head.input.reverse(), vl: head.vl, via: 0 })
     }
 }
 
 impl Route for Router {
     #[inline(always)]
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
         match &self.0 {
-            Kind::Tree(router) => router.output(at, head, sight),
-            _ => self.output_elsewhere(at, head, sight),
+            Kind::Tree(router) => router.output(at, head, view),
+            _ => self.output_elsewhere(at, head, view),
         }
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {

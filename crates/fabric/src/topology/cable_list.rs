@@ -208,7 +208,7 @@ fn ports_of(switch: &NamedSwitch, limit: u32) -> Result<u16, CableError> {
 
 /// One end of a cable.
 #[derive(Clone, Copy)]
-enum End {
+enum CableEnd {
     /// A port with a number.
     Port(Socket),
     /// The next free one.
@@ -230,36 +230,36 @@ impl<'a> Panel<'a> {
         Panel { list, names, taken, endpoints: vec![false; list.endpoints.len()] }
     }
 
-    fn named(&mut self, cable: &NamedCable) -> Result<(End, End), CableError> {
+    fn named(&mut self, cable: &NamedCable) -> Result<(CableEnd, CableEnd), CableError> {
         let ends = [self.end(cable, &cable.between[0])?, self.end(cable, &cable.between[1])?];
         for end in ends {
-            if let End::Port(socket) = end {
+            if let CableEnd::Port(socket) = end {
                 self.take(socket)?;
             }
         }
         Ok((ends[0], ends[1]))
     }
 
-    fn end(&self, cable: &NamedCable, text: &str) -> Result<End, CableError> {
+    fn end(&self, cable: &NamedCable, text: &str) -> Result<CableEnd, CableError> {
         let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
         let node = *self.names.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.names.keys().take(SHOWN).copied().collect();
             let more = if self.names.len() > SHOWN { ", ..." } else { "" };
             CableError::Unknown { name: name.to_owned(), known: format!("{}{more}", known.join(", ")) }
         })?;
-        let Some(port) = port else { return Ok(End::Next(node)) };
+        let Some(port) = port else { return Ok(CableEnd::Next(node)) };
         let ports = self.ports(node);
         match port.parse::<u16>() {
             Ok(_) if cable.count.unwrap_or(1) > 1 => Err(CableError::Parallel { count: cable.count.unwrap_or(1), end: text.to_owned() }),
-            Ok(port) if port >= 1 && port <= ports => Ok(End::Port(Socket { node, port: crate::PortId(port - 1) })),
+            Ok(port) if port >= 1 && port <= ports => Ok(CableEnd::Port(Socket { node, port: crate::PortId(port - 1) })),
             _ => Err(CableError::Port { end: text.to_owned(), name: name.to_owned(), ports }),
         }
     }
 
-    fn socket(&mut self, end: End) -> Result<Socket, CableError> {
+    fn socket(&mut self, end: CableEnd) -> Result<Socket, CableError> {
         match end {
-            End::Port(socket) => Ok(socket),
-            End::Next(node) => {
+            CableEnd::Port(socket) => Ok(socket),
+            CableEnd::Next(node) => {
                 let free = match node {
                     Node::Endpoint(endpoint) => (!self.endpoints[endpoint.index()]).then_some(0),
                     Node::Switch(switch) => self.taken[switch.index()].iter().position(|taken| !taken),

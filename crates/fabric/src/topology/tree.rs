@@ -42,7 +42,7 @@ pub struct Level {
 
 /// The place of a switch in a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SwitchPosition {
     /// 1 for the switches that endpoints are plugged into.
     pub level: u32,
     /// Which subtree of this level it heads.
@@ -192,11 +192,11 @@ impl Tree {
         self.first_cable[level as usize]
     }
     /// Level, subtree and copy of a switch.
-    pub fn place(&self, switch: SwitchId) -> Place {
+    pub fn place(&self, switch: SwitchId) -> SwitchPosition {
         let level = self.first_switch.partition_point(|&first| first <= switch.0) as u32;
         let index = switch.0 - self.first_switch(level);
         let copies = self.copies(level) as u32;
-        Place { level, subtree: index / copies, copy: index % copies }
+        SwitchPosition { level, subtree: index / copies, copy: index % copies }
     }
     /// The switch that an endpoint is plugged into.
     pub fn leaf(&self, endpoint: EndpointId) -> SwitchId {
@@ -267,7 +267,7 @@ impl Tree {
 
     /// What reports call a switch: `leaf 3`, `spine 2`, `level-2 switch 1 of pod 4`.
     pub(super) fn name(&self, switch: SwitchId) -> String {
-        let Place { level, subtree, copy } = self.place(switch);
+        let SwitchPosition { level, subtree, copy } = self.place(switch);
         match (level, self.height() - level) {
             (1, 1) if self.parlance == Parlance::Chassis => format!("line module {}", subtree + 1),
             (2, 0) if self.parlance == Parlance::Chassis => format!("spine module {}", copy + 1),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::draft::Draft;
+use super::assembly::Draft;
 use super::error::{ImportError, Mistake};
 use super::matrix::{Cell, Matrix, Row, word};
 use super::rates::Rates;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_units::Bytes;
 
-use super::draft::Draft;
+use super::assembly::Draft;
 use super::element::Element;
 use super::error::ImportError;
 use super::hwloc_devices::Devices;

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::draft::Draft;
+use super::assembly::Draft;
 use super::element::{Element, hex};
 use super::error::{ImportError, Mistake};
 use super::hwloc::{above, info, mask};

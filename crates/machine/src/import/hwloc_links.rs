@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_units::Rate;
 
-use super::draft::Draft;
+use super::assembly::Draft;
 use super::element::Element;
 use super::error::{ImportError, Mistake};
 use super::hwloc_devices::Devices;

@@ -8,8 +8,8 @@
 //! Readers take what is there and note what they did not understand; what contradicts itself is an error. Rates that a file
 //! does not say come with [`Rates`].
 
+mod assembly;
 mod classes;
-mod draft;
 mod element;
 mod error;
 mod hwloc;

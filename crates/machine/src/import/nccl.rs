@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_units::Rate;
 
-use super::draft::Draft;
+use super::assembly::Draft;
 use super::element::{Element, hex};
 use super::error::{ImportError, Mistake};
 use super::rates::Rates;

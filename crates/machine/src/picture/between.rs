@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::hang::Hanging;
 use super::layout::{HEAD, hint, labels, plate};
-use super::scene::{Anchor, Look, Plate, Rect, Scene, Way, Wire};
+use super::scene::{Anchor, Look, Plate, Rect, Scene, Wire, WirePath};
+use super::trees::Trees;
 use crate::graph::Machine;
 use crate::import::bundle;
 use crate::link::{Link, LinkId, LinkKind};
 use crate::vertex::{VertexId, VertexKind};
 
 /// Switches between accelerators, and all links that lead to them or from accelerator to accelerator.
-pub(super) fn middle(machine: &Machine, hanging: &Hanging, scene: &mut Scene, left: i32, between: i32) {
+pub(super) fn middle(machine: &Machine, hanging: &Trees, scene: &mut Scene, left: i32, between: i32) {
     let own = |link: &Link| link.kind.is_scale_up();
     let devices: Vec<VertexId> = machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Tile)).collect();
     let spans: Vec<Rect> = devices.iter().filter_map(|id| scene.rect_of(*id)).collect();
@@ -56,7 +56,7 @@ pub(super) fn middle(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
                 let (end, device, bar) = if bars[0] { (link.b, b, a) } else { (link.a, a, b) };
                 let from = edge(end, device, bar);
                 let to = if device.x < bar.x { bar.x } else { bar.right() };
-                (Way::Corners(vec![from, (to, from.1)]), ((from.0 + to) / 2, from.1))
+                (WirePath::Corners(vec![from, (to, from.1)]), ((from.0 + to) / 2, from.1))
             }
         };
         let labels = match (bundle(link.kind), own_links) {
@@ -69,24 +69,24 @@ pub(super) fn middle(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
 }
 
 /// A curve between two boxes, from edge to edge, and where words stand at it.
-fn curve([a, b]: [Rect; 2], (from, to): ((i32, i32), (i32, i32)), between: i32) -> (Way, (i32, i32)) {
+fn curve([a, b]: [Rect; 2], (from, to): ((i32, i32), (i32, i32)), between: i32) -> (WirePath, (i32, i32)) {
     let lean = if a.x == b.x { (24 + (from.1 - to.1).abs() / 3).min(between.max(90) - 30) } else { between / 2 };
     let out = |point: (i32, i32), rect: Rect| if point.0 == rect.x { point.0 - lean } else { point.0 + lean };
     let curve = [from, (out(from, a), from.1), (out(to, b), to.1), to];
     // A fifth of the way, where curves have not met yet.
     let on = |of: fn((i32, i32)) -> i32| (64 * of(curve[0]) + 48 * of(curve[1]) + 12 * of(curve[2]) + of(curve[3])) / 125;
-    (Way::Curve(curve), (on(|point| point.0), on(|point| point.1)))
+    (WirePath::Curve(curve), (on(|point| point.0), on(|point| point.1)))
 }
 
 /// A line from box to box.
-fn above_each_other(a: Rect, b: Rect) -> (Way, (i32, i32)) {
+fn above_each_other(a: Rect, b: Rect) -> (WirePath, (i32, i32)) {
     let (upper, lower) = if a.y < b.y { (a, b) } else { (b, a) };
     let x = a.x + a.width / 2;
-    (Way::Corners(vec![(x, upper.bottom()), (x, lower.y)]), (x, upper.bottom()))
+    (WirePath::Corners(vec![(x, upper.bottom()), (x, lower.y)]), (x, upper.bottom()))
 }
 
 /// Links beside the trees: between sockets and domains, second ways to a device.
-pub(super) fn others(machine: &Machine, hanging: &Hanging, scene: &mut Scene, left: i32) {
+pub(super) fn others(machine: &Machine, hanging: &Trees, scene: &mut Scene, left: i32) {
     let mut sockets = 0;
     for (index, link) in machine.links().iter().enumerate() {
         if hanging.used[index] || link.kind.is_scale_up() {
@@ -107,7 +107,7 @@ pub(super) fn others(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
                 let (from, to) = ((inner(from), y(from)), (inner(to), y(to)));
                 let lean = |x: i32| if x <= left { x + 40 } else { x - 40 };
                 let curve = [from, (lean(from.0), from.1), (lean(to.0), to.1), to];
-                (Way::Curve(curve), ((from.0 + to.0) / 2 + if from.0 == to.0 { 30 } else { 0 }, (from.1 + to.1) / 2))
+                (WirePath::Curve(curve), ((from.0 + to.0) / 2 + if from.0 == to.0 { 30 } else { 0 }, (from.1 + to.1) / 2))
             }
             _ => {
                 // Along the outer edge, or from edge to edge.
@@ -122,7 +122,7 @@ pub(super) fn others(machine: &Machine, hanging: &Hanging, scene: &mut Scene, le
                     let (from, to, turn) = (near.middle() + 5, far.middle() + 5, near.right() + 4);
                     vec![(near.right(), from), (turn, from), (turn, to), (far.x, to)]
                 };
-                (Way::Corners(way), ((a.x.max(b.x)) - 4, b.bottom() - 6))
+                (WirePath::Corners(way), ((a.x.max(b.x)) - 4, b.bottom() - 6))
             }
         };
         let alone = [link.a, link.b]

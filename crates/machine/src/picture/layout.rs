@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::between::{middle, others};
-use super::hang::Hanging;
-use super::scene::{Anchor, Look, Plate, Rect, Scene, Way, Wire};
+use super::scene::{Anchor, Look, Plate, Rect, Scene, Wire, WirePath};
+use super::trees::Trees;
 use crate::graph::Machine;
 use crate::leg::kind_name;
 use crate::link::{Link, LinkKind};
@@ -13,7 +13,7 @@ use crate::vertex::{Vertex, VertexId, VertexKind};
 
 /// The drawing of a machine.
 pub(super) fn scene(machine: &Machine) -> Scene {
-    let hanging = Hanging::of(machine);
+    let hanging = Trees::of(machine);
     let sizes = Sizes::of(machine, &hanging);
     let mut packages: BTreeMap<u32, Vec<VertexId>> = BTreeMap::new();
     for numa in machine.numas() {
@@ -58,7 +58,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(machine: &Machine, hanging: &Hanging) -> Sizes {
+    fn of(machine: &Machine, hanging: &Trees) -> Sizes {
         let mut sizes = Sizes { strip: 110, levels: 0, device: 130 };
         for (index, vertex) in machine.vertices().iter().enumerate() {
             let width = words(vertex).iter().map(|line| width(line)).max().unwrap_or(0) + 2 * PAD;
@@ -87,7 +87,7 @@ impl Sizes {
 }
 
 /// How many bridges are above each other below a vertex.
-fn levels(machine: &Machine, hanging: &Hanging, id: VertexId, depth: i32) -> i32 {
+fn levels(machine: &Machine, hanging: &Trees, id: VertexId, depth: i32) -> i32 {
     let bridges = hanging.below[id.index()].iter().filter(|(below, _)| is_bridge(machine.vertex(*below).kind));
     bridges.map(|(below, _)| levels(machine, hanging, *below, depth + 1)).max().unwrap_or(depth)
 }
@@ -97,7 +97,7 @@ fn is_bridge(kind: VertexKind) -> bool {
 }
 
 /// A package with its domains, devices towards the right.
-fn package(machine: &Machine, hanging: &Hanging, sizes: &Sizes, number: u32, numas: &[VertexId]) -> Scene {
+fn package(machine: &Machine, hanging: &Trees, sizes: &Sizes, number: u32, numas: &[VertexId]) -> Scene {
     let mut scene = Scene { width: sizes.width(), ..Scene::default() };
     let title = numas.iter().map(|numa| machine.vertex(*numa).title.as_str()).find(|title| !title.is_empty()).unwrap_or_default();
     let head = if title.is_empty() { format!("package {number}") } else { format!("package {number}: {}", short(title, 48)) };
@@ -117,7 +117,7 @@ fn package(machine: &Machine, hanging: &Hanging, sizes: &Sizes, number: u32, num
 
 struct Cursor<'c> {
     machine: &'c Machine,
-    hanging: &'c Hanging,
+    hanging: &'c Trees,
     sizes: &'c Sizes,
     scene: &'c mut Scene,
     frame: usize,
@@ -142,14 +142,14 @@ fn domain(cursor: &mut Cursor<'_>, numa: VertexId) -> i32 {
         let rect = strip(cursor, *id, Look::Memory, words(machine.vertex(*id)));
         let (at, from) = (rect.x + rect.width / 2, core_box.bottom());
         let to = if rect.y - from <= PAD { rect.y } else { rect.y - PAD };
-        let line = Way::Corners(vec![(at, to.min(rect.y) - (rect.y - from).min(PAD)), (at, rect.y)]);
+        let line = WirePath::Corners(vec![(at, to.min(rect.y) - (rect.y - from).min(PAD)), (at, rect.y)]);
         cursor.scene.wires.push(Wire { link: *link, way: line, labels: Default::default(), at: (at, rect.y), anchor: Anchor::Middle });
     }
     for (id, link) in below.iter().filter(|(id, _)| !machine.vertex(*id).kind.is_memory()) {
         let (left, middle) = tree(cursor, *id, 0);
         let trunk = core_box.right() + GAP / 2;
         let start = core_box.middle();
-        let way = Way::Corners(vec![(core_box.right(), start), (trunk, start), (trunk, middle), (left, middle)]);
+        let way = WirePath::Corners(vec![(core_box.right(), start), (trunk, start), (trunk, middle), (left, middle)]);
         let labels = if is_bridge(machine.vertex(*id).kind) { Default::default() } else { labels(machine.link(*link)) };
         cursor.scene.wires.push(Wire { link: *link, way, labels, at: (left - 4, middle), anchor: Anchor::End });
     }
@@ -181,7 +181,7 @@ fn tree(cursor: &mut Cursor<'_>, id: VertexId, level: i32) -> (i32, i32) {
     cursor.scene.plates[place].rect = Rect { x, y: middle - BRIDGE / 2, width: BRIDGE, height: BRIDGE };
     let trunk = x + BRIDGE + 8;
     for (link, left, end) in ends {
-        let way = Way::Corners(vec![(x + BRIDGE, middle), (trunk, middle), (trunk, end), (left, end)]);
+        let way = WirePath::Corners(vec![(x + BRIDGE, middle), (trunk, middle), (trunk, end), (left, end)]);
         let wire = Wire { link, way, labels: labels(machine.link(link)), at: (left - 4, end), anchor: Anchor::End };
         cursor.scene.wires.push(wire);
     }
@@ -198,7 +198,7 @@ fn device(cursor: &mut Cursor<'_>, id: VertexId) -> (i32, i32) {
         let from = cursor.y - 2 * PAD;
         let (left, _) = device(cursor, *below);
         let Some(inner) = cursor.scene.rect_of(*below) else { continue };
-        let way = Way::Corners(vec![(left + 20, from), (left + 20, inner.y)]);
+        let way = WirePath::Corners(vec![(left + 20, from), (left + 20, inner.y)]);
         cursor.scene.wires.push(Wire {
             link: *link,
             way,
@@ -212,7 +212,7 @@ fn device(cursor: &mut Cursor<'_>, id: VertexId) -> (i32, i32) {
 
 fn device_box(
     machine: &Machine,
-    hanging: &Hanging,
+    hanging: &Trees,
     sizes: &Sizes,
     scene: &mut Scene,
     id: VertexId,
@@ -241,7 +241,7 @@ fn device_box(
 }
 
 /// What no tree reaches: rows below all packages; dies of a mesh as they lie on the wafer.
-fn loose(machine: &Machine, hanging: &Hanging, sizes: &Sizes, scene: &mut Scene) {
+fn loose(machine: &Machine, hanging: &Trees, sizes: &Sizes, scene: &mut Scene) {
     let step = sizes.device + GAP;
     let (dies, rest): (Vec<VertexId>, Vec<VertexId>) = hanging.loose.iter().partition(|id| machine.vertex(**id).kind == VertexKind::Gpu);
     let gpus = machine.gpus();

@@ -12,12 +12,12 @@
 //! Not drawn: caches, single cores.
 
 mod between;
-mod hang;
 mod layout;
 mod scene;
 mod svg;
 #[cfg(test)]
 mod tests;
+mod trees;
 
 use crate::graph::Machine;
 use crate::path::Path;

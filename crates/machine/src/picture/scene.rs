@@ -62,18 +62,18 @@ pub(super) struct Plate {
 
 /// The way of a wire.
 #[derive(Clone, Debug)]
-pub(super) enum Way {
+pub(super) enum WirePath {
     /// From corner to corner.
     Corners(Vec<(i32, i32)>),
     /// A curve with two points that it leans to.
     Curve([(i32, i32); 4]),
 }
 
-impl Way {
+impl WirePath {
     fn map(&mut self, change: impl Fn((i32, i32)) -> (i32, i32)) {
         match self {
-            Way::Corners(points) => points.iter_mut().for_each(|point| *point = change(*point)),
-            Way::Curve(points) => points.iter_mut().for_each(|point| *point = change(*point)),
+            WirePath::Corners(points) => points.iter_mut().for_each(|point| *point = change(*point)),
+            WirePath::Curve(points) => points.iter_mut().for_each(|point| *point = change(*point)),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Way {
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
     pub(super) link: LinkId,
-    pub(super) way: Way,
+    pub(super) way: WirePath,
     /// Words above and below the line.
     pub(super) labels: [String; 2],
     /// Where they stand, and whether they end or begin there or are centred.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::Picture;
 use super::layout::{LINE, PAD};
-use super::scene::{Anchor, Look, Plate, Scene, Way, Wire};
+use super::scene::{Anchor, Look, Plate, Scene, Wire, WirePath};
 use crate::graph::Machine;
 use crate::leg::kind_name;
 use crate::link::LinkId;
@@ -93,11 +93,11 @@ fn line(text: &mut String, wire: &Wire, machine: &Machine, chosen: bool) {
         (false, false) => ("#6b7280", "1.4"),
     };
     let path = match &wire.way {
-        Way::Corners(points) => {
+        WirePath::Corners(points) => {
             let all: Vec<String> = points.iter().map(|(x, y)| format!("{x} {y}")).collect();
             format!("M{}", all.join("L"))
         }
-        Way::Curve([a, b, c, d]) => format!("M{} {}C{} {} {} {} {} {}", a.0, a.1, b.0, b.1, c.0, c.1, d.0, d.1),
+        WirePath::Curve([a, b, c, d]) => format!("M{} {}C{} {} {} {} {} {}", a.0, a.1, b.0, b.1, c.0, c.1, d.0, d.1),
     };
     let names = [link.a, link.b].map(|end| machine.vertex(end).name.as_str());
     let title = if link.title.is_empty() { kind_name(link.kind) } else { &link.title };

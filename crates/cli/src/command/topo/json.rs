@@ -40,7 +40,7 @@ pub fn json(source: &Source, examined: &Examined) -> Value {
             "from": source.port(ends.from, ends.from_port), "to": source.port(ends.to, ends.to_port), "load": pressure.links[link.index()],
         })
     });
-    let circle = if let Verdict::Circle(hops) = &examined.deadlock { hops.len() } else { 0 };
+    let cycle = if let Verdict::Cycle(hops) = &examined.deadlock { hops.len() } else { 0 };
     json!({
         "fabric": source.name, "topology": source.fabric.to_string(),
         "endpoints": counts.endpoints, "switches": counts.switches, "cables": counts.cables,
@@ -60,7 +60,7 @@ pub fn json(source: &Source, examined: &Examined) -> Value {
         },
         "lanes": examined.lanes,
         "deadlock": {
-            "free": examined.deadlock.is_free(), "verdict": examined.deadlock.describe(&source.fabric), "circle_links": circle,
+            "free": examined.deadlock.is_free(), "verdict": examined.deadlock.describe(&source.fabric), "cycle_links": cycle,
         },
     })
 }

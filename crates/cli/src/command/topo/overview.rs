@@ -3,7 +3,7 @@
 use fabriscope_catalog::Kind;
 use fabriscope_fabric::analysis::{Backbone, bisection, distances};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
-use fabriscope_fabric::{Coordinates, Fabric, Router, Routing, Topology};
+use fabriscope_fabric::{Coordinates, Fabric, Router, Routing};
 use fabriscope_report::Table;
 
 use super::algorithm::Algorithm;
@@ -125,7 +125,7 @@ fn verdict(fabric: &Fabric, routing: Routing) -> &'static str {
     match Router::new(fabric, routing).map(|router| deadlock::verdict(fabric, &router)) {
         Ok(Deadlock::Free { .. }) => "free",
         Ok(Deadlock::ByConstruction(_)) => "free (by construction)",
-        Ok(Deadlock::Circle(_)) => "can deadlock",
+        Ok(Deadlock::Cycle(_)) => "can deadlock",
         Ok(_) => "not known",
         Err(_) => "not routed",
     }

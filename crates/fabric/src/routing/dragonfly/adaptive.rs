@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!  wait of a minimal path  =  bytes that wait for its first link
-//!  wait of a detour        =  2 · bytes that wait for its first link + margin
+//!  wait of a detour        =  2 · bytes that wait for its first link + bias
 //! ```
 //!
 //! The factor of two is the length: a detour loads two global links instead of one. A packet that set out on a minimal
@@ -19,12 +19,12 @@
 use fabriscope_units::Bytes;
 
 use super::detour::{Detours, draw, note};
-use super::ground::{From, PROOF, Stand};
-use super::walk::Way;
+use super::layout::{From, Location, PROOF};
+use super::walk::Candidate;
 use crate::graph::{LinkId, SwitchId};
 use crate::routing::family::Prepare;
 use crate::routing::hash::below;
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::topology::{Fabric, Groups};
 
 /// The best of four.
@@ -40,24 +40,24 @@ impl Prepare<Groups> for Adaptive {
 impl Adaptive {
     /// Whether a packet on a minimal path leaves its first group here.
     #[inline(always)]
-    fn leaves(&self, at: Stand, home: Stand, head: &Head) -> bool {
-        let ground = &self.0.walk.ground;
+    fn leaves(&self, at: Location, home: Location, head: &Head) -> bool {
+        let layout = &self.0.walk.layout;
         // A local link on lane 0 is one of the first group; a spine of a dragonfly+ is its end.
-        let first = ground.from(head.input) == From::Local && head.vl == 0 && ground.is_gateway(at);
+        let first = layout.from(head.input) == From::Local && head.vl == 0 && layout.is_gateway(at);
         first && head.via == 0 && at.group != home.group
     }
 
     /// A detour by a global port of this switch; none where it leads nowhere, or to the last group.
     #[inline(always)]
-    fn by_port(&self, at: Stand, home: Stand, head: &Head, port: u32) -> Option<Hop> {
-        let (group, cable) = self.0.walk.ground.behind(at, port)?;
+    fn by_port(&self, at: Location, home: Location, head: &Head, port: u32) -> Option<Hop> {
+        let (group, cable) = self.0.walk.layout.behind(at, port)?;
         (group != home.group).then(|| self.0.walk.global_hop(at, group, cable, head, note(group)))
     }
 
     /// The lesser wait of two minimal paths and two detours.
     #[inline(always)]
-    fn best(&self, minimal: [Hop; 2], detour: impl Fn(u32) -> Option<Hop>, head: &Head, sight: &impl Sight) -> Hop {
-        let depth = |link: LinkId| sight.depth(link).as_u64();
+    fn best(&self, minimal: [Hop; 2], detour: impl Fn(u32) -> Option<Hop>, head: &Head, view: &impl SwitchView) -> Hop {
+        let depth = |link: LinkId| view.depth(link).as_u64();
         let [first, second] = minimal;
         let mut best = first;
         let mut wait = depth(first.link);
@@ -67,12 +67,12 @@ impl Adaptive {
                 (best, wait) = (second, other);
             }
         }
-        if wait <= MARGIN.as_u64() {
+        if wait <= BIAS.as_u64() {
             return best;
         }
         for salt in [FIRST_DETOUR, SECOND_DETOUR] {
             let Some(hop) = detour(draw(head, salt)) else { continue };
-            let other = 2 * depth(hop.link) + MARGIN.as_u64();
+            let other = 2 * depth(hop.link) + BIAS.as_u64();
             if other < wait {
                 (best, wait) = (hop, other);
             }
@@ -82,23 +82,23 @@ impl Adaptive {
 
     /// Two minimal paths; often the same one twice.
     #[inline(always)]
-    fn minimal(&self, at: Stand, home: Stand, head: &Head) -> [Hop; 2] {
+    fn minimal(&self, at: Location, home: Location, head: &Head) -> [Hop; 2] {
         let another = Head { entropy: !head.entropy, ..*head };
-        [self.0.walk.minimal(at, home, head), self.0.walk.minimal(at, home, &another)].map(|way: Way| way.hop)
+        [self.0.walk.minimal(at, home, head), self.0.walk.minimal(at, home, &another)].map(|way: Candidate| way.hop)
     }
 }
 
 impl Route for Adaptive {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
         let (at, home) = self.0.places(at, &head);
         if self.0.starts(&head) {
             let detour = |draw| self.0.random(at, home, &head, draw).map(|way| way.hop);
-            return self.best(self.minimal(at, home, &head), detour, &head, sight);
+            return self.best(self.minimal(at, home, &head), detour, &head, view);
         }
         if self.leaves(at, home, &head) {
-            let detour = |draw| self.by_port(at, home, &head, below(draw, self.0.walk.ground.global.get()));
-            return self.best(self.minimal(at, home, &head), detour, &head, sight);
+            let detour = |draw| self.by_port(at, home, &head, below(draw, self.0.walk.layout.global.get()));
+            return self.best(self.minimal(at, home, &head), detour, &head, view);
         }
         self.0.proceed(at, home, &head)
     }
@@ -107,7 +107,7 @@ impl Route for Adaptive {
         if self.0.starts(&head) {
             self.0.random_options(at, home, &head, visit);
         } else if self.leaves(at, home, &head) {
-            let ports = 0..self.0.walk.ground.global.get();
+            let ports = 0..self.0.walk.layout.global.get();
             ports.filter_map(|port| self.by_port(at, home, &head, port)).for_each(&mut *visit);
         }
         self.0.proceed_options(at, home, &head, visit);
@@ -116,10 +116,10 @@ impl Route for Adaptive {
         false
     }
     fn lanes(&self) -> u8 {
-        self.0.walk.ground.detour_lanes()
+        self.0.walk.layout.detour_lanes()
     }
     fn longest(&self) -> u32 {
-        self.0.walk.ground.detour_longest()
+        self.0.walk.layout.detour_longest()
     }
     fn proof(&self) -> Option<&'static str> {
         Some(PROOF)
@@ -127,7 +127,7 @@ impl Route for Adaptive {
 }
 
 /// How much a minimal path may have waiting before a detour is looked at (assumed: two packets of 4 KiB).
-const MARGIN: Bytes = Bytes(2 * 4096);
+const BIAS: Bytes = Bytes(2 * 4096);
 /// Sets the draws of the two detours apart (bits that numbers of links do not reach).
 const FIRST_DETOUR: u32 = 0;
 const SECOND_DETOUR: u32 = 1 << 31;

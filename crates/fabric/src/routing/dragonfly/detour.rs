@@ -5,8 +5,8 @@
 //! second switch that it is not the first.
 
 use super::ecmp::ByFlow;
-use super::ground::{From, Stand};
-use super::walk::{Walk, Way};
+use super::layout::{From, Location};
+use super::walk::{Candidate, Walk};
 use crate::graph::SwitchId;
 use crate::routing::hash::{below, hash};
 use crate::routing::{Head, Hop};
@@ -26,12 +26,12 @@ impl Detours {
     /// Whether the packet stands at its first switch.
     #[inline(always)]
     pub(super) fn starts(&self, head: &Head) -> bool {
-        self.walk.ground.from(head.input) == From::Endpoint
+        self.walk.layout.from(head.input) == From::Endpoint
     }
 
     /// The next hop of a packet that has decided.
     #[inline(always)]
-    pub(super) fn proceed(&self, at: Stand, home: Stand, head: &Head) -> Hop {
+    pub(super) fn proceed(&self, at: Location, home: Location, head: &Head) -> Hop {
         match self.ahead(at, head) {
             Some(group) => self.walk.cross(at, group, head, head.via).hop,
             None => self.walk.minimal(at, home, head).hop,
@@ -39,7 +39,7 @@ impl Detours {
     }
 
     /// Every answer that [`Detours::proceed`] may give.
-    pub(super) fn proceed_options(&self, at: Stand, home: Stand, head: &Head, visit: &mut dyn FnMut(Hop)) {
+    pub(super) fn proceed_options(&self, at: Location, home: Location, head: &Head, visit: &mut dyn FnMut(Hop)) {
         match self.ahead(at, head) {
             Some(group) => self.walk.cross_options(at, group, head, head.via, visit),
             None => self.walk.minimal_options(at, home, head, visit),
@@ -48,43 +48,43 @@ impl Detours {
 
     /// The group of the detour while the packet is on its way there.
     #[inline(always)]
-    fn ahead(&self, at: Stand, head: &Head) -> Option<u32> {
+    fn ahead(&self, at: Location, head: &Head) -> Option<u32> {
         let group = u32::from(head.via).wrapping_sub(1);
-        (head.via != 0 && group != at.group && group < self.walk.ground.groups).then_some(group)
+        (head.via != 0 && group != at.group && group < self.walk.layout.groups).then_some(group)
     }
 
     /// A random detour that starts at the first switch of a packet; none where there is no third group or switch.
     #[inline(always)]
-    pub(super) fn random(&self, at: Stand, home: Stand, head: &Head, draw: u32) -> Option<Way> {
-        let ground = &self.walk.ground;
+    pub(super) fn random(&self, at: Location, home: Location, head: &Head, draw: u32) -> Option<Candidate> {
+        let layout = &self.walk.layout;
         if at.group != home.group {
-            let group = other(draw, ground.groups, at.group, home.group)?;
+            let group = other(draw, layout.groups, at.group, home.group)?;
             let way = self.walk.cross(at, group, head, note(group));
             // Then to the gateway of that group, to the last group and to the last switch; in a dragonfly+ by a leaf first.
-            return Some(Way { links: way.links + if ground.plus() { 3 } else { 2 }, ..way });
+            return Some(Candidate { links: way.links + if layout.plus() { 3 } else { 2 }, ..way });
         }
-        if at.position == home.position || ground.plus() {
+        if at.position == home.position || layout.plus() {
             return None;
         }
-        let switch = other(draw, ground.edges, at.position, home.position)?;
-        Some(Way { hop: self.walk.local_hop(at, switch, head, 0), gate: None, links: 2 })
+        let switch = other(draw, layout.edges, at.position, home.position)?;
+        Some(Candidate { hop: self.walk.local_hop(at, switch, head, 0), gate: None, links: 2 })
     }
 
     /// Every detour that a packet may start on at its first switch.
-    pub(super) fn random_options(&self, at: Stand, home: Stand, head: &Head, visit: &mut dyn FnMut(Hop)) {
-        let ground = &self.walk.ground;
+    pub(super) fn random_options(&self, at: Location, home: Location, head: &Head, visit: &mut dyn FnMut(Hop)) {
+        let layout = &self.walk.layout;
         if at.group != home.group {
-            let groups = (0..ground.groups).filter(|&group| group != at.group && group != home.group);
+            let groups = (0..layout.groups).filter(|&group| group != at.group && group != home.group);
             groups.for_each(|group| self.walk.cross_options(at, group, head, note(group), visit));
-        } else if at.position != home.position && !ground.plus() {
-            let switches = (0..ground.edges).filter(|&switch| switch != at.position && switch != home.position);
+        } else if at.position != home.position && !layout.plus() {
+            let switches = (0..layout.edges).filter(|&switch| switch != at.position && switch != home.position);
             switches.for_each(|switch| self.walk.local_options(at, switch, head, 0, visit));
         }
     }
 
     /// Where the packet stands and where it goes.
     #[inline(always)]
-    pub(super) fn places(&self, at: SwitchId, head: &Head) -> (Stand, Stand) {
+    pub(super) fn places(&self, at: SwitchId, head: &Head) -> (Location, Location) {
         self.walk.places(at, head)
     }
 }

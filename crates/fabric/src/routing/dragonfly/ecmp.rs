@@ -4,7 +4,7 @@
 //! Modelled: a hash of the destination and of the entropy, different at each step of the path.
 //! Not modelled: non-minimal paths, weights.
 
-use super::ground::Ground;
+use super::layout::Layout;
 use super::walk::{Select, Step};
 use crate::routing::Head;
 use crate::routing::hash::{below, hash};
@@ -16,7 +16,7 @@ pub(in crate::routing) struct ByFlow;
 impl Select for ByFlow {
     const FIXED: bool = false;
 
-    fn new(_: &Ground) -> ByFlow {
+    fn new(_: &Layout) -> ByFlow {
         ByFlow
     }
     #[inline(always)]

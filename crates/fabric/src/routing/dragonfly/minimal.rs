@@ -5,12 +5,12 @@
 //! Modelled: neighbouring destinations take different ones of the cables between two groups, and different spines.
 //! Not modelled: choice among cables by load (see [`super::adaptive`]).
 
-use super::ground::{Ground, PROOF};
+use super::layout::{Layout, PROOF};
 use super::walk::{Select, Step, Walk};
 use crate::divisor::Divisor;
 use crate::graph::SwitchId;
 use crate::routing::family::Prepare;
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::topology::{Fabric, Groups};
 
 /// At most one global link, by a way that `S` selects.
@@ -25,7 +25,7 @@ impl<S: Select> Prepare<Groups> for Minimal<S> {
 
 impl<S: Select> Route for Minimal<S> {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl SwitchView) -> Hop {
         let (at, home) = self.0.places(at, &head);
         self.0.minimal(at, home, &head).hop
     }
@@ -34,10 +34,10 @@ impl<S: Select> Route for Minimal<S> {
         self.0.minimal_options(at, home, &head, visit);
     }
     fn lanes(&self) -> u8 {
-        self.0.ground.minimal_lanes()
+        self.0.layout.minimal_lanes()
     }
     fn longest(&self) -> u32 {
-        self.0.ground.minimal_longest()
+        self.0.layout.minimal_longest()
     }
     fn proof(&self) -> Option<&'static str> {
         Some(PROOF)
@@ -54,16 +54,16 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    pub(super) fn new(ground: &Ground) -> Digits {
-        let spines = if ground.plus() { ground.gateways } else { 1 };
-        let ways = ground.pair.max(1).saturating_mul(spines);
-        Digits { ways: Divisor::new(ways), cables: Divisor::new(ways.saturating_mul(ground.parallel)) }
+    pub(super) fn new(layout: &Layout) -> Digits {
+        let spines = if layout.plus() { layout.gateways } else { 1 };
+        let ways = layout.pair.max(1).saturating_mul(spines);
+        Digits { ways: Divisor::new(ways), cables: Divisor::new(ways.saturating_mul(layout.parallel)) }
     }
     /// The digit of `step`, below `count`.
     #[inline(always)]
     pub(super) fn digit(&self, number: u32, step: Step, count: u32) -> u32 {
         match step {
-            Step::Way => number % count,
+            Step::Path => number % count,
             Step::FirstCable => self.ways.quotient(number) % count,
             Step::LaterCable => self.cables.quotient(number) % count,
         }
@@ -77,8 +77,8 @@ pub(in crate::routing) struct ByDestination(Digits);
 impl Select for ByDestination {
     const FIXED: bool = true;
 
-    fn new(ground: &Ground) -> ByDestination {
-        ByDestination(Digits::new(ground))
+    fn new(layout: &Layout) -> ByDestination {
+        ByDestination(Digits::new(layout))
     }
     #[inline(always)]
     fn select(&self, head: &Head, step: Step, count: u32) -> u32 {

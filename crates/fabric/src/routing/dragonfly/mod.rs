@@ -1,10 +1,10 @@
 //! Routing on fabrics of groups: dragonfly and dragonfly+.
 //!
-//! [`ground`] computes links and lanes, [`walk`] is the way to another group and to the destination that all share,
+//! [`layout`] computes links and lanes, [`walk`] is the way to another group and to the destination that all share,
 //! and each algorithm has a file. The equations and the order of the lanes are told in `docs/models/dragonfly.md`.
 
 mod detour;
-mod ground;
+mod layout;
 mod walk;
 
 use super::family::family;

@@ -4,7 +4,7 @@
 //! Modelled: round robin over the cables between two groups that lead equally far, over spines and parallel cables.
 //! Not modelled: non-minimal paths, weights, choice by queue length.
 
-use super::ground::Ground;
+use super::layout::Layout;
 use super::minimal::Digits;
 use super::walk::{Select, Step};
 use crate::routing::Head;
@@ -16,8 +16,8 @@ pub(in crate::routing) struct ByPacket(Digits);
 impl Select for ByPacket {
     const FIXED: bool = false;
 
-    fn new(ground: &Ground) -> ByPacket {
-        ByPacket(Digits::new(ground))
+    fn new(layout: &Layout) -> ByPacket {
+        ByPacket(Digits::new(layout))
     }
     #[inline(always)]
     fn select(&self, head: &Head, step: Step, count: u32) -> u32 {

@@ -6,10 +6,10 @@
 //! Not modelled: a random switch inside the group of the detour.
 
 use super::detour::{Detours, draw};
-use super::ground::PROOF;
+use super::layout::PROOF;
 use crate::graph::SwitchId;
 use crate::routing::family::Prepare;
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::topology::{Fabric, Groups};
 
 /// By a random stop, whatever the load.
@@ -24,7 +24,7 @@ impl Prepare<Groups> for Valiant {
 
 impl Route for Valiant {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl SwitchView) -> Hop {
         let (at, home) = self.0.places(at, &head);
         if !self.0.starts(&head) {
             return self.0.proceed(at, home, &head);
@@ -47,10 +47,10 @@ impl Route for Valiant {
         }
     }
     fn lanes(&self) -> u8 {
-        self.0.walk.ground.detour_lanes()
+        self.0.walk.layout.detour_lanes()
     }
     fn longest(&self) -> u32 {
-        self.0.walk.ground.detour_longest()
+        self.0.walk.layout.detour_longest()
     }
     fn proof(&self) -> Option<&'static str> {
         Some(PROOF)

@@ -5,7 +5,7 @@
 //! Modelled: with several addresses, each prefers a way that the earlier ones of the same endpoint do not use.
 //! Not modelled: port profiles, weights of ports, scattering.
 
-use super::skeleton::{Leaf, Skeleton, Way};
+use super::skeleton::{Edge, Leaf, Skeleton};
 use super::tables::Tables;
 use crate::graph::SwitchId;
 
@@ -16,7 +16,7 @@ pub(super) fn fill(
     skeleton: &Skeleton,
     endpoints: u32,
     lmc: u8,
-    mut allowed: impl FnMut(&Leaf, &mut dyn FnMut(SwitchId, &[Way])),
+    mut allowed: impl FnMut(&Leaf, &mut dyn FnMut(SwitchId, &[Edge])),
 ) -> Tables {
     let mut tables = Tables::new(skeleton.count() as u32, endpoints, lmc);
     let mut used = vec![0u32; skeleton.way_count()];
@@ -28,7 +28,7 @@ pub(super) fn fill(
             for &(endpoint, _) in &leaf.endpoints {
                 let mut taken = [false; 256];
                 for path in 0..1 << lmc {
-                    let least = |way: &&Way| (taken[usize::from(way.port)], used[way.slot as usize]);
+                    let least = |way: &&Edge| (taken[usize::from(way.port)], used[way.slot as usize]);
                     let Some(way) = ways.iter().min_by_key(least) else { return };
                     used[way.slot as usize] += 1;
                     taken[usize::from(way.port)] = true;

@@ -3,7 +3,7 @@
 use super::skeleton::Plugs;
 use super::tables::Tables;
 use crate::graph::{EndpointId, LinkId, Node, SwitchId};
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::topology::{Coordinates, Fabric};
 
 /// Tables on one fabric, checked to lead from everywhere to everywhere.
@@ -54,7 +54,7 @@ impl Forward {
 
 impl Route for Forward {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl SwitchView) -> Hop {
         self.hop(at, head, head.entropy)
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
@@ -136,7 +136,7 @@ fn survey_among(fabric: &Fabric, tables: &Tables, in_use: u32) -> Survey {
                     if steps[at.index()] != UNSEEN {
                         break steps[at.index()];
                     }
-                    // Whoever comes by again before the end goes round in a circle.
+                    // Whoever comes by again before the end goes around a cycle.
                     steps[at.index()] = NOWHERE;
                     trail.push(at);
                     let link = tables.port(at, dest, path).and_then(|port| graph.out_link(at, port)).unwrap_or(LinkId(u32::MAX));

@@ -11,7 +11,7 @@
 //! Modelled: levels, counters up and down, missing cables and switches.
 //! Not modelled: node orders and I/O nodes from files, roots from a file.
 
-use super::skeleton::{FAR, Skeleton, Way};
+use super::skeleton::{Edge, FAR, Skeleton};
 use super::{Router, Tables, UP_THEN_DOWN, skeleton};
 use crate::graph::{Node, SwitchId};
 use crate::routing::{Routing, RoutingError};
@@ -170,7 +170,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    fn is_up(&self, at: SwitchId, way: &Way) -> bool {
+    fn is_up(&self, at: SwitchId, way: &Edge) -> bool {
         self.level[way.to.index()] > self.level[at.index()]
     }
 
@@ -181,7 +181,7 @@ impl Filling<'_> {
             // First the switch above, then one of the cables to it: parallel cables do not make it twice as good.
             let ways = self.skeleton.ways(at);
             let of_switch = |to: SwitchId| ways.iter().filter(|way| way.to == to).map(|way| self.down[way.slot as usize]).sum::<u32>();
-            let key = |way: &&Way| (of_switch(way.to), self.down[way.slot as usize]);
+            let key = |way: &&Edge| (of_switch(way.to), self.down[way.slot as usize]);
             let least = ways.iter().filter(|way| self.is_up(at, way)).min_by_key(key);
             let Some(&way) = least else { return };
             self.down[way.slot as usize] += 1;

@@ -5,7 +5,7 @@
 //! Not modelled: one lane for everything can deadlock where the fabric has cycles; [`super::super::deadlock`] tells.
 
 use super::balance::fill;
-use super::skeleton::{FAR, Skeleton, Way};
+use super::skeleton::{Edge, FAR, Skeleton};
 use super::{Router, Tables, skeleton};
 use crate::routing::{Lmc, Routing, RoutingError};
 use crate::topology::Fabric;
@@ -30,7 +30,7 @@ impl Tables {
 
 /// The tables.
 pub(super) fn tables(skeleton: &Skeleton, endpoints: u32, lmc: u8) -> Tables {
-    let mut ways: Vec<Way> = Vec::new();
+    let mut ways: Vec<Edge> = Vec::new();
     fill(skeleton, endpoints, lmc, |leaf, offer| {
         let distance = skeleton.distances(leaf.switch);
         for at in skeleton.switches().filter(|&at| at != leaf.switch && distance[at.index()] != FAR) {

@@ -9,7 +9,7 @@ mod tables;
 
 use std::sync::Arc;
 
-use super::{Head, Hop, Route, Routing, RoutingError, Sight};
+use super::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::graph::SwitchId;
 use crate::topology::{Coordinates, Fabric};
 
@@ -119,8 +119,8 @@ macro_rules! each {
 
 impl Route for Router {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
-        each!(self, route => route.output(at, head, sight))
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
+        each!(self, route => route.output(at, head, view))
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
         each!(self, route => route.options(at, head, visit));

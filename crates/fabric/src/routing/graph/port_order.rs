@@ -4,7 +4,7 @@
 //! Not modelled: lanes; a torus needs a second one at the dateline, which [`super::super::deadlock`] shows.
 
 use super::balance::fill;
-use super::skeleton::{FAR, Skeleton, Way};
+use super::skeleton::{Edge, FAR, Skeleton};
 use super::{Router, Tables, skeleton};
 use crate::routing::{Routing, RoutingError};
 use crate::topology::Fabric;
@@ -27,7 +27,7 @@ impl Tables {
 
 /// The tables.
 pub(super) fn tables(skeleton: &Skeleton, endpoints: u32) -> Tables {
-    let mut ways: Vec<Way> = Vec::new();
+    let mut ways: Vec<Edge> = Vec::new();
     fill(skeleton, endpoints, 0, |leaf, offer| {
         let distance = skeleton.distances(leaf.switch);
         for at in skeleton.switches().filter(|&at| at != leaf.switch && distance[at.index()] != FAR) {

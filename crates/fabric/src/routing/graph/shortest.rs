@@ -1,7 +1,7 @@
 //! All shortest paths of any fabric, chosen among by flow, by packet, by pause or by queue.
 //!
-//! Where shortest paths can wait for each other in a circle, the lane counts the hops between switches: a packet on lane *k*
-//! only ever wants lane *k* + 1, so that the structured pool of buffers has no circle.
+//! Where shortest paths can wait for each other in a cycle, the lane counts the hops between switches: a packet on lane *k*
+//! only ever wants lane *k* + 1, so that the structured pool of buffers has no cycle.
 //!
 //! Source: P. Merlin and P. Schweitzer, "Deadlock avoidance in store-and-forward networks", IEEE Trans. Commun. 28(3),
 //! 1980 (the structured buffer pool); C. Hopps, RFC 2992 (hash-threshold); E. Vanini et al., "Let it flow: resilient
@@ -13,7 +13,7 @@ use super::skeleton::{FAR, Plugs, Skeleton};
 use crate::graph::{LinkId, Node, SwitchId};
 use crate::routing::deadlock;
 use crate::routing::hash::{below, hash};
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::topology::Fabric;
 use fabriscope_units::Span;
 
@@ -120,15 +120,15 @@ impl Shortest {
         LinkId(u32::MAX)
     }
     /// The place of the shortest queue; of several, one that the hash picks.
-    fn quietest(&self, at: SwitchId, row: &[u64], count: u32, flow: u64, sight: &impl Sight) -> u32 {
+    fn quietest(&self, at: SwitchId, row: &[u64], count: u32, flow: u64, view: &impl SwitchView) -> u32 {
         let first = below(hash(flow, at.0), count);
         let places = (0..count).map(|step| if first + step < count { first + step } else { first + step - count });
-        places.min_by_key(|&place| sight.depth(self.way(at, row, place))).unwrap_or(0)
+        places.min_by_key(|&place| view.depth(self.way(at, row, place))).unwrap_or(0)
     }
 }
 
 impl Route for Shortest {
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
         let (leaf, delivery) = self.home[head.dest.index()];
         let row = self.row(at, leaf);
         let count: u32 = row.iter().map(|word| word.count_ones()).sum();
@@ -140,13 +140,13 @@ impl Route for Shortest {
             Choice::Hash => below(hash(flow, at.0), count),
             // The flow begins anywhere; each packet of it takes the next way.
             Choice::Turn => below(hash(u64::from(head.dest.0), at.0), count).wrapping_add(head.entropy) % count,
-            Choice::Queue => self.quietest(at, row, count, flow, sight),
+            Choice::Queue => self.quietest(at, row, count, flow, view),
             Choice::Pause(gap) => {
-                let now = sight.now();
-                let memory = *sight.memory(at, hash(flow, MEMORY));
+                let now = view.now();
+                let memory = *view.memory(at, hash(flow, MEMORY));
                 let keeps = (1..=count).contains(&memory.choice) && now <= memory.last + gap;
-                let place = if keeps { memory.choice - 1 } else { self.quietest(at, row, count, flow, sight) };
-                *sight.memory(at, hash(flow, MEMORY)) = crate::Memory { last: now, choice: place + 1 };
+                let place = if keeps { memory.choice - 1 } else { self.quietest(at, row, count, flow, view) };
+                *view.memory(at, hash(flow, MEMORY)) = crate::Memory { last: now, choice: place + 1 };
                 place
             }
         };

@@ -6,7 +6,7 @@ use crate::topology::Fabric;
 
 /// A cable to another switch, seen from one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct Edge {
     /// The output port.
     pub(super) port: u8,
     /// The switch behind it.
@@ -29,7 +29,7 @@ pub(super) struct Leaf {
 #[derive(Clone, Debug)]
 pub(super) struct Skeleton {
     first: Vec<u32>,
-    ways: Vec<Way>,
+    ways: Vec<Edge>,
     /// Switches that have endpoints, by number.
     pub(super) leaves: Vec<Leaf>,
 }
@@ -77,7 +77,7 @@ impl Skeleton {
                     Node::Endpoint(endpoint) => endpoints.push((endpoint, port)),
                     // A cable from a switch to itself leads nowhere.
                     Node::Switch(to) if to == switch => {}
-                    Node::Switch(to) => ways.push(Way { port, to, cable: link.cable(), slot: ways.len() as u32 }),
+                    Node::Switch(to) => ways.push(Edge { port, to, cable: link.cable(), slot: ways.len() as u32 }),
                 }
             }
             first.push(ways.len() as u32);
@@ -95,7 +95,7 @@ impl Skeleton {
         self.first.len() - 1
     }
     /// All ways out of a switch to other switches, in port order.
-    pub(super) fn ways(&self, at: SwitchId) -> &[Way] {
+    pub(super) fn ways(&self, at: SwitchId) -> &[Edge] {
         &self.ways[self.first[at.index()] as usize..self.first[at.index() + 1] as usize]
     }
     /// How many ways there are.

@@ -10,7 +10,7 @@ use super::skeleton::{FAR, Plugs, Skeleton};
 use super::up_down;
 use crate::graph::{EndpointId, LinkId, Node, SwitchId};
 use crate::routing::hash::{below, hash};
-use crate::routing::{Head, Hop, Routing, RoutingError, Sharing, Sight};
+use crate::routing::{Head, Hop, Routing, RoutingError, Sharing, SwitchView};
 use crate::topology::Fabric;
 
 /// Routes over the cables that still work.
@@ -47,7 +47,7 @@ enum Share {
 
 impl Survivors {
     /// The routes of `fabric` without the cables that are `dead`, shared as `routing` shares them. There are `lanes` lanes for
-    /// each service level; `waits` says whether packets wait for credits or pauses, so that circles must be kept out.
+    /// each service level; `waits` says whether packets wait for credits or pauses, so that cycles must be kept out.
     ///
     /// # Errors
     /// Switches with more than 254 ports, more than 2³⁰ entries.
@@ -105,7 +105,7 @@ impl Survivors {
             for (number, leaf) in self.leaves.clone().into_iter().enumerate() {
                 let distance = skeleton.distances(leaf);
                 let leaves = self.leaves.clone();
-                let mut offer = |at: SwitchId, ways: &[super::skeleton::Way]| {
+                let mut offer = |at: SwitchId, ways: &[super::skeleton::Edge]| {
                     ways.iter().for_each(|way| self.allow(at, number, way.port));
                 };
                 let missed = |at: SwitchId| complete &= distance[at.index()] == FAR || leaves.binary_search(&at).is_err();
@@ -126,7 +126,7 @@ impl Survivors {
     }
 
     /// The next step of a packet at switch `at`; `None` where no way is left.
-    pub fn hop(&self, at: SwitchId, head: Head, sight: &impl Sight) -> Option<Hop> {
+    pub fn hop(&self, at: SwitchId, head: Head, view: &impl SwitchView) -> Option<Hop> {
         let mut ways = Vec::new();
         self.options(at, head, &mut |hop| ways.push(hop));
         let count = u32::try_from(ways.len()).ok().filter(|count| *count > 0)?;
@@ -138,7 +138,7 @@ impl Survivors {
             Share::Queue => {
                 let first = below(hash(flow, at.0), count);
                 let places = (0..count).map(|step| (first + step) % count);
-                places.min_by_key(|&place| sight.depth(ways[place as usize].link)).unwrap_or(0)
+                places.min_by_key(|&place| view.depth(ways[place as usize].link)).unwrap_or(0)
             }
         };
         ways.get(place as usize).copied()

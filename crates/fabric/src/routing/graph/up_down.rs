@@ -11,7 +11,7 @@
 //! Not modelled: OpenSM's rule that two roots are above each other.
 
 use super::balance::fill;
-use super::skeleton::{FAR, Skeleton, Way};
+use super::skeleton::{Edge, FAR, Skeleton};
 use super::{Router, Tables, UP_THEN_DOWN, skeleton};
 use crate::graph::{Node, SwitchId};
 use crate::routing::{Routing, RoutingError};
@@ -133,10 +133,10 @@ pub(super) fn ways_to(
     order: &Order,
     downwards: &[SwitchId],
     to: SwitchId,
-    offer: &mut dyn FnMut(SwitchId, &[Way]),
+    offer: &mut dyn FnMut(SwitchId, &[Edge]),
     mut missed: impl FnMut(SwitchId),
 ) {
-    let mut ways: Vec<Way> = Vec::new();
+    let mut ways: Vec<Edge> = Vec::new();
     {
         let down = descents(skeleton, order, to);
         // From the top: a switch without a way down is one step further than the best switch above it.
@@ -154,7 +154,7 @@ pub(super) fn ways_to(
                 continue;
             }
             let before = length[at.index()] - 1;
-            let fits = |way: &&Way| {
+            let fits = |way: &&Edge| {
                 let at_end = if goes_down { down[way.to.index()] } else { length[way.to.index()] };
                 at_end == before && order.up(at, way.to) != goes_down
             };

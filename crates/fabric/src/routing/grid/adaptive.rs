@@ -11,7 +11,7 @@ use super::walk::{Sequence, Walk};
 use crate::graph::{LinkId, SwitchId};
 use crate::routing::family::Prepare;
 use crate::routing::hash::hash;
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::topology::Fabric;
 use crate::topology::grid::Grid;
 
@@ -44,13 +44,13 @@ impl Adaptive {
 
 impl Route for Adaptive {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
         let flow = head.dest.0 ^ head.entropy;
         if head.via > 0 {
             return self.hop(at, head, head.via, flow);
         }
         let (forward, backward) = (self.hop(at, head, FORWARD, flow), self.hop(at, head, BACKWARD, flow));
-        let depth = |link: LinkId| -> Bytes { sight.depth(link) };
+        let depth = |link: LinkId| -> Bytes { view.depth(link) };
         let (first, second) = (depth(forward.link), depth(backward.link));
         let toss = hash(u64::from(head.dest.0) << 32 | u64::from(head.entropy), head.input.0) & 1 == 0;
         if first < second || (first == second && toss) { forward } else { backward }

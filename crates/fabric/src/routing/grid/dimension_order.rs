@@ -7,7 +7,7 @@
 use super::walk::{Sequence, Walk};
 use crate::graph::SwitchId;
 use crate::routing::family::Prepare;
-use crate::routing::{Head, Hop, Idle, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Idle, Route, Routing, RoutingError, SwitchView};
 use crate::topology::Fabric;
 use crate::topology::grid::Grid;
 
@@ -24,7 +24,7 @@ impl Prepare<Grid> for DimensionOrder {
 
 impl Route for DimensionOrder {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl SwitchView) -> Hop {
         let (link, vl) = self
             .walk
             .next(at, self.walk.switch_of(head.dest), head.dest.0, Sequence::Forward)

@@ -16,7 +16,7 @@ use fabriscope_units::Bytes;
 use super::valiant::Valiant;
 use crate::graph::SwitchId;
 use crate::routing::family::Prepare;
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::topology::Fabric;
 use crate::topology::grid::Grid;
 
@@ -31,19 +31,19 @@ impl Prepare<Grid> for Ugal {
 
 impl Route for Ugal {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
         if !self.0.starts(at, head) {
-            return self.0.output(at, head, sight);
+            return self.0.output(at, head, view);
         }
         let (walk, minimal) = (&self.0.walk, self.0.second(at, head));
         let target = walk.switch_of(head.dest);
         let links = u64::from(walk.distance(at, target));
-        let wait = sight.depth(minimal.link).as_u64();
+        let wait = view.depth(minimal.link).as_u64();
         match self.0.stop(at, head) {
             Some(stop) if wait > BIAS.as_u64() => {
                 let detour = self.0.towards(at, stop, head);
                 let longer = u64::from(walk.distance(at, stop) + walk.distance(stop, target));
-                let is_shorter_wait = (wait - BIAS.as_u64()) * links > sight.depth(detour.link).as_u64() * longer;
+                let is_shorter_wait = (wait - BIAS.as_u64()) * links > view.depth(detour.link).as_u64() * longer;
                 if is_shorter_wait { detour } else { minimal }
             }
             _ => minimal,

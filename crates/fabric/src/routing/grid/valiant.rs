@@ -8,7 +8,7 @@ use super::walk::{Sequence, Walk};
 use crate::graph::SwitchId;
 use crate::routing::family::Prepare;
 use crate::routing::hash::{below, hash};
-use crate::routing::{Head, Hop, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::topology::Fabric;
 use crate::topology::grid::Grid;
 
@@ -75,7 +75,7 @@ impl Valiant {
 
 impl Route for Valiant {
     #[inline]
-    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl SwitchView) -> Hop {
         if head.via > 0 {
             return self.towards(at, SwitchId(u32::from(head.via) - 1), head);
         }

@@ -4,7 +4,7 @@
 //! "Deadlock-free message routing in multiprocessor interconnection networks", IEEE Trans. Computers 36(5), 1987: lane 0
 //! while the closing link of the ring (the dateline) is still ahead, lane 1 from there on. On lane 0 links are waited for in
 //! the order of the ring up to the dateline, on lane 1 from there on, and no packet goes back to lane 0 within the ring; the
-//! dimensions are visited in one order: no circle. Lines and full meshes take one lane.
+//! dimensions are visited in one order: no cycle. Lines and full meshes take one lane.
 
 use crate::divisor::Divisor;
 use crate::graph::{EndpointId, LinkId, PortId, SwitchId};

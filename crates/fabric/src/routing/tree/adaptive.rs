@@ -15,7 +15,7 @@ use super::spray::Spray;
 use crate::graph::SwitchId;
 use crate::routing::family::Prepare;
 use crate::routing::hash::{below, hash};
-use crate::routing::{Head, Hop, Memory, Route, Routing, RoutingError, Sight};
+use crate::routing::{Head, Hop, Memory, Route, Routing, RoutingError, SwitchView};
 use crate::topology::{Fabric, Tree};
 use fabriscope_units::Span;
 
@@ -37,7 +37,7 @@ impl Prepare<Tree> for Adaptive {
 impl Adaptive {
     /// The place of the least loaded of some ways drawn by `seed`; of equals the first drawn.
     #[inline]
-    fn quietest(ways: super::Ways, seed: u64, sight: &impl Sight) -> u32 {
+    fn quietest(ways: super::Choices, seed: u64, view: &impl SwitchView) -> u32 {
         let start = below(hash(seed, 0), ways.count);
         let place = |look: u32| {
             if ways.count > LOOKS {
@@ -47,25 +47,25 @@ impl Adaptive {
                 if place < ways.count { place } else { place - ways.count }
             }
         };
-        (0..LOOKS.min(ways.count)).map(place).min_by_key(|&place| sight.depth(ways.link(place))).unwrap_or(0)
+        (0..LOOKS.min(ways.count)).map(place).min_by_key(|&place| view.depth(ways.link(place))).unwrap_or(0)
     }
 }
 
 impl Route for Adaptive {
     #[inline(never)]
-    fn output(&self, at: SwitchId, head: Head, sight: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, view: &mut impl SwitchView) -> Hop {
         let ways = self.walk.ways(at, &head);
         let flow = u64::from(head.dest.0) << 32 | u64::from(head.entropy);
         let seed = |now: u64| flow ^ now.rotate_left(20) ^ u64::from(at.0).rotate_right(16);
         let place = match self.gap {
             _ if ways.count <= 1 => 0,
-            None => Self::quietest(ways, seed(sight.now().as_ps()), sight),
+            None => Self::quietest(ways, seed(view.now().as_ps()), view),
             Some(gap) => {
-                let now = sight.now();
-                let memory = *sight.memory(at, hash(flow, MEMORY));
+                let now = view.now();
+                let memory = *view.memory(at, hash(flow, MEMORY));
                 let keeps = (1..=ways.count).contains(&memory.choice) && now <= memory.last + gap;
-                let place = if keeps { memory.choice - 1 } else { Self::quietest(ways, seed(now.as_ps()), sight) };
-                *sight.memory(at, hash(flow, MEMORY)) = Memory { last: now, choice: place + 1 };
+                let place = if keeps { memory.choice - 1 } else { Self::quietest(ways, seed(now.as_ps()), view) };
+                *view.memory(at, hash(flow, MEMORY)) = Memory { last: now, choice: place + 1 };
                 place
             }
         };

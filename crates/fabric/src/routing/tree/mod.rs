@@ -12,7 +12,7 @@
 use std::marker::PhantomData;
 
 use super::family::{Prepare, family};
-use super::{Head, Hop, Route, Routing, RoutingError, Sight};
+use super::{Head, Hop, Route, Routing, RoutingError, SwitchView};
 use crate::divisor::Divisor;
 use crate::graph::{EndpointId, LinkId, SwitchId};
 use crate::topology::{Fabric, Tree};
@@ -52,7 +52,7 @@ pub(super) struct Stair {
 
 /// A switch as routing sees it.
 #[derive(Clone, Copy, Debug)]
-struct Stand {
+struct SwitchEntry {
     /// First endpoint of its subtree.
     first: u32,
     /// Endpoints in its subtree.
@@ -81,13 +81,13 @@ struct Floor {
 
 /// The links among which a packet may choose at a switch: every `step`-th from `first`.
 #[derive(Clone, Copy, Debug)]
-struct Ways {
+struct Choices {
     first: u32,
     step: u32,
     count: u32,
 }
 
-impl Ways {
+impl Choices {
     #[inline(always)]
     fn link(self, place: u32) -> LinkId {
         LinkId(self.first + self.step * place)
@@ -97,7 +97,7 @@ impl Ways {
 /// A tree routing that climbs by `C`.
 #[derive(Clone, Debug)]
 pub(super) struct Walk<C> {
-    stands: Vec<Stand>,
+    stands: Vec<SwitchEntry>,
     floors: Vec<Floor>,
     /// Where endpoints do not stand in the order of their numbers.
     rails: Option<Order>,
@@ -131,7 +131,7 @@ impl<C: Climb> Walk<C> {
 
     /// All shortest ways from a switch: any port up, or any of the cables to the child.
     #[inline]
-    fn ways(&self, at: SwitchId, head: &Head) -> Ways {
+    fn ways(&self, at: SwitchId, head: &Head) -> Choices {
         let dest = self.placed(*head).dest.0;
         let stand = &self.stands[at.index()];
         let floor = &self.floors[stand.level as usize - 1];
@@ -139,9 +139,9 @@ impl<C: Climb> Walk<C> {
         if below < stand.span {
             let parents = floor.below.parents.get();
             let cable = stand.down + floor.child.quotient(below) * floor.stride;
-            Ways { first: cable * 2 + 1, step: parents * 2, count: floor.below.ports.get() / parents }
+            Choices { first: cable * 2 + 1, step: parents * 2, count: floor.below.ports.get() / parents }
         } else {
-            Ways { first: stand.up * 2, step: 2, count: floor.above.ports.get() }
+            Choices { first: stand.up * 2, step: 2, count: floor.above.ports.get() }
         }
     }
 
@@ -167,7 +167,7 @@ impl<C: Climb> Prepare<Tree> for Walk<C> {
 
 impl<C: Climb> Route for Walk<C> {
     #[inline(always)]
-    fn output(&self, at: SwitchId, head: Head, _: &mut impl Sight) -> Hop {
+    fn output(&self, at: SwitchId, head: Head, _: &mut impl SwitchView) -> Hop {
         let head = self.placed(head);
         let stand = &self.stands[at.index()];
         let floor = &self.floors[stand.level as usize - 1];
@@ -214,7 +214,7 @@ fn stair(tree: &Tree, level: u32) -> Stair {
     }
 }
 
-fn stand(tree: &Tree, switch: SwitchId) -> Stand {
+fn stand(tree: &Tree, switch: SwitchId) -> SwitchEntry {
     let place = tree.place(switch);
     let (level, below) = (place.level, place.level - 1);
     let index = switch.0 - tree.first_switch(level);
@@ -223,7 +223,7 @@ fn stand(tree: &Tree, switch: SwitchId) -> Stand {
     let first_child = place.subtree as u64 * u64::from(tree.level(level).children) * u64::from(copies_below);
     let child = first_child as u32 + place.copy % copies_below;
     let up = if level < tree.height() { tree.first_cable(level) + index * tree.up_ports(level) } else { 0 };
-    Stand {
+    SwitchEntry {
         first: (u64::from(place.subtree) * tree.span(level)) as u32,
         span: clamp(tree.span(level)),
         up,

@@ -5,7 +5,7 @@ use crate::link::{LinkId, LinkKind};
 use crate::vertex::{VertexId, VertexKind};
 
 /// The trees, and what is in none.
-pub(super) struct Hanging {
+pub(super) struct Trees {
     /// What is below each vertex, with the link that leads there.
     pub(super) below: Vec<Vec<(VertexId, LinkId)>>,
     /// Links of the trees.
@@ -16,11 +16,11 @@ pub(super) struct Hanging {
     pub(super) loose: Vec<VertexId>,
 }
 
-impl Hanging {
-    pub(super) fn of(machine: &Machine) -> Hanging {
+impl Trees {
+    pub(super) fn of(machine: &Machine) -> Trees {
         let count = machine.vertices().len();
         let (below, used) = (vec![Vec::new(); count], vec![false; machine.links().len()]);
-        let mut hanging = Hanging { below, used, middle: Vec::new(), loose: Vec::new() };
+        let mut hanging = Trees { below, used, middle: Vec::new(), loose: Vec::new() };
         let mut seen = vec![false; count];
         let numas = machine.numas();
         numas.iter().for_each(|numa| seen[numa.index()] = true);

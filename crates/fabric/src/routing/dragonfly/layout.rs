@@ -8,7 +8,7 @@ use crate::topology::{Arrangement, Groups};
 
 /// Where a switch stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stand {
+pub(super) struct Location {
     pub group: u32,
     /// Its number in the group.
     pub position: u32,
@@ -31,7 +31,7 @@ pub(super) struct Own {
 
 /// A fabric of groups as routing sees it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ground {
+pub(super) struct Layout {
     pub groups: u32,
     /// Cables between each two groups.
     pub pair: u32,
@@ -56,10 +56,10 @@ pub(super) struct Ground {
     first_global: u32,
 }
 
-impl Ground {
-    pub(super) fn new(groups: &Groups) -> Ground {
+impl Layout {
+    pub(super) fn new(groups: &Groups) -> Layout {
         let inside = groups.inside();
-        Ground {
+        Layout {
             groups: groups.groups(),
             pair: groups.global_links(),
             parallel: groups.local_links(),
@@ -86,22 +86,22 @@ impl Ground {
 
     /// Whether switches of this position have global ports.
     #[inline(always)]
-    pub(super) fn is_gateway(&self, at: Stand) -> bool {
+    pub(super) fn is_gateway(&self, at: Location) -> bool {
         at.position >= self.first_gateway
     }
 
     #[inline(always)]
-    pub(super) fn stand(&self, switch: SwitchId) -> Stand {
+    pub(super) fn stand(&self, switch: SwitchId) -> Location {
         let group = self.size.quotient(switch.0);
-        Stand { group, position: switch.0.wrapping_sub(group.wrapping_mul(self.size.get())) }
+        Location { group, position: switch.0.wrapping_sub(group.wrapping_mul(self.size.get())) }
     }
 
     /// The switch that an endpoint is plugged into.
     #[inline(always)]
-    pub(super) fn home(&self, endpoint: EndpointId) -> Stand {
+    pub(super) fn home(&self, endpoint: EndpointId) -> Location {
         let edge = self.hosts.quotient(endpoint.0);
         let group = self.edge.quotient(edge);
-        Stand { group, position: edge.wrapping_sub(group.wrapping_mul(self.edges)) }
+        Location { group, position: edge.wrapping_sub(group.wrapping_mul(self.edges)) }
     }
 
     #[inline(always)]
@@ -121,7 +121,7 @@ impl Ground {
 
     /// A link inside a group, to a neighbour of the switch at `from`.
     #[inline(always)]
-    pub(super) fn local(&self, from: Stand, to: u32, cable: u32) -> LinkId {
+    pub(super) fn local(&self, from: Location, to: u32, cable: u32) -> LinkId {
         let (low, high) = (from.position.min(to), from.position.max(to));
         let pair = if self.plus() {
             low.wrapping_mul(self.gateways).wrapping_add(high.wrapping_sub(self.first_gateway))
@@ -150,7 +150,7 @@ impl Ground {
 
     /// The cables of a switch to another group.
     #[inline(always)]
-    pub(super) fn own(&self, at: Stand, to: u32) -> Own {
+    pub(super) fn own(&self, at: Location, to: u32) -> Own {
         if !self.is_gateway(at) {
             return Own { first: 0, count: 0 };
         }
@@ -167,7 +167,7 @@ impl Ground {
 
     /// The group that a global port of a switch leads to, and the number of its cable; none where the port is unused.
     #[inline(always)]
-    pub(super) fn behind(&self, at: Stand, port: u32) -> Option<(u32, u32)> {
+    pub(super) fn behind(&self, at: Location, port: u32) -> Option<(u32, u32)> {
         let port = (at.position - self.first_gateway).wrapping_mul(self.global.get()).wrapping_add(port);
         let cable = self.peers.quotient(port);
         let number = port.wrapping_sub(cable.wrapping_mul(self.peers.get()));
@@ -183,7 +183,7 @@ impl Ground {
     ///  dragonfly+    up 0 < global 0 < down 0 < up 1 < global 1 < down 1 < to the endpoints
     /// ```
     #[inline(always)]
-    pub(super) fn local_lane(&self, at: Stand, from: From, vl: u8) -> u8 {
+    pub(super) fn local_lane(&self, at: Location, from: From, vl: u8) -> u8 {
         let down = self.plus() && self.is_gateway(at);
         if down || from == From::Endpoint { vl } else { vl + 1 }
     }
@@ -225,7 +225,7 @@ fn triangle(n: u32) -> u32 {
     n.wrapping_mul(n.wrapping_sub(1)) / 2
 }
 
-/// The order that [`Ground::local_lane`] shows.
+/// The order that [`Layout::local_lane`] shows.
 pub(super) const PROOF: &str = "every hop comes later than the one before in one order of links and lanes: local 0, global 0, \
     local 1, global 1, local 2, endpoints (dragonfly+: up 0, global 0, down 0, up 1, global 1, down 1, endpoints)";
 
@@ -265,26 +265,26 @@ mod tests {
     fn computed_links_are_those_of_the_graph() {
         for fabric in fabrics() {
             let Coordinates::Dragonfly(groups) = &fabric.coordinates else { panic!() };
-            let ground = Ground::new(groups);
+            let layout = Layout::new(groups);
             let graph = &fabric.graph;
             let mut seen = 0;
             for link in graph.links() {
                 let id = graph.out_link(switch(graph.node(link.from)).unwrap_or(SwitchId(0)), link.from_port);
                 let (Some(from), Some(id)) = (switch(graph.node(link.from)), id) else { continue };
-                let at = ground.stand(from);
+                let at = layout.stand(from);
                 let computed = match graph.node(link.to) {
                     Node::Endpoint(endpoint) => {
-                        assert_eq!(ground.home(endpoint), at);
-                        vec![ground.deliver(endpoint)]
+                        assert_eq!(layout.home(endpoint), at);
+                        vec![layout.deliver(endpoint)]
                     }
-                    Node::Switch(to) if ground.stand(to).group == at.group => {
-                        assert_eq!(ground.from(id), From::Local);
-                        (0..ground.parallel).map(|cable| ground.local(at, ground.stand(to).position, cable)).collect()
+                    Node::Switch(to) if layout.stand(to).group == at.group => {
+                        assert_eq!(layout.from(id), From::Local);
+                        (0..layout.parallel).map(|cable| layout.local(at, layout.stand(to).position, cable)).collect()
                     }
                     Node::Switch(to) => {
-                        assert_eq!(ground.from(id), From::Global);
-                        let own = ground.own(at, ground.stand(to).group);
-                        (own.first..own.first + own.count).map(|cable| ground.global(at.group, ground.stand(to).group, cable)).collect()
+                        assert_eq!(layout.from(id), From::Global);
+                        let own = layout.own(at, layout.stand(to).group);
+                        (own.first..own.first + own.count).map(|cable| layout.global(at.group, layout.stand(to).group, cable)).collect()
                     }
                 };
                 assert!(computed.contains(&id), "{fabric}: {link:?} is none of {computed:?}");
@@ -305,17 +305,17 @@ mod tests {
     fn global_ports_know_what_is_behind_them() {
         for fabric in fabrics() {
             let Coordinates::Dragonfly(groups) = &fabric.coordinates else { panic!() };
-            let ground = Ground::new(groups);
+            let layout = Layout::new(groups);
             let mut found = 0;
-            for at in fabric.graph.switches().map(|switch| ground.stand(switch)).filter(|&at| ground.is_gateway(at)) {
-                for (to, cable) in (0..ground.global.get()).filter_map(|port| ground.behind(at, port)) {
-                    let own = ground.own(at, to);
+            for at in fabric.graph.switches().map(|switch| layout.stand(switch)).filter(|&at| layout.is_gateway(at)) {
+                for (to, cable) in (0..layout.global.get()).filter_map(|port| layout.behind(at, port)) {
+                    let own = layout.own(at, to);
                     assert!((own.first..own.first + own.count).contains(&cable), "{fabric}");
-                    assert_eq!(ground.gateway(at.group, to, cable), at.position);
+                    assert_eq!(layout.gateway(at.group, to, cable), at.position);
                     found += 1;
                 }
             }
-            assert_eq!(found, ground.groups * (ground.groups - 1) * ground.pair);
+            assert_eq!(found, layout.groups * (layout.groups - 1) * layout.pair);
         }
     }
 }

@@ -5,7 +5,7 @@ use fabriscope_units::{Bytes, Time};
 use crate::graph::{LinkId, SwitchId};
 
 /// What a switch sees and remembers when it routes a packet.
-pub trait Sight {
+pub trait SwitchView {
     /// Bytes that wait for a link, on all its lanes together, those being sent included.
     ///
     /// A switch knows its own outputs; algorithms that ask for links of other switches are bounds, not proposals.
@@ -38,7 +38,7 @@ impl Idle {
     }
 }
 
-impl Sight for Idle {
+impl SwitchView for Idle {
     #[inline]
     fn depth(&self, _: LinkId) -> Bytes {
         Bytes::ZERO
