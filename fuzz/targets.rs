@@ -8,7 +8,8 @@ use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::{LinkSpec, Links, import};
 use fabriscope_machine::export::Unknown;
 use fabriscope_machine::picture::{self, Picture};
-use fabriscope_report::validate::{Answer, Refusal, validate};
+use fabriscope_report::render::FORMATS;
+use fabriscope_report::validate::{Answer, Detail, Refusal, validate};
 use fabriscope_report::{Question, Tolerances, measured};
 use fabriscope_units::{Rate, Span};
 
@@ -62,7 +63,7 @@ pub fn measured_csv(bytes: &[u8]) {
         None => Err(Refusal::Skip("no size".to_owned())),
     };
     match validate(&[table], &[], &Tolerances::default(), &twice) {
-        Ok(report) => drop((report.text(), report.points_text(), report.json())),
+        Ok(report) => drop(FORMATS.map(|format| format.render(&report.outcome(Detail::Points)))),
         Err(error) => shown(&error),
     }
 }

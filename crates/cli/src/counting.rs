@@ -37,11 +37,6 @@ enum Format {
 const FORMATS: &str = "name the file FILE.txt (a table), FILE.csv, FILE.om (OpenMetrics) or FILE.parquet; without a file, a table is shown";
 
 impl CounterArgs {
-    /// Whether anything is to be counted.
-    pub fn wanted(&self) -> bool {
-        self.counters.is_some()
-    }
-
     /// These without an option of a tool that was taken for the file; and that option.
     pub fn without_option(&self) -> (CounterArgs, Option<String>) {
         let word = self.counters.as_ref().and_then(|path| path.to_str()).filter(|word| word.len() > 1 && word.starts_with('-'));
@@ -63,11 +58,6 @@ impl CounterArgs {
             )),
             Some(every) => Ok(Counting::Every(every)),
         }
-    }
-
-    /// Counters, for a run that cannot have them.
-    pub fn refuse(&self, why: &str, help: &str) -> Result<(), Failure> {
-        if self.wanted() { Err(Failure::told(why, help)) } else { Ok(()) }
     }
 
     fn format(&self) -> Result<Option<Format>, Failure> {

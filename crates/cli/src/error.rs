@@ -1,8 +1,10 @@
 //! What ends a command early, and how it is told.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use fabriscope_lab::LabError;
+pub use fabriscope_report::Verdict;
 use miette::{Diagnostic, Report};
 
 /// Why a command did not finish.
@@ -14,21 +16,11 @@ pub enum Failure {
     Report(Report),
 }
 
-/// What a command that finished found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// All is well.
-    Good,
-    /// A check failed: exit status 1.
-    Bad,
-}
-
-impl From<Verdict> for std::process::ExitCode {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Good => Self::SUCCESS,
-            Verdict::Bad => Self::FAILURE,
-        }
+/// The exit status of a command that finished.
+pub fn exit_code(verdict: Verdict) -> ExitCode {
+    match verdict {
+        Verdict::Good => ExitCode::SUCCESS,
+        Verdict::Bad => ExitCode::FAILURE,
     }
 }
 

@@ -6,7 +6,6 @@ mod arguments;
 mod command;
 mod context;
 mod counting;
-mod curve;
 mod devices;
 mod error;
 mod memory;
@@ -28,7 +27,7 @@ fn main() -> ExitCode {
     let mut output = Output::stdout();
     let done = command::run(&arguments, &mut output).and_then(|verdict| output.finish().map(|()| verdict));
     match done {
-        Ok(verdict) => verdict.into(),
+        Ok(verdict) => error::exit_code(verdict),
         Err(failure) => {
             error::print(&failure.into_report());
             ExitCode::from(2)

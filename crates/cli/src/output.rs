@@ -3,7 +3,59 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use fabriscope_report::render::{self, Csv, Json, Renderer, Text};
+use fabriscope_report::{Outcome, Verdict};
+
 use crate::error::Failure;
+
+/// In which format a result is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
+pub struct FormatArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the tables as CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// Where the result goes, and in which format.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+pub struct OutputArgs {
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Write the result to this file; as JSON, CSV or curves where its name ends in .json, .csv or .svg
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl FormatArgs {
+    /// Prints an outcome; for a file of that name, where there is one.
+    pub fn write(self, outcome: &Outcome, file: Option<&Path>, output: &mut Output) -> Result<Verdict, Failure> {
+        let by_name = file.map(render::for_file);
+        let renderer: &dyn Renderer = match by_name {
+            // A picture is asked for by its name alone.
+            Some(format) if format.extension() == "svg" => format,
+            _ if self.json => &Json,
+            _ if self.csv => &Csv,
+            Some(format) => format,
+            None => &Text,
+        };
+        let text = renderer.render(outcome).map_err(Failure::of)?;
+        if let Some(path) = file {
+            output.redirect(path)?;
+        }
+        output.text(&text)?;
+        Ok(outcome.verdict())
+    }
+}
+
+impl OutputArgs {
+    /// Writes an outcome to where it was asked for; whether what was checked holds.
+    pub fn write(&self, outcome: &Outcome, output: &mut Output) -> Result<Verdict, Failure> {
+        self.format.write(outcome, self.output.as_deref(), output)
+    }
+}
 
 /// The place a command writes its result to.
 pub struct Output {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 31] = [
+const ORDER: [&str; 32] = [
     "prefetch",
     "streams",
     "units",
@@ -35,6 +35,7 @@ const ORDER: [&str; 31] = [
     "report",
     "lab",
     "explain",
+    "fabriscope",
     "cli",
 ];
 /// Those who may see the event queue: what an engine drives takes the time as an argument.
@@ -56,6 +57,8 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         for kind in ["dependencies", "build-dependencies"] {
             let Some(table) = manifest.get(kind).and_then(toml::Value::as_table) else { continue };
             names.extend(table.keys().filter_map(|key| key.strip_prefix("fabriscope-")).map(str::to_owned));
+            // The face of the library bears the project's name alone.
+            names.extend(table.keys().filter(|key| *key == "fabriscope").cloned());
         }
         found.insert(folder.file_name().into_string().unwrap(), names);
     }

@@ -1,9 +1,10 @@
 //! Experiments: what a lab file says, and how it is run.
 //!
 //! A [`Lab`] names a cluster and a workload; [`load`] reads it and gives a [`ResolvedLab`]. [`launch`] runs a benchmark program
-//! on a cluster, [`traffic`] makes the messages of a pattern, [`sweep`] runs one setting after the other, and [`prediction`]
+//! on a cluster, [`traffic`] makes the messages of a pattern, [`sweep`] runs one setting after the other, [`run`] does what a lab file says, and [`prediction`]
 //! answers the questions of published tables. Nothing here prints.
 
+pub mod bench;
 pub mod breakage;
 pub mod collective;
 pub mod counting;
@@ -17,6 +18,7 @@ pub mod launch;
 pub mod memory;
 pub mod prediction;
 pub mod published;
+pub mod run;
 mod schema;
 pub mod sweep;
 pub mod tap;

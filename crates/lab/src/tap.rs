@@ -22,6 +22,7 @@ pub struct CaptureRequest {
 }
 
 /// The taps of a run, and what is needed to write what passed them.
+#[derive(Debug)]
 pub struct Taps {
     file: PathBuf,
     format: Format,

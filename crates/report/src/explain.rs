@@ -2,7 +2,8 @@
 
 use fabriscope_units::Span;
 
-use crate::table::Table;
+use crate::grid::{Cell, Column, Grid};
+use crate::outcome::Outcome;
 
 /// The stages of one message in the order in which they passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,37 +75,50 @@ impl Stages {
     }
     /// The table of stages; the last line is the exact sum.
     #[must_use]
-    pub fn text(&self) -> String {
-        let mut table = Table::new(["stage", "time (ns)", "share (%)", "since start (ns)"]);
+    pub fn grid(&self) -> Grid {
+        let mut grid = Grid::new([
+            Column::words("stage", "stage"),
+            Column::number("time (ns)", "ps").unit("ps"),
+            Column::shown("share (%)"),
+            Column::shown("since start (ns)"),
+        ]);
+        let shown = |text: String| Cell::told(text, serde_json::Value::Null);
+        let row = |name: &str, span: Span, elapsed: Span| {
+            let time = Cell::told(nanoseconds(span), span.as_ps());
+            [Cell::word(name), time, shown(share(span, self.total)), shown(nanoseconds(elapsed))]
+        };
         let mut elapsed = Span::ZERO;
         for (name, span) in &self.rows {
             elapsed += *span;
-            table.push([name.clone(), nanoseconds(*span), share(*span, self.total), nanoseconds(elapsed)]);
+            grid.push(row(name, *span, elapsed));
         }
-        table.rule();
-        table.push(["total".to_owned(), nanoseconds(self.total), share(self.total, self.total), nanoseconds(elapsed)]);
-        table.to_string()
+        grid.foot(row("total", self.total, elapsed));
+        grid.named("stages")
     }
 }
 
-/// The table of changes, the largest saving first.
-#[must_use]
-pub fn changes_text(total: Span, changes: &[Change]) -> String {
-    let mut table = Table::new(["change", "time (ns)", "saves (ns)", "saves (%)"]);
+/// Adds the table of changes, the largest saving first, and why some cannot be made.
+pub fn show_changes(outcome: &mut Outcome, total: Span, changes: &[Change]) {
+    let mut grid = Grid::new([
+        Column::words("change", "change"),
+        Column::number("time (ns)", "ps").unit("ps"),
+        Column::shown("saves (ns)"),
+        Column::shown("saves (%)"),
+    ]);
     let mut made: Vec<(&Change, Span)> = changes.iter().filter_map(|c| c.total.as_ref().ok().map(|t| (c, *t))).collect();
     made.sort_by_key(|(_, changed)| *changed);
     for (change, changed) in made {
         let saved = total.as_ps() as f64 - changed.as_ps() as f64;
         let share = if total == Span::ZERO { 0.0 } else { 100.0 * saved / total.as_ps() as f64 };
-        table.push([change.what.clone(), nanoseconds(changed), format!("{:.3}", saved / 1e3), format!("{share:.1}")]);
+        let time = Cell::told(nanoseconds(changed), changed.as_ps());
+        grid.push([Cell::word(change.what.clone()), time, Cell::number(saved / 1e3, 3), Cell::number(share, 1)]);
     }
-    let mut text = table.to_string();
+    outcome.table(grid.named("changes"));
     for change in changes {
         if let Err(reason) = &change.total {
-            text += &format!("# {}: {reason}\n", change.what);
+            outcome.note(format!("{}: {reason}", change.what));
         }
     }
-    text
 }
 
 /// Nanoseconds with all three decimals that picoseconds have, so that a column adds up as printed.
@@ -123,6 +137,7 @@ fn share(part: Span, whole: Span) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::{Renderer, Text};
 
     fn stages(total: u64) -> Result<Stages, Unaccounted> {
         let rows = [("post", 80_000), ("switch", 90_000), ("switch", 5), ("wire", 100_000), ("switch", 90_000)];
@@ -132,7 +147,7 @@ mod tests {
     #[test]
     fn the_printed_column_adds_up_exactly() {
         let stages = stages(360_005).unwrap();
-        let text = stages.text();
+        let text = stages.grid().text();
         let mut times: Vec<f64> = text.lines().skip(1).filter_map(|l| l.split_whitespace().nth(1)?.parse().ok()).collect();
         let total = times.pop().unwrap();
         assert_eq!(times.iter().map(|t| (t * 1000.0).round() as u64).sum::<u64>(), (total * 1000.0).round() as u64);
@@ -157,7 +172,9 @@ mod tests {
             change("one hop less", Ok(Span::from_ns(900))),
             change("inline", Err("256 B do not fit".to_owned())),
         ];
-        let text = changes_text(Span::from_ns(1000), &changes);
+        let mut outcome = Outcome::new();
+        show_changes(&mut outcome, Span::from_ns(1000), &changes);
+        let text = Text.render(&outcome).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("one hop less") && lines[1].ends_with("10.0"), "{text}");
         assert!(lines[2].ends_with("-10.0") && lines[3].contains("do not fit"), "{text}");

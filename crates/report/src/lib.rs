@@ -1,6 +1,7 @@
 //! What a run means for a reader: measured tables, errors, comparisons, stages.
 //!
-//! Everything here takes results and gives text or JSON. Nothing here runs a simulation: predictions come
+//! Every command gives one [`Outcome`], data from which each format of [`render`] is made.
+//! Everything here takes results and gives text or data. Nothing here runs a simulation: predictions come
 //! from a [`Predict`] that the caller supplies, so each piece is tested without an engine.
 //!
 //! ```
@@ -15,15 +16,20 @@ pub mod compare;
 pub mod counters;
 pub mod explain;
 pub mod footprint;
+mod grid;
 pub mod measured;
+mod outcome;
 pub mod question;
+pub mod render;
 pub mod statistics;
 pub mod table;
 pub mod tolerance;
 pub mod validate;
 
 pub use footprint::{Footprint, Job, Queues};
+pub use grid::{Cell, Column, Grid};
 pub use measured::{Measured, MeasuredError, Row};
+pub use outcome::{Block, Curve, Outcome, Verdict};
 pub use question::{Quantity, Question};
 pub use statistics::{Point, Summary};
 pub use table::Table;

@@ -7,12 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::Serialize;
-
+use crate::grid::{Cell, Column, Grid};
 use crate::measured::{Measured, MeasuredError};
+use crate::outcome::{Outcome, Verdict};
 use crate::question::{Asked, Placement, Quantity, Question, ask};
 use crate::statistics::{Point, Summary};
-use crate::table::{Table, percent};
 use crate::tolerance::{Tolerance, Tolerances};
 
 /// What one run gave; a tool fills in what it prints.
@@ -225,110 +224,108 @@ impl Report {
         self.tables.iter().filter(|t| !t.holds())
     }
 
-    /// The list that `--json` prints: `table`, `points`, `skipped`, `median`, `p90`, `max`, `bias`.
+    /// The outcome: the errors of each table, the reasons for skipped rows, and whether all keep within their limits.
     #[must_use]
-    pub fn json(&self) -> serde_json::Value {
-        #[derive(Serialize)]
-        struct Line<'a> {
-            table: &'a str,
-            points: usize,
-            skipped: usize,
-            median: Option<f64>,
-            p90: Option<f64>,
-            max: Option<f64>,
-            bias: Option<f64>,
-        }
-        let line = |t: &TableResult| {
-            let s = t.summary();
-            let line = Line {
-                table: &t.table,
-                points: t.points.len(),
-                skipped: t.skipped.values().sum(),
-                median: s.map(|s| s.median),
-                p90: s.map(|s| s.p90),
-                max: s.map(|s| s.max),
-                bias: s.map(|s| s.bias),
-            };
-            serde_json::to_value(line).expect("numbers and text always have a JSON form")
-        };
-        serde_json::Value::Array(self.tables.iter().map(line).collect())
-    }
-
-    /// The table for a terminal, with the reasons for skipped rows below it.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let heads = ["table", "points", "skipped", "median (%)", "p90 (%)", "max (%)", "bias (%)", "limits (%)", "verdict"];
-        let mut table = Table::new(heads).words(8);
-        for t in &self.tables {
-            let s = t.summary();
-            let limits = t.tolerance.as_ref().map_or_else(
-                || "-".to_owned(),
-                |l| match l.p90_percent {
-                    Some(p90) => format!("{} / {p90}", l.median_percent),
-                    None => l.median_percent.to_string(),
-                },
-            );
-            let verdict = if t.tolerance.is_none() {
-                ""
-            } else if t.holds() {
-                "ok"
-            } else {
-                "OVER"
-            };
-            let skipped: usize = t.skipped.values().sum();
-            let bias = s.map_or_else(|| "-".to_owned(), |s| format!("{:+.1}", s.bias));
-            table.push([
-                t.table.clone(),
-                t.points.len().to_string(),
-                skipped.to_string(),
-                percent(s.map(|s| s.median)),
-                percent(s.map(|s| s.p90)),
-                percent(s.map(|s| s.max)),
-                bias,
-                limits,
-                verdict.to_owned(),
-            ]);
-        }
-        let mut text = table.to_string();
-        let skips: Vec<String> = self
-            .tables
-            .iter()
-            .flat_map(|t| t.skipped.iter().map(move |(reason, count)| format!("# {}: {count} skipped: {reason}\n", t.table)))
-            .collect();
-        if !skips.is_empty() {
-            text += "\n";
-            text.extend(skips);
-        }
-        text
-    }
-
-    /// Every point with its two values and the error.
-    #[must_use]
-    pub fn points_text(&self) -> String {
-        let mut text = String::new();
-        for t in &self.tables {
-            let mut table = Table::new(["nodes", "bytes", "metric", "unit", "published", "predicted", "error (%)"]).words(2).words(3);
-            for c in &t.points {
-                let bytes = c.message_bytes.map_or_else(|| "all".to_owned(), |b| b.to_string());
-                let (measured, predicted) = (format!("{:.2}", c.point.measured), format!("{:.2}", c.point.predicted));
-                let nodes = c.nodes.map_or_else(String::new, |nodes| nodes.to_string());
-                table.push([
-                    nodes,
-                    bytes,
-                    c.metric.clone(),
-                    c.unit.clone(),
-                    measured,
-                    predicted,
-                    format!("{:+.1}", c.point.error_percent()),
-                ]);
+    pub fn outcome(&self, detail: Detail) -> Outcome {
+        let mut outcome = Outcome::new();
+        if detail == Detail::Points {
+            for table in &self.tables {
+                outcome.note(&table.table).table(table.points_grid()).text("\n");
             }
-            text += &format!("# {}\n{table}\n", t.table);
         }
-        text
+        let mut grid = Grid::new([
+            Column::words("table", "table"),
+            Column::number("points", "points"),
+            Column::number("skipped", "skipped"),
+            Column::number("median (%)", "median").unit("%"),
+            Column::number("p90 (%)", "p90").unit("%"),
+            Column::number("max (%)", "max").unit("%"),
+            Column::number("bias (%)", "bias").unit("%"),
+            Column::number("limits (%)", "limits"),
+            Column::words("verdict", "verdict"),
+        ]);
+        for table in &self.tables {
+            grid.push(table.cells());
+        }
+        outcome.list(grid);
+        let of = |t: &TableResult| -> Vec<String> {
+            t.skipped.iter().map(|(reason, count)| format!("{}: {count} skipped: {reason}", t.table)).collect()
+        };
+        let skips: Vec<String> = self.tables.iter().flat_map(of).collect();
+        if !skips.is_empty() {
+            outcome.text("\n");
+        }
+        for skip in skips {
+            outcome.note(skip);
+        }
+        outcome.judge(if self.failures().next().is_none() { Verdict::Good } else { Verdict::Bad });
+        outcome
     }
 }
 
+/// How much of a validation is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// A row for each table.
+    Tables,
+    /// Each point as well.
+    Points,
+}
+
 impl TableResult {
+    /// Its row among the tables.
+    fn cells(&self) -> [Cell; 9] {
+        let s = self.summary();
+        let limits = self.tolerance.as_ref().map_or_else(Cell::none, |l| {
+            Cell::word(match l.p90_percent {
+                Some(p90) => format!("{} / {p90}", l.median_percent),
+                None => l.median_percent.to_string(),
+            })
+        });
+        let verdict = match &self.tolerance {
+            None => Cell::blank(),
+            Some(_) => Cell::word(if self.holds() { "ok" } else { "OVER" }),
+        };
+        let percent = |value: Option<f64>| value.map_or_else(Cell::none, |value| Cell::number(value, 1));
+        [
+            Cell::word(self.table.clone()),
+            Cell::count(self.points.len()),
+            Cell::count(self.skipped.values().sum::<usize>()),
+            percent(s.map(|s| s.median)),
+            percent(s.map(|s| s.p90)),
+            percent(s.map(|s| s.max)),
+            s.map_or_else(Cell::none, |s| Cell::told(format!("{:+.1}", s.bias), s.bias)),
+            limits,
+            verdict,
+        ]
+    }
+
+    /// Each point, measured and predicted.
+    fn points_grid(&self) -> Grid {
+        let mut grid = Grid::new([
+            Column::number("nodes", "nodes"),
+            Column::number("bytes", "bytes").unit("B"),
+            Column::words("metric", "metric"),
+            Column::words("unit", "unit"),
+            Column::number("published", "published"),
+            Column::number("predicted", "predicted"),
+            Column::number("error (%)", "error").unit("%"),
+        ]);
+        for c in &self.points {
+            let error = c.point.error_percent();
+            grid.push([
+                c.nodes.map_or_else(Cell::blank, Cell::count),
+                c.message_bytes.map_or_else(|| Cell::told("all", serde_json::Value::Null), Cell::count),
+                Cell::word(c.metric.clone()),
+                Cell::word(c.unit.clone()),
+                Cell::number(c.point.measured, 2),
+                Cell::number(c.point.predicted, 2),
+                Cell::told(format!("{error:+.1}"), error),
+            ]);
+        }
+        grid.named(&self.table)
+    }
+
     /// The errors of the table's points; `None` where all were skipped.
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
@@ -345,6 +342,11 @@ impl TableResult {
 mod tests {
     use super::*;
     use crate::measured;
+
+    fn shown(report: &Report) -> String {
+        use crate::render::{Renderer, Text};
+        Text.render(&report.outcome(Detail::Tables)).unwrap()
+    }
 
     const ROWS: &str = "table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value\n\
         a,ri2,osu_bw,x,2,2,1000,bandwidth,MB/s,100\n\
@@ -376,7 +378,7 @@ mod tests {
 
     #[test]
     fn errors_units_and_skips_are_counted() {
-        let json = report("").json();
+        let json = report("").outcome(Detail::Tables).data();
         let a = &json[0];
         assert_eq!((a["table"].as_str(), a["points"].as_u64(), a["skipped"].as_u64()), (Some("a"), Some(2), Some(1)));
         assert!((a["median"].as_f64().unwrap() - 7.5).abs() < 1e-9 && (a["bias"].as_f64().unwrap() - 2.5).abs() < 1e-9);
@@ -388,13 +390,13 @@ mod tests {
     fn limits_decide_the_verdict() {
         assert_eq!(report("[a]\nmedian_percent = 8").failures().count(), 0);
         assert_eq!(report("[a]\nmedian_percent = 7").failures().count(), 1);
-        let text = report("[a]\nmedian_percent = 7").text();
+        let text = shown(&report("[a]\nmedian_percent = 7"));
         assert!(text.contains("OVER") && text.contains("# b: 1 skipped: no software part `Intel MPI 2019`"), "{text}");
     }
 
     #[test]
     fn rows_that_contradict_others_are_left_out_with_the_reason() {
-        let text = report("[b]\nmedian_percent = 1\nexcept = { variant = \"-a\", because = \"two clocks\" }").text();
+        let text = shown(&report("[b]\nmedian_percent = 1\nexcept = { variant = \"-a\", because = \"two clocks\" }"));
         assert!(text.contains("# b: 1 skipped: two clocks"), "{text}");
     }
 

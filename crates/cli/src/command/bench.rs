@@ -1,20 +1,19 @@
 //! `fabriscope bench`: a tool, on a cluster, with its own options; its own bytes on standard output.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use fabriscope_catalog::{Interface, IpoibMode, LinkLayer, NodeChoice};
-use fabriscope_engine::Cluster;
-use fabriscope_lab::devices::DeviceOptions;
-use fabriscope_lab::launch::{Launch, LaunchError, layout};
-use fabriscope_lab::tap::Taps;
-use fabriscope_report::Table;
+use clap::{ArgAction, CommandFactory, FromArgMatches};
+use fabriscope_lab::LabError;
+use fabriscope_lab::bench::{BenchRequest, BenchRun, Stack, placement};
+use fabriscope_lab::launch::LaunchError;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Tool, UsageError};
 
 use crate::context::Context;
 use crate::counting::{CounterArgs, Shown};
 use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
-use crate::output::{Output, write_file};
+use crate::output::{FormatArgs, Output, OutputArgs, write_file};
 use crate::progress::Progress;
 use crate::tap::{self, Pcap};
 
@@ -24,12 +23,29 @@ use crate::tap::{self, Pcap};
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true, after_help = EXAMPLES)]
 pub struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Tell on standard error what runs where
+    #[arg(long)]
+    verbose: bool,
+    /// Print help: of the tool, where one is named
+    #[arg(long, short)]
+    help: bool,
+    /// The tool
+    tool: Option<String>,
+    /// The tool's own options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    options: Vec<String>,
+}
+
+/// Options about where and how a tool runs. They may stand before the tool's name or behind: no tool has options of these names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+struct JobArgs {
     /// Cluster to run on: a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it
     #[arg(long, value_name = "CLUSTER")]
     on: Option<String>,
-    /// Write the result to this file
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
     /// What the OSU benchmarks run over: `verbs` (the library of the cluster) or `tcp` (sockets: Ethernet or IPoIB)
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<String>,
@@ -48,21 +64,17 @@ pub struct Args {
     pcap: Pcap,
     #[command(flatten)]
     counters: CounterArgs,
-    /// Tell on standard error what runs where
-    #[arg(long)]
-    verbose: bool,
-    /// Print help: of the tool, where one is named
-    #[arg(long, short)]
-    help: bool,
-    /// The tool
-    tool: Option<String>,
-    /// The tool's own options
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
-    options: Vec<String>,
 }
 
-/// The MPI library over sockets.
-const OVER_TCP: &str = "openmpi-tcp";
+/// The same behind the tool's name, where the format may be said as well.
+#[derive(Debug, clap::Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Behind {
+    #[command(flatten)]
+    job: JobArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,239 +95,178 @@ Examples:
   fabriscope bench krylov --on alaska-roce25 -n 256    iterations of conjugate gradients
   fabriscope bench ib_write_bw --on ri2 -n 5 --pcap write.pcap    the packets, for Wireshark
   fabriscope bench ib_write_bw --on ri2 --counters    what ports and adapters counted
+  fabriscope bench ib_write_bw --on ri2 -a --json     every number of the table with its unit, and the settings
   fabriscope bench ib_read_lat --help                 the options of a tool";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
-    let (before, first) = args.counters.without_option();
+    let (before, first) = args.counters_or_option();
     let Some(name) = &args.tool else {
-        before.counting()?;
-        let text = if args.help { long_help() } else { tools() };
-        output.text(&text)?;
-        return Ok(Verdict::Good);
+        before.counters.counting()?;
+        if args.help {
+            output.text(&long_help())?;
+            return Ok(Verdict::Good);
+        }
+        return args.output.write(&tools(), output);
     };
-    let tool = Tool::by_name(name).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
     let words: Vec<String> = first.into_iter().chain(args.options.iter().cloned()).collect();
-    let (ours, mut options) = ours_and_theirs(&words)?;
-    let pcap = ours.pcap(&args.pcap)?;
-    let counters = ours.counters(&before)?;
-    let counting = counters.counting()?;
+    let (job, format, mut options) = job_and_tool(before, args.output.format, &words)?;
     if args.help {
         options.push("--help".to_owned());
     }
     let wants_help = options.iter().any(|o| o == "--help" || o == "-h");
-    let on = match ours.on.clone().or_else(|| args.on.clone()) {
-        Some(on) => on,
-        // The help of a tool does not depend on the machine.
-        None if wants_help => "ri2".to_owned(),
-        None => {
-            return Err(Failure::told(
-                "no cluster is named",
-                format!("say where: fabriscope bench {name} --on ri2; `fabriscope clusters` lists them"),
-            ));
-        }
-    };
-    let mut parts = context.cluster(&on)?;
-    match ours.transport.as_ref().or(args.transport.as_ref()).map(String::as_str) {
-        None | Some("verbs") => {}
-        Some("tcp") if matches!(tool, Tool::Omb(_) | Tool::Collective(_) | Tool::Krylov) => {
-            parts.sole_mut().software = context.catalog()?.software(OVER_TCP).map_err(Failure::of)?.clone()
-        }
-        Some("tcp") => {
-            let what = format!("--transport tcp is for the OSU benchmarks, not for {name}");
-            return Err(Failure::told(what, "iperf3 and netperf run over TCP by themselves; perftest is verbs only"));
-        }
-        Some(other) => return Err(Failure::told(format!("there is no transport `{other}`"), "use verbs or tcp")),
-    }
-    let all = matches!(tool, Tool::Collective(_)) || matches!(tool, Tool::Shmem(benchmark) if benchmark.is_collective());
-    let many = all || matches!(tool, Tool::Krylov) || tool.name() == "osu_mbw_mr";
-    let binding = ours.devices.or(&args.devices.options()).apply(&mut parts, if many { u32::MAX } else { 2 })?;
-    let sockets = matches!(tool, Tool::Sockets(_)) || parts.sole().software.interface == Interface::Sockets;
-    let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
-    if pcap.pcap.is_some() && sockets && connected {
-        let help = "leave --pcap out, or write ip.mode = \"datagram\" in the cluster";
-        return Err(Failure::told("packets of TCP inside reliable connections are not written to captures", help));
-    }
-    if pcap.pcap.is_some() && parts.sole().software.interface == Interface::Psm2 {
-        let help = "leave --pcap out, or capture a benchmark over verbs";
-        return Err(Failure::told("packets of PSM2 are not written to captures", help));
-    }
+    let request = request(name, &job, options, context.seed())?;
+    let on = job.on.or_else(|| wants_help.then(|| "ri2".to_owned()));
+    // The help of a tool does not depend on the machine.
+    let on = on.ok_or_else(|| {
+        let help = format!("say where: fabriscope bench {name} --on ri2; `fabriscope clusters` lists them");
+        Failure::told("no cluster is named", help)
+    })?;
+    let setup = request.set_up(context.catalog()?, context.cluster(&on)?)?;
     if args.verbose && !wants_help {
-        tell(&format!("# {} on {}: {}; MTU {}, {}\n", tool.name(), parts.name, parts.title, parts.mtu, parts.sole().software.title));
+        tell(&format!("# {}\n", setup.describe()));
     }
-    let shape = (ours.nodes.or(args.nodes), ours.ppn.or(args.ppn));
-    let layout = match (tool, shape) {
-        (_, (nodes, per_node)) if all => Some(layout(&parts, nodes, per_node)),
-        // A rank whose threads have all cores.
-        (Tool::Krylov, (nodes, per_node)) => Some(layout(&parts, nodes, Some(per_node.unwrap_or(1)))),
-        // One node with all its GPUs.
-        (Tool::NcclTests(_), (nodes, per_node)) => {
-            Some(layout(&parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(parts.sole().node.gpus.max(1)))))
-        }
-        (_, (None, None)) => None,
-        (Tool::Omb(_) | Tool::Shmem(_) | Tool::Xccl(_), (Some(nodes @ (1 | 2)), per_node)) if nodes == 1 || per_node.is_none() => {
-            Some(layout(&parts, Some(nodes), per_node))
-        }
-        _ => {
-            let what = format!("--nodes and --ppn are for collective benchmarks, not for {name}");
-            let help = "leave them out: it runs between two nodes, or with --nodes 1 within one; osu_mbw_mr and osu_multi_lat have --pairs";
-            return Err(Failure::told(what, help));
-        }
-    };
     let spinner = Progress::spinner("running");
-    let cluster = match pcap.pcap.is_some() || counters.wanted() {
-        true => Some(Cluster::new(parts.clone()).map_err(LaunchError::from).map_err(Failure::of)?),
-        false => None,
-    };
-    let taps = cluster.as_ref().map_or(Ok(None), |cluster| pcap.request().taps(cluster))?;
-    let list = taps.as_ref().map(Taps::list).unwrap_or_default();
-    let nodes = match ours.placement.as_ref().or(args.placement.as_ref()).map(String::as_str) {
-        None => parts.placement,
-        Some("same_leaf") => NodeChoice::SameLeaf,
-        Some("across") => NodeChoice::Across,
-        Some("scattered") => NodeChoice::Scattered,
-        Some(other) => return Err(Failure::told(format!("there is no placement `{other}`"), "use same_leaf, across or scattered")),
-    };
-    let launch = Launch {
-        tool,
-        options: &options,
-        parts: &parts,
-        nodes,
-        layout,
-        seed: context.seed(),
-        binding: binding.clone(),
-        traced: false,
-        taps: list,
-        counting,
-        faults: None,
-    };
-    let result = launch.run();
+    let done = setup.run();
     drop(spinner);
-    let (result, run) = match result {
-        Err(LaunchError::Usage(UsageError::Help { text })) => {
+    match done {
+        Err(LabError::Launch(LaunchError::Usage(UsageError::Help { text }))) => {
             output.text(&text)?;
-            return Ok(Verdict::Good);
+            Ok(Verdict::Good)
         }
-        other => other.map_err(Failure::of)?,
-    };
-    if let Some(taps) = &taps {
-        tap::write(taps, &run.sightings)?;
-    }
-    let shown = cluster.as_ref().map_or(Ok(Shown::default()), |cluster| counters.show(cluster, &run))?;
-    if let Some(path) = &args.output {
-        output.redirect(path)?;
-    }
-    for remark in &result.remarks {
-        tell(&format!("# {remark}\n"));
-    }
-    output.text(&result.text)?;
-    if let Some(table) = &shown.table {
-        output.text(&format!("\n{table}"))?;
-    }
-    for file in &result.files {
-        write_file(Path::new(&file.name), &file.text)?;
-    }
-    Ok(Verdict::Good)
-}
-
-/// Options of this command that stand behind those of the tool.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Ours {
-    on: Option<String>,
-    transport: Option<String>,
-    nodes: Option<u32>,
-    ppn: Option<u32>,
-    placement: Option<String>,
-    devices: DeviceOptions,
-    pcap: Option<String>,
-    taps: Vec<String>,
-    snap: Option<String>,
-    counters: Option<PathBuf>,
-    every: Option<String>,
-}
-
-impl Ours {
-    /// What to count; `before` stood before the tool.
-    fn counters(&self, before: &CounterArgs) -> Result<CounterArgs, Failure> {
-        let counters = self.counters.clone().or_else(|| before.counters.clone());
-        let every = match &self.every {
-            None => before.every,
-            Some(_) if counters.is_none() => return Err(Failure::told("--every without --counters", "name the file: --counters FILE.om")),
-            Some(text) => {
-                let refused = |error| Failure::told(format!("--every {text}: {error}"), "write a time such as 10us");
-                Some(text.parse().map_err(refused)?)
-            }
-        };
-        Ok(CounterArgs { counters, every })
-    }
-
-    /// What to capture; `before` stood before the tool.
-    fn pcap(&self, before: &Pcap) -> Result<Pcap, Failure> {
-        let pcap = self.pcap.as_ref().map(PathBuf::from).or_else(|| before.pcap.clone());
-        if pcap.is_none() && !(self.taps.is_empty() && self.snap.is_none()) {
-            return Err(Failure::told("--tap and --snap without a file", "name the file: --pcap FILE"));
-        }
-        let snap =
-            match &self.snap {
-                None => before.snap,
-                Some(text) => Some(text.parse().ok().filter(|bytes| *bytes >= 16).ok_or_else(|| {
-                    Failure::told(format!("--snap {text} is no number of bytes"), "write a number from 16, or leave it out")
-                })?),
-            };
-        Ok(Pcap { pcap, tap: if self.taps.is_empty() { before.tap.clone() } else { self.taps.clone() }, snap })
+        other => finish(args, &job.counters, format, &other?, output),
     }
 }
 
-/// Our own options may also stand behind options of the tool; no tool has options of these names.
-fn ours_and_theirs(words: &[String]) -> Result<(Ours, Vec<String>), Failure> {
-    let (mut ours, mut theirs) = (Ours::default(), Vec::new());
-    let mut rest = words.iter().peekable();
-    while let Some(word) = rest.next() {
-        let (name, joined) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value.to_owned())));
-        let mut value = || joined.clone().or_else(|| rest.next().cloned());
-        match name {
-            "--nodes" => ours.nodes = Some(count(name, value())?),
-            "--placement" => ours.placement = value(),
-            "--ppn" => ours.ppn = Some(count(name, value())?),
-            "--bind" => ours.devices.bind = value(),
-            "--intra-node" => ours.devices.intra_node = value(),
-            "--gpu-aware" => ours.devices.gpu_aware = value(),
-            "--gpudirect" => ours.devices.gpudirect = value(),
-            "--on" => ours.on = value(),
-            "--transport" => ours.transport = value(),
-            "--pcap" => ours.pcap = value(),
-            "--tap" => ours.taps.extend(value()),
-            "--snap" => ours.snap = value(),
-            "--every" => ours.every = value(),
-            // The file may be missing: then a table is shown.
-            "--counters" => {
-                let next = rest.next_if(|next| joined.is_none() && !next.starts_with('-')).cloned();
-                ours.counters = Some(PathBuf::from(joined.or(next).unwrap_or_else(|| "-".to_owned())));
-            }
-            _ => theirs.push(word.clone()),
-        }
-    }
-    Ok((ours, theirs))
-}
-
-fn count(option: &str, value: Option<String>) -> Result<u32, Failure> {
-    let found = value.as_deref().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-    found.ok_or_else(|| {
-        let what = format!("{option} {} is no number of {}", value.unwrap_or_default(), if option == "--ppn" { "ranks" } else { "nodes" });
-        Failure::told(what, format!("write a whole number from 1, as {option} 4"))
+/// What is asked for.
+fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result<BenchRequest, Failure> {
+    let request = BenchRequest::named(name)?;
+    Ok(BenchRequest {
+        options,
+        stack: job.transport.as_deref().map(Stack::parse).transpose()?.unwrap_or_default(),
+        nodes: job.nodes,
+        per_node: job.ppn,
+        placement: job.placement.as_deref().map(placement).transpose()?,
+        devices: job.devices.options(),
+        capture: job.pcap.request(),
+        counting: job.counters.counting()?,
+        seed,
+        ..request
     })
 }
 
-fn tools() -> String {
-    let mut table = Table::new(["tool", "measures"]).words(1);
-    for tool in Tool::all() {
-        table.push([tool.name().to_owned(), tool.about().to_owned()]);
+/// Writes what was captured and counted, remarks, the outcome and the tool's files.
+fn finish(args: &Args, counters: &CounterArgs, format: FormatArgs, done: &BenchRun, output: &mut Output) -> Result<Verdict, Failure> {
+    if let Some(taps) = &done.taps {
+        tap::write(taps, &done.run.sightings)?;
     }
-    format!("{table}\n# fabriscope bench TOOL --on CLUSTER runs one; fabriscope clusters lists the clusters\n")
+    let shown = done.cluster.as_ref().map_or(Ok(Shown::default()), |cluster| counters.show(cluster, &done.run))?;
+    let mut outcome = done.outcome();
+    if let Some(sums) = shown.json {
+        outcome.set("counters", sums);
+    }
+    if let Some(table) = &shown.table {
+        outcome.text(format!("\n{table}"));
+    }
+    for remark in &done.printed.remarks {
+        tell(&format!("# {remark}\n"));
+    }
+    let verdict = format.write(&outcome, args.output.output.as_deref(), output)?;
+    for file in &done.printed.files {
+        write_file(Path::new(&file.name), &file.text)?;
+    }
+    Ok(verdict)
+}
+
+impl Args {
+    /// The options before the tool; and an option of the tool that was taken for the file of the counters.
+    fn counters_or_option(&self) -> (JobArgs, Option<String>) {
+        let (counters, first) = self.job.counters.without_option();
+        (JobArgs { counters, ..self.job.clone() }, first)
+    }
+}
+
+/// Sorts the words behind the tool's name: our own options, which add to those before it, and the tool's.
+fn job_and_tool(before: JobArgs, format: FormatArgs, words: &[String]) -> Result<(JobArgs, FormatArgs, Vec<String>), Failure> {
+    let mut command = Behind::command();
+    command.build();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut rest = words.iter().peekable();
+    while let Some(word) = rest.next() {
+        let (name, joined) = word.split_once('=').map_or((word.as_str(), false), |(name, _)| (name, true));
+        let long = name.strip_prefix("--");
+        let Some(argument) = command.get_arguments().find(|argument| argument.get_long().is_some_and(|own| long == Some(own))) else {
+            theirs.push(word.clone());
+            continue;
+        };
+        ours.push(word.clone());
+        let takes = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append) && !joined;
+        // The file of the counters may be missing: then a table is shown.
+        let optional = argument.get_num_args().is_some_and(|count| count.min_values() == 0);
+        if takes {
+            ours.extend(rest.next_if(|next| !(optional && next.starts_with('-'))).cloned());
+        }
+    }
+    let given = |name: &str| ours.iter().any(|word| word.split('=').next() == Some(name));
+    let files: Vec<String> = before.words().into_iter().filter(|word| word.split('=').next().is_some_and(|name| !given(name))).collect();
+    ours.extend(files);
+    let refused = |error: clap::Error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let more: Vec<&str> = text.lines().skip(1).map(str::trim).take_while(|line| !line.starts_with("Usage")).collect();
+        let what = format!("{line} {}", more.join(" ")).trim().to_owned();
+        Failure::told(what, "`fabriscope bench --help` says what each option takes, such as --nodes 4 or --every 10us")
+    };
+    let matches = command.try_get_matches_from(&ours).map_err(refused)?;
+    let mut job = before;
+    let behind = Behind::from_arg_matches(&matches).map_err(refused)?;
+    job.update(behind.job);
+    let format = FormatArgs { json: format.json || behind.format.json, csv: format.csv || behind.format.csv };
+    Ok((job, format, theirs))
+}
+
+impl JobArgs {
+    /// The files that options behind the tool may belong to, as words.
+    fn words(&self) -> Vec<String> {
+        let file = |name: &str, path: &Option<std::path::PathBuf>| path.as_ref().map(|path| format!("{name}={}", path.display()));
+        file("--pcap", &self.pcap.pcap).into_iter().chain(file("--counters", &self.counters.counters)).collect()
+    }
+
+    /// Takes what `later` says, and keeps the rest.
+    fn update(&mut self, later: JobArgs) {
+        let JobArgs { on, transport, nodes, ppn, placement, devices, pcap, counters } = later;
+        let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
+        text(&mut self.on, on);
+        text(&mut self.transport, transport);
+        text(&mut self.placement, placement);
+        self.nodes = nodes.or(self.nodes);
+        self.ppn = ppn.or(self.ppn);
+        text(&mut self.devices.bind, devices.bind);
+        text(&mut self.devices.intra_node, devices.intra_node);
+        text(&mut self.devices.gpu_aware, devices.gpu_aware);
+        text(&mut self.devices.gpudirect, devices.gpudirect);
+        self.pcap.pcap = pcap.pcap.or_else(|| self.pcap.pcap.take());
+        if !pcap.tap.is_empty() {
+            self.pcap.tap = pcap.tap;
+        }
+        self.pcap.snap = pcap.snap.or(self.pcap.snap);
+        self.counters.counters = counters.counters.or_else(|| self.counters.counters.take());
+        self.counters.every = counters.every.or(self.counters.every);
+    }
+}
+
+/// The tools.
+fn tools() -> Outcome {
+    let mut grid = Grid::new([Column::words("tool", "tool"), Column::words("measures", "measures")]);
+    for tool in Tool::all() {
+        grid.push([Cell::word(tool.name()), Cell::word(tool.about())]);
+    }
+    let mut outcome = Outcome::new();
+    outcome.list(grid).text("\n").note("fabriscope bench TOOL --on CLUSTER runs one; fabriscope clusters lists the clusters");
+    outcome
 }
 
 fn long_help() -> String {
-    use clap::CommandFactory;
     let mut command = crate::arguments::Arguments::command();
     command.build();
     match command.find_subcommand_mut("bench") {
@@ -334,16 +285,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cluster_may_stand_behind_the_tools_options() {
-        let ours_and_theirs = |words: &[String]| ours_and_theirs(words).unwrap_or_default();
+    fn our_options_may_stand_behind_the_tools() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let on = |name: &str| Ours { on: Some(name.to_owned()), ..Ours::default() };
-        assert_eq!(ours_and_theirs(&words("-a --on ri2 -s 64")), (on("ri2"), words("-a -s 64")));
-        assert_eq!(ours_and_theirs(&words("-a --on=ri2:4 --only")), (on("ri2:4"), words("-a --only")));
-        let (ours, theirs) = ours_and_theirs(&words("--nodes 4 -m 8 --ppn=28"));
-        assert_eq!((ours.nodes, ours.ppn, theirs), (Some(4), Some(28), words("-m 8")));
-        assert!(super::ours_and_theirs(&words("--ppn 0")).is_err());
-        let (ours, theirs) = ours_and_theirs(&words("-s 64 --pcap a.pcap --tap all -n 5"));
-        assert_eq!((ours.pcap.as_deref(), ours.taps, theirs), (Some("a.pcap"), words("all"), words("-s 64 -n 5")));
+        let sorted = |line: &str| job_and_tool(JobArgs::default(), FormatArgs::default(), &words(line));
+        let (job, _, theirs) = sorted("-a --on ri2 -s 64").unwrap();
+        assert_eq!((job.on.as_deref(), theirs), (Some("ri2"), words("-a -s 64")));
+        let (job, _, theirs) = sorted("-a --on=ri2:4 --only").unwrap();
+        assert_eq!((job.on.as_deref(), theirs), (Some("ri2:4"), words("-a --only")));
+        let (job, format, theirs) = sorted("--nodes 4 -m 8 --ppn=28 --json").unwrap();
+        assert_eq!((job.nodes, job.ppn, format.json, theirs), (Some(4), Some(28), true, words("-m 8")));
+        assert!(sorted("--ppn 0").is_err());
+        let (job, _, theirs) = sorted("-s 64 --pcap a.pcap --tap all -n 5").unwrap();
+        assert_eq!((job.pcap.pcap.as_deref(), job.pcap.tap, theirs), (Some(Path::new("a.pcap")), words("all"), words("-s 64 -n 5")));
+        let (job, _, theirs) = sorted("--counters -n 5").unwrap();
+        assert_eq!((job.counters.counters.as_deref(), theirs), (Some(Path::new("-")), words("-n 5")));
+    }
+
+    #[test]
+    fn what_stands_behind_adds_to_what_stands_before() {
+        let before = JobArgs {
+            on: Some("ri2".to_owned()),
+            nodes: Some(2),
+            pcap: Pcap { pcap: Some("a.pcap".into()), ..Pcap::default() },
+            ..JobArgs::default()
+        };
+        let words = ["--nodes", "4", "--tap", "all"].map(str::to_owned);
+        let (job, ..) = job_and_tool(before, FormatArgs::default(), &words).unwrap();
+        assert_eq!((job.on.as_deref(), job.nodes, job.pcap.tap), (Some("ri2"), Some(4), vec!["all".to_owned()]));
     }
 }

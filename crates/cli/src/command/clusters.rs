@@ -1,19 +1,18 @@
 //! `fabriscope clusters`: what can follow `--on`.
 
 use fabriscope_catalog::Kind;
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::output::Output;
+use crate::output::{Output, OutputArgs};
 
 /// Lists the clusters of the catalogue.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -25,32 +24,43 @@ Examples:
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let catalog = context.catalog()?;
-    let mut table = Table::new(["cluster", "nodes", "GPU", "NIC", "link", "MTU (B)", "software", "what it is"])
-        .words(2)
-        .words(3)
-        .words(4)
-        .words(6)
-        .words(7);
-    let mut list = Vec::new();
+    let mut list = Grid::new([
+        Column::words("cluster", "name"),
+        Column::number("nodes", "nodes"),
+        Column::shown("GPU").left(),
+        Column::shown("NIC").left(),
+        Column::words("link", "link"),
+        Column::number("MTU (B)", "mtu_bytes").unit("B"),
+        Column::words("software", "software"),
+        Column::words("what it is", "title"),
+        Column::data("node"),
+        Column::data("gpu"),
+        Column::data("gpus"),
+        Column::data("nic"),
+        Column::data("nics"),
+    ]);
     for name in catalog.names(Kind::Cluster) {
         let c = catalog.cluster(name).map_err(Failure::of)?;
         let devices = c.node.devices(catalog).map_err(Failure::of)?;
         let several = |number: u32, name: &str| if number > 1 { format!("{number} x {name}") } else { name.to_owned() };
         let (gpus, rails) = (several(devices.gpus, devices.gpu.as_deref().unwrap_or("-")), several(devices.nics, &devices.nic));
-        let (nodes, mtu) = (c.nodes.to_string(), c.mtu.as_u64().to_string());
-        table.push([name.to_owned(), nodes, gpus, rails, c.link.clone(), mtu, c.software.clone(), c.title.clone()]);
-        list.push(serde_json::json!({
-            "name": name, "title": c.title, "nodes": c.nodes, "node": c.node.part, "gpu": devices.gpu,
-            "gpus": devices.gpus, "nic": devices.nic, "nics": devices.nics, "link": c.link,
-            "mtu_bytes": c.mtu.as_u64(), "software": c.software,
-        }));
+        list.push([
+            Cell::word(name),
+            Cell::count(c.nodes),
+            Cell::word(gpus),
+            Cell::word(rails),
+            Cell::word(c.link.clone()),
+            Cell::bytes(c.mtu),
+            Cell::word(c.software.clone()),
+            Cell::word(c.title.clone()),
+            Cell::data(c.node.part.clone()),
+            Cell::data(devices.gpu.clone()),
+            Cell::data(devices.gpus),
+            Cell::data(devices.nic.clone()),
+            Cell::data(devices.nics),
+        ]);
     }
-    if args.json {
-        output.json(&serde_json::Value::Array(list))?;
-    } else {
-        output.text(&format!(
-            "{table}\n# fabriscope bench osu_latency --on CLUSTER[:NODES] runs a benchmark; a TOML file is a cluster, too\n"
-        ))?;
-    }
-    Ok(Verdict::Good)
+    let mut outcome = Outcome::new();
+    outcome.list(list).text("\n").note("fabriscope bench osu_latency --on CLUSTER[:NODES] runs a benchmark; a TOML file is a cluster, too");
+    args.output.write(&outcome, output)
 }

@@ -1,11 +1,11 @@
 //! `fabriscope parts`: every part, and every number with what it rests on.
 
 use fabriscope_catalog::{AnyPart, Basis, Catalog, Kind, Row};
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 
 use crate::context::Context;
 use crate::error::{self, Failure, Verdict};
-use crate::output::Output;
+use crate::output::{Output, OutputArgs};
 
 /// Lists the parts of the catalogue and the numbers in them.
 #[derive(Debug, clap::Args)]
@@ -19,9 +19,8 @@ pub struct Args {
     /// Check every file and every cluster
     #[arg(long)]
     check: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -50,30 +49,49 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         let basis = basis(name)?;
         numbers.retain(|n| n.basis == basis);
     }
-    if args.json {
-        output.json(&serde_json::to_value(&numbers).unwrap_or_default())?;
-    } else if args.names.is_empty() && args.basis.is_none() {
-        output.text(&list(&parts))?;
+    let mut outcome = Outcome::new();
+    if args.names.is_empty() && args.basis.is_none() {
+        outcome.table(list(&parts)).text("\n");
+        outcome.note("fabriscope parts NAME lists the numbers of a part; fabriscope show NAME shows its file");
     } else {
-        let mut table = Table::new(["part", "number", "value", "basis", "source"]).words(1).words(3).words(4);
-        for n in numbers {
-            let source = [n.source, n.note].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ");
-            table.push([n.part, n.field, n.value, n.basis.name().to_owned(), source]);
-        }
-        output.text(&table.to_string())?;
+        outcome.table(table(&numbers));
     }
-    Ok(Verdict::Good)
+    outcome.whole(serde_json::to_value(&numbers).unwrap_or_default());
+    args.output.write(&outcome, output)
 }
 
-fn list(parts: &[&AnyPart]) -> String {
-    let mut table = Table::new(["kind", "part", "numbers", "fitted", "what it is"]).words(1).words(4);
+/// The numbers of parts, each with its origin.
+fn table(numbers: &[Row]) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("part", "part"),
+        Column::words("number", "field"),
+        Column::number("value", "value"),
+        Column::words("basis", "basis"),
+        Column::words("source", "source"),
+    ]);
+    for n in numbers {
+        let source = [n.source.as_str(), &n.note].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ");
+        let words = [n.part.as_str(), &n.field, &n.value, n.basis.name(), &source];
+        grid.push(words.map(Cell::word));
+    }
+    grid.named("numbers")
+}
+
+fn list(parts: &[&AnyPart]) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("kind", "kind"),
+        Column::words("part", "part"),
+        Column::number("numbers", "numbers"),
+        Column::number("fitted", "fitted"),
+        Column::words("what it is", "title"),
+    ]);
     for part in parts {
         let numbers = part.numbers();
         let fitted = numbers.iter().filter(|n| n.basis == Basis::Fitted).count();
-        let cells = [part.kind().noun().to_owned(), part.name().to_owned(), numbers.len().to_string(), fitted.to_string()];
-        table.push(cells.into_iter().chain([part.title().to_owned()]));
+        let (kind, name, title) = (Cell::word(part.kind().noun()), Cell::word(part.name()), Cell::word(part.title()));
+        grid.push([kind, name, Cell::count(numbers.len()), Cell::count(fitted), title]);
     }
-    format!("{table}\n# fabriscope parts NAME lists the numbers of a part; fabriscope show NAME shows its file\n")
+    grid.named("parts")
 }
 
 fn basis(name: &str) -> Result<Basis, Failure> {

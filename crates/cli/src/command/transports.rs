@@ -4,12 +4,12 @@
 //! on each of N nodes need, what becomes of corrupt, lost and late packets, who handles errors. `tests/promises.rs` of the verbs
 //! tries every one of them.
 
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_verbs::{Order, QpType, Scale, WrOpcode};
 use serde_json::json;
 
 use crate::error::{Failure, Verdict};
-use crate::output::Output;
+use crate::output::{Output, OutputArgs};
 
 /// Compares the transports.
 #[derive(Debug, clap::Args)]
@@ -21,9 +21,8 @@ pub struct Args {
     /// Nodes, to count queue pairs
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     nodes: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -34,44 +33,54 @@ Examples:
 
 /// Runs the command.
 pub fn run(args: &Args, output: &mut Output) -> Result<Verdict, Failure> {
-    if args.json {
-        let list: Vec<_> = QpType::ALL.iter().map(|qp| properties(*qp, args)).collect();
-        output.json(&serde_json::Value::Array(list))?;
-        return Ok(Verdict::Good);
-    }
-    output.text(&format!("# {} processes on each of {} nodes, all talking to all\n", args.processes, args.nodes))?;
-    let mut table = Table::new(["transport", "scales as", "QPs per NIC", "corrupt data", "lost data", "delivery", "order", "recovery"]);
-    for column in [1, 3, 4, 5, 6, 7] {
-        table = table.words(column);
-    }
+    let mut outcome = Outcome::new();
+    outcome
+        .note(format!("{} processes on each of {} nodes, all talking to all", args.processes, args.nodes))
+        .table(promises(args))
+        .text("\n")
+        .table(operations())
+        .text("\n")
+        .note("next: transport = \"srd\" in a lab, or fabriscope bench ib_write_bw -c DC --on CLUSTER")
+        .whole(QpType::ALL.iter().map(|qp| properties(*qp, args)).collect());
+    args.output.write(&outcome, output)
+}
+
+/// What each transport promises, and how its queue pairs grow.
+fn promises(args: &Args) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("transport", "transport"),
+        Column::words("scales as", "scales_as"),
+        Column::number("QPs per NIC", "queue_pairs"),
+        Column::words("corrupt data", "corrupt_data"),
+        Column::words("lost data", "lost_data"),
+        Column::words("delivery", "delivery"),
+        Column::words("order", "order"),
+        Column::words("recovery", "recovery"),
+    ]);
     for qp in QpType::ALL {
-        table.push([
-            qp.name().to_owned(),
-            formula(qp.scale()).to_owned(),
-            qp.scale().count(args.processes, args.nodes).to_string(),
-            if qp.detects_corruption() { "detected" } else { "by the link only" }.to_owned(),
-            lost(qp).to_owned(),
-            delivery(qp).to_owned(),
-            order(qp.order()).to_owned(),
-            recovery(qp).to_owned(),
+        grid.push([
+            Cell::word(qp.name()),
+            Cell::word(formula(qp.scale())),
+            Cell::count(qp.scale().count(args.processes, args.nodes)),
+            Cell::word(if qp.detects_corruption() { "detected" } else { "by the link only" }),
+            Cell::word(lost(qp)),
+            Cell::word(delivery(qp)),
+            Cell::word(order(qp.order())),
+            Cell::word(recovery(qp)),
         ]);
     }
-    output.text(&table.to_string())?;
-    output.text("\n")?;
-    let mut operations =
-        Table::new(["transport", "SEND", "SEND imm", "WRITE", "WRITE imm", "READ", "FETCH_ADD", "CMP_SWAP", "a SEND may be"]);
-    for column in 1..9 {
-        operations = operations.words(column);
-    }
+    grid.named("promises")
+}
+
+/// Which operations each transport has.
+fn operations() -> Grid {
+    let names = ["transport", "SEND", "SEND imm", "WRITE", "WRITE imm", "READ", "FETCH_ADD", "CMP_SWAP", "a SEND may be"];
+    let mut grid = Grid::new(names.map(|name| Column::words(name, name)));
     for qp in QpType::ALL {
-        let mut row = vec![qp.name().to_owned()];
-        row.extend(WrOpcode::ALL.iter().map(|opcode| if qp.has(*opcode) { "yes" } else { "-" }.to_owned()));
-        row.push(longest(qp).to_owned());
-        operations.push(row);
+        let has = WrOpcode::ALL.iter().map(|opcode| Cell::word(if qp.has(*opcode) { "yes" } else { "-" }));
+        grid.push(std::iter::once(Cell::word(qp.name())).chain(has).chain([Cell::word(longest(qp))]));
     }
-    output.text(&operations.to_string())?;
-    output.text("\n# next: transport = \"srd\" in a lab, or fabriscope bench ib_write_bw -c DC --on CLUSTER\n")?;
-    Ok(Verdict::Good)
+    grid.named("operations")
 }
 
 fn properties(qp: QpType, args: &Args) -> serde_json::Value {

@@ -1,16 +1,11 @@
 //! `fabriscope validate`: predictions beside published measurements.
 
-use std::path::{Path, PathBuf};
-
-use fabriscope_report::validate::validate;
-use fabriscope_report::{Measured, Tolerances, measured};
+use std::path::PathBuf;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::output::Output;
+use crate::output::{Output, OutputArgs};
 use crate::progress::Progress;
-use fabriscope_lab::prediction::Predictor;
-use fabriscope_lab::published;
 
 /// Compares predictions with published measurements.
 ///
@@ -33,12 +28,8 @@ pub struct Args {
     /// Print each point
     #[arg(long, conflicts_with = "json")]
     points: bool,
-    /// Print JSON: a list of {table, points, skipped, median, p90, max, bias}
-    #[arg(long)]
-    json: bool,
-    /// Write the result to this file
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -51,44 +42,24 @@ Examples:
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
-    let (files, tolerances) = match &args.measured {
-        Some(path) => (vec![read(path)?], Tolerances::default()),
-        None => (published::tables()?, published::tolerances()?),
-    };
-    check_names(&args.tables, &files)?;
-    let on = args.on.as_deref().map(|text| context.cluster(text)).transpose()?;
     let progress = Progress::new("validating");
-    let predictor = Predictor::new(context.catalog()?, on, context.seed(), args.long, |done, all| progress.at(done, all));
-    let report = validate(&files, &args.tables, &tolerances, &predictor).map_err(Failure::of)?;
-    drop(predictor);
+    let mut question = fabriscope::validate(args.tables.clone())
+        .catalog(context.catalog()?)
+        .seed(context.seed())
+        .progress(|done, all| progress.at(done, all));
+    if let Some(file) = &args.measured {
+        question = question.measured(file);
+    }
+    if let Some(cluster) = &args.on {
+        question = question.on(cluster);
+    }
+    if args.long {
+        question = question.with_long_rows();
+    }
+    if args.points {
+        question = question.with_points();
+    }
+    let outcome = question.outcome().map_err(Failure::of)?;
     drop(progress);
-    if let Some(path) = &args.output {
-        output.redirect(path)?;
-    }
-    if args.json {
-        output.json(&report.json())?;
-    } else {
-        if args.points {
-            output.text(&report.points_text())?;
-        }
-        output.text(&report.text())?;
-    }
-    Ok(if report.failures().next().is_none() { Verdict::Good } else { Verdict::Bad })
-}
-
-fn read(path: &Path) -> Result<Measured, Failure> {
-    let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|cause| {
-        Failure::told(format!("{name}: cannot be read: {cause}"), "check that the file exists and that you may read it")
-    })?;
-    measured::read(&name, &bytes).map_err(Failure::of)
-}
-
-fn check_names(wanted: &[String], files: &[Measured]) -> Result<(), Failure> {
-    let mut known: Vec<&str> = files.iter().flat_map(|f| f.rows().iter().map(|row| row.table.as_str())).collect();
-    known.dedup();
-    match wanted.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(Failure::told(format!("there is no table `{name}`"), format!("the tables are {}", known.join(", ")))),
-        None => Ok(()),
-    }
+    args.output.write(&outcome, output)
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::{AllToAllV as Workload, EngineChoice, ResolvedLab};
 use fabriscope_engine::{Cluster, Connections, Placement, RunOptions, Stats, Watch, Work, library};
-use fabriscope_report::{Footprint, Job, Queues, Table};
+use fabriscope_report::{Cell, Column, Footprint, Grid, Job, Outcome, Queues};
 use fabriscope_traffic::alltoallv;
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::Service;
 
-use super::{Swept, head, us};
+use super::head;
 use crate::error::LabError;
 use crate::traffic::{connections, engine, options};
 
@@ -27,7 +27,7 @@ struct Sample {
 }
 
 /// Runs all jobs, sizes and transports.
-pub fn run(lab: &ResolvedLab, exchange: &Workload, seed: u64) -> Result<Swept, LabError> {
+pub fn run(lab: &ResolvedLab, exchange: &Workload, seed: u64) -> Result<Outcome, LabError> {
     if lab.lab.engine == EngineChoice::Flow {
         let message = format!("{}: the flow engine has no queue pairs", lab.name());
         return Err(LabError::refused(message, "write engine = \"packet\""));
@@ -45,7 +45,7 @@ pub fn run(lab: &ResolvedLab, exchange: &Workload, seed: u64) -> Result<Swept, L
     }
     let samples = super::samples(&settings, |(setting, connections)| sample(&cluster, lab, exchange, *setting, connections.clone(), seed))?;
     let results: Vec<(Setting, Sample)> = settings.into_iter().map(|(setting, _)| setting).zip(samples).collect();
-    Ok(Swept { text: text(lab, exchange, &results, seed), json: value(lab, exchange, &results, seed), curve: None })
+    Ok(outcome(lab, exchange, &results, seed))
 }
 
 fn sample(
@@ -99,93 +99,93 @@ fn size_of(exchange: &Workload, size: usize) -> String {
     exchange.sizes.get(size).map_or_else(|| "vector".to_owned(), |size| size.as_u64().to_string())
 }
 
-fn text(lab: &ResolvedLab, exchange: &Workload, results: &[(Setting, Sample)], seed: u64) -> String {
+fn outcome(lab: &ResolvedLab, exchange: &Workload, results: &[(Setting, Sample)], seed: u64) -> Outcome {
     let Workload { processes_per_node: each, iterations, .. } = exchange;
-    let what = format!(
-        "alltoallv, {each} processes per node, library {}, {iterations} iterations after one, seed {seed}",
-        lab.cluster.sole().software.name
-    );
-    let mut text = head(lab, &what);
-    let mut table =
-        Table::new(["processes", "transport", "contexts", "per process", "per adapter", "process (MB)", "node (MB)"]).words(1).words(2);
+    let library = &lab.cluster.sole().software.name;
+    let what = format!("alltoallv, {each} processes per node, library {library}, {iterations} iterations after one, seed {seed}");
+    let mut outcome = head(lab, &what);
+    outcome.set("library", library.clone()).set("processes_per_node", *each).set("iterations", *iterations).set("seed", seed);
+    let footprint = |processes: &u32| serde_json::json!({ "processes": processes, "transports": footprints(lab, exchange, *processes) });
+    outcome.set("memory", exchange.processes.iter().map(footprint).collect::<Vec<_>>());
+    outcome.table(memory(lab, exchange));
+    if let Some(contexts) = &lab.cluster.sole().node.nic.contexts {
+        let nic = &lab.cluster.sole().node.nic.name;
+        outcome.note(format!("{nic} holds {} contexts on the chip; {each} = M processes on each of N nodes", *contexts.cached));
+    }
+    outcome.text("\n").keyed_table("points", points(exchange, results));
+    for line in verdicts(exchange, results) {
+        outcome.note(line);
+    }
+    outcome
+}
+
+/// What queue pairs take, by the number of processes.
+fn memory(lab: &ResolvedLab, exchange: &Workload) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("processes", "processes"),
+        Column::words("transport", "transport"),
+        Column::words("contexts", "growth"),
+        Column::number("per process", "contexts_per_process"),
+        Column::number("per adapter", "contexts_per_adapter"),
+        Column::number("process (MB)", "process_bytes").unit("B"),
+        Column::number("node (MB)", "node_bytes").unit("B"),
+    ]);
     for &processes in &exchange.processes {
         for f in footprints(lab, exchange, processes) {
-            table.push([
-                processes.to_string(),
-                f.transport.to_owned(),
-                f.growth.to_owned(),
-                f.contexts_per_process.to_string(),
-                f.contexts_per_adapter.to_string(),
-                format!("{:.2}", f.process_bytes as f64 / 1e6),
-                format!("{:.1}", f.node_bytes as f64 / 1e6),
+            grid.push([
+                Cell::count(processes),
+                Cell::word(f.transport),
+                Cell::word(f.growth),
+                Cell::count(f.contexts_per_process),
+                Cell::count(f.contexts_per_adapter),
+                Cell::told(format!("{:.2}", f.process_bytes as f64 / 1e6), f.process_bytes),
+                Cell::told(format!("{:.1}", f.node_bytes as f64 / 1e6), f.node_bytes),
             ]);
         }
     }
-    text += &table.to_string();
-    if let Some(contexts) = &lab.cluster.sole().node.nic.contexts {
-        text += &format!(
-            "# {} holds {} contexts on the chip; {each} = M processes on each of N nodes\n",
-            lab.cluster.sole().node.nic.name,
-            *contexts.cached
-        );
-    }
-    let mut table =
-        Table::new(["processes", "size (B)", "transport", "mean (us)", "least (us)", "most (us)", "queue pairs", "misses/message"])
-            .words(2);
+    grid.named("memory")
+}
+
+fn points(exchange: &Workload, results: &[(Setting, Sample)]) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("processes", "processes"),
+        Column::number("size (B)", "bytes"),
+        Column::words("transport", "transport"),
+        Column::number("mean (us)", "mean_ps").unit("ps"),
+        Column::number("least (us)", "least_ps").unit("ps"),
+        Column::number("most (us)", "most_ps").unit("ps"),
+        Column::number("queue pairs", "queue_pairs"),
+        Column::number("misses/message", "misses_per_message"),
+        Column::data("counts"),
+    ]);
     for ((processes, size, transport), sample) in results {
         let messages = sample.exchanges * u64::from(*processes) * u64::from(processes - 1);
-        table.push([
-            processes.to_string(),
-            size_of(exchange, *size),
-            transport.name().to_owned(),
-            us(sample.mean),
-            us(sample.least),
-            us(sample.most),
-            sample.stats.queue_pairs.to_string(),
-            format!("{:.3}", sample.stats.context_misses as f64 / messages as f64),
+        let bytes = exchange.sizes.get(*size).map(|size| size.as_u64());
+        let counts = serde_json::to_value(sample.stats).unwrap_or_default();
+        grid.push([
+            Cell::count(*processes),
+            Cell::told(size_of(exchange, *size), bytes),
+            Cell::told(transport.name(), serde_json::to_value(transport).unwrap_or_default()),
+            Cell::us(sample.mean),
+            Cell::us(sample.least),
+            Cell::us(sample.most),
+            Cell::count(sample.stats.queue_pairs),
+            Cell::number(sample.stats.context_misses as f64 / messages as f64, 3),
+            Cell::data(counts),
         ]);
     }
-    text += &format!("\n{table}");
-    text + &verdict(exchange, results)
+    grid
 }
 
 /// Which transport is ahead, where there are two.
-fn verdict(exchange: &Workload, results: &[(Setting, Sample)]) -> String {
-    let mut text = String::new();
+fn verdicts(exchange: &Workload, results: &[(Setting, Sample)]) -> Vec<String> {
+    let mut lines = Vec::new();
     for pair in results.chunks(2).filter(|_| exchange.transports.len() == 2) {
         let [((processes, size, first), a), ((_, _, second), b)] = pair else { continue };
         let (ahead, behind) = if a.mean <= b.mean { ((first, a), (second, b)) } else { ((second, b), (first, a)) };
         let ratio = behind.1.mean.as_ps() as f64 / ahead.1.mean.as_ps().max(1) as f64;
-        let (ahead, behind) = (ahead.0.name(), behind.0.name());
-        text += &format!(
-            "# {processes} processes, {} B: {ahead} is ahead, {behind} takes {ratio:.2} times as long\n",
-            size_of(exchange, *size)
-        );
+        let (ahead, behind, size) = (ahead.0.name(), behind.0.name(), size_of(exchange, *size));
+        lines.push(format!("{processes} processes, {size} B: {ahead} is ahead, {behind} takes {ratio:.2} times as long"));
     }
-    text
-}
-
-fn value(lab: &ResolvedLab, exchange: &Workload, results: &[(Setting, Sample)], seed: u64) -> serde_json::Value {
-    let point = |((processes, size, transport), sample): &(Setting, Sample)| {
-        serde_json::json!({
-            "processes": processes,
-            "bytes": exchange.sizes.get(*size).map(|size| size.as_u64()),
-            "transport": transport,
-            "mean_ps": sample.mean.as_ps(),
-            "least_ps": sample.least.as_ps(),
-            "most_ps": sample.most.as_ps(),
-            "counts": sample.stats,
-        })
-    };
-    let footprint = |processes: &u32| serde_json::json!({ "processes": processes, "transports": footprints(lab, exchange, *processes) });
-    serde_json::json!({
-        "title": lab.lab.title,
-        "cluster": lab.cluster.name,
-        "library": lab.cluster.sole().software.name,
-        "processes_per_node": exchange.processes_per_node,
-        "iterations": exchange.iterations,
-        "seed": seed,
-        "memory": exchange.processes.iter().map(footprint).collect::<Vec<_>>(),
-        "points": results.iter().map(point).collect::<Vec<_>>(),
-    })
+    lines
 }

@@ -2,11 +2,11 @@
 
 use crate::{ClosedLoop as Workload, ResolvedLab};
 use fabriscope_engine::Cluster;
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Curve, Grid, Outcome};
 use fabriscope_traffic::{Config, schedule};
 use fabriscope_units::{Span, Time};
 
-use super::{Curve, Runs, Swept, head, pattern_name, slot, us};
+use super::{Runs, head, pattern_name, slot, title};
 use crate::error::LabError;
 use crate::traffic::{connections, open_pattern, sides};
 
@@ -21,14 +21,11 @@ struct Sample {
 }
 
 /// Runs all numbers of a closed loop.
-pub fn run(lab: &ResolvedLab, closed: &Workload, seed: u64) -> Result<Swept, LabError> {
+pub fn run(lab: &ResolvedLab, closed: &Workload, seed: u64) -> Result<Outcome, LabError> {
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
     let runs = Runs::of(lab, &cluster, connections(lab, closed.transport, closed.any_order)?)?;
     let samples = super::samples(&closed.outstanding, |&outstanding| sample(&runs, closed, outstanding, seed))?;
-    let points =
-        || closed.outstanding.iter().zip(&samples).map(|(&outstanding, s)| (f64::from(outstanding), s.throughput, s.mean.as_us_f64()));
-    let curve = || Curve { title: super::title(lab, closed.pattern), across: "messages under way per host", points: points().collect() };
-    Ok(Swept { text: text(lab, closed, &samples, seed), json: value(lab, closed, &samples, seed), curve: Some(curve()) })
+    Ok(outcome(lab, closed, &samples, seed))
 }
 
 fn sample(runs: &Runs<'_>, closed: &Workload, outstanding: u32, seed: u64) -> Result<Sample, String> {
@@ -51,35 +48,24 @@ fn sample(runs: &Runs<'_>, closed: &Workload, outstanding: u32, seed: u64) -> Re
     })
 }
 
-fn text(lab: &ResolvedLab, closed: &Workload, samples: &[Sample], seed: u64) -> String {
+fn outcome(lab: &ResolvedLab, closed: &Workload, samples: &[Sample], seed: u64) -> Outcome {
     let (pattern, messages, size) = (pattern_name(closed.pattern), closed.messages, closed.size);
-    let mut text = head(lab, &format!("closed loop, pattern {pattern}, {messages} messages of {size} from each host, seed {seed}"));
-    let mut table = Table::new(["under way", "throughput", "mean (us)", "median (us)", "99 % (us)"]);
+    let mut outcome = head(lab, &format!("closed loop, pattern {pattern}, {messages} messages of {size} from each host, seed {seed}"));
+    let mut points = Grid::new([
+        Column::number("under way", "outstanding"),
+        Column::number("throughput", "throughput"),
+        Column::number("mean (us)", "mean_ps").unit("ps"),
+        Column::number("median (us)", "median_ps").unit("ps"),
+        Column::number("99 % (us)", "p99_ps").unit("ps"),
+    ]);
     for (outstanding, sample) in closed.outstanding.iter().zip(samples) {
-        let Sample { throughput, mean, median, p99 } = *sample;
-        table.push([outstanding.to_string(), format!("{throughput:.3}"), us(mean), us(median), us(p99)]);
+        let times = [sample.mean, sample.median, sample.p99].map(Cell::us);
+        points.push([Cell::count(*outstanding), Cell::number(sample.throughput, 3)].into_iter().chain(times));
     }
-    text += &table.to_string();
-    text
-}
-
-fn value(lab: &ResolvedLab, closed: &Workload, samples: &[Sample], seed: u64) -> serde_json::Value {
-    let point = |(outstanding, sample): (&u32, &Sample)| {
-        serde_json::json!({
-            "outstanding": outstanding,
-            "throughput": sample.throughput,
-            "mean_ps": sample.mean.as_ps(),
-            "median_ps": sample.median.as_ps(),
-            "p99_ps": sample.p99.as_ps(),
-        })
-    };
-    serde_json::json!({
-        "title": lab.lab.title,
-        "cluster": lab.cluster.name,
-        "routing": lab.cluster.routing.name(),
-        "pattern": pattern_name(closed.pattern),
-        "messages": closed.messages,
-        "seed": seed,
-        "points": closed.outstanding.iter().zip(samples).map(point).collect::<Vec<_>>(),
-    })
+    outcome.set("routing", lab.cluster.routing.name()).set("pattern", pattern).set("messages", messages).set("seed", seed);
+    outcome.keyed_table("points", points);
+    let point = |(&outstanding, s): (&u32, &Sample)| (f64::from(outstanding), s.throughput, s.mean.as_us_f64());
+    let points = closed.outstanding.iter().zip(samples).map(point).collect();
+    outcome.draw(Curve { title: title(lab, closed.pattern), across: "messages under way per host", points });
+    outcome
 }

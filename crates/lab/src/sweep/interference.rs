@@ -4,11 +4,11 @@ use crate::{Interference as Workload, ResolvedLab, Scheme};
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::{Cluster, Connections, EngineError, Job, RunOptions, Stats, Watch};
 use fabriscope_fabric::EndpointId;
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{Builder, Schedule};
 use fabriscope_units::Span;
 
-use super::{Swept, head, us};
+use super::head;
 use crate::error::LabError;
 use crate::lab::with_scheme;
 use crate::traffic;
@@ -25,14 +25,14 @@ struct Sample {
 }
 
 /// Runs all schemes.
-pub fn run(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, seed: u64) -> Result<Swept, LabError> {
+pub fn run(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, seed: u64) -> Result<Outcome, LabError> {
     for scheme in &jobs.schemes {
         let routing = scheme.routing.unwrap_or(lab.cluster.routing);
         traffic::keeps_up(lab, routing, scheme.transport, takes_any_order(lab, scheme))
             .map_err(|message| LabError::refused(message, "add any_order = true to the schemes, or choose another routing"))?;
     }
     let samples = super::samples(&jobs.schemes, |scheme| sample(catalog, lab, jobs, scheme, seed))?;
-    Ok(Swept { text: text(lab, jobs, &samples, seed), json: value(lab, jobs, &samples, seed), curve: None })
+    Ok(outcome(lab, jobs, &samples, seed))
 }
 
 /// Whether receivers take packets as they come, which they do where senders spray them.
@@ -110,84 +110,76 @@ fn slowdown(sample: &Sample) -> f64 {
     last(&sample.beside) / last(&sample.alone).max(f64::MIN_POSITIVE)
 }
 
-fn text(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], seed: u64) -> String {
+fn outcome(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], seed: u64) -> Outcome {
     let (senders, size, victims, victim_size) = (jobs.senders, jobs.size, jobs.victims, jobs.victim_size);
-    let mut text = head(lab, &format!("incast of {senders} × {size}, {victims} victims of {victim_size}, seed {seed}"));
-    let mut table = Table::new([
-        "congestion",
-        "transport",
-        "flow control",
-        "routing",
-        "median (us)",
-        "last (us)",
-        "victims (us)",
-        "slowdown",
-        "deepest queue (kB)",
-        "pauses",
-        "marks",
-        "drops",
-        "trims",
-    ]);
+    let mut outcome = head(lab, &format!("incast of {senders} × {size}, {victims} victims of {victim_size}, seed {seed}"));
+    let mut schemes = Grid::new(columns());
     let mut ends = Vec::new();
     for (scheme, sample) in jobs.schemes.iter().zip(samples) {
         let [congestion, transport, flow, routing] = name(scheme, lab);
+        let names = [&congestion, &transport, &flow, &routing].map(|name| Cell::word(name.as_str()));
         match sample {
-            Ok(sample) => {
-                let stats = &sample.stats;
-                table.push([
-                    congestion,
-                    transport,
-                    flow,
-                    routing,
-                    us(sample.incast[sample.incast.len() / 2]),
-                    us(sample.incast.last().copied().unwrap_or_default()),
-                    us(sample.beside.last().copied().unwrap_or_default()),
-                    format!("{:.2}", slowdown(sample)),
-                    format!("{:.0}", stats.deepest_queue as f64 / 1000.0),
-                    stats.pauses.to_string(),
-                    stats.ecn_marks.to_string(),
-                    stats.drops.to_string(),
-                    stats.trims.to_string(),
-                ]);
-            }
+            Ok(sample) => schemes.push(names.into_iter().chain(cells(sample))),
             Err(error) => {
-                ends.push(format!("# {congestion}, {flow}, {routing}: {error}\n"));
-                let mut row = [const { String::new() }; 13];
-                (row[0], row[1], row[2], row[3], row[4]) = (congestion, transport, flow, routing, "gave up".to_owned());
-                table.push(row);
+                ends.push(format!("{congestion}, {flow}, {routing}: {error}"));
+                let mut row = names.to_vec();
+                row.push(Cell::told("gave up", serde_json::Value::Null));
+                row.resize(COLUMNS - 1, Cell::blank());
+                row.push(Cell::data(error.as_str()));
+                schemes.push(row);
             }
         }
     }
-    text += &table.to_string();
-    text.extend(ends);
-    text
+    outcome.set("seed", seed).keyed_table("schemes", schemes);
+    for end in ends {
+        outcome.note(end);
+    }
+    outcome
 }
 
-fn value(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>], seed: u64) -> serde_json::Value {
-    let ps = |times: &[Span]| times.iter().map(|time| time.as_ps()).collect::<Vec<_>>();
-    let point = |(scheme, sample): (&Scheme, &Result<Sample, String>)| {
-        let [congestion, transport, flow_control, routing] = name(scheme, lab);
-        let mut value =
-            serde_json::json!({ "congestion": congestion, "transport": transport, "flow_control": flow_control, "routing": routing });
-        let more = match sample {
-            Ok(sample) => serde_json::json!({
-                "incast_ps": ps(&sample.incast),
-                "victims_ps": ps(&sample.beside),
-                "victims_alone_ps": ps(&sample.alone),
-                "slowdown": slowdown(sample),
-                "counts": sample.stats,
-            }),
-            Err(error) => serde_json::json!({ "error": error }),
-        };
-        if let (Some(value), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
-            value.extend(more);
-        }
-        value
-    };
-    serde_json::json!({
-        "title": lab.lab.title,
-        "cluster": lab.cluster.name,
-        "seed": seed,
-        "schemes": jobs.schemes.iter().zip(samples).map(point).collect::<Vec<_>>(),
-    })
+/// Columns of the table, those for programs included.
+const COLUMNS: usize = 18;
+
+fn columns() -> [Column; COLUMNS] {
+    [
+        Column::words("congestion", "congestion"),
+        Column::number("transport", "transport"),
+        Column::number("flow control", "flow_control"),
+        Column::number("routing", "routing"),
+        Column::number("median (us)", "median_ps").unit("ps"),
+        Column::number("last (us)", "last_ps").unit("ps"),
+        Column::number("victims (us)", "last_victim_ps").unit("ps"),
+        Column::number("slowdown", "slowdown"),
+        Column::number("deepest queue (kB)", "deepest_queue_bytes").unit("B"),
+        Column::number("pauses", "pauses"),
+        Column::number("marks", "marks"),
+        Column::number("drops", "drops"),
+        Column::number("trims", "trims"),
+        Column::data("incast_ps").unit("ps"),
+        Column::data("victims_ps").unit("ps"),
+        Column::data("victims_alone_ps").unit("ps"),
+        Column::data("counts"),
+        Column::data("error"),
+    ]
+}
+
+/// What one scheme did, behind its names.
+fn cells(sample: &Sample) -> Vec<Cell> {
+    let stats = &sample.stats;
+    let ps = |times: &[Span]| Cell::data(times.iter().map(|time| time.as_ps()).collect::<Vec<_>>());
+    vec![
+        Cell::us(sample.incast[sample.incast.len() / 2]),
+        Cell::us(sample.incast.last().copied().unwrap_or_default()),
+        Cell::us(sample.beside.last().copied().unwrap_or_default()),
+        Cell::number(slowdown(sample), 2),
+        Cell::told(format!("{:.0}", stats.deepest_queue as f64 / 1000.0), stats.deepest_queue),
+        Cell::count(stats.pauses),
+        Cell::count(stats.ecn_marks),
+        Cell::count(stats.drops),
+        Cell::count(stats.trims),
+        ps(&sample.incast),
+        ps(&sample.beside),
+        ps(&sample.alone),
+        Cell::data(serde_json::to_value(stats).unwrap_or_default()),
+    ]
 }

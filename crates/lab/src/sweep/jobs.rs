@@ -2,11 +2,11 @@
 
 use crate::{Job, Jobs, ResolvedLab};
 use fabriscope_engine::{Cluster, Connections, OpTimes, RunOptions, Stats, Watch};
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
-use super::{Swept, head, us};
+use super::head;
 use crate::error::LabError;
 use crate::traffic::{engine, options, order, spraying};
 
@@ -48,10 +48,10 @@ struct Sample {
 }
 
 /// Runs all settings.
-pub fn run(lab: &ResolvedLab, work: &Jobs, seed: u64) -> Result<Swept, LabError> {
+pub fn run(lab: &ResolvedLab, work: &Jobs, seed: u64) -> Result<Outcome, LabError> {
     let settings: Vec<Setting> = (0..work.jobs.len()).map(Setting::Alone).chain([Setting::OneClass, Setting::OwnClasses]).collect();
     let samples = super::samples(&settings, |setting| sample(lab, work, *setting, seed))?;
-    Ok(Swept { text: text(lab, work, &samples, seed), json: value(lab, work, &samples, seed), curve: None })
+    Ok(outcome(lab, work, &samples, seed))
 }
 
 fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result<Sample, String> {
@@ -131,79 +131,71 @@ fn class(job: &Job) -> String {
         .unwrap_or_else(|| "-".to_owned())
 }
 
-fn text(lab: &ResolvedLab, work: &Jobs, samples: &[Sample], seed: u64) -> String {
+fn outcome(lab: &ResolvedLab, work: &Jobs, samples: &[Sample], seed: u64) -> Outcome {
     let count = work.jobs.len();
-    let mut text = head(lab, &format!("{count} jobs, seed {seed}"));
+    let mut outcome = head(lab, &format!("{count} jobs, seed {seed}"));
     let (one, own) = (&samples[count], &samples[count + 1]);
-    let mut table = Table::new([
-        "job",
-        "class",
-        "alone: median (us)",
-        "one class (us)",
-        "own class (us)",
-        "own / alone",
-        "alone: p99 (us)",
-        "one class (us)",
-        "own class (us)",
-        "alone (Gb/s)",
-        "one class (Gb/s)",
-        "own class (Gb/s)",
-    ]);
-    for (number, job) in work.jobs.iter().enumerate() {
-        let runs = [&samples[number].jobs[number], &one.jobs[number], &own.jobs[number]];
-        let [alone, _, together] = runs;
-        let ratio = together.quantile(50).as_us_f64() / alone.quantile(50).as_us_f64().max(f64::MIN_POSITIVE);
-        let medians = runs.map(|times| us(times.quantile(50)));
-        let tails = runs.map(|times| us(times.quantile(99)));
-        let rates = runs.map(|times| format!("{:.2}", times.rate().as_bps() as f64 / 1e9));
-        let mut row = vec![job.name.clone(), class(job)];
-        row.extend(medians);
-        row.push(format!("{ratio:.3}"));
-        row.extend(tails);
-        row.extend(rates);
-        table.push(<[String; 12]>::try_from(row).unwrap_or_default());
-    }
-    text += &table.to_string();
+    outcome.set("seed", seed).keyed_table("jobs", table(work, samples));
+    outcome.set("counts", serde_json::json!({ "one_class": one.stats, "own_classes": own.stats }));
     for (name, sample) in [("one class", one), ("own classes", own)] {
         let Stats { drops, pauses, ecn_marks, trims, .. } = sample.stats;
-        text += &format!("# {name}: {drops} drops, {pauses} pauses, {ecn_marks} marks, {trims} trims\n");
+        outcome.note(format!("{name}: {drops} drops, {pauses} pauses, {ecn_marks} marks, {trims} trims"));
     }
     for (number, job) in work.jobs.iter().enumerate() {
         // A job that outlives the others was not beside them.
         let others = own.jobs.iter().enumerate().filter(|(other, _)| *other != number).map(|(_, times)| times.ended).max();
         if let Some(end) = others.filter(|end| *end < own.jobs[number].ended) {
-            let last = own.jobs[number].ended;
-            text += &format!("# `{}` went on for {} us after the last of the others\n", job.name, us(last - end));
+            let after = own.jobs[number].ended - end;
+            outcome.note(format!("`{}` went on for {:.3} us after the last of the others", job.name, after.as_us_f64()));
         }
     }
-    text + "# a message lasts from its work request to its completion; docs/models/qos.md says what classes can do\n"
+    outcome.note("a message lasts from its work request to its completion; docs/models/qos.md says what classes can do");
+    outcome
 }
 
-fn value(lab: &ResolvedLab, work: &Jobs, samples: &[Sample], seed: u64) -> serde_json::Value {
+/// A row for each job: alone, in one class with the others, in its own class.
+fn table(work: &Jobs, samples: &[Sample]) -> Grid {
     let count = work.jobs.len();
-    let times = |times: &Times| {
-        serde_json::json!({
-            "median_ps": times.quantile(50).as_ps(),
-            "p99_ps": times.quantile(99).as_ps(),
-            "last_ps": times.quantile(100).as_ps(),
-            "bits_per_s": times.rate().as_bps(),
-            "ended_ps": times.ended.as_ps(),
-        })
-    };
-    let job = |(number, job): (usize, &Job)| {
-        serde_json::json!({
-            "name": job.name,
-            "class": class(job),
-            "alone": times(&samples[number].jobs[number]),
-            "one_class": times(&samples[count].jobs[number]),
-            "own_class": times(&samples[count + 1].jobs[number]),
-        })
-    };
+    let (one, own) = (&samples[count], &samples[count + 1]);
+    let mut grid = Grid::new([
+        Column::words("job", "name"),
+        Column::number("class", "class"),
+        Column::number("alone: median (us)", "alone_median_ps").unit("ps"),
+        Column::number("one class (us)", "one_class_median_ps").unit("ps"),
+        Column::number("own class (us)", "own_class_median_ps").unit("ps"),
+        Column::number("own / alone", "own_to_alone"),
+        Column::number("alone: p99 (us)", "alone_p99_ps").unit("ps"),
+        Column::number("one class (us)", "one_class_p99_ps").unit("ps"),
+        Column::number("own class (us)", "own_class_p99_ps").unit("ps"),
+        Column::number("alone (Gb/s)", "alone_bits_per_s").unit("b/s"),
+        Column::number("one class (Gb/s)", "one_class_bits_per_s").unit("b/s"),
+        Column::number("own class (Gb/s)", "own_class_bits_per_s").unit("b/s"),
+        Column::data("alone"),
+        Column::data("one_class"),
+        Column::data("own_class"),
+    ]);
+    for (number, job) in work.jobs.iter().enumerate() {
+        let runs = [&samples[number].jobs[number], &one.jobs[number], &own.jobs[number]];
+        let [alone, _, together] = runs;
+        let ratio = together.quantile(50).as_us_f64() / alone.quantile(50).as_us_f64().max(f64::MIN_POSITIVE);
+        let rate = |times: &Times| Cell::told(format!("{:.2}", times.rate().as_bps() as f64 / 1e9), times.rate().as_bps());
+        let mut row = vec![Cell::word(job.name.clone()), Cell::word(class(job))];
+        row.extend(runs.map(|times| Cell::us(times.quantile(50))));
+        row.push(Cell::number(ratio, 3));
+        row.extend(runs.map(|times| Cell::us(times.quantile(99))));
+        row.extend(runs.map(rate));
+        row.extend(runs.map(|times| Cell::data(data(times))));
+        grid.push(row);
+    }
+    grid
+}
+
+fn data(times: &Times) -> serde_json::Value {
     serde_json::json!({
-        "title": lab.lab.title,
-        "cluster": lab.cluster.name,
-        "seed": seed,
-        "jobs": work.jobs.iter().enumerate().map(job).collect::<Vec<_>>(),
-        "counts": { "one_class": samples[count].stats, "own_classes": samples[count + 1].stats },
+        "median_ps": times.quantile(50).as_ps(),
+        "p99_ps": times.quantile(99).as_ps(),
+        "last_ps": times.quantile(100).as_ps(),
+        "bits_per_s": times.rate().as_bps(),
+        "ended_ps": times.ended.as_ps(),
     })
 }

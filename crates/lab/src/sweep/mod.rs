@@ -1,4 +1,4 @@
-//! Loops: one run for each load, window or number of receivers, side by side on all cores; throughput and latency as a table or as curves.
+//! Loops: one run for each load, window or number of receivers, side by side on all cores; throughput and latency as one outcome.
 
 pub mod alltoallv;
 pub mod closed;
@@ -13,33 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::{OpenPattern, ResolvedLab};
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Connections, Engine, Job, Run, RunOptions, Watch};
+use fabriscope_report::Outcome;
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Bytes, Span};
 
 use crate::error::LabError;
 use crate::traffic;
-
-/// What a sweep found, as text, as data, and as curves where it has a load.
-#[derive(Debug)]
-pub struct Swept {
-    /// For people.
-    pub text: String,
-    /// For programs.
-    pub json: serde_json::Value,
-    /// Throughput and latency over load.
-    pub curve: Option<Curve>,
-}
-
-/// What is drawn: throughput on the left axis, latency on the right.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    /// The line above the picture.
-    pub title: String,
-    /// What the horizontal axis is.
-    pub across: &'static str,
-    /// Load, throughput as a share of the link rate, mean latency in microseconds.
-    pub points: Vec<(f64, f64, f64)>,
-}
 
 /// Runs of schedules that differ in nothing but the schedule.
 struct Runs<'a> {
@@ -97,17 +76,19 @@ fn slot(parts: &ResolvedCluster, size: Bytes) -> Span {
     parts.sole().link.data_rate().time(Bytes(wire))
 }
 
-/// The lines above a table: the lab, the cluster, and `what` happens there.
-fn head(lab: &ResolvedLab, what: &str) -> String {
+/// An outcome that begins with the lab, the cluster, and `what` happens there.
+fn head(lab: &ResolvedLab, what: &str) -> Outcome {
     let parts = &lab.cluster;
-    let (name, link) = (lab.name(), parts.sole().link.data_rate());
-    format!(
-        "# {name}\n# cluster {}: {} nodes, {link} links, MTU {}, routing {}\n# {what}\n\n",
-        parts.name,
-        parts.nodes(),
-        parts.mtu,
-        parts.routing
-    )
+    let link = parts.sole().link.data_rate();
+    let mut outcome = Outcome::new();
+    outcome
+        .set("title", lab.lab.title.clone())
+        .set("cluster", parts.name.clone())
+        .note(lab.name())
+        .note(format!("cluster {}: {} nodes, {link} links, MTU {}, routing {}", parts.name, parts.nodes(), parts.mtu, parts.routing))
+        .note(what)
+        .text("\n");
+    outcome
 }
 
 /// The line above a picture.
@@ -117,8 +98,4 @@ fn title(lab: &ResolvedLab, pattern: OpenPattern) -> String {
 
 fn pattern_name(pattern: OpenPattern) -> String {
     serde_json::to_value(pattern).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
-fn us(span: Span) -> String {
-    format!("{:.3}", span.as_us_f64())
 }

@@ -3,11 +3,11 @@
 use crate::{ResolvedLab, ToGroup};
 use fabriscope_engine::{Cluster, Job, Stats};
 use fabriscope_fabric::EndpointId;
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_traffic::multicast::{Config, Sample, prepare};
 use fabriscope_units::{Bytes, Rate, Span};
 
-use super::{Swept, head, us};
+use super::head;
 use crate::error::LabError;
 use crate::traffic::{engine, options};
 
@@ -16,20 +16,20 @@ use crate::traffic::{engine, options};
 struct Point {
     /// Links to the farthest receiver on a shortest way.
     links: u32,
-    group: Outcome,
-    each: Option<Outcome>,
+    group: Sampled,
+    each: Option<Sampled>,
 }
 
 #[derive(Clone)]
-struct Outcome {
+struct Sampled {
     sample: Sample,
     stats: Stats,
 }
 
 /// Runs all of them.
-pub fn run(lab: &ResolvedLab, work: &ToGroup, seed: u64) -> Result<Swept, LabError> {
+pub fn run(lab: &ResolvedLab, work: &ToGroup, seed: u64) -> Result<Outcome, LabError> {
     let points = super::samples(&work.receivers, |&receivers| point(lab, work, receivers, seed))?;
-    Ok(Swept { text: text(lab, work, &points, seed), json: value(lab, work, &points, seed), curve: None })
+    Ok(outcome(lab, work, &points, seed))
 }
 
 fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result<Point, String> {
@@ -53,7 +53,7 @@ fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result
     let run = |config: Config| {
         let (mains, finish) = prepare(config);
         let run = engine.run(&cluster, Job::programs(nodes.clone(), mains), &options, seed).map_err(|error| error.to_string())?;
-        Ok::<Outcome, String>(Outcome { sample: finish(), stats: run.stats })
+        Ok::<Sampled, String>(Sampled { sample: finish(), stats: run.stats })
     };
     let group = run(config)?;
     let each = if work.unicast { Some(run(Config { group: None, ..config })?) } else { None };
@@ -92,85 +92,74 @@ fn rate(work: &ToGroup, sample: &Sample) -> Option<f64> {
     sample.span().filter(|span| *span > Span::ZERO).map(|span| Rate::of(bytes, span).as_bps() as f64 / 1e9)
 }
 
-fn shown(span: Option<Span>) -> String {
-    span.map_or_else(|| "-".to_owned(), us)
-}
-
-fn text(lab: &ResolvedLab, work: &ToGroup, points: &[Point], seed: u64) -> String {
+fn outcome(lab: &ResolvedLab, work: &ToGroup, points: &[Point], seed: u64) -> Outcome {
     let (messages, size, sender) = (work.messages, work.size, work.sender);
     let group = work.mgid(lab.cluster.link_layer).map(|mgid| mgid.to_string()).unwrap_or_default();
     let paced = if work.interval > Span::ZERO { format!("one every {}", work.interval) } else { "back to back".to_owned() };
     let what = format!("multicast from node {sender} to group {group}: {messages} messages of {size}, {paced}, seed {seed}");
-    let mut text = head(lab, &what);
-    let mut table = Table::new([
-        "receivers",
-        "links",
-        "first (us)",
-        "last (us)",
-        "rate (Gb/s)",
-        "complete (%)",
-        "lost",
-        "copies",
-        "join (us)",
-        "unicast last (us)",
-        "unicast lost",
-        "ratio",
+    let mut outcome = head(lab, &what);
+    outcome.set("seed", seed).keyed_table("points", table(work, points));
+    outcome.note("last: median over messages until every receiver has it; unicast: a datagram to each receiver instead");
+    outcome
+}
+
+/// A row for each number of receivers.
+fn table(work: &ToGroup, points: &[Point]) -> Grid {
+    let mut grid = Grid::new([
+        Column::number("receivers", "receivers").left(),
+        Column::number("links", "links"),
+        Column::number("first (us)", "first_ps").unit("ps"),
+        Column::number("last (us)", "last_ps").unit("ps"),
+        Column::number("rate (Gb/s)", "rate_gbps").unit("Gb/s"),
+        Column::number("complete (%)", "complete_percent").unit("%"),
+        Column::number("lost", "lost"),
+        Column::number("copies", "copies"),
+        Column::number("join (us)", "join_ps").unit("ps"),
+        Column::number("unicast last (us)", "unicast_last_ps").unit("ps"),
+        Column::number("unicast lost", "unicast_lost"),
+        Column::number("ratio", "ratio"),
+        Column::data("group"),
+        Column::data("unicast"),
     ]);
     for (receivers, point) in work.receivers.iter().zip(points) {
         let sample = &point.group.sample;
-        let all = u64::from(*receivers) * u64::from(messages);
+        let all = u64::from(*receivers) * u64::from(work.messages);
         let each = point.each.as_ref().map(|each| &each.sample);
         let ratio = each.and_then(median).zip(median(sample)).map(|(each, group)| each.as_us_f64() / group.as_us_f64());
-        let none = || "-".to_owned();
-        table.push([
-            receivers.to_string(),
-            point.links.to_string(),
-            shown(nearest(sample)),
-            shown(median(sample)),
-            rate(work, sample).map_or_else(none, |rate| format!("{rate:.2}")),
-            format!("{:.2}", 100.0 * sample.complete() as f64 / all.max(1) as f64),
-            sample.lost().to_string(),
-            point.group.stats.copies.to_string(),
-            us(sample.join),
-            shown(each.and_then(median)),
-            each.map_or_else(none, |each| each.lost().to_string()),
-            ratio.map_or_else(none, |ratio| format!("{ratio:.2}")),
+        let decimals = |number: Option<f64>| number.map_or_else(Cell::none, |number| Cell::number(number, 2));
+        grid.push([
+            Cell::count(*receivers),
+            Cell::count(point.links),
+            Cell::us_or_none(nearest(sample)),
+            Cell::us_or_none(median(sample)),
+            decimals(rate(work, sample)),
+            Cell::number(100.0 * sample.complete() as f64 / all.max(1) as f64, 2),
+            Cell::count(sample.lost()),
+            Cell::count(point.group.stats.copies),
+            Cell::us(sample.join),
+            Cell::us_or_none(each.and_then(median)),
+            each.map_or_else(Cell::none, |each| Cell::count(each.lost())),
+            decimals(ratio),
+            Cell::data(data(work, &point.group)),
+            Cell::data(point.each.as_ref().map(|each| data(work, each))),
         ]);
     }
-    text += &table.to_string();
-    text += "# last: median over messages until every receiver has it; unicast: a datagram to each receiver instead\n";
-    text
+    grid
 }
 
-fn value(lab: &ResolvedLab, work: &ToGroup, points: &[Point], seed: u64) -> serde_json::Value {
+fn data(work: &ToGroup, outcome: &Sampled) -> serde_json::Value {
     let ps = |span: Option<Span>| span.map(Span::as_ps);
-    let outcome = |outcome: &Outcome| {
-        let sample = &outcome.sample;
-        serde_json::json!({
-            "first_ps": ps(nearest(sample)),
-            "last_ps": ps(median(sample)),
-            "rate_gbps": rate(work, sample),
-            "complete": sample.complete(),
-            "lost": sample.lost(),
-            "repeated": sample.received.iter().map(|received| received.repeated).sum::<u64>(),
-            "late": sample.received.iter().map(|received| received.late).sum::<u64>(),
-            "join_ps": sample.join.as_ps(),
-            "counts": outcome.stats,
-        })
-    };
-    let point = |(receivers, point): (&u32, &Point)| {
-        serde_json::json!({
-            "receivers": receivers,
-            "links": point.links,
-            "group": outcome(&point.group),
-            "unicast": point.each.as_ref().map(outcome),
-        })
-    };
+    let sample = &outcome.sample;
     serde_json::json!({
-        "title": lab.lab.title,
-        "cluster": lab.cluster.name,
-        "seed": seed,
-        "points": work.receivers.iter().zip(points).map(point).collect::<Vec<_>>(),
+        "first_ps": ps(nearest(sample)),
+        "last_ps": ps(median(sample)),
+        "rate_gbps": rate(work, sample),
+        "complete": sample.complete(),
+        "lost": sample.lost(),
+        "repeated": sample.received.iter().map(|received| received.repeated).sum::<u64>(),
+        "late": sample.received.iter().map(|received| received.late).sum::<u64>(),
+        "join_ps": sample.join.as_ps(),
+        "counts": outcome.stats,
     })
 }
 

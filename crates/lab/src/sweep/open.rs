@@ -2,27 +2,22 @@
 
 use crate::{EngineChoice, OpenLoop as Workload, ResolvedLab};
 use fabriscope_engine::Cluster;
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Curve, Grid, Outcome};
 use fabriscope_traffic::{OpenLoop, Sample, open_loop};
 
-use super::{Curve, Runs, Swept, head, pattern_name, slot, us};
+use super::{Runs, head, pattern_name, slot, title};
 use crate::error::LabError;
 use crate::traffic::{connections, open_pattern};
 
 /// Runs all loads of an open loop.
-pub fn run(lab: &ResolvedLab, open: &Workload, seed: u64) -> Result<Swept, LabError> {
+pub fn run(lab: &ResolvedLab, open: &Workload, seed: u64) -> Result<Outcome, LabError> {
     if lab.lab.engine != EngineChoice::Packet {
         return Err(LabError::refused("an open loop measures queues, which the flow engine does not have", "write engine = \"packet\""));
     }
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
     let runs = Runs::of(lab, &cluster, connections(lab, open.transport, open.any_order)?)?;
     let samples = super::samples(&open.loads, |&load| sample(&runs, open, load, seed))?;
-    let curve = || Curve {
-        title: super::title(lab, open.pattern),
-        across: "offered load (share of the link rate)",
-        points: open.loads.iter().zip(&samples).map(|(&load, sample)| (load, sample.accepted, sample.mean.as_us_f64())).collect(),
-    };
-    Ok(Swept { text: text(lab, open, &samples, seed), json: value(lab, open, &samples, seed), curve: Some(curve()) })
+    Ok(outcome(lab, open, &samples, seed))
 }
 
 fn sample(runs: &Runs<'_>, open: &Workload, load: f64, seed: u64) -> Result<Sample, String> {
@@ -55,56 +50,32 @@ pub fn saturation(open: &Workload, samples: &[Sample]) -> (Option<f64>, f64) {
     (last, samples.iter().map(|sample| sample.accepted).fold(0.0, f64::max))
 }
 
-fn text(lab: &ResolvedLab, open: &Workload, samples: &[Sample], seed: u64) -> String {
-    let what = format!(
-        "open loop, pattern {}, {} messages, warm-up {}, window {}, seed {seed}",
-        pattern_name(open.pattern),
-        open.size,
-        open.warm_up,
-        open.window
-    );
-    let mut text = head(lab, &what);
-    let mut table = Table::new(["load", "offered", "accepted", "mean (us)", "median (us)", "99 % (us)", "messages"]);
+fn outcome(lab: &ResolvedLab, open: &Workload, samples: &[Sample], seed: u64) -> Outcome {
+    let pattern = pattern_name(open.pattern);
+    let (size, warm_up, window) = (open.size, open.warm_up, open.window);
+    let mut outcome = head(lab, &format!("open loop, pattern {pattern}, {size} messages, warm-up {warm_up}, window {window}, seed {seed}"));
+    let mut points = Grid::new([
+        Column::number("load", "load"),
+        Column::number("offered", "offered"),
+        Column::number("accepted", "accepted"),
+        Column::number("mean (us)", "mean_ps").unit("ps"),
+        Column::number("median (us)", "median_ps").unit("ps"),
+        Column::number("99 % (us)", "p99_ps").unit("ps"),
+        Column::number("messages", "messages"),
+    ]);
     for (load, sample) in open.loads.iter().zip(samples) {
-        table.push([
-            format!("{load:.3}"),
-            format!("{:.3}", sample.offered),
-            format!("{:.3}", sample.accepted),
-            us(sample.mean),
-            us(sample.median),
-            us(sample.p99),
-            sample.messages.to_string(),
-        ]);
+        let shares = [*load, sample.offered, sample.accepted].map(|share| Cell::number(share, 3));
+        let times = [sample.mean, sample.median, sample.p99].map(Cell::us);
+        points.push(shares.into_iter().chain(times).chain([Cell::count(sample.messages)]));
     }
-    text += &table.to_string();
     let (last, most) = saturation(open, samples);
-    match last {
-        Some(load) => text + &format!("# at a load of {load:.3} the network still keeps up; at most {most:.3} of the link rate arrive\n"),
-        None => text + &format!("# the network keeps up with none of these loads; at most {most:.3} of the link rate arrive\n"),
-    }
-}
-
-fn value(lab: &ResolvedLab, open: &Workload, samples: &[Sample], seed: u64) -> serde_json::Value {
-    let point = |(load, sample): (&f64, &Sample)| {
-        serde_json::json!({
-            "load": load,
-            "offered": sample.offered,
-            "accepted": sample.accepted,
-            "mean_ps": sample.mean.as_ps(),
-            "median_ps": sample.median.as_ps(),
-            "p99_ps": sample.p99.as_ps(),
-            "messages": sample.messages,
-        })
-    };
-    let (last, most) = saturation(open, samples);
-    serde_json::json!({
-        "title": lab.lab.title,
-        "cluster": lab.cluster.name,
-        "routing": lab.cluster.routing.name(),
-        "pattern": pattern_name(open.pattern),
-        "seed": seed,
-        "keeps_up_to": last,
-        "most_accepted": most,
-        "points": open.loads.iter().zip(samples).map(point).collect::<Vec<_>>(),
-    })
+    outcome.set("routing", lab.cluster.routing.name()).set("pattern", pattern).set("seed", seed);
+    outcome.set("keeps_up_to", last).set("most_accepted", most).keyed_table("points", points);
+    outcome.note(match last {
+        Some(load) => format!("at a load of {load:.3} the network still keeps up; at most {most:.3} of the link rate arrive"),
+        None => format!("the network keeps up with none of these loads; at most {most:.3} of the link rate arrive"),
+    });
+    let points = open.loads.iter().zip(samples).map(|(&load, sample)| (load, sample.accepted, sample.mean.as_us_f64())).collect();
+    outcome.draw(Curve { title: title(lab, open.pattern), across: "offered load (share of the link rate)", points });
+    outcome
 }

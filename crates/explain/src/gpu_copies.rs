@@ -1,17 +1,18 @@
-//! `explain` for tools on the GPUs of one node: the ways of their copies, stages, and what other memories would change.
+//! Tools on the GPUs of one node: the ways of their copies, stages, and what other memories would change.
 
+use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::Counting;
-use fabriscope_report::explain::{Change, Stages, changes_text, nanoseconds};
+use fabriscope_lab::LabError;
+use fabriscope_lab::launch::Launch;
+use fabriscope_report::Outcome;
+use fabriscope_report::explain::{Change, Stages, nanoseconds, show_changes};
 use fabriscope_tools::gpu::GpuTool;
 use fabriscope_tools::{Point, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
-use super::{Args, best};
-use crate::context::Context;
-use crate::error::{Failure, Verdict};
-use crate::output::Output;
-use fabriscope_explain::inside::copies::{Bench, Copying};
-use fabriscope_lab::launch::{Launch, LaunchError};
+use crate::inside::copies::{Bench, Copying};
+use crate::message::best;
+use crate::request::{Changes, ExplainRequest};
 
 /// A copy and where its time goes.
 struct Told {
@@ -19,10 +20,10 @@ struct Told {
     stages: Stages,
 }
 
-/// Runs the command for `tool`.
-pub(super) fn run(tool: GpuTool, args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
-    let mut parts = context.cluster(&args.on)?;
-    let binding = args.devices.options().apply(&mut parts, 2)?;
+/// Explains the copies of `tool`.
+pub(crate) fn explain_copies(tool: GpuTool, args: &ExplainRequest, original: &ResolvedCluster) -> Result<Outcome, LabError> {
+    let mut parts = original.clone();
+    let binding = args.devices.apply(&mut parts, 2)?;
     let (options, tests) = options(tool, args);
     let launch = Launch {
         tool: Tool::Gpu(tool),
@@ -30,66 +31,63 @@ pub(super) fn run(tool: GpuTool, args: &Args, context: &Context, output: &mut Ou
         parts: &parts,
         nodes: parts.placement,
         layout: None,
-        seed: context.seed(),
+        seed: args.seed,
         binding,
         traced: false,
         taps: Vec::new(),
         counting: Counting::Off,
         faults: None,
     };
-    let (printed, _) = launch.run().map_err(|error: LaunchError| Failure::of(error))?;
+    let (printed, _) = launch.run()?;
     let bench = Bench::new(&parts, args.bytes());
-    let bench = bench.ok_or_else(|| Failure::told(format!("the nodes of {} have no GPUs", parts.name), "choose a cluster with GPUs"))?;
+    let bench =
+        bench.ok_or_else(|| LabError::refused(format!("the nodes of {} have no GPUs", parts.name), "choose a cluster with GPUs"))?;
     let told = bench.copies(tool, &tests).into_iter().filter_map(|copying| {
         let rows = if tool == GpuTool::BabelStream { kernel(&parts, args.bytes(), &printed) } else { bench.stages(&copying) }?;
         let total = rows.iter().map(|(_, span)| *span).sum();
         Some((copying, rows, total))
     });
-    let told: Result<Vec<Told>, Failure> = told
+    let told: Result<Vec<Told>, LabError> = told
         .map(|(copying, rows, total)| {
-            let stages = Stages::new(rows, total).map_err(|e| Failure::told(e.to_string(), "the stages of this copy are incomplete"))?;
+            let stages =
+                Stages::new(rows, total).map_err(|e| LabError::refused(e.to_string(), "the stages of this copy are incomplete"))?;
             Ok(Told { copying, stages })
         })
         .collect();
     let told = told?;
     let Some(first) = told.first() else {
-        return Err(Failure::told(format!("{} makes no copy here that can be followed", args.tool), "choose another test"));
+        return Err(LabError::refused(format!("{} makes no copy here that can be followed", args.tool), "choose another test"));
     };
-    let none = args.no_changes || tool == GpuTool::BabelStream;
+    let none = args.changes == Changes::Left || tool == GpuTool::BabelStream;
     let changes: Vec<Change> = if none { Vec::new() } else { bench.variations(&first.copying) }
         .into_iter()
         .map(|(what, total)| Change { what, total: Ok(total) })
         .collect();
-    if let Some(path) = &args.output {
-        output.redirect(path)?;
-    }
-    if args.json {
-        output.json(&json(args, &parts.name, &bench, &told, &changes))?;
-        return Ok(Verdict::Good);
-    }
     let title = parts.sole().node.gpu.as_ref().map_or("", |gpu| gpu.title.as_str());
     let mut text =
         format!("# {} of {} on {}: {}\n# {} x {title}\n", args.tool, Bytes(args.bytes()), parts.name, parts.title, parts.sole().node.gpus);
     for point in printed.points.iter().filter(|point| point.size == Bytes(args.bytes())) {
         text += &format!("# {} prints a {} of {:.2} {}\n", args.tool, point.metric.replace('_', " "), point.value, point.unit);
     }
+    let mut outcome = Outcome::new();
+    outcome.extend(json(args, &parts.name, &bench, &told, &changes)).text(text);
     for Told { copying, stages } in &told {
         let way = bench.leg(copying).map_or_else(String::new, |leg| leg.text(bench.machine()));
-        text += &format!("\n{}: {way}\n{}", copying.name, stages.text());
+        outcome.text(format!("\n{}: {way}\n", copying.name)).table(stages.grid());
     }
     if !changes.is_empty() {
         let total = first.stages.total();
-        text += &format!("\n{}:\n{}", first.copying.name, changes_text(total, &changes));
+        outcome.text(format!("\n{}:\n", first.copying.name));
+        show_changes(&mut outcome, total, &changes);
         if let Some((change, saved)) = best(total, &changes) {
-            text += &format!("best change: {}, saves {} ns\n", change.what, nanoseconds(saved));
+            outcome.text(format!("best change: {}, saves {} ns\n", change.what, nanoseconds(saved)));
         }
     }
-    output.text(&text)?;
-    Ok(Verdict::Good)
+    Ok(outcome)
 }
 
 /// The tool's options with the size in its own words; the tests of `nvbandwidth` that they name.
-fn options(tool: GpuTool, args: &Args) -> (Vec<String>, Vec<String>) {
+fn options(tool: GpuTool, args: &ExplainRequest) -> (Vec<String>, Vec<String>) {
     let mut tests = Vec::new();
     let mut value = false;
     for word in &args.options {
@@ -116,7 +114,7 @@ fn options(tool: GpuTool, args: &Args) -> (Vec<String>, Vec<String>) {
 }
 
 /// A kernel of STREAM: its start and end, and the memory.
-fn kernel(parts: &fabriscope_catalog::ResolvedCluster, size: u64, printed: &ToolOutput) -> Option<Vec<(String, Span)>> {
+fn kernel(parts: &ResolvedCluster, size: u64, printed: &ToolOutput) -> Option<Vec<(String, Span)>> {
     let calls = &parts.sole().node.gpu.as_ref()?.calls;
     let copy: &Point = printed.points.iter().find(|point| point.metric == "Copy" && point.unit == "MB/s")?;
     let moved = 2.0 * copy.size.as_u64().max(size.min(1)) as f64;
@@ -125,7 +123,7 @@ fn kernel(parts: &fabriscope_catalog::ResolvedCluster, size: u64, printed: &Tool
     Some(vec![("start and end of the kernel".to_owned(), around), ("memory".to_owned(), total - around)])
 }
 
-fn json(args: &Args, cluster: &str, bench: &Bench, told: &[Told], changes: &[Change]) -> serde_json::Value {
+fn json(args: &ExplainRequest, cluster: &str, bench: &Bench, told: &[Told], changes: &[Change]) -> serde_json::Value {
     let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
     let copy = |Told { copying, stages }: &Told| {
         serde_json::json!({

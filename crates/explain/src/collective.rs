@@ -1,4 +1,4 @@
-//! `explain` for nccl-tests: what binds each size, what the other algorithms and protocols would give.
+//! nccl-tests: what binds each size, what the other algorithms and protocols would give.
 //!
 //! What binds is found by runs: each thing is made twice as fast, everything else as it was and with the same algorithm and protocol, and that
 //! which saves most binds. The others are run as `NCCL_ALGO` and `NCCL_PROTO` would have them.
@@ -6,45 +6,39 @@
 
 use fabriscope_catalog::{Rdma, ResolvedCluster, ScaleUp};
 use fabriscope_engine::Counting;
+use fabriscope_lab::LabError;
+use fabriscope_lab::launch::{self, Launch, LaunchError};
 use fabriscope_platform::{Binding, Layout};
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::Tool;
 use fabriscope_units::{Bytes, Rate};
 
-use super::Args;
-use crate::context::Context;
-use crate::error::{Failure, Verdict};
-use crate::output::Output;
-use crate::progress::Progress;
-use fabriscope_lab::launch::{self, Launch, LaunchError};
+use crate::request::{Changes, ExplainRequest};
 
-/// Runs the command for `tool`.
-pub(super) fn run(tool: Tool, args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
-    let mut parts = context.cluster(&args.on)?;
-    let binding = args.devices.options().apply(&mut parts, u32::MAX)?;
+/// Explains a collective operation of `tool`.
+pub(crate) fn explain_collective(
+    tool: Tool,
+    args: &ExplainRequest,
+    original: &ResolvedCluster,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Outcome, LabError> {
+    let mut parts = original.clone();
+    let binding = args.devices.apply(&mut parts, u32::MAX)?;
     if let Some(given) = args.options.iter().find(|option| SIZES.iter().any(|name| option.starts_with(name))) {
-        return Err(Failure::told(format!("{given} behind the two dashes"), "give one size with -s; without it, some sizes are taken"));
+        return Err(LabError::refused(format!("{given} behind the two dashes"), "give one size with -s; without it, some sizes are taken"));
     }
     let layout = launch::layout(&parts, Some(args.nodes.unwrap_or(1)), Some(parts.sole().node.gpus.max(1)));
-    let bench = Bench { tool, parts: &parts, layout, binding, seed: context.seed(), options: &args.options };
+    let bench = Bench { tool, parts: &parts, layout, binding, seed: args.seed, options: &args.options };
     let sizes = args.size.map_or(USUAL.to_vec(), |size| vec![size]);
-    let progress = Progress::new("running each size with one thing changed at a time");
     let mut told = Vec::new();
     for (done, size) in sizes.iter().enumerate() {
-        progress.at(done, sizes.len());
-        told.push(bench.size(*size, !args.no_changes).map_err(Failure::of)?);
+        progress(done, sizes.len());
+        told.push(bench.size(*size, args.changes == Changes::Tried)?);
     }
-    drop(progress);
-    if let Some(path) = &args.output {
-        output.redirect(path)?;
-    }
-    if args.json {
-        let sizes: Vec<serde_json::Value> = told.iter().map(Told::json).collect();
-        output.json(&serde_json::json!({ "tool": args.tool, "cluster": parts.name, "nodes": layout.nodes, "sizes": sizes }))?;
-    } else {
-        output.text(&text(args, &parts, layout, &told))?;
-    }
-    Ok(Verdict::Good)
+    let mut outcome = text(args, &parts, layout, &told);
+    let sizes: Vec<serde_json::Value> = told.iter().map(Told::json).collect();
+    outcome.set("tool", args.tool.clone()).set("cluster", parts.name.clone()).set("nodes", layout.nodes).set("sizes", sizes);
+    Ok(outcome)
 }
 
 /// Options of the tool that say sizes.
@@ -64,15 +58,15 @@ struct Bench<'a> {
 
 /// What one run gave.
 #[derive(Clone)]
-struct Outcome {
+struct Tried {
     /// Algorithm, protocol, channels; nothing for sends and receives.
     choice: Option<String>,
     us: f64,
     busbw: f64,
 }
 
-impl Outcome {
-    fn saved(&self, from: &Outcome) -> f64 {
+impl Tried {
+    fn saved(&self, from: &Tried) -> f64 {
         100.0 * (from.us - self.us) / from.us.max(f64::MIN_POSITIVE)
     }
     /// `Ring LL128` of the choice.
@@ -84,11 +78,11 @@ impl Outcome {
 /// A size, explained.
 struct Told {
     size: u64,
-    taken: Outcome,
+    taken: Tried,
     /// What was made twice as fast, and what that gave, the best first.
-    faster: Vec<(&'static str, Outcome)>,
+    faster: Vec<(&'static str, Tried)>,
     /// Other algorithms and protocols, the best first.
-    others: Vec<Outcome>,
+    others: Vec<Tried>,
 }
 
 impl Bench<'_> {
@@ -129,7 +123,7 @@ impl Bench<'_> {
         forbids && self.parts.sole().node.nic.rdma != Rdma::ReadWrite
     }
 
-    fn run(&self, parts: &ResolvedCluster, size: u64, more: &[String]) -> Result<Outcome, LaunchError> {
+    fn run(&self, parts: &ResolvedCluster, size: u64, more: &[String]) -> Result<Tried, LaunchError> {
         let size = size.to_string();
         let ours = ["-b", &size, "-e", &size, "-n", "4"].map(str::to_owned);
         let options: Vec<String> = ours.iter().chain(self.options).chain(more).cloned().collect();
@@ -149,7 +143,7 @@ impl Bench<'_> {
         let (printed, _) = launch.run()?;
         let value = |metric: &str| printed.points.iter().find(|point| point.metric == metric).map_or(0.0, |point| point.value);
         let choice = printed.remarks.first().and_then(|remark| Some(remark.split_once(": ")?.1.to_owned()));
-        Ok(Outcome { choice, us: value("time"), busbw: value("busbw") })
+        Ok(Tried { choice, us: value("time"), busbw: value("busbw") })
     }
 }
 
@@ -248,8 +242,7 @@ impl Told {
     }
 
     fn json(&self) -> serde_json::Value {
-        let outcome =
-            |outcome: &Outcome| serde_json::json!({ "choice": outcome.choice, "us": outcome.us, "busbw_gb_per_s": outcome.busbw });
+        let outcome = |outcome: &Tried| serde_json::json!({ "choice": outcome.choice, "us": outcome.us, "busbw_gb_per_s": outcome.busbw });
         serde_json::json!({
             "bytes": self.size,
             "taken": outcome(&self.taken),
@@ -260,39 +253,65 @@ impl Told {
     }
 }
 
-fn text(args: &Args, parts: &ResolvedCluster, layout: Layout, told: &[Told]) -> String {
+fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Layout, told: &[Told]) -> Outcome {
     let ranks = layout.nodes * layout.per_node;
-    let mut text = format!("# {} on {}: {}\n# {ranks} GPUs on {} nodes\n", args.tool, parts.name, parts.title, layout.nodes);
-    let mut table = Table::new(["size", "taken", "time (us)", "busbw (GB/s)", "bound", "next best", "time (us)", "busbw (GB/s)"]);
-    table = table.words(1).words(4).words(5);
-    let figures = |outcome: &Outcome| [format!("{:.2}", outcome.us), format!("{:.2}", outcome.busbw)];
-    for size in told {
-        let bound = size.bound().map_or("-".to_owned(), |(what, _)| what.to_owned());
-        let [us, busbw] = figures(&size.taken);
-        let next = size.others.first();
-        let [other_us, other_busbw] = next.map_or(["-".to_owned(), "-".to_owned()], figures);
-        let next = next.map_or("-".to_owned(), |other| other.way().to_owned());
-        table.push([Bytes(size.size).to_string(), size.taken.way().to_owned(), us, busbw, bound, next, other_us, other_busbw]);
-    }
-    text += &format!("\n{table}");
+    let mut outcome = Outcome::new();
+    outcome
+        .note(format!("{} on {}: {}", args.tool, parts.name, parts.title))
+        .note(format!("{ranks} GPUs on {} nodes", layout.nodes))
+        .text("\n")
+        .table(summary(told));
     for size in told {
         let choice = size.taken.choice.as_deref().unwrap_or("sends and receives");
-        text += &format!("\n{}: {choice}, {:.2} us\n", Bytes(size.size), size.taken.us);
+        outcome.text(format!("\n{}: {choice}, {:.2} us\n", Bytes(size.size), size.taken.us));
         if !size.faster.is_empty() {
-            let mut table = Table::new(["twice as fast", "time (us)", "saves (%)"]);
+            let saves = Column::number("saves (%)", "saves_percent");
+            let mut grid = Grid::new([Column::words("twice as fast", "twice_as_fast"), Column::number("time (us)", "us"), saves]);
             for (what, faster) in &size.faster {
-                table.push([(*what).to_owned(), format!("{:.2}", faster.us), format!("{:.1}", faster.saved(&size.taken))]);
+                grid.push([Cell::word(*what), Cell::number(faster.us, 2), Cell::number(faster.saved(&size.taken), 1)]);
             }
-            text += &table.to_string();
+            outcome.table(grid.named(&format!("twice_as_fast_{}", size.size)));
         }
         if !size.others.is_empty() {
-            let mut table = Table::new(["instead", "time (us)", "busbw (GB/s)", "saves (%)"]);
+            let mut grid = Grid::new([
+                Column::words("instead", "choice"),
+                Column::number("time (us)", "us"),
+                Column::number("busbw (GB/s)", "busbw_gb_per_s"),
+                Column::number("saves (%)", "saves_percent"),
+            ]);
             for other in &size.others {
-                let [us, busbw] = figures(other);
-                table.push([other.choice.clone().unwrap_or_default(), us, busbw, format!("{:.1}", other.saved(&size.taken))]);
+                let choice = Cell::word(other.choice.clone().unwrap_or_default());
+                let saves = Cell::number(other.saved(&size.taken), 1);
+                grid.push([choice, Cell::number(other.us, 2), Cell::number(other.busbw, 2), saves]);
             }
-            text += &format!("\n{table}");
+            outcome.text("\n").table(grid.named(&format!("others_{}", size.size)));
         }
     }
-    text
+    outcome
+}
+
+/// A row for each size: what was taken, what binds it, what comes next.
+fn summary(told: &[Told]) -> Grid {
+    let mut grid = Grid::new([
+        Column::words("size", "bytes"),
+        Column::words("taken", "taken"),
+        Column::number("time (us)", "us"),
+        Column::number("busbw (GB/s)", "busbw_gb_per_s"),
+        Column::words("bound", "bound"),
+        Column::words("next best", "next_best"),
+        Column::number("time (us)", "next_us"),
+        Column::number("busbw (GB/s)", "next_busbw_gb_per_s"),
+    ]);
+    let figures = |outcome: &Tried| [Cell::number(outcome.us, 2), Cell::number(outcome.busbw, 2)];
+    for size in told {
+        let bound = size.bound().map_or_else(Cell::none, |(what, _)| Cell::word(what));
+        let next = size.others.first();
+        let name = next.map_or_else(Cell::none, |other| Cell::word(other.way()));
+        let mut row = vec![Cell::told(Bytes(size.size).to_string(), size.size), Cell::word(size.taken.way())];
+        row.extend(figures(&size.taken));
+        row.extend([bound, name]);
+        row.extend(next.map_or([Cell::none(), Cell::none()], figures));
+        grid.push(row);
+    }
+    grid.named("summary")
 }

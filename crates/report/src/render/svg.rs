@@ -1,15 +1,24 @@
 //! Throughput and latency over load as curves (SVG).
 
-use fabriscope_lab::sweep::Curve;
 use plotters::prelude::*;
 
-use crate::error::Failure;
+use super::{RenderError, Renderer};
+use crate::outcome::{Curve, Outcome};
 
-/// The curves as a picture.
-pub fn svg(curve: &Curve) -> Result<String, Failure> {
-    let mut text = String::new();
-    draw(curve, &mut text).map_err(|error| Failure::told(format!("the curves cannot be drawn: {error}"), "write a table or --json"))?;
-    Ok(text)
+/// A picture of the curves.
+#[derive(Debug, Clone, Copy)]
+pub struct Svg;
+
+impl Renderer for Svg {
+    fn extension(&self) -> &'static str {
+        "svg"
+    }
+    fn render(&self, outcome: &Outcome) -> Result<String, RenderError> {
+        let curve = outcome.curve().ok_or(RenderError::NoCurve)?;
+        let mut text = String::new();
+        draw(curve, &mut text).map_err(|error| RenderError::Undrawn { reason: error.to_string() })?;
+        Ok(text)
+    }
 }
 
 fn draw(curve: &Curve, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {

@@ -1,0 +1,366 @@
+//! The four questions, with their options.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use fabriscope_catalog::{Catalog, CatalogError, ResolvedCluster};
+use fabriscope_explain::{Changes, ExplainRequest};
+use fabriscope_lab::bench::{BenchRequest, Stack, placement};
+use fabriscope_lab::devices::DeviceOptions;
+use fabriscope_lab::prediction::Predictor;
+use fabriscope_lab::run::{LabRun, RunSettings};
+use fabriscope_lab::{LabError, published};
+use fabriscope_report::validate::Detail;
+use fabriscope_report::{Measured, Outcome, Tolerances};
+
+use crate::error::Error;
+
+/// The catalogue that comes with the library, read once.
+fn embedded() -> Result<&'static Catalog, Error> {
+    static CATALOG: OnceLock<Result<Catalog, CatalogError>> = OnceLock::new();
+    CATALOG.get_or_init(Catalog::embedded).as_ref().map_err(|error| Error::Catalog(error.clone()))
+}
+
+/// Where clusters and parts come from: a catalogue of the caller's, or the one that comes with the library.
+fn catalog<'a>(given: Option<&'a Catalog>) -> Result<&'a Catalog, Error> {
+    match given {
+        Some(catalog) => Ok(catalog),
+        None => embedded(),
+    }
+}
+
+/// What a benchmark program prints on a cluster: `bench("osu_latency", "ri2")`. A cluster is a name of the catalogue or a
+/// TOML file, with `:nodes` if another number of nodes is wanted.
+#[must_use]
+pub fn bench(tool: &str, cluster: &str) -> Bench<'static> {
+    Bench { tool: tool.to_owned(), cluster: cluster.to_owned(), ..Bench::default() }
+}
+
+/// A benchmark program, to be run; made by [`bench`].
+#[derive(Debug, Clone, Default)]
+pub struct Bench<'a> {
+    catalog: Option<&'a Catalog>,
+    tool: String,
+    cluster: String,
+    args: Vec<String>,
+    transport: Option<String>,
+    nodes: Option<u32>,
+    ranks_per_node: Option<u32>,
+    placement: Option<String>,
+    devices: DeviceOptions,
+    seed: Option<u64>,
+}
+
+impl<'a> Bench<'a> {
+    /// The tool's own options, as on its command line.
+    #[must_use]
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Bench<'a> {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+    /// What the OSU benchmarks run over: `verbs` or `tcp`.
+    #[must_use]
+    pub fn transport(mut self, transport: &str) -> Bench<'a> {
+        self.transport = Some(transport.to_owned());
+        self
+    }
+    /// Nodes of the job.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u32) -> Bench<'a> {
+        self.nodes = Some(nodes);
+        self
+    }
+    /// Ranks on each node.
+    #[must_use]
+    pub fn ranks_per_node(mut self, ranks: u32) -> Bench<'a> {
+        self.ranks_per_node = Some(ranks);
+        self
+    }
+    /// Which nodes: `same_leaf`, `across` or `scattered`.
+    #[must_use]
+    pub fn placement(mut self, placement: &str) -> Bench<'a> {
+        self.placement = Some(placement.to_owned());
+        self
+    }
+    /// Where ranks are within a node, and how the library moves bytes there.
+    #[must_use]
+    pub fn devices(mut self, devices: DeviceOptions) -> Bench<'a> {
+        self.devices = devices;
+        self
+    }
+    /// Seed of everything random; 1 by default.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Bench<'a> {
+        self.seed = Some(seed);
+        self
+    }
+    /// Parts and clusters of this catalogue.
+    #[must_use]
+    pub fn catalog<'b>(self, catalog: &'b Catalog) -> Bench<'b>
+    where
+        'a: 'b,
+    {
+        Bench { catalog: Some(catalog), ..self }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// No such tool or cluster, options that the tool or the cluster does not have.
+    pub fn outcome(self) -> Result<Outcome, Error> {
+        let catalog = catalog(self.catalog)?;
+        let request = BenchRequest {
+            options: self.args,
+            stack: self.transport.as_deref().map(Stack::parse).transpose()?.unwrap_or_default(),
+            nodes: self.nodes,
+            per_node: self.ranks_per_node,
+            placement: self.placement.as_deref().map(placement).transpose()?,
+            devices: self.devices,
+            seed: self.seed.unwrap_or(1),
+            ..BenchRequest::named(&self.tool)?
+        };
+        let done = request.set_up(catalog, catalog.target(&self.cluster)?)?.run()?;
+        Ok(done.outcome())
+    }
+}
+
+/// What happens in an experiment file: `run("labs/incast-8.toml")`.
+#[must_use]
+pub fn run(lab: impl Into<PathBuf>) -> Run<'static> {
+    Run { catalog: None, lab: lab.into(), settings: RunSettings::default() }
+}
+
+/// An experiment, to be run; made by [`run`].
+#[derive(Debug, Clone)]
+pub struct Run<'a> {
+    catalog: Option<&'a Catalog>,
+    lab: PathBuf,
+    settings: RunSettings,
+}
+
+impl<'a> Run<'a> {
+    /// Seed of everything random; the lab's by default.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Run<'a> {
+        self.settings.seed = Some(seed);
+        self
+    }
+    /// Cores for one run of the packet engine on a large fabric; the result does not depend on it.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Run<'a> {
+        self.settings.threads = threads.max(1);
+        self
+    }
+    /// All that can be said of a run.
+    #[must_use]
+    pub fn settings(mut self, settings: RunSettings) -> Run<'a> {
+        self.settings = settings;
+        self
+    }
+    /// Parts and clusters of this catalogue.
+    #[must_use]
+    pub fn catalog<'b>(self, catalog: &'b Catalog) -> Run<'b>
+    where
+        'a: 'b,
+    {
+        Run { catalog: Some(catalog), ..self }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// A fault in the file, or what the engine does not do.
+    pub fn outcome(self) -> Result<Outcome, Error> {
+        let catalog = catalog(self.catalog)?;
+        let lab = fabriscope_lab::load(catalog, &self.lab)?;
+        Ok(match fabriscope_lab::run::run(catalog, &lab, &self.settings)? {
+            LabRun::Sweep(outcome) => outcome,
+            LabRun::One(single) => single.outcome(&lab),
+        })
+    }
+}
+
+/// How far predictions are from published measurements: of these tables, or of all if none is named.
+#[must_use]
+pub fn validate<S: Into<String>>(tables: impl IntoIterator<Item = S>) -> Validate<'static> {
+    Validate { tables: tables.into_iter().map(Into::into).collect(), ..Validate::default() }
+}
+
+/// A comparison with measurements, to be made; made by [`validate`].
+#[derive(Default)]
+pub struct Validate<'a> {
+    catalog: Option<&'a Catalog>,
+    tables: Vec<String>,
+    measured: Option<PathBuf>,
+    on: Option<String>,
+    long: bool,
+    points: bool,
+    seed: Option<u64>,
+    progress: Option<Box<dyn Fn(usize, usize) + Sync + 'a>>,
+}
+
+impl<'a> Validate<'a> {
+    /// Compares with the measurements of this CSV file instead of the published ones.
+    #[must_use]
+    pub fn measured(mut self, file: impl Into<PathBuf>) -> Validate<'a> {
+        self.measured = Some(file.into());
+        self
+    }
+    /// Runs every row on this cluster instead of the one it names.
+    #[must_use]
+    pub fn on(mut self, cluster: &str) -> Validate<'a> {
+        self.on = Some(cluster.to_owned());
+        self
+    }
+    /// Also runs rows that take minutes.
+    #[must_use]
+    pub fn with_long_rows(mut self) -> Validate<'a> {
+        self.long = true;
+        self
+    }
+    /// Also shows each point.
+    #[must_use]
+    pub fn with_points(mut self) -> Validate<'a> {
+        self.points = true;
+        self
+    }
+    /// Seed of everything random; 1 by default.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Validate<'a> {
+        self.seed = Some(seed);
+        self
+    }
+    /// Hears how many runs of all are done.
+    #[must_use]
+    pub fn progress(mut self, progress: impl Fn(usize, usize) + Sync + 'a) -> Validate<'a> {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+    /// Parts and clusters of this catalogue.
+    #[must_use]
+    pub fn catalog(mut self, catalog: &'a Catalog) -> Validate<'a> {
+        self.catalog = Some(catalog);
+        self
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// No such table or cluster, a file that cannot be read.
+    pub fn outcome(self) -> Result<Outcome, Error> {
+        let catalog = catalog(self.catalog)?;
+        let (files, tolerances) = match &self.measured {
+            Some(path) => (vec![read(path)?], Tolerances::default()),
+            None => (published::tables()?, published::tolerances()?),
+        };
+        check_names(&self.tables, &files)?;
+        let on: Option<ResolvedCluster> = self.on.as_deref().map(|text| catalog.target(text)).transpose()?;
+        let progress = self.progress;
+        let heard = move |done: usize, all: usize| {
+            if let Some(progress) = &progress {
+                progress(done, all);
+            }
+        };
+        let predictor = Predictor::new(catalog, on, self.seed.unwrap_or(1), self.long, heard);
+        let report = fabriscope_report::validate::validate(&files, &self.tables, &tolerances, &predictor)?;
+        Ok(report.outcome(if self.points { Detail::Points } else { Detail::Tables }))
+    }
+}
+
+fn read(path: &Path) -> Result<Measured, Error> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|cause| {
+        LabError::refused(format!("{name}: cannot be read: {cause}"), "check that the file exists and that you may read it")
+    })?;
+    Ok(fabriscope_report::measured::read(&name, &bytes)?)
+}
+
+fn check_names(wanted: &[String], files: &[Measured]) -> Result<(), Error> {
+    let mut known: Vec<&str> = files.iter().flat_map(|f| f.rows().iter().map(|row| row.table.as_str())).collect();
+    known.dedup();
+    match wanted.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(Error::UnknownTable { name: name.clone(), known: known.into_iter().map(str::to_owned).collect() }),
+        None => Ok(()),
+    }
+}
+
+/// Where the time of one message of a tool goes on a cluster: `explain("ib_write_lat", "ri2")`.
+#[must_use]
+pub fn explain(tool: &str, cluster: &str) -> Explain<'static> {
+    let request = ExplainRequest { tool: tool.to_owned(), seed: 1, ..ExplainRequest::default() };
+    Explain { catalog: None, cluster: cluster.to_owned(), request, progress: None }
+}
+
+/// A message, to be explained; made by [`explain`].
+pub struct Explain<'a> {
+    catalog: Option<&'a Catalog>,
+    cluster: String,
+    request: ExplainRequest,
+    progress: Option<Box<dyn Fn(usize, usize) + 'a>>,
+}
+
+impl<'a> Explain<'a> {
+    /// The tool's own options.
+    #[must_use]
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Explain<'a> {
+        self.request.options.extend(args.into_iter().map(Into::into));
+        self
+    }
+    /// Message size in bytes.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Explain<'a> {
+        self.request.size = Some(bytes);
+        self
+    }
+    /// Nodes of the job.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u32) -> Explain<'a> {
+        self.request.nodes = Some(nodes);
+        self
+    }
+    /// Where ranks are within a node, and how the library moves bytes there.
+    #[must_use]
+    pub fn devices(mut self, devices: DeviceOptions) -> Explain<'a> {
+        self.request.devices = devices;
+        self
+    }
+    /// Skips the runs with one thing changed at a time.
+    #[must_use]
+    pub fn without_changes(mut self) -> Explain<'a> {
+        self.request.changes = Changes::Left;
+        self
+    }
+    /// Seed of everything random; 1 by default.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Explain<'a> {
+        self.request.seed = seed;
+        self
+    }
+    /// Hears how many runs of all are done.
+    #[must_use]
+    pub fn progress(mut self, progress: impl Fn(usize, usize) + 'a) -> Explain<'a> {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+    /// Parts and clusters of this catalogue.
+    #[must_use]
+    pub fn catalog(mut self, catalog: &'a Catalog) -> Explain<'a> {
+        self.catalog = Some(catalog);
+        self
+    }
+
+    /// Explains it.
+    ///
+    /// # Errors
+    /// No such tool or cluster, a tool that cannot be followed.
+    pub fn outcome(self) -> Result<Outcome, Error> {
+        let catalog = catalog(self.catalog)?;
+        let parts = catalog.target(&self.cluster)?;
+        let heard = |done: usize, all: usize| {
+            if let Some(progress) = &self.progress {
+                progress(done, all);
+            }
+        };
+        Ok(fabriscope_explain::explain(&self.request, catalog, &parts, &heard)?)
+    }
+}

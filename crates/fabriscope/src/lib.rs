@@ -1,0 +1,24 @@
+//! Fabriscope as a library: what the program does, for programs of your own.
+//!
+//! Four questions, each with options that are added one after the other; each answer is one [`Outcome`], which
+//! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
+//!
+//! - [`bench`]: what does a benchmark program print on a cluster?
+//! - [`run`]: what happens in an experiment file?
+//! - [`validate`]: how far are predictions from published measurements?
+//! - [`explain`]: where does the time of one message go?
+//!
+//! ```
+//! let outcome = fabriscope::bench("osu_latency", "ri2").args(["-m", "8:8", "-i", "10"]).outcome()?;
+//! let latency_us = outcome.get("points").and_then(|points| points[0]["value"].as_f64()).expect("one size was run");
+//! assert!((1.0..2.0).contains(&latency_us), "{latency_us}");
+//! # Ok::<(), fabriscope::Error>(())
+//! ```
+
+mod ask;
+mod error;
+
+pub use ask::{Bench, Explain, Run, Validate, bench, explain, run, validate};
+pub use error::Error;
+pub use fabriscope_catalog::{Catalog, ResolvedCluster};
+pub use fabriscope_report::{Outcome, Verdict, render};

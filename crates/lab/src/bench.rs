@@ -1,0 +1,275 @@
+//! A benchmark program on a cluster: what a person asks for, whether it can be had, its run, and the outcome.
+
+use fabriscope_catalog::{Catalog, Interface, IpoibMode, LinkLayer, NodeChoice, ResolvedCluster};
+use fabriscope_engine::Counting;
+use fabriscope_engine::{Cluster, Run};
+use fabriscope_platform::{Binding, Layout};
+use fabriscope_report::Outcome;
+use fabriscope_tools::{Tool, ToolOutput};
+
+use crate::devices::DeviceOptions;
+use crate::error::LabError;
+use crate::launch::{Launch, LaunchError, layout};
+use crate::run::points;
+use crate::tap::{CaptureRequest, Taps};
+
+/// What the OSU benchmarks run over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Stack {
+    /// The library of the cluster, over the adapter's own interface.
+    #[default]
+    Library,
+    /// Sockets of the kernel: Ethernet or IPoIB.
+    Tcp,
+}
+
+/// A benchmark program as a person asks for it.
+#[derive(Debug, Clone)]
+pub struct BenchRequest {
+    /// The tool.
+    pub tool: Tool,
+    /// Its own options.
+    pub options: Vec<String>,
+    /// What it runs over.
+    pub stack: Stack,
+    /// Nodes of the job; the tool's usual number if `None`.
+    pub nodes: Option<u32>,
+    /// Ranks on each of them; the tool's usual number if `None`.
+    pub per_node: Option<u32>,
+    /// Which nodes; as the cluster says if `None`.
+    pub placement: Option<NodeChoice>,
+    /// Where ranks are within a node, and how the library moves bytes there.
+    pub devices: DeviceOptions,
+    /// Where packets are captured.
+    pub capture: CaptureRequest,
+    /// What ports and adapters count.
+    pub counting: Counting,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// A benchmark program on a cluster that has what it takes.
+#[derive(Debug, Clone)]
+pub struct BenchSetup {
+    request: BenchRequest,
+    parts: ResolvedCluster,
+    binding: Binding,
+}
+
+/// What came out of a benchmark program.
+#[derive(Debug)]
+pub struct BenchRun {
+    /// What was asked for, and where it ran.
+    pub setup: BenchSetup,
+    /// What the tool printed.
+    pub printed: ToolOutput,
+    /// What happened.
+    pub run: Run,
+    /// The cluster, wired; where packets were captured or counted.
+    pub cluster: Option<Cluster>,
+    /// Where packets were captured.
+    pub taps: Option<Taps>,
+    layout: Option<Layout>,
+}
+
+/// The MPI library over sockets.
+const OVER_TCP: &str = "openmpi-tcp";
+
+impl Stack {
+    /// The stack of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn parse(word: &str) -> Result<Stack, LabError> {
+        match word {
+            "verbs" => Ok(Stack::Library),
+            "tcp" => Ok(Stack::Tcp),
+            other => Err(LabError::refused(format!("there is no transport `{other}`"), "use verbs or tcp")),
+        }
+    }
+}
+
+/// The placement of that name.
+///
+/// # Errors
+/// There is none.
+pub fn placement(word: &str) -> Result<NodeChoice, LabError> {
+    match word {
+        "same_leaf" => Ok(NodeChoice::SameLeaf),
+        "across" => Ok(NodeChoice::Across),
+        "scattered" => Ok(NodeChoice::Scattered),
+        other => Err(LabError::refused(format!("there is no placement `{other}`"), "use same_leaf, across or scattered")),
+    }
+}
+
+impl BenchRequest {
+    /// A tool as it runs without any option.
+    #[must_use]
+    pub fn new(tool: Tool) -> BenchRequest {
+        BenchRequest {
+            tool,
+            options: Vec::new(),
+            stack: Stack::default(),
+            nodes: None,
+            per_node: None,
+            placement: None,
+            devices: DeviceOptions::default(),
+            capture: CaptureRequest::default(),
+            counting: Counting::Off,
+            seed: 1,
+        }
+    }
+
+    /// The tool of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(tool: &str) -> Result<BenchRequest, LabError> {
+        let tool = Tool::by_name(tool).map_err(|error| LabError::refused(error.to_string(), "`fabriscope bench` lists the tools"))?;
+        Ok(BenchRequest::new(tool))
+    }
+
+    /// The same on a cluster.
+    ///
+    /// # Errors
+    /// Options that the tool, the library or the nodes do not have.
+    pub fn set_up(self, catalog: &Catalog, mut parts: ResolvedCluster) -> Result<BenchSetup, LabError> {
+        if self.stack == Stack::Tcp {
+            self.over_tcp(catalog, &mut parts)?;
+        }
+        let many = self.is_collective() || matches!(self.tool, Tool::Krylov) || self.tool.name() == "osu_mbw_mr";
+        let binding = self.devices.apply(&mut parts, if many { u32::MAX } else { 2 })?;
+        self.check_capture(&parts)?;
+        Ok(BenchSetup { request: self, parts, binding })
+    }
+
+    fn is_collective(&self) -> bool {
+        matches!(self.tool, Tool::Collective(_)) || matches!(self.tool, Tool::Shmem(benchmark) if benchmark.is_collective())
+    }
+
+    fn over_tcp(&self, catalog: &Catalog, parts: &mut ResolvedCluster) -> Result<(), LabError> {
+        if !matches!(self.tool, Tool::Omb(_) | Tool::Collective(_) | Tool::Krylov) {
+            let what = format!("--transport tcp is for the OSU benchmarks, not for {}", self.tool.name());
+            return Err(LabError::refused(what, "iperf3 and netperf run over TCP by themselves; perftest is verbs only"));
+        }
+        parts.sole_mut().software = catalog.software(OVER_TCP)?.clone();
+        Ok(())
+    }
+
+    fn check_capture(&self, parts: &ResolvedCluster) -> Result<(), LabError> {
+        if self.capture.file.is_none() {
+            return Ok(());
+        }
+        let interface = parts.sole().software.interface;
+        let sockets = matches!(self.tool, Tool::Sockets(_)) || interface == Interface::Sockets;
+        let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
+        if sockets && connected {
+            let help = "leave --pcap out, or write ip.mode = \"datagram\" in the cluster";
+            return Err(LabError::refused("packets of TCP inside reliable connections are not written to captures", help));
+        }
+        if interface == Interface::Psm2 {
+            let help = "leave --pcap out, or capture a benchmark over verbs";
+            return Err(LabError::refused("packets of PSM2 are not written to captures", help));
+        }
+        Ok(())
+    }
+}
+
+impl BenchSetup {
+    /// The cluster with the library that is used.
+    #[must_use]
+    pub fn parts(&self) -> &ResolvedCluster {
+        &self.parts
+    }
+
+    /// What runs where, in one line.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let parts = &self.parts;
+        let (tool, software) = (self.request.tool.name(), &parts.sole().software.title);
+        format!("{tool} on {}: {}; MTU {}, {software}", parts.name, parts.title, parts.mtu)
+    }
+
+    /// The shape of the job; `None` is two nodes as the tool takes them.
+    fn layout(&self) -> Result<Option<Layout>, LabError> {
+        let BenchRequest { tool, nodes, per_node, .. } = self.request;
+        let parts = &self.parts;
+        Ok(match (tool, nodes, per_node) {
+            _ if self.request.is_collective() => Some(layout(parts, nodes, per_node)),
+            // A rank whose threads have all cores.
+            (Tool::Krylov, ..) => Some(layout(parts, nodes, Some(per_node.unwrap_or(1)))),
+            // One node with all its GPUs.
+            (Tool::NcclTests(_), ..) => {
+                let gpus = parts.sole().node.gpus.max(1);
+                Some(layout(parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(gpus))))
+            }
+            (_, None, None) => None,
+            (Tool::Omb(_) | Tool::Shmem(_) | Tool::Xccl(_), Some(nodes @ (1 | 2)), per_node) if nodes == 1 || per_node.is_none() => {
+                Some(layout(parts, Some(nodes), per_node))
+            }
+            _ => {
+                let what = format!("--nodes and --ppn are for collective benchmarks, not for {}", tool.name());
+                let help =
+                    "leave them out: it runs between two nodes, or with --nodes 1 within one; osu_mbw_mr and osu_multi_lat have --pairs";
+                return Err(LabError::refused(what, help));
+            }
+        })
+    }
+
+    /// Runs the tool.
+    ///
+    /// # Errors
+    /// The tool's own refusal of its options (its `--help` is one), taps that do not exist, what the engine does not do.
+    pub fn run(self) -> Result<BenchRun, LabError> {
+        let layout = self.layout()?;
+        let request = &self.request;
+        let watched = request.capture.file.is_some() || request.counting != Counting::Off;
+        let cluster = if watched { Some(Cluster::new(self.parts.clone()).map_err(LaunchError::from)?) } else { None };
+        let taps = cluster.as_ref().map_or(Ok(None), |cluster| request.capture.taps(cluster))?;
+        let launch = Launch {
+            tool: request.tool,
+            options: &request.options,
+            parts: &self.parts,
+            nodes: request.placement.unwrap_or(self.parts.placement),
+            layout,
+            seed: request.seed,
+            binding: self.binding.clone(),
+            traced: false,
+            taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
+            counting: request.counting,
+            faults: None,
+        };
+        let (printed, run) = launch.run()?;
+        Ok(BenchRun { setup: self, printed, run, cluster, taps, layout })
+    }
+}
+
+impl BenchRun {
+    /// The outcome: the tool's own bytes for people; for programs the resolved settings and every number of its table.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let BenchSetup { request, parts, .. } = &self.setup;
+        let (node, link) = (&parts.sole().node, &parts.sole().link);
+        let mut outcome = Outcome::new();
+        outcome
+            .set("tool", request.tool.name())
+            .set("options", request.options.clone())
+            .set("cluster", parts.name.clone())
+            .set("title", parts.title.clone())
+            .set("nodes", self.layout.map_or(2, |layout| layout.nodes))
+            .set("ranks_per_node", self.layout.map(|layout| layout.per_node))
+            .set("seed", request.seed)
+            .set("nic", node.nic.name.clone())
+            .set("nics_per_node", node.nics)
+            .set("gpu", node.gpu.as_ref().map(|gpu| gpu.name.clone()))
+            .set("link_bits_per_s", link.data_rate().as_bps())
+            .set("mtu_bytes", parts.mtu.as_u64())
+            .set("software", parts.sole().software.name.clone())
+            .set("routing", parts.routing.to_string())
+            .set("remarks", self.printed.remarks.clone())
+            .data_table("points", points(&self.printed.points))
+            .set("text", self.printed.text.clone())
+            .text(self.printed.text.clone());
+        outcome
+    }
+}

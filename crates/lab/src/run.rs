@@ -1,0 +1,309 @@
+//! A lab from its file to its outcome: a benchmark program, the messages of a pattern, or one setting after the other.
+
+use std::time::Instant;
+
+use fabriscope_catalog::Catalog;
+use fabriscope_engine::{Cluster, Counting, Demand, Job, Run, RunOptions};
+use fabriscope_fabric::topology::TopologyError;
+use fabriscope_platform::Binding;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
+use fabriscope_tools::{Point, Tool, ToolOutput};
+use fabriscope_units::{Bytes, Rate, Span, Time};
+
+use crate::breakage;
+use crate::collective;
+use crate::error::LabError;
+use crate::lab::ResolvedLab;
+use crate::launch::{Launch, layout};
+use crate::memory::{Memory, peak};
+use crate::sweep;
+use crate::tap::{CaptureRequest, Taps};
+use crate::traffic::{captured, connections, engine, options, refused, traffic};
+use crate::workload::{Bench, Workload};
+
+/// How a lab is run, beyond what its file says.
+#[derive(Debug, Clone)]
+pub struct RunSettings {
+    /// Seed of everything random, instead of the lab's.
+    pub seed: Option<u64>,
+    /// Cores for one run of the packet engine on a large fabric; the result does not depend on it.
+    pub threads: usize,
+    /// Where packets are captured.
+    pub capture: CaptureRequest,
+    /// What ports and adapters count.
+    pub counting: Counting,
+    /// How much memory the run may take.
+    pub memory: Memory,
+}
+
+impl Default for RunSettings {
+    fn default() -> RunSettings {
+        RunSettings { seed: None, threads: 1, capture: CaptureRequest::default(), counting: Counting::Off, memory: Memory::default() }
+    }
+}
+
+/// What came out of a lab.
+#[derive(Debug)]
+pub enum LabRun {
+    /// One run.
+    One(Box<SingleRun>),
+    /// One run for each setting.
+    Sweep(Outcome),
+}
+
+/// What came out of a lab with one run.
+#[derive(Debug)]
+pub struct SingleRun {
+    /// What happened.
+    pub run: Run,
+    /// The cluster, wired.
+    pub cluster: Cluster,
+    /// What a benchmark printed.
+    pub tool: Option<ToolOutput>,
+    /// Where packets were captured.
+    pub taps: Option<Taps>,
+    /// Real time of the run after set-up, in seconds.
+    pub wall_s: f64,
+    /// The seed that was used.
+    pub seed: u64,
+    /// What the busiest receiver of a pattern gets.
+    busiest: Option<Bytes>,
+    notes: Vec<String>,
+}
+
+/// Runs a lab.
+///
+/// # Errors
+/// What the lab, the cluster or the engine does not do, and a capture or counters of a run that has none.
+pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Result<LabRun, LabError> {
+    let seed = settings.seed.unwrap_or(lab.lab.seed);
+    let swept = match &lab.lab.workload {
+        Workload::Interference(_)
+        | Workload::Jobs(_)
+        | Workload::Multicast(_)
+        | Workload::AllToAllV(_)
+        | Workload::ClosedLoop(_)
+        | Workload::OpenLoop(_) => {
+            has_one_run(lab, settings)?;
+            match &lab.lab.workload {
+                Workload::Interference(jobs) => sweep::interference::run(catalog, lab, jobs, seed)?,
+                Workload::Jobs(work) => sweep::jobs::run(lab, work, seed)?,
+                Workload::Multicast(work) => sweep::multicast::run(lab, work, seed)?,
+                Workload::AllToAllV(exchange) => sweep::alltoallv::run(lab, exchange, seed)?,
+                Workload::ClosedLoop(closed) => sweep::closed::run(lab, closed, seed)?,
+                Workload::OpenLoop(open) => sweep::open::run(lab, open, seed)?,
+                _ => Outcome::new(),
+            }
+        }
+        Workload::Bench(bench) => return benchmark(lab, bench, seed, settings).map(|run| LabRun::One(Box::new(run))),
+        workload => return pattern(lab, workload, seed, settings).map(|run| LabRun::One(Box::new(run))),
+    };
+    Ok(LabRun::Sweep(swept))
+}
+
+/// Refuses what belongs to one run.
+fn has_one_run(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError> {
+    if settings.capture.file.is_some() {
+        let message = format!("{}: a sweep has several runs, and a capture holds one", lab.name());
+        return Err(LabError::refused(message, "capture a lab with another workload, or leave --pcap out"));
+    }
+    if settings.counting != Counting::Off {
+        let message = format!("{}: a sweep has several runs, and counters are those of one", lab.name());
+        return Err(LabError::refused(message, "count in a lab with another workload, or leave --counters out"));
+    }
+    Ok(())
+}
+
+fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
+    let tool = Tool::by_name(&bench.tool).map_err(|e| LabError::refused(e.to_string(), "`fabriscope bench` lists the tools"))?;
+    let parts = &lab.cluster;
+    let cluster = Cluster::new(parts.clone()).map_err(wiring)?;
+    let taps = settings.capture.taps(&cluster)?;
+    let started = Instant::now();
+    let launch = Launch {
+        tool,
+        options: &bench.args,
+        parts,
+        nodes: parts.placement,
+        layout: Some(layout(parts, bench.nodes, bench.per_node)),
+        seed,
+        binding: Binding::default(),
+        traced: false,
+        taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
+        counting: settings.counting,
+        faults: lab.faults.clone(),
+    };
+    let (printed, run) = launch.run()?;
+    let wall_s = started.elapsed().as_secs_f64();
+    Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), taps, wall_s, seed })
+}
+
+fn wiring(error: TopologyError) -> LabError {
+    LabError::refused(error.to_string(), "correct the topology of the cluster")
+}
+
+fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
+    let name = workload.name();
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;
+    let taps = settings.capture.taps(&cluster)?;
+    let engine = engine(lab.lab.engine);
+    let options = RunOptions {
+        threads: settings.threads,
+        taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
+        counting: settings.counting,
+        ..options(lab)
+    };
+    let measured = |job: Job| -> Result<(Run, f64), LabError> {
+        let prepared = engine.prepare(&cluster, job, &options, seed).map_err(refused)?;
+        let started = Instant::now();
+        Ok((prepared.run().map_err(refused)?, started.elapsed().as_secs_f64()))
+    };
+    if let Workload::Collective(work) = workload {
+        let prepared = collective::prepare(lab, work, &cluster, settings.memory)?;
+        let (findings, mut notes) = (prepared.findings(), prepared.notes);
+        let (run, wall_s) = measured(prepared.job)?;
+        notes.extend(findings(&run));
+        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, taps, wall_s, seed });
+    }
+    let found = match workload {
+        Workload::Capture(capture) => Some(captured(capture, &cluster)?),
+        workload => traffic(workload, &cluster),
+    };
+    let Some(traffic) = found else {
+        return Err(LabError::refused(format!("the workload `{name}` cannot be run here"), "`fabriscope schema lab` lists the workloads"));
+    };
+    if let Some((messages, pairs)) = traffic.messages(cluster.ranks()) {
+        let need = engine.memory(&cluster, &Demand::Messages { messages, pairs }).map_err(refused)?;
+        settings.memory.allow(need, "use a smaller cluster, a workload with fewer messages, or a machine with more memory")?;
+    }
+    let schedule =
+        traffic.schedule(cluster.ranks(), seed).map_err(|e| LabError::refused(e.to_string(), "correct the workload of the lab"))?;
+    let (run, wall_s) = measured(Job::schedule(schedule, connections(lab, traffic.transport, traffic.any_order)?))?;
+    let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
+    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, taps, wall_s, seed })
+}
+
+impl SingleRun {
+    /// The outcome: the settings, what a tool printed or how long a pattern took, and what broke.
+    #[must_use]
+    pub fn outcome(&self, lab: &ResolvedLab) -> Outcome {
+        let mut outcome = self.head(lab);
+        match &self.tool {
+            Some(tool) => {
+                outcome.text(tool.text.clone()).data_table("points", points(&tool.points)).set("text", tool.text.clone());
+            }
+            None => self.result(lab, &mut outcome),
+        }
+        if let Some(broken) = &self.run.breakage {
+            outcome.text(breakage::told(broken)).set("breakage", breakage::data(broken));
+        }
+        outcome
+    }
+
+    fn head(&self, lab: &ResolvedLab) -> Outcome {
+        let (parts, workload, run) = (&lab.cluster, lab.lab.workload.name(), &self.run);
+        let (nodes, link, routing) = (parts.nodes(), parts.sole().link.data_rate(), parts.routing);
+        let (nics, nic) = (parts.sole().node.nics, &parts.sole().node.nic.name);
+        let nic = if nics > 1 { format!("{nics} × {nic}") } else { nic.clone() };
+        let mut outcome = Outcome::new();
+        outcome
+            .note(lab.name())
+            .note(format!("cluster {}: {nodes} nodes, {nic}, {link} links, MTU {}, routing {routing}", parts.name, parts.mtu))
+            .note(format!("workload {workload}, seed {}", self.seed));
+        for note in &self.notes {
+            outcome.note(note);
+        }
+        if let Some(plan) = &lab.faults {
+            outcome.text(breakage::planned(plan));
+        }
+        outcome
+            .set("title", lab.lab.title.clone())
+            .set("cluster", parts.name.clone())
+            .set("nodes", nodes)
+            .set("workload", workload)
+            .set("seed", self.seed)
+            .set("end_ps", run.end.as_ps())
+            .set("counts", serde_json::to_value(run.stats).unwrap_or_default())
+            .set("rank_done_ps", run.ranks.iter().map(|t| t.as_ps()).collect::<Vec<_>>())
+            .set("notes", self.notes.clone());
+        outcome
+    }
+
+    /// How long the pattern took, and how that stands to the bound of the links.
+    fn result(&self, lab: &ResolvedLab, outcome: &mut Outcome) {
+        let stats = &self.run.stats;
+        let mut grid = Grid::new([Column::words("result", "result"), Column::number("value", "value")]);
+        let mut row = |name: &str, value: Cell| grid.push([Cell::word(name), value]);
+        let us = |time: Time| {
+            let span = time - Time::ZERO;
+            Cell::told(format!("{:.3}", span.as_us_f64()), span.as_us_f64())
+        };
+        if let Some((first, median, last)) = finishes(&self.run) {
+            row("first rank done (us)", us(first));
+            row("median rank done (us)", us(median));
+            row("last rank done (us)", us(last));
+        }
+        row("messages", Cell::count(stats.messages));
+        row("bytes delivered", Cell::count(stats.bytes_delivered));
+        let (end, ranks) = (self.run.end - Time::ZERO, u64::from(lab.cluster.sole().nodes * lab.cluster.sole().node.nics).max(1));
+        if end > Span::ZERO {
+            let rate = Rate::of(Bytes(stats.bytes_delivered), end).as_bps() as f64 / 1e9;
+            row("payload rate, all hosts (Gb/s)", Cell::number(rate, 2));
+            row("payload rate per host (Gb/s)", Cell::number(rate / ranks as f64, 2));
+        }
+        row("packets dropped", Cell::count(stats.drops));
+        row("packets marked by ECN", Cell::count(stats.ecn_marks));
+        row("packets trimmed", Cell::count(stats.trims));
+        row("pause frames", Cell::count(stats.pauses));
+        outcome.text("\n").keyed_table("results", grid);
+        if let Some(bytes) = self.busiest {
+            let rate = lab.cluster.sole().link.data_rate();
+            let (least, end) = (rate.time(bytes).as_us_f64(), end.as_us_f64().max(f64::MIN_POSITIVE));
+            let share = 100.0 * least / end;
+            outcome.note(format!(
+                "bound: {bytes} into one host take {least:.3} us on a link of {rate} without headers, {share:.1} % of the time taken"
+            ));
+        }
+    }
+
+    /// What the run took of the machine that ran it: packets, real time, memory.
+    pub fn statistics(&self, outcome: &mut Outcome) {
+        let stats = &self.run.stats;
+        let per_second = if self.wall_s > 0.0 { stats.packet_hops as f64 / self.wall_s } else { 0.0 };
+        let mut grid = Grid::new([Column::words("statistic", "statistic"), Column::number("value", "value")]);
+        for (name, cell) in [
+            ("packets", Cell::count(stats.packets)),
+            ("packet_hops", Cell::count(stats.packet_hops)),
+            ("wall_s", Cell::number(self.wall_s, 3)),
+            ("packet_hops_per_s", Cell::number(per_second.round(), 0)),
+            ("peak_rss_bytes", Cell::count(peak().0)),
+        ] {
+            outcome.set(name, cell.value().clone());
+            grid.push([Cell::word(name), cell]);
+        }
+        outcome.text("\n").table(grid.named("statistics"));
+    }
+}
+
+/// The cells of a tool's table: size, quantity, unit, value.
+#[must_use]
+pub fn points(points: &[Point]) -> Grid {
+    let columns = [
+        Column::number("bytes", "bytes").unit("B"),
+        Column::words("metric", "metric"),
+        Column::words("unit", "unit"),
+        Column::number("value", "value"),
+    ];
+    let mut grid = Grid::new(columns);
+    for point in points {
+        grid.push([Cell::bytes(point.size), Cell::word(point.metric), Cell::word(point.unit), Cell::number(point.value, 6)]);
+    }
+    grid.named("points")
+}
+
+/// First, median and last of the times at which ranks were done.
+fn finishes(run: &Run) -> Option<(Time, Time, Time)> {
+    let mut ends = run.ranks.clone();
+    ends.sort_unstable();
+    Some((*ends.first()?, ends[ends.len() / 2], *ends.last()?))
+}

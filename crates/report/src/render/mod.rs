@@ -1,0 +1,89 @@
+//! Formats of an outcome: one file each, and one line in [`FORMATS`].
+
+mod csv;
+mod json;
+mod svg;
+mod text;
+
+use std::path::Path;
+
+use crate::outcome::Outcome;
+
+pub use csv::Csv;
+pub use json::Json;
+pub use svg::Svg;
+pub use text::Text;
+
+/// A format of outcomes.
+pub trait Renderer: Sync {
+    /// What file names of the format end in.
+    fn extension(&self) -> &'static str;
+    /// The outcome in this format.
+    ///
+    /// # Errors
+    /// An outcome that has nothing to show in this format.
+    fn render(&self, outcome: &Outcome) -> Result<String, RenderError>;
+}
+
+/// Every format that a file name can ask for.
+pub const FORMATS: [&dyn Renderer; 4] = [&Text, &Json, &Csv, &Svg];
+
+/// Why an outcome cannot be shown in a format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
+#[non_exhaustive]
+pub enum RenderError {
+    /// Nothing depends on a load.
+    #[error("there are no curves to draw here")]
+    #[diagnostic(help("open and closed loops have curves; name a file .txt, .json or .csv for the other results"))]
+    NoCurve,
+    /// No table.
+    #[error("there is no table here to write as CSV")]
+    #[diagnostic(help("write text or JSON: a file .txt or .json"))]
+    NoTable,
+    /// The picture cannot be drawn.
+    #[error("the curves cannot be drawn: {reason}")]
+    #[diagnostic(help("write a table or --json"))]
+    Undrawn {
+        /// What the drawing library says.
+        reason: String,
+    },
+}
+
+/// The format that a file's name asks for; text where its ending names none.
+#[must_use]
+pub fn for_file(path: &Path) -> &'static dyn Renderer {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    FORMATS.into_iter().find(|format| format.extension() == extension).unwrap_or(&Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::{Cell, Column, Grid};
+
+    fn outcome() -> Outcome {
+        let mut points = Grid::new([Column::number("load", "load"), Column::words("who, what", "who")]);
+        points.push([Cell::number(0.5, 3), Cell::word("a, b")]);
+        let mut outcome = Outcome::new();
+        outcome.note("title").set("seed", 1).text("\n").keyed_table("points", points).note("next: more");
+        outcome
+    }
+
+    #[test]
+    fn every_format_shows_the_same_outcome() {
+        assert_eq!(Text.render(&outcome()).unwrap(), "# title\n\nload   who, what\n0.500  a, b\n# next: more\n");
+        assert_eq!(
+            Json.render(&outcome()).unwrap(),
+            "{\n  \"seed\": 1,\n  \"points\": [\n    {\n      \"load\": 0.5,\n      \"who\": \"a, b\"\n    }\n  ]\n}\n"
+        );
+        assert_eq!(Csv.render(&outcome()).unwrap(), "load,who\n0.5,\"a, b\"\n");
+        assert_eq!(Svg.render(&outcome()), Err(RenderError::NoCurve));
+    }
+
+    #[test]
+    fn a_file_is_of_the_format_of_its_name() {
+        for (name, extension) in [("a.json", "json"), ("a.csv", "csv"), ("a.svg", "svg"), ("a.txt", "txt"), ("a", "txt"), ("a.md", "txt")] {
+            assert_eq!(for_file(Path::new(name)).extension(), extension);
+        }
+    }
+}
