@@ -1,6 +1,6 @@
 //! Routing as the engine asks for it, and what switches see: queues as they are, time, and flows they remember.
 
-use fabriscope_fabric::{EndpointId, Head, Hop, Idle, LinkId, Memory, Route, Router, SwitchView, SwitchId};
+use fabriscope_fabric::{EndpointId, Head, Hop, Idle, LinkId, Memory, Route, Router, SwitchId, SwitchView};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Time};
 use rustc_hash::FxHashMap;

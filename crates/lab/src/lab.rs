@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use fabriscope_catalog::{
-    Asked, Catalog, CatalogError, Cluster, Document, FlowControl, Kind, Line, PartitionEnforcement, Partitions, Problem, Qos,
-    ResolvedCluster,
+    Asked, Catalog, CatalogError, Cluster, Document, FlowControl, Kind, Line, PartitionEnforcement, Partitions, Place, Problem, Qos,
+    ResolvedCluster, Target,
 };
 use fabriscope_engine::{FaultPlan, Recovery};
 
@@ -25,7 +25,7 @@ use crate::workload::{Scheme, Workload, check};
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(untagged)]
 pub enum ClusterChoice {
-    /// A cluster of the catalogue: `cluster = "ri2"`.
+    /// A cluster of the catalogue, `cluster = "ri2"`, or a file as seen from the lab: `cluster = "mine.toml:4"`.
     Named(String),
     /// A cluster of its own: `[cluster]`.
     Inline(Box<Cluster>),
@@ -226,7 +226,7 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     }
     let fault = |problem: Problem| CatalogError::from(document.fault_of(problem));
     let cluster = match &lab.cluster {
-        ClusterChoice::Named(name) => catalog.target(name).map_err(|error| match error {
+        ClusterChoice::Named(name) => catalog.target(&beside_lab(&document, name)).map_err(|error| match error {
             CatalogError::UnknownPart { ref help, .. } => fault(Problem::at(&["cluster"], error.to_string(), help)),
             CatalogError::BadTarget { .. } | CatalogError::Impossible { .. } => {
                 let help = "write the name of a cluster, with its number of nodes if you like: \"ri2:4\"";
@@ -287,6 +287,18 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     }
     let faults = faults(catalog, &lab, &cluster).map_err(fault)?;
     Ok(ResolvedLab { lab, cluster, level, pkey, faults })
+}
+
+/// The cluster as the lab names it; a file is a path as seen from the file that says so.
+fn beside_lab(document: &Document<'_>, name: &str) -> String {
+    let folder = Path::new(document.file_of(&["cluster"])).parent().unwrap_or(Path::new(""));
+    match Target::parse(name) {
+        Ok(Target { place: Place::File(path), nodes }) => {
+            let nodes = nodes.map_or_else(String::new, |nodes| format!(":{nodes}"));
+            format!("{}{nodes}", folder.join(path).display())
+        }
+        _ => name.to_owned(),
+    }
 }
 
 /// What breaks in a lab.
