@@ -47,7 +47,7 @@ impl Framing {
     }
 
     fn packet(&self, source: Option<u32>, lane: u8, packet: &Packet, ext: &Ext) -> Result<Vec<u8>, WireError> {
-        if let Some(segment) = ext.segment.as_deref() {
+        if let Some(segment) = ext.segment() {
             let (from, to) = (source.map_or(Address::UNKNOWN, Address::of), Address::of(packet.dest.0));
             let ecn = if packet.flags.contains(PacketFlags::ECN_CE) { Ipv4::CE } else { 0 };
             let datagram = ip::datagram(&segment.header, segment.payload, (from, to), (packet.sl & 7) << 3, ecn);

@@ -271,9 +271,9 @@ fn segments_of_sockets() {
     for layer in [LinkLayer::RoceV2Ipv4, LinkLayer::InfiniBand] {
         let mut seen = Vec::new();
         for (header, payload) in headers.iter().zip([0, 1448, 1, 517]) {
-            let packet = Packet { dest: Lid(1), opcode: TCP_SEGMENT, payload: 40 + payload as u16, ..Packet::default() };
+            let packet = Packet { dest: Lid(1), payload: 40 + payload as u16, ..Packet::of(Body::Tcp { port: header.destination }) };
             let segment = Segment { header: *header, payload, ..Segment::default() };
-            seen.push(sighting(seen.len(), 0, packet, Some(Ext { segment: Some(Box::new(segment)), ..Ext::default() })));
+            seen.push(sighting(seen.len(), 0, packet, Some(Ext { foreign: Foreign::Tcp(Box::new(segment)), ..Ext::default() })));
         }
         for line in dissected("tcp", Framing { layer }, Format::Pcap, &seen) {
             assert_eq!((line[6].as_str(), line[7].as_str(), line[8].as_str()), ("", "1", "1"), "{layer:?}: {line:?}");

@@ -9,7 +9,7 @@ use fabriscope_prefetch::prefetch;
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 
-use fabriscope_verbs::{IWARP_READ_REQUEST, Lid, Nic, PSM2_PACKET, PacketFlags, Place, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{Body, Lid, Nic, PacketFlags, Place, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::{Opcode, Operation, Syndrome, Transport};
 
 use crate::beyond::{Beyond, Hops};
@@ -447,9 +447,7 @@ impl World<'_> {
         }
         let traced = packet.flags.contains(PacketFlags::TRACED);
         let mut log = if traced { self.trace.take(&packet) } else { None };
-        let asks = traced
-            && (packet.opcode == IWARP_READ_REQUEST
-                || Opcode::decode(packet.opcode).is_ok_and(|opcode| opcode.is_read_request() || opcode.is_atomic()));
+        let asks = traced && packet.awaits_response();
         if let Some(log) = log.as_mut().filter(|_| !asks) {
             log.mark(Stage::PayloadWrite, visible, || self.hosts[(host - self.first_host) as usize].memory(received.place));
         }
@@ -478,7 +476,7 @@ impl World<'_> {
         if let Some(log) = log {
             if asks {
                 self.trace.answer(host, packet.dest_qp, log);
-            } else if packet.opcode == PSM2_PACKET {
+            } else if let Body::Psm2 { .. } = packet.body() {
                 if received.completion.is_some() {
                     self.trace.land_entry(host, log);
                 }

@@ -7,7 +7,7 @@
 use fabriscope_engine::{Counter, Counters, LinkLoad, Place, Seen, Sighting, Tap};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{QpNum, TCP_SEGMENT, Transmit};
+use fabriscope_verbs::{Body, QpNum, Transmit};
 use fabriscope_wire::{LinkLayer, Transport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -153,7 +153,12 @@ impl World<'_> {
         let side = &self.side;
         let seen = || {
             let (packet, ext) = (parcel.packet(), side.at(parcel.ext()));
-            let source = ext.filter(|_| packet.opcode >> 5 == Transport::Ud as u8 || packet.opcode == TCP_SEGMENT).map(|ext| ext.slid.0);
+            let names_source = match packet.body() {
+                Body::Ib { opcode, .. } => opcode >> 5 == Transport::Ud as u8,
+                Body::Tcp { .. } => true,
+                Body::Psm2 { .. } | Body::Iwarp { .. } => false,
+            };
+            let source = ext.filter(|_| names_source).map(|ext| ext.slid.0);
             Seen::Packet { source, lane, packet, ext: ext.cloned().map(Box::new) }
         };
         observer.pass(link, start, u64::from(self.lanes[place].delay), at, seen);

@@ -9,13 +9,10 @@ use fabriscope_units::{Bytes, Time};
 
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::mr::Place;
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
-use crate::side::{Ext, Side};
+use crate::side::{Ext, Foreign, Side};
 use crate::wc::{Wc, WcOpcode, WcStatus};
-
-/// What stands in [`Packet::opcode`] of a packet of PSM2. The number is ours: it stands for the KDETH header.
-pub const PSM2_PACKET: u8 = 0x9B;
 
 /// The adapter of a port, where it has one.
 #[derive(Debug)]
@@ -53,15 +50,13 @@ impl Hfi {
         let header = out.header;
         let packet = Packet {
             dest: Lid(header.to.lid),
-            dest_qp: header.to.context,
             psn: label(&header),
-            ext: side.alloc(Ext { slid: Lid(header.from.lid), psm2: Some(Box::new(header)), ..Ext::default() }),
+            ext: side.alloc(Ext { slid: Lid(header.from.lid), foreign: Foreign::Psm2(Box::new(header)), ..Ext::default() }),
             wire_bytes: out.wire as u16,
             payload: header.payload as u16,
-            opcode: PSM2_PACKET,
             flags: if header.traced { PacketFlags::TRACED } else { PacketFlags::NONE },
             entropy: (header.from.context ^ header.to.context) as u16,
-            ..Packet::default()
+            ..Packet::of(Body::Psm2 { context: header.to.context })
         };
         Some(Transmit {
             fetch: Bytes(out.fetch.into()),
@@ -78,7 +73,7 @@ impl Hfi {
     #[cold]
     pub(crate) fn handle(&mut self, packet: &Packet, side: &mut Side) -> Received {
         let dropped = Received { dropped: true, ..Received::default() };
-        let Some(header) = side.take(packet.ext).and_then(|ext| ext.psm2) else { return dropped };
+        let Some(Foreign::Psm2(header)) = side.take(packet.ext).map(|ext| ext.foreign) else { return dropped };
         let Some(adapter) = self.adapter() else { return dropped };
         let arrival = adapter.handle(*header);
         let notice = Notice::Entry(header.to.context);

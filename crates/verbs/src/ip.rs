@@ -9,12 +9,9 @@ use fabriscope_units::{Bytes, Time};
 
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::mr::Place;
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
-use crate::side::{Ext, ExtId, Side};
+use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
+use crate::side::{Ext, ExtId, Foreign, Side};
 use crate::wc::{Wc, WcOpcode, WcStatus};
-
-/// What stands in [`Packet::opcode`] of a packet of TCP. The number is ours: such packets have no base transport header.
-pub const TCP_SEGMENT: u8 = 0x9E;
 
 /// The interface of a port, made when it is first used.
 #[derive(Debug)]
@@ -49,23 +46,17 @@ impl Ip {
         let address = self.address;
         let out = self.interface.as_mut()?.poll_packet(now)?;
         let ext = match out.segment {
-            Some(segment) => side.alloc(Ext { slid: Lid(address), segment: Some(Box::new(segment)), ..Ext::default() }),
+            Some(segment) => side.alloc(Ext { slid: Lid(address), foreign: Foreign::Tcp(Box::new(segment)), ..Ext::default() }),
             None => ExtId::NONE,
         };
-        let port = out.segment.map_or(0, |segment| u32::from(segment.header.destination));
+        let port = out.segment.map_or(0, |segment| segment.header.destination);
         let packet = Packet {
             dest: Lid(out.remote),
-            dest_qp: port,
-            psn: 0,
             ext,
             wire_bytes: out.wire as u16,
             payload: out.fetch as u16,
-            opcode: TCP_SEGMENT,
-            flags: PacketFlags::NONE,
-            syndrome: 0,
-            sl: 0,
             entropy: out.entropy,
-            msn: 0,
+            ..Packet::of(Body::Tcp { port })
         };
         Some(Transmit {
             packet,
@@ -89,7 +80,7 @@ impl Ip {
     pub(crate) fn handle(&mut self, packet: &Packet, side: &mut Side) -> Received {
         let mut received = Received { write: Bytes(packet.payload.into()), ..Received::default() };
         let Some(ext) = side.take(packet.ext) else { return received };
-        let (Some(interface), Some(segment)) = (self.open(), ext.segment) else {
+        let (Some(interface), Some(segment)) = (self.open(), ext.segment()) else {
             return Received { dropped: true, ..Received::default() };
         };
         interface.handle_packet(ext.slid.0, *segment, packet.flags.contains(PacketFlags::ECN_CE));

@@ -26,13 +26,13 @@ use crate::counts::NicCounts;
 use crate::cq::{Cq, Delivery};
 use crate::error::PostError;
 use crate::event::AsyncEvent;
-use crate::hfi::{Hfi, PSM2_PACKET};
+use crate::hfi::Hfi;
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
-use crate::ip::{DESCRIPTORS, Ip, TCP_SEGMENT};
+use crate::ip::{DESCRIPTORS, Ip};
 use crate::iwarp;
 use crate::mcast::Mcast;
 use crate::memory::{self, Memory};
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::requester::{Extra, Wqe};
 use crate::qp::{Qp, Waiting};
@@ -431,13 +431,11 @@ impl Nic {
             port.free_orphans(side);
         }
         if transport > Transport::Ud as u8 || transport == Transport::Rd as u8 {
-            if packet.opcode == TCP_SEGMENT {
-                return self.ip.handle(packet, side);
+            match packet.body() {
+                Body::Tcp { .. } => return self.ip.handle(packet, side),
+                Body::Psm2 { .. } => return self.hfi.handle(packet, side),
+                Body::Ib { .. } | Body::Iwarp { .. } => self.handle_other(now, packet, slot, side, &mut received),
             }
-            if packet.opcode == PSM2_PACKET {
-                return self.hfi.handle(packet, side);
-            }
-            self.handle_other(now, packet, slot, side, &mut received);
             return received;
         }
         let Some(slot) = slot else {

@@ -1,13 +1,15 @@
 //! Packets between NICs, and what a NIC says about them to the engine that times them.
 //!
 //! Source: IBA vol. 1 §9.2 (base transport header), shared with RoCE.
-//! Modelled: the fields that decide what happens; sizes on the wire.
+//! Modelled: the fields that decide what happens; sizes on the wire; packets of TCP, PSM2 and iWARP in the same 28 bytes, told apart
+//! by their [`Body`].
 //! Not modelled: bytes of the headers (crate `wire` encodes them when a capture is written).
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use fabriscope_units::Bytes;
+use fabriscope_wire::Opcode;
 
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::mr::{Place, Regions};
@@ -76,12 +78,58 @@ impl fmt::Debug for PacketFlags {
     }
 }
 
-/// A packet.
+/// What a packet is, by its protocol, with where it goes at its destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// It has a base transport header (InfiniBand, RoCE, SRD, UET), or none at all (raw packets).
+    Ib {
+        /// The opcode, `transport << 5 | operation`.
+        opcode: u8,
+        /// The queue pair.
+        qp: QpNum,
+    },
+    /// A packet of the kernel's TCP.
+    Tcp {
+        /// The port.
+        port: u16,
+    },
+    /// A packet of PSM2.
+    Psm2 {
+        /// The context of the process.
+        context: u32,
+    },
+    /// A packet of RDMAP over TCP in the adapter.
+    Iwarp {
+        /// What it carries.
+        kind: IwarpKind,
+        /// The queue pair.
+        qp: QpNum,
+    },
+}
+
+/// What a packet of iWARP carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IwarpKind {
+    /// A segment of a message, or an acknowledgement of TCP alone.
+    Segment,
+    /// A request for a READ response.
+    ReadRequest,
+}
+
+/// What stands in the byte of the opcode of packets without a base transport header: numbers that no transport has.
+mod tag {
+    pub const PSM2: u8 = 0x9B;
+    pub const IWARP: u8 = 0x9C;
+    pub const IWARP_READ: u8 = 0x9D;
+    pub const TCP: u8 = 0x9E;
+}
+
+/// A packet. What its fields stand for is its [`body`](Packet::body).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
     /// Where it goes.
     pub dest: Lid,
-    /// The queue pair there, 24 bits.
+    /// The queue pair there, 24 bits; the port of TCP, the context of PSM2.
     pub dest_qp: u32,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
@@ -91,7 +139,7 @@ pub struct Packet {
     pub wire_bytes: u16,
     /// Bytes of payload, without padding.
     pub payload: u16,
-    /// The opcode of the base transport header: `transport << 5 | operation`.
+    /// The opcode of the base transport header: `transport << 5 | operation`; for other protocols a tag of [`Body`].
     pub opcode: u8,
     /// Flags.
     pub flags: PacketFlags,
@@ -104,6 +152,43 @@ pub struct Packet {
     /// The low 16 bits of the message sequence number of the AETH; under congestion control those of the number of the packet
     /// that is answered.
     pub msn: u16,
+}
+
+impl Packet {
+    /// A packet of this kind, with nothing else in it.
+    #[must_use]
+    pub fn of(body: Body) -> Packet {
+        let (opcode, dest_qp) = match body {
+            Body::Ib { opcode, qp } => (opcode, qp.0),
+            Body::Tcp { port } => (tag::TCP, u32::from(port)),
+            Body::Psm2 { context } => (tag::PSM2, context),
+            Body::Iwarp { kind: IwarpKind::Segment, qp } => (tag::IWARP, qp.0),
+            Body::Iwarp { kind: IwarpKind::ReadRequest, qp } => (tag::IWARP_READ, qp.0),
+        };
+        Packet { opcode, dest_qp, ..Packet::default() }
+    }
+    /// What it is.
+    #[inline]
+    #[must_use]
+    pub const fn body(&self) -> Body {
+        let qp = QpNum(self.dest_qp);
+        match self.opcode {
+            tag::TCP => Body::Tcp { port: self.dest_qp as u16 },
+            tag::PSM2 => Body::Psm2 { context: self.dest_qp },
+            tag::IWARP => Body::Iwarp { kind: IwarpKind::Segment, qp },
+            tag::IWARP_READ => Body::Iwarp { kind: IwarpKind::ReadRequest, qp },
+            opcode => Body::Ib { opcode, qp },
+        }
+    }
+    /// Whether its answer is what ends its message: requests for READ responses, and atomics.
+    #[must_use]
+    pub fn awaits_response(&self) -> bool {
+        match self.body() {
+            Body::Ib { opcode, .. } => Opcode::decode(opcode).is_ok_and(|opcode| opcode.is_read_request() || opcode.is_atomic()),
+            Body::Iwarp { kind, .. } => kind == IwarpKind::ReadRequest,
+            Body::Tcp { .. } | Body::Psm2 { .. } => false,
+        }
+    }
 }
 
 impl Default for Packet {
@@ -231,5 +316,24 @@ mod tests {
     fn a_packet_is_28_bytes_and_what_it_takes_to_send_it_72() {
         assert_eq!(size_of::<Packet>(), 28);
         assert_eq!(size_of::<Transmit>(), 72);
+    }
+
+    #[test]
+    fn a_packet_is_what_it_was_made_as() {
+        let qp = QpNum(0x00ab_cdef);
+        let bodies = [
+            Body::Tcp { port: 5201 },
+            Body::Psm2 { context: 17 },
+            Body::Iwarp { kind: IwarpKind::Segment, qp },
+            Body::Iwarp { kind: IwarpKind::ReadRequest, qp },
+        ];
+        for body in bodies {
+            assert_eq!(Packet::of(body).body(), body);
+            // No transport of the standard, or of ours, has the number.
+            assert!(Opcode::decode(Packet::of(body).opcode).is_err(), "{body:?}");
+        }
+        for opcode in (0..=255).filter(|byte| Opcode::decode(*byte).is_ok()) {
+            assert_eq!(Packet::of(Body::Ib { opcode, qp }).body(), Body::Ib { opcode, qp });
+        }
     }
 }

@@ -66,15 +66,41 @@ pub struct Ext {
     pub key_only: bool,
     /// The payload, when real memory is attached.
     pub data: Option<Box<[u8]>>,
-    /// The segment of a packet of TCP.
-    pub segment: Option<Box<Segment>>,
-    /// What a packet of iWARP carries.
-    pub frame: Option<Box<Frame>>,
-    /// What a packet of PSM2 says.
-    pub psm2: Option<Box<Header>>,
+    /// The headers of a protocol without base transport header.
+    pub foreign: Foreign,
+}
+
+/// The headers of packets without a base transport header, by protocol.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Foreign {
+    /// The packet has a base transport header.
+    #[default]
+    None,
+    /// The kernel's TCP.
+    Tcp(Box<Segment>),
+    /// RDMAP over TCP in the adapter.
+    Iwarp(Box<Frame>),
+    /// PSM2.
+    Psm2(Box<Header>),
 }
 
 impl Ext {
+    /// The segment of a packet of the kernel's TCP.
+    #[must_use]
+    pub fn segment(&self) -> Option<&Segment> {
+        match &self.foreign {
+            Foreign::Tcp(segment) => Some(segment),
+            _ => None,
+        }
+    }
+    /// What a packet of iWARP carries.
+    #[must_use]
+    pub fn frame(&self) -> Option<&Frame> {
+        match &self.foreign {
+            Foreign::Iwarp(frame) => Some(frame),
+            _ => None,
+        }
+    }
     /// Whether real bytes, if there are any, are as many as the packet says.
     pub(crate) fn holds(&self, payload: u16) -> bool {
         self.data.as_ref().is_none_or(|data| data.len() == usize::from(payload))

@@ -17,7 +17,7 @@ fn pair() -> Pair {
 
 /// Every packet that waits for `to`: operation, payload, bytes on the wire.
 fn waiting(pair: &Pair, to: usize) -> Vec<(Option<RdmapOpcode>, u16, u16)> {
-    let opcode = |packet: &Packet| pair.side.at(packet.ext).and_then(|ext| ext.frame.as_ref()?.ddp).map(|ddp| ddp.opcode);
+    let opcode = |packet: &Packet| pair.side.at(packet.ext).and_then(|ext| ext.frame()?.ddp).map(|ddp| ddp.opcode);
     pair.wires[to].iter().map(|packet| (opcode(packet), packet.payload, packet.wire_bytes)).collect()
 }
 
@@ -39,7 +39,7 @@ fn a_message_is_cut_into_frames_of_one_segment_each() {
     let full = 38 + 40 + 300;
     let expected = [(write, 280, full), (write, 280, full), (write, 40, 38 + 40 + 60), (Some(RdmapOpcode::SendSolicited), 5, 38 + 40 + 32)];
     assert_eq!(waiting(&pair, 1), expected);
-    let headers: Vec<_> = pair.wires[1].iter().filter_map(|packet| pair.side.at(packet.ext)?.frame.as_ref()?.ddp).collect();
+    let headers: Vec<_> = pair.wires[1].iter().filter_map(|packet| pair.side.at(packet.ext)?.frame()?.ddp).collect();
     let rkey = pair.ends[1].mr.rkey.0;
     let places: Vec<_> = headers.iter().map(|ddp| (ddp.placement, ddp.last)).collect();
     let tagged = |offset| Placement::Tagged { stag: rkey, offset };
@@ -89,7 +89,7 @@ fn requests_end_in_order_though_a_read_takes_longer() {
     pair.post(0, &SendWr::read(1, pair.sge(0, 0, 700), pair.remote(1, 0)).signaled()).unwrap();
     pair.post(0, &SendWr::send(2, pair.sge(0, 2000, 10)).signaled()).unwrap();
     pair.transmit(0, 100);
-    let request = pair.side.at(pair.wires[1][0].ext).and_then(|ext| ext.frame.as_ref()).map(|frame| frame.control);
+    let request = pair.side.at(pair.wires[1][0].ext).and_then(|ext| ext.frame()).map(|frame| frame.control);
     assert!(matches!(request, Some(Control::Read(request)) if request.size == 700));
     // 2 + 18 + 28 + 4 bytes of frame: the request carries no data of a program.
     assert_eq!(waiting(&pair, 1)[0], (Some(RdmapOpcode::ReadRequest), 0, 38 + 40 + 52));

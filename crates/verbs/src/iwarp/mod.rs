@@ -34,18 +34,13 @@ use crate::ids::QpNum;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::{Qp, Waiting};
-use crate::side::Side;
+use crate::side::{Foreign, Side};
 use crate::srq::RecvWqe;
 use crate::transport::inbound;
 use crate::wc::WcStatus;
 use message::Message;
 use receiver::Delivery;
 use sender::{Begun, Response};
-
-/// What stands in [`Packet::opcode`] of a packet of iWARP. The number is ours: such packets have no base transport header.
-pub const IWARP_SEGMENT: u8 = 0x9C;
-/// The same of one that asks for a READ response.
-pub const IWARP_READ_REQUEST: u8 = 0x9D;
 
 /// What the iWARP of an adapter is made with.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -200,7 +195,10 @@ pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, s
     let ext = side.take(packet.ext);
     // Where a switch cut the payload off, the check of the frame fails.
     let whole = !packet.flags.contains(PacketFlags::TRIMMED);
-    let carried = ext.filter(|_| whole).and_then(|ext| Some((ext.frame?, ext.data, qp.stream.take()?)));
+    let carried = ext.filter(|_| whole).and_then(|ext| match ext.foreign {
+        Foreign::Iwarp(frame) => Some((frame, ext.data, qp.stream.take()?)),
+        _ => None,
+    });
     let Some((frame, data, mut stream)) = carried else {
         received.dropped = true;
         return;

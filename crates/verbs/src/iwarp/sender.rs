@@ -11,15 +11,15 @@ use fabriscope_wire::{ReadRequest, TerminateCode};
 use smallvec::smallvec;
 
 use super::message::{Kind, Message};
-use super::{Control, End, Frame, IWARP_READ_REQUEST, IWARP_SEGMENT, Stream};
+use super::{Control, End, Frame, Stream};
 use crate::attr::QpState;
-use crate::ids::{Lkey, WqeIndex};
+use crate::ids::{Lkey, QpNum, WqeIndex};
 use crate::memory;
-use crate::packet::{Packet, PacketFlags, Transmit};
+use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::Wqe;
-use crate::side::{Ext, Side};
+use crate::side::{Ext, Foreign, Side};
 use crate::transport::{LONGEST_MESSAGE, local_error};
 use crate::wr::{SendFlags, Sge, SgeList};
 
@@ -203,29 +203,28 @@ impl Stream {
         let position = self.messages.partition_point(|message| message.posted_end() <= segment.offset);
         let message = self.messages.get(position).filter(|_| segment.payload > 0);
         let ip = IP + segment.header.header_bytes() + segment.payload;
+        let asks = message.is_some_and(|message| matches!(message.kind, Kind::ReadRequest { .. }));
+        let kind = if asks { IwarpKind::ReadRequest } else { IwarpKind::Segment };
         let mut packet = Packet {
             dest: qp.dest,
-            dest_qp: qp.dest_qp,
             psn: segment.offset as u32 & 0xff_ffff,
             wire_bytes: Framing::Ethernet.wire_bytes(ip, true, true) as u16,
-            opcode: IWARP_SEGMENT,
             sl: qp.sl,
             entropy: qp.next_entropy(),
-            ..Packet::default()
+            ..Packet::of(Body::Iwarp { kind, qp: QpNum(qp.dest_qp) })
         };
         let Some(message) = message else {
-            packet.ext = side.alloc(Ext { frame: Some(Box::new(Frame { segment, ddp: None, control: Control::Data })), ..Ext::default() });
+            packet.ext = side
+                .alloc(Ext { foreign: Foreign::Iwarp(Box::new(Frame { segment, ddp: None, control: Control::Data })), ..Ext::default() });
             return Transmit { responder: true, ..Transmit::plain(packet, qp.num) };
         };
         let number = message.number_at(segment.offset);
         let control = message.kind.control();
         let data = if control == Control::Data { message.part(number).1 } else { 0 };
         let frame = Frame { segment, ddp: Some(message.ddp(number)), control };
-        packet.ext = side.alloc(Ext { frame: Some(Box::new(frame)), data: bytes(message, number, data, port), ..Ext::default() });
+        packet.ext =
+            side.alloc(Ext { foreign: Foreign::Iwarp(Box::new(frame)), data: bytes(message, number, data, port), ..Ext::default() });
         packet.payload = data as u16;
-        if matches!(message.kind, Kind::ReadRequest { .. }) {
-            packet.opcode = IWARP_READ_REQUEST;
-        }
         if message.flags.contains(SendFlags::TRACED) {
             packet.flags.insert(PacketFlags::TRACED);
         }

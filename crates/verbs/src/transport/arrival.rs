@@ -9,9 +9,9 @@ use fabriscope_units::Time;
 use fabriscope_wire::{Opcode, Operation, Transport};
 
 use crate::attr::{QpState, QpType};
-use crate::iwarp::{self, IWARP_READ_REQUEST, IWARP_SEGMENT};
+use crate::iwarp;
 use crate::nic::{Before, Nic, note_mark};
-use crate::packet::{Packet, PacketFlags, Received};
+use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Received};
 use crate::qp::responder::Silence;
 use crate::side::Side;
 use crate::transport::inbound::Refusal;
@@ -23,11 +23,13 @@ impl Nic {
         let before = Before::of(&self.port);
         let (transport, operation) = (packet.opcode >> 5, packet.opcode & OPERATION);
         let answer = (Operation::ReadResponseFirst as u8..=Operation::AtomicAcknowledge as u8).contains(&operation);
-        let follows_payload = operation != Operation::Acknowledge as u8 && (packet.opcode != IWARP_SEGMENT || packet.payload > 0);
+        let body = packet.body();
+        let empty = matches!(body, Body::Iwarp { kind: IwarpKind::Segment, .. }) && packet.payload == 0;
+        let follows_payload = operation != Operation::Acknowledge as u8 && !empty;
         let Nic { qps, port, contexts, .. } = self;
         if transport == Transport::Rud as u8 {
             contexts.handle(slot.map(|slot| &mut qps[slot]), now, port, packet, side, received);
-        } else if let (IWARP_SEGMENT | IWARP_READ_REQUEST, Some(slot)) = (packet.opcode, slot) {
+        } else if let (Body::Iwarp { .. }, Some(slot)) = (body, slot) {
             iwarp::handle(&mut qps[slot], now, port, packet, side, received);
         } else if packet.opcode == Opcode::RAW {
             raw::handle(qps, port, packet, side, received);
