@@ -1,5 +1,7 @@
 //! `fabriscope explain`: where the time of one message goes, what binds, what a change would save.
 
+use fabriscope_units::Bytes;
+
 use crate::context::Context;
 use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
@@ -18,8 +20,8 @@ pub struct Args {
     /// Cluster to run on: a name of `fabriscope clusters` or a TOML file; `:N` takes N nodes of it
     #[arg(long, value_name = "CLUSTER")]
     on: String,
-    /// Message size in bytes (default: 8; of nccl-tests, some sizes from 1 KiB to 256 MiB)
-    #[arg(short, long, value_name = "BYTES")]
+    /// Message size in bytes, or with its unit as 64KiB (default: 8; of nccl-tests, some sizes from 1 KiB to 256 MiB)
+    #[arg(short, long, value_name = "BYTES", value_parser = size)]
     size: Option<u64>,
     /// Ranks of an OSU benchmark on one node, not on two: 1 (default: 2); nodes of nccl-tests (default: 1)
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
@@ -46,6 +48,11 @@ Examples:
   fabriscope explain osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 -s 4194304 -- D D
   fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    what binds each size, what other algorithms give";
 
+/// A size in bytes, or with its unit: `65536` or `64KiB`.
+fn size(text: &str) -> Result<u64, String> {
+    text.parse::<u64>().or_else(|_| text.parse::<Bytes>().map(|bytes| bytes.as_u64()).map_err(|error| error.to_string()))
+}
+
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let progress = Progress::new("changing one thing at a time");
@@ -67,4 +74,16 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     let outcome = question.outcome().map_err(Failure::of)?;
     drop(progress);
     args.output.write(&outcome, output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_a_unit_or_is_in_bytes() {
+        assert_eq!((size("65536"), size("64KiB")), (Ok(65_536), Ok(65_536)));
+        // As everywhere: a unit that means two things is refused.
+        assert!(size("64KB").is_err() && size("-1").is_err() && size("many").is_err());
+    }
 }

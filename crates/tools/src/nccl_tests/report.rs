@@ -26,7 +26,8 @@ pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_
             let algorithm = if time > 0.0 { counted / time / 1e3 } else { 0.0 };
             let bus = algorithm * factor;
             bandwidths.push(bus);
-            let wrong = if s.check { format!("  {:>6}", wrong[place]) } else { "    N/A".to_owned() };
+            let wrong_values = wrong[place];
+            let wrong = if s.check { format!("  {wrong_values:>6}") } else { "    N/A".to_owned() };
             let _ = write!(output.text, "  {}  {}  {}{wrong}", float(time, 7), float(algorithm, 6), float(bus, 6));
             let names: [&'static str; 3] =
                 if place == 0 { ["time", "algbw", "busbw"] } else { ["time_in_place", "algbw_in_place", "busbw_in_place"] };
@@ -39,6 +40,10 @@ pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_
             }
             for (metric, unit, value) in [(names[0], "us", time), (names[1], "GB/s", algorithm), (names[2], "GB/s", bus)] {
                 output.points.push(Point { size: Bytes(row.bytes), metric, unit, value });
+            }
+            if s.check {
+                let metric = if place == 0 { "wrong" } else { "wrong_in_place" };
+                output.points.push(Point { size: Bytes(row.bytes), metric, unit: "1", value: wrong_values as f64 });
             }
         }
         output.text.push('\n');

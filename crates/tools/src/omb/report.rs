@@ -34,6 +34,8 @@ pub fn report(s: &Settings, samples: &[Sample]) -> ToolOutput {
         }
         if s.full {
             let _ = write!(row, "{:>12}", sample.iterations.len());
+            let (size, value) = (Bytes(sample.size.into()), sample.iterations.len() as f64);
+            output.points.push(Point { size, metric: "iterations", unit: "1", value });
         }
         if s.validate {
             let _ = write!(row, "{:>WIDTH$}", "Pass");

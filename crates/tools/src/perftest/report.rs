@@ -180,10 +180,12 @@ fn points(s: &Settings, row: &Row, points: &mut Vec<Point>) {
             ] {
                 push(row.size, metric, "us", value);
             }
+            push(row.size, "iterations", COUNT, row.iterations as f64);
         }
         Row::LatencyDuration(row) => {
             push(row.size, "latency", "us", row.average);
             push(row.size, "exchange_rate", "1/s", row.per_second);
+            push(row.size, "iterations", COUNT, row.iterations as f64);
         }
         Row::Bandwidth(row) => {
             let unit = if s.gigabits { "Gb/s" } else { "MiB/s" };
@@ -192,10 +194,13 @@ fn points(s: &Settings, row: &Row, points: &mut Vec<Point>) {
                 push(row.size, "bandwidth_peak", unit, bandwidth_value(s, row.peak));
             }
             push(row.size, "message_rate", "Mpps", row.message_rate);
+            push(row.size, "iterations", COUNT, row.iterations as f64);
         }
     }
 }
 
+/// The unit of what is counted.
+const COUNT: &str = "1";
 /// 2²⁰ bytes (the tool's `MiB`).
 const BYTES_PER_MEBIBYTE: f64 = 1_048_576.0;
 /// 10⁹ bits.

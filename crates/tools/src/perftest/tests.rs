@@ -156,7 +156,10 @@ fn a_bandwidth_report() {
 ---------------------------------------------------------------------------------------
 ";
     assert_eq!(out.text, golden);
-    assert_eq!(out.points.iter().map(|point| point.metric).collect::<Vec<_>>(), ["bandwidth", "bandwidth_peak", "message_rate"]);
+    assert_eq!(
+        out.points.iter().map(|point| point.metric).collect::<Vec<_>>(),
+        ["bandwidth", "bandwidth_peak", "message_rate", "iterations"]
+    );
 }
 
 #[test]
