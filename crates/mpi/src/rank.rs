@@ -114,13 +114,18 @@ impl Rank {
         self.process.compute(span);
         self.process.catch_up().await;
     }
-    /// Waits for all ranks out of band, to separate measurements: no traffic but what is still to be acknowledged.
+    /// Waits for all ranks out of band, to separate measurements: no traffic but what is still to be acknowledged, and copied messages that
+    /// wait for credits, which leave first. Their receivers have to receive them before they wait here themselves.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
     pub async fn synchronise(&self) -> Result<(), ProgramError> {
         if let Some(onload) = &self.onload {
             return onload.synchronise(&self.process, &self.world.0.protocol, &self.world.0).await;
+        }
+        // A message that was copied is done for its sender; inside the barrier nobody would post it when credits come.
+        while self.state.borrow().has_unsent() {
+            self.turn().await?;
         }
         self.process.barrier().await;
         Ok(())

@@ -16,6 +16,7 @@ use super::request::{RequestId, Requests};
 use super::service::Serving;
 use super::setup;
 use super::staging::{CopyOf, StagedIn, StagedOut};
+use super::stream::Stream;
 use super::wire::{Body, Channel, Wires};
 
 /// One NIC of the node, as the library uses it.
@@ -195,6 +196,12 @@ impl State {
     pub fn connection(&mut self, peer: u32) -> Result<&mut Connection, ProgramError> {
         let me = self.me;
         self.connections.get_mut(&peer).ok_or_else(|| ProgramError(format!("rank {me} has no connection to rank {peer}")))
+    }
+
+    /// Whether something waits for credits, for a place in a send queue, or for room in a socket.
+    pub fn has_unsent(&self) -> bool {
+        let waits = |link: &Link| link.stream.as_ref().is_some_and(Stream::has_unwritten);
+        self.connections.values().any(|peer| !peer.messages.is_empty() || !peer.transfers.is_empty() || peer.links.iter().any(waits))
     }
 
     /// What can wake this rank.

@@ -38,6 +38,10 @@ impl Stream {
         self.wanted += bytes;
         self.finishes.extend(finishes.map(|request| (self.wanted, request)));
     }
+    /// Whether the kernel has not taken all yet.
+    pub fn has_unwritten(&self) -> bool {
+        self.wanted > self.written
+    }
     /// Writes what there is room for; the requests that are done with that.
     pub fn write(&mut self, process: &Process) -> Result<Vec<RequestId>, ProgramError> {
         if self.wanted > self.written {
