@@ -7,7 +7,7 @@ use fabriscope_lab::LabError;
 use fabriscope_platform::Target;
 use fabriscope_report::Outcome;
 use fabriscope_report::explain::{Change, Stages, nanoseconds, show_changes};
-use fabriscope_tools::{Point, Tool, ToolOutput};
+use fabriscope_tools::{Direction, Exchange, Point, SizeOption, Suite, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
 use crate::busy::{self, Busy};
@@ -56,7 +56,7 @@ pub(crate) fn explain_message(
         inside: inside.as_ref(),
         binding: &binding,
         layout,
-        perftest: tool.name().starts_with("ib_"),
+        perftest: tool.traits().suite == Suite::Perftest,
         options: &args.options,
         nodes: parts.placement,
         size: args.bytes(),
@@ -67,7 +67,7 @@ pub(crate) fn explain_message(
     let stages = Stages::new(explained.chain.stages.clone(), explained.chain.total);
     let stages = stages.map_err(|e| LabError::refused(e.to_string(), "the trace of this message is incomplete"))?;
     let changes = if args.changes == Changes::Left { Vec::new() } else { changes(&followed, &setting, progress) };
-    let told = Told { args, parts: &parts, explained: &explained, stages: &stages, changes: &changes, inside: inside.as_ref() };
+    let told = Told { tool, args, parts: &parts, explained: &explained, stages: &stages, changes: &changes, inside: inside.as_ref() };
     Ok(told.outcome())
 }
 
@@ -87,12 +87,12 @@ struct Following {
 
 fn explain(following: &Following, variation: &Variation) -> Result<Explained, LaunchError> {
     let Following { tool, size, seed, whole } = *following;
-    let name = tool.name();
-    let latency = name.ends_with("_lat") || name == "osu_latency" || is_one_sided(name);
+    let traits = tool.traits();
+    let (latency, perftest) = (traits.is_exchange(), traits.suite == Suite::Perftest);
     let mut options = vec![];
     let mut add = |words: &[String]| options.extend_from_slice(words);
     let mut exchanges = EXCHANGES;
-    match (name.starts_with("ib_"), latency) {
+    match (perftest, latency) {
         (true, true) => add(&["-n".to_owned(), EXCHANGES.to_string()]),
         (true, false) => add(&["-n".to_owned(), MESSAGES.to_string()]),
         (false, true) => {
@@ -101,12 +101,11 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
         }
         (false, false) => add(&["-i".to_owned(), "4".to_owned(), "-x".to_owned(), "1".to_owned()]),
     }
-    if name.starts_with("ib_atomic") || matches!(name, "osu_fop_latency" | "osu_cas_latency" | "osu_oshm_atomics") {
-        // Atomics are of an element, and the tools have no option for its size.
-    } else if name.starts_with("ib_") {
-        add(&["-s".to_owned(), size.to_string()]);
-    } else {
-        add(&["-m".to_owned(), format!("{size}:{size}")]);
+    match traits.sizes {
+        // Operations of one element, for whose size there is no option.
+        SizeOption::Fixed => {}
+        SizeOption::One => add(&["-s".to_owned(), size.to_string()]),
+        _ => add(&["-m".to_owned(), format!("{size}:{size}")]),
     }
     add(&variation.options);
     let buffers = |option: &String| option == "heap" || option == "global";
@@ -127,10 +126,10 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
         faults: None,
     };
     let (printed, run) = launch.run()?;
-    let one_way = !name.contains("read") && !name.contains("atomic") && !whole && !is_one_sided(name);
+    let one_way = traits.exchange == Exchange::PingPong && !whole;
     let nics = variation.parts.sole().node.nics;
     let mut traces = run.traces.clone();
-    if is_one_sided(name) {
+    if traits.exchange == Exchange::RoundTrip && !perftest {
         // The last message ends the measurement.
         traces.sort_by_key(|trace| (trace.posted_ps, trace.done_ps));
         let exchanges = exchanges as usize;
@@ -143,15 +142,9 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
     let on_gpus = variation.parts.sole().node.gpu.is_some();
     let chain = chain.or_else(|| steady(&run, size, on_gpus).map(chain::single)).or_else(copied);
     let chain = chain.unwrap_or(Chain { stages: Vec::new(), total: Span::ZERO, messages: 0 });
-    let both_ways = name == "osu_bibw" || variation.options.iter().any(|o| o == "-b" || o == "--bidirectional");
+    let both_ways = traits.direction == Direction::Bidirectional || variation.options.iter().any(|o| o == "-b" || o == "--bidirectional");
     let interval = if latency { None } else { interval(&printed.points, size, both_ways) };
     Ok(Explained { chain, printed, interval, judged_by_tool: on_gpus && !exact, whole })
-}
-
-/// What ends when the origin knows of the end, so that an exchange is followed there and back. Puts are single messages, whose acknowledgement nobody follows.
-fn is_one_sided(name: &str) -> bool {
-    let updates = ["osu_acc_latency", "osu_get_acc_latency", "osu_fop_latency", "osu_cas_latency"];
-    updates.contains(&name) || ["osu_oshm_get", "osu_oshm_get_nb"].contains(&name)
 }
 
 /// A message of the asked size from the middle of the run, or any at all.
@@ -210,10 +203,11 @@ pub(crate) fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)>
 }
 
 /// What a message keeps busy: on the way between the nodes, and inside them.
-fn resources(parts: &ResolvedCluster, args: &ExplainRequest, inside: Option<&Inside>) -> Vec<Busy> {
+fn resources(tool: Tool, parts: &ResolvedCluster, args: &ExplainRequest, inside: Option<&Inside>) -> Vec<Busy> {
+    let perftest = tool.traits().suite == Suite::Perftest;
     let network = !inside.is_some_and(|inside| inside.local);
     let between = if network {
-        busy::resources(parts, args.bytes(), args.tool.starts_with("ib_"), inside.map(|inside| inside.pieces))
+        busy::resources(parts, args.bytes(), perftest, inside.map(|inside| inside.pieces))
     } else {
         Vec::new()
     };
@@ -231,6 +225,7 @@ fn resources(parts: &ResolvedCluster, args: &ExplainRequest, inside: Option<&Ins
 /// All that is told.
 #[derive(Clone, Copy)]
 struct Told<'a> {
+    tool: Tool,
     args: &'a ExplainRequest,
     parts: &'a ResolvedCluster,
     explained: &'a Explained,
@@ -241,11 +236,11 @@ struct Told<'a> {
 
 impl Told<'_> {
     fn bound(&self) -> String {
-        let Told { parts, args, explained, stages, changes, inside } = *self;
+        let Told { tool, parts, args, explained, stages, changes, inside } = *self;
         let mut text = String::new();
         if let Some(interval) = explained.interval {
             text += &format!("a message every {} ns\n\n", nanoseconds(interval));
-            text += &busy::text(&resources(parts, args, inside), interval);
+            text += &busy::text(&resources(tool, parts, args, inside), interval);
         } else if let Some((name, span)) = stages.longest() {
             let share = 100.0 * span.as_ps() as f64 / stages.total().as_ps().max(1) as f64;
             text += &format!("bound: the longest stage is `{name}` with {} ns, {share:.1} % of the whole\n", nanoseconds(span));
@@ -259,7 +254,7 @@ impl Told<'_> {
     }
 
     fn outcome(&self) -> Outcome {
-        let Told { parts, args, explained, stages, changes, inside } = *self;
+        let Told { tool: _, parts, args, explained, stages, changes, inside } = *self;
         let slot = &parts.sole().node.pcie;
         let mut text = format!(
             "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
@@ -302,7 +297,7 @@ impl Told<'_> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let Told { parts, args, explained, stages, changes, inside } = *self;
+        let Told { tool: _, parts, args, explained, stages, changes, inside } = *self;
         let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
         let change = |c: &Change| match &c.total {
             Ok(total) => serde_json::json!({ "change": c.what, "ps": total.as_ps() }),

@@ -23,7 +23,8 @@ use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::{Packing, World};
 use fabriscope_node::Main;
 use fabriscope_platform::{Layout, Processor, Target, path_mtu};
-use fabriscope_tool::{Data, Placing, Prepared, UsageError, algorithm, mpi_for};
+use fabriscope_tool::Operation::Iteration;
+use fabriscope_tool::{Data, PerNode, Placing, Prepared, Ranks, SizeOption, Suite, Traits, UsageError, algorithm, mpi_for};
 use fabriscope_units::Bytes;
 
 pub use matrix::{Matrix, MatrixError, Part, Stencil};
@@ -39,6 +40,12 @@ use share::{Division, Helper};
 pub const NAME: &str = "krylov";
 /// One line for a list of tools.
 pub const ABOUT: &str = "iterations of a Krylov solver (PETSc, HYPRE): sparse product, dot products, multiply-adds, halo";
+
+/// What the program is.
+#[must_use]
+pub const fn traits() -> Traits {
+    Traits { ranks: Ranks::Job(PerNode::One), sizes: SizeOption::Fixed, ..Traits::new(Suite::Single, Iteration) }
+}
 
 /// Reads the command line and makes the programs.
 ///

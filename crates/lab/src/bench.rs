@@ -5,7 +5,7 @@ use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
-use fabriscope_tools::{Tool, ToolOutput};
+use fabriscope_tools::{PerNode, Ranks, Tool, ToolOutput};
 
 use crate::devices::DeviceOptions;
 use crate::error::LabError;
@@ -137,14 +137,15 @@ impl BenchRequest {
         if self.stack == Stack::Tcp {
             self.over_tcp(catalog, &mut parts)?;
         }
-        let many = self.is_collective() || matches!(self.tool, Tool::Krylov) || self.tool.name() == "osu_mbw_mr";
+        let many = matches!(self.tool.traits().ranks, Ranks::Job(_) | Ranks::Pairs);
         let binding = self.devices.apply(&mut parts, if many { u32::MAX } else { 2 })?;
         self.check_capture(&parts)?;
         Ok(BenchSetup { request: self, parts, binding })
     }
 
-    fn is_collective(&self) -> bool {
-        matches!(self.tool, Tool::Collective(_)) || matches!(self.tool, Tool::Shmem(benchmark) if benchmark.is_collective())
+    /// Whether a tool of two ranks runs between two nodes and within one.
+    fn takes_nodes(&self) -> bool {
+        matches!(self.tool, Tool::Omb(_) | Tool::Shmem(_) | Tool::Xccl(_))
     }
 
     fn over_tcp(&self, catalog: &Catalog, parts: &mut ResolvedCluster) -> Result<(), LabError> {
@@ -194,17 +195,15 @@ impl BenchSetup {
     fn layout(&self) -> Result<Option<Layout>, LabError> {
         let BenchRequest { tool, nodes, per_node, .. } = self.request;
         let parts = &self.parts;
-        Ok(match (tool, nodes, per_node) {
-            _ if self.request.is_collective() => Some(layout(parts, nodes, per_node)),
-            // A rank whose threads have all cores.
-            (Tool::Krylov, ..) => Some(layout(parts, nodes, Some(per_node.unwrap_or(1)))),
-            // One node with all its GPUs.
-            (Tool::NcclTests(_), ..) => {
+        Ok(match (tool.traits().ranks, nodes, per_node) {
+            (Ranks::Job(PerNode::Cores), ..) => Some(layout(parts, nodes, per_node)),
+            (Ranks::Job(PerNode::One), ..) => Some(layout(parts, nodes, Some(per_node.unwrap_or(1)))),
+            (Ranks::Job(PerNode::Gpus), ..) => {
                 let gpus = parts.sole().node.gpus.max(1);
                 Some(layout(parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(gpus))))
             }
             (_, None, None) => None,
-            (Tool::Omb(_) | Tool::Shmem(_) | Tool::Xccl(_), Some(nodes @ (1 | 2)), per_node) if nodes == 1 || per_node.is_none() => {
+            (_, Some(nodes @ (1 | 2)), per_node) if self.request.takes_nodes() && (nodes == 1 || per_node.is_none()) => {
                 Some(layout(parts, Some(nodes), per_node))
             }
             _ => {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fabriscope_catalog::{Catalog, CatalogError, Kind, NodeChoice, ResolvedCluster, Software};
+use fabriscope_collectives::Kind as Collective;
 use fabriscope_engine::Counting;
 use fabriscope_platform::Layout;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
-use fabriscope_tools::{Point, Tool, UsageError};
+use fabriscope_tools::{Measures, Operation, Point, Ranks, SizeOption, Suite, Tool, Traits, UsageError};
 
 use crate::devices::DeviceOptions;
 use crate::launch::{Launch, LaunchError};
@@ -67,7 +68,8 @@ impl<'a> Predictor<'a> {
     }
 
     fn run(&self, question: &Question) -> Result<Vec<Point>, Refusal> {
-        if !self.long && is_long(question) {
+        let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
+        if !self.long && is_long(question, &tool.traits()) {
             return Err(Refusal::Skip("it takes minutes: --long runs it".to_owned()));
         }
         let mut parts = self.cluster(question)?;
@@ -80,8 +82,7 @@ impl<'a> Predictor<'a> {
         let bind = question.gpus.map(|[sender, receiver]| format!("{sender},{receiver}"));
         let devices = DeviceOptions { bind, intra_node: None, gpu_aware: word(question.gpu_aware), gpudirect: word(question.gpudirect) };
         let binding = devices.apply(&mut parts, question.ranks).map_err(|e| Refusal::Skip(e.to_string()))?;
-        let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
-        let options = options(question)?;
+        let options = options(question, &tool.traits())?;
         let layout = Layout { nodes: question.nodes, per_node: question.ranks / question.nodes.max(1) };
         let nodes = match question.placement {
             Placement::First => parts.placement,
@@ -161,8 +162,9 @@ fn plain(name: &str) -> String {
 const FAMILIES: [&str; 6] = ["mvapich", "openmpi", "hpcx", "intelmpi", "mpich", "craympi"];
 
 /// Whether the run takes minutes: many ranks that send each other more than a few large messages.
-fn is_long(question: &Question) -> bool {
-    let short = if question.tool.contains("alltoall") || question.tool.contains("IMB") { SHORT_BLOCK } else { SHORT_BUFFER };
+fn is_long(question: &Question, traits: &Traits) -> bool {
+    let blocks = matches!(traits.operation, Operation::Collective(Collective::Alltoall | Collective::Alltoallv) | Operation::AnyCollective);
+    let short = if blocks { SHORT_BLOCK } else { SHORT_BUFFER };
     question.ranks > SHORT_RANKS && question.message_bytes.is_none_or(|size| size > short)
 }
 
@@ -175,58 +177,55 @@ const SHORT_BUFFER: u64 = 8192;
 
 /// Whether the tool's own sweep has the size: powers of two up to its largest, and zero. Sweeps of many pairs are long.
 fn in_sweep(question: &Question) -> bool {
-    if ON_GPUS.contains(&question.tool) {
-        return question.message_bytes.is_none_or(|size| size <= LARGEST_COPY && size.is_power_of_two());
+    let Ok(traits) = Tool::by_name(question.tool).map(Tool::traits) else { return false };
+    let size = question.message_bytes;
+    match (traits.suite, traits.operation, traits.ranks) {
+        (Suite::Gpu, ..) => size.is_none_or(|size| size <= LARGEST_COPY && size.is_power_of_two()),
+        (Suite::Omb, Operation::Message, Ranks::Two) => {
+            size.is_none_or(|size| size <= LARGEST_OF_SWEEP && (size == 0 || size.is_power_of_two()))
+        }
+        _ => false,
     }
-    matches!(question.tool, "osu_latency" | "osu_bw" | "osu_bibw")
-        && question.message_bytes.is_none_or(|size| size <= LARGEST_OF_SWEEP && (size == 0 || size.is_power_of_two()))
 }
 
-/// Tools whose sizes, if they have any, are those of one run.
-const ON_GPUS: [&str; 3] = ["gdrcopy_copylat", "nvbandwidth", "babelstream"];
 /// The largest copy of gdrcopy_copylat's own sweep, in bytes.
 const LARGEST_COPY: u64 = 16 << 20;
 
 /// The options of the question, its size, and no more iterations than tell something new.
-fn options(question: &Question) -> Result<Vec<String>, Refusal> {
+fn options(question: &Question, traits: &Traits) -> Result<Vec<String>, Refusal> {
     let mut options = question.options.clone();
-    if question.tool == "IMB-MPI1" {
-        let size = question.message_bytes.unwrap_or(0);
-        if !size.is_power_of_two() {
-            return Err(Refusal::Skip(format!("{} runs powers of two, not {size} bytes", question.tool)));
-        }
-        let log = size.trailing_zeros();
-        options.extend(["-msglog".to_owned(), format!("{log}:{log}")]);
-        return Ok(options);
-    }
     let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
-    if question.tool == "all_reduce_perf" {
-        if let Some(size) = question.message_bytes {
+    match (traits.sizes, question.message_bytes) {
+        (SizeOption::Powers, size) => {
+            let size = size.unwrap_or(0);
+            if !size.is_power_of_two() {
+                return Err(Refusal::Skip(format!("{} runs powers of two, not {size} bytes", question.tool)));
+            }
+            let log = size.trailing_zeros();
+            add("-msglog", format!("{log}:{log}"));
+        }
+        (SizeOption::BeginEnd, Some(size)) => {
             add("-b", size.to_string());
             add("-e", size.to_string());
         }
-        return Ok(options);
-    }
-    match (question.message_bytes, question.tool.starts_with("ib_")) {
-        // Atomics are of eight bytes, and the tool has no option for it.
-        (Some(_), true) if question.tool.starts_with("ib_atomic") => {}
-        (Some(size), true) => {
+        (SizeOption::One, Some(size)) => {
             add("-s", size.to_string());
             if size > LONG_PERFTEST {
                 add("-n", "256".to_owned());
             }
         }
-        (None, true) => options.push("-a".to_owned()),
-        (Some(size), false) => {
+        (SizeOption::Range, Some(size)) => {
             add("-m", format!("{size}:{size}"));
-            if matches!(question.tool, "osu_bw" | "osu_bibw" | "osu_mbw_mr") && size > LONG_OMB {
+            let windows = traits.suite == Suite::Omb && traits.operation == Operation::Message && traits.measures != Measures::Latency;
+            if windows && size > LONG_OMB {
                 add("-i", "2".to_owned());
                 add("-x", "1".to_owned());
             }
         }
-        (None, false) => {}
+        (_, None) if traits.suite == Suite::Perftest => options.push("-a".to_owned()),
+        (SizeOption::One | SizeOption::BeginEnd | SizeOption::Range | SizeOption::Fixed, _) => {}
     }
-    if question.tool == "osu_mbw_mr" {
+    if traits.ranks == Ranks::Pairs {
         options.extend(["--pairs".to_owned(), (question.ranks / 2).to_string()]);
     }
     Ok(options)

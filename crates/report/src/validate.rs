@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fabriscope_tools::{Suite, Tool};
+
 use crate::grid::{Cell, Column, Grid};
 use crate::measured::{Measured, MeasuredError};
 use crate::outcome::{Outcome, Verdict};
@@ -131,7 +133,7 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
             }
             if let (Asked::Run(question, _), Some(tolerance)) = (&mut what, tolerance) {
                 question.gpus = tolerance.gpus;
-                if let Some(algorithm) = tolerance.nccl_algo.filter(|_| question.tool.ends_with("_perf")) {
+                if let Some(algorithm) = tolerance.nccl_algo.filter(|_| is_of_nccl_tests(question.tool)) {
                     question.options.extend(["--env".to_owned(), algorithm.variable().to_owned()]);
                 }
                 if question.placement == Placement::First {
@@ -336,6 +338,11 @@ impl TableResult {
     pub fn holds(&self) -> bool {
         self.tolerance.as_ref().is_none_or(|limits| self.summary().is_some_and(|s| limits.holds(&s)))
     }
+}
+
+/// Whether NCCL's variables mean something to the tool.
+fn is_of_nccl_tests(tool: &str) -> bool {
+    Tool::all().any(|known| known.name() == tool && known.traits().suite == Suite::NcclTests)
 }
 
 #[cfg(test)]

@@ -6,15 +6,7 @@ use fabriscope_catalog::{CollectiveRule, CollectiveRules, Mpi, Occasion};
 use fabriscope_collectives::{Algorithm, Call, Kind};
 
 use crate::error::UsageError;
-
-/// Where the data of an operation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Data {
-    /// In the memory of the hosts.
-    OnHosts,
-    /// On GPUs, at one rank at least.
-    OnGpus,
-}
+use crate::traits::Data;
 
 /// The algorithm for `call`: the one called `name`, else what the library takes.
 ///

@@ -9,9 +9,11 @@ mod error;
 mod library;
 mod output;
 mod prepared;
+mod traits;
 
-pub use algorithm::{Data, algorithm};
+pub use algorithm::algorithm;
 pub use error::UsageError;
 pub use library::mpi_for;
 pub use output::{Point, SideFile, ToolOutput};
 pub use prepared::{Finish, Placing, Prepared};
+pub use traits::{Data, Direction, Exchange, Measures, Operation, PerNode, Ranks, SizeOption, Suite, Traits};

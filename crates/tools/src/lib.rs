@@ -10,11 +10,15 @@ pub mod gpu;
 pub mod nccl_tests;
 mod offload;
 pub mod omb;
+mod osu;
 pub mod perftest;
 pub mod shmem;
 pub mod sockets;
 mod tool;
 pub mod xccl;
 
-pub use fabriscope_tool::{Finish, Placing, Point, Prepared, SideFile, ToolOutput, UsageError};
+pub use fabriscope_tool::{
+    Data, Direction, Exchange, Finish, Measures, Operation, PerNode, Placing, Point, Prepared, Ranks, SideFile, SizeOption, Suite,
+    ToolOutput, Traits, UsageError,
+};
 pub use tool::Tool;

@@ -12,7 +12,7 @@ use fabriscope_machine::{Access, Machine, PathClass, Purpose, VertexId};
 use fabriscope_mpi::{Between, Buffer, Decision, Home, Means};
 use fabriscope_platform::{Binding, Target, device};
 use fabriscope_tools::perftest::Verb;
-use fabriscope_tools::{Tool, omb, perftest};
+use fabriscope_tools::{Operation, Tool, omb, perftest};
 use fabriscope_units::Bytes;
 
 pub use leg::Leg;
@@ -81,10 +81,10 @@ impl Inside {
         }
     }
 
-    fn of_mpi(asked: &Asked<'_>, benchmark: omb::Benchmark, machine: Machine) -> Option<Inside> {
+    fn of_mpi(asked: &Asked<'_>, benchmark: &'static omb::Benchmark, machine: Machine) -> Option<Inside> {
         let settings = omb::Settings::parse(benchmark, asked.options, asked.target).ok()?;
         let (node, mpi) = (&asked.parts.sole().node, asked.parts.sole().software.mpi.as_ref()?);
-        let local = asked.target.layout.nodes == 1 || benchmark == omb::Benchmark::GpuPingPong;
+        let local = asked.target.layout.nodes == 1 || benchmark.is_within_a_node();
         let home = |rank| Home::on(Some(&machine), node.nics as usize, asked.binding, rank);
         let homes = vec![home(0), home(u32::from(local))];
         let (sender, receiver) = (settings.buffers.of(true), settings.buffers.of(false));
@@ -107,7 +107,7 @@ impl Inside {
             if let Some(shared) =
                 mpi.shared_memory.as_ref().filter(|_| local && means == Means::Host && decision.sender == decision.receiver)
             {
-                let one_sided = benchmark.name().contains("_put_") || benchmark.name().contains("_get_");
+                let one_sided = matches!(benchmark.traits().operation, Operation::Put | Operation::Get | Operation::GetAccumulate);
                 let how = if one_sided { words::directly(sends) } else { words::shared(shared, Bytes(asked.size), sends) };
                 return End { who, how, legs: crossing(&machine, own, other, sends) };
             }

@@ -1,7 +1,7 @@
 //! Which program, with which options, gives a measured value.
 //!
 //! Modelled: perftest (`ib_{send,write,read,atomic}_{lat,bw}`), OMB point to point (`osu_latency`, `osu_bw`,
-//! `osu_bibw`, `osu_mbw_mr`) and collectives, IMB PingPong, which times the same exchange as `osu_latency`, IMB's collectives. A perftest row's
+//! `osu_bibw`, `osu_mbw_mr`, `osu_multi_lat`) and collectives, IMB PingPong, which times the same exchange as `osu_latency`, IMB's collectives. A perftest row's
 //! variant holds the options of the tool; an OMB row's variant names the library, the buffers and the placement
 //! in words, of which those below are understood; "small messages" without a size are of 8 bytes.
 //!
@@ -10,6 +10,8 @@
 mod broadcast;
 mod gpu;
 mod krylov;
+
+use fabriscope_tools::{Measures, Operation, Ranks, Suite, Tool, Traits};
 
 use crate::measured::{Column, Measured, MeasuredError, Row};
 
@@ -99,10 +101,11 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
     if let Some(asked) = gpu::ask(row).or_else(|| broadcast::ask(row)).or_else(|| krylov::ask(row)) {
         return Ok(asked);
     }
-    let Some(tool) = tool_of(&row.benchmark) else {
+    let Some(program) = tool_of(&row.benchmark) else {
         return Ok(Asked::Skip(format!("the benchmark `{}` is not modelled", row.benchmark)));
     };
-    let Some(quantity) = quantity_of(tool, &row.metric, &row.unit) else {
+    let (tool, traits) = (program.name(), program.traits());
+    let Some(quantity) = quantity_of(&traits, &row.metric, &row.unit) else {
         return Ok(Asked::Skip(format!("{tool} does not give the metric `{}` in `{}`", row.metric, row.unit)));
     };
     if row.value <= 0.0 {
@@ -110,19 +113,19 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
         return Err(measured.problem(row, Column::Value, problem, "correct the value or remove the row".to_owned()));
     }
     if let Some(bytes) = row.message_bytes {
-        check_size(measured, row, tool, bytes)?;
+        check_size(measured, row, program, bytes)?;
     }
     let peak = row.metric.to_ascii_lowercase().starts_with("peak");
     let bytes = row.message_bytes.or_else(|| small_messages(row).then_some(SMALL_MESSAGE));
     if bytes.is_none() && !peak {
         return Ok(Asked::Skip("the row names no message size".to_owned()));
     }
-    let mut words = Words::of(tool, &row.variant);
-    words.options.extend(operation_of_imb(&row.benchmark).filter(|_| tool == "IMB-MPI1").map(str::to_owned));
+    let mut words = Words::of(&traits, &row.variant);
+    words.options.extend(operation_of_imb(&row.benchmark).filter(|_| traits.suite == Suite::Imb).map(str::to_owned));
     if let Some(reason) = words.not_modelled {
         return Ok(Asked::Skip(reason));
     }
-    let (nodes, ranks) = match shape(tool, row, words.pairs) {
+    let (nodes, ranks) = match shape(program, row, words.pairs) {
         Ok(shape) => shape,
         Err(reason) => return Ok(Asked::Skip(reason)),
     };
@@ -144,10 +147,11 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
 }
 
 /// Nodes and ranks of the job that the row speaks of; why there is none otherwise.
-fn shape(tool: &str, row: &Row, pairs: Option<u32>) -> Result<(u32, u32), String> {
-    if COLLECTIVES.contains(&tool) {
+fn shape(tool: Tool, row: &Row, pairs: Option<u32>) -> Result<(u32, u32), String> {
+    let (name, traits) = (tool.name(), tool.traits());
+    if matches!(traits.ranks, Ranks::Job(_)) {
         let (Some(nodes), Some(ranks)) = (row.nodes, row.ranks) else {
-            return Err(format!("{tool} needs the nodes and the ranks of the row"));
+            return Err(format!("{name} needs the nodes and the ranks of the row"));
         };
         if ranks % nodes != 0 {
             return Err(format!("{ranks} ranks do not fill {nodes} nodes evenly"));
@@ -155,36 +159,19 @@ fn shape(tool: &str, row: &Row, pairs: Option<u32>) -> Result<(u32, u32), String
         return Ok((nodes, ranks));
     }
     let ranks = row.ranks.or(pairs.map(|p| 2 * p)).unwrap_or(2);
-    if ranks % 2 == 1 || (tool != "osu_mbw_mr" && ranks != 2) {
-        return Err(format!("{tool} runs on {} ranks, not {ranks}", if tool == "osu_mbw_mr" { "pairs of" } else { "2" }));
+    let in_pairs = traits.ranks == Ranks::Pairs;
+    if ranks % 2 == 1 || (!in_pairs && ranks != 2) {
+        return Err(format!("{name} runs on {} ranks, not {ranks}", if in_pairs { "pairs of" } else { "2" }));
     }
+    let within = traits.ranks == Ranks::TwoOnOneNode;
     match row.nodes {
-        None | Some(2) if tool != "mpi_gpu_bw" => Ok((2, ranks)),
-        Some(1) if tool.starts_with("osu") || tool == "mpi_gpu_bw" => Ok((1, ranks)),
-        Some(nodes) if tool == "mpi_gpu_bw" => Err(format!("{tool} runs within 1 node, not {nodes}")),
-        Some(nodes) => Err(format!("{tool} runs between 2 nodes, not {nodes}")),
+        None | Some(2) if !within => Ok((2, ranks)),
+        Some(1) if traits.suite == Suite::Omb || within => Ok((1, ranks)),
+        Some(nodes) if within => Err(format!("{name} runs within 1 node, not {nodes}")),
+        Some(nodes) => Err(format!("{name} runs between 2 nodes, not {nodes}")),
         None => Ok((1, ranks)),
     }
 }
-
-/// Programs of all ranks of several nodes.
-const COLLECTIVES: [&str; 15] = [
-    "osu_allgather",
-    "osu_allgatherv",
-    "osu_allreduce",
-    "osu_alltoall",
-    "osu_alltoallv",
-    "osu_barrier",
-    "osu_bcast",
-    "osu_gather",
-    "osu_gatherv",
-    "osu_reduce",
-    "osu_reduce_scatter",
-    "osu_reduce_scatter_block",
-    "osu_scatter",
-    "osu_scatterv",
-    "IMB-MPI1",
-];
 
 /// Whether a row speaks of small messages without saying how small.
 fn small_messages(row: &Row) -> bool {
@@ -197,40 +184,36 @@ const SMALL_MESSAGE: u64 = 8;
 /// The largest message: 2³¹ bytes, the limit of InfiniBand's message length and of a count in MPI.
 pub const LARGEST_MESSAGE: u64 = 1 << 31;
 
-fn check_size(measured: &Measured, row: &Row, tool: &str, bytes: u64) -> Result<(), MeasuredError> {
-    let smallest = u64::from(tool != "osu_latency");
+fn check_size(measured: &Measured, row: &Row, tool: Tool, bytes: u64) -> Result<(), MeasuredError> {
+    let smallest = if let Tool::Omb(benchmark) = tool { u64::from(benchmark.smallest()) } else { 1 };
     if (smallest..=LARGEST_MESSAGE).contains(&bytes) {
         return Ok(());
     }
-    let problem = format!("{tool} has no message of {bytes} bytes");
+    let problem = format!("{} has no message of {bytes} bytes", tool.name());
     Err(measured.problem(row, Column::MessageBytes, problem, format!("give a size from {smallest} to {LARGEST_MESSAGE} bytes")))
 }
 
-const TOOLS: [&str; 13] = [
-    "mpi_gpu_bw",
-    "ib_send_lat",
-    "ib_send_bw",
-    "ib_write_lat",
-    "ib_write_bw",
-    "ib_read_lat",
-    "ib_read_bw",
-    "ib_atomic_lat",
-    "ib_atomic_bw",
-    "osu_latency",
-    "osu_bw",
-    "osu_bibw",
-    "osu_mbw_mr",
-];
-
-fn tool_of(benchmark: &str) -> Option<&'static str> {
+/// The tool that a table names, if its rows can be answered.
+fn tool_of(benchmark: &str) -> Option<Tool> {
     let name = benchmark.trim().to_ascii_lowercase();
+    let named = |name: &str| Tool::all().find(|tool| tool.name() == name);
     if matches!(name.as_str(), "imb pingpong" | "imb-mpi1 pingpong" | "imb-pingpong") {
-        return Some("osu_latency");
+        return named("osu_latency");
     }
     if operation_of_imb(&name).is_some() {
-        return Some("IMB-MPI1");
+        return named("IMB-MPI1");
     }
-    TOOLS.into_iter().chain(COLLECTIVES).find(|tool| *tool == name)
+    named(&name).filter(|tool| is_answered(&tool.traits()))
+}
+
+/// Messages, what perftest has, and collective operations that a program waits for.
+fn is_answered(traits: &Traits) -> bool {
+    match (traits.suite, traits.operation) {
+        (Suite::Perftest, _) | (Suite::Omb, Operation::Message) => true,
+        (Suite::Omb, Operation::Collective(_)) => traits.measures == Measures::Latency,
+        (_, Operation::Message) => traits.ranks == Ranks::TwoOnOneNode,
+        _ => false,
+    }
 }
 
 /// The operation of a benchmark of IMB: `Alltoall` of `IMB-MPI1 Alltoall`.
@@ -239,13 +222,14 @@ fn operation_of_imb(benchmark: &str) -> Option<&str> {
     let rest = ["imb-mpi1 ", "imb ", "imb-"].into_iter().find_map(|prefix| {
         name.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix)).and_then(|_| name.get(prefix.len()..))
     })?;
-    let known = COLLECTIVES.into_iter().filter_map(|tool| tool.strip_prefix("osu_"));
-    known.into_iter().any(|word| word.eq_ignore_ascii_case(rest)).then_some(rest)
+    let known = Tool::all().filter(|tool| tool.traits().is_collective() && is_answered(&tool.traits()));
+    let mut known = known.filter_map(|tool| tool.name().strip_prefix("osu_"));
+    known.any(|word| word.eq_ignore_ascii_case(rest)).then_some(rest)
 }
 
-fn quantity_of(tool: &str, metric: &str, unit: &str) -> Option<Quantity> {
+fn quantity_of(traits: &Traits, metric: &str, unit: &str) -> Option<Quantity> {
     let metric = metric.to_ascii_lowercase();
-    let gives_time = tool.ends_with("_lat") || tool == "osu_latency" || COLLECTIVES.contains(&tool);
+    let gives_time = traits.measures == Measures::Latency;
     match metric.as_str() {
         "latency" | "t[usec]" | "time" | "t_avg" | "t_avg[usec]" | "t_typical" if gives_time => {
             let us = match unit {
@@ -295,7 +279,7 @@ struct Words {
 }
 
 impl Words {
-    fn of(tool: &str, variant: &str) -> Words {
+    fn of(traits: &Traits, variant: &str) -> Words {
         let mut words = Words::default();
         let lower = variant.to_ascii_lowercase();
         let places: Vec<&str> = variant.split([',', ';', ' ']).filter(|word| matches!(*word, "D" | "H" | "M" | "MD" | "MH")).collect();
@@ -309,7 +293,7 @@ impl Words {
         let switch = |on: &str, off: &str| if lower.contains(off) { Some(false) } else { lower.contains(on).then_some(true) };
         words.gpu_aware = switch("gpu-aware mpi enabled", "gpu-aware mpi disabled");
         words.gpudirect = switch("psm2_gpudirect=1", "psm2_gpudirect=0");
-        if tool.starts_with("ib_") {
+        if traits.suite == Suite::Perftest {
             words.perftest(variant);
         } else {
             words.library(variant, &lower);

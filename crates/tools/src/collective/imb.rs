@@ -14,6 +14,7 @@ use fabriscope_wire::Element;
 
 use super::measure::{Means, programs, statistics};
 use super::plan::Plan;
+use crate::osu::Repeats;
 
 const HELP: &str = "\
 Usage: IMB-MPI1 [options] Allreduce|Reduce|Reduce_scatter|Allgather|Allgatherv|Gather|Gatherv|Scatter|Scatterv|Alltoall|Alltoallv|Bcast|Barrier
@@ -104,7 +105,8 @@ pub(super) fn prepare(args: &[String], target: &Target) -> Result<Prepared, Usag
     let width = if operation.reduces() { 4 } else { 1 };
     blocks.retain(|size| size % width == 0);
     let element = if operation.reduces() { Element::F32 } else { Element::I8 };
-    let plan = Plan { iterations, width, element, ..Plan::new(operation, blocks, false) };
+    let repeats = Repeats { iterations, warm_up: None };
+    let plan = Plan { repeats, width, element, ..Plan::new(operation, blocks, false) };
     let line = args.join(" ");
     let ranks = target.layout.ranks();
     programs(TOOL, plan, target, move |plan, results| report((&line, name), ranks, plan, results))

@@ -7,29 +7,26 @@ use std::fmt::Write;
 
 use fabriscope_collectives::Kind;
 use fabriscope_platform::Target;
-use fabriscope_tool::arguments::Meaning::{Refused, Usual};
+use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
 use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
 use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
-use super::Benchmark;
+use super::benchmark::{Benchmark, Calling, OsuOperation};
 use super::measure::{Means, programs, statistics};
 use super::plan::{Form, Plan};
 use crate::offload::{OFFLOAD, WORKERS};
-use crate::omb::{Buffers, size_range};
+use crate::omb::Buffers;
+use crate::osu;
 
 const OPTIONS: &[Opt] = &[
-    opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest block in bytes"),
-    opt(
-        'i',
-        "iterations",
-        Takes::Value("count"),
-        Usual,
+    osu::message_size("smallest and largest block in bytes"),
+    osu::iterations(
         "measured iterations (default up to 100, 10 above 8192 bytes, fewer of many messages; the real tool's are 1000 and 100)",
     ),
-    opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 1, 0 where one is measured)"),
-    opt('f', "full", Takes::Nothing, Usual, "also print least, most and the iterations"),
+    osu::warm_up("iterations before the measurement (default 1, 0 where one is measured)"),
+    osu::full("also print least, most and the iterations"),
     opt('c', "validation", Takes::Nothing, Usual, "follow every byte of up to 64 ranks, and add the column"),
     opt(
         '\0',
@@ -41,10 +38,10 @@ const OPTIONS: &[Opt] = &[
     opt('\0', "root", Takes::Value("rank"), Usual, "root of bcast, reduce, gather and scatter (default 0; not of the real tool)"),
     opt('t', "num_test_calls", Takes::Value("calls"), Usual, "MPI_Test calls within the computation (default 0; non-blocking only)"),
     opt('T', "type", Takes::Value("mpi_char|mpi_int|mpi_float"), Usual, "data type; reductions do not split an element (default mpi_char)"),
-    opt('h', "help", Takes::Nothing, Usual, "show this page"),
-    opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
-    opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Refused("iterations hardly differ; leave -z out"), ""),
-    opt('M', "mem-limit", Takes::Value("bytes"), Refused("no memory is allocated; use -m for the largest block"), ""),
+    osu::HELP,
+    osu::VERSION,
+    osu::NO_TAILS,
+    osu::no_memory_limit("no memory is allocated; use -m for the largest block"),
     ACCELERATOR,
     OFFLOAD,
     WORKERS,
@@ -53,14 +50,8 @@ const OPTIONS: &[Opt] = &[
 const NOTES: &str = "\nRanks fill the nodes one after the other: `fabriscope bench osu_alltoall --nodes 4 --ppn 32` stands for\n\
 mpirun -np 128 -ppn 32. Every message is simulated. --algorithm takes what the library's rules may name: give a wrong one for the list.\n";
 
-pub(super) fn prepare(
-    benchmark: Benchmark,
-    operation: Kind,
-    non_blocking: bool,
-    args: &[String],
-    target: &Target,
-) -> Result<Prepared, UsageError> {
-    let tool = benchmark.name();
+pub(super) fn prepare(row: &'static OsuOperation, calling: Calling, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let (tool, operation) = (row.name(calling), row.kind);
     let parsed = arguments::parse(tool, OPTIONS, args)?;
     if let Some(operand) = parsed.operands.first() {
         return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
@@ -74,9 +65,8 @@ pub(super) fn prepare(
                 let what = format!("{tool} has no messages of its own; {} has no use", given.typed);
                 return Err(UsageError::Conflict { what, remedy: "leave it out".to_owned() });
             }
-            "message-size" => plan.sizes = size_range(given, 1, LARGEST)?,
-            "iterations" => plan.iterations = Some(arguments::number(given, 1, 1_000_000)? as u32),
-            "warmup" => plan.warm_up = Some(arguments::number(given, 0, 1_000_000)? as u32),
+            "message-size" => plan.sizes = osu::size_range(given, 1, LARGEST)?,
+            "iterations" | "warmup" => plan.repeats.take(given, 1_000_000)?,
             "full" => full = true,
             "validation" => plan.validate = true,
             "algorithm" => plan.algorithm = given.value.clone(),
@@ -86,27 +76,27 @@ pub(super) fn prepare(
                 return Err(UsageError::Conflict { what, remedy: "leave it out".to_owned() });
             }
             "root" => plan.root = arguments::number(given, 0, u64::from(u32::MAX))? as u32,
-            "num_test_calls" if !non_blocking => {
+            "num_test_calls" if calling == Calling::Blocking => {
                 let what = format!("{tool} waits inside the call, and {} is for computation beside it", given.typed);
-                return Err(UsageError::Conflict { what, remedy: format!("leave it out, or run {}", names(operation).1) });
+                return Err(UsageError::Conflict { what, remedy: format!("leave it out, or run {}", row.name(Calling::NonBlocking)) });
             }
             "num_test_calls" => tests = arguments::number(given, 0, 1_000_000)? as u32,
             "accelerator" => plan.buffers = on_device(tool, given, target)?,
             "type" => (datatype, plan.width, plan.element) = data_type(given)?,
             "help" => {
-                return Err(UsageError::Help { text: arguments::help(tool, benchmark.about(), OPTIONS, NOTES) });
+                return Err(UsageError::Help { text: arguments::help(tool, Benchmark::Osu(row, calling).about(), OPTIONS, NOTES) });
             }
-            "version" => return Err(UsageError::Help { text: format!("{} v7.4\n", title(operation, non_blocking, "")) }),
+            "version" => return Err(UsageError::Help { text: format!("{} v7.4\n", row.title(calling, "")) }),
             _ => {}
         }
     }
     if plan.width > 1 {
         plan.sizes.retain(|size| *size >= plan.width);
     }
-    if non_blocking {
+    if calling == Calling::NonBlocking {
         plan.form = Form::NonBlocking { tests };
     }
-    let title = title(operation, non_blocking, plan.buffers.suffix());
+    let title = row.title(calling, plan.buffers.suffix());
     let columns = Columns { full, validate: plan.validate };
     programs(tool, plan, target, move |plan, results| report(&title, datatype, plan, results, columns))
 }
@@ -201,77 +191,6 @@ fn report(title: &str, datatype: &str, plan: &Plan, results: &[Means], columns: 
     output
 }
 
-/// The names of the blocking and of the non-blocking program.
-pub(super) fn names(operation: Kind) -> (&'static str, &'static str) {
-    match operation {
-        Kind::Allgather => ("osu_allgather", "osu_iallgather"),
-        Kind::Allgatherv => ("osu_allgatherv", "osu_iallgatherv"),
-        Kind::Allreduce => ("osu_allreduce", "osu_iallreduce"),
-        Kind::Alltoall => ("osu_alltoall", "osu_ialltoall"),
-        Kind::Alltoallv => ("osu_alltoallv", "osu_ialltoallv"),
-        Kind::Barrier => ("osu_barrier", "osu_ibarrier"),
-        Kind::Bcast => ("osu_bcast", "osu_ibcast"),
-        Kind::Gather => ("osu_gather", "osu_igather"),
-        Kind::Gatherv => ("osu_gatherv", "osu_igatherv"),
-        Kind::Reduce => ("osu_reduce", "osu_ireduce"),
-        Kind::ReduceScatter => ("osu_reduce_scatter", "osu_ireduce_scatter"),
-        Kind::ReduceScatterBlock => ("osu_reduce_scatter_block", "osu_ireduce_scatter_block"),
-        Kind::Scatter => ("osu_scatter", "osu_iscatter"),
-        Kind::Scatterv => ("osu_scatterv", "osu_iscatterv"),
-        Kind::Scan => ("osu_scan", "osu_iscan"),
-        Kind::Exscan => ("osu_exscan", "osu_iexscan"),
-    }
-}
-
-/// One line for a list of tools.
-pub(super) fn about(operation: Kind) -> &'static str {
-    match operation {
-        Kind::Allgather => "MPI_Allgather among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Allgatherv => "MPI_Allgatherv among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Allreduce => "MPI_Allreduce among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Alltoall => "MPI_Alltoall among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Alltoallv => "MPI_Alltoallv among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Barrier => "MPI_Barrier among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Bcast => "MPI_Bcast among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Gather => "MPI_Gather among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Gatherv => "MPI_Gatherv among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Reduce => "MPI_Reduce among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::ReduceScatter => "MPI_Reduce_scatter among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::ReduceScatterBlock => "MPI_Reduce_scatter_block among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Scatter => "MPI_Scatter among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Scatterv => "MPI_Scatterv among the ranks of several nodes (OSU Micro-Benchmarks)",
-        Kind::Scan => "MPI_Scan among the ranks of several nodes",
-        Kind::Exscan => "MPI_Exscan among the ranks of several nodes",
-    }
-}
-
-/// What the tool calls itself.
-fn title(operation: Kind, non_blocking: bool, suffix: &str) -> String {
-    let what = match operation {
-        Kind::Alltoall => "All-to-All Personalized Exchange",
-        Kind::Alltoallv => "All-to-Allv Personalized Exchange",
-        Kind::Bcast => "Broadcast",
-        Kind::Barrier => "Barrier",
-        Kind::Reduce => "Reduce",
-        Kind::Allreduce => "Allreduce",
-        Kind::ReduceScatter => "Reduce_scatter",
-        Kind::ReduceScatterBlock => "Reduce_scatter_block",
-        Kind::Allgather => "Allgather",
-        Kind::Allgatherv => "Allgatherv",
-        Kind::Gather => "Gather",
-        Kind::Gatherv => "Gatherv",
-        Kind::Scatter => "Scatter",
-        Kind::Scatterv => "Scatterv",
-        Kind::Scan => "Scan",
-        Kind::Exscan => "Exscan",
-    };
-    match (non_blocking, operation) {
-        (false, _) => format!("OSU MPI{suffix} {what} Latency Test"),
-        (true, Kind::Bcast) => format!("OSU MPI{suffix} Non-Blocking {what} Latency Test"),
-        (true, _) => format!("OSU MPI{suffix} Non-blocking {what} Latency Test"),
-    }
-}
-
 /// Largest block by default, in bytes (basis: the tool).
 const LARGEST: u32 = 1 << 20;
 /// Characters of a column of values (basis: docs/formats.md).
@@ -283,6 +202,11 @@ mod tests {
     use crate::collective::measure::Mean;
     use fabriscope_units::Span;
 
+    fn title(name: &str) -> String {
+        let found = Benchmark::all().find(|benchmark| benchmark.name() == name);
+        let Some(Benchmark::Osu(row, calling)) = found else { panic!("{name}") };
+        row.title(calling, "")
+    }
     fn mean(us: u64) -> Mean {
         Mean { overall: Span::from_us(us), iterations: 7, ..Mean::default() }
     }
@@ -292,7 +216,7 @@ mod tests {
         let plan = Plan::new(Kind::Alltoall, vec![8, 1_048_576], true);
         let results = [vec![mean(1), mean(3)], vec![mean(212)]];
         let columns = Columns { full: true, validate: false };
-        let out = report(&title(Kind::Alltoall, false, ""), "MPI_CHAR", &plan, &results, columns);
+        let out = report(&title("osu_alltoall"), "MPI_CHAR", &plan, &results, columns);
         assert_eq!(
             out.text,
             "\n# OSU MPI All-to-All Personalized Exchange Latency Test v7.4\n# Datatype: MPI_CHAR.\n\
@@ -309,7 +233,7 @@ mod tests {
         let form = Form::NonBlocking { tests: 0 };
         let plan = Plan { form, ..Plan::new(Kind::Bcast, vec![64], true) };
         let overlapped = Mean { overall: Span::from_us(12), pure: Span::from_us(10), iterations: 7 };
-        let out = report(&title(Kind::Bcast, true, ""), "MPI_CHAR", &plan, &[vec![overlapped; 2]], Columns::default());
+        let out = report(&title("osu_ibcast"), "MPI_CHAR", &plan, &[vec![overlapped; 2]], Columns::default());
         assert_eq!(
             out.text,
             "\n# OSU MPI Non-Blocking Broadcast Latency Test v7.4\n# Datatype: MPI_CHAR.\n\
@@ -322,7 +246,7 @@ mod tests {
     #[test]
     fn a_barrier_has_no_sizes() {
         let plan = Plan::new(Kind::Barrier, vec![0], true);
-        let out = report(&title(Kind::Barrier, false, ""), "MPI_CHAR", &plan, &[vec![mean(3)]], Columns::default());
+        let out = report(&title("osu_barrier"), "MPI_CHAR", &plan, &[vec![mean(3)]], Columns::default());
         assert_eq!(out.text, "\n# OSU MPI Barrier Latency Test v7.4\n# Avg Latency(us)\n                3.00\n");
     }
 }

@@ -12,6 +12,7 @@ use fabriscope_wire::Element;
 
 use crate::offload::Asked;
 use crate::omb::Buffers;
+use crate::osu::Repeats;
 
 /// How the program calls the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +69,7 @@ pub(crate) struct Plan {
     /// The root of a rooted operation.
     pub root: u32,
     /// Given by the user.
-    pub iterations: Option<u32>,
-    pub warm_up: Option<u32>,
+    pub repeats: Repeats,
     /// Name of an algorithm instead of the library's choice.
     pub algorithm: Option<String>,
     /// Ranks wait for each other after every iteration, out of band.
@@ -85,7 +85,6 @@ pub(crate) struct Plan {
 impl Plan {
     /// A plan for `operation` with the defaults of `sizes`.
     pub fn new(operation: Kind, sizes: Vec<u32>, separate: bool) -> Plan {
-        let (iterations, warm_up, algorithm) = (None, None, None);
         Plan {
             operation,
             form: Form::Blocking,
@@ -93,9 +92,8 @@ impl Plan {
             width: 1,
             element: Element::I8,
             root: 0,
-            iterations,
-            warm_up,
-            algorithm,
+            repeats: Repeats::default(),
+            algorithm: None,
             separate,
             buffers: Buffers::default(),
             validate: false,
@@ -115,11 +113,11 @@ impl Plan {
             };
             (PACKETS / (of_a_rank.max(1) * u64::from(call.ranks))).clamp(1, if call.size.0 > LARGE.into() { FEW } else { MANY }) as u32
         };
-        self.iterations.unwrap_or_else(usual)
+        self.repeats.iterations.unwrap_or_else(usual)
     }
     /// Iterations before those.
     pub fn warm_up(&self, iterations: u32) -> u32 {
-        self.warm_up.unwrap_or(u32::from(iterations > 1))
+        self.repeats.warm_up.unwrap_or(u32::from(iterations > 1))
     }
     /// The call of a size.
     pub fn call(&self, size: u32, target: &Target) -> Call {

@@ -19,7 +19,8 @@ use fabriscope_units::{Bytes, Span, Time};
 
 use super::cast::{ALGORITHMS, Casts, asked};
 use super::osu::{ACCELERATOR, on_device};
-use crate::omb::{Buffers, size_range};
+use crate::omb::Buffers;
+use crate::osu;
 
 const OPTIONS: &[Opt] = &[
     opt('m', "frame-size", Takes::Value("[min:]max"), Usual, "smallest and largest frame in bytes (default 1048576)"),
@@ -72,7 +73,7 @@ pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: 
     for given in &parsed.options {
         let us = || Ok::<Span, UsageError>(Span::from_us(arguments::number(given, 0, 10_000_000)?));
         match given.name {
-            "frame-size" => sizes = size_range(given, 1, 1 << 30)?,
+            "frame-size" => sizes = osu::size_range(given, 1, 1 << 30)?,
             "frames" => stream.frames = arguments::number(given, 1, 1_000_000)? as u32,
             "interval" => stream.interval = us()?,
             "compute" => stream.compute = us()?,

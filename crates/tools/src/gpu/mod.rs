@@ -16,7 +16,7 @@ use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError};
 use fabriscope_platform::{GpuTarget, Target};
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
-use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError};
+use fabriscope_tool::{Data, Measures, Operation, Placing, Prepared, Ranks, SizeOption, Suite, ToolOutput, Traits, UsageError};
 use fabriscope_units::{Bytes, Span};
 
 /// A tool for GPUs.
@@ -59,6 +59,12 @@ impl GpuTool {
             GpuTool::P2p => "bandwidth and latency between all GPUs of a node",
             GpuTool::BabelStream => "bandwidth of a GPU's memory under STREAM kernels",
         }
+    }
+    /// What the program is.
+    #[must_use]
+    pub fn traits(self) -> Traits {
+        let measures = if self == GpuTool::CopyLat { Measures::Latency } else { Measures::Bandwidth };
+        Traits { measures, ranks: Ranks::One, sizes: SizeOption::Fixed, data: Data::OnGpus, ..Traits::new(Suite::Gpu, Operation::Copy) }
     }
     fn options(self) -> &'static [Opt] {
         match self {

@@ -2,8 +2,10 @@
 //!
 //! Source: nccl-tests, src/*.cu.
 
+use fabriscope_collectives::Kind;
 use fabriscope_nccl as nccl;
 use fabriscope_nccl_runtime::Exchange;
+use fabriscope_tool::{Data, Operation as Carried, PerNode, Ranks, SizeOption, Suite, Traits};
 use fabriscope_units::Bytes;
 
 /// One test.
@@ -76,6 +78,27 @@ impl Operation {
             Operation::Scatter => "one GPU to all by ncclSend and ncclRecv (nccl-tests)",
             Operation::SendRecv => "every GPU to the next by ncclSend and ncclRecv (nccl-tests)",
             Operation::Hypercube => "an all-gather in rounds of a hypercube by ncclSend and ncclRecv (nccl-tests)",
+        }
+    }
+    /// What the program is.
+    #[must_use]
+    pub fn traits(self) -> Traits {
+        let operation = match self {
+            Operation::AllReduce => Carried::Collective(Kind::Allreduce),
+            Operation::AllGather => Carried::Collective(Kind::Allgather),
+            Operation::ReduceScatter => Carried::Collective(Kind::ReduceScatter),
+            Operation::Broadcast => Carried::Collective(Kind::Bcast),
+            Operation::Reduce => Carried::Collective(Kind::Reduce),
+            Operation::AllToAll => Carried::Collective(Kind::Alltoall),
+            Operation::Gather => Carried::Collective(Kind::Gather),
+            Operation::Scatter => Carried::Collective(Kind::Scatter),
+            Operation::SendRecv | Operation::Hypercube => Carried::Exchange,
+        };
+        Traits {
+            ranks: Ranks::Job(PerNode::Gpus),
+            sizes: SizeOption::BeginEnd,
+            data: Data::OnGpus,
+            ..Traits::new(Suite::NcclTests, operation)
         }
     }
     /// What the library has for it; the others are groups of sends and receives.

@@ -9,7 +9,7 @@ use fabriscope_platform::Target;
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::Given;
 
-use super::benchmark::Benchmark;
+use super::benchmark::{Benchmark, Metric};
 
 /// Where the buffers of the two halves of the ranks are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,12 +73,12 @@ impl Buffers {
         self.touched[usize::from(!sends)]
     }
     /// How many empty kernels the tool takes off the time of an iteration, for each message of its window.
-    pub(crate) fn kernels(self, benchmark: Benchmark) -> u64 {
+    pub(crate) fn kernels(self, benchmark: &Benchmark) -> u64 {
         let [sent, received] = self.touched.map(|by| u64::from(by == Some(Toucher::Gpu)));
-        match benchmark {
-            Benchmark::Latency | Benchmark::MultiLatency => sent + received,
-            _ if benchmark.one_sided().is_some() => 0,
-            _ => received,
+        match (benchmark.metric, benchmark.one_sided()) {
+            (Metric::HalfRoundTrip, _) => sent + received,
+            (_, Some(_)) => 0,
+            (_, None) => received,
         }
     }
     /// Behind `MPI` in the title.
@@ -128,6 +128,7 @@ fn accelerator(given: &Given) -> Result<Accelerator, UsageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::omb::benchmark::tests::named;
 
     #[test]
     fn managed_memory_is_touched_by_a_core_unless_the_device_is_named() {
@@ -142,10 +143,9 @@ mod tests {
     fn empty_kernels_are_taken_off_as_often_as_the_tool_does() {
         let of = |touched| Buffers { touched, ..Buffers::default() };
         let (core, gpu) = (Some(Toucher::Core), Some(Toucher::Gpu));
-        let kernels =
-            |benchmark: Benchmark| [[gpu, gpu], [gpu, core], [core, gpu], [core, None]].map(|touched| of(touched).kernels(benchmark));
-        assert_eq!(kernels(Benchmark::Latency), [2, 1, 1, 0]);
-        assert_eq!(kernels(Benchmark::Bandwidth), [1, 0, 1, 0]);
-        assert_eq!(kernels(Benchmark::PutLatency), [0; 4]);
+        let kernels = |name: &str| [[gpu, gpu], [gpu, core], [core, gpu], [core, None]].map(|touched| of(touched).kernels(named(name)));
+        assert_eq!(kernels("osu_latency"), [2, 1, 1, 0]);
+        assert_eq!(kernels("osu_bw"), [1, 0, 1, 0]);
+        assert_eq!(kernels("osu_put_latency"), [0; 4]);
     }
 }

@@ -20,16 +20,16 @@ use std::rc::Rc;
 use fabriscope_mpi::{Buffer, Desk, Rank, World};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_platform::Target;
-use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError, mpi_for};
+use fabriscope_tool::{Placing, Prepared, Ranks, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
 
 pub use benchmark::{BENCHMARKS, Benchmark};
 pub use buffers::Buffers;
 pub use options::Settings;
-pub(crate) use options::size_range;
 pub use report::{Sample, report};
 pub use sync::Sync;
 
+use benchmark::{Body, Seen};
 use loops::Pair;
 use managed::Managed;
 
@@ -40,9 +40,9 @@ type Results = Rc<RefCell<Vec<Vec<Vec<Span>>>>>;
 ///
 /// # Errors
 /// As [`Settings::parse`].
-pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let settings = Rc::new(Settings::parse(benchmark, args, target)?);
-    let mpi = mpi_for(benchmark.name(), target)?;
+    let mpi = mpi_for(benchmark.name, target)?;
     let world = World::new(mpi, target, 2 * settings.pairs);
     let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
     let desk = settings.offload.map(|offload| Desk::new(offload, target, inline));
@@ -52,9 +52,10 @@ pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result
         Box::new(move |process| Box::pin(run(process, (world, desk), settings, results)))
     };
     let mains = (0..2 * settings.pairs).map(|_| main()).collect();
-    let placing = match benchmark {
-        _ if target.layout.nodes == 1 || benchmark == Benchmark::GpuPingPong => Placing::Blocks { per_node: 2 * settings.pairs },
-        _ if benchmark.has_pairs() => Placing::Pairs { pairs: settings.pairs },
+    let placing = match benchmark.ranks {
+        Ranks::TwoOnOneNode => Placing::Blocks { per_node: 2 },
+        _ if target.layout.nodes == 1 => Placing::Blocks { per_node: 2 * settings.pairs },
+        Ranks::Pairs => Placing::Pairs { pairs: settings.pairs },
         _ => Placing::TwoNodes,
     };
     let finish = move || -> ToolOutput {
@@ -90,20 +91,15 @@ async fn run(process: Process, (world, desk): (World, Option<Desk>), s: Rc<Setti
         let (iterations, warm_up) = (s.iterations(size), s.warm_up(size));
         let mut spans = Vec::new();
         for iteration in 0..warm_up + iterations {
-            if s.benchmark == Benchmark::MultiLatency {
+            if s.benchmark.seen == Seen::FirstPair {
                 pair.rank.synchronise().await?;
             }
             let start = pair.rank.now();
-            match s.benchmark {
-                Benchmark::Latency | Benchmark::MultiLatency | Benchmark::GpuPingPong => pair.ping_pong(size).await?,
-                Benchmark::Bandwidth | Benchmark::MessageRate => pair.window(size).await?,
-                Benchmark::BothWays => pair.both_ways(size).await?,
-                _ => {
-                    let count = if s.benchmark.is_latency() { 1 } else { s.window };
-                    if let Some(what) = s.benchmark.one_sided() {
-                        pair.one_sided(what, (count, size), s.sync, s.benchmark).await?;
-                    }
-                }
+            match s.benchmark.body {
+                Body::PingPong => pair.ping_pong(size).await?,
+                Body::Window => pair.window(size).await?,
+                Body::BothWindows => pair.both_ways(size).await?,
+                Body::OneSided(act) => pair.one_sided(act, (in_flight, size), s.sync, s.benchmark).await?,
             }
             if iteration >= warm_up {
                 // There and back, where both sides take part.
@@ -115,8 +111,7 @@ async fn run(process: Process, (world, desk): (World, Option<Desk>), s: Rc<Setti
         if s.benchmark.update().is_some() || s.benchmark.one_sided().is_some() && locks {
             pair.end().await?;
         }
-        // osu_multi_lat tells what its first rank saw.
-        if pair.sends && (s.benchmark != Benchmark::MultiLatency || pair.rank.rank() == 0) {
+        if pair.sends && (s.benchmark.seen == Seen::EveryPair || pair.rank.rank() == 0) {
             results.borrow_mut()[at].push(spans);
         }
     }

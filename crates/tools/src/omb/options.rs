@@ -9,26 +9,21 @@ use fabriscope_mpi::{Buffer, Datatype, OffloadSettings, Update};
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::Meaning::{Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
-use fabriscope_tool::{UsageError, mpi_for};
+use fabriscope_tool::{Ranks, UsageError, mpi_for};
 
-use super::benchmark::Benchmark;
+use super::benchmark::{Benchmark, Body};
 use super::buffers::Buffers;
 use super::sync::Sync;
 use crate::offload::{Asked, OFFLOAD, WORKERS};
+use crate::osu::{self, Repeats};
 
 const OPTIONS: &[Opt] = &[
-    opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest message in bytes"),
-    opt(
-        'i',
-        "iterations",
-        Takes::Value("count"),
-        Usual,
-        "measured iterations (default 100, 20 above 8192 bytes; the real tool's are 10000/1000 for latency)",
-    ),
-    opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 10, 2 above 8192 bytes)"),
-    opt('f', "full", Takes::Nothing, Usual, "also print the iterations"),
-    opt('W', "window-size", Takes::Value("messages"), Usual, "messages in flight (bandwidth tests; default 64)"),
-    opt('p', "pairs", Takes::Value("pairs"), Usual, "pairs of ranks (osu_mbw_mr, osu_multi_lat; default 1)"),
+    osu::message_size("smallest and largest message in bytes"),
+    osu::iterations("measured iterations (default 100, 20 above 8192 bytes; the real tool's are 10000/1000 for latency)"),
+    osu::warm_up("iterations before the measurement (default 10, 2 above 8192 bytes)"),
+    osu::full("also print the iterations"),
+    osu::window("messages in flight (bandwidth tests; default 64)"),
+    osu::pairs("pairs of ranks (osu_mbw_mr, osu_multi_lat; default 1)"),
     opt('V', "vary-window", Takes::Nothing, Refused("one table per window: run once for each -W"), ""),
     opt('c', "validation", Takes::Nothing, Usual, "add the column of validation; the transport of a simulated NIC cannot corrupt data"),
     opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Usual, "add percentiles over the iterations (default 50,90,99)"),
@@ -40,13 +35,13 @@ const OPTIONS: &[Opt] = &[
         Usual,
         "what ends an operation of the one-sided benchmarks: flush (default), flush_local, lock, lock_all, pscw (osu_put_bibw), fence",
     ),
-    opt('h', "help", Takes::Nothing, Usual, "show this page"),
-    opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
+    osu::HELP,
+    osu::VERSION,
     opt('b', "buffer-num", Takes::Value("single|multiple"), Refused("copies cost the same from one buffer or many; leave -b out"), ""),
     opt('d', "accelerator", Takes::Value("type"), Usual, "where buffers on a device come from: cuda, rocm, openacc, managed (with D or M)"),
     opt('D', "ddt", Takes::Value("type"), Refused("derived data types are not modelled; leave -D out"), ""),
     opt('G', "graph", Takes::Value("tty,png,pdf"), Refused("the table is the output; draw it from the data"), ""),
-    opt('M', "mem-limit", Takes::Value("bytes"), Refused("no memory is allocated; use -m for the largest message"), ""),
+    osu::no_memory_limit("no memory is allocated; use -m for the largest message"),
     opt('P', "papi", Takes::Value("events"), Refused("there are no hardware counters; leave -P out"), ""),
     opt(
         'T',
@@ -66,13 +61,11 @@ small. For the tool's own give -i 10000 -x 100 (latency) or -i 100 -x 10 (bandwi
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The benchmark.
-    pub benchmark: Benchmark,
+    pub benchmark: &'static Benchmark,
     /// Message sizes in bytes, in order.
     pub sizes: Vec<u32>,
-    /// Given with `-i`.
-    pub iterations: Option<u32>,
-    /// Given with `-x`.
-    pub warm_up: Option<u32>,
+    /// How often each size is sent, as far as that was given.
+    pub(crate) repeats: Repeats,
     /// Messages in flight.
     pub window: u32,
     /// Pairs of ranks.
@@ -98,19 +91,14 @@ impl Settings {
     ///
     /// # Errors
     /// An unknown, refused or contradictory option; a number out of its range; a cluster without MPI.
-    pub fn parse(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Settings, UsageError> {
-        let tool = benchmark.name();
+    pub fn parse(benchmark: &'static Benchmark, args: &[String], target: &Target) -> Result<Settings, UsageError> {
+        let tool = benchmark.name;
         let parsed = arguments::parse(tool, OPTIONS, args)?;
-        let smallest = u32::from(benchmark != Benchmark::Latency);
-        let swept = match benchmark {
-            Benchmark::GpuPingPong => sizes(SMALLEST_PING, LARGEST_PING),
-            _ => sizes(smallest, LARGEST),
-        };
+        let smallest = benchmark.smallest();
         let mut s = Settings {
             benchmark,
-            sizes: swept,
-            iterations: None,
-            warm_up: None,
+            sizes: sizes(benchmark.sweep.0, benchmark.sweep.1),
+            repeats: Repeats::default(),
             window: WINDOW,
             pairs: 1,
             full: false,
@@ -140,7 +128,7 @@ impl Settings {
         }
         let accelerator = parsed.options.iter().rfind(|given| given.name == "accelerator");
         let device = vec!["D".to_owned(); 2];
-        let operands = if benchmark == Benchmark::GpuPingPong && parsed.operands.is_empty() { &device } else { &parsed.operands };
+        let operands = if benchmark.is_within_a_node() && parsed.operands.is_empty() { &device } else { &parsed.operands };
         s.buffers = Buffers::parse(tool, accelerator, operands, target)?;
         s.offload = asked.settle(tool, (false, true), s.pairs, mpi_for(tool, target)?, target)?;
         s.check_offload(tool)?;
@@ -202,23 +190,22 @@ impl Settings {
         let bandwidth_only = |s: &Settings| {
             let what = format!("{} is an option of the bandwidth benchmarks", given.typed);
             let conflict = UsageError::Conflict { what, remedy: "leave it out, or use osu_bw".to_owned() };
-            if s.benchmark.is_latency() || s.benchmark == Benchmark::GpuPingPong { Err(conflict) } else { Ok(()) }
+            if s.benchmark.body == Body::PingPong || s.benchmark.is_latency() { Err(conflict) } else { Ok(()) }
         };
         let single = self.benchmark.update().is_some_and(Update::is_single);
         match given.name {
             "message-size" if single => {
-                let what = format!("{}: {} is of one element", given.typed, self.benchmark.name());
+                let what = format!("{}: {} is of one element", given.typed, self.benchmark.name);
                 return Err(UsageError::Conflict { what, remedy: "leave it out; -T sets the element".to_owned() });
             }
-            "message-size" => self.sizes = size_range(given, smallest, LARGEST)?,
-            "iterations" => self.iterations = Some(arguments::number(given, 1, MOST_ITERATIONS)? as u32),
-            "warmup" => self.warm_up = Some(arguments::number(given, 0, MOST_ITERATIONS)? as u32),
+            "message-size" => self.sizes = osu::size_range(given, smallest, LARGEST)?,
+            "iterations" | "warmup" => self.repeats.take(given, MOST_ITERATIONS)?,
             "full" => self.full = true,
             "window-size" => {
                 bandwidth_only(self)?;
                 self.window = arguments::number(given, 1, 65_536)? as u32;
             }
-            "pairs" if self.benchmark.has_pairs() => self.pairs = arguments::number(given, 1, 1024)? as u32,
+            "pairs" if self.benchmark.ranks == Ranks::Pairs => self.pairs = arguments::number(given, 1, 1024)? as u32,
             "pairs" => {
                 let what = format!("{} is an option of osu_mbw_mr and osu_multi_lat", given.typed);
                 return Err(UsageError::Conflict { what, remedy: "leave it out, or use osu_mbw_mr".to_owned() });
@@ -249,7 +236,7 @@ impl Settings {
             "validation" => self.validate = true,
             "tail-lat" => self.tails = percentiles(given)?,
             "help" => {
-                let text = arguments::help(self.benchmark.name(), self.benchmark.about(), OPTIONS, NOTES);
+                let text = arguments::help(self.benchmark.name, self.benchmark.about, OPTIONS, NOTES);
                 return Err(UsageError::Help { text });
             }
             "version" => return Err(UsageError::Help { text: format!("{} v7.4\n", self.benchmark.title("")) }),
@@ -261,12 +248,12 @@ impl Settings {
     /// Measured iterations of a size.
     #[must_use]
     pub fn iterations(&self, size: u32) -> u32 {
-        self.iterations.unwrap_or(if size > LARGE { ITERATIONS_LARGE } else { ITERATIONS })
+        self.repeats.iterations.unwrap_or(if size > LARGE { ITERATIONS_LARGE } else { ITERATIONS })
     }
     /// Iterations before those.
     #[must_use]
     pub fn warm_up(&self, size: u32) -> u32 {
-        self.warm_up.unwrap_or(if size > LARGE { WARM_UP_LARGE } else { WARM_UP })
+        self.repeats.warm_up.unwrap_or(if size > LARGE { WARM_UP_LARGE } else { WARM_UP })
     }
 }
 
@@ -274,28 +261,6 @@ impl Settings {
 fn sizes(min: u32, max: u32) -> Vec<u32> {
     let zero = (min == 0).then_some(0);
     zero.into_iter().chain((0..32).map(|power| 1 << power).filter(|size| (min..=max).contains(size))).collect()
-}
-
-/// `max`, `min:max` or `min:`; the steps double from `min`.
-pub(crate) fn size_range(given: &Given, smallest: u32, largest: u32) -> Result<Vec<u32>, UsageError> {
-    let text = given.value.as_deref().unwrap_or_default();
-    let part = |text: &str| arguments::size(&given.typed, text, u64::from(smallest), MOST_BYTES).map(|size| size as u32);
-    let (min, max) = match text.split_once(':') {
-        None => (smallest, part(text)?),
-        Some((min, "")) => (part(min)?, largest),
-        Some((min, max)) => (part(min)?, part(max)?),
-    };
-    if min > max {
-        let what = format!("{} {text}: the smallest message is larger than the largest", given.typed);
-        return Err(UsageError::Conflict { what, remedy: format!("give {max}:{min}") });
-    }
-    let mut steps = Vec::new();
-    let mut size = u64::from(min);
-    while size <= u64::from(max) {
-        steps.push(size as u32);
-        size = (size * 2).max(1);
-    }
-    Ok(steps)
 }
 
 fn percentiles(given: &Given) -> Result<Vec<f64>, UsageError> {
@@ -320,13 +285,8 @@ const WARM_UP_LARGE: u32 = 2;
 const LARGE: u32 = 8192;
 /// Largest message by default, in bytes (basis: the tool).
 const LARGEST: u32 = 4 << 20;
-/// Largest message that can be asked for, in bytes (basis: the longest RDMA message).
-const MOST_BYTES: u64 = 1 << 30;
 /// Largest number of iterations.
 const MOST_ITERATIONS: u64 = 100_000_000;
-/// Smallest and largest message of `mpi_gpu_bw`, in bytes (basis: the published tables).
-const SMALLEST_PING: u32 = 128;
-const LARGEST_PING: u32 = 1 << 30;
 /// Messages in flight (basis: the tool).
 const WINDOW: u32 = 64;
 /// Messages in flight that a rank hands over (basis: assumed, half of its send queue).
@@ -344,13 +304,13 @@ mod tests {
     fn sizes_double() {
         assert_eq!(sizes(0, 4), [0, 1, 2, 4]);
         assert_eq!(sizes(1, LARGEST).len(), 23);
-        assert_eq!(size_range(&given("4"), 0, LARGEST).unwrap(), [0, 1, 2, 4]);
-        assert_eq!(size_range(&given("3:20"), 0, LARGEST).unwrap(), [3, 6, 12]);
-        assert_eq!(size_range(&given("1M:"), 1, LARGEST).unwrap(), [1 << 20, 2 << 20, 4 << 20]);
-        assert!(size_range(&given("8:4"), 1, LARGEST).unwrap_err().to_string().contains("4:8"));
-        let message = size_range(&given("1099511627776"), 1, LARGEST).unwrap_err().to_string();
+        assert_eq!(osu::size_range(&given("4"), 0, LARGEST).unwrap(), [0, 1, 2, 4]);
+        assert_eq!(osu::size_range(&given("3:20"), 0, LARGEST).unwrap(), [3, 6, 12]);
+        assert_eq!(osu::size_range(&given("1M:"), 1, LARGEST).unwrap(), [1 << 20, 2 << 20, 4 << 20]);
+        assert!(osu::size_range(&given("8:4"), 1, LARGEST).unwrap_err().to_string().contains("4:8"));
+        let message = osu::size_range(&given("1099511627776"), 1, LARGEST).unwrap_err().to_string();
         assert!(message.contains("1 to 1073741824"), "{message}");
-        assert!(size_range(&given("0"), 1, LARGEST).is_err());
+        assert!(osu::size_range(&given("0"), 1, LARGEST).is_err());
     }
 
     #[test]

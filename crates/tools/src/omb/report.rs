@@ -7,7 +7,7 @@ use std::fmt::Write;
 use fabriscope_tool::{Point, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
-use super::benchmark::Benchmark;
+use super::benchmark::Metric;
 use super::options::Settings;
 
 /// What one size took.
@@ -28,7 +28,7 @@ pub fn report(s: &Settings, samples: &[Sample]) -> ToolOutput {
     for sample in samples {
         let mut row = format!("{:<10}", sample.size);
         for (metric, unit, value) in values(s, sample, sample.total) {
-            let digits = if s.benchmark == Benchmark::GpuPingPong { 5 } else { 2 };
+            let digits = if s.benchmark.metric == Metric::BandwidthOfRoundTrip { 5 } else { 2 };
             let _ = write!(row, "{value:>WIDTH$.digits$}");
             output.points.push(Point { size: Bytes(sample.size.into()), metric, unit, value });
         }
@@ -51,28 +51,26 @@ pub fn report(s: &Settings, samples: &[Sample]) -> ToolOutput {
 
 /// Everything above the rows.
 fn head(s: &Settings) -> String {
-    if s.benchmark == Benchmark::GpuPingPong {
+    if s.benchmark.metric == Metric::BandwidthOfRoundTrip {
         let aware = if s.buffers.staged { "disabled" } else { "enabled" };
         return format!("# {}; GPU-aware MPI {aware}\n# Size         Bandwidth (GB/s)\n", s.benchmark.title(""));
     }
     let mut text = format!("\n# {} v7.4\n", s.benchmark.title(s.buffers.suffix()));
     text += &s.buffers.head();
-    if s.benchmark == Benchmark::MessageRate {
+    if s.benchmark.metric == Metric::MessageRate {
         let _ = writeln!(text, "# [ pairs: {} ] [ window size: {} ]", s.pairs, s.window);
     }
     if s.benchmark.one_sided().is_some() {
         let _ = writeln!(text, "# Window creation: MPI_Win_allocate\n# Synchronization: {}", s.sync.title());
     }
     let _ = writeln!(text, "# Datatype: {}.", s.datatype.name());
-    let mut columns = match s.benchmark {
-        _ if s.benchmark.is_latency() => vec!["Avg Latency(us)".to_owned()],
-        Benchmark::Bandwidth | Benchmark::BothWays | Benchmark::PutBandwidth | Benchmark::PutBothWays | Benchmark::GetBandwidth => {
-            vec!["Bandwidth (MB/s)".to_owned()]
-        }
-        Benchmark::MessageRate => vec!["MB/s".to_owned(), "Messages/s".to_owned()],
-        _ => Vec::new(),
+    let columns: &[&str] = match s.benchmark.metric {
+        Metric::HalfRoundTrip | Metric::Time => &["Avg Latency(us)"],
+        Metric::Bandwidth | Metric::BandwidthOfBoth => &["Bandwidth (MB/s)"],
+        Metric::MessageRate => &["MB/s", "Messages/s"],
+        Metric::BandwidthOfRoundTrip => &[],
     };
-    columns.iter_mut().for_each(|name| *name = format!("{name:>WIDTH$}"));
+    let mut columns: Vec<String> = columns.iter().map(|name| format!("{name:>WIDTH$}")).collect();
     if s.full {
         columns.push(format!("{:>12}", "Iterations"));
     }
@@ -91,19 +89,17 @@ fn values(s: &Settings, sample: &Sample, total: Span) -> Vec<(&'static str, &'st
     let messages = iterations * f64::from(s.window);
     let rate = |ways: f64| ways * messages / total.as_s_f64();
     let megabytes = f64::from(sample.size) / 1e6;
-    match s.benchmark {
-        Benchmark::Latency | Benchmark::MultiLatency => vec![("latency", "us", total.as_us_f64() / iterations / 2.0)],
-        Benchmark::Bandwidth | Benchmark::PutBandwidth | Benchmark::GetBandwidth => {
-            vec![("bandwidth", "MB/s", megabytes * rate(1.0))]
-        }
+    match s.benchmark.metric {
+        Metric::HalfRoundTrip => vec![("latency", "us", total.as_us_f64() / iterations / 2.0)],
+        Metric::Time => vec![("latency", "us", total.as_us_f64() / iterations)],
+        Metric::Bandwidth => vec![("bandwidth", "MB/s", megabytes * rate(1.0))],
+        Metric::BandwidthOfBoth => vec![("bandwidth", "MB/s", megabytes * rate(2.0))],
         // Twice the bytes for a round trip.
-        Benchmark::GpuPingPong => vec![("bandwidth", "GB/s", megabytes / 1e3 * 2.0 * iterations / total.as_s_f64())],
-        Benchmark::BothWays | Benchmark::PutBothWays => vec![("bandwidth", "MB/s", megabytes * rate(2.0))],
-        Benchmark::MessageRate => {
+        Metric::BandwidthOfRoundTrip => vec![("bandwidth", "GB/s", megabytes / 1e3 * 2.0 * iterations / total.as_s_f64())],
+        Metric::MessageRate => {
             let rate = rate(f64::from(s.pairs));
             vec![("bandwidth", "MB/s", megabytes * rate), ("message_rate", "messages/s", rate)]
         }
-        _ => vec![("latency", "us", total.as_us_f64() / iterations)],
     }
 }
 
@@ -125,15 +121,16 @@ const WIDTH: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::omb::benchmark::tests::named;
     use crate::omb::buffers::Buffers;
 
-    fn settings(benchmark: Benchmark) -> Settings {
+    fn settings(name: &str) -> Settings {
+        let benchmark = named(name);
         let (sizes, tails) = (vec![], vec![]);
         Settings {
             benchmark,
             sizes,
-            iterations: None,
-            warm_up: None,
+            repeats: crate::osu::Repeats::default(),
             window: 64,
             pairs: 1,
             full: false,
@@ -151,7 +148,7 @@ mod tests {
 
     #[test]
     fn latency_is_half_a_round_trip() {
-        let text = report(&settings(Benchmark::Latency), &[sample(0, Span::from_ns(2040), 100), sample(1, Span::from_ns(2060), 100)]).text;
+        let text = report(&settings("osu_latency"), &[sample(0, Span::from_ns(2040), 100), sample(1, Span::from_ns(2060), 100)]).text;
         assert_eq!(
             text,
             "\n# OSU MPI Latency Test v7.4\n# Datatype: MPI_CHAR.\n# Size         Avg Latency(us)\n\
@@ -161,7 +158,7 @@ mod tests {
 
     #[test]
     fn latency_beside_other_pairs_has_the_columns_of_latency() {
-        let s = Settings { pairs: 8, ..settings(Benchmark::MultiLatency) };
+        let s = Settings { pairs: 8, ..settings("osu_multi_lat") };
         assert_eq!(
             report(&s, &[sample(1, Span::from_ns(2060), 100)]).text,
             "\n# OSU MPI Multi Latency Test v7.4\n# Datatype: MPI_CHAR.\n# Size         Avg Latency(us)\n1                         1.03\n"
@@ -171,13 +168,13 @@ mod tests {
     #[test]
     fn bandwidth_counts_the_window() {
         // 64 · 4 MiB in 5.45 ms: 49254.2 MB/s.
-        let out = report(&settings(Benchmark::Bandwidth), &[sample(4 << 20, Span::from_us(5450), 20)]);
+        let out = report(&settings("osu_bw"), &[sample(4 << 20, Span::from_us(5450), 20)]);
         assert_eq!(
             out.text,
             "\n# OSU MPI Bandwidth Test v7.4\n# Datatype: MPI_CHAR.\n# Size        Bandwidth (MB/s)\n4194304               49254.21\n"
         );
         assert_eq!((out.points[0].metric, out.points[0].unit, out.points[0].size), ("bandwidth", "MB/s", Bytes(4 << 20)));
-        let both = report(&settings(Benchmark::BothWays), &[sample(4 << 20, Span::from_us(5450), 20)]);
+        let both = report(&settings("osu_bibw"), &[sample(4 << 20, Span::from_us(5450), 20)]);
         assert!((both.points[0].value - 2.0 * out.points[0].value).abs() < 1e-6);
         assert!(both.text.starts_with("\n# OSU MPI Bi-Directional Bandwidth Test v7.4\n"));
     }
@@ -185,7 +182,7 @@ mod tests {
     #[test]
     fn message_rate_has_two_columns() {
         // 8 pairs · 64 messages of 1 byte in 64 us: 8 M messages/s.
-        let s = Settings { pairs: 8, ..settings(Benchmark::MessageRate) };
+        let s = Settings { pairs: 8, ..settings("osu_mbw_mr") };
         let text = report(&s, &[sample(1, Span::from_us(64), 10)]).text;
         assert_eq!(
             text,
@@ -196,7 +193,7 @@ mod tests {
 
     #[test]
     fn more_columns_stand_behind() {
-        let s = Settings { full: true, validate: true, tails: vec![50.0, 99.9], ..settings(Benchmark::Latency) };
+        let s = Settings { full: true, validate: true, tails: vec![50.0, 99.9], ..settings("osu_latency") };
         let mut slow = sample(8, Span::from_us(2), 10);
         slow.iterations[3] = Span::from_us(8);
         slow.total += Span::from_us(6);

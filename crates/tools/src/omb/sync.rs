@@ -40,12 +40,12 @@ impl Sync {
     ];
 
     /// What a benchmark does where it is not told.
-    pub(super) fn of(benchmark: Benchmark) -> Sync {
-        if benchmark == Benchmark::PutBothWays { Sync::Pscw } else { Sync::Flush }
+    pub(super) fn of(benchmark: &Benchmark) -> Sync {
+        if benchmark.is_bidirectional() { Sync::Pscw } else { Sync::Flush }
     }
     /// The call of that name, as far as the benchmark has it; otherwise those that it has.
-    pub(super) fn by_name(name: &str, benchmark: Benchmark) -> Result<Sync, &'static str> {
-        let both = benchmark == Benchmark::PutBothWays;
+    pub(super) fn by_name(name: &str, benchmark: &Benchmark) -> Result<Sync, &'static str> {
+        let both = benchmark.is_bidirectional();
         let found = Sync::NAMES.into_iter().find(|(own, _)| *own == name).map(|(_, sync)| sync);
         let known = if both { "pscw, fence" } else { "flush, flush_local, lock, lock_all, pscw, fence" };
         found.filter(|sync| !both || sync.is_active()).ok_or(known)
@@ -69,7 +69,7 @@ impl Sync {
 
 impl Pair {
     /// One iteration of `osu_put_*`, `osu_get_*` and `osu_*_latency` of updates: `count` operations and what ends them. There and back where `turns`.
-    pub async fn one_sided(&self, what: Act, (count, size): (u32, u32), sync: Sync, benchmark: Benchmark) -> Result<(), ProgramError> {
+    pub async fn one_sided(&self, what: Act, (count, size): (u32, u32), sync: Sync, benchmark: &Benchmark) -> Result<(), ProgramError> {
         let turns = benchmark.is_latency();
         match sync {
             Sync::Flush | Sync::FlushLocal if self.sends => self.operate(what, count, size).await,
@@ -78,7 +78,7 @@ impl Pair {
                 self.operate(what, count, size).await?;
                 self.rank.change_lock(self.peer).await
             }
-            Sync::Pscw if benchmark == Benchmark::PutBothWays => {
+            Sync::Pscw if benchmark.is_bidirectional() => {
                 self.tell(POST).await?;
                 self.access(what, count, size).await?;
                 self.hear(COMPLETE).await
@@ -92,7 +92,7 @@ impl Pair {
                 if turns { self.access(what, count, size).await } else { Ok(()) }
             }
             Sync::Fence => {
-                let both = benchmark == Benchmark::PutBothWays;
+                let both = benchmark.is_bidirectional();
                 self.fence().await?;
                 if self.sends || both {
                     self.operate(what, count, size).await?;

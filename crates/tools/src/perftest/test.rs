@@ -1,5 +1,7 @@
 //! Which of the eight programs runs, and its fixed properties.
 
+use fabriscope_tool::{Exchange, Measures, Operation, SizeOption, Suite, Traits};
+
 /// What moves the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
@@ -61,6 +63,26 @@ impl Test {
     /// Whether a response from the far memory ends an operation, so that a latency is a whole round trip.
     pub fn is_one_sided_round_trip(self) -> bool {
         matches!(self.verb, Verb::Read | Verb::Atomic)
+    }
+    /// What the program is.
+    #[must_use]
+    pub fn traits(self) -> Traits {
+        let operation = match self.verb {
+            Verb::Send => Operation::Message,
+            Verb::Write => Operation::Write,
+            Verb::Read => Operation::Read,
+            Verb::Atomic => Operation::Atomic,
+        };
+        Traits {
+            measures: if self.kind == Kind::Latency { Measures::Latency } else { Measures::Bandwidth },
+            exchange: match self.kind {
+                Kind::Latency if self.is_one_sided_round_trip() => Exchange::RoundTrip,
+                Kind::Latency => Exchange::PingPong,
+                Kind::Bandwidth => Exchange::Other,
+            },
+            sizes: if self.verb == Verb::Atomic { SizeOption::Fixed } else { SizeOption::One },
+            ..Traits::new(Suite::Perftest, operation)
+        }
     }
     /// The name in the first line of the header.
     pub(crate) fn title(self) -> &'static str {

@@ -35,7 +35,7 @@ pub(super) fn prepare(
     (shmem, mpi): (&Shmem, &Mpi),
     target: &Target,
 ) -> Result<Prepared, UsageError> {
-    let tool = settings.benchmark.name();
+    let tool = settings.benchmark.name;
     if operation == Operation::Barrier {
         settings.sizes = vec![0];
     }

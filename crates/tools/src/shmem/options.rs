@@ -2,26 +2,26 @@
 //!
 //! Source: OMB 7.4, `osu_util_pgas.c`. The tools between pairs have no options: those here set what is fixed there.
 
-use fabriscope_mpi::shmem::LARGEST_HEAP;
+use fabriscope_mpi::shmem::{LARGEST_HEAP, Operation};
 use fabriscope_platform::Target;
 use fabriscope_tool::UsageError;
-use fabriscope_tool::arguments::Meaning::{Refused, Usual};
+use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
 
-use super::{Benchmark, Family};
-use crate::omb::size_range;
+use super::benchmark::{Benchmark, Family};
+use crate::osu::{self, Repeats};
 
 const OPTIONS: &[Opt] = &[
-    opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest message in bytes"),
-    opt('i', "iterations", Takes::Value("count"), Usual, "measured iterations (default 100, 20 above 8192 bytes; the tools' are more)"),
-    opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 10, 2 above 8192 bytes)"),
-    opt('f', "full", Takes::Nothing, Usual, "also print least, most and iterations (collective operations)"),
-    opt('p', "pairs", Takes::Value("pairs"), Usual, "pairs of PEs (message rates and atomics; default 1)"),
+    osu::message_size("smallest and largest message in bytes"),
+    osu::iterations("measured iterations (default 100, 20 above 8192 bytes; the tools' are more)"),
+    osu::warm_up("iterations before the measurement (default 10, 2 above 8192 bytes)"),
+    osu::full("also print least, most and iterations (collective operations)"),
+    osu::pairs("pairs of PEs (message rates and atomics; default 1)"),
     opt('\0', "symmetric-size", Takes::Value("bytes"), Usual, "SHMEM_SYMMETRIC_SIZE (default: the library's)"),
     opt('\0', "algorithm", Takes::Value("name"), Usual, "another algorithm than the library's (collective operations)"),
-    opt('h', "help", Takes::Nothing, Usual, "show this page"),
-    opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
-    opt('M', "mem-limit", Takes::Value("bytes"), Refused("no memory is allocated; use -m for the largest message"), ""),
+    osu::HELP,
+    osu::VERSION,
+    osu::no_memory_limit("no memory is allocated; use -m for the largest message"),
 ];
 
 const NOTES: &str = "\nPoint-to-point tools take one operand: `heap`, buffers of the symmetric heap, or `global`, static ones. Both are\n\
@@ -30,11 +30,10 @@ symmetric and cost the same; the heap has to have room for them.\n";
 /// A resolved command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
-    pub benchmark: Benchmark,
+    pub benchmark: &'static Benchmark,
     /// Message sizes in bytes, in order.
     pub sizes: Vec<u32>,
-    pub iterations: Option<u32>,
-    pub warm_up: Option<u32>,
+    pub repeats: Repeats,
     pub pairs: u32,
     pub full: bool,
     /// Buffers are of the symmetric heap.
@@ -46,8 +45,8 @@ pub(super) struct Settings {
 impl Settings {
     /// # Errors
     /// An unknown, refused or contradictory option; neither `heap` nor `global`.
-    pub fn parse(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Settings, UsageError> {
-        let (tool, family) = (benchmark.name(), benchmark.family());
+    pub fn parse(benchmark: &'static Benchmark, args: &[String], target: &Target) -> Result<Settings, UsageError> {
+        let (tool, family) = (benchmark.name, benchmark.family);
         let parsed = arguments::parse(tool, OPTIONS, args)?;
         let (smallest, largest) = match family {
             Family::Rate => (1, LARGEST_RATE),
@@ -58,8 +57,7 @@ impl Settings {
         let mut s = Settings {
             benchmark,
             sizes: sizes(smallest, largest),
-            iterations: None,
-            warm_up: None,
+            repeats: Repeats::default(),
             pairs: 1,
             full: false,
             heap: true,
@@ -73,15 +71,14 @@ impl Settings {
         let collective = benchmark.is_collective();
         for given in &parsed.options {
             match given.name {
-                "message-size" if family == Family::Atomics || benchmark == super::BENCHMARKS[9] => {
+                "message-size" if !benchmark.has_sizes() => {
                     return Err(only(&given.typed, "tools with messages"));
                 }
                 "message-size" => {
-                    s.sizes = size_range(given, smallest, largest)?;
+                    s.sizes = osu::size_range(given, smallest, largest)?;
                     s.sizes.retain(|size| !collective || size % WORD == 0);
                 }
-                "iterations" => s.iterations = Some(arguments::number(given, 1, MOST)? as u32),
-                "warmup" => s.warm_up = Some(arguments::number(given, 0, MOST)? as u32),
+                "iterations" | "warmup" => s.repeats.take(given, MOST)?,
                 "full" if collective => s.full = true,
                 "full" => return Err(only(&given.typed, "the collective operations")),
                 "pairs" if matches!(family, Family::Rate | Family::Atomics) => s.pairs = arguments::number(given, 1, 1024)? as u32,
@@ -93,7 +90,7 @@ impl Settings {
                 "algorithm" if collective => s.algorithm = given.value.clone(),
                 "algorithm" => return Err(only(&given.typed, "the collective operations")),
                 "help" => {
-                    return Err(UsageError::Help { text: arguments::help(tool, benchmark.about(), OPTIONS, NOTES) });
+                    return Err(UsageError::Help { text: arguments::help(tool, benchmark.about, OPTIONS, NOTES) });
                 }
                 "version" => return Err(UsageError::Help { text: super::report::title(benchmark) }),
                 _ => {}
@@ -124,22 +121,22 @@ impl Settings {
     /// Bytes of each buffer that the tool takes of the heap.
     pub fn allocations(&self) -> Vec<u64> {
         let largest = u64::from(self.sizes.last().copied().unwrap_or(0));
-        match self.benchmark.family() {
+        match self.benchmark.family {
             _ if !self.heap => Vec::new(),
             Family::Latency | Family::Overlap => vec![BUFFER; 2],
             Family::Rate => vec![u64::from(LARGEST_RATE) * RATE_BUFFERS + PAGE],
             Family::Atomics => vec![ELEMENTS * 8],
-            Family::Collective(super::Operation::Barrier) => Vec::new(),
+            Family::Collective(Operation::Barrier) => Vec::new(),
             Family::Collective(_) => vec![largest; 2],
         }
     }
     /// Measured iterations of a size.
     pub fn iterations(&self, size: u32) -> u32 {
-        self.iterations.unwrap_or(if size > LARGE { FEW } else { MANY })
+        self.repeats.iterations.unwrap_or(if size > LARGE { FEW } else { MANY })
     }
     /// Iterations before those.
     pub fn warm_up(&self, size: u32) -> u32 {
-        self.warm_up.unwrap_or(if size > LARGE { FEW } else { MANY } / 10)
+        self.repeats.warm_up.unwrap_or(if size > LARGE { FEW } else { MANY } / 10)
     }
 }
 

@@ -14,8 +14,9 @@ use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
+use super::benchmark::{Act, Benchmark, Family};
 use super::options::Settings;
-use super::{Benchmark, Family, report};
+use super::report;
 
 /// Of each row, what each active PE measured: spans, whose meaning is the family's.
 pub(super) type Rows = Vec<Vec<[Span; 4]>>;
@@ -24,7 +25,7 @@ pub(super) fn prepare(settings: Rc<Settings>, (shmem, mpi): (&Shmem, &Mpi), targ
     let pes = 2 * settings.pairs;
     let heap = settings.symmetric_size.unwrap_or(shmem.heap.0).max(GLOBAL);
     let job = Job::new(shmem, mpi, target, (pes, heap), false);
-    let rows = if settings.benchmark == Benchmark::Atomics { OPERATIONS.len() * 2 } else { settings.sizes.len() };
+    let rows = if settings.benchmark.family == Family::Atomics { OPERATIONS.len() * 2 } else { settings.sizes.len() };
     let results: Rc<RefCell<Rows>> = Rc::new(RefCell::new(vec![Vec::new(); rows]));
     let main = || -> Main {
         let (settings, job, results) = (settings.clone(), job.clone(), results.clone());
@@ -52,7 +53,7 @@ async fn run(process: Process, job: Job, s: Rc<Settings>, results: Rc<RefCell<Ro
             pe.memory().recv(Some(peer), Some(END), 0).await?;
             continue;
         }
-        let spans = if s.benchmark == Benchmark::Atomics {
+        let spans = if s.benchmark.family == Family::Atomics {
             atomics(&pe, peer, row, s.iterations(0)).await?
         } else {
             messages(&pe, peer, s.sizes.get(row).copied().unwrap_or(0), &s).await?
@@ -80,18 +81,18 @@ async fn messages(pe: &Pe, peer: u32, size: u32, s: &Settings) -> Result<[Span; 
         }
         let start = pe.now();
         one().await?;
-        if s.benchmark.family() != Family::Rate {
+        if s.benchmark.family != Family::Rate {
             pe.quiet().await?;
         }
         if iteration >= warm_up {
             alone += pe.now().since(start);
         }
     }
-    if s.benchmark.family() == Family::Rate {
+    if s.benchmark.family == Family::Rate {
         pe.quiet().await?;
         alone = pe.now().since(begun);
     }
-    if s.benchmark != Benchmark::Overlap {
+    if s.benchmark.family != Family::Overlap {
         return Ok([alone, Span::ZERO, Span::ZERO, Span::ZERO]);
     }
     let latency = alone / u64::from(iterations);
@@ -115,12 +116,12 @@ async fn messages(pe: &Pe, peer: u32, size: u32, s: &Settings) -> Result<[Span; 
     Ok([alone, computing, posting, waiting])
 }
 
-async fn operation(pe: &Pe, benchmark: Benchmark, peer: u32, size: u32) -> Result<(), ProgramError> {
-    match benchmark {
-        Benchmark::Get => pe.get(peer, DESTINATION, SOURCE, size).await,
-        Benchmark::GetNb | Benchmark::GetNbRate => pe.get_nbi(peer, DESTINATION, SOURCE, size).await,
-        Benchmark::PutNb | Benchmark::PutNbRate => pe.put_nbi(peer, DESTINATION, SOURCE, size).await,
-        _ => pe.put(peer, DESTINATION, SOURCE, size).await,
+async fn operation(pe: &Pe, benchmark: &Benchmark, peer: u32, size: u32) -> Result<(), ProgramError> {
+    match benchmark.act {
+        Act::Get => pe.get(peer, DESTINATION, SOURCE, size).await,
+        Act::GetNonBlocking => pe.get_nbi(peer, DESTINATION, SOURCE, size).await,
+        Act::PutNonBlocking => pe.put_nbi(peer, DESTINATION, SOURCE, size).await,
+        Act::Put | Act::Other => pe.put(peer, DESTINATION, SOURCE, size).await,
     }
 }
 

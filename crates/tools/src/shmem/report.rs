@@ -4,39 +4,22 @@
 
 use std::fmt::Write;
 
-use fabriscope_mpi::shmem::Operation;
 use fabriscope_tool::{Point, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
+use super::benchmark::{Benchmark, Family};
 use super::options::Settings;
 use super::pairs::OPERATIONS;
-use super::{Benchmark, Family};
 
 /// The first line.
-pub(super) fn title(benchmark: Benchmark) -> String {
-    let name = match benchmark {
-        Benchmark::Put => "Put Test",
-        Benchmark::PutNb | Benchmark::Overlap => "Put_nbi Test",
-        Benchmark::Get => "Get Test",
-        Benchmark::GetNb => "Get_nbi Test",
-        Benchmark::PutRate => "Put Message Rate Test",
-        Benchmark::PutNbRate => "Put_nb Message Rate Test",
-        Benchmark::GetNbRate => "Get_nb Message Rate Test",
-        Benchmark::Atomics => "Atomic Operation Rate Test",
-        Benchmark::Collective(Operation::Barrier) => "Barrier Latency Test",
-        Benchmark::Collective(Operation::Broadcast) => "Broadcast Latency Test",
-        Benchmark::Collective(Operation::Collect) => "Collect Latency Test",
-        Benchmark::Collective(Operation::FCollect) => "FCollect Latency Test",
-        Benchmark::Collective(Operation::Reduce) => "Reduce Latency Test",
-        Benchmark::Collective(Operation::AllToAll) => "Alltoall Latency Test",
-    };
-    format!("# OSU OpenSHMEM {name} v7.4\n")
+pub(super) fn title(benchmark: &Benchmark) -> String {
+    format!("# OSU OpenSHMEM {} v7.4\n", benchmark.title)
 }
 
 /// Of benchmarks between pairs.
 pub(super) fn pairs(s: &Settings, rows: &[Vec<[Span; 4]>]) -> ToolOutput {
     let mut output = ToolOutput { text: title(s.benchmark), ..ToolOutput::default() };
-    match s.benchmark.family() {
+    match s.benchmark.family {
         Family::Atomics => atomics(s, rows, &mut output),
         Family::Overlap => overlap(s, rows, &mut output),
         Family::Rate => {
@@ -124,13 +107,13 @@ const WIDTH: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shmem::benchmark::tests::named;
 
-    fn settings(benchmark: Benchmark, sizes: &[u32]) -> Settings {
+    fn settings(name: &str, sizes: &[u32]) -> Settings {
         Settings {
-            benchmark,
+            benchmark: named(name),
             sizes: sizes.to_vec(),
-            iterations: Some(10),
-            warm_up: None,
+            repeats: crate::osu::Repeats { iterations: Some(10), warm_up: None },
             pairs: 2,
             full: false,
             heap: true,
@@ -144,13 +127,13 @@ mod tests {
         // 10 puts in 15 us; 10 messages of each of two pairs in 2 us and in 4 us: 5 M/s and 2.5 M/s.
         let one = |us: u64| [Span::from_us(us), Span::ZERO, Span::ZERO, Span::ZERO];
         assert_eq!(
-            pairs(&settings(Benchmark::Put, &[1]), &[vec![one(15)]]).text,
+            pairs(&settings("osu_oshm_put", &[1]), &[vec![one(15)]]).text,
             "# OSU OpenSHMEM Put Test v7.4\n# Size            Latency (us)\n1                         1.50\n"
         );
-        let both = pairs(&settings(Benchmark::PutNbRate, &[8]), &[vec![one(2), one(4)]]).text;
+        let both = pairs(&settings("osu_oshm_put_mr_nb", &[8]), &[vec![one(2), one(4)]]).text;
         assert_eq!(both, "# OSU OpenSHMEM Put_nb Message Rate Test v7.4\n# Size              Messages/s\n8                   7500000.00\n");
         let rows = vec![vec![one(10), one(20)]; 16];
-        let text = pairs(&settings(Benchmark::Atomics, &[]), &rows).text;
+        let text = pairs(&settings("osu_oshm_atomics", &[]), &rows).text;
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "# Operation                Million ops/s        Latency (us)");
         assert_eq!(lines[2], "shmem_int_fadd                      1.50                1.50");
@@ -161,7 +144,7 @@ mod tests {
     fn columns_of_overlap() {
         // A put takes 2.0 us; beside as much computation it is posted in 0.1 us and waited for in 0.3 us: 80 % is hidden.
         let us = |tenths: u64| Span::from_ns(1000 * tenths);
-        let text = pairs(&settings(Benchmark::Overlap, &[64]), &[vec![[us(20), us(20), us(1), us(3)]]]).text;
+        let text = pairs(&settings("osu_oshm_put_overlap", &[64]), &[vec![[us(20), us(20), us(1), us(3)]]]).text;
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait");
         assert_eq!(lines[3].len(), 110);
@@ -171,12 +154,12 @@ mod tests {
     #[test]
     fn columns_of_collective_operations() {
         let means = vec![vec![Span::from_us(2), Span::from_us(4)]];
-        let barrier = Benchmark::Collective(Operation::Barrier);
+        let barrier = "osu_oshm_barrier";
         assert_eq!(
             collective(&settings(barrier, &[0]), &means).text,
             "# OSU OpenSHMEM Barrier Latency Test v7.4\n# Avg Latency(us)\n             3.00\n"
         );
-        let full = Settings { full: true, ..settings(Benchmark::Collective(Operation::Reduce), &[4]) };
+        let full = Settings { full: true, ..settings("osu_oshm_reduce", &[4]) };
         assert_eq!(
             collective(&full, &means).text,
             "# OSU OpenSHMEM Reduce Latency Test v7.4\n\

@@ -8,7 +8,7 @@ mod rendezvous;
 mod units;
 
 use fabriscope_platform::Target;
-use fabriscope_tool::{Prepared, UsageError};
+use fabriscope_tool::{Measures, Operation, Prepared, SizeOption, Suite, Traits, UsageError};
 
 /// A program on sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,12 @@ impl SocketTool {
             SocketTool::Iperf3 => "throughput of TCP through the kernel, over Ethernet or IPoIB",
             SocketTool::Netperf => "requests and answers over TCP through the kernel (TCP_RR): transactions per second, latency",
         }
+    }
+    /// What the program is.
+    #[must_use]
+    pub fn traits(self) -> Traits {
+        let measures = if self == SocketTool::Iperf3 { Measures::Bandwidth } else { Measures::Rate };
+        Traits { measures, sizes: SizeOption::Fixed, ..Traits::new(Suite::Sockets, Operation::Stream) }
     }
     /// Reads the command line and makes the programs.
     ///

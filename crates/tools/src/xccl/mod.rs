@@ -14,71 +14,85 @@ use fabriscope_nccl_runtime::{Communicator, Exchange, World};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_platform::Target;
 use fabriscope_platform::nccl::Library;
-use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
+use fabriscope_tool::arguments::Meaning::{Harmless, Refused};
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
-use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
+use fabriscope_tool::{Data, Direction, Measures, Operation, Placing, Point, Prepared, Suite, ToolOutput, Traits, UsageError};
 use fabriscope_units::{Bytes, Span};
 
-use crate::omb::size_range;
+use crate::osu::{self, Repeats};
 
 /// One benchmark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Benchmark {
-    /// `osu_xccl_latency`.
-    Latency,
-    /// `osu_xccl_bw`.
-    Bandwidth,
-    /// `osu_xccl_bibw`.
-    BothWays,
+#[derive(Debug, PartialEq, Eq)]
+pub struct Benchmark {
+    /// The program's name.
+    pub name: &'static str,
+    /// One line for a list of tools.
+    pub about: &'static str,
+    title: &'static str,
+    body: Body,
 }
 
-/// Every benchmark.
-pub const BENCHMARKS: [Benchmark; 3] = [Benchmark::Latency, Benchmark::Bandwidth, Benchmark::BothWays];
+/// An iteration of a benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    /// A message there and one back.
+    PingPong,
+    /// A window of messages.
+    Window,
+    /// A window each way.
+    BothWindows,
+}
+
+/// Every benchmark, one row each.
+pub static BENCHMARKS: &[Benchmark] = &[
+    Benchmark {
+        name: "osu_xccl_latency",
+        about: "half round trip of ncclSend and ncclRecv between two GPUs (OSU Micro-Benchmarks)",
+        title: "Latency",
+        body: Body::PingPong,
+    },
+    Benchmark {
+        name: "osu_xccl_bw",
+        about: "bandwidth of a window of ncclSends (OSU Micro-Benchmarks)",
+        title: "Bandwidth",
+        body: Body::Window,
+    },
+    Benchmark {
+        name: "osu_xccl_bibw",
+        about: "the same, both ways at once (OSU Micro-Benchmarks)",
+        title: "Bi-Directional Bandwidth",
+        body: Body::BothWindows,
+    },
+];
 
 const OPTIONS: &[Opt] = &[
-    opt('m', "message-size", Takes::Value("[min:]max"), Usual, "smallest and largest message in bytes"),
-    opt(
-        'i',
-        "iterations",
-        Takes::Value("count"),
-        Usual,
+    osu::message_size("smallest and largest message in bytes"),
+    osu::iterations(
         "measured iterations (default 10, 4 above 8192 bytes; the real tool's are 10000/1000 for latency, 100/20 for bandwidth)",
     ),
-    opt('x', "warmup", Takes::Value("count"), Usual, "iterations before the measurement (default 2)"),
-    opt('W', "window-size", Takes::Value("messages"), Usual, "messages in flight (default 64)"),
+    osu::warm_up("iterations before the measurement (default 2)"),
+    osu::window("messages in flight (default 64)"),
     opt('d', "accelerator", Takes::Value("type"), Harmless("the GPUs say it"), "cuda or rocm"),
     opt('c', "validation", Takes::Nothing, Refused("a simulated GPU cannot corrupt data; leave -c out"), ""),
-    opt('z', "tail-lat", Takes::Optional("p1,p2,…"), Refused("iterations hardly differ; leave -z out"), ""),
-    opt('h', "help", Takes::Nothing, Usual, "show this page"),
-    opt('v', "version", Takes::Nothing, Usual, "print the version whose output this follows"),
+    osu::NO_TAILS,
+    osu::HELP,
+    osu::VERSION,
 ];
 
 impl Benchmark {
-    /// The program's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Benchmark::Latency => "osu_xccl_latency",
-            Benchmark::Bandwidth => "osu_xccl_bw",
-            Benchmark::BothWays => "osu_xccl_bibw",
-        }
+    fn title(&self, library: &str, suffix: &str) -> String {
+        format!("OSU {library}{suffix} {} Test v7.4", self.title)
     }
-    /// One line for a list of tools.
+    /// What the program is.
     #[must_use]
-    pub fn about(self) -> &'static str {
-        match self {
-            Benchmark::Latency => "half round trip of ncclSend and ncclRecv between two GPUs (OSU Micro-Benchmarks)",
-            Benchmark::Bandwidth => "bandwidth of a window of ncclSends (OSU Micro-Benchmarks)",
-            Benchmark::BothWays => "the same, both ways at once (OSU Micro-Benchmarks)",
+    pub fn traits(&self) -> Traits {
+        let both = self.body == Body::BothWindows;
+        Traits {
+            measures: if self.body == Body::PingPong { Measures::Latency } else { Measures::Bandwidth },
+            direction: if both { Direction::Bidirectional } else { Direction::OneWay },
+            data: Data::OnGpus,
+            ..Traits::new(Suite::OmbXccl, Operation::Message)
         }
-    }
-    fn title(self, library: &str, suffix: &str) -> String {
-        let name = match self {
-            Benchmark::Latency => "Latency",
-            Benchmark::Bandwidth => "Bandwidth",
-            Benchmark::BothWays => "Bi-Directional Bandwidth",
-        };
-        format!("OSU {library}{suffix} {name} Test v7.4")
     }
 }
 
@@ -100,16 +114,18 @@ pub(crate) fn refused(tool: &str, error: &NcclError) -> UsageError {
 
 #[derive(Debug, Clone)]
 struct Request {
-    benchmark: Benchmark,
+    benchmark: &'static Benchmark,
     sizes: Vec<u32>,
-    iterations: Option<u32>,
-    warm_up: u32,
+    repeats: Repeats,
     window: u32,
 }
 
 impl Request {
     fn iterations(&self, size: u32) -> u32 {
-        self.iterations.unwrap_or(if size > LARGE { ITERATIONS_LARGE } else { ITERATIONS })
+        self.repeats.iterations.unwrap_or(if size > LARGE { ITERATIONS_LARGE } else { ITERATIONS })
+    }
+    fn warm_up(&self) -> u32 {
+        self.repeats.warm_up.unwrap_or(WARM_UP)
     }
 }
 
@@ -117,21 +133,20 @@ impl Request {
 ///
 /// # Errors
 /// A wrong command line; a cluster without NCCL.
-pub fn prepare(benchmark: Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    let tool = benchmark.name();
+pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
+    let tool = benchmark.name;
     let parsed = arguments::parse(tool, OPTIONS, args)?;
     if let Some(operand) = parsed.operands.iter().find(|operand| *operand != "D") {
         return Err(UsageError::Operand { tool: tool.to_owned(), operand: operand.clone() });
     }
     let sizes = (0..23).map(|power| 1 << power).collect();
-    let mut s = Request { benchmark, sizes, iterations: None, warm_up: WARM_UP, window: WINDOW };
+    let mut s = Request { benchmark, sizes, repeats: Repeats::default(), window: WINDOW };
     for given in &parsed.options {
         match given.name {
-            "message-size" => s.sizes = size_range(given, 1, LARGEST)?,
-            "iterations" => s.iterations = Some(arguments::number(given, 1, 1_000_000)? as u32),
-            "warmup" => s.warm_up = arguments::number(given, 0, 1_000_000)? as u32,
+            "message-size" => s.sizes = osu::size_range(given, 1, LARGEST)?,
+            "iterations" | "warmup" => s.repeats.take(given, 1_000_000)?,
             "window-size" => s.window = arguments::number(given, 1, 4096)? as u32,
-            "help" => return Err(UsageError::Help { text: arguments::help(tool, benchmark.about(), OPTIONS, "") }),
+            "help" => return Err(UsageError::Help { text: arguments::help(tool, benchmark.about, OPTIONS, "") }),
             "version" => return Err(UsageError::Help { text: format!("{}\n", benchmark.title("NCCL", "")) }),
             _ => {}
         }
@@ -160,14 +175,14 @@ async fn run(process: Process, world: World, s: Rc<Request>, results: Rc<RefCell
     for &size in &s.sizes {
         c.barrier().await?;
         let (bytes, mut total) = (Bytes(size.into()), Span::ZERO);
-        for iteration in 0..s.warm_up + s.iterations(size) {
+        for iteration in 0..s.warm_up() + s.iterations(size) {
             let begun = c.now();
-            match s.benchmark {
-                Benchmark::Latency => ping_pong(&c, first, peer, bytes).await?,
-                Benchmark::Bandwidth => window(&c, first, peer, bytes, s.window).await?,
-                Benchmark::BothWays => both_ways(&c, peer, bytes, s.window).await?,
+            match s.benchmark.body {
+                Body::PingPong => ping_pong(&c, first, peer, bytes).await?,
+                Body::Window => window(&c, first, peer, bytes, s.window).await?,
+                Body::BothWindows => both_ways(&c, peer, bytes, s.window).await?,
             }
-            if iteration >= s.warm_up {
+            if iteration >= s.warm_up() {
                 total += c.now().since(begun);
             }
         }
@@ -219,16 +234,16 @@ async fn both_ways(c: &Communicator, peer: u32, bytes: Bytes, window: u32) -> Re
 
 fn report(s: &Request, library: &Library, totals: &[Span]) -> ToolOutput {
     let suffix = if library.name == "NCCL" { "-CUDA" } else { "-ROCM" };
-    let column = if s.benchmark == Benchmark::Latency { "Latency (us)" } else { "Bandwidth (MB/s)" };
+    let column = if s.benchmark.body == Body::PingPong { "Latency (us)" } else { "Bandwidth (MB/s)" };
     let mut text = format!("\n# {}\n", s.benchmark.title(library.name, suffix));
     text += "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n";
     let _ = writeln!(text, "{:<10}{column:>20}", "# Size");
     let mut points = Vec::new();
     for (&size, total) in s.sizes.iter().zip(totals) {
         let iterations = f64::from(s.iterations(size));
-        let ways = if s.benchmark == Benchmark::BothWays { 2.0 } else { 1.0 };
-        let (metric, unit, value) = match s.benchmark {
-            Benchmark::Latency => ("latency", "us", total.as_us_f64() / iterations / 2.0),
+        let ways = if s.benchmark.body == Body::BothWindows { 2.0 } else { 1.0 };
+        let (metric, unit, value) = match s.benchmark.body {
+            Body::PingPong => ("latency", "us", total.as_us_f64() / iterations / 2.0),
             _ => ("bandwidth", "MB/s", ways * f64::from(size) / 1e6 * iterations * f64::from(s.window) / total.as_s_f64()),
         };
         let _ = writeln!(text, "{size:<10}{value:>20.2}");
