@@ -11,8 +11,10 @@ use fabriscope_node::Main;
 /// Rank 0 sends `count` messages of `size` bytes, rank 1 receives them; then both wait for each other.
 fn one_way(cluster: &str, software: Option<Software>, (count, size): (u32, u32)) -> Result<(), String> {
     let mut parts = machine::parts(cluster);
-    parts.software = software.unwrap_or(parts.software);
-    let world = World::new(parts.software.mpi.as_ref().unwrap(), &machine::target(&parts), 2);
+    if let Some(software) = software {
+        parts.sole_mut().software = software;
+    }
+    let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &machine::target(&parts), 2);
     let main = |me: u32| -> Main {
         let world = world.clone();
         Box::new(move |process| {
