@@ -206,11 +206,7 @@ pub(crate) fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)>
 fn resources(tool: Tool, parts: &ResolvedCluster, args: &ExplainRequest, inside: Option<&Inside>) -> Vec<Busy> {
     let perftest = tool.traits().suite == Suite::Perftest;
     let network = !inside.is_some_and(|inside| inside.local);
-    let between = if network {
-        busy::resources(parts, args.bytes(), perftest, inside.map(|inside| inside.pieces))
-    } else {
-        Vec::new()
-    };
+    let between = if network { busy::resources(parts, args.bytes(), perftest, inside.map(|inside| inside.pieces)) } else { Vec::new() };
     let way = |inside: &Inside| -> Vec<Busy> {
         let legs = inside.ends.iter().flat_map(|end| end.legs.iter().map(move |leg| (end.who, leg)));
         let busy = |(who, leg): (&str, &crate::inside::Leg)| {

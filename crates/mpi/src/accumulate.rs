@@ -12,12 +12,15 @@ use fabriscope_catalog::{Accumulate, SingleElement};
 use fabriscope_node::ProgramError;
 use fabriscope_units::Bytes;
 
-use super::atomic::{AtomicOp, Fetch, Width};
+use super::active_message::{Asked, What};
+use super::atomic::Fetch;
+use super::atomic_op::{AtomicOp, Width};
 use super::element::{Datatype, Reduction};
-use super::local::note;
+use super::layout::LOCK;
 use super::one_sided::OneSided;
 use super::rank::Rank;
-use super::service::{Asked, What, reduced};
+use super::service::reduced;
+use super::trace::note;
 
 /// One of the four calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,8 +236,6 @@ impl Rank {
     }
 }
 
-/// Where the lock of a window is. Basis: assumed, as what follows.
-pub(super) const LOCK: u64 = 11 << 29;
 /// Where the result of arithmetic waits for its put, and how much of it is kept.
 const SCRATCH: u64 = 9 << 29;
 const SCRATCH_BYTES: usize = 4 << 20;

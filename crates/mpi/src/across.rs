@@ -10,10 +10,10 @@ use fabriscope_node::{Memory, Mover, Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
 use super::buffer::Buffer;
-use super::local::Local;
 use super::matching::Arrival;
+use super::protocol::local::Local;
 use super::request::RequestId;
-use super::staging::CopyOf;
+use super::staged::CopyOf;
 use super::state::State;
 use super::wire::{Body, Source, Wires};
 

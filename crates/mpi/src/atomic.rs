@@ -6,78 +6,16 @@
 //! Not modelled: adapters whose atomics are atomic among themselves only; UCX would then send those to its own node through the adapter, too.
 
 use fabriscope_node::{Awaited, ProgramError};
-use fabriscope_verbs::{Atomic, Remote, SendWr, Sge};
+use fabriscope_verbs::{Remote, SendWr, Sge};
 
+use super::active_message::{Asked, What};
+use super::atomic_op::{AtomicOp, Width};
 use super::buffer::Buffer;
-use super::contents::Contents;
-use super::local::note;
+use super::layout::{SLOT_COUNT, SLOTS};
 use super::protocol::Piece;
 use super::rank::Rank;
 use super::request::{Carried, Request};
-use super::service::{Asked, What};
-
-/// An operation on one element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AtomicOp {
-    /// Adds; of nothing, it reads.
-    Add(u64),
-    /// Stores.
-    Swap(u64),
-    /// Stores `swap` where `compare` is.
-    CompareSwap {
-        /// What has to be there.
-        compare: u64,
-        /// What is stored.
-        swap: u64,
-    },
-}
-
-/// Bytes of the element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Width {
-    /// Four.
-    Four,
-    /// Eight.
-    Eight,
-}
-
-impl Width {
-    /// How many bytes.
-    #[must_use]
-    pub fn bytes(self) -> u32 {
-        if self == Width::Four { 4 } else { 8 }
-    }
-    fn mask(self) -> u64 {
-        if self == Width::Four { u64::from(u32::MAX) } else { u64::MAX }
-    }
-    /// Bits between the element at `addr` and the beginning of its word.
-    fn shift(self, addr: u64) -> u32 {
-        (addr % 8 * 8) as u32
-    }
-}
-
-impl AtomicOp {
-    /// As a request: whether it adds, and its operands and masks for the element at `addr`.
-    fn request(self, addr: u64, width: Width) -> (bool, Atomic) {
-        let (shift, mask) = (width.shift(addr), width.mask());
-        let placed = |value: u64| (value & mask) << shift;
-        let keep = !(mask << shift);
-        match self {
-            AtomicOp::Add(value) => (true, Atomic { compare_add: placed(value), swap: 0, ignore: 0, keep }),
-            AtomicOp::Swap(value) => (false, Atomic { compare_add: 0, swap: placed(value), ignore: u64::MAX, keep }),
-            AtomicOp::CompareSwap { compare, swap } => {
-                (false, Atomic { compare_add: placed(compare), swap: placed(swap), ignore: keep, keep })
-            }
-        }
-    }
-    /// Changes the element at `addr`; gives what was there.
-    pub(super) fn carry_out(self, contents: &Contents, addr: u64, width: Width) -> u64 {
-        let (adds, atomic) = self.request(addr, width);
-        let old = contents.word(addr & !7);
-        contents.store(addr & !7, &atomic.apply(adds, old).to_ne_bytes());
-        (old >> width.shift(addr)) & width.mask()
-    }
-}
+use super::trace::note;
 
 /// An operation under way, and where its old value will be.
 #[derive(Debug)]
@@ -214,27 +152,3 @@ impl Rank {
 
 /// Bytes that an atomic works on (basis: standard, InfiniBand).
 const WORD: u32 = 8;
-/// Where in the window old values of atomics go. Basis: assumed; above all that programs use.
-pub(super) const SLOTS: u64 = 5 << 30;
-/// How many words there are. Basis: assumed; more than can be outstanding.
-pub(super) const SLOT_COUNT: u32 = 1 << 16;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_element_of_four_bytes_leaves_its_neighbour_alone() {
-        let memory = Contents::default();
-        memory.expose(64, 8);
-        memory.store(64, &0x0000_0005_ffff_ffffu64.to_ne_bytes());
-        // The lower one wraps to 0, the upper one stays 5.
-        assert_eq!(AtomicOp::Add(1).carry_out(&memory, 64, Width::Four), 0xffff_ffff);
-        assert_eq!(memory.word(64), 5 << 32);
-        assert_eq!(AtomicOp::CompareSwap { compare: 5, swap: 9 }.carry_out(&memory, 68, Width::Four), 5);
-        assert_eq!(AtomicOp::CompareSwap { compare: 5, swap: 1 }.carry_out(&memory, 68, Width::Four), 9);
-        assert_eq!(AtomicOp::Swap(3).carry_out(&memory, 64, Width::Four), 0);
-        assert_eq!(memory.word(64), 9 << 32 | 3);
-        assert_eq!((AtomicOp::Swap(1).carry_out(&memory, 64, Width::Eight), memory.word(64)), (9 << 32 | 3, 1));
-    }
-}

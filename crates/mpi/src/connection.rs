@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use fabriscope_verbs::{Lid, QpNum, Remote, Rkey, SendWr, UdDestination, WatchId};
 
 use super::buffer::Buffer;
+use super::layout::WINDOW;
 use super::order::Order;
 use super::request::RequestId;
-use super::setup::WINDOW;
 use super::stream::Stream;
 use super::wire::{Body, Channel, Envelope};
 

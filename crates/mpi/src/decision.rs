@@ -5,7 +5,7 @@
 use fabriscope_catalog::{Mpi, Rendezvous, TagMatching};
 
 use super::buffer::{Buffer, Home};
-use super::gpu::{Gpu, Leaving};
+use super::protocol::gpu::{Gpu, Leaving};
 use super::protocol::{Path, Protocol};
 
 /// How the bytes get between a buffer and the adapter, or the other rank of the node.
@@ -119,7 +119,7 @@ fn across(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
 fn onload(gpu: &Gpu, window: u32, host_limit: u32, message: &Between<'_>) -> Decision {
     let size = message.size;
     let chunks = Means::Chunks { count: size.div_ceil(window), chunk: window, depth: gpu.depth };
-    let direct = |(home, buffer): (&Home, Buffer), limit: fn(&super::gpu::Direct) -> u32| {
+    let direct = |(home, buffer): (&Home, Buffer), limit: fn(&super::protocol::gpu::Direct) -> u32| {
         buffer == Buffer::Device && gpu.reaches(home) && gpu.direct.is_some_and(|direct| size <= limit(&direct))
     };
     let reads = direct(message.sender, |direct| direct.send_limit);
@@ -171,7 +171,7 @@ fn within(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
 mod tests {
     use fabriscope_machine::PathClass;
 
-    use super::super::gpu::tests::EXAMPLE;
+    use super::super::protocol::gpu::tests::EXAMPLE;
     use super::super::protocol::tests::example;
     use super::*;
 

@@ -12,12 +12,12 @@ use fabriscope_node::ProgramError;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Remote, SendFlags, SendWr, Sge};
 
+use super::active_message::{Asked, What};
 use super::buffer::Buffer;
-use super::local::note;
 use super::protocol::Piece;
 use super::rank::Rank;
 use super::request::{Carried, Request};
-use super::service::{Asked, What};
+use super::trace::note;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

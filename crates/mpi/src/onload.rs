@@ -10,16 +10,15 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use fabriscope_catalog::{GpuProtocol, Psm2};
 use fabriscope_machine::PathClass;
 use fabriscope_node::{CopyId, Process, ProgramError};
-use fabriscope_psm2::{Address, Buffer as Place, Copy, Costs, Endpoint, Library, Psm2Error, RequestId, Step};
+use fabriscope_psm2::{Address, Buffer as Place, Copy, Endpoint, Library, Psm2Error, RequestId, Step};
 use fabriscope_units::{Bytes, Span, Time};
 
 use super::buffer::{Buffer, Home};
-use super::gpu::{Gpu, unaware};
 use super::protocol::Protocol;
-use super::setup::Shared;
+use super::protocol::gpu::{Gpu, unaware};
+use super::world::Shared;
 
 /// A rank's end of PSM2.
 #[derive(Debug)]
@@ -200,36 +199,6 @@ impl Onload {
     ) -> Result<R, ProgramError> {
         let endpoint = &mut *self.endpoint.borrow_mut();
         process.psm2(self.nic, |adapter, cpu| call(endpoint, adapter, cpu)).ok_or_else(|| no_adapter(process.rank()))
-    }
-}
-
-/// The library's numbers from its part.
-pub(crate) fn library(part: &Psm2, gpu: Option<&GpuProtocol>) -> Library {
-    let bytes = |size: Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
-    Library {
-        tiny: bytes(*part.tiny_limit),
-        sdma: bytes(*part.sdma_limit),
-        sdma_blocking: bytes(*part.sdma_limit_blocking),
-        eager: bytes(*part.eager_limit),
-        eager_device: gpu.map_or(0, |gpu| bytes(*gpu.eager_limit)),
-        prefetch: gpu.map_or(1, |gpu| *gpu.depth),
-        window: bytes(*part.window),
-        tid: bytes(*part.tid),
-        credits: *part.flow_credits,
-        timeout: *part.timeout,
-        timeout_max: *part.timeout_max,
-        costs: Costs {
-            send: *part.send,
-            packet: *part.packet,
-            post: *part.post,
-            receive: *part.receive,
-            matching: *part.matching,
-            entry: *part.entry,
-            system_call: *part.system_call,
-            descriptor: *part.descriptor,
-            window: *part.grant,
-            page: *part.page,
-        },
     }
 }
 

@@ -9,8 +9,8 @@ use super::matching::{Arrival, Pattern};
 use super::rank::Rank;
 use super::request::RequestId;
 use super::service::SERVICE;
+use super::sockets;
 use super::state::{Awaited, Partial, State};
-use super::stream;
 use super::wire::{Body, Channel, Envelope, Source, Wires};
 
 impl Rank {
@@ -101,7 +101,7 @@ impl Rank {
     async fn turn_of_streams(&self, until: Time) -> Result<(), ProgramError> {
         let awaited = self.state.borrow().awaited_streams();
         if until > self.process.now() {
-            stream::wait(&self.process, &awaited).await?;
+            sockets::wait(&self.process, &awaited).await?;
         }
         let state = &mut *self.state.borrow_mut();
         self.process.compute(state.protocol.progress_overhead);

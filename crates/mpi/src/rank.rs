@@ -13,9 +13,10 @@ use super::offload::Door;
 use super::onload::Onload;
 use super::protocol::Path;
 use super::request::{Carried, Request};
-use super::setup::{self, World};
+use super::setup;
 use super::state::State;
 use super::wire::Body;
+use super::world::World;
 
 /// One rank of a job after `MPI_Init`. Messages are sizes; no bytes are moved.
 pub struct Rank {

@@ -9,10 +9,10 @@ use fabriscope_verbs::{Remote, SendFlags, SendWr, Sge, WatchId};
 
 use super::buffer::Buffer;
 use super::contents::Contents;
-use super::local::note;
 use super::one_sided::OneSided;
 use super::rank::Rank;
 use super::request::{Carried, Request};
+use super::trace::note;
 
 impl Rank {
     /// Moves `size` bytes between `here` in the own window and `there` in that of `target`. The request is done when the bytes are there.

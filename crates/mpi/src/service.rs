@@ -6,53 +6,14 @@
 //! library and everything has come, one after the other of each origin; then it answers, with the old contents where they are asked for.
 //! Not modelled: several operations in one packet, answers that many operations share.
 
-use std::collections::BTreeMap;
-
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
 
-use super::atomic::{AtomicOp, Width};
+use super::active_message::{Asked, What};
 use super::buffer::Buffer;
-use super::element::{Datatype, Reduction};
 use super::rank::Rank;
-use super::request::{Request, RequestId};
+use super::request::Request;
 use super::rounds::streams;
-
-/// What an origin wants of a target.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub what: What,
-    /// Where in the target's window.
-    pub offset: u64,
-    /// Bytes of the target's memory that are changed.
-    pub size: u32,
-    /// The operand, where contents are kept.
-    pub operand: Vec<u8>,
-    /// Where in the origin's memory the old contents go, and how many.
-    pub fetch: (u64, u32),
-}
-
-/// The operation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum What {
-    /// An accumulate of these elements.
-    Reduce(Datatype, Reduction),
-    /// An operation on one element.
-    Atomic(AtomicOp, Width),
-    /// A lock is taken or given back.
-    Lock,
-}
-
-/// What an origin has asked of a target.
-#[derive(Debug, Default)]
-pub(crate) struct Services {
-    /// The next number.
-    next: u64,
-    under_way: BTreeMap<u64, Asked>,
-}
-
-/// A message that this rank serves: its receive, its origin, and which of the origin's it is.
-pub(crate) type Serving = (RequestId, u32, u64);
 
 impl Rank {
     /// Sends what is `asked` with `payload` bytes to `target`; the request is done when the answer is here. Gives the number under which the old

@@ -1,139 +1,21 @@
 //! `MPI_Init`: buffers, queue pairs and rings, and the out-of-band exchange that connects them.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use fabriscope_catalog::{Accumulate, EagerChannel, Interface, Mpi, SingleElement, TagMatching};
+use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_platform::{Binding, Target, path_mtu};
-use fabriscope_psm2 as psm2;
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::Bytes;
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, Mr, Mtu, Nic, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Rkey, Sge, UdDestination,
-    VerbsError,
+    Access, AhAttr, CqId, Lid, Mr, Nic, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, UdDestination, VerbsError,
 };
 
-use super::accumulate::LOCK;
-use super::atomic::{SLOT_COUNT, SLOTS};
 use super::buffer::{Buffer, Home};
 use super::connection::{Connection, Link};
-use super::contents::Contents;
-use super::onload;
+use super::layout::{DEVICE, LOCK, MEMORY, SLOT_COUNT, SLOTS, USER_BYTES, WINDOW, receives, ring_bytes, send_depth};
 use super::protocol::Protocol;
-use super::service::Services;
+use super::sockets;
 use super::state::{Rail, State};
-use super::wire::Wires;
-
-/// What the ranks of a job share out of band. Clones are the same world.
-#[derive(Debug, Clone)]
-pub struct World(pub(super) Rc<Shared>);
-
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub protocol: Protocol,
-    mtu: Mtu,
-    outstanding_reads: u8,
-    pub wires: Wires,
-    /// The node of each rank.
-    nodes: RefCell<BTreeMap<u32, u32>>,
-    /// Its NUMA domain there.
-    domains: RefCell<BTreeMap<u32, u32>>,
-    contacts: RefCell<BTreeMap<(u32, u32, usize), Contact>>,
-    /// Where each rank listens, over sockets.
-    pub doors: RefCell<BTreeMap<u32, Lid>>,
-    /// (callee, address, port) → caller.
-    pub callers: RefCell<BTreeMap<(u32, Lid, u16), u32>>,
-    /// PSM2, where the library has it, and where each rank is.
-    pub psm2: Option<psm2::Library>,
-    pub addresses: RefCell<BTreeMap<u32, psm2::Address>>,
-    /// How often ranks were done with everything they had sent.
-    pub idle: Cell<u64>,
-    /// Which GPU each rank of a node has.
-    binding: Binding,
-    /// How the library does one-sided operations beyond put and get, if that is known.
-    pub one_sided: Option<OneSidedWays>,
-    /// Connections have atomics.
-    pub atomics: bool,
-    /// What the memories of the ranks hold, for programs that look.
-    pub contents: Option<Contents>,
-    /// Where the window of each rank begins: memory for one-sided operations.
-    pub users: RefCell<BTreeMap<u32, u64>>,
-    /// What origins have asked of targets, by (origin, target).
-    pub services: RefCell<BTreeMap<(u32, u32), Services>>,
-    /// Old values by (origin, target, number).
-    pub answers: RefCell<BTreeMap<(u32, u32, u64), u64>>,
-}
-
-/// How a library does one-sided operations beyond put and get.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OneSidedWays {
-    pub accumulate: Accumulate,
-    pub single: SingleElement,
-    pub apply_overhead: Span,
-}
-
-/// What a rank tells a peer about one rail.
-#[derive(Debug, Clone, Copy)]
-struct Contact {
-    lid: Lid,
-    qp: QpNum,
-    rkey: Rkey,
-    ring: u64,
-    user: u64,
-    device: Option<(u64, Rkey)>,
-}
-
-impl World {
-    /// The world of a job of `ranks` ranks that is linked with the library `mpi` on a machine like `target`.
-    #[must_use]
-    pub fn new(mpi: &Mpi, target: &Target, ranks: u32) -> World {
-        World::with(mpi, target, ranks, (None, None))
-    }
-    /// The same, and the memories of the ranks hold what is written: what one-sided operations bring and fetch can be looked at.
-    #[must_use]
-    pub fn with_contents(mpi: &Mpi, target: &Target, ranks: u32) -> World {
-        World::with(mpi, target, ranks, (None, Some(Contents::default())))
-    }
-    /// The world of another library over the same transport, whose one-sided operations take a core `overhead` above the verbs.
-    pub(crate) fn of_calls(mpi: &Mpi, target: &Target, ranks: u32, overhead: Span, keeps: bool) -> World {
-        World::with(mpi, target, ranks, (Some(overhead), keeps.then(Contents::default)))
-    }
-
-    fn with(mpi: &Mpi, target: &Target, ranks: u32, (call, contents): (Option<Span>, Option<Contents>)) -> World {
-        let mtu = path_mtu(target.mtu);
-        let mut protocol = Protocol { unordered: target.interface == Interface::Efa, ..Protocol::from(mpi) };
-        protocol.call_overhead = call.unwrap_or(protocol.call_overhead);
-        if ranks > RING_RANKS && protocol.eager_channel == EagerChannel::RdmaWrite {
-            protocol.eager_channel = EagerChannel::Send;
-        }
-        World(Rc::new(Shared {
-            protocol,
-            mtu,
-            outstanding_reads: target.max_outstanding_reads,
-            wires: Wires::default(),
-            nodes: RefCell::default(),
-            domains: RefCell::default(),
-            contacts: RefCell::default(),
-            doors: RefCell::default(),
-            callers: RefCell::default(),
-            psm2: mpi.psm2.as_ref().map(|part| onload::library(part, mpi.gpu.as_ref())),
-            addresses: RefCell::default(),
-            idle: Cell::default(),
-            binding: target.binding.clone(),
-            one_sided: mpi.one_sided.as_ref().map(|rules| OneSidedWays {
-                accumulate: *rules.accumulate,
-                single: *rules.single,
-                apply_overhead: *rules.apply_overhead,
-            }),
-            atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi),
-            contents,
-            users: RefCell::default(),
-            services: RefCell::default(),
-            answers: RefCell::default(),
-        }))
-    }
-}
+use super::world::{Contact, Shared, World};
 
 /// Creates what this rank needs for `peers` and connects it; every rank must name those that name it. `buffer` is where it receives.
 pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer: Buffer) -> Result<State, ProgramError> {
@@ -141,7 +23,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
     let (me, protocol) = (process.rank(), shared.protocol.on(process));
     shared.users.borrow_mut().insert(me, MEMORY + (u64::from(me) << 40) + WINDOW);
     if protocol.eager_channel == EagerChannel::Stream {
-        return super::stream::open(process, shared, peers).await;
+        return sockets::open(process, shared, peers).await;
     }
     let (near, peers) = apart(process, shared, peers).await;
     let home = shared.home(process);
@@ -171,7 +53,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
         }
         if let Some(srq) = rail.srq {
             for _ in 0..protocol.shared_receives {
-                process.post_srq_recv(nic, srq, &receive(&rail, &protocol))?;
+                process.post_srq_recv(nic, srq, &rail.receive(&protocol))?;
             }
         }
         rails.push(rail);
@@ -179,7 +61,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
     if let Some(rail) = rails.first() {
         shared.users.borrow_mut().insert(me, rail.user + WINDOW);
     }
-    shared.keep(process, &rails);
+    keep(shared, process, &rails);
     process.barrier().await;
     let mut connections = BTreeMap::new();
     for (at, &peer) in peers.iter().enumerate() {
@@ -230,30 +112,13 @@ pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> 
     peers.iter().partition(|peer| here(peer))
 }
 
-impl Shared {
-    /// Gives the adapters the memory of the ranks, where contents are kept.
-    fn keep(&self, process: &Process, rails: &[Rail]) {
-        let Some(contents) = &self.contents else { return };
-        for rail in rails {
-            process.nic(rail.nic, |n| n.set_memory(Box::new(contents.clone())));
-            contents.expose(rail.user + WINDOW + SLOTS, 8 * SLOT_COUNT as usize);
-            contents.expose(rail.user + WINDOW + LOCK, 8);
-        }
-    }
-    /// Where a rank sits in its node, once all have said where they are.
-    pub fn home(&self, process: &Process) -> Home {
-        let nodes = self.nodes.borrow();
-        let before = nodes.range(..process.rank()).filter(|(_, node)| **node == process.node()).count();
-        Home::of(process, &self.binding, before as u32)
-    }
-    /// Connections to peers on the same node.
-    pub fn local(&self, peers: Vec<u32>) -> Vec<(u32, Connection)> {
-        let (domains, window) = (self.domains.borrow(), self.protocol.window);
-        let to = |peer| {
-            let domain = domains.get(&peer).copied().unwrap_or(0);
-            (peer, Connection { domain, ..Connection::over(vec![Link::unused()], true, window) })
-        };
-        peers.into_iter().map(to).collect()
+/// Gives the adapters the memory of the ranks, where contents are kept.
+fn keep(shared: &Shared, process: &Process, rails: &[Rail]) {
+    let Some(contents) = &shared.contents else { return };
+    for rail in rails {
+        process.nic(rail.nic, |n| n.set_memory(Box::new(contents.clone())));
+        contents.expose(rail.user + WINDOW + SLOTS, 8 * SLOT_COUNT as usize);
+        contents.expose(rail.user + WINDOW + LOCK, 8);
     }
 }
 
@@ -297,7 +162,7 @@ fn open_shared(process: &Process, rail: &Rail, peers: u32, shared: &Shared) -> R
 }
 
 fn post_receives(process: &Process, rail: &Rail, qp: QpNum, peers: u32, protocol: &Protocol) -> Result<(), ProgramError> {
-    (0..receives(protocol).saturating_mul(peers)).try_for_each(|_| Ok(process.post_recv(rail.nic, qp, &receive(rail, protocol))?))
+    (0..receives(protocol).saturating_mul(peers)).try_for_each(|_| Ok(process.post_recv(rail.nic, qp, &rail.receive(protocol))?))
 }
 
 fn queue_pair(rail: &Rail, protocol: &Protocol, qp_type: QpType, peers: u32) -> QpInit {
@@ -321,48 +186,9 @@ fn connect(process: &Process, nic: usize, qp: QpNum, peer: Contact, shared: &Sha
     })
 }
 
-/// The receive that is posted for every message that comes by send.
-pub(super) fn receive(rail: &Rail, protocol: &Protocol) -> RecvWr {
-    let (addr, lkey) = rail.at(rail.lands);
-    let sge = Sge { addr, length: protocol.receive_buffer(), lkey };
-    RecvWr::new(super::state::RECEIVE, sge)
-}
-
-/// Slots of a ring: one per credit, and some for messages that need no credit.
-pub(super) fn slots(protocol: &Protocol) -> u64 {
-    u64::from(protocol.window) + u64::from(RESERVE)
-}
-
-/// Room in the send queue of one connection.
-pub(super) fn send_depth(protocol: &Protocol) -> u32 {
-    (4 * protocol.window).max(256)
-}
-
-fn receives(protocol: &Protocol) -> u32 {
-    protocol.window + RESERVE
-}
-
-/// What a ring takes; nothing where the library has none.
-fn ring_bytes(protocol: &Protocol) -> u64 {
-    if protocol.eager_channel == EagerChannel::RdmaWrite { slots(protocol) * protocol.slot() } else { 0 }
-}
-
 fn failed(error: VerbsError) -> ProgramError {
     ProgramError(error.to_string())
 }
 
-/// Jobs of more ranks use no rings: polling them would take longer than a completion. Basis: assumed, as MVAPICH2's polling set.
-const RING_RANKS: u32 = 64;
-/// Messages of credits that may be under way beyond the window. At most three are: each stands for half a window
-/// of buffers, and the credits themselves are never more than the window.
-const RESERVE: u32 = 4;
-/// Where a rank's memory lies. Basis: assumed; no bytes are moved.
-const MEMORY: u64 = 0x1000_0000_0000;
-/// Where that of its GPU lies, from there. Basis: assumed.
-const DEVICE: u64 = 1 << 39;
-/// Where windows begin, from the user buffers on: behind the longest message that tools send. Basis: assumed.
-pub(super) const WINDOW: u64 = 1 << 30;
-/// Room for user buffers: more than the longest message, 2³² − 1 bytes.
-const USER_BYTES: u64 = 1 << 33;
 /// The first packet number of every connection. Basis: assumed; nothing depends on it.
 const FIRST_PSN: u32 = 0;

@@ -21,44 +21,9 @@ use super::connection::Transfer;
 use super::matching::Arrival;
 use super::protocol::Piece;
 use super::request::RequestId;
+use super::staged::{CopyOf, StagedIn, StagedOut};
 use super::state::State;
 use super::wire::{Body, Source};
-
-/// What a copy by a GPU is part of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CopyOf {
-    /// The next chunk of a message that leaves.
-    Out(RequestId),
-    /// So many bytes of a message that comes.
-    In(RequestId, u32),
-    /// A message from another rank of the node; it is told where the sender's request is named.
-    Across(RequestId, Option<RequestId>),
-}
-
-/// A message that leaves chunk by chunk. Chunks pass these counts in turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StagedOut {
-    chunks: u32,
-    /// Copies are needed: otherwise the adapter reads the user's buffer.
-    copies: bool,
-    /// The receiver's request, and whether it takes the chunks on a device.
-    receiver: Option<(RequestId, bool)>,
-    granted: u32,
-    asked: u32,
-    copied: u32,
-    posted: u32,
-    written: u32,
-}
-
-/// A message that comes chunk by chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StagedIn {
-    sender: RequestId,
-    /// Bytes whose place is granted.
-    granted: u32,
-    /// Chunks are copied on.
-    copies: bool,
-}
 
 impl State {
     /// The sender announces a message that it takes through host memory, and begins.

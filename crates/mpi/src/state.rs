@@ -5,17 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use fabriscope_catalog::EagerChannel;
 use fabriscope_node::{CopyId, Process, ProgramError};
 use fabriscope_units::Bytes;
-use fabriscope_verbs::{CqId, Lid, Lkey, Mr, PdId, QpNum, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
+use fabriscope_verbs::{CqId, Lid, Lkey, Mr, PdId, QpNum, RecvWr, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
 use rustc_hash::FxHashMap;
 
 use super::buffer::{Buffer, Home};
 use super::connection::{Connection, Link, Outgoing, Transfer};
+use super::layout;
 use super::matching::Matching;
 use super::protocol::Protocol;
-use super::request::{RequestId, Requests};
-use super::service::Serving;
-use super::setup;
-use super::staging::{CopyOf, StagedIn, StagedOut};
+use super::request::{RequestId, Requests, Serving};
+use super::staged::{CopyOf, StagedIn, StagedOut};
 use super::stream::Stream;
 use super::wire::{Body, Channel, Wires};
 
@@ -43,6 +42,12 @@ impl Rail {
             Some(device) => (device.addr, device.lkey),
             None => (self.user, self.mr.lkey),
         }
+    }
+    /// The receive that is posted for every message that comes by send.
+    pub fn receive(&self, protocol: &Protocol) -> RecvWr {
+        let (addr, lkey) = self.at(self.lands);
+        let sge = Sge { addr, length: protocol.receive_buffer(), lkey };
+        RecvWr::new(RECEIVE, sge)
     }
 }
 
@@ -289,7 +294,7 @@ impl State {
         if self.connection(peer)?.local {
             return self.flush_local(process, wires, peer);
         }
-        let depth = u64::from(setup::send_depth(&self.protocol));
+        let depth = u64::from(layout::send_depth(&self.protocol));
         loop {
             let connection = self.connection(peer)?;
             let has_room = |connection: &Connection, rail: usize| connection.links[rail].posted - connection.links[rail].freed < depth;
@@ -320,7 +325,7 @@ impl State {
         let connection = self.connection(peer)?;
         let rail = protocol.rail(connection.links.len(), connection.turn);
         let link = &connection.links[rail];
-        let has_room = link.posted - link.freed < u64::from(setup::send_depth(&protocol));
+        let has_room = link.posted - link.freed < u64::from(layout::send_depth(&protocol));
         if connection.owed >= (protocol.window / 2).max(1) && has_room {
             self.post_message(process, wires, peer, Outgoing { rail, body: Body::Credits, zero_copy: None, buffer: Buffer::Host })?;
         }
@@ -353,7 +358,7 @@ impl State {
         let mut wr = match channel {
             Channel::Send | Channel::Memory(_) => SendWr::send(UNSIGNALED, sge),
             Channel::Ring => {
-                let slot = link.ring_sent % setup::slots(&protocol);
+                let slot = link.ring_sent % layout::slots(&protocol);
                 link.ring_sent += 1;
                 SendWr::write(UNSIGNALED, sge, Remote { addr: link.peer_ring + slot * protocol.slot(), rkey: link.rkey })
             }
@@ -415,7 +420,7 @@ impl State {
             return Err(ProgramError(format!("rank {}: the MPI library got a completion with error: {text} ({name})", self.me)));
         }
         if wc.wr_id == RECEIVE {
-            let (place, wr) = (&self.rails[rail], setup::receive(&self.rails[rail], &self.protocol));
+            let (place, wr) = (&self.rails[rail], self.rails[rail].receive(&self.protocol));
             match place.srq {
                 Some(srq) => process.post_srq_recv(place.nic, srq, &wr)?,
                 None => process.post_recv(place.nic, wc.qp_num, &wr)?,

@@ -3,7 +3,7 @@
 mod machine;
 
 use fabriscope_catalog::Software;
-use fabriscope_engine::{Cluster, Engine, Job};
+use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::Main;
@@ -30,8 +30,9 @@ fn one_way(cluster: &str, software: Option<Software>, (count, size): (u32, u32))
             })
         })
     };
-    let job = Job { nodes: vec![0, 1], mains: vec![main(0), main(1)] };
-    PacketEngine::default().execute(&Cluster::new(parts).unwrap(), job, 1).map(drop).map_err(|error| error.to_string())
+    let job = Job::programs(vec![0, 1], vec![main(0), main(1)]);
+    let run = PacketEngine.run(&Cluster::new(parts).unwrap(), job, &RunOptions::default(), 1);
+    run.map(drop).map_err(|error| error.to_string())
 }
 
 /// More messages than any library's window, for which the sender is done with each when it is copied.

@@ -3,7 +3,7 @@
 
 mod machine;
 
-use fabriscope_engine::{Cluster, Engine, Job};
+use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_tools::{Data, Exchange, Measures, Operation, PerNode, Ranks, SizeOption, Suite, Tool, ToolOutput, Traits};
@@ -51,7 +51,7 @@ fn run(tool: Tool) -> ToolOutput {
     let (cluster, nodes) = place(&traits);
     let parts = machine::parts(cluster);
     let per_node = match traits.ranks {
-        Ranks::Job(PerNode::Gpus) => parts.node.gpus,
+        Ranks::Job(PerNode::Gpus) => parts.sole().node.gpus,
         Ranks::Two if nodes == 1 => 2,
         _ => 1,
     };
@@ -59,9 +59,9 @@ fn run(tool: Tool) -> ToolOutput {
     let line = line(tool, &traits);
     let words: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
     let prepared = tool.prepare(&words, &target).unwrap_or_else(|error| panic!("{line}: {error}"));
-    let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
-    let job = Job { nodes, mains: prepared.mains };
-    let run = PacketEngine::default().execute(&Cluster::new(parts).unwrap(), job, 1);
+    let nodes: Vec<u32> = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
+    let job = Job::programs(nodes, prepared.mains);
+    let run = PacketEngine.run(&Cluster::new(parts).unwrap(), job, &RunOptions::default(), 1);
     run.unwrap_or_else(|error| panic!("{line}: {error}"));
     (prepared.finish)()
 }

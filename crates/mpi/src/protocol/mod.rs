@@ -1,12 +1,17 @@
 //! The numbers and choices of an MPI library, as the rest of this module uses them.
 
+pub(crate) mod gpu;
+pub(crate) mod local;
+pub(crate) mod psm2;
+pub(crate) mod slots;
+
 use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, TagMatching};
 use fabriscope_node::Process;
 use fabriscope_units::Span;
 
-use super::gpu::{Gpu, Registration};
-use super::local::Local;
-use super::slots::Slots;
+use gpu::{Gpu, Registration};
+use local::Local;
+use slots::Slots;
 
 /// A library's protocol, resolved from its part in the catalogue; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
