@@ -3,8 +3,8 @@
 //! Modelled by rates and latencies: schedules and rounds over reliable connections with oblivious routing, at any scale. A receiver that
 //! takes packets in any order is the same to a fluid. Everything else that a job or a cluster asks for is refused, with what to do.
 
-use fabriscope_catalog::{FlowControl, Line, ResolvedCluster};
-use fabriscope_engine::{Connections, Counting, Feature, Job, Loss, Placement, Recovery, RunOptions, Service, Unsupported, Work};
+use fabriscope_catalog::{FlowControl, Line, PartitionEnforcement, ResolvedCluster};
+use fabriscope_engine::{Connections, Counting, DeadlockPolicy, Feature, Job, Loss, Placement, Recovery, RunOptions, Service, Unsupported, Work};
 
 /// A refusal of this engine.
 pub(crate) fn refusal(feature: Feature, what: impl Into<String>, help: impl Into<String>) -> Unsupported {
@@ -65,7 +65,7 @@ fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
     if parts.qos.is_some() {
         return Err(refusal(Feature::Classes, "classes that share links by their own rules", "use the packet engine, or remove [qos]"));
     }
-    if !parts.partitions.is_empty() {
+    if !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off {
         return Err(refusal(Feature::Partitions, "partitions", "use the packet engine, or remove [partitions]"));
     }
     if parts.line != Line::default() {
@@ -76,7 +76,10 @@ fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
 }
 
 fn watched(options: &RunOptions) -> Result<(), Unsupported> {
-    let RunOptions { threads: _, taps, counting, link_loads: _, op_times: _, faults, loss, deadlock: _ } = options;
+    let RunOptions { threads: _, taps, counting, link_loads: _, op_times: _, faults, loss, deadlock } = options;
+    if *deadlock == DeadlockPolicy::Allow {
+        return Err(refusal(Feature::Deadlock, "deadlock: it has no buffers that fill", "use the packet engine, or remove `allow_deadlock`"));
+    }
     if faults.is_some() || *loss != Loss::None {
         return Err(refusal(Feature::Faults, "faults and losses", "use the packet engine, or leave the faults out"));
     }

@@ -1,16 +1,29 @@
 //! What the packet engine has no model of.
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Feature, Job, Placement, RunOptions, Unsupported, Work};
+use fabriscope_engine::{Connections, Feature, Job, Placement, Recovery, RunOptions, Unsupported, Work};
 
 /// A refusal of this engine.
 pub(crate) fn refusal(feature: Feature, what: impl Into<String>, help: impl Into<String>) -> Unsupported {
     Unsupported { engine: "packet", feature, what: what.into(), help: help.into() }
 }
 
+/// Programs set up their connections themselves, with the options of the program.
+fn own_connections(connections: &Connections) -> Result<(), Unsupported> {
+    let help = "give it to the program, or leave it out";
+    if connections.recovery != Recovery::default() {
+        return Err(refusal(Feature::Recovery, "retransmission settings for programs, which set up their own connections", help));
+    }
+    if connections.rate.is_some() {
+        return Err(refusal(Feature::RateLimit, "a rate limit for programs, which set up their own connections", help));
+    }
+    Ok(())
+}
+
 pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, _: &RunOptions) -> Result<(), Unsupported> {
     match (&job.work, &job.placement) {
-        (Work::Schedule(_), Placement::PerAdapter(_)) | (Work::Programs(_), Placement::Nodes(_) | Placement::PerNode(_)) => Ok(()),
+        (Work::Schedule(_), Placement::PerAdapter(_)) => Ok(()),
+        (Work::Programs(_), Placement::Nodes(_) | Placement::PerNode(_)) => own_connections(&job.connections),
         (Work::Schedule(_), _) => {
             Err(refusal(Feature::Placement, "ranks of a schedule that are placed by node", "place them by adapter, or run programs"))
         }

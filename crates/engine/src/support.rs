@@ -52,6 +52,8 @@ pub enum Feature {
     Counters,
     /// Receivers that take packets in any order.
     PacketOrder,
+    /// Routing that can deadlock: there are no buffers that fill.
+    Deadlock,
     /// Several kinds of nodes in one cluster.
     NodeGroups,
 }
@@ -75,6 +77,7 @@ impl fmt::Display for Feature {
             Feature::Taps => "taps",
             Feature::Counters => "counters",
             Feature::PacketOrder => "order of packets",
+            Feature::Deadlock => "deadlock",
             Feature::NodeGroups => "node groups",
         })
     }

@@ -6,7 +6,8 @@ use fabriscope_units::{Rate, Time};
 
 use crate::error::LabError;
 use crate::memory::{Memory, rounded};
-use crate::traffic::{connections, engine, options, refused};
+use crate::engines::engine;
+use crate::traffic::{connections, options, refused};
 use crate::{Collective, EngineChoice, ResolvedLab};
 
 /// A collective operation that is ready to run.

@@ -16,6 +16,7 @@ use fabriscope_catalog::{
 };
 use fabriscope_engine::{FaultPlan, Recovery};
 
+use crate::engines;
 use crate::fault::FaultEvent;
 use crate::fault_plan;
 use crate::jobs::LEAST_RATE;
@@ -272,12 +273,9 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     };
     let pkey = cluster.partition_key(lab.partition.as_deref(), everybody.into_iter()).map_err(fault)?;
     let (service_level, priority, dscp, traffic_class) = (lab.service_level, lab.priority, lab.dscp, lab.traffic_class.as_deref());
-    engine_knows(&lab, &cluster).map_err(fault)?;
+    workload_takes(&lab).map_err(fault)?;
     let level = Asked { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
     check(&lab.workload, &cluster).map_err(fault)?;
-    if let (EngineChoice::Packet, Workload::Collective(work)) = (lab.engine, &lab.workload) {
-        crate::workload::collective::packets(work, &cluster).map_err(fault)?;
-    }
     if let Workload::Interference(jobs) = &lab.workload {
         for (number, scheme) in jobs.schemes.iter().enumerate() {
             let place = ["workload", "interference", "schemes"];
@@ -286,7 +284,9 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
         }
     }
     let faults = faults(catalog, &lab, &cluster).map_err(fault)?;
-    Ok(ResolvedLab { lab, cluster, level, pkey, faults })
+    let resolved = ResolvedLab { lab, cluster, level, pkey, faults };
+    engines::check(&resolved, catalog).map_err(fault)?;
+    Ok(resolved)
 }
 
 /// The cluster as the lab names it; a file is a path as seen from the file that says so.
@@ -317,10 +317,6 @@ fn faults(catalog: &Catalog, lab: &Lab, cluster: &ResolvedCluster) -> Result<Opt
         let message = format!("faults in a sweep: the workload `{}` has several runs", lab.workload.name());
         return Err(Problem::at(&["fault"], message, "choose another workload, or leave the faults out"));
     }
-    if lab.engine == EngineChoice::Flow {
-        let help = "write engine = \"packet\", or leave the faults out";
-        return Err(Problem::at(&["fault"], "the flow engine does not model faults", help));
-    }
     let manager = catalog.manager(name).map_err(|error| match &error {
         CatalogError::UnknownPart { help, .. } => Problem::at(&["manager"], error.to_string(), help),
         _ => Problem::at(&["manager"], error.to_string(), ""),
@@ -346,21 +342,14 @@ pub fn with_scheme(catalog: &Catalog, cluster: &ResolvedCluster, scheme: &Scheme
     Ok(cluster)
 }
 
-/// Whether the engine of the lab and its workload know of classes and partitions, where the lab has any.
-fn engine_knows(lab: &Lab, cluster: &ResolvedCluster) -> Result<(), Problem> {
+/// Whether the workload of the lab takes the settings of connections that the lab has.
+fn workload_takes(lab: &Lab) -> Result<(), Problem> {
     if let Some(rate) = lab.rate_limit.filter(|rate| rate.as_bps() < LEAST_RATE.as_bps()) {
         return Err(Problem::at(&["rate_limit"], format!("a limit of {rate}"), format!("use at least {LEAST_RATE}")));
     }
-    if lab.engine == EngineChoice::Flow && (cluster.qos.is_some() || !cluster.partitions.is_empty()) {
-        let message = "the flow engine knows neither classes nor partitions";
-        return Err(Problem::at(&["engine"], message, "use the packet engine, or remove [qos] and [partitions]"));
-    }
-    if lab.engine == EngineChoice::Flow && (lab.rate_limit.is_some() || cluster.line != Line::default()) {
-        let message = "the flow engine knows neither limits of connections nor links that retry or rest";
-        return Err(Problem::at(&["engine"], message, "use the packet engine, or remove `rate_limit` and [line]"));
-    }
-    if lab.engine == EngineChoice::Flow && matches!(lab.workload, Workload::Jobs(_)) {
-        return Err(Problem::at(&["engine"], "the flow engine runs no jobs beside each other", "use the packet engine"));
+    if lab.allow_deadlock && matches!(lab.workload, Workload::Bench(_)) {
+        let message = "`allow_deadlock` of a benchmark program";
+        return Err(Problem::at(&["allow_deadlock"], message, "choose a routing that is free of deadlock"));
     }
     let keys = [
         ("service_level", lab.service_level.is_some()),

@@ -9,6 +9,7 @@ pub mod breakage;
 pub mod collective;
 pub mod counting;
 pub mod devices;
+pub mod engines;
 mod error;
 mod fault;
 mod fault_plan;

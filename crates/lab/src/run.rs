@@ -18,7 +18,8 @@ use crate::launch::{Launch, layout};
 use crate::memory::{Memory, peak};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
-use crate::traffic::{captured, connections, engine, options, refused, traffic};
+use crate::engines::engine;
+use crate::traffic::{captured, connections, options, refused, traffic};
 use crate::workload::{Bench, Workload};
 
 /// How a lab is run, beyond what its file says.

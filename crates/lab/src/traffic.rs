@@ -2,9 +2,7 @@
 
 use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Workload};
 use fabriscope_capture::{conversation, replay};
-use fabriscope_engine::{Cluster, Connections, DeadlockPolicy, Engine, EngineError, PacketOrder, RunOptions, Service, Spraying, library};
-use fabriscope_engine_flow::FlowEngine;
-use fabriscope_engine_packet::PacketEngine;
+use fabriscope_engine::{Cluster, Connections, DeadlockPolicy, EngineError, PacketOrder, RunOptions, Service, Spraying, library};
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
 use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
@@ -186,15 +184,6 @@ pub fn dims(fabric: &Fabric, endpoints: u32) -> Dims {
     }
 }
 
-/// The engine of a lab.
-#[must_use]
-pub fn engine(choice: EngineChoice) -> &'static dyn Engine {
-    match choice {
-        EngineChoice::Packet => &PacketEngine,
-        EngineChoice::Flow => &FlowEngine,
-    }
-}
-
 /// How the runs of a lab are carried out.
 #[must_use]
 pub fn options(lab: &ResolvedLab) -> RunOptions {
@@ -225,30 +214,32 @@ pub fn keeps_up(lab: &ResolvedLab, routing: Routing, service: Service, any_order
 }
 
 /// How connections are set up, if the routing of the lab and its receivers go together.
+///
+/// # Errors
+/// Receivers that want packets in order, and a routing that reorders them.
 pub fn connections(lab: &ResolvedLab, transport: Service, any_order: bool) -> Result<Connections, LabError> {
-    let name = lab.lab.workload.name();
-    let library = if transport == Service::Ud { library(&lab.cluster) } else { None };
     let any_order = any_order || lab.cluster.sole().node.nic.any_order;
-    let spray = lab.cluster.routing.reorders();
-    if spray && lab.lab.engine == EngineChoice::Packet {
+    if lab.cluster.routing.reorders() && lab.lab.engine == EngineChoice::Packet {
+        let name = lab.lab.workload.name();
         keeps_up(lab, lab.cluster.routing, transport, any_order).map_err(|message| {
             LabError::refused(message, format!("add any_order = true to [workload.{name}], or choose another routing"))
         })?;
     }
-    let recovery = lab.lab.recovery.unwrap_or_default();
-    let rate = lab.lab.rate_limit;
-    let (order, spraying) = (order(any_order), spraying(spray));
-    Ok(Connections {
+    Ok(Connections { order: order(any_order), ..settings(lab, transport) })
+}
+
+/// What a lab says of connections over a transport, but for the order of packets.
+pub(crate) fn settings(lab: &ResolvedLab, transport: Service) -> Connections {
+    Connections {
         service: transport,
-        order,
-        spraying,
-        recovery,
+        spraying: spraying(lab.cluster.routing.reorders()),
+        recovery: lab.lab.recovery.unwrap_or_default(),
         level: lab.level,
         pkey: lab.pkey,
-        rate,
-        library,
+        rate: lab.lab.rate_limit,
+        library: if transport == Service::Ud { library(&lab.cluster) } else { None },
         ..Connections::default()
-    })
+    }
 }
 
 /// The order in which receivers take packets.

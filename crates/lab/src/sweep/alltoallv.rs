@@ -11,7 +11,8 @@ use fabriscope_verbs::Service;
 
 use super::head;
 use crate::error::LabError;
-use crate::traffic::{connections, engine, options};
+use crate::engines::engine;
+use crate::traffic::{connections, options};
 
 /// One run: processes, which of the sizes, the transport.
 type Setting = (u32, usize, Service);

@@ -50,7 +50,7 @@ fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme
     let (order, spraying) = (traffic::order(any_order), traffic::spraying(any_order));
     let connections = Connections { service, order, spraying, level, ..Connections::default() };
     let options = RunOptions { op_times: Watch::On, ..traffic::options(lab) };
-    let engine = traffic::engine(lab.lab.engine);
+    let engine = crate::engines::engine(lab.lab.engine);
     let run = |schedule| engine.run(&cluster, Job::schedule(schedule, connections.clone()), &options, seed);
     let both = schedule(&cluster, jobs, true).map_err(|error| error.to_string())?;
     let victims = schedule(&cluster, jobs, false).map_err(|error| error.to_string())?;

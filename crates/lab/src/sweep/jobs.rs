@@ -8,7 +8,8 @@ use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use super::head;
 use crate::error::LabError;
-use crate::traffic::{engine, options, order, spraying};
+use crate::engines::engine;
+use crate::traffic::{options, order, spraying};
 
 /// Which jobs run, and in which classes.
 #[derive(Clone, Copy)]

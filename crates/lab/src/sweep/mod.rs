@@ -31,7 +31,7 @@ struct Runs<'a> {
 impl<'a> Runs<'a> {
     /// Runs of `lab` with these connections, where its engine models them.
     fn of(lab: &ResolvedLab, cluster: &'a Cluster, connections: Connections) -> Result<Runs<'a>, LabError> {
-        let (engine, options) = (traffic::engine(lab.lab.engine), RunOptions { op_times: Watch::On, ..traffic::options(lab) });
+        let (engine, options) = (crate::engines::engine(lab.lab.engine), RunOptions { op_times: Watch::On, ..traffic::options(lab) });
         let nothing = Job::schedule(Schedule::default(), connections.clone());
         engine.supports(&cluster.parts, &nothing, &options).map_err(|error| traffic::refused(error.into()))?;
         Ok(Runs { cluster, engine, connections, options })

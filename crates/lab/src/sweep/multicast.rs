@@ -9,7 +9,8 @@ use fabriscope_units::{Bytes, Rate, Span};
 
 use super::head;
 use crate::error::LabError;
-use crate::traffic::{engine, options};
+use crate::engines::engine;
+use crate::traffic::options;
 
 /// One number of receivers: to the group, and to each.
 #[derive(Clone)]

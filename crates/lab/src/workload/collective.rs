@@ -123,18 +123,6 @@ pub(super) fn check(work: &Collective, cluster: &ResolvedCluster) -> Result<(), 
     check_transport(work.transport, cluster, &["workload", "collective", "transport"])
 }
 
-/// Whether the packet engine has such a job: it gives each rank an adapter, and moves nothing within a node.
-pub(crate) fn packets(work: &Collective, cluster: &ResolvedCluster) -> Result<(), Problem> {
-    let node = &cluster.sole().node;
-    if node.nics == 1 && node.gpus == 0 && work.per_node.unwrap_or(1) == 1 {
-        return Ok(());
-    }
-    let message = "the packet engine runs this workload with one rank at the one adapter of each node";
-    let help =
-        "write engine = \"flow\"; or run a benchmark, for example [workload.bench] with tool = \"osu_allreduce\" or \"all_reduce_perf\"";
-    Err(Problem::at(&["engine"], message, help))
-}
-
 /// Basis: assumed, sixty times the largest machine of today.
 const MOST_RANKS: u64 = 1 << 24;
 /// Basis: standard, two long double complex numbers with room.

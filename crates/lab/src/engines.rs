@@ -1,0 +1,122 @@
+//! The engines that a lab can name, and whether the chosen one models all that the lab asks for.
+//!
+//! The question goes to [`Engine::supports`] with a job like those that the workload will run, and is asked when the file is read: the
+//! answer names the key that the engine has no model of.
+
+use std::sync::Arc;
+
+use fabriscope_catalog::{Problem, ResolvedCluster};
+use fabriscope_collectives::Rounds;
+use fabriscope_engine::{Connections, Engine, Feature, Folding, Job, Placement, RankRounds, RoundsWork, Service, Unsupported, Work};
+use fabriscope_engine_flow::FlowEngine;
+use fabriscope_engine_packet::PacketEngine;
+use fabriscope_schedule::Schedule;
+
+use crate::lab::with_scheme;
+use crate::traffic;
+use crate::{EngineChoice, Lab, ResolvedLab, Workload};
+
+/// The engine of this name.
+#[must_use]
+pub fn engine(choice: EngineChoice) -> &'static dyn Engine {
+    match choice {
+        EngineChoice::Packet => &PacketEngine,
+        EngineChoice::Flow => &FlowEngine,
+    }
+}
+
+/// Ranks that do nothing, to ask with.
+struct Idle {
+    ranks: u32,
+}
+
+impl RankRounds for Idle {
+    fn ranks(&self) -> u32 {
+        self.ranks
+    }
+    fn rounds(&self, _: u32) -> Rounds {
+        Box::new(std::iter::empty())
+    }
+}
+
+/// Whether the engine of a lab models what the lab asks for.
+pub(crate) fn check(lab: &ResolvedLab, catalog: &fabriscope_catalog::Catalog) -> Result<(), Problem> {
+    let engine = engine(lab.lab.engine);
+    let options = traffic::options(lab);
+    let asks = |parts: &ResolvedCluster, job: &Job| engine.supports(parts, job, &options).map_err(|refused| problem(&lab.lab, refused));
+    let parts = &lab.cluster;
+    match &lab.lab.workload {
+        Workload::Interference(jobs) => {
+            for scheme in &jobs.schemes {
+                let connections = Connections { service: scheme.transport, level: lab.level, ..Connections::default() };
+                asks(&with_scheme(catalog, parts, scheme)?, &Job::schedule(Schedule::default(), connections))?;
+            }
+            Ok(())
+        }
+        workload => jobs(lab, workload)?.iter().try_for_each(|job| asks(parts, job)),
+    }
+}
+
+/// Jobs like those that a workload will run, but for what their ranks do.
+fn jobs(lab: &ResolvedLab, workload: &Workload) -> Result<Vec<Job>, Problem> {
+    let nothing = || Work::Schedule(Arc::new(Schedule::default()));
+    let over = |transport: Service| traffic::settings(lab, transport);
+    Ok(match workload {
+        Workload::Bench(_) | Workload::Multicast(_) => {
+            let connections = Connections { recovery: lab.lab.recovery.unwrap_or_default(), ..Connections::default() };
+            vec![Job { connections, ..Job::programs(Vec::new(), Vec::new()) }]
+        }
+        Workload::Collective(work) => {
+            let call = work.call(&lab.cluster)?.0;
+            let work_of = RoundsWork { program: Arc::new(Idle { ranks: call.ranks }), folding: Folding::Auto };
+            let placement = Placement::PerNode(call.per_node);
+            vec![Job { placement, connections: over(work.transport), work: Work::Rounds(work_of) }]
+        }
+        Workload::AllToAllV(work) => {
+            let job = |transport: &Service| {
+                let placement = Placement::PerAdapter(work.processes_per_node);
+                Job { placement, connections: over(*transport), work: nothing() }
+            };
+            work.transports.iter().map(job).collect()
+        }
+        Workload::Jobs(work) => {
+            let class = |job: &crate::Job| -> Result<Job, Problem> {
+                let (level, pkey, rate) = (job.level(&lab.cluster)?, job.pkey(&lab.cluster)?, job.rate_limit);
+                let recovery = lab.lab.recovery.unwrap_or_default();
+                Ok(Job::schedule(Schedule::default(), Connections { level, pkey, rate, recovery, ..Connections::default() }))
+            };
+            work.jobs.iter().map(class).collect::<Result<_, _>>()?
+        }
+        workload => vec![Job { placement: Placement::default(), connections: over(workload.transport().unwrap_or_default()), work: nothing() }],
+    })
+}
+
+/// A refusal, at the key that asked for what the engine does not model.
+fn problem(lab: &Lab, refused: Unsupported) -> Problem {
+    let given = |keys: &[(&'static str, bool)]| keys.iter().find(|(_, given)| *given).map(|(key, _)| *key);
+    let key = match refused.feature {
+        Feature::Routing => given(&[("routing", lab.routing.is_some())]),
+        Feature::Congestion => given(&[("congestion", lab.congestion.is_some())]),
+        Feature::FlowControl => given(&[("flow_control", lab.flow_control.is_some())]),
+        Feature::Recovery => given(&[("recovery", lab.recovery.is_some())]),
+        Feature::Classes => given(&[
+            ("service_level", lab.service_level.is_some()),
+            ("priority", lab.priority.is_some()),
+            ("dscp", lab.dscp.is_some()),
+            ("traffic_class", lab.traffic_class.is_some()),
+            ("qos", lab.qos.is_some()),
+        ]),
+        Feature::Partitions => given(&[
+            ("partition", lab.partition.is_some()),
+            ("partitions", !lab.partitions.is_empty()),
+            ("partition_enforcement", lab.partition_enforcement.is_some()),
+        ]),
+        Feature::RateLimit => given(&[("rate_limit", lab.rate_limit.is_some())]),
+        Feature::LinkRetry => given(&[("line", lab.line.is_some())]),
+        Feature::Faults => given(&[("fault", !lab.fault.is_empty())]),
+        Feature::Deadlock => given(&[("allow_deadlock", lab.allow_deadlock)]),
+        Feature::Service => return Problem::at(&["workload", lab.workload.name()], refused.to_string(), refused.help),
+        _ => None,
+    };
+    Problem::at(&[key.unwrap_or("engine")], refused.to_string(), refused.help)
+}
