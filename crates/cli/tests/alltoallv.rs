@@ -103,5 +103,8 @@ fn what_cannot_be_exchanged() {
     refused(&format!("cluster = \"csd3-opa:2\"\n{rc}"), &["openmpi-psm2", "what connections take"]);
     refused("cluster = \"csd3-opa:2\"\n[workload.ring]\nsize = \"4 B\"\ntransport = \"ud\"", &["no messages over datagrams"]);
     refused(&format!("engine = \"flow\"\ncluster = \"ri2\"\n{other}"), &["flow engine", "packet"]);
-    refused("engine = \"flow\"\ncluster = \"ri2\"\n[workload.ring]\nsize = \"4 B\"\ntransport = \"ud\"", &["flow engine does not model the transport service"]);
+    refused(
+        "engine = \"flow\"\ncluster = \"ri2\"\n[workload.ring]\nsize = \"4 B\"\ntransport = \"ud\"",
+        &["flow engine does not model the transport service"],
+    );
 }

@@ -39,7 +39,11 @@ const CASES: [Case; 17] = [
     Case { key: "rate_limit", beside: "TREE|PERMUTATION", line: "rate_limit = \"10 Gb/s\"" },
     Case { key: "partitions", beside: "TREE|PERMUTATION", line: "partitions.a = { pkey = 3, full = \"all\" }" },
     Case { key: "partition", beside: "MEMBERSTREE|PERMUTATION", line: "partition = \"a\"" },
-    Case { key: "allow_deadlock", beside: "cluster = \"lab-torus-4x4x4\"\nrouting = \"min_hop\"\n|PERMUTATION", line: "allow_deadlock = true" },
+    Case {
+        key: "allow_deadlock",
+        beside: "cluster = \"lab-torus-4x4x4\"\nrouting = \"min_hop\"\n|PERMUTATION",
+        line: "allow_deadlock = true",
+    },
     Case { key: "recovery", beside: "TREE|LOSSPERMUTATION", line: "recovery.timeout = 1" },
     Case { key: "manager", beside: "TREE|DEATHPERMUTATION", line: "manager = \"routed-ethernet\"" },
     Case { key: "fault", beside: "TREE|PERMUTATION", line: "fault = [{ at = \"0 us\", kind.loss = { share = 1e-2 } }]" },
@@ -107,6 +111,7 @@ fn every_key_has_a_case() {
     let output = Command::cargo_bin("fabriscope").unwrap().args(["schema", "lab"]).output().unwrap();
     let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let keys: BTreeSet<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
-    let tried: BTreeSet<&str> = CASES.iter().map(|case| case.key).chain(DESCRIBE).chain(["include"]).filter(|key| keys.contains(key)).collect();
+    let tried: BTreeSet<&str> =
+        CASES.iter().map(|case| case.key).chain(DESCRIBE).chain(["include"]).filter(|key| keys.contains(key)).collect();
     assert_eq!(keys, tried, "each key of a lab needs a case here");
 }

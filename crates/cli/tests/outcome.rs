@@ -55,7 +55,7 @@ fn measurements_of_the_user_are_compared_and_skipped_rows_counted() {
         ours,unknown-machine,osu_latency,,2,2,8,latency,us,1.2,,\n\
         ours,unknown-machine,osu_latency,,2,2,12,latency,us,1.2,,\n\
         ours,unknown-machine,osu_bw,,2,2,,peak bandwidth,MB/s,12000,,\n\
-        ours,unknown-machine,osu_multi_lat,,2,64,8,latency,us,9,,\n\
+        ours,unknown-machine,osu_unknown,,2,64,8,latency,us,9,,\n\
         ours,unknown-machine,ib_write_bw,-q 2 -b,2,2,4096,bandwidth,Gb/s,150,,\n";
     std::fs::write(&path, rows).unwrap();
     let path = path.to_str().unwrap();

@@ -163,7 +163,7 @@ fn bad_input_is_told() {
         (vec!["lab-16", "--routing", "updown"], vec!["there is no routing `updown`", "up_down"]),
         (vec!["lab-16", "--routing", "lmc:x"], vec!["no number of bits"]),
         (vec!["lab-16", "--routing", "valiant"], vec!["does not know how to route this topology", "d_mod_k"]),
-        (vec!["lab-dragonfly-72", "--routing", "ftree"], vec!["it is no fat tree"]),
+        (vec!["lab-dragonfly-72", "--routing", "ftree"], vec!["does not know how to route this topology", "up_down"]),
         (vec!["lab-16", "-o", "x.png"], vec!["x.png", ".svg, .dot or .graphml"]),
         (vec!["lab-16", "-o", "nowhere/x.svg"], vec!["cannot be written", "a folder that exists"]),
         (vec!["README.md"], vec!["README.md"]),

@@ -3,8 +3,10 @@
 //! Modelled by rates and latencies: schedules and rounds over reliable connections with oblivious routing, at any scale. A receiver that
 //! takes packets in any order is the same to a fluid. Everything else that a job or a cluster asks for is refused, with what to do.
 
-use fabriscope_catalog::{FlowControl, Line, PartitionEnforcement, ResolvedCluster};
-use fabriscope_engine::{Connections, Counting, DeadlockPolicy, Feature, Job, Loss, Placement, Recovery, RunOptions, Service, Unsupported, Work};
+use fabriscope_catalog::{DEFAULT_PKEY, FlowControl, Line, PartitionEnforcement, ResolvedCluster};
+use fabriscope_engine::{
+    Connections, Counting, DeadlockPolicy, Feature, Job, Loss, Placement, Recovery, RunOptions, Service, Unsupported, Work,
+};
 
 /// A refusal of this engine.
 pub(crate) fn refusal(feature: Feature, what: impl Into<String>, help: impl Into<String>) -> Unsupported {
@@ -41,10 +43,11 @@ fn connections(connections: &Connections) -> Result<(), Unsupported> {
     if *recovery != Recovery::default() {
         return Err(refusal(Feature::Recovery, "retransmission: no packet is lost", no_key));
     }
-    if *level != 0 || !levels.is_empty() {
+    if *level != 0 || levels.iter().any(|(_, level)| *level != 0) {
         return Err(refusal(Feature::Classes, "service levels, priorities and classes", no_key));
     }
-    if *pkey != 0 || !pkeys.is_empty() {
+    let partitioned = |pkey: &u16| *pkey != 0 && u32::from(*pkey) != DEFAULT_PKEY;
+    if partitioned(pkey) || pkeys.iter().any(|(_, pkey)| partitioned(pkey)) {
         return Err(refusal(Feature::Partitions, "partitions", no_key));
     }
     if rate.is_some() || !rates.is_empty() {
@@ -78,16 +81,28 @@ fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
 fn watched(options: &RunOptions) -> Result<(), Unsupported> {
     let RunOptions { threads: _, taps, counting, link_loads: _, op_times: _, faults, loss, deadlock } = options;
     if *deadlock == DeadlockPolicy::Allow {
-        return Err(refusal(Feature::Deadlock, "deadlock: it has no buffers that fill", "use the packet engine, or remove `allow_deadlock`"));
+        return Err(refusal(
+            Feature::Deadlock,
+            "deadlock: it has no buffers that fill",
+            "use the packet engine, or remove `allow_deadlock`",
+        ));
     }
     if faults.is_some() || *loss != Loss::None {
         return Err(refusal(Feature::Faults, "faults and losses", "use the packet engine, or leave the faults out"));
     }
     if !taps.is_empty() {
-        return Err(refusal(Feature::Taps, "packets, so there is nothing to capture", "use the packet engine, or leave --pcap out"));
+        return Err(refusal(
+            Feature::Taps,
+            "packets, so there is nothing to capture",
+            "use the packet engine (engine = \"packet\"), or leave --pcap out",
+        ));
     }
     if *counting != Counting::Off {
-        return Err(refusal(Feature::Counters, "packets, so there is nothing to count", "use the packet engine, or leave --counters out"));
+        return Err(refusal(
+            Feature::Counters,
+            "packets, so there is nothing to count",
+            "use the packet engine (engine = \"packet\"), or leave --counters out",
+        ));
     }
     Ok(())
 }

@@ -43,8 +43,8 @@ fn known_values() {
 topology                                                             diameter, mean, bisection, shortest and disjoint paths: least, middle, most
 back_to_back = {}                                                     0  0.000  -                  0 0 0      0 0 0
 single_switch = { endpoints = 8 }                                     1  1.000  4 cables 1.000     0 0 0      0 0 0
-leaf_spine = { endpoints = 64, radix = 16 }                           3  2.778  32 cables 1.000    8 8 8      8 8 8
-leaf_spine = { endpoints = 24, radix = 16 }                           3  2.391  12 cables 1.000    8 8 8      8 8 8
+leaf_spine = { endpoints = 64, radix = 16 }                           3  2.778  32 cables 1.000    16 16 16   8 8 8
+leaf_spine = { endpoints = 24, radix = 16 }                           3  2.391  12 cables 1.000    32 32 32   8 8 8
 fat_tree = { levels = 2, radix = 12, oversubscription = '2:1' }       3  2.853  24 cables 0.500    4 4 4      4 4 4
 fat_tree = { levels = 3, radix = 8 }                                  5  4.717  64 cables 1.000    4 16 16    4 4 4
 fat_tree = { levels = 3, radix = 12, oversubscription = '2:1' }       5  4.812  144 cables 0.500   4 24 24    4 4 4

@@ -4,9 +4,9 @@ use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_engine::{Cluster, Demand, Folded, Folding, Job, Placement, RoundsWork, Run, Work};
 use fabriscope_units::{Rate, Time};
 
+use crate::engines::engine;
 use crate::error::LabError;
 use crate::memory::{Memory, rounded};
-use crate::engines::engine;
 use crate::traffic::{connections, options, refused};
 use crate::{Collective, EngineChoice, ResolvedLab};
 

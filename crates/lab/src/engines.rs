@@ -87,7 +87,9 @@ fn jobs(lab: &ResolvedLab, workload: &Workload) -> Result<Vec<Job>, Problem> {
             };
             work.jobs.iter().map(class).collect::<Result<_, _>>()?
         }
-        workload => vec![Job { placement: Placement::default(), connections: over(workload.transport().unwrap_or_default()), work: nothing() }],
+        workload => {
+            vec![Job { placement: Placement::default(), connections: over(workload.transport().unwrap_or_default()), work: nothing() }]
+        }
     })
 }
 

@@ -12,13 +12,13 @@ use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use crate::breakage;
 use crate::collective;
+use crate::engines::engine;
 use crate::error::LabError;
 use crate::lab::ResolvedLab;
 use crate::launch::{Launch, layout};
 use crate::memory::{Memory, peak};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
-use crate::engines::engine;
 use crate::traffic::{captured, connections, options, refused, traffic};
 use crate::workload::{Bench, Workload};
 

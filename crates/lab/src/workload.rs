@@ -413,7 +413,9 @@ impl Workload {
             | Workload::Ring(messages)
             | Workload::RingAllReduce(messages)
             | Workload::RecursiveDoubling(messages) => messages.transport,
-            Workload::Bench(_) | Workload::Jobs(_) | Workload::Multicast(_) | Workload::AllToAllV(_) | Workload::Interference(_) => return None,
+            Workload::Bench(_) | Workload::Jobs(_) | Workload::Multicast(_) | Workload::AllToAllV(_) | Workload::Interference(_) => {
+                return None;
+            }
         })
     }
 }

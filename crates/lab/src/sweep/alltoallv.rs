@@ -10,8 +10,8 @@ use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::Service;
 
 use super::head;
-use crate::error::LabError;
 use crate::engines::engine;
+use crate::error::LabError;
 use crate::traffic::{connections, options};
 
 /// One run: processes, which of the sizes, the transport.

@@ -7,8 +7,8 @@ use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use super::head;
-use crate::error::LabError;
 use crate::engines::engine;
+use crate::error::LabError;
 use crate::traffic::{options, order, spraying};
 
 /// Which jobs run, and in which classes.

@@ -8,8 +8,8 @@ use fabriscope_traffic::multicast::{Config, Sample, prepare};
 use fabriscope_units::{Bytes, Rate, Span};
 
 use super::head;
-use crate::error::LabError;
 use crate::engines::engine;
+use crate::error::LabError;
 use crate::traffic::options;
 
 /// One number of receivers: to the group, and to each.

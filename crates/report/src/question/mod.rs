@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn what_the_model_cannot_give_is_skipped_with_a_reason() {
-        assert!(skipped("t,c,osu_multi_lat,x,2,64,8,latency,us,9").contains("`osu_multi_lat` is not modelled"));
+        assert!(skipped("t,c,osu_unknown,x,2,64,8,latency,us,9").contains("`osu_unknown` is not modelled"));
         assert!(skipped("t,c,osu_bw,H H,2,2,8,latency,us,9").contains("does not give the metric `latency`"));
         assert!(skipped("t,c,osu_bw,H H,2,2,8,bandwidth,furlong/s,9").contains("furlong/s"));
         assert!(skipped("t,c,osu_latency,device buffers,2,2,8,latency,us,9").contains("which buffers are on GPUs"));
