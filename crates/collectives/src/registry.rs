@@ -60,6 +60,7 @@ macro_rules! algorithms {
                 name.end(algorithm)
             }
             $(#[$promise])*
+            #[allow(clippy::wrong_self_convention, reason = "named after the rank that the rounds start from")]
             $visibility fn $rounds_of(self, $($argument: $kind),+) -> $crate::round::Rounds {
                 match self {
                     $(Algorithm::$variant $({ $($field),+ })? => Box::new($rounds),)+

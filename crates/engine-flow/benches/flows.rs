@@ -69,7 +69,7 @@ fn collectives(c: &mut Criterion) {
     let mut bench = |operation: Kind, name: &str, size: u64, folding: Folding| {
         let algorithm = Algorithm::named(operation, name).expect("it has this name");
         let call = Call { operation, ranks: 1024, per_node: 1, root: 0, size: Bytes(size), width: Bytes(4) };
-        let job = || Job::rounds((call.clone(), algorithm.clone()), 1, folding);
+        let job = || Job::rounds((call, algorithm.clone()), 1, folding);
         let how = if folding == Folding::Never { "each rank" } else { "folded" };
         group.bench_function(BenchmarkId::from_parameter(format!("{operation} by {name}, 1024 ranks, {how}")), |b| {
             b.iter(|| FlowEngine.run(&tree, job(), &RunOptions::default(), 1).expect("it ends"));

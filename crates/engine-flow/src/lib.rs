@@ -39,7 +39,7 @@ pub struct FlowEngine;
 
 /// A job that the engine supports.
 enum Supported<'a> {
-    Schedule { cluster: &'a Cluster, schedule: Arc<Schedule>, options: RunOptions },
+    Schedule { cluster: &'a Cluster, schedule: Arc<Schedule>, options: Box<RunOptions> },
     Rounds { cluster: &'a Cluster, work: RoundsWork, placement: Placement },
 }
 
@@ -65,7 +65,7 @@ impl Engine for FlowEngine {
         self.supports(&cluster.parts, &job, options)?;
         let Job { placement, connections: _, work } = job;
         Ok(Box::new(match work {
-            Work::Schedule(schedule) => Supported::Schedule { cluster, schedule, options: options.clone() },
+            Work::Schedule(schedule) => Supported::Schedule { cluster, schedule, options: Box::new(options.clone()) },
             Work::Rounds(work) => Supported::Rounds { cluster, work, placement },
             Work::Programs(_) => {
                 let what = "programs that post work requests as they go";

@@ -77,7 +77,7 @@ fn collectives_with_the_packet_engine() {
             let ranks = cluster.ranks();
             let algorithm = Algorithm::named(operation, name).unwrap();
             let call = Call { operation, ranks, per_node: 1, root: 0, size: Bytes(size), width: Bytes(4) };
-            let job = || Job { connections: connections.clone(), ..Job::rounds((call.clone(), algorithm.clone()), 1, Folding::Auto) };
+            let job = || Job { connections: connections.clone(), ..Job::rounds((call, algorithm.clone()), 1, Folding::Auto) };
             let run = |engine: &dyn Engine| engine.run(cluster, job(), &RunOptions::default(), 1).unwrap().end;
             let (flow, packet) = (run(&FlowEngine), run(&PacketEngine));
             let difference = 100.0 * (flow.as_ps() as f64 / packet.as_ps() as f64 - 1.0);

@@ -77,7 +77,7 @@ impl Step<'_> {
 
 fn run(cluster: &Cluster, call: &Call, name: &str, folding: Folding) -> Span {
     let algorithm = Algorithm::named(call.operation, name).unwrap();
-    let job = Job::rounds((call.clone(), algorithm), 1, folding);
+    let job = Job::rounds((*call, algorithm), 1, folding);
     FlowEngine.run(cluster, job, &RunOptions::default(), 1).unwrap().end - Time::ZERO
 }
 

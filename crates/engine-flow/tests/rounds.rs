@@ -35,7 +35,7 @@ fn call(operation: Kind, ranks: u32, per_node: u32, size: u64) -> Call {
 }
 
 fn run(cluster: &Cluster, call: &Call, algorithm: &Algorithm, folding: Folding) -> Run {
-    let job = Job::rounds((call.clone(), algorithm.clone()), call.per_node, folding);
+    let job = Job::rounds((*call, algorithm.clone()), call.per_node, folding);
     FlowEngine.run(cluster, job, &RunOptions::default(), 1).unwrap()
 }
 

@@ -22,7 +22,7 @@ fn embedded() -> Result<&'static Catalog, Error> {
 }
 
 /// Where clusters and parts come from: a catalogue of the caller's, or the one that comes with the library.
-fn catalog<'a>(given: Option<&'a Catalog>) -> Result<&'a Catalog, Error> {
+fn catalog(given: Option<&Catalog>) -> Result<&Catalog, Error> {
     match given {
         Some(catalog) => Ok(catalog),
         None => embedded(),

@@ -27,7 +27,7 @@ pub struct Prepared {
 pub fn prepare(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: Memory) -> Result<Prepared, LabError> {
     // A lab that was read has been checked.
     let (call, algorithm) = work.call(&cluster.parts).map_err(|problem| LabError::refused(problem.message, problem.help))?;
-    let program = std::sync::Arc::new((call.clone(), algorithm.clone()));
+    let program = std::sync::Arc::new((call, algorithm.clone()));
     let folding = if work.fold { Folding::Auto } else { Folding::Never };
     let (rounds, placement) = (RoundsWork { program, folding }, Placement::PerNode(call.per_node));
     let connections = connections(lab, work.transport, work.any_order)?;
@@ -49,7 +49,7 @@ pub fn prepare(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: 
 impl Prepared {
     /// What to know of it after it ran; asked before, as the job is used up by the run.
     pub fn findings(&self) -> impl Fn(&Run) -> Vec<String> + use<> {
-        let (call, folding) = (self.call.clone(), self.folding);
+        let (call, folding) = (self.call, self.folding);
         move |run: &Run| {
             let Some(Folded { classes, followed }) = run.folded else { return Vec::new() };
             let (ranks, messages) = (call.ranks, run.stats.messages);

@@ -45,6 +45,7 @@ impl Default for RunSettings {
 
 /// What came out of a lab.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a program holds one of these")]
 pub enum LabRun {
     /// One run.
     One(Box<SingleRun>),
