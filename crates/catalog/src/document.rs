@@ -133,7 +133,7 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// A fault at `span` of the merged texts; [`NOWHERE`] is the start of the file that was asked for.
+    /// A fault at `span` of the merged texts; `NOWHERE` is the start of the file that was asked for.
     pub fn fault(&self, span: Range<usize>, message: String, help: String) -> Box<Fault> {
         let own = self.texts[self.asked];
         if span == NOWHERE {

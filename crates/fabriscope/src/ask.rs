@@ -36,7 +36,7 @@ pub fn bench(tool: &str, cluster: &str) -> Bench<'static> {
     Bench { tool: tool.to_owned(), cluster: cluster.to_owned(), ..Bench::default() }
 }
 
-/// A benchmark program, to be run; made by [`bench`].
+/// A benchmark program, to be run; made by [`bench()`].
 #[derive(Debug, Clone, Default)]
 pub struct Bench<'a> {
     catalog: Option<&'a Catalog>,

@@ -3,7 +3,7 @@
 //! Four questions, each with options that are added one after the other; each answer is one [`Outcome`], which
 //! [`render`] prints as text, JSON or CSV. Nothing here prints, exits or reads a clock; the same question gives the same bytes.
 //!
-//! - [`bench`]: what does a benchmark program print on a cluster?
+//! - [`bench()`]: what does a benchmark program print on a cluster?
 //! - [`run`]: what happens in an experiment file?
 //! - [`validate`]: how far are predictions from published measurements?
 //! - [`explain`]: where does the time of one message go?

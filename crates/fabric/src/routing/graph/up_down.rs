@@ -28,7 +28,7 @@ impl Tables {
     ///
     /// # Errors
     /// As [`Tables::min_hop`]. Roots that are given may leave pairs of endpoints without a path: their entries are missing, as
-    /// in OpenSM, and [`survey`] tells which.
+    /// in OpenSM, and `survey` tells which.
     pub fn up_down(fabric: &Fabric, lmc: u8, roots: Option<&[SwitchId]>) -> Result<Tables, RoutingError> {
         let routing = Routing::UpDown;
         let skeleton = skeleton(fabric, routing, lmc)?;
