@@ -238,7 +238,7 @@ impl BenchSetup {
             counting: request.counting,
             faults: None,
         };
-        let (printed, run) = launch.run()?;
+        let (printed, run) = cluster.as_ref().map_or_else(|| launch.run(), |cluster| launch.run_on(cluster))?;
         Ok(BenchRun { setup: self, printed, run, cluster, taps, layout })
     }
 }

@@ -7,7 +7,7 @@ use fabriscope_units::{Rate, Time};
 use crate::engines::engine;
 use crate::error::LabError;
 use crate::memory::{Memory, rounded};
-use crate::traffic::{connections, options, refused};
+use crate::traffic::{connections, refused};
 use crate::{Collective, EngineChoice, ResolvedLab};
 
 /// A collective operation that is ready to run.
@@ -33,7 +33,6 @@ pub fn prepare(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: 
     let connections = connections(lab, work.transport, work.any_order)?;
     let job = Job { placement: placement.clone(), connections, work: Work::Rounds(rounds.clone()) };
     let engine = engine(lab.lab.engine);
-    engine.supports(&cluster.parts, &job, &options(lab)).map_err(|error| refused(error.into()))?;
     let need = engine.memory(cluster, &Demand::Rounds { work: &rounds, placement: &placement }).map_err(refused)?;
     let (note, help) = match lab.lab.engine {
         EngineChoice::Flow => {

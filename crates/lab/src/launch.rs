@@ -6,7 +6,7 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_platform::{Binding, Layout, Target};
-use fabriscope_tools::{Tool, ToolOutput, UsageError};
+use fabriscope_tools::{Prepared, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
 
 /// Why a tool did not run.
@@ -74,11 +74,29 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Runs the tool.
+    /// Wires the cluster and runs the tool on it.
+    ///
+    /// # Errors
+    /// Wiring that the switches cannot form, and as [`Launch::run_on`].
     pub fn run(&self) -> Result<(ToolOutput, Run), LaunchError> {
+        let prepared = self.prepared()?;
+        self.carried(prepared, &Cluster::new(self.parts.clone())?)
+    }
+
+    /// Runs the tool on a cluster of its parts that is wired already.
+    ///
+    /// # Errors
+    /// The tool's command line, too few nodes, and what the engine says.
+    pub fn run_on(&self, cluster: &Cluster) -> Result<(ToolOutput, Run), LaunchError> {
+        self.carried(self.prepared()?, cluster)
+    }
+
+    fn prepared(&self) -> Result<Prepared, UsageError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
-        let prepared = self.tool.prepare(self.options, &Target::of(self.parts, layout, self.binding.clone()))?;
-        let cluster = Cluster::new(self.parts.clone())?;
+        self.tool.prepare(self.options, &Target::of(self.parts, layout, self.binding.clone()))
+    }
+
+    fn carried(&self, prepared: Prepared, cluster: &Cluster) -> Result<(ToolOutput, Run), LaunchError> {
         let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
         let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
         if cluster.nodes() < 2 && taken > 1 {
@@ -92,7 +110,7 @@ impl Launch<'_> {
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());
         let options = RunOptions { taps, counting: self.counting, faults, ..RunOptions::default() };
-        let run = PacketEngine.run(&cluster, Job::programs(nodes, mains), &options, self.seed)?;
+        let run = PacketEngine.run(cluster, Job::programs(nodes, mains), &options, self.seed)?;
         Ok(((prepared.finish)(), run))
     }
 }

@@ -135,7 +135,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
         counting: settings.counting,
         faults: lab.faults.clone(),
     };
-    let (printed, run) = launch.run()?;
+    let (printed, run) = launch.run_on(&cluster)?;
     let wall_s = started.elapsed().as_secs_f64();
     Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), taps, wall_s, seed })
 }

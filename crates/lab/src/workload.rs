@@ -394,28 +394,38 @@ impl Workload {
     /// The transport service of its messages, where there is one for all of them.
     #[must_use]
     pub fn transport(&self) -> Option<Service> {
+        match self {
+            Workload::Capture(Capture { transport, .. }) | Workload::Collective(Collective { transport, .. }) => Some(*transport),
+            pattern => pattern.messages().map(|(_, transport)| transport),
+        }
+    }
+
+    /// Size and transport service of the messages of a pattern, which are the same for all of them.
+    fn messages(&self) -> Option<(Bytes, Service)> {
         Some(match self {
-            Workload::Permutation(Permutation { transport, .. })
-            | Workload::AllToAll(AllToAll { transport, .. })
-            | Workload::Shift(Shift { transport, .. })
-            | Workload::Uniform(Uniform { transport, .. })
-            | Workload::Incast(Incast { transport, .. })
-            | Workload::HotSpot(HotSpot { transport, .. })
-            | Workload::Halo(Halo { transport, .. })
-            | Workload::OpenLoop(OpenLoop { transport, .. })
-            | Workload::ClosedLoop(ClosedLoop { transport, .. })
-            | Workload::Capture(Capture { transport, .. })
-            | Workload::Collective(Collective { transport, .. }) => *transport,
+            Workload::Permutation(Permutation { size, transport, .. })
+            | Workload::AllToAll(AllToAll { size, transport, .. })
+            | Workload::Shift(Shift { size, transport, .. })
+            | Workload::Uniform(Uniform { size, transport, .. })
+            | Workload::Incast(Incast { size, transport, .. })
+            | Workload::HotSpot(HotSpot { size, transport, .. })
+            | Workload::Halo(Halo { size, transport, .. })
+            | Workload::OpenLoop(OpenLoop { size, transport, .. })
+            | Workload::ClosedLoop(ClosedLoop { size, transport, .. }) => (*size, *transport),
             Workload::Tornado(messages)
             | Workload::Transpose(messages)
             | Workload::BitComplement(messages)
             | Workload::Adversarial(messages)
             | Workload::Ring(messages)
             | Workload::RingAllReduce(messages)
-            | Workload::RecursiveDoubling(messages) => messages.transport,
-            Workload::Bench(_) | Workload::Jobs(_) | Workload::Multicast(_) | Workload::AllToAllV(_) | Workload::Interference(_) => {
-                return None;
-            }
+            | Workload::RecursiveDoubling(messages) => (messages.size, messages.transport),
+            Workload::Bench(_)
+            | Workload::Jobs(_)
+            | Workload::Multicast(_)
+            | Workload::AllToAllV(_)
+            | Workload::Interference(_)
+            | Workload::Capture(_)
+            | Workload::Collective(_) => return None,
         })
     }
 }
@@ -424,24 +434,8 @@ impl Workload {
 pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let name = workload.name();
     let hosts = cluster.endpoints();
-    let size = match workload {
-        Workload::Permutation(Permutation { size, .. })
-        | Workload::AllToAll(AllToAll { size, .. })
-        | Workload::Shift(Shift { size, .. })
-        | Workload::Uniform(Uniform { size, .. })
-        | Workload::Incast(Incast { size, .. })
-        | Workload::HotSpot(HotSpot { size, .. })
-        | Workload::Halo(Halo { size, .. })
-        | Workload::OpenLoop(OpenLoop { size, .. })
-        | Workload::ClosedLoop(ClosedLoop { size, .. }) => *size,
-        Workload::Tornado(messages)
-        | Workload::Transpose(messages)
-        | Workload::BitComplement(messages)
-        | Workload::Adversarial(messages)
-        | Workload::Ring(messages)
-        | Workload::RingAllReduce(messages)
-        | Workload::RecursiveDoubling(messages) => messages.size,
-        Workload::Interference(interference) => interference.size,
+    let (size, transport) = match workload {
+        Workload::Interference(interference) => (interference.size, Service::Rc),
         Workload::Bench(bench) if bench.tool.is_empty() => {
             return Err(Problem::at(&["workload", name, "tool"], "the benchmark has no name", "write for example \"ib_write_lat\""));
         }
@@ -453,6 +447,10 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         Workload::Capture(capture) => return check_capture(capture, cluster),
         Workload::AllToAllV(exchange) => return alltoallv::check(exchange, cluster),
         Workload::Collective(work) => return collective::check(work, cluster),
+        pattern => match pattern.messages() {
+            Some(messages) => messages,
+            None => return Ok(()),
+        },
     };
     if hosts < 2 {
         let message = format!("a workload between hosts needs two, the cluster has {hosts}");
@@ -462,7 +460,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         let message = format!("a message of {size} cannot be sent: {name} takes 1 B to {LARGEST_MESSAGE} here");
         return Err(Problem::at(&["workload", name, "size"], message, "choose another size"));
     }
-    check_transport(workload.transport().unwrap_or_default(), cluster, &["workload", name, "transport"])?;
+    check_transport(transport, cluster, &["workload", name, "transport"])?;
     match workload {
         Workload::Incast(incast) if incast.senders == 0 || incast.senders >= hosts => {
             let message = format!("{} senders and a receiver do not fit into {hosts} hosts", incast.senders);

@@ -23,7 +23,7 @@ struct Sample {
 /// Runs all numbers of a closed loop.
 pub fn run(lab: &ResolvedLab, closed: &Workload, seed: u64) -> Result<Outcome, LabError> {
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
-    let runs = Runs::of(lab, &cluster, connections(lab, closed.transport, closed.any_order)?)?;
+    let runs = Runs::of(lab, &cluster, connections(lab, closed.transport, closed.any_order)?);
     let samples = super::samples(&closed.outstanding, |&outstanding| sample(&runs, closed, outstanding, seed))?;
     Ok(outcome(lab, closed, &samples, seed))
 }

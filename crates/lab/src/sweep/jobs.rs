@@ -1,15 +1,14 @@
 //! Jobs that share the network: each alone, all together in one class, and all together in their classes.
 
 use crate::{Job, Jobs, ResolvedLab};
-use fabriscope_engine::{Cluster, Connections, OpTimes, RunOptions, Stats, Watch};
+use fabriscope_engine::{Cluster, Connections, OpTimes, Stats};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
-use super::head;
-use crate::engines::engine;
+use super::{Runs, head};
 use crate::error::LabError;
-use crate::traffic::{options, order, spraying};
+use crate::traffic::{order, spraying};
 
 /// Which jobs run, and in which classes.
 #[derive(Clone, Copy)]
@@ -80,13 +79,10 @@ fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result
     rates.dedup_by_key(|(pair, _)| *pair);
     let spray = parts.routing.reorders();
     let (order, spraying) = (order(spray), spraying(spray));
-    let options = RunOptions { op_times: Watch::On, ..options(lab) };
     let connections = Connections { order, spraying, levels, pkeys, rates, ..Connections::default() };
     let takes_part = |job: usize| !matches!(setting, Setting::Alone(only) if only != job);
     let (schedule, owners) = schedule(cluster.ranks(), &work.jobs, takes_part).map_err(|error| error.to_string())?;
-    let run = engine(lab.lab.engine)
-        .run(&cluster, fabriscope_engine::Job::schedule(schedule, connections), &options, seed)
-        .map_err(|error| error.to_string())?;
+    let run = Runs::of(lab, &cluster, connections).run(schedule, seed)?;
     let mut jobs = vec![Times { began: Time::MAX, ..Times::default() }; work.jobs.len()];
     for (OpTimes { started, ended, .. }, &owner) in run.ops.iter().zip(&owners) {
         let times = &mut jobs[owner];

@@ -29,12 +29,10 @@ struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// Runs of `lab` with these connections, where its engine models them.
-    fn of(lab: &ResolvedLab, cluster: &'a Cluster, connections: Connections) -> Result<Runs<'a>, LabError> {
+    /// Runs of `lab` with these connections; that its engine models them was asked when the lab was read.
+    fn of(lab: &ResolvedLab, cluster: &'a Cluster, connections: Connections) -> Runs<'a> {
         let (engine, options) = (crate::engines::engine(lab.lab.engine), RunOptions { op_times: Watch::On, ..traffic::options(lab) });
-        let nothing = Job::schedule(Schedule::default(), connections.clone());
-        engine.supports(&cluster.parts, &nothing, &options).map_err(|error| traffic::refused(error.into()))?;
-        Ok(Runs { cluster, engine, connections, options })
+        Runs { cluster, engine, connections, options }
     }
     fn run(&self, schedule: Schedule, seed: u64) -> Result<Run, String> {
         let job = Job::schedule(schedule, self.connections.clone());

@@ -15,7 +15,7 @@ pub fn run(lab: &ResolvedLab, open: &Workload, seed: u64) -> Result<Outcome, Lab
         return Err(LabError::refused("an open loop measures queues, which the flow engine does not have", "write engine = \"packet\""));
     }
     let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
-    let runs = Runs::of(lab, &cluster, connections(lab, open.transport, open.any_order)?)?;
+    let runs = Runs::of(lab, &cluster, connections(lab, open.transport, open.any_order)?);
     let samples = super::samples(&open.loads, |&load| sample(&runs, open, load, seed))?;
     Ok(outcome(lab, open, &samples, seed))
 }
