@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A crate may depend on those before it.
-const ORDER: [&str; 32] = [
+const ORDER: [&str; 33] = [
     "prefetch",
     "streams",
     "units",
@@ -21,6 +21,7 @@ const ORDER: [&str; 32] = [
     "nccl",
     "switch",
     "node",
+    "nic",
     "platform",
     "traffic",
     "mpi",

@@ -6,15 +6,17 @@
 //!                                                    + switches and cables
 //! ```
 //!
-//! Source: the parts of the catalogue through the models of `node`, the same that the packet engine asks.
+//! Source: the parts of the catalogue through the models of `node` and `nic`, the same machines that the packet engine drives.
 //! Modelled: one message on an idle node. Not modelled: messages that meet in the PCIe link or in the NIC, but for the
 //! interval between messages that the NIC keeps.
 
 use fabriscope_catalog::{LinkLayer, ResolvedCluster};
 use fabriscope_engine::{Cluster, timing};
 use fabriscope_fabric::Link;
-use fabriscope_node::{CpuCosts, DoorbellPolicy, Pcie, PcieTiming, ReadAhead, ReadStream};
+use fabriscope_nic::{Hops, NicCosts, Pipeline, ReceiveEntry, Uplink};
+use fabriscope_node::{CpuCosts, DoorbellPolicy, PcieTiming};
 use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_verbs::{Packet, Place, QpNum, Transmit};
 use fabriscope_wire::Opcode;
 use rustc_hash::FxHashMap;
 
@@ -26,15 +28,9 @@ pub(crate) struct Latency {
     doorbell: DoorbellPolicy,
     pcie: PcieTiming,
     mtu: u64,
-    read_ahead: ReadAhead,
-    tx: Span,
-    rx: Span,
-    recv: Span,
-    cqe: Bytes,
+    nic: NicCosts,
     /// Port to port.
     pub switch: Span,
-    /// Between two messages of one NIC.
-    pub message_interval: Span,
     /// An acknowledgement or a request on the wire.
     control: Bytes,
     layer: fabriscope_wire::LinkLayer,
@@ -62,7 +58,6 @@ impl Latency {
     }
 
     fn new(parts: &ResolvedCluster, rate: Rate) -> Latency {
-        let nic = &parts.sole().node.nic;
         let layer = parts.link_layer.wire();
         debug_assert!(parts.link_layer == LinkLayer::InfiniBand || layer.is_ethernet());
         Latency {
@@ -70,13 +65,8 @@ impl Latency {
             doorbell: timing::doorbell(parts),
             pcie: timing::pcie(parts),
             mtu: parts.mtu.0.max(1),
-            read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
-            tx: nic.tx_latency.value,
-            rx: nic.rx_latency.value,
-            recv: nic.recv_latency.value,
-            cqe: nic.cqe_size.value,
+            nic: timing::nic(parts),
             switch: parts.switch.as_ref().map_or(Span::ZERO, |switch| switch.latency.value),
-            message_interval: nic.message_interval.value,
             control: Bytes(u64::from(layer.wire_bytes(Opcode::RC_ACKNOWLEDGE, 0))),
             layer,
             rate,
@@ -94,24 +84,38 @@ impl Latency {
         self.cpu.wqe_build + self.cpu.mmio_latency + fetch
     }
 
+    /// Between two messages of one NIC.
+    pub fn message_interval(&self) -> Span {
+        self.nic.message_interval
+    }
+
+    /// A NIC of a node where nothing else goes on.
+    fn idle_nic(&self) -> Pipeline {
+        let uplink = Uplink { rate: self.rate, packet: Bytes(self.mtu) };
+        Pipeline::new(self.nic, self.pcie, uplink, self.pcie.read_latency)
+    }
+
     /// The ends of a message of `bytes`.
     pub fn ends(&mut self, bytes: u64) -> Ends {
         if let Some(ends) = self.known.get(&bytes) {
             return *ends;
         }
-        let first = Bytes(bytes.min(self.mtu));
         // All full packets, and what is left for the last.
-        let last = Bytes(if bytes == 0 { 0 } else { (bytes - 1) % self.mtu + 1 });
-        let fetched = if bytes == 0 { Span::ZERO } else { Pcie::new(self.pcie).read(Time::ZERO, first, Span::ZERO) - Time::ZERO };
-        let mut link = Pcie::new(self.pcie);
+        let (first, last) = (bytes.min(self.mtu), if bytes == 0 { 0 } else { (bytes - 1) % self.mtu + 1 });
+        let out = self.idle_nic().build(Time::ZERO, &packet(first), &mut Hops::default()).ready;
+        let mut nic = self.idle_nic();
         let (sent, landed) = if bytes == 0 {
             (Time::ZERO, Time::ZERO)
         } else {
-            let written = link.write(Time::ZERO, last);
+            let written = nic.store(Time::ZERO, Bytes(last), Place::HOST, &mut Hops::default());
             (written.sent, written.visible)
         };
-        let completion = (link.write(sent, self.cqe).visible + self.recv).max(landed);
-        let ends = Ends { out: fetched + self.tx, fetched: self.fetch_all(bytes) + self.tx, received: self.rx + (completion - Time::ZERO) };
+        let completion = nic.complete(sent, ReceiveEntry::Consumed, landed);
+        let ends = Ends {
+            out: out - Time::ZERO,
+            fetched: self.fetch_all(bytes) + self.nic.tx_latency,
+            received: self.nic.rx_latency + (completion - Time::ZERO),
+        };
         self.known.insert(bytes, ends);
         ends
     }
@@ -119,29 +123,29 @@ impl Latency {
     /// When the last byte of a message has left the NIC, of which the first was asked for at zero: a packet leaves when it
     /// is fetched and the one before has left. Beyond some thousand they come at a steady pace.
     fn fetch_all(&self, bytes: u64) -> Span {
-        let (mut link, mut stream) = (Pcie::new(self.pcie), ReadStream::default());
+        let (mut nic, mut hops) = (self.idle_nic(), Hops::default());
         let packets = bytes.div_ceil(self.mtu);
         let wire = self.rate.time(Bytes(self.wire_bytes(self.mtu)));
         let (mut before, mut end) = (Time::ZERO, Time::ZERO);
-        for packet in 0..packets.min(MOST_PACKETS) {
-            let amount = Bytes(self.mtu.min(bytes - packet * self.mtu));
-            let on_wire = if amount.0 == self.mtu { wire } else { self.rate.time(Bytes(self.wire_bytes(amount.0))) };
+        for number in 0..packets.min(MOST_PACKETS) {
+            let amount = self.mtu.min(bytes - number * self.mtu);
+            let on_wire = if amount == self.mtu { wire } else { self.rate.time(Bytes(self.wire_bytes(amount))) };
             before = end;
-            end = end.max(stream.fetch(&mut link, self.read_ahead, Time::ZERO, amount, Span::ZERO)) + on_wire;
+            end = end.max(nic.build(Time::ZERO, &packet(amount), &mut hops).complete) + on_wire;
         }
-        let step = (end - before).as_ps();
-        (end - Time::ZERO) + Span::from_ps(step.saturating_mul(packets.saturating_sub(MOST_PACKETS)))
+        (end - Time::ZERO) + (end - before).saturating_mul(packets.saturating_sub(MOST_PACKETS))
     }
 
     /// From the tail of the last packet at the far NIC to the completion of the sender, but for the way back.
     pub fn acknowledged(&self) -> Span {
-        let completion = Pcie::new(self.pcie).write(Time::ZERO, self.cqe).visible - Time::ZERO;
-        self.rx + self.tx + self.rate.time(self.control) + self.rx + completion
+        let completion = self.idle_nic().notify(Time::ZERO) - Time::ZERO;
+        let NicCosts { tx_latency, rx_latency, .. } = self.nic;
+        rx_latency + tx_latency + self.rate.time(self.control) + rx_latency + completion
     }
 
     /// From the request of a read on the wire to its answer on the wire at the far side, but for the way there.
     pub fn requested(&self) -> Span {
-        self.tx + self.rate.time(self.control) + self.rx
+        self.nic.tx_latency + self.rate.time(self.control) + self.nic.rx_latency
     }
 
     /// Bytes on the wire for `bytes` of payload.
@@ -165,6 +169,12 @@ impl Latency {
         let (read, write) = (self.pcie.completion_time(packet).as_ps().max(1) as f64, self.pcie.write_time(packet).as_ps().max(1) as f64);
         wire / read.max(write)
     }
+}
+
+/// A packet with `payload` bytes to fetch, of a message that the send engine has begun before.
+fn packet(payload: u64) -> Transmit {
+    let payload = Bytes(payload);
+    Transmit { fetch: payload, ..Transmit::plain(Packet { payload: payload.0 as u16, ..Packet::default() }, QpNum(0)) }
 }
 
 /// Packets whose fetch is followed one by one.

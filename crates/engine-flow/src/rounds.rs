@@ -225,7 +225,7 @@ impl<'a> Running<'a> {
             let adapter = self.fold.map_or_else(|| self.places.adapter(rank), |fold| fold.adapter[index as usize]);
             let nic = &mut self.nics[adapter as usize];
             let begin = (posted + self.latency.rung()).max(*nic);
-            *nic = begin + self.latency.message_interval;
+            *nic = begin + self.latency.message_interval();
             begin + self.latency.ends(message.bytes).out + if message.bytes > 0 { self.places.read(rank) } else { Span::ZERO }
         };
         let slot = self.free.pop().unwrap_or_else(|| {

@@ -156,7 +156,7 @@ impl State<'_> {
         *core = posted + cpu.wqe_build + cpu.mmio_busy;
         let nic = &mut self.nic_free[rank as usize];
         let begin = (posted + self.latency.rung()).max(*nic);
-        *nic = begin + self.latency.message_interval;
+        *nic = begin + self.latency.message_interval();
         let bytes = kind.bytes().0;
         let out = self.latency.ends(bytes).out;
         let at = match kind {

@@ -124,7 +124,7 @@ fn run(engine: &Scenario, cluster: &Cluster, plan: &Plan, memory: bool) -> (Log,
     let rams: Vec<Ram> = if memory { (0..plan.nodes.len() as u32).map(ram).collect() } else { Vec::new() };
     let mains = (0..plan.nodes.len()).map(|rank| program(plan.clone(), rams.get(rank).cloned(), Rc::clone(&log))).collect();
     let mut world = setup::world(engine, cluster, 1).expect("a world");
-    let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+    let before: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
     let mut programs = Programs::new(&world, cluster, plan.nodes.clone(), mains).expect("programs");
     programs.begin(&mut world);
     let ended = world.run(&mut programs).and_then(|()| programs.check(&world));
@@ -132,9 +132,9 @@ fn run(engine: &Scenario, cluster: &Cluster, plan: &Plan, memory: bool) -> (Log,
         return (log, rams, Err(error));
     }
     world.run(&mut Idle).expect("the rest");
-    let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+    let after: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
     assert_eq!(before, after, "credits are conserved");
-    assert!(world.side.is_empty(), "no packet is forgotten");
+    assert!(world.ext_headers.is_empty(), "no packet is forgotten");
     (log, rams, Ok(world.into_run()))
 }
 

@@ -24,8 +24,8 @@ impl Barrier {
     }
 
     /// To be held by a thread that takes part: where it panics, nobody waits for it.
-    pub fn enter(&self) -> Seat<'_> {
-        Seat(self)
+    pub fn enter(&self) -> Attendance<'_> {
+        Attendance(self)
     }
 
     /// Waits for all others; false when one of them will never come. What they wrote before is seen afterwards.
@@ -54,9 +54,9 @@ impl Barrier {
 }
 
 /// The part of one thread in the meetings.
-pub(crate) struct Seat<'a>(&'a Barrier);
+pub(crate) struct Attendance<'a>(&'a Barrier);
 
-impl Drop for Seat<'_> {
+impl Drop for Attendance<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.broken.store(true, Ordering::Relaxed);

@@ -25,9 +25,9 @@ pub(crate) const QKEY: u32 = 1;
 
 /// What a rank needs to talk to one other.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Side {
+pub(crate) struct PeerConnection {
     pub peer: u32,
-    /// The queue pair of this side; for datagrams that of the peer.
+    /// The queue pair of this connection; for datagrams that of the peer.
     pub qp: QpNum,
     /// Key of the peer's memory.
     pub remote: Mr,
@@ -41,12 +41,12 @@ pub(crate) struct Side {
 #[derive(Debug, Clone)]
 pub(crate) struct Rank {
     pub memory: Mr,
-    pub sides: Vec<Side>,
-    /// Slot of the first queue pair; the others follow in the order of `sides`.
+    pub connections: Vec<PeerConnection>,
+    /// Slot of the first queue pair; the others follow in the order of `connections`.
     pub first_slot: u32,
     /// Where all its messages arrive, if it is one place: a shared receive queue, or the one queue pair of datagrams.
     pub inlet: Inlet,
-    /// The ranks by the slots of what receives, where those do not stand in the order of `sides`.
+    /// The ranks by the slots of what receives, where those do not stand in the order of `connections`.
     pub peers: BTreeMap<u32, u32>,
 }
 
@@ -61,10 +61,10 @@ pub(crate) enum Inlet {
 
 impl Rank {
     pub fn place(&self, peer: u32) -> Option<usize> {
-        self.sides.binary_search_by_key(&peer, |side| side.peer).ok()
+        self.connections.binary_search_by_key(&peer, |connection| connection.peer).ok()
     }
-    pub fn side(&self, peer: u32) -> Option<&Side> {
-        self.place(peer).map(|place| &self.sides[place])
+    pub fn connection(&self, peer: u32) -> Option<&PeerConnection> {
+        self.place(peer).map(|place| &self.connections[place])
     }
     /// The rank at the other end of a connection.
     pub fn peer_of(&self, wc: &Wc) -> Option<u32> {
@@ -72,7 +72,7 @@ impl Rank {
         if let Some(peer) = self.peers.get(&qp.slot()) {
             return Some(*peer).filter(|peer| *peer != ANYBODY).or(Some(wc.slid.0));
         }
-        self.sides.get(qp.slot().wrapping_sub(self.first_slot) as usize).map(|side| side.peer)
+        self.connections.get(qp.slot().wrapping_sub(self.first_slot) as usize).map(|connection| connection.peer)
     }
 }
 
@@ -127,14 +127,15 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
     let numbers: Vec<Option<QpNum>> = ends.iter().map(|end| if let Inlet::Own(qp) = end.inlet { Some(qp) } else { None }).collect();
     for rank in 0..ends.len() as u32 {
         let nic = nic(worlds, rank / how.per_host());
-        for i in 0..ends[rank as usize].sides.len() {
-            let Side { peer, qp, .. } = ends[rank as usize].sides[i];
+        for i in 0..ends[rank as usize].connections.len() {
+            let PeerConnection { peer, qp, .. } = ends[rank as usize].connections[i];
             if let Some(peer_qp) = numbers[peer as usize] {
-                ends[rank as usize].sides[i].qp = peer_qp;
+                ends[rank as usize].connections[i].qp = peer_qp;
                 continue;
             }
-            let other = ends[peer as usize].side(rank).copied().ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
-            ends[rank as usize].sides[i].remote = ends[peer as usize].memory;
+            let other =
+                ends[peer as usize].connection(rank).copied().ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
+            ends[rank as usize].connections[i].remote = ends[peer as usize].memory;
             let av = AhAttr { dlid: Lid(peer / how.per_host()), sl: level(rank, peer) };
             let pkey_index = pkey_index(nic, rank / how.per_host(), pkey(rank, peer))?;
             join(nic, (qp, other.qp), mtu, (av, pkey_index), how).map_err(setup)?;
@@ -185,7 +186,7 @@ fn open(nic: &mut Nic, work: &BTreeMap<u32, Work>, how: Transfers, pkey_index: u
         (_, None) => work.values().map(|w| w.sends + w.receives).sum(),
     };
     let cq = nic.create_cq(ends.max(16))?;
-    let mut end = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: 0, inlet: Inlet::Each, peers: BTreeMap::new() };
+    let mut end = Rank { memory, connections: Vec::with_capacity(work.len()), first_slot: 0, inlet: Inlet::Each, peers: BTreeMap::new() };
     if let Some(library) = how.library {
         let srq = nic.create_srq(pd, library.queues.receives, 1)?;
         for _ in 0..library.queues.receives {
@@ -195,10 +196,10 @@ fn open(nic: &mut Nic, work: &BTreeMap<u32, Work>, how: Transfers, pkey_index: u
     }
     for (&peer, w) in work {
         let qp = create(nic, (pd, cq), *w, &end, how)?;
-        if end.sides.is_empty() {
+        if end.connections.is_empty() {
             end.first_slot = qp.slot();
         }
-        end.sides.push(Side { peer, qp, remote: memory, ah: AhId(0), address: Address::Connected });
+        end.connections.push(PeerConnection { peer, qp, remote: memory, ah: AhId(0), address: Address::Connected });
     }
     Ok(end)
 }
@@ -227,7 +228,7 @@ fn open_datagrams(
         let _ = nic.post_recv(Time::ZERO, qp, &receive(queues.buffer, memory));
     }
     let mut end =
-        Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: qp.slot(), inlet: Inlet::Own(qp), peers: BTreeMap::new() };
+        Rank { memory, connections: Vec::with_capacity(work.len()), first_slot: qp.slot(), inlet: Inlet::Own(qp), peers: BTreeMap::new() };
     let mut address = None;
     for &peer in work.keys() {
         let host = peer / how.per_host();
@@ -236,7 +237,7 @@ fn open_datagrams(
             _ => nic.create_ah(pd, AhAttr { dlid: Lid(host), sl: how.level })?,
         };
         address = Some((host, ah));
-        end.sides.push(Side { peer, qp, remote: memory, ah, address: Address::Connected });
+        end.connections.push(PeerConnection { peer, qp, remote: memory, ah, address: Address::Connected });
     }
     Ok(end)
 }
@@ -275,7 +276,7 @@ fn pkey_index(nic: &Nic, host: u32, pkey: Option<u16>) -> Result<u16, EngineErro
 
 /// The NIC of a host, in whichever part it is.
 pub(crate) fn nic<'a>(worlds: &'a mut [World<'_>], host: u32) -> &'a mut Nic {
-    let part = worlds.partition_point(|world| world.first_host <= host) - 1;
+    let part = worlds.partition_point(|world| world.hosts.first <= host) - 1;
     worlds[part].host(host).nic()
 }
 

@@ -10,8 +10,9 @@
 use fabriscope_catalog::{PartitionEnforcement, ResolvedCluster, keys};
 use fabriscope_engine::{Counter, Place};
 use fabriscope_fabric::LinkId;
+use fabriscope_units::Time;
 
-use crate::event::Parcel;
+use crate::packed_packet::PackedPacket;
 use crate::world::World;
 
 /// The keys in front of each adapter.
@@ -45,38 +46,38 @@ impl Enforcement {
 }
 
 impl World<'_> {
-    /// Whether the switch at the end of `lane` drops `parcel`, which an adapter of another partition sent.
+    /// Whether the switch at the end of `lane` drops `packed`, which an adapter of another partition sent.
     #[cold]
     #[inline(never)]
-    pub(crate) fn refused_in(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
-        let from = self.cluster.fabric.graph.link(LinkId(lane / self.vls)).from.0;
-        let refused = from < self.endpoints && self.refuses(from, parcel, |enforcement| enforcement.inbound);
+    pub(crate) fn refused_in(&mut self, now: Time, lane: u32, packed: PackedPacket) -> bool {
+        let from = self.cluster.fabric.graph.link(LinkId(lane / self.links.vls)).from.0;
+        let refused = from < self.links.endpoints && self.refuses(from, packed, |enforcement| enforcement.inbound);
         if refused {
-            self.note_refusal(Place::far(lane / self.vls), Counter::RcvConstraints, now);
+            self.note_refusal(Place::far(lane / self.links.vls), Counter::RcvConstraints, now);
         }
         refused
     }
 
-    /// Whether `parcel` is not to leave by the lane `out`, behind which is an adapter of another partition.
+    /// Whether `packed` is not to leave by the lane `out`, behind which is an adapter of another partition.
     #[cold]
     #[inline(never)]
-    pub(crate) fn refused_out(&mut self, now: u64, out: u32, parcel: Parcel) -> bool {
-        let to = self.ends[out as usize];
-        let refused = to < self.endpoints && self.refuses(to, parcel, |enforcement| enforcement.outbound);
+    pub(crate) fn refused_out(&mut self, now: Time, out: u32, packed: PackedPacket) -> bool {
+        let to = self.links.ends[out as usize];
+        let refused = to < self.links.endpoints && self.refuses(to, packed, |enforcement| enforcement.outbound);
         if refused {
-            self.note_refusal(Place::Port(out / self.vls), Counter::XmitConstraints, now);
+            self.note_refusal(Place::Port(out / self.links.vls), Counter::XmitConstraints, now);
         }
         refused
     }
 
-    fn refuses(&self, endpoint: u32, parcel: Parcel, way: impl Fn(&Enforcement) -> bool) -> bool {
-        let pkey = self.side.at(parcel.ext()).map_or(0, |ext| ext.pkey);
-        self.enforcement.as_deref().is_some_and(|enforcement| way(enforcement) && enforcement.refuses(endpoint, pkey))
+    fn refuses(&self, endpoint: u32, packed: PackedPacket, way: impl Fn(&Enforcement) -> bool) -> bool {
+        let pkey = self.ext_headers.at(packed.ext()).map_or(0, |ext| ext.pkey);
+        self.groups.enforcement.as_deref().is_some_and(|enforcement| way(enforcement) && enforcement.refuses(endpoint, pkey))
     }
 
-    fn note_refusal(&mut self, place: Place, counter: Counter, now: u64) {
-        self.stats.pkey_violations += 1;
-        if let Some(observer) = &mut self.observer {
+    fn note_refusal(&mut self, place: Place, counter: Counter, now: Time) {
+        self.watch.stats.pkey_violations += 1;
+        if let Some(observer) = &mut self.watch.observer {
             observer.count(place, counter, now);
         }
     }

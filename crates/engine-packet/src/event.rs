@@ -1,28 +1,28 @@
 //! What can happen, in 32 bytes that are copied into the queue.
 
-use fabriscope_verbs::{ExtId, Lid, Packet, PacketFlags, QpNum, WqeIndex};
+use fabriscope_verbs::{Lid, QpNum, WqeIndex};
+
+use crate::packed_packet::PackedPacket;
 
 /// An event as the queue holds it: what happens and where, and a packet or some words.
 ///
-/// A packet travels inside its event: while it is under way it is nowhere else. Its fields are packed into whole words
-/// by [`Parcel`]: words stay in registers from hop to hop, while bytes written one by one and read back as part of a
-/// word stall the processor until all stores before them are done.
+/// A packet travels inside its event: while it is in flight it is nowhere else.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Event {
     first: u64,
     second: u64,
     third: u64,
     fourth: u32,
-    /// Kind in the four high bits, place in the others.
+    /// The kind in the [`KIND_BITS`] high bits, the place (lane, host, rank) in the others.
     what: u32,
 }
 
 /// An event, unpacked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Happening {
+pub(crate) enum EventKind {
     /// The head of a packet reaches the switch at the end of the lane, or its tail has passed the receive pipeline
     /// of the NIC there.
-    Arrive { lane: u32, parcel: Parcel },
+    Arrive { lane: u32, packed: PackedPacket },
     /// Look at the packets waiting for a paced link.
     Pump { link: u32 },
     /// A NIC may build packets again.
@@ -40,23 +40,27 @@ pub(crate) enum Happening {
     /// An operation of a schedule ended.
     Done { rank: u32, op: u32 },
     /// The context that an arrived packet needs is in the NIC.
-    Fetched { lane: u32, parcel: Parcel },
+    Fetched { lane: u32, packed: PackedPacket },
     /// A packet for a group reaches the end of the lane.
-    Copies { lane: u32, parcel: Parcel },
+    Copies { lane: u32, packed: PackedPacket },
     /// A packet for a group comes back to the NIC that sent it, inside.
-    Looped { host: u32, parcel: Parcel },
+    Looped { host: u32, packed: PackedPacket },
     /// Something happens to a group.
     Manage { plan: u32 },
     /// A switch that reduces has a packet for the lane.
-    Emit { lane: u32, parcel: Parcel },
+    Emit { lane: u32, packed: PackedPacket },
     /// The core of a rank has time for its library.
     Turn { rank: u32 },
     /// The library of a rank looks at its timers.
     Tick { rank: u32 },
 }
 
+/// Bits of the kind of an event: 32 kinds.
+const KIND_BITS: u32 = 5;
+/// Bits of the place of an event.
+const PLACE_BITS: u32 = u32::BITS - KIND_BITS;
 /// Places (lanes, hosts, ranks) are numbered below this.
-pub(crate) const PLACES: u32 = 1 << 28;
+pub(crate) const PLACES: u32 = 1 << PLACE_BITS;
 
 const ARRIVE: u32 = 0;
 const PUMP: u32 = 1;
@@ -66,43 +70,46 @@ const WORK: u32 = 4;
 const TIMER: u32 = 5;
 const WAKE: u32 = 6;
 const DONE: u32 = 7;
-/// An arrival whose address is that of a group: the kind of [`ARRIVE`] with the top bit of the address.
-const COPIES: u32 = 8;
-const FETCHED: u32 = 9;
-const LOOPED: u32 = 10;
-const MANAGE: u32 = 11;
-const FAULT: u32 = 12;
-const TURN: u32 = 13;
-const TICK: u32 = 14;
-const EMIT: u32 = 15;
+const FETCHED: u32 = 8;
+const LOOPED: u32 = 9;
+const MANAGE: u32 = 10;
+const FAULT: u32 = 11;
+const TURN: u32 = 12;
+const TICK: u32 = 13;
+const EMIT: u32 = 14;
+/// The high bit of a kind: an arrival whose packet is addressed to a group. 15 and 17 to 31 are free.
+const GROUP: u32 = 1 << (KIND_BITS - 1);
+const ARRIVE_AT_GROUP: u32 = ARRIVE | GROUP;
+/// The high bit of the word with kind and place is that of the address of a group, which [`Event::arrive`] copies.
+const _: () = assert!(GROUP << PLACE_BITS == Lid::MULTICAST);
 
 impl Event {
     #[inline(always)]
     const fn new(kind: u32, place: u32, first: u64, second: u64) -> Event {
-        Event { first, second, third: 0, fourth: 0, what: kind << 28 | place }
+        Event { first, second, third: 0, fourth: 0, what: kind << PLACE_BITS | place }
     }
     #[inline(always)]
-    pub fn arrive(lane: u32, parcel: Parcel) -> Event {
+    pub fn arrive(lane: u32, packed: PackedPacket) -> Event {
         // The kind follows from the address without a branch: this is done for every hop.
-        let to_group = parcel.dest() & Lid::MULTICAST;
-        Event::carrying(ARRIVE, to_group | lane, parcel)
+        let to_group = packed.dest() & Lid::MULTICAST;
+        Event::carrying(ARRIVE, to_group | lane, packed)
     }
-    pub fn looped(host: u32, parcel: Parcel) -> Event {
-        Event::carrying(LOOPED, host, parcel)
+    pub fn looped(host: u32, packed: PackedPacket) -> Event {
+        Event::carrying(LOOPED, host, packed)
     }
-    pub fn emit(lane: u32, parcel: Parcel) -> Event {
-        Event::carrying(EMIT, lane, parcel)
+    pub fn emit(lane: u32, packed: PackedPacket) -> Event {
+        Event::carrying(EMIT, lane, packed)
     }
     pub fn manage(plan: u32) -> Event {
         Event::new(MANAGE, 0, u64::from(plan), 0)
     }
-    pub fn fetched(lane: u32, parcel: Parcel) -> Event {
-        Event::carrying(FETCHED, lane, parcel)
+    pub fn fetched(lane: u32, packed: PackedPacket) -> Event {
+        Event::carrying(FETCHED, lane, packed)
     }
     #[inline(always)]
-    fn carrying(kind: u32, lane: u32, parcel: Parcel) -> Event {
-        let Parcel { route, order, sizes, spread } = parcel;
-        Event { first: route, second: order, third: sizes, fourth: spread, what: kind << 28 | lane }
+    fn carrying(kind: u32, lane: u32, packed: PackedPacket) -> Event {
+        let PackedPacket { route, order, sizes, spread } = packed;
+        Event { first: route, second: order, third: sizes, fourth: spread, what: kind << PLACE_BITS | lane }
     }
     pub fn pump(link: u32) -> Event {
         Event::new(PUMP, link, 0, 0)
@@ -141,170 +148,59 @@ impl Event {
         self.what & (PLACES - 1)
     }
     #[inline(always)]
-    fn parcel(&self) -> Parcel {
-        Parcel { route: self.first, order: self.second, sizes: self.third, spread: self.fourth }
+    fn packed(&self) -> PackedPacket {
+        PackedPacket { route: self.first, order: self.second, sizes: self.third, spread: self.fourth }
     }
-    /// The lane and the parcel, if a packet arrives.
+    /// The lane and the packed, if a packet arrives.
     #[inline(always)]
-    pub fn arrival(&self) -> Option<(u32, Parcel)> {
-        (self.what >> 28 == ARRIVE).then(|| (self.place(), self.parcel()))
+    pub fn arrival(&self) -> Option<(u32, PackedPacket)> {
+        (self.what >> PLACE_BITS == ARRIVE).then(|| (self.place(), self.packed()))
     }
     /// The host, if a NIC may build packets.
     #[inline(always)]
     pub fn transmits(&self) -> Option<u32> {
-        (self.what >> 28 == TRANSMIT).then(|| self.place())
+        (self.what >> PLACE_BITS == TRANSMIT).then(|| self.place())
     }
 
     /// What it means.
     #[inline(always)]
-    pub fn unpack(self) -> Happening {
+    pub fn unpack(self) -> EventKind {
         let place = self.place();
-        match self.what >> 28 {
-            ARRIVE => Happening::Arrive { lane: place, parcel: self.parcel() },
-            PUMP => Happening::Pump { link: place },
-            TRANSMIT => Happening::Transmit { host: place },
-            DOORBELL => Happening::Doorbell { host: place, doorbell: self.first as u32 },
-            WORK => Happening::Work { host: place, qp: QpNum(self.first as u32), through: WqeIndex(self.second) },
-            TIMER => Happening::Timer { host: place },
-            WAKE => Happening::Wake { rank: place },
-            COPIES => Happening::Copies { lane: place, parcel: self.parcel() },
-            LOOPED => Happening::Looped { host: place, parcel: self.parcel() },
-            MANAGE => Happening::Manage { plan: self.first as u32 },
-            TURN => Happening::Turn { rank: place },
-            TICK => Happening::Tick { rank: place },
-            FETCHED => Happening::Fetched { lane: place, parcel: self.parcel() },
-            FAULT => Happening::Fault { change: place },
-            EMIT => Happening::Emit { lane: place, parcel: self.parcel() },
-            _ => Happening::Done { rank: place, op: self.first as u32 },
+        match self.what >> PLACE_BITS {
+            ARRIVE => EventKind::Arrive { lane: place, packed: self.packed() },
+            PUMP => EventKind::Pump { link: place },
+            TRANSMIT => EventKind::Transmit { host: place },
+            DOORBELL => EventKind::Doorbell { host: place, doorbell: self.first as u32 },
+            WORK => EventKind::Work { host: place, qp: QpNum(self.first as u32), through: WqeIndex(self.second) },
+            TIMER => EventKind::Timer { host: place },
+            WAKE => EventKind::Wake { rank: place },
+            ARRIVE_AT_GROUP => EventKind::Copies { lane: place, packed: self.packed() },
+            LOOPED => EventKind::Looped { host: place, packed: self.packed() },
+            MANAGE => EventKind::Manage { plan: self.first as u32 },
+            TURN => EventKind::Turn { rank: place },
+            TICK => EventKind::Tick { rank: place },
+            FETCHED => EventKind::Fetched { lane: place, packed: self.packed() },
+            FAULT => EventKind::Fault { change: place },
+            EMIT => EventKind::Emit { lane: place, packed: self.packed() },
+            _ => EventKind::Done { rank: place, op: self.first as u32 },
         }
-    }
-}
-
-/// The least that remains of a trimmed packet: an Ethernet frame of 64 bytes with preamble and gap (standard).
-const TRIMMED_LEAST: u32 = 84;
-/// Queue pairs and sequence numbers have 24 bits.
-const LOW_24: u32 = (1 << 24) - 1;
-
-/// A packet in words.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Parcel {
-    /// From the low end: destination (32 bits), queue pair there (24), low byte of the routing's note.
-    route: u64,
-    /// From the low end: sequence number (24 bits), high byte of the routing's note, number of the extension headers (32).
-    order: u64,
-    /// From the low end: wire bytes (16 bits), payload (16), opcode, flags, syndrome, service level (8 each).
-    sizes: u64,
-    /// Entropy (16 bits), message sequence number (16).
-    spread: u32,
-}
-
-impl Parcel {
-    #[inline(always)]
-    pub fn new(p: &Packet) -> Parcel {
-        let bytes = u32::from_le_bytes([p.opcode, p.flags.0, p.syndrome, p.sl]);
-        Parcel {
-            route: u64::from(p.dest.0) | u64::from(p.dest_qp & LOW_24) << 32,
-            order: u64::from(p.psn & LOW_24) | u64::from(p.ext.0) << 32,
-            sizes: u64::from(p.wire_bytes) | u64::from(p.payload) << 16 | u64::from(bytes) << 32,
-            spread: u32::from(p.entropy) | u32::from(p.msn) << 16,
-        }
-    }
-    #[inline(always)]
-    pub fn packet(&self) -> Packet {
-        let [opcode, flags, syndrome, sl] = ((self.sizes >> 32) as u32).to_le_bytes();
-        Packet {
-            dest: Lid(self.dest()),
-            dest_qp: self.dest_qp(),
-            psn: self.order as u32 & LOW_24,
-            ext: self.ext(),
-            wire_bytes: self.sizes as u16,
-            payload: (self.sizes >> 16) as u16,
-            opcode,
-            flags: PacketFlags(flags),
-            syndrome,
-            sl,
-            entropy: self.spread as u16,
-            msn: (self.spread >> 16) as u16,
-        }
-    }
-    #[inline(always)]
-    pub fn dest(&self) -> u32 {
-        self.route as u32
-    }
-    #[inline(always)]
-    pub fn dest_qp(&self) -> u32 {
-        (self.route >> 32) as u32 & LOW_24
-    }
-    /// Writes the queue pair it goes to.
-    pub fn set_dest_qp(&mut self, qp: u32) {
-        self.route = self.route & !(u64::from(LOW_24) << 32) | u64::from(qp & LOW_24) << 32;
-    }
-    /// What the routing wrote into the packet at the switch before.
-    #[inline(always)]
-    pub fn via(&self) -> u16 {
-        (self.route >> 56) as u16 & 0xFF | (self.order >> 16) as u16 & 0xFF00
-    }
-    /// Writes the note for the next switch.
-    #[inline(always)]
-    pub fn set_via(&mut self, via: u16) {
-        self.route = self.route & !(0xFF << 56) | u64::from(via & 0xFF) << 56;
-        self.order = self.order & !(0xFF << 24) | u64::from(via >> 8) << 24;
-    }
-    #[inline(always)]
-    pub fn entropy(&self) -> u32 {
-        self.spread & 0xFFFF
-    }
-    /// Service level.
-    #[inline(always)]
-    pub fn sl(&self) -> u32 {
-        (self.sizes >> 56) as u32
-    }
-    /// Bytes on the wire.
-    #[inline(always)]
-    pub fn wire_bytes(&self) -> u32 {
-        (self.sizes & 0xFFFF) as u32
-    }
-    /// Bytes of payload.
-    #[inline(always)]
-    pub fn payload(&self) -> u32 {
-        (self.sizes >> 16 & 0xFFFF) as u32
-    }
-    #[inline(always)]
-    pub fn ext(&self) -> ExtId {
-        ExtId((self.order >> 32) as u32)
-    }
-    /// Writes the number of the extension headers.
-    pub fn set_ext(&mut self, ext: ExtId) {
-        self.order = self.order & u64::from(u32::MAX) | u64::from(ext.0) << 32;
-    }
-    #[inline(always)]
-    pub fn has(&self, flags: PacketFlags) -> bool {
-        PacketFlags((self.sizes >> 40) as u8).contains(flags)
-    }
-    /// Cuts the payload off.
-    pub fn trim(&mut self) {
-        let headers = self.wire_bytes() - self.payload();
-        self.sizes = self.sizes & !0xFFFF_FFFF | u64::from(headers.max(TRIMMED_LEAST));
-        self.set(PacketFlags::TRIMMED);
-    }
-    #[inline]
-    pub fn set(&mut self, flags: PacketFlags) {
-        self.sizes |= u64::from(flags.0) << 40;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_verbs::Packet;
+
     use super::*;
 
     #[test]
     fn addresses_of_groups_make_another_kind_of_event() {
         for (dest, to_group) in [(Lid(0x0102_0304), false), (Lid::multicast(0xC005), true)] {
-            let event = Event::arrive(77, Parcel::new(&Packet { dest, ..Packet::default() }));
+            let event = Event::arrive(77, PackedPacket::new(&Packet { dest, ..Packet::default() }));
             assert_eq!(event.arrival().is_none(), to_group);
             match event.unpack() {
-                Happening::Arrive { lane: 77, parcel } if !to_group => assert_eq!(parcel.packet().dest, dest),
-                Happening::Copies { lane: 77, parcel } if to_group => assert_eq!(parcel.packet().dest, dest),
+                EventKind::Arrive { lane: 77, packed } if !to_group => assert_eq!(packed.unpack().dest, dest),
+                EventKind::Copies { lane: 77, packed } if to_group => assert_eq!(packed.unpack().dest, dest),
                 other => panic!("{other:?}"),
             }
         }
@@ -315,34 +211,33 @@ mod tests {
         assert_eq!(size_of::<Event>(), 32);
     }
 
+    /// Every kind comes out as it went in, at the last place that there is: kinds and places do not touch each other.
     #[test]
-    fn packets_come_out_as_they_went_in() {
-        let packet = Packet {
-            dest: Lid(0x0102_0304),
-            dest_qp: 0x05_0607,
-            psn: 0x08_090A,
-            ext: ExtId(0x0B0C_0D0E),
-            wire_bytes: 0x0F10,
-            payload: 0x1112,
-            opcode: 0x13,
-            flags: PacketFlags::TRACED,
-            syndrome: 0x14,
-            sl: 0x15,
-            entropy: 0x1617,
-            msn: 0x1819,
-        };
-        let parcel = Parcel::new(&packet);
-        assert_eq!(parcel.packet(), packet);
-        assert_eq!((parcel.dest(), parcel.entropy()), (packet.dest.0, 0x1617));
-        assert_eq!((parcel.wire_bytes(), parcel.payload(), parcel.ext()), (0x0F10, 0x1112, packet.ext));
-        assert!(parcel.has(PacketFlags::TRACED) && !parcel.has(PacketFlags::ECN_CE));
-        let mut to_other = parcel;
-        to_other.set_dest_qp(0x00FE_DCBA);
-        assert_eq!(to_other.packet(), Packet { dest_qp: 0x00FE_DCBA, ..packet });
-        let mut noted = parcel;
-        noted.set_via(0xABCD);
-        assert_eq!((noted.via(), parcel.via(), noted.packet()), (0xABCD, 0, packet));
-        noted.set_via(0);
-        assert_eq!((noted.route, noted.order), (parcel.route, parcel.order));
+    fn kinds_and_places_are_apart() {
+        let (last, packed) = (PLACES - 1, PackedPacket::new(&Packet { dest: Lid(7), ..Packet::default() }));
+        let to_group = PackedPacket::new(&Packet { dest: Lid::multicast(0xC001), ..Packet::default() });
+        let events = [
+            (Event::arrive(last, packed), "Arrive"),
+            (Event::arrive(last, to_group), "Copies"),
+            (Event::pump(last), "Pump"),
+            (Event::transmit(last), "Transmit"),
+            (Event::doorbell(last, 1), "Doorbell"),
+            (Event::work(last, QpNum(1), WqeIndex(2)), "Work"),
+            (Event::timer(last), "Timer"),
+            (Event::wake(last), "Wake"),
+            (Event::done(last, 1), "Done"),
+            (Event::fetched(last, packed), "Fetched"),
+            (Event::looped(last, packed), "Looped"),
+            (Event::fault(last), "Fault"),
+            (Event::turn(last), "Turn"),
+            (Event::tick(last), "Tick"),
+            (Event::emit(last, packed), "Emit"),
+        ];
+        for (event, kind) in events {
+            assert_eq!(event.place(), last);
+            let unpacked = format!("{:?}", event.unpack());
+            assert!(unpacked.starts_with(kind) && unpacked.contains(&last.to_string()), "{unpacked}");
+        }
+        assert!(matches!(Event::manage(9).unpack(), EventKind::Manage { plan: 9 }));
     }
 }

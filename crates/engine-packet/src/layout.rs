@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use fabriscope_fabric::{Graph, LinkId, Node, Vertex};
+use fabriscope_units::Pace;
 
 /// The division of a fabric.
 #[derive(Debug)]
@@ -18,8 +19,8 @@ pub(crate) struct Layout {
     pub slots: Slots,
     /// First host of each part, and the number of hosts.
     pub first_host: Vec<u32>,
-    /// 2⁻¹⁶ ps per byte and propagation in ps of each link, where they differ from link to link.
-    pub paces: Vec<u32>,
+    /// The pace of each link, where links differ.
+    pub paces: Vec<Pace>,
 }
 
 /// Part and place of the state of each lane; empty where there is one part.

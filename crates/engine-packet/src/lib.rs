@@ -6,48 +6,53 @@
 //! One event per hop while nothing is congested: on arrival at a switch the output is reserved at once
 //! (`network.rs`); credit returns are times on the link, not events. A packet whose credits are not even known to
 //! come waits in a list and leaves when they are. Ports where several lanes compete, or that obey pause frames, take
-//! one more event per packet (`paced.rs`).
+//! one more event per packet (`arbitrated.rs`).
 
 mod aggregation;
+mod arbitrated;
 mod barrier;
-mod beyond;
 mod congestion;
 mod connect;
-mod divided;
+mod counting;
 mod enforcement;
 mod event;
 mod faults;
+mod groups;
 mod host;
 mod layout;
-mod line;
+mod link_level;
+mod links;
 mod multicast;
 mod network;
 mod observe;
-mod paced;
+mod packed_packet;
 mod process;
 mod programs;
 mod qos;
+mod queues;
+mod routes;
 mod scenario;
 mod services;
 mod setup;
-mod sight;
 mod support;
-mod tally;
 mod trace;
 mod transfer;
-mod waiting;
+mod watch;
+mod windows;
 mod world;
 
 #[cfg(test)]
 mod aggregation_test;
 #[cfg(test)]
-mod beyond_test;
+mod counting_test;
+#[cfg(test)]
+mod dma_targets_test;
 #[cfg(test)]
 mod faults_test;
 #[cfg(test)]
 mod lanes_test;
 #[cfg(test)]
-mod line_test;
+mod link_level_test;
 #[cfg(test)]
 mod multicast_test;
 #[cfg(test)]
@@ -60,8 +65,6 @@ mod qos_test;
 mod reliability_test;
 #[cfg(test)]
 mod services_test;
-#[cfg(test)]
-mod tally_test;
 #[cfg(test)]
 mod tests;
 

@@ -20,12 +20,14 @@ use fabriscope_fabric::multicast::{GroupAttr, Groups, JoinState, Mgid, Mlid, Sno
 use fabriscope_fabric::{EndpointId, LinkId, Node, PortId, SwitchId};
 use fabriscope_switch::snooping::Action;
 use fabriscope_switch::{Report, Snooper, Timing};
-use fabriscope_units::{Span, Time};
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Change, Lid, Membership, PacketFlags, QpNum};
 
-use crate::event::{Event, Parcel};
-use crate::host::NOWHERE;
-use crate::waiting::{COPY, UNHELD};
+use crate::event::Event;
+use crate::host::NO_LANE;
+use crate::links::Scheduling;
+use crate::packed_packet::PackedPacket;
+use crate::queues::{COPY, UNHELD};
 use crate::world::{Client, World};
 
 /// What a run knows of groups.
@@ -35,8 +37,8 @@ pub(crate) struct Multicast {
     tables: BTreeMap<(Mlid, u32), Vec<LinkId>>,
     /// Where Ethernet sends packets of groups that its switches know nothing of.
     ethernet: Option<Ethernet>,
-    /// Between two copies (ps).
-    replication: u64,
+    /// Between two copies.
+    replication: Span,
     /// When the subnet manager has done what it was asked, and written what it has decided.
     manager_free: Time,
     tables_free: Time,
@@ -84,13 +86,13 @@ struct Record {
     lane: u32,
     /// Copies that have not left.
     left: u32,
-    /// When the last one's tail leaves (ps).
-    tail: u64,
+    /// When the last one's tail leaves.
+    tail: Time,
 }
 
 impl Arrived {
     fn add(&mut self, lane: u32, left: u32) -> u32 {
-        let record = Record { lane, left, tail: 0 };
+        let record = Record { lane, left, tail: Time::ZERO };
         match self.free.pop() {
             Some(at) => {
                 self.records[at as usize] = record;
@@ -103,7 +105,7 @@ impl Arrived {
         }
     }
     /// A copy leaves at `tail`: the lane, and when its buffer is free, if it was the last.
-    fn leave(&mut self, at: u32, tail: u64) -> Option<(u32, u64)> {
+    fn leave(&mut self, at: u32, tail: Time) -> Option<(u32, Time)> {
         let record = &mut self.records[at as usize];
         record.tail = record.tail.max(tail);
         record.left -= 1;
@@ -123,7 +125,7 @@ impl Multicast {
             groups: if ethernet { Groups::treeless() } else { Groups::new() },
             tables: BTreeMap::new(),
             ethernet: None,
-            replication: parts.switch.as_ref().and_then(|switch| switch.replication.as_ref()).map_or(0, |span| span.as_ps()),
+            replication: parts.switch.as_ref().and_then(|switch| switch.replication.as_ref()).map_or(Span::ZERO, |span| **span),
             manager_free: Time::ZERO,
             tables_free: Time::ZERO,
             plans: Vec::new(),
@@ -194,152 +196,149 @@ fn known<'a>(cluster: &'a Cluster, snooper: &'a Snooper, mlid: Mlid, switch: u32
 impl World<'_> {
     /// A packet for a group has reached the end of `lane`.
     #[inline(never)]
-    pub(crate) fn copies(&mut self, client: &mut impl Client, now: u64, lane: u32, parcel: Parcel) {
-        let end = self.ends[lane as usize];
-        if self.inspects && self.arrives_damaged(now, lane, parcel) {
-            return self.lose(self.resynchronised(now, lane), lane, parcel);
+    pub(crate) fn copies(&mut self, client: &mut impl Client, now: Time, lane: u32, packed: PackedPacket) {
+        let end = self.links.ends[lane as usize];
+        if self.watch.inspects() && self.arrives_damaged(now, lane, packed) {
+            return self.lose(self.resynchronised(now, lane), lane, packed);
         }
-        if self.pauses && !self.hold(now, lane, parcel) {
+        if self.links.backpressure.pauses() && !self.hold(now, lane, packed) {
             return;
         }
-        if end >= self.endpoints && parcel.dest() >= Lid::AGGREGATE {
-            return self.aggregate(now, lane, end - self.endpoints, parcel);
+        if end >= self.links.endpoints && packed.dest() >= Lid::AGGREGATE {
+            return self.aggregate(now, lane, end - self.links.endpoints, packed);
         }
-        if end >= self.endpoints {
-            return self.replicate(now, lane, end - self.endpoints, parcel);
+        if end >= self.links.endpoints {
+            return self.replicate(now, lane, end - self.links.endpoints, packed);
         }
-        if self.inspects {
-            self.observe_receipt(now, end, parcel);
+        if self.watch.inspects() {
+            self.observe_receipt(now, end, packed);
         }
-        let freed = self.listen(client, now, end, parcel);
-        self.release(lane, parcel.wire_bytes(), freed);
+        let freed = self.listen(client, now, end, packed);
+        self.release(lane, packed.wire_bytes(), freed);
     }
 
-    /// A copy for each port of the group but the one that `parcel` came by.
-    fn replicate(&mut self, now: u64, lane: u32, switch: u32, parcel: Parcel) {
-        let came_by = LinkId(lane / self.vls).reverse();
-        let mlid = parcel.packet().dest.mlid().map_or(Mlid(0), Mlid);
-        self.multicast.outputs(self.cluster, mlid, switch);
-        let mut links = std::mem::take(&mut self.multicast.links);
+    /// A copy for each port of the group but the one that `packed` came by.
+    fn replicate(&mut self, now: Time, lane: u32, switch: u32, packed: PackedPacket) {
+        let came_by = LinkId(lane / self.links.vls).reverse();
+        let mlid = packed.unpack().dest.mlid().map_or(Mlid(0), Mlid);
+        self.groups.multicast.outputs(self.cluster, mlid, switch);
+        let mut links = std::mem::take(&mut self.groups.multicast.links);
         links.retain(|link| *link != came_by);
-        let (_, vl) = self.input(lane);
+        let (_, vl) = self.links.input(lane);
         if links.is_empty() {
             // Nobody is behind this switch, or its table is not written yet.
-            self.stats.unwanted += 1;
-            self.side.free(parcel.ext());
-            self.release(lane, parcel.wire_bytes(), now);
+            self.watch.stats.unwanted += 1;
+            self.ext_headers.free(packed.ext());
+            self.release(lane, packed.wire_bytes(), now);
         } else {
-            let record = self.multicast.arrived.add(lane, links.len() as u32);
+            let record = self.groups.multicast.arrived.add(lane, links.len() as u32);
             let last = links.len() - 1;
             for (number, link) in links.iter().enumerate() {
-                let mut copy = parcel;
+                let mut copy = packed;
                 if number < last {
-                    copy.set_ext(self.side.duplicate(parcel.ext()));
+                    copy.set_ext(self.ext_headers.duplicate(packed.ext()));
                 }
-                let out = link.0 * self.vls + self.lane_across(switch, lane, link.0, parcel.sl(), u32::from(vl));
-                let wait = self.multicast.replication * number as u64;
+                let out = link.0 * self.links.vls + self.links.lane_across(switch, lane, link.0, packed.sl(), u32::from(vl));
+                let wait = self.groups.multicast.replication * number as u64;
                 self.copy(now, (lane, switch, record), out, copy, wait);
             }
-            self.stats.copies += links.len() as u64;
+            self.watch.stats.copies += links.len() as u64;
         }
-        self.multicast.links = links;
+        self.groups.multicast.links = links;
     }
 
     /// One copy, made `wait` after the first: from here on a packet like others.
-    fn copy(&mut self, now: u64, (lane, switch, record): (u32, u32, u32), out: u32, mut parcel: Parcel, wait: u64) {
-        let earliest = self.leaves_at(now, lane, out, parcel.wire_bytes()) + wait;
-        if self.paced {
-            if self.enforcement.is_some() && self.refused_out(now, out, parcel) {
-                self.side.free(parcel.ext());
-                return self.copy_left(record, parcel.wire_bytes(), now);
+    fn copy(&mut self, now: Time, (lane, switch, record): (u32, u32, u32), out: u32, mut packed: PackedPacket, wait: Span) {
+        let earliest = self.leaves_at(now, lane, out, packed.wire_bytes()) + wait;
+        if self.links.scheduling == Scheduling::Arbitrated {
+            if self.groups.enforcement.is_some() && self.refused_out(now, out, packed) {
+                self.ext_headers.free(packed.ext());
+                return self.copy_left(record, packed.wire_bytes(), now);
             }
-            let depth = self.depth(now, out);
-            self.stats.deepest_queue = self.stats.deepest_queue.max(depth);
-            if self.is_full(now, switch, out, depth, parcel.wire_bytes()) {
-                if let Some(observer) = &mut self.observer {
-                    observer.overflow(out / self.vls, now, false);
+            let depth = self.links.depth(now, out);
+            self.watch.stats.deepest_queue = self.watch.stats.deepest_queue.max(depth.0);
+            if self.links.is_full(now, switch, out, depth, packed.wire_bytes()) {
+                if let Some(observer) = &mut self.watch.observer {
+                    observer.overflow(out / self.links.vls, now, false);
                 }
-                self.stats.drops += 1;
-                self.side.free(parcel.ext());
-                return self.copy_left(record, parcel.wire_bytes(), now);
+                self.watch.stats.drops += 1;
+                self.ext_headers.free(packed.ext());
+                return self.copy_left(record, packed.wire_bytes(), now);
             }
-            if self.marks && self.marks(out, depth) {
-                parcel.set(PacketFlags::ECN_CE);
-                self.observe_mark(now, out);
-            }
+            self.mark(now, out, depth, &mut packed);
         }
-        self.send(now, out, parcel, COPY | record, earliest);
+        self.send(now, out, packed, COPY | record, earliest);
     }
 
     /// So many packets go on from the one that came by `lane`, and hold its buffer: the mark they carry.
     pub(crate) fn hold_copies(&mut self, lane: u32, count: u32) -> u32 {
-        COPY | self.multicast.arrived.add(lane, count)
+        COPY | self.groups.multicast.arrived.add(lane, count)
     }
 
     /// A copy leaves: the last one frees the buffer.
     #[cold]
-    pub(crate) fn copy_left(&mut self, record: u32, bytes: u32, tail: u64) {
+    pub(crate) fn copy_left(&mut self, record: u32, amount: Bytes, tail: Time) {
         if COPY | record == UNHELD {
             return;
         }
-        if let Some((lane, tail)) = self.multicast.arrived.leave(record, tail) {
-            self.release(lane, bytes, tail);
+        if let Some((lane, tail)) = self.groups.multicast.arrived.leave(record, tail) {
+            self.release(lane, amount, tail);
         }
     }
 
     /// An adapter gives a packet for a group to each queue pair that listens. Returns when its buffer is free.
-    fn listen(&mut self, client: &mut impl Client, now: u64, host: u32, parcel: Parcel) -> u64 {
-        let packet = parcel.packet();
-        let mut listeners = std::mem::take(&mut self.multicast.listeners);
+    fn listen(&mut self, client: &mut impl Client, now: Time, host: u32, packed: PackedPacket) -> Time {
+        let packet = packed.unpack();
+        let mut listeners = std::mem::take(&mut self.groups.multicast.listeners);
         listeners.clear();
-        let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref().expect("the NIC is here");
-        nic.mcast_listeners(&packet, &self.side, &mut listeners);
+        let nic = self.hosts[host].nic.as_ref().expect("the NIC is here");
+        nic.mcast_listeners(&packet, &self.ext_headers, &mut listeners);
         let mut freed = now;
         for (number, qp) in listeners.iter().enumerate() {
-            let mut copy = parcel;
+            let mut copy = packed;
             copy.set_dest_qp(qp.0);
             if number + 1 < listeners.len() {
-                copy.set_ext(self.side.duplicate(parcel.ext()));
+                copy.set_ext(self.ext_headers.duplicate(packed.ext()));
             }
-            freed = freed.max(self.accept(client, now, NOWHERE, host, copy));
+            freed = freed.max(self.accept(client, now, NO_LANE, host, copy));
         }
         if listeners.is_empty() {
-            self.stats.unwanted += 1;
-            self.side.free(parcel.ext());
+            self.watch.stats.unwanted += 1;
+            self.ext_headers.free(packed.ext());
         }
-        self.multicast.listeners = listeners;
+        self.groups.multicast.listeners = listeners;
         freed
     }
 
     /// `host` sends a packet to a group, ready at `ready`: its own queue pairs may listen.
     #[cold]
-    pub(crate) fn loop_back(&mut self, host: u32, parcel: Parcel, ready: u64) {
-        if parcel.dest() >= Lid::AGGREGATE {
+    pub(crate) fn loop_back(&mut self, host: u32, packed: PackedPacket, ready: Time) {
+        if packed.dest() >= Lid::AGGREGATE {
             return;
         }
-        let mut listeners = std::mem::take(&mut self.multicast.listeners);
+        let mut listeners = std::mem::take(&mut self.groups.multicast.listeners);
         listeners.clear();
-        let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref().expect("the NIC is here");
-        nic.mcast_listeners(&parcel.packet(), &self.side, &mut listeners);
+        let nic = self.hosts[host].nic.as_ref().expect("the NIC is here");
+        nic.mcast_listeners(&packed.unpack(), &self.ext_headers, &mut listeners);
         if !listeners.is_empty() {
-            let mut copy = parcel;
-            copy.set_ext(self.side.duplicate(parcel.ext()));
-            self.queue.push(Time::from_ps(ready + self.rx_latency), Event::looped(host, copy));
+            let mut copy = packed;
+            copy.set_ext(self.ext_headers.duplicate(packed.ext()));
+            self.queue.push(ready + self.hosts.rx_latency, Event::looped(host, copy));
         }
-        self.multicast.listeners = listeners;
+        self.groups.multicast.listeners = listeners;
     }
 
     /// A packet that never left its adapter is there.
     #[inline(never)]
-    pub(crate) fn looped(&mut self, client: &mut impl Client, now: u64, host: u32, parcel: Parcel) {
-        if parcel.dest() == host {
-            if parcel.has(PacketFlags::TRACED) {
-                self.trace.mark(&parcel.packet(), Stage::NicRx, now, || format!("nic {host}, within the adapter"));
+    pub(crate) fn looped(&mut self, client: &mut impl Client, now: Time, host: u32, packed: PackedPacket) {
+        if packed.dest() == host {
+            if packed.has(PacketFlags::TRACED) {
+                self.watch.trace.mark(&packed.unpack(), Stage::NicRx, now, || format!("nic {host}, within the adapter"));
             }
-            self.accept(client, now, NOWHERE, host, parcel);
+            self.accept(client, now, NO_LANE, host, packed);
             return;
         }
-        self.listen(client, now, host, parcel);
+        self.listen(client, now, host, packed);
     }
 }
 
@@ -350,8 +349,8 @@ impl World<'_> {
         let cluster = self.cluster;
         let settings = &cluster.parts.multicast;
         let at = if self.cluster.parts.link_layer == LinkLayer::InfiniBand {
-            self.multicast.manager_free = self.multicast.manager_free.max(now) + settings.answer;
-            self.multicast.manager_free
+            self.groups.multicast.manager_free = self.groups.multicast.manager_free.max(now) + settings.answer;
+            self.groups.multicast.manager_free
         } else {
             // The host decides for itself, and tells its switch.
             now
@@ -365,35 +364,34 @@ impl World<'_> {
     }
 
     fn plan(&mut self, at: Time, plan: Plan) {
-        let number = self.multicast.plan(plan);
+        let number = self.groups.multicast.plan(plan);
         self.queue.push(at.max(self.queue.now()), Event::manage(number));
     }
 
     /// A plan is due.
     #[inline(never)]
-    pub(crate) fn manage(&mut self, client: &mut impl Client, now: u64, plan: u32) {
-        let at = Time::from_ps(now);
-        self.multicast.free_plans.push(plan);
-        match self.multicast.plans[plan as usize] {
+    pub(crate) fn manage(&mut self, client: &mut impl Client, now: Time, plan: u32) {
+        self.groups.multicast.free_plans.push(plan);
+        match self.groups.multicast.plans[plan as usize] {
             Plan::Decide { host, request } => {
-                let mlid = self.decide(at, host, &request);
+                let mlid = self.decide(now, host, &request);
                 let h = self.host(host);
-                let seen = h.pcie.write(at, h.costs.cqe).visible;
+                let seen = h.pipeline.notify(now);
                 h.nic().deliver(seen, request.cq, request.answer(mlid.map(|mlid| mlid.0)));
-                client.visible(self, host, Some(request.cq), seen.as_ps());
+                client.visible(self, host, Some(request.cq), seen);
             }
             Plan::Write { switch, mlid } => {
-                let tree = self.multicast.groups.at(mlid).and_then(|group| group.tree());
+                let tree = self.groups.multicast.groups.at(mlid).and_then(|group| group.tree());
                 let links = tree.map_or(&[][..], |tree| tree.outputs(SwitchId(switch))).to_vec();
                 if links.is_empty() {
-                    self.multicast.tables.remove(&(mlid, switch));
+                    self.groups.multicast.tables.remove(&(mlid, switch));
                 } else {
-                    self.multicast.tables.insert((mlid, switch), links);
+                    self.groups.multicast.tables.insert((mlid, switch), links);
                 }
             }
-            Plan::Hear { switch, port, mlid, report } => self.hear(at, switch, port, mlid, report),
-            Plan::Prune { switch } => self.prune(at, switch),
-            Plan::Answer { job } => self.answer_group(client, at, job),
+            Plan::Hear { switch, port, mlid, report } => self.hear(now, switch, port, mlid, report),
+            Plan::Prune { switch } => self.prune(now, switch),
+            Plan::Answer { job } => self.answer_group(client, now, job),
         }
     }
 
@@ -402,7 +400,7 @@ impl World<'_> {
         let cluster = self.cluster;
         let graph = &cluster.fabric.graph;
         let (mgid, endpoint) = (Mgid(request.mgid), EndpointId(host));
-        let groups = &mut self.multicast.groups;
+        let groups = &mut self.groups.multicast.groups;
         let receives = groups.group(mgid).ok().and_then(|group| group.state(endpoint)).is_some_and(JoinState::receives);
         let (mlid, changed, report) = match request.change {
             Change::Join { state, qkey } => {
@@ -425,14 +423,14 @@ impl World<'_> {
             }
         };
         let settings = &cluster.parts.multicast;
-        let each = Span::from_ps(settings.table_write.as_ps() / u64::from(settings.outstanding.max(1)));
+        let each = settings.table_write / u64::from(settings.outstanding.max(1));
         for switch in changed {
             // The first is written after one round trip, the others follow as fast as several at once allow.
-            self.multicast.tables_free = self.multicast.tables_free.max(now) + each;
-            let at = self.multicast.tables_free + settings.table_write - each;
+            self.groups.multicast.tables_free = self.groups.multicast.tables_free.max(now) + each;
+            let at = self.groups.multicast.tables_free + settings.table_write - each;
             self.plan(at, Plan::Write { switch: switch.0, mlid });
         }
-        if let (Some(report), true) = (report, settings.snooping && self.multicast.ethernet(self.cluster).is_some()) {
+        if let (Some(report), true) = (report, settings.snooping && self.groups.multicast.ethernet(self.cluster).is_some()) {
             let link = graph.link(graph.uplink(endpoint));
             if let Node::Switch(switch) = graph.node(link.to) {
                 let at = now + link.delay + settings.report;
@@ -460,7 +458,7 @@ impl World<'_> {
     fn prune(&mut self, now: Time, switch: u32) {
         let Some(snooper) = self.snooper(switch) else { return };
         let gone = snooper.handle_timeout(now);
-        let here: Vec<Mlid> = self.multicast.tables.keys().filter(|(_, at)| *at == switch).map(|(mlid, _)| *mlid).collect();
+        let here: Vec<Mlid> = self.groups.multicast.tables.keys().filter(|(_, at)| *at == switch).map(|(mlid, _)| *mlid).collect();
         for mlid in here {
             self.learned(switch, mlid);
         }
@@ -475,7 +473,8 @@ impl World<'_> {
     fn tell_querier(&mut self, now: Time, switch: u32, mlid: Mlid, report: Report) {
         let cluster = self.cluster;
         let graph = &cluster.fabric.graph;
-        let Some(up) = self.multicast.ethernet(self.cluster).and_then(|ethernet| ethernet.tree.towards_querier(SwitchId(switch))) else {
+        let Some(up) = self.groups.multicast.ethernet(self.cluster).and_then(|ethernet| ethernet.tree.towards_querier(SwitchId(switch)))
+        else {
             return;
         };
         let link = graph.link(up);
@@ -491,11 +490,11 @@ impl World<'_> {
         let Some(snooper) = self.snooper(switch) else { return };
         let mut links: Vec<LinkId> = known(cluster, snooper, mlid, switch).collect();
         links.sort_unstable();
-        self.multicast.tables.insert((mlid, switch), links);
+        self.groups.multicast.tables.insert((mlid, switch), links);
     }
 
     fn snooper(&mut self, switch: u32) -> Option<&mut Snooper> {
-        self.multicast.ethernet(self.cluster)?.snoopers.get_mut(switch as usize)
+        self.groups.multicast.ethernet(self.cluster)?.snoopers.get_mut(switch as usize)
     }
 }
 

@@ -96,15 +96,15 @@ fn run(engine: &Scenario, cluster: &Cluster, mgid: [u8; 16], parts: &[Part]) -> 
     let logs: Vec<Log> = parts.iter().map(|_| Rc::default()).collect();
     let mains = parts.iter().zip(&logs).map(|(part, log)| program(*part, mgid, Rc::clone(log))).collect();
     let mut world = setup::world(engine, cluster, 1).expect("a world");
-    let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+    let before: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
     let mut programs = Programs::new(&world, cluster, (0..parts.len() as u32).collect(), mains).expect("programs");
     programs.begin(&mut world);
     world.run(&mut programs).expect("it ends");
     programs.check(&world).expect("all programs end");
     world.run(&mut Idle).expect("the rest");
-    let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+    let after: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
     assert_eq!(before, after, "credits are conserved");
-    assert!(world.side.is_empty(), "no packet is forgotten");
+    assert!(world.ext_headers.is_empty(), "no packet is forgotten");
     let got = logs.iter().map(|log| log.borrow().iter().map(|(_, number, bytes)| (*number, *bytes)).collect()).collect();
     (got, world.into_run())
 }
@@ -166,13 +166,13 @@ fn latency_grows_with_the_depth_of_the_tree_alone() {
         // The moment at which an adapter has the packet: its copy is the last event before the buffer is written.
         let mut arrivals = vec![None; 16];
         while let Some((time, event)) = world.queue.pop() {
-            if let crate::event::Happening::Copies { lane, .. } = event.unpack() {
-                let end = world.ends[lane as usize];
+            if let crate::event::EventKind::Copies { lane, .. } = event.unpack() {
+                let end = world.links.ends[lane as usize];
                 if end < 16 {
                     arrivals[end as usize] = Some(time.as_ps());
                 }
             }
-            world.step(&mut programs, time.as_ps(), event).expect("a step");
+            world.step(&mut programs, time, event).expect("a step");
         }
         arrivals
     };
@@ -217,10 +217,10 @@ fn who_is_slow_to_make_copies_delays_the_later_ones() {
         programs.begin(&mut world);
         let mut last = 0;
         while let Some((time, event)) = world.queue.pop() {
-            if matches!(event.unpack(), crate::event::Happening::Copies { .. }) {
+            if matches!(event.unpack(), crate::event::EventKind::Copies { .. }) {
                 last = time.as_ps();
             }
-            world.step(&mut programs, time.as_ps(), event).expect("a step");
+            world.step(&mut programs, time, event).expect("a step");
         }
         last
     };

@@ -1,181 +1,159 @@
 //! Packets between NICs: forwarding, reservation of links, return of credits.
 
 use fabriscope_engine::Stage;
-use fabriscope_fabric::{Hop, LinkId, SwitchId};
+use fabriscope_fabric::Hop;
 use fabriscope_switch::PauseChange;
 use fabriscope_switch::channel::NONE;
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Pace, Span, Time};
 use fabriscope_verbs::PacketFlags;
 use fabriscope_verbs::cc::LinkState;
 
-use crate::event::{Event, Parcel};
-use crate::sight::View;
-use crate::waiting::{COPY, FROM_HOST};
-use crate::world::{Room, World};
-
-/// A queue that is never dropped from: a few packets (assumed).
-const SHORT: u64 = 32 << 10;
+use crate::event::Event;
+use crate::links::{Forwarding, Overflow, Scheduling, Telemetry};
+use crate::packed_packet::PackedPacket;
+use crate::queues::{COPY, FROM_HOST};
+use crate::routes::QueueView;
+use crate::world::World;
 
 impl World<'_> {
     /// The head of `packet` has reached `switch` by `lane`.
     #[inline]
-    pub(crate) fn forward(&mut self, now: u64, lane: u32, switch: u32, mut parcel: Parcel) {
-        if self.inspects && self.arrives_damaged(now, lane, parcel) {
-            return self.lose(self.resynchronised(now, lane), lane, parcel);
+    pub(crate) fn forward(&mut self, now: Time, lane: u32, switch: u32, mut packed: PackedPacket) {
+        if self.watch.inspects() && self.arrives_damaged(now, lane, packed) {
+            return self.lose(self.resynchronised(now, lane), lane, packed);
         }
-        if self.inspects && self.enforcement.is_some() && self.refused_in(now, lane, parcel) {
-            return self.lose(now, lane, parcel);
+        if self.watch.inspects() && self.groups.enforcement.is_some() && self.refused_in(now, lane, packed) {
+            return self.lose(now, lane, packed);
         }
-        let hop = self.route(now, switch, &parcel, self.input(lane));
-        parcel.set_via(hop.via);
-        let out = hop.link.0 * self.vls + self.lane_across(switch, lane, hop.link.0, parcel.sl(), u32::from(hop.vl));
-        let earliest = self.leaves_at(now, lane, out, parcel.wire_bytes());
-        if self.paced {
-            if self.pauses && !self.hold(now, lane, parcel) {
+        let hop = self.route(now, switch, &packed, self.links.input(lane));
+        packed.set_via(hop.via);
+        let out = hop.link.0 * self.links.vls + self.links.lane_across(switch, lane, hop.link.0, packed.sl(), u32::from(hop.vl));
+        let earliest = self.leaves_at(now, lane, out, packed.wire_bytes());
+        if self.links.scheduling == Scheduling::Arbitrated {
+            if self.links.backpressure.pauses() && !self.hold(now, lane, packed) {
                 return;
             }
-            if self.enforcement.is_some() && self.refused_out(now, out, parcel) {
-                return self.lose(now, lane, parcel);
+            if self.groups.enforcement.is_some() && self.refused_out(now, out, packed) {
+                return self.lose(now, lane, packed);
             }
-            let depth = self.depth(now, out);
-            self.stats.deepest_queue = self.stats.deepest_queue.max(depth);
-            if parcel.has(PacketFlags::TRIMMED) {
-                return self.express(out, parcel, lane, earliest);
+            let depth = self.links.depth(now, out);
+            self.watch.stats.deepest_queue = self.watch.stats.deepest_queue.max(depth.0);
+            if packed.has(PacketFlags::TRIMMED) {
+                return self.express(out, packed, lane, earliest);
             }
-            if self.is_full(now, switch, out, depth, parcel.wire_bytes()) {
-                return self.overflow(now, out, parcel, lane, earliest);
+            if self.links.is_full(now, switch, out, depth, packed.wire_bytes()) {
+                return self.overflow(now, out, packed, lane, earliest);
             }
-            if self.marks && self.marks(out, depth) {
-                parcel.set(PacketFlags::ECN_CE);
-                self.observe_mark(now, out);
-            }
+            self.mark(now, out, depth, &mut packed);
         }
-        if parcel.has(PacketFlags::TRACED) {
-            self.trace.mark(&parcel.packet(), Stage::Switch, earliest, || format!("switch {switch}"));
+        if packed.has(PacketFlags::TRACED) {
+            self.watch.trace.mark(&packed.unpack(), Stage::Switch, earliest, || format!("switch {switch}"));
         }
-        self.send(now, out, parcel, lane, earliest);
+        self.send(now, out, packed, lane, earliest);
     }
 
-    /// When a packet of `bytes` whose head arrives by `lane` now could leave by `out`.
+    /// When a packet of `amount` whose head arrives by `lane` now could leave by `out`.
     #[inline(always)]
-    pub(crate) fn leaves_at(&self, now: u64, lane: u32, out: u32, bytes: u32) -> u64 {
-        let earliest = now + self.switch_latency;
-        if self.same_pace {
-            return earliest;
-        }
+    pub(crate) fn leaves_at(&self, now: Time, lane: u32, out: u32, amount: Bytes) -> Time {
+        let earliest = now + self.links.switch_latency;
+        let ahead = match self.links.forwarding {
+            Forwarding::UniformCutThrough => return earliest,
+            Forwarding::StoreAndForward => Span::ZERO,
+            Forwarding::CutThrough => self.pace_of(out).time(amount),
+        };
         // Cut-through must not run dry: the output may not overtake the arriving tail.
-        let pace = |lane: u32| self.pace_of(lane);
-        let tail = now + ((u64::from(bytes) * pace(lane)) >> 16) + self.switch_latency;
-        let ahead = if self.store_and_forward { 0 } else { (u64::from(bytes) * pace(out)) >> 16 };
+        let tail = now + self.pace_of(lane).time(amount) + self.links.switch_latency;
         earliest.max(tail.saturating_sub(ahead))
     }
 
-    /// Whether `bytes` more are too many for `out` at `switch`, for which `depth` bytes wait.
+    /// Which way `packed` goes at `switch`.
     #[inline(always)]
-    pub(crate) fn is_full(&self, now: u64, switch: u32, out: u32, depth: u64, bytes: u32) -> bool {
-        self.drops && depth + u64::from(bytes) > self.room_for(now, switch, out, depth)
-    }
-
-    /// Which way `parcel` goes at `switch`.
-    #[inline(always)]
-    fn route(&mut self, now: u64, switch: u32, parcel: &Parcel, input: (u32, u8)) -> Hop {
-        if self.routes.oblivious { self.routes.idle(switch, parcel, input) } else { self.look_and_route(now, switch, *parcel, input) }
+    fn route(&mut self, now: Time, switch: u32, packed: &PackedPacket, input: (u32, u8)) -> Hop {
+        if self.routes.table.oblivious {
+            self.routes.table.idle(switch, packed, input)
+        } else {
+            self.look_and_route(now, switch, *packed, input)
+        }
     }
 
     /// Apart, and with a copy of the packet: on the usual way its words need no address and stay in registers.
     #[inline(never)]
-    fn look_and_route(&mut self, now: u64, switch: u32, parcel: Parcel, input: (u32, u8)) -> Hop {
-        if let Some(hop) = self.route_around(now, switch, parcel, input) {
+    fn look_and_route(&mut self, now: Time, switch: u32, packed: PackedPacket, input: (u32, u8)) -> Hop {
+        if let Some(hop) = self.route_around(now, switch, packed, input) {
             return hop;
         }
-        let World { routes, slots, lanes, wires, flows, paced, vls, .. } = self;
-        let mut view = View { now, slots, lanes, wires, flows, paced: *paced, vls: *vls };
-        routes.output(switch, &parcel, input, &mut view)
+        let World { routes, links, .. } = self;
+        let mut view = QueueView { now, links, flows: &mut routes.flows };
+        routes.table.output(switch, &packed, input, &mut view)
     }
 
-    /// The lane at an adapter of a packet with service level `sl`.
+    /// Puts `packed` on `out` as soon as it can go: at once when that is known, else it waits.
     #[inline(always)]
-    pub(crate) fn lane_out(&self, sl: u32) -> u32 {
-        if self.levels == 1 { 0 } else { self.plan.lane_out(sl) }
-    }
-
-    /// The lane of `output`, a link of `switch`, of a packet with service level `sl` that came by `lane`; the routing chose `vl`.
-    #[inline(always)]
-    pub(crate) fn lane_across(&self, switch: u32, lane: u32, output: u32, sl: u32, vl: u32) -> u32 {
-        if self.levels == 1 {
-            return vl;
-        }
-        let links = [LinkId(lane / self.vls), LinkId(output)];
-        self.plan.lane_across(&self.cluster.fabric.graph, switch, links, sl, vl)
-    }
-
-    /// Puts `parcel` on `out` as soon as it can go: at once when that is known, else it waits.
-    #[inline(always)]
-    pub(crate) fn send(&mut self, now: u64, out: u32, parcel: Parcel, from: u32, earliest: u64) {
-        if self.paced {
-            self.send_paced(now, out, parcel, from, earliest);
+    pub(crate) fn send(&mut self, now: Time, out: u32, packed: PackedPacket, from: u32, earliest: Time) {
+        if self.links.scheduling == Scheduling::Arbitrated {
+            self.send_arbitrated(now, out, packed, from, earliest);
             return;
         }
-        let (_, place) = self.slots.of(out);
-        let lane = &mut self.lanes[place];
+        let (_, place) = self.links.slots.of(out);
+        let lane = &mut self.links.lanes[place];
         if lane.head == NONE
-            && let Some(start) = lane.reserve(parcel.wire_bytes(), earliest)
+            && let Some(start) = lane.reserve(packed.wire_bytes(), earliest)
         {
-            self.depart(out, place, parcel, from, (earliest, start));
+            self.depart(out, place, packed, from, (earliest, start));
         } else {
-            self.waiting.push(lane, parcel, from, earliest);
+            self.links.queues.push(lane, packed, from, earliest);
         }
     }
 
-    /// `parcel`, ready at `ready`, leaves on `out`, whose state is at `place`, at `start`: its next arrival, and the space it frees.
+    /// `packed`, ready at `ready`, leaves on `out`, whose state is at `place`, at `start`: its next arrival, and the space it frees.
     #[inline(always)]
-    pub(crate) fn depart(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, (ready, start): (u64, u64)) {
-        self.stats.packet_hops += 1;
-        let bytes = parcel.wire_bytes();
-        let lane = &self.lanes[place];
-        let tail = start + lane.serialisation(bytes);
-        let at = if lane.to < self.endpoints { tail + u64::from(lane.delay) + self.rx_latency } else { start + u64::from(lane.delay) };
-        if self.observer.is_some() {
-            self.observe(out, place, parcel, from, (ready, start, at));
+    pub(crate) fn depart(&mut self, out: u32, place: usize, packed: PackedPacket, from: u32, (ready, start): (Time, Time)) {
+        self.watch.stats.packet_hops += 1;
+        let amount = packed.wire_bytes();
+        let lane = &self.links.lanes[place];
+        let tail = start + lane.serialisation(amount);
+        let at = if lane.to < self.links.endpoints { tail + lane.delay() + self.hosts.rx_latency } else { start + lane.delay() };
+        if self.watch.observer.is_some() {
+            self.observe(out, place, packed, from, (ready, start, at));
         }
-        let lane = &self.lanes[place];
-        if u32::from(lane.part) == self.part {
-            self.queue.push(Time::from_ps(at), Event::arrive(out, parcel));
+        let lane = &self.links.lanes[place];
+        if u32::from(lane.part) == self.links.part {
+            self.queue.push(at, Event::arrive(out, packed));
         } else {
-            self.post_packet(u32::from(lane.part), at, out, parcel);
+            self.post_packet(u32::from(lane.part), at, out, packed);
         }
-        if parcel.has(PacketFlags::TRACED) {
-            self.trace_departure(out, place, &parcel.packet(), start, tail);
+        if packed.has(PacketFlags::TRACED) {
+            self.trace_departure(out, place, &packed.unpack(), start, tail);
         }
-        if self.telemetry && parcel.payload() > 0 {
-            self.stamp(place, &parcel, start);
+        if self.links.telemetry == Telemetry::Stamped && packed.payload() > Bytes::ZERO {
+            self.stamp(place, &packed, start);
         }
         if from & FROM_HOST == 0 {
-            self.release(from, bytes, tail);
+            self.release(from, amount, tail);
         } else if from & COPY == COPY {
-            self.copy_left(from & !COPY, bytes, tail);
-        } else if parcel.payload() > 0 {
-            self.sent(from & !FROM_HOST, bytes, parcel.sl(), tail);
+            self.copy_left(from & !COPY, amount, tail);
+        } else if packed.payload() > Bytes::ZERO {
+            self.sent(from & !FROM_HOST, amount, packed.sl(), tail);
         }
     }
 
-    /// The buffer behind `lane` has room for `bytes` more from `time` on.
+    /// The buffer behind `lane` has room for `amount` more from `time` on.
     #[inline]
-    pub(crate) fn release(&mut self, lane: u32, bytes: u32, time: u64) {
-        let (part, place) = self.slots.of(lane);
-        if part != self.part {
-            self.outbox[part as usize].credits.push((time, lane, bytes));
+    pub(crate) fn release(&mut self, lane: u32, amount: Bytes, time: Time) {
+        let (part, place) = self.links.slots.of(lane);
+        if part != self.links.part {
+            self.outbox[part as usize].credits.push((time, lane, amount));
             return;
         }
-        let channel = &mut self.lanes[place];
+        let channel = &mut self.links.lanes[place];
         // A credit travels back over the cable; a pause frame's way is in its reaction time.
-        let known = if channel.pauses() { time } else { time + u64::from(channel.delay) };
-        let change = channel.give_back(bytes, known);
+        let known = if channel.pauses() { time } else { time + channel.delay() };
+        let change = channel.give_back(amount, known);
         if channel.head != NONE {
-            self.drains.push(lane);
+            self.links.drains.push(lane);
         }
-        if self.pauses {
-            if self.observer.is_some() {
+        if self.links.backpressure.pauses() {
+            if self.watch.observer.is_some() {
                 self.observe_pause(lane);
             }
             self.note_pause(lane, change);
@@ -183,19 +161,19 @@ impl World<'_> {
     }
 
     /// Lets packets go whose credits are now known to come.
-    pub(crate) fn drain(&mut self, now: u64) {
-        while let Some(out) = self.drains.pop() {
-            if self.paced {
-                self.schedule_pump(now, out / self.vls);
+    pub(crate) fn drain(&mut self, now: Time) {
+        while let Some(out) = self.links.drains.pop() {
+            if self.links.scheduling == Scheduling::Arbitrated {
+                self.schedule_pump(now, out / self.links.vls);
                 continue;
             }
-            let (_, place) = self.slots.of(out);
+            let (_, place) = self.links.slots.of(out);
             loop {
-                let lane = &mut self.lanes[place];
-                let Some((bytes, earliest)) = self.waiting.first(lane).map(|w| (w.parcel.wire_bytes(), w.earliest)) else { break };
+                let lane = &mut self.links.lanes[place];
+                let Some((bytes, earliest)) = self.links.queues.first(lane).map(|w| (w.packed.wire_bytes(), w.earliest)) else { break };
                 let Some(start) = lane.reserve(bytes, earliest) else { break };
-                let entry = self.waiting.pop(lane).expect("the list was not empty");
-                self.depart(out, place, entry.parcel, entry.from, (earliest, start));
+                let entry = self.links.queues.pop(lane).expect("the list was not empty");
+                self.depart(out, place, entry.packed, entry.from, (earliest, start));
             }
         }
     }
@@ -204,167 +182,139 @@ impl World<'_> {
     pub(crate) fn note_pause(&mut self, lane: u32, change: PauseChange) {
         match change {
             PauseChange::None => {}
-            PauseChange::Paused => self.stats.pauses += 1,
+            PauseChange::Paused => self.watch.stats.pauses += 1,
             PauseChange::Until(_) => {
-                if self.lane(lane).head != NONE {
-                    self.drains.push(lane);
+                if self.links.lane(lane).head != NONE {
+                    self.links.drains.push(lane);
                 }
             }
         }
     }
 
     /// Accounts an arriving packet in the buffer behind a lane with pause frames; false when it is lost.
-    pub(crate) fn hold(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
-        let held = self.lane(lane).hold(parcel.wire_bytes(), now);
-        if self.observer.is_some() {
+    pub(crate) fn hold(&mut self, now: Time, lane: u32, packed: PackedPacket) -> bool {
+        let held = self.links.lane(lane).hold(packed.wire_bytes(), now);
+        if self.watch.observer.is_some() {
             self.observe_pause(lane);
         }
         match held {
             Ok(change) => {
-                if matches!(change, PauseChange::Until(_)) && self.lane(lane).head == NONE {
+                if matches!(change, PauseChange::Until(_)) && self.links.lane(lane).head == NONE {
                     return true;
                 }
                 self.note_pause(lane, change);
                 true
             }
             Err(()) => {
-                self.stats.drops += 1;
-                if let Some(observer) = &mut self.observer {
-                    observer.discard(lane / self.vls, now);
+                self.watch.stats.drops += 1;
+                if let Some(observer) = &mut self.watch.observer {
+                    observer.discard(lane / self.links.vls, now);
                 }
-                self.side.free(parcel.ext());
+                self.ext_headers.free(packed.ext());
                 false
             }
         }
     }
 
-    /// Whether `parcel`, which was to arrive by `lane`, is lost on the way.
+    /// Whether `packed`, which was to arrive by `lane`, is lost on the way.
     #[cold]
     #[inline(never)]
-    pub(crate) fn arrives_damaged(&mut self, now: u64, lane: u32, parcel: Parcel) -> bool {
-        let fate = if self.faults.is_some() { self.meets_fault(now, lane, parcel) } else { None };
-        self.stats.drops += u64::from(fate.is_some());
-        if let Some(observer) = &mut self.observer {
-            observer.arrive((lane / self.vls, lane % self.vls / self.per_level), now, parcel.wire_bytes(), fate);
+    pub(crate) fn arrives_damaged(&mut self, now: Time, lane: u32, packed: PackedPacket) -> bool {
+        let fate = if self.watch.faults.is_some() { self.meets_fault(now, lane, packed) } else { None };
+        self.watch.stats.drops += u64::from(fate.is_some());
+        if let Some(observer) = &mut self.watch.observer {
+            observer.arrive((lane / self.links.vls, lane % self.links.vls / self.links.per_level), now, packed.wire_bytes(), fate);
         }
         fate.is_some()
     }
 
     /// The pace of a link, where links differ.
-    fn pace_of(&self, lane: u32) -> u64 {
-        match &self.faults {
+    fn pace_of(&self, lane: u32) -> Pace {
+        match &self.watch.faults {
             // There is one part, and lanes may change.
-            Some(_) => u64::from(self.lanes[self.slots.of(lane).1].pace()),
-            None => u64::from(self.layout.paces[(lane / self.vls) as usize]),
+            Some(_) => self.links.lanes[self.links.slots.of(lane).1].pace(),
+            None => self.layout.paces[(lane / self.links.vls) as usize],
         }
     }
 
     /// Frees what a lost packet held; its credits are back at `now`.
-    pub(crate) fn lose(&mut self, now: u64, lane: u32, parcel: Parcel) {
-        self.side.free(parcel.ext());
-        if !self.pauses || !self.lane(lane).pauses() {
-            self.release(lane, parcel.wire_bytes(), now);
+    pub(crate) fn lose(&mut self, now: Time, lane: u32, packed: PackedPacket) {
+        self.ext_headers.free(packed.ext());
+        if !self.links.backpressure.pauses() || !self.links.lane(lane).pauses() {
+            self.release(lane, packed.wire_bytes(), now);
         }
     }
 
-    /// Bytes that wait for `out`, those on the wire included.
-    pub(crate) fn depth(&self, now: u64, out: u32) -> u64 {
-        let (_, place) = self.slots.of(out);
-        let lane = &self.lanes[place];
-        u64::from(lane.waiting) + lane.sent_in(self.wires[place / self.vls as usize].free.saturating_sub(now))
-    }
-
-    /// Bytes that may wait in `out`, a lane of a link of `switch`, of which `depth` do.
-    fn room_for(&self, now: u64, switch: u32, out: u32, depth: u64) -> u64 {
-        match self.rooms[(out % self.vls) as usize] {
-            Room::Endless => u64::MAX,
-            Room::Own(room) => room,
-            // Short queues fit whatever the others hold.
-            Room::Shared { .. } if depth < SHORT => u64::MAX,
-            Room::Shared { total, alpha } => {
-                let graph = &self.cluster.fabric.graph;
-                let lanes = graph.outputs(SwitchId(switch)).flat_map(|(_, link)| (0..self.vls).map(move |vl| (link.0, vl)));
-                // The wire of a link is counted once.
-                let used: u64 = lanes
-                    .map(|(link, vl)| {
-                        let (_, place) = self.slots.of(link * self.vls + vl);
-                        let lane = &self.lanes[place];
-                        let wire = if vl == 0 { lane.sent_in(self.wires[place / self.vls as usize].free.saturating_sub(now)) } else { 0 };
-                        u64::from(lane.waiting) + wire
-                    })
-                    .sum();
-                (alpha * total.saturating_sub(used) as f64) as u64
-            }
+    /// Marks a packet that joins `depth` of others in `out`, where the switch marks (ECN).
+    #[inline(always)]
+    pub(crate) fn mark(&mut self, now: Time, out: u32, depth: Bytes, packed: &mut PackedPacket) {
+        if let Some(marking) = &mut self.links.marking
+            && marking.marks((out % self.links.vls) as usize, depth)
+        {
+            self.watch.stats.ecn_marks += 1;
+            packed.set(PacketFlags::ECN_CE);
+            self.observe_mark(now, out);
         }
-    }
-
-    /// Whether a packet that joins `depth` bytes in `out` gets a mark of congestion.
-    pub(crate) fn marks(&mut self, out: u32, depth: u64) -> bool {
-        let Some(ecn) = self.ecn[(out % self.vls) as usize] else { return false };
-        let draw = self.mark_stream.next_u32() as u16;
-        let marks = ecn.marks(Bytes(depth), draw);
-        self.stats.ecn_marks += u64::from(marks);
-        marks
     }
 
     /// There is no room for a packet: it is dropped, or its header goes on alone.
     #[cold]
-    fn overflow(&mut self, now: u64, out: u32, mut parcel: Parcel, lane: u32, earliest: u64) {
-        let trims = self.trims && parcel.payload() > 0;
-        if let Some(observer) = &mut self.observer {
-            observer.overflow(out / self.vls, now, trims);
+    fn overflow(&mut self, now: Time, out: u32, mut packed: PackedPacket, lane: u32, earliest: Time) {
+        let trims = self.links.overflow == Overflow::Trim && packed.payload() > Bytes::ZERO;
+        if let Some(observer) = &mut self.watch.observer {
+            observer.overflow(out / self.links.vls, now, trims);
         }
         if !trims {
-            self.stats.drops += 1;
-            return self.lose(now, lane, parcel);
+            self.watch.stats.drops += 1;
+            return self.lose(now, lane, packed);
         }
-        self.stats.trims += 1;
-        let bytes = parcel.wire_bytes();
-        parcel.trim();
-        self.release(lane, bytes - parcel.wire_bytes(), now);
-        self.express(out, parcel, lane, earliest);
+        self.watch.stats.trims += 1;
+        let bytes = packed.wire_bytes();
+        packed.trim();
+        self.release(lane, bytes - packed.wire_bytes(), now);
+        self.express(out, packed, lane, earliest);
     }
 
     /// A trimmed packet goes ahead of all others; the packet that is on the wire just now, half of one on the average, is left
     /// out of account.
-    fn express(&mut self, out: u32, parcel: Parcel, from: u32, earliest: u64) {
-        let (_, place) = self.slots.of(out);
-        let lane = &mut self.lanes[place];
-        let bytes = parcel.wire_bytes();
+    fn express(&mut self, out: u32, packed: PackedPacket, from: u32, earliest: Time) {
+        let (_, place) = self.links.slots.of(out);
+        let lane = &mut self.links.lanes[place];
+        let bytes = packed.wire_bytes();
         if lane.open_at(bytes, earliest) != Some(earliest) {
-            return self.send_paced(self.queue.now().as_ps(), out, parcel, from, earliest);
+            return self.send_arbitrated(self.queue.now(), out, packed, from, earliest);
         }
         lane.take(bytes);
-        let wire = &mut self.wires[place / self.vls as usize];
+        let wire = &mut self.links.wires[place / self.links.vls as usize];
         wire.free = wire.free.max(earliest) + lane.serialisation(bytes);
-        self.depart(out, place, parcel, from, (earliest, earliest));
+        self.depart(out, place, packed, from, (earliest, earliest));
     }
 
     /// The link at `place` writes its state into a packet that leaves at `start`.
     #[cold]
-    fn stamp(&mut self, place: usize, parcel: &Parcel, start: u64) {
-        let number = place / self.vls as usize;
-        let lane = &self.lanes[place];
-        let queue = u64::from(lane.waiting) + lane.sent_in(start.saturating_sub(self.queue.now().as_ps()));
-        let wire = &mut self.wires[number];
-        wire.sent += u64::from(parcel.wire_bytes());
-        let state = LinkState { at: Time::from_ps(start), sent: wire.sent, queue: Bytes(queue), rate: lane.rate() };
-        if let Some(ext) = self.side.at_mut(parcel.ext()) {
+    fn stamp(&mut self, place: usize, packed: &PackedPacket, start: Time) {
+        let number = place / self.links.vls as usize;
+        let lane = &self.links.lanes[place];
+        let queue = lane.waiting() + lane.sent_in(start.since(self.queue.now()));
+        let wire = &mut self.links.wires[number];
+        wire.sent += packed.wire_bytes();
+        let state = LinkState { at: start, sent: wire.sent.0, queue, rate: lane.rate() };
+        if let Some(ext) = self.ext_headers.at_mut(packed.ext()) {
             ext.links.push(state);
         }
     }
 
-    fn trace_departure(&mut self, out: u32, place: usize, packet: &fabriscope_verbs::Packet, start: u64, tail: u64) {
-        let lane = &self.lanes[place];
-        let (delay, last) = (u64::from(lane.delay), lane.to < self.endpoints);
-        let place = || format!("link {}", out / self.vls);
-        self.trace.mark(packet, Stage::Queueing, start, place);
+    fn trace_departure(&mut self, out: u32, place: usize, packet: &fabriscope_verbs::Packet, start: Time, tail: Time) {
+        let lane = &self.links.lanes[place];
+        let (delay, last) = (lane.delay(), lane.to < self.links.endpoints);
+        let place = || format!("link {}", out / self.links.vls);
+        self.watch.trace.mark(packet, Stage::Queueing, start, place);
         if last {
-            self.trace.mark(packet, Stage::Serialisation, tail, place);
-            self.trace.mark(packet, Stage::Propagation, tail + delay, place);
-            self.trace.mark(packet, Stage::NicRx, tail + delay + self.rx_latency, || format!("nic {}", packet.dest.0));
+            self.watch.trace.mark(packet, Stage::Serialisation, tail, place);
+            self.watch.trace.mark(packet, Stage::Propagation, tail + delay, place);
+            self.watch.trace.mark(packet, Stage::NicRx, tail + delay + self.hosts.rx_latency, || format!("nic {}", packet.dest.0));
         } else {
-            self.trace.mark(packet, Stage::Propagation, start + delay, place);
+            self.watch.trace.mark(packet, Stage::Propagation, start + delay, place);
         }
     }
 }

@@ -6,34 +6,34 @@
 
 use fabriscope_engine::{Counter, Counters, LinkLoad, Place, Seen, Sighting, Tap};
 use fabriscope_fabric::LinkId;
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Body, QpNum, Transmit};
 use fabriscope_wire::{LinkLayer, Transport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Scenario;
-use crate::event::Parcel;
+use crate::counting::CounterBank;
 use crate::faults::Fate;
-use crate::tally::Tally;
-use crate::waiting::{COPY, FROM_HOST};
+use crate::packed_packet::PackedPacket;
+use crate::queues::{COPY, FROM_HOST};
 use crate::world::World;
 
 /// What watches the links of one part.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
-    /// Packets and bytes of own links, by place; empty unless asked for.
-    loads: Vec<(u64, u64)>,
+    /// Packets and bytes of own links, by place; empty unless they are counted.
+    loads: Vec<(u64, Bytes)>,
     /// Taps of all links of the fabric: 1 where packets leave, 2 where they arrive; empty without taps.
     taps: Vec<u8>,
     /// What passed so far, with the time of the event at which a packet arrives.
-    passed: Vec<(Sighting, u64)>,
+    passed: Vec<(Sighting, Time)>,
     /// Who sends to a queue pair: by destination and queue pair there. Looked up, never iterated.
     senders: FxHashMap<(u32, u32), u32>,
     /// Link and time of arrivals that came to nothing. Looked up, never iterated.
-    lost: FxHashSet<(u32, u64)>,
-    /// The pause that each lane is in: first and last moment (ps), as known.
-    pauses: FxHashMap<u32, (u64, u64)>,
-    tally: Option<Tally>,
+    lost: FxHashSet<(u32, Time)>,
+    /// The pause that each lane is in: first and last moment, as known.
+    pauses: FxHashMap<u32, (Time, Time)>,
+    tally: Option<CounterBank>,
 }
 
 const LEAVING: u8 = 1;
@@ -44,11 +44,11 @@ const LONGEST_PAUSE: u16 = u16::MAX;
 
 /// An observer for a part with `own` links of `all`, if anything is to be watched.
 pub(crate) fn observer(engine: &Scenario, layer: LinkLayer, own: usize, all: u32, levels: &[u8]) -> Option<Box<Observer>> {
-    let tally = Tally::new(engine.counting, layer, all, levels);
+    let tally = CounterBank::new(engine.counting, layer, all, levels);
     if !engine.link_loads && engine.taps.is_empty() && tally.is_none() {
         return None;
     }
-    let loads = vec![(0, 0); if engine.link_loads { own } else { 0 }];
+    let loads = vec![(0, Bytes::ZERO); if engine.link_loads { own } else { 0 }];
     let mut observer = Observer { loads, tally, ..Observer::default() };
     if !engine.taps.is_empty() {
         observer.taps = vec![0; all as usize];
@@ -63,13 +63,13 @@ pub(crate) fn observer(engine: &Scenario, layer: LinkLayer, own: usize, all: u32
 
 impl Observer {
     /// A packet of a priority was to arrive by `link` at `at`; what kept it from that, if anything.
-    pub fn arrive(&mut self, (link, level): (u32, u32), at: u64, bytes: u32, fate: Option<Fate>) {
+    pub fn arrive(&mut self, (link, level): (u32, u32), at: Time, amount: Bytes, fate: Option<Fate>) {
         if fate.is_some() && !self.taps.is_empty() {
             self.lost.insert((link, at));
         }
         if let Some(tally) = &mut self.tally {
             match fate {
-                None => tally.arrived((link, level), at, bytes),
+                None => tally.arrived((link, level), at, amount),
                 Some(Fate::Damaged { bits }) => {
                     tally.add(Place::far(link), Counter::RcvErrors, at, 1);
                     if bits {
@@ -81,19 +81,19 @@ impl Observer {
         }
     }
     /// Counts one of something at `now`.
-    pub fn count(&mut self, place: Place, counter: Counter, now: u64) {
+    pub fn count(&mut self, place: Place, counter: Counter, now: Time) {
         if let Some(tally) = &mut self.tally {
             tally.add(place, counter, now, 1);
         }
     }
     /// A packet that arrived by `link` found no room behind it.
-    pub fn discard(&mut self, link: u32, now: u64) {
+    pub fn discard(&mut self, link: u32, now: Time) {
         if let Some(tally) = &mut self.tally {
             tally.add(Place::far(link), Counter::RcvDiscards, now, 1);
         }
     }
     /// A packet that was to leave by `link` found no room before it: it is dropped, or trimmed.
-    pub fn overflow(&mut self, link: u32, now: u64, trimmed: bool) {
+    pub fn overflow(&mut self, link: u32, now: Time, trimmed: bool) {
         if let Some(tally) = &mut self.tally {
             let counter = if trimmed { Counter::Trims } else { Counter::XmitDiscards };
             tally.add(Place::Port(link), counter, now, 1);
@@ -101,7 +101,7 @@ impl Observer {
     }
     /// What was counted.
     pub fn into_counters(self: Box<Observer>) -> Option<Counters> {
-        self.tally.map(Tally::into_counters)
+        self.tally.map(CounterBank::into_counters)
     }
 
     /// Who sends to a queue pair, from the first hops that this part saw.
@@ -110,11 +110,11 @@ impl Observer {
     }
 
     /// Notes something at the taps of `link`; its first bit leaves at `start` and arrives at `start + delay`.
-    fn pass(&mut self, link: u32, start: u64, delay: u64, at: u64, seen: impl Fn() -> Seen) {
+    fn pass(&mut self, link: u32, start: Time, delay: Span, at: Time, seen: impl Fn() -> Seen) {
         let ends = self.taps.get(link as usize).copied().unwrap_or(0);
         for (end, time, arrival) in [(LEAVING, start, false), (ARRIVING, start + delay, true)] {
             if ends & end != 0 {
-                let sighting = Sighting { time: Time::from_ps(time), tap: Tap { link, arrival }, seen: seen() };
+                let sighting = Sighting { time: time, tap: Tap { link, arrival }, seen: seen() };
                 self.passed.push((sighting, at));
             }
         }
@@ -122,37 +122,37 @@ impl Observer {
 }
 
 impl World<'_> {
-    /// `parcel`, ready at `ready`, leaves on `out` at `start`; its arrival is the event at `at`.
+    /// `packed`, ready at `ready`, leaves on `out` at `start`; its arrival is the event at `at`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn observe(&mut self, out: u32, place: usize, parcel: Parcel, from: u32, (ready, start, at): (u64, u64, u64)) {
-        let Some(observer) = &mut self.observer else { return };
-        let (link, lane) = (out / self.vls, (out % self.vls) as u8);
-        if let Some(load) = observer.loads.get_mut(place / self.vls as usize) {
+    pub(crate) fn observe(&mut self, out: u32, place: usize, packed: PackedPacket, from: u32, (ready, start, at): (Time, Time, Time)) {
+        let Some(observer) = &mut self.watch.observer else { return };
+        let (link, lane) = (out / self.links.vls, (out % self.links.vls) as u8);
+        if let Some(load) = observer.loads.get_mut(place / self.links.vls as usize) {
             load.0 += 1;
-            load.1 += u64::from(parcel.wire_bytes());
+            load.1 += packed.wire_bytes();
         }
         if let Some(tally) = &mut observer.tally {
             // The link waits for the credits of whichever packet has been ready for longest.
             let base = place - usize::from(lane);
             let mut since = ready;
-            if self.vls > 1 {
-                let waiting = &self.waiting;
-                let heads = self.lanes[base..base + self.vls as usize].iter().filter_map(|lane| waiting.first(lane));
-                since = heads.map(|head| head.earliest).fold(ready, u64::min);
+            if self.links.vls > 1 {
+                let waiting = &self.links.queues;
+                let heads = self.links.lanes[base..base + self.links.vls as usize].iter().filter_map(|lane| waiting.first(lane));
+                since = heads.map(|head| head.earliest).fold(ready, Time::min);
             }
-            let tail = start + self.lanes[place].serialisation(parcel.wire_bytes());
-            tally.sent((link, u32::from(lane) / self.per_level), parcel.wire_bytes(), [since, start, tail]);
+            let tail = start + self.links.lanes[place].serialisation(packed.wire_bytes());
+            tally.sent((link, u32::from(lane) / self.links.per_level), packed.wire_bytes(), [since, start, tail]);
         }
         if observer.taps.is_empty() {
             return;
         }
         if from & COPY == FROM_HOST {
-            observer.senders.insert((parcel.dest(), parcel.dest_qp()), from & !FROM_HOST);
+            observer.senders.insert((packed.dest(), packed.dest_qp()), from & !FROM_HOST);
         }
-        let side = &self.side;
+        let side = &self.ext_headers;
         let seen = || {
-            let (packet, ext) = (parcel.packet(), side.at(parcel.ext()));
+            let (packet, ext) = (packed.unpack(), side.at(packed.ext()));
             let names_source = match packet.body() {
                 Body::Ib { opcode, .. } => opcode >> 5 == Transport::Ud as u8,
                 Body::Tcp { .. } => true,
@@ -161,26 +161,26 @@ impl World<'_> {
             let source = ext.filter(|_| names_source).map(|ext| ext.slid.0);
             Seen::Packet { source, lane, packet, ext: ext.cloned().map(Box::new) }
         };
-        observer.pass(link, start, u64::from(self.lanes[place].delay), at, seen);
+        observer.pass(link, start, self.links.lanes[place].delay(), at, seen);
     }
 
     /// `host` has built a packet.
     #[cold]
     #[inline(never)]
-    pub(crate) fn observe_built(&mut self, ready: u64, host: u32, transmit: &Transmit) {
-        if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+    pub(crate) fn observe_built(&mut self, ready: Time, host: u32, transmit: &Transmit) {
+        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
             tally.built(host, ready, transmit);
         }
     }
 
-    /// `parcel` reached `host`, which has not looked at it yet.
+    /// `packed` reached `host`, which has not looked at it yet.
     #[cold]
     #[inline(never)]
-    pub(crate) fn observe_receipt(&mut self, now: u64, host: u32, parcel: Parcel) {
-        let packet = parcel.packet();
-        let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref();
+    pub(crate) fn observe_receipt(&mut self, now: Time, host: u32, packed: PackedPacket) {
+        let packet = packed.unpack();
+        let nic = self.hosts[host].nic.as_ref();
         let status = nic.and_then(|nic| nic.query_qp(QpNum(packet.dest_qp)).ok());
-        if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
             tally.received(host, now, &packet, status.and_then(|status| status.attr.rq_psn));
         }
     }
@@ -188,17 +188,18 @@ impl World<'_> {
     /// The NIC of `host` may have counted something.
     #[cold]
     #[inline(never)]
-    pub(crate) fn observe_nic(&mut self, now: u64, host: u32) {
-        let nic = self.hosts[(host - self.first_host) as usize].nic.as_ref();
-        if let (Some(nic), Some(tally)) = (nic, self.observer.as_mut().and_then(|observer| observer.tally.as_mut())) {
+    pub(crate) fn observe_nic(&mut self, now: Time, host: u32) {
+        let nic = self.hosts[host].nic.as_ref();
+        if let (Some(nic), Some(tally)) = (nic, self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut())) {
             tally.noted(host, now, nic.counts());
         }
     }
 
     /// Notes when links were down.
     pub(crate) fn observe_outages(&mut self) {
-        let now = self.queue.now().as_ps();
-        let (Some(faults), Some(tally)) = (&self.faults, self.observer.as_mut().and_then(|observer| observer.tally.as_mut())) else {
+        let now = self.queue.now();
+        let (Some(faults), Some(tally)) = (&self.watch.faults, self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()))
+        else {
             return;
         };
         for link in (0..self.cluster.fabric.graph.link_count()).map(LinkId) {
@@ -211,9 +212,9 @@ impl World<'_> {
     /// A switch marked a packet that leaves by lane `out`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn observe_mark(&mut self, now: u64, out: u32) {
-        if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            tally.add(Place::Port(out / self.vls), Counter::XmitMarks, now, 1);
+    pub(crate) fn observe_mark(&mut self, now: Time, out: u32) {
+        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+            tally.add(Place::Port(out / self.links.vls), Counter::XmitMarks, now, 1);
         }
     }
 
@@ -221,9 +222,9 @@ impl World<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_pause(&mut self, lane: u32) {
-        let (_, place) = self.slots.of(lane);
-        let (pause, reaction) = self.lanes[place].pause_span();
-        let Some(observer) = &mut self.observer else { return };
+        let (_, place) = self.links.slots.of(lane);
+        let (pause, reaction) = self.links.lanes[place].pause_span();
+        let Some(observer) = &mut self.watch.observer else { return };
         let known = observer.pauses.get(&lane).copied();
         if known.map(|known| known.0) != pause.map(|pause| pause.0) {
             if let Some((from, until)) = known {
@@ -234,7 +235,7 @@ impl World<'_> {
                 self.pause_frame(lane, from, reaction, LONGEST_PAUSE);
             }
         }
-        if let Some(observer) = &mut self.observer {
+        if let Some(observer) = &mut self.watch.observer {
             match pause {
                 Some(pause) => observer.pauses.insert(lane, pause),
                 None => observer.pauses.remove(&lane),
@@ -243,47 +244,47 @@ impl World<'_> {
     }
 
     /// The sender of `lane` obeys a frame from `obeyed` on, which is `reaction` after it was sent on the way back.
-    fn pause_frame(&mut self, lane: u32, obeyed: u64, reaction: u64, quanta: u16) {
-        let (link, priority) = (lane / self.vls, self.plan.level(lane % self.vls).number);
+    fn pause_frame(&mut self, lane: u32, obeyed: Time, reaction: Span, quanta: u16) {
+        let (link, priority) = (lane / self.links.vls, self.links.qos.level(lane % self.links.vls).number);
         let back = LinkId(link).reverse();
-        let delay = self.cluster.fabric.graph.link(back).delay.as_ps();
+        let delay = self.cluster.fabric.graph.link(back).delay;
         let start = obeyed.saturating_sub(reaction);
-        if let Some(observer) = &mut self.observer {
+        if let Some(observer) = &mut self.watch.observer {
             if let Some(tally) = &mut observer.tally {
                 tally.add(Place::Port(back.0), Counter::TxPause(priority), start, 1);
                 tally.add(Place::Port(link), Counter::RxPause(priority), start + delay, 1);
             }
-            observer.pass(back.0, start, delay, u64::MAX, || Seen::Pause { priority, quanta });
+            observer.pass(back.0, start, delay, Time::MAX, || Seen::Pause { priority, quanta });
         }
     }
 
     /// The sender of `lane` obeyed a pause so long.
-    fn pause_ended(&mut self, lane: u32, from: u64, until: u64) {
-        let (link, priority) = (lane / self.vls, self.plan.level(lane % self.vls).number);
-        if let Some(tally) = self.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            let time = until.saturating_sub(from);
-            tally.add(Place::Port(link), Counter::RxPauseTime(priority), until, time);
-            tally.add(Place::far(link), Counter::TxPauseTime(priority), until, time);
+    fn pause_ended(&mut self, lane: u32, from: Time, until: Time) {
+        let (link, priority) = (lane / self.links.vls, self.links.qos.level(lane % self.links.vls).number);
+        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+            let paused = until.since(from).as_ps();
+            tally.add(Place::Port(link), Counter::RxPauseTime(priority), until, paused);
+            tally.add(Place::far(link), Counter::TxPauseTime(priority), until, paused);
         }
     }
 
     /// What passed the taps, in the order of time; `senders` are those of all parts.
     pub(crate) fn sightings(&mut self, senders: &FxHashMap<(u32, u32), u32>) -> Vec<Sighting> {
-        let mut open: Vec<(u32, (u64, u64))> = match &mut self.observer {
+        let mut open: Vec<(u32, (Time, Time))> = match &mut self.watch.observer {
             Some(observer) => observer.pauses.drain().collect(),
             None => return Vec::new(),
         };
         open.sort_unstable();
-        let end = self.queue.now().as_ps();
+        let end = self.queue.now();
         for (lane, (from, until)) in open {
-            let (_, place) = self.slots.of(lane);
-            let (_, reaction) = self.lanes[place].pause_span();
-            if until != u64::MAX {
+            let (_, place) = self.links.slots.of(lane);
+            let (_, reaction) = self.links.lanes[place].pause_span();
+            if until.is_known() {
                 self.pause_frame(lane, until, reaction, 0);
             }
             self.pause_ended(lane, from, until.min(end));
         }
-        let Some(observer) = &mut self.observer else { return Vec::new() };
+        let Some(observer) = &mut self.watch.observer else { return Vec::new() };
         let lost = std::mem::take(&mut observer.lost);
         let mut sightings: Vec<Sighting> = std::mem::take(&mut observer.passed)
             .into_iter()
@@ -301,12 +302,12 @@ impl World<'_> {
 
     /// The loads of own links that carried anything, in the order of the links.
     pub(crate) fn link_loads(&self) -> Vec<LinkLoad> {
-        let Some(observer) = self.observer.as_ref().filter(|observer| !observer.loads.is_empty()) else { return Vec::new() };
-        let links = self.ends.len() as u32 / self.vls;
+        let Some(observer) = self.watch.observer.as_ref().filter(|observer| !observer.loads.is_empty()) else { return Vec::new() };
+        let links = self.links.ends.len() as u32 / self.links.vls;
         let own = (0..links).filter_map(|link| {
-            let (part, place) = self.slots.of(link * self.vls);
-            let (packets, bytes) = *observer.loads.get(place / self.vls as usize).filter(|_| part == self.part)?;
-            (packets > 0).then_some(LinkLoad { link, packets, bytes: Bytes(bytes) })
+            let (part, place) = self.links.slots.of(link * self.links.vls);
+            let (packets, bytes) = *observer.loads.get(place / self.links.vls as usize).filter(|_| part == self.links.part)?;
+            (packets > 0).then_some(LinkLoad { link, packets, bytes })
         });
         own.collect()
     }
@@ -320,6 +321,6 @@ pub(crate) fn sort(sightings: &mut [Sighting]) {
 /// Who sends to a queue pair, as seen by all parts.
 pub(crate) fn senders<'a, 'b: 'a>(worlds: impl Iterator<Item = &'a mut World<'b>>) -> FxHashMap<(u32, u32), u32> {
     let mut all = FxHashMap::default();
-    worlds.filter_map(|world| world.observer.as_mut()).for_each(|observer| all.extend(observer.take_senders()));
+    worlds.filter_map(|world| world.watch.observer.as_mut()).for_each(|observer| all.extend(observer.take_senders()));
     all
 }

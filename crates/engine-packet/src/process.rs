@@ -44,8 +44,8 @@ struct Core {
     /// What came, and when it can be seen.
     inbox: VecDeque<(Time, Note)>,
     free: Time,
-    /// When the one valid turn comes (ps); zero where none is planned.
-    turn_at: u64,
+    /// When the one valid turn comes, if one is planned.
+    turn_at: Option<Time>,
     /// Requests of the datagram queue, and those known to be complete.
     posted: u64,
     freed: u64,
@@ -84,7 +84,7 @@ impl Processes {
         let library = how.library?;
         let datagrams = library.datagrams.filter(|_| how.service == Service::Ud);
         let channels = match datagrams {
-            Some(_) => ranks.iter().map(|rank| vec![Channel::default(); rank.sides.len()]).collect(),
+            Some(_) => ranks.iter().map(|rank| vec![Channel::default(); rank.connections.len()]).collect(),
             None => Vec::new(),
         };
         let cores = ranks.iter().map(|_| Core::default()).collect();
@@ -99,10 +99,12 @@ impl Processes {
 
     fn plan(&mut self, world: &mut World<'_>, (core, rank): (usize, u32), ready: Time) {
         let core = &mut self.cores[core];
-        let at = ready.max(core.free).max(world.queue.now()).as_ps();
-        if core.turn_at == 0 || at < core.turn_at {
-            core.turn_at = at.max(1);
-            world.queue.push(Time::from_ps(core.turn_at), Event::turn(rank));
+        let at = ready.max(core.free).max(world.queue.now());
+        if core.turn_at.is_none_or(|planned| at < planned) {
+            // What happens at the start of the run comes before what ranks do then.
+            let at = at.max(Time::from_ps(1));
+            core.turn_at = Some(at);
+            world.queue.push(at, Event::turn(rank));
         }
     }
 
@@ -133,7 +135,7 @@ impl Processes {
         if self.doorbell.pushes(1, bytes, inline) {
             seen += self.cpu.blueflame_block * (bytes.0.div_ceil(64).max(1) - 1);
         } else {
-            let timing = *h.pcie.timing();
+            let timing = *h.pipeline.bus();
             seen += timing.read_latency + timing.completion_time(Bytes(bytes.0.div_ceil(64) * 64));
         }
         world.queue.push(seen, Event::work(host, qp, posted.wqe));
@@ -162,10 +164,10 @@ impl Transferring {
 
     fn act(&mut self, p: &mut Processes, world: &mut World<'_>, now: Time, rank: u32) -> Result<(), EngineError> {
         let index = (rank - self.first_rank) as usize;
-        if p.cores[index].turn_at != now.as_ps() {
+        if p.cores[index].turn_at != Some(now) {
             return Ok(());
         }
-        p.cores[index].turn_at = 0;
+        p.cores[index].turn_at = None;
         let free = if let Some(op) = p.cores[index].posts.pop_front() {
             self.send(p, world, now, rank, op)?
         } else if p.cores[index].inbox.front().is_some_and(|(seen, _)| *seen <= now)
@@ -209,7 +211,7 @@ impl Transferring {
             }
             let length = u32::try_from((bytes + p.library.header).0).unwrap_or(u32::MAX);
             let wr = SendWr::send(u64::from(op), Sge { addr: 0, length, lkey: end.memory.lkey }).with_imm(tag);
-            clock = p.ring(world, host, end.sides[place].qp, wr, clock)?;
+            clock = p.ring(world, host, end.connections[place].qp, wr, clock)?;
             world.queue.push(clock, Event::done(rank, op));
             return Ok(clock);
         };
@@ -261,10 +263,10 @@ impl Transferring {
     ) -> Result<Time, EngineError> {
         let Some(costs) = p.datagrams else { return Ok(clock) };
         let end = &self.ranks[(rank - self.first_rank) as usize];
-        let (side, Inlet::Own(qp)) = (end.sides[place], end.inlet) else { return Ok(clock) };
+        let (connection, Inlet::Own(qp)) = (end.connections[place], end.inlet) else { return Ok(clock) };
         let length = u32::try_from((bytes + costs.header).0).unwrap_or(u32::MAX);
         let mut wr = SendWr::send(0, Sge { addr: 0, length, lkey: end.memory.lkey }).with_imm(imm);
-        wr = wr.to(UdDestination { ah: side.ah, remote_qpn: side.qp, remote_qkey: QKEY });
+        wr = wr.to(UdDestination { ah: connection.ah, remote_qpn: connection.qp, remote_qkey: QKEY });
         let core = &mut p.cores[(rank - self.first_rank) as usize];
         core.posted += 1;
         core.unsignaled += 1;
@@ -394,7 +396,7 @@ impl Transferring {
             }
             idle = false;
             if let Err(GaveUp { number, tries }) = channel.handle_timeout(now, &costs.window, &mut again) {
-                let peer = self.ranks[index].sides[place].peer;
+                let peer = self.ranks[index].connections[place].peer;
                 let status = format!("packet {number} to rank {peer} sent {tries} times in vain");
                 self.fail(rank, status);
                 return Ok(());

@@ -7,12 +7,12 @@ use fabriscope_engine::{Cluster, EngineError, timing};
 use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
 use fabriscope_node::socket::first_ready;
 use fabriscope_node::{Awaited, Devices, Main, Process, Program, Sockets, Work};
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::hfi::is_adapter_queue;
 use fabriscope_verbs::{CqId, Lid, Nic};
 
-use crate::event::{Event, Happening};
-use crate::host::{Host, posting};
+use crate::event::{Event, EventKind};
+use crate::host::{TimerUse, posting};
 use crate::world::{Client, World};
 
 /// The programs of a job.
@@ -37,8 +37,8 @@ struct Slot {
     process: Process,
     program: Option<Program>,
     wait: Wait,
-    /// When the one valid wake event comes (ps).
-    wake_at: u64,
+    /// When the one valid wake event comes.
+    wake_at: Time,
     ended: Time,
     /// Nobody waits for it at barriers any more.
     serves: bool,
@@ -48,7 +48,7 @@ impl Programs {
     pub fn new(world: &World<'_>, cluster: &Cluster, homes: Vec<u32>, mains: Vec<Main>) -> Result<Programs, EngineError> {
         let parts = &cluster.parts;
         let nics = parts.sole().node.nics;
-        let nodes = parts.nodes().min(world.endpoints / nics.max(1));
+        let nodes = parts.nodes().min(world.links.endpoints / nics.max(1));
         let ranks = homes.len() as u32;
         let mut on_node = vec![Vec::new(); nodes as usize];
         let mut slots = Vec::with_capacity(homes.len());
@@ -75,7 +75,7 @@ impl Programs {
                 devices: devices[node as usize].clone(),
             });
             let program = main(process.clone());
-            slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: u64::MAX, ended: Time::ZERO, serves: false });
+            slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: Time::MAX, ended: Time::ZERO, serves: false });
         }
         let running = slots.len();
         Ok(Programs {
@@ -94,7 +94,7 @@ impl Programs {
 
     pub fn begin(&mut self, world: &mut World<'_>) {
         for rank in 0..self.slots.len() as u32 {
-            self.wake(world, rank, 0);
+            self.wake(world, rank, Time::ZERO);
         }
     }
 
@@ -118,7 +118,7 @@ impl Programs {
                 format!("  {who} on node {} waits for {own}{}", slot.process.node(), describe(&slot.wait))
             })
             .collect();
-        who.extend(world.aggregation.waiting(&world.cluster.fabric.graph));
+        who.extend(world.groups.aggregation.waiting(&world.cluster.fabric.graph));
         let at = world.queue.now();
         Err(EngineError::Stalled { at, waiting: self.running, ranks: self.ranks, who: who.join("\n") })
     }
@@ -132,34 +132,34 @@ impl Programs {
         self.slots.iter().take(self.ranks).map(|slot| slot.ended).collect()
     }
 
-    fn wake(&mut self, world: &mut World<'_>, rank: u32, at: u64) {
+    fn wake(&mut self, world: &mut World<'_>, rank: u32, at: Time) {
         let slot = &mut self.slots[rank as usize];
         if at < slot.wake_at {
             slot.wake_at = at;
-            world.queue.push(Time::from_ps(at), Event::wake(rank));
+            world.queue.push(at, Event::wake(rank));
         }
     }
 
-    fn resume(&mut self, world: &mut World<'_>, now: u64, rank: u32) -> Result<(), EngineError> {
+    fn resume(&mut self, world: &mut World<'_>, now: Time, rank: u32) -> Result<(), EngineError> {
         let slot = &mut self.slots[rank as usize];
         if slot.wake_at != now {
             return Ok(());
         }
-        slot.wake_at = u64::MAX;
+        slot.wake_at = Time::MAX;
         let Some(program) = &mut slot.program else { return Ok(()) };
         let first = slot.process.node() * self.nics;
         let hosts = first as usize..(first + self.nics) as usize;
-        self.lent.extend(world.hosts[hosts.clone()].iter_mut().filter_map(|host| host.nic.take()));
-        slot.process.enter(Time::from_ps(now), std::mem::take(&mut self.lent));
+        self.lent.extend(world.hosts.all[hosts.clone()].iter_mut().filter_map(|host| host.nic.take()));
+        slot.process.enter(now, std::mem::take(&mut self.lent));
         let result = program.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.lent = slot.process.leave(&mut self.rung);
-        for (host, nic) in world.hosts[hosts].iter_mut().zip(self.lent.drain(..)) {
+        for (host, nic) in world.hosts.all[hosts].iter_mut().zip(self.lent.drain(..)) {
             host.nic = Some(nic);
             host.watch_contexts();
         }
         let slot = &self.slots[rank as usize];
         for host in first..first + self.nics {
-            world.trace.seen(host, slot.process.seen_at().as_ps());
+            world.watch.trace.seen(host, slot.process.seen_at());
         }
         let slot = &mut self.slots[rank as usize];
         match result {
@@ -181,8 +181,11 @@ impl Programs {
         }
         let node = (first / self.nics) as usize;
         if let Some(devices) = self.devices[node].as_ref().filter(|devices| devices.take_asked()) {
-            world.hops.meet(world.cluster, node, devices);
-            world.hosts[first as usize..(first + self.nics) as usize].iter_mut().for_each(Host::meet_copies);
+            if let Some(reach) = &world.cluster.reach {
+                world.hosts.hops.meet(reach, node, devices);
+            }
+            let hosts = &mut world.hosts.all[first as usize..(first + self.nics) as usize];
+            hosts.iter_mut().for_each(|host| host.pipeline.meet_copies());
         }
         self.send_doorbells(world, first);
         self.pass_on(world, now, rank);
@@ -194,7 +197,7 @@ impl Programs {
         for host in first..first + self.nics {
             world.flush_completions(self, now, host);
             if world.host(host).nic().sockets_in_use().is_some() {
-                world.controlled = true;
+                world.hosts.timers = TimerUse::Everything;
                 world.arm_timer(host);
             }
         }
@@ -203,22 +206,22 @@ impl Programs {
     }
 
     /// Shows other cores of the node what `rank` has written for them.
-    fn pass_on(&mut self, world: &mut World<'_>, now: u64, rank: u32) {
+    fn pass_on(&mut self, world: &mut World<'_>, now: Time, rank: u32) {
         for (to, at) in self.slots[rank as usize].process.take_told() {
             let slot = &self.slots[to as usize];
             slot.process.hear(at, rank);
             if matches!(slot.wait, Wait::Any { .. }) && slot.program.is_some() {
-                self.wake(world, to, at.as_ps().max(now));
+                self.wake(world, to, at.max(now));
             }
         }
     }
 
     /// Plans the wake-up of a rank that has just stopped.
-    fn suspend(&mut self, world: &mut World<'_>, now: u64, rank: u32) {
+    fn suspend(&mut self, world: &mut World<'_>, now: Time, rank: u32) {
         let slot = &self.slots[rank as usize];
         let at = match (&slot.program, &slot.wait) {
             (Some(_), Wait::Nothing) => Some(now),
-            (Some(_), Wait::Until(time)) => Some(time.as_ps()),
+            (Some(_), Wait::Until(time)) => Some(*time),
             (Some(_), Wait::Any { .. } | Wait::Sockets(_)) => self.ready_at(world, rank),
             (_, Wait::Barrier) | (None, _) => {
                 self.open_barrier(world);
@@ -241,22 +244,22 @@ impl Programs {
             let slot = &self.slots[rank as usize];
             if slot.program.is_some() && !slot.serves {
                 self.slots[rank as usize].wait = Wait::Nothing;
-                self.wake(world, rank, at.as_ps());
+                self.wake(world, rank, at);
             }
         }
     }
 
-    fn ready_at(&self, world: &World<'_>, rank: u32) -> Option<u64> {
+    fn ready_at(&self, world: &World<'_>, rank: u32) -> Option<Time> {
         let slot = &self.slots[rank as usize];
         let first = (slot.process.node() * self.nics) as usize;
-        let nic = |index: usize| world.hosts[first + index].nic.as_deref();
+        let nic = |index: usize| world.hosts.all[first + index].nic.as_deref();
         match &slot.wait {
             Wait::Any { cqs, watches, until } => {
                 let at = earliest(nic, cqs, watches).into_iter().chain(slot.process.next_note()).min();
                 let at = at.unwrap_or(Time::MAX).min(*until);
-                (at != Time::MAX).then_some(at.as_ps())
+                at.is_known().then_some(at)
             }
-            Wait::Sockets(awaited) => first_ready(nic, awaited).map(Time::as_ps),
+            Wait::Sockets(awaited) => first_ready(nic, awaited),
             _ => None,
         }
     }
@@ -275,28 +278,28 @@ impl Programs {
         }
     }
 
-    fn ring(&mut self, world: &mut World<'_>, now: u64, host: u32, doorbell: u32) {
+    fn ring(&mut self, world: &mut World<'_>, now: Time, host: u32, doorbell: u32) {
         let bell = self.doorbells[doorbell as usize];
         self.free_doorbells.push(doorbell);
         let h = world.host(host);
         let fetched = if bell.pushed && !is_adapter_queue(bell.qp) {
             now
         } else if bell.pushed {
-            h.pcie.store(Time::from_ps(now), bell.wqe_bytes).as_ps()
+            h.pipeline.take_requests(now, bell.wqe_bytes)
         } else {
             let entries = Bytes(bell.wqe_bytes.0.div_ceil(64) * 64);
-            h.pcie.read(Time::from_ps(now), entries, Span::ZERO).as_ps()
+            h.pipeline.fetch_requests(now, entries)
         };
         if bell.traced {
-            let log = posting(host, bell.posted.as_ps(), bell.built.as_ps(), now, fetched);
-            world.trace.post(host, bell.qp.0, bell.wr_id, log);
+            let log = posting(host, bell.posted, bell.built, now, fetched);
+            world.watch.trace.post(host, bell.qp.0, bell.wr_id, log);
         }
         if fetched == now {
             world.work(now, host, bell.qp, bell.through);
             // Unreliable requests are complete once their last packet is built.
             world.flush_completions(self, now, host);
         } else {
-            world.queue.push(Time::from_ps(fetched), Event::work(host, bell.qp, bell.through));
+            world.queue.push(fetched, Event::work(host, bell.qp, bell.through));
         }
     }
 }
@@ -346,18 +349,18 @@ impl Programs {
                 process,
                 program: Some(program),
                 wait: Wait::Nothing,
-                wake_at: u64::MAX,
+                wake_at: Time::MAX,
                 ended: Time::ZERO,
                 serves: false,
             });
-            self.wake(world, number, world.queue.now().as_ps());
+            self.wake(world, number, world.queue.now());
         }
         Ok(())
     }
 }
 
 impl Client for Programs {
-    fn visible(&mut self, world: &mut World<'_>, host: u32, _: Option<CqId>, visible: u64) {
+    fn visible(&mut self, world: &mut World<'_>, host: u32, _: Option<CqId>, visible: Time) {
         let node = host / self.nics;
         for i in 0..self.on_node[node as usize].len() {
             let rank = self.on_node[node as usize][i];
@@ -367,15 +370,15 @@ impl Client for Programs {
                 && visible < slot.wake_at
                 && let Some(at) = self.ready_at(world, rank)
             {
-                self.wake(world, rank, at.max(world.queue.now().as_ps()));
+                self.wake(world, rank, at.max(world.queue.now()));
             }
         }
     }
 
-    fn event(&mut self, world: &mut World<'_>, now: u64, event: Happening) -> Result<(), EngineError> {
+    fn event(&mut self, world: &mut World<'_>, now: Time, event: EventKind) -> Result<(), EngineError> {
         match event {
-            Happening::Wake { rank } => self.resume(world, now, rank),
-            Happening::Doorbell { host, doorbell } => {
+            EventKind::Wake { rank } => self.resume(world, now, rank),
+            EventKind::Doorbell { host, doorbell } => {
                 self.ring(world, now, host, doorbell);
                 Ok(())
             }

@@ -13,14 +13,14 @@ use fabriscope_switch::arbiter::{Class, Classes, Ets, Policy, Selection, VlEntry
 use fabriscope_switch::{Ecn, EcnLimits};
 use fabriscope_units::Bytes;
 
-use crate::world::Room;
+use crate::links::QueueLimit;
 
 /// The level of each service level.
 type Map = [u8; 16];
 
 /// What a run knows of quality of service; one level of all where the cluster says nothing.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct QosPlan {
     /// How many levels there are, and how many lanes the routing has within each.
     pub levels: u32,
     pub per_level: u32,
@@ -62,27 +62,27 @@ pub(crate) struct Level {
 const ADAPTERS: usize = 0;
 const SWITCHES: usize = 1;
 
-impl Plan {
+impl QosPlan {
     /// The plan of a cluster whose routing has `per_level` lanes.
-    pub fn new(parts: &ResolvedCluster, graph: &Graph, per_level: u32) -> Plan {
+    pub fn new(parts: &ResolvedCluster, graph: &Graph, per_level: u32) -> QosPlan {
         let lossless = parts.flow_control == FlowControl::Lossless;
         match &parts.qos {
             Some(Qos::InfiniBand(qos)) => vls(qos, graph, per_level),
             Some(Qos::Ethernet(qos)) => ethernet(qos, per_level, lossless),
             Some(Qos::Slingshot(qos)) => slingshot(qos, per_level, lossless),
-            _ => Plan::single(per_level, lossless),
+            _ => QosPlan::single(per_level, lossless),
         }
     }
 
-    fn single(per_level: u32, lossless: bool) -> Plan {
-        Plan::uniform([0; 16], Policy::even(per_level as u8), vec![Level { pauses: lossless, ..Level::default() }], per_level)
+    fn single(per_level: u32, lossless: bool) -> QosPlan {
+        QosPlan::uniform([0; 16], Policy::even(per_level as u8), vec![Level { pauses: lossless, ..Level::default() }], per_level)
     }
 
     /// The same tables at all ports.
-    fn uniform(map: Map, policy: Policy, classes: Vec<Level>, per_level: u32) -> Plan {
+    fn uniform(map: Map, policy: Policy, classes: Vec<Level>, per_level: u32) -> QosPlan {
         let port = Port { map, policy, pairs: Vec::new() };
         let levels = classes.len() as u32;
-        Plan { levels, per_level, ports: vec![port.clone(), port], of_switch: Vec::new(), classes, shaped: false, buffers: None }
+        QosPlan { levels, per_level, ports: vec![port.clone(), port], of_switch: Vec::new(), classes, shaped: false, buffers: None }
     }
 
     fn port(&self, switch: Option<u32>) -> &Port {
@@ -127,10 +127,10 @@ impl Plan {
         (0..self.levels * self.per_level).map(|lane| self.level(lane).ecn.or(usual)).collect()
     }
     /// What may wait by lane of a link, `usual` for lanes that drop.
-    pub fn rooms(&self, usual: Room, pauses: bool) -> Vec<Room> {
+    pub fn queue_limits(&self, usual: QueueLimit, pauses: bool) -> Vec<QueueLimit> {
         let room = |lane: u32| match (self.level(lane), usual) {
-            (level, _) if pauses && level.pauses => Room::Endless,
-            (Level { alpha: Some(alpha), .. }, Room::Shared { total, .. }) => Room::Shared { total, alpha: *alpha },
+            (level, _) if pauses && level.pauses => QueueLimit::Unlimited,
+            (Level { alpha: Some(alpha), .. }, QueueLimit::Shared { total, .. }) => QueueLimit::Shared { total, alpha: *alpha },
             _ => usual,
         };
         (0..self.levels * self.per_level).map(room).collect()
@@ -154,7 +154,7 @@ fn mask(level: usize, per_level: u32) -> u16 {
     lanes(level, per_level).fold(0, |mask, lane| mask | 1 << lane)
 }
 
-fn vls(qos: &VlQos, graph: &Graph, per_level: u32) -> Plan {
+fn vls(qos: &VlQos, graph: &Graph, per_level: u32) -> QosPlan {
     // Each lane of a group has the weight of the group's entry.
     let entries = |table: &[VlWeight]| -> Vec<VlEntry> {
         table
@@ -174,10 +174,10 @@ fn vls(qos: &VlQos, graph: &Graph, per_level: u32) -> Plan {
         ports.push(Port { pairs: own.pairs.clone(), ..port(&qos.full(Some(&own.tables))) });
     }
     let classes = (0..qos.max_vls).map(|vl| Level { number: vl as u8, pauses: true, ..Level::default() }).collect();
-    Plan { levels: qos.max_vls, per_level, ports, of_switch, classes, shaped: false, buffers: Some(qos.clone()) }
+    QosPlan { levels: qos.max_vls, per_level, ports, of_switch, classes, shaped: false, buffers: Some(qos.clone()) }
 }
 
-fn ethernet(qos: &EthernetQos, per_level: u32, lossless: bool) -> Plan {
+fn ethernet(qos: &EthernetQos, per_level: u32, lossless: bool) -> QosPlan {
     let (mut map, mut masks, mut levels) = ([0; 16], vec![0u16; qos.classes.len()], Vec::new());
     for (lane, (priority, class)) in qos.priorities().enumerate() {
         (map[usize::from(priority)], map[usize::from(priority) + 8]) = (lane as u8, lane as u8);
@@ -193,10 +193,10 @@ fn ethernet(qos: &EthernetQos, per_level: u32, lossless: bool) -> Plan {
     }
     let selection = |share: Option<u32>| share.map_or(Selection::Strict, |share| Selection::Share(share as u8));
     let classes: Vec<(Selection, u16)> = qos.classes.iter().zip(masks).map(|(class, mask)| (selection(class.share), mask)).collect();
-    Plan::uniform(map, Policy::Ethernet(Arc::new(Ets::new(&classes))), levels, per_level)
+    QosPlan::uniform(map, Policy::Ethernet(Arc::new(Ets::new(&classes))), levels, per_level)
 }
 
-fn slingshot(qos: &SlingshotQos, per_level: u32, lossless: bool) -> Plan {
+fn slingshot(qos: &SlingshotQos, per_level: u32, lossless: bool) -> QosPlan {
     let written = qos.classes();
     let class = |(number, class): (usize, &fabriscope_catalog::TrafficClass)| Class {
         priority: class.priority as u8,
@@ -207,7 +207,7 @@ fn slingshot(qos: &SlingshotQos, per_level: u32, lossless: bool) -> Plan {
     let classes: Vec<Class> = written.iter().enumerate().map(class).collect();
     let map = std::array::from_fn(|sl| if sl < classes.len() { sl as u8 } else { 0 });
     let levels = (0..classes.len()).map(|class| Level { number: class as u8, pauses: lossless, ..Level::default() }).collect();
-    Plan { shaped: true, ..Plan::uniform(map, Policy::Slingshot(Arc::new(Classes::new(&classes))), levels, per_level) }
+    QosPlan { shaped: true, ..QosPlan::uniform(map, Policy::Slingshot(Arc::new(Classes::new(&classes))), levels, per_level) }
 }
 
 /// Thresholds of a part as the switch takes them.

@@ -179,7 +179,7 @@ fn lanes_have_parts_of_the_buffer() {
         let cluster = cluster("lab-16", 9, TREE, qos);
         let world = crate::setup::world(&Scenario::default(), &cluster, 1).expect("a world");
         let up = cluster.fabric.graph.uplink(fabriscope_fabric::EndpointId(0)).0;
-        (0..world.vls).map(|vl| world.lanes[(up * world.vls + vl) as usize].settled() * 64).collect()
+        (0..world.links.vls).map(|vl| world.links.lanes[(up * world.links.vls + vl) as usize].settled() * 64).collect()
     };
     let all = rooms("")[0];
     assert_eq!(rooms("qos.infiniband.max_vls = 4"), [all / 4; 4]);
@@ -198,7 +198,7 @@ fn lanes_go_by_pairs_of_ports() {
     let up = graph.outputs(fabriscope_fabric::SwitchId(0)).last().expect("a port").1;
     let lane = |host: u32, sl: u32| {
         let input = graph.uplink(fabriscope_fabric::EndpointId(host));
-        world.lane_across(graph.link(input).to.0 - world.endpoints, input.0 * world.vls + 1, up.0, sl, 0)
+        world.links.lane_across(graph.link(input).to.0 - world.links.endpoints, input.0 * world.links.vls + 1, up.0, sl, 0)
     };
     let port = |host: u32| graph.link(graph.uplink(fabriscope_fabric::EndpointId(host))).to_port.0;
     assert_eq!([port(0), port(1)], [0, 1]);

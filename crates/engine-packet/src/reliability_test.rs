@@ -351,7 +351,7 @@ fn rank(board: Rc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, 
 
 /// What a run showed.
 #[derive(Debug, Default, Clone, Copy)]
-struct Tally {
+struct CounterBank {
     messages: u64,
     failed: u64,
     lost: u64,
@@ -381,7 +381,7 @@ fn trial(shape: &Shape, carrier: Carrier, draw: &mut Stream, faults: &str) -> Tr
 
 impl Trial {
     /// Every rank sends `count` messages to another one.
-    fn run(&self, count: u64, timeout: u8, seed: u64) -> Tally {
+    fn run(&self, count: u64, timeout: u8, seed: u64) -> CounterBank {
         let catalog = Catalog::embedded().expect("the catalogue is sound");
         let mut lab = fabriscope_lab::parse(&catalog, "trial.toml", &self.text).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
         if self.carrier.kind == QpType::Iwarp {
@@ -414,18 +414,18 @@ impl Trial {
             rank(Rc::clone(&board), self.carrier, mtu, (targets[me], origin(me)), lengths)
         });
         let mut world = setup::world(&engine, &cluster, seed).unwrap_or_else(|error| panic!("{error}\n{}", self.text));
-        let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+        let before: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
         let mut programs = Programs::new(&world, &cluster, (0..ranks as u32).collect(), mains.collect()).expect("as many nodes as ranks");
         programs.begin(&mut world);
         let what = || format!("{} over\n{}", self.carrier.name, self.text);
         world.run(&mut programs).unwrap_or_else(|error| panic!("{error}: {}", what()));
         programs.check(&world).unwrap_or_else(|error| panic!("{error}: {}", what()));
         world.run(&mut Idle).expect("nothing fails without programs");
-        let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+        let after: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
         assert_eq!(before, after, "credits return: {}", what());
         let run = world.into_run();
         let breakage = run.breakage.expect("there are faults");
-        let mut tally = Tally { lost: run.stats.drops, repeated: breakage.repeated, ..Tally::default() };
+        let mut tally = CounterBank { lost: run.stats.drops, repeated: breakage.repeated, ..CounterBank::default() };
         for fate in board.fates.borrow().iter() {
             for (number, (ended, arrived)) in fate.ended.iter().zip(&fate.arrived).enumerate() {
                 let ended = ended.unwrap_or_else(|| panic!("message {number} neither completed nor failed: {}", what()));
@@ -459,8 +459,8 @@ fn passing(shape: &Shape, carrier: Carrier) -> String {
 
 /// As many trials as it takes to send `messages`, `each` per rank and trial.
 #[allow(clippy::print_stdout)] // The figures are the result.
-fn campaign(messages: u64, each: u64) -> Tally {
-    let mut all = Tally::default();
+fn campaign(messages: u64, each: u64) -> CounterBank {
+    let mut all = CounterBank::default();
     let mut draw = Streams::new(11).stream("campaign", 0);
     let mut trials = 0;
     while all.messages < messages {

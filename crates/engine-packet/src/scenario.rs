@@ -15,7 +15,7 @@ use fabriscope_units::Rate;
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
-use crate::{divided, setup, world};
+use crate::{setup, windows, world};
 
 /// Everything that the set-up of a run asks for beside the cluster and the work.
 #[derive(Debug, Clone, Default)]
@@ -122,7 +122,7 @@ impl Prepared for Transfer<'_> {
                 let (world, transfers) = parts.swap_remove(0);
                 world::run_schedule(world, transfers)
             }
-            _ => divided::run(parts, threads),
+            _ => windows::run(parts, threads),
         }
     }
 }

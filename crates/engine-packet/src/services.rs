@@ -15,7 +15,7 @@ use fabriscope_verbs::{
 };
 
 use crate::Transfers;
-use crate::connect::{ANYBODY, Inlet, MEMORY, Rank, Side, WR_LIMIT, Work, nic, setup};
+use crate::connect::{ANYBODY, Inlet, MEMORY, PeerConnection, Rank, WR_LIMIT, Work, nic, setup};
 use crate::world::World;
 
 /// What a request says of its destination.
@@ -85,7 +85,7 @@ struct Half {
     rank: Rank,
     pd: PdId,
     srq: Option<SrqId>,
-    /// What the peer sends to, and the end-to-end context, by side.
+    /// What the peer sends to, and the end-to-end context, by connection.
     ends: Vec<(QpNum, Option<EecNum>)>,
 }
 
@@ -102,15 +102,15 @@ pub(crate) fn connect(
         halves.push(make(nic(worlds, rank as u32), work, service, mtu).map_err(setup)?);
     }
     for rank in 0..halves.len() as u32 {
-        for i in 0..halves[rank as usize].rank.sides.len() {
-            let peer = halves[rank as usize].rank.sides[i].peer;
+        for i in 0..halves[rank as usize].rank.connections.len() {
+            let peer = halves[rank as usize].rank.connections[i].peer;
             let there = &halves[peer as usize];
             let place = there.rank.place(rank).ok_or_else(|| setup("a connection has one end"))?;
             let other =
-                Other { sends: there.rank.sides[place].qp, receives: there.ends[place].0, eec: there.ends[place].1, srq: there.srq };
+                Other { sends: there.rank.connections[place].qp, receives: there.ends[place].0, eec: there.ends[place].1, srq: there.srq };
             let (memory, sl) = (there.rank.memory, level(rank, peer));
             let half = &mut halves[rank as usize];
-            half.rank.sides[i].remote = memory;
+            half.rank.connections[i].remote = memory;
             let receives = work[rank as usize].get(&peer).map_or(0, |w| w.receives);
             join(nic(worlds, rank), half, i, other, (sl, mtu, service)).map_err(setup)?;
             post(nic(worlds, rank), &halves[rank as usize], i, receives).map_err(setup)?;
@@ -134,7 +134,7 @@ fn make(nic: &mut Nic, work: &BTreeMap<u32, Work>, service: Service, mtu: Mtu) -
         srq = Some(nic.create_srq(pd, all.receives.max(1), 1)?);
     }
     let inlet = srq.map_or(Inlet::Each, Inlet::Shared);
-    let rank = Rank { memory, sides: Vec::with_capacity(work.len()), first_slot: 0, inlet, peers: BTreeMap::new() };
+    let rank = Rank { memory, connections: Vec::with_capacity(work.len()), first_slot: 0, inlet, peers: BTreeMap::new() };
     let mut half = Half { rank, pd, srq, ends: Vec::with_capacity(work.len()) };
     let own = own_queue_pairs(nic, (pd, cq), all, service, srq, (mtu, work.len()))?;
     for (&peer, w) in work {
@@ -147,7 +147,7 @@ fn make(nic: &mut Nic, work: &BTreeMap<u32, Work>, service: Service, mtu: Mtu) -
             }
         };
         half.rank.peers.insert(receiver.slot(), if own.is_none() { peer } else { ANYBODY });
-        half.rank.sides.push(Side { peer, qp, remote: memory, ah: AhId(0), address: Address::Connected });
+        half.rank.connections.push(PeerConnection { peer, qp, remote: memory, ah: AhId(0), address: Address::Connected });
         half.ends.push((receiver, eec));
     }
     Ok(half)
@@ -189,14 +189,14 @@ struct Other {
     srq: Option<SrqId>,
 }
 
-/// Joins side `i` to what the peer has for it.
+/// Joins connection `i` to what the peer has for it.
 fn join(nic: &mut Nic, half: &mut Half, i: usize, other: Other, (sl, mtu, service): (u8, Mtu, Service)) -> Result<(), MakeError> {
-    let side = half.rank.sides[i];
+    let connection = half.rank.connections[i];
     let (receiver, eec) = half.ends[i];
-    let peer = |qp: QpNum| Peer { lid: Lid(side.peer), qp, sl, mtu };
-    half.rank.sides[i].address = match service {
+    let peer = |qp: QpNum| Peer { lid: Lid(connection.peer), qp, sl, mtu };
+    half.rank.connections[i].address = match service {
         Service::Xrc => {
-            nic.connect(side.qp, &peer(other.receives), Access::ALL)?;
+            nic.connect(connection.qp, &peer(other.receives), Access::ALL)?;
             nic.connect(receiver, &peer(other.sends), Access::ALL)?;
             Address::SharedQueue(other.srq.ok_or(MakeError::Queue)?)
         }
@@ -206,14 +206,14 @@ fn join(nic: &mut Nic, half: &mut Half, i: usize, other: Other, (sl, mtu, servic
             Address::Context(here, other.receives)
         }
         _ => {
-            let ah = nic.create_ah(half.pd, AhAttr { dlid: Lid(side.peer), sl })?;
+            let ah = nic.create_ah(half.pd, AhAttr { dlid: Lid(connection.peer), sl })?;
             Address::Datagram(UdDestination { ah, remote_qpn: other.receives, remote_qkey: Peer::QKEY })
         }
     };
     Ok(())
 }
 
-/// Posts the receives for messages of the peer of side `i`.
+/// Posts the receives for messages of the peer of connection `i`.
 fn post(nic: &mut Nic, half: &Half, i: usize, receives: u32) -> Result<(), MakeError> {
     let wr = RecvWr::new(0, Sge { addr: 0, length: WR_LIMIT as u32, lkey: half.rank.memory.lkey });
     for _ in 0..receives {

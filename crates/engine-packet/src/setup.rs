@@ -3,205 +3,418 @@
 use std::sync::Arc;
 
 use fabriscope_catalog::{
-    FlowControl, Forwarding, Line as LineOptions, LinkLayer, PartitionEnforcement, Pfc, ResolvedCluster, Switch, keys,
+    self as catalog, FlowControl, Line as LineOptions, LinkLayer, PartitionEnforcement, Pfc, ResolvedCluster, Switch, keys,
 };
-use fabriscope_engine::{Cluster, EngineError, Stats, timing};
+use fabriscope_engine::{Cluster, Effect, EngineError, FaultPlan, timing};
 use fabriscope_fabric::routing::deadlock;
-use fabriscope_fabric::{EndpointId, Fabric, LinkId, Route, Router, Routing};
+use fabriscope_fabric::{EndpointId, Fabric, Graph, Link, LinkId, Route, Router, Routing};
 use fabriscope_kernel::EventQueue;
-use fabriscope_node::{DmaPath, Pcie, ReadAhead};
+use fabriscope_nic::{DmaTargets, Hops, Pipeline, Uplink};
+use fabriscope_node::DmaPath;
 use fabriscope_prefetch::large_pages;
 use fabriscope_streams::Streams;
-use fabriscope_switch::channel::MAX_BLOCKS;
+use fabriscope_switch::channel::MAX_BUFFER;
 use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
-use fabriscope_switch::{Arbiter, Channel, Flow, PauseLimits};
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_switch::{self as switch, Arbiter, Channel, Ecn, PauseLimits};
+use fabriscope_units::{Bytes, Pace, Rate, Span};
+use fabriscope_verbs::cc::Settings;
 use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig, Side};
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::Aggregation;
-use crate::beyond::{self, Beyond, Hops};
-use crate::divided::Mail;
+use crate::arbitrated::Wire;
 use crate::enforcement::Enforcement;
-use crate::host::{Host, NicCosts};
+use crate::event::PLACES;
+use crate::groups::Groups;
+use crate::host::{Host, Hosts, Loopback, TimerUse};
 use crate::layout::Layout;
-use crate::line::Line;
+use crate::link_level::LinkLevel;
+use crate::links::{Backpressure, Forwarding, Links, Marking, Overflow, QueueLimit, Scheduling, Telemetry};
 use crate::multicast::Multicast;
 use crate::observe::observer;
-use crate::paced::Wire;
-use crate::qos::{Plan, marking};
-use crate::sight::Routes;
-use crate::trace::Tracer;
-use crate::waiting::WaitingRoom;
-use crate::world::{Room, World};
+use crate::qos::{QosPlan, marking};
+use crate::queues::PacketQueues;
+use crate::routes::{RouteTable, Routes};
+use crate::watch::{Arrivals, Watch};
+use crate::windows::BoundaryTraffic;
+use crate::world::World;
 use crate::{Counting, Loss, Scenario};
 
 /// An idle world for `cluster`, in one part.
 pub(crate) fn world<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> Result<World<'a>, EngineError> {
-    let mut worlds = build(engine, cluster, seed, false)?;
+    let (blueprint, router) = Blueprint::new(engine, cluster, seed)?;
+    let layout = Layout::whole(&cluster.fabric.graph, blueprint.vls());
+    let mut worlds = blueprint.build(layout, router)?;
     Ok(worlds.swap_remove(0))
 }
 
 /// An idle world for `cluster`, in as many parts as it is worth and its mechanisms allow.
 pub(crate) fn worlds<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> Result<Vec<World<'a>>, EngineError> {
-    build(engine, cluster, seed, true)
+    let (blueprint, router) = Blueprint::new(engine, cluster, seed)?;
+    let (graph, vls) = (&cluster.fabric.graph, blueprint.vls());
+    let layout = match blueprint.indivisible() {
+        None => Layout::divided(graph, vls, adapters_together(cluster)),
+        Some(_) => Layout::whole(graph, vls),
+    };
+    blueprint.build(layout, router)
 }
 
-fn build<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64, divide: bool) -> Result<Vec<World<'a>>, EngineError> {
-    let parts = &cluster.parts;
-    let graph = &cluster.fabric.graph;
-    beyond::check(cluster)?;
-    let streams = Streams::new(seed);
-    let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.to_string()))?;
-    if !engine.allow_deadlock {
-        refuse_deadlock(&cluster.fabric, &router, parts.routing)?;
+/// Why a run is not divided over several parts, each of which sees its own state alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Indivisible {
+    /// Pause frames act at once.
+    PauseFrames,
+    /// Marks are drawn from one stream.
+    Marking,
+    /// So are damages that links repair.
+    LinkRetry,
+    /// So are losses, and faults are known to all.
+    Losses,
+    /// Drops look at the queues of a whole switch.
+    Drops,
+    /// Congestion control and partitions answer at once.
+    Control,
+    /// The routing looks at queues of other switches.
+    GlobalRouting,
+}
+
+/// What a run is built from: a cluster, and what follows from it for all parts.
+struct Blueprint<'e, 'a> {
+    engine: &'e Scenario,
+    cluster: &'a Cluster,
+    streams: Streams,
+    qos: Arc<QosPlan>,
+    /// Thresholds of pause frames, where these guard the buffers.
+    pfc: Option<&'a Pfc>,
+    backpressure: Backpressure,
+    congestion: Settings,
+    /// Adapters have keys of partitions.
+    partitioned: bool,
+    enforcement: Option<Arc<Enforcement>>,
+    /// Marking by lane of a link.
+    ecn: Vec<Option<Ecn>>,
+}
+
+impl<'e, 'a> Blueprint<'e, 'a> {
+    /// What follows from `cluster`, and its routing.
+    fn new(engine: &'e Scenario, cluster: &'a Cluster, seed: u64) -> Result<(Blueprint<'e, 'a>, Router), EngineError> {
+        let parts = &cluster.parts;
+        let graph = &cluster.fabric.graph;
+        check_reach(cluster)?;
+        let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.to_string()))?;
+        if !engine.allow_deadlock {
+            refuse_deadlock(&cluster.fabric, &router, parts.routing)?;
+        }
+        let qos = Arc::new(QosPlan::new(parts, graph, u32::from(router.lanes())));
+        check_size(graph, qos.levels * qos.per_level)?;
+        let ethernet = parts.link_layer != LinkLayer::InfiniBand;
+        let lossy_fabric = parts.flow_control == FlowControl::Lossy;
+        let drops = lossy_fabric || qos.drops();
+        let pfc = parts.switch.as_ref().and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !lossy_fabric);
+        let mut congestion = crate::congestion::settings(parts, &cluster.fabric, &router, drops);
+        if let Some(timeout) = engine.transfers.recovery.timeout {
+            // What a person asks for counts more than what suits the congestion control.
+            congestion.timeout = fabriscope_wire::AckTimeout::from_code(timeout).ok().and_then(fabriscope_wire::AckTimeout::span);
+        }
+        let blueprint = Blueprint {
+            engine,
+            cluster,
+            streams: Streams::new(seed),
+            pfc,
+            backpressure: match (pfc.is_some(), drops) {
+                (false, false) => Backpressure::Credit,
+                (true, false) => Backpressure::Pause,
+                (false, true) => Backpressure::Drop,
+                (true, true) => Backpressure::PauseAndDrop,
+            },
+            congestion,
+            partitioned: !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off,
+            enforcement: Enforcement::new(parts).map(Arc::new),
+            ecn: qos.ecn(usual_marking(parts)),
+            qos,
+        };
+        Ok((blueprint, router))
     }
-    let plan = Arc::new(Plan::new(parts, graph, u32::from(router.lanes())));
-    let vls = plan.levels * plan.per_level;
-    let switch = parts.switch.as_ref();
-    let ethernet = parts.link_layer != LinkLayer::InfiniBand;
-    let lossy_fabric = parts.flow_control == FlowControl::Lossy;
-    let drops = lossy_fabric || plan.drops();
-    let pfc = switch.and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !lossy_fabric);
-    let mut congestion = crate::congestion::settings(parts, &cluster.fabric, &router, drops);
-    if let Some(timeout) = engine.transfers.recovery.timeout {
-        // What a person asks for counts more than what suits the congestion control.
-        congestion.timeout = fabriscope_wire::AckTimeout::from_code(timeout).ok().and_then(fabriscope_wire::AckTimeout::span);
+
+    /// Lanes of a link.
+    fn vls(&self) -> u32 {
+        self.qos.levels * self.qos.per_level
     }
-    // Packets of another partition are not answered.
-    let partitioned = !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off;
-    let enforcement = Enforcement::new(parts).map(Arc::new);
-    let controlled = partitioned || enforcement.is_some() || congestion.algorithm.is_some();
-    let ecn = (parts.congestion.as_ref())
-        .and_then(|congestion| congestion.ecn.as_ref())
-        .or_else(|| switch.and_then(|s| s.ecn.as_ref()).filter(|_| ethernet))
-        // Packets without an IP header have no bits to mark.
-        .filter(|_| parts.link_layer != LinkLayer::RoceV1)
-        .map(marking);
-    let ecn = plan.ecn(ecn);
-    let marks = ecn.iter().any(Option::is_some);
-    let rooms = plan.rooms(room(switch.filter(|_| drops)), pfc.is_some());
-    let lossy = engine.loss != Loss::None || engine.faults.is_some();
-    // Pause frames act at once, chance draws from one stream, and global knowledge knows no borders.
-    let apart = divide
-        && pfc.is_none()
-        && !marks
-        && parts.line.retry.is_none()
-        && !lossy
-        && !drops
-        && !controlled
-        && parts.routing != Routing::UgalG;
-    let mut layout = if apart { Layout::divided(graph, vls, beyond::together(cluster)) } else { Layout::whole(graph, vls) };
-    let rates: Vec<Rate> = graph.links().iter().map(|link| link.rate).collect();
-    let slows = |plan: &fabriscope_engine::FaultPlan| {
-        plan.faults.iter().any(|fault| matches!(fault.effect, fabriscope_engine::Effect::Lanes { .. }))
-    };
-    let same_pace = !engine.faults.as_ref().is_some_and(slows)
-        && rates.windows(2).all(|pair| pair[0] == pair[1])
-        && switch.is_none_or(|s| s.forwarding == Forwarding::CutThrough);
-    if !same_pace {
-        layout.paces = rates.iter().map(|&rate| pace(rate)).collect();
+    fn marks(&self) -> bool {
+        self.ecn.iter().any(Option::is_some)
     }
-    let layout = Arc::new(layout);
-    let routes = Routes::new(router);
-    // Marks and drops look at what waits for the wire.
-    let paced = vls > 1 || plan.shaped || parts.line != LineOptions::default() || pfc.is_some() || drops || controlled;
-    let endpoints = graph.endpoint_count();
-    let count = layout.parts();
-    let pairs: Arc<[((u32, u32), u8)]> = engine.levels.clone().into();
-    let pkeys: Arc<[((u32, u32), u16)]> = engine.pkeys.clone().into();
-    let limits: Arc<[((u32, u32), Rate)]> = engine.rates.clone().into();
-    let mut worlds: Vec<World<'a>> = (0..count)
-        .map(|part| World {
-            queue: queue(endpoints.div_ceil(count)),
-            layout: Arc::clone(&layout),
+    /// Whether packets are lost on links.
+    fn loses(&self) -> bool {
+        self.engine.loss != Loss::None || self.engine.faults.is_some()
+    }
+    /// Whether adapters want to be woken: packets of another partition are not answered.
+    fn controls(&self) -> bool {
+        self.partitioned || self.enforcement.is_some() || self.congestion.algorithm.is_some()
+    }
+
+    /// Why the run stays in one part, if it has to.
+    fn indivisible(&self) -> Option<Indivisible> {
+        let parts = &self.cluster.parts;
+        let reasons = [
+            (self.backpressure.pauses(), Indivisible::PauseFrames),
+            (self.marks(), Indivisible::Marking),
+            (parts.line.retry.is_some(), Indivisible::LinkRetry),
+            (self.loses(), Indivisible::Losses),
+            (self.backpressure.drops(), Indivisible::Drops),
+            (self.controls(), Indivisible::Control),
+            (parts.routing == Routing::UgalG, Indivisible::GlobalRouting),
+        ];
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
+    }
+
+    fn scheduling(&self) -> Scheduling {
+        let lanes_compete = self.vls() > 1 || self.qos.shaped;
+        // Marks and drops look at what waits for the wire.
+        let looked_at = self.backpressure != Backpressure::Credit || self.controls();
+        if lanes_compete || looked_at || self.cluster.parts.line != LineOptions::default() {
+            Scheduling::Arbitrated
+        } else {
+            Scheduling::Reserved
+        }
+    }
+
+    fn forwarding(&self) -> Forwarding {
+        let switch = self.cluster.parts.switch.as_ref();
+        let slows = |plan: &FaultPlan| plan.faults.iter().any(|fault| matches!(fault.effect, Effect::Lanes { .. }));
+        if switch.is_some_and(|switch| switch.forwarding != catalog::Forwarding::CutThrough) {
+            return Forwarding::StoreAndForward;
+        }
+        let links = self.cluster.fabric.graph.links();
+        if self.engine.faults.as_ref().is_some_and(slows) || links.windows(2).any(|pair| pair[0].rate != pair[1].rate) {
+            Forwarding::CutThrough
+        } else {
+            Forwarding::UniformCutThrough
+        }
+    }
+
+    fn arrivals(&self) -> Arrivals {
+        if self.loses() || self.enforcement.is_some() || self.engine.counting != Counting::Off {
+            Arrivals::Inspected
+        } else {
+            Arrivals::Trusted
+        }
+    }
+
+    fn timers(&self) -> TimerUse {
+        if self.controls() {
+            TimerUse::Everything
+        } else if self.loses() || self.backpressure.drops() {
+            TimerUse::Sending
+        } else {
+            TimerUse::Refusals
+        }
+    }
+
+    /// The worlds of all parts.
+    fn build(&self, mut layout: Layout, router: Router) -> Result<Vec<World<'a>>, EngineError> {
+        let graph = &self.cluster.fabric.graph;
+        if self.forwarding() != Forwarding::UniformCutThrough {
+            layout.paces = graph.links().iter().map(|link| Pace::of(link.rate)).collect();
+        }
+        let layout = Arc::new(layout);
+        let mut links: Vec<Links<'a>> = (0..layout.parts()).map(|part| self.no_links(&layout, part)).collect();
+        self.plug(&layout, &mut links);
+        let table = RouteTable::new(router);
+        let pairs: Arc<[((u32, u32), u8)]> = self.engine.levels.clone().into();
+        let pkeys: Arc<[((u32, u32), u16)]> = self.engine.pkeys.clone().into();
+        let rates: Arc<[((u32, u32), Rate)]> = self.engine.rates.clone().into();
+        let world = |mut links: Links<'a>| {
+            let own = links.lanes.len() / links.vls as usize;
+            if links.scheduling == Scheduling::Arbitrated {
+                links.wires = vec![Wire::IDLE; own];
+                links.link_level = LinkLevel::new(&self.cluster.parts.line, own, self.streams.stream("link retry", 0));
+            }
+            let mut watch = Watch::new(self.arrivals());
+            watch.observer = observer(self.engine, self.cluster.parts.link_layer.wire(), own, graph.link_count(), &self.qos.numbers());
+            let mut world = World {
+                queue: queue(graph.endpoint_count().div_ceil(layout.parts())),
+                layout: Arc::clone(&layout),
+                cluster: self.cluster,
+                hosts: self.hosts(&layout, links.part),
+                links,
+                routes: Routes { table: table.clone(), flows: FxHashMap::default() },
+                groups: self.groups(),
+                watch,
+                ext_headers: Side::new(),
+                pairs: Arc::clone(&pairs),
+                pkeys: Arc::clone(&pkeys),
+                rates: Arc::clone(&rates),
+                outbox: (0..layout.parts()).map(|_| BoundaryTraffic::default()).collect(),
+            };
+            crate::faults::set_up(&mut world, self.engine, self.streams.stream("loss", 0))?;
+            large_pages(&world.links.lanes);
+            large_pages(&world.links.wires);
+            large_pages(&world.hosts.all);
+            Ok(world)
+        };
+        links.into_iter().map(world).collect()
+    }
+
+    /// The links of a part before it has any.
+    fn no_links(&self, layout: &Layout, part: u32) -> Links<'a> {
+        let switch = self.cluster.parts.switch.as_ref();
+        let drops = self.backpressure.drops();
+        let stream = self.streams.stream("ecn", 0);
+        Links {
+            graph: &self.cluster.fabric.graph,
             ends: Arc::clone(&layout.ends),
             slots: layout.slots.clone(),
             part,
+            endpoints: self.cluster.fabric.graph.endpoint_count(),
             lanes: Vec::new(),
             wires: Vec::new(),
             arbiters: Vec::new(),
-            vls,
-            levels: plan.levels,
-            per_level: plan.per_level,
-            plan: Arc::clone(&plan),
-            pairs: Arc::clone(&pairs),
-            pkeys: Arc::clone(&pkeys),
-            rates: Arc::clone(&limits),
-            line: None,
-            paced,
-            pauses: pfc.is_some(),
-            same_pace,
-            store_and_forward: switch.is_some_and(|s| s.forwarding != Forwarding::CutThrough),
-            routes: routes.clone(),
-            flows: FxHashMap::default(),
-            cluster,
-            endpoints,
-            switch_latency: switch.map_or(0, |s| s.latency.value.as_ps()),
-            rx_latency: parts.sole().node.nic.rx_latency.value.as_ps(),
-            hosts: Vec::new(),
-            hops: Hops::default(),
-            first_host: layout.first_host[part as usize],
-            waiting: WaitingRoom::new(),
+            vls: self.vls(),
+            levels: self.qos.levels,
+            per_level: self.qos.per_level,
+            qos: Arc::clone(&self.qos),
+            link_level: None,
+            queues: PacketQueues::new(),
             drains: Vec::new(),
-            side: Side::new(),
-            ecn: ecn.clone(),
-            marks,
-            mark_stream: streams.stream("ecn", 0),
-            lossy: lossy || drops,
-            inspects: lossy || enforcement.is_some() || engine.counting != Counting::Off,
-            controlled,
-            telemetry: congestion.telemetry,
-            rooms: rooms.clone(),
-            drops,
-            trims: drops && switch.is_some_and(|s| s.trims),
-            loops: parts.sole().node.dpu.is_some(),
-            multicast: Multicast::new(cluster),
-            aggregation: Aggregation::new(parts),
-            enforcement: enforcement.clone(),
-            faults: None,
-            trace: Tracer::default(),
-            stats: Stats::default(),
-            observer: None,
-            outbox: (0..count).map(|_| Mail::default()).collect(),
-        })
-        .collect();
-    plug(&mut worlds, cluster, pfc, &plan);
-    let link_rate = rates.first().copied().unwrap_or_default();
-    // What an adapter turns back to its own cores and host takes its buffer as well.
-    let link_rate = if parts.sole().node.dpu.is_some() { Rate::from_bps(link_rate.as_bps().saturating_mul(2)) } else { link_rate };
-    let costs = nic_costs(parts, link_rate);
-    let pcie = timing::port(parts);
-    for world in &mut worlds {
-        let links = world.lanes.len() / vls as usize;
-        if paced {
-            world.wires = vec![Wire::IDLE; links];
-            world.line = Line::new(&parts.line, links, streams.stream("link retry", 0));
+            marking: self.marks().then(|| Marking { by_lane: self.ecn.clone(), stream }),
+            queue_limits: self.qos.queue_limits(queue_limit(switch.filter(|_| drops)), self.backpressure.pauses()),
+            scheduling: self.scheduling(),
+            backpressure: self.backpressure,
+            overflow: if drops && switch.is_some_and(|s| s.trims) { Overflow::Trim } else { Overflow::Drop },
+            forwarding: self.forwarding(),
+            telemetry: if self.congestion.telemetry { Telemetry::Stamped } else { Telemetry::Off },
+            switch_latency: switch.map_or(Span::ZERO, |s| s.latency.value),
         }
-        world.observer = observer(engine, parts.link_layer.wire(), links, graph.link_count(), &plan.numbers());
-        let hosts = world.first_host..layout.first_host[world.part as usize + 1];
-        world.hops = Hops::new(cluster, (hosts.end - hosts.start).div_ceil(parts.sole().node.nics.max(1)));
-        let window = |path: &DmaPath| beyond::window(parts, link_rate, path.read_latency);
-        world.hosts = hosts
-            .map(|host| {
-                let config = NicConfig { congestion, ..nic_config(parts, host) };
-                let mut nic = Nic::new(config);
-                if partitioned {
-                    nic.set_pkeys(keys(&parts.partitions, host));
-                }
-                let beyond = Beyond::new(cluster, host - world.first_host, &mut nic, costs.tx_window, window);
-                let mut host = Host::new(nic, Pcie::new(pcie), graph.uplink(EndpointId(host)).0 * vls, costs);
-                host.set_beyond(beyond);
-                host.buffered_at = (plan.levels > 1).then(Box::default);
-                host
-            })
-            .collect();
-        crate::faults::set_up(world, engine, streams.stream("loss", 0))?;
-        large_pages(&world.lanes);
-        large_pages(&world.wires);
-        large_pages(&world.hosts);
     }
-    Ok(worlds)
+
+    /// Gives each part the lanes of the links that leave it.
+    fn plug(&self, layout: &Layout, parts: &mut [Links<'a>]) {
+        let graph = &self.cluster.fabric.graph;
+        for (number, link) in graph.links().iter().enumerate() {
+            let id = LinkId(number as u32);
+            let (owner, _) = layout.slots.of(id.0 * self.vls());
+            let part = &mut parts[owner as usize];
+            if self.vls() > 1 || self.qos.shaped {
+                let switch = link.from.0.checked_sub(graph.endpoint_count());
+                part.arbiters.push(Arbiter::new(self.qos.policy(switch), link.rate));
+            }
+            for vl in 0..self.vls() {
+                let mut lane = Channel::new(Pace::of(link.rate), link.delay, link.to.0, self.flow_control(link, vl));
+                lane.part = layout.part_of_end(id) as u8;
+                part.lanes.push(lane);
+            }
+        }
+    }
+
+    /// What guards the buffer behind lane `vl` of a link.
+    fn flow_control(&self, link: &Link, vl: u32) -> switch::FlowControl {
+        let parts = &self.cluster.parts;
+        if let Some(pfc) = self.pfc.filter(|_| self.qos.level(vl).pauses) {
+            let pfc = self.qos.level(vl).pfc.as_ref().unwrap_or(pfc);
+            // The pause frame on the wire and its propagation; the sender obeys at once.
+            let reaction = link.rate.time(PAUSE_FRAME) + link.delay;
+            // What the switch has, and at least what the standard asks for and two packets that are begun meanwhile.
+            let needed = headroom(&headroom::Line { rate: link.rate, delay: link.delay, frame: parts.mtu, response: Span::ZERO });
+            let headroom = pfc.headroom.value.max(needed + parts.mtu * 2 + Bytes(1024));
+            return switch::FlowControl::Pause(PauseLimits { xoff: pfc.xoff.value, xon: pfc.xon.value, headroom, reaction });
+        }
+        if self.pfc.is_some() || parts.flow_control == FlowControl::Lossy {
+            return switch::FlowControl::Credit(MAX_BUFFER);
+        }
+        let adapter = parts.sole().node.nic.rx_buffer.value;
+        let at_switch = link.to.0 >= self.cluster.fabric.graph.endpoint_count();
+        let buffer = parts.switch.as_ref().filter(|_| at_switch).map_or(adapter, |switch| switch.buffer.value);
+        switch::FlowControl::Credit(self.qos.buffer(buffer, vl))
+    }
+
+    /// The adapters of a part.
+    fn hosts(&self, layout: &Layout, part: u32) -> Hosts {
+        let node = &self.cluster.parts.sole().node;
+        let own = layout.first_host[part as usize]..layout.first_host[part as usize + 1];
+        let reach = self.cluster.reach.as_deref();
+        Hosts {
+            first: own.start,
+            hops: Hops::new(reach, (own.end - own.start).div_ceil(node.nics.max(1))),
+            all: own.clone().map(|host| self.host(host, host - own.start)).collect(),
+            rx_latency: node.nic.rx_latency.value,
+            loopback: if node.dpu.is_some() { Loopback::InAdapter } else { Loopback::ThroughFabric },
+            timers: self.timers(),
+        }
+    }
+
+    /// The adapter `host`, which is the one with number `index` of its part.
+    fn host(&self, host: u32, index: u32) -> Host {
+        let parts = &self.cluster.parts;
+        let mut nic = Nic::new(NicConfig { congestion: self.congestion, ..nic_config(parts, host) });
+        if self.partitioned {
+            nic.set_pkeys(keys(&parts.partitions, host));
+        }
+        let (costs, uplink, local) = (timing::nic(parts), self.uplink(), timing::local_read(parts));
+        let mut pipeline = Pipeline::new(costs, timing::port(parts), uplink, local);
+        if let Some(reach) = &self.cluster.reach {
+            let window = |path: &DmaPath| costs.tx_window(uplink, path.read_latency);
+            let nics = parts.sole().node.nics.max(1);
+            let targets = DmaTargets::new(Arc::clone(reach), index, nics, costs.tx_window(uplink, local), window);
+            targets.places().for_each(|place| nic.reach(place));
+            pipeline.set_targets(targets);
+        }
+        if self.qos.levels > 1 {
+            pipeline.window.separate_levels();
+        }
+        Host::new(nic, pipeline, self.cluster.fabric.graph.uplink(EndpointId(host)).0 * self.vls())
+    }
+
+    /// What the adapters feed.
+    fn uplink(&self) -> Uplink {
+        let rate = self.cluster.fabric.graph.links().first().map_or(Rate::default(), |link| link.rate);
+        // What an adapter turns back to its own cores and host takes its buffer as well.
+        let turns_back = self.cluster.parts.sole().node.dpu.is_some();
+        let rate = if turns_back { Rate::from_bps(rate.as_bps().saturating_mul(2)) } else { rate };
+        Uplink { rate, packet: timing::largest_packet(&self.cluster.parts) }
+    }
+
+    fn groups(&self) -> Groups {
+        let enforcement = self.enforcement.clone();
+        Groups { multicast: Multicast::new(self.cluster), aggregation: Aggregation::new(&self.cluster.parts), enforcement }
+    }
+}
+
+/// The marking of queues that have none of their own.
+fn usual_marking(parts: &ResolvedCluster) -> Option<Ecn> {
+    let switch = parts.switch.as_ref().filter(|_| parts.link_layer != LinkLayer::InfiniBand);
+    (parts.congestion.as_ref())
+        .and_then(|congestion| congestion.ecn.as_ref())
+        .or_else(|| switch.and_then(|switch| switch.ecn.as_ref()))
+        // Packets without an IP header have no bits to mark.
+        .filter(|_| parts.link_layer != LinkLayer::RoceV1)
+        .map(marking)
+}
+
+/// Refuses fabrics with more lanes than events can name.
+fn check_size(graph: &Graph, vls: u32) -> Result<(), EngineError> {
+    let lanes = u64::from(graph.link_count()) * u64::from(vls);
+    if lanes < u64::from(PLACES) {
+        return Ok(());
+    }
+    Err(EngineError::Setup(format!(
+        "the fabric has {lanes} lanes of links, and a run holds {PLACES}; use fewer lanes, or a smaller fabric"
+    )))
+}
+
+/// Refuses paths to memory of other adapters than the nodes have.
+fn check_reach(cluster: &Cluster) -> Result<(), EngineError> {
+    let nics = cluster.parts.sole().node.nics as usize;
+    match cluster.reach.as_ref().map(|reach| reach.nics()).filter(|reach| *reach != nics) {
+        Some(reach) => Err(EngineError::Setup(format!(
+            "the ways to memory are those of {reach} adapters, and a node has {nics}; give a machine with as many adapters"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Adapters that must be in one part of a divided run: those of a node, where they share hops.
+fn adapters_together(cluster: &Cluster) -> u32 {
+    if cluster.reach.is_some() { cluster.parts.sole().node.nics.max(1) } else { 1 }
 }
 
 /// A network that can stand still for ever is not worth simulating, unless that is what is to be seen.
@@ -213,57 +426,13 @@ fn refuse_deadlock(fabric: &Fabric, router: &Router, routing: Routing) -> Result
     Err(EngineError::Deadlock { routing: routing.to_string(), verdict: verdict.describe(fabric) })
 }
 
-/// Gives each part the lanes of the links that leave it.
-fn plug(worlds: &mut [World<'_>], cluster: &Cluster, pfc: Option<&Pfc>, plan: &Plan) {
-    let parts = &cluster.parts;
-    let graph = &cluster.fabric.graph;
-    let switch = parts.switch.as_ref();
-    let (layout, vls) = (Arc::clone(&worlds[0].layout), worlds[0].vls);
-    for (number, link) in graph.links().iter().enumerate() {
-        let pace = pace(link.rate);
-        let delay = small(link.delay);
-        let flow = |vl: u32| match pfc {
-            Some(pfc) if plan.level(vl).pauses => {
-                let pfc = plan.level(vl).pfc.as_ref().unwrap_or(pfc);
-                // The pause frame on the wire and its propagation; the sender obeys at once.
-                let reaction = small(link.rate.time(PAUSE_FRAME) + link.delay);
-                // What the switch has, and at least what the standard asks for and two packets that are begun meanwhile.
-                let needed = headroom(&headroom::Line { rate: link.rate, delay: link.delay, frame: parts.mtu, response: Span::ZERO });
-                let headroom = bytes(pfc.headroom.value).max(bytes(Bytes(needed.0 + 2 * parts.mtu.0 + 1024)));
-                Flow::Pause(PauseLimits { xoff: bytes(pfc.xoff.value), xon: bytes(pfc.xon.value), headroom, reaction })
-            }
-            Some(_) => Flow::Credit(MAX_BLOCKS),
-            None if parts.flow_control == FlowControl::Lossy => Flow::Credit(MAX_BLOCKS),
-            None => {
-                let buffer = if link.to.0 >= graph.endpoint_count() {
-                    switch.map_or(parts.sole().node.nic.rx_buffer.value, |s| s.buffer.value)
-                } else {
-                    parts.sole().node.nic.rx_buffer.value
-                };
-                Flow::Credit((plan.buffer(buffer, vl).0 / 64).min(u64::from(u32::MAX)) as u32)
-            }
-        };
-        let id = LinkId(number as u32);
-        let (owner, _) = layout.slots.of(id.0 * vls);
-        if vls > 1 || plan.shaped {
-            let switch = link.from.0.checked_sub(graph.endpoint_count());
-            worlds[owner as usize].arbiters.push(Arbiter::new(plan.policy(switch), link.rate));
-        }
-        for vl in 0..vls {
-            let mut lane = Channel::new(pace, delay, link.to.0, flow(vl));
-            lane.part = layout.part_of_end(id) as u8;
-            worlds[owner as usize].lanes.push(lane);
-        }
-    }
-}
-
 /// What may wait for a link of a switch that drops; nothing is dropped without one.
-fn room(switch: Option<&Switch>) -> Room {
+fn queue_limit(switch: Option<&Switch>) -> QueueLimit {
     match switch {
-        None => Room::Endless,
+        None => QueueLimit::Unlimited,
         Some(switch) => match &switch.shared {
-            Some(shared) => Room::Shared { total: shared.total.value.0, alpha: shared.alpha.value },
-            None => Room::Own(switch.buffer.value.0),
+            Some(shared) => QueueLimit::Shared { total: shared.total.value, alpha: shared.alpha.value },
+            None => QueueLimit::Own(switch.buffer.value),
         },
     }
 }
@@ -272,18 +441,6 @@ fn room(switch: Option<&Switch>) -> Room {
 fn queue<E: Copy + Default>(endpoints: u32) -> EventQueue<E> {
     let width = (1u64 << 22) / u64::from(endpoints.max(1)).next_power_of_two();
     EventQueue::new(Span::from_ps(width.clamp(1 << 9, 1 << 16)), 8192)
-}
-
-fn pace(rate: Rate) -> u32 {
-    ((8_000_000_000_000u128 << 16) / u128::from(rate.as_bps().max(1))).min(u128::from(u32::MAX)) as u32
-}
-
-fn small(span: Span) -> u32 {
-    u32::try_from(span.as_ps()).unwrap_or(u32::MAX)
-}
-
-fn bytes(amount: Bytes) -> u32 {
-    u32::try_from(amount.0).unwrap_or(u32::MAX)
 }
 
 fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
@@ -301,19 +458,42 @@ fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
     }
 }
 
-fn nic_costs(parts: &ResolvedCluster, rate: Rate) -> NicCosts {
-    let nic = &parts.sole().node.nic;
-    NicCosts {
-        tx_latency: nic.tx_latency.value.as_ps(),
-        srd_latency: nic.srd_latency.as_ref().map_or(0, |latency| latency.as_ps()),
-        message_interval: nic.message_interval.value.as_ps(),
-        wqe_interval: nic.wqe_interval.value.as_ps(),
-        read_interval: nic.read_interval.value.as_ps(),
-        atomic_latency: nic.atomic_latency.value.as_ps(),
-        recv_latency: nic.recv_latency.value.as_ps(),
-        read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
-        cqe: nic.cqe_size.value,
-        tx_window: beyond::window(parts, rate, timing::local_read(parts)),
-        contexts: timing::contexts(nic),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::cluster;
+    use fabriscope_catalog::LinkRetry;
+
+    /// Why a run on four nodes below a switch stays in one part.
+    fn reason(layer: &str, change: impl Fn(&mut ResolvedCluster), scenario: &Scenario) -> Option<Indivisible> {
+        let mut cluster = cluster("topology.single_switch = {}", 4, layer, "d_mod_k");
+        change(&mut cluster.parts);
+        let (blueprint, _) = Blueprint::new(scenario, &cluster, 1).expect("it is sound");
+        blueprint.indivisible()
+    }
+
+    #[test]
+    fn what_acts_everywhere_at_once_keeps_a_run_in_one_part() {
+        let plain = Scenario::default();
+        assert_eq!(reason("infiniband", |_| {}, &plain), None);
+        assert_eq!(reason("roce_v2", |_| {}, &plain), Some(Indivisible::PauseFrames));
+        let lossy = Scenario { loss: Loss::Random(1), ..Scenario::default() };
+        assert_eq!(reason("infiniband", |_| {}, &lossy), Some(Indivisible::Losses));
+        let retry = LinkRetry { bit_errors: 1e-9, latency: Span::from_ns(200) };
+        assert_eq!(reason("infiniband", |parts| parts.line.retry = Some(retry.clone()), &plain), Some(Indivisible::LinkRetry));
+    }
+
+    #[test]
+    fn lanes_that_compete_are_arbitrated() {
+        let scenario = Scenario::default();
+        let scheduling = |layer| {
+            let cluster = cluster("topology.single_switch = {}", 4, layer, "d_mod_k");
+            let (blueprint, _) = Blueprint::new(&scenario, &cluster, 1).expect("it is sound");
+            (blueprint.scheduling(), blueprint.backpressure, blueprint.forwarding(), blueprint.timers())
+        };
+        let lossless = (Scheduling::Reserved, Backpressure::Credit, Forwarding::UniformCutThrough, TimerUse::Refusals);
+        assert_eq!(scheduling("infiniband"), lossless);
+        assert_eq!(scheduling("roce_v2").0, Scheduling::Arbitrated);
+        assert_eq!(scheduling("roce_v2").1, Backpressure::Pause);
     }
 }

@@ -61,13 +61,13 @@ pub(crate) fn random_schedule(ranks: u32, messages: u32, most: u64, seed: u64) -
 /// Runs to the very end, until no packet is under way, and checks that every lane has its credits back.
 pub(crate) fn run_and_settle(engine: &Scenario, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
     let mut world = setup::world(engine, cluster, seed)?;
-    let before: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+    let before: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
     let mut transfers = Transferring::new(std::slice::from_mut(&mut world), schedule, engine.transfers, false)?.swap_remove(0);
     transfers.begin(&mut world)?;
     world.run(&mut transfers)?;
     let at = world.queue.now();
     world.run(&mut Idle)?;
-    let after: Vec<i64> = world.lanes.iter().map(Channel::settled).collect();
+    let after: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();
     assert_eq!(before, after, "credits are conserved");
     Transferring::join(vec![transfers], at, world.into_run())
 }
@@ -76,8 +76,8 @@ pub(crate) fn run_and_settle(engine: &Scenario, cluster: &Cluster, schedule: &Sc
 pub(crate) struct Idle;
 
 impl crate::world::Client for Idle {
-    fn visible(&mut self, _: &mut crate::world::World<'_>, _: u32, _: Option<fabriscope_verbs::CqId>, _: u64) {}
-    fn event(&mut self, _: &mut crate::world::World<'_>, _: u64, _: crate::event::Happening) -> Result<(), EngineError> {
+    fn visible(&mut self, _: &mut crate::world::World<'_>, _: u32, _: Option<fabriscope_verbs::CqId>, _: fabriscope_units::Time) {}
+    fn event(&mut self, _: &mut crate::world::World<'_>, _: fabriscope_units::Time, _: crate::event::EventKind) -> Result<(), EngineError> {
         Ok(())
     }
     fn finished(&self) -> bool {

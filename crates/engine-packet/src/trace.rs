@@ -3,7 +3,7 @@
 //! Only packets with the `TRACED` flag come here, so an ordinary run pays one test of a bit per hop.
 
 use fabriscope_engine::{MessageTrace, Stage, StageSpan};
-use fabriscope_units::Span;
+use fabriscope_units::Time;
 use fabriscope_verbs::Packet;
 use rustc_hash::FxHashMap;
 
@@ -12,21 +12,21 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Log {
     pub node: u32,
     pub bytes: u64,
-    pub posted: u64,
-    pub at: u64,
+    pub posted: Time,
+    pub at: Time,
     pub stages: Vec<StageSpan>,
 }
 
 impl Log {
-    pub fn mark(&mut self, stage: Stage, until: u64, place: impl FnOnce() -> String) {
+    pub fn mark(&mut self, stage: Stage, until: Time, place: impl FnOnce() -> String) {
         if until > self.at {
-            self.stages.push(StageSpan { stage, span: Span::from_ps(until - self.at), place: place() });
+            self.stages.push(StageSpan { stage, span: until - self.at, place: place() });
             self.at = until;
         }
     }
 
     pub fn end(self) -> MessageTrace {
-        MessageTrace { node: self.node, bytes: self.bytes, posted_ps: self.posted, done_ps: self.at, stages: self.stages }
+        MessageTrace { node: self.node, bytes: self.bytes, posted_ps: self.posted.as_ps(), done_ps: self.at.as_ps(), stages: self.stages }
     }
 }
 
@@ -58,7 +58,7 @@ impl Tracer {
     pub fn posted(&mut self, host: u32, qp: u32, wr_id: u64, last: bool) -> Option<Log> {
         if last { self.posted.remove(&(host, qp, wr_id)) } else { self.posted.get(&(host, qp, wr_id)).cloned() }
     }
-    pub fn mark(&mut self, packet: &Packet, stage: Stage, until: u64, place: impl FnOnce() -> String) {
+    pub fn mark(&mut self, packet: &Packet, stage: Stage, until: Time, place: impl FnOnce() -> String) {
         if let Some(log) = self.packets.get_mut(&(packet.dest.0, packet.dest_qp, packet.psn)) {
             log.mark(stage, until, place);
         }
@@ -85,7 +85,7 @@ impl Tracer {
         self.entries.entry(host).or_default().push(log);
     }
     /// A program of `host` has seen what landed, at `time`.
-    pub fn seen(&mut self, host: u32, time: u64) {
+    pub fn seen(&mut self, host: u32, time: Time) {
         if self.landed.get(&host).is_some_and(|log| log.at <= time)
             && let Some(mut log) = self.landed.remove(&host)
         {

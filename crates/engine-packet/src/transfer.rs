@@ -16,12 +16,12 @@ use fabriscope_verbs::{CqId, Remote, SendWr, Service, Sge, Wc, WcOpcode, WcStatu
 use rustc_hash::FxHashMap;
 
 use crate::connect::{self, Rank, WR_LIMIT};
-use crate::event::{Event, Happening};
+use crate::event::{Event, EventKind};
 use crate::host::Host;
 use crate::process::Processes;
 use crate::support::refusal;
 use crate::world::{Client, World};
-use crate::{Transfers, connect::Side};
+use crate::{Transfers, connect::PeerConnection};
 
 /// Ranks that a stalled run names.
 const MOST_LINES: usize = 20;
@@ -78,9 +78,9 @@ impl Transferring {
             return Err(EngineError::TooManyRanks { ranks: count, adapters });
         }
         let mut ranks = connect::connect(worlds, schedule, mtu, how)?.into_iter();
-        worlds.iter_mut().flat_map(|world| &mut world.hosts).for_each(Host::watch_contexts);
+        worlds.iter_mut().flat_map(|world| world.hosts.iter_mut()).for_each(Host::watch_contexts);
         let part = |world: &World<'_>| {
-            let hosts = world.first_host..world.first_host + world.hosts.len() as u32;
+            let hosts = world.hosts.first..world.hosts.first + world.hosts.all.len() as u32;
             let range = (hosts.start * how.per_host()).min(count)..(hosts.end * how.per_host()).min(count);
             let ranks = ranks.by_ref().take(range.len()).collect();
             Transferring::part(world.cluster, schedule, range, ranks, (how, times))
@@ -121,7 +121,7 @@ impl Transferring {
 
     /// Starts what waits for nothing.
     pub fn begin(&mut self, world: &mut World<'_>) -> Result<(), EngineError> {
-        self.forgiving = world.faults.as_ref().is_some_and(|faults| faults.planned());
+        self.forgiving = world.watch.faults.as_ref().is_some_and(|faults| faults.planned());
         for rank in 0..self.ranks.len() as u32 {
             for op in self.order.ops(rank as usize) {
                 if self.order.is_ready(op) {
@@ -237,8 +237,8 @@ impl Transferring {
     fn post(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32, kind: OpKind) -> Result<(), EngineError> {
         let peer = kind.peer().expect("only communication is posted");
         let end = &self.ranks[(rank - self.first_rank) as usize];
-        let side = *end.side(peer).expect("all peers were connected");
-        let Side { qp, remote, .. } = side;
+        let connection = *end.connection(peer).expect("all peers were connected");
+        let PeerConnection { qp, remote, .. } = connection;
         let host = rank / self.per_host;
         let total = kind.bytes().0;
         self.open += 1;
@@ -260,14 +260,14 @@ impl Transferring {
                 OpKind::Get { .. } => SendWr::read(id, sge, place),
                 _ => SendWr::write(id, sge, place),
             };
-            wr = side.address.apply(wr);
+            wr = connection.address.apply(wr);
             if last {
                 wr = wr.signaled();
             }
             clock += self.cpu.wqe_build;
             let h = world.host(host);
             let posted = h.nic().post_send(clock, qp, &wr).map_err(|error| EngineError::Setup(error.to_string()))?;
-            let timing = *h.pcie.timing();
+            let timing = *h.pipeline.bus();
             let mut seen = clock + self.cpu.mmio_latency;
             if !self.doorbell.pushes(1, Bytes(64), false) {
                 seen += timing.read_latency + timing.completion_time(Bytes(64));
@@ -374,18 +374,18 @@ impl Transferring {
 }
 
 impl Client for Transferring {
-    fn visible(&mut self, world: &mut World<'_>, host: u32, cq: Option<CqId>, visible: u64) {
+    fn visible(&mut self, world: &mut World<'_>, host: u32, cq: Option<CqId>, visible: Time) {
         let Some(cq) = cq else { return };
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        world.host(host).nic().poll_cq(Time::from_ps(visible), cq, usize::MAX, &mut found);
+        world.host(host).nic().poll_cq(visible, cq, usize::MAX, &mut found);
         // Each rank has one completion queue, and they were created in the order of ranks.
         let rank = host * self.per_host + cq.0;
         for wc in &found {
             match &mut self.processes {
-                None => self.complete(world, rank, wc, Time::from_ps(visible)),
+                None => self.complete(world, rank, wc, visible),
                 Some(processes) => {
-                    let seen = Time::from_ps(visible) + self.cpu.detect;
+                    let seen = visible + self.cpu.detect;
                     processes.completed(world, ((rank - self.first_rank) as usize, rank), seen, *wc);
                 }
             }
@@ -393,14 +393,14 @@ impl Client for Transferring {
         self.found = found;
     }
 
-    fn event(&mut self, world: &mut World<'_>, now: u64, event: Happening) -> Result<(), EngineError> {
+    fn event(&mut self, world: &mut World<'_>, now: Time, event: EventKind) -> Result<(), EngineError> {
         match event {
-            Happening::Turn { rank } => return self.turn(world, Time::from_ps(now), rank),
-            Happening::Tick { rank } => return self.tick(world, Time::from_ps(now), rank),
+            EventKind::Turn { rank } => return self.turn(world, now, rank),
+            EventKind::Tick { rank } => return self.tick(world, now, rank),
             _ => {}
         }
-        if let Happening::Done { rank, op } = event {
-            let now = Time::from_ps(now);
+        if let EventKind::Done { rank, op } = event {
+            let now = now;
             self.left -= 1;
             self.open -= usize::from(self.order.kind(op).peer().is_some_and(|_| !matches!(self.order.kind(op), OpKind::Recv { .. })));
             self.finished_ops[op as usize] = true;

@@ -1,12 +1,13 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
 use fabriscope_catalog::{
-    BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, Nic, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot, TcpAlgorithm,
+    BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot, TcpAlgorithm,
 };
 use fabriscope_machine::Machine;
+use fabriscope_nic::{ContextLimits, NicCosts};
 use fabriscope_node::sockets::Bandwidth;
 use fabriscope_node::{
-    Blueflame, ContextLimits, CpuCosts, DeviceCosts, DoorbellPolicy, ManagedCosts, Memory, Pageable, PcieTiming, Reach, Sockets,
+    Blueflame, CpuCosts, DeviceCosts, DoorbellPolicy, ManagedCosts, Memory, Pageable, PcieTiming, Reach, ReadAhead, Sockets,
 };
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
@@ -165,11 +166,37 @@ pub fn on_adapter(parts: &ResolvedCluster, reach: &Reach, nic: usize, programs: 
     Some(Sockets::on_adapter(memory, reach.place_of(Memory::Dpu(nic as u32))?))
 }
 
-/// The contexts that a NIC holds of its queue pairs; adapters without verbs have no such state.
+/// What the NIC takes for what it does.
 #[must_use]
-pub fn contexts(nic: &Nic) -> Option<ContextLimits> {
-    let contexts = nic.contexts.as_ref().filter(|_| matches!(nic.interface, Interface::Verbs | Interface::Iwarp))?;
-    Some(ContextLimits { entries: contexts.cached.value, bytes: contexts.size.value, reads: contexts.reads.value })
+pub fn nic(parts: &ResolvedCluster) -> NicCosts {
+    let nic = &parts.sole().node.nic;
+    // Adapters without verbs have no contexts of queue pairs.
+    let contexts = nic.contexts.as_ref().filter(|_| matches!(nic.interface, Interface::Verbs | Interface::Iwarp));
+    NicCosts {
+        tx_latency: nic.tx_latency.value,
+        rx_latency: nic.rx_latency.value,
+        srd_latency: nic.srd_latency.as_ref().map_or(Span::ZERO, |latency| **latency),
+        message_interval: nic.message_interval.value,
+        wqe_interval: nic.wqe_interval.value,
+        read_interval: nic.read_interval.value,
+        atomic_latency: nic.atomic_latency.value,
+        recv_latency: nic.recv_latency.value,
+        read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
+        cqe: nic.cqe_size.value,
+        tx_buffer: nic.tx_buffer.value,
+        contexts: contexts.map(|part| ContextLimits { entries: *part.cached, bytes: *part.size, reads: *part.reads }),
+    }
+}
+
+/// The payload of the largest packet that the adapters build.
+#[must_use]
+pub fn largest_packet(parts: &ResolvedCluster) -> Bytes {
+    let nic = &parts.sole().node.nic;
+    match &nic.onload {
+        Some(onload) => onload.mtu.value.max(parts.mtu),
+        None if nic.iwarp.is_some() => parts.ip.mtu,
+        None => nic.datagram_max.as_ref().map_or(parts.mtu, |most| most.value.max(parts.mtu)),
+    }
 }
 
 /// What a host fabric interface offers to the processes of a node.

@@ -27,7 +27,7 @@ pub struct Busy {
 /// The resources that a message of `size` bytes passes on `parts`, sent by perftest or by a program over MPI.
 /// `pieces`: the adapters that share it, where that is known.
 pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool, pieces: Option<u32>) -> Vec<Busy> {
-    let (nic, cpu, slot) = (&parts.sole().node.nic, &parts.sole().node.cpu, &parts.sole().node.pcie);
+    let (cpu, slot) = (&parts.sole().node.cpu, &parts.sole().node.pcie);
     let size = size.div_ceil(pieces.map_or_else(|| rails(parts, size, perftest), u64::from).max(1));
     let rate = slot.part.tlp_rate(slot.lanes);
     let fetch = tlps(rate, size, *cpu.root_complex.completion_payload, *slot.part.completion_overhead);
@@ -43,7 +43,7 @@ pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool, pieces: Opt
         Busy { what: "link".into(), span: wire(parts, size) },
         Busy { what: "PCIe of the sender".into(), span: fetch },
         Busy { what: "PCIe of the receiver".into(), span: write },
-        Busy { what: "NIC's send engine".into(), span: (*nic.message_interval).max(*nic.wqe_interval) },
+        Busy { what: "NIC's send engine".into(), span: timing::nic(parts).message_spacing() },
         Busy { what: "core that posts".into(), span: program + *cpu.wqe_build + *cpu.mmio_busy },
     ]
 }
@@ -73,7 +73,7 @@ fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: 
         Busy { what: "link".into(), span: parts.sole().link.data_rate().time(wire) },
         Busy { what: "PCIe of the sender".into(), span: sender },
         Busy { what: "PCIe of the receiver".into(), span: tlps(rate, payload, *root.max_payload, *slot.part.write_overhead) },
-        Busy { what: "NIC's send engine".into(), span: *parts.sole().node.nic.message_interval },
+        Busy { what: "NIC's send engine".into(), span: timing::nic(parts).message_interval },
         Busy { what: "core that sends".into(), span: post },
         Busy { what: "core that receives".into(), span: take },
     ]

@@ -1,6 +1,6 @@
 //! How bytes move inside a node, and how a program there sees the machine.
 //!
-//! [`pcie`] times the bus between host memory and a NIC, [`context`] what a NIC keeps of its queue pairs, [`cpu`] what a core pays for posting and
+//! [`pcie`] times the bus between host memory and a NIC, [`cpu`] what a core pays for posting and
 //! polling, [`sockets`] the memories and links between sockets that the cores share, [`device`] the GPUs and copies by them, [`managed`] pages that move to whoever touches them, [`dma`] the ways of adapters to
 //! memory beyond their own link and [`reach`] these ways as the machine has them, [`traffic`] what they and copies share, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
@@ -8,7 +8,6 @@
 
 pub mod aggregation;
 mod awaited;
-pub mod context;
 mod copies;
 pub mod cpu;
 pub mod datagram;
@@ -33,7 +32,6 @@ mod traffic_test;
 mod work;
 
 pub use awaited::Awaited;
-pub use context::{ContextCache, ContextCounts, ContextLimits};
 pub use copies::CopyId;
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
 pub use device::{DeviceCosts, Devices, Memory, Mover, Pageable};

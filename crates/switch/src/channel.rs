@@ -7,10 +7,10 @@
 //! Not modelled: the wire share of flow-control packets (below 0.5 % on InfiniBand), lost credits.
 //!
 //! Credits are not events. Whoever frees space in the far buffer says when ([`Channel::give_back`]); the sender
-//! counts the returns when it looks ([`Channel::reserve`]). More returns under way than the ring holds are merged,
+//! counts the returns when it looks ([`Channel::reserve`]). More returns in flight than the ring holds are merged,
 //! as a credit update on the wire carries the sum of several packets.
 
-use fabriscope_units::Rate;
+use fabriscope_units::{Bytes, Pace, Rate, Span, Time};
 
 /// Returned by [`Channel::give_back`] and [`Channel::hold`]: what changed for the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,15 +19,15 @@ pub enum PauseChange {
     None,
     /// A pause frame was sent.
     Paused,
-    /// The pause now ends at a known time (ps); the sender may plan for it.
-    Until(u64),
+    /// The pause now ends at a known time; the sender may plan for it.
+    Until(Time),
 }
 
-/// Flow control of the link.
+/// How the buffer behind a lane is kept from overflowing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// Credits for this many 64-byte blocks of buffer.
-    Credit(u32),
+pub enum FlowControl {
+    /// Credits for a buffer of this size, at most [`MAX_BUFFER`].
+    Credit(Bytes),
     /// Pause frames by these thresholds.
     Pause(PauseLimits),
 }
@@ -36,29 +36,39 @@ pub enum Flow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PauseLimits {
     /// Above this a pause frame is sent.
-    pub xoff: u32,
+    pub xoff: Bytes,
     /// At or below this the pause is lifted.
-    pub xon: u32,
-    /// Room above `xoff` for what is already under way; beyond it packets are lost.
-    pub headroom: u32,
-    /// From the decision until the sender obeys: the frame on the wire and its propagation (ps).
-    pub reaction: u32,
+    pub xon: Bytes,
+    /// Room above `xoff` for what is already in flight; beyond it packets are lost.
+    pub headroom: Bytes,
+    /// From the decision until the sender obeys: the frame on the wire and its propagation.
+    pub reaction: Span,
 }
 
-impl PauseLimits {
-    fn in_blocks(self) -> PauseLimits {
-        let headroom = self.headroom.div_ceil(64).min(MAX_BLOCKS);
-        PauseLimits { xoff: (self.xoff / 64).min(MAX_BLOCKS - headroom), xon: self.xon / 64, headroom, reaction: self.reaction }
+/// Thresholds in blocks.
+#[derive(Debug, Clone, Copy)]
+struct Thresholds {
+    xoff: u32,
+    xon: u32,
+    headroom: u32,
+    reaction: Span,
+}
+
+impl Thresholds {
+    fn new(limits: PauseLimits) -> Thresholds {
+        let whole = |amount: Bytes| u32::try_from(amount.0 / BLOCK.0).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS);
+        let headroom = u32::try_from(limits.headroom.div_ceil(BLOCK)).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS);
+        Thresholds { xoff: whole(limits.xoff).min(MAX_BLOCKS - headroom), xon: whole(limits.xon), headroom, reaction: limits.reaction }
     }
 }
 
-/// State of one lane of one link. Times are picoseconds since the start.
+/// State of one lane of one link.
 #[derive(Debug, Clone)]
 #[repr(C, align(128))]
 pub struct Channel {
     /// When the wire is free.
-    free: u64,
-    /// 64-byte blocks that the sender may still use (credits) or that are held behind the link (pause).
+    free: Time,
+    /// Blocks that the sender may still use (credits) or that are held behind the link (pause).
     level: u32,
     first: u8,
     count: u8,
@@ -70,48 +80,79 @@ pub struct Channel {
     /// See `head`.
     pub tail: u32,
     /// Bytes waiting in the list.
-    pub waiting: u32,
-    /// 2⁻¹⁶ ps per byte of the wire.
-    pace: u32,
-    /// Propagation to the far end (ps).
-    pub delay: u32,
+    waiting: u32,
     /// The vertex at the far end, as the engine numbers them.
     pub to: u32,
+    pace: Pace,
+    /// Propagation to the far end.
+    delay: Span,
     /// Pause lanes only.
     pause: Option<Box<Pause>>,
-    returns: [u64; RETURNS],
+    returns: [Return; RETURNS],
 }
 
 /// What a pause lane keeps besides.
 #[derive(Debug, Clone)]
 struct Pause {
-    from: u64,
-    until: u64,
-    limits: PauseLimits,
-    /// Pauses that the far end sends whatever its buffer holds: from when until when (ps).
-    storms: Vec<(u64, u64)>,
+    /// When the sender obeys, and until when; never and at the start while nothing was sent.
+    from: Time,
+    until: Time,
+    thresholds: Thresholds,
+    /// Pauses that the far end sends whatever its buffer holds: from when until when.
+    storms: Vec<(Time, Time)>,
 }
 
-/// Returns under way that are kept apart.
+/// Room that comes back: a time (48 bits of ps: 281 s) and how many blocks (16 bits: 4 MiB).
+#[derive(Debug, Clone, Copy, Default)]
+struct Return(u64);
+
+impl Return {
+    #[inline]
+    const fn new(time: Time, blocks: u32) -> Return {
+        Return(time.as_ps() << BLOCK_BITS | blocks as u64)
+    }
+    #[inline]
+    const fn time(self) -> Time {
+        Time::from_ps(self.0 >> BLOCK_BITS)
+    }
+    #[inline]
+    const fn blocks(self) -> u32 {
+        self.0 as u32 & MAX_BLOCKS
+    }
+}
+
+/// The unit of credits and thresholds (standard).
+const BLOCK: Bytes = Bytes(64);
+/// Returns in flight that are kept apart.
 const RETURNS: usize = 9;
 /// No waiting packet.
 pub const NONE: u32 = u32::MAX;
-/// A return is packed as time (48 bits of ps: 281 s) and 64-byte blocks (16 bits: 4 MiB).
+/// Bits of a return that count its blocks.
 const BLOCK_BITS: u32 = 16;
+const MAX_BLOCKS: u32 = (1 << BLOCK_BITS) - 1;
 
-/// The largest buffer, in 64-byte blocks, that one lane can keep account of.
-pub const MAX_BLOCKS: u32 = (1 << BLOCK_BITS) - 1;
+/// The largest buffer that one lane can keep account of: 4 MiB less a block.
+pub const MAX_BUFFER: Bytes = Bytes(MAX_BLOCKS as u64 * BLOCK.0);
+
+/// Blocks that a packet takes in a buffer.
+#[inline]
+const fn blocks(amount: Bytes) -> u32 {
+    amount.div_ceil(BLOCK) as u32
+}
 
 impl Channel {
-    /// An idle lane. `ps_per_byte` is the wire's pace in 2⁻¹⁶ ps per byte.
+    /// An idle lane of a wire of this pace and propagation to the vertex `to`.
     #[must_use]
-    pub fn new(pace: u32, delay: u32, to: u32, flow: Flow) -> Channel {
-        let (level, pause) = match flow {
-            Flow::Credit(blocks) => (blocks.min(MAX_BLOCKS), None),
-            Flow::Pause(limits) => (0, Some(Box::new(Pause { from: u64::MAX, until: 0, limits: limits.in_blocks(), storms: Vec::new() }))),
+    pub fn new(pace: Pace, delay: Span, to: u32, flow_control: FlowControl) -> Channel {
+        let (level, pause) = match flow_control {
+            FlowControl::Credit(buffer) => (u32::try_from(buffer.0 / BLOCK.0).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS), None),
+            FlowControl::Pause(limits) => {
+                let pause = Pause { from: Time::MAX, until: Time::ZERO, thresholds: Thresholds::new(limits), storms: Vec::new() };
+                (0, Some(Box::new(pause)))
+            }
         };
         Channel {
-            free: 0,
+            free: Time::ZERO,
             level,
             first: 0,
             count: 0,
@@ -120,31 +161,38 @@ impl Channel {
             head: NONE,
             tail: NONE,
             waiting: 0,
+            to,
             pace,
             delay,
-            to,
             pause,
-            returns: [0; RETURNS],
+            returns: [Return::default(); RETURNS],
         }
     }
 
-    /// Time a packet of `bytes` occupies the wire (ps).
+    /// Time a packet of `amount` occupies the wire.
     #[inline]
     #[must_use]
-    pub fn serialisation(&self, bytes: u32) -> u64 {
-        (u64::from(bytes) * u64::from(self.pace)) >> 16
+    pub fn serialisation(&self, amount: Bytes) -> Span {
+        self.pace.time(amount)
     }
-    /// The wire's pace in 2⁻¹⁶ ps per byte.
+    /// Propagation to the far end.
+    #[inline]
     #[must_use]
-    pub fn pace(&self) -> u32 {
+    pub fn delay(&self) -> Span {
+        self.delay
+    }
+    /// The wire's pace.
+    #[inline]
+    #[must_use]
+    pub fn pace(&self) -> Pace {
         self.pace
     }
     /// Changes the pace of the wire, for packets that are not reserved yet.
-    pub fn set_pace(&mut self, pace: u32) {
+    pub fn set_pace(&mut self, pace: Pace) {
         self.pace = pace;
     }
-    /// The far end pauses the sender from `from` until `until` (ps) whatever its buffer holds; lanes with credits ignore it.
-    pub fn add_storm(&mut self, from: u64, until: u64) {
+    /// The far end pauses the sender from `from` until `until` whatever its buffer holds; lanes with credits ignore it.
+    pub fn add_storm(&mut self, from: Time, until: Time) {
         if let Some(pause) = &mut self.pause {
             pause.storms.push((from, until));
         }
@@ -152,18 +200,18 @@ impl Channel {
     /// The rate of the wire, to a few parts in a million.
     #[must_use]
     pub fn rate(&self) -> Rate {
-        Rate::from_bps((8_000_000_000_000 << 16) / u64::from(self.pace.max(1)))
+        self.pace.rate()
     }
-    /// Bytes that the wire carries in `time` ps.
+    /// Bytes that the wire carries in `span`.
     #[inline]
     #[must_use]
-    pub fn sent_in(&self, time: u64) -> u64 {
-        (time << 16) / u64::from(self.pace.max(1))
+    pub fn sent_in(&self, span: Span) -> Bytes {
+        self.pace.bytes_in(span)
     }
-    /// When the wire is free (ps).
+    /// When the wire is free.
     #[inline]
     #[must_use]
-    pub fn free_at(&self) -> u64 {
+    pub fn free_at(&self) -> Time {
         self.free
     }
     /// Whether the far buffer is guarded by pause frames.
@@ -172,13 +220,29 @@ impl Channel {
     pub fn pauses(&self) -> bool {
         self.pauses
     }
+    /// What the packets of the list make together.
+    #[inline]
+    #[must_use]
+    pub fn waiting(&self) -> Bytes {
+        Bytes(self.waiting as u64)
+    }
+    /// A packet of `amount` joined the list.
+    #[inline]
+    pub fn add_waiting(&mut self, amount: Bytes) {
+        self.waiting += amount.0 as u32;
+    }
+    /// A packet of `amount` left the list.
+    #[inline]
+    pub fn take_waiting(&mut self, amount: Bytes) {
+        self.waiting -= amount.0 as u32;
+    }
 
     /// Reserves the wire, and the far buffer, for a packet that could start at `earliest`; returns its start.
     ///
     /// `None` when the credits for it are not even known to come: the packet has to wait in the queue.
     #[inline]
-    pub fn reserve(&mut self, bytes: u32, earliest: u64) -> Option<u64> {
-        let need = bytes.div_ceil(64);
+    pub fn reserve(&mut self, amount: Bytes, earliest: Time) -> Option<Time> {
+        let need = blocks(amount);
         let mut start = earliest.max(self.free);
         while self.level < need {
             let (time, blocks) = self.pop_return()?;
@@ -189,23 +253,23 @@ impl Channel {
             }
         }
         self.level -= need;
-        self.free = start + self.serialisation(bytes);
+        self.free = start + self.serialisation(amount);
         Some(start)
     }
 
     /// Uses credits for a packet on a wire that the caller keeps account of; [`Channel::open_at`] said that there are enough.
     #[inline]
-    pub fn take(&mut self, bytes: u32) {
+    pub fn take(&mut self, amount: Bytes) {
         if !self.pauses {
-            self.level -= bytes.div_ceil(64);
+            self.level -= blocks(amount);
         }
     }
 
-    /// The earliest time from `now` on at which credits or the end of a pause let a packet of `bytes` start.
+    /// The earliest time from `now` on at which credits or the end of a pause let a packet of `amount` start.
     ///
     /// `None` when that is not known yet. Does not look at the wire.
     #[must_use]
-    pub fn open_at(&mut self, bytes: u32, now: u64) -> Option<u64> {
+    pub fn open_at(&mut self, amount: Bytes, now: Time) -> Option<Time> {
         if let Some(pause) = &self.pause {
             let mut open = now;
             if open >= pause.from && open < pause.until {
@@ -216,9 +280,9 @@ impl Channel {
                     open = until;
                 }
             }
-            return (open != u64::MAX).then_some(open);
+            return open.is_known().then_some(open);
         }
-        let need = bytes.div_ceil(64);
+        let need = blocks(amount);
         while let Some((time, blocks)) = self.peek_return() {
             if time > now {
                 break;
@@ -230,54 +294,53 @@ impl Channel {
             return Some(now);
         }
         let mut level = self.level;
-        for i in 0..usize::from(self.count) {
-            let entry = self.returns[(usize::from(self.first) + i) % RETURNS];
-            level += (entry & ((1 << BLOCK_BITS) - 1)) as u32;
+        for entry in self.returns() {
+            level += entry.blocks();
             if level >= need {
-                return Some(entry >> BLOCK_BITS);
+                return Some(entry.time());
             }
         }
         None
     }
 
-    /// Credit lanes: space for a packet of `bytes` will be free again, as known at the sender, at `time`.
+    /// Credit lanes: space for a packet of `amount` will be free again, as known at the sender, at `time`.
     #[inline]
-    pub fn give_back(&mut self, bytes: u32, time: u64) -> PauseChange {
-        self.push_return(time, bytes.div_ceil(64));
+    pub fn give_back(&mut self, amount: Bytes, time: Time) -> PauseChange {
+        self.push_return(time, blocks(amount));
         if self.pauses { self.review() } else { PauseChange::None }
     }
 
-    /// Pause lanes: a packet of `bytes` arrived in the buffer. `Err` when the headroom is exceeded and it is lost.
+    /// Pause lanes: a packet of `amount` arrived in the buffer. `Err` when the headroom is exceeded and it is lost.
     ///
     /// # Errors
     /// `Err(())` stands for the loss.
     #[allow(clippy::result_unit_err)]
-    pub fn hold(&mut self, bytes: u32, now: u64) -> Result<PauseChange, ()> {
+    pub fn hold(&mut self, amount: Bytes, now: Time) -> Result<PauseChange, ()> {
         if !self.pauses {
             return Ok(PauseChange::None);
         }
-        while let Some((time, amount)) = self.peek_return() {
+        while let Some((time, blocks)) = self.peek_return() {
             if time > now {
                 break;
             }
-            self.level -= amount;
+            self.level -= blocks;
             self.pop_return();
         }
         let Some(pause) = &mut self.pause else { return Ok(PauseChange::None) };
         if pause.until <= now {
-            pause.from = u64::MAX;
+            pause.from = Time::MAX;
         }
-        let need = bytes.div_ceil(64);
-        if self.level + need > pause.limits.xoff + pause.limits.headroom {
+        let need = blocks(amount);
+        if self.level + need > pause.thresholds.xoff + pause.thresholds.headroom {
             return Err(());
         }
         self.level += need;
-        if pause.from != u64::MAX {
+        if pause.from.is_known() {
             return Ok(self.review());
         }
-        if self.level > pause.limits.xoff {
-            pause.from = now + u64::from(pause.limits.reaction);
-            pause.until = u64::MAX;
+        if self.level > pause.thresholds.xoff {
+            pause.from = now + pause.thresholds.reaction;
+            pause.until = Time::MAX;
             return Ok(match self.review() {
                 PauseChange::None => PauseChange::Paused,
                 known => known,
@@ -286,49 +349,53 @@ impl Channel {
         Ok(PauseChange::None)
     }
 
-    /// Pause lanes: first and last moment (ps) at which the sender obeys the pause that was asked for last, the latter
-    /// `u64::MAX` while it is not known; and the time from asking to obeying (ps).
+    /// Pause lanes: first and last moment at which the sender obeys the pause that was requested last, the latter
+    /// [`Time::MAX`] while it is not known; and the time from the request to its effect.
     #[must_use]
-    pub fn pause_span(&self) -> (Option<(u64, u64)>, u64) {
-        let Some(pause) = &self.pause else { return (None, 0) };
-        ((pause.from != u64::MAX).then_some((pause.from, pause.until)), u64::from(pause.limits.reaction))
+    pub fn pause_span(&self) -> (Option<(Time, Time)>, Span) {
+        let Some(pause) = &self.pause else { return (None, Span::ZERO) };
+        ((pause.from.is_known()).then_some((pause.from, pause.until)), pause.thresholds.reaction)
     }
 
-    /// Blocks that the sender would have (credits), or that would be held (pause), if everything under way had returned.
+    /// Blocks that the sender would have (credits), or that would be held (pause), if everything in flight had returned.
     #[must_use]
     pub fn settled(&self) -> i64 {
-        let under_way: u64 =
-            (0..usize::from(self.count)).map(|i| self.returns[(usize::from(self.first) + i) % RETURNS] & ((1 << BLOCK_BITS) - 1)).sum();
-        if self.pauses { i64::from(self.level) - under_way as i64 } else { i64::from(self.level) + under_way as i64 }
+        let returning: i64 = self.returns().map(|entry| i64::from(entry.blocks())).sum();
+        if self.pauses { i64::from(self.level) - returning } else { i64::from(self.level) + returning }
+    }
+
+    /// The returns in flight, in the order of time.
+    fn returns(&self) -> impl Iterator<Item = Return> + '_ {
+        (0..usize::from(self.count)).map(|i| self.returns[(usize::from(self.first) + i) % RETURNS])
     }
 
     /// Recomputes the end of a pause from the departures that are known.
     fn review(&mut self) -> PauseChange {
-        let Some(pause) = self.pause.as_mut().filter(|pause| pause.from != u64::MAX) else { return PauseChange::None };
+        let Some(pause) = self.pause.as_mut().filter(|pause| pause.from.is_known()) else { return PauseChange::None };
         let mut level = self.level;
         for i in 0..usize::from(self.count) {
             let entry = self.returns[(usize::from(self.first) + i) % RETURNS];
-            level = level.saturating_sub((entry & ((1 << BLOCK_BITS) - 1)) as u32);
-            if level <= pause.limits.xon {
-                let until = (entry >> BLOCK_BITS) + u64::from(pause.limits.reaction);
+            level = level.saturating_sub(entry.blocks());
+            if level <= pause.thresholds.xon {
+                let until = entry.time() + pause.thresholds.reaction;
                 pause.until = until.max(pause.from);
                 return PauseChange::Until(pause.until);
             }
         }
-        pause.until = u64::MAX;
+        pause.until = Time::MAX;
         PauseChange::None
     }
 
     #[inline]
-    fn peek_return(&self) -> Option<(u64, u32)> {
+    fn peek_return(&self) -> Option<(Time, u32)> {
         (self.count > 0).then(|| {
             let entry = self.returns[usize::from(self.first)];
-            (entry >> BLOCK_BITS, (entry & ((1 << BLOCK_BITS) - 1)) as u32)
+            (entry.time(), entry.blocks())
         })
     }
 
     #[inline]
-    fn pop_return(&mut self) -> Option<(u64, u32)> {
+    fn pop_return(&mut self) -> Option<(Time, u32)> {
         let entry = self.peek_return()?;
         self.first = if usize::from(self.first) + 1 == RETURNS { 0 } else { self.first + 1 };
         self.count -= 1;
@@ -336,30 +403,28 @@ impl Channel {
     }
 
     #[inline]
-    fn push_return(&mut self, time: u64, amount: u32) {
+    fn push_return(&mut self, time: Time, blocks: u32) {
         let mut at = usize::from(self.first) + usize::from(self.count);
         if at >= RETURNS {
             at -= RETURNS;
         }
         if usize::from(self.count) == RETURNS {
             // The ring is full: join the last update, which then comes with the later of the two times.
-            let last = if at == 0 { RETURNS - 1 } else { at - 1 };
-            let (old_time, old) = (self.returns[last] >> BLOCK_BITS, self.returns[last] & ((1 << BLOCK_BITS) - 1));
-            self.returns[last] = (time.max(old_time) << BLOCK_BITS) | (old + u64::from(amount));
+            let last = &mut self.returns[if at == 0 { RETURNS - 1 } else { at - 1 }];
+            *last = Return::new(time.max(last.time()), last.blocks() + blocks);
             return;
         }
-        let entry = (time << BLOCK_BITS) | u64::from(amount);
         let mut left = self.count;
         while left > 0 {
             let before = if at == 0 { RETURNS - 1 } else { at - 1 };
-            if self.returns[before] >> BLOCK_BITS <= time {
+            if self.returns[before].time() <= time {
                 break;
             }
             self.returns[at] = self.returns[before];
             at = before;
             left -= 1;
         }
-        self.returns[at] = entry;
+        self.returns[at] = Return::new(time, blocks);
         self.count += 1;
     }
 }
@@ -370,7 +435,15 @@ mod tests {
 
     use super::*;
 
-    const GBPS_400: u32 = 20 << 16;
+    const GBPS_400: Pace = Pace::of(Rate::from_gbps(400));
+
+    fn credits(blocks: u64) -> Channel {
+        Channel::new(GBPS_400, Span::ZERO, 0, FlowControl::Credit(BLOCK * blocks))
+    }
+
+    fn at(ps: u64) -> Time {
+        Time::from_ps(ps)
+    }
 
     #[test]
     fn a_lane_is_two_cache_lines() {
@@ -380,57 +453,58 @@ mod tests {
     #[test]
     fn the_wire_serialises() {
         // 4178 B at 400 Gb/s are 83.56 ns.
-        let mut lane = Channel::new(GBPS_400, 0, 0, Flow::Credit(1000));
-        assert_eq!(lane.reserve(4178, 1_000), Some(1_000));
-        assert_eq!(lane.reserve(4178, 0), Some(1_000 + 83_560));
+        let mut lane = credits(1000);
+        assert_eq!(lane.reserve(Bytes(4178), at(1_000)), Some(at(1_000)));
+        assert_eq!(lane.reserve(Bytes(4178), at(0)), Some(at(1_000 + 83_560)));
     }
 
     #[test]
     fn a_packet_waits_for_credits_that_are_known_to_come() {
-        let mut lane = Channel::new(GBPS_400, 0, 0, Flow::Credit(2));
-        assert_eq!(lane.reserve(128, 0), Some(0));
-        assert_eq!(lane.reserve(64, 0), None);
-        lane.give_back(64, 9_000);
-        lane.give_back(64, 5_000);
-        assert_eq!(lane.reserve(64, 0), Some(5_000));
-        assert_eq!(lane.reserve(64, 0), Some(9_000));
-        assert_eq!(lane.reserve(64, 0), None);
+        let mut lane = credits(2);
+        assert_eq!(lane.reserve(Bytes(128), at(0)), Some(at(0)));
+        assert_eq!(lane.reserve(Bytes(64), at(0)), None);
+        lane.give_back(Bytes(64), at(9_000));
+        lane.give_back(Bytes(64), at(5_000));
+        assert_eq!(lane.reserve(Bytes(64), at(0)), Some(at(5_000)));
+        assert_eq!(lane.reserve(Bytes(64), at(0)), Some(at(9_000)));
+        assert_eq!(lane.reserve(Bytes(64), at(0)), None);
     }
 
     #[test]
     fn a_pause_ends_when_the_known_departures_reach_xon() {
-        let limits = PauseLimits { xoff: 1024, xon: 512, headroom: 2048, reaction: 100 };
-        let mut lane = Channel::new(GBPS_400, 0, 0, Flow::Pause(limits));
-        assert_eq!(lane.hold(900, 0), Ok(PauseChange::None));
-        assert_eq!(lane.hold(600, 10), Ok(PauseChange::Paused));
-        assert_eq!(lane.open_at(64, 50), Some(50), "the frame has not reached the sender");
-        assert_eq!(lane.open_at(64, 110), None);
-        assert_eq!(lane.give_back(900, 300), PauseChange::None);
-        assert_eq!(lane.give_back(600, 700), PauseChange::Until(800));
-        assert_eq!(lane.open_at(64, 200), Some(800));
-        assert_eq!(lane.hold(600, 250), Ok(PauseChange::None), "still above xon with all known departures");
-        assert_eq!(lane.open_at(64, 260), None);
-        assert_eq!(lane.hold(5_000, 270), Err(()));
+        let limits = PauseLimits { xoff: Bytes(1024), xon: Bytes(512), headroom: Bytes(2048), reaction: Span::from_ps(100) };
+        let mut lane = Channel::new(GBPS_400, Span::ZERO, 0, FlowControl::Pause(limits));
+        assert_eq!(lane.hold(Bytes(900), at(0)), Ok(PauseChange::None));
+        assert_eq!(lane.hold(Bytes(600), at(10)), Ok(PauseChange::Paused));
+        assert_eq!(lane.open_at(Bytes(64), at(50)), Some(at(50)), "the frame has not reached the sender");
+        assert_eq!(lane.open_at(Bytes(64), at(110)), None);
+        assert_eq!(lane.give_back(Bytes(900), at(300)), PauseChange::None);
+        assert_eq!(lane.give_back(Bytes(600), at(700)), PauseChange::Until(at(800)));
+        assert_eq!(lane.open_at(Bytes(64), at(200)), Some(at(800)));
+        assert_eq!(lane.hold(Bytes(600), at(250)), Ok(PauseChange::None), "still above xon with all known departures");
+        assert_eq!(lane.open_at(Bytes(64), at(260)), None);
+        assert_eq!(lane.hold(Bytes(5_000), at(270)), Err(()));
     }
 
     proptest! {
         /// Credits are conserved: whatever the order of returns, the sum of what was reserved and not yet given back,
-        /// and what is available or under way, is the size of the buffer.
+        /// and what is available or in flight, is the size of the buffer.
         #[test]
-        fn credits_are_conserved(steps in prop::collection::vec((1u32..5000, 0u64..1_000_000), 1..300)) {
-            let total = 4096u32;
-            let mut lane = Channel::new(GBPS_400, 0, 0, Flow::Credit(total));
-            let mut out: Vec<(u32, u64)> = Vec::new();
+        fn credits_are_conserved(steps in prop::collection::vec((1u64..5000, 0u64..1_000_000), 1..300)) {
+            let total = 4096u64;
+            let mut lane = credits(total);
+            let mut out: Vec<(Bytes, Time)> = Vec::new();
             let mut used = 0u32;
             for (bytes, jitter) in steps {
-                while lane.reserve(bytes, 0).is_none() {
+                let amount = Bytes(bytes);
+                while lane.reserve(amount, Time::ZERO).is_none() {
                     let (b, t) = out.remove(out.len() / 2);
-                    used -= b.div_ceil(64);
+                    used -= blocks(b);
                     lane.give_back(b, t);
                 }
-                used += bytes.div_ceil(64);
-                out.push((bytes, lane.free_at() + jitter));
-                prop_assert_eq!(lane.settled() + i64::from(used), i64::from(total));
+                used += blocks(amount);
+                out.push((amount, lane.free_at() + Span::from_ps(jitter)));
+                prop_assert_eq!(lane.settled() + i64::from(used), total as i64);
             }
         }
     }

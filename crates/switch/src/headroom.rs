@@ -27,9 +27,9 @@ pub struct Line {
 /// The headroom of one priority: rate · (2 · delay + response) + 2 · frame + pause frame.
 #[must_use]
 pub fn headroom(line: &Line) -> Bytes {
-    let way = line.delay * 2 + line.response;
-    let under_way = (u128::from(line.rate.as_bps()) * u128::from(way.as_ps())).div_ceil(8_000_000_000_000);
-    Bytes(u64::try_from(under_way).unwrap_or(u64::MAX).saturating_add(2 * line.frame.0 + PAUSE_FRAME.0))
+    let round_trip = line.delay * 2 + line.response;
+    let in_flight = (u128::from(line.rate.as_bps()) * u128::from(round_trip.as_ps())).div_ceil(8_000_000_000_000);
+    Bytes(u64::try_from(in_flight).unwrap_or(u64::MAX).saturating_add(2 * line.frame.0 + PAUSE_FRAME.0))
 }
 
 #[cfg(test)]

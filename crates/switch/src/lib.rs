@@ -13,6 +13,6 @@ pub mod headroom;
 pub mod snooping;
 
 pub use arbiter::{Arbiter, Policy};
-pub use channel::{Channel, Flow, PauseChange, PauseLimits};
+pub use channel::{Channel, FlowControl, PauseChange, PauseLimits};
 pub use ecn::{Ecn, EcnLimits};
 pub use snooping::{Report, Snooper, Timing};

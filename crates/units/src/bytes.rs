@@ -15,20 +15,32 @@ impl Bytes {
     pub const ZERO: Bytes = Bytes(0);
 
     /// `n` × 1024 bytes.
+    #[inline]
     pub const fn from_kib(n: u64) -> Bytes {
         Bytes(n << 10)
     }
     /// `n` × 1024² bytes.
+    #[inline]
     pub const fn from_mib(n: u64) -> Bytes {
         Bytes(n << 20)
     }
     /// The number of bytes.
+    #[inline]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
     /// The difference, or zero where `other` is larger.
+    #[inline]
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
+    }
+    /// How many pieces of `size` hold this amount, the last one perhaps not full.
+    ///
+    /// # Panics
+    /// `size` is zero.
+    #[inline]
+    pub const fn div_ceil(self, size: Bytes) -> u64 {
+        self.0.div_ceil(size.0)
     }
     /// Reads text such as `"64 B"`, `"4 KiB"`, `"2 MB"`. `KB` is refused: it means 1000 to some and 1024 to others.
     ///
@@ -69,28 +81,33 @@ impl fmt::Debug for Bytes {
 
 impl Add for Bytes {
     type Output = Bytes;
+    #[inline]
     fn add(self, other: Bytes) -> Bytes {
         Bytes(self.0 + other.0)
     }
 }
 impl AddAssign for Bytes {
+    #[inline]
     fn add_assign(&mut self, other: Bytes) {
         self.0 += other.0;
     }
 }
 impl Sub for Bytes {
     type Output = Bytes;
+    #[inline]
     fn sub(self, other: Bytes) -> Bytes {
         Bytes(self.0 - other.0)
     }
 }
 impl SubAssign for Bytes {
+    #[inline]
     fn sub_assign(&mut self, other: Bytes) {
         self.0 -= other.0;
     }
 }
 impl Mul<u64> for Bytes {
     type Output = Bytes;
+    #[inline]
     fn mul(self, times: u64) -> Bytes {
         Bytes(self.0 * times)
     }
@@ -118,6 +135,13 @@ mod tests {
         }
         for bytes in [0, 1, 1000, 1024, 4096, 1_000_000, 1 << 20] {
             assert_eq!(Bytes::parse(&Bytes(bytes).to_string()).unwrap(), Bytes(bytes));
+        }
+    }
+
+    #[test]
+    fn the_last_piece_may_not_be_full() {
+        for (bytes, pieces) in [(0, 0), (1, 1), (64, 1), (65, 2)] {
+            assert_eq!(Bytes(bytes).div_ceil(Bytes(64)), pieces);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Physical quantities as types: [`Time`], [`Span`], [`Bytes`], [`Rate`].
+//! Physical quantities as types: [`Time`], [`Span`], [`Bytes`], [`Rate`], [`Pace`].
 //!
 //! Whole numbers throughout: picoseconds, bytes, bits per second. Text always carries its unit
 //! (`"400 Gb/s"`, `"1 MiB"`, `"620 ns"`); `b` is bit, `B` is byte, `k` is 1000 and `Ki` is 1024.
@@ -11,12 +11,14 @@ extern crate self as fabriscope_units;
 
 mod bytes;
 mod form;
+mod pace;
 mod parse;
 mod rate;
 mod time;
 
 pub use bytes::Bytes;
 pub use form::{Form, Plain, Value};
+pub use pace::Pace;
 pub use parse::UnitError;
 pub use rate::Rate;
 pub use time::{Span, Time};

@@ -12,6 +12,7 @@ pub struct Rate(u64);
 
 impl Rate {
     /// `bits` bits per second.
+    #[inline]
     pub const fn from_bps(bits: u64) -> Rate {
         Rate(bits)
     }
@@ -20,6 +21,7 @@ impl Rate {
         Rate(gigabits * 1_000_000_000)
     }
     /// Bits per second.
+    #[inline]
     pub const fn as_bps(self) -> u64 {
         self.0
     }
@@ -30,6 +32,7 @@ impl Rate {
     /// The time `amount` takes at this rate, rounded up to a picosecond: `8 · bytes / rate`.
     ///
     /// A rate of zero gives [`Span::MAX`].
+    #[inline]
     pub const fn time(self, amount: Bytes) -> Span {
         if self.0 == 0 {
             return Span::MAX;
@@ -40,6 +43,11 @@ impl Rate {
         }
         let ps = (amount.0 as u128 * 8_000_000_000_000).div_ceil(self.0 as u128);
         Span::from_ps(if ps > u64::MAX as u128 { u64::MAX } else { ps as u64 })
+    }
+    /// What this rate carries in `span`, rounded down.
+    pub const fn amount_in(self, span: Span) -> Bytes {
+        let bytes = self.0 as u128 * span.as_ps() as u128 / 8_000_000_000_000;
+        Bytes(if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 })
     }
     /// The rate that carries `amount` in `span`, rounded down; zero for an empty span.
     pub const fn of(amount: Bytes, span: Span) -> Rate {
@@ -119,6 +127,12 @@ mod tests {
         let rate = Rate::from_gbps(8);
         assert_eq!(rate.time(Bytes(1_999_999)) + Span::from_ns(1), rate.time(Bytes(2_000_000)));
         assert_eq!(Rate::from_bps(0).time(Bytes(1)), Span::MAX);
+    }
+
+    #[test]
+    fn what_a_rate_carries() {
+        assert_eq!(Rate::from_gbps(400).amount_in(Span::from_ps(81_920)), Bytes(4096));
+        assert_eq!(Rate::from_bps(u64::MAX).amount_in(Span::MAX), Bytes(u64::MAX));
     }
 
     #[test]

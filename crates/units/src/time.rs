@@ -21,14 +21,39 @@ impl Time {
     pub const MAX: Time = Time(u64::MAX);
 
     /// The point `ps` picoseconds after the start.
+    #[inline]
     pub const fn from_ps(ps: u64) -> Time {
         Time(ps)
     }
     /// Picoseconds since the start.
+    #[inline]
     pub const fn as_ps(self) -> u64 {
         self.0
     }
+    /// Whether this is a point that is reached: [`Time::MAX`] stands for never.
+    #[inline]
+    pub const fn is_known(self) -> bool {
+        self.0 != u64::MAX
+    }
+    /// The point `span` before this one, or the start of the run where that is later.
+    #[inline]
+    pub const fn saturating_sub(self, span: Span) -> Time {
+        Time(self.0.saturating_sub(span.0))
+    }
+    /// The point `span` after this one, or [`Time::MAX`] where that is earlier.
+    #[inline]
+    pub const fn saturating_add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+    /// The first point from this one on that is a multiple of `period` from the start.
+    ///
+    /// # Panics
+    /// `period` is zero.
+    pub const fn next_multiple_of(self, period: Span) -> Time {
+        Time(self.0.next_multiple_of(period.0))
+    }
     /// How long after `earlier` this point lies; zero if it lies before it.
+    #[inline]
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -41,18 +66,22 @@ impl Span {
     pub const MAX: Span = Span(u64::MAX);
 
     /// `ps` picoseconds.
+    #[inline]
     pub const fn from_ps(ps: u64) -> Span {
         Span(ps)
     }
     /// `ns` nanoseconds.
+    #[inline]
     pub const fn from_ns(ns: u64) -> Span {
         Span(ns * 1_000)
     }
     /// `us` microseconds.
+    #[inline]
     pub const fn from_us(us: u64) -> Span {
         Span(us * 1_000_000)
     }
     /// Whole picoseconds.
+    #[inline]
     pub const fn as_ps(self) -> u64 {
         self.0
     }
@@ -69,8 +98,19 @@ impl Span {
         self.0 as f64 / 1e12
     }
     /// The difference, or zero where `other` is longer.
+    #[inline]
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
+    }
+    /// The sum, or [`Span::MAX`].
+    #[inline]
+    pub const fn saturating_add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+    /// So many times this length, or [`Span::MAX`].
+    #[inline]
+    pub const fn saturating_mul(self, times: u64) -> Span {
+        Span(self.0.saturating_mul(times))
     }
     /// Reads text such as `"620 ns"`, `"1.5 us"`, `"2 ms"`.
     ///
@@ -107,57 +147,67 @@ impl fmt::Debug for Time {
 
 impl Add<Span> for Time {
     type Output = Time;
+    #[inline]
     fn add(self, span: Span) -> Time {
         Time(self.0 + span.0)
     }
 }
 impl AddAssign<Span> for Time {
+    #[inline]
     fn add_assign(&mut self, span: Span) {
         self.0 += span.0;
     }
 }
 impl Sub<Span> for Time {
     type Output = Time;
+    #[inline]
     fn sub(self, span: Span) -> Time {
         Time(self.0 - span.0)
     }
 }
 impl Sub<Time> for Time {
     type Output = Span;
+    #[inline]
     fn sub(self, earlier: Time) -> Span {
         Span(self.0 - earlier.0)
     }
 }
 impl Add for Span {
     type Output = Span;
+    #[inline]
     fn add(self, other: Span) -> Span {
         Span(self.0 + other.0)
     }
 }
 impl AddAssign for Span {
+    #[inline]
     fn add_assign(&mut self, other: Span) {
         self.0 += other.0;
     }
 }
 impl Sub for Span {
     type Output = Span;
+    #[inline]
     fn sub(self, other: Span) -> Span {
         Span(self.0 - other.0)
     }
 }
 impl SubAssign for Span {
+    #[inline]
     fn sub_assign(&mut self, other: Span) {
         self.0 -= other.0;
     }
 }
 impl Mul<u64> for Span {
     type Output = Span;
+    #[inline]
     fn mul(self, times: u64) -> Span {
         Span(self.0 * times)
     }
 }
 impl Div<u64> for Span {
     type Output = Span;
+    #[inline]
     fn div(self, parts: u64) -> Span {
         Span(self.0 / parts)
     }
@@ -185,6 +235,22 @@ mod tests {
         }
         for ps in [0, 1, 999, 1_000, 1_234_567, 999_999_999_999, 81_920] {
             assert_eq!(Span::parse(&Span::from_ps(ps).to_string()).unwrap().as_ps(), ps);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time_are_kept() {
+        let (early, span) = (Time::from_ps(5), Span::from_ps(7));
+        assert_eq!((early.saturating_sub(span), early.since(Time::from_ps(6))), (Time::ZERO, Span::ZERO));
+        assert_eq!(Time::from_ps(9).saturating_sub(span), Time::from_ps(2));
+        assert_eq!((Time::MAX.saturating_add(span), early.saturating_add(span)), (Time::MAX, Time::from_ps(12)));
+        assert!(!Time::MAX.is_known() && early.is_known());
+        assert_eq!(
+            (Span::MAX.saturating_add(span), Span::MAX.saturating_mul(2), span.saturating_mul(3)),
+            (Span::MAX, Span::MAX, Span::from_ps(21))
+        );
+        for (time, next) in [(0, 0), (1, 7), (7, 7), (8, 14)] {
+            assert_eq!(Time::from_ps(time).next_multiple_of(span), Time::from_ps(next));
         }
     }
 

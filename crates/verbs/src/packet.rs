@@ -246,7 +246,7 @@ pub struct Transmit {
 impl Transmit {
     /// A packet that belongs to no work request of this side and fetches nothing.
     #[inline(always)] // Returned through memory, it would be stored twice.
-    pub(crate) fn plain(packet: Packet, qp: QpNum) -> Transmit {
+    pub fn plain(packet: Packet, qp: QpNum) -> Transmit {
         Transmit {
             packet,
             qp,

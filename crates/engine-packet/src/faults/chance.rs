@@ -1,6 +1,7 @@
 //! How likely a packet is lost, by its length.
 
 use fabriscope_engine::Chance;
+use fabriscope_units::Bytes;
 use rustc_hash::FxHashMap;
 
 /// The odds of losing a packet, in 2⁻⁶⁴.
@@ -9,7 +10,7 @@ pub(super) enum Odds {
     /// The same for all.
     Packet(u64),
     /// By length, from the odds of losing a bit. Looked up, never iterated.
-    Bit(f64, FxHashMap<u32, u64>),
+    Bit(f64, FxHashMap<Bytes, u64>),
 }
 
 impl Odds {
@@ -20,11 +21,11 @@ impl Odds {
         }
     }
 
-    /// The odds of losing a packet of `bytes`.
-    pub fn of(&mut self, bytes: u32) -> u64 {
+    /// The odds of losing a packet of `amount`.
+    pub fn of(&mut self, amount: Bytes) -> u64 {
         match self {
             Odds::Packet(odds) => *odds,
-            Odds::Bit(rate, known) => *known.entry(bytes).or_insert_with(|| scaled(any_of(*rate, 8 * u64::from(bytes)))),
+            Odds::Bit(rate, known) => *known.entry(amount).or_insert_with(|| scaled(any_of(*rate, 8 * amount.0))),
         }
     }
 }
@@ -61,7 +62,7 @@ mod tests {
         assert!((any_of(1e-18, 1000) - 1e-15).abs() < 1e-20);
         assert_eq!(any_of(0.5, 2), 0.75);
         let mut odds = Odds::new(Chance::Bit(1e-9));
-        assert!(odds.of(4096) > 60 * odds.of(64));
-        assert_eq!(Odds::new(Chance::Packet(1.0)).of(1), u64::MAX);
+        assert!(odds.of(Bytes(4096)) > 60 * odds.of(Bytes(64)));
+        assert_eq!(Odds::new(Chance::Packet(1.0)).of(Bytes(1)), u64::MAX);
     }
 }

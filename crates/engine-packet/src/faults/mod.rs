@@ -16,28 +16,29 @@ mod timeline;
 use fabriscope_engine::{Breakage, Counter, FaultReport, NewTables, Place};
 use fabriscope_fabric::{Hop, LinkId};
 use fabriscope_streams::Stream;
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::{Bytes, Pace, Span, Time};
 use rustc_hash::FxHashMap;
 
-use crate::event::{Event, Parcel};
-use crate::sight::View;
+use crate::event::Event;
+use crate::packed_packet::PackedPacket;
+use crate::routes::QueueView;
 use crate::world::World;
 
 use chance::Odds;
 pub(crate) use timeline::set_up;
 
-/// A span of time (ps).
+/// A span of time: from when, and until before when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct When {
-    from: u64,
-    until: u64,
+struct Interval {
+    from: Time,
+    until: Time,
 }
 
-impl When {
-    fn holds(self, now: u64) -> bool {
+impl Interval {
+    fn holds(self, now: Time) -> bool {
         self.from <= now && now < self.until
     }
-    fn meets(self, other: When) -> bool {
+    fn meets(self, other: Interval) -> bool {
         self.from < other.until && other.from < self.until
     }
 }
@@ -55,7 +56,7 @@ pub(crate) enum Fate {
 #[derive(Debug)]
 struct RandomLoss {
     fault: u32,
-    when: When,
+    when: Interval,
     odds: Odds,
     /// It is told by bits.
     bits: bool,
@@ -65,30 +66,30 @@ struct RandomLoss {
 #[derive(Debug)]
 struct Down {
     fault: u32,
-    spans: Vec<When>,
+    spans: Vec<Interval>,
     /// Switches do not route around it.
     quiet: bool,
 }
 
 impl Down {
     /// The first span that ends after `now`.
-    fn next(&self, now: u64) -> Option<When> {
+    fn next(&self, now: Time) -> Option<Interval> {
         self.spans.get(self.spans.partition_point(|span| span.until <= now)).copied()
     }
 }
 
-/// A receiver that takes payload at `pace` (2⁻¹⁶ ps per byte) at most, or nothing.
+/// A receiver that takes payload at `pace` at most, or nothing.
 #[derive(Debug)]
-struct Hindrance {
-    when: When,
-    pace: Option<u64>,
+struct SlowReceiver {
+    when: Interval,
+    pace: Option<Pace>,
 }
 
 /// A link whose lanes run at another pace from some moment on.
 #[derive(Clone, Copy, Debug)]
 struct PaceChange {
     link: u32,
-    pace: u32,
+    pace: Pace,
 }
 
 /// The faults of a run.
@@ -101,9 +102,9 @@ pub(crate) struct Faults {
     /// By link. Looked up, never iterated.
     on_link: FxHashMap<u32, Vec<RandomLoss>>,
     /// By endpoint. Looked up, never iterated.
-    hindered: FxHashMap<u32, Vec<Hindrance>>,
-    /// When a slow receiver is free again (ps), by endpoint. Looked up, never iterated.
-    free: FxHashMap<u32, u64>,
+    hindered: FxHashMap<u32, Vec<SlowReceiver>>,
+    /// When a slow receiver is free again, by endpoint. Looked up, never iterated.
+    free: FxHashMap<u32, Time>,
     changes: Vec<PaceChange>,
     reroute: Option<reroute::Reroute>,
     /// Lanes of a link, for the time between flow control packets.
@@ -112,7 +113,7 @@ pub(crate) struct Faults {
     reports: Vec<FaultReport>,
     /// Packets that were lost and have not been repaired: by destination, queue pair there and sequence number, the fault and the
     /// time of the loss. Looked up; what is left at the end is counted.
-    missing: FxHashMap<(u32, u32, u32), (u32, u64)>,
+    missing: FxHashMap<(u32, u32, u32), (u32, Time)>,
     /// Whether a run without a plan counts its losses: loss on purpose for tests has no report.
     planned: bool,
 }
@@ -123,8 +124,8 @@ impl Faults {
         self.planned
     }
 
-    /// The fault that a packet of `bytes` meets on `link`, on the wire during `when`, and what it does.
-    fn strikes(&mut self, link: u32, when: When, bytes: u32) -> Option<(u32, Fate)> {
+    /// The fault that a packet of `amount` meets on `link`, on the wire during `when`, and what it does.
+    fn strikes(&mut self, link: u32, when: Interval, amount: Bytes) -> Option<(u32, Fate)> {
         if let Some(downs) = self.down.get(&(link >> 1))
             && let Some(down) = downs.iter().find(|down| down.next(when.from).is_some_and(|span| span.meets(when)))
         {
@@ -134,24 +135,24 @@ impl Faults {
         let losses = everywhere.iter_mut().chain(on_link.get_mut(&link).into_iter().flatten());
         let mut struck = None;
         for loss in losses.filter(|loss| loss.when.holds(when.from)) {
-            if stream.next_u64() < loss.odds.of(bytes) {
+            if stream.next_u64() < loss.odds.of(amount) {
                 struck = struck.or(Some((loss.fault, Fate::Damaged { bits: loss.bits })));
             }
         }
         struck
     }
 
-    /// Whether `cable` has been down for `after` ps, as far as switches look.
-    fn dead_since(&self, cable: u32, now: u64, after: u64) -> bool {
+    /// Whether `cable` has been down for `after`, as far as switches look.
+    fn dead_since(&self, cable: u32, now: Time, after: Span) -> bool {
         self.down.get(&cable).is_some_and(|downs| {
-            let seen = |span: When| span.holds(now) && now - span.from >= after;
+            let seen = |span: Interval| span.holds(now) && now - span.from >= after;
             downs.iter().any(|down| !down.quiet && down.next(now).is_some_and(seen))
         })
     }
 
-    /// When `cable` went down until `now` (ps). Faults that overlap take it down once.
-    pub(crate) fn outages(&self, cable: u32, now: u64) -> Vec<u64> {
-        let mut spans: Vec<When> = self.down.get(&cable).into_iter().flatten().flat_map(|down| down.spans.iter().copied()).collect();
+    /// When `cable` went down until `now`. Faults that overlap take it down once.
+    pub(crate) fn outages(&self, cable: u32, now: Time) -> Vec<Time> {
+        let mut spans: Vec<Interval> = self.down.get(&cable).into_iter().flatten().flat_map(|down| down.spans.iter().copied()).collect();
         spans.retain(|span| span.from <= now && span.from < span.until);
         spans.sort_unstable_by_key(|span| span.from);
         let mut until = None;
@@ -163,31 +164,31 @@ impl Faults {
         spans.iter().map(|span| span.from).collect()
     }
 
-    pub(crate) fn is_down(&self, cable: u32, now: u64) -> bool {
+    pub(crate) fn is_down(&self, cable: u32, now: Time) -> bool {
         self.down.get(&cable).is_some_and(|downs| downs.iter().any(|down| down.next(now).is_some_and(|span| span.holds(now))))
     }
 }
 
 impl World<'_> {
-    /// What a fault does to `parcel`, whose arrival by `lane` is the event at `now`.
-    pub(crate) fn meets_fault(&mut self, now: u64, lane: u32, parcel: Parcel) -> Option<Fate> {
-        let bytes = parcel.wire_bytes();
-        let (_, place) = self.slots.of(lane);
-        let channel = &self.lanes[place];
-        let (delay, length) = (u64::from(channel.delay), channel.serialisation(bytes));
-        let last = channel.to < self.endpoints;
+    /// What a fault does to `packed`, whose arrival by `lane` is the event at `now`.
+    pub(crate) fn meets_fault(&mut self, now: Time, lane: u32, packed: PackedPacket) -> Option<Fate> {
+        let amount = packed.wire_bytes();
+        let (_, place) = self.links.slots.of(lane);
+        let channel = &self.links.lanes[place];
+        let (delay, length) = (channel.delay(), channel.serialisation(amount));
+        let last = channel.to < self.links.endpoints;
         // Hosts are told of the tail, behind the pipeline of the NIC; switches of the head.
-        let before = if last { self.rx_latency + length + delay } else { delay };
+        let before = if last { self.hosts.rx_latency + length + delay } else { delay };
         let from = now.saturating_sub(before);
-        let when = When { from, until: from + length + delay + 1 };
-        let link = lane / self.vls;
-        let faults = self.faults.as_mut()?;
-        let (fault, fate) = faults.strikes(link, when, bytes)?;
+        let when = Interval { from, until: from + length + delay + Span::from_ps(1) };
+        let link = lane / self.links.vls;
+        let faults = self.watch.faults.as_mut()?;
+        let (fault, fate) = faults.strikes(link, when, amount)?;
         if faults.planned {
             let report = &mut faults.reports[fault as usize];
             report.packets_lost += 1;
-            if parcel.payload() > 0 {
-                let packet = parcel.packet();
+            if packed.payload() > Bytes::ZERO {
+                let packet = packed.unpack();
                 faults.missing.entry((packet.dest.0, packet.dest_qp, packet.psn)).or_insert((fault, now));
             }
         }
@@ -195,76 +196,76 @@ impl World<'_> {
     }
 
     /// When the credits of a packet that was lost on the way by `lane` at `now` come back.
-    pub(crate) fn resynchronised(&self, now: u64, lane: u32) -> u64 {
-        let Some(faults) = &self.faults else { return now };
-        if faults.is_down((lane / self.vls) >> 1, now) {
+    pub(crate) fn resynchronised(&self, now: Time, lane: u32) -> Time {
+        let Some(faults) = &self.watch.faults else { return now };
+        if faults.is_down((lane / self.links.vls) >> 1, now) {
             // Nobody waits for credits of a dead link: what is sent to it goes nowhere.
             return now;
         }
-        let (_, place) = self.slots.of(lane);
-        let interval = (u64::from(self.lanes[place].pace()) * SYMBOLS * faults.symbol_lanes) >> 16;
-        now.next_multiple_of(interval.max(1))
+        let (_, place) = self.links.slots.of(lane);
+        let interval = self.links.lanes[place].pace().time(Bytes(SYMBOLS * faults.symbol_lanes));
+        now.next_multiple_of(interval.max(Span::from_ps(1)))
     }
 
     /// A packet arrived whole at `host`: it may be the repetition of one that was lost.
-    pub(crate) fn repaired(&mut self, now: u64, host: u32, parcel: Parcel) {
-        let Some(faults) = &mut self.faults else { return };
+    pub(crate) fn repaired(&mut self, now: Time, host: u32, packed: PackedPacket) {
+        let Some(faults) = &mut self.watch.faults else { return };
         if faults.missing.is_empty() {
             return;
         }
-        if let Some((fault, lost)) = faults.missing.remove(&(host, parcel.dest_qp(), parcel.packet().psn)) {
+        if let Some((fault, lost)) = faults.missing.remove(&(host, packed.dest_qp(), packed.unpack().psn)) {
             let report = &mut faults.reports[fault as usize];
             report.repaired += 1;
-            report.slowest_repair = report.slowest_repair.max(Span::from_ps(now - lost));
+            report.slowest_repair = report.slowest_repair.max(now - lost);
         }
     }
 
     /// Whether `host` takes nothing at `now`: what arrives stays in its buffer, to be looked at again when that is over.
-    pub(crate) fn blocked(&mut self, now: u64, host: u32, lane: u32, parcel: Parcel) -> bool {
-        let hindered = self.faults.as_ref().and_then(|faults| faults.hindered.get(&host));
+    pub(crate) fn blocked(&mut self, now: Time, host: u32, lane: u32, packed: PackedPacket) -> bool {
+        let hindered = self.watch.faults.as_ref().and_then(|faults| faults.hindered.get(&host));
         let blocks = hindered.and_then(|list| list.iter().find(|one| one.pace.is_none() && one.when.holds(now)));
         match blocks.map(|one| one.when.until) {
             None => return false,
-            Some(NEVER) => self.side.free(parcel.ext()),
-            Some(until) => self.queue.push(Time::from_ps(until), Event::arrive(lane, parcel)),
+            Some(NEVER) => self.ext_headers.free(packed.ext()),
+            Some(until) => self.queue.push(until, Event::arrive(lane, packed)),
         }
         true
     }
 
-    /// When `host` begins to take `payload` bytes that arrived at `now`.
-    pub(crate) fn begins(&mut self, now: u64, host: u32, payload: u64) -> u64 {
-        let Some(faults) = &mut self.faults else { return now };
+    /// When `host` begins to take `payload` that arrived at `now`.
+    pub(crate) fn begins(&mut self, now: Time, host: u32, payload: Bytes) -> Time {
+        let Some(faults) = &mut self.watch.faults else { return now };
         let Some(list) = faults.hindered.get(&host) else { return now };
         let pace = list.iter().filter(|one| one.when.holds(now)).filter_map(|one| one.pace).max();
-        let Some(pace) = pace.filter(|_| payload > 0) else { return now };
-        let free = faults.free.entry(host).or_insert(0);
+        let Some(pace) = pace.filter(|_| payload > Bytes::ZERO) else { return now };
+        let free = faults.free.entry(host).or_insert(Time::ZERO);
         let begin = now.max(*free);
-        *free = begin + ((payload * pace) >> 16);
+        *free = begin + pace.time(payload);
         begin
     }
 
     /// The lanes of a link change their pace: it is trained anew.
-    pub(crate) fn change_pace(&mut self, now: u64, change: u32) {
-        let Some(PaceChange { link, pace }) = self.faults.as_ref().map(|faults| faults.changes[change as usize]) else { return };
-        for lane in link * self.vls..(link + 1) * self.vls {
-            self.lane(lane).set_pace(pace);
+    pub(crate) fn change_pace(&mut self, now: Time, change: u32) {
+        let Some(PaceChange { link, pace }) = self.watch.faults.as_ref().map(|faults| faults.changes[change as usize]) else { return };
+        for lane in link * self.links.vls..(link + 1) * self.links.vls {
+            self.links.lane(lane).set_pace(pace);
         }
-        if let Some(observer) = &mut self.observer {
+        if let Some(observer) = &mut self.watch.observer {
             observer.count(Place::Port(link), Counter::LinkRecoveries, now);
         }
     }
 
     /// The way of a packet at `switch` where links may be down; `None` where routes are as always.
-    pub(crate) fn route_around(&mut self, now: u64, switch: u32, parcel: Parcel, input: (u32, u8)) -> Option<Hop> {
-        let World { faults, routes, slots, lanes, wires, flows, paced, vls, .. } = self;
-        let faults = faults.as_deref_mut()?;
-        let mut view = View { now, slots, lanes, wires, flows, paced: *paced, vls: *vls };
-        faults.route(now, switch, routes, &parcel, input, &mut view)
+    pub(crate) fn route_around(&mut self, now: Time, switch: u32, packed: PackedPacket, input: (u32, u8)) -> Option<Hop> {
+        let World { watch, routes, links, .. } = self;
+        let faults = watch.faults.as_deref_mut()?;
+        let mut view = QueueView { now, links, flows: &mut routes.flows };
+        faults.route(now, switch, &routes.table, &packed, input, &mut view)
     }
 
     /// What the faults did.
     pub(crate) fn breakage(&mut self) -> Option<Breakage> {
-        let faults = self.faults.take()?;
+        let faults = self.watch.faults.take()?;
         let Faults { mut reports, reroute, missing, planned, .. } = *faults;
         if !planned {
             return None;
@@ -287,36 +288,31 @@ impl World<'_> {
 
 /// A link carries a flow control packet at least once in so many symbol times. Basis: standard, IBA vol. 1 §7.9.4.
 const SYMBOLS: u64 = 65_536;
-/// What is never reached (ps).
-const NEVER: u64 = u64::MAX >> 1;
+/// What is never reached.
+const NEVER: Time = Time::from_ps(u64::MAX >> 1);
 
 impl Faults {
     fn route(
         &mut self,
-        now: u64,
+        now: Time,
         switch: u32,
-        routes: &crate::sight::Routes,
-        parcel: &Parcel,
+        routes: &crate::routes::RouteTable,
+        packed: &PackedPacket,
         input: (u32, u8),
-        view: &mut View<'_>,
+        view: &mut QueueView<'_>,
     ) -> Option<Hop> {
         let mut reroute = self.reroute.take()?;
-        let hop = reroute.route(now, switch, routes, parcel, input, view, self);
+        let hop = reroute.route(now, switch, routes, packed, input, view, self);
         self.reroute = Some(reroute);
         Some(hop)
     }
 
-    fn dead(&self, link: LinkId, now: u64, after: u64) -> bool {
+    fn dead(&self, link: LinkId, now: Time, after: Span) -> bool {
         self.dead_since(link.cable(), now, after)
     }
 }
 
-/// Time per byte at `rate`, in 2⁻¹⁶ ps.
-fn pace_of(rate: fabriscope_units::Rate) -> u64 {
-    (u128::from(rate.time(Bytes(1 << 20)).as_ps()) << 16 >> 20) as u64
-}
-
 /// A time of the file as the engine counts it.
-fn at(span: Span) -> u64 {
-    (Time::ZERO + span).as_ps()
+fn at(span: Span) -> Time {
+    Time::ZERO + span
 }

@@ -11,17 +11,17 @@ use std::sync::Arc;
 use fabriscope_engine::NewTables;
 use fabriscope_fabric::routing::Survivors;
 use fabriscope_fabric::{EndpointId, Head, Hop, LinkId, SwitchId};
-use fabriscope_units::Time;
+use fabriscope_units::{Span, Time};
 
 use super::Faults;
-use crate::event::Parcel;
-use crate::sight::{Routes, View};
+use crate::packed_packet::PackedPacket;
+use crate::routes::{QueueView, RouteTable};
 
 /// Routes over time.
 #[derive(Debug)]
 pub(super) struct Reroute {
-    /// From the death of a link until its switch leaves it out (ps); `None` if it does not.
-    pub failover: Option<u64>,
+    /// From the death of a link until its switch leaves it out; `None` if it does not.
+    pub failover: Option<Span>,
     /// In the order of time; each has its tables written before the next begins.
     pub epochs: Vec<Epoch>,
     /// Epochs before this one have begun.
@@ -31,34 +31,30 @@ pub(super) struct Reroute {
 /// Tables that one sweep brings.
 #[derive(Debug)]
 pub(super) struct Epoch {
-    /// When the sweep began (ps).
-    pub started: u64,
-    /// When the first switch has them, and each further one so much later (ps).
-    pub first: u64,
-    pub step: u64,
+    /// When the sweep began.
+    pub started: Time,
+    /// When the first switch has them, and each further one so much later.
+    pub first: Time,
+    pub step: Span,
     pub switches: u32,
     /// The routes; those of the whole fabric if nothing is dead.
     pub routes: Option<Arc<Survivors>>,
 }
 
 impl Epoch {
-    fn reached(&self, switch: u32, now: u64) -> bool {
-        self.first + u64::from(switch) * self.step <= now
+    fn reached(&self, switch: u32, now: Time) -> bool {
+        self.first + self.step * u64::from(switch) <= now
     }
-    /// When the last switch has them (ps).
-    pub fn written(&self) -> u64 {
-        self.first + u64::from(self.switches.saturating_sub(1)) * self.step
+    /// When the last switch has them.
+    pub fn written(&self) -> Time {
+        self.first + self.step * u64::from(self.switches.saturating_sub(1))
     }
 }
 
 impl Reroute {
     /// All tables that were made.
     pub fn tables(self) -> impl Iterator<Item = NewTables> {
-        self.epochs.into_iter().map(|epoch| NewTables {
-            started: Time::from_ps(epoch.started),
-            written: Time::from_ps(epoch.written()),
-            whole: epoch.routes.is_none(),
-        })
+        self.epochs.into_iter().map(|epoch| NewTables { started: epoch.started, written: epoch.written(), whole: epoch.routes.is_none() })
     }
 
     /// The next step of a packet at `switch`. Where nothing leads to its destination it goes the way of the whole fabric, and
@@ -66,12 +62,12 @@ impl Reroute {
     #[allow(clippy::too_many_arguments)] // What a switch knows.
     pub fn route(
         &mut self,
-        now: u64,
+        now: Time,
         switch: u32,
-        routes: &Routes,
-        parcel: &Parcel,
+        routes: &RouteTable,
+        packed: &PackedPacket,
         input: (u32, u8),
-        view: &mut View<'_>,
+        view: &mut QueueView<'_>,
         faults: &Faults,
     ) -> Hop {
         while self.epochs.get(self.begun).is_some_and(|epoch| epoch.first <= now) {
@@ -80,10 +76,10 @@ impl Reroute {
         let current = self.epochs[..self.begun].iter().rev().find(|epoch| epoch.reached(switch, now));
         let survivors = current.and_then(|epoch| epoch.routes.as_deref());
         let (link, vl) = input;
-        let head = Head { dest: EndpointId(parcel.dest()), entropy: parcel.entropy(), input: LinkId(link), vl, via: parcel.via() };
+        let head = Head { dest: EndpointId(packed.dest()), entropy: packed.entropy(), input: LinkId(link), vl, via: packed.via() };
         let at = SwitchId(switch);
         let usual = survivors.and_then(|survivors| survivors.hop(at, head, view));
-        let hop = usual.unwrap_or_else(|| routes.output(switch, parcel, input, view));
+        let hop = usual.unwrap_or_else(|| routes.output(switch, packed, input, view));
         let Some(after) = self.failover.filter(|after| faults.dead(hop.link, now, *after)) else { return hop };
         let mut alive: Vec<Hop> = Vec::new();
         let mut visit = |other: Hop| {

@@ -8,11 +8,11 @@ use fabriscope_engine::{Cluster, EngineError, FaultReport};
 use fabriscope_fabric::routing::{Sharing, Survivors};
 use fabriscope_fabric::{Graph, LinkId, Routing};
 use fabriscope_streams::Stream;
-use fabriscope_units::{Span, Time};
+use fabriscope_units::{Pace, Span, Time};
 use rustc_hash::FxHashMap;
 
 use super::reroute::{Epoch, Reroute};
-use super::{Down, Faults, Hindrance, NEVER, Odds, PaceChange, RandomLoss, When, at, pace_of};
+use super::{Down, Faults, Interval, NEVER, Odds, PaceChange, RandomLoss, SlowReceiver, at};
 use crate::event::Event;
 use crate::world::World;
 use crate::{Loss, Scenario};
@@ -36,13 +36,13 @@ pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream) -
     };
     if let Loss::Random(share) = engine.loss {
         let odds = Odds::new(Chance::Packet(f64::from(share) / 4_294_967_296.0));
-        faults.everywhere.push(RandomLoss { fault: 0, when: When { from: 0, until: NEVER }, odds, bits: false });
+        faults.everywhere.push(RandomLoss { fault: 0, when: Interval { from: Time::ZERO, until: NEVER }, odds, bits: false });
     } else if engine.faults.is_none() {
         return Ok(());
     }
     if let Some(plan) = &engine.faults {
         for (number, fault) in plan.faults.iter().enumerate() {
-            let when = When { from: at(fault.from), until: fault.until.map_or(NEVER, at) };
+            let when = Interval { from: at(fault.from), until: fault.until.map_or(NEVER, at) };
             faults.reports.push(FaultReport {
                 what: fault.what.clone(),
                 from: Time::ZERO + fault.from,
@@ -53,14 +53,14 @@ pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream) -
             faults.add(world, number as u32, when, &fault.effect);
         }
         faults.reroute = reroute(plan, cluster, world)?;
-        world.routes.oblivious &= faults.reroute.is_none();
+        world.routes.table.oblivious &= faults.reroute.is_none();
     }
-    world.faults = Some(Box::new(faults));
+    world.watch.faults = Some(Box::new(faults));
     Ok(())
 }
 
 impl Faults {
-    fn add(&mut self, world: &mut World<'_>, fault: u32, when: When, effect: &Effect) {
+    fn add(&mut self, world: &mut World<'_>, fault: u32, when: Interval, effect: &Effect) {
         match effect {
             Effect::Loss { links, chance } => {
                 let bits = matches!(chance, Chance::Bit(_));
@@ -71,31 +71,32 @@ impl Faults {
                 }
             }
             Effect::Down { cables, spans, quiet } => {
-                let spans: Vec<When> = spans.iter().map(|(from, until)| When { from: at(*from), until: until.map_or(NEVER, at) }).collect();
+                let spans: Vec<Interval> =
+                    spans.iter().map(|(from, until)| Interval { from: at(*from), until: until.map_or(NEVER, at) }).collect();
                 for cable in cables {
                     self.down.entry(*cable).or_default().push(Down { fault, spans: spans.clone(), quiet: *quiet });
                 }
             }
             Effect::Lanes { cables, lanes, of } => {
                 for link in cables.iter().flat_map(|cable| [2 * cable, 2 * cable + 1]) {
-                    let usual = world.lane(link * world.vls).pace();
-                    let slow = u32::try_from(u64::from(usual) * u64::from(*of) / u64::from((*lanes).max(1))).unwrap_or(u32::MAX);
+                    let usual = world.links.lane(link * world.links.vls).pace();
+                    let slow = usual.on_lanes((*lanes).into(), (*of).into());
                     for (time, pace) in [(when.from, slow), (when.until, usual)].into_iter().filter(|(time, _)| *time < NEVER) {
-                        world.queue.push(Time::from_ps(time), Event::fault(self.changes.len() as u32));
+                        world.queue.push(time, Event::fault(self.changes.len() as u32));
                         self.changes.push(PaceChange { link, pace });
                     }
                 }
             }
             Effect::Slow { endpoint, rate } => {
-                self.hindered.entry(*endpoint).or_default().push(Hindrance { when, pace: Some(pace_of(*rate)) });
+                self.hindered.entry(*endpoint).or_default().push(SlowReceiver { when, pace: Some(Pace::of(*rate)) });
             }
-            Effect::Paused { endpoint } if world.pauses => {
+            Effect::Paused { endpoint } if world.links.backpressure.pauses() => {
                 let link = world.cluster.fabric.graph.uplink(fabriscope_fabric::EndpointId(*endpoint)).reverse();
-                for lane in link.0 * world.vls..(link.0 + 1) * world.vls {
-                    world.lane(lane).add_storm(when.from, if when.until < NEVER { when.until } else { u64::MAX });
+                for lane in link.0 * world.links.vls..(link.0 + 1) * world.links.vls {
+                    world.links.lane(lane).add_storm(when.from, if when.until < NEVER { when.until } else { Time::MAX });
                 }
             }
-            Effect::Paused { endpoint } => self.hindered.entry(*endpoint).or_default().push(Hindrance { when, pace: None }),
+            Effect::Paused { endpoint } => self.hindered.entry(*endpoint).or_default().push(SlowReceiver { when, pace: None }),
             _ => {}
         }
     }
@@ -105,7 +106,7 @@ impl Faults {
 fn reroute(plan: &FaultPlan, cluster: &Cluster, world: &World<'_>) -> Result<Option<Reroute>, EngineError> {
     let graph = &cluster.fabric.graph;
     // Times at which cables go down (true) or come back.
-    let mut changes: Vec<(u64, u32, bool)> = Vec::new();
+    let mut changes: Vec<(Time, u32, bool)> = Vec::new();
     for fault in &plan.faults {
         if let Effect::Down { cables, spans, quiet: false } = &fault.effect {
             for (from, until) in spans {
@@ -129,7 +130,7 @@ fn reroute(plan: &FaultPlan, cluster: &Cluster, world: &World<'_>) -> Result<Opt
         write: manager.programming.value * u64::from(graph.endpoint_count().div_ceil(64)),
         told: detection + manager.report.value,
     };
-    let lanes = u8::try_from(world.per_level).unwrap_or(u8::MAX);
+    let lanes = u8::try_from(world.links.per_level).unwrap_or(u8::MAX);
     let waits = cluster.parts.flow_control == fabriscope_catalog::FlowControl::Lossless;
     let mut known: BTreeMap<Vec<u32>, Arc<Survivors>> = BTreeMap::new();
     let mut routes = |dead: &Vec<u32>| -> Made {
@@ -146,7 +147,7 @@ fn reroute(plan: &FaultPlan, cluster: &Cluster, world: &World<'_>) -> Result<Opt
         Ok(Some(made))
     };
     let epochs = sweeps.epochs(graph, &changes, &mut routes)?;
-    Ok(Some(Reroute { failover: failover.map(|failover| (detection + failover.value).as_ps()), epochs, begun: 0 }))
+    Ok(Some(Reroute { failover: failover.map(|failover| detection + failover.value), epochs, begun: 0 }))
 }
 
 /// The routes without some cables; none for those of the whole fabric.
@@ -165,31 +166,31 @@ impl Sweeps {
     fn epochs(
         &self,
         graph: &Graph,
-        changes: &[(u64, u32, bool)],
+        changes: &[(Time, u32, bool)],
         routes: &mut dyn FnMut(&Vec<u32>) -> Made,
     ) -> Result<Vec<Epoch>, EngineError> {
         let switches = graph.switch_count();
         let mut epochs: Vec<Epoch> = Vec::new();
         // Cables that are down, with how many faults have them down.
         let mut down: BTreeMap<u32, u32> = BTreeMap::new();
-        let (mut seen, mut told, mut idle) = (0, 0, 0);
+        let (mut seen, mut told, mut idle) = (0, 0, Time::ZERO);
         let mut last: Vec<u32> = Vec::new();
         while told < changes.len() && epochs.len() < MOST_SWEEPS {
-            let started = (changes[told].0 + self.told.as_ps()).max(idle);
+            let started = (changes[told].0 + self.told).max(idle);
             // The sweep sees what is down when it begins; it answers everything that was reported until then.
             while let Some(&(_, cable, is_down)) = changes.get(seen).filter(|change| change.0 <= started) {
                 let count = down.entry(cable).or_insert(0);
                 *count = if is_down { *count + 1 } else { count.saturating_sub(1) };
                 seen += 1;
             }
-            while changes.get(told).is_some_and(|change| change.0 + self.told.as_ps() <= started) {
+            while changes.get(told).is_some_and(|change| change.0 + self.told <= started) {
                 told += 1;
             }
             let dead: Vec<u32> = down.iter().filter(|(_, count)| **count > 0).map(|(cable, _)| *cable).collect();
-            let computed = started + (self.look + self.compute).as_ps();
+            let computed = started + self.look + self.compute;
             idle = computed;
             if dead != last {
-                let step = self.write.as_ps();
+                let step = self.write;
                 let epoch = Epoch { started, first: computed + step, step, switches, routes: routes(&dead)? };
                 idle = epoch.written();
                 epochs.push(epoch);
@@ -224,8 +225,8 @@ mod tests {
         builder.build().expect("no endpoint is left out")
     }
 
-    fn us(time: u64) -> u64 {
-        time * 1_000_000
+    fn us(time: u64) -> Time {
+        Time::ZERO + Span::from_us(time)
     }
 
     /// One link goes down at 50 us and comes back at 400 us: told after 10 us, 105 us of looking and computing, 1 us a switch.

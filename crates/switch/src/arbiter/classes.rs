@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use fabriscope_units::Rate;
+use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use super::LANES;
 
@@ -49,17 +49,17 @@ impl Classes {
 
 /// How long a class may have been kept from its minimum and still catch up, in bytes at its minimum. Basis: assumed; a few
 /// packets, so that the packets of others that are on the wire when it is due take nothing from it.
-const CATCH_UP: u64 = 32 << 10;
+const CATCH_UP: Bytes = Bytes::from_kib(32);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
-    /// When the class is due by its minimum, and how far behind that may lie (ps).
-    due: u64,
-    slack: u64,
-    /// When it may send by its maximum (ps).
-    opens: u64,
-    /// Bytes sent, as far as they count against those of others.
-    served: u64,
+    /// When the class is due by its minimum, and how far behind that may lie.
+    due: Time,
+    slack: Span,
+    /// When it may send by its maximum.
+    opens: Time,
+    /// What was sent, as far as it counts against that of others.
+    served: Bytes,
     /// The lane served last.
     lane: u8,
 }
@@ -68,20 +68,19 @@ struct Account {
 #[derive(Debug, Clone)]
 pub struct State {
     classes: Arc<Classes>,
-    rate: u64,
+    rate: Rate,
     accounts: Vec<Account>,
     /// What the class served last beyond the minimums had been served.
-    level: u64,
+    level: Bytes,
 }
 
 impl State {
     pub(super) fn new(classes: Arc<Classes>, rate: Rate) -> State {
-        let rate = rate.as_bps().max(1);
         let account = |class: &Class| Account { slack: span(CATCH_UP, rate, class.minimum), lane: LANES as u8 - 1, ..Account::default() };
-        State { accounts: classes.classes.iter().map(account).collect(), rate, classes, level: 0 }
+        State { accounts: classes.classes.iter().map(account).collect(), rate, classes, level: Bytes::ZERO }
     }
 
-    pub(super) fn pick(&mut self, ready: u16, now: u64) -> Option<u8> {
+    pub(super) fn pick(&mut self, ready: u16, now: Time) -> Option<u8> {
         let classes = &self.classes.classes;
         let waits = |&number: &usize| ready & classes[number].lanes != 0 && self.accounts[number].opens <= now;
         let due = |number: &usize| classes[*number].minimum > 0 && self.accounts[*number].due <= now;
@@ -107,19 +106,19 @@ impl State {
         Some(account.lane)
     }
 
-    pub(super) fn opens(&self, lane: u8) -> u64 {
-        self.accounts.get(self.class(lane)).map_or(0, |account| account.opens)
+    pub(super) fn opens(&self, lane: u8) -> Time {
+        self.accounts.get(self.class(lane)).map_or(Time::ZERO, |account| account.opens)
     }
 
-    pub(super) fn sent(&mut self, lane: u8, bytes: u32, now: u64) {
+    pub(super) fn sent(&mut self, lane: u8, amount: Bytes, now: Time) {
         let number = self.class(lane);
         let (Some(class), Some(account)) = (self.classes.classes.get(number), self.accounts.get_mut(number)) else { return };
-        account.served += u64::from(bytes);
+        account.served += amount;
         if class.minimum > 0 {
-            account.due = account.due.max(now.saturating_sub(account.slack)) + span(bytes.into(), self.rate, class.minimum);
+            account.due = account.due.max(now.saturating_sub(account.slack)) + span(amount, self.rate, class.minimum);
         }
         if class.maximum < 100 {
-            let length = span(bytes.into(), self.rate, class.maximum);
+            let length = span(amount, self.rate, class.maximum);
             account.opens = account.opens.max(now.saturating_sub(length)) + length;
         }
     }
@@ -129,19 +128,17 @@ impl State {
     }
 }
 
-/// Time of `bytes` at a share of the rate, in ps; 0 for no share.
-fn span(bytes: u64, rate: u64, percent: u8) -> u64 {
-    match percent {
-        0 => 0,
-        _ => (u128::from(bytes) * 8 * 1_000_000_000_000 * 100 / (u128::from(rate) * u128::from(percent))) as u64,
-    }
+/// Time of `amount` at a share of the rate; nothing for no share.
+fn span(amount: Bytes, rate: Rate, percent: u8) -> Span {
+    let share = u128::from(rate.as_bps().max(1)) * u128::from(percent);
+    Span::from_ps((u128::from(amount.0) * 8 * 1_000_000_000_000 * 100).checked_div(share).map_or(0, |ps| ps as u64))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PACKET: u32 = 4000;
+    const PACKET: Bytes = Bytes(4000);
 
     fn class(priority: u8, minimum: u8, maximum: u8, lane: u8) -> Class {
         Class { priority, minimum, maximum, lanes: 1 << lane }
@@ -151,12 +148,13 @@ mod tests {
     fn shares(classes: &[Class], ready: u16) -> Vec<f64> {
         let rate = Rate::from_gbps(200);
         let mut state = State::new(Arc::new(Classes::new(classes)), rate);
-        let slot = rate.time(fabriscope_units::Bytes(u64::from(PACKET))).as_ps();
+        let slot = rate.time(PACKET);
         let mut packets = vec![0u32; classes.len()];
         let slots = 6250;
         for at in 0..slots {
-            if let Some(lane) = state.pick(ready, at * slot) {
-                state.sent(lane, PACKET, at * slot);
+            let now = Time::ZERO + slot * at;
+            if let Some(lane) = state.pick(ready, now) {
+                state.sent(lane, PACKET, now);
                 packets[usize::from(lane)] += 1;
             }
         }

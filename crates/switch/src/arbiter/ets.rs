@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use fabriscope_units::Bytes;
+
 use super::{Heads, LANES};
 
 /// How a class is served.
@@ -31,7 +33,7 @@ pub struct Ets {
 }
 
 /// What one percent may send in a turn, in bytes: a turn of half of the wire is a packet and a half. Basis: assumed.
-const QUANTUM: i32 = 128;
+const QUANTUM: i64 = 128;
 
 impl Ets {
     /// Classes with their lanes; the later ones go first among strict ones. A share of 0 is served as 1.
@@ -50,7 +52,7 @@ impl Ets {
 pub struct State {
     ets: Arc<Ets>,
     /// Bytes that each class may still send in its turn.
-    deficits: Vec<i32>,
+    deficits: Vec<i64>,
     /// The class whose turn it is.
     class: usize,
     /// The lane of each class that was served last.
@@ -93,7 +95,7 @@ impl State {
             if ets.selections[self.class] != Selection::Strict
                 && let Some(lane) = next(ready & ets.lanes[self.class], self.lanes[self.class])
             {
-                let bytes = heads[usize::from(lane)] as i32;
+                let bytes = heads[usize::from(lane)].0 as i64;
                 if self.deficits[self.class] >= bytes {
                     return Some(self.class);
                 }
@@ -113,14 +115,14 @@ impl State {
         if let Selection::Share(share) = ets.selections[self.class]
             && ready & ets.lanes[self.class] != 0
         {
-            self.deficits[self.class] += i32::from(share.max(1)) * QUANTUM;
+            self.deficits[self.class] += i64::from(share.max(1)) * QUANTUM;
         }
     }
 
-    pub(super) fn charge(&mut self, lane: u8, bytes: u32) {
+    pub(super) fn charge(&mut self, lane: u8, amount: Bytes) {
         let class = usize::from(self.ets.class_of[usize::from(lane)]);
         if self.ets.selections[class] != Selection::Strict {
-            self.deficits[class] -= bytes as i32;
+            self.deficits[class] -= amount.0 as i64;
         }
     }
 }
@@ -142,7 +144,7 @@ mod tests {
         for _ in 0..count {
             let lane = state.pick(ready, heads).expect("a lane is ready");
             state.charge(lane, heads[usize::from(lane)]);
-            served[usize::from(lane)] += u64::from(heads[usize::from(lane)]);
+            served[usize::from(lane)] += heads[usize::from(lane)].0;
         }
         served
     }
@@ -152,9 +154,9 @@ mod tests {
     fn classes_share_by_percent() {
         let shares = [50u8, 30, 15, 5];
         let classes: Vec<(Selection, u16)> = shares.iter().enumerate().map(|(lane, &share)| (Selection::Share(share), 1 << lane)).collect();
-        for sizes in [[4178u32, 4178, 4178, 4178], [4178, 1106, 82, 2130]] {
-            let mut heads = [0; LANES];
-            heads[..4].copy_from_slice(&sizes);
+        for sizes in [[4178, 4178, 4178, 4178], [4178, 1106, 82, 2130]] {
+            let mut heads = [Bytes::ZERO; LANES];
+            heads[..4].copy_from_slice(&sizes.map(Bytes));
             let mut state = State::new(Arc::new(Ets::new(&classes)));
             let served = served(&mut state, 0b1111, &heads, 100_000);
             let all: u64 = served.iter().sum();
@@ -170,7 +172,7 @@ mod tests {
     fn strict_classes_go_first_the_highest_before_the_others() {
         let classes = [(Selection::Share(100), 1), (Selection::Strict, 2), (Selection::Strict, 4)];
         let mut state = State::new(Arc::new(Ets::new(&classes)));
-        let heads = [1000; LANES];
+        let heads = [Bytes(1000); LANES];
         assert_eq!(state.pick(0b111, &heads), Some(2));
         assert_eq!(state.pick(0b011, &heads), Some(1));
         assert_eq!(state.pick(0b001, &heads), Some(0));
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn lanes_of_a_class_take_turns() {
         let mut state = State::new(Arc::new(Ets::new(&[(Selection::Share(50), 0b0011), (Selection::Share(50), 0b0100)])));
-        let served = served(&mut state, 0b0111, &[1000; LANES], 40_000);
+        let served = served(&mut state, 0b0111, &[Bytes(1000); LANES], 40_000);
         assert!(served[0].abs_diff(served[1]) <= 1000, "{served:?}");
         assert!(served[2].abs_diff(served[0] + served[1]) <= 2 * 7400, "{served:?}");
     }

@@ -14,7 +14,7 @@ pub mod vl;
 
 use std::sync::Arc;
 
-use fabriscope_units::Rate;
+use fabriscope_units::{Bytes, Rate, Time};
 
 pub use classes::{Class, Classes};
 pub use ets::{Ets, Selection};
@@ -23,8 +23,8 @@ pub use vl::{VlEntry, VlTables};
 /// The most lanes of a port.
 pub const LANES: usize = 16;
 
-/// Bytes of the first packet of each lane.
-pub type Heads = [u32; LANES];
+/// The sizes of the first packets of all lanes.
+pub type Heads = [Bytes; LANES];
 
 /// How the lanes of a port share its wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +67,9 @@ impl Arbiter {
         }
     }
 
-    /// The lane to serve among those set in `ready`, at `now` (ps); charge the packet with [`Arbiter::charge`].
+    /// The lane to serve among those set in `ready`, at `now`; charge the packet with [`Arbiter::charge`].
     #[must_use]
-    pub fn pick(&mut self, ready: u16, now: u64, heads: &Heads) -> Option<u8> {
+    pub fn pick(&mut self, ready: u16, now: Time, heads: &Heads) -> Option<u8> {
         if ready == 0 {
             return None;
         }
@@ -80,28 +80,28 @@ impl Arbiter {
         }
     }
 
-    /// The packet of `bytes` of the lane that was picked leaves.
-    pub fn charge(&mut self, lane: u8, bytes: u32) {
+    /// The packet of `amount` of the lane that was picked leaves.
+    pub fn charge(&mut self, lane: u8, amount: Bytes) {
         match self {
-            Arbiter::InfiniBand(state) => state.charge(bytes.div_ceil(64)),
-            Arbiter::Ethernet(state) => state.charge(lane, bytes),
+            Arbiter::InfiniBand(state) => state.charge(amount),
+            Arbiter::Ethernet(state) => state.charge(lane, amount),
             Arbiter::Slingshot(_) => {}
         }
     }
 
-    /// When `lane` may send its next packet (ps); 0 where it has no largest rate.
+    /// When `lane` may send its next packet; the start of the run where it has no largest rate.
     #[must_use]
-    pub fn opens(&self, lane: u8) -> u64 {
+    pub fn opens(&self, lane: u8) -> Time {
         match self {
             Arbiter::Slingshot(state) => state.opens(lane),
-            _ => 0,
+            _ => Time::ZERO,
         }
     }
 
-    /// A packet of `bytes` leaves on `lane` at `now` (ps), whether it was picked or found nobody waiting.
-    pub fn sent(&mut self, lane: u8, bytes: u32, now: u64) {
+    /// A packet of `amount` leaves on `lane` at `now`, whether it was picked or found nobody waiting.
+    pub fn sent(&mut self, lane: u8, amount: Bytes, now: Time) {
         if let Arbiter::Slingshot(state) = self {
-            state.sent(lane, bytes, now);
+            state.sent(lane, amount, now);
         }
     }
 }

@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use fabriscope_units::Bytes;
+
 /// One entry of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VlEntry {
@@ -33,6 +35,8 @@ pub struct VlTables {
     management: bool,
 }
 
+/// Unit of a weight (standard).
+const UNIT: Bytes = Bytes(64);
 /// Unit of the limit in bytes (standard).
 const LIMIT_UNIT: u32 = 4096;
 /// The limit that is none (standard).
@@ -115,13 +119,14 @@ impl State {
         turn(&tables.high, &mut self.high, high)
     }
 
-    pub(super) fn charge(&mut self, blocks: u32) {
+    pub(super) fn charge(&mut self, amount: Bytes) {
+        let blocks = amount.div_ceil(UNIT);
         match self.last {
             Source::Management => {}
             Source::High => {
                 self.high.left -= blocks as i32;
                 if self.tables.limit.is_some() {
-                    self.high_left -= i64::from(blocks) * 64;
+                    self.high_left -= (UNIT * blocks).0 as i64;
                 }
             }
             Source::Low => self.low.left -= blocks as i32,
@@ -160,11 +165,11 @@ mod tests {
     }
 
     /// Packets of each lane among `count`, all lanes of `ready` always full of packets of `blocks` 64-byte blocks.
-    fn served(state: &mut State, ready: u16, blocks: u32, count: u32) -> [u32; 16] {
+    fn served(state: &mut State, ready: u16, blocks: u64, count: u32) -> [u32; 16] {
         let mut served = [0; 16];
         for _ in 0..count {
             let lane = state.pick(ready).expect("a lane is ready");
-            state.charge(blocks);
+            state.charge(UNIT * blocks);
             served[usize::from(lane)] += 1;
         }
         served

@@ -5,7 +5,7 @@
 //! Not modelled: the width of the registers.
 
 use fabriscope_engine::{Counter, Counters, Place};
-use fabriscope_units::Time;
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{NicCounts, Packet, PacketFlags, Transmit};
 use fabriscope_wire::{LinkLayer, NakCode, Opcode, Psn, Syndrome, Transport};
 use rustc_hash::FxHashMap;
@@ -14,12 +14,12 @@ use crate::Counting;
 
 /// The counts of one part.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct CounterBank {
     counters: Counters,
-    /// Bytes of each packet that are not counted.
-    outside: u32,
-    /// When the last packet of each link was sent (ps).
-    tails: Vec<u64>,
+    /// What is not counted of each packet.
+    outside: Bytes,
+    /// When the last packet of each link was sent.
+    tails: Vec<Time>,
     /// Priorities of a link, by level.
     levels: Vec<u8>,
     /// What each link sent and what arrived by it in its present bin, by link and priority.
@@ -34,27 +34,27 @@ pub(crate) struct Tally {
 struct Meter {
     bin: u32,
     packets: u64,
-    bytes: u64,
-    wait: u64,
+    bytes: Bytes,
+    wait: Span,
 }
 
 /// Bytes of a packet on the wire that counters leave out: delimiters and VCRC; preamble, FCS and gap. Basis: standards.
-const OUTSIDE_INFINIBAND: u32 = 1 + 2 + 1;
-const OUTSIDE_ETHERNET: u32 = 8 + 4 + 12;
+const OUTSIDE_INFINIBAND: Bytes = Bytes(1 + 2 + 1);
+const OUTSIDE_ETHERNET: Bytes = Bytes(8 + 4 + 12);
 
-impl Tally {
+impl CounterBank {
     /// Nothing counted, on a fabric with so many links, each with these priorities.
-    pub fn new(counting: Counting, layer: LinkLayer, links: u32, levels: &[u8]) -> Option<Tally> {
+    pub fn new(counting: Counting, layer: LinkLayer, links: u32, levels: &[u8]) -> Option<CounterBank> {
         let every = match counting {
             Counting::Off => return None,
             Counting::Sums => None,
             Counting::Every(every) => Some(every),
         };
         let meters = vec![Meter::default(); links as usize * levels.len()];
-        Some(Tally {
+        Some(CounterBank {
             counters: Counters::new(every),
             outside: if layer.is_ethernet() { OUTSIDE_ETHERNET } else { OUTSIDE_INFINIBAND },
-            tails: vec![0; links as usize],
+            tails: vec![Time::ZERO; links as usize],
             levels: levels.to_vec(),
             sent: meters.clone(),
             arrived: meters,
@@ -74,16 +74,16 @@ impl Tally {
         self.counters
     }
 
-    /// Counts `amount` at `time` (ps).
-    pub fn add(&mut self, place: Place, counter: Counter, time: u64, amount: u64) {
-        let bin = self.counters.bin(Time::from_ps(time));
+    /// Counts `amount` at `time`.
+    pub fn add(&mut self, place: Place, counter: Counter, time: Time, amount: u64) {
+        let bin = self.counters.bin(time);
         self.counters.add(place, counter, bin, amount);
     }
 
     /// A packet of a priority leaves on a link, where one was ready at `ready`: its first bit at `start`, its last at `tail`.
-    pub fn sent(&mut self, (link, level): (u32, u32), wire_bytes: u32, [ready, start, tail]: [u64; 3]) {
+    pub fn sent(&mut self, (link, level): (u32, u32), wire_bytes: Bytes, [ready, start, tail]: [Time; 3]) {
         let (link, level) = (link as usize, level as usize);
-        let bin = self.counters.bin(Time::from_ps(start));
+        let bin = self.counters.bin(start);
         let meter = self.sent.get_mut(link * self.levels.len() + level);
         let (Some(meter), Some(last)) = (meter, self.tails.get_mut(link)) else { return };
         if meter.bin != bin {
@@ -91,14 +91,14 @@ impl Tally {
             *meter = Meter { bin, ..Meter::default() };
         }
         meter.packets += 1;
-        meter.bytes += u64::from(wire_bytes.saturating_sub(self.outside));
-        meter.wait += start.saturating_sub(ready.max(*last));
+        meter.bytes += wire_bytes.saturating_sub(self.outside);
+        meter.wait += start.since(ready.max(*last));
         *last = tail.max(*last);
     }
 
     /// A packet of a priority arrived by a link.
-    pub fn arrived(&mut self, (link, level): (u32, u32), now: u64, wire_bytes: u32) {
-        let bin = self.counters.bin(Time::from_ps(now));
+    pub fn arrived(&mut self, (link, level): (u32, u32), now: Time, wire_bytes: Bytes) {
+        let bin = self.counters.bin(now);
         let (link, level) = (link as usize, level as usize);
         let Some(meter) = self.arrived.get_mut(link * self.levels.len() + level) else { return };
         if meter.bin != bin {
@@ -106,11 +106,11 @@ impl Tally {
             *meter = Meter { bin, ..Meter::default() };
         }
         meter.packets += 1;
-        meter.bytes += u64::from(wire_bytes.saturating_sub(self.outside));
+        meter.bytes += wire_bytes.saturating_sub(self.outside);
     }
 
     /// An adapter has built a packet.
-    pub fn built(&mut self, host: u32, time: u64, transmit: &Transmit) {
+    pub fn built(&mut self, host: u32, time: Time, transmit: &Transmit) {
         let (place, packet) = (Place::Adapter(host), &transmit.packet);
         self.add(place, Counter::TxPackets, time, 1);
         self.add(place, Counter::TxPayload, time, u64::from(packet.payload));
@@ -127,7 +127,7 @@ impl Tally {
     }
 
     /// `packet` arrived at an adapter, whose queue pair expects the request `expected` next.
-    pub fn received(&mut self, host: u32, now: u64, packet: &Packet, expected: Option<u32>) {
+    pub fn received(&mut self, host: u32, now: Time, packet: &Packet, expected: Option<u32>) {
         let place = Place::Adapter(host);
         self.add(place, Counter::RxPackets, now, 1);
         self.add(place, Counter::RxPayload, now, u64::from(packet.payload));
@@ -167,7 +167,7 @@ impl Tally {
     }
 
     /// An adapter has counted so much by itself.
-    pub fn noted(&mut self, host: u32, now: u64, counts: NicCounts) {
+    pub fn noted(&mut self, host: u32, now: Time, counts: NicCounts) {
         let before = self.nics.insert(host, counts).unwrap_or_default();
         if before == counts {
             return;
@@ -193,20 +193,20 @@ impl Tally {
 fn note_sent(counters: &mut Counters, link: usize, priority: u8, meter: &Meter) {
     if meter.packets > 0 {
         let place = Place::Port(link as u32);
-        counters.add(place, Counter::XmitBytesAt(priority), meter.bin, meter.bytes);
+        counters.add(place, Counter::XmitBytesAt(priority), meter.bin, meter.bytes.0);
         counters.add(place, Counter::XmitPacketsAt(priority), meter.bin, meter.packets);
-        counters.add(place, Counter::XmitBytes, meter.bin, meter.bytes);
+        counters.add(place, Counter::XmitBytes, meter.bin, meter.bytes.0);
         counters.add(place, Counter::XmitPackets, meter.bin, meter.packets);
-        counters.add(place, Counter::XmitWait, meter.bin, meter.wait);
+        counters.add(place, Counter::XmitWait, meter.bin, meter.wait.as_ps());
     }
 }
 
 fn note_arrived(counters: &mut Counters, link: usize, priority: u8, meter: &Meter) {
     if meter.packets > 0 {
         let place = Place::far(link as u32);
-        counters.add(place, Counter::RcvBytesAt(priority), meter.bin, meter.bytes);
+        counters.add(place, Counter::RcvBytesAt(priority), meter.bin, meter.bytes.0);
         counters.add(place, Counter::RcvPacketsAt(priority), meter.bin, meter.packets);
-        counters.add(place, Counter::RcvBytes, meter.bin, meter.bytes);
+        counters.add(place, Counter::RcvBytes, meter.bin, meter.bytes.0);
         counters.add(place, Counter::RcvPackets, meter.bin, meter.packets);
     }
 }

@@ -6,9 +6,8 @@
 //! a limited number of such reads at a time, the write-back of the context that makes room (every packet changes its own).
 //! Not modelled: caches of translations (MTT, MPT), of completion queues and of work requests; sets of limited associativity.
 
-use fabriscope_units::{Bytes, Time};
-
-use crate::pcie::Pcie;
+use fabriscope_node::Pcie;
+use fabriscope_units::{Bytes, Span, Time};
 
 /// What a NIC holds on the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub struct ContextLimits {
     pub entries: u32,
     /// Bytes of one.
     pub bytes: Bytes,
-    /// Reads of contexts under way at a time.
+    /// Reads of contexts in flight at a time.
     pub reads: u32,
 }
 
@@ -29,8 +28,8 @@ pub struct ContextCache {
     newest: u32,
     oldest: u32,
     held: u32,
-    /// When the last reads are complete (ps), in turn.
-    reads: Vec<u64>,
+    /// When the last reads are complete, in turn.
+    reads: Vec<Time>,
     turn: usize,
     counts: ContextCounts,
 }
@@ -49,8 +48,8 @@ pub struct ContextCounts {
 struct Place {
     newer: u32,
     older: u32,
-    /// When it is on the chip (ps), or that it is not.
-    ready: u64,
+    /// When it is on the chip; [`Time::MAX`] where it is not.
+    ready: Time,
 }
 
 impl ContextCache {
@@ -64,7 +63,7 @@ impl ContextCache {
             newest: NONE,
             oldest: NONE,
             held: 0,
-            reads: vec![0; limits.reads as usize],
+            reads: vec![Time::ZERO; limits.reads as usize],
             turn: 0,
             counts: ContextCounts::default(),
         }
@@ -77,24 +76,24 @@ impl ContextCache {
             self.places.resize(context as usize + 1, Place::AWAY);
         }
         let ready = self.places[context as usize].ready;
-        if ready != AWAY {
+        if ready.is_known() {
             if self.newest != context {
                 self.unlink(context);
                 self.link(context);
             }
-            return now.max(Time::from_ps(ready));
+            return now.max(ready);
         }
         self.counts.misses += 1;
         if self.held == self.limits.entries {
             let oldest = self.oldest;
             self.unlink(oldest);
-            self.places[oldest as usize].ready = AWAY;
+            self.places[oldest as usize].ready = Time::MAX;
             let _ = pcie.write(now, self.limits.bytes);
         } else {
             self.held += 1;
         }
         let ready = self.read(now, pcie);
-        self.places[context as usize].ready = ready.as_ps();
+        self.places[context as usize].ready = ready;
         self.link(context);
         ready
     }
@@ -107,11 +106,11 @@ impl ContextCache {
 
     /// The link carries the context now; the latency starts when one of the reads before is complete.
     fn read(&mut self, now: Time, pcie: &mut Pcie) -> Time {
-        let carried = pcie.read(now, self.limits.bytes, fabriscope_units::Span::ZERO);
-        let free = Time::from_ps(self.reads[self.turn]);
+        let carried = pcie.read(now, self.limits.bytes, Span::ZERO);
+        let free = self.reads[self.turn];
         let timing = pcie.timing();
         let ready = carried.max(free + timing.read_latency + timing.completion_time(self.limits.bytes));
-        self.reads[self.turn] = ready.as_ps();
+        self.reads[self.turn] = ready;
         self.turn = (self.turn + 1) % self.reads.len();
         ready
     }
@@ -140,17 +139,16 @@ impl ContextCache {
 }
 
 impl Place {
-    const AWAY: Place = Place { newer: NONE, older: NONE, ready: AWAY };
+    const AWAY: Place = Place { newer: NONE, older: NONE, ready: Time::MAX };
 }
 
 const NONE: u32 = u32::MAX;
-const AWAY: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pcie::PcieTiming;
-    use fabriscope_units::{Rate, Span};
+    use fabriscope_node::PcieTiming;
+    use fabriscope_units::Rate;
 
     /// 100 Gb/s: 80 ps per byte. A context of 256 B is three completions of 128 B at most: 256 + 2·20 B = 23.68 ns.
     fn pcie() -> Pcie {
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_never_misses_and_one_more_in_a_circle_always_does() {
+    fn what_fits_never_misses_and_one_more_in_a_cycle_always_does() {
         for entries in [1, 2, 7, 64] {
             assert_eq!(misses(entries, entries, 5), 0);
             assert_eq!(misses(entries, entries + 1, 5), 5 * u64::from(entries + 1));
@@ -217,7 +215,7 @@ mod tests {
         let (mut cache, mut link) = (ContextCache::new(limits(8, 2), 8), pcie());
         let at: Vec<u64> = (0..4).map(|context| cache.touch(Time::ZERO, context, &mut link).as_ps()).collect();
         assert_eq!(at, [MISS, MISS + 23_680, 2 * MISS, 2 * MISS + 23_680]);
-        // A context under way is waited for, not read again; one that is there costs nothing.
+        // A context in flight is waited for, not read again; one that is there costs nothing.
         assert_eq!(cache.touch(Time::from_ps(5), 0, &mut link).as_ps(), MISS);
         assert_eq!(cache.touch(Time::from_ps(MISS + 9), 0, &mut link).as_ps(), MISS + 9);
         assert_eq!(cache.counts(), ContextCounts { uses: 6, misses: 4 });

@@ -12,68 +12,70 @@
 //! and a switch starts it no sooner than its latency after its head came. A packet that waited for a credit may start
 //! as soon as the credit is there; credit and packet cross a border each, so between the event that frees the space
 //! and the arrival lie latency + 2 × propagation, for two windows. That gives latency / 2 + propagation. Links that decide
-//! packet by packet (`paced.rs`) start a packet at the very event, which leaves the propagation alone.
+//! packet by packet (`arbitrated.rs`) start a packet at the very event, which leaves the propagation alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use fabriscope_engine::{EngineError, Run};
-use fabriscope_units::Time;
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::Ext;
 
 use crate::barrier::Barrier;
-use crate::event::{Event, Parcel};
+use crate::event::Event;
+use crate::links::Scheduling;
 use crate::observe;
+use crate::packed_packet::PackedPacket;
 use crate::transfer::Transferring;
 use crate::world::World;
 
 /// What one part tells another in a window.
 #[derive(Default)]
-pub(crate) struct Mail {
-    /// Packets that arrive: time (ps), lane, packet.
-    packets: Vec<(u64, u32, Parcel)>,
+pub(crate) struct BoundaryTraffic {
+    /// Packets that arrive: time, lane, packet.
+    packets: Vec<(Time, u32, PackedPacket)>,
     /// Extension headers of some of them, by their place in `packets`.
     extensions: Vec<(u32, Ext)>,
-    /// Room behind lanes: from when on (ps), lane, bytes.
-    pub credits: Vec<(u64, u32, u32)>,
+    /// Room behind lanes: from when on, lane, how much.
+    pub credits: Vec<(Time, u32, Bytes)>,
 }
 
 impl World<'_> {
-    /// `parcel` arrives in another part.
+    /// `packed` arrives in another part.
     #[inline(never)]
-    pub(crate) fn post_packet(&mut self, part: u32, time: u64, lane: u32, parcel: Parcel) {
+    pub(crate) fn post_packet(&mut self, part: u32, time: Time, lane: u32, packed: PackedPacket) {
         let mail = &mut self.outbox[part as usize];
-        if !parcel.ext().is_none()
-            && let Some(ext) = self.side.take(parcel.ext())
+        if !packed.ext().is_none()
+            && let Some(ext) = self.ext_headers.take(packed.ext())
         {
             mail.extensions.push((mail.packets.len() as u32, ext));
         }
-        mail.packets.push((time, lane, parcel));
+        mail.packets.push((time, lane, packed));
     }
 
     /// Opens the mail of another part at the start of a window; leaves it empty.
-    fn open(&mut self, mail: &mut Mail) {
+    fn open(&mut self, mail: &mut BoundaryTraffic) {
         for (place, ext) in mail.extensions.drain(..) {
-            mail.packets[place as usize].2.set_ext(self.side.alloc(ext));
+            mail.packets[place as usize].2.set_ext(self.ext_headers.alloc(ext));
         }
-        for (time, lane, parcel) in mail.packets.drain(..) {
-            self.queue.push(Time::from_ps(time), Event::arrive(lane, parcel));
+        for (time, lane, packed) in mail.packets.drain(..) {
+            self.queue.push(time, Event::arrive(lane, packed));
         }
-        for (time, lane, bytes) in mail.credits.drain(..) {
-            self.release(lane, bytes, time);
+        for (time, lane, amount) in mail.credits.drain(..) {
+            self.release(lane, amount, time);
         }
     }
 
-    /// The longest window (ps): see the head of this file.
-    fn window(&self) -> u64 {
+    /// The longest window: see the head of this file.
+    fn window(&self) -> Span {
         let graph = &self.cluster.fabric.graph;
         let crosses = |link: &u32| {
             let id = fabriscope_fabric::LinkId(*link);
-            self.slots.of(*link * self.vls).0 != self.layout.part_of_end(id)
+            self.links.slots.of(*link * self.links.vls).0 != self.layout.part_of_end(id)
         };
-        let delays = (0..graph.link_count()).filter(crosses).map(|link| graph.links()[link as usize].delay.as_ps());
-        let shortest = delays.min().unwrap_or(u64::MAX >> 1);
-        if self.paced { shortest } else { shortest + self.switch_latency / 2 }
+        let delays = (0..graph.link_count()).filter(crosses).map(|link| graph.links()[link as usize].delay);
+        let shortest = delays.min().unwrap_or(Span::MAX / 2);
+        if self.links.scheduling == Scheduling::Arbitrated { shortest } else { shortest + self.links.switch_latency / 2 }
     }
 }
 
@@ -83,7 +85,7 @@ type Part<'a> = (World<'a>, Transferring);
 /// What all parts see of each other.
 struct Exchange {
     /// Mail by window (even, odd), writer and reader.
-    mail: [Vec<Mutex<Mail>>; 2],
+    mail: [Vec<Mutex<BoundaryTraffic>>; 2],
     /// The earliest thing that each part knows of, by window and part (ps).
     next: [Vec<AtomicU64>; 2],
     /// Whether a part has something left to do, by window and part.
@@ -97,7 +99,7 @@ struct Exchange {
 pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, EngineError> {
     let count = parts.len();
     let window = parts[0].0.window();
-    if window == 0 {
+    if window == Span::ZERO {
         let message = "links without delay between parts of the fabric leave no time to run apart; give the cables a length".to_owned();
         return Err(EngineError::Setup(message));
     }
@@ -105,18 +107,18 @@ pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, Engin
         transfers.begin(world)?;
     }
     let threads = threads.clamp(1, count);
-    let parcels = || (0..count * count).map(|_| Mutex::new(Mail::default())).collect();
+    let mailboxes = || (0..count * count).map(|_| Mutex::new(BoundaryTraffic::default())).collect();
     let times = || (0..count).map(|_| AtomicU64::new(0)).collect();
     let flags = |value| (0..count).map(|_| AtomicBool::new(value)).collect();
     let exchange = Exchange {
-        mail: [parcels(), parcels()],
+        mail: [mailboxes(), mailboxes()],
         next: [times(), times()],
         busy: [flags(true), flags(true)],
         failed: [flags(false), flags(false)],
         barrier: Barrier::new(threads),
     };
     for (part, (world, _)) in parts.iter().enumerate() {
-        exchange.next[1][part].store(world.queue.peek_time().map_or(u64::MAX, Time::as_ps), Ordering::Relaxed);
+        exchange.next[1][part].store(world.queue.peek_time().unwrap_or(Time::MAX).as_ps(), Ordering::Relaxed);
     }
     let mut shares: Vec<Vec<(usize, Part<'_>)>> = (0..threads).map(|_| Vec::new()).collect();
     for (part, state) in parts.into_iter().enumerate() {
@@ -136,15 +138,16 @@ pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, Engin
 }
 
 /// Runs the parts of one core, window by window, until no part has anything left to do.
-fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: u64) -> Result<(), EngineError> {
+fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: Span) -> Result<(), EngineError> {
     let count = exchange.next[0].len();
     let mut failure = Ok(());
-    let _seat = exchange.barrier.enter();
+    let _attendance = exchange.barrier.enter();
     for turn in 0usize.. {
         let (write, read) = (turn & 1, !turn & 1);
-        let start = exchange.next[read].iter().map(|next| next.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
+        let earliest = exchange.next[read].iter().map(|next| next.load(Ordering::Relaxed)).min();
+        let start = earliest.map_or(Time::MAX, Time::from_ps);
         let any = |flags: &[AtomicBool]| flags.iter().any(|flag| flag.load(Ordering::Relaxed));
-        if start == u64::MAX || !any(&exchange.busy[read]) || any(&exchange.failed[read]) {
+        if !start.is_known() || !any(&exchange.busy[read]) || any(&exchange.failed[read]) {
             break;
         }
         let end = start.saturating_add(window);
@@ -152,18 +155,18 @@ fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: u64) ->
             for writer in 0..count {
                 world.open(&mut lock(&exchange.mail[read][writer * count + *part]));
             }
-            if !world.drains.is_empty() {
+            if !world.links.drains.is_empty() {
                 world.drain(start);
             }
-            let result = world.run_before(transfers, Time::from_ps(end));
-            let mut next = world.queue.peek_time().map_or(u64::MAX, Time::as_ps);
+            let result = world.run_before(transfers, end);
+            let mut next = world.queue.peek_time().unwrap_or(Time::MAX);
             for (reader, mail) in world.outbox.iter_mut().enumerate() {
                 let packets = mail.packets.iter().map(|(time, ..)| *time);
-                next = packets.chain(mail.credits.iter().map(|(time, ..)| *time)).fold(next, u64::min);
+                next = packets.chain(mail.credits.iter().map(|(time, ..)| *time)).fold(next, Time::min);
                 // What was there has been read, so both boxes keep their room.
                 std::mem::swap(&mut *lock(&exchange.mail[write][*part * count + reader]), mail);
             }
-            exchange.next[write][*part].store(next, Ordering::Relaxed);
+            exchange.next[write][*part].store(next.as_ps(), Ordering::Relaxed);
             exchange.busy[write][*part].store(!transfers.done(), Ordering::Relaxed);
             exchange.failed[write][*part].store(result.is_err() || transfers.failed(), Ordering::Relaxed);
             if failure.is_ok() {

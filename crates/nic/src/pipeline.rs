@@ -1,0 +1,354 @@
+//! The pipeline of one NIC, from the packet that the transport picked to the wire, and from the wire to memory.
+//!
+//! ```text
+//!  context ─ send engine ─ fetch (PCIe, read-ahead) ─ tx ─▶ wire          build → Built { begun, complete, ready }
+//!              atomic unit ┘        └─ window ─────────┘                  has_room, handle_departure, poll_departure
+//!  memory ◀─ payload write ─ (transport) ◀─ rx ◀─ wire                    store, complete, notify
+//! ```
+//!
+//! Modelled: what `send_engine`, `tx_window`, `context` and `dma_targets` say; one atomic unit without a queue of its own.
+//! Not modelled: the time of the transport itself beyond `tx_latency` and `rx_latency`.
+
+use fabriscope_node::pcie::Written;
+use fabriscope_node::{Pcie, PcieTiming, Way};
+use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_verbs::{Place, QpNum, Transmit};
+use fabriscope_wire::{Opcode, Operation, Transport};
+
+use crate::context::ContextCache;
+use crate::costs::{NicCosts, Uplink};
+use crate::dma_targets::{DmaTargets, Hops};
+use crate::send_engine::{Begin, SendEngine};
+use crate::tx_window::TxWindow;
+
+/// The state of the pipeline.
+#[derive(Debug)]
+pub struct Pipeline {
+    /// Packets between fetch and wire.
+    pub window: TxWindow,
+    pcie: Pcie,
+    engine: SendEngine,
+    /// Contexts on the chip, where there are more queue pairs than it holds.
+    contexts: Option<Box<ContextCache>>,
+    /// Memories beyond its own link.
+    targets: Option<Box<DmaTargets>>,
+    host_memory: HostMemory,
+    /// Where payload was fetched last.
+    place: Place,
+    costs: NicCosts,
+}
+
+/// How the memory of the host is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HostMemory {
+    /// Over the adapter's own link alone.
+    Direct,
+    /// Over hops that others use as well.
+    Shared,
+}
+
+/// When a packet passes the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Built {
+    /// The send engine began with it.
+    pub begun: Time,
+    /// All its bytes are in the NIC.
+    pub complete: Time,
+    /// It may be on the wire.
+    pub ready: Time,
+}
+
+/// What a completed receive has used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiveEntry {
+    /// An entry of a receive queue.
+    Consumed,
+    /// Nothing of the kind.
+    None,
+}
+
+/// What an atomic operation works on (standard).
+const OPERAND: Bytes = Bytes(8);
+
+impl Pipeline {
+    /// An idle pipeline between a bus and a wire, for which a read takes `read_latency`.
+    #[must_use]
+    pub fn new(costs: NicCosts, bus: PcieTiming, uplink: Uplink, read_latency: Span) -> Pipeline {
+        Pipeline {
+            window: TxWindow::new(costs.tx_window(uplink, read_latency)),
+            pcie: Pcie::new(bus),
+            engine: SendEngine::new(),
+            contexts: None,
+            targets: None,
+            host_memory: HostMemory::Direct,
+            place: Place::HOST,
+            costs,
+        }
+    }
+
+    /// Speeds and latencies of its bus.
+    #[must_use]
+    pub fn bus(&self) -> &PcieTiming {
+        self.pcie.timing()
+    }
+    /// What the NIC takes for what it does.
+    #[must_use]
+    pub fn costs(&self) -> &NicCosts {
+        &self.costs
+    }
+    /// It reaches memories beyond its own link.
+    pub fn set_targets(&mut self, targets: DmaTargets) {
+        self.host_memory = if targets.shares_host_memory() { HostMemory::Shared } else { HostMemory::Direct };
+        self.targets = Some(Box::new(targets));
+    }
+    /// What it takes from and brings to host memory meets copies by GPUs of its node.
+    pub fn meet_copies(&mut self) {
+        if self.targets.is_some() {
+            self.host_memory = HostMemory::Shared;
+        }
+    }
+    /// Keeps account of contexts from now on if there are more queue pairs than the NIC holds.
+    pub fn watch_contexts(&mut self, queue_pairs: impl FnOnce() -> u32) {
+        let Some(limits) = self.costs.contexts.filter(|_| self.contexts.is_none()) else { return };
+        let pairs = queue_pairs();
+        if pairs > limits.entries {
+            self.contexts = Some(Box::new(ContextCache::new(limits, pairs)));
+        }
+    }
+    /// Packets that waited for a context.
+    #[must_use]
+    pub fn context_misses(&self) -> u64 {
+        self.contexts.as_ref().map_or(0, |contexts| contexts.counts().misses)
+    }
+    /// What payload of `place` crosses, for reports; `None` for the host memory beside the adapter.
+    #[must_use]
+    pub fn title(&self, place: Place) -> Option<&str> {
+        self.targets.as_ref().filter(|_| place != Place::HOST).and_then(|targets| targets.title(place))
+    }
+
+    /// When the context of `qp` is in the NIC for a packet that comes at `now`.
+    #[inline]
+    pub fn fetch_context(&mut self, now: Time, qp: QpNum) -> Time {
+        match &mut self.contexts {
+            None => now,
+            Some(contexts) => contexts.touch(now, qp.slot(), &mut self.pcie),
+        }
+    }
+
+    /// Builds a packet that the transport picked at `now`; those with payload take room in the window until they have left.
+    #[inline]
+    pub fn build(&mut self, now: Time, t: &Transmit, hops: &mut Hops) -> Built {
+        // The bus is asked for the payload now, so that nobody else waits for it meanwhile; it is worth that much later.
+        let wait = self.fetch_context(now, t.qp) - now;
+        let (begun, complete) = self.fetch(now, t, hops);
+        let complete = complete + wait;
+        let mut ready = complete + self.costs.tx_latency;
+        if self.costs.srd_latency > Span::ZERO && is_reliable_datagram(t.packet.opcode) {
+            ready += self.costs.srd_latency;
+        }
+        if t.packet.payload > 0 {
+            self.window.hold(Bytes(u64::from(t.packet.wire_bytes)), t.packet.sl);
+        }
+        Built { begun: begun + wait, complete, ready }
+    }
+
+    /// When the send engine begins with a packet, and when its bytes are in the NIC.
+    #[inline]
+    fn fetch(&mut self, now: Time, t: &Transmit, hops: &mut Hops) -> (Time, Time) {
+        let queue = t.qp.slot() as usize * 2 + usize::from(t.responder);
+        self.engine.ensure(queue);
+        let mut begin = Begin { at: now, gap: Span::ZERO };
+        if t.starts_message && !(t.responder && t.message_bytes == 0) {
+            let interval = if t.read_response { self.costs.read_interval } else { self.costs.wqe_interval };
+            begin = self.engine.begin(&self.costs, now, queue, interval);
+        }
+        let Begin { at: begun, gap } = begin;
+        if t.responder && is_atomic_response(t.packet.opcode) {
+            // The operand is read from memory and changed in the NIC; it is written back beside the answer.
+            let read = match self.way(t.place, hops) {
+                None => self.pcie.read(begun, OPERAND, Span::ZERO),
+                Some((pcie, mut way)) => pcie.read_over(&mut way, begun, OPERAND, Span::ZERO),
+            };
+            return (begun, read + self.costs.atomic_latency);
+        }
+        if t.fetch == Bytes::ZERO {
+            return (begun, begun);
+        }
+        if t.place != self.place {
+            self.turn_to(t.place);
+        }
+        let (ahead, mut reads) = (self.costs.read_ahead, self.engine.reads(queue));
+        let complete = match self.way(t.place, hops) {
+            None => reads.fetch(&mut self.pcie, ahead, begun, t.fetch, gap),
+            Some((pcie, mut way)) => reads.fetch_over(pcie, &mut way, ahead, begun, t.fetch, gap),
+        };
+        self.engine.set_reads(queue, reads);
+        (begun, complete)
+    }
+
+    /// Writes payload to memory from `begun` on.
+    #[inline]
+    pub fn store(&mut self, begun: Time, amount: Bytes, place: Place, hops: &mut Hops) -> Written {
+        match self.way(place, hops) {
+            None => self.pcie.write(begun, amount),
+            Some((pcie, mut way)) => pcie.write_over(&mut way, begun, amount),
+        }
+    }
+
+    /// Writes the completion of a receive whose payload left the NIC at `sent` and is visible at `landed`; returns when a program
+    /// sees it.
+    #[inline]
+    pub fn complete(&mut self, sent: Time, entry: ReceiveEntry, landed: Time) -> Time {
+        let extra = match entry {
+            ReceiveEntry::Consumed => self.costs.recv_latency,
+            ReceiveEntry::None => Span::ZERO,
+        };
+        (self.notify(sent) + extra).max(landed)
+    }
+
+    /// Writes a completion queue entry at `now`; returns when a program sees it.
+    #[inline]
+    pub fn notify(&mut self, now: Time) -> Time {
+        self.pcie.write(now, self.costs.cqe).visible
+    }
+
+    /// Fetches work requests of `amount` from host memory; returns when they are in the NIC.
+    pub fn fetch_requests(&mut self, now: Time, amount: Bytes) -> Time {
+        self.pcie.read(now, amount, Span::ZERO)
+    }
+    /// A core stores work requests of `amount` into the NIC, the last block of which would be there at `now` on an idle bus; returns
+    /// when it is.
+    pub fn take_requests(&mut self, now: Time, amount: Bytes) -> Time {
+        self.pcie.store(now, amount)
+    }
+
+    /// Fetches what lies behind pointers; to be called some time after the pipeline itself was fetched. Speed only.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.engine.prefetch();
+        self.window.prefetch();
+    }
+
+    /// The path to a memory where that is more than the adapter's own link, and that link.
+    #[inline(always)]
+    fn way<'a>(&'a mut self, place: Place, hops: &'a mut Hops) -> Option<(&'a mut Pcie, Way<'a>)> {
+        if place == Place::HOST && self.host_memory == HostMemory::Direct {
+            return None;
+        }
+        let way = self.targets.as_deref()?.way(place, hops)?;
+        Some((&mut self.pcie, way))
+    }
+
+    /// From now on payload comes from `place`: the adapter reads as far ahead as that is away.
+    #[cold]
+    fn turn_to(&mut self, place: Place) {
+        self.place = place;
+        if let Some(window) = self.targets.as_ref().and_then(|targets| targets.window(place)) {
+            self.window.set_limit(window);
+        }
+    }
+}
+
+/// Whether a packet answers an atomic operation.
+#[inline]
+#[must_use]
+pub fn is_atomic_response(opcode: u8) -> bool {
+    opcode == Opcode::RC_ATOMIC_ACKNOWLEDGE.as_u8()
+}
+
+fn is_reliable_datagram(opcode: u8) -> bool {
+    opcode >> 5 == Transport::Rud as u8 && opcode & 31 != Operation::Acknowledge as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::ContextLimits;
+    use crate::costs::tests::{UPLINK, bus, costs};
+    use fabriscope_verbs::{Packet, WqeIndex};
+
+    /// The first packet of a message of queue pair `qp` with `payload` bytes to fetch.
+    fn packet(qp: u32, payload: u16) -> Transmit {
+        Transmit {
+            packet: Packet { payload, wire_bytes: payload, ..Packet::default() },
+            qp: QpNum(qp),
+            fetch: Bytes(u64::from(payload)),
+            place: Place::HOST,
+            responder: false,
+            read_response: false,
+            starts_message: true,
+            ends_message: true,
+            inline: false,
+            retransmission: false,
+            wqe: WqeIndex(0),
+            wr_id: 0,
+            message_bytes: u32::from(payload),
+        }
+    }
+
+    fn idle(costs: NicCosts) -> Pipeline {
+        Pipeline::new(costs, bus(), UPLINK, bus().read_latency)
+    }
+
+    fn ns(ns: u64) -> Time {
+        Time::ZERO + Span::from_ns(ns)
+    }
+
+    #[test]
+    fn a_packet_is_fetched_and_then_sent() {
+        // 400 ns for the read, 1000 B at 100 ps, 100 ns to the wire.
+        let built = idle(costs()).build(ns(5), &packet(0, 1000), &mut Hops::default());
+        assert_eq!(built, Built { begun: ns(5), complete: ns(505), ready: ns(605) });
+        // Inline data are there.
+        let inline = Transmit { fetch: Bytes::ZERO, ..packet(0, 100) };
+        assert_eq!(idle(costs()).build(ns(5), &inline, &mut Hops::default()), Built { begun: ns(5), complete: ns(5), ready: ns(105) });
+    }
+
+    #[test]
+    fn the_atomic_unit_reads_changes_and_answers() {
+        let opcode = Opcode::RC_ATOMIC_ACKNOWLEDGE.as_u8();
+        let answer = Transmit { packet: Packet { opcode, ..Packet::default() }, responder: true, fetch: Bytes::ZERO, ..packet(0, 0) };
+        // 400 ns for the read, 8 B at 100 ps, 60 ns in the unit.
+        let built = idle(costs()).build(ns(0), &answer, &mut Hops::default());
+        assert_eq!(built.complete, ns(460) + Span::from_ps(800));
+    }
+
+    #[test]
+    fn a_missing_context_delays_the_packet_by_its_read() {
+        let limits = ContextLimits { entries: 1, bytes: Bytes(250), reads: 4 };
+        let mut nic = idle(NicCosts { contexts: Some(limits), ..costs() });
+        nic.watch_contexts(|| 1);
+        let inline = |qp| Transmit { fetch: Bytes::ZERO, ..packet(qp, 100) };
+        assert_eq!(nic.build(ns(0), &inline(0), &mut Hops::default()).complete, ns(0), "one queue pair fits");
+        nic.watch_contexts(|| 2);
+        // 400 ns and 250 B at 100 ps.
+        assert_eq!(nic.build(ns(1000), &inline(0), &mut Hops::default()).complete, ns(1425));
+        assert_eq!(nic.build(ns(2000), &inline(0), &mut Hops::default()).complete, ns(2000));
+        assert!(nic.build(ns(3000), &inline(1), &mut Hops::default()).complete > ns(3400));
+        assert_eq!(nic.context_misses(), 2);
+    }
+
+    #[test]
+    fn a_receive_completes_after_its_payload_and_its_entry() {
+        let mut nic = idle(costs());
+        // 1000 B at 100 ps leave by 100 ns and are visible 100 ns later; 64 B of the entry follow.
+        let written = nic.store(ns(0), Bytes(1000), Place::HOST, &mut Hops::default());
+        assert_eq!((written.sent, written.visible), (ns(100), ns(200)));
+        assert_eq!(nic.complete(written.sent, ReceiveEntry::None, written.visible), ns(206) + Span::from_ps(400));
+        assert_eq!(idle(costs()).complete(ns(0), ReceiveEntry::Consumed, ns(0)), ns(136) + Span::from_ps(400));
+    }
+
+    #[test]
+    fn payload_takes_room_and_control_packets_take_none() {
+        let mut nic = idle(NicCosts { tx_buffer: Bytes::ZERO, ..costs() });
+        // Two packets of the largest size.
+        for _ in 0..2 {
+            assert!(nic.window.has_room(ns(0)));
+            let _ = nic.build(ns(0), &packet(0, 4096), &mut Hops::default());
+        }
+        assert!(!nic.window.has_room(ns(0)));
+        let mut other = idle(costs());
+        let _ = other.build(ns(0), &packet(0, 0), &mut Hops::default());
+        assert!(!other.window.is_full() && other.window.poll_departure().is_none());
+    }
+}
