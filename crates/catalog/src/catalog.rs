@@ -331,12 +331,46 @@ impl Catalog {
         self.sources.get(&(kind, name.to_owned())).map(|source| source.text.as_str())
     }
 
-    /// The cluster that `text` means: `name`, `file.toml`, or either with `:nodes`.
+    /// The cluster that `text` means: `name`, `file.toml`, or either with `:nodes` or `:group+group`.
     ///
     /// # Errors
-    /// No such cluster, a fault in its file, parts that do not fit together, more nodes than it can have.
+    /// No such cluster, a fault in its file, parts that do not fit together, more nodes than it can have, groups that it has not.
     pub fn target(&self, text: &str) -> Result<ResolvedCluster, CatalogError> {
-        let Target { place, nodes } = Target::parse(text)?;
+        let Target { place, nodes, groups } = Target::parse(text)?;
+        let whole = self.whole(place, nodes)?;
+        if groups.is_empty() {
+            return Ok(whole);
+        }
+        let bad = |reason: String| CatalogError::BadTarget { text: text.to_owned(), reason };
+        let known: Vec<String> =
+            whole.groups.iter().filter(|group| !group.name.is_empty()).map(|group| format!("`{}`", group.name)).collect();
+        let mut numbers = Vec::new();
+        for name in &groups {
+            match whole.groups.iter().position(|group| group.name == *name) {
+                Some(number) if numbers.contains(&number) => return Err(bad(format!("the group `{name}` stands there twice"))),
+                Some(number) => numbers.push(number),
+                None if known.is_empty() => return Err(bad("what follows the colon is no number of nodes".to_owned())),
+                None => return Err(bad(format!("there is no group `{name}`; the groups of `{}` are {}", whole.name, known.join(", ")))),
+            }
+        }
+        Ok(whole.narrowed_to(&numbers))
+    }
+
+    /// The same for what looks at one kind of node only: of a cluster with several, `text` says which.
+    ///
+    /// # Errors
+    /// As [`Catalog::target`], and a cluster with several groups.
+    pub fn target_alike(&self, text: &str) -> Result<ResolvedCluster, CatalogError> {
+        let cluster = self.target(text)?;
+        if cluster.uniform().is_some() {
+            return Ok(cluster);
+        }
+        let names: Vec<String> = cluster.groups.iter().map(|group| format!("`{}:{}`", cluster.name, group.name)).collect();
+        let message = "it has groups of unlike nodes, and this looks at one kind of node".to_owned();
+        Err(CatalogError::Impossible { cluster: cluster.name, message, help: format!("name one of its groups: {}", names.join(", ")) })
+    }
+
+    fn whole(&self, place: Place, nodes: Option<u32>) -> Result<ResolvedCluster, CatalogError> {
         match place {
             Place::Name(name) => match self.part(Kind::Cluster, &name)? {
                 AnyPart::Cluster(cluster) => self.resolve(cluster, nodes),

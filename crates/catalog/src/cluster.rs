@@ -1,13 +1,13 @@
 //! A cluster: which parts, how many, wired how. And the same with all its parts at hand.
 
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_fabric::{Fabric, Length, Links, Routing, Topology};
+use fabriscope_fabric::{EndpointId, Fabric, Length, Links, Routing, SetRate, Topology};
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
-use crate::group::{NodeGroup, spec};
+use crate::group::{Group, NodeGroup, spec};
 use crate::line::Line;
 use crate::multicast::Multicast;
 use crate::node::Node;
@@ -146,10 +146,15 @@ pub struct Cluster {
     /// What a reader should know besides.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
-    /// Number of nodes.
-    pub nodes: u32,
-    /// What each of them is made of.
-    pub node: Node,
+    /// Number of nodes, where all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// What each of them is made of, where all are alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    /// Groups of unlike nodes, in place of `nodes` and `node`; they take the endpoints in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<Group>,
     /// Name of the speed of every link, but for those named below.
     pub link: String,
     /// Name of the speed between switches. Default: `link`.
@@ -216,10 +221,7 @@ impl Part for Cluster {
         &self.title
     }
     fn check(&self) -> Result<(), Problem> {
-        if self.nodes == 0 {
-            return Err(Problem::at(&["nodes"], "a cluster without nodes", "give it at least 1 node"));
-        }
-        self.node.check().map_err(|problem| problem.under("node"))?;
+        crate::group::check(self)?;
         self.multicast.check(self.link_layer != LinkLayer::InfiniBand)?;
         crate::part::check_mtu(self.mtu, &["mtu"])
     }
@@ -303,6 +305,16 @@ impl ResolvedCluster {
     /// # Errors
     /// None for a cluster that [`Catalog::resolve`](crate::Catalog::resolve) gave, unless it was changed since.
     pub fn fabric(&self) -> Result<Fabric, TopologyError> {
-        self.topology.build(&self.links(), self.radix())
+        let mut fabric = self.topology.build(&self.links(), self.radix())?;
+        for group in self.groups.iter().skip(1) {
+            // Cables that the topology itself knows the rate of, as in an imported fabric, run at the lower rate of their two ends.
+            let spec = group.link_spec();
+            let known = matches!(self.topology, Topology::Imported(_) | Topology::Irregular(_));
+            let there = fabric.graph.endpoint_count();
+            for endpoint in group.endpoints().take_while(|endpoint| *endpoint < there) {
+                fabric.graph.set_uplink(EndpointId(endpoint), spec, if known { SetRate::Lower } else { SetRate::Replace });
+            }
+        }
+        Ok(fabric)
     }
 }

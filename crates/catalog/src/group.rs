@@ -5,16 +5,184 @@
 //! endpoints that it leaves out have no node.
 //! Modelled: nodes, adapters, links and libraries of each group. Not modelled: a node that belongs to two fabrics.
 
+use std::fmt;
 use std::ops::Range;
 
 use fabriscope_fabric::{Length, LinkSpec};
 use fabriscope_units::Span;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
-use crate::cluster::ResolvedCluster;
-use crate::node::ResolvedNode;
+use crate::cluster::{Cluster, ResolvedCluster};
+use crate::error::Problem;
+use crate::node::{Node, ResolvedNode};
 use crate::part::{Cable, LinkSpeed, Software};
 use crate::sourced::Sourced;
+
+/// Nodes of a cluster that are alike, beside others: `[[group]]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// The name by which others refer to it: `--on cluster:name`.
+    pub name: String,
+    /// Number of nodes.
+    pub nodes: u32,
+    /// What each of them is made of: the name of a node of the catalogue, or a table as `node` of a cluster.
+    #[serde(deserialize_with = "node_or_name")]
+    #[schemars(with = "NodeOrName")]
+    pub node: Node,
+    /// Name of the speed of its links. Default: that of the cluster, or else the fastest that adapter and switch both run at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Name of its MPI library. Default: that of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<String>,
+    /// The cables of its nodes. Default: those of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cable: Option<GroupCable>,
+    /// The first leaf switch of its nodes, counted from 0. Default: its nodes follow those of the group before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_leaf: Option<u32>,
+}
+
+/// The cables between the nodes of a group and their switches, where they are not those of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupCable {
+    /// Name of the kind of cable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Length from a node to its switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_length: Option<Sourced<Length>>,
+}
+
+/// What may stand at `node` of a group.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code)] // Only its schema is used.
+enum NodeOrName {
+    /// A node of the catalogue.
+    Named(String),
+    /// A table, as `node` of a cluster.
+    Table(Node),
+}
+
+/// Reads either form without losing the place of an error.
+fn node_or_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::Error> {
+    struct Either;
+    impl<'de> Visitor<'de> for Either {
+        type Value = Node;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of a node, or a [group.node] table")
+        }
+        fn visit_str<E: de::Error>(self, name: &str) -> Result<Node, E> {
+            Ok(Node { part: Some(name.to_owned()), ..Node::default() })
+        }
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Node, A::Error> {
+            Node::deserialize(de::value::MapAccessDeserializer::new(map))
+        }
+    }
+    deserializer.deserialize_any(Either)
+}
+
+/// What is wrong with the nodes of a cluster before any part is looked up.
+pub(crate) fn check(cluster: &Cluster) -> Result<(), Problem> {
+    if cluster.group.is_empty() {
+        let Some(nodes) = cluster.nodes else {
+            return Err(Problem::at(&[], "the key `nodes` is missing", "add `nodes`, or a [[group]] for each kind of node"));
+        };
+        let Some(node) = &cluster.node else {
+            return Err(Problem::at(&[], "the key `node` is missing", "add `node`, or a [[group]] for each kind of node"));
+        };
+        if nodes == 0 {
+            return Err(Problem::at(&["nodes"], "a cluster without nodes", "give it at least 1 node"));
+        }
+        return node.check().map_err(|problem| problem.under("node"));
+    }
+    let beside = [("nodes", cluster.nodes.is_some()), ("node", cluster.node.is_some())];
+    if let Some((key, _)) = beside.iter().find(|(_, given)| *given) {
+        let help = format!("remove `{key}`, or make it a [[group]] of its own; each group says its own nodes");
+        return Err(Problem::at(&[key], format!("`{key}` beside [[group]]"), help));
+    }
+    for (number, group) in cluster.group.iter().enumerate() {
+        let within = |problem: Problem| problem.under(&number.to_string()).under("group");
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if group.name.is_empty() || !group.name.starts_with(|c: char| c.is_ascii_alphabetic()) || !group.name.chars().all(word) {
+            let message = format!("`{}` is no name of a group", group.name);
+            return Err(within(Problem::at(&["name"], message, "begin with a letter; use letters, digits, `-` and `_`")));
+        }
+        if cluster.group[..number].iter().any(|other| other.name == group.name) {
+            let message = format!("there are two groups `{}`", group.name);
+            return Err(within(Problem::at(&["name"], message, "give each a name of its own")));
+        }
+        if group.nodes == 0 {
+            return Err(within(Problem::at(&["nodes"], "a group without nodes", "give it at least 1 node, or leave it out")));
+        }
+        group.node.check().map_err(|problem| within(problem.under("node")))?;
+    }
+    Ok(())
+}
+
+/// One group as the cluster writes it, or the whole cluster where its nodes are alike.
+pub(crate) struct Written<'c> {
+    /// The keys that lead to it.
+    prefix: Vec<String>,
+    pub name: &'c str,
+    pub nodes: u32,
+    pub node: &'c Node,
+    /// Its own link, where it names one.
+    pub link: Option<&'c str>,
+    pub software: Option<&'c str>,
+    pub cable: Option<&'c GroupCable>,
+    pub first_leaf: Option<u32>,
+}
+
+impl Written<'_> {
+    /// A problem of the group, where the cluster says what causes it.
+    pub fn told(&self, problem: Problem) -> Problem {
+        self.prefix.iter().rev().fold(problem, |problem, key| problem.under(key))
+    }
+    /// Whether the cluster has several groups, or names its only one.
+    pub fn named(&self) -> bool {
+        !self.name.is_empty()
+    }
+}
+
+/// The groups of a cluster; `nodes` of them instead of its own number where that is asked for.
+pub(crate) fn written(cluster: &Cluster, nodes: Option<u32>) -> Result<Vec<Written<'_>>, Problem> {
+    check(cluster)?;
+    if let (Some(own), Some(node)) = (cluster.nodes, &cluster.node) {
+        let whole = Written {
+            prefix: Vec::new(),
+            name: "",
+            nodes: nodes.unwrap_or(own),
+            node,
+            link: Some(&cluster.link),
+            software: Some(&cluster.software),
+            cable: None,
+            first_leaf: None,
+        };
+        return Ok(vec![whole]);
+    }
+    if nodes.is_some() {
+        let names: Vec<String> = cluster.group.iter().map(|group| format!("`{}:{}`", cluster.name, group.name)).collect();
+        let help = format!("name a group instead: {}", names.join(", "));
+        return Err(Problem::at(&["nodes"], format!("a number of nodes of `{}`, which has groups of unlike nodes", cluster.name), help));
+    }
+    let groups = cluster.group.iter().enumerate().map(|(number, group)| Written {
+        prefix: vec!["group".to_owned(), number.to_string()],
+        name: &group.name,
+        nodes: group.nodes,
+        node: &group.node,
+        link: group.link.as_deref(),
+        software: group.software.as_deref(),
+        cable: group.cable.as_ref(),
+        first_leaf: group.first_leaf,
+    });
+    Ok(groups.collect())
+}
 
 /// Nodes that are alike, with their parts at hand.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,8 +245,13 @@ impl ResolvedCluster {
     }
     /// The cluster as group `number` sees it: its other nodes are switched off, its fabric is the same.
     pub fn narrowed(&self, number: usize) -> Option<ResolvedCluster> {
-        let group = self.groups.get(number)?.clone();
-        Some(ResolvedCluster { groups: vec![group], ..self.clone() })
+        self.groups.get(number)?;
+        Some(self.narrowed_to(&[number]))
+    }
+    /// The same with some groups, in this order.
+    pub(crate) fn narrowed_to(&self, numbers: &[usize]) -> ResolvedCluster {
+        let groups = numbers.iter().filter_map(|number| self.groups.get(*number).cloned()).collect();
+        ResolvedCluster { groups, ..self.clone() }
     }
     /// The speeds of all links, to change them.
     pub fn link_speeds_mut(&mut self) -> impl Iterator<Item = &mut LinkSpeed> {

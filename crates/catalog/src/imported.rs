@@ -10,6 +10,7 @@ use fabriscope_fabric::{Topology, import};
 use crate::cluster::Cluster;
 use crate::document::Document;
 use crate::error::Problem;
+use crate::group::NodeGroup;
 
 /// Notes the folder of the text in which `[topology.imported]` stands; `prefix` leads to the cluster.
 pub(crate) fn locate(document: &Document<'_>, prefix: &[&str], cluster: &mut Cluster) {
@@ -20,18 +21,24 @@ pub(crate) fn locate(document: &Document<'_>, prefix: &[&str], cluster: &mut Clu
 }
 
 /// Reads the files; other topologies have none.
-pub(crate) fn load(topology: &mut Topology, nodes: u32, adapters: u32) -> Result<(), Problem> {
+pub(crate) fn load(topology: &mut Topology, groups: &[NodeGroup]) -> Result<(), Problem> {
     let Topology::Imported(imported) = topology else { return Ok(()) };
-    imported.set_in_use(nodes.saturating_mul(adapters));
+    imported.set_in_use(groups.last().map_or(0, |group| group.endpoints().end));
     if imported.is_loaded() {
         return Ok(());
     }
     fabric(imported)?;
     tables(imported)?;
+    let adapters = groups.first().map_or(1, |group| group.node.nics);
+    if groups.iter().any(|group| group.node.nics != adapters) {
+        let message = "groups of nodes with different numbers of adapters on an imported fabric";
+        return Err(Problem::at(&["group"], message, "give each node of all groups nics = 1: each adapter a node of its own"));
+    }
+    let nodes = groups.iter().map(|group| group.nodes).fold(0, u32::saturating_add);
     if let Some((node, one, other)) = imported.torn(nodes, adapters) {
         let message = format!("node {node} with {adapters} adapters would have some of `{one}` and some of `{other}`");
         let help = format!("use at most {node} nodes, or nics = 1: each adapter a node of its own");
-        return Err(Problem::at(&["node", "nics"], message, help));
+        return Err(Problem::at(if groups.len() > 1 { &["group"] } else { &["node", "nics"] }, message, help));
     }
     Ok(())
 }

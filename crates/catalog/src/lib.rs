@@ -40,7 +40,7 @@ pub use error::{CatalogError, Fault, Problem};
 pub use fabriscope_fabric::{Fabric, Length, Routing, Topology};
 pub use fabriscope_machine::{Machine, MachineError};
 pub use file::read as read_text;
-pub use group::NodeGroup;
+pub use group::{Group, GroupCable, NodeGroup};
 pub use hosts::HostSet;
 pub use line::{Line, LinkRest, LinkRetry};
 pub use multicast::Multicast;

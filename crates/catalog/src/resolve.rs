@@ -1,23 +1,31 @@
 //! From the names in a cluster to its parts, and whether they fit together.
 
 use fabriscope_fabric::topology::TopologyError;
-use fabriscope_fabric::{Fabric, Route, Router, Topology};
+use fabriscope_fabric::{EndpointId, Fabric, Length, Route, Router, Topology, Vertex};
 
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster};
 use crate::error::{CatalogError, Problem};
-use crate::group::NodeGroup;
+use crate::group::{self, NodeGroup, Written};
 use crate::node::ResolvedNode;
-use crate::part::{Congestion, Interface, Kind, LinkSpeed, Nic, Software, Switch};
+use crate::part::{Cable, Congestion, Interface, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
+use crate::sourced::Sourced;
 
 /// The software part that holds the defaults of perftest.
 const PERFTEST: &str = "perftest";
 
 /// The cluster with its parts; a problem points at the key of the cluster that causes it.
 pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) -> Result<ResolvedCluster, Problem> {
-    let node = crate::node::resolve(catalog, &cluster.node).map_err(|problem| problem.under("node"))?;
-    let (nic, nics) = (&node.nic, node.nics);
+    let written = group::written(cluster, nodes)?;
+    let told_in = |group: &Written<'_>, key: &str| {
+        let (group, key) = (group.told(Problem::at(&[], "", "")).path, key.to_owned());
+        move |problem: Problem| group.iter().rev().fold(problem.under(&key), |problem, key| problem.under(key))
+    };
+    let mut found = Vec::new();
+    for group in &written {
+        found.push(crate::node::resolve(catalog, group.node).map_err(told_in(group, "node"))?);
+    }
     let link = catalog.link(&cluster.link).map_err(|error| missing(&["link"], &error))?;
     let trunk_key = if cluster.trunk_link.is_some() { "trunk_link" } else { "link" };
     let global_key = if cluster.global_link.is_some() { "global_link" } else { trunk_key };
@@ -28,15 +36,20 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let speeds = [("link", link), (trunk_key, trunk_link), (global_key, global_link)];
     let cable = catalog.cable(&cluster.cable.part).map_err(|error| missing(&["cable", "part"], &error))?;
     let congestion = congestion(catalog, cluster.congestion.as_ref())?;
-    let nccl = nccl(catalog, &node);
-    let software = catalog.software(&cluster.software).map_err(|error| missing(&["software"], &error))?;
-    fits_software(catalog, nic, software)?;
+    for (group, node) in written.iter().zip(&found) {
+        let software = software_of(catalog, cluster, group)?;
+        let told = |problem: Problem| if group.software.is_some() { group.told(problem) } else { problem };
+        fits_software(catalog, &node.nic, software).map_err(told)?;
+    }
     let perftest = catalog.software(PERFTEST).map_err(|error| missing(&["software"], &error))?;
     let switch = match &cluster.switch {
         Some(name) => Some(catalog.switch(name).map_err(|error| missing(&["switch"], &error))?),
         None => None,
     };
-    fits_nic(cluster, nic)?;
+    let mut links = Vec::new();
+    for (group, node) in written.iter().zip(&found) {
+        links.push(link_of(catalog, cluster, (group, &node.nic), (link, switch))?);
+    }
     if let Some((key, link)) = speeds.iter().find(|(_, link)| link.layer != cluster.link_layer.layer()) {
         let message = format!("`{}` is a speed of {}, not of {}", link.name, link.layer, cluster.link_layer.layer());
         let fitting = catalog.parts().filter_map(|part| match part {
@@ -50,30 +63,26 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     let lengths =
         [("host_length", &cluster.cable.host_length), ("trunk_length", &cluster.cable.trunk_length), ("global_length", global_length)];
     for (key, length) in lengths {
-        if **length > *cable.max_length {
-            let message = format!("{} of `{}` are more than the {} it is made for", **length, cable.name, *cable.max_length);
-            return Err(Problem::at(&["cable", key, "value"], message, "use an optical cable, or a shorter one"));
-        }
+        reaches(cable, length, key)?;
     }
-    let nodes = nodes.unwrap_or(cluster.nodes);
-    let mut topology = cluster.topology.clone().filled(endpoints(nodes, nics)?, nics);
-    crate::imported::load(&mut topology, nodes, nics)?;
-    let group = NodeGroup {
-        name: String::new(),
-        nodes,
-        first_endpoint: 0,
-        node,
-        link: link.clone(),
-        cable: cable.clone(),
-        host_length: cluster.cable.host_length.clone(),
-        software: software.clone(),
-        nccl,
-    };
-    let resolved = ResolvedCluster {
+    let mut groups: Vec<NodeGroup> = Vec::new();
+    for ((group, node), link) in written.iter().zip(found).zip(links) {
+        let (cable, host_length) = cable_of(catalog, cluster, group)?;
+        let nccl = nccl(catalog, &node);
+        let software = software_of(catalog, cluster, group)?.clone();
+        let first_endpoint = groups.last().map_or(0, |before| before.endpoints().end);
+        let (name, nodes) = (group.name.to_owned(), group.nodes);
+        endpoints(first_endpoint, nodes, node.nics).map_err(|problem| group.told(problem))?;
+        groups.push(NodeGroup { name, nodes, first_endpoint, node, link, cable, host_length, software, nccl });
+    }
+    let end = groups.last().map_or(0, |last| last.endpoints().end);
+    let mut topology = cluster.topology.clone().filled(end, rails(&cluster.topology, &groups)?);
+    crate::imported::load(&mut topology, &groups)?;
+    let mut resolved = ResolvedCluster {
         name: cluster.name.clone(),
         title: cluster.title.clone(),
         notes: cluster.notes.clone(),
-        groups: vec![group],
+        groups,
         trunk_link: trunk_link.clone(),
         global_link: global_link.clone(),
         link_layer: cluster.link_layer,
@@ -95,6 +104,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         placement: cluster.placement,
         perftest: perftest.clone(),
     };
+    place(&mut resolved, &written)?;
     check_marks(&resolved)?;
     crate::qos::check(&resolved)?;
     crate::partitions::check(&resolved)?;
@@ -111,21 +121,133 @@ pub(crate) fn missing(path: &[&str], error: &CatalogError) -> Problem {
     }
 }
 
-fn endpoints(nodes: u32, nics: u32) -> Result<u32, Problem> {
-    nodes.checked_mul(nics).ok_or_else(|| {
+fn endpoints(first: u32, nodes: u32, nics: u32) -> Result<u32, Problem> {
+    nodes.checked_mul(nics).and_then(|count| count.checked_add(first)).ok_or_else(|| {
         Problem::at(&["nodes"], format!("{nodes} nodes with {nics} adapters each are more than can be numbered"), "use fewer nodes")
     })
 }
 
-fn fits_nic(cluster: &Cluster, nic: &Nic) -> Result<(), Problem> {
+/// The MPI library of a group.
+fn software_of<'c>(catalog: &'c Catalog, cluster: &Cluster, group: &Written<'_>) -> Result<&'c Software, Problem> {
+    let told = |problem: Problem| if group.software.is_some() { group.told(problem) } else { problem };
+    let name = group.software.unwrap_or(&cluster.software);
+    catalog.software(name).map_err(|error| told(missing(&["software"], &error)))
+}
+
+/// The speed of the links of a group: what it names, else that of the cluster where both ends run at it, else the fastest that both do.
+fn link_of(
+    catalog: &Catalog,
+    cluster: &Cluster,
+    (group, nic): (&Written<'_>, &Nic),
+    (usual, switch): (&LinkSpeed, Option<&Switch>),
+) -> Result<LinkSpeed, Problem> {
+    let own = match group.link {
+        Some(name) => Some(catalog.link(name).map_err(|error| group.told(missing(&["link"], &error)))?),
+        None => None,
+    };
+    let both = |link: &LinkSpeed| nic.speeds.contains(&link.name) && switch.is_none_or(|switch| switch.speeds.contains(&link.name));
+    let negotiated = || {
+        let links = catalog.parts().filter_map(|part| if let AnyPart::Link(link) = part { Some(link) } else { None });
+        let fitting = links.filter(|link| link.layer == cluster.link_layer.layer() && both(link));
+        fitting.max_by(|one, other| one.data_rate().cmp(&other.data_rate()).then(other.name.cmp(&one.name)))
+    };
+    let link = own.or_else(|| if both(usual) { Some(usual) } else { negotiated() });
+    fits_nic(cluster, nic, link).map_err(|problem| group.told(problem))?;
+    let Some(link) = link else {
+        let message = format!("the adapter `{}` and the switch have no speed in common", nic.name);
+        let help = format!("the adapter runs at {}; choose another adapter or another switch", list(&nic.speeds));
+        return Err(group.told(Problem::at(&["node"], message, help)));
+    };
+    if let Some(switch) = switch.filter(|switch| group.named() && !switch.speeds.contains(&link.name)) {
+        let message = format!("the switch `{}` does not run at `{}`", switch.name, link.name);
+        return Err(group.told(Problem::at(&["link"], message, format!("it runs at {}", list(&switch.speeds)))));
+    }
+    Ok(link.clone())
+}
+
+/// The cables of a group.
+fn cable_of(catalog: &Catalog, cluster: &Cluster, group: &Written<'_>) -> Result<(Cable, Sourced<Length>), Problem> {
+    let own = group.cable.and_then(|cable| cable.part.as_ref());
+    let name = own.unwrap_or(&cluster.cable.part);
+    let cable = catalog.cable(name).map_err(|error| group.told(missing(&["cable", "part"], &error)))?;
+    let length = group.cable.and_then(|cable| cable.host_length.as_ref());
+    if group.cable.is_some() {
+        reaches(cable, length.unwrap_or(&cluster.cable.host_length), "host_length").map_err(|problem| group.told(problem))?;
+    }
+    Ok((cable.clone(), length.unwrap_or(&cluster.cable.host_length).clone()))
+}
+
+/// Whether a cable is made for a length.
+fn reaches(cable: &Cable, length: &Sourced<Length>, key: &str) -> Result<(), Problem> {
+    if **length > *cable.max_length {
+        let message = format!("{} of `{}` are more than the {} it is made for", **length, cable.name, *cable.max_length);
+        return Err(Problem::at(&["cable", key, "value"], message, "use an optical cable, or a shorter one"));
+    }
+    Ok(())
+}
+
+/// Adapters of a node, where the topology gives each a rail of its own.
+fn rails(topology: &Topology, groups: &[NodeGroup]) -> Result<u32, Problem> {
+    let nics = groups.first().map_or(1, |group| group.node.nics);
+    match (topology, groups.iter().find(|group| group.node.nics != nics)) {
+        (Topology::RailOptimised(_), Some(other)) => {
+            let message = format!("nodes with {nics} adapters and nodes with {} on rails", other.node.nics);
+            Err(Problem::at(&["topology"], message, "choose another topology, or give all nodes as many adapters as there are rails"))
+        }
+        _ => Ok(nics),
+    }
+}
+
+/// Moves the groups that ask for it behind the leaf switches that they name.
+fn place(cluster: &mut ResolvedCluster, written: &[Written<'_>]) -> Result<(), Problem> {
+    if written.iter().all(|group| group.first_leaf.is_none()) {
+        return Ok(());
+    }
+    let fabric = cluster.fabric().map_err(|error| told_by_fabric(&["topology"], &error.to_string()))?;
+    let graph = &fabric.graph;
+    let leaf = |endpoint: EndpointId| graph.link(graph.uplink(endpoint)).to;
+    let mut leaves: Vec<(Vertex, u32)> = Vec::new();
+    for endpoint in graph.endpoints() {
+        if leaves.last().is_none_or(|(last, _)| *last != leaf(endpoint)) {
+            leaves.push((leaf(endpoint), endpoint.0));
+        }
+    }
+    let mut next = 0;
+    for (group, written) in cluster.groups.iter_mut().zip(written) {
+        group.first_endpoint = next;
+        let Some(number) = written.first_leaf else {
+            next = group.endpoints().end;
+            continue;
+        };
+        let wrong = |message: String, help: String| Err(written.told(Problem::at(&["first_leaf"], message, help)));
+        let Some((vertex, first)) = leaves.get(number as usize) else {
+            let help = format!("write 0 to {}, or make the topology larger", leaves.len().saturating_sub(1));
+            return wrong(format!("there is no leaf switch {number} among {}", leaves.len()), help);
+        };
+        if leaves.iter().filter(|(other, _)| other == vertex).count() > 1 {
+            let message = "the endpoints of a leaf switch are not side by side in this topology".to_owned();
+            return wrong(message, "leave `first_leaf` out".to_owned());
+        }
+        if *first < next {
+            let free = leaves.iter().position(|(_, first)| *first >= next);
+            let help = free.map_or_else(|| "leave `first_leaf` out".to_owned(), |free| format!("write {free} or more"));
+            return wrong(format!("leaf switch {number} has nodes of the group before"), help);
+        }
+        group.first_endpoint = *first;
+        next = group.endpoints().end;
+    }
+    Ok(())
+}
+
+fn fits_nic(cluster: &Cluster, nic: &Nic, link: Option<&LinkSpeed>) -> Result<(), Problem> {
     let layer = cluster.link_layer.layer();
     if !nic.layers.contains(&layer) {
         let known = nic.layers.iter().map(|layer| format!("`{layer}`")).collect::<Vec<_>>().join(", ");
         let message = format!("the adapter `{}` does not speak {layer}", nic.name);
         return Err(Problem::at(&["link_layer"], message, format!("it speaks {known}")));
     }
-    if !nic.speeds.contains(&cluster.link) {
-        let message = format!("the adapter `{}` does not run at `{}`", nic.name, cluster.link);
+    if let Some(link) = link.filter(|link| !nic.speeds.contains(&link.name)) {
+        let message = format!("the adapter `{}` does not run at `{}`", nic.name, link.name);
         return Err(Problem::at(&["link"], message, format!("it runs at {}", list(&nic.speeds))));
     }
     if cluster.mtu > *nic.mtu_max {
@@ -236,14 +358,18 @@ fn list(names: &[String]) -> String {
 
 /// Builds the fabric once: what it says is reported where the cluster says it.
 fn fits_topology(cluster: &ResolvedCluster, written: &Topology) -> Result<(), Problem> {
-    let (nodes, nics, wanted) = (cluster.nodes(), cluster.sole().node.nics, cluster.endpoints());
-    let need = match nics {
-        1 => format!("{nodes} nodes"),
-        _ => format!("{nodes} nodes with {nics} adapters each"),
+    let wanted = cluster.endpoints();
+    let need = |group: &NodeGroup| match group.node.nics {
+        1 => format!("{} nodes", group.nodes),
+        nics => format!("{} nodes with {nics} adapters each", group.nodes),
     };
+    let need = cluster.groups.iter().map(need).collect::<Vec<_>>().join(", ");
     let too_many = |has: u64| {
-        let help = format!("use at most {} nodes, or a larger topology or switch", has / u64::from(nics));
-        Problem::at(&["nodes"], format!("{need} do not fit: the topology holds {has} endpoints"), help)
+        let (path, help) = match cluster.uniform() {
+            Some(group) => ("nodes", format!("use at most {} nodes, or a larger topology or switch", has / u64::from(group.node.nics))),
+            None => ("group", "use fewer nodes, or a larger topology or switch".to_owned()),
+        };
+        Problem::at(&[path], format!("{need} do not fit: the topology holds {has} endpoints"), help)
     };
     // Where the topology leaves its endpoints open, their number is that of the nodes.
     let open = cluster.topology != *written && !matches!(written, Topology::Imported(_));

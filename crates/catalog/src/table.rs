@@ -114,13 +114,20 @@ fn used(cluster: &ResolvedCluster) -> Vec<Row> {
     fn of<P: Part>(part: &P) -> Vec<Row> {
         numbers(P::KIND, part.name(), &serde_json::to_value(part).unwrap_or_default())
     }
-    let mut rows = of(&cluster.sole().link);
-    rows.extend(of(&cluster.cable));
-    rows.extend(of(&cluster.sole().node.nic));
-    rows.extend(cluster.switch.iter().flat_map(of));
-    rows.extend(of(&cluster.sole().node.cpu));
-    rows.extend(cluster.sole().node.gpu.iter().flat_map(of));
-    rows.extend(of(&cluster.sole().node.pcie.part));
+    let mut rows = Vec::new();
+    for (number, group) in cluster.groups.iter().enumerate() {
+        rows.extend(of(&group.link));
+        if number == 0 {
+            rows.extend(of(&cluster.cable));
+        }
+        rows.extend(of(&group.node.nic));
+        if number == 0 {
+            rows.extend(cluster.switch.iter().flat_map(of));
+        }
+        rows.extend(of(&group.node.cpu));
+        rows.extend(group.node.gpu.iter().flat_map(of));
+        rows.extend(of(&group.node.pcie.part));
+    }
     rows.extend(of(&cluster.perftest));
     rows
 }

@@ -1,4 +1,4 @@
-//! What a person types to name a cluster: `ri2`, `ri2:4`, `my/cluster.toml:2`.
+//! What a person types to name a cluster: `ri2`, `ri2:4`, `my/cluster.toml:2`; or some groups of its nodes: `lumi:gpu`, `lumi:cpu+gpu`.
 
 use std::path::PathBuf;
 
@@ -13,39 +13,44 @@ pub enum Place {
     File(PathBuf),
 }
 
-/// A cluster, with another number of nodes if the person wants that.
+/// A cluster, with another number of nodes or only some groups of them if the person wants that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where the cluster is described.
     pub place: Place,
     /// The number of nodes, if it was given.
     pub nodes: Option<u32>,
+    /// The groups of nodes, if some were named.
+    pub groups: Vec<String>,
 }
 
 impl Target {
-    /// Reads `name`, `name:nodes`, `file.toml` or `file.toml:nodes`.
+    /// Reads `name` or `file.toml`, and `:nodes` or `:group+group` behind either.
     ///
     /// # Errors
     /// An empty name; a number of nodes that is none.
     pub fn parse(text: &str) -> Result<Target, CatalogError> {
         let bad = |reason: &str| CatalogError::BadTarget { text: text.to_owned(), reason: reason.to_owned() };
-        let (place, nodes) = match text.rsplit_once(':') {
+        let (place, nodes, groups) = match text.rsplit_once(':') {
+            Some((place, names)) if names.starts_with(|c: char| c.is_ascii_alphabetic()) && !names.contains(['/', '\\']) => {
+                (place, None, names.split('+').map(|name| name.trim().to_owned()).collect())
+            }
             // A colon before a slash belongs to the path.
             Some((place, count)) if !count.contains(['/', '\\']) => {
                 let count: u32 = count.parse().map_err(|_| bad("what follows the colon is no number of nodes"))?;
                 if count == 0 {
                     return Err(bad("it needs at least 1 node"));
                 }
-                (place, Some(count))
+                (place, Some(count), Vec::new())
             }
-            _ => (text, None),
+            _ => (text, None, Vec::new()),
         };
         if place.is_empty() {
             return Err(bad("it has no name"));
         }
         let is_file = place.ends_with(".toml") || place.contains(['/', '\\']);
         let place = if is_file { Place::File(PathBuf::from(place)) } else { Place::Name(place.to_owned()) };
-        Ok(Target { place, nodes })
+        Ok(Target { place, nodes, groups })
     }
 }
 
@@ -56,12 +61,13 @@ mod tests {
     #[test]
     fn names_files_and_nodes() {
         let target = |text: &str| Target::parse(text).unwrap();
-        assert_eq!(target("ri2"), Target { place: Place::Name("ri2".into()), nodes: None });
-        assert_eq!(target("ri2:4"), Target { place: Place::Name("ri2".into()), nodes: Some(4) });
-        assert_eq!(target("a/b.toml:2"), Target { place: Place::File("a/b.toml".into()), nodes: Some(2) });
+        assert_eq!(target("ri2"), Target { place: Place::Name("ri2".into()), nodes: None, groups: vec![] });
+        assert_eq!(target("ri2:4"), Target { place: Place::Name("ri2".into()), nodes: Some(4), groups: vec![] });
+        assert_eq!(target("a/b.toml:2"), Target { place: Place::File("a/b.toml".into()), nodes: Some(2), groups: vec![] });
         assert_eq!(target("b.toml").place, Place::File("b.toml".into()));
         assert_eq!(target("c:/b.toml").place, Place::File("c:/b.toml".into()));
-        for wrong in ["", ":4", "ri2:", "ri2:x", "ri2:0", "ri2:-1", "ri2:99999999999"] {
+        assert_eq!((target("lumi:cpu+gpu").groups, target("lumi:gpu").nodes), (vec!["cpu".to_owned(), "gpu".to_owned()], None));
+        for wrong in ["", ":4", "ri2:", "ri2:0", "ri2:-1", "ri2:99999999999"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -37,8 +37,12 @@ impl Context {
         let catalog = read.map_err(Failure::of)?;
         Ok(self.catalog.get_or_init(|| catalog))
     }
-    /// The cluster that `text` names: a name or a file, with or without `:nodes`.
+    /// The cluster that `text` names: a name or a file, with or without `:nodes` or `:group`.
     pub fn cluster(&self, text: &str) -> Result<ResolvedCluster, Failure> {
         self.catalog()?.target(text).map_err(Failure::of)
+    }
+    /// The same for what looks at one kind of node only.
+    pub fn alike(&self, text: &str) -> Result<ResolvedCluster, Failure> {
+        self.catalog()?.target_alike(text).map_err(Failure::of)
     }
 }

@@ -12,7 +12,7 @@
 
 use fabriscope_catalog::{LinkLayer, ResolvedCluster};
 use fabriscope_engine::{Cluster, timing};
-use fabriscope_fabric::Link;
+use fabriscope_fabric::{EndpointId, Link};
 use fabriscope_nic::{Hops, NicCosts, Pipeline, ReceiveEntry, Uplink};
 use fabriscope_node::{CpuCosts, DoorbellPolicy, PcieTiming};
 use fabriscope_units::{Bytes, Rate, Span, Time};
@@ -52,9 +52,21 @@ pub(crate) struct Ends {
 }
 
 impl Latency {
+    /// Of a cluster whose nodes are alike.
     pub fn of(cluster: &Cluster) -> Latency {
         let rate = cluster.fabric.graph.links().first().map_or(Rate::default(), |link| link.rate);
         Latency::new(&cluster.parts, rate)
+    }
+
+    /// Of the nodes of each group.
+    pub fn of_groups(cluster: &Cluster) -> Vec<Latency> {
+        if cluster.is_uniform() {
+            return vec![Latency::of(cluster)];
+        }
+        let graph = &cluster.fabric.graph;
+        let rate = |first: u32| graph.link(graph.uplink(EndpointId(first))).rate;
+        let groups = cluster.parts.groups.iter().enumerate();
+        groups.map(|(number, group)| Latency::new(cluster.seen_by(number), rate(group.first_endpoint))).collect()
     }
 
     fn new(parts: &ResolvedCluster, rate: Rate) -> Latency {
@@ -136,16 +148,20 @@ impl Latency {
         (end - Time::ZERO) + (end - before).saturating_mul(packets.saturating_sub(MOST_PACKETS))
     }
 
-    /// From the tail of the last packet at the far NIC to the completion of the sender, but for the way back.
-    pub fn acknowledged(&self) -> Span {
+    /// From the tail of the last packet at the NIC of `far` to the completion of the sender, but for the way back.
+    pub fn acknowledged(&self, far: &Latency) -> Span {
         let completion = self.idle_nic().notify(Time::ZERO) - Time::ZERO;
-        let NicCosts { tx_latency, rx_latency, .. } = self.nic;
-        rx_latency + tx_latency + self.rate.time(self.control) + rx_latency + completion
+        far.nic.rx_latency + far.nic.tx_latency + self.slower(far).time(self.control) + self.nic.rx_latency + completion
     }
 
     /// From the request of a read on the wire to its answer on the wire at the far side, but for the way there.
-    pub fn requested(&self) -> Span {
-        self.nic.tx_latency + self.rate.time(self.control) + self.nic.rx_latency
+    pub fn requested(&self, far: &Latency) -> Span {
+        self.nic.tx_latency + self.slower(far).time(self.control) + far.nic.rx_latency
+    }
+
+    /// The rate of the slower of two hosts' links, which a packet between them crosses.
+    fn slower(&self, far: &Latency) -> Rate {
+        self.rate.min(far.rate)
     }
 
     /// Bytes on the wire for `bytes` of payload.

@@ -133,7 +133,8 @@ impl<'a> Places<'a> {
     }
     /// The adapter of a rank, among all.
     pub fn adapter(&self, rank: u32) -> u32 {
-        rank / self.per_node * self.cluster.parts.sole().node.nics + self.seat(rank).nic
+        let group = self.cluster.parts.sole();
+        group.first_endpoint + rank / self.per_node * group.node.nics + self.seat(rank).nic
     }
     /// Its place among the ranks of its adapter.
     pub fn turn(&self, rank: u32) -> u32 {

@@ -279,7 +279,7 @@ impl<'a> Running<'a> {
             let seen = self.latency.cpu.detect;
             (
                 arrived + self.latency.ends(bytes).received + write + seen,
-                arrived + self.latency.acknowledged() + Span::from_ps(way.latency) + seen,
+                arrived + self.latency.acknowledged(&self.latency) + Span::from_ps(way.latency) + seen,
             )
         };
         self.deliver(received, to);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use fabriscope_engine::{Cluster, EngineError, LinkLoad, OpTimes, Order, Run, RunOptions, Stats, Watch};
-use fabriscope_fabric::LinkId;
+use fabriscope_fabric::{Link, LinkId};
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
@@ -27,7 +27,8 @@ struct State<'a> {
     op_times: Watch,
     fluid: Fluid<Message>,
     paths: Paths<'a>,
-    latency: Latency,
+    /// Of the nodes of each group.
+    latencies: Vec<Latency>,
     order: Order,
     cluster: &'a Cluster,
     core_free: Vec<Time>,
@@ -58,8 +59,10 @@ pub(crate) fn run(cluster: &Cluster, schedule: &Schedule, options: &RunOptions) 
     }
     let paths = Paths::new(&cluster.fabric, parts.routing)?;
     let graph = &cluster.fabric.graph;
-    let latency = Latency::of(cluster);
-    let capacity = |link| latency.capacity(link, graph.endpoint_count());
+    let latencies = Latency::of_groups(cluster);
+    let endpoints = graph.endpoint_count();
+    // The end of a host's link that is a host has the lower number.
+    let capacity = |link: &Link| latencies[cluster.group_at(link.from.0.min(link.to.0))].capacity(link, endpoints);
     let network = Network::new(graph.links().iter().map(capacity), paths.stride);
     let order = Order::new(schedule, 0..ranks);
     let ops = order.len();
@@ -67,7 +70,7 @@ pub(crate) fn run(cluster: &Cluster, schedule: &Schedule, options: &RunOptions) 
         op_times: options.op_times,
         fluid: Fluid::new(network),
         paths,
-        latency,
+        latencies,
         cluster,
         core_free: vec![Time::ZERO; ranks as usize],
         nic_free: vec![Time::ZERO; ranks as usize],
@@ -150,24 +153,29 @@ impl State<'_> {
 
     /// The core writes the work request; the NIC takes messages one after the other.
     fn post(&mut self, now: Time, rank: u32, op: u32, kind: OpKind) {
-        let cpu = &self.latency.cpu;
+        let own = &self.latencies[self.cluster.group_at(rank)];
         let core = &mut self.core_free[rank as usize];
         let posted = now.max(*core);
-        *core = posted + cpu.wqe_build + cpu.mmio_busy;
+        *core = posted + own.cpu.wqe_build + own.cpu.mmio_busy;
         let nic = &mut self.nic_free[rank as usize];
-        let begin = (posted + self.latency.rung()).max(*nic);
-        *nic = begin + self.latency.message_interval();
+        let begin = (posted + own.rung()).max(*nic);
+        *nic = begin + own.message_interval();
         let bytes = kind.bytes().0;
-        let out = self.latency.ends(bytes).out;
         let at = match kind {
             // The request travels first; the far side then sends as this one would.
             OpKind::Get { from, .. } => {
+                let requested = own.requested(&self.latencies[self.cluster.group_at(from)]);
                 self.paths.path(rank, from, rank, &mut self.path);
-                begin + self.latency.requested() + Span::from_ps(self.path_latency()) + out
+                begin + requested + Span::from_ps(self.path_latency()) + self.latency(from).ends(bytes).out
             }
-            _ => begin + out,
+            _ => begin + self.latency(rank).ends(bytes).out,
         };
         self.fluid.queue.push(at, Event { kind: Kind::Inject, rank, what: op });
+    }
+
+    /// What messages need at the host of a rank.
+    fn latency(&mut self, rank: u32) -> &mut Latency {
+        &mut self.latencies[self.cluster.group_at(rank)]
     }
 
     /// Switches and cables of the path at hand (ps): of the average path, where there are several.
@@ -178,7 +186,7 @@ impl State<'_> {
             links += share;
             delay += share * graph.link(LinkId(link)).delay.as_ps() as f64;
         }
-        (delay + (links - 1.0) * self.latency.switch.as_ps() as f64) as u64
+        (delay + (links - 1.0) * self.latencies[0].switch.as_ps() as f64) as u64
     }
 
     fn inject(&mut self, now: Time, rank: u32, op: u32) {
@@ -197,8 +205,8 @@ impl State<'_> {
         }
         self.paths.path(src, dest, src, &mut path);
         self.path = path;
-        let ends = self.latency.ends(bytes);
-        let wire = self.latency.wire_bytes(bytes);
+        let source = self.latency(src);
+        let (ends, wire) = (source.ends(bytes), source.wire_bytes(bytes));
         if !self.loads.is_empty() {
             let packets = bytes.div_ceil(self.cluster.parts.mtu.0).max(1) as f64;
             for &(link, share) in &self.path {
@@ -215,21 +223,24 @@ impl State<'_> {
     fn landed(&mut self, tail: Time, rank: u32, op: u32, latency: u64) {
         let kind = self.order.kind(op);
         let way = Span::from_ps(latency);
-        let received = tail + way + self.latency.ends(kind.bytes().0).received + self.latency.cpu.detect;
+        let peer = kind.peer().unwrap_or(rank);
+        let receiver = self.latency(if matches!(kind, OpKind::Get { .. }) { rank } else { peer });
+        let received = tail + way + receiver.ends(kind.bytes().0).received + receiver.cpu.detect;
         self.stats.messages += 1;
         self.stats.bytes_delivered += kind.bytes().0;
         match kind {
             OpKind::Get { .. } => self.done(received, rank, op),
             OpKind::Send { to, tag, .. } => {
                 self.deliver(received, rank, to, tag);
-                self.acknowledge(tail + way, way, rank, op);
+                self.acknowledge(tail + way, way, (rank, peer), op);
             }
-            _ => self.acknowledge(tail + way, way, rank, op),
+            _ => self.acknowledge(tail + way, way, (rank, peer), op),
         }
     }
 
-    fn acknowledge(&mut self, arrived: Time, way: Span, rank: u32, op: u32) {
-        let seen = arrived + self.latency.acknowledged() + way + self.latency.cpu.detect;
+    fn acknowledge(&mut self, arrived: Time, way: Span, (rank, peer): (u32, u32), op: u32) {
+        let [own, far] = [rank, peer].map(|rank| &self.latencies[self.cluster.group_at(rank)]);
+        let seen = arrived + own.acknowledged(far) + way + own.cpu.detect;
         self.done(seen, rank, op);
     }
 

@@ -15,6 +15,10 @@ pub(crate) fn refusal(feature: Feature, what: impl Into<String>, help: impl Into
 
 pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, options: &RunOptions) -> Result<(), Unsupported> {
     work(job)?;
+    if matches!(job.work, Work::Rounds(_)) && parts.uniform().is_none() {
+        let what = format!("ranks laid out on the unlike nodes of `{}`", parts.name);
+        return Err(refusal(Feature::NodeGroups, what, "name one group of nodes"));
+    }
     connections(&job.connections)?;
     fabric(parts)?;
     watched(options)

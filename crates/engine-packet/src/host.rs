@@ -12,6 +12,7 @@ use fabriscope_wire::Syndrome;
 use crate::event::Event;
 use crate::links::Scheduling;
 use crate::packed_packet::PackedPacket;
+use crate::per_host::PerHost;
 use crate::queues::FROM_HOST;
 use crate::trace::Log;
 use crate::world::{Client, World};
@@ -74,7 +75,7 @@ pub(crate) struct Hosts {
     /// Hops between the adapters of own nodes and their memories.
     pub hops: Hops,
     /// From the tail of a packet to the transport of the NIC.
-    pub rx_latency: Span,
+    pub rx_latency: PerHost<Span>,
     pub loopback: Loopback,
     pub timers: TimerUse,
 }
@@ -210,7 +211,7 @@ impl World<'_> {
         if t.packet.payload > 0 {
             self.sent(host, Bytes(u64::from(t.packet.wire_bytes)), u32::from(t.packet.sl), ready);
         }
-        self.queue.push(ready + self.hosts.rx_latency, Event::looped(host, PackedPacket::new(&t.packet)));
+        self.queue.push(ready + self.hosts.rx_latency.of(host), Event::looped(host, PackedPacket::new(&t.packet)));
     }
 
     /// A packet of `host` with payload leaves, its tail at `tail`; control packets take no place between fetch and wire.

@@ -323,7 +323,7 @@ impl World<'_> {
         if !listeners.is_empty() {
             let mut copy = packed;
             copy.set_ext(self.ext_headers.duplicate(packed.ext()));
-            self.queue.push(ready + self.hosts.rx_latency, Event::looped(host, copy));
+            self.queue.push(ready + self.hosts.rx_latency.of(host), Event::looped(host, copy));
         }
         self.groups.multicast.listeners = listeners;
     }

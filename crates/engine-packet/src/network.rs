@@ -112,7 +112,8 @@ impl World<'_> {
         let amount = packed.wire_bytes();
         let lane = &self.links.lanes[place];
         let tail = start + lane.serialisation(amount);
-        let at = if lane.to < self.links.endpoints { tail + lane.delay() + self.hosts.rx_latency } else { start + lane.delay() };
+        let at =
+            if lane.to < self.links.endpoints { tail + lane.delay() + self.hosts.rx_latency.of(lane.to) } else { start + lane.delay() };
         if self.watch.observer.is_some() {
             self.observe(out, place, packed, from, (ready, start, at));
         }
@@ -306,13 +307,13 @@ impl World<'_> {
 
     fn trace_departure(&mut self, out: u32, place: usize, packet: &fabriscope_verbs::Packet, start: Time, tail: Time) {
         let lane = &self.links.lanes[place];
-        let (delay, last) = (lane.delay(), lane.to < self.links.endpoints);
+        let (delay, last, to) = (lane.delay(), lane.to < self.links.endpoints, lane.to);
         let place = || format!("link {}", out / self.links.vls);
         self.watch.trace.mark(packet, Stage::Queueing, start, place);
         if last {
             self.watch.trace.mark(packet, Stage::Serialisation, tail, place);
             self.watch.trace.mark(packet, Stage::Propagation, tail + delay, place);
-            self.watch.trace.mark(packet, Stage::NicRx, tail + delay + self.hosts.rx_latency, || format!("nic {}", packet.dest.0));
+            self.watch.trace.mark(packet, Stage::NicRx, tail + delay + self.hosts.rx_latency.of(to), || format!("nic {}", packet.dest.0));
         } else {
             self.watch.trace.mark(packet, Stage::Propagation, start + delay, place);
         }

@@ -1,5 +1,6 @@
 //! Runs `async` programs on their cores: wakes them when what they wait for is visible, carries their doorbells.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -21,7 +22,9 @@ pub(crate) struct Programs {
     slots: Vec<Slot>,
     /// Ranks of each node.
     on_node: Vec<Vec<u32>>,
-    nics: u32,
+    /// Adapters of each node, and the node of each adapter.
+    adapters: Vec<Range<u32>>,
+    node_at: Vec<u32>,
     /// GPUs of each node.
     devices: Vec<Option<Rc<Devices>>>,
     doorbells: Vec<Doorbell>,
@@ -47,17 +50,28 @@ struct Slot {
 impl Programs {
     pub fn new(world: &World<'_>, cluster: &Cluster, homes: Vec<u32>, mains: Vec<Main>) -> Result<Programs, EngineError> {
         let parts = &cluster.parts;
-        let nics = parts.sole().node.nics;
-        let nodes = parts.nodes().min(world.links.endpoints / nics.max(1));
+        let endpoints = world.links.endpoints;
+        let adapters: Vec<Range<u32>> =
+            (0..parts.nodes()).filter_map(|node| parts.endpoints_of(node)).take_while(|adapters| adapters.end <= endpoints).collect();
+        let nodes = adapters.len() as u32;
+        let mut node_at = vec![u32::MAX; endpoints as usize];
+        for (node, adapters) in (0..).zip(&adapters) {
+            adapters.clone().for_each(|adapter| node_at[adapter as usize] = node);
+        }
+        let costs: Vec<_> =
+            (0..cluster.groups.len()).map(|group| cluster.seen_by(group)).map(|p| (timing::cpu(p), timing::doorbell(p))).collect();
         let ranks = homes.len() as u32;
         let mut on_node = vec![Vec::new(); nodes as usize];
         let mut slots = Vec::with_capacity(homes.len());
         let mut shares = vec![0; nodes as usize];
         homes.iter().filter_map(|node| shares.get_mut(*node as usize).map(|share: &mut u32| *share += 1)).for_each(drop);
         let devices = devices_of(cluster, &shares);
-        let machine = cluster.machine.as_deref();
-        let sockets = |share: u32| machine.filter(|_| share > 0).map(|machine| Rc::new(timing::sockets(parts, machine, share)));
-        let sockets: Vec<Option<Rc<Sockets>>> = shares.into_iter().map(sockets).collect();
+        let sockets = |(node, share): (u32, u32)| {
+            let group = cluster.group_of(node);
+            let machine = cluster.groups[group].machine.as_deref().filter(|_| share > 0)?;
+            Some(Rc::new(timing::sockets(cluster.seen_by(group), machine, share)))
+        };
+        let sockets: Vec<Option<Rc<Sockets>>> = (0..).zip(shares).map(sockets).collect();
         for (rank, (node, main)) in homes.into_iter().zip(mains).enumerate() {
             let rank = rank as u32;
             if node >= nodes {
@@ -68,9 +82,9 @@ impl Programs {
                 rank,
                 ranks,
                 node,
-                lids: (node * nics..(node + 1) * nics).map(Lid).collect(),
-                cpu: timing::cpu(parts),
-                doorbell: timing::doorbell(parts),
+                lids: adapters[node as usize].clone().map(Lid).collect(),
+                cpu: costs[cluster.group_of(node)].0,
+                doorbell: costs[cluster.group_of(node)].1,
                 sockets: sockets[node as usize].clone(),
                 devices: devices[node as usize].clone(),
             });
@@ -81,7 +95,8 @@ impl Programs {
         Ok(Programs {
             slots,
             on_node,
-            nics,
+            adapters,
+            node_at,
             devices,
             doorbells: Vec::new(),
             free_doorbells: Vec::new(),
@@ -147,8 +162,9 @@ impl Programs {
         }
         slot.wake_at = Time::MAX;
         let Some(program) = &mut slot.program else { return Ok(()) };
-        let first = slot.process.node() * self.nics;
-        let hosts = first as usize..(first + self.nics) as usize;
+        let adapters = self.adapters[slot.process.node() as usize].clone();
+        let first = adapters.start;
+        let hosts = adapters.start as usize..adapters.end as usize;
         self.lent.extend(world.hosts.all[hosts.clone()].iter_mut().filter_map(|host| host.nic.take()));
         slot.process.enter(now, std::mem::take(&mut self.lent));
         let result = program.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -158,7 +174,7 @@ impl Programs {
             host.watch_contexts();
         }
         let slot = &self.slots[rank as usize];
-        for host in first..first + self.nics {
+        for host in adapters.clone() {
             world.watch.trace.seen(host, slot.process.seen_at());
         }
         let slot = &mut self.slots[rank as usize];
@@ -171,7 +187,7 @@ impl Programs {
             }
             Poll::Pending => slot.wait = slot.process.waits_for(),
         }
-        for host in first..first + self.nics {
+        for host in adapters.clone() {
             while let Some(request) = world.host(host).nic().poll_membership() {
                 world.ask(slot.process.now(), host, request);
             }
@@ -179,12 +195,12 @@ impl Programs {
                 world.ask_group(slot.process.now(), host, request);
             }
         }
-        let node = (first / self.nics) as usize;
+        let node = self.node_at[first as usize] as usize;
         if let Some(devices) = self.devices[node].as_ref().filter(|devices| devices.take_asked()) {
-            if let Some(reach) = &world.cluster.reach {
+            if let Some(reach) = &world.cluster.groups[world.cluster.group_of(node as u32)].reach {
                 world.hosts.hops.meet(reach, node, devices);
             }
-            let hosts = &mut world.hosts.all[first as usize..(first + self.nics) as usize];
+            let hosts = &mut world.hosts.all[adapters.start as usize..adapters.end as usize];
             hosts.iter_mut().for_each(|host| host.pipeline.meet_copies());
         }
         self.send_doorbells(world, first);
@@ -194,7 +210,7 @@ impl Programs {
             self.slots[rank as usize].serves = true;
             self.open_barrier(world);
         }
-        for host in first..first + self.nics {
+        for host in adapters.clone() {
             world.flush_completions(self, now, host);
             if world.host(host).nic().sockets_in_use().is_some() {
                 world.hosts.timers = TimerUse::Everything;
@@ -251,7 +267,7 @@ impl Programs {
 
     fn ready_at(&self, world: &World<'_>, rank: u32) -> Option<Time> {
         let slot = &self.slots[rank as usize];
-        let first = (slot.process.node() * self.nics) as usize;
+        let first = self.adapters[slot.process.node() as usize].start as usize;
         let nic = |index: usize| world.hosts.all[first + index].nic.as_deref();
         match &slot.wait {
             Wait::Any { cqs, watches, until } => {
@@ -316,7 +332,8 @@ impl Programs {
         let here = spawned.len() as u32;
         let mut memories: Vec<(usize, Option<Rc<Sockets>>)> = Vec::new();
         for (nic, main) in spawned {
-            let parts = &world.cluster.parts;
+            let group = world.cluster.group_of(parent.node());
+            let parts = world.cluster.seen_by(group);
             let dpu = parts.sole().node.dpu.as_ref().ok_or_else(|| {
                 EngineError::Setup(format!(
                     "a program for the cores of `{}`, which has none; use a cluster with a DPU",
@@ -327,7 +344,7 @@ impl Programs {
                 let (name, cores) = (&parts.sole().node.nic.name, dpu.part.cores);
                 return Err(EngineError::Setup(format!("{here} programs for the {cores} cores of `{name}`; start at most {cores}")));
             }
-            let reach = world.cluster.reach.as_deref();
+            let reach = world.cluster.groups[group].reach.as_deref();
             let known = memories.iter().find(|(other, _)| *other == nic).map(|(_, memory)| memory.clone());
             let memory = known.unwrap_or_else(|| reach.and_then(|reach| timing::on_adapter(parts, reach, nic, here)).map(Rc::new));
             memories.push((nic, memory.clone()));
@@ -361,7 +378,7 @@ impl Programs {
 
 impl Client for Programs {
     fn visible(&mut self, world: &mut World<'_>, host: u32, _: Option<CqId>, visible: Time) {
-        let node = host / self.nics;
+        let node = self.node_at[host as usize];
         for i in 0..self.on_node[node as usize].len() {
             let rank = self.on_node[node as usize][i];
             let slot = &self.slots[rank as usize];
@@ -393,9 +410,13 @@ impl Client for Programs {
 
 /// The GPUs of each node that runs programs: its ranks share them.
 fn devices_of(cluster: &Cluster, shares: &[u32]) -> Vec<Option<Rc<Devices>>> {
-    let Some(inside) = &cluster.inside else { return vec![None; shares.len()] };
-    let machine = Rc::new(inside.machine.clone());
-    shares.iter().map(|share| (*share > 0).then(|| Rc::new(Devices::new(machine.clone(), inside.costs)))).collect()
+    let machines: Vec<_> =
+        cluster.groups.iter().map(|model| model.inside.as_ref().map(|inside| (Rc::new(inside.machine.clone()), inside.costs))).collect();
+    let of = |(node, share): (u32, &u32)| {
+        let (machine, costs) = machines[cluster.group_of(node)].as_ref().filter(|_| *share > 0)?;
+        Some(Rc::new(Devices::new(Rc::clone(machine), *costs)))
+    };
+    (0..).zip(shares).map(of).collect()
 }
 
 fn describe(wait: &Wait) -> String {

@@ -93,7 +93,7 @@ impl Scenario {
         let mut worlds = match self.transfers.service {
             Service::Ud => vec![setup::world(self, cluster, seed)?],
             // The same holds of the tags of messages that carry none.
-            _ if cluster.parts.sole().node.nic.iwarp.is_some() => vec![setup::world(self, cluster, seed)?],
+            _ if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) => vec![setup::world(self, cluster, seed)?],
             _ => setup::worlds(self, cluster, seed)?,
         };
         let transfers = Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;

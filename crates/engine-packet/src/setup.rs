@@ -5,20 +5,18 @@ use std::sync::Arc;
 use fabriscope_catalog::{
     self as catalog, FlowControl, Line as LineOptions, LinkLayer, PartitionEnforcement, Pfc, ResolvedCluster, Switch, keys,
 };
-use fabriscope_engine::{Cluster, Effect, EngineError, FaultPlan, timing};
+use fabriscope_engine::{Cluster, Effect, EngineError, FaultPlan};
 use fabriscope_fabric::routing::deadlock;
 use fabriscope_fabric::{EndpointId, Fabric, Graph, Link, LinkId, Route, Router, Routing};
 use fabriscope_kernel::EventQueue;
-use fabriscope_nic::{DmaTargets, Hops, Pipeline, Uplink};
-use fabriscope_node::DmaPath;
 use fabriscope_prefetch::large_pages;
 use fabriscope_streams::Streams;
 use fabriscope_switch::channel::MAX_BUFFER;
 use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
 use fabriscope_switch::{self as switch, Arbiter, Channel, Ecn, PauseLimits};
 use fabriscope_units::{Bytes, Pace, Rate, Span};
+use fabriscope_verbs::Side;
 use fabriscope_verbs::cc::Settings;
-use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig, Side};
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::Aggregation;
@@ -27,6 +25,7 @@ use crate::enforcement::Enforcement;
 use crate::event::PLACES;
 use crate::groups::Groups;
 use crate::host::{Host, Hosts, Loopback, TimerUse};
+use crate::host_groups::{self, HostGroups};
 use crate::layout::Layout;
 use crate::link_level::LinkLevel;
 use crate::links::{Backpressure, Forwarding, Links, Marking, Overflow, QueueLimit, Scheduling, Telemetry};
@@ -53,7 +52,7 @@ pub(crate) fn worlds<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> 
     let (blueprint, router) = Blueprint::new(engine, cluster, seed)?;
     let (graph, vls) = (&cluster.fabric.graph, blueprint.vls());
     let layout = match blueprint.indivisible() {
-        None => Layout::divided(graph, vls, adapters_together(cluster)),
+        None => Layout::divided(graph, vls, blueprint.adapters.together()),
         Some(_) => Layout::whole(graph, vls),
     };
     blueprint.build(layout, router)
@@ -76,6 +75,8 @@ pub(crate) enum Indivisible {
     Control,
     /// The routing looks at queues of other switches.
     GlobalRouting,
+    /// Nodes are not all alike, or not the first ones: parts end at a multiple of their adapters.
+    UnlikeNodes,
 }
 
 /// What a run is built from: a cluster, and what follows from it for all parts.
@@ -88,6 +89,7 @@ struct Blueprint<'e, 'a> {
     pfc: Option<&'a Pfc>,
     backpressure: Backpressure,
     congestion: Settings,
+    adapters: HostGroups<'a>,
     /// Adapters have keys of partitions.
     partitioned: bool,
     enforcement: Option<Arc<Enforcement>>,
@@ -100,7 +102,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     fn new(engine: &'e Scenario, cluster: &'a Cluster, seed: u64) -> Result<(Blueprint<'e, 'a>, Router), EngineError> {
         let parts = &cluster.parts;
         let graph = &cluster.fabric.graph;
-        check_reach(cluster)?;
+        host_groups::check_reach(cluster)?;
         let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.to_string()))?;
         if !engine.allow_deadlock {
             refuse_deadlock(&cluster.fabric, &router, parts.routing)?;
@@ -111,11 +113,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         let lossy_fabric = parts.flow_control == FlowControl::Lossy;
         let drops = lossy_fabric || qos.drops();
         let pfc = parts.switch.as_ref().and_then(|s| s.pfc.as_ref()).filter(|_| ethernet && !lossy_fabric);
-        let mut congestion = crate::congestion::settings(parts, &cluster.fabric, &router, drops);
-        if let Some(timeout) = engine.transfers.recovery.timeout {
-            // What a person asks for counts more than what suits the congestion control.
-            congestion.timeout = fabriscope_wire::AckTimeout::from_code(timeout).ok().and_then(fabriscope_wire::AckTimeout::span);
-        }
+        let adapters = HostGroups::new(engine, cluster, &router, drops);
         let blueprint = Blueprint {
             engine,
             cluster,
@@ -127,7 +125,8 @@ impl<'e, 'a> Blueprint<'e, 'a> {
                 (false, true) => Backpressure::Drop,
                 (true, true) => Backpressure::PauseAndDrop,
             },
-            congestion,
+            congestion: adapters.congestion(),
+            adapters,
             partitioned: !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off,
             enforcement: Enforcement::new(parts).map(Arc::new),
             ecn: qos.ecn(usual_marking(parts)),
@@ -163,6 +162,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             (self.backpressure.drops(), Indivisible::Drops),
             (self.controls(), Indivisible::Control),
             (parts.routing == Routing::UgalG, Indivisible::GlobalRouting),
+            (!self.adapters.in_order(), Indivisible::UnlikeNodes),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
     }
@@ -321,56 +321,37 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         if self.pfc.is_some() || parts.flow_control == FlowControl::Lossy {
             return switch::FlowControl::Credit(MAX_BUFFER);
         }
-        let adapter = parts.sole().node.nic.rx_buffer.value;
         let at_switch = link.to.0 >= self.cluster.fabric.graph.endpoint_count();
+        let end = if at_switch { link.from.0 } else { link.to.0 };
+        let adapter = parts.groups[self.cluster.group_at(end)].node.nic.rx_buffer.value;
         let buffer = parts.switch.as_ref().filter(|_| at_switch).map_or(adapter, |switch| switch.buffer.value);
         switch::FlowControl::Credit(self.qos.buffer(buffer, vl))
     }
 
     /// The adapters of a part.
     fn hosts(&self, layout: &Layout, part: u32) -> Hosts {
-        let node = &self.cluster.parts.sole().node;
         let own = layout.first_host[part as usize]..layout.first_host[part as usize + 1];
-        let reach = self.cluster.reach.as_deref();
+        let turns_back = self.cluster.parts.groups.iter().any(|group| group.node.dpu.is_some());
         Hosts {
             first: own.start,
-            hops: Hops::new(reach, (own.end - own.start).div_ceil(node.nics.max(1))),
-            all: own.clone().map(|host| self.host(host, host - own.start)).collect(),
-            rx_latency: node.nic.rx_latency.value,
-            loopback: if node.dpu.is_some() { Loopback::InAdapter } else { Loopback::ThroughFabric },
+            hops: self.adapters.idle_hops(&own),
+            all: own.clone().map(|host| self.host(host, own.start)).collect(),
+            rx_latency: self.adapters.rx_latency(),
+            loopback: if turns_back { Loopback::InAdapter } else { Loopback::ThroughFabric },
             timers: self.timers(),
         }
     }
 
-    /// The adapter `host`, which is the one with number `index` of its part.
-    fn host(&self, host: u32, index: u32) -> Host {
-        let parts = &self.cluster.parts;
-        let mut nic = Nic::new(NicConfig { congestion: self.congestion, ..nic_config(parts, host) });
+    /// The adapter `host`; `first` is the first one of its part.
+    fn host(&self, host: u32, first: u32) -> Host {
+        let (mut nic, mut pipeline) = self.adapters.adapter(host, first);
         if self.partitioned {
-            nic.set_pkeys(keys(&parts.partitions, host));
-        }
-        let (costs, uplink, local) = (timing::nic(parts), self.uplink(), timing::local_read(parts));
-        let mut pipeline = Pipeline::new(costs, timing::port(parts), uplink, local);
-        if let Some(reach) = &self.cluster.reach {
-            let window = |path: &DmaPath| costs.tx_window(uplink, path.read_latency);
-            let nics = parts.sole().node.nics.max(1);
-            let targets = DmaTargets::new(Arc::clone(reach), index, nics, costs.tx_window(uplink, local), window);
-            targets.places().for_each(|place| nic.reach(place));
-            pipeline.set_targets(targets);
+            nic.set_pkeys(keys(&self.cluster.parts.partitions, host));
         }
         if self.qos.levels > 1 {
             pipeline.window.separate_levels();
         }
         Host::new(nic, pipeline, self.cluster.fabric.graph.uplink(EndpointId(host)).0 * self.vls())
-    }
-
-    /// What the adapters feed.
-    fn uplink(&self) -> Uplink {
-        let rate = self.cluster.fabric.graph.links().first().map_or(Rate::default(), |link| link.rate);
-        // What an adapter turns back to its own cores and host takes its buffer as well.
-        let turns_back = self.cluster.parts.sole().node.dpu.is_some();
-        let rate = if turns_back { Rate::from_bps(rate.as_bps().saturating_mul(2)) } else { rate };
-        Uplink { rate, packet: timing::largest_packet(&self.cluster.parts) }
     }
 
     fn groups(&self) -> Groups {
@@ -401,22 +382,6 @@ fn check_size(graph: &Graph, vls: u32) -> Result<(), EngineError> {
     )))
 }
 
-/// Refuses paths to memory of other adapters than the nodes have.
-fn check_reach(cluster: &Cluster) -> Result<(), EngineError> {
-    let nics = cluster.parts.sole().node.nics as usize;
-    match cluster.reach.as_ref().map(|reach| reach.nics()).filter(|reach| *reach != nics) {
-        Some(reach) => Err(EngineError::Setup(format!(
-            "the ways to memory are those of {reach} adapters, and a node has {nics}; give a machine with as many adapters"
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// Adapters that must be in one part of a divided run: those of a node, where they share hops.
-fn adapters_together(cluster: &Cluster) -> u32 {
-    if cluster.reach.is_some() { cluster.parts.sole().node.nics.max(1) } else { 1 }
-}
-
 /// A network that can stand still for ever is not worth simulating, unless that is what is to be seen.
 fn refuse_deadlock(fabric: &Fabric, router: &Router, routing: Routing) -> Result<(), EngineError> {
     let verdict = deadlock::verdict(fabric, router);
@@ -441,21 +406,6 @@ fn queue_limit(switch: Option<&Switch>) -> QueueLimit {
 fn queue<E: Copy + Default>(endpoints: u32) -> EventQueue<E> {
     let width = (1u64 << 22) / u64::from(endpoints.max(1)).next_power_of_two();
     EventQueue::new(Span::from_ps(width.clamp(1 << 9, 1 << 16)), 8192)
-}
-
-fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
-    // Adapters with larger packets have them for other services only, where they do not say so.
-    let standard = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096).bytes();
-    let datagram_mtu = parts.sole().node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
-    NicConfig {
-        lid: Lid(host),
-        link_layer: parts.link_layer.wire(),
-        datagram_mtu,
-        ip: Some(timing::ip(parts)),
-        iwarp: timing::iwarp(parts),
-        hfi: timing::onload(parts),
-        ..NicConfig::default()
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the packet engine has no model of.
 
-use fabriscope_catalog::ResolvedCluster;
+use fabriscope_catalog::{NodeGroup, ResolvedCluster};
 use fabriscope_engine::{Connections, Feature, Job, Placement, Recovery, RunOptions, Unsupported, Work};
 
 /// A refusal of this engine.
@@ -21,6 +21,10 @@ fn own_connections(connections: &Connections) -> Result<(), Unsupported> {
 }
 
 pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, _: &RunOptions) -> Result<(), Unsupported> {
+    if job.connections.library.is_some() && parts.uniform().is_none() {
+        let what = format!("messages of a library between the unlike nodes of `{}`", parts.name);
+        return Err(refusal(Feature::NodeGroups, what, "name one group of nodes, or use a service without a library"));
+    }
     match (&job.work, &job.placement) {
         (Work::Schedule(_), Placement::PerAdapter(_)) => Ok(()),
         (Work::Programs(_), Placement::Nodes(_) | Placement::PerNode(_)) => own_connections(&job.connections),
@@ -29,8 +33,8 @@ pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, _: &RunOptions) -> Re
         }
         (Work::Programs(_), _) => Err(refusal(Feature::Placement, "programs that are placed by adapter", "place them by node")),
         (Work::Rounds(_), placement) => {
-            let node = &parts.sole().node;
-            if node.nics == 1 && node.gpus == 0 && matches!(placement, Placement::PerNode(1) | Placement::PerAdapter(0 | 1)) {
+            let one = |group: &NodeGroup| group.node.nics == 1 && group.node.gpus == 0;
+            if parts.uniform().is_some_and(one) && matches!(placement, Placement::PerNode(1) | Placement::PerAdapter(0 | 1)) {
                 return Ok(());
             }
             let help = "use the flow engine, or a benchmark that runs programs, such as osu_allreduce or all_reduce_perf";

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use crate::connect::{self, Rank, WR_LIMIT};
 use crate::event::{Event, EventKind};
 use crate::host::Host;
+use crate::per_host::PerHost;
 use crate::process::Processes;
 use crate::support::refusal;
 use crate::world::{Client, World};
@@ -35,8 +36,8 @@ pub(crate) struct Transferring {
     per_host: u32,
     /// Their library, if one carries their messages.
     pub(crate) processes: Option<Box<Processes>>,
-    cpu: CpuCosts,
-    doorbell: DoorbellPolicy,
+    cpu: PerHost<CpuCosts>,
+    doorbell: PerHost<DoorbellPolicy>,
     order: Order,
     /// Operations that may start, for use while starting.
     ready: Vec<u32>,
@@ -93,9 +94,9 @@ impl Transferring {
         let parts = &cluster.parts;
         let order = Order::new(schedule, range.clone());
         let ops = order.len();
-        let (cpu, doorbell) = (timing::cpu(parts), timing::doorbell(parts));
+        let (cpu, doorbell) = (per_host(cluster, timing::cpu), per_host(cluster, timing::doorbell));
         Transferring {
-            processes: Processes::new(how, &ranks, cpu, doorbell),
+            processes: Processes::new(how, &ranks, cpu.of(0), doorbell.of(0)),
             ranks,
             first_rank: range.start,
             per_host: how.per_host(),
@@ -108,7 +109,7 @@ impl Transferring {
             core_free: vec![Time::ZERO; range.len()],
             ends: vec![Time::ZERO; range.len()],
             mailboxes: FxHashMap::default(),
-            tags: parts.sole().node.nic.iwarp.is_some().then(FxHashMap::default),
+            tags: parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()).then(FxHashMap::default),
             left: ops,
             error: None,
             forgiving: false,
@@ -240,6 +241,7 @@ impl Transferring {
         let connection = *end.connection(peer).expect("all peers were connected");
         let PeerConnection { qp, remote, .. } = connection;
         let host = rank / self.per_host;
+        let (cpu, doorbell) = (self.cpu.of(host), self.doorbell.of(host));
         let total = kind.bytes().0;
         self.open += 1;
         let (mut offset, mut clock) = (0, now.max(self.core_free[(rank - self.first_rank) as usize]));
@@ -264,15 +266,15 @@ impl Transferring {
             if last {
                 wr = wr.signaled();
             }
-            clock += self.cpu.wqe_build;
+            clock += cpu.wqe_build;
             let h = world.host(host);
             let posted = h.nic().post_send(clock, qp, &wr).map_err(|error| EngineError::Setup(error.to_string()))?;
             let timing = *h.pipeline.bus();
-            let mut seen = clock + self.cpu.mmio_latency;
-            if !self.doorbell.pushes(1, Bytes(64), false) {
+            let mut seen = clock + cpu.mmio_latency;
+            if !doorbell.pushes(1, Bytes(64), false) {
                 seen += timing.read_latency + timing.completion_time(Bytes(64));
             }
-            clock += self.cpu.mmio_busy;
+            clock += cpu.mmio_busy;
             world.queue.push(seen, Event::work(host, qp, posted.wqe));
             offset += length;
             if last {
@@ -308,7 +310,7 @@ impl Transferring {
         if wc.status != WcStatus::Success {
             return self.refuse(rank, wc.status);
         }
-        let seen = visible + self.cpu.detect;
+        let seen = visible + self.cpu.of(rank / self.per_host).detect;
         if wc.opcode == WcOpcode::Recv {
             let from = self.ranks[(rank - self.first_rank) as usize].peer_of(wc).unwrap_or(u32::MAX);
             let tag = match &mut self.tags {
@@ -369,7 +371,7 @@ impl Transferring {
         if let OpKind::Send { to, tag, .. } = self.order.kind(op) {
             *self.unsent.entry((rank, to, tag)).or_default() += 1;
         }
-        world.queue.push(visible + self.cpu.detect, Event::done(rank, op));
+        world.queue.push(visible + self.cpu.of(rank / self.per_host).detect, Event::done(rank, op));
     }
 }
 
@@ -385,7 +387,7 @@ impl Client for Transferring {
             match &mut self.processes {
                 None => self.complete(world, rank, wc, visible),
                 Some(processes) => {
-                    let seen = visible + self.cpu.detect;
+                    let seen = visible + self.cpu.of(host).detect;
                     processes.completed(world, ((rank - self.first_rank) as usize, rank), seen, *wc);
                 }
             }
@@ -421,12 +423,19 @@ impl Client for Transferring {
 
 /// Whether the adapter has the service.
 fn check_adapter(how: Transfers, parts: &ResolvedCluster) -> Result<(), EngineError> {
-    let nic = &parts.sole().node.nic;
-    if nic.iwarp.is_none() || how.service == Service::Rc && how.library.is_none() {
-        return Ok(());
-    }
+    let one = parts.groups.iter().map(|group| &group.node.nic).find(|nic| nic.iwarp.is_some());
+    let Some(nic) = one.filter(|_| how.service != Service::Rc || how.library.is_some()) else { return Ok(()) };
     let what = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", nic.name);
     Err(EngineError::Setup(format!("{what}; write transport = \"rc\"")))
+}
+
+/// What `of` says of the node of each host.
+fn per_host<T: Copy>(cluster: &Cluster, of: impl Fn(&ResolvedCluster) -> T) -> PerHost<T> {
+    if cluster.is_uniform() {
+        return PerHost::Same(of(&cluster.parts));
+    }
+    let groups: Vec<T> = (0..cluster.groups.len()).map(|group| of(cluster.seen_by(group))).collect();
+    PerHost::Each((0..cluster.fabric.graph.endpoint_count()).map(|host| groups[cluster.group_at(host)]).collect())
 }
 
 /// Whether the library can carry what it is asked to.

@@ -21,7 +21,7 @@ mod support;
 pub mod timing;
 
 pub use breakage::{Breakage, FaultReport, NewTables};
-pub use cluster::{Cluster, Inside};
+pub use cluster::{Cluster, Inside, NodeModel};
 pub use connections::{Connections, PacketOrder, Service, Spraying};
 pub use counters::{Counter, Counters, Place};
 pub use error::EngineError;

@@ -135,6 +135,15 @@ impl LinkSpec {
     }
 }
 
+/// What becomes of the rate that a cable has when it is given another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetRate {
+    /// The new rate and delay stand in place of the old ones.
+    Replace,
+    /// The lower one counts, as between two ports that negotiate; the delay stays.
+    Lower,
+}
+
 /// One direction of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -209,6 +218,17 @@ impl Graph {
     #[inline]
     pub fn uplink(&self, endpoint: EndpointId) -> LinkId {
         self.uplinks[endpoint.index()]
+    }
+    /// Gives the cable of an endpoint another rate and delay, in both directions.
+    pub fn set_uplink(&mut self, endpoint: EndpointId, spec: LinkSpec, how: SetRate) {
+        let uplink = self.uplink(endpoint);
+        for link in [uplink, uplink.reverse()] {
+            let link = &mut self.links[link.index()];
+            match how {
+                SetRate::Replace => (link.rate, link.delay) = (spec.rate, spec.delay),
+                SetRate::Lower => link.rate = link.rate.min(spec.rate),
+            }
+        }
     }
     /// How many ports a switch has, used or not.
     #[inline]

@@ -50,7 +50,7 @@ pub mod picture;
 pub mod routing;
 pub mod topology;
 
-pub use graph::{Builder, EndpointId, Graph, GraphError, Link, LinkId, LinkSpec, Node, PortId, Socket, SwitchId, Vertex};
+pub use graph::{Builder, EndpointId, Graph, GraphError, Link, LinkId, LinkSpec, Node, PortId, SetRate, Socket, SwitchId, Vertex};
 pub use length::{Length, LengthError};
 pub use routing::{Head, Hop, Idle, Memory, Route, Router, Routing, RoutingError, SwitchView, Tables, path, switch_hops};
 pub use topology::{Coordinates, Counts, Fabric, Links, Topology, TopologyError};

@@ -254,7 +254,7 @@ impl<'a> Validate<'a> {
             None => (published::tables()?, published::tolerances()?),
         };
         check_names(&self.tables, &files)?;
-        let on: Option<ResolvedCluster> = self.on.as_deref().map(|text| catalog.target(text)).transpose()?;
+        let on: Option<ResolvedCluster> = self.on.as_deref().map(|text| catalog.target_alike(text)).transpose()?;
         let progress = self.progress;
         let heard = move |done: usize, all: usize| {
             if let Some(progress) = &progress {
@@ -355,7 +355,7 @@ impl<'a> Explain<'a> {
     /// No such tool or cluster, a tool that cannot be followed.
     pub fn outcome(self) -> Result<Outcome, Error> {
         let catalog = catalog(self.catalog)?;
-        let parts = catalog.target(&self.cluster)?;
+        let parts = catalog.target_alike(&self.cluster)?;
         let heard = |done: usize, all: usize| {
             if let Some(progress) = &self.progress {
                 progress(done, all);

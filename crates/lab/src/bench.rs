@@ -1,6 +1,6 @@
 //! A benchmark program on a cluster: what a person asks for, whether it can be had, its run, and the outcome.
 
-use fabriscope_catalog::{Catalog, Interface, IpoibMode, LinkLayer, NodeChoice, ResolvedCluster};
+use fabriscope_catalog::{Catalog, Interface, IpoibMode, LinkLayer, NodeChoice, NodeGroup, ResolvedCluster};
 use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
@@ -153,7 +153,8 @@ impl BenchRequest {
             let what = format!("--transport tcp is for the OSU benchmarks, not for {}", self.tool.name());
             return Err(LabError::refused(what, "iperf3 and netperf run over TCP by themselves; perftest is verbs only"));
         }
-        parts.sole_mut().software = catalog.software(OVER_TCP)?.clone();
+        let over = catalog.software(OVER_TCP)?;
+        parts.groups.iter_mut().for_each(|group| group.software.clone_from(over));
         Ok(())
     }
 
@@ -161,14 +162,14 @@ impl BenchRequest {
         if self.capture.file.is_none() {
             return Ok(());
         }
-        let interface = parts.sole().software.interface;
-        let sockets = matches!(self.tool, Tool::Sockets(_)) || interface == Interface::Sockets;
+        let over = |interface| parts.groups.iter().any(|group| group.software.interface == interface);
+        let sockets = matches!(self.tool, Tool::Sockets(_)) || over(Interface::Sockets);
         let connected = parts.link_layer == LinkLayer::InfiniBand && parts.ip.mode == IpoibMode::Connected;
         if sockets && connected {
             let help = "leave --pcap out, or write ip.mode = \"datagram\" in the cluster";
             return Err(LabError::refused("packets of TCP inside reliable connections are not written to captures", help));
         }
-        if interface == Interface::Psm2 {
+        if over(Interface::Psm2) {
             let help = "leave --pcap out, or capture a benchmark over verbs";
             return Err(LabError::refused("packets of PSM2 are not written to captures", help));
         }
@@ -187,8 +188,9 @@ impl BenchSetup {
     #[must_use]
     pub fn describe(&self) -> String {
         let parts = &self.parts;
-        let (tool, software) = (self.request.tool.name(), &parts.sole().software.title);
-        format!("{tool} on {}: {}; MTU {}, {software}", parts.name, parts.title, parts.mtu)
+        let titles: Vec<&str> = parts.groups.iter().map(|group| group.software.title.as_str()).collect();
+        let tool = self.request.tool.name();
+        format!("{tool} on {}: {}; MTU {}, {}", parts.name, parts.title, parts.mtu, titles.join(" and "))
     }
 
     /// The shape of the job; `None` is two nodes as the tool takes them.
@@ -199,7 +201,7 @@ impl BenchSetup {
             (Ranks::Job(PerNode::Cores), ..) => Some(layout(parts, nodes, per_node)),
             (Ranks::Job(PerNode::One), ..) => Some(layout(parts, nodes, Some(per_node.unwrap_or(1)))),
             (Ranks::Job(PerNode::Gpus), ..) => {
-                let gpus = parts.sole().node.gpus.max(1);
+                let gpus = parts.groups.iter().map(|group| group.node.gpus).min().unwrap_or(0).max(1);
                 Some(layout(parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(gpus))))
             }
             (_, None, None) => None,
@@ -248,7 +250,11 @@ impl BenchRun {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let BenchSetup { request, parts, .. } = &self.setup;
-        let (node, link) = (&parts.sole().node, &parts.sole().link);
+        // Of unlike nodes, the job has some of each: a list of them stands in the place of one.
+        let of = |value: fn(&NodeGroup) -> Value| match parts.groups.as_slice() {
+            [group] => value(group),
+            groups => Value::Array(groups.iter().map(value).collect()),
+        };
         let mut outcome = Outcome::new();
         outcome
             .set("tool", request.tool.name())
@@ -258,12 +264,12 @@ impl BenchRun {
             .set("nodes", self.layout.map_or(2, |layout| layout.nodes))
             .set("ranks_per_node", self.layout.map(|layout| layout.per_node))
             .set("seed", request.seed)
-            .set("nic", node.nic.name.clone())
-            .set("nics_per_node", node.nics)
-            .set("gpu", node.gpu.as_ref().map(|gpu| gpu.name.clone()))
-            .set("link_bits_per_s", link.data_rate().as_bps())
+            .set("nic", of(|group| group.node.nic.name.clone().into()))
+            .set("nics_per_node", of(|group| group.node.nics.into()))
+            .set("gpu", of(|group| group.node.gpu.as_ref().map(|gpu| gpu.name.clone()).into()))
+            .set("link_bits_per_s", of(|group| group.link.data_rate().as_bps().into()))
             .set("mtu_bytes", parts.mtu.as_u64())
-            .set("software", parts.sole().software.name.clone())
+            .set("software", of(|group| group.software.name.clone().into()))
             .set("routing", parts.routing.to_string())
             .set("remarks", self.printed.remarks.clone())
             .data_table("points", points(&self.printed.points))

@@ -21,7 +21,9 @@ pub fn readings(cluster: &Cluster, run: &Run) -> Result<Option<Readings>, LabErr
 
 /// The names that the adapters of a cluster have for what they count.
 fn dialect(parts: &ResolvedCluster) -> Dialect {
-    match (parts.sole().node.nic.interface, parts.link_layer.layer()) {
+    let interface = parts.groups.first().map_or(Interface::Verbs, |group| group.node.nic.interface);
+    let alike = parts.groups.iter().all(|group| group.node.nic.interface == interface);
+    match (if alike { interface } else { Interface::Verbs }, parts.link_layer.layer()) {
         (Interface::Cxi, _) => Dialect::Slingshot,
         (Interface::Efa, _) => Dialect::Efa,
         (Interface::Psm2, _) => Dialect::OmniPath,
@@ -32,10 +34,11 @@ fn dialect(parts: &ResolvedCluster) -> Dialect {
 
 /// What a place of the run is called.
 fn site(cluster: &Cluster, place: Place) -> Site {
-    let (graph, node) = (&cluster.fabric.graph, &cluster.parts.sole().node);
+    let graph = &cluster.fabric.graph;
     let adapter = |EndpointId(endpoint): EndpointId| {
-        let nics = node.nics.max(1);
-        (format!("node {}", endpoint / nics), device(node.nic.interface, endpoint % nics))
+        let found = cluster.parts.adapter_at(endpoint);
+        let (group, node, nic) = found.unwrap_or((0, endpoint, 0));
+        (format!("node {node}"), device(cluster.parts.groups[group].node.nic.interface, nic))
     };
     match place {
         Place::Adapter(endpoint) => {

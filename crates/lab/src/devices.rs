@@ -37,6 +37,21 @@ impl DeviceOptions {
     /// A word that is neither on nor off, numbers that no GPU or core has, a library or nodes without GPUs, means that the library does
     /// not have.
     pub fn apply(&self, parts: &mut ResolvedCluster, ranks: u32) -> Result<Binding, LabError> {
+        if parts.uniform().is_none() {
+            let given = [
+                ("--gpu-aware", &self.gpu_aware),
+                ("--gpudirect", &self.gpudirect),
+                ("--intra-node", &self.intra_node),
+                ("--bind", &self.bind),
+            ];
+            return match given.iter().find(|(_, word)| word.is_some()) {
+                None => Ok(Binding::default()),
+                Some((option, _)) => {
+                    let message = format!("{option} on `{}`, whose nodes are unlike", parts.name);
+                    Err(LabError::refused(message, "leave it out, or name one group of nodes behind a colon"))
+                }
+            };
+        }
         let aware = switch("--gpu-aware", self.gpu_aware.as_deref())?;
         let direct = switch("--gpudirect", self.gpudirect.as_deref())?;
         let name = parts.sole().software.name.clone();

@@ -12,8 +12,9 @@ use crate::fault::{FaultEvent, FaultKind};
 
 /// The name of the manager that suits a cluster.
 pub(crate) fn manager_of(cluster: &ResolvedCluster) -> &'static str {
-    match (cluster.sole().node.nic.interface, cluster.link_layer) {
-        (Interface::Cxi, _) => "slingshot-fabric-manager",
+    let slingshot = cluster.groups.iter().any(|group| group.node.nic.interface == Interface::Cxi);
+    match (slingshot, cluster.link_layer) {
+        (true, _) => "slingshot-fabric-manager",
         (_, LinkLayer::InfiniBand) => "opensm",
         _ => "routed-ethernet",
     }
@@ -136,8 +137,14 @@ impl Planner<'_> {
     fn lanes(&mut self, loss: &crate::fault::LaneLoss, at: Span) -> Result<(), Problem> {
         let cables = self.cables(&loss.link)?;
         let graph = &self.fabric.graph;
-        let host = cables.iter().any(|cable| is_host(graph, *cable));
-        let of = if host { self.cluster.sole().link.lanes } else { self.cluster.trunk_link.lanes };
+        // Of the cables of unlike nodes, the narrowest counts.
+        let lanes = |cable: &u32| {
+            let link = graph.link(LinkId(cable * 2));
+            let group = self.cluster.adapter_at(link.from.0.min(link.to.0)).map_or(0, |(group, ..)| group);
+            self.cluster.groups.get(group).map(|group| group.link.lanes)
+        };
+        let of = cables.iter().filter(|cable| is_host(graph, **cable)).filter_map(lanes).min();
+        let of = of.unwrap_or(self.cluster.trunk_link.lanes);
         if loss.lanes == 0 || loss.lanes >= of {
             let message = format!("{} of {of} lanes work", loss.lanes);
             let help = format!("write 1 to {}, or use kind.link_down", of.saturating_sub(1).max(1));
@@ -279,17 +286,20 @@ impl Planner<'_> {
     /// The endpoint that `node 3` or the name of an endpoint means; `None` where it speaks of something else.
     fn node(&self, device: &str, port: Option<&str>) -> Option<Result<EndpointId, String>> {
         let graph = &self.fabric.graph;
-        let (nodes, nics) = (self.cluster.nodes(), self.cluster.sole().node.nics);
+        let nodes = self.cluster.nodes();
         let number = device.strip_prefix("node").and_then(|rest| rest.trim().parse::<u32>().ok());
         let Some(number) = number else {
             let named = graph.endpoints().find(|endpoint| self.fabric.name(Node::Endpoint(*endpoint)) == device);
             return named.map(Ok);
         };
         let nic = port.map_or(Some(0), |port| port.parse::<u32>().ok());
+        let Some(adapters) = self.cluster.endpoints_of(number) else {
+            return Some(Err(format!("the cluster has nodes 0 to {}", nodes.saturating_sub(1))));
+        };
+        let nics = adapters.end - adapters.start;
         Some(match nic.filter(|nic| *nic < nics) {
             None => Err(format!("a node has {nics} adapters, counted from 0")),
-            Some(_) if number >= nodes => Err(format!("the cluster has nodes 0 to {}", nodes.saturating_sub(1))),
-            Some(nic) => Ok(EndpointId(number * nics + nic)),
+            Some(nic) => Ok(EndpointId(adapters.start + nic)),
         })
     }
 

@@ -238,6 +238,7 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
         ClusterChoice::Inline(cluster) => catalog.resolve_inline(cluster).map_err(|problem| fault(problem.under("cluster")))?,
     };
     let mut cluster = cluster;
+    crate::unlike::suits(&lab, &cluster).map_err(fault)?;
     if let Some(routing) = lab.routing {
         cluster.set_routing(routing).map_err(fault)?;
     }
@@ -269,7 +270,7 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     let everybody = match lab.workload {
         Workload::Jobs(_) => Vec::new(),
         Workload::Multicast(ref work) => work.endpoints(&cluster),
-        _ => (0..cluster.endpoints()).collect(),
+        _ => cluster.hosts().collect(),
     };
     let pkey = cluster.partition_key(lab.partition.as_deref(), everybody.into_iter()).map_err(fault)?;
     let (service_level, priority, dscp, traffic_class) = (lab.service_level, lab.priority, lab.dscp, lab.traffic_class.as_deref());
@@ -293,9 +294,10 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
 fn beside_lab(document: &Document<'_>, name: &str) -> String {
     let folder = Path::new(document.file_of(&["cluster"])).parent().unwrap_or(Path::new(""));
     match Target::parse(name) {
-        Ok(Target { place: Place::File(path), nodes }) => {
+        Ok(Target { place: Place::File(path), nodes, groups }) => {
             let nodes = nodes.map_or_else(String::new, |nodes| format!(":{nodes}"));
-            format!("{}{nodes}", folder.join(path).display())
+            let groups = if groups.is_empty() { String::new() } else { format!(":{}", groups.join("+")) };
+            format!("{}{nodes}{groups}", folder.join(path).display())
         }
         _ => name.to_owned(),
     }

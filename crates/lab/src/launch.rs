@@ -5,7 +5,7 @@ use fabriscope_engine::{Cluster, Counting, Engine, EngineError, FaultPlan, Job, 
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
-use fabriscope_platform::{Binding, Layout, Target};
+use fabriscope_platform::{Binding, Layout, Target, Unlike};
 use fabriscope_tools::{Prepared, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
 
@@ -17,6 +17,13 @@ pub enum LaunchError {
     #[error(transparent)]
     #[diagnostic(code(bench::usage), help("`fabriscope bench TOOL --help` lists the tool's options"))]
     Usage(#[from] UsageError),
+    /// Nodes that do not understand each other.
+    #[error(transparent)]
+    #[diagnostic(
+        code(bench::unlike),
+        help("name one group of nodes behind a colon, as --on lumi:lumi-c; `fabriscope clusters` lists them")
+    )]
+    Unlike(#[from] Unlike),
     /// The cluster's wiring.
     #[error(transparent)]
     #[diagnostic(code(bench::topology))]
@@ -93,7 +100,7 @@ impl Launch<'_> {
 
     fn prepared(&self) -> Result<Prepared, UsageError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
-        self.tool.prepare(self.options, &Target::of(self.parts, layout, self.binding.clone()))
+        Ok(self.tool.prepare(self.options, &Target::common(self.parts, layout, self.binding.clone())?)?)
     }
 
     fn carried(&self, prepared: Prepared, cluster: &Cluster) -> Result<(ToolOutput, Run), LaunchError> {
@@ -125,6 +132,6 @@ fn traced(main: Main) -> Main {
 
 /// The shape of a collective job on `parts`: two nodes and every core of them, where nothing else is asked for.
 pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>) -> Layout {
-    let cores = parts.sole().node.cpu.cores.saturating_mul(parts.sole().node.sockets);
+    let cores = parts.groups.iter().map(|group| group.node.cpu.cores.saturating_mul(group.node.sockets)).min().unwrap_or(1);
     Layout { nodes: nodes.unwrap_or(2), per_node: per_node.unwrap_or(cores.max(1)) }
 }

@@ -25,6 +25,7 @@ pub mod sweep;
 pub mod tap;
 mod to_group;
 pub mod traffic;
+mod unlike;
 mod workload;
 
 pub use error::LabError;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fabriscope_catalog::Catalog;
+use fabriscope_catalog::{Catalog, NodeGroup};
 use fabriscope_engine::{Cluster, Counting, Demand, Job, Run, RunOptions};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_platform::Binding;
@@ -20,6 +20,7 @@ use crate::memory::{Memory, peak};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
 use crate::traffic::{captured, connections, options, refused, traffic};
+use crate::unlike::groups;
 use crate::workload::{Bench, Workload};
 
 /// How a lab is run, beyond what its file says.
@@ -204,14 +205,18 @@ impl SingleRun {
 
     fn head(&self, lab: &ResolvedLab) -> Outcome {
         let (parts, workload, run) = (&lab.cluster, lab.lab.workload.name(), &self.run);
-        let (nodes, link, routing) = (parts.nodes(), parts.sole().link.data_rate(), parts.routing);
-        let (nics, nic) = (parts.sole().node.nics, &parts.sole().node.nic.name);
-        let nic = if nics > 1 { format!("{nics} × {nic}") } else { nic.clone() };
+        let (nodes, routing) = (parts.nodes(), parts.routing);
+        let alike = |group: &NodeGroup| match (group.node.nics, &group.node.nic.name, group.link.data_rate()) {
+            (0 | 1, nic, link) => format!("{nic}, {link} links, "),
+            (nics, nic, link) => format!("{nics} × {nic}, {link} links, "),
+        };
+        let alike = parts.uniform().map(alike).unwrap_or_default();
         let mut outcome = Outcome::new();
-        outcome
-            .note(lab.name())
-            .note(format!("cluster {}: {nodes} nodes, {nic}, {link} links, MTU {}, routing {routing}", parts.name, parts.mtu))
-            .note(format!("workload {workload}, seed {}", self.seed));
+        outcome.note(lab.name()).note(format!("cluster {}: {nodes} nodes, {alike}MTU {}, routing {routing}", parts.name, parts.mtu));
+        for line in groups(parts) {
+            outcome.note(line);
+        }
+        outcome.note(format!("workload {workload}, seed {}", self.seed));
         for note in &self.notes {
             outcome.note(note);
         }
@@ -247,7 +252,7 @@ impl SingleRun {
         }
         row("messages", Cell::count(stats.messages));
         row("bytes delivered", Cell::count(stats.bytes_delivered));
-        let (end, ranks) = (self.run.end - Time::ZERO, u64::from(lab.cluster.sole().nodes * lab.cluster.sole().node.nics).max(1));
+        let (end, ranks) = (self.run.end - Time::ZERO, (lab.cluster.hosts().count() as u64).max(1));
         if end > Span::ZERO {
             let rate = Rate::of(Bytes(stats.bytes_delivered), end).as_bps() as f64 / 1e9;
             row("payload rate, all hosts (Gb/s)", Cell::number(rate, 2));
@@ -259,7 +264,8 @@ impl SingleRun {
         row("pause frames", Cell::count(stats.pauses));
         outcome.text("\n").keyed_table("results", grid);
         if let Some(bytes) = self.busiest {
-            let rate = lab.cluster.sole().link.data_rate();
+            // Of hosts with unlike links, that with the fastest: the bound holds for each.
+            let rate = lab.cluster.groups.iter().map(|group| group.link.data_rate()).max().unwrap_or_default();
             let (least, end) = (rate.time(bytes).as_us_f64(), end.as_us_f64().max(f64::MIN_POSITIVE));
             let share = 100.0 * least / end;
             outcome.note(format!(

@@ -39,7 +39,7 @@ impl CaptureRequest {
     /// The taps on a cluster; `None` where nothing is captured.
     pub fn taps(&self, cluster: &Cluster) -> Result<Option<Taps>, LabError> {
         let Some(file) = &self.file else { return Ok(None) };
-        if cluster.parts.sole().node.nic.iwarp.is_some() {
+        if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) {
             let help = "leave --pcap out, or capture on a cluster whose adapters speak RoCE or InfiniBand";
             return Err(LabError::refused("packets of TCP, and so of iWARP, are not written to captures", help));
         }
@@ -120,9 +120,10 @@ impl Taps {
             self.numbers.insert(Tap { link: out.reverse().0, arrival: true }, number);
         }
         let name = match node {
-            Node::Endpoint(endpoint) => match cluster.parts.sole().node.nics {
-                0 | 1 => format!("node {}", endpoint.0),
-                nics => format!("node {}:{}", endpoint.0 / nics, endpoint.0 % nics),
+            Node::Endpoint(endpoint) => match cluster.parts.adapter_at(endpoint.0) {
+                Some((group, node, nic)) if cluster.parts.groups[group].node.nics > 1 => format!("node {node}:{nic}"),
+                Some((_, node, _)) => format!("node {node}"),
+                None => format!("endpoint {}", endpoint.0),
             },
             Node::Switch(_) => format!("{}:{}", cluster.fabric.name(node), link.from_port.0),
         };
@@ -153,11 +154,13 @@ fn link(cluster: &Cluster, place: &str) -> Result<LinkId, LabError> {
     let Some(port) = port else { return Err(unknown(format!("`{place}` has no port number behind the colon"))) };
     let number = |kind: &str| device.strip_prefix(kind).and_then(|rest| rest.trim().parse::<u32>().ok());
     if let Some(node) = number("node") {
-        let (nodes, nics) = (cluster.nodes(), cluster.parts.sole().node.nics);
-        return match (node < nodes, u32::from(port) < nics) {
-            (true, true) => Ok(graph.uplink(EndpointId(node * nics + u32::from(port)))),
-            (false, _) => Err(unknown(format!("the cluster has nodes 0 to {}", nodes.saturating_sub(1)))),
-            (true, false) => Err(unknown(format!("a node has {nics} adapters, counted from 0"))),
+        let Some(mut adapters) = cluster.parts.endpoints_of(node) else {
+            return Err(unknown(format!("the cluster has nodes 0 to {}", cluster.nodes().saturating_sub(1))));
+        };
+        let nics = adapters.end - adapters.start;
+        return match adapters.nth(usize::from(port)) {
+            Some(endpoint) => Ok(graph.uplink(EndpointId(endpoint))),
+            None => Err(unknown(format!("a node has {nics} adapters, counted from 0"))),
         };
     }
     let named = || graph.switches().find(|&switch| cluster.fabric.name(Node::Switch(switch)) == device);

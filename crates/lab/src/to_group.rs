@@ -66,11 +66,7 @@ impl ToGroup {
     pub(crate) fn endpoints(&self, cluster: &ResolvedCluster) -> Vec<u32> {
         let most = self.receivers.iter().copied().max().unwrap_or(0) as usize;
         let receivers = self.candidates(cluster.nodes()).into_iter().take(most);
-        std::iter::once(self.sender)
-            .chain(receivers)
-            .filter(|node| *node < cluster.nodes())
-            .map(|node| node * cluster.sole().node.nics)
-            .collect()
+        std::iter::once(self.sender).chain(receivers).filter_map(|node| cluster.endpoints_of(node).map(|adapters| adapters.start)).collect()
     }
     /// The nodes that can receive, the first ones first.
     #[must_use]
@@ -83,12 +79,9 @@ impl ToGroup {
 pub(crate) fn check(work: &ToGroup, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let refuse = |key: &str, message: String, help: &str| Err(Problem::at(&["workload", "multicast", key], message, help));
     let nodes = cluster.nodes();
-    if cluster.sole().node.nic.interface != Interface::Verbs {
-        let message = format!(
-            "the adapter `{}` is driven through {}, which has no multicast",
-            cluster.sole().node.nic.name,
-            cluster.sole().node.nic.interface
-        );
+    if let Some(group) = cluster.groups.iter().find(|group| group.node.nic.interface != Interface::Verbs) {
+        let nic = &group.node.nic;
+        let message = format!("the adapter `{}` is driven through {}, which has no multicast", nic.name, nic.interface);
         return Err(Problem::at(&["cluster"], message, "use a cluster with adapters driven through verbs"));
     }
     let Some(mgid) = work.mgid(cluster.link_layer) else {
@@ -153,7 +146,7 @@ fn reaches(work: &ToGroup, cluster: &ResolvedCluster, mgid: Mgid, candidates: &[
         Problem::at(&["workload", "multicast", key], message, help)
     };
     let fabric = cluster.fabric().map_err(|error| at("receivers", &error.to_string()))?;
-    let endpoint = |node: u32| EndpointId(node * cluster.sole().node.nics);
+    let endpoint = |node: u32| EndpointId(cluster.endpoints_of(node).map_or(0, |adapters| adapters.start));
     let mut members = vec![(endpoint(work.sender), JoinState::SendOnlyFull)];
     let most = work.receivers.iter().copied().max().unwrap_or(0) as usize;
     members.extend(candidates.iter().take(most).map(|node| (endpoint(*node), JoinState::Full)));

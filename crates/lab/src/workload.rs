@@ -556,17 +556,23 @@ pub(crate) fn check_transport(transport: Service, cluster: &ResolvedCluster, pla
         let message = format!("{} carries no credit, which `{}` gives", transport.name(), congestion.name);
         return Err(Problem::at(place, message, "use transport = \"uet\", or another congestion control"));
     }
-    if let (Interface::Iwarp, true) = (cluster.sole().node.nic.interface, transport != Service::Rc) {
-        let message = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", cluster.sole().node.nic.name);
-        return Err(Problem::at(place, message, "use transport = \"rc\""));
+    for group in &cluster.groups {
+        let nic = &group.node.nic;
+        if let (Interface::Iwarp, true) = (nic.interface, transport != Service::Rc) {
+            let message = format!("the adapter `{}` has connections over TCP (iWARP) and nothing else", nic.name);
+            return Err(Problem::at(place, message, "use transport = \"rc\""));
+        }
+        // What a library inherits from one over verbs does not hold over another interface.
+        let mpi = group.software.mpi.as_ref().filter(|_| group.software.interface == Interface::Verbs);
+        if transport == Service::Ud && mpi.is_none_or(|mpi| mpi.datagrams.is_none() || mpi.connections.is_none()) {
+            let message = format!("the library `{}` has no messages over datagrams", group.software.name);
+            let help = "use transport = \"rc\", or a library with [mpi.connections] and [mpi.datagrams], for example software = \"mvapich2-2.3.7\"";
+            return Err(Problem::at(place, message, help));
+        }
     }
-    // What a library inherits from one over verbs does not hold over another interface.
-    let mpi = cluster.sole().software.mpi.as_ref().filter(|_| cluster.sole().software.interface == Interface::Verbs);
-    if transport == Service::Ud && mpi.is_none_or(|mpi| mpi.datagrams.is_none() || mpi.connections.is_none()) {
-        let message = format!("the library `{}` has no messages over datagrams", cluster.sole().software.name);
-        let help =
-            "use transport = \"rc\", or a library with [mpi.connections] and [mpi.datagrams], for example software = \"mvapich2-2.3.7\"";
-        return Err(Problem::at(place, message, help));
+    if transport == Service::Ud && cluster.uniform().is_none() {
+        let message = format!("datagrams of a library between the unlike nodes of `{}`", cluster.name);
+        return Err(Problem::at(place, message, "use transport = \"rc\", or name one group of nodes"));
     }
     Ok(())
 }
@@ -574,7 +580,7 @@ pub(crate) fn check_transport(transport: Service, cluster: &ResolvedCluster, pla
 /// Whether the job fits.
 fn check_job(bench: &Bench, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let wrong = |key, message, most: u32| Err(Problem::at(&["workload", "bench", key], message, format!("use 1 to {most}")));
-    let cores = cluster.sole().node.cpu.cores.saturating_mul(cluster.sole().node.sockets).max(1);
+    let cores = cluster.groups.iter().map(|group| group.node.cpu.cores.saturating_mul(group.node.sockets)).min().unwrap_or(0).max(1);
     match (bench.nodes, bench.per_node) {
         (Some(nodes), _) if nodes == 0 || nodes > cluster.nodes() => {
             wrong("nodes", format!("{nodes} nodes of {}", cluster.nodes()), cluster.nodes())

@@ -40,6 +40,11 @@ impl Hops {
         let each = reach.map_or(0, |reach| reach.hops().len());
         Hops { free: vec![Time::ZERO; each * nodes as usize], traffic: Vec::new() }
     }
+    /// So many idle hops, of nodes that reach different memories.
+    #[must_use]
+    pub fn idle(count: usize) -> Hops {
+        Hops { free: vec![Time::ZERO; count], traffic: Vec::new() }
+    }
     /// The GPUs of a node copy: its adapters meet copies from now on.
     pub fn meet(&mut self, reach: &Reach, node: usize, devices: &Devices) {
         if self.traffic.len() <= node {
@@ -55,9 +60,22 @@ impl DmaTargets {
     #[must_use]
     pub fn new(reach: Arc<Reach>, index: u32, nics: u32, host: Bytes, window: impl Fn(&DmaPath) -> Bytes) -> DmaTargets {
         let (node, nic) = ((index / nics) as usize, (index % nics) as usize);
+        let first_hop = node * reach.hops().len();
+        DmaTargets::at(reach, (node, nic), first_hop, host, window)
+    }
+
+    /// The same of adapter `nic` of `node`, the first hop of which is `first_hop` among those of all nodes.
+    #[must_use]
+    pub fn at(
+        reach: Arc<Reach>,
+        (node, nic): (usize, usize),
+        first_hop: usize,
+        host: Bytes,
+        window: impl Fn(&DmaPath) -> Bytes,
+    ) -> DmaTargets {
         let of = |place| reach.path(nic, place).map_or(Bytes::ZERO, &window);
         let windows = std::iter::once(host).chain(beyond_the_host(&reach).map(of)).collect();
-        DmaTargets { first_hop: node * reach.hops().len(), node, nic, windows, reach }
+        DmaTargets { first_hop, node, nic, windows, reach }
     }
 
     /// The memories that it reaches beside that of the host.

@@ -15,4 +15,4 @@ pub use binding::Binding;
 pub use dpu::{AdapterCores, DpuTarget};
 pub use gpu::GpuTarget;
 pub use processor::Processor;
-pub use target::{Layout, LinkType, Target, device, path_mtu};
+pub use target::{Layout, LinkType, Target, Unlike, device, path_mtu};

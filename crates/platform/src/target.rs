@@ -83,7 +83,46 @@ pub struct Target {
 }
 
 impl Target {
-    /// What programs of a job of this shape find on a cluster.
+    /// What programs of a job find whose nodes may be unlike: what all of them have in common. Each process keeps the costs of its own
+    /// node; what has to be the same at both ends of a message is the lesser of the two.
+    ///
+    /// # Errors
+    /// Adapters or libraries that do not understand each other.
+    pub fn common(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Result<Target, Unlike> {
+        let views: Vec<ResolvedCluster> = (0..parts.groups.len()).filter_map(|number| parts.narrowed(number)).collect();
+        let mut targets = views.iter().map(|view| Target::of(view, layout, binding.clone()));
+        let first = targets.next().unwrap_or_else(|| Target::of(parts, layout, binding.clone()));
+        if views.len() < 2 {
+            return Ok(first);
+        }
+        let conflict = |what: String| Err(Unlike { what });
+        let mut common = Target { nodes: parts.nodes(), dpu: None, nccl: None, processor: None, cores: None, ..first };
+        for (target, group) in targets.zip(&parts.groups[1..]) {
+            let own = &parts.groups[0];
+            if target.interface != common.interface || target.rdma != common.rdma {
+                let (one, other) = (&own.node.nic, &group.node.nic);
+                return conflict(format!(
+                    "the adapters `{}` of `{}` and `{}` of `{}` cannot talk",
+                    one.name, own.name, other.name, group.name
+                ));
+            }
+            if group.software.name != own.software.name {
+                let (one, other) = (&own.software.name, &group.software.name);
+                return conflict(format!("two libraries that cannot talk: `{one}` of `{}` and `{other}` of `{}`", own.name, group.name));
+            }
+            common.devices.truncate(target.devices.len());
+            common.datagram = common.datagram.zip(target.datagram).map(|(one, other)| one.min(other));
+            common.max_inline = common.max_inline.min(target.max_inline);
+            common.max_outstanding_reads = common.max_outstanding_reads.min(target.max_outstanding_reads);
+            common.unordered |= target.unordered;
+            if target.gpu != common.gpu {
+                common.gpu = None;
+            }
+        }
+        Ok(common)
+    }
+
+    /// What programs of a job of this shape find on a cluster whose nodes are alike.
     #[must_use]
     pub fn of(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
         let nic = &parts.sole().node.nic;
@@ -114,6 +153,14 @@ impl Target {
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
         }
     }
+}
+
+/// Nodes between which a program cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Unlike {
+    /// What keeps them apart.
+    pub what: String,
 }
 
 /// The name of an adapter in `/sys/class`.

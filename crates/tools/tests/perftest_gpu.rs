@@ -61,7 +61,7 @@ fn try_run(line: &str, gpudirect: bool) -> Result<ToolOutput, EngineError> {
     let tool = Tool::by_name(&words.next().unwrap()).unwrap();
     let prepared = tool.prepare(&words.collect::<Vec<_>>(), &target).unwrap_or_else(|error| panic!("{line}: {error}"));
     let mut cluster = Cluster::new(parts).unwrap();
-    cluster.reach = Some(Arc::new(Reach::of(&inside(2), &timing::pcie(&cluster.parts), gpudirect)));
+    cluster.groups[0].reach = Some(Arc::new(Reach::of(&inside(2), &timing::pcie(&cluster.parts), gpudirect)));
     let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
     PacketEngine.run(&cluster, Job::programs(nodes, prepared.mains), &RunOptions::default(), 1)?;
     Ok((prepared.finish)())

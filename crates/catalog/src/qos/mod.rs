@@ -13,6 +13,7 @@ mod slingshot;
 mod vl;
 
 use fabriscope_fabric::Fabric;
+use fabriscope_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -78,12 +79,12 @@ pub(crate) fn check(cluster: &ResolvedCluster) -> Result<(), Problem> {
 
 /// Whether adapters and switches have so many lanes.
 fn fits_parts(qos: &Qos, cluster: &ResolvedCluster) -> Result<(), Problem> {
-    let nic = *cluster.sole().node.nic.vls;
+    let nic = cluster.groups.iter().map(|group| *group.node.nic.vls).min().unwrap_or(1);
     let most = cluster.switch.as_ref().map_or(nic, |switch| (*switch.vls).min(nic));
     if qos.lanes() <= most {
         return match qos {
             Qos::InfiniBand(qos) => {
-                let adapter = *cluster.sole().node.nic.rx_buffer;
+                let adapter = cluster.groups.iter().map(|group| *group.node.nic.rx_buffer).min().unwrap_or(Bytes::ZERO);
                 qos.check_buffers(cluster.switch.as_ref().map_or(adapter, |switch| adapter.min(*switch.buffer)), cluster.mtu)
             }
             _ => Ok(()),

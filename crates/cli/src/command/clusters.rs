@@ -41,24 +41,31 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     ]);
     for name in catalog.names(Kind::Cluster) {
         let c = catalog.cluster(name).map_err(Failure::of)?;
-        let devices = c.node.devices(catalog).map_err(Failure::of)?;
+        let alike = c.node.iter().zip(c.nodes).map(|(node, nodes)| (name.to_owned(), node, nodes, &c.link, &c.software));
+        let groups = c.group.iter().map(|group| {
+            let (link, software) = (group.link.as_ref().unwrap_or(&c.link), group.software.as_ref().unwrap_or(&c.software));
+            (format!("{name}:{}", group.name), &group.node, group.nodes, link, software)
+        });
         let several = |number: u32, name: &str| if number > 1 { format!("{number} x {name}") } else { name.to_owned() };
-        let (gpus, rails) = (several(devices.gpus, devices.gpu.as_deref().unwrap_or("-")), several(devices.nics, &devices.nic));
-        list.push([
-            Cell::word(name),
-            Cell::count(c.nodes),
-            Cell::word(gpus),
-            Cell::word(rails),
-            Cell::word(c.link.clone()),
-            Cell::bytes(c.mtu),
-            Cell::word(c.software.clone()),
-            Cell::word(c.title.clone()),
-            Cell::data(c.node.part.clone()),
-            Cell::data(devices.gpu.clone()),
-            Cell::data(devices.gpus),
-            Cell::data(devices.nic.clone()),
-            Cell::data(devices.nics),
-        ]);
+        for (name, node, nodes, link, software) in alike.chain(groups) {
+            let devices = node.devices(catalog).map_err(Failure::of)?;
+            let (gpus, rails) = (several(devices.gpus, devices.gpu.as_deref().unwrap_or("-")), several(devices.nics, &devices.nic));
+            list.push([
+                Cell::word(name),
+                Cell::count(nodes),
+                Cell::word(gpus),
+                Cell::word(rails),
+                Cell::word(link.clone()),
+                Cell::bytes(c.mtu),
+                Cell::word(software.clone()),
+                Cell::word(c.title.clone()),
+                Cell::data(node.part.clone()),
+                Cell::data(devices.gpu.clone()),
+                Cell::data(devices.gpus),
+                Cell::data(devices.nic.clone()),
+                Cell::data(devices.nics),
+            ]);
+        }
     }
     let mut outcome = Outcome::new();
     outcome.list(list).text("\n").note("fabriscope bench osu_latency --on CLUSTER[:NODES] runs a benchmark; a TOML file is a cluster, too");

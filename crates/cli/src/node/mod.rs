@@ -41,7 +41,7 @@ impl Source {
             return Source::of_part(&part.name, &part.title, context);
         }
         // What is neither is told as a cluster that does not exist.
-        let cluster = context.cluster(name)?;
+        let cluster = context.alike(name)?;
         let machine = cluster.sole().node.machine().map_err(|error| wrong(name, &error.to_string()))?;
         let port = Some(cluster.sole().link.data_rate());
         Ok(Source { title: format!("a node of {}: {}", cluster.name, cluster.title), machine, port })

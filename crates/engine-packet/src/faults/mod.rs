@@ -178,7 +178,7 @@ impl World<'_> {
         let (delay, length) = (channel.delay(), channel.serialisation(amount));
         let last = channel.to < self.links.endpoints;
         // Hosts are told of the tail, behind the pipeline of the NIC; switches of the head.
-        let before = if last { self.hosts.rx_latency + length + delay } else { delay };
+        let before = if last { self.hosts.rx_latency.of(channel.to) + length + delay } else { delay };
         let from = now.saturating_sub(before);
         let when = Interval { from, until: from + length + delay + Span::from_ps(1) };
         let link = lane / self.links.vls;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabriscope_engine::{Chance, Effect, FaultPlan};
+use fabriscope_engine::{Chance, Effect, FaultPlan, Feature};
 use fabriscope_engine::{Cluster, EngineError, FaultReport};
 use fabriscope_fabric::routing::{Sharing, Survivors};
 use fabriscope_fabric::{Graph, LinkId, Routing};
@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::reroute::{Epoch, Reroute};
 use super::{Down, Faults, Interval, NEVER, Odds, PaceChange, RandomLoss, SlowReceiver, at};
 use crate::event::Event;
+use crate::support::refusal;
 use crate::world::World;
 use crate::{Loss, Scenario};
 
@@ -28,7 +29,7 @@ pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream) -
         free: FxHashMap::default(),
         changes: Vec::new(),
         reroute: None,
-        symbol_lanes: u64::from(cluster.parts.sole().link.lanes),
+        symbol_lanes: cluster.parts.groups.first().map_or(1, |group| u64::from(group.link.lanes)),
         stream,
         reports: Vec::new(),
         missing: FxHashMap::default(),
@@ -39,6 +40,10 @@ pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream) -
         faults.everywhere.push(RandomLoss { fault: 0, when: Interval { from: Time::ZERO, until: NEVER }, odds, bits: false });
     } else if engine.faults.is_none() {
         return Ok(());
+    }
+    if let Some(other) = cluster.parts.groups.iter().find(|group| u64::from(group.link.lanes) != faults.symbol_lanes) {
+        let what = format!("faults on links of unlike widths, as those of the group `{}`", other.name);
+        return Err(refusal(Feature::NodeGroups, what, "name one group of nodes").into());
     }
     if let Some(plan) = &engine.faults {
         for (number, fault) in plan.faults.iter().enumerate() {

@@ -10,6 +10,7 @@ pub mod open;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::unlike::groups;
 use crate::{OpenPattern, ResolvedLab};
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Connections, Engine, Job, Run, RunOptions, Watch};
@@ -77,15 +78,19 @@ fn slot(parts: &ResolvedCluster, size: Bytes) -> Span {
 /// An outcome that begins with the lab, the cluster, and `what` happens there.
 fn head(lab: &ResolvedLab, what: &str) -> Outcome {
     let parts = &lab.cluster;
-    let link = parts.sole().link.data_rate();
+    let links = parts.uniform().map(|group| format!("{} links, ", group.link.data_rate())).unwrap_or_default();
     let mut outcome = Outcome::new();
-    outcome
-        .set("title", lab.lab.title.clone())
-        .set("cluster", parts.name.clone())
-        .note(lab.name())
-        .note(format!("cluster {}: {} nodes, {link} links, MTU {}, routing {}", parts.name, parts.nodes(), parts.mtu, parts.routing))
-        .note(what)
-        .text("\n");
+    outcome.set("title", lab.lab.title.clone()).set("cluster", parts.name.clone()).note(lab.name()).note(format!(
+        "cluster {}: {} nodes, {links}MTU {}, routing {}",
+        parts.name,
+        parts.nodes(),
+        parts.mtu,
+        parts.routing
+    ));
+    for line in groups(parts) {
+        outcome.note(line);
+    }
+    outcome.note(what).text("\n");
     outcome
 }
 

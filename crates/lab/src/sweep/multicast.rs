@@ -63,10 +63,9 @@ fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result
 
 /// Links to the farthest of `nodes` from the first of them.
 fn links(cluster: &Cluster, nodes: &[u32]) -> u32 {
-    let nics = cluster.parts.sole().node.nics;
     let router = fabriscope_fabric::Router::new(&cluster.fabric, cluster.parts.routing);
     let Ok(router) = router else { return 0 };
-    let endpoint = |node: u32| EndpointId(node * nics);
+    let endpoint = |node: u32| EndpointId(cluster.parts.endpoints_of(node).map_or(0, |adapters| adapters.start));
     let length = |to: &u32| fabriscope_fabric::path(&cluster.fabric, &router, endpoint(nodes[0]), endpoint(*to), 0).len() as u32;
     nodes[1..].iter().map(length).max().unwrap_or(0)
 }

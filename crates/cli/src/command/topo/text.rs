@@ -66,7 +66,7 @@ pub fn length_mm(source: &Source, class: &CableClass) -> Option<u64> {
     }
     let cluster = source.cluster()?;
     let each = match class.kind {
-        CableKind::Host => *cluster.sole().host_length,
+        CableKind::Host => *cluster.groups.first()?.host_length,
         CableKind::Global => *cluster.global_length,
         _ => *cluster.trunk_length,
     };

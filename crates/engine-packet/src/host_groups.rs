@@ -1,0 +1,144 @@
+//! Adapters of the hosts, group by group: costs, links and memories are those of the node that a host belongs to.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fabriscope_catalog::ResolvedCluster;
+use fabriscope_engine::{Cluster, EngineError, timing};
+use fabriscope_fabric::Router;
+use fabriscope_nic::{DmaTargets, Hops, NicCosts, Pipeline, Uplink};
+use fabriscope_node::{DmaPath, PcieTiming};
+use fabriscope_units::{Rate, Span};
+use fabriscope_verbs::cc::Settings;
+use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig};
+
+use crate::Scenario;
+use crate::congestion::{host_rate, settings};
+use crate::per_host::PerHost;
+
+/// What the adapters of each group have in common.
+pub(crate) struct HostGroups<'a> {
+    cluster: &'a Cluster,
+    groups: Vec<HostGroup<'a>>,
+}
+
+struct HostGroup<'a> {
+    parts: &'a ResolvedCluster,
+    costs: NicCosts,
+    uplink: Uplink,
+    port: PcieTiming,
+    read_latency: Span,
+    congestion: Settings,
+}
+
+impl<'a> HostGroups<'a> {
+    pub fn new(engine: &Scenario, cluster: &'a Cluster, router: &Router, drops: bool) -> HostGroups<'a> {
+        let group = |number| {
+            let parts = cluster.seen_by(number);
+            let mut congestion = settings(cluster, number, router, drops);
+            if let Some(timeout) = engine.transfers.recovery.timeout {
+                // What a person asks for counts more than what suits the congestion control.
+                congestion.timeout = fabriscope_wire::AckTimeout::from_code(timeout).ok().and_then(fabriscope_wire::AckTimeout::span);
+            }
+            let rate = host_rate(cluster, number);
+            // What an adapter turns back to its own cores and host takes its buffer as well.
+            let rate = if parts.sole().node.dpu.is_some() { Rate::from_bps(rate.as_bps().saturating_mul(2)) } else { rate };
+            let uplink = Uplink { rate, packet: timing::largest_packet(parts) };
+            let (costs, port, read_latency) = (timing::nic(parts), timing::port(parts), timing::local_read(parts));
+            HostGroup { parts, costs, uplink, port, read_latency, congestion }
+        };
+        HostGroups { cluster, groups: (0..cluster.groups.len()).map(group).collect() }
+    }
+
+    /// The settings of congestion control but for what depends on the node: the algorithm is the same for all.
+    pub fn congestion(&self) -> Settings {
+        self.groups[0].congestion
+    }
+
+    /// Whether the nodes are alike and their adapters the first endpoints: what may be divided at any node.
+    pub fn in_order(&self) -> bool {
+        self.cluster.parts.uniform().is_some_and(|group| group.first_endpoint == 0)
+    }
+
+    /// Adapters that must be in one part of a divided run: those of a node, where they share hops.
+    pub fn together(&self) -> u32 {
+        let shares = self.cluster.groups[0].reach.is_some();
+        if shares { self.cluster.parts.groups[0].node.nics.max(1) } else { 1 }
+    }
+
+    /// From the tail of a packet at an adapter until it is there.
+    pub fn rx_latency(&self) -> PerHost<Span> {
+        if let [group] = self.groups.as_slice() {
+            return PerHost::Same(group.costs.rx_latency);
+        }
+        let of = |host| self.groups[self.cluster.group_at(host)].costs.rx_latency;
+        PerHost::Each((0..self.cluster.fabric.graph.endpoint_count()).map(of).collect())
+    }
+
+    /// The hops of the nodes that have these adapters.
+    pub fn idle_hops(&self, hosts: &Range<u32>) -> Hops {
+        if self.in_order() {
+            let nics = self.cluster.parts.groups[0].node.nics.max(1);
+            return Hops::new(self.cluster.groups[0].reach.as_deref(), (hosts.end - hosts.start).div_ceil(nics));
+        }
+        Hops::idle(self.first_hop(self.groups.len()))
+    }
+
+    /// The first hop of the nodes of a group among those of all groups.
+    fn first_hop(&self, group: usize) -> usize {
+        let before = self.cluster.parts.groups.iter().zip(&self.cluster.groups).take(group);
+        before.map(|(group, model)| group.nodes as usize * model.reach.as_ref().map_or(0, |reach| reach.hops().len())).sum()
+    }
+
+    /// The adapter of a host; `first` is the first host of its part of the run.
+    pub fn adapter(&self, host: u32, first: u32) -> (Nic, Pipeline) {
+        let number = self.cluster.group_at(host);
+        let group = &self.groups[number];
+        let mut nic = Nic::new(NicConfig { congestion: group.congestion, ..nic_config(group.parts, host) });
+        let mut pipeline = Pipeline::new(group.costs, group.port, group.uplink, group.read_latency);
+        let Some(reach) = &self.cluster.groups[number].reach else { return (nic, pipeline) };
+        let here = group.costs.tx_window(group.uplink, group.read_latency);
+        let window = |path: &DmaPath| group.costs.tx_window(group.uplink, path.read_latency);
+        let targets = if self.in_order() {
+            let nics = self.cluster.parts.groups[0].node.nics.max(1);
+            DmaTargets::new(Arc::clone(reach), host - first, nics, here, window)
+        } else {
+            // Endpoints without a node do nothing.
+            let Some((_, node, nic)) = self.cluster.parts.adapter_at(host) else { return (nic, pipeline) };
+            let within = self.cluster.parts.group_of(node).map_or(0, |(_, within)| within as usize);
+            let first_hop = self.first_hop(number) + within * reach.hops().len();
+            DmaTargets::at(Arc::clone(reach), (node as usize, nic as usize), first_hop, here, window)
+        };
+        targets.places().for_each(|place| nic.reach(place));
+        pipeline.set_targets(targets);
+        (nic, pipeline)
+    }
+}
+
+/// Refuses paths to memory of other adapters than the nodes have.
+pub(crate) fn check_reach(cluster: &Cluster) -> Result<(), EngineError> {
+    for (group, model) in cluster.parts.groups.iter().zip(&cluster.groups) {
+        let nics = group.node.nics as usize;
+        if let Some(reach) = model.reach.as_ref().map(|reach| reach.nics()).filter(|reach| *reach != nics) {
+            return Err(EngineError::Setup(format!(
+                "the ways to memory are those of {reach} adapters, and a node has {nics}; give a machine with as many adapters"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
+    // Adapters with larger packets have them for other services only, where they do not say so.
+    let standard = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096).bytes();
+    let datagram_mtu = parts.sole().node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
+    NicConfig {
+        lid: Lid(host),
+        link_layer: parts.link_layer.wire(),
+        datagram_mtu,
+        ip: Some(timing::ip(parts)),
+        iwarp: timing::iwarp(parts),
+        hfi: timing::onload(parts),
+        ..NicConfig::default()
+    }
+}
