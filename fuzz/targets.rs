@@ -92,7 +92,7 @@ pub fn part_toml(bytes: &[u8]) {
 pub fn cluster_toml(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     catalog(|catalog| match catalog.parse_cluster("input.toml", text) {
-        Ok(cluster) if cluster.nodes <= MOST_NODES => {
+        Ok(cluster) if nodes(&cluster) <= u64::from(MOST_NODES) => {
             if let Err(error) = catalog.resolve(&cluster, None) {
                 shown(&error);
             }
@@ -100,6 +100,12 @@ pub fn cluster_toml(bytes: &[u8]) {
         Ok(_) => {}
         Err(error) => shown(&error),
     });
+}
+
+/// The nodes that a cluster asks for, of all its groups.
+fn nodes(cluster: &fabriscope_catalog::Cluster) -> u64 {
+    let grouped = cluster.group.iter().map(|group| group.nodes);
+    cluster.nodes.into_iter().chain(grouped).map(u64::from).sum()
 }
 
 /// A lab without includes.

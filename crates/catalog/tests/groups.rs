@@ -115,12 +115,7 @@ fn every_wrong_group_says_what_to_write() {
         ("name = \"storage\"", "name = \"storage\"\nsoftware = \"hpcx-9\"", "`hpcx-9`", "did you mean"),
         ("name = \"storage\"", "name = \"storage\"\nsoftware = \"cray-mpich-cxi\"", "drives adapters through", "use one of"),
         ("name = \"storage\"", "name = \"storage\"\nfirst_leaf = 99", "there is no leaf switch 99", "or make the topology larger"),
-        (
-            "name = \"storage\"",
-            "name = \"storage\"\nfirst_leaf = 0",
-            "leaf switch 0 has nodes of the group before",
-            "leave `first_leaf` out",
-        ),
+        ("name = \"storage\"", "name = \"storage\"\nfirst_leaf = 0", "leaf switch 0 has nodes of the group before", "write 7 or more"),
         ("name = \"storage\"", "name = \"storage\"\ncable = { part = \"string\" }", "`string`", ""),
         ("nodes = 16", "nodes = 4000", "do not fit: the topology holds", "use fewer nodes"),
         ("topology.fat_tree = { levels = 2 }", "topology.rail_optimised = {}", "on rails", "as many adapters as there are rails"),

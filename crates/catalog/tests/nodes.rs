@@ -42,12 +42,10 @@ fn every_cluster_has_a_machine() {
     let catalog = catalog();
     for name in catalog.names(Kind::Cluster) {
         let cluster = catalog.target(name).unwrap();
-        let machine = cluster.sole().node.machine().unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(
-            (machine.nics().len(), machine.gpus().len()),
-            (cluster.sole().node.nics as usize, cluster.sole().node.gpus as usize),
-            "{name}"
-        );
+        for node in cluster.groups.iter().map(|group| &group.node) {
+            let machine = node.machine().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!((machine.nics().len(), machine.gpus().len()), (node.nics as usize, node.gpus as usize), "{name}");
+        }
     }
 }
 

@@ -109,7 +109,7 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn ranks_laid_out_on_alike_nodes_are_refused() {
     use fabriscope_collectives::{Algorithm, Call, Kind};
-    let operation = Kind::AllReduce;
+    let operation = Kind::Allreduce;
     let call = Call { operation, ranks: 4, per_node: 1, root: 0, size: Bytes(4096), width: Bytes(4) };
     let work = (call, Algorithm::named(operation, "ring").unwrap());
     let refused = FlowEngine.run(&cluster("hdr"), Job::rounds(work, 1, Folding::Never), &RunOptions::default(), 1).unwrap_err();

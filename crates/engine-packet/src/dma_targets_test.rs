@@ -205,7 +205,7 @@ fn copies_and_adapters_share_a_link() {
         assert!((span.as_us_f64() / expected.as_us_f64() - 1.0).abs() < 0.02, "{span} instead of {expected}");
     };
     let (gpu, host) = (Memory::Device(0), Memory::Host(0));
-    let call = nodes(1).inside.map_or(Span::ZERO, |inside| inside.costs.memcpy);
+    let call = nodes(1).groups[0].inside.as_ref().map_or(Span::ZERO, |inside| inside.costs.memcpy);
     let rate = Rate::from_gbps;
     let (up, reading) = both(NEAR, (gpu, host));
     let half = rate(GPU / 2).time(bytes);
@@ -271,7 +271,8 @@ fn divided_runs_keep_the_adapters_of_a_node_together() {
         join(switch, nic, pcie, 504);
     }
     let machine = b.build().expect("it is sound");
-    let shared = Cluster { reach: Some(Arc::new(Reach::of(&machine, &timing::pcie(&plain.parts), true))), ..plain.clone() };
+    let mut shared = plain.clone();
+    shared.groups[0].reach = Some(Arc::new(Reach::of(&machine, &timing::pcie(&plain.parts), true)));
     let mut schedule = fabriscope_schedule::Builder::new(600);
     let bytes = Bytes(256 << 10);
     for rank in 0..600 {

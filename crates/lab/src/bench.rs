@@ -6,6 +6,7 @@ use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
 use fabriscope_tools::{PerNode, Ranks, Tool, ToolOutput};
+use serde_json::Value;
 
 use crate::devices::DeviceOptions;
 use crate::error::LabError;

@@ -98,7 +98,7 @@ impl Launch<'_> {
         self.carried(self.prepared()?, cluster)
     }
 
-    fn prepared(&self) -> Result<Prepared, UsageError> {
+    fn prepared(&self) -> Result<Prepared, LaunchError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
         Ok(self.tool.prepare(self.options, &Target::common(self.parts, layout, self.binding.clone())?)?)
     }
