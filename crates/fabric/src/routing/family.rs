@@ -55,6 +55,7 @@ macro_rules! family {
             fn output(&self, at: $crate::SwitchId, head: $crate::Head, view: &mut impl $crate::SwitchView) -> $crate::Hop {
                 match self { $($($family::$routing(route) => route.output(at, head, view),)+)* }
             }
+            #[inline]
             fn options(&self, at: $crate::SwitchId, head: $crate::Head, visit: &mut dyn FnMut($crate::Hop)) {
                 match self { $($($family::$routing(route) => route.options(at, head, visit),)+)* }
             }
