@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::cluster::{Cluster, FlowControl, ResolvedCluster};
 use crate::document::Document;
 use crate::error::Problem;
-use crate::line::Line;
+use crate::link_retry::Line;
 use crate::part::Part;
 
 impl Catalog {
@@ -95,6 +95,6 @@ impl Line {
     /// # Errors
     /// A number out of its range.
     pub fn check(&self) -> Result<(), Problem> {
-        crate::line::check(self)
+        crate::link_retry::check(self)
     }
 }

@@ -15,7 +15,7 @@ use crate::part::{
     Switch,
 };
 use crate::suggest;
-use crate::target::{Place, Target};
+use crate::target::{ClusterSource, Target};
 
 /// The catalogue that comes with the program.
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../catalog");
@@ -239,7 +239,7 @@ impl Catalog {
             return Err(CatalogError::BaseCycle { kind, chain });
         }
         let Some(source) = self.sources.get(&(kind, name.clone())) else {
-            let message = format!("there is no {kind} called `{name}` to rest on");
+            let message = format!("the base `{name}` is no {kind} of the catalogue");
             return Err(document.fault(base.span(), message, suggest::help(name, self.source_names(kind))).into());
         };
         chain.push(name.clone());
@@ -347,7 +347,7 @@ impl Catalog {
         let mut numbers = Vec::new();
         for name in &groups {
             match whole.groups.iter().position(|group| group.name == *name) {
-                Some(number) if numbers.contains(&number) => return Err(bad(format!("the group `{name}` stands there twice"))),
+                Some(number) if numbers.contains(&number) => return Err(bad(format!("the group `{name}` is a duplicate entry"))),
                 Some(number) => numbers.push(number),
                 None if known.is_empty() => return Err(bad("what follows the colon is no number of nodes".to_owned())),
                 None => return Err(bad(format!("there is no group `{name}`; the groups of `{}` are {}", whole.name, known.join(", ")))),
@@ -370,13 +370,13 @@ impl Catalog {
         Err(CatalogError::Impossible { cluster: cluster.name, message, help: format!("name one of its groups: {}", names.join(", ")) })
     }
 
-    fn whole(&self, place: Place, nodes: Option<u32>) -> Result<ResolvedCluster, CatalogError> {
+    fn whole(&self, place: ClusterSource, nodes: Option<u32>) -> Result<ResolvedCluster, CatalogError> {
         match place {
-            Place::Name(name) => match self.part(Kind::Cluster, &name)? {
+            ClusterSource::Name(name) => match self.part(Kind::Cluster, &name)? {
                 AnyPart::Cluster(cluster) => self.resolve(cluster, nodes),
                 _ => Err(CatalogError::UnknownPart { kind: Kind::Cluster, name, help: String::new() }),
             },
-            Place::File(path) => {
+            ClusterSource::File(path) => {
                 let (file, text) = (path.display().to_string(), file::read(&path)?);
                 let document = self.based(Kind::Cluster, Document::parse(&file, &text)?, &mut Vec::new())?;
                 let cluster = read_cluster(&document)?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
 use crate::group::{Group, NodeGroup, spec};
-use crate::line::Line;
+use crate::link_retry::Line;
 use crate::multicast::Multicast;
 use crate::node::Node;
 use crate::part::{Cable, Congestion, Kernel, Kind, Layer, LinkSpeed, Part, Software, Switch};

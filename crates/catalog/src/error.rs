@@ -163,18 +163,18 @@ pub enum CatalogError {
         /// The nearest names.
         help: String,
     },
-    /// Parts that rest on each other in a circle.
+    /// Parts that rest on each other in a cycle.
     #[error("the {kind} `{}` rests on itself: {}", chain[0], chain.join(" -> "))]
-    #[diagnostic(code(catalog::base_cycle), help("remove one `base` of the circle"))]
+    #[diagnostic(code(catalog::base_cycle), help("remove one `base` of the cycle"))]
     BaseCycle {
         /// The kind of part.
         kind: Kind,
         /// The names, the first one repeated at the end.
         chain: Vec<String>,
     },
-    /// Labs that include each other in a circle.
+    /// Labs that include each other in a cycle.
     #[error("the file `{}` includes itself: {}", chain[0], chain.join(" -> "))]
-    #[diagnostic(code(catalog::include_cycle), help("remove one `include` of the circle"))]
+    #[diagnostic(code(catalog::include_cycle), help("remove one `include` of the cycle"))]
     IncludeCycle {
         /// The files, the first one repeated at the end.
         chain: Vec<String>,

@@ -15,7 +15,7 @@ mod group;
 mod hosts;
 mod imported;
 mod ip;
-mod line;
+mod link_retry;
 mod machine;
 mod multicast;
 mod node;
@@ -42,7 +42,7 @@ pub use fabriscope_machine::{Machine, MachineError};
 pub use file::read as read_text;
 pub use group::{Group, GroupCable, NodeGroup};
 pub use hosts::HostSet;
-pub use line::{Line, LinkRest, LinkRetry};
+pub use link_retry::{Line, LinkRest, LinkRetry};
 pub use multicast::Multicast;
 pub use node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
 pub use part::MulticastProtocol;
@@ -71,7 +71,7 @@ pub use part::{Nccl, Step, Variable, Vendor};
 pub use part::{Onload, Psm2};
 pub use partitions::{DEFAULT_PKEY, FULL, Partition, PartitionEnforcement, Partitions, keys};
 pub use qos::{
-    Asked, EthernetClass, EthernetQos, FullTables, PortPairs, PortTables, Qos, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos,
+    EthernetClass, EthernetQos, FullTables, PortPairs, PortTables, Qos, QosRequest, SlingshotQos, SwitchTables, TrafficClass, VlArb, VlQos,
     VlWeight,
 };
 pub use quantity::{Frequency, Ratio};
@@ -79,4 +79,4 @@ pub use schema::{add_base, part_schema, property, require_unless};
 pub use sourced::{Basis, Sourced, Stated};
 pub use suggest::nearest;
 pub use table::Row;
-pub use target::{Place, Target};
+pub use target::{ClusterSource, Target};

@@ -108,7 +108,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     check_marks(&resolved)?;
     crate::qos::check(&resolved)?;
     crate::partitions::check(&resolved)?;
-    crate::line::check(&resolved.line)?;
+    crate::link_retry::check(&resolved.line)?;
     fits_topology(&resolved, &cluster.topology)?;
     Ok(resolved)
 }

@@ -6,7 +6,7 @@ use crate::error::CatalogError;
 
 /// Where a cluster is described.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ClusterSource {
     /// In the catalogue, under this name.
     Name(String),
     /// In this file.
@@ -17,7 +17,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where the cluster is described.
-    pub place: Place,
+    pub place: ClusterSource,
     /// The number of nodes, if it was given.
     pub nodes: Option<u32>,
     /// The groups of nodes, if some were named.
@@ -49,7 +49,7 @@ impl Target {
             return Err(bad("it has no name"));
         }
         let is_file = place.ends_with(".toml") || place.contains(['/', '\\']);
-        let place = if is_file { Place::File(PathBuf::from(place)) } else { Place::Name(place.to_owned()) };
+        let place = if is_file { ClusterSource::File(PathBuf::from(place)) } else { ClusterSource::Name(place.to_owned()) };
         Ok(Target { place, nodes, groups })
     }
 }
@@ -61,11 +61,11 @@ mod tests {
     #[test]
     fn names_files_and_nodes() {
         let target = |text: &str| Target::parse(text).unwrap();
-        assert_eq!(target("ri2"), Target { place: Place::Name("ri2".into()), nodes: None, groups: vec![] });
-        assert_eq!(target("ri2:4"), Target { place: Place::Name("ri2".into()), nodes: Some(4), groups: vec![] });
-        assert_eq!(target("a/b.toml:2"), Target { place: Place::File("a/b.toml".into()), nodes: Some(2), groups: vec![] });
-        assert_eq!(target("b.toml").place, Place::File("b.toml".into()));
-        assert_eq!(target("c:/b.toml").place, Place::File("c:/b.toml".into()));
+        assert_eq!(target("ri2"), Target { place: ClusterSource::Name("ri2".into()), nodes: None, groups: vec![] });
+        assert_eq!(target("ri2:4"), Target { place: ClusterSource::Name("ri2".into()), nodes: Some(4), groups: vec![] });
+        assert_eq!(target("a/b.toml:2"), Target { place: ClusterSource::File("a/b.toml".into()), nodes: Some(2), groups: vec![] });
+        assert_eq!(target("b.toml").place, ClusterSource::File("b.toml".into()));
+        assert_eq!(target("c:/b.toml").place, ClusterSource::File("c:/b.toml".into()));
         assert_eq!((target("lumi:cpu+gpu").groups, target("lumi:gpu").nodes), (vec!["cpu".to_owned(), "gpu".to_owned()], None));
         for wrong in ["", ":4", "ri2:", "ri2:0", "ri2:-1", "ri2:99999999999"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");

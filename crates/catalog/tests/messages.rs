@@ -337,7 +337,7 @@ fn wrong_parts_clusters_and_labs() {
         ("lab with too many senders", "cluster = \"pair\"\n[workload.incast]\nsenders = 2\nsize = \"1 B\""),
         ("lab with empty messages", "cluster = \"pair\"\n[workload.shift]\nby = 1\nsize = \"0 B\""),
         (
-            "lab with nothing under way",
+            "lab with nothing outstanding",
             "cluster = \"pair\"\n[workload.closed_loop]\npattern = \"uniform\"\nsize = \"1 KiB\"\nmessages = 4\noutstanding = [1, 0]",
         ),
         (

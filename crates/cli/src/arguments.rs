@@ -12,7 +12,7 @@ use crate::command::Command;
 #[derive(Debug, Parser)]
 #[command(name = "fabriscope", version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Parts and clusters in this folder come before those that are built in.
+    /// Parts and clusters in this folder override the built-in catalogue.
     #[arg(long, global = true, value_name = "DIR")]
     pub catalog: Option<PathBuf>,
     /// Seed of everything random in a run; 1, or what a lab says.

@@ -10,7 +10,7 @@ use miette::{Diagnostic, Report};
 /// Why a command did not finish.
 #[derive(Debug)]
 pub enum Failure {
-    /// Whoever read the output has closed it before the end.
+    /// Broken pipe: the reader of the output closed it before the end.
     ReaderGone,
     /// Something to tell the user.
     Report(Report),
@@ -41,7 +41,7 @@ impl Failure {
     pub fn into_report(self) -> Report {
         match self {
             Failure::Report(report) => report,
-            Failure::ReaderGone => Report::new(Told {
+            Failure::ReaderGone => Report::new(Refusal {
                 message: "the output was closed before all of it was written".to_owned(),
                 help: "to keep a part of it, write it to a file first and cut that".to_owned(),
             }),
@@ -53,14 +53,14 @@ impl Failure {
     }
     /// A failure told in words, with a remedy.
     pub fn told(message: impl Into<String>, help: impl Into<String>) -> Failure {
-        Failure::of(Told { message: message.into(), help: help.into() })
+        Failure::of(Refusal { message: message.into(), help: help.into() })
     }
 }
 
 /// An error that only the command line can make.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
-struct Told {
+struct Refusal {
     message: String,
     #[help]
     help: String,

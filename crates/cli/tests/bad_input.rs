@@ -238,7 +238,7 @@ fn captures_that_are_none() {
     says(&refused(&["run", lab.to_str().unwrap()]), &["y.pcap", "lab.toml:3", "as seen from the file"]);
     std::fs::write(folder.path().join("y.pcap"), &good).unwrap();
     for (line, words) in [
-        ("hosts = [\"10.0.0.1\", \"10.0.0.1\"]", &["10.0.0.1 stands there twice", "lab.toml:4"][..]),
+        ("hosts = [\"10.0.0.1\", \"10.0.0.1\"]", &["10.0.0.1 is a duplicate entry", "lab.toml:4"][..]),
         ("hosts = [\"10.0.0.1\"]", &["does not name it", "leave `hosts` out"]),
         ("hosts = [\"here\"]", &["lab.toml:4"]),
     ] {

@@ -20,7 +20,7 @@ fn a_put_is_a_write_and_a_get_is_a_read() {
     assert!(get > read && get < read + 0.5, "{get} {read}");
 }
 
-/// Long puts fill the link as writes do, both ways at once too.
+/// Long puts fill the link as writes do, bidirectional too.
 #[test]
 fn long_puts_fill_the_link() {
     let bandwidth = |tool: &str| row(&format!("bench {tool} --on ri2 -m 1048576:1048576"), "1048576", 1);

@@ -91,7 +91,7 @@ fn the_tools_options_and_our_own_may_be_mixed() {
     assert!(help.contains("--tx-depth"), "{help}");
 }
 
-/// Little's law: what is under way is what arrives per time, times how long each takes.
+/// Little's law: what is in flight is what arrives per time, times how long each takes.
 #[test]
 fn a_closed_loop_obeys_littles_law() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,5 +116,5 @@ fn a_closed_loop_obeys_littles_law() {
     }
     assert!(run(&["-o", curve.to_str().unwrap()]).is_empty());
     let picture = std::fs::read_to_string(&curve).unwrap();
-    assert!(picture.starts_with("<svg") && picture.contains("messages under way per host") && picture.ends_with("</svg>\n"));
+    assert!(picture.starts_with("<svg") && picture.contains("messages in flight per host") && picture.ends_with("</svg>\n"));
 }

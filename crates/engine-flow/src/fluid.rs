@@ -1,4 +1,4 @@
-//! Messages under way as fluids: when each has left its sender, at the rates that the network gives them.
+//! Messages outstanding as fluids: when each has left its sender, at the rates that the network gives them.
 //!
 //! Rates are solved once for all that happens at an instant. A flow that gets slower keeps its event and is asked again when it comes;
 //! only a faster one gets a new event.

@@ -16,7 +16,7 @@ use fabriscope_fabric::{EndpointId, Link};
 use fabriscope_nic::{Hops, NicCosts, Pipeline, ReceiveEntry, Uplink};
 use fabriscope_node::{CpuCosts, DoorbellPolicy, PcieTiming};
 use fabriscope_units::{Bytes, Rate, Span, Time};
-use fabriscope_verbs::{Packet, Place, QpNum, Transmit};
+use fabriscope_verbs::{MemoryId, Packet, QpNum, Transmit};
 use fabriscope_wire::Opcode;
 use rustc_hash::FxHashMap;
 
@@ -119,7 +119,7 @@ impl Latency {
         let (sent, landed) = if bytes == 0 {
             (Time::ZERO, Time::ZERO)
         } else {
-            let written = nic.store(Time::ZERO, Bytes(last), Place::HOST, &mut Hops::default());
+            let written = nic.store(Time::ZERO, Bytes(last), MemoryId::HOST, &mut Hops::default());
             (written.sent, written.visible)
         };
         let completion = nic.complete(sent, ReceiveEntry::Consumed, landed);

@@ -29,7 +29,7 @@ type Inside = Vec<(u32, f64)>;
 
 /// A rank of a node.
 #[derive(Debug, Clone, Default)]
-struct Seat {
+struct RankPath {
     /// Its adapter, among those of the node.
     nic: u32,
     /// What the adapter passes when it fetches from the memory of the rank, and when it writes there.
@@ -53,7 +53,7 @@ pub(crate) struct CopyCosts {
 
 /// What a message from one rank to another meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct MessagePath {
     /// Nothing leaves the node.
     pub inside: bool,
     /// Links, switches and cables (ps).
@@ -68,7 +68,7 @@ pub(crate) struct Places<'a> {
     paths: Paths<'a>,
     pub ranks: u32,
     per_node: u32,
-    seats: Vec<Seat>,
+    seats: Vec<RankPath>,
     /// From each rank of a node to each other one, with the latency of the way.
     between: Vec<(Inside, Span)>,
     /// Capacities of the links of a node, bytes per picosecond.
@@ -95,11 +95,11 @@ impl<'a> Places<'a> {
         let homes = homes(&machine, per_node, parts.sole().node.nics);
         let reach = Reach::of(&machine, &timing::pcie(parts), true);
         let bus = timing::pcie(parts);
-        let seats: Result<Vec<Seat>, EngineError> = adapters(&machine, &homes)
+        let seats: Result<Vec<RankPath>, EngineError> = adapters(&machine, &homes)
             .into_iter()
             .zip(&homes)
             .map(|(nic, home)| {
-                let Some(memory) = home.memory else { return Ok(Seat { nic, ..Seat::default() }) };
+                let Some(memory) = home.memory else { return Ok(RankPath { nic, ..RankPath::default() }) };
                 let way = reach.place_of(memory).and_then(|place| reach.path(nic as usize, place));
                 let Some(way) = way else {
                     let what = format!("adapters that do not reach the memory of `{}`", machine.vertex(home.vertex).name);
@@ -108,7 +108,7 @@ impl<'a> Places<'a> {
                 let [out, into] = way.takes.each_ref().map(|uses| node.links(uses));
                 let (read, write) =
                     (way.read_latency.saturating_sub(bus.read_latency), way.write_latency.saturating_sub(bus.write_latency));
-                Ok(Seat { nic, out, into, read, write })
+                Ok(RankPath { nic, out, into, read, write })
             })
             .collect();
         let costs = timing::devices(parts).filter(|_| gpus > 0);
@@ -128,7 +128,7 @@ impl<'a> Places<'a> {
         Ok(Places { cluster, paths, ranks, per_node, seats: seats?, between, inside: node.capacities, costs })
     }
 
-    fn seat(&self, rank: u32) -> &Seat {
+    fn seat(&self, rank: u32) -> &RankPath {
         &self.seats[self.local(rank) as usize]
     }
     /// The adapter of a rank, among all.
@@ -188,14 +188,14 @@ impl<'a> Places<'a> {
     }
 
     /// The links of a message of `bytes`, `wire` of them with headers, from one rank to another one: each once.
-    pub fn way(&self, from: u32, to: u32, bytes: u64, wire: u64, switch: Span, links: &mut Vec<(u32, f64)>) -> Way {
+    pub fn way(&self, from: u32, to: u32, bytes: u64, wire: u64, switch: Span, links: &mut Vec<(u32, f64)>) -> MessagePath {
         let graph = &self.cluster.fabric.graph;
         let base = |rank: u32| graph.link_count() + self.node(rank) * self.inside.len() as u32;
         if self.node(from) == self.node(to) {
             let (inside, latency) = &self.between[(self.local(from) * self.per_node + self.local(to)) as usize];
             links.clear();
             links.extend(inside.iter().map(|(link, weight)| (base(from) + link, *weight)));
-            return Way { inside: true, latency: latency.as_ps(), write: Span::ZERO };
+            return MessagePath { inside: true, latency: latency.as_ps(), write: Span::ZERO };
         }
         self.paths.path(self.adapter(from), self.adapter(to), self.adapter(from), links);
         let (mut count, mut delay) = (0.0, 0.0);
@@ -211,7 +211,7 @@ impl<'a> Places<'a> {
             links.extend(sender.out.iter().map(|(link, weight)| (base(from) + link, weight * payload)));
             links.extend(receiver.into.iter().map(|(link, weight)| (base(to) + link, weight * payload)));
         }
-        Way { inside: false, latency, write: receiver.write }
+        MessagePath { inside: false, latency, write: receiver.write }
     }
 }
 
@@ -235,7 +235,7 @@ fn levels(graph: &Graph) -> Vec<u32> {
 }
 
 /// Where a rank of a node has its memory.
-struct Home {
+struct MemoryLocation {
     /// Its GPU, NUMA domain or adapter.
     vertex: VertexId,
     /// None for the memory right at the adapter.
@@ -243,26 +243,26 @@ struct Home {
     numa: usize,
 }
 
-fn homes(machine: &Machine, per_node: u32, nics: u32) -> Vec<Home> {
+fn homes(machine: &Machine, per_node: u32, nics: u32) -> Vec<MemoryLocation> {
     let (gpus, numas, adapters) = (machine.gpus(), machine.numas(), machine.nics());
     let numa_of = |vertex: VertexId| machine.home(vertex).unwrap_or(0);
     let home = |local: u32| {
         if let Some(gpu) = gpus.get(local as usize) {
-            return Home { vertex: *gpu, memory: Some(Memory::Device(local)), numa: numa_of(*gpu) };
+            return MemoryLocation { vertex: *gpu, memory: Some(Memory::Device(local)), numa: numa_of(*gpu) };
         }
         if per_node <= nics
             && let Some(nic) = adapters.get(local as usize)
         {
-            return Home { vertex: *nic, memory: None, numa: numa_of(*nic) };
+            return MemoryLocation { vertex: *nic, memory: None, numa: numa_of(*nic) };
         }
         let numa = (u64::from(local) * numas.len() as u64 / u64::from(per_node)) as usize;
-        Home { vertex: numas[numa], memory: Some(Memory::Host(numa as u32)), numa }
+        MemoryLocation { vertex: numas[numa], memory: Some(Memory::Host(numa as u32)), numa }
     };
     (0..per_node).map(home).collect()
 }
 
 /// The adapter of each rank of a node: the nearest, of those the one that the fewest others have, of those the first.
-fn adapters(machine: &Machine, homes: &[Home]) -> Vec<u32> {
+fn adapters(machine: &Machine, homes: &[MemoryLocation]) -> Vec<u32> {
     let nics = machine.nics();
     let mut taken = vec![0u32; nics.len()];
     let mut chosen = Vec::new();
@@ -302,7 +302,7 @@ impl NodeGraph<'_> {
     }
 
     /// A copy by the engine of the GPU at `from`, or by the core at `to`, which moves `mover` at the most.
-    fn copy(&mut self, homes: &[Home], from: usize, to: usize, gpus: bool, mover: Rate) -> Result<(Inside, Span), EngineError> {
+    fn copy(&mut self, homes: &[MemoryLocation], from: usize, to: usize, gpus: bool, mover: Rate) -> Result<(Inside, Span), EngineError> {
         let machine = self.machine;
         let (source, sink) = if gpus { (homes[from].vertex, homes[to].vertex) } else { self.memories(homes[from].numa, homes[to].numa) };
         let path = machine.path(machine.own_memory(source), machine.own_memory(sink), if gpus { Purpose::Copy } else { Purpose::Dma });

@@ -1,4 +1,4 @@
-//! Runs a job of rounds: each rank's next round is made when it gets there, and only messages under way are in memory.
+//! Runs a job of rounds: each rank's next round is made when it gets there, and only outstanding messages are in memory.
 //!
 //! A round posts its receives, posts its sends and waits for all of them, as `collectives::schedule` has it; no rank waits for others
 //! than those it receives from and sends to. Instead of all ranks, one of each class of a [`Fold`] may run: see `fold.rs`.
@@ -17,7 +17,7 @@ use crate::fluid::{Event, Fluid, Kind};
 use crate::fold::Fold;
 use crate::latency::Latency;
 use crate::network::Network;
-use crate::places::{Places, Way};
+use crate::places::{MessagePath, Places};
 
 /// Where a message is received: by whom, and in which receive, as far as that tells it from others.
 type Receive = (u32, u32, u32);
@@ -26,7 +26,7 @@ type Receive = (u32, u32, u32);
 struct Runner {
     rank: u32,
     rounds: Option<Rounds>,
-    /// The number of the round under way.
+    /// The number of the round in progress.
     round: u32,
     /// Messages of the round that are not over yet, and when the last of the others was.
     waiting: u32,
@@ -51,13 +51,13 @@ struct Mailbox {
     came: VecDeque<Time>,
 }
 
-/// A run of rounds under way.
+/// A run of rounds in progress.
 pub(crate) struct Running<'a> {
     places: &'a Places<'a>,
     program: &'a dyn RankRounds,
     fold: Option<&'a Fold>,
     latency: Latency,
-    fluid: Fluid<(u32, Way)>,
+    fluid: Fluid<(u32, MessagePath)>,
     runners: Vec<Runner>,
     /// When each adapter takes the next message.
     nics: Vec<Time>,
@@ -264,7 +264,7 @@ impl<'a> Running<'a> {
     }
 
     /// The tail of a message left at `tail`.
-    fn landed(&mut self, tail: Time, slot: u32, way: Way) {
+    fn landed(&mut self, tail: Time, slot: u32, way: MessagePath) {
         let Message { from, to, bytes, .. } = self.messages[slot as usize];
         self.free.push(slot);
         let members = u64::from(self.fold.map_or(1, |fold| fold.members[from as usize]));
@@ -299,7 +299,7 @@ impl<'a> Running<'a> {
         self.over(at, to.0);
     }
 
-    /// A message of the round under way will be over at `at`; with the last one, the round is.
+    /// A message of the round in progress will be over at `at`; with the last one, the round is.
     fn over(&mut self, at: Time, index: u32) {
         let runner = &mut self.runners[index as usize];
         runner.until = runner.until.max(at);

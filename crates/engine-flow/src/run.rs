@@ -22,7 +22,7 @@ struct Message {
     latency: u64,
 }
 
-/// A run under way.
+/// A run in progress.
 struct State<'a> {
     op_times: Watch,
     fluid: Fluid<Message>,

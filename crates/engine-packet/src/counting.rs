@@ -4,7 +4,7 @@
 //! Modelled: see [`Counter`]. Bytes are those between the delimiters, without VCRC, FCS, preamble and gap.
 //! Not modelled: the width of the registers.
 
-use fabriscope_engine::{Counter, Counters, Place};
+use fabriscope_engine::{Counter, CounterPlace, Counters};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{NicCounts, Packet, PacketFlags, Transmit};
 use fabriscope_wire::{LinkLayer, NakCode, Opcode, Psn, Syndrome, Transport};
@@ -75,7 +75,7 @@ impl CounterBank {
     }
 
     /// Counts `amount` at `time`.
-    pub fn add(&mut self, place: Place, counter: Counter, time: Time, amount: u64) {
+    pub fn add(&mut self, place: CounterPlace, counter: Counter, time: Time, amount: u64) {
         let bin = self.counters.bin(time);
         self.counters.add(place, counter, bin, amount);
     }
@@ -111,7 +111,7 @@ impl CounterBank {
 
     /// An adapter has built a packet.
     pub fn built(&mut self, host: u32, time: Time, transmit: &Transmit) {
-        let (place, packet) = (Place::Adapter(host), &transmit.packet);
+        let (place, packet) = (CounterPlace::Adapter(host), &transmit.packet);
         self.add(place, Counter::TxPackets, time, 1);
         self.add(place, Counter::TxPayload, time, u64::from(packet.payload));
         if transmit.retransmission {
@@ -128,7 +128,7 @@ impl CounterBank {
 
     /// `packet` arrived at an adapter, whose queue pair expects the request `expected` next.
     pub fn received(&mut self, host: u32, now: Time, packet: &Packet, expected: Option<u32>) {
-        let place = Place::Adapter(host);
+        let place = CounterPlace::Adapter(host);
         self.add(place, Counter::RxPackets, now, 1);
         self.add(place, Counter::RxPayload, now, u64::from(packet.payload));
         if packet.flags.contains(PacketFlags::ECN_CE) {
@@ -184,7 +184,7 @@ impl CounterBank {
         ];
         for (counter, more) in pairs {
             if more > 0 {
-                self.add(Place::Adapter(host), counter, now, more);
+                self.add(CounterPlace::Adapter(host), counter, now, more);
             }
         }
     }
@@ -192,7 +192,7 @@ impl CounterBank {
 
 fn note_sent(counters: &mut Counters, link: usize, priority: u8, meter: &Meter) {
     if meter.packets > 0 {
-        let place = Place::Port(link as u32);
+        let place = CounterPlace::Port(link as u32);
         counters.add(place, Counter::XmitBytesAt(priority), meter.bin, meter.bytes.0);
         counters.add(place, Counter::XmitPacketsAt(priority), meter.bin, meter.packets);
         counters.add(place, Counter::XmitBytes, meter.bin, meter.bytes.0);
@@ -203,7 +203,7 @@ fn note_sent(counters: &mut Counters, link: usize, priority: u8, meter: &Meter) 
 
 fn note_arrived(counters: &mut Counters, link: usize, priority: u8, meter: &Meter) {
     if meter.packets > 0 {
-        let place = Place::far(link as u32);
+        let place = CounterPlace::far(link as u32);
         counters.add(place, Counter::RcvBytesAt(priority), meter.bin, meter.bytes.0);
         counters.add(place, Counter::RcvPacketsAt(priority), meter.bin, meter.packets);
         counters.add(place, Counter::RcvBytes, meter.bin, meter.bytes.0);

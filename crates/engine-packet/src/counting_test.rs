@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Counter, Counters, Place, Run};
+use fabriscope_engine::{Cluster, Counter, CounterPlace, Counters, Run};
 use fabriscope_fabric::EndpointId;
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_schedule::{Builder, Schedule};
@@ -34,12 +34,12 @@ fn counters(run: &Run) -> &Counters {
     run.counters.as_ref().expect("they were asked for")
 }
 
-/// When no packet is under way, what a port sent is what the port at the other end received, damaged or not; and the sums are
+/// When no packet is in flight, what a port sent is what the port at the other end received, damaged or not; and the sums are
 /// those of the run.
 fn conserved(cluster: &Cluster, run: &Run) {
     let counters = counters(run);
     for link in 0..cluster.fabric.graph.link_count() {
-        let (here, there) = (Place::Port(link), Place::far(link));
+        let (here, there) = (CounterPlace::Port(link), CounterPlace::far(link));
         let sent = counters.total(here, Counter::XmitPackets);
         let damaged = counters.total(there, Counter::RcvErrors);
         let lost = damaged + counters.total(here, Counter::XmitDiscards);
@@ -49,9 +49,9 @@ fn conserved(cluster: &Cluster, run: &Run) {
         }
     }
     for load in &run.links {
-        assert_eq!(counters.total(Place::Port(load.link), Counter::XmitPackets), load.packets);
+        assert_eq!(counters.total(CounterPlace::Port(load.link), Counter::XmitPackets), load.packets);
         let outside = if cluster.parts.link_layer.wire().is_ethernet() { 24 } else { 4 };
-        assert_eq!(counters.total(Place::Port(load.link), Counter::XmitBytes), load.bytes.0 - outside * load.packets);
+        assert_eq!(counters.total(CounterPlace::Port(load.link), Counter::XmitBytes), load.bytes.0 - outside * load.packets);
     }
     let stats = &run.stats;
     assert_eq!(counters.sum(Counter::XmitPackets), stats.packet_hops);
@@ -110,11 +110,11 @@ fn senders_of_an_incast_wait_as_long_as_the_others_send() {
         let room = (buffer / 64) as f64 / wire.div_ceil(64) as f64;
         let expected = time * (f64::from(senders) * (packets as f64 - room) - packets as f64);
         let graph = &cluster.fabric.graph;
-        let uplinks = (1..=senders).map(|host| Place::Port(graph.uplink(EndpointId(host)).0));
+        let uplinks = (1..=senders).map(|host| CounterPlace::Port(graph.uplink(EndpointId(host)).0));
         let waited: u64 = uplinks.map(|port| counters(&run).total(port, Counter::XmitWait)).sum();
         let mean = waited as f64 / f64::from(senders);
         assert!((mean / expected - 1.0).abs() < 0.02, "{senders} senders: {mean} ps, expected {expected}");
-        let last = Place::far(graph.uplink(EndpointId(0)).0);
+        let last = CounterPlace::far(graph.uplink(EndpointId(0)).0);
         assert_eq!(counters(&run).total(last, Counter::XmitWait), 0);
     }
 }
@@ -130,10 +130,10 @@ fn pauses_are_counted_at_both_ends() {
     assert!(run.stats.pauses > 0 && counters.sum(Counter::RxPause(0)) == frames);
     assert_eq!(frames, 2 * run.stats.pauses);
     for host in 1..6 {
-        let uplink = Place::Port(cluster.fabric.graph.uplink(EndpointId(host)).0);
+        let uplink = CounterPlace::Port(cluster.fabric.graph.uplink(EndpointId(host)).0);
         let (paused, waited) = (counters.total(uplink, Counter::RxPauseTime(0)), counters.total(uplink, Counter::XmitWait));
         assert!(waited > 0 && waited <= paused, "waited {waited} ps, paused {paused} ps");
-        let switch = Place::far(cluster.fabric.graph.uplink(EndpointId(host)).0);
+        let switch = CounterPlace::far(cluster.fabric.graph.uplink(EndpointId(host)).0);
         assert_eq!(counters.total(switch, Counter::TxPauseTime(0)), paused);
     }
 }
@@ -217,9 +217,10 @@ fn links_that_go_down_are_counted() {
     conserved(&cluster, &run);
     let counters = counters(&run);
     assert_eq!((counters.sum(Counter::LinkDowned), counters.sum(Counter::RcvErrors)), (6, 0));
-    let ends: Vec<Place> = counters.series().filter(|series| series.counter == Counter::LinkDowned).map(|series| series.place).collect();
-    let Place::Port(link) = ends[0] else { panic!("links have ports") };
-    assert_eq!(ends, [Place::Port(link), Place::far(link)]);
+    let ends: Vec<CounterPlace> =
+        counters.series().filter(|series| series.counter == Counter::LinkDowned).map(|series| series.place).collect();
+    let CounterPlace::Port(link) = ends[0] else { panic!("links have ports") };
+    assert_eq!(ends, [CounterPlace::Port(link), CounterPlace::far(link)]);
     let series = counters.series().find(|series| series.counter == Counter::LinkDowned).expect("it went down");
     assert_eq!(series.amounts().collect::<Vec<_>>(), [(2, 1), (12, 1), (22, 1)], "at 20, 120 and 220 us");
     let lost = run.breakage.as_ref().expect("there were faults").faults[0].packets_lost;
@@ -329,10 +330,10 @@ fn receivers_that_are_not_ready_are_counted() {
             Ok(())
         })
     });
-    let refused = counters(&run).total(Place::Adapter(1), Counter::OutOfBuffer);
+    let refused = counters(&run).total(CounterPlace::Adapter(1), Counter::OutOfBuffer);
     assert!(refused >= 1);
-    assert_eq!(counters(&run).total(Place::Adapter(0), Counter::RnrNakRetryErr), refused);
-    assert_eq!(counters(&run).total(Place::Adapter(0), Counter::Retransmissions), refused);
+    assert_eq!(counters(&run).total(CounterPlace::Adapter(0), Counter::RnrNakRetryErr), refused);
+    assert_eq!(counters(&run).total(CounterPlace::Adapter(0), Counter::Retransmissions), refused);
     assert_eq!(counters(&run).sum(Counter::ReqCqeError), 0);
 }
 
@@ -356,7 +357,7 @@ fn failed_and_flushed_requests_are_counted() {
             Ok(())
         })
     });
-    let at = |counter| counters(&run).total(Place::Adapter(0), counter);
+    let at = |counter| counters(&run).total(CounterPlace::Adapter(0), counter);
     assert_eq!((at(Counter::RemoteAccessErr), at(Counter::ReqCqeError), at(Counter::ReqCqeFlushError)), (1, 1, 2));
     assert_eq!(counters(&run).sum(Counter::RespCqeError) + counters(&run).sum(Counter::RespCqeFlushError), 0);
 }

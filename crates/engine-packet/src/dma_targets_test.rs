@@ -9,7 +9,7 @@ use fabriscope_engine::{Cluster, Inside, MessageTrace, Run, Stage, timing};
 use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind};
 use fabriscope_node::{DeviceCosts, Main, Memory, Process, ProgramError, Reach};
 use fabriscope_units::{Bytes, Rate, Span, Time};
-use fabriscope_verbs::{Access, Lid, Mr, Mtu, Peer, Place, QpCap, QpInit, QpNum, QpType, Remote, SendWr, Sge};
+use fabriscope_verbs::{Access, Lid, MemoryId, Mr, Mtu, Peer, QpCap, QpInit, QpNum, QpType, Remote, SendWr, Sge};
 
 use crate::Scenario;
 use crate::tests::cluster;
@@ -56,8 +56,8 @@ fn nodes(count: u32) -> Cluster {
 #[derive(Clone, Copy)]
 struct Transfer {
     nic: usize,
-    from: Place,
-    to: Place,
+    from: MemoryId,
+    to: MemoryId,
     reads: bool,
 }
 
@@ -131,8 +131,8 @@ async fn end(
     Ok(())
 }
 
-const NEAR: Place = Place(1);
-const FAR: Place = Place(2);
+const NEAR: MemoryId = MemoryId(1);
+const FAR: MemoryId = MemoryId(2);
 const SIZE: u32 = 1 << 20;
 
 /// Gb/s of payload from the first begin to the last end.
@@ -143,7 +143,7 @@ fn rate(transfers: &[Transfer]) -> f64 {
     Rate::of(Bytes(messages * u64::from(SIZE) * transfers.len() as u64), last - first).as_bps() as f64 / 1e9
 }
 
-fn write(nic: usize, from: Place, to: Place) -> Transfer {
+fn write(nic: usize, from: MemoryId, to: MemoryId) -> Transfer {
     Transfer { nic, from, to, reads: false }
 }
 
@@ -165,7 +165,7 @@ fn limits_for_peers_bind_at_either_end() {
 
 #[test]
 fn near_memory_is_as_fast_as_host_memory() {
-    let [host, gpu] = [Place::HOST, NEAR].map(|place| rate(&[write(0, place, place)]));
+    let [host, gpu] = [MemoryId::HOST, NEAR].map(|place| rate(&[write(0, place, place)]));
     assert!((gpu / host - 1.0).abs() < 0.01, "{gpu} and {host} Gb/s");
 }
 
@@ -177,7 +177,7 @@ fn two_adapters_share_the_link_of_a_gpu() {
     assert!(alone * 2.0 > GPU as f64 * 1.15, "{alone} Gb/s");
     assert!((0.97..=1.0).contains(&(both / GPU as f64)), "{both} Gb/s");
     // One of them with its bytes in host memory is not disturbed, and does not disturb.
-    let apart = rate(&[write(0, NEAR, NEAR), write(1, Place::HOST, Place::HOST)]);
+    let apart = rate(&[write(0, NEAR, NEAR), write(1, MemoryId::HOST, MemoryId::HOST)]);
     assert!((apart / (2.0 * alone) - 1.0).abs() < 0.02, "{apart} Gb/s, {alone} alone");
 }
 
@@ -185,7 +185,7 @@ fn two_adapters_share_the_link_of_a_gpu() {
 #[test]
 fn copies_and_adapters_share_a_link() {
     let (messages, bytes) = (24, Bytes(12 << 20));
-    let both = |from: Place, copied: (Memory, Memory)| {
+    let both = |from: MemoryId, copied: (Memory, Memory)| {
         let took = Rc::new(Cell::new(Span::ZERO));
         let copying = took.clone();
         let copy: Main = Box::new(move |process: Process| {
@@ -198,7 +198,7 @@ fn copies_and_adapters_share_a_link() {
                 Ok(())
             })
         });
-        let (spans, _) = run_beside(&[write(0, from, Place::HOST)], messages, SIZE, false, Some(copy));
+        let (spans, _) = run_beside(&[write(0, from, MemoryId::HOST)], messages, SIZE, false, Some(copy));
         (took.get(), spans[0].1 - spans[0].0)
     };
     let near = |span: Span, expected: Span| {
@@ -217,7 +217,7 @@ fn copies_and_adapters_share_a_link() {
     let lost = rate(GPU / 2).as_bps() as f64 / Rate::of(all, alone).as_bps() as f64;
     near(reading, alone + Span::from_ps((half.as_ps() as f64 * (1.0 - lost)) as u64));
     // From host memory down to the adapter: the copy has the GPU's link to itself, and so has the adapter its own.
-    let (apart, elsewhere) = both(Place::HOST, (gpu, host));
+    let (apart, elsewhere) = both(MemoryId::HOST, (gpu, host));
     near(apart, call + rate(GPU).time(bytes));
     near(elsewhere, alone);
 }
@@ -236,7 +236,7 @@ fn the_trace_names_the_memory_and_adds_up() {
         trace
     };
     let of = |trace: &MessageTrace, stage| trace.stages.iter().find(|s| s.stage == stage).map(|s| (s.place.clone(), s.span)).unwrap();
-    let (near, far, host) = (trace(NEAR, NEAR), trace(FAR, FAR), trace(Place::HOST, Place::HOST));
+    let (near, far, host) = (trace(NEAR, NEAR), trace(FAR, FAR), trace(MemoryId::HOST, MemoryId::HOST));
     assert_eq!(of(&host, Stage::PayloadFetch).0, "pcie");
     assert_eq!(of(&near, Stage::PayloadFetch).0, "gpu0 through switch0 (GPUDirect)");
     assert_eq!(of(&far, Stage::PayloadWrite).0, "gpu1 through bridge0, switch0 (GPUDirect)");
@@ -300,7 +300,7 @@ fn memory_out_of_reach_is_refused() {
         Box::pin(async move {
             let error = process.nic(0, |nic| {
                 let pd = nic.alloc_pd();
-                nic.reg_mr_at(pd, 0, Bytes(64), Access::ALL, Place(9)).unwrap_err()
+                nic.reg_mr_at(pd, 0, Bytes(64), Access::ALL, MemoryId(9)).unwrap_err()
             });
             Err(ProgramError(error.to_string()))
         })

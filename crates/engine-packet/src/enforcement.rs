@@ -8,7 +8,7 @@
 //! Not modelled: enforcement between switches, traps, limits of the size of the tables.
 
 use fabriscope_catalog::{PartitionEnforcement, ResolvedCluster, keys};
-use fabriscope_engine::{Counter, Place};
+use fabriscope_engine::{Counter, CounterPlace};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::Time;
 
@@ -53,7 +53,7 @@ impl World<'_> {
         let from = self.cluster.fabric.graph.link(LinkId(lane / self.links.vls)).from.0;
         let refused = from < self.links.endpoints && self.refuses(from, packed, |enforcement| enforcement.inbound);
         if refused {
-            self.note_refusal(Place::far(lane / self.links.vls), Counter::RcvConstraints, now);
+            self.note_refusal(CounterPlace::far(lane / self.links.vls), Counter::RcvConstraints, now);
         }
         refused
     }
@@ -65,7 +65,7 @@ impl World<'_> {
         let to = self.links.ends[out as usize];
         let refused = to < self.links.endpoints && self.refuses(to, packed, |enforcement| enforcement.outbound);
         if refused {
-            self.note_refusal(Place::Port(out / self.links.vls), Counter::XmitConstraints, now);
+            self.note_refusal(CounterPlace::Port(out / self.links.vls), Counter::XmitConstraints, now);
         }
         refused
     }
@@ -75,7 +75,7 @@ impl World<'_> {
         self.groups.enforcement.as_deref().is_some_and(|enforcement| way(enforcement) && enforcement.refuses(endpoint, pkey))
     }
 
-    fn note_refusal(&mut self, place: Place, counter: Counter, now: Time) {
+    fn note_refusal(&mut self, place: CounterPlace, counter: Counter, now: Time) {
         self.watch.stats.pkey_violations += 1;
         if let Some(observer) = &mut self.watch.observer {
             observer.count(place, counter, now);

@@ -6,7 +6,7 @@ use fabriscope_engine::{HOST_MEMORY, Stage, StageSpan};
 use fabriscope_nic::{Built, Hops, Pipeline, ReceiveEntry, is_atomic_response};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{Body, Lid, Nic, PacketFlags, Place, QpNum, Transmit, WqeIndex};
+use fabriscope_verbs::{Body, Lid, MemoryId, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::Syndrome;
 
 use crate::event::Event;
@@ -62,7 +62,7 @@ impl Host {
     }
 
     /// What payload crosses on its path, for reports.
-    fn memory(&self, place: Place) -> String {
+    fn memory(&self, place: MemoryId) -> String {
         self.pipeline.title(place).unwrap_or(HOST_MEMORY).to_owned()
     }
 }

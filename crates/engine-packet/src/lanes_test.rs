@@ -15,7 +15,7 @@ const SIZE: u32 = 1 << 20;
 
 type Board = Rc<RefCell<Vec<Option<(fabriscope_verbs::Lid, QpNum, Rkey)>>>>;
 
-/// What a writer does: service level, size, writes under way, writes in all.
+/// What a writer does: service level, size, writes outstanding, writes in all.
 type Load = (u8, u32, u64, u64);
 
 /// The first half of the ranks write, each to its partner in the second half, and note when each write was done.

@@ -4,7 +4,7 @@
 //! the pause they began ends. A packet does not carry its sender; the first hop tells it, by destination and queue pair.
 //! Not modelled: packets that are lost on a link are seen where they leave, not where they would have arrived.
 
-use fabriscope_engine::{Counter, Counters, LinkLoad, Place, Seen, Sighting, Tap};
+use fabriscope_engine::{Counter, CounterPlace, Counters, LinkLoad, Seen, Sighting, Tap};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Body, QpNum, Transmit};
@@ -71,17 +71,17 @@ impl Observer {
             match fate {
                 None => tally.arrived((link, level), at, amount),
                 Some(Fate::Damaged { bits }) => {
-                    tally.add(Place::far(link), Counter::RcvErrors, at, 1);
+                    tally.add(CounterPlace::far(link), Counter::RcvErrors, at, 1);
                     if bits {
-                        tally.add(Place::far(link), Counter::SymbolErrors, at, 1);
+                        tally.add(CounterPlace::far(link), Counter::SymbolErrors, at, 1);
                     }
                 }
-                Some(Fate::NoLink) => tally.add(Place::Port(link), Counter::XmitDiscards, at, 1),
+                Some(Fate::NoLink) => tally.add(CounterPlace::Port(link), Counter::XmitDiscards, at, 1),
             }
         }
     }
     /// Counts one of something at `now`.
-    pub fn count(&mut self, place: Place, counter: Counter, now: Time) {
+    pub fn count(&mut self, place: CounterPlace, counter: Counter, now: Time) {
         if let Some(tally) = &mut self.tally {
             tally.add(place, counter, now, 1);
         }
@@ -89,14 +89,14 @@ impl Observer {
     /// A packet that arrived by `link` found no room behind it.
     pub fn discard(&mut self, link: u32, now: Time) {
         if let Some(tally) = &mut self.tally {
-            tally.add(Place::far(link), Counter::RcvDiscards, now, 1);
+            tally.add(CounterPlace::far(link), Counter::RcvDiscards, now, 1);
         }
     }
     /// A packet that was to leave by `link` found no room before it: it is dropped, or trimmed.
     pub fn overflow(&mut self, link: u32, now: Time, trimmed: bool) {
         if let Some(tally) = &mut self.tally {
             let counter = if trimmed { Counter::Trims } else { Counter::XmitDiscards };
-            tally.add(Place::Port(link), counter, now, 1);
+            tally.add(CounterPlace::Port(link), counter, now, 1);
         }
     }
     /// What was counted.
@@ -204,7 +204,7 @@ impl World<'_> {
         };
         for link in (0..self.cluster.fabric.graph.link_count()).map(LinkId) {
             for from in faults.outages(link.cable(), now) {
-                tally.add(Place::Port(link.0), Counter::LinkDowned, from, 1);
+                tally.add(CounterPlace::Port(link.0), Counter::LinkDowned, from, 1);
             }
         }
     }
@@ -214,7 +214,7 @@ impl World<'_> {
     #[inline(never)]
     pub(crate) fn observe_mark(&mut self, now: Time, out: u32) {
         if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            tally.add(Place::Port(out / self.links.vls), Counter::XmitMarks, now, 1);
+            tally.add(CounterPlace::Port(out / self.links.vls), Counter::XmitMarks, now, 1);
         }
     }
 
@@ -251,8 +251,8 @@ impl World<'_> {
         let start = obeyed.saturating_sub(reaction);
         if let Some(observer) = &mut self.watch.observer {
             if let Some(tally) = &mut observer.tally {
-                tally.add(Place::Port(back.0), Counter::TxPause(priority), start, 1);
-                tally.add(Place::Port(link), Counter::RxPause(priority), start + delay, 1);
+                tally.add(CounterPlace::Port(back.0), Counter::TxPause(priority), start, 1);
+                tally.add(CounterPlace::Port(link), Counter::RxPause(priority), start + delay, 1);
             }
             observer.pass(back.0, start, delay, Time::MAX, || Seen::Pause { priority, quanta });
         }
@@ -263,8 +263,8 @@ impl World<'_> {
         let (link, priority) = (lane / self.links.vls, self.links.qos.level(lane % self.links.vls).number);
         if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
             let paused = until.since(from).as_ps();
-            tally.add(Place::Port(link), Counter::RxPauseTime(priority), until, paused);
-            tally.add(Place::far(link), Counter::TxPauseTime(priority), until, paused);
+            tally.add(CounterPlace::Port(link), Counter::RxPauseTime(priority), until, paused);
+            tally.add(CounterPlace::far(link), Counter::TxPauseTime(priority), until, paused);
         }
     }
 

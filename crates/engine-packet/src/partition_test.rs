@@ -86,7 +86,7 @@ fn exchange_on(
                     process.post_send(0, qp, &send).map_err(ProgramError::from)?;
                     let found = process.wait_cq(0, cq, 1).await;
                     seen.borrow_mut().extend(found.iter().map(|wc| wc.status));
-                    // Time for whatever is under way.
+                    // Time for whatever is outstanding.
                     process.sleep_until(process.now() + fabriscope_units::Span::from_us(100)).await;
                 }
                 process.barrier().await;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use fabriscope_engine::{Cluster, EngineError, timing};
-use fabriscope_node::process::{Doorbell, Seat, Wait, earliest};
+use fabriscope_node::process::{Doorbell, RankPlacement, Wait, earliest};
 use fabriscope_node::socket::first_ready;
 use fabriscope_node::{Awaited, Devices, Main, Process, Program, Sockets, Work};
 use fabriscope_units::{Bytes, Time};
@@ -78,7 +78,7 @@ impl Programs {
                 return Err(EngineError::NoSuchNode { rank, node, nodes });
             }
             on_node[node as usize].push(rank);
-            let process = Process::new(Seat {
+            let process = Process::new(RankPlacement {
                 rank,
                 ranks,
                 node,
@@ -349,7 +349,7 @@ impl Programs {
             let memory = known.unwrap_or_else(|| reach.and_then(|reach| timing::on_adapter(parts, reach, nic, here)).map(Rc::new));
             memories.push((nic, memory.clone()));
             let number = self.slots.len() as u32;
-            let process = Process::new(Seat {
+            let process = Process::new(RankPlacement {
                 rank: number,
                 ranks: self.ranks as u32,
                 node: parent.node(),

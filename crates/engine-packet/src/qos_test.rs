@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// Senders 1 to n each send `messages` of 256 KiB to host 0, four under way, with level n - 1.
+/// Senders 1 to n each send `messages` of 256 KiB to host 0, four outstanding, with level n - 1.
 fn funnel(senders: u32, messages: usize) -> (Schedule, Levels) {
     let mut builder = Builder::new(senders + 1);
     for from in 1..=senders {
@@ -116,7 +116,7 @@ fn shares(base: &str, qos: &str, senders: u32, messages: usize) -> Vec<usize> {
     ends.iter().map(|ends| ends.iter().filter(|end| *end <= first).count()).collect()
 }
 
-/// A saturated link is shared as the tables say: within the four messages that are under way.
+/// A saturated link is shared as the tables say: within the four messages that are outstanding.
 #[test]
 fn saturated_links_are_shared_as_the_tables_say() {
     let close = |found: Vec<usize>, expected: &[f64]| {

@@ -107,7 +107,7 @@ const LAYERS: [(&str, &str, &[&str]); 3] = [
     ("lab-roce-128", "flow_control = \"lossy\"", &["none", "nscc", "srd", "swift"]),
 ];
 
-/// Requests of a sender under way at once, and receives that are posted.
+/// Requests of a sender outstanding at once, and receives that are posted.
 const DEPTH: u64 = 32;
 const RECEIVES: u64 = 64;
 /// Room for one message.
@@ -335,7 +335,7 @@ fn rank(board: Rc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, 
                     break;
                 }
             }
-            // Repetitions that are still under way must not arrive twice.
+            // Repetitions that are still in flight must not arrive twice.
             process.sleep_until(process.now() + Span::from_us(2_000)).await;
             let again = process.poll_cq(0, lane.cq, 64).await.into_iter().filter(|wc| wc.opcode.is_recv());
             for wc in again {

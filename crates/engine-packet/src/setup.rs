@@ -15,7 +15,7 @@ use fabriscope_switch::channel::MAX_BUFFER;
 use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
 use fabriscope_switch::{self as switch, Arbiter, Channel, Ecn, PauseLimits};
 use fabriscope_units::{Bytes, Pace, Rate, Span};
-use fabriscope_verbs::Side;
+use fabriscope_verbs::ExtHeaders;
 use fabriscope_verbs::cc::Settings;
 use rustc_hash::FxHashMap;
 
@@ -240,7 +240,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
                 routes: Routes { table: table.clone(), flows: FxHashMap::default() },
                 groups: self.groups(),
                 watch,
-                ext_headers: Side::new(),
+                ext_headers: ExtHeaders::new(),
                 pairs: Arc::clone(&pairs),
                 pkeys: Arc::clone(&pkeys),
                 rates: Arc::clone(&rates),

@@ -58,7 +58,7 @@ pub(crate) fn random_schedule(ranks: u32, messages: u32, most: u64, seed: u64) -
     builder.build().expect("the schedule is sound")
 }
 
-/// Runs to the very end, until no packet is under way, and checks that every lane has its credits back.
+/// Runs to the very end, until no packet is in flight, and checks that every lane has its credits back.
 pub(crate) fn run_and_settle(engine: &Scenario, cluster: &Cluster, schedule: &Schedule, seed: u64) -> Result<Run, EngineError> {
     let mut world = setup::world(engine, cluster, seed)?;
     let before: Vec<i64> = world.links.lanes.iter().map(Channel::settled).collect();

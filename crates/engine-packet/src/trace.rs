@@ -30,7 +30,7 @@ impl Log {
     }
 }
 
-/// All traced packets under way, and the messages that are complete.
+/// All traced packets outstanding, and the messages that are complete.
 #[derive(Debug, Default)]
 pub(crate) struct Tracer {
     /// Logs by destination, queue pair there and sequence number. Looked up, never iterated.

@@ -27,7 +27,7 @@ use crate::{Transfers, connect::PeerConnection};
 /// Ranks that a stalled run names.
 const MOST_LINES: usize = 20;
 
-/// A schedule under way: all of it, or the ranks of one part.
+/// A schedule in progress: all of it, or the ranks of one part.
 pub(crate) struct Transferring {
     /// Its ranks, and the number of the first.
     pub(crate) ranks: Vec<Rank>,
@@ -45,7 +45,7 @@ pub(crate) struct Transferring {
     ends: Vec<Time>,
     /// Receives that wait for a message, messages that wait for a receive.
     mailboxes: FxHashMap<(u32, u32, u32), Mailbox>,
-    /// Tags of messages under way, by source and destination, where the transport carries none and keeps the order.
+    /// Tags of messages outstanding, by source and destination, where the transport carries none and keeps the order.
     tags: Option<FxHashMap<(u32, u32), VecDeque<u32>>>,
     left: usize,
     finished_ops: Vec<bool>,
@@ -55,7 +55,7 @@ pub(crate) struct Transferring {
     /// Errors are counted and do not end the run; which of its operations ended in one.
     forgiving: bool,
     failed_ops: BTreeSet<u32>,
-    /// Operations of its own that are under way.
+    /// Operations of its own that are outstanding.
     pub(crate) open: usize,
     /// Messages whose sender failed: source, destination, tag.
     unsent: BTreeMap<(u32, u32, u32), usize>,

@@ -6,7 +6,7 @@ use fabriscope_engine::{Cluster, EngineError, Run};
 use fabriscope_kernel::EventQueue;
 use fabriscope_prefetch::prefetch_lines;
 use fabriscope_units::{Rate, Time};
-use fabriscope_verbs::{CqId, Side};
+use fabriscope_verbs::{CqId, ExtHeaders};
 use rustc_hash::FxHashMap;
 
 use crate::event::{Event, EventKind};
@@ -35,7 +35,7 @@ pub(crate) struct World<'a> {
     pub groups: Groups,
     pub watch: Watch,
     /// Extension headers of the packets that have some.
-    pub ext_headers: Side,
+    pub ext_headers: ExtHeaders,
     /// Service levels of connections between two ranks; sorted.
     pub pairs: Arc<[((u32, u32), u8)]>,
     /// P_Keys of connections between two ranks; sorted.

@@ -113,18 +113,18 @@ pub enum Counter {
 
 /// A port or an adapter. A port is known by the link that leaves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum CounterPlace {
     /// The port that this link leaves.
     Port(u32),
     /// The adapter, as an endpoint of the fabric.
     Adapter(u32),
 }
 
-impl Place {
+impl CounterPlace {
     /// The port at the far end of a link: the one that the way back leaves.
     #[must_use]
-    pub const fn far(link: u32) -> Place {
-        Place::Port(LinkId(link).reverse().0)
+    pub const fn far(link: u32) -> CounterPlace {
+        CounterPlace::Port(LinkId(link).reverse().0)
     }
 }
 
@@ -133,7 +133,7 @@ impl Place {
 pub struct Counters {
     /// Length of a bin; `None` for one bin.
     pub every: Option<Span>,
-    amounts: BTreeMap<(Place, Counter), BTreeMap<u32, u64>>,
+    amounts: BTreeMap<(CounterPlace, Counter), BTreeMap<u32, u64>>,
 }
 
 impl Counters {
@@ -148,7 +148,7 @@ impl Counters {
         self.every.map_or(0, |every| u32::try_from(time.as_ps() / every.as_ps()).unwrap_or(u32::MAX))
     }
     /// Counts `amount` in a bin.
-    pub fn add(&mut self, place: Place, counter: Counter, bin: u32, amount: u64) {
+    pub fn add(&mut self, place: CounterPlace, counter: Counter, bin: u32, amount: u64) {
         *self.amounts.entry((place, counter)).or_default().entry(bin).or_default() += amount;
     }
     /// Adds what another part of the run counted.
@@ -162,7 +162,7 @@ impl Counters {
     }
     /// The amount at the end.
     #[must_use]
-    pub fn total(&self, place: Place, counter: Counter) -> u64 {
+    pub fn total(&self, place: CounterPlace, counter: Counter) -> u64 {
         self.amounts.get(&(place, counter)).map_or(0, |bins| bins.values().sum())
     }
     /// The amount of all places together.
@@ -185,7 +185,7 @@ impl Counters {
 #[derive(Debug, Clone, Copy)]
 pub struct Series<'a> {
     /// Where.
-    pub place: Place,
+    pub place: CounterPlace,
     /// What.
     pub counter: Counter,
     bins: &'a BTreeMap<u32, u64>,
@@ -214,7 +214,7 @@ mod tests {
     fn amounts_add_up_over_bins_and_parts() {
         let at = |counters: &Counters, ns| counters.bin(Time::ZERO + Span::from_ns(ns));
         let mut counters = Counters::new(Some(Span::from_ns(10)));
-        let place = Place::Port(3);
+        let place = CounterPlace::Port(3);
         counters.add(place, Counter::XmitPackets, at(&counters, 5), 1);
         counters.add(place, Counter::XmitPackets, at(&counters, 35), 2);
         let mut other = Counters::new(Some(Span::from_ns(10)));
@@ -224,6 +224,6 @@ mod tests {
         assert_eq!((counters.total(place, Counter::XmitPackets), counters.bins()), (5, 4));
         let series: Vec<u64> = counters.series().next().unwrap().cumulative(4).collect();
         assert_eq!(series, [2, 2, 2, 5]);
-        assert_eq!(counters.total(Place::Adapter(3), Counter::XmitPackets), 0);
+        assert_eq!(counters.total(CounterPlace::Adapter(3), Counter::XmitPackets), 0);
     }
 }

@@ -23,7 +23,7 @@ pub mod timing;
 pub use breakage::{Breakage, FaultReport, NewTables};
 pub use cluster::{Cluster, Inside, NodeModel};
 pub use connections::{Connections, PacketOrder, Service, Spraying};
-pub use counters::{Counter, Counters, Place};
+pub use counters::{Counter, CounterPlace, Counters};
 pub use error::EngineError;
 pub use fault_plan::{Chance, Effect, FaultPlan, PlannedFault, Recovery};
 pub use job::{Folding, Job, Placement, RankRounds, RoundsWork, Work};

@@ -47,7 +47,7 @@ pub struct Folded {
 /// When an operation of a schedule started and ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpTimes {
-    /// All that it waits for was over, or under way.
+    /// All that it waits for was over, or in flight.
     pub started: Time,
     /// It was over, as its rank sees it.
     pub ended: Time,
@@ -74,7 +74,7 @@ pub struct Stats {
     pub copies: u64,
     /// Packets that switches made of those of all their children.
     pub reductions: u64,
-    /// Packets for groups that nobody behind a switch, or no queue pair of an adapter, was there to get.
+    /// Unregistered multicast drops: packets for groups without a member behind a switch, or without a queue pair of an adapter.
     pub unwanted: u64,
     /// The most bytes that waited for one link of a switch; measured where links decide packet by packet.
     pub deepest_queue: u64,
@@ -88,9 +88,9 @@ pub struct Stats {
     pub context_misses: u64,
     /// Packets of another partition that adapters dropped.
     pub pkey_violations: u64,
-    /// Packets that a link repeated by itself.
+    /// Link-level retries: packets that a link sent again by itself.
     pub link_retries: u64,
-    /// Times that a resting link was woken.
+    /// Exits of links from their low-power state.
     pub link_wakes: u64,
     /// Events handled.
     pub events: u64,

@@ -4,7 +4,7 @@ use fabriscope_catalog::{AnyPart, Catalog};
 use fabriscope_engine::timing;
 use fabriscope_node::{Memory, Reach};
 use fabriscope_units::Span;
-use fabriscope_verbs::Place;
+use fabriscope_verbs::MemoryId;
 
 /// Every node with GPUs: as many adapters in its graph as in the cluster, and each reaches a GPU at a speed and in a time that exist.
 #[test]
@@ -19,7 +19,7 @@ fn adapters_of_nodes_with_gpus_reach_some() {
         let reach = Reach::of(&machine, &bus, true);
         assert_eq!(reach.nics(), parts.sole().node.nics as usize, "{}", parts.name);
         for nic in 0..reach.nics() {
-            assert!(reach.path(nic, Place::HOST).is_some_and(|host| host.read_latency == bus.read_latency), "{}", parts.name);
+            assert!(reach.path(nic, MemoryId::HOST).is_some_and(|host| host.read_latency == bus.read_latency), "{}", parts.name);
             let gpus = (0..parts.sole().node.gpus).filter_map(|gpu| reach.path(nic, reach.place_of(Memory::Device(gpu))?));
             let near = gpus.min_by_key(|path| path.read_latency).unwrap_or_else(|| panic!("{}: adapter {nic} reaches no GPU", parts.name));
             let crossings = near.reads.iter().chain(&near.writes);

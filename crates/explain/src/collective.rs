@@ -1,4 +1,4 @@
-//! nccl-tests: what binds each size, what the other algorithms and protocols would give.
+//! nccl-tests: the bottleneck of each size, what the other algorithms and protocols would give.
 //!
 //! What binds is found by runs: each thing is made twice as fast, everything else as it was and with the same algorithm and protocol, and that
 //! which saves most binds. The others are run as `NCCL_ALGO` and `NCCL_PROTO` would have them.
@@ -36,7 +36,7 @@ pub(crate) fn explain_collective(
         told.push(bench.size(*size, args.changes == Changes::Tried)?);
     }
     let mut outcome = text(args, &parts, layout, &told);
-    let sizes: Vec<serde_json::Value> = told.iter().map(Told::json).collect();
+    let sizes: Vec<serde_json::Value> = told.iter().map(ExplainedSize::json).collect();
     outcome.set("tool", args.tool.clone()).set("cluster", parts.name.clone()).set("nodes", layout.nodes).set("sizes", sizes);
     Ok(outcome)
 }
@@ -76,7 +76,7 @@ impl Tried {
 }
 
 /// A size, explained.
-struct Told {
+struct ExplainedSize {
     size: u64,
     taken: Tried,
     /// What was made twice as fast, and what that gave, the best first.
@@ -86,7 +86,7 @@ struct Told {
 }
 
 impl Bench<'_> {
-    fn size(&self, size: u64, changes: bool) -> Result<Told, LaunchError> {
+    fn size(&self, size: u64, changes: bool) -> Result<ExplainedSize, LaunchError> {
         let taken = self.run(self.parts, size, &[])?;
         let way: Vec<&str> = taken.way().split(' ').collect();
         let same = match (&taken.choice, &way[..]) {
@@ -113,7 +113,7 @@ impl Bench<'_> {
         }
         faster.sort_by(|a, b| a.1.us.total_cmp(&b.1.us));
         others.sort_by(|a, b| a.us.total_cmp(&b.us));
-        Ok(Told { size, taken, faster, others })
+        Ok(ExplainedSize { size, taken, faster, others })
     }
 
     /// The plugin forbids the other protocols, which would not be safe.
@@ -234,7 +234,7 @@ fn double(rate: Rate) -> Rate {
     Rate::from_bps(rate.as_bps().saturating_mul(2))
 }
 
-impl Told {
+impl ExplainedSize {
     /// What binds, if anything saves a hundredth, and how much it saves.
     fn bound(&self) -> Option<(&'static str, f64)> {
         let (what, faster) = self.faster.first()?;
@@ -253,7 +253,7 @@ impl Told {
     }
 }
 
-fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Layout, told: &[Told]) -> Outcome {
+fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Layout, told: &[ExplainedSize]) -> Outcome {
     let ranks = layout.nodes * layout.per_node;
     let mut outcome = Outcome::new();
     outcome
@@ -291,7 +291,7 @@ fn text(args: &ExplainRequest, parts: &ResolvedCluster, layout: Layout, told: &[
 }
 
 /// A row for each size: what was taken, what binds it, what comes next.
-fn summary(told: &[Told]) -> Grid {
+fn summary(told: &[ExplainedSize]) -> Grid {
     let mut grid = Grid::new([
         Column::words("size", "bytes"),
         Column::words("taken", "taken"),

@@ -10,12 +10,12 @@ use fabriscope_tools::gpu::GpuTool;
 use fabriscope_tools::{Point, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
-use crate::inside::copies::{Bench, Copying};
+use crate::data_path::copies::{Bench, Copying};
 use crate::message::best;
 use crate::request::{Changes, ExplainRequest};
 
 /// A copy and where its time goes.
-struct Told {
+struct ExplainedCopy {
     copying: Copying,
     stages: Stages,
 }
@@ -47,11 +47,11 @@ pub(crate) fn explain_copies(tool: GpuTool, args: &ExplainRequest, original: &Re
         let total = rows.iter().map(|(_, span)| *span).sum();
         Some((copying, rows, total))
     });
-    let told: Result<Vec<Told>, LabError> = told
+    let told: Result<Vec<ExplainedCopy>, LabError> = told
         .map(|(copying, rows, total)| {
             let stages =
                 Stages::new(rows, total).map_err(|e| LabError::refused(e.to_string(), "the stages of this copy are incomplete"))?;
-            Ok(Told { copying, stages })
+            Ok(ExplainedCopy { copying, stages })
         })
         .collect();
     let told = told?;
@@ -71,7 +71,7 @@ pub(crate) fn explain_copies(tool: GpuTool, args: &ExplainRequest, original: &Re
     }
     let mut outcome = Outcome::new();
     outcome.extend(json(args, &parts.name, &bench, &told, &changes)).text(text);
-    for Told { copying, stages } in &told {
+    for ExplainedCopy { copying, stages } in &told {
         let way = bench.leg(copying).map_or_else(String::new, |leg| leg.text(bench.machine()));
         outcome.text(format!("\n{}: {way}\n", copying.name)).table(stages.grid());
     }
@@ -123,9 +123,9 @@ fn kernel(parts: &ResolvedCluster, size: u64, printed: &ToolOutput) -> Option<Ve
     Some(vec![("start and end of the kernel".to_owned(), around), ("memory".to_owned(), total - around)])
 }
 
-fn json(args: &ExplainRequest, cluster: &str, bench: &Bench, told: &[Told], changes: &[Change]) -> serde_json::Value {
+fn json(args: &ExplainRequest, cluster: &str, bench: &Bench, told: &[ExplainedCopy], changes: &[Change]) -> serde_json::Value {
     let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
-    let copy = |Told { copying, stages }: &Told| {
+    let copy = |ExplainedCopy { copying, stages }: &ExplainedCopy| {
         serde_json::json!({
             "copy": copying.name,
             "way": bench.leg(copying).map(|leg| leg.json(bench.machine())),

@@ -1,16 +1,16 @@
-//! Where the time of one message goes, what binds, and what a change would save.
+//! Where the time of one message goes, its bottleneck, and what a change would save.
 //!
-//! [`explain`] takes a request and gives an outcome. [`chain`] joins followed messages to one exchange without gaps, [`busy`] says
-//! how long a message keeps each resource, [`inside`] follows it through the memories of a node, and [`change`] varies one thing at a
+//! [`explain`] takes a request and gives an outcome. [`critical_path`] joins followed messages to one exchange without gaps, [`occupancy`] says
+//! how long a message keeps each resource, [`data_path`] follows it through the memories of a node, and [`what_if`] varies one thing at a
 //! time. Nothing here prints.
 
-pub mod busy;
-pub mod chain;
-pub mod change;
 mod collective;
+pub mod critical_path;
+pub mod data_path;
 mod gpu_copies;
-pub mod inside;
 mod message;
+pub mod occupancy;
 mod request;
+pub mod what_if;
 
 pub use request::{Changes, ExplainRequest, explain};

@@ -10,11 +10,11 @@ use fabriscope_report::explain::{Change, Stages, nanoseconds, show_changes};
 use fabriscope_tools::{Direction, Exchange, Point, SizeOption, Suite, Tool, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
-use crate::busy::{self, Busy};
-use crate::chain::{self, Chain, Followed};
-use crate::change::{Setting, Variation};
-use crate::inside::{Asked, Inside};
+use crate::critical_path::{self, Chain, Followed};
+use crate::data_path::{DataPathRequest, Inside};
+use crate::occupancy::{self, Busy};
 use crate::request::{Changes, ExplainRequest};
+use crate::what_if::{Setting, Variation};
 use fabriscope_lab::launch::{self, Launch, LaunchError};
 
 /// What one run tells.
@@ -47,7 +47,7 @@ pub(crate) fn explain_message(
         return Err(LabError::refused(format!("--nodes is for the OSU benchmarks, not for {}", tool.name()), "leave it out"));
     }
     let target = Target::of(&parts, layout.unwrap_or_else(|| launch::layout(&parts, None, None)), binding.clone());
-    let asked = Asked { tool, options: &args.options, parts: &parts, binding: &binding, target: &target, size: args.bytes() };
+    let asked = DataPathRequest { tool, options: &args.options, parts: &parts, binding: &binding, target: &target, size: args.bytes() };
     let inside = Inside::of(&asked);
     let setting = Setting {
         catalog,
@@ -67,7 +67,8 @@ pub(crate) fn explain_message(
     let stages = Stages::new(explained.chain.stages.clone(), explained.chain.total);
     let stages = stages.map_err(|e| LabError::refused(e.to_string(), "the trace of this message is incomplete"))?;
     let changes = if args.changes == Changes::Left { Vec::new() } else { changes(&followed, &setting, progress) };
-    let told = Told { tool, args, parts: &parts, explained: &explained, stages: &stages, changes: &changes, inside: inside.as_ref() };
+    let told =
+        Explanation { tool, args, parts: &parts, explained: &explained, stages: &stages, changes: &changes, inside: inside.as_ref() };
     Ok(told.outcome())
 }
 
@@ -136,11 +137,11 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
         traces.truncate(traces.len() / exchanges * exchanges);
     }
     let followed = Followed { traces: &traces, works: &run.works, nics, exchanges: exchanges as usize };
-    let chain = if latency { chain::exchange(&followed, one_way) } else { None };
-    let copied = || run.works.get(run.works.len() / 2).map(chain::alone);
+    let chain = if latency { critical_path::exchange(&followed, one_way) } else { None };
+    let copied = || run.works.get(run.works.len() / 2).map(critical_path::alone);
     let exact = chain.is_some();
     let on_gpus = variation.parts.sole().node.gpu.is_some();
-    let chain = chain.or_else(|| steady(&run, size, on_gpus).map(chain::single)).or_else(copied);
+    let chain = chain.or_else(|| steady(&run, size, on_gpus).map(critical_path::single)).or_else(copied);
     let chain = chain.unwrap_or(Chain { stages: Vec::new(), total: Span::ZERO, messages: 0 });
     let both_ways = traits.direction == Direction::Bidirectional || variation.options.iter().any(|o| o == "-b" || o == "--bidirectional");
     let interval = if latency { None } else { interval(&printed.points, size, both_ways) };
@@ -206,10 +207,11 @@ pub(crate) fn best(measure: Span, changes: &[Change]) -> Option<(&Change, Span)>
 fn resources(tool: Tool, parts: &ResolvedCluster, args: &ExplainRequest, inside: Option<&Inside>) -> Vec<Busy> {
     let perftest = tool.traits().suite == Suite::Perftest;
     let network = !inside.is_some_and(|inside| inside.local);
-    let between = if network { busy::resources(parts, args.bytes(), perftest, inside.map(|inside| inside.pieces)) } else { Vec::new() };
+    let between =
+        if network { occupancy::resources(parts, args.bytes(), perftest, inside.map(|inside| inside.pieces)) } else { Vec::new() };
     let way = |inside: &Inside| -> Vec<Busy> {
         let legs = inside.ends.iter().flat_map(|end| end.legs.iter().map(move |leg| (end.who, leg)));
-        let busy = |(who, leg): (&str, &crate::inside::Leg)| {
+        let busy = |(who, leg): (&str, &crate::data_path::Leg)| {
             let (link, span) = leg.busiest(&inside.machine, args.bytes(), inside.pieces)?;
             Some(Busy { what: format!("{who}'s {link}").into(), span })
         };
@@ -220,7 +222,7 @@ fn resources(tool: Tool, parts: &ResolvedCluster, args: &ExplainRequest, inside:
 
 /// All that is told.
 #[derive(Clone, Copy)]
-struct Told<'a> {
+struct Explanation<'a> {
     tool: Tool,
     args: &'a ExplainRequest,
     parts: &'a ResolvedCluster,
@@ -230,13 +232,13 @@ struct Told<'a> {
     inside: Option<&'a Inside>,
 }
 
-impl Told<'_> {
+impl Explanation<'_> {
     fn bound(&self) -> String {
-        let Told { tool, parts, args, explained, stages, changes, inside } = *self;
+        let Explanation { tool, parts, args, explained, stages, changes, inside } = *self;
         let mut text = String::new();
         if let Some(interval) = explained.interval {
             text += &format!("a message every {} ns\n\n", nanoseconds(interval));
-            text += &busy::text(&resources(tool, parts, args, inside), interval);
+            text += &occupancy::text(&resources(tool, parts, args, inside), interval);
         } else if let Some((name, span)) = stages.longest() {
             let share = 100.0 * span.as_ps() as f64 / stages.total().as_ps().max(1) as f64;
             text += &format!("bound: the longest stage is `{name}` with {} ns, {share:.1} % of the whole\n", nanoseconds(span));
@@ -250,7 +252,7 @@ impl Told<'_> {
     }
 
     fn outcome(&self) -> Outcome {
-        let Told { tool: _, parts, args, explained, stages, changes, inside } = *self;
+        let Explanation { tool: _, parts, args, explained, stages, changes, inside } = *self;
         let slot = &parts.sole().node.pcie;
         let mut text = format!(
             "# {} of {} on {}: {}\n# {}, PCIe generation {} x{}, {} links, MTU {}\n",
@@ -293,7 +295,7 @@ impl Told<'_> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let Told { tool: _, parts, args, explained, stages, changes, inside } = *self;
+        let Explanation { tool: _, parts, args, explained, stages, changes, inside } = *self;
         let stage = |(name, span): (&str, Span)| serde_json::json!({ "stage": name, "ps": span.as_ps() });
         let change = |c: &Change| match &c.total {
             Ok(total) => serde_json::json!({ "change": c.what, "ps": total.as_ps() }),

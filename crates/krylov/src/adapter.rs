@@ -15,7 +15,7 @@ use fabriscope_verbs::{
 
 /// Which end of a bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum EndKind {
     Host,
     Cores,
 }
@@ -34,7 +34,7 @@ struct Contact {
 pub(super) struct Board(RefCell<[Option<Contact>; 2]>);
 
 /// One end.
-pub(super) struct End {
+pub(super) struct ConnectionEnd {
     process: Process,
     inline: u32,
     cq: CqId,
@@ -48,9 +48,9 @@ pub(super) struct End {
     peer: Contact,
 }
 
-impl End {
+impl ConnectionEnd {
     /// Makes one end and connects it; the other end does so as well, and all wait for each other twice.
-    pub async fn open(process: Process, board: &Board, side: Side, (mtu, inline): (Mtu, u32)) -> Result<End, ProgramError> {
+    pub async fn open(process: Process, board: &Board, side: EndKind, (mtu, inline): (Mtu, u32)) -> Result<ConnectionEnd, ProgramError> {
         let base = MEMORY + (u64::from(process.rank()) << 40);
         let told = base + ROOM;
         let place = process.place(NIC);
@@ -70,7 +70,7 @@ impl End {
         let to = Peer { lid: peer.lid, qp: peer.qp, sl: 0, mtu };
         process.nic(NIC, |nic| nic.connect(qp, &to, Access::ALL)).map_err(failed)?;
         process.barrier().await;
-        Ok(End { process, inline, cq, qp, mr, watch, heard: Cell::new(0), open: Cell::new(0), peer })
+        Ok(ConnectionEnd { process, inline, cq, qp, mr, watch, heard: Cell::new(0), open: Cell::new(0), peer })
     }
 
     /// The core of this end.

@@ -136,7 +136,7 @@ fn all_reduce(bytes: u32, name: Option<&str>, mpi: &Mpi, target: &Target) -> Res
     let call = Call { operation, ranks, per_node, root: 0, size, width: Bytes(8) };
     let algorithm = algorithm(NAME, name, &call, Data::OnHosts, mpi)?;
     if algorithm.is_in_network() {
-        let what = format!("{NAME}: {algorithm} adds up in switches, which is not modelled here");
+        let what = format!("{NAME}: {algorithm} is an in-network reduction, which is not modelled here");
         return Err(UsageError::Conflict { what, remedy: "use another --algorithm, or osu_allreduce".to_owned() });
     }
     Ok((call, algorithm))

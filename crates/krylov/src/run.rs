@@ -16,7 +16,7 @@ use fabriscope_platform::processor::Pace;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::Mtu;
 
-use super::adapter::{End, Side};
+use super::adapter::{ConnectionEnd, EndKind};
 use super::matrix::Part;
 use super::options::Settings;
 use super::share::{self, Helper};
@@ -112,7 +112,7 @@ pub(super) async fn run(process: Process, job: Rc<Job>, results: Rc<RefCell<Vec<
         Some(helper) => {
             let (bridge, job) = (job.bridge, job.clone());
             process.spawn(0, Box::new(move |cores| Box::pin(help(cores, job, me))));
-            Some((helper, End::open(process, &helper.board, Side::Host, bridge).await?))
+            Some((helper, ConnectionEnd::open(process, &helper.board, EndKind::Host, bridge).await?))
         }
     };
     let measured = 0..job.settings.iterations;
@@ -137,7 +137,7 @@ pub(super) async fn run(process: Process, job: Rc<Job>, results: Rc<RefCell<Vec<
 async fn help(process: Process, job: Rc<Job>, rank: u32) -> Result<(), ProgramError> {
     let Some(helper) = job.helpers.get(rank as usize) else { return Ok(()) };
     let part = &job.parts[rank as usize];
-    let end = End::open(process, &helper.board, Side::Cores, job.bridge).await?;
+    let end = ConnectionEnd::open(process, &helper.board, EndKind::Cores, job.bridge).await?;
     end.process().barrier().await;
     end.process().barrier().await;
     helper.answer(&end).await?;
@@ -153,7 +153,12 @@ async fn help(process: Process, job: Rc<Job>, rank: u32) -> Result<(), ProgramEr
     Ok(())
 }
 
-async fn iterations(rank: &Rank, job: &Job, numbers: std::ops::Range<u32>, with: Option<(&Helper, &End)>) -> Result<Spent, ProgramError> {
+async fn iterations(
+    rank: &Rank,
+    job: &Job,
+    numbers: std::ops::Range<u32>,
+    with: Option<(&Helper, &ConnectionEnd)>,
+) -> Result<Spent, ProgramError> {
     let (part, pace) = (&job.parts[rank.rank() as usize], job.paces[rank.rank() as usize]);
     let begun = rank.now();
     let mut watch = Watch { rank, spent: Spent::default(), since: begun };

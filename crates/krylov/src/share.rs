@@ -18,7 +18,7 @@ use fabriscope_node::ProgramError;
 use fabriscope_platform::processor::Pace;
 use fabriscope_units::{Bytes, Rate, Span};
 
-use super::adapter::{Board, End};
+use super::adapter::{Board, ConnectionEnd};
 use super::matrix::Part;
 use super::offload::{Costs, Offload, balanced};
 use super::run::{Job, Phase, Watch, all_reduce, halo, of_rows};
@@ -54,7 +54,7 @@ pub(super) struct Helper {
 
 impl Helper {
     /// Measures what it takes to hand over, and shares the rows.
-    pub async fn begin(&self, end: &End, job: &Job, part: &Part) -> Result<(), ProgramError> {
+    pub async fn begin(&self, end: &ConnectionEnd, job: &Job, part: &Part) -> Result<(), ProgramError> {
         let process = end.process();
         let mut took = [Span::ZERO; 2];
         for probe in 0..2 * PROBES {
@@ -88,7 +88,7 @@ impl Helper {
         Ok(())
     }
     /// The other end of that.
-    pub async fn answer(&self, end: &End) -> Result<(), ProgramError> {
+    pub async fn answer(&self, end: &ConnectionEnd) -> Result<(), ProgramError> {
         for probe in 0..2 * PROBES {
             end.wait().await;
             end.tell(if probe < PROBES { Bytes(ELEMENT) } else { CHUNK }).await?;
@@ -104,7 +104,7 @@ impl Helper {
 /// The host's part of an operation.
 pub(super) async fn host(
     job: &Job,
-    (helper, end): (&Helper, &End),
+    (helper, end): (&Helper, &ConnectionEnd),
     watch: &mut Watch<'_>,
     (part, pace): (&Part, Pace),
     operation: Operation,
@@ -177,7 +177,7 @@ pub(super) async fn host(
 }
 
 /// The part of the cores on the adapter.
-pub(super) async fn cores(helper: &Helper, end: &End, part: &Part, operation: Operation) -> Result<(), ProgramError> {
+pub(super) async fn cores(helper: &Helper, end: &ConnectionEnd, part: &Part, operation: Operation) -> Result<(), ProgramError> {
     let (division, rate) = (helper.division.get(), helper.pace.rate);
     let of = |rows: u64| of_rows(operation.bytes(part.rows, part.nonzeros), rows, part.rows);
     let sums = if let Operation::Dot { sums, .. } = operation { Bytes(u64::from(sums) * ELEMENT) } else { Bytes::ZERO };

@@ -185,7 +185,7 @@ impl BenchSetup {
         &self.parts
     }
 
-    /// What runs where, in one line.
+    /// The placement, in one line.
     #[must_use]
     pub fn describe(&self) -> String {
         let parts = &self.parts;

@@ -36,9 +36,9 @@ pub fn prepare(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: 
     let need = engine.memory(cluster, &Demand::Rounds { work: &rounds, placement: &placement }).map_err(refused)?;
     let (note, help) = match lab.lab.engine {
         EngineChoice::Flow => {
-            (" if every rank runs", "use fewer ranks, an algorithm with fewer messages under way at a time, or a machine with more memory")
+            (" if every rank runs", "use fewer ranks, an algorithm with fewer outstanding messages, or a machine with more memory")
         }
-        EngineChoice::Packet => ("", "write engine = \"flow\" in the lab, which holds only messages under way; or use fewer ranks"),
+        EngineChoice::Packet => ("", "write engine = \"flow\" in the lab, which holds only outstanding messages; or use fewer ranks"),
     };
     memory.allow(need, help)?;
     let notes = vec![described(&call, &algorithm), format!("memory: about {}{note}", rounded(need))];

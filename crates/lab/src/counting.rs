@@ -1,7 +1,7 @@
 //! What ports and adapters counted, under the names that the cluster's machines have for it.
 
 use fabriscope_catalog::{Interface, Layer, ResolvedCluster};
-use fabriscope_engine::{Cluster, Place, Run};
+use fabriscope_engine::{Cluster, CounterPlace, Run};
 use fabriscope_fabric::{EndpointId, LinkId, Node};
 use fabriscope_platform::device;
 use fabriscope_report::counters::{At, Dialect, Readings, Site};
@@ -33,7 +33,7 @@ fn dialect(parts: &ResolvedCluster) -> Dialect {
 }
 
 /// What a place of the run is called.
-fn site(cluster: &Cluster, place: Place) -> Site {
+fn site(cluster: &Cluster, place: CounterPlace) -> Site {
     let graph = &cluster.fabric.graph;
     let adapter = |EndpointId(endpoint): EndpointId| {
         let found = cluster.parts.adapter_at(endpoint);
@@ -41,12 +41,12 @@ fn site(cluster: &Cluster, place: Place) -> Site {
         (format!("node {node}"), device(cluster.parts.groups[group].node.nic.interface, nic))
     };
     match place {
-        Place::Adapter(endpoint) => {
+        CounterPlace::Adapter(endpoint) => {
             let (instance, device) = adapter(EndpointId(endpoint));
             let rate = graph.link(graph.uplink(EndpointId(endpoint))).rate.as_bps();
             Site { at: At::Adapter, instance, device, port: String::new(), rate }
         }
-        Place::Port(link) => {
+        CounterPlace::Port(link) => {
             let link = graph.link(LinkId(link));
             let rate = link.rate.as_bps();
             match graph.node(link.from) {

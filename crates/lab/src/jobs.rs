@@ -4,7 +4,7 @@ use fabriscope_units::{Bytes, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use fabriscope_catalog::{Asked, HostSet, Problem, ResolvedCluster};
+use fabriscope_catalog::{HostSet, Problem, QosRequest, ResolvedCluster};
 
 /// Who of a job sends to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ pub struct Job {
     pub size: Bytes,
     /// How many messages go from a host to each of its receivers.
     pub messages: u32,
-    /// How many of them are under way at once.
+    /// How many of them are in flight at once.
     #[serde(default = "one")]
     pub outstanding: u32,
     /// InfiniBand's service level.
@@ -83,7 +83,7 @@ impl Job {
     /// What it asks for does not exist on the cluster.
     pub fn level(&self, cluster: &ResolvedCluster) -> Result<u8, Problem> {
         let traffic_class = self.traffic_class.as_deref();
-        Asked { service_level: self.service_level, priority: self.priority, dscp: self.dscp, traffic_class }.level(cluster)
+        QosRequest { service_level: self.service_level, priority: self.priority, dscp: self.dscp, traffic_class }.level(cluster)
     }
     /// The P_Key of its queue pairs, without the bit of membership.
     ///

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use fabriscope_catalog::{
-    Asked, Catalog, CatalogError, Cluster, Document, FlowControl, Kind, Line, PartitionEnforcement, Partitions, Place, Problem, Qos,
-    ResolvedCluster, Target,
+    Catalog, CatalogError, Cluster, ClusterSource, Document, FlowControl, Kind, Line, PartitionEnforcement, Partitions, Problem, Qos,
+    QosRequest, ResolvedCluster, Target,
 };
 use fabriscope_engine::{FaultPlan, Recovery};
 
@@ -132,7 +132,7 @@ pub struct Lab {
     /// Run although the routing can deadlock.
     #[serde(default)]
     pub allow_deadlock: bool,
-    /// How lost packets are repeated, where it is not as usual.
+    /// Retransmission settings, where they are not the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
     /// Name of the manager that repairs the routes. Default: what suits the cluster.
@@ -275,7 +275,7 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     let pkey = cluster.partition_key(lab.partition.as_deref(), everybody.into_iter()).map_err(fault)?;
     let (service_level, priority, dscp, traffic_class) = (lab.service_level, lab.priority, lab.dscp, lab.traffic_class.as_deref());
     workload_takes(&lab).map_err(fault)?;
-    let level = Asked { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
+    let level = QosRequest { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
     check(&lab.workload, &cluster).map_err(fault)?;
     if let Workload::Interference(jobs) = &lab.workload {
         for (number, scheme) in jobs.schemes.iter().enumerate() {
@@ -294,7 +294,7 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
 fn beside_lab(document: &Document<'_>, name: &str) -> String {
     let folder = Path::new(document.file_of(&["cluster"])).parent().unwrap_or(Path::new(""));
     match Target::parse(name) {
-        Ok(Target { place: Place::File(path), nodes, groups }) => {
+        Ok(Target { place: ClusterSource::File(path), nodes, groups }) => {
             let nodes = nodes.map_or_else(String::new, |nodes| format!(":{nodes}"));
             let groups = if groups.is_empty() { String::new() } else { format!(":{}", groups.join("+")) };
             format!("{}{nodes}{groups}", folder.join(path).display())

@@ -101,7 +101,7 @@ pub(crate) fn check(work: &ToGroup, cluster: &ResolvedCluster) -> Result<(), Pro
         return refuse("members", format!("there is no node {unknown} among {nodes}"), "name nodes of the cluster, counted from 0");
     }
     if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return refuse("members", format!("node {} stands there twice", twice[0]), "name each node once");
+        return refuse("members", format!("node {} is a duplicate entry", twice[0]), "name each node once");
     }
     if sorted.contains(&work.sender) {
         return refuse("members", format!("node {} is the sender", work.sender), "name other nodes: the sender does not receive");

@@ -187,13 +187,13 @@ pub struct OpenLoop {
     pub any_order: bool,
 }
 
-/// Every host keeps a number of messages under way: a new one is sent when one is over; one run for each number.
+/// Every host keeps a number of messages outstanding: a new one is sent when one is over; one run for each number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClosedLoop {
     /// Where they go.
     pub pattern: OpenPattern,
-    /// How many messages each host keeps under way.
+    /// How many messages each host keeps outstanding.
     pub outstanding: Vec<u32>,
     /// How many messages each host sends in all.
     pub messages: u32,
@@ -342,7 +342,7 @@ pub enum Workload {
     Collective(Collective),
     /// Messages at random times, one run for each offered load.
     OpenLoop(OpenLoop),
-    /// Messages one after the other, one run for each number of them under way.
+    /// Messages one after the other, one run for each number of them outstanding.
     ClosedLoop(ClosedLoop),
     /// `MPI_Alltoallv` of several processes on each node, over several transports.
     #[serde(rename = "alltoallv")]
@@ -471,7 +471,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             Err(Problem::at(&["workload", name, "by"], message, format!("use at least 1 and at most {}", hosts - 1)))
         }
         Workload::HotSpot(spot) if !(0.0..=1.0).contains(&spot.share) => {
-            let message = format!("a share of {} is none", spot.share);
+            let message = format!("`share` must be in [0, 1], got {}", spot.share);
             Err(Problem::at(&["workload", name, "share"], message, "write a number from 0 to 1"))
         }
         Workload::HotSpot(spot) if spot.targets == 0 || spot.targets >= hosts => {
@@ -532,11 +532,11 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             let place = |key| ["workload", name, key];
             let numbers = &closed.outstanding;
             if numbers.is_empty() || numbers.len() > 1000 {
-                let message = format!("{} numbers of messages under way", numbers.len());
+                let message = format!("{} numbers of outstanding messages", numbers.len());
                 return Err(Problem::at(&place("outstanding"), message, "write 1 to 1000 of them: [1, 4, 16]"));
             }
             if numbers.contains(&0) {
-                return Err(Problem::at(&place("outstanding"), "no message is ever under way", "write numbers from 1"));
+                return Err(Problem::at(&place("outstanding"), "no message is ever outstanding", "write numbers from 1"));
             }
             if closed.messages == 0 {
                 return Err(Problem::at(&place("messages"), "no message is sent", "use at least 1"));
@@ -604,7 +604,7 @@ fn check_capture(capture: &Capture, cluster: &ResolvedCluster) -> Result<(), Pro
     let mut sorted = capture.hosts.clone();
     sorted.sort_unstable();
     if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        let message = format!("{} stands there twice", twice[0]);
+        let message = format!("{} is a duplicate entry", twice[0]);
         return Err(Problem::at(&place("hosts"), message, "name each host once, rank 0 first"));
     }
     Ok(())

@@ -12,7 +12,7 @@ use fabriscope_catalog::{Accumulate, SingleElement};
 use fabriscope_node::ProgramError;
 use fabriscope_units::Bytes;
 
-use super::active_message::{Asked, What};
+use super::active_message::{TargetRequest, What};
 use super::atomic::Fetch;
 use super::atomic_op::{AtomicOp, Width};
 use super::element::{Datatype, Reduction};
@@ -138,7 +138,7 @@ impl Rank {
         };
         let payload = if update == Update::CompareAndSwap { 2 * operands.size } else { operands.size };
         let fetch = (operands.result, if fetches { operands.size } else { 0 });
-        let asked = Asked { what, offset: operands.there, size: operands.size, operand: bytes, fetch };
+        let asked = TargetRequest { what, offset: operands.there, size: operands.size, operand: bytes, fetch };
         let request = self.ask(target, asked, payload)?.0;
         let result = if self.contents().is_some() { self.user()? + operands.result } else { 0 };
         Ok(Fetch::with(request, result, operands.datatype.bytes()))

@@ -7,7 +7,7 @@ use super::element::{Datatype, Reduction};
 
 /// What an origin wants of a target.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct TargetRequest {
     pub what: What,
     /// Where in the target's window.
     pub offset: u64,
@@ -36,5 +36,5 @@ pub(crate) struct Services {
     /// The next number.
     pub next: u64,
     /// What is not answered yet.
-    pub under_way: BTreeMap<u64, Asked>,
+    pub under_way: BTreeMap<u64, TargetRequest>,
 }

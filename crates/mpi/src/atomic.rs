@@ -8,7 +8,7 @@
 use fabriscope_node::{Awaited, ProgramError};
 use fabriscope_verbs::{Remote, SendWr, Sge};
 
-use super::active_message::{Asked, What};
+use super::active_message::{TargetRequest, What};
 use super::atomic_op::{AtomicOp, Width};
 use super::buffer::Buffer;
 use super::layout::{SLOT_COUNT, SLOTS};
@@ -17,7 +17,7 @@ use super::rank::Rank;
 use super::request::{Carried, Request};
 use super::trace::note;
 
-/// An operation under way, and where its old value will be.
+/// An outstanding operation, and where its old value will be.
 #[derive(Debug)]
 #[must_use = "an operation that nobody waits for is never freed"]
 pub struct Fetch {
@@ -71,8 +71,13 @@ impl Rank {
         }
         self.compute(self.state.borrow().protocol.call_overhead);
         let payload = if matches!(operation, AtomicOp::CompareSwap { .. }) { 2 * width.bytes() } else { width.bytes() };
-        let asked =
-            Asked { what: What::Atomic(operation, width), offset, size: width.bytes(), operand: Vec::new(), fetch: (0, width.bytes()) };
+        let asked = TargetRequest {
+            what: What::Atomic(operation, width),
+            offset,
+            size: width.bytes(),
+            operand: Vec::new(),
+            fetch: (0, width.bytes()),
+        };
         let (request, number) = self.ask(target, asked, payload)?;
         Ok(Fetch { request: Some(request), value: Value::Answer(target, number) })
     }

@@ -24,7 +24,7 @@ pub enum Buffer {
 
 /// Where a rank sits in its node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Home {
+pub struct RankLocation {
     /// Its NUMA domain.
     pub numa: u32,
     /// Its GPU.
@@ -33,25 +33,25 @@ pub struct Home {
     pub nics: Vec<(usize, PathClass)>,
 }
 
-impl Home {
+impl RankLocation {
     /// The seat of rank `local_rank` of a node.
-    pub fn of(process: &Process, binding: &Binding, local_rank: u32) -> Home {
-        Home::on(process.devices().ok().map(Devices::machine), process.nics(), binding, local_rank)
+    pub fn of(process: &Process, binding: &Binding, local_rank: u32) -> RankLocation {
+        RankLocation::on(process.devices().ok().map(Devices::machine), process.nics(), binding, local_rank)
     }
 
     /// The same on a node like `machine` with so many adapters in use.
     #[must_use]
-    pub fn on(machine: Option<&Machine>, adapters: usize, binding: &Binding, local_rank: u32) -> Home {
+    pub fn on(machine: Option<&Machine>, adapters: usize, binding: &Binding, local_rank: u32) -> RankLocation {
         let unknown = |index| (index, PathClass::Dis);
         let told = binding.domain(local_rank);
         let Some(machine) = machine else {
-            return Home { numa: told.unwrap_or(0), nics: (0..adapters).map(unknown).collect(), ..Home::default() };
+            return RankLocation { numa: told.unwrap_or(0), nics: (0..adapters).map(unknown).collect(), ..RankLocation::default() };
         };
         let used = adapters;
         let gpus = machine.gpus();
         let gpu = binding.gpu(local_rank, gpus.len() as u32);
         let Some(vertex) = gpu.and_then(|gpu| gpus.get(gpu as usize).copied()) else {
-            return Home { numa: told.unwrap_or(0), gpu, nics: (0..used).map(unknown).collect() };
+            return RankLocation { numa: told.unwrap_or(0), gpu, nics: (0..used).map(unknown).collect() };
         };
         let adapters = machine.nics();
         let class = |index: usize| (index, adapters.get(index).map_or(PathClass::Dis, |nic| machine.class(vertex, *nic)));
@@ -62,7 +62,7 @@ impl Home {
         let sharing = gpu.map_or(0, |gpu| gpu as usize % equal.max(1));
         nics[..equal].rotate_left(sharing);
         let numa = told.unwrap_or_else(|| machine.home(vertex).unwrap_or(0) as u32);
-        Home { numa, gpu, nics }
+        RankLocation { numa, gpu, nics }
     }
 
     /// The memory in which `buffer` lies; for a managed one that in which the library's copies have it.
@@ -89,6 +89,6 @@ mod tests {
         assert_eq!((free.gpu(0, 0), listed.largest()), (None, Some(2)));
         let seated = Binding::default().at(vec![0, 1, 1]);
         assert_eq!([0, 2, 3].map(|rank| seated.domain(rank)), [Some(0), Some(1), Some(0)]);
-        assert_eq!((Home::on(None, 1, &seated, 1).numa, free.domain(1)), (1, None));
+        assert_eq!((RankLocation::on(None, 1, &seated, 1).numa, free.domain(1)), (1, None));
     }
 }

@@ -4,13 +4,13 @@
 
 use fabriscope_catalog::{Mpi, Rendezvous, TagMatching};
 
-use super::buffer::{Buffer, Home};
+use super::buffer::{Buffer, RankLocation};
 use super::protocol::gpu::{Gpu, Leaving};
 use super::protocol::{Path, Protocol};
 
 /// How the bytes get between a buffer and the adapter, or the other rank of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
+pub enum CopyMethod {
     /// The buffer is in host memory.
     Host,
     /// The core loads them out of the GPU's memory, or stores them there (GDRCopy).
@@ -43,9 +43,9 @@ pub struct Between<'a> {
     /// Its bytes.
     pub size: u32,
     /// Where the sender sits, and where its buffer is.
-    pub sender: (&'a Home, Buffer),
+    pub sender: (&'a RankLocation, Buffer),
     /// The same of the receiver.
-    pub receiver: (&'a Home, Buffer),
+    pub receiver: (&'a RankLocation, Buffer),
     /// Both are on one node.
     pub local: bool,
     /// Cores have a window on the memory of GPUs.
@@ -56,9 +56,9 @@ pub struct Between<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// The sender.
-    pub sender: Means,
+    pub sender: CopyMethod,
     /// The receiver.
-    pub receiver: Means,
+    pub receiver: CopyMethod,
     /// Both meet before the bytes move.
     pub rendezvous: bool,
 }
@@ -70,7 +70,7 @@ impl Decision {
         let protocol = Protocol::from(part);
         let gpu = protocol.gpu.filter(|gpu| gpu.aware).map(|gpu| if message.mapped { gpu } else { gpu.without_window() });
         let Some(gpu) = gpu else {
-            let end = |buffer| if buffer == Buffer::Device { Means::Program } else { Means::Host };
+            let end = |buffer| if buffer == Buffer::Device { CopyMethod::Program } else { CopyMethod::Host };
             let rendezvous = message.size > protocol.eager_limit;
             return Decision { sender: end(message.sender.1), receiver: end(message.receiver.1), rendezvous };
         };
@@ -88,28 +88,28 @@ impl Decision {
 /// Over verbs, as `State::bring`, `State::accept` and `State::take_out` decide.
 fn across(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
     let (size, sends) = (message.size, protocol.rendezvous == Rendezvous::Send);
-    let chunks = Means::Chunks { count: size.div_ceil(gpu.chunk), chunk: gpu.chunk, depth: gpu.depth };
+    let chunks = CopyMethod::Chunks { count: size.div_ceil(gpu.chunk), chunk: gpu.chunk, depth: gpu.depth };
     let (near, buffer) = (gpu.reaches(message.sender.0), message.sender.1);
     let (sender, rendezvous) = if buffer == Buffer::Host {
-        (Means::Host, protocol.path(size) == Path::Rendezvous)
+        (CopyMethod::Host, protocol.path(size) == Path::Rendezvous)
     } else {
         match gpu.leaving(size, buffer, near && !sends) {
-            Leaving::Loaded => (Means::Core, false),
-            Leaving::Copied => (Means::Copy, false),
-            Leaving::Direct => (Means::Direct, false),
-            Leaving::DirectRendezvous => (Means::Direct, true),
-            Leaving::Staged if sends => (Means::Copy, true),
+            Leaving::Loaded => (CopyMethod::Core, false),
+            Leaving::Copied => (CopyMethod::Copy, false),
+            Leaving::Direct => (CopyMethod::Direct, false),
+            Leaving::DirectRendezvous => (CopyMethod::Direct, true),
+            Leaving::Staged if sends => (CopyMethod::Copy, true),
             Leaving::Staged => (chunks, true),
         }
     };
     let (near, buffer) = (gpu.reaches(message.receiver.0), message.receiver.1);
     let placed = protocol.tag_matching == TagMatching::Adapter && near;
     let receiver = match buffer {
-        Buffer::Host => Means::Host,
-        Buffer::Device if !rendezvous && placed => Means::Direct,
-        Buffer::Device if (!rendezvous || sends) && size <= gpu.store_limit => Means::Core,
-        _ if !rendezvous || sends => Means::Copy,
-        _ if gpu.lands(size, buffer, near) => Means::Direct,
+        Buffer::Host => CopyMethod::Host,
+        Buffer::Device if !rendezvous && placed => CopyMethod::Direct,
+        Buffer::Device if (!rendezvous || sends) && size <= gpu.store_limit => CopyMethod::Core,
+        _ if !rendezvous || sends => CopyMethod::Copy,
+        _ if gpu.lands(size, buffer, near) => CopyMethod::Direct,
         _ => chunks,
     };
     Decision { sender, receiver, rendezvous }
@@ -118,22 +118,22 @@ fn across(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
 /// Over PSM2, as `Onload` decides.
 fn onload(gpu: &Gpu, window: u32, host_limit: u32, message: &Between<'_>) -> Decision {
     let size = message.size;
-    let chunks = Means::Chunks { count: size.div_ceil(window), chunk: window, depth: gpu.depth };
-    let direct = |(home, buffer): (&Home, Buffer), limit: fn(&super::protocol::gpu::Direct) -> u32| {
+    let chunks = CopyMethod::Chunks { count: size.div_ceil(window), chunk: window, depth: gpu.depth };
+    let direct = |(home, buffer): (&RankLocation, Buffer), limit: fn(&super::protocol::gpu::Direct) -> u32| {
         buffer == Buffer::Device && gpu.reaches(home) && gpu.direct.is_some_and(|direct| size <= limit(&direct))
     };
     let reads = direct(message.sender, |direct| direct.send_limit);
     let (sender, rendezvous) = match message.sender.1 {
-        Buffer::Host => (Means::Host, size > host_limit),
-        Buffer::Device if reads && size <= gpu.load_limit => (Means::Core, size > host_limit),
-        _ if reads => (Means::Direct, size > gpu.eager_limit),
+        Buffer::Host => (CopyMethod::Host, size > host_limit),
+        Buffer::Device if reads && size <= gpu.load_limit => (CopyMethod::Core, size > host_limit),
+        _ if reads => (CopyMethod::Direct, size > gpu.eager_limit),
         _ => (chunks, true),
     };
     let receiver = match message.receiver.1 {
-        Buffer::Host => Means::Host,
-        Buffer::Device if !rendezvous && size <= gpu.store_limit => Means::Core,
-        _ if !rendezvous => Means::Copy,
-        _ if direct(message.receiver, |direct| direct.receive_limit) => Means::Direct,
+        Buffer::Host => CopyMethod::Host,
+        Buffer::Device if !rendezvous && size <= gpu.store_limit => CopyMethod::Core,
+        _ if !rendezvous => CopyMethod::Copy,
+        _ if direct(message.receiver, |direct| direct.receive_limit) => CopyMethod::Direct,
         _ => chunks,
     };
     Decision { sender, receiver, rendezvous }
@@ -147,23 +147,29 @@ fn within(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
         Some(local) if size > gpu.local_eager_limit => local.chunk.min(size),
         _ => size,
     };
-    let stored = |part| if to == Buffer::Device && part <= gpu.store_limit { Means::Core } else { Means::Copy };
-    let receiver = if to == Buffer::Host { Means::Host } else { stored(part) };
+    let stored = |part| if to == Buffer::Device && part <= gpu.store_limit { CopyMethod::Core } else { CopyMethod::Copy };
+    let receiver = if to == Buffer::Host { CopyMethod::Host } else { stored(part) };
     let peers = gpu.peers.filter(|peers| size >= peers.from);
     match (from, peers) {
         (Buffer::Host, _) => {
             let single = protocol.local.is_some_and(|local| local.single(size).is_some());
-            let staged = Means::Chunks { count: size.div_ceil(gpu.chunk), chunk: gpu.chunk, depth: gpu.depth };
-            Decision { sender: Means::Host, receiver: if single && to != Buffer::Host { staged } else { receiver }, rendezvous: single }
+            let staged = CopyMethod::Chunks { count: size.div_ceil(gpu.chunk), chunk: gpu.chunk, depth: gpu.depth };
+            Decision {
+                sender: CopyMethod::Host,
+                receiver: if single && to != Buffer::Host { staged } else { receiver },
+                rendezvous: single,
+            }
         }
-        (Buffer::Device, _) if size <= gpu.local_load_limit => {
-            Decision { sender: Means::Core, receiver: if to == Buffer::Host { Means::Host } else { stored(size) }, rendezvous: false }
-        }
+        (Buffer::Device, _) if size <= gpu.local_load_limit => Decision {
+            sender: CopyMethod::Core,
+            receiver: if to == Buffer::Host { CopyMethod::Host } else { stored(size) },
+            rendezvous: false,
+        },
         (Buffer::Device, Some(peers)) => {
-            let means = Means::Peers { by_kernels: peers.by_kernels };
+            let means = CopyMethod::Peers { by_kernels: peers.by_kernels };
             Decision { sender: means, receiver: means, rendezvous: true }
         }
-        _ => Decision { sender: Means::Copy, receiver, rendezvous: false },
+        _ => Decision { sender: CopyMethod::Copy, receiver, rendezvous: false },
     }
 }
 
@@ -176,7 +182,7 @@ mod tests {
     use super::*;
 
     fn decide(size: u32, class: PathClass, buffers: (Buffer, Buffer), local: bool) -> Decision {
-        let home = Home { gpu: Some(0), nics: vec![(0, class)], ..Home::default() };
+        let home = RankLocation { gpu: Some(0), nics: vec![(0, class)], ..RankLocation::default() };
         let message = Between { size, sender: (&home, buffers.0), receiver: (&home, buffers.1), local, mapped: true };
         let protocol = example();
         if local { within(&EXAMPLE, &protocol, &message) } else { across(&EXAMPLE, &protocol, &message) }
@@ -189,17 +195,17 @@ mod tests {
             let Decision { sender, receiver, rendezvous } = decide(size, class, D, false);
             (sender, receiver, rendezvous)
         };
-        assert_eq!(ends(8, PathClass::Pix), (Means::Core, Means::Core, false));
-        assert_eq!(ends(8192, PathClass::Phb), (Means::Direct, Means::Core, false));
-        assert_eq!(ends(16_384, PathClass::Phb), (Means::Direct, Means::Direct, true));
-        let chunks = Means::Chunks { count: 4, chunk: 262_144, depth: 4 };
+        assert_eq!(ends(8, PathClass::Pix), (CopyMethod::Core, CopyMethod::Core, false));
+        assert_eq!(ends(8192, PathClass::Phb), (CopyMethod::Direct, CopyMethod::Core, false));
+        assert_eq!(ends(16_384, PathClass::Phb), (CopyMethod::Direct, CopyMethod::Direct, true));
+        let chunks = CopyMethod::Chunks { count: 4, chunk: 262_144, depth: 4 };
         // Beyond the limit of reads the sender copies, and the adapter still writes.
-        assert_eq!(ends(1 << 20, PathClass::Phb), (chunks, Means::Direct, true));
+        assert_eq!(ends(1 << 20, PathClass::Phb), (chunks, CopyMethod::Direct, true));
         assert_eq!(ends(1 << 20, PathClass::Sys), (chunks, chunks, true));
-        assert_eq!(ends(4096, PathClass::Sys), (Means::Copy, Means::Core, false));
-        let peers = Means::Peers { by_kernels: false };
+        assert_eq!(ends(4096, PathClass::Sys), (CopyMethod::Copy, CopyMethod::Core, false));
+        let peers = CopyMethod::Peers { by_kernels: false };
         assert_eq!(decide(1 << 20, PathClass::Phb, D, true), Decision { sender: peers, receiver: peers, rendezvous: true });
         let host = decide(64, PathClass::Phb, (Buffer::Host, Buffer::Managed), false);
-        assert_eq!(host, Decision { sender: Means::Host, receiver: Means::Copy, rendezvous: false });
+        assert_eq!(host, Decision { sender: CopyMethod::Host, receiver: CopyMethod::Copy, rendezvous: false });
     }
 }

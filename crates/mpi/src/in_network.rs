@@ -24,7 +24,7 @@ pub(super) struct InNetwork {
 
 /// An operation that the network has begun.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct NetworkOperation {
     reduction: Reduction,
     /// Bytes that the library copies back.
     copied: Bytes,
@@ -49,7 +49,7 @@ impl Rank {
     }
 
     /// Begins what a round asks of the network.
-    pub(super) fn ask_network(&self, joint: &Joint) -> Result<Asked, ProgramError> {
+    pub(super) fn ask_network(&self, joint: &Joint) -> Result<NetworkOperation, ProgramError> {
         let network = &mut *self.network.borrow_mut();
         let none = || ProgramError("a round asks the network, and this rank has no group; join one, or take another algorithm".to_owned());
         let InNetwork { group, element, region, rules } = network.as_mut().ok_or_else(none)?;
@@ -67,7 +67,7 @@ impl Rank {
             self.copy(packed);
         }
         let reduction = group.post(task, *region, *region, bytes).map_err(told)?;
-        Ok(Asked { reduction, copied: if gets { packed } else { Bytes::ZERO } })
+        Ok(NetworkOperation { reduction, copied: if gets { packed } else { Bytes::ZERO } })
     }
 
     /// Where the network tells of results.
@@ -86,12 +86,12 @@ impl Rank {
     }
 
     /// Whether an operation of the network is over, as far as this rank has looked.
-    pub(super) fn is_answered(&self, asked: Asked) -> bool {
+    pub(super) fn is_answered(&self, asked: NetworkOperation) -> bool {
         self.network.borrow().as_ref().is_none_or(|network| network.group.is_done(asked.reduction))
     }
 
     /// Waits for the operation.
-    pub(super) async fn wait_for_network(&self, asked: Asked) -> Result<(), ProgramError> {
+    pub(super) async fn wait_for_network(&self, asked: NetworkOperation) -> Result<(), ProgramError> {
         while !self.is_answered(asked) {
             self.turn().await?;
         }

@@ -24,7 +24,7 @@ pub(super) fn ring_bytes(protocol: &Protocol) -> u64 {
     if protocol.eager_channel == EagerChannel::RdmaWrite { slots(protocol) * protocol.slot() } else { 0 }
 }
 
-/// Messages of credits that may be under way beyond the window. At most three are: each stands for half a window
+/// Messages of credits that may be outstanding beyond the window. At most three are: each stands for half a window
 /// of buffers, and the credits themselves are never more than the window.
 const RESERVE: u32 = 4;
 /// Where a rank's memory lies. Basis: assumed; no bytes are moved.

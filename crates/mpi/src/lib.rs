@@ -16,7 +16,6 @@
 //! Collective operations are rounds of `fabriscope_collectives` that a rank carries out ([`Rank::carry_out`]).
 
 mod accumulate;
-mod across;
 mod active_message;
 mod atomic;
 mod atomic_op;
@@ -27,6 +26,7 @@ mod decision;
 mod element;
 mod gpu;
 mod in_network;
+mod intra_node_gpu;
 mod layout;
 mod local;
 mod managed;
@@ -59,11 +59,11 @@ mod world;
 pub use accumulate::{Operands, Update};
 pub use atomic::Fetch;
 pub use atomic_op::{AtomicOp, Width};
-pub use buffer::{Buffer, Home};
-pub use decision::{Between, Decision, Means};
+pub use buffer::{Buffer, RankLocation};
+pub use decision::{Between, CopyMethod, Decision};
 pub use element::{Datatype, Reduction};
 pub use multicast::{Casting, Gather, Multicast, NAMES as MULTICAST_NAMES, Outcome, Settings as MulticastSettings, Step, Unable, Within};
-pub use offload::{Desk, Settings as OffloadSettings};
+pub use offload::{OffloadState, Settings as OffloadSettings};
 pub use one_sided::OneSided;
 pub use protocol::Protocol;
 pub use protocol::gpu::Gpu;

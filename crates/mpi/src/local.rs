@@ -8,7 +8,7 @@
 //! Modelled: copies of both cores, chunks that both work on at a time, the single copy (CMA, KNEM, XPMEM) with its announcement and its
 //! end, the lines that travel between cores and sockets (copied bytes were in no cache of the core: the other one had them last), memory bandwidth and socket links that all cores share. Cells of the FIFO lie
 //! with the sender.
-//! Not modelled: a limit of chunks under way, locks of the kernel that several readers of one process wait for, mappings that are given up.
+//! Not modelled: a limit of chunks in progress, locks of the kernel that several readers of one process wait for, mappings that are given up.
 
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span, Time};

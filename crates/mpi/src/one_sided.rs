@@ -12,7 +12,7 @@ use fabriscope_node::ProgramError;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Remote, SendFlags, SendWr, Sge};
 
-use super::active_message::{Asked, What};
+use super::active_message::{TargetRequest, What};
 use super::buffer::Buffer;
 use super::protocol::Piece;
 use super::rank::Rank;
@@ -87,7 +87,7 @@ impl Rank {
     /// As [`one_sided`](Self::one_sided).
     pub async fn change_lock(&self, target: u32) -> Result<(), ProgramError> {
         if !self.shares_node_with(target)? && !self.has_atomics() {
-            let asked = Asked { what: What::Lock, offset: 0, size: 0, operand: Vec::new(), fetch: (0, 0) };
+            let asked = TargetRequest { what: What::Lock, offset: 0, size: 0, operand: Vec::new(), fetch: (0, 0) };
             let (request, _) = self.ask(target, asked, 0)?;
             return self.wait(request).await;
         }

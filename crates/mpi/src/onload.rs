@@ -15,7 +15,7 @@ use fabriscope_node::{CopyId, Process, ProgramError};
 use fabriscope_psm2::{Address, Buffer as Place, Copy, Endpoint, Library, Psm2Error, RequestId, Step};
 use fabriscope_units::{Bytes, Span, Time};
 
-use super::buffer::{Buffer, Home};
+use super::buffer::{Buffer, RankLocation};
 use super::protocol::Protocol;
 use super::protocol::gpu::{Gpu, unaware};
 use super::world::Shared;
@@ -27,9 +27,9 @@ pub(crate) struct Onload {
     /// The adapter.
     nic: usize,
     /// Where the rank sits, and what the library does with the memory of its GPU.
-    home: Home,
+    home: RankLocation,
     gpu: Option<Gpu>,
-    /// Copies under way, and what they are for.
+    /// Copies in progress, and what they are for.
     copies: RefCell<BTreeMap<CopyId, (Copy, Buffer)>>,
     /// The buffers of requests that are not in host memory.
     buffers: RefCell<BTreeMap<RequestId, Buffer>>,

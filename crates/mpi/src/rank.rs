@@ -9,7 +9,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use super::buffer::Buffer;
 use super::in_network::InNetwork;
 use super::matching::Pattern;
-use super::offload::Door;
+use super::offload::OffloadClient;
 use super::onload::Onload;
 use super::protocol::Path;
 use super::request::{Carried, Request};
@@ -30,7 +30,7 @@ pub struct Rank {
     /// Messages of one-sided operations that are to be freed when they have left.
     pub(super) open: RefCell<Vec<Request>>,
     /// Where cores of the adapter do.
-    pub(super) door: RefCell<Option<Door>>,
+    pub(super) door: RefCell<Option<OffloadClient>>,
 }
 
 impl Rank {
@@ -94,7 +94,7 @@ impl Rank {
     pub fn now(&self) -> Time {
         self.process.now()
     }
-    /// Says that the program goes through `bytes` of buffers again and again; where no cache holds them, copies share the memory.
+    /// Sets the working set of the program to `bytes` of buffers; where no cache holds them, copies share the memory.
     pub fn goes_through(&self, bytes: Bytes) {
         self.process.goes_through(bytes);
     }

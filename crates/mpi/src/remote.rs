@@ -86,7 +86,7 @@ impl Rank {
         let connection = state.connection(target)?;
         Ok(connection.links.iter().map(|link| link.posted - link.freed).sum::<u64>() + connection.transfers.len() as u64)
     }
-    /// Requests to a peer that may be under way at a time.
+    /// Requests to a peer that may be outstanding at a time.
     pub(crate) fn window(&self) -> u64 {
         self.state.borrow().protocol.window.into()
     }

@@ -1,4 +1,4 @@
-//! Requests: operations that are under way.
+//! Requests: operations that are outstanding.
 
 use super::buffer::Buffer;
 
@@ -6,7 +6,7 @@ use super::buffer::Buffer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestId(pub u32);
 
-/// A send or receive under way, as `MPI_Request`. Give it to `wait` or `wait_all`.
+/// A send or receive outstanding, as `MPI_Request`. Give it to `wait` or `wait_all`.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a request that nobody waits for is never freed"]
 pub struct Request(pub(crate) Carried);

@@ -12,7 +12,7 @@ use fabriscope_node::{Awaited, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
 use super::buffer::Buffer;
-use super::in_network::Asked;
+use super::in_network::NetworkOperation;
 use super::rank::Rank;
 use super::request::{Carried, Request};
 
@@ -39,7 +39,7 @@ impl UnderWay {
 struct Posted {
     requests: Vec<Request>,
     /// What it asks of the network.
-    asked: Option<Asked>,
+    asked: Option<NetworkOperation>,
     /// What it reads in slots of the node's memory.
     slots: Vec<Message>,
     /// Moves when all that is over.

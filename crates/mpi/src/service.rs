@@ -9,7 +9,7 @@
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
 
-use super::active_message::{Asked, What};
+use super::active_message::{TargetRequest, What};
 use super::buffer::Buffer;
 use super::rank::Rank;
 use super::request::Request;
@@ -18,7 +18,7 @@ use super::rounds::streams;
 impl Rank {
     /// Sends what is `asked` with `payload` bytes to `target`; the request is done when the answer is here. Gives the number under which the old
     /// value will be found.
-    pub(super) fn ask(&self, target: u32, asked: Asked, payload: u32) -> Result<(Request, u64), ProgramError> {
+    pub(super) fn ask(&self, target: u32, asked: TargetRequest, payload: u32) -> Result<(Request, u64), ProgramError> {
         let me = self.rank();
         if self.onload.is_some() {
             return Err(ProgramError(format!("rank {me}: one-sided operations over PSM2 are not modelled")));
@@ -85,7 +85,7 @@ impl Rank {
     }
 
     /// Changes the contents of this rank's memory, where they are kept.
-    fn apply(&self, source: u32, number: u64, asked: &Asked) -> Result<(), ProgramError> {
+    fn apply(&self, source: u32, number: u64, asked: &TargetRequest) -> Result<(), ProgramError> {
         let Some(contents) = &self.world.0.contents else { return Ok(()) };
         let addr = self.user()? + asked.offset;
         match asked.what {

@@ -6,10 +6,10 @@ use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, Mr, Nic, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, UdDestination, VerbsError,
+    Access, AhAttr, CqId, Lid, MemoryId, Mr, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, UdDestination, VerbsError,
 };
 
-use super::buffer::{Buffer, Home};
+use super::buffer::{Buffer, RankLocation};
 use super::connection::{Connection, Link};
 use super::layout::{DEVICE, LOCK, MEMORY, SLOT_COUNT, SLOTS, USER_BYTES, WINDOW, receives, ring_bytes, send_depth};
 use super::protocol::Protocol;
@@ -123,13 +123,13 @@ fn keep(shared: &Shared, process: &Process, rails: &[Rail]) {
 }
 
 /// The memory of the rank's GPU, where the adapter of a rail is near enough to read and write it.
-pub(super) fn reached(protocol: &Protocol, home: &Home, rail: usize) -> Option<Place> {
+pub(super) fn reached(protocol: &Protocol, home: &RankLocation, rail: usize) -> Option<MemoryId> {
     let (gpu, direct, class) = (home.gpu?, protocol.gpu?.direct?, home.nics.get(rail)?.1);
     // Places count the memories of GPUs from 1.
-    if class <= direct.farthest { u8::try_from(gpu + 1).ok().map(Place) } else { None }
+    if class <= direct.farthest { u8::try_from(gpu + 1).ok().map(MemoryId) } else { None }
 }
 
-fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol, reached: Option<Place>) -> Result<Rail, VerbsError> {
+fn open_rail(process: &Process, nic: usize, peers: usize, protocol: &Protocol, reached: Option<MemoryId>) -> Result<Rail, VerbsError> {
     let base = MEMORY + (u64::from(process.rank()) << 40);
     let rings = peers as u64 * ring_bytes(protocol);
     let near = process.place(nic);

@@ -8,7 +8,7 @@ use fabriscope_units::Bytes;
 use fabriscope_verbs::{CqId, Lid, Lkey, Mr, PdId, QpNum, RecvWr, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
 use rustc_hash::FxHashMap;
 
-use super::buffer::{Buffer, Home};
+use super::buffer::{Buffer, RankLocation};
 use super::connection::{Connection, Link, Outgoing, Transfer};
 use super::layout;
 use super::matching::Matching;
@@ -67,7 +67,7 @@ pub(crate) struct Partial {
     pub request: Option<RequestId>,
 }
 
-/// What is under way of a long message that is granted in parts.
+/// What is in flight of a long message that is granted in parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
     /// The sender's request.
@@ -124,8 +124,8 @@ pub(crate) struct State {
     /// Pieces that the peer has said to be moved.
     pub heard: BTreeMap<RequestId, u32>,
     /// Where this rank sits in its node.
-    pub home: Home,
-    /// Copies by GPUs that are under way.
+    pub home: RankLocation,
+    /// Copies by GPUs that are in progress.
     pub copies: BTreeMap<CopyId, CopyOf>,
     /// Messages that leave and that come through host memory, by their requests here.
     pub leaving: BTreeMap<RequestId, StagedOut>,
@@ -157,7 +157,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new(me: u32, protocol: Protocol, rails: Vec<Rail>, connections: BTreeMap<u32, Connection>, home: Home) -> State {
+    pub fn new(me: u32, protocol: Protocol, rails: Vec<Rail>, connections: BTreeMap<u32, Connection>, home: RankLocation) -> State {
         let links = |(peer, connection): (&u32, &Connection)| {
             let named = |(rail, link): (usize, &Link)| {
                 let key = link.to.map_or(Named::Own(link.qp), |to| Named::Peer(link.lid, to.remote_qpn));

@@ -88,7 +88,7 @@ impl Body {
 /// Slots that were filled: from when on that can be seen, and the bytes in them.
 type Filled = VecDeque<(Time, u32)>;
 
-/// The words under way between all pairs of ranks.
+/// The words in flight between all pairs of ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Wires {
     in_order: RefCell<FxHashMap<(u32, u32), VecDeque<Envelope>>>,

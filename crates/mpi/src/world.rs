@@ -12,7 +12,7 @@ use fabriscope_units::Span;
 use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
 
 use super::active_message::Services;
-use super::buffer::Home;
+use super::buffer::RankLocation;
 use super::connection::{Connection, Link};
 use super::contents::Contents;
 use super::protocol::{self, Protocol};
@@ -130,10 +130,10 @@ impl World {
 
 impl Shared {
     /// Where a rank sits in its node, once all have said where they are.
-    pub fn home(&self, process: &Process) -> Home {
+    pub fn home(&self, process: &Process) -> RankLocation {
         let nodes = self.nodes.borrow();
         let before = nodes.range(..process.rank()).filter(|(_, node)| **node == process.node()).count();
-        Home::of(process, &self.binding, before as u32)
+        RankLocation::of(process, &self.binding, before as u32)
     }
     /// Connections to peers on the same node.
     pub fn local(&self, peers: Vec<u32>) -> Vec<(u32, Connection)> {

@@ -18,13 +18,13 @@ use fabriscope_verbs::Wc;
 use super::fifo::FifoId;
 use super::kernels::{BlockPlan, Turn};
 use super::net::Net;
-use super::world::{Node, Seat, Wire, World, local_fifo};
+use super::world::{Node, RankPlacement, Wire, World, local_fifo};
 
 /// One rank after `ncclCommInitRank`.
 pub struct Communicator {
     pub(super) process: Process,
     pub(super) world: World,
-    pub(super) seat: Seat,
+    pub(super) seat: RankPlacement,
     pub(super) node: Rc<RefCell<Node>>,
     pub(super) net: RefCell<Net>,
     /// The clock of the host thread.

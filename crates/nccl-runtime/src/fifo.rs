@@ -19,7 +19,7 @@ pub struct FifoId(pub(super) u32);
 
 /// Who fills or empties the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum FifoEnd {
     /// A block of a kernel.
     Block,
     /// The proxy thread of this rank.
@@ -28,7 +28,7 @@ pub enum End {
 
 /// The way of data, flags and credits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Way {
+pub struct FifoPath {
     /// What a byte takes of the node that the sender writes.
     pub uses: Vec<Use>,
     /// What a byte takes that the receiver reads, where the slots are not in its own memory.
@@ -55,9 +55,9 @@ pub struct Filled {
 /// Slots between two ends.
 #[derive(Debug, Clone)]
 pub struct Fifo {
-    pub(super) way: Way,
-    pub(super) sender: End,
-    pub(super) receiver: End,
+    pub(super) way: FifoPath,
+    pub(super) sender: FifoEnd,
+    pub(super) receiver: FifoEnd,
     slots: u32,
     filled: VecDeque<Filled>,
     /// Slots that the sender may fill, and from when on.
@@ -67,7 +67,7 @@ pub struct Fifo {
 impl Fifo {
     /// Empty slots.
     #[must_use]
-    pub fn new(way: Way, slots: u32, sender: End, receiver: End) -> Fifo {
+    pub fn new(way: FifoPath, slots: u32, sender: FifoEnd, receiver: FifoEnd) -> Fifo {
         Fifo { way, sender, receiver, slots, filled: VecDeque::new(), free: VecDeque::from([(Time::ZERO, slots)]) }
     }
     /// A slice whose flag leaves at `at`; when it is seen.
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn slots_come_back_after_the_credits_way() {
-        let way = Way { latency: Span::from_ns(700), back: Span::from_ns(500), ..Way::default() };
-        let mut fifo = Fifo::new(way, 8, End::Block, End::Proxy(0));
+        let way = FifoPath { latency: Span::from_ns(700), back: Span::from_ns(500), ..FifoPath::default() };
+        let mut fifo = Fifo::new(way, 8, FifoEnd::Block, FifoEnd::Proxy(0));
         assert_eq!(fifo.room(8), Some(Time::ZERO));
         for step in 0..4u64 {
             fifo.occupy(2);

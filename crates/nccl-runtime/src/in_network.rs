@@ -5,7 +5,7 @@
 //! ```
 //! Source: NCCL, src/transport/coll_net.cc (sendProxyProgress, recvProxyProgress); nccl-rdma-sharp-plugins, src/sharp_plugin.c (one
 //! communicator of SHARP for each adapter, `sharp_coll_do_allreduce_nb` for each slice).
-//! Modelled: one group of all heads at the same GPU of their nodes, slices of all channels in the same order everywhere, several under way,
+//! Modelled: one group of all heads at the same GPU of their nodes, slices of all channels in the same order everywhere, several in flight,
 //! GPU memory where the adapter reaches it.
 //! Not modelled: reads behind results (flush), all-gather and reduce-scatter, registered user buffers.
 
@@ -22,12 +22,12 @@ use fabriscope_verbs::{CqId, PdId, Wc};
 use fabriscope_wire::{Collective, Element, Reducer, Task};
 
 use super::communicator::Communicator;
-use super::fifo::{End, Fifo, FifoId, Way};
-use super::world::{Node, SLOTS, Seat, Shared, Wire, WireKind};
+use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath};
+use super::world::{Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
 
 /// Where an adapter finds the slots of a head.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SlotAddress {
     pub nic: usize,
     pub pd: PdId,
     pub region: Region,
@@ -36,7 +36,7 @@ pub(super) struct Place {
 }
 
 /// A slice in the switches.
-struct Asked {
+struct SliceInNetwork {
     /// Nothing where it is empty.
     reduction: Option<Reduction>,
     channel: u32,
@@ -54,7 +54,7 @@ pub(super) struct Outlet {
     fifos: BTreeMap<u32, [FifoId; 2]>,
     /// Channels of the slices to come, in the order in which all heads ask.
     order: VecDeque<u32>,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<SliceInNetwork>,
     /// Slices asked for so far, and the number of the group.
     count: u64,
     gpu: u32,
@@ -65,9 +65,9 @@ impl Outlet {
     pub async fn open(
         process: &Process,
         world: &Shared,
-        seat: Seat,
+        seat: RankPlacement,
         node: &Rc<RefCell<Node>>,
-        place: Place,
+        place: SlotAddress,
         channels: &[u32],
     ) -> Result<Outlet, ProgramError> {
         let none = || ProgramError("the switches do not reduce; leave NCCL_COLLNET_ENABLE out".to_owned());
@@ -89,15 +89,15 @@ impl Outlet {
         for &channel in channels {
             let uses = if place.near { local.to_vec() } else { out.to_vec() };
             let takes = if place.near { Vec::new() } else { into.to_vec() };
-            let up = Way { uses, takes: Vec::new(), latency, back };
-            let down = Way { uses: Vec::new(), takes, latency: back, back: latency };
-            let proxy = End::Proxy(seat.gpu);
+            let up = FifoPath { uses, takes: Vec::new(), latency, back };
+            let down = FifoPath { uses: Vec::new(), takes, latency: back, back: latency };
+            let proxy = FifoEnd::Proxy(seat.gpu);
             let make = |kind, way, sender, receiver| {
                 let wire = Wire { from: me, to: me, channel, kind };
                 node.borrow_mut().fifo(wire, Protocol::Simple, || Ok(Fifo::new(way, SLOTS, sender, receiver)))
             };
-            let up = make(WireKind::ToNetwork, up, End::Block, proxy)?;
-            let down = make(WireKind::FromNetwork, down, proxy, End::Block)?;
+            let up = make(WireKind::ToNetwork, up, FifoEnd::Block, proxy)?;
+            let down = make(WireKind::FromNetwork, down, proxy, FifoEnd::Block)?;
             fifos.insert(channel, [up, down]);
         }
         Ok(Outlet { group, region: place.region, fifos, order: VecDeque::new(), asked: VecDeque::new(), count: 0, gpu: seat.gpu })
@@ -134,7 +134,7 @@ impl Outlet {
     pub fn progress(&mut self, c: &Communicator) -> Result<(), ProgramError> {
         let step = c.library().proxy_step + c.library().plugin;
         loop {
-            let over = |asked: &Asked| asked.reduction.is_none_or(|reduction| self.group.is_done(reduction));
+            let over = |asked: &SliceInNetwork| asked.reduction.is_none_or(|reduction| self.group.is_done(reduction));
             let Some(asked) = self.asked.front().filter(|asked| over(asked)) else { break };
             let [up, down] = self.fifos[&asked.channel];
             let (bytes, slots, number) = (asked.bytes, asked.slots, asked.number);
@@ -160,7 +160,7 @@ impl Outlet {
                 |group: &mut Group| group.post(SUM, self.region, self.region, bytes).map_err(|error| ProgramError(error.to_string()));
             let reduction = if bytes > 0 { Some(post(&mut self.group)?) } else { None };
             c.world.0.add_to_sum(self.gpu, self.count, filled.contents);
-            self.asked.push_back(Asked { reduction, channel, bytes: filled.bytes, slots, number: self.count });
+            self.asked.push_back(SliceInNetwork { reduction, channel, bytes: filled.bytes, slots, number: self.count });
             self.count += 1;
         }
         if self.asked.front().is_some_and(|asked| asked.reduction.is_none()) {

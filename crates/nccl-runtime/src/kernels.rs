@@ -18,7 +18,7 @@ use fabriscope_platform::nccl::Pace;
 use fabriscope_units::{Bytes, Span, Time};
 
 use super::contents::Contents;
-use super::fifo::{End, Fifo, FifoId, Filled};
+use super::fifo::{Fifo, FifoEnd, FifoId, Filled};
 
 /// A slice's step of a block: it takes a slice of each FIFO of `from` and fills slots of each of `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -311,12 +311,12 @@ impl Kernels {
         let fifo = &self.fifos[id.0 as usize];
         let end = if side == RECEIVER { fifo.receiver } else { fifo.sender };
         match end {
-            End::Block => {
+            FifoEnd::Block => {
                 if let Some(number) = self.waits[id.0 as usize][side].take() {
                     self.try_begin(number);
                 }
             }
-            End::Proxy(rank) => {
+            FifoEnd::Proxy(rank) => {
                 let seen = if side == RECEIVER { fifo.front().map(|filled| filled.seen) } else { fifo.room(1) };
                 self.notices.extend(seen.map(|at| (rank, at.max(self.now))));
             }

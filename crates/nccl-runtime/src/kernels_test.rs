@@ -1,7 +1,7 @@
 use fabriscope_machine::{ResourceId, Weight};
 use fabriscope_units::Rate;
 
-use super::super::fifo::Way;
+use super::super::fifo::FifoPath;
 use super::super::world::SLOTS;
 use super::*;
 
@@ -12,7 +12,7 @@ fn pair(link: u64, latency: Span) -> (Kernels, impl Fn(&mut Kernels, usize) -> F
     let kernels = Kernels::new(Sharing::new(vec![Rate::from_bps(link * GB); 2]), vec![Vec::new(); 2]);
     let fifo = move |kernels: &mut Kernels, from: usize| {
         let uses = vec![Use { resource: ResourceId(from as u32), weight: Weight::ONE }];
-        kernels.add_fifo(Fifo::new(Way { uses, latency, back: latency, ..Way::default() }, SLOTS, End::Block, End::Block))
+        kernels.add_fifo(Fifo::new(FifoPath { uses, latency, back: latency, ..FifoPath::default() }, SLOTS, FifoEnd::Block, FifoEnd::Block))
     };
     (kernels, fifo)
 }

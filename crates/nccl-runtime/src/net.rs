@@ -23,14 +23,14 @@ use fabriscope_node::aggregation::Region;
 use fabriscope_node::{Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Mr, PdId, Peer, Place, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, UdDestination, VerbsError, Wc,
-    WcStatus,
+    Access, AhAttr, CqId, MemoryId, Mr, PdId, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, UdDestination, VerbsError,
+    Wc, WcStatus,
 };
 
 use super::communicator::Communicator;
-use super::fifo::{End, Fifo, FifoId, Filled, Way};
+use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
 use super::in_network::Outlet;
-use super::world::{Contact, Node, SLOTS, Seat, Shared, Wire, WireKind};
+use super::world::{Contact, Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
 
 /// What an adapter has for this rank.
 pub(super) struct Rail {
@@ -74,7 +74,7 @@ struct Lane {
     credits: u32,
     /// Slices that wait for room, at the sender, or to be fetched, at the receiver.
     ready: VecDeque<Filled>,
-    /// Pieces under way and slots of each slice that was sent.
+    /// Pieces outstanding and slots of each slice that was sent.
     sending: VecDeque<(u32, u32)>,
     /// Pieces of the next slices that arrived.
     arrived: u32,
@@ -106,7 +106,7 @@ pub(super) struct Net {
     /// Ranks for which this proxy sends, and those whose proxies send for this rank (PXN).
     pub serves: BTreeSet<u32>,
     pub served_by: BTreeSet<u32>,
-    /// Requests under way, by number.
+    /// Requests outstanding, by number.
     open: BTreeMap<u64, Done>,
     next: u64,
 }
@@ -150,7 +150,7 @@ impl Net {
     pub async fn open(
         process: &Process,
         world: &Shared,
-        seat: Seat,
+        seat: RankPlacement,
         node: &Rc<RefCell<Node>>,
         wires: &[(Wire, Option<NetWay>)],
     ) -> Result<Net, ProgramError> {
@@ -228,7 +228,7 @@ impl Net {
             let at = &net.rails[rail];
             let memory = at.device.as_ref().unwrap_or(&at.host);
             let region = Region { addr: memory.addr, lkey: memory.lkey };
-            let place = super::in_network::Place { nic: at.nic, pd: at.pd, region, near: at.device.is_some() };
+            let place = super::in_network::SlotAddress { nic: at.nic, pd: at.pd, region, near: at.device.is_some() };
             net.outlet = Some(Outlet::open(process, world, seat, node, place, &channels).await?);
         }
         process.barrier().await;
@@ -240,7 +240,7 @@ impl Net {
         &mut self,
         process: &Process,
         world: &Shared,
-        seat: Seat,
+        seat: RankPlacement,
         told: Option<(u32, bool)>,
         links: u32,
     ) -> Result<usize, ProgramError> {
@@ -270,7 +270,7 @@ impl Net {
     fn lanes(
         &self,
         process: &Process,
-        (seat, from): (Seat, u32),
+        (seat, from): (RankPlacement, u32),
         node: &Rc<RefCell<Node>>,
         (wire, sends): (Wire, bool),
         rail: usize,
@@ -288,15 +288,15 @@ impl Net {
             let far = protocol != Protocol::Ll && there;
             let make = || {
                 let local = || Ok::<_, ProgramError>(devices.way(writer, own, Moved::Write)?.0);
-                let mut way = Way { latency, back, ..Way::default() };
+                let mut way = FifoPath { latency, back, ..FifoPath::default() };
                 let (sender, receiver) = if sends {
                     way.uses = if near { local()?.to_vec() } else { out.to_vec() };
-                    (End::Block, End::Proxy(seat.gpu))
+                    (FifoEnd::Block, FifoEnd::Proxy(seat.gpu))
                 } else {
                     // The proxy's flag is a store of a core; the kernel's credit comes the other way.
                     (way.latency, way.back) = (back, latency);
                     way.takes = if near { Vec::new() } else { into.to_vec() };
-                    (End::Proxy(seat.gpu), End::Block)
+                    (FifoEnd::Proxy(seat.gpu), FifoEnd::Block)
                 };
                 Ok(Fifo::new(way, SLOTS, sender, receiver))
             };
@@ -557,7 +557,7 @@ fn open_rail(process: &Process, nic: usize, gpu: Option<u32>, world: &Shared, li
         let pd = n.alloc_pd();
         let host = n.reg_mr(pd, base, Bytes(BUFFERS), Access::ALL)?;
         // Places count the memories of GPUs from 1.
-        let place = gpu.and_then(|gpu| u8::try_from(gpu + 1).ok()).map(Place);
+        let place = gpu.and_then(|gpu| u8::try_from(gpu + 1).ok()).map(MemoryId);
         let device = place.map(|place| n.reg_mr_at(pd, base + BUFFERS, Bytes(BUFFERS), Access::ALL, place)).transpose()?;
         let cq = n.create_cq((RECEIVES + 2 * SENDS).saturating_mul(links.max(1)))?;
         let to = |qp| Peer { lid, qp, sl: 0, mtu: world.mtu };
@@ -595,7 +595,7 @@ fn failed(error: VerbsError) -> ProgramError {
 
 /// Receives that stand ready for a connection: as many messages as can be on the way with three protocols, and as many answers.
 const RECEIVES: u32 = 6 * SLOTS;
-/// Requests of a connection that can be under way: as many.
+/// Requests of a connection that can be outstanding: as many.
 const SENDS: u32 = 6 * SLOTS;
 /// What is read behind a message, in bytes. Basis: published (NCCL, src/transport/net_ib.cc: one integer).
 const FLUSH: u32 = 4;

@@ -13,7 +13,7 @@ use fabriscope_machine::{Access, Machine, Path, Purpose, Use, VertexId};
 use fabriscope_node::{Devices, Memory, ProgramError};
 use fabriscope_units::Span;
 
-use super::fifo::{End, Fifo, Way};
+use super::fifo::{Fifo, FifoEnd, FifoPath};
 use super::world::{SLOTS, Shared, Wire, WireKind};
 
 /// The FIFO between a GPU and a head: its data are in memory of their own GPU, and cross the links when the head takes or puts them.
@@ -36,11 +36,11 @@ pub(super) fn fifo(devices: &Devices, shared: &Shared, wire: Wire) -> Result<Fif
     }
     let copied = devices.way(own, own, Access::Write)?.0.to_vec();
     let way = if reduces {
-        Way { uses: copied, takes: across, latency, back: latency }
+        FifoPath { uses: copied, takes: across, latency, back: latency }
     } else {
-        Way { uses: across, takes: Vec::new(), latency, back: latency }
+        FifoPath { uses: across, takes: Vec::new(), latency, back: latency }
     };
-    Ok(Fifo::new(way, SLOTS, End::Block, End::Block))
+    Ok(Fifo::new(way, SLOTS, FifoEnd::Block, FifoEnd::Block))
 }
 
 fn latency(devices: &Devices, gpu: u32, head: u32) -> Result<Span, ProgramError> {

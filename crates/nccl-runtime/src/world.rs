@@ -15,7 +15,7 @@ use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_units::Time;
 use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
 
-use super::fifo::{End, Fifo, FifoId, Filled, Way};
+use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
 use super::kernels::Kernels;
 
 /// What the ranks of a job share. Clones are the same world.
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     /// What limits groups of switches that reduce, where they do.
     pub switches: Option<Rules>,
     binding: Binding,
-    pub seats: RefCell<BTreeMap<u32, Seat>>,
+    pub seats: RefCell<BTreeMap<u32, RankPlacement>>,
     nodes: RefCell<BTreeMap<u32, Rc<RefCell<Node>>>>,
     /// What each end of a connection between nodes tells the other, by adapter.
     pub contacts: RefCell<BTreeMap<(Wire, bool, u32), Contact>>,
@@ -51,7 +51,7 @@ type Words = VecDeque<(Filled, u32)>;
 
 /// Where a rank sits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat {
+pub struct RankPlacement {
     /// Its node.
     pub node: u32,
     /// Its GPU there.
@@ -163,12 +163,12 @@ impl World {
 
 impl Shared {
     /// Seats a rank: the next rank of a node takes its next GPU, or the one that the user said.
-    pub fn seat(&self, process: &Process) -> Result<(Seat, Rc<RefCell<Node>>), ProgramError> {
+    pub fn seat(&self, process: &Process) -> Result<(RankPlacement, Rc<RefCell<Node>>), ProgramError> {
         let devices = process.devices()?;
         let node = self.nodes.borrow_mut().entry(process.node()).or_insert_with(|| Rc::new(RefCell::new(Node::new(devices)))).clone();
         let local = node.borrow().ranks.len() as u32;
         let gpu = self.binding.gpu(local, devices.count() as u32).unwrap_or(0);
-        let seat = Seat { node: process.node(), gpu };
+        let seat = RankPlacement { node: process.node(), gpu };
         if let Some(other) = node.borrow_mut().ranks.insert(gpu, process.rank()) {
             let what = format!("ranks {other} and {} share gpu{gpu} of a node: a communicator has one rank for each GPU", process.rank());
             return Err(ProgramError(format!("{what}; take as many ranks as there are GPUs, or another --bind")));
@@ -204,7 +204,7 @@ impl Shared {
     }
 
     /// The seat of any rank of the job, once all have sat down.
-    pub fn seat_of(&self, rank: u32) -> Result<Seat, ProgramError> {
+    pub fn seat_of(&self, rank: u32) -> Result<RankPlacement, ProgramError> {
         let seat = self.seats.borrow().get(&rank).copied();
         seat.ok_or_else(|| ProgramError(format!("the communicator has no rank {rank}")))
     }
@@ -224,7 +224,7 @@ impl Node {
         }
     }
 
-    /// A rank comes to a barrier with nothing of its own under way; its number.
+    /// A rank comes to a barrier with nothing of its own outstanding; its number.
     pub fn arrive(&mut self, rank: u32) -> u64 {
         let turn = self.arrived.entry(rank).or_default();
         *turn += 1;
@@ -275,14 +275,14 @@ pub(super) fn local_fifo(devices: &Devices, shared: &Shared, wire: Wire) -> Resu
     let (_, back) = devices.way(target, source, Access::Write)?;
     let way = if class <= PathClass::Phb {
         let (uses, latency) = devices.way(source, target, Access::Write)?;
-        Way { uses: uses.to_vec(), takes: Vec::new(), latency, back }
+        FifoPath { uses: uses.to_vec(), takes: Vec::new(), latency, back }
     } else {
         let host = devices.vertex(devices.home(to)?)?;
         let (uses, there) = devices.way(source, host, Access::Write)?;
         let (takes, here) = devices.way(host, target, Access::Read)?;
-        Way { uses: uses.to_vec(), takes: takes.to_vec(), latency: there + here, back }
+        FifoPath { uses: uses.to_vec(), takes: takes.to_vec(), latency: there + here, back }
     };
-    Ok(Fifo::new(way, SLOTS, End::Block, End::Block))
+    Ok(Fifo::new(way, SLOTS, FifoEnd::Block, FifoEnd::Block))
 }
 
 /// Slots of a FIFO. Basis: published (NCCL, src/include/device.h: NCCL_STEPS).

@@ -28,7 +28,7 @@ pub struct NodeKind {
 
 /// Where a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct RankPlacement {
     /// Its node.
     pub node: u32,
     /// The GPU among those of the node's topology.
@@ -74,7 +74,7 @@ pub struct Communicator {
     /// Ranks by node and GPU.
     ranks: Vec<u32>,
     /// Node (in that order) and GPU of each rank.
-    seats: Vec<Seat>,
+    seats: Vec<RankPlacement>,
     /// Of each kind and channel: the place of each GPU in the ring, and in the tree.
     ring_places: Vec<Vec<Vec<u32>>>,
     tree_places: Vec<Vec<Vec<u32>>>,
@@ -92,7 +92,7 @@ impl Communicator {
     ///
     /// # Errors
     /// No ranks; a GPU that is not there or taken; several nodes and one without an adapter.
-    pub fn new(kinds: Vec<NodeKind>, nodes: &[u32], seats: &[Seat], settings: Settings) -> Result<Communicator, NcclError> {
+    pub fn new(kinds: Vec<NodeKind>, nodes: &[u32], seats: &[RankPlacement], settings: Settings) -> Result<Communicator, NcclError> {
         if seats.is_empty() || kinds.is_empty() {
             return Err(NcclError::Empty);
         }
@@ -118,7 +118,8 @@ impl Communicator {
         }
         let total = before[before.len() - 1] as usize;
         let mut ranks = vec![u32::MAX; total];
-        let seats: Vec<Seat> = seats.iter().map(|seat| Seat { node: number[seat.node as usize], gpu: seat.gpu }).collect();
+        let seats: Vec<RankPlacement> =
+            seats.iter().map(|seat| RankPlacement { node: number[seat.node as usize], gpu: seat.gpu }).collect();
         for (rank, seat) in seats.iter().enumerate() {
             let place = &mut ranks[(before[seat.node as usize] + seat.gpu) as usize];
             if *place != u32::MAX {
@@ -241,7 +242,7 @@ impl Communicator {
     /// # Panics
     /// If there is no such rank.
     #[must_use]
-    pub fn seat(&self, rank: u32) -> Seat {
+    pub fn seat(&self, rank: u32) -> RankPlacement {
         self.seats[rank as usize]
     }
     /// The kind of the node of a rank.

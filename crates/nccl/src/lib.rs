@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
-//! use fabriscope_nccl::{Architecture, Communicator, Facts, NodeKind, Operation, Plan, Processor, Seat, Settings, Topology, Tuner, search};
+//! use fabriscope_nccl::{Architecture, Communicator, Facts, NodeKind, Operation, Plan, Processor, RankPlacement, Settings, Topology, Tuner, search};
 //! use fabriscope_units::{Bytes, Rate, Span};
 //!
 //! // Two A100 joined by twelve NVLinks.
@@ -31,7 +31,7 @@
 //! let facts = Facts { architecture: Architecture::Sm(80), processor: Processor::Amd, adapters: Vec::new(), hosts: 1, rails: 1 };
 //! let topology = Topology::new(&machine, &gpus, facts, &settings, true)?;
 //! let graphs = search(&topology, &settings);
-//! let seats = [0, 1].map(|gpu| Seat { node: 0, gpu });
+//! let seats = [0, 1].map(|gpu| RankPlacement { node: 0, gpu });
 //! let communicator = Communicator::new(vec![NodeKind { topology, graphs }], &[0], &seats, settings)?;
 //! assert_eq!(communicator.channels(), 24);
 //!
@@ -60,7 +60,7 @@ mod trees;
 mod tuner;
 
 pub use architecture::{Architecture, Processor};
-pub use communicator::{Communicator, NodeKind, RingPlace, Seat, Tree};
+pub use communicator::{Communicator, NodeKind, RankPlacement, RingPlace, Tree};
 pub use error::NcclError;
 
 pub use plan::{Direction, Lane, Part, Peer, Plan, SLOTS, Slice, Step, point_to_point};

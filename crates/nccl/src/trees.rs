@@ -5,7 +5,7 @@
 
 /// A node of a tree; numbers are those of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TreeNode {
     /// The node above.
     pub up: Option<usize>,
     /// The nodes below: of lower and of higher number.
@@ -15,12 +15,12 @@ pub(crate) struct Place {
 }
 
 /// The place of `node` in the tree whose root is node 0: leaves are the odd numbers.
-fn binary(nodes: usize, node: usize) -> Place {
+fn binary(nodes: usize, node: usize) -> TreeNode {
     let lowest = |node: usize| 1usize << node.trailing_zeros();
     if node == 0 {
         // The highest power of two below the number of nodes.
         let below = (nodes > 1).then(|| 1 << (nodes - 1).ilog2());
-        return Place { up: None, down: [None, below], second: false };
+        return TreeNode { up: None, down: [None, below], second: false };
     }
     let bit = lowest(node);
     let inner = (node ^ bit) | (bit << 1);
@@ -32,13 +32,13 @@ fn binary(nodes: usize, node: usize) -> Place {
         let steps = std::iter::successors(Some(half), |step| Some(step >> 1)).take_while(|step| *step > 0);
         [Some(node - half), steps.map(|step| node + step).find(|higher| *higher < nodes)]
     };
-    Place { up: Some(up), down, second: node > up }
+    TreeNode { up: Some(up), down, second: node > up }
 }
 
 /// The places of `node` in both trees: the second is the first mirrored where nodes are even in number, and shifted by one otherwise.
-pub(crate) fn double(nodes: usize, node: usize) -> [Place; 2] {
+pub(crate) fn double(nodes: usize, node: usize) -> [TreeNode; 2] {
     let first = binary(nodes, node);
-    let moved = |place: Place, back: &dyn Fn(usize) -> usize| Place {
+    let moved = |place: TreeNode, back: &dyn Fn(usize) -> usize| TreeNode {
         up: place.up.map(back),
         down: place.down.map(|down| down.map(back)),
         second: place.second,
@@ -60,7 +60,7 @@ mod tests {
     fn each_tree_spans_all_nodes() {
         for nodes in 1..200 {
             for tree in 0..2 {
-                let places: Vec<Place> = (0..nodes).map(|node| double(nodes, node)[tree]).collect();
+                let places: Vec<TreeNode> = (0..nodes).map(|node| double(nodes, node)[tree]).collect();
                 assert_eq!(places.iter().filter(|place| place.up.is_none()).count(), 1, "{nodes} nodes");
                 for (node, place) in places.iter().enumerate() {
                     if let Some(up) = place.up {

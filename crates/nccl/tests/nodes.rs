@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use fabriscope_catalog::{Catalog, CpuFamily, Node, ResolvedNode};
 use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{
-    Adapter, Algorithm, Architecture, Communicator, Facts, Graph, NodeKind, Operation, PathType, Processor, Protocol, Seat, Settings,
-    Topology, Transport, Tuner, search,
+    Adapter, Algorithm, Architecture, Communicator, Facts, Graph, NodeKind, Operation, PathType, Processor, Protocol, RankPlacement,
+    Settings, Topology, Transport, Tuner, search,
 };
 use fabriscope_units::{Bytes, Rate, Span};
 
@@ -77,7 +77,7 @@ fn some_gpus(catalog: &Catalog, (name, gigabits): (&str, u64), gpus: usize, node
     let topology = Topology::new(&machine, &all[..gpus.min(all.len())], facts(&node, gigabits), settings, nodes == 1).unwrap();
     let graphs = search(&topology, settings);
     let gpus = topology.gpus() as u32;
-    let seats: Vec<Seat> = (0..nodes * gpus).map(|rank| Seat { node: rank / gpus, gpu: rank % gpus }).collect();
+    let seats: Vec<RankPlacement> = (0..nodes * gpus).map(|rank| RankPlacement { node: rank / gpus, gpu: rank % gpus }).collect();
     Communicator::new(vec![NodeKind { topology, graphs }], &vec![0; nodes as usize], &seats, settings.clone()).unwrap()
 }
 

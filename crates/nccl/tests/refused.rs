@@ -2,7 +2,7 @@
 
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_nccl::{
-    Adapter, Algorithm, Architecture, Choice, Communicator, Facts, NodeKind, Operation, Plan, Processor, Protocol, Seat, Settings,
+    Adapter, Algorithm, Architecture, Choice, Communicator, Facts, NodeKind, Operation, Plan, Processor, Protocol, RankPlacement, Settings,
     Topology, Tuner, search,
 };
 use fabriscope_units::{Bytes, Rate, Span};
@@ -35,8 +35,8 @@ fn kind(gpus: u32, adapters: u32, alone: bool) -> NodeKind {
     NodeKind { topology, graphs }
 }
 
-fn seats(nodes: u32, gpus: u32) -> Vec<Seat> {
-    (0..nodes * gpus).map(|rank| Seat { node: rank / gpus, gpu: rank % gpus }).collect()
+fn seats(nodes: u32, gpus: u32) -> Vec<RankPlacement> {
+    (0..nodes * gpus).map(|rank| RankPlacement { node: rank / gpus, gpu: rank % gpus }).collect()
 }
 
 fn says<T: std::fmt::Debug>(result: Result<T, fabriscope_nccl::NcclError>, text: &str) {
@@ -57,14 +57,14 @@ fn topologies() {
 
 #[test]
 fn communicators() {
-    let new = |kinds: Vec<NodeKind>, nodes: &[u32], seats: &[Seat]| Communicator::new(kinds, nodes, seats, Settings::default());
+    let new = |kinds: Vec<NodeKind>, nodes: &[u32], seats: &[RankPlacement]| Communicator::new(kinds, nodes, seats, Settings::default());
     says(new(vec![kind(2, 1, true)], &[0], &[]), "a communicator without ranks; use at least 1");
     let taken = "rank 1 is on GPU 0 of node 0, which is not there or taken; each rank needs a GPU of its own";
-    says(new(vec![kind(2, 1, true)], &[0], &[Seat { node: 0, gpu: 0 }, Seat { node: 0, gpu: 0 }]), taken);
+    says(new(vec![kind(2, 1, true)], &[0], &[RankPlacement { node: 0, gpu: 0 }, RankPlacement { node: 0, gpu: 0 }]), taken);
     let beyond = "rank 0 is on GPU 5 of node 0, which is not there or taken; each rank needs a GPU of its own";
-    says(new(vec![kind(2, 1, true)], &[0], &[Seat { node: 0, gpu: 5 }]), beyond);
+    says(new(vec![kind(2, 1, true)], &[0], &[RankPlacement { node: 0, gpu: 5 }]), beyond);
     let missing = "rank 1 is on GPU 1 of node 0, which is not there or taken; each rank needs a GPU of its own";
-    says(new(vec![kind(2, 1, true)], &[0], &[Seat { node: 0, gpu: 0 }]), missing);
+    says(new(vec![kind(2, 1, true)], &[0], &[RankPlacement { node: 0, gpu: 0 }]), missing);
     let alone = "a node of the communicator has no adapter, and there are 2 nodes; give each an adapter, or use one node";
     says(new(vec![kind(2, 0, false)], &[0, 0], &seats(2, 2)), alone);
 }

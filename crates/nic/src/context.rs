@@ -24,7 +24,7 @@ pub struct ContextLimits {
 #[derive(Debug, Clone)]
 pub struct ContextCache {
     limits: ContextLimits,
-    places: Vec<Place>,
+    places: Vec<CacheEntry>,
     newest: u32,
     oldest: u32,
     held: u32,
@@ -45,7 +45,7 @@ pub struct ContextCounts {
 
 /// Where a context stands in the order of use.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct CacheEntry {
     newer: u32,
     older: u32,
     /// When it is on the chip; [`Time::MAX`] where it is not.
@@ -59,7 +59,7 @@ impl ContextCache {
         let limits = ContextLimits { entries: limits.entries.max(1), reads: limits.reads.max(1), ..limits };
         ContextCache {
             limits,
-            places: vec![Place::AWAY; contexts as usize],
+            places: vec![CacheEntry::AWAY; contexts as usize],
             newest: NONE,
             oldest: NONE,
             held: 0,
@@ -73,7 +73,7 @@ impl ContextCache {
     pub fn touch(&mut self, now: Time, context: u32, pcie: &mut Pcie) -> Time {
         self.counts.uses += 1;
         if context as usize >= self.places.len() {
-            self.places.resize(context as usize + 1, Place::AWAY);
+            self.places.resize(context as usize + 1, CacheEntry::AWAY);
         }
         let ready = self.places[context as usize].ready;
         if ready.is_known() {
@@ -126,7 +126,7 @@ impl ContextCache {
     }
 
     fn unlink(&mut self, context: u32) {
-        let Place { newer, older, .. } = self.places[context as usize];
+        let CacheEntry { newer, older, .. } = self.places[context as usize];
         match newer {
             NONE => self.newest = older,
             newer => self.places[newer as usize].older = older,
@@ -138,8 +138,8 @@ impl ContextCache {
     }
 }
 
-impl Place {
-    const AWAY: Place = Place { newer: NONE, older: NONE, ready: Time::MAX };
+impl CacheEntry {
+    const AWAY: CacheEntry = CacheEntry { newer: NONE, older: NONE, ready: Time::MAX };
 }
 
 const NONE: u32 = u32::MAX;

@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use fabriscope_node::{Devices, DmaPath, Reach, Traffic, Way};
+use fabriscope_node::{Devices, DmaHops, DmaPath, Reach, Traffic};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::Place;
+use fabriscope_verbs::MemoryId;
 
 /// What one adapter reaches.
 #[derive(Debug, Clone)]
@@ -79,33 +79,33 @@ impl DmaTargets {
     }
 
     /// The memories that it reaches beside that of the host.
-    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+    pub fn places(&self) -> impl Iterator<Item = MemoryId> + '_ {
         beyond_the_host(&self.reach).filter(|place| self.reach.path(self.nic, *place).is_some())
     }
     /// Whether the path to the host memory beside the adapter crosses hops that it shares.
     #[must_use]
     pub fn shares_host_memory(&self) -> bool {
-        self.reach.path(self.nic, Place::HOST).is_some_and(|path| !path.reads.is_empty() || !path.writes.is_empty())
+        self.reach.path(self.nic, MemoryId::HOST).is_some_and(|path| !path.reads.is_empty() || !path.writes.is_empty())
     }
     /// The path to a memory, with the state of its hops.
-    pub fn way<'a>(&'a self, place: Place, hops: &'a mut Hops) -> Option<Way<'a>> {
+    pub fn way<'a>(&'a self, place: MemoryId, hops: &'a mut Hops) -> Option<DmaHops<'a>> {
         let path = self.reach.path(self.nic, place)?;
         let traffic = hops.traffic.get_mut(self.node).and_then(Option::as_mut);
         let meeting = traffic.map(|traffic| traffic.meeting(self.nic, usize::from(place.0)));
-        Some(Way { path, hops: &mut hops.free[self.first_hop..][..self.reach.hops().len()], meeting })
+        Some(DmaHops { path, hops: &mut hops.free[self.first_hop..][..self.reach.hops().len()], meeting })
     }
     /// What may be between fetch and wire of bytes that come from a memory.
     #[must_use]
-    pub fn window(&self, place: Place) -> Option<Bytes> {
+    pub fn window(&self, place: MemoryId) -> Option<Bytes> {
         self.windows.get(usize::from(place.0)).copied()
     }
     /// What a memory is, for reports.
     #[must_use]
-    pub fn title(&self, place: Place) -> Option<&str> {
+    pub fn title(&self, place: MemoryId) -> Option<&str> {
         self.reach.path(self.nic, place).map(|path| path.title.as_str())
     }
 }
 
-fn beyond_the_host(reach: &Reach) -> impl Iterator<Item = Place> + use<> {
-    (1..reach.places()).filter_map(|place| u8::try_from(place).ok().map(Place))
+fn beyond_the_host(reach: &Reach) -> impl Iterator<Item = MemoryId> + use<> {
+    (1..reach.places()).filter_map(|place| u8::try_from(place).ok().map(MemoryId))
 }

@@ -10,9 +10,9 @@
 //! Not modelled: the time of the transport itself beyond `tx_latency` and `rx_latency`.
 
 use fabriscope_node::pcie::Written;
-use fabriscope_node::{Pcie, PcieTiming, Way};
+use fabriscope_node::{DmaHops, Pcie, PcieTiming};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{Place, QpNum, Transmit};
+use fabriscope_verbs::{MemoryId, QpNum, Transmit};
 use fabriscope_wire::{Opcode, Operation, Transport};
 
 use crate::context::ContextCache;
@@ -34,7 +34,7 @@ pub struct Pipeline {
     targets: Option<Box<DmaTargets>>,
     host_memory: HostMemory,
     /// Where payload was fetched last.
-    place: Place,
+    place: MemoryId,
     costs: NicCosts,
 }
 
@@ -81,7 +81,7 @@ impl Pipeline {
             contexts: None,
             targets: None,
             host_memory: HostMemory::Direct,
-            place: Place::HOST,
+            place: MemoryId::HOST,
             costs,
         }
     }
@@ -122,8 +122,8 @@ impl Pipeline {
     }
     /// What payload of `place` crosses, for reports; `None` for the host memory beside the adapter.
     #[must_use]
-    pub fn title(&self, place: Place) -> Option<&str> {
-        self.targets.as_ref().filter(|_| place != Place::HOST).and_then(|targets| targets.title(place))
+    pub fn title(&self, place: MemoryId) -> Option<&str> {
+        self.targets.as_ref().filter(|_| place != MemoryId::HOST).and_then(|targets| targets.title(place))
     }
 
     /// When the context of `qp` is in the NIC for a packet that comes at `now`.
@@ -188,7 +188,7 @@ impl Pipeline {
 
     /// Writes payload to memory from `begun` on.
     #[inline]
-    pub fn store(&mut self, begun: Time, amount: Bytes, place: Place, hops: &mut Hops) -> Written {
+    pub fn store(&mut self, begun: Time, amount: Bytes, place: MemoryId, hops: &mut Hops) -> Written {
         match self.way(place, hops) {
             None => self.pcie.write(begun, amount),
             Some((pcie, mut way)) => pcie.write_over(&mut way, begun, amount),
@@ -231,8 +231,8 @@ impl Pipeline {
 
     /// The path to a memory where that is more than the adapter's own link, and that link.
     #[inline(always)]
-    fn way<'a>(&'a mut self, place: Place, hops: &'a mut Hops) -> Option<(&'a mut Pcie, Way<'a>)> {
-        if place == Place::HOST && self.host_memory == HostMemory::Direct {
+    fn way<'a>(&'a mut self, place: MemoryId, hops: &'a mut Hops) -> Option<(&'a mut Pcie, DmaHops<'a>)> {
+        if place == MemoryId::HOST && self.host_memory == HostMemory::Direct {
             return None;
         }
         let way = self.targets.as_deref()?.way(place, hops)?;
@@ -241,7 +241,7 @@ impl Pipeline {
 
     /// From now on payload comes from `place`: the adapter reads as far ahead as that is away.
     #[cold]
-    fn turn_to(&mut self, place: Place) {
+    fn turn_to(&mut self, place: MemoryId) {
         self.place = place;
         if let Some(window) = self.targets.as_ref().and_then(|targets| targets.window(place)) {
             self.window.set_limit(window);
@@ -273,7 +273,7 @@ mod tests {
             packet: Packet { payload, wire_bytes: payload, ..Packet::default() },
             qp: QpNum(qp),
             fetch: Bytes(u64::from(payload)),
-            place: Place::HOST,
+            place: MemoryId::HOST,
             responder: false,
             read_response: false,
             starts_message: true,
@@ -332,7 +332,7 @@ mod tests {
     fn a_receive_completes_after_its_payload_and_its_entry() {
         let mut nic = idle(costs());
         // 1000 B at 100 ps leave by 100 ns and are visible 100 ns later; 64 B of the entry follow.
-        let written = nic.store(ns(0), Bytes(1000), Place::HOST, &mut Hops::default());
+        let written = nic.store(ns(0), Bytes(1000), MemoryId::HOST, &mut Hops::default());
         assert_eq!((written.sent, written.visible), (ns(100), ns(200)));
         assert_eq!(nic.complete(written.sent, ReceiveEntry::None, written.visible), ns(206) + Span::from_ps(400));
         assert_eq!(idle(costs()).complete(ns(0), ReceiveEntry::Consumed, ns(0)), ns(136) + Span::from_ps(400));

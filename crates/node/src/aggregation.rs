@@ -39,13 +39,13 @@ pub struct Member {
 pub struct Rules {
     /// The most of one operation.
     pub payload: u32,
-    /// Operations under way.
+    /// Operations outstanding.
     pub slots: u32,
     /// Vectors from this length on stream; `u32::MAX` where none do.
     pub from: u32,
     /// A streaming message.
     pub chunk: u32,
-    /// Bytes of them under way.
+    /// Bytes of them in flight.
     pub window: u32,
     /// Contributions up to this length go with their request.
     pub inline: u32,
@@ -209,7 +209,7 @@ impl Group {
     pub fn is_done(&self, reduction: Reduction) -> bool {
         self.ended >= reduction.0
     }
-    /// Whether nothing is under way.
+    /// Whether nothing is outstanding.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.ended == self.posted

@@ -1,4 +1,4 @@
-//! Copies under way and waiting in a node: engines that serve in turn, and what they share with each other and with DMA of adapters.
+//! Copies in progress and waiting in a node: engines that serve in turn, and what they share with each other and with DMA of adapters.
 //!
 //! Source and limits: [`crate::device`], [`crate::traffic`].
 
@@ -50,7 +50,7 @@ struct Dma {
     flow: Option<FlowId>,
 }
 
-/// Copies under way and waiting.
+/// Copies in progress and waiting.
 #[derive(Clone, Debug)]
 pub(crate) struct Copies {
     sharing: Sharing,

@@ -2,7 +2,7 @@
 //!
 //! Source: the split follows the mlx5 user-space driver (build the WQE, then either an 8-byte doorbell or a
 //! BlueFlame copy of the whole WQE into write-combining space, closed by a store fence) and the LogP habit
-//! of separating overhead (the core is busy) from latency (the store is under way).
+//! of separating overhead (the core is busy) from latency (the store is in flight).
 //! Modelled: WQE build, doorbell and BlueFlame stores, posted-write latency, CQE handling, detection of a
 //! DMA write by a spinning core, copies from cache or from memory.
 //! Not modelled: interrupts, frequency changes, contention between cores for memory.
@@ -43,7 +43,7 @@ pub struct CpuCosts {
 }
 
 impl CpuCosts {
-    /// Time to copy `amount` bytes when the copies under way touch `working_set` bytes.
+    /// Time to copy `amount` bytes when the copies in progress touch `working_set` bytes.
     ///
     /// `copy_call + amount / rate`, the rate chosen by `working_set`; beyond the caches the first page goes at
     /// `copy_rate_streaming` and the rest at `copy_rate_long`. An empty copy is free.
@@ -61,7 +61,7 @@ impl CpuCosts {
 
     /// The same when each line takes `crossing` longer than the `detect` that a line from another core takes.
     ///
-    /// A core has as many lines under way as before (Little's law), so the bytes take `1 + crossing / detect` times as long.
+    /// A core has as many lines in flight as before (Little's law), so the bytes take `1 + crossing / detect` times as long.
     #[must_use]
     pub fn copy_across(&self, amount: Bytes, working_set: Bytes, crossing: Span) -> Span {
         let near = self.copy(amount, working_set);

@@ -13,7 +13,7 @@ use fabriscope_units::{Span, Time};
 /// Limits of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Packets under way that are not acknowledged.
+    /// Packets in flight that are not acknowledged.
     pub most: u32,
     /// Packets that may wait for an acknowledgement before it is sent by itself.
     pub ack_interval: u32,

@@ -79,7 +79,7 @@ pub struct DeviceCosts {
     pub load_trip: Span,
     /// What one load brings.
     pub load_width: Bytes,
-    /// From so many bytes on loads are under way together, a line each.
+    /// From so many bytes on loads are in flight together, a line each.
     pub load_stream: Bytes,
     /// At which they come then.
     pub load_rate: Rate,
@@ -129,7 +129,7 @@ pub enum Mover {
 /// A page of host memory, in bytes.
 const PAGE: u64 = 4096;
 
-/// The GPUs of one node with what is under way among its memories. Its cores share it.
+/// The GPUs of one node with what is in flight among its memories. Its cores share it.
 #[derive(Debug)]
 pub struct Devices {
     machine: Rc<Machine>,
@@ -141,11 +141,11 @@ pub struct Devices {
     /// A copy was asked for.
     asked: Cell<bool>,
     /// Ways that were looked for.
-    ways: RefCell<BTreeMap<(VertexId, VertexId, Access), Way>>,
+    ways: RefCell<BTreeMap<(VertexId, VertexId, Access), CopyPath>>,
 }
 
-/// What a copy takes, and how long a byte of it is under way.
-pub type Way = (Arc<[Use]>, Span);
+/// What a copy takes, and how long a byte of it is in progress.
+pub type CopyPath = (Arc<[Use]>, Span);
 
 impl Devices {
     /// The GPUs of `machine`, all of one model.
@@ -245,7 +245,7 @@ impl Devices {
     ///
     /// # Errors
     /// No path leads there.
-    pub fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<Way, ProgramError> {
+    pub fn way(&self, source: VertexId, target: VertexId, access: Access) -> Result<CopyPath, ProgramError> {
         let key = (source, target, access);
         if let Some(known) = self.ways.borrow().get(&key) {
             return Ok(known.clone());
@@ -255,7 +255,7 @@ impl Devices {
         Ok(found)
     }
 
-    fn find_way(&self, source: VertexId, target: VertexId, access: Access) -> Result<Way, ProgramError> {
+    fn find_way(&self, source: VertexId, target: VertexId, access: Access) -> Result<CopyPath, ProgramError> {
         let machine = &self.machine;
         if source == target {
             // Read from the memory and written to it, which it does not do at the same time.

@@ -50,7 +50,7 @@ pub struct DmaPath {
 
 /// A way with the state of the node's hops: when each is free.
 #[derive(Debug)]
-pub struct Way<'a> {
+pub struct DmaHops<'a> {
     /// The way.
     pub path: &'a DmaPath,
     /// By number of the hop.
@@ -59,7 +59,7 @@ pub struct Way<'a> {
     pub meeting: Option<Meeting<'a>>,
 }
 
-impl Way<'_> {
+impl DmaHops<'_> {
     /// When the last of `amount` bytes that are asked for at `now` has passed all hops, not counting latency.
     pub(crate) fn read(&mut self, now: Time, amount: Bytes) -> Time {
         let passed = cross(&self.path.reads, self.hops, now, amount);

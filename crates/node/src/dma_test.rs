@@ -2,7 +2,7 @@
 
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
-use crate::dma::{Crossing, DmaPath, Way};
+use crate::dma::{Crossing, DmaHops, DmaPath};
 use crate::pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 
 /// A link of 25 GB/s without framing: 40 ps a byte.
@@ -46,7 +46,7 @@ fn all(gbps: u64) -> Span {
 #[test]
 fn an_idle_way_adds_its_latency_alone() {
     let (mut link, path, mut hops) = (link(), path(&[(0, 400), (1, 800)]), [Time::ZERO; 2]);
-    let mut way = Way { path: &path, hops: &mut hops, meeting: None };
+    let mut way = DmaHops { path: &path, hops: &mut hops, meeting: None };
     // 4096 B at 25 GB/s = 163.84 ns behind the first byte.
     assert_eq!(link.read_over(&mut way, Time::ZERO, PACKET, Span::ZERO), Time::from_ps(900_000 + 163_840));
     let written = link.write_over(&mut way, Time::from_ps(1_000_000), PACKET);
@@ -60,12 +60,12 @@ fn the_limit_for_peers_binds() {
     let (mut reading, mut writing, mut hops) = (link(), link(), [Time::ZERO; 3]);
     let mut end = Time::ZERO;
     for _ in 0..PACKETS {
-        end = reading.read_over(&mut Way { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET, Span::ZERO);
+        end = reading.read_over(&mut DmaHops { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET, Span::ZERO);
     }
     assert_eq!(end, Time::ZERO + Span::from_ns(900) + all(28));
     hops = [Time::ZERO; 3];
     for _ in 0..PACKETS {
-        end = writing.write_over(&mut Way { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET).sent;
+        end = writing.write_over(&mut DmaHops { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET).sent;
     }
     assert_eq!(end, Time::ZERO + all(28));
     // Writes go in order: a completion entry to host memory waits behind them; a read from there does not wait for the slow reads.
@@ -82,7 +82,7 @@ fn two_adapters_share_the_link_of_a_gpu_and_one_has_it_alone() {
     let mut ends = [Time::ZERO; 3];
     for _ in 0..PACKETS {
         for (nic, path) in [(0, &shared), (1, &shared), (2, &own)] {
-            ends[nic] = nics[nic].write_over(&mut Way { path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET).sent;
+            ends[nic] = nics[nic].write_over(&mut DmaHops { path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET).sent;
         }
     }
     let shares = all(128);
@@ -101,7 +101,7 @@ fn a_message_striped_over_adapters_is_bound_by_them_or_by_the_gpu() {
         let mut end = Time::ZERO;
         for packet in 0..1200 {
             let nic = &mut nics[packet % k];
-            end = end.max(nic.read_over(&mut Way { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET, Span::ZERO));
+            end = end.max(nic.read_over(&mut DmaHops { path: &path, hops: &mut hops, meeting: None }, Time::ZERO, PACKET, Span::ZERO));
         }
         let expected = Rate::from_gbps(bound).time(Bytes(1200 * PACKET.0)) + Span::from_ns(900);
         let off = (end - Time::ZERO).as_ps().abs_diff(expected.as_ps());
@@ -118,11 +118,11 @@ fn the_window_of_reads_sees_the_longer_round_trip() {
     let mut last = [Time::ZERO; 2];
     for _ in 0..4 {
         let here = near.1.fetch(&mut near.0, ahead, Time::ZERO, PACKET, Span::ZERO);
-        let mut way = Way { path: &path, hops: &mut hops, meeting: None };
+        let mut way = DmaHops { path: &path, hops: &mut hops, meeting: None };
         let there = far.1.fetch_over(&mut far.0, &mut way, ahead, Time::ZERO, PACKET, Span::ZERO);
         steps = [here - last[0], there - last[1]];
         last = [here, there];
     }
-    // Two packets under way in a round trip of latency + 163.84 ns: one every half of it.
+    // Two packets in flight in a round trip of latency + 163.84 ns: one every half of it.
     assert_eq!(steps, [(400_000 + 163_840) / 2, (900_000 + 163_840) / 2].map(Span::from_ps));
 }

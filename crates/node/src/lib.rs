@@ -35,7 +35,7 @@ pub use awaited::Awaited;
 pub use copies::CopyId;
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};
 pub use device::{DeviceCosts, Devices, Memory, Mover, Pageable};
-pub use dma::{Crossing, DmaPath, Way};
+pub use dma::{Crossing, DmaHops, DmaPath};
 pub use managed::{ManagedCosts, Pages, Toucher};
 pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program, ProgramError};

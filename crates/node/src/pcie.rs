@@ -9,7 +9,7 @@
 
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
-use crate::dma::Way;
+use crate::dma::DmaHops;
 
 /// Speeds and latencies of one NIC's link to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Pcie {
     }
 
     /// The same from memory at the end of `way`, beyond the link: the last byte has passed the link and every hop.
-    pub fn read_over(&mut self, way: &mut Way<'_>, now: Time, amount: Bytes, gap: Span) -> Time {
+    pub fn read_over(&mut self, way: &mut DmaHops<'_>, now: Time, amount: Bytes, gap: Span) -> Time {
         let latency = way.path.read_latency;
         let passed = way.read(now, amount) + latency;
         self.read_after(latency, now, amount, gap).max(passed)
@@ -119,7 +119,7 @@ impl Pcie {
     }
 
     /// The same to memory at the end of `way`, beyond the link: writes go in order, so that a slow hop keeps the link waiting.
-    pub fn write_over(&mut self, way: &mut Way<'_>, now: Time, amount: Bytes) -> Written {
+    pub fn write_over(&mut self, way: &mut DmaHops<'_>, now: Time, amount: Bytes) -> Written {
         let start = now.max(self.towards_memory);
         let sent = (start + self.timing.write_time(amount)).max(way.write(start, amount));
         self.towards_memory = sent;
@@ -139,7 +139,7 @@ pub struct Written {
 /// How far a NIC reads ahead in a send queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadAhead {
-    /// Bytes under way when the queue was idle before.
+    /// Bytes in flight when the queue was idle before.
     pub initial: Bytes,
     /// Added for every packet fetched while the queue stays busy.
     pub growth: Bytes,
@@ -147,7 +147,7 @@ pub struct ReadAhead {
 
 /// Payload fetches of one send queue: a window of outstanding reads that opens while the queue stays busy.
 ///
-/// A queue that was idle starts with `initial` bytes under way, so its data arrives at `initial / round trip`
+/// A queue that was idle starts with `initial` bytes in flight, so its data arrives at `initial / round trip`
 /// until the window covers the link. Without this, long messages sent alone would be as fast as in a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadStream {
@@ -164,7 +164,7 @@ impl ReadStream {
     }
 
     /// The same from memory at the end of `way`: the window covers its round trip later.
-    pub fn fetch_over(&mut self, pcie: &mut Pcie, way: &mut Way<'_>, ahead: ReadAhead, now: Time, amount: Bytes, gap: Span) -> Time {
+    pub fn fetch_over(&mut self, pcie: &mut Pcie, way: &mut DmaHops<'_>, ahead: ReadAhead, now: Time, amount: Bytes, gap: Span) -> Time {
         let latency = way.path.read_latency;
         let complete = pcie.read_over(way, now, amount, gap);
         self.pace(pcie, ahead, (now, latency), amount, complete)

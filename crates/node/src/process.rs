@@ -102,7 +102,7 @@ struct Inner {
     notes: VecDeque<(Time, u32)>,
     /// What this core has written for others: for whom, and when it can be seen.
     told: Vec<(u32, Time)>,
-    /// Bytes that the program goes through again and again.
+    /// The working set of the program in bytes.
     footprint: Bytes,
     /// Copies by GPUs that the program has begun and not waited for.
     copies: Vec<CopyId>,
@@ -110,11 +110,11 @@ struct Inner {
     works: WorkLog,
     /// Programs that are to be started on cores of adapters: of which adapter, and what they run.
     spawned: Vec<(usize, Main)>,
-    /// It does what others ask for: nobody waits for its end.
+    /// A daemon: the job does not wait for its end.
     serves: bool,
 }
 
-struct Place {
+struct CoreState {
     rank: u32,
     ranks: u32,
     node: u32,
@@ -131,11 +131,11 @@ struct Place {
 
 /// One rank's core. Clones are the same core.
 #[derive(Clone)]
-pub struct Process(Rc<Place>);
+pub struct Process(Rc<CoreState>);
 
 /// Where a rank lives.
 #[derive(Debug, Clone)]
-pub struct Seat {
+pub struct RankPlacement {
     /// Its number in the job.
     pub rank: u32,
     /// Ranks in the job.
@@ -157,7 +157,7 @@ pub struct Seat {
 impl Process {
     /// A core with its clock at zero.
     #[must_use]
-    pub fn new(seat: Seat) -> Process {
+    pub fn new(seat: RankPlacement) -> Process {
         let inner = Inner {
             clock: Time::ZERO,
             engine: Time::ZERO,
@@ -174,8 +174,8 @@ impl Process {
             spawned: Vec::new(),
             serves: false,
         };
-        let Seat { rank, ranks, node, lids, cpu, doorbell, sockets, devices } = seat;
-        Process(Rc::new(Place {
+        let RankPlacement { rank, ranks, node, lids, cpu, doorbell, sockets, devices } = seat;
+        Process(Rc::new(CoreState {
             rank,
             ranks,
             node,
@@ -229,7 +229,7 @@ impl Process {
     pub fn domain(&self) -> u32 {
         self.0.domain.get()
     }
-    /// Copies `amount` bytes within the memory next to the core when the copies under way touch `working_set` bytes: as
+    /// Copies `amount` bytes within the memory next to the core when the copies in progress touch `working_set` bytes: as
     /// [`CpuCosts::copy`], but no faster than that memory lets all cores, where what they go through
     /// ([`goes_through`](Self::goes_through)) is in no cache.
     pub fn copy(&self, amount: Bytes, working_set: Bytes) {
@@ -253,10 +253,10 @@ impl Process {
     }
     /// The memory next to the core, as an adapter of the node sees it.
     #[must_use]
-    pub fn place(&self, nic: usize) -> fabriscope_verbs::Place {
-        self.0.sockets.as_ref().map_or(fabriscope_verbs::Place::HOST, |sockets| sockets.place(self.domain(), nic))
+    pub fn place(&self, nic: usize) -> fabriscope_verbs::MemoryId {
+        self.0.sockets.as_ref().map_or(fabriscope_verbs::MemoryId::HOST, |sockets| sockets.place(self.domain(), nic))
     }
-    /// From now on the program goes through `footprint` bytes again and again, as a benchmark through its buffers.
+    /// From now on the working set of the program is `footprint` bytes, such as a benchmark's buffers.
     pub fn goes_through(&self, footprint: Bytes) {
         self.0.inner.borrow_mut().footprint = footprint;
     }
@@ -551,7 +551,7 @@ impl Process {
     pub fn take_spawned(&self) -> Vec<(usize, Main)> {
         std::mem::take(&mut self.0.inner.borrow_mut().spawned)
     }
-    /// Whether nobody waits for its end.
+    /// Whether it is a daemon.
     #[must_use]
     pub fn serves(&self) -> bool {
         self.0.inner.borrow().serves

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_machine::{Access, Machine, Path, Purpose, ResourceId, Use, VertexId, VertexKind};
 use fabriscope_units::{Rate, Span};
-use fabriscope_verbs::Place;
+use fabriscope_verbs::MemoryId;
 
 use crate::device::Memory;
 use crate::dma::{Crossing, DmaPath};
@@ -26,7 +26,7 @@ pub struct Reach {
 }
 
 /// The two ways of data, and what the adapter's own link carries of payload.
-struct Ways {
+struct PathsByMemory {
     uses: [Vec<Use>; 2],
     own: [Rate; 2],
     /// What that link carries one way, framing included.
@@ -49,10 +49,10 @@ impl Reach {
         let memories: Vec<Memory> = devices.chain(hosts).chain(cores).collect();
         let nics = machine.nics();
         let reachable = |memory: &Memory| gpudirect || !matches!(memory, Memory::Device(_));
-        let ways: Vec<Vec<Option<Ways>>> = nics
+        let ways: Vec<Vec<Option<PathsByMemory>>> = nics
             .iter()
             .map(|nic| {
-                let near = machine.host_memory_of(*nic).and_then(|memory| Ways::between(machine, *nic, memory));
+                let near = machine.host_memory_of(*nic).and_then(|memory| PathsByMemory::between(machine, *nic, memory));
                 let vertex = |memory: &Memory| match memory {
                     Memory::Device(gpu) => gpus[*gpu as usize],
                     Memory::Host(numa) => numas[*numa as usize],
@@ -60,7 +60,7 @@ impl Reach {
                 };
                 let further = memories.iter().map(|memory| {
                     let reached = Some(memory).filter(|memory| reachable(memory));
-                    reached.and_then(|memory| Ways::between(machine, *nic, machine.own_memory(vertex(memory))))
+                    reached.and_then(|memory| PathsByMemory::between(machine, *nic, machine.own_memory(vertex(memory))))
                 });
                 std::iter::once(near).chain(further).collect()
             })
@@ -74,7 +74,7 @@ impl Reach {
         let titles: Vec<String> = titles.collect();
         let paths = ways.iter().map(|ways| {
             let near = ways.first().and_then(Option::as_ref).map_or(Span::ZERO, |near| near.latency);
-            let path = |(ways, title): (&Option<Ways>, &String)| Some(ways.as_ref()?.path(machine, bus, near, &kept, title));
+            let path = |(ways, title): (&Option<PathsByMemory>, &String)| Some(ways.as_ref()?.path(machine, bus, near, &kept, title));
             ways.iter().zip(&titles).map(path).collect()
         });
         let paths = paths.collect();
@@ -83,13 +83,13 @@ impl Reach {
 
     /// Where a memory is.
     #[must_use]
-    pub fn place_of(&self, memory: Memory) -> Option<Place> {
+    pub fn place_of(&self, memory: Memory) -> Option<MemoryId> {
         let index = self.memories.iter().position(|other| *other == memory)?;
-        u8::try_from(index + 1).ok().map(Place)
+        u8::try_from(index + 1).ok().map(MemoryId)
     }
     /// The way between an adapter and a place, if there is one.
     #[must_use]
-    pub fn path(&self, nic: usize, place: Place) -> Option<&DmaPath> {
+    pub fn path(&self, nic: usize, place: MemoryId) -> Option<&DmaPath> {
         self.paths.get(nic)?.get(usize::from(place.0))?.as_ref()
     }
     /// Reads and writes of `memory` by an adapter take so long, apart from the bus's own time: where another processor's memory is at the end.
@@ -116,8 +116,8 @@ impl Reach {
     }
 }
 
-impl Ways {
-    fn between(machine: &Machine, nic: VertexId, memory: VertexId) -> Option<Ways> {
+impl PathsByMemory {
+    fn between(machine: &Machine, nic: VertexId, memory: VertexId) -> Option<PathsByMemory> {
         let read = machine.path(memory, nic, Purpose::Dma)?;
         let write = machine.path(nic, memory, Purpose::Dma)?;
         let own = read.steps.last()?.link;
@@ -130,7 +130,7 @@ impl Ways {
         let (reads, writes) = (of(&read, Access::Read), of(&write, Access::Write));
         let vertices = read.vertices(machine);
         let passed = vertices.get(2..vertices.len() - 1).unwrap_or_default();
-        Some(Ways {
+        Some(PathsByMemory {
             uses: [reads.0, writes.0],
             own: [reads.1, writes.1],
             wire: machine.link(own).rate.into_iter().max().unwrap_or_default(),
@@ -168,7 +168,7 @@ impl Ways {
 ///
 /// An adapter fills of a hop what its own link carries of payload that it reads and that it writes, with the requests; all of it together is
 /// no more than what is on one direction of that link.
-fn tight(machine: &Machine, ways: &[Vec<Option<Ways>>]) -> BTreeMap<ResourceId, u16> {
+fn tight(machine: &Machine, ways: &[Vec<Option<PathsByMemory>>]) -> BTreeMap<ResourceId, u16> {
     let share = |of: Rate, carries: Rate| (u128::from(of.as_bps()) << SHARE_BITS) / u128::from(carries.as_bps().max(1));
     let mut filled: BTreeMap<ResourceId, u128> = BTreeMap::new();
     for nic in ways {

@@ -2,7 +2,7 @@
 
 use fabriscope_machine::{Framing, Link, LinkKind, Machine, PeerLimits, Tlp, Vertex, VertexId, VertexKind};
 use fabriscope_units::{Bytes, Rate, Span};
-use fabriscope_verbs::Place;
+use fabriscope_verbs::MemoryId;
 
 use crate::device::Memory;
 use crate::dma::DmaPath;
@@ -77,15 +77,15 @@ fn places_are_gpus_then_numa_domains() {
     let of = |memory| reach.place_of(memory).map(|place| place.0);
     assert_eq!([of(Memory::Device(0)), of(Memory::Device(1)), of(Memory::Host(0)), of(Memory::Host(1))], [1, 2, 3, 4].map(Some));
     assert_eq!((of(Memory::Device(2)), reach.places(), reach.nics()), (None, 5, 2));
-    assert_eq!(reach.path(0, Place(1)).unwrap().title, "gpu0 through switch0 (GPUDirect)");
-    assert_eq!(reach.path(1, Place(4)).unwrap().title, "memory of numa1 through numa0, bridge0, switch0");
+    assert_eq!(reach.path(0, MemoryId(1)).unwrap().title, "gpu0 through switch0 (GPUDirect)");
+    assert_eq!(reach.path(1, MemoryId(4)).unwrap().title, "memory of numa1 through numa0, bridge0, switch0");
 }
 
 #[test]
 fn latencies_differ_by_the_ways() {
     let reach = Reach::of(&machine(), &bus(), true);
     let latencies = |place| {
-        let path = reach.path(0, Place(place)).unwrap();
+        let path = reach.path(0, MemoryId(place)).unwrap();
         [path.read_latency, path.write_latency].map(|span| span.as_ps() / 1000)
     };
     // Host memory: 300 ns one way are in what the bus has.
@@ -100,7 +100,7 @@ fn latencies_differ_by_the_ways() {
 #[test]
 fn hops_that_cannot_be_filled_are_left_out() {
     let reach = Reach::of(&machine(), &bus(), true);
-    let path = |place| hops(&reach, reach.path(1, Place(place)).unwrap());
+    let path = |place| hops(&reach, reach.path(1, MemoryId(place)).unwrap());
     let named = |name: &str, gbps| (name.to_owned(), gbps);
     // Two adapters of 252 · 256 / 280 = 230 Gb/s share the way up and the GPU; memory and the die carry more than both.
     let (up, down) = ("switch0 -> bridge0", "bridge0 -> switch0");
@@ -119,11 +119,11 @@ fn one_adapter_fills_no_link_like_its_own() {
     // Its writes and the requests of its reads are on its own link, too.
     let reach = Reach::of(&with(1, 24), &bus(), true);
     for place in [0, 1] {
-        assert_eq!(hops(&reach, reach.path(0, Place(place)).unwrap()), [vec![], vec![]]);
+        assert_eq!(hops(&reach, reach.path(0, MemoryId(place)).unwrap()), [vec![], vec![]]);
     }
     // Two fill the uplink with writes and requests: 230 Gb/s of payload, or 24 bytes for 512.
     let reach = Reach::of(&with(2, 24), &bus(), true);
-    let [reads, writes] = hops(&reach, reach.path(0, Place(0)).unwrap());
+    let [reads, writes] = hops(&reach, reach.path(0, MemoryId(0)).unwrap());
     let carries = |crossings: &[(String, u64)]| crossings.iter().map(|crossing| crossing.1).collect::<Vec<_>>();
     assert_eq!((carries(&reads), carries(&writes)), (vec![230, 252 * 512 / 24], vec![230]));
 }
@@ -131,7 +131,7 @@ fn one_adapter_fills_no_link_like_its_own() {
 #[test]
 fn without_gpudirect_the_memory_of_gpus_is_out_of_reach() {
     let reach = Reach::of(&machine(), &bus(), false);
-    let reached: Vec<bool> = (0..5).map(|place| reach.path(0, Place(place)).is_some()).collect();
+    let reached: Vec<bool> = (0..5).map(|place| reach.path(0, MemoryId(place)).is_some()).collect();
     assert_eq!(reached, [true, false, false, true, true]);
-    assert!(reach.path(2, Place(0)).is_none() && reach.path(0, Place(5)).is_none());
+    assert!(reach.path(2, MemoryId(0)).is_none() && reach.path(0, MemoryId(5)).is_none());
 }

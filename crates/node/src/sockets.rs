@@ -2,7 +2,7 @@
 //!
 //! Source: J. D. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers", 1995 (STREAM: a copied
 //! byte counts twice, once read and once written; lines that a write has to fetch first are not counted); the same author's notes on
-//! sustained bandwidth (Little's law: a core has so many lines under way, and what a line takes longer makes its copies slower).
+//! sustained bandwidth (Little's law: a core has so many lines in flight, and what a line takes longer makes its copies slower).
 //! Modelled: each NUMA domain's memory and each link between domains as a server of copies in the order in which they begin, so that
 //! m equal copies at a time have an m-th of it each; programs whose buffers fit into the last caches take nothing from the memory, but
 //! their lines cross the links all the same; a line that crosses takes the latency of the way longer.
@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 use fabriscope_machine::{Access, Machine, Purpose, ResourceId, VertexId};
 use fabriscope_units::{Bytes, Rate, Span, Time};
-use fabriscope_verbs::Place;
+use fabriscope_verbs::MemoryId;
 
 /// What the cores of one node share.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct Sockets {
     adapters: Vec<Option<u32>>,
     gpus: u32,
     /// What adapters see of the memory, where it is not the host's.
-    own: Option<Place>,
+    own: Option<MemoryId>,
 }
 
 /// The memory of each domain.
@@ -96,7 +96,7 @@ impl Sockets {
 
     /// The one memory of the cores on an adapter, which adapters see at `own`.
     #[must_use]
-    pub fn on_adapter(memory: Bandwidth, own: Place) -> Sockets {
+    pub fn on_adapter(memory: Bandwidth, own: MemoryId) -> Sockets {
         Sockets {
             memory: Some(memory),
             domains: vec![Cell::default()],
@@ -120,14 +120,14 @@ impl Sockets {
     }
     /// The memory of a domain as an adapter sees it.
     #[must_use]
-    pub fn place(&self, domain: u32, nic: usize) -> Place {
+    pub fn place(&self, domain: u32, nic: usize) -> MemoryId {
         if let Some(own) = self.own {
             return own;
         }
         let near = self.adapters.get(nic).copied().flatten().is_none_or(|home| home == domain);
         // Places count the memories of GPUs from 1, and those of the domains behind them.
         let place = u8::try_from(self.gpus + domain + 1).ok().filter(|_| !near && (domain as usize) < self.domains.len());
-        place.map_or(Place::HOST, Place)
+        place.map_or(MemoryId::HOST, MemoryId)
     }
     /// When `amount` bytes, copied from `now` on by a program that goes through `footprint` bytes, have passed.
     pub fn copied(&self, now: Time, amount: Bytes, footprint: Bytes, route: Route) -> Time {
@@ -213,7 +213,7 @@ mod tests {
     fn adapters_have_a_domain() {
         let sockets = node(0);
         assert_eq!((sockets.to_adapter(0, 0), sockets.to_adapter(1, 0)), (Span::from_ns(60), Span::ZERO));
-        assert_eq!((sockets.place(1, 0), sockets.place(0, 0)), (Place::HOST, Place(1)));
-        assert_eq!(sockets.place(0, 7), Place::HOST);
+        assert_eq!((sockets.place(1, 0), sockets.place(0, 0)), (MemoryId::HOST, MemoryId(1)));
+        assert_eq!(sockets.place(0, 7), MemoryId::HOST);
     }
 }

@@ -34,7 +34,7 @@ struct Stream {
     /// What was asked for since.
     bytes: Bytes,
     since: Time,
-    /// What is fair, where copies are under way that it meets.
+    /// What is fair, where copies are in progress that it meets.
     fair: Option<Rate>,
     /// When what it asked for has passed at that rate.
     free: Time,

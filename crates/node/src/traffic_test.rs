@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_units::{Bytes, Rate, Span, Time};
-use fabriscope_verbs::Place;
+use fabriscope_verbs::MemoryId;
 
 use crate::copies::CopyId;
 use crate::device::{Devices, Memory};
 use crate::device_test::COSTS;
-use crate::dma::Way;
+use crate::dma::DmaHops;
 use crate::pcie::{Pcie, PcieTiming};
 use crate::reach::Reach;
 use crate::traffic::{EPOCH, Traffic};
@@ -72,11 +72,11 @@ impl Node {
     /// The adapter writes to a memory, packet after packet, until `until`; how many GB/s from now on.
     fn write(&mut self, to: Memory, until: Time) -> f64 {
         let (begun, mut packets) = (self.now, 0);
-        let place = if to == HOST { Place::HOST } else { self.reach.place_of(to).unwrap() };
+        let place = if to == HOST { MemoryId::HOST } else { self.reach.place_of(to).unwrap() };
         while self.now < until {
             let path = self.reach.path(0, place).unwrap();
             let meeting = Some(self.traffic.meeting(0, usize::from(place.0)));
-            let mut way = Way { path, hops: &mut self.hops, meeting };
+            let mut way = DmaHops { path, hops: &mut self.hops, meeting };
             self.now = self.bus.write_over(&mut way, self.now, PACKET).sent;
             packets += 1;
         }

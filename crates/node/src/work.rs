@@ -25,7 +25,7 @@ pub struct Work {
     pub parts: Vec<(String, Span)>,
 }
 
-/// An engine's copy under way.
+/// An engine's copy in progress.
 #[derive(Debug)]
 struct Open {
     id: CopyId,

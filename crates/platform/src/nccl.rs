@@ -7,7 +7,7 @@ use std::rc::Rc;
 use fabriscope_catalog::{CpuFamily, Layer, Rdma, ResolvedCluster, Vendor};
 use fabriscope_machine::{Machine, PathClass};
 use fabriscope_nccl::{
-    Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, Seat, Settings, Topology, search,
+    Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Settings, Topology, search,
 };
 use fabriscope_units::{Rate, Span};
 use fabriscope_wire::{Collective, Element};
@@ -147,7 +147,8 @@ impl Library {
         let used = &gpus[..gpus.len().min(per_node as usize)];
         let topology = Topology::new(&self.machine, used, self.facts.clone(), settings, nodes == 1)?;
         let graphs = search(&topology, settings);
-        let seats: Vec<Seat> = (0..nodes * per_node).map(|rank| Seat { node: rank / per_node, gpu: rank % per_node }).collect();
+        let seats: Vec<RankPlacement> =
+            (0..nodes * per_node).map(|rank| RankPlacement { node: rank / per_node, gpu: rank % per_node }).collect();
         Communicator::new(vec![NodeKind { topology, graphs }], &vec![0; nodes as usize], &seats, settings.clone())
     }
     /// The graph of a node.

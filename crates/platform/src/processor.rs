@@ -46,7 +46,7 @@ pub enum Bound {
         /// Sockets.
         sockets: u32,
     },
-    /// What so many cores have under way.
+    /// What so many cores have in flight.
     Cores {
         /// Cores.
         cores: u32,

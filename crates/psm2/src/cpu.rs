@@ -8,7 +8,7 @@ pub trait Cpu {
     fn now(&self) -> Time;
     /// The core is busy for `span`.
     fn spend(&mut self, span: Span);
-    /// Copies `amount` bytes when the copies under way touch `working_set` bytes.
+    /// Copies `amount` bytes when the copies in progress touch `working_set` bytes.
     fn copy(&mut self, amount: Bytes, working_set: Bytes);
     /// Stores `blocks` of 64 bytes into the adapter, each further one `block` after the one before; returns when the last left
     /// the core, and when it is at the adapter if nobody else uses the bus.

@@ -14,7 +14,7 @@ use crate::adapter::{Adapter, Notice};
 use crate::cpu::Cpu;
 use crate::expected::{Grant, Session};
 use crate::flow::{Item, Receiver, Sender};
-use crate::matching::{Matching, Wanted};
+use crate::matching::{Matching, PendingWindow};
 use crate::packet::{Address, Flow, Header, Kind};
 use crate::progress::Incoming;
 use crate::request::{Buffer, RequestId, Requests};
@@ -63,7 +63,7 @@ pub(crate) struct Peer {
 
 /// Something that waits for an acknowledgement: a flow to a peer, or a window that a peer granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum Unacknowledged {
     Flow(usize, Flow),
     Grant(usize, u32),
 }
@@ -80,9 +80,9 @@ pub struct Endpoint {
     pub(crate) matching: Matching,
     /// Eager messages of which not all has come or whose receive is not known, by peer and number.
     pub(crate) incoming: BTreeMap<(usize, u32), Incoming>,
-    /// Windows under way to this process, by TID flow.
+    /// Windows outstanding to this process, by TID flow.
     pub(crate) sessions: BTreeMap<u32, Session>,
-    pub(crate) wanted: VecDeque<Wanted>,
+    pub(crate) wanted: VecDeque<PendingWindow>,
     pub(crate) windows: u32,
     /// Bytes of the receive buffers for each peer whose pages have TIDs.
     pub(crate) registered: BTreeMap<usize, u32>,
@@ -96,9 +96,9 @@ pub struct Endpoint {
     /// Acknowledgements due at the end of this turn.
     pub(crate) owing: Vec<(usize, Flow)>,
     /// What waits for room at the adapter.
-    pub(crate) blocked: BTreeSet<Way>,
-    deadlines: BTreeSet<(Time, Way)>,
-    armed: BTreeMap<Way, Time>,
+    pub(crate) blocked: BTreeSet<Unacknowledged>,
+    deadlines: BTreeSet<(Time, Unacknowledged)>,
+    armed: BTreeMap<Unacknowledged, Time>,
     /// When the call that is being carried out began.
     began: Option<Time>,
 }
@@ -177,7 +177,7 @@ impl Endpoint {
         if size > eager || buffer == Buffer::Staged {
             let kind = Kind::RequestToSend { number, tag, length: size, sender: request };
             self.push(peer, Flow::Pio, Item { kind, payload: 0, asks: true, finishes: None, place: 0 });
-            self.flush(adapter, cpu, Way::Flow(peer, Flow::Pio));
+            self.flush(adapter, cpu, Unacknowledged::Flow(peer, Flow::Pio));
             self.prefetch(request);
             self.began = None;
             return Ok(request);
@@ -203,7 +203,7 @@ impl Endpoint {
                 break;
             }
         }
-        self.flush(adapter, cpu, Way::Flow(peer, flow));
+        self.flush(adapter, cpu, Unacknowledged::Flow(peer, flow));
         if done {
             if !tiny {
                 cpu.copy(Bytes(size.into()), Bytes(2 * u64::from(size)));
@@ -257,9 +257,9 @@ impl Endpoint {
         self.peers[peer].senders[flow as usize].push(item, interval);
     }
     /// Sends what a flow or a window may send.
-    pub(crate) fn flush(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Way) {
+    pub(crate) fn flush(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Unacknowledged) {
         let all = match way {
-            Way::Flow(peer, Flow::Pio) => self.flush_pio(adapter, cpu, peer),
+            Unacknowledged::Flow(peer, Flow::Pio) => self.flush_pio(adapter, cpu, peer),
             _ => self.flush_dma(adapter, cpu, way),
         };
         if all {
@@ -292,11 +292,11 @@ impl Endpoint {
         adapter.store(header, (began, left, there));
         true
     }
-    fn flush_dma(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Way) -> bool {
+    fn flush_dma(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Unacknowledged) -> bool {
         let (peer, window) = match way {
-            Way::Flow(peer, _) => (peer, self.library.credits),
+            Unacknowledged::Flow(peer, _) => (peer, self.library.credits),
             // A window is granted as a whole.
-            Way::Grant(peer, _) => (peer, u32::MAX),
+            Unacknowledged::Grant(peer, _) => (peer, u32::MAX),
         };
         let Some(sender) = self.sender(way) else { return true };
         let items: Vec<(u32, Item)> = (0..).map_while(|ahead| sender.peek_at(ahead, window)).collect();
@@ -306,7 +306,8 @@ impl Endpoint {
         if adapter.free_requests(self.me.context, cpu.now()) == 0 {
             return false;
         }
-        let generation = if let Way::Grant(peer, id) = way { self.grants.get(&(peer, id)).map(|grant| grant.generation) } else { None };
+        let generation =
+            if let Unacknowledged::Grant(peer, id) = way { self.grants.get(&(peer, id)).map(|grant| grant.generation) } else { None };
         let mut headers = Vec::with_capacity(items.len());
         for (number, mut item) in items {
             if let (Kind::Expected { generation: stale, .. }, Some(fresh)) = (&mut item.kind, generation) {
@@ -325,10 +326,10 @@ impl Endpoint {
         }
         true
     }
-    pub(crate) fn sender(&mut self, way: Way) -> Option<&mut Sender> {
+    pub(crate) fn sender(&mut self, way: Unacknowledged) -> Option<&mut Sender> {
         match way {
-            Way::Flow(peer, flow) => Some(&mut self.peers[peer].senders[flow as usize]),
-            Way::Grant(peer, id) => self.grants.get_mut(&(peer, id)).map(|grant| &mut grant.sender),
+            Unacknowledged::Flow(peer, flow) => Some(&mut self.peers[peer].senders[flow as usize]),
+            Unacknowledged::Grant(peer, id) => self.grants.get_mut(&(peer, id)).map(|grant| &mut grant.sender),
         }
     }
     fn header(&self, peer: usize, flow: Flow, number: u32, item: Item, cpu: &dyn Cpu) -> Header {
@@ -362,7 +363,7 @@ impl Endpoint {
 /// Timeouts.
 impl Endpoint {
     /// Notes the deadline of `way` as it is now.
-    pub(crate) fn watch(&mut self, way: Way) {
+    pub(crate) fn watch(&mut self, way: Unacknowledged) {
         let deadline = self.sender(way).and_then(|sender| sender.deadline());
         let before = match deadline {
             Some(at) => self.armed.insert(way, at),
@@ -386,7 +387,7 @@ impl Endpoint {
             self.check(adapter, cpu, way, now);
         }
     }
-    fn check(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Way, now: Time) {
+    fn check(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Unacknowledged, now: Time) {
         let most = self.library.timeout_max;
         let hurried = now == Time::MAX;
         let number = match self.sender(way) {
@@ -398,10 +399,10 @@ impl Endpoint {
         let (Some(number), (peer, flow, kind)) = (number, self.question(way)) else { return };
         self.say(adapter, cpu, peer, (kind, flow, number));
     }
-    fn question(&self, way: Way) -> (usize, Flow, Kind) {
+    fn question(&self, way: Unacknowledged) -> (usize, Flow, Kind) {
         match way {
-            Way::Flow(peer, flow) => (peer, flow, Kind::Check),
-            Way::Grant(peer, id) => {
+            Unacknowledged::Flow(peer, flow) => (peer, flow, Kind::Check),
+            Unacknowledged::Grant(peer, id) => {
                 let kind = self.grants.get(&(peer, id)).map_or(Kind::Check, |grant| Kind::CheckExpected { window: grant.window });
                 (peer, Flow::Dma, kind)
             }

@@ -1,7 +1,7 @@
 //! Long messages: both sides meet, the receiver grants windows whose pages have TIDs, the adapter places the packets.
 //!
 //! Source: PSM2, `ptl_ips/ips_proto_mq.c` (`ips_proto_mq_rts_match_callback`), `ips_proto_expected.c`, `ips_tidcache.c`.
-//! Modelled: as many windows under way as the context has TID flows; registering pages the first time a peer's messages need
+//! Modelled: as many windows outstanding as the context has TID flows; registering pages the first time a peer's messages need
 //! them; a window that goes on where the adapter saw a gap.
 //! Not modelled: TIDs that leave their cache; more than one receive buffer per peer, so the pages of the longest message count once.
 
@@ -9,14 +9,14 @@ use fabriscope_units::Time;
 
 use crate::adapter::Adapter;
 use crate::cpu::Cpu;
-use crate::endpoint::{Endpoint, Way};
+use crate::endpoint::{Endpoint, Unacknowledged};
 use crate::flow::{Item, Sender};
-use crate::matching::{Announced, Wanted};
+use crate::matching::{Announced, PendingWindow};
 use crate::packet::{Flow, Kind, Window};
 use crate::request::{Buffer, RequestId};
 use crate::staging::{Copy, Step};
 
-/// A window under way to this process.
+/// A window outstanding to this process.
 #[derive(Debug)]
 pub(crate) struct Session {
     peer: usize,
@@ -43,14 +43,14 @@ impl Endpoint {
         while offset < message.length {
             let length = (message.length - offset).min(self.library.window.max(1));
             let window = Window { id: 0, flow: 0, offset, length };
-            self.wanted.push_back(Wanted { peer: message.peer, request, sender, window });
+            self.wanted.push_back(PendingWindow { peer: message.peer, request, sender, window });
             offset += length;
         }
         self.grant(adapter, cpu);
     }
     /// Grants windows while there are TID flows.
     fn grant(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu) {
-        while let Some(&Wanted { peer, request, sender, window }) = self.wanted.front() {
+        while let Some(&PendingWindow { peer, request, sender, window }) = self.wanted.front() {
             let place = self.requests.at(request).buffer.place();
             let Some((flow, generation)) = adapter.receiving(self.me.context).open_flow(place) else { return };
             self.wanted.pop_front();
@@ -70,7 +70,7 @@ impl Endpoint {
             let kind = Kind::ClearToSend { sender, window, generation };
             let payload = window.length.div_ceil(tid) * TID_BYTES;
             self.push(peer, Flow::Pio, Item { kind, payload, asks: false, finishes: None, place: 0 });
-            self.flush(adapter, cpu, Way::Flow(peer, Flow::Pio));
+            self.flush(adapter, cpu, Unacknowledged::Flow(peer, Flow::Pio));
         }
     }
     /// The last packet of a window is placed.
@@ -87,7 +87,7 @@ impl Endpoint {
         }
         let kind = Kind::Complete { sender, window };
         self.push(peer, Flow::Pio, Item { kind, payload: 0, asks: false, finishes: None, place: 0 });
-        self.flush(adapter, cpu, Way::Flow(peer, Flow::Pio));
+        self.flush(adapter, cpu, Unacknowledged::Flow(peer, Flow::Pio));
         self.grant(adapter, cpu);
     }
     /// A window lacks packets, or its sender wants to know whether it does.
@@ -122,13 +122,13 @@ impl Endpoint {
             self.parked.insert((request, index), (peer, window.id));
             return;
         }
-        self.flush(adapter, cpu, Way::Grant(peer, window.id));
+        self.flush(adapter, cpu, Unacknowledged::Grant(peer, window.id));
     }
     pub(crate) fn completed(&mut self, peer: usize, window: Window) {
         if let Some(grant) = self.grants.remove(&(peer, window.id)) {
             self.requests.moved(grant.request, window.length);
         }
-        let way = Way::Grant(peer, window.id);
+        let way = Unacknowledged::Grant(peer, window.id);
         self.blocked.remove(&way);
         self.watch(way);
     }
@@ -142,7 +142,7 @@ impl Endpoint {
         grant.generation = generation;
         let _ = grant.sender.acknowledged(next, now, timeout);
         grant.sender.missing(next);
-        self.flush(adapter, cpu, Way::Grant(peer, window.id));
+        self.flush(adapter, cpu, Unacknowledged::Grant(peer, window.id));
     }
 }
 

@@ -49,7 +49,7 @@ impl Sender {
         }
         self.items.push_back(item);
     }
-    /// The next packet to send and its number, if fewer than `window` are under way.
+    /// The next packet to send and its number, if fewer than `window` are outstanding.
     pub fn peek(&self, window: u32) -> Option<(u32, Item)> {
         self.peek_at(0, window)
     }

@@ -30,7 +30,7 @@ pub(crate) struct Announced {
 
 /// A window of a long message that waits for a TID flow.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct PendingWindow {
     pub peer: usize,
     pub request: RequestId,
     pub sender: RequestId,

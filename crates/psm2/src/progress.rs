@@ -9,7 +9,7 @@ use fabriscope_units::Bytes;
 
 use crate::adapter::Adapter;
 use crate::cpu::Cpu;
-use crate::endpoint::{Endpoint, Psm2Error, Way};
+use crate::endpoint::{Endpoint, Psm2Error, Unacknowledged};
 use crate::flow::Verdict;
 use crate::matching::{Announced, Pattern};
 use crate::packet::{Header, Kind};
@@ -75,8 +75,8 @@ impl Endpoint {
     fn handle(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, peer: usize, header: Header) -> Result<(), Psm2Error> {
         let (flow, number) = (header.flow, header.number);
         match header.kind {
-            Kind::Acknowledge => self.heard(adapter, cpu, Way::Flow(peer, flow), (number, false)),
-            Kind::Missing => self.heard(adapter, cpu, Way::Flow(peer, flow), (number, true)),
+            Kind::Acknowledge => self.heard(adapter, cpu, Unacknowledged::Flow(peer, flow), (number, false)),
+            Kind::Missing => self.heard(adapter, cpu, Unacknowledged::Flow(peer, flow), (number, true)),
             Kind::Check => {
                 let next = self.peers[peer].receivers[flow as usize].next();
                 let kind = if next > number { Kind::Acknowledge } else { Kind::Missing };
@@ -106,7 +106,7 @@ impl Endpoint {
     }
 
     /// An acknowledgement, or a complaint.
-    fn heard(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Way, (number, missing): (u32, bool)) {
+    fn heard(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Unacknowledged, (number, missing): (u32, bool)) {
         let (now, timeout) = (cpu.now(), self.library.timeout);
         let Some(sender) = self.sender(way) else { return };
         let done = sender.acknowledged(number, now, timeout);

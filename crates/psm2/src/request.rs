@@ -1,4 +1,4 @@
-//! Sends and receives under way.
+//! Sends and receives outstanding.
 
 /// The number of a request in its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

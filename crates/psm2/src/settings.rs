@@ -23,7 +23,7 @@ pub struct AdapterSettings {
     pub header_queue: u32,
     /// Eager buffers of one context.
     pub eager_buffer: Bytes,
-    /// TID flows of one context: expected transfers under way.
+    /// TID flows of one context: expected transfers outstanding.
     pub tid_flows: u32,
     /// Largest payload of a packet.
     pub mtu: u32,
@@ -97,7 +97,7 @@ pub struct Library {
     pub window: u32,
     /// Bytes that one TID covers.
     pub tid: u32,
-    /// Packets of a flow that may be under way without acknowledgement.
+    /// Packets of a flow that may be in flight without acknowledgement.
     pub credits: u32,
     /// Until a sender asks for a missing acknowledgement, the first time.
     pub timeout: Span,

@@ -11,7 +11,7 @@
 
 use crate::adapter::Adapter;
 use crate::cpu::Cpu;
-use crate::endpoint::{Endpoint, Way};
+use crate::endpoint::{Endpoint, Unacknowledged};
 use crate::request::{Buffer, RequestId};
 
 /// A copy between the memory of a GPU and host memory.
@@ -50,7 +50,7 @@ impl Endpoint {
                 let index = request.copied;
                 request.copied += 1;
                 if let Some((peer, id)) = self.parked.remove(&(copy.request, index)) {
-                    self.flush(adapter, cpu, Way::Grant(peer, id));
+                    self.flush(adapter, cpu, Unacknowledged::Grant(peer, id));
                 }
             }
             Step::In => self.requests.moved(copy.request, copy.length),

@@ -97,14 +97,14 @@ pub enum MeasuredError {
     /// A line cannot be used.
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Place(#[from] Box<Place>),
+    Place(#[from] Box<Position>),
 }
 
 /// A problem at one place of a file.
 #[derive(Debug, Clone, thiserror::Error, miette::Diagnostic)]
 #[error("{file}:{line}:{column}: {problem}")]
 #[diagnostic(code(measured::row))]
-pub struct Place {
+pub struct Position {
     /// The file.
     pub file: String,
     /// Line, from 1.
@@ -320,7 +320,7 @@ impl RowReader<'_> {
 fn place(file: &str, text: &str, (at, length): (usize, usize), problem: String, remedy: String) -> MeasuredError {
     let (line, column) = line_and_column(text, at);
     let text = NamedSource::new(file, text.to_owned());
-    MeasuredError::Place(Box::new(Place { file: file.to_owned(), line, column, problem, remedy, text, span: (at, length).into() }))
+    MeasuredError::Place(Box::new(Position { file: file.to_owned(), line, column, problem, remedy, text, span: (at, length).into() }))
 }
 
 fn line_and_column(text: &str, offset: usize) -> (usize, usize) {

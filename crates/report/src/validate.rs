@@ -12,7 +12,7 @@ use fabriscope_tools::{Suite, Tool};
 use crate::grid::{Cell, Column, Grid};
 use crate::measured::{Measured, MeasuredError};
 use crate::outcome::{Outcome, Verdict};
-use crate::question::{Asked, Placement, Quantity, Question, ask};
+use crate::question::{Placement, Quantity, Question, Requested, ask};
 use crate::statistics::{Point, Summary};
 use crate::tolerance::{Tolerance, Tolerances};
 
@@ -129,9 +129,9 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
             let tolerance = tolerances.of(&row.table);
             if let Some(except) = tolerance.and_then(|limits| limits.except.as_ref()).filter(|except| row.variant.contains(&except.variant))
             {
-                what = Asked::Skip(except.because.clone());
+                what = Requested::Skip(except.because.clone());
             }
-            if let (Asked::Run(question, _), Some(tolerance)) = (&mut what, tolerance) {
+            if let (Requested::Run(question, _), Some(tolerance)) = (&mut what, tolerance) {
                 question.gpus = tolerance.gpus;
                 if let Some(algorithm) = tolerance.nccl_algo.filter(|_| is_of_nccl_tests(question.tool)) {
                     question.options.extend(["--env".to_owned(), algorithm.variable().to_owned()]);
@@ -144,14 +144,14 @@ pub fn validate(files: &[Measured], only: &[String], tolerances: &Tolerances, pr
         }
     }
     let questions: BTreeSet<&Question> =
-        asked.iter().filter_map(|(_, _, a)| if let Asked::Run(q, _) = a { Some(q) } else { None }).collect();
+        asked.iter().filter_map(|(_, _, a)| if let Requested::Run(q, _) = a { Some(q) } else { None }).collect();
     let answers = answer_all(&questions.into_iter().collect::<Vec<_>>(), predict);
     let mut report = Report::default();
     for (file, row, asked) in &asked {
         let result = report.table(&row.table, tolerances);
         let outcome = match asked {
-            Asked::Skip(reason) => Err(reason.clone()),
-            Asked::Run(question, quantity) => match &answers[question] {
+            Requested::Skip(reason) => Err(reason.clone()),
+            Requested::Run(question, quantity) => match &answers[question] {
                 Ok(answer) => quantity.of(answer).ok_or_else(|| format!("{} does not print the metric `{}`", question.tool, row.metric)),
                 Err(Refusal::Skip(reason)) => Err(reason.clone()),
                 Err(Refusal::Fail(reason)) => {

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use fabriscope_engine::{Counter, Counters, Place};
+use fabriscope_engine::{Counter, CounterPlace, Counters};
 use fabriscope_report::counters::names::names;
 use fabriscope_report::counters::{At, Dialect, Readings, Site};
 use fabriscope_units::{Span, Time};
@@ -26,16 +26,18 @@ fn readings(dialect: Dialect, every: Option<Span>) -> Readings {
             (1, Counter::TxPause(3), packets),
             (0, Counter::RxPause(3), packets),
         ] {
-            counters.add(Place::Port(here), counter, bin, amount);
+            counters.add(CounterPlace::Port(here), counter, bin, amount);
         }
-        counters.add(Place::Adapter(0), Counter::OutOfSequence, bin, packets);
+        counters.add(CounterPlace::Adapter(0), Counter::OutOfSequence, bin, packets);
     }
     let site = |place| match place {
-        Place::Port(0) => Site { at: At::AdapterPort, instance: "node 0".into(), device: "mlx5_0".into(), port: "1".into(), rate: 1 << 37 },
-        Place::Port(_) => {
+        CounterPlace::Port(0) => {
+            Site { at: At::AdapterPort, instance: "node 0".into(), device: "mlx5_0".into(), port: "1".into(), rate: 1 << 37 }
+        }
+        CounterPlace::Port(_) => {
             Site { at: At::SwitchPort, instance: "leaf \"a\\b\"\n".into(), device: String::new(), port: "1".into(), rate: 1 << 37 }
         }
-        Place::Adapter(_) => {
+        CounterPlace::Adapter(_) => {
             Site { at: At::Adapter, instance: "node 0".into(), device: "mlx5_0".into(), port: String::new(), rate: 1 << 37 }
         }
     };
@@ -161,7 +163,7 @@ fn octets_of_ethernet_include_the_fcs() {
 fn too_many_values_are_refused() {
     let mut counters = Counters::new(Some(Span::from_ps(1)));
     let bin = counters.bin(Time::ZERO + Span::from_us(100));
-    counters.add(Place::Adapter(0), Counter::RxPackets, bin, 1);
+    counters.add(CounterPlace::Adapter(0), Counter::RxPackets, bin, 1);
     let site = |_| Site { at: At::Adapter, instance: "node 0".into(), device: String::new(), port: String::new(), rate: 1 };
     let error = Readings::new(&counters, Dialect::Efa, 0, site).unwrap_err();
     assert_eq!((error.readings, error.intervals), (1, 100_000_001));

@@ -1,4 +1,4 @@
-//! The sending half: what is under way, what was lost, what may go next.
+//! The sending half: what is in flight, what was lost, what may go next.
 //!
 //! Source: RFC 6675 §4 and §5 (loss by selective acknowledgements; pipe), RFC 6582 §3.2 (without them), RFC 6298 §5 (timer),
 //! RFC 9293 §3.8.6.1 (probes of a closed window), §3.8.6.2.1 and RFC 1122 §4.2.3.4 (silly windows, Nagle).
@@ -12,7 +12,7 @@ use crate::control::{self, Acked, Control};
 use crate::rtt::Rtt;
 use crate::seq::Seq;
 
-/// A range that is under way.
+/// A range that is in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Piece {
     start: u64,

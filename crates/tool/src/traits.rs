@@ -89,7 +89,7 @@ pub enum Exchange {
 pub enum Direction {
     /// From some ranks to others.
     OneWay,
-    /// Both ways at once; bandwidths count both.
+    /// In both directions; bandwidths count both.
     Bidirectional,
 }
 

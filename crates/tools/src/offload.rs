@@ -21,7 +21,7 @@ pub(crate) const WORKERS: Opt =
 
 /// What the command line says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct OffloadOptions {
     how: Option<How>,
     workers: Option<u32>,
 }
@@ -33,7 +33,7 @@ enum How {
     Staged,
 }
 
-impl Asked {
+impl OffloadOptions {
     /// Takes one of the two options.
     ///
     /// # Errors

@@ -114,7 +114,7 @@ fn calls_are_verbs_and_little_more() {
     assert!(get > read && get < read + 0.3, "{get} {read}");
     let atomics = column(&run_on(&machine, "osu_oshm_atomics heap").0, "latency");
     let atomic = of("ib_atomic_lat -n 50");
-    // Those that fetch wait: fadd, finc, cswap, swap, set, fetch; add and inc do not, and 16 of them are under way at a time.
+    // Those that fetch wait: fadd, finc, cswap, swap, set, fetch; add and inc do not, and 16 of them are in flight at a time.
     for (at, (_, us)) in atomics.iter().enumerate() {
         let waits = !matches!(at % 8, 2 | 3);
         assert!(if waits { *us > atomic && *us < atomic + 0.3 } else { *us < atomic / 3.0 }, "{at}: {us} {atomic}");

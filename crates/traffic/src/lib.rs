@@ -98,7 +98,7 @@ impl Dims {
     pub fn places(&self) -> u64 {
         self.sizes().iter().fold(1u64, |all, &size| all.saturating_mul(u64::from(size)))
     }
-    /// The place `steps` further in dimension `axis`, in a circle.
+    /// The place `steps` further in dimension `axis`, around the ring.
     fn shifted(&self, place: u32, axis: usize, steps: u32) -> u32 {
         let stride: u32 = self.sizes[..axis].iter().product();
         let size = self.sizes[axis];
@@ -130,7 +130,7 @@ pub struct Config {
     pub bytes: Bytes,
     /// Messages of every sender; for all-to-all, messages to every other rank.
     pub messages: u32,
-    /// Messages of a sender under way at once; 0 for all of them.
+    /// Messages of a sender outstanding at once; 0 for all of them.
     pub outstanding: u32,
     /// Which side takes part.
     pub sides: Sides,

@@ -11,7 +11,7 @@ struct Load {
     qps: Vec<QpNum>,
     cq: CqId,
     wr: SendWr,
-    side: Side,
+    side: ExtHeaders,
     now: Time,
     packets: Vec<Packet>,
     done: Vec<Wc>,
@@ -43,7 +43,7 @@ impl Load {
         let remote = Some(Remote { addr: 0, rkey: made[1].0.rkey });
         let wr = SendWr { remote, ..SendWr::new(1, opcode, sge) }.signaled();
         let (_, cq, qps) = made.swap_remove(0);
-        Load { nics, qps, cq, wr, side: Side::new(), now: Time::ZERO, packets: Vec::new(), done: Vec::new() }
+        Load { nics, qps, cq, wr, side: ExtHeaders::new(), now: Time::ZERO, packets: Vec::new(), done: Vec::new() }
     }
 
     /// Moves at least `count` packets.

@@ -24,7 +24,7 @@ pub struct GroupRequest {
     pub member: u32,
     /// How many there are.
     pub members: u32,
-    /// Operations that may be under way.
+    /// Operations that may be outstanding.
     pub slots: u32,
     /// The queue pair to which results come.
     pub qp: QpNum,
@@ -101,7 +101,7 @@ impl GroupRequest {
 
 /// What an adapter has asked for.
 #[derive(Default)]
-pub(crate) struct Asked(VecDeque<GroupRequest>);
+pub(crate) struct GroupRequests(VecDeque<GroupRequest>);
 
 impl Nic {
     /// Asks the aggregation manager for a group; the answer comes to the completion queue of the request.

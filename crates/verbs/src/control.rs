@@ -10,11 +10,11 @@ use fabriscope_units::Bytes;
 use crate::attr::{AhAttr, QpAttr, QpCap, QpInit, QpState, QpType};
 use crate::cq::Cq;
 use crate::error::VerbsError;
+use crate::ext_headers::Ext;
 use crate::ids::{AhId, CqId, EecNum, Lkey, PdId, QpNum, SrqId, XrcdId};
-use crate::mr::{Access, Mr, Place};
+use crate::mr::{Access, MemoryId, Mr};
 use crate::nic::{FIRST_QP, Nic, SLOT_BITS, SLOT_MASK};
 use crate::qp::{Qp, QpStatus};
-use crate::side::Ext;
 use crate::srq::{RecvQueue, Srq};
 
 impl Nic {
@@ -45,11 +45,11 @@ impl Nic {
     /// # Errors
     /// No such domain, an empty range, or remote rights to change memory without `LOCAL_WRITE`.
     pub fn reg_mr(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access) -> Result<Mr, VerbsError> {
-        self.reg_mr_at(pd, addr, length, access, Place::HOST)
+        self.reg_mr_at(pd, addr, length, access, MemoryId::HOST)
     }
 
     /// From now on memory at `place` can be registered: the NIC has a way there.
-    pub fn reach(&mut self, place: Place) {
+    pub fn reach(&mut self, place: MemoryId) {
         self.port.regions.reach(place);
     }
 
@@ -57,7 +57,7 @@ impl Nic {
     ///
     /// # Errors
     /// As [`reg_mr`](Self::reg_mr), and a place out of the NIC's reach.
-    pub fn reg_mr_at(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: Place) -> Result<Mr, VerbsError> {
+    pub fn reg_mr_at(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: MemoryId) -> Result<Mr, VerbsError> {
         self.users_of(pd)?;
         self.port.regions.register(pd, addr, length, access, place)
     }

@@ -7,11 +7,11 @@ use fabriscope_psm2::adapter::Notice;
 use fabriscope_psm2::{Adapter, AdapterSettings, Flow, Header, Kind};
 use fabriscope_units::{Bytes, Time};
 
+use crate::ext_headers::{Ext, ExtHeaders, Foreign};
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
-use crate::mr::Place;
+use crate::mr::MemoryId;
 use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
-use crate::side::{Ext, Foreign, Side};
 use crate::wc::{Wc, WcOpcode, WcStatus};
 
 /// The adapter of a port, where it has one.
@@ -41,7 +41,7 @@ impl Hfi {
     }
     /// The next packet.
     #[cold]
-    pub(crate) fn poll(&mut self, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    pub(crate) fn poll(&mut self, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
         let adapter = self.adapter.as_deref_mut()?;
         let out = adapter.poll()?;
         while let Some(notice) = adapter.poll_notice() {
@@ -60,7 +60,7 @@ impl Hfi {
         };
         Some(Transmit {
             fetch: Bytes(out.fetch.into()),
-            place: Place(header.place),
+            place: MemoryId(header.place),
             starts_message: out.first,
             ends_message: out.last,
             inline: out.fetch == 0,
@@ -71,7 +71,7 @@ impl Hfi {
     }
     /// A packet came.
     #[cold]
-    pub(crate) fn handle(&mut self, packet: &Packet, side: &mut Side) -> Received {
+    pub(crate) fn handle(&mut self, packet: &Packet, side: &mut ExtHeaders) -> Received {
         let dropped = Received { dropped: true, ..Received::default() };
         let Some(Foreign::Psm2(header)) = side.take(packet.ext).map(|ext| ext.foreign) else { return dropped };
         let Some(adapter) = self.adapter() else { return dropped };
@@ -79,7 +79,7 @@ impl Hfi {
         let notice = Notice::Entry(header.to.context);
         Received {
             write: Bytes(arrival.write.into()),
-            place: Place(arrival.place),
+            place: MemoryId(arrival.place),
             completion: arrival.entry.then(|| (cq_of(notice), entry(arrival.write))),
             dropped: arrival.dropped,
             ended: arrival.entry && !arrival.dropped,

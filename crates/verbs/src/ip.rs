@@ -7,10 +7,10 @@
 use fabriscope_tcp::kernel::{Interface, Settings};
 use fabriscope_units::{Bytes, Time};
 
+use crate::ext_headers::{Ext, ExtHeaders, ExtId, Foreign};
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
-use crate::mr::Place;
+use crate::mr::MemoryId;
 use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
-use crate::side::{Ext, ExtId, Foreign, Side};
 use crate::wc::{Wc, WcOpcode, WcStatus};
 
 /// The interface of a port, made when it is first used.
@@ -42,7 +42,7 @@ impl Ip {
 
     /// The next packet.
     #[cold]
-    pub(crate) fn poll(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
+    pub(crate) fn poll(&mut self, now: Time, side: &mut ExtHeaders) -> Option<Transmit> {
         let address = self.address;
         let out = self.interface.as_mut()?.poll_packet(now)?;
         let ext = match out.segment {
@@ -62,7 +62,7 @@ impl Ip {
             packet,
             qp: QpNum(0),
             fetch: Bytes(out.fetch.into()),
-            place: Place::HOST,
+            place: MemoryId::HOST,
             responder: false,
             read_response: false,
             starts_message: out.first,
@@ -77,7 +77,7 @@ impl Ip {
 
     /// A packet came; the completion it asks for tells when it is in memory.
     #[cold]
-    pub(crate) fn handle(&mut self, packet: &Packet, side: &mut Side) -> Received {
+    pub(crate) fn handle(&mut self, packet: &Packet, side: &mut ExtHeaders) -> Received {
         let mut received = Received { write: Bytes(packet.payload.into()), ..Received::default() };
         let Some(ext) = side.take(packet.ext) else { return received };
         let (Some(interface), Some(segment)) = (self.open(), ext.segment()) else {

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::attr::QpType;
 use crate::error::VerbsError;
+use crate::ext_headers::ExtHeaders;
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::nic::Nic;
 use crate::packet::Packet;
-use crate::side::Side;
 use crate::wc::{Wc, WcOpcode, WcStatus};
 
 /// How an adapter asks to belong to a group.
@@ -143,7 +143,7 @@ impl Nic {
 
     /// Appends the queue pairs that get a packet addressed to a group: those attached, but for the one that sent it and
     /// does not want it back. Nobody may be listening.
-    pub fn mcast_listeners(&self, packet: &Packet, side: &Side, into: &mut Vec<QpNum>) {
+    pub fn mcast_listeners(&self, packet: &Packet, side: &ExtHeaders, into: &mut Vec<QpNum>) {
         let Some(slots) = packet.dest.mlid().and_then(|mlid| self.mcast.attached.get(&mlid)) else { return };
         let sender = side.at(packet.ext).filter(|ext| ext.slid == self.port.lid).map(|ext| ext.src_qp);
         let qps = slots.iter().map(|slot| &self.qps[*slot as usize]);

@@ -59,11 +59,11 @@ impl fmt::Debug for Access {
 
 /// A memory of the node: which one a number means, the engine knows, and how far it is from the NIC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Place(pub u8);
+pub struct MemoryId(pub u8);
 
-impl Place {
+impl MemoryId {
     /// The host memory beside the NIC.
-    pub const HOST: Place = Place(0);
+    pub const HOST: MemoryId = MemoryId(0);
 }
 
 /// The keys of a registered region.
@@ -102,15 +102,15 @@ struct Region {
     access: Access,
     generation: u8,
     live: bool,
-    place: Place,
+    place: MemoryId,
 }
 
 impl Regions {
-    pub(crate) fn register(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: Place) -> Result<Mr, VerbsError> {
+    pub(crate) fn register(&mut self, pd: PdId, addr: u64, length: Bytes, access: Access, place: MemoryId) -> Result<Mr, VerbsError> {
         if !access.contains(Access::LOCAL_WRITE) && (access.contains(Access::REMOTE_WRITE) || access.contains(Access::REMOTE_ATOMIC)) {
             return Err(VerbsError::AccessNeedsLocalWrite { access });
         }
-        if place != Place::HOST && self.reached.get(usize::from(place.0) - 1) != Some(&true) {
+        if place != MemoryId::HOST && self.reached.get(usize::from(place.0) - 1) != Some(&true) {
             return Err(VerbsError::OutOfReach { place: place.0 });
         }
         if length.0 == 0 || addr.checked_add(length.0 - 1).is_none() {
@@ -129,13 +129,13 @@ impl Regions {
         };
         let slot = &mut self.slots[index as usize];
         *slot = Region { first: addr, last: addr + (length.0 - 1), pd, access, generation: slot.generation, live: true, place };
-        self.elsewhere |= place != Place::HOST;
+        self.elsewhere |= place != MemoryId::HOST;
         let key = index << 8 | u32::from(slot.generation);
         Ok(Mr { lkey: Lkey(key), rkey: Rkey(key), addr, length })
     }
 
     /// Regions may lie at `place`.
-    pub(crate) fn reach(&mut self, place: Place) {
+    pub(crate) fn reach(&mut self, place: MemoryId) {
         let Some(index) = usize::from(place.0).checked_sub(1) else { return };
         self.reached.resize(self.reached.len().max(index + 1), false);
         self.reached[index] = true;
@@ -174,24 +174,24 @@ impl Regions {
 
     /// Where the region of `key` lies.
     #[inline]
-    pub(crate) fn place_of(&self, key: u32) -> Place {
-        if self.elsewhere { self.look_up(key) } else { Place::HOST }
+    pub(crate) fn place_of(&self, key: u32) -> MemoryId {
+        if self.elsewhere { self.look_up(key) } else { MemoryId::HOST }
     }
 
     /// Where most of the `length` bytes from `offset` on of a gather or scatter list lie.
     #[inline]
-    pub(crate) fn place_in(&self, list: &[Sge], offset: u64, length: u32) -> Place {
-        if self.elsewhere { self.look_in(list, offset, length as usize) } else { Place::HOST }
+    pub(crate) fn place_in(&self, list: &[Sge], offset: u64, length: u32) -> MemoryId {
+        if self.elsewhere { self.look_in(list, offset, length as usize) } else { MemoryId::HOST }
     }
 
     #[cold]
-    fn look_up(&self, key: u32) -> Place {
-        self.slots.get((key >> 8) as usize).map_or(Place::HOST, |region| region.place)
+    fn look_up(&self, key: u32) -> MemoryId {
+        self.slots.get((key >> 8) as usize).map_or(MemoryId::HOST, |region| region.place)
     }
 
     #[cold]
-    fn look_in(&self, list: &[Sge], offset: u64, length: usize) -> Place {
-        let (mut most, mut place) = (0, Place::HOST);
+    fn look_in(&self, list: &[Sge], offset: u64, length: usize) -> MemoryId {
+        let (mut most, mut place) = (0, MemoryId::HOST);
         each_piece(list, offset, length, |piece, _, range| {
             if range.len() > most {
                 (most, place) = (range.len(), self.look_up(piece.lkey.0));
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn bounds_rights_and_domain_are_checked() {
         let mut regions = Regions::default();
-        let mr = regions.register(PD, 0x1000, Bytes(0x100), Access::LOCAL_WRITE | Access::REMOTE_READ, Place::HOST).unwrap();
+        let mr = regions.register(PD, 0x1000, Bytes(0x100), Access::LOCAL_WRITE | Access::REMOTE_READ, MemoryId::HOST).unwrap();
         let check = |addr, length, needed| regions.check(mr.rkey.0, PD, addr, length, needed);
         assert!(check(0x1000, 0x100, Access::REMOTE_READ).is_ok());
         assert!(check(0x10ff, 1, Access::LOCAL_WRITE).is_ok());
@@ -232,9 +232,9 @@ mod tests {
     #[test]
     fn a_stale_key_fails_even_when_its_slot_is_used_again() {
         let mut regions = Regions::default();
-        let old = regions.register(PD, 0x1000, Bytes(64), Access::ALL, Place::HOST).unwrap();
+        let old = regions.register(PD, 0x1000, Bytes(64), Access::ALL, MemoryId::HOST).unwrap();
         regions.deregister(old.lkey.0).unwrap();
-        let new = regions.register(PD, 0x1000, Bytes(64), Access::ALL, Place::HOST).unwrap();
+        let new = regions.register(PD, 0x1000, Bytes(64), Access::ALL, MemoryId::HOST).unwrap();
         assert_ne!(old.rkey, new.rkey);
         assert!(regions.check(old.rkey.0, PD, 0x1000, 1, Access::NONE).is_err());
         assert!(regions.check(new.rkey.0, PD, 0x1000, 1, Access::NONE).is_ok());
@@ -244,26 +244,29 @@ mod tests {
     #[test]
     fn packets_lie_where_most_of_their_bytes_lie() {
         let mut regions = Regions::default();
-        regions.reach(Place(1));
-        regions.reach(Place(2));
+        regions.reach(MemoryId(1));
+        regions.reach(MemoryId(2));
         let mut at = |addr, place| regions.register(PD, addr, Bytes(0x1000), Access::ALL, place).unwrap().lkey;
-        let (host, near, far) = (at(0, Place::HOST), at(0x1000, Place(1)), at(0x2000, Place(2)));
+        let (host, near, far) = (at(0, MemoryId::HOST), at(0x1000, MemoryId(1)), at(0x2000, MemoryId(2)));
         let piece = |addr, length, lkey| Sge { addr, length, lkey };
         let list = [piece(0, 40, host), piece(0x1000, 4096, near), piece(0x2000, 100, far)];
         let places = [(0, 40), (0, 79), (0, 81), (40, 4096), (4096, 80), (4096, 81), (4096, 140), (4300, 0)];
         let found: Vec<u8> = places.map(|(offset, length)| regions.place_in(&list, offset, length).0).into();
         assert_eq!(found, [0, 0, 1, 1, 1, 2, 2, 0]);
-        assert_eq!((regions.place_of(far.0), regions.place_of(host.0), regions.place_of(77 << 8)), (Place(2), Place::HOST, Place::HOST));
+        assert_eq!(
+            (regions.place_of(far.0), regions.place_of(host.0), regions.place_of(77 << 8)),
+            (MemoryId(2), MemoryId::HOST, MemoryId::HOST)
+        );
     }
 
     #[test]
     fn remote_writing_needs_local_writing() {
         let mut regions = Regions::default();
         for access in [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC] {
-            let error = regions.register(PD, 0, Bytes(1), access, Place::HOST).unwrap_err();
+            let error = regions.register(PD, 0, Bytes(1), access, MemoryId::HOST).unwrap_err();
             assert!(error.to_string().contains("LOCAL_WRITE"), "{error}");
         }
-        assert!(regions.register(PD, u64::MAX, Bytes(2), Access::NONE, Place::HOST).is_err());
-        assert!(regions.register(PD, 0, Bytes(0), Access::NONE, Place::HOST).is_err());
+        assert!(regions.register(PD, u64::MAX, Bytes(2), Access::NONE, MemoryId::HOST).is_err());
+        assert!(regions.register(PD, 0, Bytes(0), Access::NONE, MemoryId::HOST).is_err());
     }
 }

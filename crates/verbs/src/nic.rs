@@ -18,7 +18,7 @@ use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Mtu, Opcode, Operation, Transport};
 use rustc_hash::FxHashMap;
 
-use crate::aggregate::Asked;
+use crate::aggregate::GroupRequests;
 use crate::attr::AhAttr;
 use crate::attr::{QpState, QpType};
 use crate::cc::{Echo, Settings};
@@ -26,6 +26,7 @@ use crate::counts::NicCounts;
 use crate::cq::{Cq, Delivery};
 use crate::error::PostError;
 use crate::event::AsyncEvent;
+use crate::ext_headers::ExtHeaders;
 use crate::hfi::Hfi;
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, WatchId, WqeIndex};
 use crate::ip::{DESCRIPTORS, Ip};
@@ -37,7 +38,6 @@ use crate::port::Port;
 use crate::qp::requester::{Extra, Wqe};
 use crate::qp::{Qp, Waiting};
 use crate::rud::{CONTEXT, Contexts};
-use crate::side::Side;
 use crate::transport::{dc, raw, rc_requester, rc_responder, uc, ud};
 use crate::watch::Watches;
 use crate::wc::{Wc, WcStatus};
@@ -88,7 +88,7 @@ pub struct Nic {
     pub(crate) ahs: Vec<Option<(PdId, AhAttr)>>,
     pub(crate) free_qps: Vec<u32>,
     pub(crate) mcast: Mcast,
-    pub(crate) groups_asked: Asked,
+    pub(crate) groups_asked: GroupRequests,
     /// XRC domains made so far.
     pub(crate) xrcds: u32,
     /// Contexts of SRD and UET.
@@ -140,7 +140,7 @@ impl Nic {
             ahs: Vec::new(),
             free_qps: Vec::new(),
             mcast: Mcast::default(),
-            groups_asked: Asked::default(),
+            groups_asked: GroupRequests::default(),
             xrcds: 0,
             contexts: Contexts::new(&config.congestion),
             responders: FxHashMap::default(),
@@ -302,7 +302,7 @@ impl Nic {
 
     /// The next packet to build and send; `None` when there is none or windows are closed.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: Time, side: &mut ExtHeaders) -> Option<Transmit> {
         let mut transmit = self.next_packet(now, side);
         if !self.port.pkeys.is_empty()
             && let Some(transmit) = &mut transmit
@@ -313,7 +313,7 @@ impl Nic {
     }
 
     /// The same where packets of some service levels, the bits of `closed`, may not be built now: their queue pairs keep their turns.
-    pub fn poll_transmit_among(&mut self, now: Time, side: &mut Side, closed: u16) -> Option<Transmit> {
+    pub fn poll_transmit_among(&mut self, now: Time, side: &mut ExtHeaders, closed: u16) -> Option<Transmit> {
         let qps = &self.qps;
         // Contexts have several queue pairs, and take their turn as ever.
         let is_closed = |turn: u32| turn & CONTEXT == 0 && closed >> (qps[(turn >> 1) as usize].sl & 15) & 1 == 1;
@@ -331,7 +331,7 @@ impl Nic {
     }
 
     #[inline]
-    fn next_packet(&mut self, now: Time, side: &mut Side) -> Option<Transmit> {
+    fn next_packet(&mut self, now: Time, side: &mut ExtHeaders) -> Option<Transmit> {
         let port = &mut self.port;
         if let Some(slot) = port.notifications.pop_front() {
             return Some(notification(&self.qps[slot as usize], port));
@@ -409,13 +409,13 @@ impl Nic {
 
     /// A packet arrived. Its extension headers are taken from `side`.
     #[inline]
-    pub fn handle_packet(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
+    pub fn handle_packet(&mut self, now: Time, packet: &Packet, side: &mut ExtHeaders) -> Received {
         if self.port.pkeys.is_empty() { self.handle_admitted(now, packet, side) } else { self.handle_partitioned(now, packet, side) }
     }
 
     /// The same of a packet of the right partition.
     #[inline]
-    pub(crate) fn handle_admitted(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
+    pub(crate) fn handle_admitted(&mut self, now: Time, packet: &Packet, side: &mut ExtHeaders) -> Received {
         let mut received = Received::default();
         let transport = packet.opcode >> 5;
         if packet.opcode == Opcode::CNP.as_u8() {
@@ -694,7 +694,7 @@ fn release(qps: &mut [Qp], port: &mut Port, wc: &Wc) {
 }
 
 /// An initiator of DC: its connection packets, then its requests.
-fn initiate(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+fn initiate(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     let first = if dc::owes(qp) { dc::poll(qp, port, side) } else { None };
     first.or_else(|| rc_requester::poll(qp, now, port, side)).or_else(|| dc::poll(qp, port, side))
 }

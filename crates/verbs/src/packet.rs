@@ -11,10 +11,10 @@ use std::ops::{BitOr, BitOrAssign};
 use fabriscope_units::Bytes;
 use fabriscope_wire::Opcode;
 
+use crate::ext_headers::ExtId;
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
-use crate::mr::{Place, Regions};
+use crate::mr::{MemoryId, Regions};
 use crate::qp::requester::Wqe;
-use crate::side::ExtId;
 use crate::wc::Wc;
 use crate::wr::SendFlags;
 
@@ -133,7 +133,7 @@ pub struct Packet {
     pub dest_qp: u32,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
-    /// Extension headers; whoever drops the packet calls [`crate::Side::free`].
+    /// Extension headers; whoever drops the packet calls [`crate::ExtHeaders::free`].
     pub ext: ExtId,
     /// Bytes on the wire, headers and framing included.
     pub wire_bytes: u16,
@@ -222,7 +222,7 @@ pub struct Transmit {
     /// Payload bytes to read from memory for it; zero for inline data, acknowledgements and requests without payload.
     pub fetch: Bytes,
     /// The memory they are in; that of the operand where it answers an atomic.
-    pub place: Place,
+    pub place: MemoryId,
     /// It answers a request of the peer (acknowledgement, READ response, atomic response).
     pub responder: bool,
     /// It is a READ response: its payload comes from memory of this side, `wqe` is without meaning.
@@ -251,7 +251,7 @@ impl Transmit {
             packet,
             qp,
             fetch: Bytes::ZERO,
-            place: Place::HOST,
+            place: MemoryId::HOST,
             responder: false,
             read_response: false,
             starts_message: false,
@@ -291,7 +291,7 @@ pub struct Received {
     /// Payload bytes to write to memory now.
     pub write: Bytes,
     /// Which memory.
-    pub place: Place,
+    pub place: MemoryId,
     /// The last byte of a message written by the peer (address, length): report it with `landed` once it is in memory.
     pub landed: Option<(u64, u32)>,
     /// A completion that follows the payload of this packet into memory: a receive, a READ, an atomic.

@@ -8,11 +8,11 @@
 use fabriscope_units::Time;
 use fabriscope_wire::Transport;
 
+use crate::ext_headers::{Ext, ExtHeaders, ExtId};
 use crate::ids::QpNum;
 use crate::nic::Nic;
 use crate::packet::{Packet, Received, Transmit};
 use crate::qp::Qp;
-use crate::side::{Ext, ExtId, Side};
 
 /// The bit of full membership (standard).
 const FULL: u16 = 0x8000;
@@ -43,7 +43,7 @@ impl Nic {
 
     /// Writes the key of the queue pair into a packet that leaves.
     #[cold]
-    pub(crate) fn stamp(&self, transmit: &mut Transmit, side: &mut Side) {
+    pub(crate) fn stamp(&self, transmit: &mut Transmit, side: &mut ExtHeaders) {
         let pkey = self.qps.get(self.slot_of(transmit.qp).unwrap_or(usize::MAX)).map_or(0, |qp| self.pkey_of(qp));
         match side.at_mut(transmit.packet.ext) {
             Some(ext) => ext.pkey = pkey,
@@ -53,7 +53,7 @@ impl Nic {
 
     /// Takes a packet whose key matches that of its queue pair, and drops any other.
     #[cold]
-    pub(crate) fn handle_partitioned(&mut self, now: Time, packet: &Packet, side: &mut Side) -> Received {
+    pub(crate) fn handle_partitioned(&mut self, now: Time, packet: &Packet, side: &mut ExtHeaders) -> Received {
         let (pkey, key_only) = side.at(packet.ext).map_or((0, false), |ext| (ext.pkey, ext.key_only));
         let mut packet = *packet;
         if key_only {

@@ -10,11 +10,11 @@ use fabriscope_wire::{Grh, LinkLayer, Mtu, Opcode, pad};
 use crate::cc::Settings;
 use crate::counts::NicCounts;
 use crate::event::AsyncEvent;
+use crate::ext_headers::{ExtHeaders, ExtId};
 use crate::ids::{CqId, Lid, QpNum};
 use crate::iwarp;
 use crate::memory::Memory;
 use crate::mr::Regions;
-use crate::side::{ExtId, Side};
 use crate::srq::Srq;
 use crate::wc::Wc;
 
@@ -91,7 +91,7 @@ impl Port {
     }
 
     #[inline]
-    pub(crate) fn free_orphans(&mut self, side: &mut Side) {
+    pub(crate) fn free_orphans(&mut self, side: &mut ExtHeaders) {
         for ext in self.orphans.drain(..) {
             side.free(ext);
         }

@@ -187,7 +187,7 @@ fn what_iwarp_has_not_is_refused() {
     two.sge.push(near);
     assert_eq!(pair.post(0, &two), Err(PostError::TooManySges { sges: 2, max: 1 }));
     // The response to a READ is a WRITE of the peer: the memory has to allow it.
-    let End { nic, pd, .. } = &mut pair.ends[0];
+    let TestEnd { nic, pd, .. } = &mut pair.ends[0];
     let local = nic.reg_mr(*pd, 1 << 30, Bytes(64), Access::LOCAL_WRITE).unwrap();
     let sink = Sge { addr: 1 << 30, length: 8, lkey: local.lkey };
     pair.post(0, &SendWr::read(5, sink, far).signaled()).unwrap();
@@ -200,15 +200,15 @@ fn what_iwarp_has_not_is_refused() {
 #[test]
 fn an_adapter_has_iwarp_or_everything_else() {
     let mut pair = pair();
-    let End { nic, pd, cq, .. } = &mut pair.ends[0];
+    let TestEnd { nic, pd, cq, .. } = &mut pair.ends[0];
     let message = nic.create_qp(&QpInit::new(*pd, QpType::Ud, *cq)).unwrap_err().to_string();
     assert_eq!(message, "a queue pair of type UD with an adapter of iWARP, which has connections and nothing else; use RC");
     let rc = nic.create_qp(&QpInit::new(*pd, QpType::Rc, *cq)).unwrap();
     assert_eq!(nic.query_qp(rc).unwrap().init.qp_type, QpType::Iwarp);
     let mut plain = Pair::rc();
-    let End { nic, pd, cq, .. } = &mut plain.ends[0];
+    let TestEnd { nic, pd, cq, .. } = &mut plain.ends[0];
     let message = nic.create_qp(&QpInit::new(*pd, QpType::Iwarp, *cq)).unwrap_err().to_string();
     assert_eq!(message, "a queue pair of type IWARP with an adapter that has no TCP of its own; use RC");
 }
 
-use pair::End;
+use pair::TestEnd;

@@ -186,7 +186,7 @@ fn check_governed(requests: &[Request], setting: Setting, faults: Faults, conges
             }
         }
     }
-    prop_assert!(pair.run(200_000), "nothing may stay under way: {:?} {:?}", pair.ids(0), pair.ids(1));
+    prop_assert!(pair.run(200_000), "nothing may stay outstanding: {:?} {:?}", pair.ids(0), pair.ids(1));
     for end in 0..2 {
         verify(&pair, end, requests, &expected_receives[end], &expected_sends[end])?;
         let now = pair.now;

@@ -7,22 +7,22 @@ use fabriscope_verbs::*;
 const GROUP: Lid = Lid::multicast(0xC001);
 const MTU: Mtu = Mtu::B2048;
 
-struct End {
+struct TestEnd {
     nic: Nic,
     pd: PdId,
     mr: Mr,
     cq: CqId,
 }
 
-fn end(lid: u32) -> End {
+fn end(lid: u32) -> TestEnd {
     let mut nic = Nic::new(NicConfig { lid: Lid(lid), datagram_mtu: MTU.bytes(), ..NicConfig::default() });
     let pd = nic.alloc_pd();
     let mr = nic.reg_mr(pd, 0, Bytes(1 << 20), Access::ALL).unwrap();
     let cq = nic.create_cq(64).unwrap();
-    End { nic, pd, mr, cq }
+    TestEnd { nic, pd, mr, cq }
 }
 
-impl End {
+impl TestEnd {
     fn qp(&mut self, qkey: u32, change: impl Fn(&mut QpInit)) -> QpNum {
         let mut init = QpInit::new(self.pd, QpType::Ud, self.cq);
         change(&mut init);
@@ -40,13 +40,13 @@ impl End {
         let wr = SendWr::send(1, sge).signaled().to(UdDestination { ah, remote_qpn, remote_qkey: qkey });
         self.nic.post_send(Time::ZERO, qp, &wr)
     }
-    fn send(&mut self, side: &mut Side, qp: QpNum, qkey: u32, length: u32) -> Option<Packet> {
+    fn send(&mut self, side: &mut ExtHeaders, qp: QpNum, qkey: u32, length: u32) -> Option<Packet> {
         let posted = self.post(qp, GROUP, QpNum::MULTICAST, qkey, length).unwrap();
         self.nic.doorbell(Time::ZERO, qp, posted.wqe);
         self.nic.poll_transmit(Time::ZERO, side).map(|transmit| transmit.packet)
     }
     /// What the engine does with a packet for a group: once for each listener.
-    fn deliver(&mut self, packet: &Packet, side: &mut Side) -> Vec<(QpNum, Received)> {
+    fn deliver(&mut self, packet: &Packet, side: &mut ExtHeaders) -> Vec<(QpNum, Received)> {
         let mut listeners = Vec::new();
         self.nic.mcast_listeners(packet, side, &mut listeners);
         let copies = listeners.into_iter().map(|qp| {
@@ -62,7 +62,7 @@ impl End {
 
 #[test]
 fn every_attached_queue_pair_gets_a_copy_behind_forty_bytes() {
-    let (mut from, mut to, mut side) = (end(1), end(2), Side::new());
+    let (mut from, mut to, mut side) = (end(1), end(2), ExtHeaders::new());
     let sender = from.qp(7, |_| ());
     let listeners = [to.qp(7, |_| ()), to.qp(7, |_| ())];
     let (other_key, stranger) = (to.qp(8, |_| ()), to.qp(7, |_| ()));
@@ -90,7 +90,7 @@ fn every_attached_queue_pair_gets_a_copy_behind_forty_bytes() {
 
 #[test]
 fn loopback_may_be_blocked() {
-    let (mut me, mut side) = (end(1), Side::new());
+    let (mut me, mut side) = (end(1), ExtHeaders::new());
     let (open, blocked) = (me.qp(7, |_| ()), me.qp(7, |init| init.block_mcast_loopback = true));
     for qp in [open, blocked] {
         me.nic.attach_mcast(qp, GROUP).unwrap();
@@ -105,7 +105,7 @@ fn loopback_may_be_blocked() {
 
 #[test]
 fn what_is_too_long_ends_in_an_error() {
-    let (mut from, mut side) = (end(1), Side::new());
+    let (mut from, mut side) = (end(1), ExtHeaders::new());
     let qp = from.qp(7, |_| ());
     assert!(from.send(&mut side, qp, 7, 2048).is_some());
     assert_eq!(from.status(), Some(WcStatus::Success));

@@ -6,8 +6,8 @@ use fabriscope_units::Bytes;
 use fabriscope_verbs::*;
 use fleet::{Faults, Fleet};
 
-const NEAR: Place = Place(3);
-const FAR: Place = Place(5);
+const NEAR: MemoryId = MemoryId(3);
+const FAR: MemoryId = MemoryId(5);
 /// Bytes of a message of four packets.
 const LENGTH: u32 = 1000;
 const MTU: Mtu = Mtu::B256;
@@ -65,11 +65,11 @@ fn writes_reads_and_atomics_name_the_memory_at_both_ends() {
 fn memory_out_of_reach_is_not_registered() {
     let (mut fleet, _) = two(QpType::Rc, Faults::default());
     let node = &mut fleet.nodes[0];
-    for place in [Place(1), Place(4), Place(200)] {
+    for place in [MemoryId(1), MemoryId(4), MemoryId(200)] {
         let error = node.nic.reg_mr_at(node.pd, 0, Bytes(64), Access::ALL, place).unwrap_err();
         assert_eq!(error, VerbsError::OutOfReach { place: place.0 });
     }
-    assert!(node.nic.reg_mr_at(node.pd, 0, Bytes(64), Access::ALL, Place::HOST).is_ok());
+    assert!(node.nic.reg_mr_at(node.pd, 0, Bytes(64), Access::ALL, MemoryId::HOST).is_ok());
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn check(kind: QpType, requests: &[Message], faults: Faults, congestion: cc::Set
             fleet.run(20);
         }
     }
-    prop_assert!(fleet.run(500_000), "nothing may stay under way");
+    prop_assert!(fleet.run(500_000), "nothing may stay outstanding");
     verify(&fleet, &posted, grh, adds)?;
     prop_assert_eq!(fleet.side.len(), 0, "every extension is freed");
     Ok(fleet)

@@ -449,7 +449,7 @@ fn a_message_longer_than_the_transport_allows() {
 fn early_packets_of_a_write_land_where_its_first_packet_says() {
     let mut pair = Pair::new(|init| init, QpType::Rc, Faults::default());
     pair.connect(Mtu::B256, 0, |attr| attr.any_order = Some(true), |_| ());
-    let elsewhere = Place(5);
+    let elsewhere = MemoryId(5);
     let end = &mut pair.ends[1];
     end.nic.reach(elsewhere);
     let far = end.nic.reg_mr_at(end.pd, 4096, Bytes(65_536), Access::ALL, elsewhere).unwrap();
@@ -460,7 +460,7 @@ fn early_packets_of_a_write_land_where_its_first_packet_says() {
     // The second message begins before the third packet of the first one comes.
     let sent: Vec<Packet> = pair.wires[1].drain(..).collect();
     pair.wires[1].extend([0, 2, 4, 5, 1, 3, 7, 6].map(|place| sent[place]));
-    let places: Vec<Place> = (0..8).map(|_| pair.receive(1).unwrap().place).collect();
-    let host = Place::HOST;
+    let places: Vec<MemoryId> = (0..8).map(|_| pair.receive(1).unwrap().place).collect();
+    let host = MemoryId::HOST;
     assert_eq!(places, [elsewhere, elsewhere, host, host, elsewhere, elsewhere, host, host]);
 }

@@ -23,7 +23,7 @@ pub struct Aggregation {
     pub interval: Sourced<Span>,
     /// The most that one operation holds of a vector; longer ones take several, or stream.
     pub payload: Sourced<Bytes>,
-    /// Operations that a switch has under way, those of all jobs together.
+    /// Operations that a switch has outstanding, those of all jobs together.
     pub slots: Sourced<u32>,
     /// Of them, what a group gets.
     pub group_slots: Sourced<u32>,

@@ -149,7 +149,7 @@ pub struct Mapped {
     pub load_trip: Sourced<Span>,
     /// What one load brings.
     pub load_width: Sourced<Bytes>,
-    /// From this size on several loads are under way at a time.
+    /// From this size on several loads are in flight at a time.
     pub load_stream: Sourced<Bytes>,
     /// Their rate then.
     pub load_rate: Sourced<Rate>,

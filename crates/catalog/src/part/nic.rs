@@ -47,7 +47,7 @@ pub struct Contexts {
     pub cached: Sourced<u32>,
     /// Size of one, in host memory and on the bus.
     pub size: Sourced<Bytes>,
-    /// Reads of contexts under way at a time.
+    /// Reads of contexts outstanding at a time.
     pub reads: Sourced<u32>,
 }
 
@@ -77,7 +77,7 @@ pub struct Onload {
     pub header_queue: Sourced<u32>,
     /// Eager buffers of one context.
     pub eager_buffer: Sourced<Bytes>,
-    /// Expected transfers of one context under way.
+    /// Expected transfers of one context outstanding.
     pub tid_flows: Sourced<u32>,
     /// Largest payload of a packet of the library.
     pub mtu: Sourced<Bytes>,
@@ -233,7 +233,7 @@ impl Part for Nic {
             return Err(Problem::at(&["speeds"], "a NIC without a link speed", "name at least one file of links/"));
         }
         if self.layers.is_empty() {
-            return Err(Problem::at(&["layers"], "a NIC that speaks nothing", "use [\"infiniband\"], [\"ethernet\"] or both"));
+            return Err(Problem::at(&["layers"], "`layers` is empty", "use [\"infiniband\"], [\"ethernet\"] or both"));
         }
         check_mtu(*self.mtu_max, &["mtu_max", "value"])?;
         if let Some(most) = self.datagram_max.as_ref().filter(|most| !(256..=MOST_DATAGRAM).contains(&most.as_u64())) {

@@ -3,7 +3,7 @@
 //! Source: the libraries' parameters (Open MPI `btl_vader_single_copy_mechanism`, which prefers XPMEM, then CMA, then KNEM; UCX_TLS;
 //! MV2_SMP_USE_CMA; MPICH_SMP_SINGLE_COPY_MODE).
 //! Modelled: a FIFO in shared memory, and three ways of copying a long message once; each library has those that it can be built with.
-//! Not modelled: limits of cells under way, huge pages.
+//! Not modelled: limits of cells in flight, huge pages.
 
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;

@@ -86,7 +86,7 @@ pub struct Datagrams {
     pub header: Sourced<Bytes>,
     /// Core time per packet at each end beyond what a message over a connection costs: numbers, window, list of sent packets.
     pub packet_overhead: Sourced<Span>,
-    /// Packets to one process that may be under way without acknowledgement.
+    /// Packets to one process that may be in flight without acknowledgement.
     pub window: Sourced<u32>,
     /// Packets of one process that may wait for an acknowledgement; one more, and it is sent by itself.
     pub ack_interval: Sourced<u32>,

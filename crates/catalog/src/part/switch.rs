@@ -31,7 +31,7 @@ pub struct Pfc {
     pub xoff: Sourced<Bytes>,
     /// The sender may go on below this filling.
     pub xon: Sourced<Bytes>,
-    /// Room for what is still under way when the pause is sent.
+    /// Room for what is still in flight when the pause is sent.
     pub headroom: Sourced<Bytes>,
 }
 

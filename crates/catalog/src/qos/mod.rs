@@ -108,7 +108,7 @@ pub(crate) fn check_fabric(qos: &Qos, fabric: &Fabric) -> Result<(), Problem> {
 
 /// What traffic asks for: at most one of the four.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
+pub struct QosRequest<'a> {
     /// InfiniBand's service level.
     pub service_level: Option<u32>,
     /// Ethernet's priority.
@@ -119,7 +119,7 @@ pub struct Asked<'a> {
     pub traffic_class: Option<&'a str>,
 }
 
-impl Asked<'_> {
+impl QosRequest<'_> {
     /// The number that its packets carry; 0 where nothing is asked for.
     ///
     /// # Errors
@@ -142,17 +142,17 @@ impl Asked<'_> {
         };
         let infiniband = cluster.link_layer == LinkLayer::InfiniBand;
         match (self, &cluster.qos) {
-            (Asked { traffic_class: Some(name), .. }, Some(Qos::Slingshot(qos))) => qos.class(name),
-            (Asked { traffic_class: Some(name), .. }, _) => {
+            (QosRequest { traffic_class: Some(name), .. }, Some(Qos::Slingshot(qos))) => qos.class(name),
+            (QosRequest { traffic_class: Some(name), .. }, _) => {
                 let message = format!("the traffic class `{name}` on a cluster without classes");
                 Err(Problem::at(&[key], message, "add [qos.slingshot], or use service_level or priority"))
             }
             (_, Some(Qos::Slingshot(_))) => {
                 Err(Problem::at(&[key], format!("`{key}` on a cluster with classes"), "write traffic_class = \"name\""))
             }
-            (Asked { service_level: Some(level), .. }, _) if infiniband => number(*level, LEVELS),
-            (Asked { priority: Some(priority), .. }, _) if !infiniband => number(*priority, 8),
-            (Asked { dscp: Some(dscp), .. }, qos) if !infiniband => {
+            (QosRequest { service_level: Some(level), .. }, _) if infiniband => number(*level, LEVELS),
+            (QosRequest { priority: Some(priority), .. }, _) if !infiniband => number(*priority, 8),
+            (QosRequest { dscp: Some(dscp), .. }, qos) if !infiniband => {
                 let dscp = number(*dscp, 64)?;
                 Ok(match qos {
                     Some(Qos::Ethernet(qos)) => qos.priority_of(dscp),

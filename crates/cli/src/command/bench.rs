@@ -27,7 +27,7 @@ pub struct Args {
     job: JobArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Tell on standard error what runs where
+    /// Print the placement to standard error
     #[arg(long)]
     verbose: bool,
     /// Print help: of the tool, where one is named

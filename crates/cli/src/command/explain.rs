@@ -1,4 +1,4 @@
-//! `fabriscope explain`: where the time of one message goes, what binds, what a change would save.
+//! `fabriscope explain`: where the time of one message goes, the bottleneck, and what a change would save.
 
 use fabriscope_units::Bytes;
 
@@ -10,7 +10,7 @@ use crate::progress::Progress;
 
 /// Shows where the time of one message goes.
 ///
-/// The stages are those on the path of the message and add up exactly. Then follow what binds, and what one change
+/// The stages are those on the path of the message and add up exactly. Then follow the bottleneck, and what one change
 /// would save: each is a run of its own with everything else as it was.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -28,7 +28,7 @@ pub struct Args {
     nodes: Option<u32>,
     #[command(flatten)]
     devices: DeviceArgs,
-    /// Leave out what changes would save
+    /// Skip the what-if analysis
     #[arg(long)]
     no_changes: bool,
     #[command(flatten)]
@@ -46,7 +46,7 @@ Examples:
   fabriscope explain ib_send_bw --on alaska-roce25 -s 4096   one message out of a full queue
   fabriscope explain osu_latency --on opa100-a40 -s 8 -- D D buffers on GPUs: the ways inside the nodes as well
   fabriscope explain osu_bw --on olivia-gh200-ss11 --nodes 1 --bind 0,2 -s 4194304 -- D D
-  fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    what binds each size, what other algorithms give";
+  fabriscope explain all_reduce_perf --on azure-ndh100v5 --nodes 2    the bottleneck of each size, what other algorithms give";
 
 /// A size in bytes, or with its unit: `65536` or `64KiB`.
 fn size(text: &str) -> Result<u64, String> {

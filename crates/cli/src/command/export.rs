@@ -21,7 +21,7 @@ pub struct Args {
     /// Write to this file: .ibnetdiscover, .ibsim, .conf and .yaml (Slurm), .graphml, .dot
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The format, where no file name tells it
+    /// Output format (default: from the file extension)
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Write the node as NCCL reads it (NCCL_TOPO_FILE) to this file; - for standard output

@@ -30,7 +30,7 @@ pub enum Command {
     Demo(demo::Args),
     /// Run a benchmark on a cluster; without a name, list the benchmarks
     Bench(bench::Args),
-    /// Show where the time of one message goes, what binds, and what a change would save
+    /// Show where the time of one message goes, its bottleneck, and what a change would save
     Explain(explain::Args),
     /// Compare predictions with published measurements
     Validate(validate::Args),
@@ -42,7 +42,7 @@ pub enum Command {
     Export(export::Args),
     /// Route a fabric as OpenSM or otherwise, and say whether it can deadlock
     Route(route::Args),
-    /// Say what a topology is worth, and draw it
+    /// Analyse a topology (diameter, bisection, path diversity, deadlock), and draw it
     Topo(topo::Args),
     /// Compare the transports: what they promise, what they need, which operations they have
     Transports(transports::Args),

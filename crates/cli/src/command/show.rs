@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::node::way::Way;
+use crate::node::path::TransferPath;
 use crate::node::{Source, text};
 use crate::output::{Output, write_file};
 
@@ -83,19 +83,19 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
 fn node(args: &Args, source: &Source, output: &mut Output) -> Result<Verdict, Failure> {
     let machine = &source.machine;
     let way = match args.path.as_slice() {
-        [from, to] => Some(Way::find(machine, &args.name, from, to)?),
+        [from, to] => Some(TransferPath::find(machine, &args.name, from, to)?),
         _ => None,
     };
     if let Some(file) = &args.output {
         if file.extension().is_none_or(|extension| extension != "svg") {
             return Err(Failure::told(format!("{}: no picture of this kind is drawn of a node", file.display()), "end the name in .svg"));
         }
-        let caption = way.as_ref().map(Way::caption).unwrap_or_default();
+        let caption = way.as_ref().map(TransferPath::caption).unwrap_or_default();
         let picture = Picture { title: &source.title, caption: &caption, path: way.as_ref().map(|way| &way.path) };
         write_file(file, &picture::svg(machine, &picture))?;
     }
     if args.json {
-        output.json(&json!({ "title": source.title, "machine": machine, "path": way.as_ref().map(Way::json) }))?;
+        output.json(&json!({ "title": source.title, "machine": machine, "path": way.as_ref().map(TransferPath::json) }))?;
         return Ok(Verdict::Good);
     }
     output.text(&format!("# {}\n", source.title))?;

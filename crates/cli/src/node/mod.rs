@@ -1,7 +1,7 @@
 //! Nodes for the commands: parts of the catalogue, the nodes of clusters, and files that other tools wrote.
 
+pub mod path;
 pub mod text;
-pub mod way;
 
 use std::path::Path;
 

@@ -16,7 +16,7 @@ use crate::round::Round;
 
 /// Where a rank stands in one of the trees, and that tree's half of the data.
 #[derive(Debug, Clone)]
-struct Stand {
+struct TreeRole {
     /// The tree's scratch buffer.
     tree: u8,
     parent: Option<u32>,
@@ -29,7 +29,7 @@ struct Stand {
 }
 
 pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector, segment: Bytes) -> impl Iterator<Item = Round> {
-    let stands = [0, 1].map(|tree| Stand::new(tree, rank, ranks, vector));
+    let stands = [0, 1].map(|tree| TreeRole::new(tree, rank, ranks, vector));
     let segments = stands.iter().map(|stand| stand.half.segments(segment)).max().unwrap_or(0);
     let deepest = u64::from(deepest(ranks));
     // The last segment arrives at the root after `deepest` steps, and at the deepest leaves after as many more.
@@ -39,8 +39,8 @@ pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector, segment: Bytes) -> i
     std::iter::once(begin(vector.whole(Buffer::Send), vector.whole(Buffer::Recv))).chain((0..steps).map(step).filter(busy))
 }
 
-impl Stand {
-    fn new(tree: u8, rank: u32, ranks: u32, vector: Vector) -> Stand {
+impl TreeRole {
+    fn new(tree: u8, rank: u32, ranks: u32, vector: Vector) -> TreeRole {
         // An involution, or a shift and its way back.
         let position = |rank: u32| match (tree, ranks % 2) {
             (0, _) => rank,
@@ -58,7 +58,7 @@ impl Stand {
         let halves = vector.blocks(2);
         let half = Vector { count: halves.length(tree.into()).0 / vector.width.0.max(1), ..vector };
         let depth = std::iter::successors(Some(place), |place| parent(*place, ranks)).count() as u64 - 1;
-        Stand { tree, parent: parent(place, ranks).map(rank_at), children, depth, offset: halves.offset(tree.into()), half }
+        TreeRole { tree, parent: parent(place, ranks).map(rank_at), children, depth, offset: halves.offset(tree.into()), half }
     }
     /// Segment s goes from depth d to d − 1 in step s + deepest − d, and back in step s + deepest + d − 1.
     fn round(&self, rank: u32, step: u64, deepest: u64, segment: Bytes) -> Round {
@@ -114,11 +114,11 @@ mod tests {
     fn trees_are_trees_and_nobody_has_children_in_both() {
         for ranks in 1..200 {
             let most = (0..ranks)
-                .flat_map(|rank| [0, 1].map(|tree| Stand::new(tree, rank, ranks, Vector { count: 2, width: Bytes(1) }).depth))
+                .flat_map(|rank| [0, 1].map(|tree| TreeRole::new(tree, rank, ranks, Vector { count: 2, width: Bytes(1) }).depth))
                 .max();
             assert_eq!(most, Some(u64::from(deepest(ranks))), "{ranks} ranks");
             for rank in 0..ranks {
-                let [first, second] = [0, 1].map(|tree| Stand::new(tree, rank, ranks, Vector { count: 2, width: Bytes(1) }));
+                let [first, second] = [0, 1].map(|tree| TreeRole::new(tree, rank, ranks, Vector { count: 2, width: Bytes(1) }));
                 assert!(first.children.is_empty() || second.children.is_empty(), "rank {rank} of {ranks}");
             }
             for position in 0..ranks {

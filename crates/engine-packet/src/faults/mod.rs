@@ -1,4 +1,4 @@
-//! Faults under way: packets that are lost, ports that are slow, links that change, and what each of them did.
+//! Faults in progress: packets that are lost, ports that are slow, links that change, and what each of them did.
 //!
 //! All of it is known before the run starts: when a link is down is a list of spans, so that whether a packet meets a fault
 //! depends on the link and the time alone. Away in ordinary runs, which pay one test per hop that they make anyway.
@@ -13,7 +13,7 @@ mod chance;
 mod reroute;
 mod timeline;
 
-use fabriscope_engine::{Breakage, Counter, FaultReport, NewTables, Place};
+use fabriscope_engine::{Breakage, Counter, CounterPlace, FaultReport, NewTables};
 use fabriscope_fabric::{Hop, LinkId};
 use fabriscope_streams::Stream;
 use fabriscope_units::{Bytes, Pace, Span, Time};
@@ -251,7 +251,7 @@ impl World<'_> {
             self.links.lane(lane).set_pace(pace);
         }
         if let Some(observer) = &mut self.watch.observer {
-            observer.count(Place::Port(link), Counter::LinkRecoveries, now);
+            observer.count(CounterPlace::Port(link), Counter::LinkRecoveries, now);
         }
     }
 

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(times, [(us(60), us(166), us(168)), (us(410), us(516), us(518))]);
     }
 
-    /// A link that flaps faster than a sweep: the sweep under way is finished first, and what came and went is never seen.
+    /// A link that flaps faster than a sweep: the sweep in progress is finished first, and what came and went is never seen.
     #[test]
     fn a_sweep_under_way_is_finished_first() {
         let mut changes: Vec<_> = (0..10).flat_map(|n| [(us(20 * n), 3, true), (us(20 * n + 10), 3, false)]).collect();

@@ -1,4 +1,4 @@
-//! Closed loops: one run for each number of messages that a host keeps under way.
+//! Closed loops: one run for each number of messages that a host keeps in flight.
 
 use crate::{ClosedLoop as Workload, ResolvedLab};
 use fabriscope_engine::Cluster;
@@ -52,7 +52,7 @@ fn outcome(lab: &ResolvedLab, closed: &Workload, samples: &[Sample], seed: u64) 
     let (pattern, messages, size) = (pattern_name(closed.pattern), closed.messages, closed.size);
     let mut outcome = head(lab, &format!("closed loop, pattern {pattern}, {messages} messages of {size} from each host, seed {seed}"));
     let mut points = Grid::new([
-        Column::number("under way", "outstanding"),
+        Column::number("in flight", "outstanding"),
         Column::number("throughput", "throughput"),
         Column::number("mean (us)", "mean_ps").unit("ps"),
         Column::number("median (us)", "median_ps").unit("ps"),
@@ -66,6 +66,6 @@ fn outcome(lab: &ResolvedLab, closed: &Workload, samples: &[Sample], seed: u64) 
     outcome.keyed_table("points", points);
     let point = |(&outstanding, s): (&u32, &Sample)| (f64::from(outstanding), s.throughput, s.mean.as_us_f64());
     let points = closed.outstanding.iter().zip(samples).map(point).collect();
-    outcome.draw(Curve { title: title(lab, closed.pattern), across: "messages under way per host", points });
+    outcome.draw(Curve { title: title(lab, closed.pattern), across: "messages in flight per host", points });
     outcome
 }

@@ -17,15 +17,15 @@
 //! what it held; a loss that is repaired meanwhile holds up nobody.
 //! Not modelled: receivers that join late, a switch point between this and other algorithms.
 
-mod board;
-mod course;
-mod landing;
+mod arrivals;
+mod broadcast;
+mod broadcast_state;
 mod open;
-mod passing;
 mod receiver;
+mod relay;
 mod sender;
 mod settings;
 
-pub use board::{Outcome, Step};
+pub use broadcast_state::{Outcome, Step};
 pub use open::{Casting, Multicast};
 pub use settings::{Gather, NAMES, Settings, Unable, Within};

@@ -11,7 +11,7 @@ use fabriscope_verbs::{
     VerbsError, WatchId, WcStatus,
 };
 
-use super::board::{Board, Contact, Outcome, Window};
+use super::broadcast_state::{Board, Contact, Outcome, Window};
 use super::settings::{Settings, Within};
 use crate::Rank;
 use crate::buffer::Buffer;
@@ -69,7 +69,7 @@ pub(super) struct Stream {
     /// The ranks of the node in the order of passing on, and where this one stands.
     members: Vec<u32>,
     at: usize,
-    pub end: End,
+    pub end: Role,
 }
 
 impl Stream {
@@ -86,7 +86,7 @@ impl Stream {
 }
 
 /// How a rank takes part.
-pub(super) enum End {
+pub(super) enum Role {
     Source(Sending),
     Leader(Receiving),
     /// Another rank of the node passes data on to it.
@@ -204,9 +204,9 @@ impl Multicast {
                 None => None,
             };
             let end = match ud {
-                Some(ud) if me == source => End::Source(multicast.source(process, (pd, ud, group), &leaders, area(source))?),
-                Some(ud) => End::Leader(multicast.leader(process, (pd, ud, group), (source, &leaders), area(source))?),
-                None => End::Member,
+                Some(ud) if me == source => Role::Source(multicast.source(process, (pd, ud, group), &leaders, area(source))?),
+                Some(ud) => Role::Leader(multicast.leader(process, (pd, ud, group), (source, &leaders), area(source))?),
+                None => Role::Member,
             };
             let stream = Stream { messages: 0, packets: 0, chunks: 0, members, at, end };
             multicast.streams.borrow_mut().insert(source, stream);
@@ -424,7 +424,7 @@ const AREA: u64 = 1 << 18;
 const FAN_IN: usize = 16;
 /// A counter that is written or read, in bytes.
 pub(super) const CREDIT: u64 = 8;
-/// Requests of a receiver to the source that may be under way. Basis: assumed.
+/// Requests of a receiver to the source that may be outstanding. Basis: assumed.
 pub(super) const READS: u32 = 1024;
 /// Packets that a source has posted beside two chunks, where chunks are small. Basis: assumed.
 const POSTED: u32 = 1024;

@@ -12,14 +12,14 @@ use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{RecvWr, Remote, SendFlags, SendWr, Sge, WatchId, Wc, WcOpcode};
 
-use super::course::Course;
-use super::landing::Landing;
+use super::arrivals::Landing;
+use super::broadcast::Course;
 use super::open::{BACKUP, CREDIT, HEADERS, PROGRESS, READS, Receiving, SPARE, failed};
-use super::passing::Passing;
+use super::relay::Passing;
 use super::settings::IMMEDIATE;
 use crate::buffer::Buffer;
 
-/// A read that is under way.
+/// A read that is outstanding.
 #[derive(Debug, Clone)]
 enum Reading {
     /// Packets that were lost.
@@ -28,7 +28,7 @@ enum Reading {
     Progress(Time),
 }
 
-/// What is under way of a broadcast at a receiver.
+/// What is in progress of a broadcast at a receiver.
 pub(super) struct Incoming<'a> {
     receiving: &'a Receiving,
     pub landing: Landing,
@@ -92,7 +92,7 @@ impl<'a> Incoming<'a> {
             }
             self.done += 1;
         }
-        // With the spare buffer full, what is under way comes first.
+        // With the spare buffer full, what is in flight comes first.
         if self.spare >= SPARE_PACKETS && self.done == self.credited {
             self.settle(course).await?;
         }
@@ -280,7 +280,7 @@ impl<'a> Incoming<'a> {
         Ok(())
     }
 
-    /// How long to wait for a packet: not while reads are under way, which come.
+    /// How long to wait for a packet: not while reads are outstanding, which come.
     pub fn deadline(&self, course: &Course<'_>) -> Time {
         if self.over || !self.readings.is_empty() || self.landing.is_complete() {
             return Time::MAX;
@@ -349,7 +349,7 @@ const GRH: u32 = 40;
 /// `wr_id` of requests whose end nobody waits for; those of reads begin behind it.
 const COUNTER: u64 = 0;
 const FIRST_READ: u64 = 1;
-/// Reads under way at a time: what the queue takes, beside counters. Basis: assumed.
+/// Reads outstanding at a time: what the queue takes, beside counters. Basis: assumed.
 const MOST_READS: usize = READS as usize / 2;
 /// Packets that the spare buffer holds. Basis: assumed.
 const SPARE_PACKETS: u32 = 1024;

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use fabriscope_node::{CopyId, Memory, ProgramError};
 use fabriscope_verbs::{Mr, SendWr, Sge, WatchId, Wc};
 
-use super::board::Step;
-use super::course::{CopyOf, Course};
+use super::broadcast::{CopyOf, Course};
+use super::broadcast_state::Step;
 use super::open::{BACKUP, CREDIT, HEADERS, Sending};
 use super::settings::{Gather, IMMEDIATE};
 use crate::buffer::Buffer;
 
-/// What is under way of a broadcast at its source. Chunks pass these counts in turn.
+/// What is in progress of a broadcast at its source. Chunks pass these counts in turn.
 pub(super) struct Outgoing<'a> {
     sending: &'a Sending,
     chunks: u32,

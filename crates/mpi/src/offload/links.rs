@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_verbs::{QpNum, SendWr, Wc, WcStatus};
 
-use super::desk::End;
+use super::state::ConnectionEnd;
 use super::task::TaskId;
 
 /// What the end of a request means.
@@ -38,11 +38,11 @@ struct Link {
 /// All of them.
 pub(super) struct Links {
     nic: usize,
-    links: BTreeMap<End, Link>,
-    by_qp: BTreeMap<QpNum, End>,
+    links: BTreeMap<ConnectionEnd, Link>,
+    by_qp: BTreeMap<QpNum, ConnectionEnd>,
     /// Links with requests that wait.
-    open: Vec<End>,
-    signals: BTreeMap<u64, (End, u64, Vec<Signal>)>,
+    open: Vec<ConnectionEnd>,
+    signals: BTreeMap<u64, (ConnectionEnd, u64, Vec<Signal>)>,
     next: u64,
 }
 
@@ -50,23 +50,23 @@ impl Links {
     pub fn new(nic: usize) -> Links {
         Links { nic, links: BTreeMap::new(), by_qp: BTreeMap::new(), open: Vec::new(), signals: BTreeMap::new(), next: FIRST }
     }
-    pub fn add(&mut self, end: End, qp: QpNum) {
+    pub fn add(&mut self, end: ConnectionEnd, qp: QpNum) {
         self.links.insert(end, Link { qp, posted: 0, freed: 0, waiting: VecDeque::new() });
         self.by_qp.insert(qp, end);
     }
     /// Every connection.
-    pub fn all(&self) -> impl Iterator<Item = (End, QpNum)> {
+    pub fn all(&self) -> impl Iterator<Item = (ConnectionEnd, QpNum)> {
         self.links.iter().map(|(end, link)| (*end, link.qp))
     }
     /// Who is at the other end of a queue pair.
-    pub fn peer(&self, qp: QpNum) -> Option<End> {
+    pub fn peer(&self, qp: QpNum) -> Option<ConnectionEnd> {
         self.by_qp.get(&qp).copied()
     }
     /// A request for the next [`flush`](Self::flush).
     ///
     /// # Errors
     /// Nobody is connected there.
-    pub fn push(&mut self, end: End, wr: SendWr, signal: Option<Signal>) -> Result<(), ProgramError> {
+    pub fn push(&mut self, end: ConnectionEnd, wr: SendWr, signal: Option<Signal>) -> Result<(), ProgramError> {
         let link = self.links.get_mut(&end).ok_or_else(|| ProgramError(format!("a worker has no connection to {end:?}")))?;
         if link.waiting.is_empty() {
             self.open.push(end);

@@ -16,11 +16,11 @@
 //! Not modelled: reductions by the workers, registration that takes time (its cache always hits), wildcards of receives, a window of the
 //! staging memory (it never runs full), chunks of a staged message that overlap.
 
-mod desk;
-mod door;
+mod client;
 mod links;
+mod state;
 mod task;
 mod worker;
 
-pub use desk::{Desk, Settings};
-pub(super) use door::Door;
+pub(super) use client::OffloadClient;
+pub use state::{OffloadState, Settings};

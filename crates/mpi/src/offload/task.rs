@@ -10,7 +10,7 @@ pub(super) type TaskId = (u32, u64);
 pub(super) enum Step {
     /// The next round has not begun.
     Between,
-    /// The copies before the messages are under way.
+    /// The copies before the messages are outstanding.
     Opening,
     /// The messages are.
     Exchange,
@@ -18,7 +18,7 @@ pub(super) enum Step {
     Closing,
 }
 
-/// An operation under way.
+/// An outstanding operation.
 pub(super) struct Task {
     pub rank: u32,
     pub number: u64,

@@ -10,8 +10,8 @@ use fabriscope_verbs::{
     WatchId, Wc, WcStatus,
 };
 
-use super::desk::{Desk, End, Notice, Order, Work, WorkerId};
 use super::links::{DEPTH, Links, Next, Signal};
+use super::state::{ConnectionEnd, Notice, OffloadState, Order, Work, WorkerId};
 use super::task::{Step, Task, TaskId};
 
 /// A rank that it serves.
@@ -24,7 +24,7 @@ struct Served {
 
 pub(super) struct Worker {
     process: Process,
-    desk: Desk,
+    desk: OffloadState,
     me: WorkerId,
     cq: CqId,
     srq: SrqId,
@@ -43,7 +43,7 @@ pub(super) struct Worker {
 }
 
 /// The program of a worker.
-pub(super) async fn run(process: Process, desk: Desk, me: WorkerId) -> Result<(), ProgramError> {
+pub(super) async fn run(process: Process, desk: OffloadState, me: WorkerId) -> Result<(), ProgramError> {
     let mut worker = Worker::open(process, desk, me).await?;
     worker.process.serve();
     loop {
@@ -52,7 +52,7 @@ pub(super) async fn run(process: Process, desk: Desk, me: WorkerId) -> Result<()
 }
 
 impl Worker {
-    async fn open(process: Process, desk: Desk, me: WorkerId) -> Result<Worker, ProgramError> {
+    async fn open(process: Process, desk: OffloadState, me: WorkerId) -> Result<Worker, ProgramError> {
         let shared = &desk.0;
         let (ranks, all) = (shared.ranks_of(me), shared.workers(None));
         let place = process.place(NIC);
@@ -98,27 +98,27 @@ impl Worker {
                 worker.crossed.insert(rank, (seat.user, key.lkey, key.rkey));
                 shared.crossed.borrow_mut().insert(rank, key.rkey);
             }
-            worker.create(pd, End::Rank(rank))?;
+            worker.create(pd, ConnectionEnd::Rank(rank))?;
         }
         for other in all {
-            worker.create(pd, End::Worker(other))?;
+            worker.create(pd, ConnectionEnd::Worker(other))?;
         }
         worker.process.barrier().await;
-        let pairs: Vec<(End, QpNum)> = worker.links.all().collect();
+        let pairs: Vec<(ConnectionEnd, QpNum)> = worker.links.all().collect();
         for (end, qp) in pairs {
-            connect(&worker.process, NIC, &desk, End::Worker(me), end, qp)?;
+            connect(&worker.process, NIC, &desk, ConnectionEnd::Worker(me), end, qp)?;
         }
         worker.process.barrier().await;
         Ok(worker)
     }
 
-    fn create(&mut self, pd: PdId, end: End) -> Result<(), ProgramError> {
+    fn create(&mut self, pd: PdId, end: ConnectionEnd) -> Result<(), ProgramError> {
         let inline = Bytes(self.desk.0.inline.into());
         let cap = QpCap { max_send_wr: DEPTH as u32, max_inline_data: inline, ..QpCap::default() };
         let init = QpInit { cap, srq: Some(self.srq), ..QpInit::new(pd, QpType::Rc, self.cq) };
         let qp = self.process.nic(NIC, |n| n.create_qp(&init)).map_err(failed)?;
         self.links.add(end, qp);
-        self.desk.0.contacts.borrow_mut().insert((End::Worker(self.me), end), (self.process.lid(NIC), qp));
+        self.desk.0.contacts.borrow_mut().insert((ConnectionEnd::Worker(self.me), end), (self.process.lid(NIC), qp));
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Worker {
             Work::Put { target, bytes } | Work::Get { target, bytes } => {
                 let (sge, there) = (self.buffer(rank, bytes)?, self.remote(target)?);
                 let wr = if matches!(work, Work::Put { .. }) { SendWr::write(0, sge, there) } else { SendWr::read(0, sge, there) };
-                let link = End::Worker(self.desk.0.worker_of(target)?);
+                let link = ConnectionEnd::Worker(self.desk.0.worker_of(target)?);
                 self.links.push(link, wr, Some(Signal::Moved((rank, number))))?;
                 (Box::new(std::iter::empty()), 1)
             }
@@ -211,7 +211,7 @@ impl Worker {
             wr = wr.with_flags(SendFlags::INLINE);
         }
         self.say(worker, Notice::Ready { receiver, op });
-        self.links.push(End::Worker(worker), wr, None)
+        self.links.push(ConnectionEnd::Worker(worker), wr, None)
     }
 
     fn say(&self, to: WorkerId, notice: Notice) {
@@ -228,7 +228,7 @@ impl Worker {
     fn complete(&mut self, wc: &Wc) -> Result<(), ProgramError> {
         if wc.status == WcStatus::Success && wc.opcode.is_recv() {
             self.post_receive()?;
-            let Some(End::Worker(from)) = self.links.peer(wc.qp_num) else { return Ok(()) };
+            let Some(ConnectionEnd::Worker(from)) = self.links.peer(wc.qp_num) else { return Ok(()) };
             self.process.compute(self.desk.0.settings.step);
             let notice = self.desk.0.notices.borrow_mut().get_mut(&(from, self.me)).and_then(std::collections::VecDeque::pop_front);
             return match notice {
@@ -238,7 +238,7 @@ impl Worker {
                 }
                 Some(Notice::Data { to, from, op, bytes }) if self.desk.0.settings.staged && bytes > 0 => {
                     let (sge, there) = (self.staged(bytes), self.host(to)?);
-                    self.links.push(End::Rank(to), SendWr::write(0, sge, there), Some(Signal::Landed { to, from, op }))
+                    self.links.push(ConnectionEnd::Rank(to), SendWr::write(0, sge, there), Some(Signal::Landed { to, from, op }))
                 }
                 Some(Notice::Data { to, from, op, .. }) => {
                     self.arrive(to, from, op);
@@ -257,7 +257,7 @@ impl Worker {
                 }
                 Signal::Fetched(id, Next::Back { bytes }) => {
                     let (sge, there) = (self.staged(bytes), self.host(id.0)?);
-                    self.links.push(End::Rank(id.0), SendWr::write(0, sge, there), Some(Signal::Moved(id)))?;
+                    self.links.push(ConnectionEnd::Rank(id.0), SendWr::write(0, sge, there), Some(Signal::Moved(id)))?;
                 }
             }
         }
@@ -344,7 +344,7 @@ impl Worker {
                 self.fetch(id, Next::Back { bytes }, bytes)?;
             } else {
                 let (sge, there) = (self.buffer(id.0, bytes)?, self.remote(id.0)?);
-                self.links.push(End::Worker(self.me), SendWr::write(0, sge, there), Some(Signal::Moved(id)))?;
+                self.links.push(ConnectionEnd::Worker(self.me), SendWr::write(0, sge, there), Some(Signal::Moved(id)))?;
             }
             count += 1;
         }
@@ -364,7 +364,7 @@ impl Worker {
     /// Reads from the memory of a rank into that of the worker.
     fn fetch(&mut self, id: TaskId, next: Next, bytes: u32) -> Result<(), ProgramError> {
         let (sge, there) = (self.staged(bytes), self.host(id.0)?);
-        self.links.push(End::Rank(id.0), SendWr::read(0, sge, there), Some(Signal::Fetched(id, next)))
+        self.links.push(ConnectionEnd::Rank(id.0), SendWr::read(0, sge, there), Some(Signal::Fetched(id, next)))
     }
 
     /// Writes a message to another rank, or to where its worker stages it, and tells that worker.
@@ -373,7 +373,7 @@ impl Worker {
         let staging = || self.desk.0.staging.borrow().get(&worker).map(|(addr, rkey)| Remote { addr: *addr, rkey: *rkey });
         let there = if self.desk.0.settings.staged { staging().ok_or_else(|| unknown(to))? } else { self.remote(to)? };
         self.say(worker, Notice::Data { to, from: id.0, op, bytes });
-        self.links.push(End::Worker(worker), SendWr::write(0, from, there).with_imm(0), Some(Signal::Moved(id)))
+        self.links.push(ConnectionEnd::Worker(worker), SendWr::write(0, from, there).with_imm(0), Some(Signal::Moved(id)))
     }
 
     /// All of a task is done: the rank's counter says so.
@@ -383,7 +383,7 @@ impl Worker {
         self.desk.0.done.borrow_mut().entry(task.rank).or_default().push_back(task.number);
         let sge = Sge { addr: self.own.addr + RECEIVED, length: WORD, lkey: self.own.lkey };
         let wr = SendWr::write(0, sge, Remote { addr, rkey }).with_flags(SendFlags::INLINE);
-        self.links.push(End::Rank(task.rank), wr, None)
+        self.links.push(ConnectionEnd::Rank(task.rank), wr, None)
     }
 
     /// The buffer of an own rank, by the key registered across.
@@ -407,7 +407,14 @@ impl Worker {
 }
 
 /// Connects one end of a pair, once both have said which queue pair it is.
-pub(super) fn connect(process: &Process, nic: usize, desk: &Desk, me: End, end: End, qp: QpNum) -> Result<(), ProgramError> {
+pub(super) fn connect(
+    process: &Process,
+    nic: usize,
+    desk: &OffloadState,
+    me: ConnectionEnd,
+    end: ConnectionEnd,
+    qp: QpNum,
+) -> Result<(), ProgramError> {
     let contact = desk.0.contacts.borrow().get(&(end, me)).copied();
     let (lid, remote) = contact.ok_or_else(|| ProgramError(format!("{me:?} wants to talk to {end:?}, which does not expect it")))?;
     let peer = Peer { lid, qp: remote, sl: 0, mtu: desk.0.mtu };

@@ -5,7 +5,7 @@ use fabriscope_machine::PathClass;
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
-use crate::buffer::{Buffer, Home};
+use crate::buffer::{Buffer, RankLocation};
 
 /// The numbers of a library for messages in the memory of a GPU; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Gpu {
     }
 
     /// The nearest adapter of a rank may read and write the memory of its GPU.
-    pub(crate) fn reaches(&self, home: &Home) -> bool {
+    pub(crate) fn reaches(&self, home: &RankLocation) -> bool {
         let class = home.nics.first().filter(|_| home.gpu.is_some()).map(|(_, class)| *class);
         self.direct.zip(class).is_some_and(|(direct, class)| class <= direct.farthest)
     }

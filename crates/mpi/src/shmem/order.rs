@@ -1,7 +1,7 @@
 //! `shmem_fence` and `shmem_quiet`.
 //!
 //! Source: OpenSHMEM 1.5, §9.11; UCX `ucp_worker_fence`, `ucp_ep_flush_nbx`; Open MPI `spml/ucx`.
-//! Modelled: quiet waits until everything under way is in the memory of its target, as completions say. Fence costs nothing where one reliable connection carries all puts to a PE in order;
+//! Modelled: quiet waits until everything outstanding is in the memory of its target, as completions say. Fence costs nothing where one reliable connection carries all puts to a PE in order;
 //! where they may overtake each other (SRD, adaptive routing that adapters let through, requests that take several adapters in turn) it waits as quiet does.
 //! Not modelled: adapters that take a fence bit with a request.
 

@@ -67,7 +67,7 @@ pub(super) struct Flags {
 pub struct Pe {
     pub(super) rank: Rank,
     pub(super) job: Job,
-    /// Puts and gets under way that nobody waits for yet.
+    /// Puts and gets outstanding that nobody waits for yet.
     pending: RefCell<Vec<Request>>,
     fetches: RefCell<Vec<Fetch>>,
     /// Puts through buffers of the library so far.
@@ -237,7 +237,7 @@ impl Pe {
         }
         Ok(())
     }
-    /// Copies a payload into a buffer of the library; there are more of them than requests may be under way to one PE.
+    /// Copies a payload into a buffer of the library; there are more of them than requests may be outstanding to one PE.
     fn set_aside(&self, from: u64, size: u32) -> Result<u64, ProgramError> {
         let slot = self.bounced.get() % BOUNCES;
         self.bounced.set(self.bounced.get() + 1);
@@ -250,12 +250,12 @@ impl Pe {
     pub(super) fn leave(&self, fetch: Fetch) {
         self.fetches.borrow_mut().push(fetch);
     }
-    /// Whether a later put may overtake one that is under way.
+    /// Whether a later put may overtake one that is in flight.
     pub(super) fn may_be_overtaken(&self) -> bool {
         let under_way = !self.pending.borrow().is_empty() || !self.fetches.borrow().is_empty();
         under_way && (self.job.0.unordered || self.rank.takes_several_rails())
     }
-    /// Waits for everything under way.
+    /// Waits for everything outstanding.
     pub(super) async fn drain(&self) -> Result<(), ProgramError> {
         let (pending, fetches) = (self.pending.take(), self.fetches.take());
         self.rank.wait_all(pending).await?;

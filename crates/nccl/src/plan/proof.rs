@@ -9,7 +9,7 @@ use fabriscope_units::{Bytes, Rate, Span};
 use super::point_to_point::Schedule;
 use super::{Lane, Peer, Plan, SLOTS, Step};
 use crate::architecture::{Architecture, Processor};
-use crate::communicator::{Communicator, NodeKind, Seat};
+use crate::communicator::{Communicator, NodeKind, RankPlacement};
 use crate::search::search;
 use crate::settings::Settings;
 use crate::topology::{Adapter, Facts, Topology};
@@ -44,8 +44,9 @@ pub(super) fn communicator(nodes: u32, gpus: u32, settings: Settings) -> Communi
     let topology = Topology::new(&machine, &machine.gpus(), facts, &settings, nodes == 1).unwrap();
     let graphs = search(&topology, &settings);
     // Ranks go around the nodes, so that rank and place differ.
-    let seats: Vec<Seat> =
-        (0..nodes * gpus).map(|rank| Seat { node: rank % nodes, gpu: (rank / nodes) ^ u32::from(gpus.is_multiple_of(2)) }).collect();
+    let seats: Vec<RankPlacement> = (0..nodes * gpus)
+        .map(|rank| RankPlacement { node: rank % nodes, gpu: (rank / nodes) ^ u32::from(gpus.is_multiple_of(2)) })
+        .collect();
     Communicator::new(vec![NodeKind { topology, graphs }], &vec![0; nodes as usize], &seats, settings).unwrap()
 }
 
@@ -66,7 +67,7 @@ type Connection = (u32, [u32; 3], u8);
 /// Chunks that a node gave.
 type Given = Vec<Vec<Element>>;
 
-/// All chunks under way.
+/// All chunks in progress.
 #[derive(Default)]
 struct Wires {
     chunks: BTreeMap<Connection, VecDeque<Vec<Element>>>,

@@ -13,7 +13,7 @@ use crate::topology::{Kind, LinkType, PathType, Topology, bits, rate};
 
 /// What is searched for.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct SearchTarget {
     pub pattern: Pattern,
     pub collnet: bool,
     pub least: usize,
@@ -39,10 +39,10 @@ fn limits(topology: &Topology) -> (i64, i64) {
 }
 
 /// The best channels of a shape.
-pub(super) fn graph(topology: &Topology, settings: &Settings, wanted: Wanted) -> Graph {
+pub(super) fn graph(topology: &Topology, settings: &Settings, wanted: SearchTarget) -> Graph {
     let (gpus, inter) = (topology.gpus.len(), !topology.nets.is_empty());
     let capability = topology.capability();
-    let Wanted { mut pattern, collnet, mut least, mut most } = wanted;
+    let SearchTarget { mut pattern, collnet, mut least, mut most } = wanted;
     match pattern {
         Pattern::Nvls => most = gpus.min(tables::MOST_NVLS_HEADS),
         Pattern::CollnetDirect => most = gpus.min(tables::MOST_COLLNET_HEADS),

@@ -110,7 +110,7 @@ pub fn search(topology: &Topology, settings: &Settings) -> Graphs {
     if let Some(known) = models::find(topology, none) {
         return known;
     }
-    let find = |pattern, collnet, least, most| compute::graph(topology, settings, compute::Wanted { pattern, collnet, least, most });
+    let find = |pattern, collnet, least, most| compute::graph(topology, settings, compute::SearchTarget { pattern, collnet, least, most });
     let ring = find(Pattern::Ring, false, 1, most);
     let tree = find(Pattern::BalancedTree, false, ring.channels.len(), ring.channels.len());
     let collnet = settings.collnet && !topology.nets.is_empty() && topology.facts.adapters.iter().any(|adapter| adapter.collectives);

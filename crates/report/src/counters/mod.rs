@@ -11,7 +11,7 @@ mod parquet;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use fabriscope_engine::{Counter, Counters, Place};
+use fabriscope_engine::{Counter, CounterPlace, Counters};
 
 pub use names::{At, Dialect, Unit};
 
@@ -106,7 +106,7 @@ impl Readings {
     ///
     /// # Errors
     /// More values than a file should have.
-    pub fn new(counters: &Counters, dialect: Dialect, end_ps: u64, site: impl Fn(Place) -> Site) -> Result<Readings, TooMany> {
+    pub fn new(counters: &Counters, dialect: Dialect, end_ps: u64, site: impl Fn(CounterPlace) -> Site) -> Result<Readings, TooMany> {
         let mut all: Vec<Reading> = Vec::new();
         let (mut place, mut first) = (None, 0);
         for series in counters.series() {

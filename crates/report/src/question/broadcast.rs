@@ -3,21 +3,21 @@
 //! "Up to" is the most over sizes from 64 KiB to 16 MiB ("large messages"), each against the best of the others: k-nomial trees of two degrees and a
 //! pipelined ring. Shares of a training's time need the computing beside it, which is not published with them.
 
-use super::{Asked, Placement, Quantity, Question};
+use super::{Placement, Quantity, Question, Requested};
 use crate::measured::Row;
 
 /// The run that answers such a claim; none for other rows.
-pub(super) fn ask(row: &Row) -> Option<Asked> {
+pub(super) fn ask(row: &Row) -> Option<Requested> {
     let metric = row.metric.trim().to_ascii_lowercase();
     if metric != "latency reduction (up to)" {
         return None;
     }
     let benchmark = row.benchmark.trim().to_ascii_lowercase();
     if benchmark != "mpi_bcast latency" {
-        return Some(Asked::Skip(format!("the time that {} computes beside its exchange is not published", row.benchmark)));
+        return Some(Requested::Skip(format!("the time that {} computes beside its exchange is not published", row.benchmark)));
     }
     let (Some(nodes), Some(ranks), "%") = (row.nodes, row.ranks, row.unit.as_str()) else {
-        return Some(Asked::Skip("a broadcast needs the nodes and the ranks of the row, and a share in percent".to_owned()));
+        return Some(Requested::Skip("a broadcast needs the nodes and the ranks of the row, and a share in percent".to_owned()));
     };
     let question = Question {
         cluster: row.cluster.clone(),
@@ -33,7 +33,7 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
         gpus: None,
         column: Some("saved"),
     };
-    Some(Asked::Run(question, Quantity::Share { percent: 1.0 }))
+    Some(Requested::Run(question, Quantity::Share { percent: 1.0 }))
 }
 
 const OPTIONS: [&str; 14] = [

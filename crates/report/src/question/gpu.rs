@@ -3,14 +3,14 @@
 //! Tables of nvbandwidth of Azure's benchmarking guide hold what its scripts run: the tests with kernels, host and device one way, two devices
 //! that read each other.
 
-use super::{Asked, Placement, Quantity, Question};
+use super::{Placement, Quantity, Question, Requested};
 use crate::measured::Row;
 
 /// The run that answers a row about GPUs alone; none for rows of other tools.
-pub(super) fn ask(row: &Row) -> Option<Asked> {
+pub(super) fn ask(row: &Row) -> Option<Requested> {
     let benchmark = row.benchmark.trim().to_ascii_lowercase();
     let variant = row.variant.to_ascii_lowercase();
-    let no_row = |tool: &str| Some(Asked::Skip(format!("{tool} has no row `{}`", row.variant)));
+    let no_row = |tool: &str| Some(Requested::Skip(format!("{tool} has no row `{}`", row.variant)));
     let (tool, options, column) = match benchmark.as_str() {
         "gdrcopy_copylat" => {
             let Some(column) = COPYLAT.into_iter().find(|name| variant.starts_with(name)) else { return no_row("gdrcopy_copylat") };
@@ -19,7 +19,7 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
         "nvbandwidth" => {
             let test = NVBANDWIDTH.into_iter().find(|(words, _)| variant == *words).map(|(_, test)| test);
             let Some(test) = test else {
-                return Some(Asked::Skip(format!("it is not known which test of nvbandwidth `{}` is", row.variant)));
+                return Some(Requested::Skip(format!("it is not known which test of nvbandwidth `{}` is", row.variant)));
             };
             ("nvbandwidth", vec!["-t".to_owned(), test.to_owned()], None)
         }
@@ -37,7 +37,7 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
         ("latency", "us") => Quantity::Latency { us: 1.0 },
         ("bandwidth", "GB/s") => Quantity::Bandwidth { bytes_per_s: 1e9 },
         ("bandwidth", "TB/s") => Quantity::Bandwidth { bytes_per_s: 1e12 },
-        (metric, unit) => return Some(Asked::Skip(format!("{tool} does not give the metric `{metric}` in `{unit}`"))),
+        (metric, unit) => return Some(Requested::Skip(format!("{tool} does not give the metric `{metric}` in `{unit}`"))),
     };
     let question = Question {
         cluster: row.cluster.clone(),
@@ -53,13 +53,13 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
         gpus: None,
         column,
     };
-    Some(Asked::Run(question, quantity))
+    Some(Requested::Run(question, quantity))
 }
 
 /// A row of all_reduce_perf: on one node Azure's guide runs one process with all GPUs (`-g 8`), on several there is one for each GPU.
-fn reduce(row: &Row, variant: &str) -> Asked {
+fn reduce(row: &Row, variant: &str) -> Requested {
     if row.value == 0.0 {
-        return Asked::Skip("it was printed as 0.00".to_owned());
+        return Requested::Skip("it was printed as 0.00".to_owned());
     }
     let in_place = variant.contains("in-place");
     let (column, quantity) = match (row.metric.as_str(), row.unit.as_str(), in_place) {
@@ -67,9 +67,9 @@ fn reduce(row: &Row, variant: &str) -> Asked {
         ("time", "us", true) => ("time_in_place", Quantity::Latency { us: 1.0 }),
         ("busbw", "GB/s", false) => ("busbw", Quantity::Bandwidth { bytes_per_s: 1e9 }),
         ("busbw", "GB/s", true) => ("busbw_in_place", Quantity::Bandwidth { bytes_per_s: 1e9 }),
-        (metric, unit, _) => return Asked::Skip(format!("all_reduce_perf does not give the metric `{metric}` in `{unit}`")),
+        (metric, unit, _) => return Requested::Skip(format!("all_reduce_perf does not give the metric `{metric}` in `{unit}`")),
     };
-    let Some(ranks) = row.ranks else { return Asked::Skip("the row does not say how many ranks there are".to_owned()) };
+    let Some(ranks) = row.ranks else { return Requested::Skip("the row does not say how many ranks there are".to_owned()) };
     let options = if variant.contains("single node") { vec!["-g".to_owned(), ranks.to_string()] } else { Vec::new() };
     let question = Question {
         cluster: row.cluster.clone(),
@@ -85,7 +85,7 @@ fn reduce(row: &Row, variant: &str) -> Asked {
         gpus: None,
         column: Some(column),
     };
-    Asked::Run(question, quantity)
+    Requested::Run(question, quantity)
 }
 
 const COPYLAT: [&str; 2] = ["gdr_copy_to_mapping", "gdr_copy_from_mapping"];
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::measured;
 
-    fn first(line: &str) -> Asked {
+    fn first(line: &str) -> Requested {
         let head = "table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value,source,notes\n";
         let table = measured::read("t.csv", format!("{head}{line},here,\n").as_bytes()).unwrap();
         super::super::ask(&table, &table.rows()[0]).unwrap()
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn rows_name_tests_and_columns() {
         let asked = |line: &str| match first(line) {
-            Asked::Run(question, _) => (question.tool, question.options.join(" "), question.column, question.message_bytes),
-            Asked::Skip(reason) => panic!("{reason}"),
+            Requested::Run(question, _) => (question.tool, question.options.join(" "), question.column, question.message_bytes),
+            Requested::Skip(reason) => panic!("{reason}"),
         };
         let lat = asked("t,c,gdrcopy_copylat,gdr_copy_from_mapping (D2H),1,1,8,latency,us,1.7");
         assert_eq!(lat, ("gdrcopy_copylat", String::new(), Some("gdr_copy_from_mapping"), Some(8)));
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(nv, ("nvbandwidth", "-t host_to_device_memcpy_sm".to_owned(), None, None));
         let hbm = asked("t,c,HBM bandwidth (BabelStream),Triad,1,1,,bandwidth,TB/s,1.7");
         assert_eq!(hbm, ("babelstream", String::new(), Some("Triad"), None));
-        assert!(matches!(first("t,c,nvbandwidth,Sideways,1,1,,bandwidth,GB/s,26"), Asked::Skip(_)));
-        assert!(matches!(first("t,c,babelstream,Copy,1,1,,bandwidth,furlongs,26"), Asked::Skip(_)));
+        assert!(matches!(first("t,c,nvbandwidth,Sideways,1,1,,bandwidth,GB/s,26"), Requested::Skip(_)));
+        assert!(matches!(first("t,c,babelstream,Copy,1,1,,bandwidth,furlongs,26"), Requested::Skip(_)));
     }
 }

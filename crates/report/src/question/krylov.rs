@@ -3,25 +3,25 @@
 //! "Up to" is what a matrix gives that is too large for caches and for which hand-overs and messages are short: 7 points on 256³. The modes of the
 //! DPU are taken as the row names them: "hybrid", or "onload" beside it.
 
-use super::{Asked, Placement, Quantity, Question};
+use super::{Placement, Quantity, Question, Requested};
 use crate::measured::Row;
 
 /// The run that answers such a claim; none for other rows.
-pub(super) fn ask(row: &Row) -> Option<Asked> {
+pub(super) fn ask(row: &Row) -> Option<Requested> {
     if !row.benchmark.trim().to_ascii_lowercase().starts_with("krylov vector ops offload") {
         return None;
     }
     let (metric, variant) = (row.metric.trim().to_ascii_lowercase(), row.variant.to_ascii_lowercase());
     let (Some(nodes), Some(ranks), "%", true) = (row.nodes, row.ranks, row.unit.as_str(), metric.starts_with("improvement")) else {
-        return Some(Asked::Skip("a claim about solvers needs nodes, ranks and an improvement in percent".to_owned()));
+        return Some(Requested::Skip("a claim about solvers needs nodes, ranks and an improvement in percent".to_owned()));
     };
     if ranks % nodes.max(1) != 0 {
-        return Some(Asked::Skip(format!("{ranks} ranks do not fill {nodes} nodes evenly")));
+        return Some(Requested::Skip(format!("{ranks} ranks do not fill {nodes} nodes evenly")));
     }
     let mode = match (variant.contains("hybrid"), variant.contains("onload")) {
         (_, true) => "hybrid-onload",
         (true, false) => "hybrid",
-        (false, false) => return Some(Asked::Skip("what the DPU does is not said".to_owned())),
+        (false, false) => return Some(Requested::Skip("what the DPU does is not said".to_owned())),
     };
     let question = Question {
         cluster: row.cluster.clone(),
@@ -37,5 +37,5 @@ pub(super) fn ask(row: &Row) -> Option<Asked> {
         gpus: None,
         column: Some("saved"),
     };
-    Some(Asked::Run(question, Quantity::Share { percent: 1.0 }))
+    Some(Requested::Run(question, Quantity::Share { percent: 1.0 }))
 }

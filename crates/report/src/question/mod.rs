@@ -86,7 +86,7 @@ pub enum Quantity {
 
 /// What becomes of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
+pub enum Requested {
     /// This run answers it.
     Run(Question, Quantity),
     /// The model cannot give it, because of this.
@@ -97,16 +97,16 @@ pub enum Asked {
 ///
 /// # Errors
 /// A row of a modelled benchmark with a size or a value that no run can have.
-pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
+pub fn ask(measured: &Measured, row: &Row) -> Result<Requested, MeasuredError> {
     if let Some(asked) = gpu::ask(row).or_else(|| broadcast::ask(row)).or_else(|| krylov::ask(row)) {
         return Ok(asked);
     }
     let Some(program) = tool_of(&row.benchmark) else {
-        return Ok(Asked::Skip(format!("the benchmark `{}` is not modelled", row.benchmark)));
+        return Ok(Requested::Skip(format!("the benchmark `{}` is not modelled", row.benchmark)));
     };
     let (tool, traits) = (program.name(), program.traits());
     let Some(quantity) = quantity_of(&traits, &row.metric, &row.unit) else {
-        return Ok(Asked::Skip(format!("{tool} does not give the metric `{}` in `{}`", row.metric, row.unit)));
+        return Ok(Requested::Skip(format!("{tool} does not give the metric `{}` in `{}`", row.metric, row.unit)));
     };
     if row.value <= 0.0 {
         let problem = format!("a {} of {} cannot be measured", row.metric, row.value);
@@ -118,16 +118,16 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
     let peak = row.metric.to_ascii_lowercase().starts_with("peak");
     let bytes = row.message_bytes.or_else(|| small_messages(row).then_some(SMALL_MESSAGE));
     if bytes.is_none() && !peak {
-        return Ok(Asked::Skip("the row names no message size".to_owned()));
+        return Ok(Requested::Skip("the row names no message size".to_owned()));
     }
     let mut words = Words::of(&traits, &row.variant);
     words.options.extend(operation_of_imb(&row.benchmark).filter(|_| traits.suite == Suite::Imb).map(str::to_owned));
     if let Some(reason) = words.not_modelled {
-        return Ok(Asked::Skip(reason));
+        return Ok(Requested::Skip(reason));
     }
     let (nodes, ranks) = match shape(program, row, words.pairs) {
         Ok(shape) => shape,
-        Err(reason) => return Ok(Asked::Skip(reason)),
+        Err(reason) => return Ok(Requested::Skip(reason)),
     };
     let question = Question {
         cluster: row.cluster.clone(),
@@ -143,7 +143,7 @@ pub fn ask(measured: &Measured, row: &Row) -> Result<Asked, MeasuredError> {
         gpus: None,
         column: None,
     };
-    Ok(Asked::Run(question, quantity))
+    Ok(Requested::Run(question, quantity))
 }
 
 /// Nodes and ranks of the job that the row speaks of; why there is none otherwise.
@@ -352,27 +352,27 @@ mod tests {
     fn claims_about_solvers_name_the_mode() {
         let row = |variant: &str| format!("t,c,Krylov vector ops offload (PETSc/HYPRE),{variant},2,2,,improvement (up to),%,24");
         for (variant, mode) in [("Intel Broadwell + BlueField-3; hybrid CPU+DPU", "hybrid"), ("hybrid with onloading", "hybrid-onload")] {
-            let Ok(Asked::Run(question, Quantity::Share { percent })) = asked(&row(variant)) else { panic!("{variant}") };
+            let Ok(Requested::Run(question, Quantity::Share { percent })) = asked(&row(variant)) else { panic!("{variant}") };
             assert_eq!((question.tool, question.options[1].as_str(), question.column, percent), ("krylov", mode, Some("saved"), 1.0));
         }
-        assert!(matches!(asked(&row("CPU")), Ok(Asked::Skip(_))));
+        assert!(matches!(asked(&row("CPU")), Ok(Requested::Skip(_))));
     }
 
-    fn asked(row: &str) -> Result<Asked, MeasuredError> {
+    fn asked(row: &str) -> Result<Requested, MeasuredError> {
         let text = format!("table,cluster,benchmark,variant,nodes,ranks,message_bytes,metric,unit,value\n{row}\n");
         let measured = measured::read("x.csv", text.as_bytes()).unwrap();
         ask(&measured, &measured.rows()[0])
     }
     fn run(row: &str) -> (Question, Quantity) {
         match asked(row).unwrap() {
-            Asked::Run(question, quantity) => (question, quantity),
-            Asked::Skip(reason) => panic!("skipped: {reason}"),
+            Requested::Run(question, quantity) => (question, quantity),
+            Requested::Skip(reason) => panic!("skipped: {reason}"),
         }
     }
     fn skipped(row: &str) -> String {
         match asked(row).unwrap() {
-            Asked::Skip(reason) => reason,
-            Asked::Run(question, _) => panic!("not skipped: {question:?}"),
+            Requested::Skip(reason) => reason,
+            Requested::Run(question, _) => panic!("not skipped: {question:?}"),
         }
     }
 

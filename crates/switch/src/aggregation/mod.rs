@@ -1,4 +1,4 @@
-//! A switch that reduces: what one group has under way at one switch, and the unit that does it.
+//! A switch that reduces: what one group has in flight at one switch, and the unit that does it.
 //!
 //! ```text
 //!  children ─ packets ─▶ Session ─ all have come ─▶ Unit ─ one packet ─▶ parent, or at the root back to the children

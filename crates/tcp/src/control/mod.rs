@@ -1,4 +1,4 @@
-//! How many bytes may be under way: one file per algorithm.
+//! How many bytes may be in flight: one file per algorithm.
 
 mod cubic;
 mod dctcp;
@@ -23,7 +23,7 @@ pub struct Acked {
     pub now: Time,
     /// Bytes that it acknowledged first.
     pub bytes: u64,
-    /// Bytes still under way.
+    /// Bytes still in flight.
     pub in_flight: u64,
     /// The window was what held the sender back.
     pub limited: bool,
@@ -35,7 +35,7 @@ pub struct Acked {
 
 /// A congestion control.
 pub trait Control: Debug + Send {
-    /// Bytes that may be under way.
+    /// Bytes that may be in flight.
     fn window(&self) -> u64;
     /// Below this the window grows exponentially.
     fn threshold(&self) -> u64;
@@ -96,7 +96,7 @@ impl Window {
         self.bytes += taken;
         bytes as f64 - taken
     }
-    /// Sets threshold and window to `factor` of what is under way, at least two segments (RFC 5681, equation 4).
+    /// Sets threshold and window to `factor` of what is in flight, at least two segments (RFC 5681, equation 4).
     pub fn cut(&mut self, of: f64, factor: f64) {
         self.threshold = (of * factor).max((2 * self.mss) as f64);
         self.bytes = self.threshold;

@@ -108,7 +108,7 @@ impl Benchmark {
     pub fn about(self) -> &'static str {
         match self {
             Benchmark::Osu(operation, Calling::Blocking) => operation.about,
-            Benchmark::Osu(_, Calling::NonBlocking) => "the same, non-blocking: how much of it computation hides (OSU Micro-Benchmarks)",
+            Benchmark::Osu(_, Calling::NonBlocking) => "non-blocking: communication/computation overlap (OSU Micro-Benchmarks)",
             Benchmark::Imb => "PingPong, Allreduce, Alltoall, Bcast … among the ranks of several nodes (Intel MPI Benchmarks)",
             Benchmark::Stream => "frames from one rank to all others at a rate, by several algorithms of MPI_Bcast",
             Benchmark::Training => "data-parallel training that exchanges parameters by MPI_Bcast, every rank a source in turn",

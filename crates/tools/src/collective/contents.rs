@@ -8,15 +8,15 @@ use fabriscope_collectives::Call;
 use fabriscope_tool::UsageError;
 use fabriscope_units::Bytes;
 
-use super::plan::Way;
+use super::plan::Implementation;
 
 /// Follows the contents of every size.
 ///
 /// # Errors
 /// A job whose contents are too many to follow; a wrong byte.
-pub(super) fn check(tool: &str, choices: &[(Call, Way)]) -> Result<(), UsageError> {
+pub(super) fn check(tool: &str, choices: &[(Call, Implementation)]) -> Result<(), UsageError> {
     for (call, way) in choices {
-        let Way::Rounds(algorithm) = way else { continue };
+        let Implementation::Rounds(algorithm) = way else { continue };
         let bytes = call.footprint() * u64::from(call.ranks);
         if call.ranks > RANKS || bytes > MOST {
             let what = format!("{tool} -c: {} ranks with {} each are more than can be followed byte by byte", call.ranks, call.footprint());
@@ -53,13 +53,14 @@ mod tests {
             let known = Algorithm::known(operation);
             let first = known.split([',', '(']).next().unwrap_or_default();
             let algorithm = Algorithm::named(operation, first).unwrap();
-            check("osu", &[(call(operation, 6, if operation == Kind::Barrier { 0 } else { 37 }), Way::Rounds(algorithm))]).unwrap();
+            check("osu", &[(call(operation, 6, if operation == Kind::Barrier { 0 } else { 37 }), Implementation::Rounds(algorithm))])
+                .unwrap();
         }
     }
 
     #[test]
     fn what_is_too_much_is_refused() {
-        let ring = || Way::Rounds(Algorithm::named(Kind::Allreduce, "ring").unwrap());
+        let ring = || Implementation::Rounds(Algorithm::named(Kind::Allreduce, "ring").unwrap());
         let message = |ranks, size| check("osu_allreduce", &[(call(Kind::Allreduce, ranks, size), ring())]).unwrap_err().to_string();
         assert!(message(65, 8).contains("65 ranks"), "{}", message(65, 8));
         assert!(message(64, 1 << 20).contains("64 ranks with 2 MiB each"), "{}", message(64, 1 << 20));

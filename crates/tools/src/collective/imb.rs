@@ -12,7 +12,7 @@ use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
 use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
-use super::measure::{Means, programs, statistics};
+use super::measure::{RankMeans, programs, statistics};
 use super::plan::Plan;
 use crate::osu::Repeats;
 
@@ -125,7 +125,7 @@ fn number(option: &str, text: &str, high: u64) -> Result<u64, UsageError> {
     Ok(value)
 }
 
-fn report((line, name): (&str, &str), ranks: u32, plan: &Plan, results: &[Means]) -> ToolOutput {
+fn report((line, name): (&str, &str), ranks: u32, plan: &Plan, results: &[RankMeans]) -> ToolOutput {
     let largest = plan.sizes.last().copied().unwrap_or(0);
     let rule = format!("#{}", "-".repeat(64));
     let barrier = plan.operation == Kind::Barrier;

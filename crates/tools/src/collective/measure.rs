@@ -4,14 +4,14 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
-use fabriscope_mpi::{Casting, Desk, Multicast, MulticastSettings, OffloadSettings, Packing, Rank, Unable, World};
+use fabriscope_mpi::{Casting, Multicast, MulticastSettings, OffloadSettings, OffloadState, Packing, Rank, Unable, World};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
 
 use super::contents;
-use super::plan::{Form, Plan, Way, Ways};
+use super::plan::{Form, Implementation, Implementations, Plan};
 use super::switches::Switches;
 
 /// What a rank measured of a size: the means of its iterations.
@@ -26,14 +26,14 @@ pub(super) struct Mean {
 }
 
 /// By rank.
-pub(super) type Means = Vec<Mean>;
-type Results = Rc<RefCell<Vec<Means>>>;
+pub(super) type RankMeans = Vec<Mean>;
+type Results = Rc<RefCell<Vec<RankMeans>>>;
 
 /// What is known once the plan met the machine.
 struct Job {
     plan: Plan,
     /// By size, as in the plan.
-    choices: Vec<(Call, Way)>,
+    choices: Vec<(Call, Implementation)>,
     /// The iterations of each size, once switches are known to reduce or not.
     iterations: Vec<OnceCell<u32>>,
     /// How broadcasts by multicast go, where there are some.
@@ -49,7 +49,7 @@ struct Job {
     world: World,
     packing: Packing,
     /// Workers on the DPU that carry it out.
-    desk: Option<(OffloadSettings, Desk)>,
+    desk: Option<(OffloadSettings, OffloadState)>,
 }
 
 /// The programs of `plan`, and the report that `finish` makes of what they measured.
@@ -57,15 +57,15 @@ pub(super) fn programs(
     tool: &str,
     plan: Plan,
     target: &Target,
-    finish: impl FnOnce(&Plan, &[Means]) -> ToolOutput + 'static,
+    finish: impl FnOnce(&Plan, &[RankMeans]) -> ToolOutput + 'static,
 ) -> Result<Prepared, UsageError> {
     let (per_node, ranks) = (target.layout.per_node, target.layout.ranks());
     let mpi = mpi_for(tool, target)?;
     plan.check(target)?;
     let offloaded = plan.offloaded(tool, mpi, target)?;
     let plan = if offloaded.is_some() { plan.of_workers(mpi) } else { plan };
-    let Ways { multicast, unable, each } = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?;
-    let choices: Vec<(Call, Way)> = plan.sizes.iter().zip(each).map(|(size, way)| (plan.call(*size, target), way)).collect();
+    let Implementations { multicast, unable, each } = plan.ways(tool, plan.sizes.iter().copied(), mpi, target)?;
+    let choices: Vec<(Call, Implementation)> = plan.sizes.iter().zip(each).map(|(size, way)| (plan.call(*size, target), way)).collect();
     if offloaded.is_some() {
         plan.check_workers(tool, &choices)?;
     }
@@ -79,7 +79,7 @@ pub(super) fn programs(
         false => None,
     };
     let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
-    let desk = offloaded.map(|settings| (settings, Desk::new(settings, target, inline)));
+    let desk = offloaded.map(|settings| (settings, OffloadState::new(settings, target, inline)));
     let casting = Casting::default();
     let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
     let (iterations, results) = (vec![OnceCell::new(); choices.len()], Rc::new(RefCell::new(vec![Vec::new(); choices.len()])));
@@ -97,8 +97,8 @@ pub(super) fn programs(
 async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
     let me = process.rank();
     let choices = job.choices.iter().filter_map(|(call, way)| match way {
-        Way::Rounds(algorithm) => Some((call, algorithm)),
-        Way::Multicast(_) => None,
+        Implementation::Rounds(algorithm) => Some((call, algorithm)),
+        Implementation::Multicast(_) => None,
     });
     let choices = choices.chain(job.switches.by_hosts(&job.choices));
     let calls = choices.chain(job.barrier.as_ref().map(|(call, barrier)| (call, barrier)));
@@ -137,7 +137,7 @@ async fn mean_of(
     rank: &Rank,
     job: &Job,
     call: &Call,
-    (way, multicast): (&Way, &Option<Multicast>),
+    (way, multicast): (&Implementation, &Option<Multicast>),
     iterations: u32,
     meanwhile: Option<(Span, u32)>,
 ) -> Result<Span, ProgramError> {
@@ -148,9 +148,11 @@ async fn mean_of(
         let start = rank.now();
         if size > 0 || call.works_on_nothing() {
             match (way, multicast) {
-                (Way::Rounds(algorithm), _) => rounds(rank, job, call, algorithm, meanwhile).await?,
-                (Way::Multicast(_), Some(multicast)) => multicast.broadcast(rank, call.root, job.plan.buffers.sender, size).await?,
-                (Way::Multicast(_), None) => {}
+                (Implementation::Rounds(algorithm), _) => rounds(rank, job, call, algorithm, meanwhile).await?,
+                (Implementation::Multicast(_), Some(multicast)) => {
+                    multicast.broadcast(rank, call.root, job.plan.buffers.sender, size).await?
+                }
+                (Implementation::Multicast(_), None) => {}
             }
         }
         if iteration >= warm_up {
@@ -198,7 +200,7 @@ pub(super) fn statistics(spans: impl Iterator<Item = Span> + Clone) -> (f64, f64
 
 /// A line for each algorithm in the order of the sizes: `allreduce: ring from 4096 to 1048576 bytes`.
 fn remarks(job: &Job) -> Vec<String> {
-    let mut runs: Vec<(&Way, u64, u64)> = Vec::new();
+    let mut runs: Vec<(&Implementation, u64, u64)> = Vec::new();
     for (at, (call, way)) in job.choices.iter().enumerate() {
         let (size, way) = (call.size.0, job.switches.taken(at, way));
         match runs.last_mut() {
@@ -207,7 +209,7 @@ fn remarks(job: &Job) -> Vec<String> {
         }
     }
     let operation = job.plan.operation;
-    let line = |(algorithm, first, end): (&Way, u64, u64)| match first == end {
+    let line = |(algorithm, first, end): (&Implementation, u64, u64)| match first == end {
         true if first == 0 => format!("{operation}: {algorithm}"),
         true => format!("{operation}: {algorithm} at {first} bytes"),
         false => format!("{operation}: {algorithm} from {first} to {end} bytes"),

@@ -6,7 +6,7 @@
 //! Not modelled: smaller groups than all ranks (`-npmin` below their number), buffers that are never cached, persistent operations.
 
 mod benchmark;
-mod cast;
+mod broadcasts;
 mod contents;
 mod imb;
 mod layers;

@@ -14,7 +14,7 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
 use super::benchmark::{Benchmark, Calling, OsuOperation};
-use super::measure::{Means, programs, statistics};
+use super::measure::{RankMeans, programs, statistics};
 use super::plan::{Form, Plan};
 use crate::offload::{OFFLOAD, WORKERS};
 use crate::omb::Buffers;
@@ -135,7 +135,7 @@ struct Columns {
     validate: bool,
 }
 
-fn report(title: &str, datatype: &str, plan: &Plan, results: &[Means], columns: Columns) -> ToolOutput {
+fn report(title: &str, datatype: &str, plan: &Plan, results: &[RankMeans], columns: Columns) -> ToolOutput {
     let mut output = ToolOutput { text: format!("\n# {title} v7.4\n"), ..ToolOutput::default() };
     let without_size = plan.operation == Kind::Barrier;
     if !without_size {

@@ -10,7 +10,7 @@ use fabriscope_tool::{Data, UsageError, algorithm};
 use fabriscope_units::Bytes;
 use fabriscope_wire::Element;
 
-use crate::offload::Asked;
+use crate::offload::OffloadOptions;
 use crate::omb::Buffers;
 use crate::osu::Repeats;
 
@@ -28,7 +28,7 @@ pub(crate) enum Form {
 
 /// By what an operation is carried out.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Way {
+pub(crate) enum Implementation {
     /// Rounds of messages between ranks.
     Rounds(Algorithm),
     /// Datagrams to a group.
@@ -37,20 +37,20 @@ pub(crate) enum Way {
 
 /// How the sizes of a plan go.
 #[derive(Debug)]
-pub(crate) struct Ways {
+pub(crate) struct Implementations {
     /// The multicast for all of them.
     pub multicast: Option<MulticastSettings>,
     /// Why there is none where it was asked for.
     pub unable: Option<Unable>,
     /// Of each size.
-    pub each: Vec<Way>,
+    pub each: Vec<Implementation>,
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Implementation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Way::Rounds(algorithm) => algorithm.fmt(f),
-            Way::Multicast(settings) => settings.fmt(f),
+            Implementation::Rounds(algorithm) => algorithm.fmt(f),
+            Implementation::Multicast(settings) => settings.fmt(f),
         }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) struct Plan {
     /// Contents are to be followed.
     pub validate: bool,
     /// Who carries it out.
-    pub offload: Asked,
+    pub offload: OffloadOptions,
 }
 
 impl Plan {
@@ -97,19 +97,19 @@ impl Plan {
             separate,
             buffers: Buffers::default(),
             validate: false,
-            offload: Asked::default(),
+            offload: OffloadOptions::default(),
         }
     }
     /// Measured iterations of a size: as many as have [`PACKETS`] packets, but no more than a share of the tool's own. Ranks drift
     /// apart in the first ones.
-    pub fn iterations(&self, way: &Way, call: &Call) -> u32 {
+    pub fn iterations(&self, way: &Implementation, call: &Call) -> u32 {
         let usual = || {
             let packets = |bytes: Bytes| 1 + bytes.0 / PACKET;
             let of_a_rank: u64 = match way {
-                Way::Rounds(algorithm) => {
+                Implementation::Rounds(algorithm) => {
                     algorithm.rounds(call, call.root).flat_map(|round| round.sends).map(|message| packets(message.piece.bytes)).sum()
                 }
-                Way::Multicast(_) => packets(call.size),
+                Implementation::Multicast(_) => packets(call.size),
             };
             (PACKETS / (of_a_rank.max(1) * u64::from(call.ranks))).clamp(1, if call.size.0 > LARGE.into() { FEW } else { MANY }) as u32
         };
@@ -187,9 +187,9 @@ impl Plan {
     }
 
     /// Refuses algorithms that workers cannot carry out: what switches do, and what lies in memory that cores of a node share.
-    pub fn check_workers(&self, tool: &str, choices: &[(Call, Way)]) -> Result<(), UsageError> {
+    pub fn check_workers(&self, tool: &str, choices: &[(Call, Implementation)]) -> Result<(), UsageError> {
         for (call, way) in choices {
-            let Way::Rounds(algorithm) = way else { continue };
+            let Implementation::Rounds(algorithm) = way else { continue };
             let shared = |round: fabriscope_collectives::Round| {
                 round.joint.is_some() || round.receives.iter().chain(&round.sends).any(|message| message.slot)
             };
@@ -211,7 +211,7 @@ impl Plan {
     }
 
     /// How messages of `sizes` go.
-    pub fn ways(&self, tool: &str, sizes: impl Iterator<Item = u32>, mpi: &Mpi, target: &Target) -> Result<Ways, UsageError> {
+    pub fn ways(&self, tool: &str, sizes: impl Iterator<Item = u32>, mpi: &Mpi, target: &Target) -> Result<Implementations, UsageError> {
         let (multicast, unable) = match self.multicast(mpi, target)? {
             Some(Ok(settings)) => (Some(settings), None),
             Some(Err(unable)) => (None, Some(unable)),
@@ -220,10 +220,10 @@ impl Plan {
         // Who cannot do what was asked for does as the library does.
         let own = Plan { algorithm: self.algorithm.clone().filter(|_| unable.is_none()), ..self.clone() };
         let way = |size: u32| match multicast {
-            Some(settings) => Ok(Way::Multicast(settings)),
-            None => own.choose(tool, size, mpi, target).map(Way::Rounds),
+            Some(settings) => Ok(Implementation::Multicast(settings)),
+            None => own.choose(tool, size, mpi, target).map(Implementation::Rounds),
         };
-        Ok(Ways { multicast, unable, each: sizes.map(way).collect::<Result<_, UsageError>>()? })
+        Ok(Implementations { multicast, unable, each: sizes.map(way).collect::<Result<_, UsageError>>()? })
     }
 
     /// The algorithm for `size`: what was asked for, else what the library takes.

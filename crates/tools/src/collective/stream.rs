@@ -17,7 +17,7 @@ use fabriscope_tool::arguments::{self, Meaning::Usual, Opt, Takes, opt};
 use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
 use fabriscope_units::{Bytes, Span, Time};
 
-use super::cast::{ALGORITHMS, Casts, asked};
+use super::broadcasts::{ALGORITHMS, Casts, asked};
 use super::osu::{ACCELERATOR, on_device};
 use crate::omb::Buffers;
 use crate::osu;

@@ -12,12 +12,12 @@ use fabriscope_tool::UsageError;
 use fabriscope_verbs::Denied;
 use fabriscope_wire::{Collective, Element};
 
-use super::plan::{Plan, Way};
+use super::plan::{Implementation, Plan};
 
 /// What a job has of the switches.
 pub(super) struct Switches {
     /// By size: what the hosts do where the switches should; nothing where they have no part in it.
-    instead: Vec<Option<Way>>,
+    instead: Vec<Option<Implementation>>,
     rules: Option<Rules>,
     element: Element,
     /// Why the hosts do it.
@@ -26,9 +26,9 @@ pub(super) struct Switches {
 
 impl Switches {
     /// Looks at what `choices` ask of them.
-    pub fn new(plan: &Plan, choices: &[(Call, Way)], tool: &str, mpi: &Mpi, target: &Target) -> Result<Switches, UsageError> {
-        let instead = |(call, way): &(Call, Way)| {
-            let Way::Rounds(algorithm) = way else { return Ok(None) };
+    pub fn new(plan: &Plan, choices: &[(Call, Implementation)], tool: &str, mpi: &Mpi, target: &Target) -> Result<Switches, UsageError> {
+        let instead = |(call, way): &(Call, Implementation)| {
+            let Implementation::Rounds(algorithm) = way else { return Ok(None) };
             if !algorithm.is_in_network() {
                 return Ok(None);
             }
@@ -36,7 +36,9 @@ impl Switches {
             let size = u32::try_from(call.size.0).unwrap_or(u32::MAX);
             let usual = by_hosts(None).choose(tool, size, mpi, target);
             // A library whose rules do not say goes through its nodes' leaders as well.
-            usual.or_else(|_| by_hosts(Some("two_level")).choose(tool, size, mpi, target)).map(|algorithm| Some(Way::Rounds(algorithm)))
+            usual
+                .or_else(|_| by_hosts(Some("two_level")).choose(tool, size, mpi, target))
+                .map(|algorithm| Some(Implementation::Rounds(algorithm)))
         };
         let instead = choices.iter().map(instead).collect::<Result<_, UsageError>>()?;
         let part = target.aggregation.as_ref();
@@ -45,22 +47,22 @@ impl Switches {
     }
 
     /// What the hosts may have to do: calls and algorithms.
-    pub fn by_hosts<'a>(&'a self, choices: &'a [(Call, Way)]) -> impl Iterator<Item = (&'a Call, &'a Algorithm)> {
+    pub fn by_hosts<'a>(&'a self, choices: &'a [(Call, Implementation)]) -> impl Iterator<Item = (&'a Call, &'a Algorithm)> {
         choices.iter().zip(&self.instead).filter_map(|((call, _), way)| match way {
-            Some(Way::Rounds(algorithm)) => Some((call, algorithm)),
+            Some(Implementation::Rounds(algorithm)) => Some((call, algorithm)),
             _ => None,
         })
     }
 
     /// What is done for the size at this place, of which `way` was chosen.
-    pub fn taken<'a>(&'a self, at: usize, way: &'a Way) -> &'a Way {
+    pub fn taken<'a>(&'a self, at: usize, way: &'a Implementation) -> &'a Implementation {
         self.instead[at].as_ref().filter(|_| self.refused.borrow().is_some()).unwrap_or(way)
     }
 
     /// Joins the group of the switches, where an algorithm asks for one; afterwards all ranks know what became of it.
-    pub async fn join(&self, rank: &Rank, choices: &[(Call, Way)]) -> Result<(), ProgramError> {
-        let asked = |((call, way), instead): (&(Call, Way), &Option<Way>)| match way {
-            Way::Rounds(algorithm) if instead.is_some() => algorithm.rounds(call, rank.rank()).find_map(|round| round.joint),
+    pub async fn join(&self, rank: &Rank, choices: &[(Call, Implementation)]) -> Result<(), ProgramError> {
+        let asked = |((call, way), instead): (&(Call, Implementation), &Option<Implementation>)| match way {
+            Implementation::Rounds(algorithm) if instead.is_some() => algorithm.rounds(call, rank.rank()).find_map(|round| round.joint),
             _ => None,
         };
         let joint = choices.iter().zip(&self.instead).find_map(asked);

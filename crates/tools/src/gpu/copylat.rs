@@ -29,28 +29,28 @@ pub(super) const OPTIONS: &[Opt] = &[
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CopyDirection {
     MemcpyIn,
     MemcpyOut,
     Store,
     Load,
 }
 
-impl Way {
+impl CopyDirection {
     fn name(self) -> &'static str {
         match self {
-            Way::MemcpyIn => "cuMemcpy_H2D",
-            Way::MemcpyOut => "cuMemcpy_D2H",
-            Way::Store => "gdr_copy_to_mapping",
-            Way::Load => "gdr_copy_from_mapping",
+            CopyDirection::MemcpyIn => "cuMemcpy_H2D",
+            CopyDirection::MemcpyOut => "cuMemcpy_D2H",
+            CopyDirection::Store => "gdr_copy_to_mapping",
+            CopyDirection::Load => "gdr_copy_from_mapping",
         }
     }
     fn times(self, copies: Copies) -> u64 {
-        if matches!(self, Way::Store | Way::MemcpyIn) { copies.writes } else { copies.reads }
+        if matches!(self, CopyDirection::Store | CopyDirection::MemcpyIn) { copies.writes } else { copies.reads }
     }
 }
 
-type Rows = Vec<(Way, u64, Span)>;
+type Rows = Vec<(CopyDirection, u64, Span)>;
 
 pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, UsageError> {
     let copies = Copies::parse(&parsed.options, 1 << 24, &gpu)?;
@@ -59,7 +59,11 @@ pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, Usage
         Box::pin(async move {
             let home = process.devices()?.home(copies.device)?;
             let device = Memory::Device(copies.device);
-            let ways = if memcpy { &[Way::MemcpyIn, Way::MemcpyOut, Way::Store, Way::Load][..] } else { &[Way::Store, Way::Load] };
+            let ways = if memcpy {
+                &[CopyDirection::MemcpyIn, CopyDirection::MemcpyOut, CopyDirection::Store, CopyDirection::Load][..]
+            } else {
+                &[CopyDirection::Store, CopyDirection::Load]
+            };
             for way in ways {
                 let mut size = 1;
                 while size <= copies.rounded() {
@@ -67,10 +71,10 @@ pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, Usage
                     let count = way.times(copies);
                     for _ in 0..count {
                         match way {
-                            Way::Store => process.store_to_device(Bytes(size))?,
-                            Way::Load => process.load_from_device(Bytes(size))?,
-                            Way::MemcpyIn => process.memcpy(home, device, Bytes(size)).await?,
-                            Way::MemcpyOut => process.memcpy(device, home, Bytes(size)).await?,
+                            CopyDirection::Store => process.store_to_device(Bytes(size))?,
+                            CopyDirection::Load => process.load_from_device(Bytes(size))?,
+                            CopyDirection::MemcpyIn => process.memcpy(home, device, Bytes(size)).await?,
+                            CopyDirection::MemcpyOut => process.memcpy(device, home, Bytes(size)).await?,
                         }
                     }
                     rows.borrow_mut().push((*way, size, Span::from_ps((process.now() - begun).as_ps() / count)));
@@ -92,11 +96,11 @@ fn report(copies: Copies, gpu: &GpuTarget, rows: &Rows) -> ToolOutput {
             last = Some(*way);
             let count = way.times(copies);
             let _ = write!(out.text, "\n{} num iters for each size: {count}\n", way.name());
-            if *way == Way::Store {
+            if *way == CopyDirection::Store {
                 out.text += "WARNING: Measuring the issue overhead as observed by the CPU. ";
                 out.text += "Data might not be ordered all the way to the GPU internal visibility.\n";
             }
-            let tabs = if matches!(way, Way::Store | Way::Load) { "\t\t\t" } else { "\t\t" };
+            let tabs = if matches!(way, CopyDirection::Store | CopyDirection::Load) { "\t\t\t" } else { "\t\t" };
             let _ = writeln!(out.text, "Test {tabs} Size(B) \t Avg.Time(us)");
         }
         let _ = writeln!(out.text, "{} \t {size:>8} \t {:>11.4}", way.name(), span.as_us_f64());

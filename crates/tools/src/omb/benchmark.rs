@@ -96,7 +96,7 @@ pub static BENCHMARKS: &[Benchmark] = &[
         ..row("osu_latency", "OSU MPI{} Latency Test", Body::PingPong, Metric::HalfRoundTrip, "half round trip of an MPI message (OSU Micro-Benchmarks)")
     },
     row("osu_bw", "OSU MPI{} Bandwidth Test", Body::Window, Metric::Bandwidth, "MPI bandwidth, a window of messages one way (OSU Micro-Benchmarks)"),
-    row("osu_bibw", "OSU MPI{} Bi-Directional Bandwidth Test", Body::BothWindows, Metric::BandwidthOfBoth, "MPI bandwidth, both ways at once (OSU Micro-Benchmarks)"),
+    row("osu_bibw", "OSU MPI{} Bi-Directional Bandwidth Test", Body::BothWindows, Metric::BandwidthOfBoth, "MPI bidirectional bandwidth (OSU Micro-Benchmarks)"),
     Benchmark {
         ranks: Ranks::Pairs,
         ..row("osu_mbw_mr", "OSU MPI{} Multiple Bandwidth / Message Rate Test", Body::Window, Metric::MessageRate, "MPI bandwidth and message rate of several pairs (OSU Micro-Benchmarks)")
@@ -104,7 +104,7 @@ pub static BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         ranks: Ranks::Pairs,
         seen: Seen::FirstPair,
-        ..row("osu_multi_lat", "OSU MPI{} Multi Latency Test", Body::PingPong, Metric::HalfRoundTrip, "half round trip of an MPI message beside other pairs, as the first of them sees it (OSU Micro-Benchmarks)")
+        ..row("osu_multi_lat", "OSU MPI{} Multi Latency Test", Body::PingPong, Metric::HalfRoundTrip, "multi-pair latency: half round trip of the first of several pairs (OSU Micro-Benchmarks)")
     },
     Benchmark {
         // The sizes of the published tables.
@@ -114,7 +114,7 @@ pub static BENCHMARKS: &[Benchmark] = &[
     },
     row("osu_put_latency", "OSU MPI_Put{} Latency Test", PUT, Metric::Time, "an MPI_Put and its flush (OSU Micro-Benchmarks)"),
     row("osu_put_bw", "OSU MPI_Put{} Bandwidth Test", PUT, Metric::Bandwidth, "bandwidth of a window of MPI_Puts (OSU Micro-Benchmarks)"),
-    row("osu_put_bibw", "OSU MPI_Put{} Bi-directional Bandwidth Test", PUT, Metric::BandwidthOfBoth, "the same, both ways at once (OSU Micro-Benchmarks)"),
+    row("osu_put_bibw", "OSU MPI_Put{} Bi-directional Bandwidth Test", PUT, Metric::BandwidthOfBoth, "bidirectional bandwidth (OSU Micro-Benchmarks)"),
     row("osu_get_latency", "OSU MPI_Get{} Latency Test", GET, Metric::Time, "an MPI_Get and its flush (OSU Micro-Benchmarks)"),
     row("osu_get_bw", "OSU MPI_Get{} Bandwidth Test", GET, Metric::Bandwidth, "bandwidth of a window of MPI_Gets (OSU Micro-Benchmarks)"),
     update("osu_acc_latency", "OSU MPI_Accumulate{} latency Test", Update::Accumulate, "an MPI_Accumulate and its flush (OSU Micro-Benchmarks)"),

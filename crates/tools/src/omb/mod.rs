@@ -17,7 +17,7 @@ mod sync;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use fabriscope_mpi::{Buffer, Desk, Rank, World};
+use fabriscope_mpi::{Buffer, OffloadState, Rank, World};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, Ranks, ToolOutput, UsageError, mpi_for};
@@ -45,7 +45,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let mpi = mpi_for(benchmark.name, target)?;
     let world = World::new(mpi, target, 2 * settings.pairs);
     let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
-    let desk = settings.offload.map(|offload| Desk::new(offload, target, inline));
+    let desk = settings.offload.map(|offload| OffloadState::new(offload, target, inline));
     let results: Results = Rc::new(RefCell::new(vec![Vec::new(); settings.sizes.len()]));
     let main = || -> Main {
         let (settings, world, results, desk) = (settings.clone(), world.clone(), results.clone(), desk.clone());
@@ -66,7 +66,12 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
 }
 
 /// One rank: all sizes in turn.
-async fn run(process: Process, (world, desk): (World, Option<Desk>), s: Rc<Settings>, results: Results) -> Result<(), ProgramError> {
+async fn run(
+    process: Process,
+    (world, desk): (World, Option<OffloadState>),
+    s: Rc<Settings>,
+    results: Results,
+) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
     let sends = me < pairs;

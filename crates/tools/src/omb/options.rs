@@ -14,7 +14,7 @@ use fabriscope_tool::{Ranks, UsageError, mpi_for};
 use super::benchmark::{Benchmark, Body};
 use super::buffers::Buffers;
 use super::sync::Sync;
-use crate::offload::{Asked, OFFLOAD, WORKERS};
+use crate::offload::{OFFLOAD, OffloadOptions, WORKERS};
 use crate::osu::{self, Repeats};
 
 const OPTIONS: &[Opt] = &[
@@ -109,7 +109,7 @@ impl Settings {
             datatype: if benchmark.update().is_some_and(Update::is_single) { Datatype::LongLong } else { Datatype::Char },
             offload: None,
         };
-        let mut asked = Asked::default();
+        let mut asked = OffloadOptions::default();
         for given in &parsed.options {
             match given.name {
                 "offload" | "workers" => asked.take(given)?,

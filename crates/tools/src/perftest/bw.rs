@@ -11,8 +11,8 @@ use fabriscope_verbs::SendWr;
 
 use super::endpoint::Endpoint;
 use super::header::POLL_BATCH;
+use super::iterations::{Clock, Quota};
 use super::lat::Outcome;
-use super::quota::{Clock, Quota};
 use super::statistics::Stamps;
 
 /// The sending half of a test: what is posted and what is complete, per queue pair.

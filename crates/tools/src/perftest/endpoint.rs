@@ -12,7 +12,7 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_platform::{LinkType, path_mtu};
 use fabriscope_units::{Bytes, Rate};
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, Lid, Mr, PdId, Peer, Place, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr,
+    Access, AhAttr, CqId, Lid, MemoryId, Mr, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr,
     Service, Sge, SrqId, UdDestination, VerbsError, WatchId, Wc, WcStatus,
 };
 
@@ -76,7 +76,7 @@ impl Endpoint {
         }
         let role = if process.rank() == 0 { Role::Client } else { Role::Server };
         let half = settings.half();
-        let place = settings.gpu.as_ref().map_or(Place::HOST, Accelerator::place);
+        let place = settings.gpu.as_ref().map_or(MemoryId::HOST, Accelerator::place);
         let base = BUFFER + u64::from(process.rank()) * BETWEEN_BUFFERS;
         let depth = |per_qp: u32| per_qp.max(1) * settings.qps;
         let (pd, mr, send_cq, recv_cq, watch, srq, qps, receivers) = process

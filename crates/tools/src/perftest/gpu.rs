@@ -12,7 +12,7 @@ use std::fmt::Write;
 use fabriscope_platform::{PciAddress, Target};
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Given};
-use fabriscope_verbs::Place;
+use fabriscope_verbs::MemoryId;
 
 use super::settings::Settings;
 use super::test::{Kind, Verb};
@@ -55,14 +55,14 @@ pub struct Accelerator {
 
 impl Accelerator {
     /// Where its memory is.
-    pub fn place(&self) -> Place {
-        u8::try_from(self.index + 1).map_or(Place(u8::MAX), Place)
+    pub fn place(&self) -> MemoryId {
+        u8::try_from(self.index + 1).map_or(MemoryId(u8::MAX), MemoryId)
     }
 }
 
 /// Which GPU was asked for on the command line.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct GpuRequest {
     driver: Driver,
     typed: String,
     which: Which,
@@ -74,16 +74,16 @@ enum Which {
     Bus(String),
 }
 
-impl Wanted {
+impl GpuRequest {
     /// The number behind `--use_cuda` or `--use_rocm`.
-    pub fn number(driver: Driver, given: &Given) -> Result<Wanted, UsageError> {
+    pub fn number(driver: Driver, given: &Given) -> Result<GpuRequest, UsageError> {
         let number = arguments::number(given, 0, 1023)? as u32;
-        Ok(Wanted { driver, typed: given.typed.clone(), which: Which::Number(number) })
+        Ok(GpuRequest { driver, typed: given.typed.clone(), which: Which::Number(number) })
     }
     /// The address behind `--use_cuda_bus_id`.
-    pub fn bus(given: &Given) -> Wanted {
+    pub fn bus(given: &Given) -> GpuRequest {
         let bus = given.value.clone().unwrap_or_default();
-        Wanted { driver: Driver::Cuda, typed: given.typed.clone(), which: Which::Bus(bus) }
+        GpuRequest { driver: Driver::Cuda, typed: given.typed.clone(), which: Which::Bus(bus) }
     }
 
     /// The GPU, if the nodes have it.

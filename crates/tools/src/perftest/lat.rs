@@ -8,7 +8,7 @@
 use fabriscope_node::ProgramError;
 
 use super::endpoint::{Endpoint, Role};
-use super::quota::{Clock, Quota};
+use super::iterations::{Clock, Quota};
 use super::statistics::Stamps;
 use super::test::Verb;
 

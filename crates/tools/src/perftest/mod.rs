@@ -6,15 +6,15 @@
 //! Not modelled: the server's own output, events, shared receive queues, rdma_cm.
 
 mod bw;
+mod command_line;
 mod defaults;
-mod draft;
 mod endpoint;
 mod gpu;
 mod header;
+mod iterations;
 mod json;
 mod lat;
 mod options;
-mod quota;
 mod report;
 mod settings;
 mod statistics;
@@ -35,8 +35,8 @@ pub use test::{Kind, TESTS, Test, Verb};
 use endpoint::{Board, Endpoint, Role};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError};
+use iterations::Quota;
 use lat::Outcome;
-use quota::Quota;
 
 /// What the two programs of a run share: everything that is out of band.
 struct Shared {

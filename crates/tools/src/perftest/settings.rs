@@ -9,7 +9,7 @@ use fabriscope_tool::{UsageError, arguments};
 use fabriscope_units::Span;
 use fabriscope_verbs::Service;
 
-use super::draft::Draft;
+use super::command_line::Draft;
 use super::gpu::Accelerator;
 use super::options::OPTIONS;
 use super::test::{Test, Verb};

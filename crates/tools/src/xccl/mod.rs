@@ -59,7 +59,7 @@ pub static BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "osu_xccl_bibw",
-        about: "the same, both ways at once (OSU Micro-Benchmarks)",
+        about: "bidirectional bandwidth (OSU Micro-Benchmarks)",
         title: "Bi-Directional Bandwidth",
         body: Body::BothWindows,
     },

@@ -7,7 +7,7 @@ use fabriscope_units::Time;
 use fabriscope_verbs::{Wc, WcStatus};
 
 use super::sample::{Board, Received};
-use super::setup::{DEPTH, End};
+use super::setup::{DEPTH, Member};
 use super::{Config, failed};
 
 /// Messages being put together.
@@ -52,7 +52,7 @@ impl Assembly {
 }
 
 /// Receives until every message is whole, or nothing has come for a while after the last was sent.
-pub(super) async fn run(end: &End, board: &RefCell<Board>, config: Config) -> Result<(), ProgramError> {
+pub(super) async fn run(end: &Member, board: &RefCell<Board>, config: Config) -> Result<(), ProgramError> {
     let mut assembly = Assembly::new(config);
     let all = u64::from(config.packets()) * u64::from(config.messages);
     let mut posted = all.min(u64::from(DEPTH));

@@ -6,11 +6,11 @@ use fabriscope_node::ProgramError;
 use fabriscope_verbs::{AhAttr, QpNum, SendWr, Sge, UdDestination, WcStatus};
 
 use super::sample::Board;
-use super::setup::{DEPTH, End, QKEY};
+use super::setup::{DEPTH, Member, QKEY};
 use super::{Config, failed};
 
 /// Sends all messages, each at its time.
-pub(super) async fn run(end: &End, board: &RefCell<Board>, config: Config) -> Result<(), ProgramError> {
+pub(super) async fn run(end: &Member, board: &RefCell<Board>, config: Config) -> Result<(), ProgramError> {
     let destinations = destinations(end, board, config.level)?;
     let start = end.process.now() + config.settle;
     let (mut posted, mut completed) = (0u64, 0u64);
@@ -39,7 +39,7 @@ pub(super) async fn run(end: &End, board: &RefCell<Board>, config: Config) -> Re
 }
 
 /// The group, or every receiver.
-fn destinations(end: &End, board: &RefCell<Board>, sl: u8) -> Result<Vec<UdDestination>, ProgramError> {
+fn destinations(end: &Member, board: &RefCell<Board>, sl: u8) -> Result<Vec<UdDestination>, ProgramError> {
     let address = |dlid, remote_qpn| {
         let ah = end.process.nic(0, |nic| nic.create_ah(end.pd, AhAttr { dlid, sl })).map_err(failed)?;
         Ok(UdDestination { ah, remote_qpn, remote_qkey: QKEY })
@@ -52,7 +52,7 @@ fn destinations(end: &End, board: &RefCell<Board>, sl: u8) -> Result<Vec<UdDesti
 }
 
 /// Waits for completions; how many requests are complete by now.
-async fn wait(end: &End) -> Result<u64, ProgramError> {
+async fn wait(end: &Member) -> Result<u64, ProgramError> {
     let found = end.process.wait_cq(0, end.cq, 16).await;
     match found.iter().find(|wc| wc.status != WcStatus::Success) {
         Some(bad) => Err(failed(format!("a datagram was not sent: {} ({})", bad.status.text(), bad.status.name()))),

@@ -10,7 +10,7 @@ use super::sample::Board;
 use super::{Config, failed};
 
 /// One rank, ready to send or to receive.
-pub(super) struct End {
+pub(super) struct Member {
     pub process: Process,
     pub pd: PdId,
     pub mr: Mr,
@@ -21,7 +21,7 @@ pub(super) struct End {
 }
 
 /// Makes what a rank needs, joins, and waits for the others.
-pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Config) -> Result<End, ProgramError> {
+pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Config) -> Result<Member, ProgramError> {
     let sends = process.rank() == 0;
     let receives = config.packets().saturating_mul(config.messages).min(DEPTH);
     let made = process.nic(0, |nic| {
@@ -39,7 +39,7 @@ pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Confi
         Ok((pd, mr, control, cq, qp))
     });
     let (pd, mr, control, cq, qp) = made.map_err(|error: fabriscope_verbs::VerbsError| failed(error))?;
-    let mut end = End { process, pd, mr, cq, qp, group: None };
+    let mut end = Member { process, pd, mr, cq, qp, group: None };
     let rank = end.process.rank() as usize;
     board.borrow_mut().ends[rank] = Some((end.process.lid(0), qp));
     for _ in 0..if sends { 0 } else { receives } {
@@ -64,7 +64,7 @@ pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Confi
     Ok(end)
 }
 
-impl End {
+impl Member {
     /// Posts a receive for one datagram and the header in front of it.
     pub fn post_receive(&self, config: Config) -> Result<(), ProgramError> {
         let sge = Sge { addr: 0, length: config.mtu.as_u64() as u32 + GRH, lkey: self.mr.lkey };

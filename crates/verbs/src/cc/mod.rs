@@ -388,7 +388,7 @@ impl Control for Free {
 
 /// What an acknowledgement says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct AckInfo {
     /// Everything before this has arrived.
     pub(crate) end: Psn,
     /// The packet that it answers, if it was accepted.
@@ -497,8 +497,8 @@ impl Congestion {
 
     /// An acknowledgement arrived. Gives how many packets it shows to be missing,
     /// where packets may come in any order (as RACK, RFC 8985: by the time that they left).
-    pub(crate) fn acknowledged(&mut self, now: Time, told: Told, links: &[LinkState], any_order: bool) -> usize {
-        let Told { end, asked, marked } = told;
+    pub(crate) fn acknowledged(&mut self, now: Time, told: AckInfo, links: &[LinkState], any_order: bool) -> usize {
+        let AckInfo { end, asked, marked } = told;
         self.missing.clear();
         let asked = asked.and_then(|asked| self.flight(asked));
         let left = asked.as_ref().map(|flight| flight.left);

@@ -30,11 +30,11 @@ pub use fabriscope_wire::Mpa;
 use fabriscope_wire::{Ddp, ReadRequest, TerminateCode};
 
 use crate::event::AsyncEvent;
+use crate::ext_headers::{ExtHeaders, Foreign};
 use crate::ids::QpNum;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::{Qp, Waiting};
-use crate::side::{Foreign, Side};
 use crate::srq::RecvWqe;
 use crate::transport::inbound;
 use crate::wc::WcStatus;
@@ -110,7 +110,7 @@ pub(crate) struct Stream {
 }
 
 /// Why a connection is over.
-enum End {
+enum CloseReason {
     /// What the peer sent is refused; a receive ends with it.
     Refused(TerminateCode, Option<(RecvWqe, WcStatus)>),
     /// The peer refused what we sent.
@@ -171,7 +171,7 @@ pub(crate) fn open(qp: &mut Qp, port: &Port) {
 
 /// The next packet.
 #[cold]
-pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     let mut stream = qp.stream.take()?;
     let outcome = stream.poll(qp, now, port, side);
     qp.stream = Some(stream);
@@ -191,7 +191,7 @@ pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> 
 
 /// A packet arrived.
 #[cold]
-pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     let ext = side.take(packet.ext);
     // Where a switch cut the payload off, the check of the frame fails.
     let whole = !packet.flags.contains(PacketFlags::TRIMMED);
@@ -218,7 +218,7 @@ pub(crate) fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
     let Some(stream) = &mut qp.stream else { return };
     stream.connection.handle_timeout(now);
     if stream.connection.error().is_some() {
-        finish(qp, End::Silence, port);
+        finish(qp, CloseReason::Silence, port);
     }
     qp.want_requests(port);
     arm(qp, port);
@@ -234,14 +234,14 @@ fn arm(qp: &mut Qp, port: &mut Port) {
 }
 
 /// The connection is over: the oldest request says why, everything else is flushed.
-fn finish(qp: &mut Qp, end: End, port: &mut Port) {
+fn finish(qp: &mut Qp, end: CloseReason, port: &mut Port) {
     let Some(stream) = &mut qp.stream else { return };
     if stream.ending {
         return;
     }
     let outstanding = !stream.begun.is_empty();
     let status = match end {
-        End::Refused(code, receive) => {
+        CloseReason::Refused(code, receive) => {
             stream.terminate(code);
             let event = if is_access(code) { AsyncEvent::QpAccessError } else { AsyncEvent::QpRequestError };
             port.events.push_back(event(qp.num));
@@ -250,13 +250,13 @@ fn finish(qp: &mut Qp, end: End, port: &mut Port) {
             }
             return qp.enter_error(port);
         }
-        End::Terminated(code) => {
+        CloseReason::Terminated(code) => {
             stream.close();
             status_of(code)
         }
-        End::Local(status) => return qp.fail(status, port),
-        End::Closed => WcStatus::WrFlushErr,
-        End::Silence => WcStatus::RetryExcErr,
+        CloseReason::Local(status) => return qp.fail(status, port),
+        CloseReason::Closed => WcStatus::WrFlushErr,
+        CloseReason::Silence => WcStatus::RetryExcErr,
     };
     if outstanding {
         qp.fail_front(status, port);

@@ -9,7 +9,7 @@ use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{Ddp, Placement, RdmapOpcode, ReadRequest, TerminateCode};
 
 use super::sender::Response;
-use super::{Control, End, Frame, Stream};
+use super::{CloseReason, Control, Frame, Stream};
 use crate::memory;
 use crate::mr::Access;
 use crate::packet::{Packet, PacketFlags, Received};
@@ -27,7 +27,7 @@ pub(super) enum Delivery {
     /// A WRITE ended with this range.
     Written { addr: u64, length: u32 },
     /// The peer asks for memory.
-    Asked(ReadRequest, bool),
+    GroupRequests(ReadRequest, bool),
     /// A READ of ours ended.
     Answered,
     /// The segment is refused; so ends its receive, if it is that.
@@ -36,7 +36,7 @@ pub(super) enum Delivery {
     Terminated(TerminateCode),
 }
 
-use Delivery::{Answered, Asked, Refused, Terminated, Written};
+use Delivery::{Answered, GroupRequests, Refused, Terminated, Written};
 
 impl Stream {
     /// A segment arrived.
@@ -50,7 +50,7 @@ impl Stream {
         frame: &Frame,
         data: Option<Box<[u8]>>,
         received: &mut Received,
-    ) -> Option<End> {
+    ) -> Option<CloseReason> {
         let segment = &frame.segment;
         let arrival = self.connection.handle_segment(now, segment, packet.flags.contains(PacketFlags::ECN_CE));
         self.acknowledged(arrival.acked, qp, port);
@@ -78,7 +78,7 @@ impl Stream {
             let delivery = entry.remove();
             over = self.deliver(delivery, qp, port, received);
         }
-        over.or((arrival.reset || arrival.ended).then_some(End::Closed))
+        over.or((arrival.reset || arrival.ended).then_some(CloseReason::Closed))
     }
 
     /// Puts the payload of a segment where it belongs; says what it leads to.
@@ -96,7 +96,7 @@ impl Stream {
             return Some(Refused(TerminateCode::MpaCrc, None));
         }
         match (ddp.placement, control) {
-            (_, Control::Read(request)) => Some(Asked(request, packet.flags.contains(PacketFlags::TRACED))),
+            (_, Control::Read(request)) => Some(GroupRequests(request, packet.flags.contains(PacketFlags::TRACED))),
             (_, Control::Terminate(code)) => Some(Terminated(code)),
             (Placement::Untagged { message, offset, .. }, Control::Data) => {
                 self.place_untagged(qp, port, ddp, (message, offset, length), data, received)
@@ -149,7 +149,7 @@ impl Stream {
     }
 
     /// Everything before a segment is there, and so is the segment.
-    fn deliver(&mut self, delivery: Delivery, qp: &mut Qp, port: &mut Port, received: &mut Received) -> Option<End> {
+    fn deliver(&mut self, delivery: Delivery, qp: &mut Qp, port: &mut Port, received: &mut Received) -> Option<CloseReason> {
         match delivery {
             Delivery::Received { length, solicited } => {
                 received.ended = true;
@@ -165,18 +165,18 @@ impl Stream {
                     port.landed.push_back((addr, length));
                 }
             }
-            Asked(request, traced) => {
+            GroupRequests(request, traced) => {
                 if self.responses.len() >= qp.responder.max_reads as usize {
-                    return Some(End::Refused(TerminateCode::UntaggedNoBuffer, None));
+                    return Some(CloseReason::Refused(TerminateCode::UntaggedNoBuffer, None));
                 }
                 let ((stag, addr), size) = (request.source, u64::from(request.size));
                 let allowed = qp.attr.qp_access_flags.unwrap_or_default().contains(Access::REMOTE_READ);
                 if !allowed || port.regions.check(stag, qp.init.pd, addr, size, Access::REMOTE_READ).is_err() {
-                    return Some(End::Refused(TerminateCode::AccessRights, None));
+                    return Some(CloseReason::Refused(TerminateCode::AccessRights, None));
                 }
                 self.responses.push_back(Response { request, traced });
             }
-            Answered if qp.requester.reads == 0 => return Some(End::Refused(TerminateCode::UnexpectedOpcode, None)),
+            Answered if qp.requester.reads == 0 => return Some(CloseReason::Refused(TerminateCode::UnexpectedOpcode, None)),
             Answered => {
                 received.ended = true;
                 self.answered += 1;
@@ -185,9 +185,9 @@ impl Stream {
             }
             Refused(code, status) => {
                 let receive = status.and_then(|status| Some((self.receives.pop_front()?, status)));
-                return Some(End::Refused(code, receive));
+                return Some(CloseReason::Refused(code, receive));
             }
-            Terminated(code) => return Some(End::Terminated(code)),
+            Terminated(code) => return Some(CloseReason::Terminated(code)),
         }
         None
     }

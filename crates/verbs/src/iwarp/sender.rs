@@ -11,15 +11,15 @@ use fabriscope_wire::{ReadRequest, TerminateCode};
 use smallvec::smallvec;
 
 use super::message::{Kind, Message};
-use super::{Control, End, Frame, Stream};
+use super::{CloseReason, Control, Frame, Stream};
 use crate::attr::QpState;
+use crate::ext_headers::{Ext, ExtHeaders, Foreign};
 use crate::ids::{Lkey, QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::Wqe;
-use crate::side::{Ext, Foreign, Side};
 use crate::transport::{LONGEST_MESSAGE, local_error};
 use crate::wr::{SendFlags, Sge, SgeList};
 
@@ -41,7 +41,7 @@ pub(super) struct Response {
 
 impl Stream {
     /// The next packet.
-    pub(super) fn poll(&mut self, qp: &mut Qp, now: Time, port: &Port, side: &mut Side) -> Result<Option<Transmit>, End> {
+    pub(super) fn poll(&mut self, qp: &mut Qp, now: Time, port: &Port, side: &mut ExtHeaders) -> Result<Option<Transmit>, CloseReason> {
         if self.sent == self.posted {
             self.feed(qp, port)?;
         }
@@ -52,7 +52,7 @@ impl Stream {
     }
 
     /// Hands the next frame to TCP, if there is one and room for it.
-    fn feed(&mut self, qp: &mut Qp, port: &Port) -> Result<(), End> {
+    fn feed(&mut self, qp: &mut Qp, port: &Port) -> Result<(), CloseReason> {
         let unfinished = self.messages.back().is_some_and(|message| message.posted < message.segments);
         if !unfinished && (self.ending || !self.begin(qp, port)?) {
             return Ok(());
@@ -72,7 +72,7 @@ impl Stream {
     }
 
     /// Begins the next message; false if there is none.
-    fn begin(&mut self, qp: &mut Qp, port: &Port) -> Result<bool, End> {
+    fn begin(&mut self, qp: &mut Qp, port: &Port) -> Result<bool, CloseReason> {
         if (self.responding || self.responses.is_empty()) && self.begin_request(qp, port)? {
             self.responding = false;
             return Ok(true);
@@ -86,7 +86,7 @@ impl Stream {
     }
 
     /// Begins the request at the cursor; false if there is none or it has to wait.
-    fn begin_request(&mut self, qp: &mut Qp, port: &Port) -> Result<bool, End> {
+    fn begin_request(&mut self, qp: &mut Qp, port: &Port) -> Result<bool, CloseReason> {
         let Some(wqe) = qp.requester.at_cursor().filter(|_| qp.state == QpState::Rts) else { return Ok(false) };
         let reads = qp.requester.reads;
         let full = wqe.opcode.is_read() && reads >= qp.requester.max_reads;
@@ -95,7 +95,7 @@ impl Stream {
         }
         if let Some(status) = local_error(qp, port, LONGEST_MESSAGE) {
             // What was begun before ends well first.
-            return if qp.requester.cursor == qp.requester.front { Err(End::Local(status)) } else { Ok(false) };
+            return if qp.requester.cursor == qp.requester.front { Err(CloseReason::Local(status)) } else { Ok(false) };
         }
         let index = WqeIndex(qp.requester.cursor);
         let wqe = &mut qp.requester.queue[(qp.requester.cursor - qp.requester.front) as usize];
@@ -199,7 +199,7 @@ impl Stream {
     }
 
     /// The packet of a segment.
-    fn packet(&mut self, segment: Segment, qp: &mut Qp, port: &Port, side: &mut Side) -> Transmit {
+    fn packet(&mut self, segment: Segment, qp: &mut Qp, port: &Port, side: &mut ExtHeaders) -> Transmit {
         let position = self.messages.partition_point(|message| message.posted_end() <= segment.offset);
         let message = self.messages.get(position).filter(|_| segment.payload > 0);
         let ip = IP + segment.header.header_bytes() + segment.payload;

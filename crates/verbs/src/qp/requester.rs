@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(requester.reads, 1);
         requester.rewind();
         assert_eq!(requester.reads, 0);
-        requester.move_una(first + 40); // a response that was under way
+        requester.move_una(first + 40); // a response that was in flight
         assert_eq!(requester.reads, 0);
     }
 }

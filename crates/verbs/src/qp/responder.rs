@@ -10,7 +10,7 @@ use fabriscope_units::Time;
 use fabriscope_wire::{Psn, Syndrome};
 
 use crate::cc::Telemetry;
-use crate::mr::Place;
+use crate::mr::MemoryId;
 use crate::packet::Packet;
 use crate::qp::bitmap::Bitmap;
 use crate::srq::RecvWqe;
@@ -21,7 +21,7 @@ use crate::srq::RecvWqe;
 pub(crate) struct Inbound {
     pub(crate) kind: Kind,
     /// WRITE: the memory it goes to.
-    pub(crate) place: Place,
+    pub(crate) place: MemoryId,
     /// Bytes received of it.
     pub(crate) offset: u32,
     /// WRITE: bytes of the message. SEND: bytes the receive holds.
@@ -66,8 +66,8 @@ pub(crate) struct Response {
 /// What a response carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ResponseKind {
-    Read { addr: u64, left: u32, total: u32, place: Place },
-    Atomic { old: u64, place: Place },
+    Read { addr: u64, left: u32, total: u32, place: MemoryId },
+    Atomic { old: u64, place: MemoryId },
 }
 
 /// Whether the responder waits for a repeated packet.
@@ -84,7 +84,7 @@ pub(crate) enum Silence {
 pub(crate) struct Done {
     pub(crate) psn: Psn,
     pub(crate) old: u64,
-    pub(crate) place: Place,
+    pub(crate) place: MemoryId,
 }
 
 /// The receiving half of a queue pair; what every packet needs stands first.

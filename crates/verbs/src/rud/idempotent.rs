@@ -13,14 +13,14 @@ use super::message;
 use super::receiver::{Refusal, check};
 use super::{ANSWER, CONTEXT, Context, Contexts, receives, status_of};
 use crate::attr::QpType;
-use crate::cc::{Echo, Loss, Telemetry, Told};
+use crate::cc::{AckInfo, Echo, Loss, Telemetry};
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{Lid, Lkey, QpNum};
 use crate::memory;
-use crate::mr::{Access, Place};
+use crate::mr::{Access, MemoryId};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::side::{Ext, Side};
 use crate::wr::Sge;
 
 /// The answer to one packet.
@@ -40,7 +40,7 @@ pub(super) struct Answer {
 
 impl Answer {
     /// On the wire: an acknowledgement, or the bytes that were asked for.
-    pub(super) fn packet(self, port: &Port, side: &mut Side) -> Transmit {
+    pub(super) fn packet(self, port: &Port, side: &mut ExtHeaders) -> Transmit {
         let operation = if self.read.is_some() { Operation::ReadResponseOnly } else { Operation::Acknowledge };
         let opcode = (Transport::Rud as u8) << 5 | operation as u8;
         let payload = self.read.map_or(0, |sge| sge.length as u16);
@@ -70,7 +70,7 @@ impl Answer {
             responder: true,
             read_response: self.read.is_some(),
             fetch: Bytes(u64::from(payload)),
-            place: self.read.map_or(Place::HOST, |sge| port.regions.place_of(sge.lkey.0)),
+            place: self.read.map_or(MemoryId::HOST, |sge| port.regions.place_of(sge.lkey.0)),
             starts_message: true,
             ends_message: true,
             message_bytes: u32::from(payload),
@@ -195,7 +195,7 @@ impl Context {
             return self.continue_sending(now, port);
         }
         let (before, mtu) = (sender.una, port.packet_mtu());
-        let told = Told { end: before, asked: Some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
+        let told = AckInfo { end: before, asked: Some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
         if sender.congestion.acknowledged(now, told, &ext.links, true) > 0 {
             sender.congestion.lost(now, Loss::Gap);
             let missing: Vec<Psn> = sender.congestion.missing().collect();

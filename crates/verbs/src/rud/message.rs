@@ -4,11 +4,11 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::{Operation, Psn, Transport};
 
 use crate::attr::QpType;
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Transmit};
 use crate::port::Port;
-use crate::side::{Ext, Side};
 use crate::wc::{Wc, WcOpcode, WcStatus};
 use crate::wr::{Atomic, Remote, SendFlags, SgeList, WrOpcode};
 
@@ -144,7 +144,7 @@ impl Message {
     }
 
     /// Packet `number`.
-    pub(crate) fn packet(&self, number: u32, route: Route, ask: bool, repeated: bool, port: &Port, side: &mut Side) -> Transmit {
+    pub(crate) fn packet(&self, number: u32, route: Route, ask: bool, repeated: bool, port: &Port, side: &mut ExtHeaders) -> Transmit {
         let mtu = port.packet_mtu();
         let (first, last) = (number == 0, number + 1 == self.packets);
         let payload = self.payload(number, mtu);

@@ -39,11 +39,11 @@ use rustc_hash::FxHashMap;
 
 use crate::attr::{QpState, QpType};
 use crate::cc::{Granter, Scheme, Settings};
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{Lid, QpNum};
 use crate::packet::{Packet, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::side::{Ext, Side};
 use crate::transport::ud;
 use crate::wc::WcStatus;
 use idempotent::Answer;
@@ -124,7 +124,7 @@ impl Contexts {
     }
 
     /// The acknowledgement that the context at `index` owes.
-    pub(crate) fn poll_ack(&mut self, index: u32, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    pub(crate) fn poll_ack(&mut self, index: u32, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
         if index == ANSWER {
             return self.answers.pop_front().map(|answer| answer.packet(port, side));
         }
@@ -139,7 +139,7 @@ impl Contexts {
     }
 
     /// The next packet of the context at `index`.
-    pub(crate) fn poll(&mut self, index: u32, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    pub(crate) fn poll(&mut self, index: u32, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
         let context = self.list.get_mut(index as usize)?;
         context.queued = false;
         let sent = context.poll(now, port, side);
@@ -156,7 +156,7 @@ impl Contexts {
         now: Time,
         port: &mut Port,
         packet: &Packet,
-        side: &mut Side,
+        side: &mut ExtHeaders,
         received: &mut Received,
     ) {
         let Some(ext) = side.take(packet.ext) else {

@@ -15,6 +15,7 @@ use super::sender::WINDOW;
 use super::{Context, receives};
 use crate::attr::QpType;
 use crate::cc::Telemetry;
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{CqId, Lkey, QpNum};
 use crate::memory;
 use crate::mr::Access;
@@ -22,7 +23,6 @@ use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::bitmap::Bitmap;
-use crate::side::{Ext, Side};
 use crate::srq::RecvWqe;
 use crate::transport::{ATOMIC_BYTES, inbound};
 use crate::wc::{Wc, WcOpcode, WcStatus};
@@ -344,7 +344,7 @@ impl Context {
     }
 
     /// The acknowledgement owed longest.
-    pub(super) fn poll_ack(&mut self, credit: u32, port: &Port, side: &mut Side) -> Option<Transmit> {
+    pub(super) fn poll_ack(&mut self, credit: u32, port: &Port, side: &mut ExtHeaders) -> Option<Transmit> {
         let ack = self.receiver.acks.pop_front()?;
         let receiver = &self.receiver;
         let ahead = (0..64).filter(|bit| receiver.arrived.has(receiver.expected + *bit)).fold(0u64, |map, bit| map | 1 << bit);

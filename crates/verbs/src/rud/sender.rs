@@ -12,12 +12,12 @@ use fabriscope_wire::{Delivery, NakCode, Psn, Syndrome};
 
 use super::message::{Kind, Message, Route};
 use super::{CONTEXT, Context, status_of};
-use crate::cc::{Congestion, HEADERS, Loss, Told};
+use crate::cc::{AckInfo, Congestion, HEADERS, Loss};
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::QpNum;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
-use crate::side::{Ext, Side};
 use crate::wc::WcStatus;
 
 /// The sending half of a context.
@@ -222,7 +222,7 @@ fn weight(message: &Message, sent: u32, mtu: u32) -> u64 {
 
 impl Context {
     /// The next packet, if there is one and it may be sent.
-    pub(super) fn poll(&mut self, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+    pub(super) fn poll(&mut self, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
         let mtu = port.packet_mtu();
         let sender = &mut self.sender;
         if sender.in_order && !sender.later.is_empty() {
@@ -328,7 +328,7 @@ impl Context {
         }
         let before = sender.una;
         let accepted = matches!(syndrome, Syndrome::Ack(_));
-        let told = Told { end, asked: (accepted && known).then_some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
+        let told = AckInfo { end, asked: (accepted && known).then_some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
         if sender.congestion.acknowledged(now, told, &ext.links, !sender.in_order) > 0 {
             sender.congestion.lost(now, Loss::Gap);
             sender.again.extend(sender.congestion.missing());

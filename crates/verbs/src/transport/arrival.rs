@@ -9,17 +9,17 @@ use fabriscope_units::Time;
 use fabriscope_wire::{Opcode, Operation, Transport};
 
 use crate::attr::{QpState, QpType};
+use crate::ext_headers::ExtHeaders;
 use crate::iwarp;
 use crate::nic::{Before, Nic, note_mark};
 use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Received};
 use crate::qp::responder::Silence;
-use crate::side::Side;
 use crate::transport::inbound::Refusal;
 use crate::transport::{OPERATION, dc, raw, rc_requester, rc_responder, relay};
 
 impl Nic {
     /// A packet of a transport that is neither RC, UC nor UD arrived.
-    pub(crate) fn handle_other(&mut self, now: Time, packet: &Packet, slot: Option<usize>, side: &mut Side, received: &mut Received) {
+    pub(crate) fn handle_other(&mut self, now: Time, packet: &Packet, slot: Option<usize>, side: &mut ExtHeaders, received: &mut Received) {
         let before = Before::of(&self.port);
         let (transport, operation) = (packet.opcode >> 5, packet.opcode & OPERATION);
         let answer = (Operation::ReadResponseFirst as u8..=Operation::AtomicAcknowledge as u8).contains(&operation);
@@ -60,7 +60,7 @@ impl Nic {
     }
 
     /// The queue pair whose responder takes a request: of a target of DC the one for the initiator, made with its first packet.
-    fn responder_of(&mut self, packet: &Packet, slot: Option<usize>, side: &Side) -> Option<usize> {
+    fn responder_of(&mut self, packet: &Packet, slot: Option<usize>, side: &ExtHeaders) -> Option<usize> {
         let slot = slot?;
         if self.qps[slot].qp_type != QpType::Dct {
             return Some(slot).filter(|_| self.qps[slot].qp_type != QpType::Dci);

@@ -3,7 +3,7 @@
 //! Source: man page mlx5dv_create_qp(3); Subramoni et al., "Designing MPI Library with Dynamic Connected Transport (DCT) of
 //! InfiniBand", ISC 2014 (half handshake: a connect message, and data behind it at once; one connection of an initiator at a
 //! time; a target makes a responder for each initiator that is connected to it).
-//! Modelled: connect and disconnect packets, requests to one target while another's are under way wait until those are
+//! Modelled: connect and disconnect packets, requests to one target while another's are in flight wait until those are
 //! acknowledged, access keys, receives from the target's shared queue; otherwise an initiator and its responder are an RC
 //! connection. Packets name the packet number at which their connection began, so that late ones of an earlier connection are
 //! told apart, and a lost connect packet does no harm.
@@ -12,12 +12,12 @@
 use fabriscope_wire::{Operation, Psn, Transport};
 
 use crate::attr::{QpState, QpType};
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{Lid, QpNum};
 use crate::packet::{Packet, PacketFlags, Transmit};
 use crate::port::Port;
 use crate::qp::responder::Responder;
 use crate::qp::{Dynamic, Qp};
-use crate::side::{Ext, Side};
 
 /// Whether the request at the cursor, which was never sent, may begin: an initiator turns to its target when the one before has
 /// acknowledged everything; an end-to-end context carries one message at a time (IBA vol. 1 §9.7.1).
@@ -46,7 +46,7 @@ pub(crate) fn aim(qp: &mut Qp) -> bool {
 }
 
 /// The packet by which an initiator leaves a target or connects to one, if that is due.
-pub(crate) fn poll(qp: &mut Qp, port: &Port, side: &mut Side) -> Option<Transmit> {
+pub(crate) fn poll(qp: &mut Qp, port: &Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if !matches!(qp.state, QpState::Rts | QpState::Sqd) {
         return None;
     }

@@ -7,14 +7,14 @@
 use fabriscope_wire::Opcode;
 
 use crate::event::AsyncEvent;
+use crate::ext_headers::Ext;
 use crate::ids::QpNum;
 use crate::memory;
-use crate::mr::{Access, Place};
+use crate::mr::{Access, MemoryId};
 use crate::packet::{Packet, Received};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::responder::Kind;
-use crate::side::Ext;
 use crate::srq::RecvWqe;
 use crate::wc::WcOpcode;
 use crate::wr;
@@ -151,8 +151,8 @@ pub(crate) fn check_receive(port: &Port, pd: crate::ids::PdId, recv: &Option<Rec
 }
 
 /// The memory that `length` bytes from `offset` on of a receive go to.
-pub(crate) fn landing(port: &Port, recv: &Option<RecvWqe>, offset: u64, length: u32) -> Place {
-    recv.as_ref().map_or(Place::HOST, |wqe| port.regions.place_in(&wqe.sge, offset, length))
+pub(crate) fn landing(port: &Port, recv: &Option<RecvWqe>, offset: u64, length: u32) -> MemoryId {
+    recv.as_ref().map_or(MemoryId::HOST, |wqe| port.regions.place_in(&wqe.sge, offset, length))
 }
 
 /// The message is complete.

@@ -19,6 +19,7 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::{Operation, Psn};
 
 use crate::attr::QpType;
+use crate::ext_headers::{Ext, ExtHeaders, ExtId};
 use crate::ids::WqeIndex;
 use crate::memory;
 use crate::mr::Access;
@@ -26,13 +27,19 @@ use crate::packet::{Packet, PacketFlags, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::Wqe;
-use crate::side::{Ext, ExtId, Side};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, WrOpcode};
 
 /// Packet `number` of the SEND or WRITE at `position` of the queue, for RC and UC.
 #[inline(always)] // Returned through memory, its bytes would be read back as words before they are stored.
-pub(crate) fn data_packet(qp: &mut Qp, port: &Port, side: &mut Side, position: usize, number: u32, mut flags: PacketFlags) -> Transmit {
+pub(crate) fn data_packet(
+    qp: &mut Qp,
+    port: &Port,
+    side: &mut ExtHeaders,
+    position: usize,
+    number: u32,
+    mut flags: PacketFlags,
+) -> Transmit {
     let entropy = qp.next_entropy();
     let requester = &qp.requester;
     let wqe = &requester.queue[position];

@@ -9,6 +9,7 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::Opcode;
 
 use crate::attr::{QpState, QpType};
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::WqeIndex;
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
@@ -16,14 +17,13 @@ use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::modify::entropy;
 use crate::qp::requester::Extra;
-use crate::side::{Ext, Side};
 use crate::transport::inbound;
 use crate::transport::{assign, data_ext, local_error};
 use crate::wc::{WcOpcode, WcStatus};
 use crate::wr::SendFlags;
 
 /// The next packet; its request completes with it.
-pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if qp.state != QpState::Rts || qp.requester.cursor >= qp.requester.ready {
         qp.check_drained(port);
         return None;
@@ -60,7 +60,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
 }
 
 /// A raw packet arrived.
-pub(crate) fn handle(qps: &mut [Qp], port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+pub(crate) fn handle(qps: &mut [Qp], port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     received.dropped = true;
     let Some(ext) = side.take(packet.ext) else { return };
     if !ext.holds(packet.payload) {

@@ -12,22 +12,22 @@ use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{NakCode, Operation, Psn, RnrTimer, Syndrome};
 
 use crate::attr::QpState;
-use crate::cc::{Loss, Told};
+use crate::cc::{AckInfo, Loss};
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::WqeIndex;
 use crate::memory;
-use crate::mr::Place;
+use crate::mr::MemoryId;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::requester::Extra;
 use crate::qp::{Qp, Waiting};
-use crate::side::{Ext, Side};
 use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, MOST_PACKETS, OPERATION, assign, data_packet, dc, local_error, routed};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, WrOpcode};
 
 /// The next request packet, if there is one and it may be sent.
 #[inline]
-pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if !matches!(qp.state, QpState::Rts | QpState::Sqd) || qp.timer.waiting == Waiting::Receiver {
         return None;
     }
@@ -83,7 +83,7 @@ pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> 
 }
 
 /// The next packet of a SEND or WRITE, as congestion control lets it go: one that has to be sent again, else the next in line.
-fn governed(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+fn governed(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     let again = next_again(qp);
     if again.is_none() && !skip_arrived(qp) {
         // What follows was never sent: it begins with the next turn.
@@ -231,7 +231,7 @@ fn begin(qp: &mut Qp, port: &mut Port) -> bool {
 }
 
 /// A READ or atomic request.
-fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: usize) -> Option<Transmit> {
+fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders, position: usize) -> Option<Transmit> {
     let requester = &qp.requester;
     let wqe = &requester.queue[position];
     let psn = requester.cursor_psn;
@@ -287,7 +287,7 @@ fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: u
         packet,
         qp: qp.num,
         fetch: Bytes::ZERO,
-        place: Place::HOST,
+        place: MemoryId::HOST,
         responder: false,
         read_response: false,
         starts_message: starts,
@@ -302,7 +302,7 @@ fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut Side, position: u
 
 /// An acknowledgement, NAK or response arrived.
 #[inline]
-pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     let psn = Psn::new(packet.psn);
     let requester = &qp.requester;
     let known = matches!(qp.state, QpState::Rts | QpState::Sqd) && !psn.is_before(requester.una) && psn.is_before(requester.sent_end);
@@ -328,7 +328,7 @@ pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, s
 }
 
 /// What an acknowledgement tells congestion control.
-fn learn(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, packet: &Packet, side: &Side) {
+fn learn(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, packet: &Packet, side: &ExtHeaders) {
     // The low bits of the packet that is answered; it is not before the one that is acknowledged with all others.
     let ahead = packet.msn.wrapping_sub(psn.as_u32() as u16);
     let asked = if u32::from(ahead) < 1 << 15 { psn + u32::from(ahead) } else { psn };
@@ -340,7 +340,7 @@ fn learn(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, packet: &Packet, sid
         let accepted = matches!(Syndrome::decode(packet.syndrome), Ok(Syndrome::Ack(_)));
         let end = if accepted { psn.next() } else { psn };
         let links = side.at(packet.ext).map_or(&[][..], |ext| &ext.links[..]);
-        let told = Told { end, asked: accepted.then_some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
+        let told = AckInfo { end, asked: accepted.then_some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
         let missing = congestion.acknowledged(now, told, links, qp.any_order);
         if missing > 0 {
             congestion.lost(now, Loss::Gap);

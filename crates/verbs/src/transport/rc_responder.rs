@@ -12,14 +12,14 @@ use fabriscope_wire::{NakCode, Opcode, Operation, Psn, Syndrome};
 
 use crate::attr::{QpState, QpType};
 use crate::event::AsyncEvent;
+use crate::ext_headers::{Ext, ExtHeaders, ExtId};
 use crate::memory::Memory;
-use crate::mr::{Access, Place};
+use crate::mr::{Access, MemoryId};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::modify::receiver_timer;
 use crate::qp::responder::{Ack, Done, Kind, Responder, Response, ResponseKind, Silence};
-use crate::side::{Ext, ExtId, Side};
 use crate::transport::inbound::{self, Refusal};
 use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, OPERATION};
 use crate::wc::WcStatus;
@@ -27,7 +27,7 @@ use crate::wr::Atomic;
 
 /// A request packet arrived.
 #[inline]
-pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     if matches!(qp.state, QpState::Reset | QpState::Init | QpState::Err) {
         received.dropped = true;
         side.free(packet.ext);
@@ -59,7 +59,7 @@ pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut S
 }
 
 /// What the peer's congestion control has to know of a packet.
-fn note(qp: &mut Qp, packet: &Packet, side: &Side) {
+fn note(qp: &mut Qp, packet: &Packet, side: &ExtHeaders) {
     let seen = &mut qp.responder.seen;
     seen.marked |= packet.flags.contains(PacketFlags::ECN_CE);
     if let Some(ext) = side.at(packet.ext).filter(|ext| !ext.links.is_empty()) {
@@ -84,7 +84,7 @@ fn trimmed(qp: &mut Qp, port: &mut Port, psn: Psn, ahead: i32) {
 
 /// The expected packet.
 #[inline]
-fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     let ext = side.take(packet.ext);
     let operation = packet.opcode & OPERATION;
     let result = if operation < Operation::ReadRequest as u8 || operation > Operation::FetchAdd as u8 {
@@ -121,7 +121,7 @@ fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received
 }
 
 /// A packet before its time: kept where any order is taken, else a sign of loss.
-fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut Side, received: &mut Received) {
+fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut ExtHeaders, received: &mut Received) {
     let psn = Psn::new(packet.psn);
     let responder = &mut qp.responder;
     if !qp.any_order {
@@ -162,7 +162,7 @@ fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut S
 /// The memory that an early packet goes to: a WRITE says it with its first packet, which may be early too; a SEND goes into the
 /// receive of the message that has begun, and to the memory beside the NIC as long as it has none.
 #[cold]
-fn early_place(qp: &Qp, port: &Port, packet: &Packet, ahead: u32, side: &Side) -> Place {
+fn early_place(qp: &Qp, port: &Port, packet: &Packet, ahead: u32, side: &ExtHeaders) -> MemoryId {
     let Responder { inbound, early, expected, .. } = &qp.responder;
     let starts = |packet: &Packet| Opcode::decode(packet.opcode).is_ok_and(|opcode| opcode.is_write() && opcode.is_first());
     let operation = packet.opcode & OPERATION;
@@ -177,7 +177,7 @@ fn early_place(qp: &Qp, port: &Port, packet: &Packet, ahead: u32, side: &Side) -
 }
 
 /// Takes the early packets whose turn has come.
-fn catch_up(qp: &mut Qp, port: &mut Port, side: &mut Side, received: &mut Received) {
+fn catch_up(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders, received: &mut Received) {
     while qp.state != QpState::Err {
         let responder = &mut qp.responder;
         let psn = responder.expected;
@@ -371,7 +371,7 @@ pub(crate) fn refuse(qp: &mut Qp, port: &mut Port, refusal: Refusal) {
 
 /// The acknowledgement owed.
 #[inline]
-pub(crate) fn poll_ack(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+pub(crate) fn poll_ack(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if !qp.responder.responses.is_empty() {
         return None; // it follows them
     }
@@ -383,7 +383,7 @@ pub(crate) fn poll_ack(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<
 }
 
 /// The acknowledgement owed, with what the peer's congestion control has to know.
-fn poll_told(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+fn poll_told(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if let Some(psn) = qp.responder.seen.trimmed.pop_front() {
         let before = qp.responder.expected.previous();
         let mut sent = response_packet(qp, port, before, Operation::Acknowledge, 0, ExtId::NONE, Syndrome::ACK.encode(), false);
@@ -406,7 +406,7 @@ fn poll_told(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> 
 }
 
 /// The next packet of the oldest response.
-pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+pub(crate) fn poll_response(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     let mtu = qp.mtu();
     let response = qp.responder.responses.front_mut()?;
     let (psn, traced) = (response.psn, response.traced);

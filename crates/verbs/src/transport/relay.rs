@@ -9,6 +9,7 @@ use fabriscope_wire::{Opcode, Psn};
 
 use crate::attr::{QpState, QpType};
 use crate::error::PostError;
+use crate::ext_headers::Ext;
 use crate::ids::{Lid, QpNum, SrqId, WqeIndex};
 use crate::nic::{Nic, slot_number};
 use crate::packet::Packet;
@@ -17,7 +18,6 @@ use crate::qp::Qp;
 use crate::qp::requester::{Extra, Route, Wqe};
 use crate::qp::responder::{Kind, Silence};
 use crate::rud::{Contexts, Kind as MessageKind, Message, Origin};
-use crate::side::Ext;
 use crate::transport::{LONGEST_MESSAGE, local_error};
 use crate::wc::WcStatus;
 use crate::wr::{Atomic, SendWr};

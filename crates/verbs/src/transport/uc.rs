@@ -8,18 +8,18 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::{Opcode, Psn};
 
 use crate::attr::QpState;
+use crate::ext_headers::ExtHeaders;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::responder::Kind;
-use crate::side::Side;
 use crate::transport::inbound::{self, Refusal};
 use crate::transport::{LONGEST_MESSAGE, MOST_PACKETS, assign, data_packet, local_error};
 use crate::wc::WcStatus;
 
 /// The next packet; a request completes with its last one.
 #[inline]
-pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if !matches!(qp.state, QpState::Rts | QpState::Sqd) || qp.requester.cursor >= qp.requester.ready {
         return None;
     }
@@ -48,7 +48,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
 
 /// A packet arrived.
 #[inline]
-pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     let ext = side.take(packet.ext);
     if matches!(qp.state, QpState::Reset | QpState::Init | QpState::Err) {
         received.dropped = true;

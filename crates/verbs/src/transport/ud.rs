@@ -9,6 +9,7 @@ use fabriscope_units::Bytes;
 use fabriscope_wire::Operation;
 
 use crate::attr::{QpState, QpType};
+use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
@@ -17,14 +18,13 @@ use crate::qp::Qp;
 use crate::qp::modify::entropy;
 use crate::qp::requester::Extra;
 use crate::rud;
-use crate::side::{Ext, Side};
 use crate::transport::inbound::{self, Refusal, landing};
 use crate::transport::{assign, data_ext, local_error};
 use crate::wc::{WcOpcode, WcStatus};
 use crate::wr::SendFlags;
 
 /// The next datagram; its request completes with it.
-pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Transmit> {
+pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if qp.state != QpState::Rts || qp.requester.cursor >= qp.requester.ready {
         qp.check_drained(port);
         return None;
@@ -77,7 +77,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut Side) -> Option<Tran
 }
 
 /// A datagram arrived.
-pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut Side, received: &mut Received) {
+pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     received.dropped = true;
     let Some(ext) = side.take(packet.ext) else { return };
     take(qp, port, packet, &ext, received);

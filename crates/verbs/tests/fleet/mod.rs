@@ -44,8 +44,8 @@ pub struct Node {
 pub struct Fleet {
     pub kind: QpType,
     pub nodes: Vec<Node>,
-    pub side: Side,
-    /// Packets under way: when they arrive, in which order they left, the packet.
+    pub side: ExtHeaders,
+    /// Packets in flight: when they arrive, in which order they left, the packet.
     wires: Vec<(Time, u64, Packet)>,
     pub now: Time,
     faults: Faults,
@@ -54,8 +54,8 @@ pub struct Fleet {
     pub sent: u64,
     pub lost: u64,
     /// By packet with payload: the node that read it from memory and where from; the node that wrote it and where to.
-    pub fetched: Vec<(usize, Place)>,
-    pub written: Vec<(usize, Place)>,
+    pub fetched: Vec<(usize, MemoryId)>,
+    pub written: Vec<(usize, MemoryId)>,
 }
 
 impl Fleet {
@@ -90,7 +90,7 @@ impl Fleet {
         Fleet {
             kind,
             nodes: made,
-            side: Side::new(),
+            side: ExtHeaders::new(),
             wires: Vec::new(),
             now: Time::from_ps(1),
             faults,
@@ -202,7 +202,7 @@ impl Fleet {
         self.collect(to);
     }
 
-    /// Runs until nothing is under way and no timer is left, or `limit` steps; true when quiet.
+    /// Runs until nothing is outstanding and no timer is left, or `limit` steps; true when quiet.
     pub fn run(&mut self, limit: usize) -> bool {
         for _ in 0..limit {
             for node in 0..self.nodes.len() {

@@ -17,7 +17,7 @@ pub use ram::Ram;
 pub const MEMORY: usize = 1 << 20;
 
 /// One end.
-pub struct End {
+pub struct TestEnd {
     pub nic: Nic,
     pub ram: Ram,
     pub pd: PdId,
@@ -47,8 +47,8 @@ pub struct Faults {
 
 /// Two ends and what is between them.
 pub struct Pair {
-    pub ends: [End; 2],
-    pub side: Side,
+    pub ends: [TestEnd; 2],
+    pub side: ExtHeaders,
     pub wires: [VecDeque<Packet>; 2],
     pub now: Time,
     pub faults: Faults,
@@ -79,11 +79,11 @@ impl Pair {
             let cq = nic.create_cq(1 << 16).unwrap();
             let qp = nic.create_qp(&init(QpInit::new(pd, qp_type, cq))).unwrap();
             let watch = nic.create_watch(0, Bytes(MEMORY as u64));
-            End { nic, ram, pd, mr, cq, qp, done: Vec::new(), watch }
+            TestEnd { nic, ram, pd, mr, cq, qp, done: Vec::new(), watch }
         };
         Pair {
             ends: [end(1), end(2)],
-            side: Side::new(),
+            side: ExtHeaders::new(),
             wires: Default::default(),
             now: Time::from_ps(1),
             faults,

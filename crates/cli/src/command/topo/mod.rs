@@ -1,4 +1,4 @@
-//! `fabriscope topo`: what a topology is worth before anything runs on it, and its picture.
+//! `fabriscope topo`: analysis of a topology before anything runs on it, and its picture.
 
 mod algorithm;
 mod examine;

@@ -14,7 +14,7 @@ use super::defaults::{
     self, ATOMIC_SIZE, Defaults, GID_INDEX, JSON_FILE, MARGIN_SECONDS, MAX_DEPTH, MAX_INLINE, MAX_OUTSTANDING, MAX_SIZE, MODERATION_LIMIT,
     OUTSTANDING_READS, RX_DEPTH_UNRELIABLE, TIMEOUT_EXPONENT, VERSION,
 };
-use super::gpu::{self, Driver, Wanted};
+use super::gpu::{self, Driver, GpuRequest};
 use super::options::{NOTES, OPTIONS};
 use super::settings::{AtomicType, CONNECTIONS, Length, Settings, Verbosity};
 use super::test::{Kind, Test, Verb};
@@ -30,7 +30,7 @@ pub(super) struct Draft {
     cq_mod: Option<u32>,
     inline_size: Option<u32>,
     rx_depth: Option<u32>,
-    gpu: Option<Wanted>,
+    gpu: Option<GpuRequest>,
     json: bool,
 }
 
@@ -140,9 +140,9 @@ impl Draft {
                 s.verbosity = one_of(given, "bandwidth, message_rate, latency", &values)?;
             }
             "perform_warm_up" => s.warm_up = true,
-            "use_cuda" => self.gpu = Some(Wanted::number(Driver::Cuda, given)?),
-            "use_cuda_bus_id" => self.gpu = Some(Wanted::bus(given)),
-            "use_rocm" => self.gpu = Some(Wanted::number(Driver::Rocm, given)?),
+            "use_cuda" => self.gpu = Some(GpuRequest::number(Driver::Cuda, given)?),
+            "use_cuda_bus_id" => self.gpu = Some(GpuRequest::bus(given)),
+            "use_rocm" => self.gpu = Some(GpuRequest::number(Driver::Rocm, given)?),
             "use_old_post_send" => s.old_post_send = true,
             "help" => return Err(UsageError::Help { text: arguments::help(s.test.name(), s.test.about(), OPTIONS, NOTES) }),
             "version" => return Err(UsageError::Help { text: VERSION.to_owned() }),

@@ -5,22 +5,22 @@
 
 pub mod copies;
 mod leg;
-mod words;
+mod reasons;
 
 use fabriscope_catalog::{GpuProtocol, RailPolicy, ResolvedCluster};
 use fabriscope_machine::{Access, Machine, PathClass, Purpose, VertexId};
-use fabriscope_mpi::{Between, Buffer, Decision, Home, Means};
+use fabriscope_mpi::{Between, Buffer, CopyMethod, Decision, RankLocation};
 use fabriscope_platform::{Binding, Target, device};
 use fabriscope_tools::perftest::Verb;
 use fabriscope_tools::{Operation, Tool, omb, perftest};
 use fabriscope_units::Bytes;
 
 pub use leg::Leg;
-use words::Seen;
+use reasons::Seen;
 
 /// One end of a message.
 #[derive(Debug, Clone)]
-pub struct End {
+pub struct MessageEnd {
     /// Which: `sender`.
     pub who: &'static str,
     /// By which means its bytes move, and why.
@@ -35,9 +35,9 @@ pub struct Inside {
     /// The node.
     pub machine: Machine,
     /// The ends, the sender first.
-    pub ends: Vec<End>,
+    pub ends: Vec<MessageEnd>,
     /// Where the ranks sit; empty for tools without MPI.
-    pub homes: Vec<Home>,
+    pub homes: Vec<RankLocation>,
     /// A buffer is on a GPU.
     pub on_device: bool,
     /// Both ends are on one node.
@@ -51,7 +51,7 @@ pub struct Inside {
 }
 
 /// What is asked of it.
-pub struct Asked<'a> {
+pub struct DataPathRequest<'a> {
     /// The tool.
     pub tool: Tool,
     /// Its options.
@@ -68,7 +68,7 @@ pub struct Asked<'a> {
 
 impl Inside {
     /// The ends of a message; none between nodes without GPUs, or for tools whose messages have no two ends.
-    pub fn of(asked: &Asked<'_>) -> Option<Inside> {
+    pub fn of(asked: &DataPathRequest<'_>) -> Option<Inside> {
         let within = asked.target.layout.nodes == 1 && asked.parts.sole().software.mpi.is_some();
         if asked.parts.sole().node.gpu.is_none() && !within {
             return None;
@@ -81,11 +81,11 @@ impl Inside {
         }
     }
 
-    fn of_mpi(asked: &Asked<'_>, benchmark: &'static omb::Benchmark, machine: Machine) -> Option<Inside> {
+    fn of_mpi(asked: &DataPathRequest<'_>, benchmark: &'static omb::Benchmark, machine: Machine) -> Option<Inside> {
         let settings = omb::Settings::parse(benchmark, asked.options, asked.target).ok()?;
         let (node, mpi) = (&asked.parts.sole().node, asked.parts.sole().software.mpi.as_ref()?);
         let local = asked.target.layout.nodes == 1 || benchmark.is_within_a_node();
-        let home = |rank| Home::on(Some(&machine), node.nics as usize, asked.binding, rank);
+        let home = |rank| RankLocation::on(Some(&machine), node.nics as usize, asked.binding, rank);
         let homes = vec![home(0), home(u32::from(local))];
         let (sender, receiver) = (settings.buffers.of(true), settings.buffers.of(false));
         let size = u32::try_from(asked.size).unwrap_or(u32::MAX);
@@ -105,21 +105,21 @@ impl Inside {
             let pieces = if pieces > 1 { format!("; over {pieces} adapters") } else { String::new() };
             let who = if sends { "sender" } else { "receiver" };
             if let Some(shared) =
-                mpi.shared_memory.as_ref().filter(|_| local && means == Means::Host && decision.sender == decision.receiver)
+                mpi.shared_memory.as_ref().filter(|_| local && means == CopyMethod::Host && decision.sender == decision.receiver)
             {
                 let one_sided = matches!(benchmark.traits().operation, Operation::Put | Operation::Get | Operation::GetAccumulate);
-                let how = if one_sided { words::directly(sends) } else { words::shared(shared, Bytes(asked.size), sends) };
-                return End { who, how, legs: crossing(&machine, own, other, sends) };
+                let how = if one_sided { reasons::directly(sends) } else { reasons::shared(shared, Bytes(asked.size), sends) };
+                return MessageEnd { who, how, legs: crossing(&machine, own, other, sends) };
             }
             let how = format!("{}{pieces}", seen.say(means));
-            End { who, how, legs: legs(asked.parts, &machine, (own, other), means, sends, local) }
+            MessageEnd { who, how, legs: legs(asked.parts, &machine, (own, other), means, sends, local) }
         });
         let on_device = [sender, receiver].iter().any(|buffer| *buffer != Buffer::Host);
         let symmetric = sender == receiver && (local || homes[0] == homes[1]);
         Some(Inside { ends: ends.into(), homes, on_device, local, machine, pieces, rails, symmetric })
     }
 
-    fn of_perftest(asked: &Asked<'_>, test: perftest::Test, machine: Machine) -> Option<Inside> {
+    fn of_perftest(asked: &DataPathRequest<'_>, test: perftest::Test, machine: Machine) -> Option<Inside> {
         let settings = perftest::Settings::parse(test, asked.options, asked.target).ok()?;
         let nic = *machine.nics().get(settings.nic)?;
         let index = settings.gpu.as_ref().map(|gpu| gpu.index as usize);
@@ -136,14 +136,14 @@ impl Inside {
         let into = Leg::between(&machine, format!("{adapter} writes to {name}"), (nic, memory), Purpose::Dma, Access::Write);
         // Data of a read leaves the node that was asked.
         let (first, second) = if test.verb == Verb::Read { ("responder", "requester") } else { ("sender", "receiver") };
-        let end = |who, leg: Option<Leg>| End { who, how: how.clone(), legs: leg.into_iter().collect() };
+        let end = |who, leg: Option<Leg>| MessageEnd { who, how: how.clone(), legs: leg.into_iter().collect() };
         let ends = vec![end(first, out), end(second, into)];
         Some(Inside { ends, homes: Vec::new(), on_device: index.is_some(), local: false, machine, pieces: 1, rails: 1, symmetric: true })
     }
 
     /// Both ends as text.
     pub fn text(&self) -> String {
-        let end = |end: &End| {
+        let end = |end: &MessageEnd| {
             let legs: String = end.legs.iter().map(|leg| leg.text(&self.machine)).collect();
             format!("\n{}: {}\n{legs}", end.who, end.how)
         };
@@ -152,7 +152,7 @@ impl Inside {
 
     /// The same for programs.
     pub fn json(&self) -> serde_json::Value {
-        let end = |end: &End| {
+        let end = |end: &MessageEnd| {
             let legs: Vec<serde_json::Value> = end.legs.iter().map(|leg| leg.json(&self.machine)).collect();
             serde_json::json!({ "end": end.who, "how": end.how, "ways": legs })
         };
@@ -161,9 +161,9 @@ impl Inside {
 }
 
 /// The way of a copy between the memories of two ranks, which is the receiver's; none within one memory.
-fn crossing(machine: &Machine, own: &Home, other: &Home, sends: bool) -> Vec<Leg> {
+fn crossing(machine: &Machine, own: &RankLocation, other: &RankLocation, sends: bool) -> Vec<Leg> {
     let numas = machine.numas();
-    let at = |home: &Home| numas.get(home.numa as usize).map(|numa| machine.memory_of(*numa).unwrap_or(*numa));
+    let at = |home: &RankLocation| numas.get(home.numa as usize).map(|numa| machine.memory_of(*numa).unwrap_or(*numa));
     let ends = at(other).zip(at(own)).filter(|(from, to)| !sends && from != to);
     let leg =
         ends.and_then(|ends| Leg::between(machine, "a core copies from the other socket".to_owned(), ends, Purpose::Dma, Access::Write));
@@ -171,15 +171,22 @@ fn crossing(machine: &Machine, own: &Home, other: &Home, sends: bool) -> Vec<Leg
 }
 
 /// How many adapters reach the memory that one end uses.
-fn rails(home: &Home, means: Means, gpu: Option<&GpuProtocol>) -> u32 {
+fn rails(home: &RankLocation, means: CopyMethod, gpu: Option<&GpuProtocol>) -> u32 {
     let farthest = gpu.and_then(|gpu| gpu.direct.as_ref()).map(|direct| direct.farthest.class());
-    let reached = |class: PathClass| means != Means::Direct || farthest.is_some_and(|farthest| class <= farthest);
+    let reached = |class: PathClass| means != CopyMethod::Direct || farthest.is_some_and(|farthest| class <= farthest);
     home.nics.iter().take_while(|(_, class)| reached(*class)).count() as u32
 }
 
 /// The ways of one end.
-fn legs(parts: &ResolvedCluster, machine: &Machine, (own, other): (&Home, &Home), means: Means, sends: bool, local: bool) -> Vec<Leg> {
-    let gpu = |home: &Home| machine.gpus().get(home.gpu? as usize).map(|gpu| machine.own_memory(*gpu));
+fn legs(
+    parts: &ResolvedCluster,
+    machine: &Machine,
+    (own, other): (&RankLocation, &RankLocation),
+    means: CopyMethod,
+    sends: bool,
+    local: bool,
+) -> Vec<Leg> {
+    let gpu = |home: &RankLocation| machine.gpus().get(home.gpu? as usize).map(|gpu| machine.own_memory(*gpu));
     let (device_memory, peer) = (gpu(own), gpu(other));
     let host = machine.numas().get(own.numa as usize).map(|numa| machine.own_memory(*numa));
     let number = own.nics.first().map_or(0, |(nic, _)| *nic);
@@ -200,19 +207,19 @@ fn legs(parts: &ResolvedCluster, machine: &Machine, (own, other): (&Home, &Home)
     };
     let name = own.gpu.map_or_else(|| "the GPU".to_owned(), |gpu| format!("gpu{gpu}"));
     match means {
-        Means::Host => through(None),
-        Means::Core => {
+        CopyMethod::Host => through(None),
+        CopyMethod::Core => {
             let what = format!("a core {} {name}", does("loads from", "stores to"));
             through(leg(what, device_memory, host, Purpose::Dma, dma))
         }
-        Means::Copy | Means::Chunks { .. } | Means::Program => {
+        CopyMethod::Copy | CopyMethod::Chunks { .. } | CopyMethod::Program => {
             let what = format!("{name} copies {} host memory", does("to", "from"));
             through(leg(what, device_memory, host, Purpose::Copy, [Access::Write, Access::Read]))
         }
-        Means::Direct => wire(device_memory, &format!("the memory of {name}")).into_iter().collect(),
+        CopyMethod::Direct => wire(device_memory, &format!("the memory of {name}")).into_iter().collect(),
         // One copy moves the bytes: it is the sender's way.
-        Means::Peers { .. } if !sends => Vec::new(),
-        Means::Peers { by_kernels } => {
+        CopyMethod::Peers { .. } if !sends => Vec::new(),
+        CopyMethod::Peers { by_kernels } => {
             let access = if by_kernels { Access::Read } else { Access::Write };
             let there = other.gpu.map_or_else(|| "the peer".to_owned(), |gpu| format!("gpu{gpu}"));
             leg(format!("{name} to {there}"), device_memory, peer, Purpose::Copy, [access; 2]).into_iter().collect()

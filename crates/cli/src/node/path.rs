@@ -8,18 +8,18 @@ use super::wrong;
 use crate::error::Failure;
 
 /// The path of a transfer in a node.
-pub struct Way<'m> {
+pub struct TransferPath<'m> {
     machine: &'m Machine,
     pub path: Path,
 }
 
-impl<'m> Way<'m> {
+impl<'m> TransferPath<'m> {
     /// The path between two devices or memories, by their names.
-    pub fn find(machine: &'m Machine, node: &str, from: &str, to: &str) -> Result<Way<'m>, Failure> {
+    pub fn find(machine: &'m Machine, node: &str, from: &str, to: &str) -> Result<TransferPath<'m>, Failure> {
         let end = |name: &str| machine.find(name).map_err(|error| wrong(node, &error.to_string()));
         let path = way(machine, end(from)?, end(to)?);
         let path = path.ok_or_else(|| wrong(node, &format!("no path leads from {from} to {to}; choose memories, GPUs or adapters")))?;
-        Ok(Way { machine, path })
+        Ok(TransferPath { machine, path })
     }
 
     fn class(&self) -> String {
@@ -47,7 +47,7 @@ impl<'m> Way<'m> {
         ]
     }
 
-    /// Every step, and what binds.
+    /// Every step, and the bottleneck.
     pub fn text(&self) -> String {
         let mut table =
             Table::new(["step", "from", "to", "link", "latency (ns)", "written (GB/s)", "read (GB/s)"]).words(1).words(2).words(3);

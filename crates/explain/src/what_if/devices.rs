@@ -2,12 +2,12 @@
 
 use fabriscope_catalog::{Mechanism, Mpi, NumaDistance, RailPolicy, ResolvedCluster};
 use fabriscope_machine::{Access, Machine, PathClass, Purpose, VertexId};
-use fabriscope_mpi::Home;
+use fabriscope_mpi::RankLocation;
 use fabriscope_platform::{Binding, device};
 use fabriscope_units::Rate;
 
 use super::{Setting, Variation};
-use crate::inside::Inside;
+use crate::data_path::Inside;
 use fabriscope_lab::devices::DeviceOptions;
 
 impl Setting<'_> {
@@ -113,16 +113,16 @@ impl Setting<'_> {
         let (Some(sender), Some(receiver)) = (inside.homes.first(), inside.homes.last()) else { return };
         let (machine, count) = (&inside.machine, self.parts.sole().node.gpus);
         let Some(first) = sender.gpu.filter(|_| inside.on_device) else { return };
-        let home = |gpu: u32| Home::on(Some(machine), self.parts.sole().node.nics as usize, &Binding::new(vec![gpu]), 0);
+        let home = |gpu: u32| RankLocation::on(Some(machine), self.parts.sole().node.nics as usize, &Binding::new(vec![gpu]), 0);
         let gpus = machine.gpus();
-        let way = |gpu: u32| -> Option<Way> {
+        let way = |gpu: u32| -> Option<PathKey> {
             if inside.local {
                 return way(machine, *gpus.get(first as usize)?, *gpus.get(gpu as usize)?, Purpose::Copy);
             }
             let nic = home(gpu).nics.first().map_or(0, |(nic, _)| *nic);
             way(machine, *gpus.get(gpu as usize)?, *machine.nics().get(nic)?, Purpose::Dma)
         };
-        let mut known: Vec<Way> = receiver.gpu.and_then(way).into_iter().collect();
+        let mut known: Vec<PathKey> = receiver.gpu.and_then(way).into_iter().collect();
         for gpu in 0..count {
             let Some(found) = way(gpu).filter(|found| !known.contains(found)) else { continue };
             if inside.local && gpu == first {
@@ -148,7 +148,7 @@ impl Setting<'_> {
         let places = nics.under.clone();
         let now = inside.homes.first().and_then(|home| home.nics.first()).map_or(0, |(nic, _)| *nic);
         let of = |nic: usize| way(&inside.machine, vertex, *inside.machine.nics().get(nic)?, Purpose::Dma);
-        let mut known: Vec<Way> = of(now).into_iter().collect();
+        let mut known: Vec<PathKey> = of(now).into_iter().collect();
         for (nic, place) in places.iter().enumerate().take(self.parts.sole().node.nics as usize) {
             let Some(found) = of(nic).filter(|found| !known.contains(found)) else { continue };
             let name = device(self.parts.sole().node.nic.interface, nic as u32);
@@ -187,12 +187,12 @@ impl Setting<'_> {
         }
         let (machine, nics) = (&inside.machine, inside.machine.nics());
         let gpu = self.gpu_of_perftest().and_then(|gpu| machine.gpus().get(gpu as usize).copied());
-        let of = |nic: u32| -> Option<Way> {
+        let of = |nic: u32| -> Option<PathKey> {
             let nic = *nics.get(nic as usize)?;
             // Host memory is that beside each adapter.
             way(machine, gpu?, nic, Purpose::Dma)
         };
-        let mut known: Vec<Way> = of(0).into_iter().collect();
+        let mut known: Vec<PathKey> = of(0).into_iter().collect();
         for number in 1..self.parts.sole().node.nics {
             let Some(found) = of(number).filter(|found| !known.contains(found)) else { continue };
             let device = device(self.parts.sole().node.nic.interface, number);
@@ -209,7 +209,7 @@ impl Setting<'_> {
         let (machine, gpus) = (&inside.machine, inside.machine.gpus());
         let Some(nic) = machine.nics().first().copied() else { return };
         let of = |gpu: u32| way(machine, *gpus.get(gpu as usize)?, nic, Purpose::Dma);
-        let mut known: Vec<Way> = of(now).into_iter().collect();
+        let mut known: Vec<PathKey> = of(now).into_iter().collect();
         for gpu in 0..self.parts.sole().node.gpus {
             let Some(found) = of(gpu).filter(|found| !known.contains(found)) else { continue };
             let mut variation = self.with(format!("the memory of gpu{gpu}, {} of the adapter", found.class), |_| {});
@@ -238,15 +238,15 @@ impl Setting<'_> {
 
 /// What tells ways apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Way {
+struct PathKey {
     class: PathClass,
     rates: [Rate; 2],
 }
 
-fn way(machine: &Machine, from: VertexId, to: VertexId, purpose: Purpose) -> Option<Way> {
+fn way(machine: &Machine, from: VertexId, to: VertexId, purpose: Purpose) -> Option<PathKey> {
     let path = machine.path(machine.memory_of(from).unwrap_or(from), to, purpose)?;
     let rates = [Access::Read, Access::Write].map(|access| path.rate(machine, access));
-    Some(Way { class: machine.class(from, to), rates })
+    Some(PathKey { class: machine.class(from, to), rates })
 }
 
 /// Whether an option of perftest puts buffers into the memory of a GPU.

@@ -11,7 +11,7 @@ use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
 use crate::iwarp::Frame;
 
-/// The number of an entry of a [`Side`], or [`ExtId::NONE`].
+/// The number of an entry of a [`ExtHeaders`], or [`ExtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtId(pub u32);
 
@@ -109,7 +109,7 @@ impl Ext {
 
 /// A slab of [`Ext`].
 #[derive(Default)]
-pub struct Side {
+pub struct ExtHeaders {
     slots: Vec<Slot>,
     free: u32,
     used: usize,
@@ -121,10 +121,10 @@ enum Slot {
     Free(u32),
 }
 
-impl Side {
+impl ExtHeaders {
     /// An empty slab.
-    pub fn new() -> Side {
-        Side::default()
+    pub fn new() -> ExtHeaders {
+        ExtHeaders::default()
     }
     /// Stores `ext`.
     pub fn alloc(&mut self, ext: Ext) -> ExtId {
@@ -140,7 +140,7 @@ impl Side {
         self.slots.push(Slot::Used(ext));
         ExtId(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets in flight"))
     }
-    /// An entry, to be written into; `None` as for [`Side::at`].
+    /// An entry, to be written into; `None` as for [`ExtHeaders::at`].
     #[inline]
     pub fn at_mut(&mut self, id: ExtId) -> Option<&mut Ext> {
         match self.slots.get_mut(id.0 as usize) {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn slots_are_used_again() {
-        let mut side = Side::new();
+        let mut side = ExtHeaders::new();
         let a = side.alloc(Ext { imm: 1, ..Ext::default() });
         let b = side.alloc(Ext { imm: 2, ..Ext::default() });
         assert_eq!(side.take(a).unwrap().imm, 1);

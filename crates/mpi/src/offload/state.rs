@@ -10,7 +10,7 @@ use fabriscope_collectives::{Algorithm, Call};
 use fabriscope_node::ProgramError;
 use fabriscope_platform::{Target, path_mtu};
 use fabriscope_units::Span;
-use fabriscope_verbs::{Lid, Mtu, Place, QpNum, Rkey};
+use fabriscope_verbs::{Lid, MemoryId, Mtu, QpNum, Rkey};
 
 /// How a job hands over, resolved from the library's part; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(super) type WorkerId = u32;
 
 /// What a job shares. Clones are the same.
 #[derive(Clone)]
-pub struct Desk(pub(super) Rc<Shared>);
+pub struct OffloadState(pub(super) Rc<Shared>);
 
 pub(super) struct Shared {
     pub settings: Settings,
@@ -69,7 +69,7 @@ pub(super) struct Shared {
     pub inline: u32,
     pub ranks: RefCell<BTreeMap<u32, RankSeat>>,
     served: OnceCell<BTreeMap<u32, WorkerId>>,
-    pub contacts: RefCell<BTreeMap<(End, End), (Lid, QpNum)>>,
+    pub contacts: RefCell<BTreeMap<(ConnectionEnd, ConnectionEnd), (Lid, QpNum)>>,
     /// The memory of each rank as its worker knows it.
     pub crossed: RefCell<BTreeMap<u32, Rkey>>,
     /// Where staged payload for a worker goes.
@@ -84,7 +84,7 @@ pub(super) struct Shared {
 
 /// One end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     Rank(u32),
     Worker(WorkerId),
 }
@@ -97,7 +97,7 @@ pub(super) struct RankSeat {
     pub user: u64,
     pub length: u64,
     pub rkey: Rkey,
-    pub place: Place,
+    pub place: MemoryId,
     /// The counter that it looks at.
     pub counter: (u64, Rkey),
 }
@@ -130,11 +130,11 @@ pub(super) enum Notice {
     Data { to: u32, from: u32, op: u64, bytes: u32 },
 }
 
-impl Desk {
+impl OffloadState {
     /// An empty one for a job on a machine like `target`.
     #[must_use]
-    pub fn new(settings: Settings, target: &Target, inline: u32) -> Desk {
-        Desk(Rc::new(Shared {
+    pub fn new(settings: Settings, target: &Target, inline: u32) -> OffloadState {
+        OffloadState(Rc::new(Shared {
             settings,
             mtu: path_mtu(target.mtu),
             inline,

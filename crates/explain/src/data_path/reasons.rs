@@ -2,7 +2,7 @@
 
 use fabriscope_catalog::{GpuProtocol, Mechanism, SharedMemory};
 use fabriscope_machine::PathClass;
-use fabriscope_mpi::{Buffer, Local, Means};
+use fabriscope_mpi::{Buffer, CopyMethod, Local};
 use fabriscope_units::Bytes;
 
 /// One end of a message, as its library sees it.
@@ -58,21 +58,21 @@ pub fn directly(origin: bool) -> String {
 
 impl Seen<'_> {
     /// What happens at this end, and why.
-    pub fn say(&self, means: Means) -> String {
+    pub fn say(&self, means: CopyMethod) -> String {
         let limit = |limit: fn(&GpuProtocol) -> Bytes| self.gpu.map_or(Bytes::ZERO, limit);
         let meet = if self.rendezvous { ", once both sides met" } else { "" };
         match means {
-            Means::Host => "the buffer is in host memory".to_owned(),
-            Means::Core if self.sends => {
+            CopyMethod::Host => "the buffer is in host memory".to_owned(),
+            CopyMethod::Core if self.sends => {
                 let load = |gpu: &GpuProtocol| *gpu.load_limit;
                 let local = |gpu: &GpuProtocol| gpu.local_load_limit.as_ref().map_or(*gpu.load_limit, |limit| **limit);
                 let most = limit(if self.local { local } else { load });
                 format!("GDRCopy: a core loads it out of the GPU's memory (up to {most})")
             }
-            Means::Core => {
+            CopyMethod::Core => {
                 format!("GDRCopy: a core stores it into the GPU's memory (parts up to {})", limit(|gpu| *gpu.store_limit))
             }
-            Means::Direct => {
+            CopyMethod::Direct => {
                 let does = if self.sends { "reads" } else { "writes" };
                 let farthest = self
                     .gpu
@@ -80,8 +80,8 @@ impl Seen<'_> {
                     .map_or_else(String::new, |direct| format!(", near enough (up to {})", direct.farthest.to_string().to_uppercase()));
                 format!("GPUDirect RDMA: the adapter {does} the GPU's memory{meet}; it is {}{farthest}", self.class)
             }
-            Means::Copy => format!("an engine copies it through host memory while the core waits{meet}: {}", self.hindrance()),
-            Means::Chunks { count, chunk, depth } => {
+            CopyMethod::Copy => format!("an engine copies it through host memory while the core waits{meet}: {}", self.hindrance()),
+            CopyMethod::Chunks { count, chunk, depth } => {
                 let whole = if count == 1 { "in one piece" } else { "chunk by chunk" };
                 format!(
                     "staging through host memory {whole}: {count} x {} ({depth} at a time){meet}: {}",
@@ -89,12 +89,12 @@ impl Seen<'_> {
                     self.hindrance()
                 )
             }
-            Means::Peers { by_kernels } => {
+            CopyMethod::Peers { by_kernels } => {
                 let who = if by_kernels { "kernels copy" } else { "an engine copies" };
                 let from = self.gpu.and_then(|gpu| gpu.peers.as_ref()).map_or(Bytes::ZERO, |peers| *peers.from);
                 format!("IPC: {who} from GPU to GPU (from {from} on)")
             }
-            Means::Program => "the library is not GPU-aware: the program copies through host memory itself".to_owned(),
+            CopyMethod::Program => "the library is not GPU-aware: the program copies through host memory itself".to_owned(),
         }
     }
 

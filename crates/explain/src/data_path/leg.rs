@@ -35,7 +35,7 @@ impl Leg {
         machine.path(from, to, purpose).map(|path| Leg { what: what.into(), path, access })
     }
 
-    /// The link or limit that binds it when nothing else is under way, and its rate of payload.
+    /// The link or limit that binds it when nothing else is in flight, and its rate of payload.
     pub fn bound(&self, machine: &Machine) -> Option<(String, Rate)> {
         let (rate, resource) = self.path.bound(machine, self.access)?;
         Some((machine.describe(resource), rate))

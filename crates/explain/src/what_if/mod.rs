@@ -7,7 +7,7 @@ use fabriscope_fabric::Topology;
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_units::Bytes;
 
-use crate::inside::Inside;
+use crate::data_path::Inside;
 
 /// One thing changed, everything else as it was.
 pub struct Variation {

@@ -6,11 +6,11 @@ use fabriscope_node::{CopyId, Process, ProgramError};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{WatchId, Wc, WcStatus};
 
-use super::board::Seat;
-use super::landing::Landing;
-use super::open::{End, Multicast, Stream, failed};
-use super::passing::Passing;
+use super::arrivals::Landing;
+use super::broadcast_state::BroadcastState;
+use super::open::{Multicast, Role, Stream, failed};
 use super::receiver::Incoming;
+use super::relay::Passing;
 use super::sender::{Outgoing, SENT};
 use crate::Rank;
 use crate::buffer::Buffer;
@@ -52,7 +52,7 @@ impl Course<'_> {
         (first, self.multicast.settings.chunk.min(self.packets - first))
     }
     /// What the ranks know of this source's broadcasts.
-    pub fn books<R>(&self, look: impl FnOnce(&mut super::board::Books) -> R) -> R {
+    pub fn books<R>(&self, look: impl FnOnce(&mut super::broadcast_state::Books) -> R) -> R {
         look(self.multicast.board.borrow_mut().books(self.source))
     }
     /// Where the source's data stays until everybody has it, if that is not its pinned buffer: headers say so.
@@ -108,14 +108,14 @@ impl Multicast {
         course.enter(stream, parent)?;
         let mut turns = Turns {
             sends: match &stream.end {
-                End::Source(sending) => Some(Outgoing::begin(&course, sending)?),
+                Role::Source(sending) => Some(Outgoing::begin(&course, sending)?),
                 _ => None,
             },
             receives: match &stream.end {
-                End::Leader(receiving) => Some(Incoming::begin(&course, receiving)?),
+                Role::Leader(receiving) => Some(Incoming::begin(&course, receiving)?),
                 _ => None,
             },
-            passing: Passing::new(parent, &children, matches!(stream.end, End::Source(_)).then_some(chunks)),
+            passing: Passing::new(parent, &children, matches!(stream.end, Role::Source(_)).then_some(chunks)),
             copies: BTreeMap::new(),
         };
         turns.go(&course).await?;
@@ -129,7 +129,7 @@ impl Course<'_> {
         let memory = {
             let mut state = self.rank.state.borrow_mut();
             state.look_at_pointer(self.process);
-            if !matches!(stream.end, End::Member) {
+            if !matches!(stream.end, Role::Member) {
                 self.multicast.user(self.buffer)?;
                 state.register(self.process, self.buffer, self.size);
             }
@@ -137,10 +137,10 @@ impl Course<'_> {
         };
         let now = self.process.now();
         self.books(|books| {
-            *books.seat(self.process.rank()) = Seat {
+            *books.seat(self.process.rank()) = BroadcastState {
                 entered: (self.first.2 + 1, now),
                 given: Vec::new(),
-                landing: matches!(stream.end, End::Member).then(|| Landing::new(self.packets, self.multicast.settings.chunk)),
+                landing: matches!(stream.end, Role::Member).then(|| Landing::new(self.packets, self.multicast.settings.chunk)),
                 memory: Some(memory),
             };
         });

@@ -9,7 +9,7 @@ use fabriscope_platform::Target;
 use fabriscope_tool::arguments::{Given, Meaning::Usual, Opt, Takes, opt};
 use fabriscope_tool::{UsageError, mpi_for};
 
-use super::plan::{Plan, Way, Ways};
+use super::plan::{Implementation, Implementations, Plan};
 use crate::omb::Buffers;
 
 /// One algorithm.
@@ -19,7 +19,7 @@ pub(super) struct Cast {
     multicast: Option<MulticastSettings>,
     unable: Option<Unable>,
     plan: Plan,
-    ways: BTreeMap<u32, Way>,
+    ways: BTreeMap<u32, Implementation>,
     casting: Casting,
 }
 
@@ -49,7 +49,7 @@ impl Casts {
         let cast = |(number, asked): (u8, &String)| {
             let plan = Plan { root, buffers, algorithm: Some(asked.clone()), ..Plan::new(Kind::Bcast, Vec::new(), true) };
             plan.check(target)?;
-            let Ways { multicast, unable, each } = plan.ways(tool, sizes.iter().copied(), mpi, target)?;
+            let Implementations { multicast, unable, each } = plan.ways(tool, sizes.iter().copied(), mpi, target)?;
             let ways = sizes.iter().copied().zip(each).collect();
             Ok(Cast { asked: asked.clone(), multicast, unable, plan, ways, casting: Casting::numbered(number) })
         };
@@ -64,7 +64,7 @@ impl Casts {
         let mut peers = BTreeSet::new();
         for cast in &self.casts {
             for (size, way) in &cast.ways {
-                let Way::Rounds(algorithm) = way else { continue };
+                let Implementation::Rounds(algorithm) = way else { continue };
                 for root in sources {
                     let call = Plan { root: *root, ..cast.plan.clone() }.call(*size, &self.target);
                     peers.extend(algorithm.peers(&call, me));
@@ -91,8 +91,8 @@ impl Casts {
         buffer: Buffer,
     ) -> Result<(), ProgramError> {
         match (cast.ways.get(&size), multicast) {
-            (Some(Way::Multicast(_)), Some(multicast)) => multicast.broadcast(rank, root, buffer, size).await,
-            (Some(Way::Rounds(algorithm)), _) => {
+            (Some(Implementation::Multicast(_)), Some(multicast)) => multicast.broadcast(rank, root, buffer, size).await,
+            (Some(Implementation::Rounds(algorithm)), _) => {
                 let call = Plan { root, ..cast.plan.clone() }.call(size, &self.target);
                 let under_way = rank.begin(algorithm.rounds(&call, rank.rank()), self.packing, buffer)?;
                 rank.complete(under_way).await
@@ -104,7 +104,7 @@ impl Casts {
     /// What a reader has to know of each algorithm.
     pub fn remarks(&self) -> Vec<String> {
         let line = |cast: &Cast| {
-            let by: BTreeSet<String> = cast.ways.values().map(Way::to_string).collect();
+            let by: BTreeSet<String> = cast.ways.values().map(Implementation::to_string).collect();
             let by = by.into_iter().collect::<Vec<_>>().join(", ");
             match &cast.unable {
                 Some(unable) => format!("{} was asked for, but {unable}; the library's own choice instead: {by}", cast.asked),

@@ -11,12 +11,12 @@ use fabriscope_verbs::{Access, CqId, Mr, Nic, QpCap, QpInit, QpNum, QpType, Remo
 use super::super::one_sided::OneSided;
 use super::super::rank::Rank;
 use super::super::request::{Carried, Request};
-use super::desk::{Desk, End, Order, RankSeat, Work};
+use super::state::{ConnectionEnd, OffloadState, Order, RankSeat, Work};
 use super::worker::{self, NIC, connect, failed};
 
 /// A rank's way to its worker.
-pub(in super::super) struct Door {
-    desk: Desk,
+pub(in super::super) struct OffloadClient {
+    desk: OffloadState,
     qp: QpNum,
     cq: CqId,
     /// Where descriptors are written down, and where the counter is.
@@ -37,7 +37,7 @@ impl Rank {
     ///
     /// # Errors
     /// A library without verbs of its own; a queue pair that cannot be made; an adapter without cores.
-    pub async fn open_offload(&self, desk: &Desk) -> Result<(), ProgramError> {
+    pub async fn open_offload(&self, desk: &OffloadState) -> Result<(), ProgramError> {
         let (me, process, shared) = (self.rank(), &self.process, &desk.0);
         let rail = self.state.borrow().rails.iter().find(|rail| rail.nic == NIC).cloned();
         let rail = rail.ok_or_else(|| ProgramError(format!("rank {me} has no verbs on the adapter with the cores")))?;
@@ -56,8 +56,8 @@ impl Rank {
         let seat = RankSeat { node: process.node(), user: rail.user, length, rkey: rail.mr.rkey, place, counter };
         shared.ranks.borrow_mut().insert(me, seat);
         process.barrier().await;
-        let worker = End::Worker(shared.worker_of(me)?);
-        shared.contacts.borrow_mut().insert((End::Rank(me), worker), (process.lid(NIC), qp));
+        let worker = ConnectionEnd::Worker(shared.worker_of(me)?);
+        shared.contacts.borrow_mut().insert((ConnectionEnd::Rank(me), worker), (process.lid(NIC), qp));
         if shared.leads(me) {
             for id in shared.workers(Some(process.node())) {
                 let desk = desk.clone();
@@ -65,11 +65,11 @@ impl Rank {
             }
         }
         process.barrier().await;
-        connect(process, NIC, desk, End::Rank(me), worker, qp)?;
+        connect(process, NIC, desk, ConnectionEnd::Rank(me), worker, qp)?;
         let ring = shared.rings.borrow().get(&me).copied();
         let (addr, rkey) = ring.ok_or_else(|| ProgramError(format!("rank {me}: its worker has no ring for it")))?;
         process.barrier().await;
-        *self.door.borrow_mut() = Some(Door {
+        *self.door.borrow_mut() = Some(OffloadClient {
             desk: desk.clone(),
             qp,
             cq,
@@ -152,7 +152,7 @@ impl Rank {
     }
 }
 
-impl Door {
+impl OffloadClient {
     fn ask(&self, process: &Process, op: u64, work: Work, entries: u32) -> Result<Request, ProgramError> {
         let (settings, number) = (self.desk.0.settings, self.next.get());
         self.next.set(number + 1);

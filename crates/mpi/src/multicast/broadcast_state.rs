@@ -9,7 +9,7 @@ use fabriscope_node::Memory;
 use fabriscope_units::Time;
 use fabriscope_verbs::{Lid, QpNum, Rkey};
 
-use super::landing::Landing;
+use super::arrivals::Landing;
 use crate::buffer::Buffer;
 
 /// Memory of a rank that adapters of others reach.
@@ -65,7 +65,7 @@ pub struct Outcome {
 
 /// A rank in the current broadcast of a source.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seat {
+pub(super) struct BroadcastState {
     /// Broadcasts that it has begun, and since when this can be seen.
     pub entered: (u64, Time),
     /// Chunks that lie in its buffer, and since when this can be seen.
@@ -97,11 +97,11 @@ pub(super) struct Books {
     pub stays: [(u64, Option<Buffer>); 2],
     /// Broadcasts after which everybody had to say that he has all.
     pub finishes: u64,
-    pub seats: BTreeMap<u32, Seat>,
+    pub seats: BTreeMap<u32, BroadcastState>,
 }
 
 impl Books {
-    pub fn seat(&mut self, rank: u32) -> &mut Seat {
+    pub fn seat(&mut self, rank: u32) -> &mut BroadcastState {
         self.seats.entry(rank).or_default()
     }
     /// Packets that had left by `now`, as far as the source's core had noticed.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fabriscope_node::{CopyId, Memory, ProgramError};
 use fabriscope_units::{Bytes, Span};
 
-use super::course::{CopyOf, Course};
+use super::broadcast::{CopyOf, Course};
 
 /// Passing on.
 pub(super) struct Passing {
@@ -137,5 +137,5 @@ fn give(course: &Course<'_>, rank: u32, chunk: u32) {
     course.tell(rank);
 }
 
-/// Copies to children that are under way. Basis: assumed; the next one begins as one ends.
+/// Copies to children that are in progress. Basis: assumed; the next one begins as one ends.
 const AT_A_TIME: usize = 2;
