@@ -110,7 +110,7 @@ fn able(topology: &str, nodes: u32, layer: &str) -> Cluster {
 fn rules(cluster: &Cluster) -> Rules {
     let part = cluster.parts.switch.as_ref().and_then(|switch| switch.aggregation.as_ref()).expect("switches that reduce");
     let mtu = Mtu::from_bytes(cluster.parts.mtu).expect("an MTU");
-    Rules::of(part, mtu, 64)
+    part.rules(mtu, 64)
 }
 
 fn plan(cluster: &Cluster, nodes: impl IntoIterator<Item = u32>, work: &[(Task, u32)]) -> Plan {

@@ -354,7 +354,7 @@ impl Programs {
                 ranks: self.ranks as u32,
                 node: parent.node(),
                 lids: (0..parent.nics()).map(|nic| parent.lid(nic)).collect(),
-                cpu: timing::core(&dpu.cpu),
+                cpu: dpu.cpu.core(),
                 doorbell: timing::doorbell(parts),
                 sockets: memory,
                 devices: None,

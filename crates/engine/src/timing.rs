@@ -1,14 +1,12 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
 use fabriscope_catalog::{
-    BlueFlame, Cpu, Interface, IpoibMode, Layer, Mapped, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot, TcpAlgorithm,
+    BlueFlame, Interface, IpoibMode, Layer, Mapped, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot, TcpAlgorithm,
 };
 use fabriscope_machine::Machine;
-use fabriscope_nic::{ContextLimits, NicCosts};
+use fabriscope_nic::NicCosts;
 use fabriscope_node::sockets::Bandwidth;
-use fabriscope_node::{
-    Blueflame, CpuCosts, DeviceCosts, DoorbellPolicy, ManagedCosts, Memory, Pageable, PcieTiming, Reach, ReadAhead, Sockets,
-};
+use fabriscope_node::{Blueflame, CpuCosts, DeviceCosts, DoorbellPolicy, ManagedCosts, Memory, Pageable, PcieTiming, Reach, Sockets};
 use fabriscope_psm2::AdapterSettings;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
 use fabriscope_tcp::{Algorithm, Config};
@@ -74,29 +72,8 @@ fn between(parts: &ResolvedCluster) -> Span {
 /// What a core of the cluster's hosts pays.
 #[must_use]
 pub fn cpu(parts: &ResolvedCluster) -> CpuCosts {
-    let costs = core(&parts.sole().node.cpu);
+    let costs = parts.sole().node.cpu.core();
     CpuCosts { mmio_latency: costs.mmio_latency + between(parts), ..costs }
-}
-
-/// What a core of a processor pays for an adapter right at it.
-#[must_use]
-pub fn core(cpu: &Cpu) -> CpuCosts {
-    CpuCosts {
-        wqe_build: cpu.wqe_build.value,
-        mmio_busy: cpu.mmio_busy.value,
-        blueflame_block: cpu.blueflame_block.value,
-        mmio_latency: cpu.mmio_latency.value,
-        poll_hit: cpu.poll_hit.value,
-        poll_empty: cpu.poll_empty.value,
-        detect: cpu.detect.value,
-        dma_touch: cpu.dma_touch.value,
-        post_recv: cpu.post_recv.value,
-        copy_call: cpu.copy_call.value,
-        copy_rate_cached: cpu.copy_rate_cached.value,
-        copy_rate_streaming: cpu.copy_rate_streaming.value,
-        copy_rate_long: cpu.copy_rate_long.value,
-        copy_cached_limit: cpu.copy_cached_limit.value,
-    }
 }
 
 /// What copies by the GPUs of a node cost, where it has GPUs.
@@ -170,22 +147,10 @@ pub fn on_adapter(parts: &ResolvedCluster, reach: &Reach, nic: usize, programs: 
 #[must_use]
 pub fn nic(parts: &ResolvedCluster) -> NicCosts {
     let nic = &parts.sole().node.nic;
+    let costs = nic.costs();
     // Adapters without verbs have no contexts of queue pairs.
-    let contexts = nic.contexts.as_ref().filter(|_| matches!(nic.interface, Interface::Verbs | Interface::Iwarp));
-    NicCosts {
-        tx_latency: nic.tx_latency.value,
-        rx_latency: nic.rx_latency.value,
-        srd_latency: nic.srd_latency.as_ref().map_or(Span::ZERO, |latency| **latency),
-        message_interval: nic.message_interval.value,
-        wqe_interval: nic.wqe_interval.value,
-        read_interval: nic.read_interval.value,
-        atomic_latency: nic.atomic_latency.value,
-        recv_latency: nic.recv_latency.value,
-        read_ahead: ReadAhead { initial: nic.read_ahead.value, growth: nic.read_ahead_growth.value },
-        cqe: nic.cqe_size.value,
-        tx_buffer: nic.tx_buffer.value,
-        contexts: contexts.map(|part| ContextLimits { entries: *part.cached, bytes: *part.size, reads: *part.reads }),
-    }
+    let contexts = costs.contexts.filter(|_| matches!(nic.interface, Interface::Verbs | Interface::Iwarp));
+    NicCosts { contexts, ..costs }
 }
 
 /// The payload of the largest packet that the adapters build.

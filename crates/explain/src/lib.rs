@@ -7,10 +7,12 @@
 mod collective;
 pub mod critical_path;
 pub mod data_path;
+mod explanation;
 mod gpu_copies;
 mod message;
 pub mod occupancy;
 mod request;
 pub mod what_if;
 
-pub use request::{Changes, ExplainRequest, explain};
+pub use explanation::explain;
+pub use request::{Changes, ExplainRequest};

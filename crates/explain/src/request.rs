@@ -1,12 +1,6 @@
-//! What is to be explained, and by whom: messages, copies on GPUs, and collective operations of NCCL have ways of their own.
+//! What is to be explained.
 
-use fabriscope_catalog::{Catalog, ResolvedCluster};
-use fabriscope_lab::LabError;
 use fabriscope_lab::devices::DeviceOptions;
-use fabriscope_report::Outcome;
-use fabriscope_tools::Tool;
-
-use crate::{collective, gpu_copies, message};
 
 /// Whether single changes are tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,23 +35,5 @@ impl ExplainRequest {
     /// The size of a message in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.size.unwrap_or(8)
-    }
-}
-
-/// Explains what a tool does on a cluster; `progress` hears how many runs of all are done.
-///
-/// # Errors
-/// A tool that does not exist or cannot be followed, options that do not go together, what the engine does not do.
-pub fn explain(
-    request: &ExplainRequest,
-    catalog: &Catalog,
-    parts: &ResolvedCluster,
-    progress: &dyn Fn(usize, usize),
-) -> Result<Outcome, LabError> {
-    let tool = Tool::by_name(&request.tool).map_err(|e| LabError::refused(e.to_string(), "`fabriscope bench` lists the tools"))?;
-    match tool {
-        Tool::Gpu(gpu) => gpu_copies::explain_copies(gpu, request, parts),
-        Tool::NcclTests(_) => collective::explain_collective(tool, request, parts, progress),
-        _ => message::explain_message(tool, request, catalog, parts, progress),
     }
 }

@@ -6,6 +6,7 @@
 //! Not modelled: convergence, set-up, preconditioners beyond the diagonal; the rest stands where it belongs.
 
 mod adapter;
+mod job;
 mod matrix;
 mod offload;
 mod options;
@@ -32,9 +33,8 @@ pub use offload::{Costs, Offload, balanced};
 pub use solver::{Operation, Preconditioner, Solver};
 
 use adapter::Board;
+use job::{Division, Helper, Job};
 use options::Settings;
-use run::Job;
-use share::{Division, Helper};
 
 /// The program's name.
 pub const NAME: &str = "krylov";

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use fabriscope_tool::{Point, ToolOutput};
 use fabriscope_units::Bytes;
 
+use super::job::{Job, Outcome, Phase, Spent};
 use super::matrix::Part;
-use super::run::{Job, Outcome, Phase, Spent};
 use super::solver::{ELEMENT, Operation, Preconditioner, Solver};
 use fabriscope_platform::AdapterCores;
 

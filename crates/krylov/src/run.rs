@@ -5,96 +5,17 @@
 //! Not modelled: threads of progress, messages straight out of the vector.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use fabriscope_collectives::{Algorithm, Call};
-use fabriscope_mpi::{Packing, Rank, Request, World};
+use fabriscope_mpi::Rank;
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_platform::Layout;
 use fabriscope_platform::processor::Pace;
-use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::Mtu;
 
 use super::adapter::{ConnectionEnd, EndKind};
+use super::job::{Helper, Job, Outcome, Phase, Spent, Watch, all_reduce, halo, of_rows};
 use super::matrix::Part;
-use super::options::Settings;
-use super::share::{self, Helper};
-use super::solver::{ELEMENT, INDEX, Operation};
-
-/// What all ranks know.
-pub(super) struct Job {
-    pub settings: Settings,
-    pub layout: Layout,
-    /// By rank.
-    pub parts: Vec<Part>,
-    pub paces: Vec<Pace>,
-    /// How so many sums are added up.
-    pub reductions: BTreeMap<u32, (Call, Algorithm)>,
-    pub world: World,
-    pub packing: Packing,
-    /// By rank; nobody where adapters do not help.
-    pub helpers: Vec<Helper>,
-    /// Between a rank and its helper: the path's MTU, and what goes inline.
-    pub bridge: (Mtu, u32),
-}
-
-/// Where time goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    MatVec,
-    Vma,
-    Dot,
-    Halo,
-    Allreduce,
-    /// Waiting for the cores on the adapter.
-    Cores,
-}
-
-impl Phase {
-    pub const ALL: [Phase; 6] = [Phase::MatVec, Phase::Vma, Phase::Dot, Phase::Halo, Phase::Allreduce, Phase::Cores];
-    pub fn of(operation: Operation) -> Phase {
-        match operation {
-            Operation::MatVec => Phase::MatVec,
-            Operation::Vma { .. } => Phase::Vma,
-            Operation::Dot { .. } => Phase::Dot,
-        }
-    }
-}
-
-/// What a rank spent in all measured iterations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Spent {
-    /// By phase.
-    pub each: [Span; 6],
-    /// In all.
-    pub total: Span,
-}
-
-/// What a rank measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Outcome {
-    /// By the host's cores alone.
-    pub alone: Spent,
-    /// With those on the adapter.
-    pub together: Option<Spent>,
-}
-
-/// Says for what time passed.
-pub(super) struct Watch<'r> {
-    pub rank: &'r Rank,
-    spent: Spent,
-    since: Time,
-}
-
-impl Watch<'_> {
-    /// What passed since the last call was for `phase`.
-    pub fn lap(&mut self, phase: Phase) {
-        let now = self.rank.now();
-        self.spent.each[phase as usize] += now.since(self.since);
-        self.since = now;
-    }
-}
+use super::share;
+use super::solver::Operation;
 
 /// One rank: an iteration that is not measured, then those that are; the same again with its helper, if it has one.
 pub(super) async fn run(process: Process, job: Rc<Job>, results: Rc<RefCell<Vec<Outcome>>>) -> Result<(), ProgramError> {
@@ -197,38 +118,3 @@ async fn product(watch: &mut Watch<'_>, part: &Part, pace: Pace) -> Result<(), P
     watch.lap(Phase::MatVec);
     Ok(())
 }
-
-/// Begins to exchange elements with the neighbours.
-pub(super) async fn halo(rank: &Rank, part: &Part, pace: Pace) -> Result<Vec<Request>, ProgramError> {
-    let mut requests = Vec::with_capacity(2 * part.neighbours.len());
-    for (neighbour, elements) in &part.neighbours {
-        requests.push(rank.irecv(Some(*neighbour), Some(HALO), (elements * ELEMENT) as u32)?);
-    }
-    let packed: u64 = part.neighbours.iter().map(|(_, elements)| elements).sum();
-    rank.work(pace.rate.time(packing(packed))).await;
-    for (neighbour, elements) in &part.neighbours {
-        requests.push(rank.isend(*neighbour, HALO, (elements * ELEMENT) as u32)?);
-    }
-    Ok(requests)
-}
-
-/// Adds up so many sums of all ranks.
-pub(super) async fn all_reduce(rank: &Rank, job: &Job, sums: u32) -> Result<(), ProgramError> {
-    match job.reductions.get(&sums).filter(|_| job.parts.len() > 1) {
-        Some((call, algorithm)) => rank.carry_out(algorithm.rounds(call, rank.rank()), job.packing).await,
-        None => Ok(()),
-    }
-}
-
-/// What collecting so many elements for messages moves: each is read by its index and written.
-fn packing(elements: u64) -> Bytes {
-    Bytes(elements * (2 * ELEMENT + INDEX))
-}
-
-/// What `part` of `whole` rows has of so many bytes.
-pub(super) fn of_rows(bytes: Bytes, part: u64, whole: u64) -> Bytes {
-    Bytes((u128::from(bytes.0) * u128::from(part) / u128::from(whole.max(1))) as u64)
-}
-
-/// The tag of elements for neighbours.
-const HALO: u32 = 1;

@@ -12,45 +12,15 @@
 //! bandwidth; naive mode has one thing after the other.
 //! Not modelled: what the adapter takes of the bandwidth of its own cores' memory.
 
-use std::cell::Cell;
-
 use fabriscope_node::ProgramError;
 use fabriscope_platform::processor::Pace;
 use fabriscope_units::{Bytes, Rate, Span};
 
-use super::adapter::{Board, ConnectionEnd};
+use super::adapter::ConnectionEnd;
+use super::job::{Division, Helper, Job, Phase, Watch, all_reduce, halo, of_rows};
 use super::matrix::Part;
 use super::offload::{Costs, Offload, balanced};
-use super::run::{Job, Phase, Watch, all_reduce, halo, of_rows};
 use super::solver::{ELEMENT, Operation, Solver};
-
-/// How the rows of a rank are shared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Division {
-    /// Those of the host.
-    pub own: u64,
-    /// Those of the cores on the adapter.
-    pub theirs: u64,
-    /// Elements that each needs of the other for a product.
-    pub border: u64,
-    /// What handing over took.
-    pub hand_over: Span,
-}
-
-/// What a rank and its helper share.
-#[derive(Debug)]
-pub(super) struct Helper {
-    pub board: Board,
-    pub mode: Offload,
-    /// Known once handing over was measured.
-    pub division: Cell<Division>,
-    /// Of the cores on the adapter, with all rows: fewer are no slower.
-    pub pace: Pace,
-    /// Rows that fit into their memory.
-    pub room: u64,
-    /// In percent of the rows, where it was asked for.
-    pub asked: Option<u32>,
-}
 
 impl Helper {
     /// Measures what it takes to hand over, and shares the rows.

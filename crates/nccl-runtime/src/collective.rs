@@ -23,7 +23,7 @@ impl Communicator {
     /// # Errors
     /// Ranks that are not connected.
     pub fn collective(&self, plan: &Rc<Plan>) -> Result<Turn, ProgramError> {
-        let (channels, rank) = (&self.world.0.plan, self.rank());
+        let (channels, rank) = (&self.proxy.world.0.plan, self.rank());
         let (mut plans, all) = (Vec::new(), contents::of_all(channels.ranks()));
         let mut network = Vec::new();
         for (place, part) in plan.parts.iter().enumerate() {
@@ -45,7 +45,7 @@ impl Communicator {
                     network.push((part.channel, slices));
                 }
                 let steps = Steps {
-                    world: self.world.clone(),
+                    world: self.proxy.world.clone(),
                     plan: plan.clone(),
                     rank,
                     all,

@@ -7,7 +7,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use fabriscope_nccl::{NetWay, Protocol};
 use fabriscope_node::{Process, ProgramError};
@@ -18,14 +17,12 @@ use fabriscope_verbs::Wc;
 use super::fifo::FifoId;
 use super::kernels::{BlockPlan, Turn};
 use super::net::Net;
-use super::world::{Node, RankPlacement, Wire, World, local_fifo};
+use super::proxy::Proxy;
+use super::world::{Node, Wire, World, local_fifo};
 
 /// One rank after `ncclCommInitRank`.
 pub struct Communicator {
-    pub(super) process: Process,
-    pub(super) world: World,
-    pub(super) seat: RankPlacement,
-    pub(super) node: Rc<RefCell<Node>>,
+    pub(super) proxy: Proxy,
     pub(super) net: RefCell<Net>,
     /// The clock of the host thread.
     host: Cell<Time>,
@@ -43,32 +40,33 @@ impl Communicator {
         process.barrier().await;
         let net = Net::open(&process, &world.0, seat, &node, wires).await?;
         let host = Cell::new(process.now());
-        Ok(Communicator { process, world, seat, node, net: RefCell::new(net), host, due: RefCell::default() })
+        let proxy = Proxy { process, world, seat, node };
+        Ok(Communicator { proxy, net: RefCell::new(net), host, due: RefCell::default() })
     }
     /// The number of this rank.
     #[must_use]
     pub fn rank(&self) -> u32 {
-        self.process.rank()
+        self.proxy.process.rank()
     }
     /// Ranks of the communicator.
     #[must_use]
     pub fn ranks(&self) -> u32 {
-        self.process.ranks()
+        self.proxy.process.ranks()
     }
     /// The library.
     #[must_use]
     pub fn library(&self) -> &Library {
-        self.world.library()
+        self.proxy.world.library()
     }
     /// Bytes that GPUs of this node kept by now with other contents than they should have.
     #[must_use]
     pub fn wrong(&self) -> Bytes {
-        self.node.borrow().kernels.wrong()
+        self.proxy.node.borrow().kernels.wrong()
     }
     /// Whether this is the first rank of its node.
     #[must_use]
     pub fn is_first(&self) -> bool {
-        self.node.borrow().ranks.values().min() == Some(&self.rank())
+        self.proxy.node.borrow().ranks.values().min() == Some(&self.rank())
     }
     /// What the host thread's clock says.
     #[must_use]
@@ -85,21 +83,21 @@ impl Communicator {
     /// # Errors
     /// Ranks that are not connected.
     pub fn fifo(&self, wire: Wire, protocol: Protocol) -> Result<FifoId, ProgramError> {
-        let (from, to) = (self.world.0.seat_of(wire.from)?, self.world.0.seat_of(wire.to)?);
+        let (from, to) = (self.proxy.world.0.seat_of(wire.from)?, self.proxy.world.0.seat_of(wire.to)?);
         if from.node == to.node && !wire.kind.is_of_network() {
-            let devices = self.process.devices()?;
-            return self.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, &self.world.0, wire));
+            let devices = self.proxy.process.devices()?;
+            return self.proxy.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, &self.proxy.world.0, wire));
         }
-        let made = self.node.borrow().known_fifo(wire, protocol);
+        let made = self.proxy.node.borrow().known_fifo(wire, protocol);
         made.map_or_else(|| self.net.borrow().fifo(wire, protocol), Ok)
     }
 
     /// A call whose kernel runs `plans`: the host thread goes on when it is in the stream.
     pub fn enqueue(&self, plans: Vec<BlockPlan>) -> Turn {
         let library = self.library();
-        let called = self.host.get().max(self.process.engine_time()) + library.call;
+        let called = self.host.get().max(self.proxy.process.engine_time()) + library.call;
         self.host.set(called);
-        let turn = self.node.borrow_mut().kernels.launch(self.seat.gpu, called + library.kernel_start, plans);
+        let turn = self.proxy.node.borrow_mut().kernels.launch(self.proxy.seat.gpu, called + library.kernel_start, plans);
         self.kick();
         turn
     }
@@ -109,11 +107,11 @@ impl Communicator {
     /// # Errors
     /// A queue pair in error.
     pub async fn synchronise(&self, turn: Turn) -> Result<Time, ProgramError> {
-        let gpu = self.seat.gpu;
+        let gpu = self.proxy.seat.gpu;
         let called = self.host.get();
         let back = self.library().synchronise;
         self.run_until(|node| Some(node.kernels.ended(gpu, turn)?.max(called) + back)).await?;
-        let ended = self.node.borrow().kernels.ended(gpu, turn).unwrap_or_default();
+        let ended = self.proxy.node.borrow().kernels.ended(gpu, turn).unwrap_or_default();
         self.host.set(ended.max(called) + back);
         Ok(ended)
     }
@@ -124,31 +122,31 @@ impl Communicator {
     /// As [`synchronise`](Self::synchronise).
     pub async fn barrier(&self) -> Result<(), ProgramError> {
         // Those for whom this proxy sends may still be at work.
-        let turn = self.node.borrow_mut().arrive(self.rank());
+        let turn = self.proxy.node.borrow_mut().arrive(self.rank());
         for proxy in &self.net.borrow().served_by {
-            self.process.tell(*proxy, self.process.engine_time());
+            self.proxy.process.tell(*proxy, self.proxy.process.engine_time());
         }
         let idle = |node: &Node| {
             let net = self.net.borrow();
             (net.serves.iter().all(|rank| node.has_arrived(*rank, turn)) && net.is_idle(node)).then_some(Time::ZERO)
         };
         self.run_until(idle).await?;
-        self.process.sleep_until(self.host.get()).await;
-        self.process.barrier().await;
-        self.host.set(self.process.engine_time());
+        self.proxy.process.sleep_until(self.host.get()).await;
+        self.proxy.process.barrier().await;
+        self.host.set(self.proxy.process.engine_time());
         Ok(())
     }
 
     /// Lets time go on until what `goal` says is over; `None` is not known yet.
     async fn run_until(&self, goal: impl Fn(&Node) -> Option<Time>) -> Result<(), ProgramError> {
-        let (me, process) = (self.process.rank(), &self.process);
+        let (me, process) = (self.proxy.process.rank(), &self.proxy.process);
         loop {
             let completions = self.poll().await;
             let now = process.engine_time();
-            self.node.borrow_mut().kernels.advance(now);
-            self.net.borrow_mut().progress(self, &completions)?;
+            self.proxy.node.borrow_mut().kernels.advance(now);
+            self.net.borrow_mut().progress(&self.proxy, &completions)?;
             self.kick();
-            let end = goal(&self.node.borrow());
+            let end = goal(&self.proxy.node.borrow());
             if end.is_some_and(|end| end <= now) {
                 break;
             }
@@ -157,7 +155,7 @@ impl Communicator {
                 while due.first().is_some_and(|at| *at <= now) {
                     due.pop_first();
                 }
-                let node = &mut *self.node.borrow_mut();
+                let node = &mut *self.proxy.node.borrow_mut();
                 let drives = *node.driver.get_or_insert(me) == me;
                 let next = if drives { node.kernels.next().unwrap_or(Time::MAX) } else { Time::MAX };
                 if drives {
@@ -170,7 +168,7 @@ impl Communicator {
             let queues = self.net.borrow().queues();
             let _ = process.wait_any_until(&queues, &[], until).await;
             let _ = process.take_notes();
-            self.node.borrow_mut().waiting.remove(&me);
+            self.proxy.node.borrow_mut().waiting.remove(&me);
         }
         self.hand_over();
         Ok(())
@@ -181,8 +179,8 @@ impl Communicator {
         let queues = self.net.borrow().queues();
         let mut found = Vec::new();
         for (rail, (nic, cq)) in queues.into_iter().enumerate() {
-            while self.process.earliest(&[(nic, cq)], &[]).is_some_and(|at| at <= self.process.now()) {
-                found.extend(self.process.poll_cq(nic, cq, AT_A_TIME).await.into_iter().map(|wc| (rail, wc)));
+            while self.proxy.process.earliest(&[(nic, cq)], &[]).is_some_and(|at| at <= self.proxy.process.now()) {
+                found.extend(self.proxy.process.poll_cq(nic, cq, AT_A_TIME).await.into_iter().map(|wc| (rail, wc)));
             }
         }
         found
@@ -190,22 +188,22 @@ impl Communicator {
 
     /// Who made time go on leaves that to another one who waits.
     fn hand_over(&self) {
-        let node = &mut *self.node.borrow_mut();
-        if node.driver == Some(self.process.rank()) {
+        let node = &mut *self.proxy.node.borrow_mut();
+        if node.driver == Some(self.proxy.process.rank()) {
             node.driver = node.waiting.first().copied();
             if let Some(next) = node.driver {
-                self.process.tell(next, self.process.engine_time());
+                self.proxy.process.tell(next, self.proxy.process.engine_time());
             }
         }
     }
 
     /// Tells those who should look again.
     fn deliver(&self) {
-        let node = &mut *self.node.borrow_mut();
+        let node = &mut *self.proxy.node.borrow_mut();
         for (gpu, at) in node.kernels.take_notices() {
             match node.ranks.get(&gpu) {
-                Some(rank) if *rank == self.process.rank() => drop(self.due.borrow_mut().insert(at)),
-                Some(rank) => self.process.tell(*rank, at.max(self.process.engine_time())),
+                Some(rank) if *rank == self.proxy.process.rank() => drop(self.due.borrow_mut().insert(at)),
+                Some(rank) => self.proxy.process.tell(*rank, at.max(self.proxy.process.engine_time())),
                 None => {}
             }
         }
@@ -214,11 +212,11 @@ impl Communicator {
     /// Something of this rank may happen before the one who makes time go on wakes.
     fn kick(&self) {
         self.deliver();
-        let node = &mut *self.node.borrow_mut();
-        let Some(driver) = node.driver.filter(|driver| *driver != self.process.rank()) else { return };
+        let node = &mut *self.proxy.node.borrow_mut();
+        let Some(driver) = node.driver.filter(|driver| *driver != self.proxy.process.rank()) else { return };
         if let Some(next) = node.kernels.next().filter(|next| *next < node.until) {
             node.until = next;
-            self.process.tell(driver, self.process.engine_time());
+            self.proxy.process.tell(driver, self.proxy.process.engine_time());
         }
     }
 }

@@ -21,8 +21,8 @@ use fabriscope_units::Bytes;
 use fabriscope_verbs::{CqId, PdId, Wc};
 use fabriscope_wire::{Collective, Element, Reducer, Task};
 
-use super::communicator::Communicator;
 use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath};
+use super::proxy::Proxy;
 use super::world::{Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
 
 /// Where an adapter finds the slots of a head.
@@ -131,7 +131,7 @@ impl Outlet {
     }
 
     /// Asks for the sums of what is filled, and hands on those that have come.
-    pub fn progress(&mut self, c: &Communicator) -> Result<(), ProgramError> {
+    pub fn progress(&mut self, c: &Proxy) -> Result<(), ProgramError> {
         let step = c.library().proxy_step + c.library().plugin;
         loop {
             let over = |asked: &SliceInNetwork| asked.reduction.is_none_or(|reduction| self.group.is_done(reduction));

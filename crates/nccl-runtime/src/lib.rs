@@ -15,6 +15,7 @@ mod kernels;
 mod net;
 mod nvls;
 mod point_to_point;
+mod proxy;
 mod world;
 
 pub use collective::connections;

@@ -27,9 +27,9 @@ use fabriscope_verbs::{
     Wc, WcStatus,
 };
 
-use super::communicator::Communicator;
 use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
 use super::in_network::Outlet;
+use super::proxy::Proxy;
 use super::world::{Contact, Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
 
 /// What an adapter has for this rank.
@@ -343,7 +343,7 @@ impl Net {
     }
 
     /// Carries on what there is.
-    pub fn progress(&mut self, c: &Communicator, completions: &[(usize, Wc)]) -> Result<(), ProgramError> {
+    pub fn progress(&mut self, c: &Proxy, completions: &[(usize, Wc)]) -> Result<(), ProgramError> {
         for (rail, wc) in completions {
             if let Some(outlet) = self.outlet.as_mut().filter(|_| *rail == self.rails.len()) {
                 outlet.complete(wc)?;
@@ -371,7 +371,7 @@ impl Net {
         Ok(())
     }
 
-    fn hear(&mut self, c: &Communicator, wc: &Wc) -> Result<(), ProgramError> {
+    fn hear(&mut self, c: &Proxy, wc: &Wc) -> Result<(), ProgramError> {
         let Some((number, lane, says)) = wc.imm.map(Says::unpack) else { return Ok(()) };
         let sends = matches!(says, Says::Room(_) | Says::Fetched(_));
         let Some(&link) = self.numbers.get(&(number, sends)) else { return Ok(()) };
@@ -395,7 +395,7 @@ impl Net {
     }
 
     /// The next slice of a connection, if all of its pieces are here.
-    fn arrival(&mut self, c: &Communicator, link: usize, lane: usize, number: u32) -> Option<Filled> {
+    fn arrival(&mut self, c: &Proxy, link: usize, lane: usize, number: u32) -> Option<Filled> {
         let arrived = &mut self.links[link].lanes[lane].arrived;
         let mut words = c.world.0.words.borrow_mut();
         let words = words.get_mut(&(number, lane))?;
@@ -405,7 +405,7 @@ impl Net {
         Some(slice)
     }
 
-    fn complete(&mut self, c: &Communicator, done: Done) -> Result<(), ProgramError> {
+    fn complete(&mut self, c: &Proxy, done: Done) -> Result<(), ProgramError> {
         match done {
             Done::Control => Ok(()),
             Done::Sent { link, lane } => {
@@ -432,7 +432,7 @@ impl Net {
     }
 
     /// The sender: slices that the kernel has filled leave as far as there is room.
-    fn send(&mut self, c: &Communicator, link: usize, lane: usize) -> Result<(), ProgramError> {
+    fn send(&mut self, c: &Proxy, link: usize, lane: usize) -> Result<(), ProgramError> {
         let fifo = self.links[link].lanes[lane].fifo;
         loop {
             let filled = c.node.borrow_mut().kernels.take_filled(fifo, c.process.now());
@@ -472,7 +472,7 @@ impl Net {
     }
 
     /// The receiver: room is told as kernels empty slots, or slices are fetched into them.
-    fn receive(&mut self, c: &Communicator, link: usize, lane: usize) -> Result<(), ProgramError> {
+    fn receive(&mut self, c: &Proxy, link: usize, lane: usize) -> Result<(), ProgramError> {
         let fifo = self.links[link].lanes[lane].fifo;
         let occupy = |slots| c.node.borrow_mut().kernels.occupy(fifo, c.process.now(), slots);
         if self.writes {
@@ -502,7 +502,7 @@ impl Net {
         (Sge { addr: own.addr, length, lkey: own.lkey }, Remote { addr, rkey })
     }
 
-    fn say(&mut self, c: &Communicator, link: usize, lane: usize, says: Says) -> Result<(), ProgramError> {
+    fn say(&mut self, c: &Proxy, link: usize, lane: usize, says: Says) -> Result<(), ProgramError> {
         let Stripe { rail, peer, .. } = self.links[link].stripes[0];
         let host = &self.rails[rail].host;
         let sge = Sge { addr: host.addr, length: c.library().control, lkey: host.lkey };
@@ -510,7 +510,7 @@ impl Net {
         self.post(c, (link, 0), wr, Done::Control)
     }
 
-    fn post(&mut self, c: &Communicator, (link, stripe): (usize, usize), wr: SendWr, done: Done) -> Result<(), ProgramError> {
+    fn post(&mut self, c: &Proxy, (link, stripe): (usize, usize), wr: SendWr, done: Done) -> Result<(), ProgramError> {
         let Stripe { rail, qp, to, .. } = self.links[link].stripes[stripe];
         let wr = SendWr { wr_id: self.next, ..wr }.signaled();
         let wr = match to {
@@ -523,7 +523,7 @@ impl Net {
     }
 
     /// The adapter reads the GPU's memory: what came before is in place when that is back.
-    fn read_behind(&mut self, c: &Communicator, link: usize, lane: usize, done: Done) -> Result<(), ProgramError> {
+    fn read_behind(&mut self, c: &Proxy, link: usize, lane: usize, done: Done) -> Result<(), ProgramError> {
         let of = &self.links[link];
         let rail = &self.rails[of.stripes[0].rail];
         let device = rail.device.as_ref().filter(|_| of.flush && of.lanes[lane].device.0);

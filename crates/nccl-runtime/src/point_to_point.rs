@@ -74,7 +74,7 @@ impl Communicator {
     /// # Errors
     /// Ranks that are not connected.
     pub fn group(&self, exchanges: &[Exchange]) -> Result<Turn, ProgramError> {
-        let (plan, schedule) = (self.world.plan(), &self.world.0.schedule);
+        let (plan, schedule) = (self.proxy.world.plan(), &self.proxy.world.0.schedule);
         let mut plans = Vec::new();
         for exchange in exchanges {
             let own = exchange.peer == self.rank();
@@ -82,7 +82,7 @@ impl Communicator {
                 continue;
             }
             let (from, to) = if exchange.sends { (self.rank(), exchange.peer) } else { (exchange.peer, self.rank()) };
-            let across = self.world.0.seat_of(from)?.node != self.world.0.seat_of(to)?.node;
+            let across = self.proxy.world.0.seat_of(from)?.node != self.proxy.world.0.seat_of(to)?.node;
             let split = schedule.split(schedule.round(plan, from, to), exchange.bytes, across);
             for piece in &split.parts {
                 let wire = Wire { from, to, channel: piece.channel, kind: WireKind::PointToPoint };

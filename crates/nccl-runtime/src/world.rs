@@ -140,7 +140,7 @@ impl World {
             mtu: path_mtu(target.mtu),
             unordered: target.interface == fabriscope_catalog::Interface::Efa,
             rdma: target.rdma,
-            switches: target.aggregation.as_ref().map(|(_, part)| Rules::of(part, path_mtu(target.mtu), 0)),
+            switches: target.aggregation.as_ref().map(|(_, part)| part.rules(path_mtu(target.mtu), 0)),
             binding: target.binding.clone(),
             seats: RefCell::default(),
             nodes: RefCell::default(),

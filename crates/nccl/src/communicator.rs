@@ -9,13 +9,13 @@
 
 use smallvec::SmallVec;
 
+use crate::algorithm::Algorithm;
 use crate::error::NcclError;
 use crate::search::{Graph, Graphs, Pattern};
 use crate::settings::Settings;
 use crate::tables;
 use crate::topology::Topology;
 use crate::trees;
-use crate::tuner::Algorithm;
 
 /// A kind of node: its view and its channels.
 #[derive(Clone, Debug)]

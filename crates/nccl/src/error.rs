@@ -1,6 +1,6 @@
 //! What is wrong with a request.
 
-use crate::tuner::{Algorithm, Operation, Protocol};
+use crate::algorithm::{Algorithm, Operation, Protocol};
 
 /// Why there are no channels, no choice or no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -47,9 +47,11 @@
 
 #![warn(missing_docs)]
 
+mod algorithm;
 mod architecture;
 mod communicator;
 mod error;
+mod path_type;
 mod plan;
 mod search;
 mod settings;
@@ -59,13 +61,15 @@ mod transport;
 mod trees;
 mod tuner;
 
+pub use algorithm::{Algorithm, Operation, Protocol};
 pub use architecture::{Architecture, Processor};
 pub use communicator::{Communicator, NodeKind, RankPlacement, RingPlace, Tree};
 pub use error::NcclError;
 
+pub use path_type::PathType;
 pub use plan::{Direction, Lane, Part, Peer, Plan, SLOTS, Slice, Step, point_to_point};
 pub use search::{Channel, Graph, Graphs, Pattern, search};
 pub use settings::{Set, Settings};
-pub use topology::{Adapter, Facts, PathType, Topology};
+pub use topology::{Adapter, Facts, Topology};
 pub use transport::{NetWay, Transport};
-pub use tuner::{Algorithm, Choice, Entry, Operation, Protocol, Tuner};
+pub use tuner::{Choice, Entry, Tuner};

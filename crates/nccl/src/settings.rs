@@ -4,10 +4,10 @@
 
 use fabriscope_units::Bytes;
 
+use crate::algorithm::{Algorithm, Protocol};
 use crate::error::NcclError;
+use crate::path_type::PathType;
 use crate::tables;
-use crate::topology::PathType;
-use crate::tuner::{Algorithm, Protocol};
 
 /// Whether something may be used: as the library thinks best, or as said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -6,10 +6,11 @@
 //! the adapters of a channel, PXN, GPUDirect at either end, the flush of what came.
 //! Not modelled: containers, processes with several GPUs, buffers of users that are registered.
 
+use crate::algorithm::Algorithm;
 use crate::communicator::Communicator;
+use crate::path_type::PathType;
 use crate::settings::Set;
-use crate::topology::{PathType, Topology, gpudirect, peer_level};
-use crate::tuner::Algorithm;
+use crate::topology::{Topology, gpudirect, peer_level};
 
 /// How bytes get from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,17 +7,18 @@
 //! Not modelled: caches of translations (MTT, MPT), of completion queues and of work requests; sets of limited associativity.
 
 use fabriscope_node::Pcie;
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::{Bytes, Span, Time, parameters};
 
-/// What a NIC holds on the chip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ContextLimits {
-    /// Contexts that fit.
-    pub entries: u32,
-    /// Bytes of one.
-    pub bytes: Bytes,
-    /// Reads of contexts in flight at a time.
-    pub reads: u32,
+parameters! {
+    /// Contexts of queue pairs: what the adapter knows of each, in host memory, and how many it holds on the chip.
+    pub struct ContextLimits as "Contexts" {
+        /// How many fit on the chip; a packet of any other queue pair waits for a PCIe read.
+        pub cached: u32,
+        /// Size of one, in host memory and on the bus.
+        pub size: Bytes,
+        /// Reads of contexts outstanding at a time.
+        pub reads: u32,
+    }
 }
 
 /// The cache of one NIC, by number of the queue pair. All operations take constant time.
@@ -56,7 +57,7 @@ impl ContextCache {
     /// An empty cache for queue pairs numbered below `contexts`; more are taken as they come.
     #[must_use]
     pub fn new(limits: ContextLimits, contexts: u32) -> ContextCache {
-        let limits = ContextLimits { entries: limits.entries.max(1), reads: limits.reads.max(1), ..limits };
+        let limits = ContextLimits { cached: limits.cached.max(1), reads: limits.reads.max(1), ..limits };
         ContextCache {
             limits,
             places: vec![CacheEntry::AWAY; contexts as usize],
@@ -84,11 +85,11 @@ impl ContextCache {
             return now.max(ready);
         }
         self.counts.misses += 1;
-        if self.held == self.limits.entries {
+        if self.held == self.limits.cached {
             let oldest = self.oldest;
             self.unlink(oldest);
             self.places[oldest as usize].ready = Time::MAX;
-            let _ = pcie.write(now, self.limits.bytes);
+            let _ = pcie.write(now, self.limits.size);
         } else {
             self.held += 1;
         }
@@ -106,10 +107,10 @@ impl ContextCache {
 
     /// The link carries the context now; the latency starts when one of the reads before is complete.
     fn read(&mut self, now: Time, pcie: &mut Pcie) -> Time {
-        let carried = pcie.read(now, self.limits.bytes, Span::ZERO);
+        let carried = pcie.read(now, self.limits.size, Span::ZERO);
         let free = self.reads[self.turn];
         let timing = pcie.timing();
-        let ready = carried.max(free + timing.read_latency + timing.completion_time(self.limits.bytes));
+        let ready = carried.max(free + timing.read_latency + timing.completion_time(self.limits.size));
         self.reads[self.turn] = ready;
         self.turn = (self.turn + 1) % self.reads.len();
         ready
@@ -167,7 +168,7 @@ mod tests {
     const MISS: u64 = 400_000 + 23_680;
 
     fn limits(entries: u32, reads: u32) -> ContextLimits {
-        ContextLimits { entries, bytes: Bytes(256), reads }
+        ContextLimits { cached: entries, size: Bytes(256), reads }
     }
 
     /// Misses of `rounds` rounds over `contexts` contexts, the first round left out.

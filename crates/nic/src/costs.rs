@@ -1,37 +1,60 @@
-//! What a NIC takes for what it does: the one declaration of these numbers, beside the part in the catalogue that holds them.
+//! What a NIC takes for what it does: the one declaration of these numbers. A part of the catalogue gives each a value and its source.
 
 use fabriscope_node::ReadAhead;
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::context::ContextLimits;
 
-/// Timing of a NIC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NicCosts {
-    /// From the last byte of a packet in the NIC until its first bit is on the wire.
-    pub tx_latency: Span,
-    /// From the tail of a packet on the wire to the transport.
-    pub rx_latency: Span,
-    /// What a packet of a scalable reliable datagram (SRD) takes beyond `tx_latency`; nothing on adapters without these.
-    pub srd_latency: Span,
-    /// Between two messages of the NIC, whatever their queues: the inverse of its message rate.
-    pub message_interval: Span,
-    /// Between two work requests of one send queue.
-    pub wqe_interval: Span,
-    /// Between two READ responses of one queue pair.
-    pub read_interval: Span,
-    /// What the atomic unit takes for an operand that it has.
-    pub atomic_latency: Span,
-    /// What a receive takes that consumes an entry of a receive queue.
-    pub recv_latency: Span,
-    /// How far it reads ahead in a send queue.
-    pub read_ahead: ReadAhead,
-    /// Size of a completion queue entry.
-    pub cqe: Bytes,
-    /// What it holds between fetch and wire at most.
-    pub tx_buffer: Bytes,
-    /// Contexts of queue pairs that it holds; all of them where nothing is said.
-    pub contexts: Option<ContextLimits>,
+/// The parameters of an adapter, each declared here and nowhere else: handed to [`fabriscope_units::bare`] for the model, and to the
+/// catalogue for its part, whose keys they are.
+#[macro_export]
+macro_rules! nic_parameters {
+    ($($with:ident)::+ { $($given:tt)* }) => {
+        $($with)::+! {
+            { $($given)* }
+            values {
+                /// From having a work request and its first payload to the first byte on the wire.
+                tx_latency: Span,
+                /// From a packet's arrival to its write towards the host.
+                rx_latency: Span,
+                /// Time of the send engine per message, all queue pairs together: 1 / message rate.
+                message_interval: Span,
+                /// Time that one queue pair keeps the send engine busy per work request.
+                wqe_interval: Span,
+                /// Time of the responder per RDMA READ request.
+                read_interval: Span,
+                /// Time of the responder to carry out an atomic operation.
+                atomic_latency: Span,
+                /// Extra time to take a receive work request and write a completion for a SEND.
+                recv_latency: Span,
+                /// Payload that an idle queue pair may request from the host ahead of the wire.
+                read_ahead: Bytes,
+                /// By how much that window grows with every packet sent.
+                read_ahead_growth: Bytes,
+                /// Size of a completion.
+                cqe_size: Bytes,
+                /// Payload that can wait for the wire.
+                tx_buffer: Bytes,
+            }
+            optional {
+                /// What a packet of SRD takes both adapters together beyond a datagram's latency: choice of a path, the record for sending
+                /// it again, the check for duplicates.
+                srd_latency: Span = Span::ZERO,
+            }
+            tables {
+                /// Contexts of queue pairs; where nothing is said, all are always at hand.
+                contexts: ContextLimits,
+            }
+        }
+    };
+}
+
+nic_parameters! {
+    fabriscope_units::bare {
+        /// Timing of a NIC.
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub struct NicCosts
+    }
 }
 
 /// The wire that a NIC feeds.
@@ -50,6 +73,12 @@ impl NicCosts {
     pub fn tx_window(&self, uplink: Uplink, latency: Span) -> Bytes {
         let covered = uplink.rate.amount_in(latency + self.tx_latency + self.srd_latency);
         covered.min(self.tx_buffer) + uplink.packet * 2
+    }
+
+    /// How far it reads ahead in a send queue.
+    #[must_use]
+    pub fn ahead(&self) -> ReadAhead {
+        ReadAhead { initial: self.read_ahead, growth: self.read_ahead_growth }
     }
 
     /// The shortest time between two messages of one send queue.
@@ -74,8 +103,9 @@ pub(crate) mod tests {
             read_interval: Span::from_ns(40),
             atomic_latency: Span::from_ns(60),
             recv_latency: Span::from_ns(30),
-            read_ahead: ReadAhead { initial: Bytes(1 << 20), growth: Bytes::ZERO },
-            cqe: Bytes(64),
+            read_ahead: Bytes(1 << 20),
+            read_ahead_growth: Bytes::ZERO,
+            cqe_size: Bytes(64),
             tx_buffer: Bytes::from_kib(64),
             contexts: None,
         }

@@ -111,7 +111,7 @@ impl Pipeline {
     pub fn watch_contexts(&mut self, queue_pairs: impl FnOnce() -> u32) {
         let Some(limits) = self.costs.contexts.filter(|_| self.contexts.is_none()) else { return };
         let pairs = queue_pairs();
-        if pairs > limits.entries {
+        if pairs > limits.cached {
             self.contexts = Some(Box::new(ContextCache::new(limits, pairs)));
         }
     }
@@ -177,7 +177,7 @@ impl Pipeline {
         if t.place != self.place {
             self.turn_to(t.place);
         }
-        let (ahead, mut reads) = (self.costs.read_ahead, self.engine.reads(queue));
+        let (ahead, mut reads) = (self.costs.ahead(), self.engine.reads(queue));
         let complete = match self.way(t.place, hops) {
             None => reads.fetch(&mut self.pcie, ahead, begun, t.fetch, gap),
             Some((pcie, mut way)) => reads.fetch_over(pcie, &mut way, ahead, begun, t.fetch, gap),
@@ -209,7 +209,7 @@ impl Pipeline {
     /// Writes a completion queue entry at `now`; returns when a program sees it.
     #[inline]
     pub fn notify(&mut self, now: Time) -> Time {
-        self.pcie.write(now, self.costs.cqe).visible
+        self.pcie.write(now, self.costs.cqe_size).visible
     }
 
     /// Fetches work requests of `amount` from host memory; returns when they are in the NIC.
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_missing_context_delays_the_packet_by_its_read() {
-        let limits = ContextLimits { entries: 1, bytes: Bytes(250), reads: 4 };
+        let limits = ContextLimits { cached: 1, size: Bytes(250), reads: 4 };
         let mut nic = idle(NicCosts { contexts: Some(limits), ..costs() });
         nic.watch_contexts(|| 1);
         let inline = |qp| Transmit { fetch: Bytes::ZERO, ..packet(qp, 100) };

@@ -13,7 +13,6 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_catalog::Aggregation;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Denied, GroupRequest, Lid, Lkey, Mtu, PdId, PostError, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote,
@@ -51,24 +50,6 @@ pub struct Rules {
     pub inline: u32,
     /// Path MTU.
     pub mtu: Mtu,
-}
-
-impl Rules {
-    /// Those of switches with this part.
-    #[must_use]
-    pub fn of(part: &Aggregation, mtu: Mtu, inline: u32) -> Rules {
-        let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
-        let stream = part.stream.as_ref();
-        Rules {
-            payload: small(*part.payload).min(small(mtu.bytes())),
-            slots: *part.group_slots,
-            from: stream.map_or(u32::MAX, |stream| small(*stream.from)),
-            chunk: stream.map_or(0, |stream| small(*stream.chunk)),
-            window: stream.map_or(0, |stream| small(*stream.window)),
-            inline,
-            mtu,
-        }
-    }
 }
 
 /// A vector in memory.

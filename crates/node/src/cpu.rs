@@ -9,37 +9,55 @@
 
 use fabriscope_units::{Bytes, Rate, Span};
 
-/// Costs of one core, resolved from the catalog's CPU part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CpuCosts {
-    /// Building one work-queue entry, up to the doorbell store.
-    pub wqe_build: Span,
-    /// Core time of one doorbell or of the first BlueFlame block, store fence included.
-    pub mmio_busy: Span,
-    /// Added latency of each further 64-byte BlueFlame block.
-    pub blueflame_block: Span,
-    /// From the store leaving the core until the NIC sees it.
-    pub mmio_latency: Span,
-    /// Handling one completion that a poll found.
-    pub poll_hit: Span,
-    /// One poll that found nothing.
-    pub poll_empty: Span,
-    /// From a DMA write being visible in memory until a spinning core has seen it.
-    pub detect: Span,
-    /// What the first touch of data just written by DMA costs beyond the last cache.
-    pub dma_touch: Span,
-    /// Posting one receive request (a doorbell record in memory, no MMIO).
-    pub post_recv: Span,
-    /// Fixed cost of one memory copy.
-    pub copy_call: Span,
-    /// Copy rate while the working set stays in the core's caches.
-    pub copy_rate_cached: Rate,
-    /// Copy rate beyond that.
-    pub copy_rate_streaming: Rate,
-    /// The same for what follows the first page, where the prefetchers are ahead.
-    pub copy_rate_long: Rate,
-    /// Largest working set that counts as cached.
-    pub copy_cached_limit: Bytes,
+/// The parameters of a core, each declared here and nowhere else: handed to [`fabriscope_units::bare`] for the model, and to the
+/// catalogue for its part, whose keys they are.
+#[macro_export]
+macro_rules! cpu_parameters {
+    ($($with:ident)::+ { $($given:tt)* }) => {
+        $($with)::+! {
+            { $($given)* }
+            values {
+                /// Core time to build a work request, up to the doorbell store.
+                wqe_build: Span,
+                /// Core time of one doorbell or BlueFlame write, with its fence.
+                mmio_busy: Span,
+                /// Core time per further 64 B of a BlueFlame write.
+                blueflame_block: Span,
+                /// From the core's write to its arrival at the adapter.
+                mmio_latency: Span,
+                /// Core time of a poll that finds a completion.
+                poll_hit: Span,
+                /// Core time of a poll that finds nothing.
+                poll_empty: Span,
+                /// Until a spinning core sees a line that a device wrote.
+                detect: Span,
+                /// What the first touch of data just written by DMA costs beyond the last cache: nothing where DMA writes into it.
+                dma_touch: Span,
+                /// Core time to post a receive (a doorbell record in memory, no MMIO).
+                post_recv: Span,
+                /// Core time of a copy apart from its bytes.
+                copy_call: Span,
+                /// Copy rate of one core where both buffers are cached.
+                copy_rate_cached: Rate,
+                /// Copy rate of one core from and to memory.
+                copy_rate_streaming: Rate,
+                /// The same for what follows the first page, where the prefetchers are ahead.
+                copy_rate_long: Rate,
+                /// Largest copy that counts as cached.
+                copy_cached_limit: Bytes,
+            }
+            optional {}
+            tables {}
+        }
+    };
+}
+
+cpu_parameters! {
+    fabriscope_units::bare {
+        /// Costs of one core.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct CpuCosts
+    }
 }
 
 impl CpuCosts {

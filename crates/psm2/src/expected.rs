@@ -9,30 +9,11 @@ use fabriscope_units::Time;
 
 use crate::adapter::Adapter;
 use crate::cpu::Cpu;
-use crate::endpoint::{Endpoint, Unacknowledged};
 use crate::flow::{Item, Sender};
 use crate::matching::{Announced, PendingWindow};
 use crate::packet::{Flow, Kind, Window};
 use crate::request::{Buffer, RequestId};
-use crate::staging::{Copy, Step};
-
-/// A window outstanding to this process.
-#[derive(Debug)]
-pub(crate) struct Session {
-    peer: usize,
-    request: RequestId,
-    sender: RequestId,
-    window: Window,
-}
-
-/// A window that a peer granted.
-#[derive(Debug)]
-pub(crate) struct Grant {
-    pub window: Window,
-    pub generation: u32,
-    request: RequestId,
-    pub sender: Sender,
-}
+use crate::state::{Copy, Endpoint, Grant, Session, Step, Unacknowledged};
 
 /// Receiving.
 impl Endpoint {

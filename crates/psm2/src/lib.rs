@@ -25,15 +25,15 @@ mod request;
 mod send;
 mod settings;
 mod staging;
+mod state;
 
 #[cfg(test)]
 mod tests;
 
 pub use adapter::{Adapter, Counts, Outgoing, Store};
 pub use cpu::Cpu;
-pub use endpoint::{Endpoint, Psm2Error};
 pub use packet::{Address, Flow, Header, Kind};
 pub use receive::Arrival;
 pub use request::{Buffer, RequestId};
 pub use settings::{AdapterSettings, Costs, Library};
-pub use staging::{Copy, Step};
+pub use state::{Copy, Endpoint, Psm2Error, Step};

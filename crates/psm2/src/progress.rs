@@ -9,20 +9,11 @@ use fabriscope_units::Bytes;
 
 use crate::adapter::Adapter;
 use crate::cpu::Cpu;
-use crate::endpoint::{Endpoint, Psm2Error, Unacknowledged};
 use crate::flow::Verdict;
 use crate::matching::{Announced, Pattern};
 use crate::packet::{Header, Kind};
 use crate::request::{Buffer, RequestId};
-use crate::staging::{Copy, Step};
-
-/// An eager message that was announced.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Incoming {
-    request: Option<RequestId>,
-    length: u32,
-    got: u32,
-}
+use crate::state::{Copy, Endpoint, Incoming, Psm2Error, Step, Unacknowledged};
 
 impl Endpoint {
     /// Posts a receive into a buffer of `size` bytes; `None` accepts any source, any tag.

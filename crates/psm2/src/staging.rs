@@ -11,30 +11,8 @@
 
 use crate::adapter::Adapter;
 use crate::cpu::Cpu;
-use crate::endpoint::{Endpoint, Unacknowledged};
 use crate::request::{Buffer, RequestId};
-
-/// A copy between the memory of a GPU and host memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Copy {
-    /// Of this request.
-    pub request: RequestId,
-    /// Bytes.
-    pub length: u32,
-    /// What it is for.
-    pub step: Step,
-}
-
-/// What a copy is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// A window that leaves.
-    Out,
-    /// A window that came.
-    In,
-    /// A whole eager message that came.
-    Eager,
-}
+use crate::state::{Copy, Endpoint, Step, Unacknowledged};
 
 impl Endpoint {
     /// The next copy to carry out.

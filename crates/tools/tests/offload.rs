@@ -53,7 +53,7 @@ fn us(span: Span) -> f64 {
 fn an_offloaded_put_is_the_sum_of_its_stages() {
     let parts = parts("lab-bluefield-2");
     let (host, dpu) = (timing::cpu(&parts), parts.sole().node.dpu.clone().unwrap());
-    let (arm, nic, port) = (timing::core(&dpu.cpu), &parts.sole().node.nic, timing::port(&parts));
+    let (arm, nic, port) = (dpu.cpu.core(), &parts.sole().node.nic, timing::port(&parts));
     let mpi = parts.sole().software.mpi.clone().unwrap();
     let offload = mpi.offload.clone().unwrap();
     let adapter = *nic.tx_latency + *nic.rx_latency;

@@ -14,6 +14,7 @@ mod form;
 mod pace;
 mod parse;
 mod rate;
+mod spliced;
 mod time;
 
 pub use bytes::Bytes;

@@ -3,7 +3,9 @@
 //! The mechanisms are those of `fabriscope_switch::aggregation` and `fabriscope_fabric::aggregation`; here are the numbers, with their
 //! sources.
 
+use fabriscope_node::aggregation::Rules;
 use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_verbs::Mtu;
 use fabriscope_wire::{Collective, Element};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,6 +65,22 @@ impl Aggregation {
         let reduces = matches!(collective, Collective::Reduce | Collective::Allreduce);
         self.operations.iter().any(|word| word == collective.word())
             && (!reduces || self.elements.iter().any(|word| word == element.word()))
+    }
+
+    /// What limits a process's part of a group of these switches, with contributions up to `inline` in their request.
+    #[must_use]
+    pub fn rules(&self, mtu: Mtu, inline: u32) -> Rules {
+        let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        let stream = self.stream.as_ref();
+        Rules {
+            payload: small(*self.payload).min(small(mtu.bytes())),
+            slots: *self.group_slots,
+            from: stream.map_or(u32::MAX, |stream| small(*stream.from)),
+            chunk: stream.map_or(0, |stream| small(*stream.chunk)),
+            window: stream.map_or(0, |stream| small(*stream.window)),
+            inline,
+            mtu,
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), Problem> {

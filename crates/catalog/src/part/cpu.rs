@@ -4,10 +4,12 @@
 //! Modelled: constant times per operation, two copy rates, the memory bandwidth that cores share, DMA latencies.
 //! Not modelled: frequency changes, cache contents, IOMMU.
 
+use fabriscope_node::{CpuCosts, cpu_parameters};
 use fabriscope_units::{Bytes, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::spliced::part;
 use super::{Bundle, Kind, Part};
 use crate::error::Problem;
 use crate::quantity::Frequency;
@@ -77,60 +79,34 @@ pub enum CpuFamily {
     Power,
 }
 
-/// One model of processor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Cpu {
-    /// The name others refer to it by; equals the name of its file.
-    pub name: String,
-    /// One line that tells a person what it is.
-    pub title: String,
-    /// What a reader should know besides.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub notes: String,
-    /// Make and generation, as far as libraries of collectives tell processors apart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub family: Option<CpuFamily>,
-    /// Cores of one socket.
-    pub cores: u32,
-    /// Base clock.
-    pub clock: Sourced<Frequency>,
-    /// Core time to build a work request.
-    pub wqe_build: Sourced<Span>,
-    /// Core time of one doorbell or BlueFlame write, with its fence.
-    pub mmio_busy: Sourced<Span>,
-    /// Core time per further 64 B of a BlueFlame write.
-    pub blueflame_block: Sourced<Span>,
-    /// From the core's write to its arrival at the adapter.
-    pub mmio_latency: Sourced<Span>,
-    /// Core time of a poll that finds a completion.
-    pub poll_hit: Sourced<Span>,
-    /// Core time of a poll that finds nothing.
-    pub poll_empty: Sourced<Span>,
-    /// Until a spinning core sees a line that a device wrote.
-    pub detect: Sourced<Span>,
-    /// What the first touch of data just written by DMA costs beyond the last cache: nothing where DMA writes into it.
-    pub dma_touch: Sourced<Span>,
-    /// Core time to post a receive.
-    pub post_recv: Sourced<Span>,
-    /// Core time of a copy apart from its bytes.
-    pub copy_call: Sourced<Span>,
-    /// Copy rate of one core where both buffers are cached.
-    pub copy_rate_cached: Sourced<Rate>,
-    /// Copy rate of one core from and to memory.
-    pub copy_rate_streaming: Sourced<Rate>,
-    /// The same for what follows the first page, where the prefetchers are ahead.
-    pub copy_rate_long: Sourced<Rate>,
-    /// Largest copy that counts as cached.
-    pub copy_cached_limit: Sourced<Bytes>,
-    /// The memory that the cores share; where nothing is said, each core copies at its own rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Memory>,
-    /// The links to another processor of the same model, all of them; none where it works alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub socket_link: Option<Bundle>,
-    /// The bridge between PCI Express and memory.
-    pub root_complex: RootComplex,
+cpu_parameters! {
+    part {
+        /// One model of processor.
+        pub struct Cpu {
+            /// The name others refer to it by; equals the name of its file.
+            pub name: String,
+            /// One line that tells a person what it is.
+            pub title: String,
+            /// What a reader should know besides.
+            #[serde(default, skip_serializing_if = "String::is_empty")]
+            pub notes: String,
+            /// Make and generation, as far as libraries of collectives tell processors apart.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub family: Option<CpuFamily>,
+            /// Cores of one socket.
+            pub cores: u32,
+            /// Base clock.
+            pub clock: Sourced<Frequency>,
+            /// The memory that the cores share; where nothing is said, each core copies at its own rate.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub memory: Option<Memory>,
+            /// The links to another processor of the same model, all of them; none where it works alone.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub socket_link: Option<Bundle>,
+            /// The bridge between PCI Express and memory.
+            pub root_complex: RootComplex,
+        } core -> CpuCosts
+    }
 }
 
 impl Part for Cpu {

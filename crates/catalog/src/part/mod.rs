@@ -25,6 +25,7 @@ mod pcie;
 mod psm2;
 mod shared_memory;
 mod software;
+mod spliced;
 mod switch;
 
 use std::fmt;

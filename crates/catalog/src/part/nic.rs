@@ -5,14 +5,16 @@
 //! contexts of queue pairs (`contexts`), connections over TCP (`iwarp`), cores of its own (`dpu`).
 //! Not modelled: caches of translations, on-chip switching, offloads beyond RDMA.
 
+use fabriscope_nic::{ContextLimits, NicCosts, nic_parameters};
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::spliced::part;
 use super::{Dpu, Interface, Iwarp, Kind, Layer, Part, PcieSlot};
 use crate::error::Problem;
 use crate::quantity::Ratio;
-use crate::sourced::Sourced;
+use crate::sourced::{Sourced, Stated};
 
 /// When the library writes a work request straight into the adapter instead of ringing for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,17 +41,8 @@ pub enum Rdma {
     ReadWrite,
 }
 
-/// Contexts of queue pairs: what the adapter knows of each, in host memory, and how many it holds on the chip.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Contexts {
-    /// How many fit on the chip; a packet of any other queue pair waits for a PCIe read.
-    pub cached: Sourced<u32>,
-    /// Size of one, in host memory and on the bus.
-    pub size: Sourced<Bytes>,
-    /// Reads of contexts outstanding at a time.
-    pub reads: Sourced<u32>,
-}
+/// Contexts of queue pairs, with the origin of each number.
+pub type Contexts = ContextLimits<Stated>;
 
 /// What an adapter without a transport of its own offers to a library on the core: send buffers, send DMA, receive queues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -127,93 +120,66 @@ impl Onload {
     }
 }
 
-/// One network adapter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Nic {
-    /// The name others refer to it by; equals the name of its file.
-    pub name: String,
-    /// One line that tells a person what it is.
-    pub title: String,
-    /// What a reader should know besides.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub notes: String,
-    /// Through what programs drive it.
-    #[serde(default)]
-    pub interface: Interface,
-    /// Number of network ports.
-    pub ports: u32,
-    /// Names of the link speeds its ports can run at.
-    pub speeds: Vec<String>,
-    /// What its ports can speak.
-    pub layers: Vec<Layer>,
-    /// Its connector to the host.
-    pub pcie: PcieSlot,
-    /// Largest payload of a packet.
-    pub mtu_max: Sourced<Bytes>,
-    /// From having a work request and its first payload to the first byte on the wire.
-    pub tx_latency: Sourced<Span>,
-    /// From a packet's arrival to its write towards the host.
-    pub rx_latency: Sourced<Span>,
-    /// What a packet of SRD takes both adapters together beyond a datagram's latency: choice of a path, the record for sending it
-    /// again, the check for duplicates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub srd_latency: Option<Sourced<Span>>,
-    /// Time of the send engine per message, all queue pairs together: 1 / message rate.
-    pub message_interval: Sourced<Span>,
-    /// Time that one queue pair keeps the send engine busy per work request.
-    pub wqe_interval: Sourced<Span>,
-    /// Time of the responder per RDMA READ request.
-    pub read_interval: Sourced<Span>,
-    /// Time of the responder to carry out an atomic operation.
-    pub atomic_latency: Sourced<Span>,
-    /// Extra time to take a receive work request and write a completion for a SEND.
-    pub recv_latency: Sourced<Span>,
-    /// Payload that an idle queue pair may request from the host ahead of the wire.
-    pub read_ahead: Sourced<Bytes>,
-    /// By how much that window grows with every packet sent.
-    pub read_ahead_growth: Sourced<Bytes>,
-    /// Largest message that fits into a work request.
-    pub max_inline: Sourced<Bytes>,
-    /// When a work request is written straight into the adapter.
-    pub blueflame: BlueFlame,
-    /// Largest work request that is.
-    pub blueflame_limit: Sourced<Bytes>,
-    /// Size of the basic block of a work request.
-    pub wqe_size: Sourced<Bytes>,
-    /// Size of a completion.
-    pub cqe_size: Sourced<Bytes>,
-    /// Payload that can wait for the wire.
-    pub tx_buffer: Sourced<Bytes>,
-    /// Packets that can wait for the host, per virtual lane: what its credits are granted from.
-    pub rx_buffer: Sourced<Bytes>,
-    /// What it does with the memory of its host for its peers.
-    #[serde(default)]
-    pub rdma: Rdma,
-    /// Largest datagram, and packet of SRD, where that is more than the MTU of the standard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub datagram_max: Option<Sourced<Bytes>>,
-    /// Contexts of queue pairs; where nothing is said, all are always at hand.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contexts: Option<Contexts>,
-    /// Its connections over TCP, where `interface` is `iwarp`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iwarp: Option<Iwarp>,
-    /// What it offers to a library that does the transport on the core; adapters with interface "psm2" have it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub onload: Option<Onload>,
-    /// The cores on it, where it has some.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dpu: Option<Dpu>,
-    /// Number of virtual lanes (or lossless priorities).
-    pub vls: Sourced<u32>,
-    /// RDMA READs and atomics in flight per queue pair.
-    pub max_rd_atomic: Sourced<u32>,
-    /// A responder acknowledges at least every so many packets.
-    pub ack_interval: Sourced<u32>,
-    /// It takes packets in any order and puts them where they belong: no workload has to ask for it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub any_order: bool,
+nic_parameters! {
+    part {
+        /// One network adapter.
+        pub struct Nic {
+            /// The name others refer to it by; equals the name of its file.
+            pub name: String,
+            /// One line that tells a person what it is.
+            pub title: String,
+            /// What a reader should know besides.
+            #[serde(default, skip_serializing_if = "String::is_empty")]
+            pub notes: String,
+            /// Through what programs drive it.
+            #[serde(default)]
+            pub interface: Interface,
+            /// Number of network ports.
+            pub ports: u32,
+            /// Names of the link speeds its ports can run at.
+            pub speeds: Vec<String>,
+            /// What its ports can speak.
+            pub layers: Vec<Layer>,
+            /// Its connector to the host.
+            pub pcie: PcieSlot,
+            /// Largest payload of a packet.
+            pub mtu_max: Sourced<Bytes>,
+            /// Largest message that fits into a work request.
+            pub max_inline: Sourced<Bytes>,
+            /// When a work request is written straight into the adapter.
+            pub blueflame: BlueFlame,
+            /// Largest work request that is.
+            pub blueflame_limit: Sourced<Bytes>,
+            /// Size of the basic block of a work request.
+            pub wqe_size: Sourced<Bytes>,
+            /// Packets that can wait for the host, per virtual lane: what its credits are granted from.
+            pub rx_buffer: Sourced<Bytes>,
+            /// What it does with the memory of its host for its peers.
+            #[serde(default)]
+            pub rdma: Rdma,
+            /// Largest datagram, and packet of SRD, where that is more than the MTU of the standard.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub datagram_max: Option<Sourced<Bytes>>,
+            /// Its connections over TCP, where `interface` is `iwarp`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub iwarp: Option<Iwarp>,
+            /// What it offers to a library that does the transport on the core; adapters with interface "psm2" have it.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub onload: Option<Onload>,
+            /// The cores on it, where it has some.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub dpu: Option<Dpu>,
+            /// Number of virtual lanes (or lossless priorities).
+            pub vls: Sourced<u32>,
+            /// RDMA READs and atomics in flight per queue pair.
+            pub max_rd_atomic: Sourced<u32>,
+            /// A responder acknowledges at least every so many packets.
+            pub ack_interval: Sourced<u32>,
+            /// It takes packets in any order and puts them where they belong: no workload has to ask for it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub any_order: bool,
+        } costs -> NicCosts
+    }
 }
 
 impl Part for Nic {

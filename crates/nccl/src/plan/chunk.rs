@@ -5,9 +5,10 @@
 use fabriscope_units::Bytes;
 
 use super::{Part, Plan};
+use crate::algorithm::{Algorithm, Operation, Protocol};
 use crate::communicator::Communicator;
 use crate::tables;
-use crate::tuner::{Algorithm, Choice, Operation, Protocol};
+use crate::tuner::Choice;
 
 /// Slots of a chunk and of a slice: rings of Simple pipeline within a chunk, where the operation does not pipeline by itself.
 pub(super) const fn slots(choice: Choice) -> (u32, u32) {

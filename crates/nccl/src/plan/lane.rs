@@ -5,8 +5,8 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::{Direction, Part, Peer, Plan, Step};
+use crate::algorithm::{Algorithm, Operation};
 use crate::communicator::Communicator;
-use crate::tuner::{Algorithm, Operation};
 
 type Peers = SmallVec<[Peer; 4]>;
 

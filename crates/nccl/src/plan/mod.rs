@@ -21,10 +21,11 @@ use smallvec::SmallVec;
 pub use lane::Lane;
 pub use step::{Direction, Peer, Slice, Step};
 
+use crate::algorithm::{Algorithm, Operation, Protocol};
 use crate::communicator::Communicator;
 use crate::error::NcclError;
 use crate::tables;
-use crate::tuner::{Algorithm, Choice, Operation, Protocol};
+use crate::tuner::Choice;
 
 /// What one channel does of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

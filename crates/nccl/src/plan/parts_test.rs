@@ -5,8 +5,9 @@ use proptest::prelude::*;
 
 use super::Plan;
 use super::proof::communicator;
+use crate::algorithm::{Algorithm, Operation, Protocol};
 use crate::settings::Settings;
-use crate::tuner::{Algorithm, Choice, Operation, Protocol};
+use crate::tuner::Choice;
 
 fn choice() -> impl Strategy<Value = Choice> {
     let operation = prop::sample::select(Operation::ALL.to_vec());

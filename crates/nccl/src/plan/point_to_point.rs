@@ -9,10 +9,10 @@
 
 use fabriscope_units::Bytes;
 
+use crate::algorithm::Protocol;
 use crate::communicator::Communicator;
+use crate::path_type::PathType;
 use crate::tables;
-use crate::topology::PathType;
-use crate::tuner::Protocol;
 
 /// Operations of one launch of a channel at the most (device.h, NCCL_MAX_DEV_WORK_P2P_PER_BATCH).
 pub const MOST_AT_ONCE: u32 = 8;

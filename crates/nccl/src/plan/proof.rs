@@ -8,12 +8,13 @@ use fabriscope_units::{Bytes, Rate, Span};
 
 use super::point_to_point::Schedule;
 use super::{Lane, Peer, Plan, SLOTS, Step};
+use crate::algorithm::{Algorithm, Operation, Protocol};
 use crate::architecture::{Architecture, Processor};
 use crate::communicator::{Communicator, NodeKind, RankPlacement};
 use crate::search::search;
 use crate::settings::Settings;
 use crate::topology::{Adapter, Facts, Topology};
-use crate::tuner::{Algorithm, Choice, Operation, Protocol};
+use crate::tuner::Choice;
 
 /// A node with so many GPUs, each below a switch with an adapter, and joined by a switch of NVLinks.
 fn machine(gpus: u32) -> Machine {

@@ -7,9 +7,10 @@ use fabriscope_units::Span;
 use super::walk::{Draft, Walk};
 use super::{Channel, Graph, Pattern};
 use crate::architecture::Processor;
+use crate::path_type::PathType;
 use crate::settings::{Set, Settings};
 use crate::tables;
-use crate::topology::{Kind, LinkType, PathType, Topology, bits, rate};
+use crate::topology::{Kind, LinkType, Topology, bits, rate};
 
 /// What is searched for.
 #[derive(Clone, Copy)]

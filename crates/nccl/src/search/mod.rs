@@ -12,9 +12,10 @@ mod walk;
 
 use fabriscope_units::{Rate, Span};
 
+use crate::path_type::PathType;
 use crate::settings::Settings;
 use crate::tables;
-use crate::topology::{PathType, Topology};
+use crate::topology::Topology;
 
 /// The shape that is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,8 +10,9 @@ use fabriscope_units::Span;
 
 use super::{Channel, Graph, Graphs, Pattern};
 use crate::architecture::Architecture;
+use crate::path_type::PathType;
 use crate::tables;
-use crate::topology::{PathType, Topology, rate};
+use crate::topology::{Topology, rate};
 
 /// A node that RCCL knows.
 struct Model {

@@ -7,8 +7,9 @@ use std::cmp::Reverse;
 
 use super::Pattern;
 use crate::architecture::Processor;
+use crate::path_type::PathType;
 use crate::tables;
-use crate::topology::{Kind, LinkType, PathType, Topology, bits};
+use crate::topology::{Kind, LinkType, Topology, bits};
 
 /// Channels as far as they are found.
 #[derive(Clone)]

@@ -10,82 +10,14 @@ mod paths;
 
 pub(crate) use paths::{gpudirect, peer_level};
 
-use std::fmt;
-
 use fabriscope_machine::{Machine, VertexId};
 use fabriscope_units::{Rate, Span};
 
 use crate::architecture::{Architecture, Processor};
 use crate::error::NcclError;
+use crate::path_type::PathType;
 use crate::settings::Settings;
 use crate::tables;
-
-/// How near two devices are, in the library's order: what is later is worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PathType {
-    /// The same device.
-    Loc,
-    /// NVLink or xGMI, also through a switch.
-    Nvl,
-    /// The same through another GPU.
-    Nvb,
-    /// One PCI Express switch.
-    Pix,
-    /// Several.
-    Pxb,
-    /// By a GPU that is nearer to the adapter.
-    Pxn,
-    /// Through a host bridge.
-    Phb,
-    /// Between sockets.
-    Sys,
-    /// By the network only.
-    Net,
-    /// Not at all.
-    Dis,
-}
-
-impl PathType {
-    /// All of them, nearest first.
-    pub const ALL: [PathType; 10] = [
-        PathType::Loc,
-        PathType::Nvl,
-        PathType::Nvb,
-        PathType::Pix,
-        PathType::Pxb,
-        PathType::Pxn,
-        PathType::Phb,
-        PathType::Sys,
-        PathType::Net,
-        PathType::Dis,
-    ];
-    /// As the library prints it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            PathType::Loc => "LOC",
-            PathType::Nvl => "NVL",
-            PathType::Nvb => "NVB",
-            PathType::Pix => "PIX",
-            PathType::Pxb => "PXB",
-            PathType::Pxn => "PXN",
-            PathType::Phb => "PHB",
-            PathType::Sys => "SYS",
-            PathType::Net => "NET",
-            PathType::Dis => "DIS",
-        }
-    }
-    /// The next worse.
-    pub(crate) fn worse(self) -> PathType {
-        PathType::ALL.get(self as usize + 1).copied().unwrap_or(PathType::Dis)
-    }
-}
-
-impl fmt::Display for PathType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// An adapter as its driver tells the library.
 #[derive(Clone, Debug, PartialEq, Eq)]

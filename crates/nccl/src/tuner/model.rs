@@ -5,10 +5,10 @@
 use super::{Algorithm, Entry, Operation, Protocol, amd};
 use crate::architecture::Processor;
 use crate::communicator::Communicator;
+use crate::path_type::PathType;
 use crate::search::{Graph, Pattern};
 use crate::settings::Set;
 use crate::tables;
-use crate::topology::PathType;
 
 type Table = [[[Option<Entry>; 3]; 6]; 5];
 

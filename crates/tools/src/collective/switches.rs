@@ -42,7 +42,7 @@ impl Switches {
         };
         let instead = choices.iter().map(instead).collect::<Result<_, UsageError>>()?;
         let part = target.aggregation.as_ref();
-        let rules = part.map(|(_, part)| Rules::of(part, path_mtu(target.mtu), target.max_inline));
+        let rules = part.map(|(_, part)| part.rules(path_mtu(target.mtu), target.max_inline));
         Ok(Switches { instead, rules, element: plan.element, refused: RefCell::new(refusal(plan, target)) })
     }
 

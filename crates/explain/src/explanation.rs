@@ -1,0 +1,27 @@
+//! By whom something is explained: messages, copies on GPUs, and collective operations of NCCL have modules of their own.
+
+use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_lab::LabError;
+use fabriscope_report::Outcome;
+use fabriscope_tools::Tool;
+
+use crate::request::ExplainRequest;
+use crate::{collective, gpu_copies, message};
+
+/// Explains what a tool does on a cluster; `progress` hears how many runs of all are done.
+///
+/// # Errors
+/// A tool that does not exist or cannot be followed, options that do not go together, what the engine does not do.
+pub fn explain(
+    request: &ExplainRequest,
+    catalog: &Catalog,
+    parts: &ResolvedCluster,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Outcome, LabError> {
+    let tool = Tool::by_name(&request.tool).map_err(|e| LabError::refused(e.to_string(), "`fabriscope bench` lists the tools"))?;
+    match tool {
+        Tool::Gpu(gpu) => gpu_copies::explain_copies(gpu, request, parts),
+        Tool::NcclTests(_) => collective::explain_collective(tool, request, parts, progress),
+        _ => message::explain_message(tool, request, catalog, parts, progress),
+    }
+}
