@@ -9,7 +9,7 @@ use fabriscope_wire::Delivery;
 
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
-use crate::iwarp::Frame;
+use crate::transport::iwarp::frame::Frame;
 
 /// The number of an entry of a [`ExtHeaders`], or [`ExtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,9 +7,9 @@ use fabriscope_psm2::adapter::Notice;
 use fabriscope_psm2::{Adapter, AdapterSettings, Flow, Header, Kind};
 use fabriscope_units::{Bytes, Time};
 
+use crate::access::MemoryId;
 use crate::ext_headers::{Ext, ExtHeaders, Foreign};
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
-use crate::mr::MemoryId;
 use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::wc::{Wc, WcOpcode, WcStatus};

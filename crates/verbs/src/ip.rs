@@ -7,9 +7,9 @@
 use fabriscope_tcp::kernel::{Interface, Settings};
 use fabriscope_units::{Bytes, Time};
 
+use crate::access::MemoryId;
 use crate::ext_headers::{Ext, ExtHeaders, ExtId, Foreign};
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
-use crate::mr::MemoryId;
 use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
 use crate::wc::{Wc, WcOpcode, WcStatus};
 
