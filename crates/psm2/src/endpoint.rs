@@ -15,11 +15,12 @@ use crate::cpu::Cpu;
 use crate::expected::{Grant, Session};
 use crate::flow::{Item, Receiver, Sender};
 use crate::matching::{Matching, PendingWindow};
-use crate::packet::{Address, Flow, Header, Kind};
 use crate::progress::Incoming;
-use crate::request::{Buffer, RequestId, Requests};
+use crate::request::{Buffer, Requests};
 use crate::settings::{AdapterSettings, Library};
 use crate::staging::Copy;
+use fabriscope_wire::psm2::RequestId;
+use fabriscope_wire::psm2::{Address, Flow, Header, Kind};
 
 /// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -12,9 +12,10 @@ use crate::cpu::Cpu;
 use crate::endpoint::{Endpoint, Unacknowledged};
 use crate::flow::{Item, Sender};
 use crate::matching::{Announced, PendingWindow};
-use crate::packet::{Flow, Kind, Window};
-use crate::request::{Buffer, RequestId};
+use crate::request::Buffer;
 use crate::staging::{Copy, Step};
+use fabriscope_wire::psm2::RequestId;
+use fabriscope_wire::psm2::{Flow, Kind, Window};
 
 /// A window outstanding to this process.
 #[derive(Debug)]

@@ -12,9 +12,10 @@ use crate::cpu::Cpu;
 use crate::endpoint::{Endpoint, Psm2Error, Unacknowledged};
 use crate::flow::Verdict;
 use crate::matching::{Announced, Pattern};
-use crate::packet::{Header, Kind};
-use crate::request::{Buffer, RequestId};
+use crate::request::Buffer;
 use crate::staging::{Copy, Step};
+use fabriscope_wire::psm2::RequestId;
+use fabriscope_wire::psm2::{Header, Kind};
 
 /// An eager message that was announced.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,8 @@
 use crate::adapter::Adapter;
 use crate::cpu::Cpu;
 use crate::endpoint::{Endpoint, Unacknowledged};
-use crate::request::{Buffer, RequestId};
+use crate::request::Buffer;
+use fabriscope_wire::psm2::RequestId;
 
 /// A copy between the memory of a GPU and host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 //! Modelled: a slab; a packet holds the number of its entry, so packets stay small and are copied freely.
 //! Not modelled: the layout on the wire (crate `wire`).
 
-use fabriscope_psm2::Header;
 use fabriscope_tcp::Segment;
 use fabriscope_wire::Delivery;
+use fabriscope_wire::psm2::Header;
 
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};

@@ -5,6 +5,7 @@
 //! Modelled: protection domains, memory regions, completion queues, shared receive queues, address handles, partition keys,
 //! multicast groups; queue pairs of type RC, XRC, RD, DC, SRD, UET, iWARP, UC, UD and raw with their state machines, transports,
 //! path migration, retransmission and errors; congestion control and rate limits.
+//! The kernel's sockets and PSM2 are not in it: the adapter of a node joins them (`fabriscope_node::adapter`).
 //! Not modelled: memory windows, end-to-end credits, several ports.
 
 mod access;
@@ -16,9 +17,7 @@ mod cq;
 pub mod error;
 pub mod event;
 pub mod ext_headers;
-pub mod hfi;
 pub mod ids;
-mod ip;
 mod mcast;
 pub mod memory;
 pub mod mr;
@@ -41,8 +40,6 @@ pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
 pub use ext_headers::{Ext, ExtHeaders, ExtId, Foreign};
-pub use fabriscope_psm2 as psm2;
-pub use fabriscope_tcp::kernel::{self as sockets};
 pub use fabriscope_wire::{Delivery, LinkLayer, Mtu, Order, Scale, Service};
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
 pub use mcast::{Change, JoinState, Membership};

@@ -14,8 +14,6 @@
 mod arrival;
 mod relay;
 
-use fabriscope_psm2 as psm2;
-use fabriscope_tcp::kernel as sockets;
 use fabriscope_units::Time;
 use fabriscope_wire::{Opcode, Operation, Transport};
 
@@ -25,7 +23,6 @@ use crate::cq::Delivery;
 use crate::event::AsyncEvent;
 use crate::ext_headers::ExtHeaders;
 use crate::ids::{CqId, QpNum, WqeIndex};
-use crate::ip::DESCRIPTORS;
 use crate::nic::{Before, Nic, note_mark};
 use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
@@ -39,7 +36,7 @@ use crate::wc::{Wc, WcStatus};
 impl Nic {
     /// Requests up to and including `through` may be sent: the NIC saw the doorbell and has the WQEs.
     pub fn doorbell(&mut self, _now: Time, qp: QpNum, through: WqeIndex) {
-        let Some(slot) = self.slot_of(qp) else { return self.hfi.arrived(qp, through) };
+        let Some(slot) = self.slot_of(qp) else { return };
         let qp = &mut self.qps[slot];
         let end = (through.0 + 1).min(qp.requester.posted());
         qp.requester.ready = qp.requester.ready.max(end);
@@ -143,12 +140,7 @@ impl Nic {
                 return transmit;
             }
         }
-        if self.hfi.is_there()
-            && let Some(transmit) = self.hfi.poll(&mut self.port, side)
-        {
-            return Some(transmit);
-        }
-        if self.ip.used().is_some() { self.ip.poll(now, side) } else { None }
+        None
     }
 
     /// Whether `poll_transmit` may give a packet.
@@ -182,8 +174,10 @@ impl Nic {
         }
         if transport > Transport::Ud as u8 || transport == Transport::Rd as u8 {
             match packet.body() {
-                Body::Tcp { .. } => return self.ip.handle(packet, side),
-                Body::Psm2 { .. } => return self.hfi.handle(packet, side),
+                Body::Tcp { .. } | Body::Psm2 { .. } => {
+                    side.free(packet.ext);
+                    received.dropped = true;
+                }
                 Body::Ib { .. } | Body::Iwarp { .. } => self.handle_other(now, packet, slot, side, &mut received),
             }
             return received;
@@ -231,6 +225,11 @@ impl Nic {
         self.port.completions.pop_front()
     }
 
+    /// An entry that another engine of the adapter writes: it comes with `poll_completion`, in its turn.
+    pub fn push_completion(&mut self, cq: CqId, wc: Wc) {
+        self.port.completions.push_back((cq, wc));
+    }
+
     /// A further range (address, length) that peers finished writing with the last packet; only queue pairs that take any
     /// order have more than `Received::landed`.
     #[inline]
@@ -248,30 +247,7 @@ impl Nic {
     pub fn poll_timeout(&self) -> Option<Time> {
         let timeout = self.port.timers.peek().map(|entry| entry.0.0);
         let paced = self.port.paced.peek().map(|entry| entry.0.0);
-        let ip = self.ip.used().and_then(|interface| interface.poll_timeout());
-        timeout.into_iter().chain(paced).chain(ip).min()
-    }
-
-    /// The kernel's interface on the port, made when it is first asked for; `None` where the port carries no IP.
-    pub fn sockets(&mut self) -> Option<&mut sockets::Interface> {
-        self.ip.open()
-    }
-    /// The same, if it is in use.
-    pub fn sockets_in_use(&self) -> Option<&sockets::Interface> {
-        self.ip.used()
-    }
-    /// A time at which a socket became ready that a program may wait for.
-    pub fn poll_wake(&mut self) -> Option<Time> {
-        self.ip.used_mut()?.poll_wake()
-    }
-
-    /// The contexts and engines for PSM2; `None` where the adapter has none.
-    pub fn psm2(&mut self) -> Option<&mut psm2::Adapter> {
-        self.hfi.adapter()
-    }
-    /// Whether it is a host fabric interface.
-    pub fn has_psm2(&self) -> bool {
-        self.hfi.is_there()
+        timeout.into_iter().chain(paced).min()
     }
 
     /// What was counted so far.
@@ -281,9 +257,6 @@ impl Nic {
 
     /// Handles the timeouts due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
-        if let Some(interface) = self.ip.used_mut() {
-            interface.handle_timeout(now);
-        }
         while let Some(&std::cmp::Reverse((at, slot))) = self.port.paced.peek() {
             if at > now {
                 break;
@@ -326,16 +299,7 @@ impl Nic {
         if wc.status != WcStatus::Success {
             self.port.counts.failed(&wc);
         }
-        let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else {
-            if cq == DESCRIPTORS
-                && let Some(interface) = self.ip.used_mut()
-            {
-                interface.landed(visible);
-            } else {
-                self.hfi.landed(visible, cq);
-            }
-            return false;
-        };
+        let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else { return false };
         match queue.deliver(visible, wc) {
             Delivery::Stored | Delivery::Lost => false,
             Delivery::StoredWithEvent => true,

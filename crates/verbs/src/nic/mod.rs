@@ -10,8 +10,6 @@ pub mod partition;
 mod posting;
 
 use fabriscope_prefetch::prefetch_lines;
-use fabriscope_psm2 as psm2;
-use fabriscope_tcp::kernel as sockets;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{LinkLayer, Mtu};
 use rustc_hash::FxHashMap;
@@ -20,9 +18,7 @@ use crate::aggregate::GroupRequests;
 use crate::attr::{AhAttr, QpType};
 use crate::cc::{Echo, Settings};
 use crate::cq::Cq;
-use crate::hfi::Hfi;
 use crate::ids::{FIRST_QP, Lid, PdId, QpNum, SLOT_MASK, slot_number};
-use crate::ip::Ip;
 use crate::mcast::Mcast;
 use crate::memory::Memory;
 use crate::packet::Received;
@@ -44,12 +40,8 @@ pub struct NicConfig {
     pub congestion: Settings,
     /// The largest payload of a datagram and of a packet of SRD and UET: the MTU of the port.
     pub datagram_mtu: Bytes,
-    /// The kernel's interface on its port, where programs open sockets.
-    pub ip: Option<sockets::Settings>,
     /// Its iWARP, where its queue pairs are that.
     pub iwarp: Option<IwarpSettings>,
-    /// The adapter's contexts and engines for PSM2, if it is a host fabric interface.
-    pub hfi: Option<psm2::AdapterSettings>,
 }
 
 impl Default for NicConfig {
@@ -60,9 +52,7 @@ impl Default for NicConfig {
             link_layer: LinkLayer::InfiniBand,
             congestion: Settings::default(),
             datagram_mtu: Mtu::B4096.bytes(),
-            ip: None,
             iwarp: None,
-            hfi: None,
         }
     }
 }
@@ -85,8 +75,6 @@ pub struct Nic {
     pub(crate) contexts: Contexts,
     /// Responders of targets of DC, by initiator and target.
     pub(crate) responders: FxHashMap<(Lid, QpNum, QpNum), u32>,
-    pub(crate) ip: Ip,
-    pub(crate) hfi: Hfi,
 }
 
 /// Speed only: results do not depend on these.
@@ -133,8 +121,6 @@ impl Nic {
             xrcds: 0,
             contexts: Contexts::new(&config.congestion),
             responders: FxHashMap::default(),
-            ip: Ip::new(config.lid, config.ip),
-            hfi: Hfi::new(config.lid, config.hfi),
         }
     }
 

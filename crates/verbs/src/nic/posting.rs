@@ -111,10 +111,7 @@ impl Nic {
 
     /// When the next completion becomes visible, if one was delivered.
     pub fn cq_next_visible(&self, cq: CqId) -> Option<Time> {
-        match self.cqs.get(cq.0 as usize) {
-            Some(queue) => queue.as_ref()?.next_visible(),
-            None => self.hfi.next_visible(cq),
-        }
+        self.cqs.get(cq.0 as usize)?.as_ref()?.next_visible()
     }
 
     /// Counts, from now on, the messages of peers (WRITE, atomics) whose last byte falls into the range.
