@@ -4,6 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use fabriscope_engine::{HOST_MEMORY, Stage, StageSpan};
 use fabriscope_nic::{Built, Hops, Pipeline, ReceiveEntry, is_atomic_response};
+use fabriscope_node::Adapter;
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Body, Lid, MemoryId, Nic, PacketFlags, QpNum, Transmit, WqeIndex};
@@ -20,7 +21,7 @@ use crate::world::{Client, World};
 /// One adapter: its transports, its pipeline, and what the engine has planned for it.
 pub(crate) struct Host {
     /// Away while a program of its node runs.
-    pub nic: Option<Box<Nic>>,
+    pub adapter: Option<Box<Adapter>>,
     pub pipeline: Pipeline,
     /// Lane 0 of the link into the fabric.
     pub uplink: u32,
@@ -32,33 +33,41 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub fn new(nic: Nic, pipeline: Pipeline, uplink: u32) -> Host {
-        Host { nic: Some(Box::new(nic)), pipeline, uplink, transmit_scheduled: false, last_qp: 0, timer_at: Time::MAX }
+    pub fn new(adapter: Adapter, pipeline: Pipeline, uplink: u32) -> Host {
+        Host { adapter: Some(Box::new(adapter)), pipeline, uplink, transmit_scheduled: false, last_qp: 0, timer_at: Time::MAX }
     }
 
-    /// The NIC, which is here whenever an event is handled.
+    /// The adapter, which is here whenever an event is handled.
+    pub fn adapter(&mut self) -> &mut Adapter {
+        self.adapter.as_mut().expect("programs give the adapter back before the next event")
+    }
+    /// Its RDMA NIC.
     pub fn nic(&mut self) -> &mut Nic {
-        self.nic.as_mut().expect("programs give the NIC back before the next event")
+        &mut self.adapter().rnic
+    }
+    /// The same to look at, if it is here.
+    pub fn rnic(&self) -> Option<&Nic> {
+        self.adapter.as_ref().map(|adapter| &adapter.rnic)
     }
 
     /// Fetches what lies behind pointers; to be called some time after the host itself was fetched. Speed only.
     #[inline(always)]
     pub fn prefetch(&self) {
         self.pipeline.prefetch();
-        if let Some(nic) = &self.nic {
+        if let Some(nic) = self.rnic() {
             nic.prefetch();
         }
     }
 
     /// Keeps account of contexts from now on if there are more queue pairs than the NIC holds; to be called when some were created.
     pub fn watch_contexts(&mut self) {
-        let nic = self.nic.as_ref().expect("programs give the NIC back before the next event");
+        let nic = &self.adapter.as_ref().expect("programs give the adapter back before the next event").rnic;
         self.pipeline.watch_contexts(|| nic.queue_pairs());
     }
 
     /// Packets of another partition.
     pub fn pkey_violations(&self) -> u64 {
-        self.nic.as_ref().map_or(0, |nic| nic.counts().pkey_violations)
+        self.rnic().map_or(0, |nic| nic.counts().pkey_violations)
     }
 
     /// What payload crosses on its path, for reports.
@@ -140,7 +149,7 @@ pub(crate) const NO_LANE: u32 = u32::MAX;
 impl World<'_> {
     /// Entries are in the NIC: it may send.
     pub(crate) fn work(&mut self, now: Time, host: u32, qp: QpNum, through: WqeIndex) {
-        self.host(host).nic().doorbell(now, qp, through);
+        self.host(host).adapter().doorbell(now, qp, through);
         self.transmit(now, host);
     }
 
@@ -155,7 +164,7 @@ impl World<'_> {
                 self.transmit_later(host);
                 break;
             }
-            let Some(t) = h.nic.as_mut().expect("the NIC is here").poll_transmit(now, &mut self.ext_headers) else { break };
+            let Some(t) = h.adapter.as_mut().expect("the adapter is here").poll_transmit(now, &mut self.ext_headers) else { break };
             self.inject(now, host, &t);
         }
         if self.hosts.timers >= TimerUse::Sending || self.hosts[host].nic().paces() {
@@ -168,7 +177,7 @@ impl World<'_> {
     fn transmit_other_levels(&mut self, now: Time, host: u32) -> bool {
         let h = &mut self.hosts[host];
         let closed = h.pipeline.window.closed_levels(|sl| self.links.qos.lane_out(sl));
-        let Some(t) = h.nic().poll_transmit_among(now, &mut self.ext_headers, closed) else { return false };
+        let Some(t) = h.adapter().poll_transmit_among(now, &mut self.ext_headers, closed) else { return false };
         self.inject(now, host, &t);
         true
     }
@@ -273,9 +282,9 @@ impl World<'_> {
         let wire = packed.wire_bytes();
         let begun = if self.watch.inspects() { self.begins(now, host, packed.payload()) } else { now };
         let h = &mut self.hosts[host];
-        let nic = h.nic.as_mut().expect("the NIC is here");
+        let adapter = h.adapter.as_mut().expect("the adapter is here");
         let packet = packed.unpack();
-        let received = nic.handle_packet(now, &packet, &mut self.ext_headers);
+        let received = adapter.handle_packet(now, &packet, &mut self.ext_headers);
         let (mut freed, mut visible) = (begun, now);
         if received.write > Bytes::ZERO {
             let (h, hops) = self.hosts.with_hops(host);
@@ -307,7 +316,7 @@ impl World<'_> {
             let h = &mut self.hosts[host];
             let entry = if received.recv_wqe_consumed { ReceiveEntry::Consumed } else { ReceiveEntry::None };
             let seen = h.pipeline.complete(freed, entry, visible);
-            h.nic().deliver(seen, cq, wc);
+            h.adapter().deliver(seen, cq, wc);
             if let Some(log) = &mut log {
                 log.mark(Stage::Completion, seen, || "pcie".to_owned());
             }
@@ -345,7 +354,7 @@ impl World<'_> {
             let h = &mut self.hosts[host];
             let Some((cq, wc)) = h.nic().poll_completion() else { break };
             let seen = h.pipeline.notify(now);
-            h.nic().deliver(seen, cq, wc);
+            h.adapter().deliver(seen, cq, wc);
             client.visible(self, host, Some(cq), seen);
         }
         if self.watch.inspects() {
@@ -357,8 +366,8 @@ impl World<'_> {
     pub(crate) fn timer(&mut self, client: &mut impl Client, now: Time, host: u32) {
         let h = &mut self.hosts[host];
         h.timer_at = Time::MAX;
-        h.nic().handle_timeout(now);
-        while let Some(at) = self.host(host).nic().poll_wake() {
+        h.adapter().handle_timeout(now);
+        while let Some(at) = self.host(host).adapter().poll_wake() {
             client.visible(self, host, None, at);
         }
         self.flush_completions(client, now, host);
@@ -369,7 +378,7 @@ impl World<'_> {
     /// Plans the next look at the transport timers of `host`, unless an earlier one is planned.
     pub(crate) fn arm_timer(&mut self, host: u32) {
         let h = &mut self.hosts[host];
-        if let Some(at) = h.nic().poll_timeout() {
+        if let Some(at) = h.adapter().poll_timeout() {
             let at = at.max(self.queue.now());
             if at < h.timer_at {
                 h.timer_at = at;

@@ -7,10 +7,10 @@ use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, EngineError, timing};
 use fabriscope_fabric::Router;
 use fabriscope_nic::{DmaTargets, Hops, NicCosts, Pipeline, Uplink};
-use fabriscope_node::{DmaPath, PcieTiming};
+use fabriscope_node::{Adapter, AdapterConfig, DmaPath, PcieTiming};
 use fabriscope_units::{Rate, Span};
 use fabriscope_verbs::cc::Settings;
-use fabriscope_verbs::{Lid, Mtu, Nic, NicConfig};
+use fabriscope_verbs::{Lid, Mtu, NicConfig};
 
 use crate::Scenario;
 use crate::congestion::{host_rate, settings};
@@ -91,12 +91,12 @@ impl<'a> HostGroups<'a> {
     }
 
     /// The adapter of a host; `first` is the first host of its part of the run.
-    pub fn adapter(&self, host: u32, first: u32) -> (Nic, Pipeline) {
+    pub fn adapter(&self, host: u32, first: u32) -> (Adapter, Pipeline) {
         let number = self.cluster.group_at(host);
         let group = &self.groups[number];
-        let mut nic = Nic::new(NicConfig { congestion: group.congestion, ..nic_config(group.parts, host) });
+        let mut adapter = Adapter::new(config(group.parts, host, group.congestion));
         let mut pipeline = Pipeline::new(group.costs, group.port, group.uplink, group.read_latency);
-        let Some(reach) = &self.cluster.groups[number].reach else { return (nic, pipeline) };
+        let Some(reach) = &self.cluster.groups[number].reach else { return (adapter, pipeline) };
         let here = group.costs.tx_window(group.uplink, group.read_latency);
         let window = |path: &DmaPath| group.costs.tx_window(group.uplink, path.read_latency);
         let targets = if self.in_order() {
@@ -104,14 +104,14 @@ impl<'a> HostGroups<'a> {
             DmaTargets::new(Arc::clone(reach), host - first, nics, here, window)
         } else {
             // Endpoints without a node do nothing.
-            let Some((_, node, nic)) = self.cluster.parts.adapter_at(host) else { return (nic, pipeline) };
+            let Some((_, node, nic)) = self.cluster.parts.adapter_at(host) else { return (adapter, pipeline) };
             let within = self.cluster.parts.group_of(node).map_or(0, |(_, within)| within as usize);
             let first_hop = self.first_hop(number) + within * reach.hops().len();
             DmaTargets::at(Arc::clone(reach), (node as usize, nic as usize), first_hop, here, window)
         };
-        targets.places().for_each(|place| nic.reach(place));
+        targets.places().for_each(|place| adapter.rnic.reach(place));
         pipeline.set_targets(targets);
-        (nic, pipeline)
+        (adapter, pipeline)
     }
 }
 
@@ -128,17 +128,11 @@ pub(crate) fn check_reach(cluster: &Cluster) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn nic_config(parts: &ResolvedCluster, host: u32) -> NicConfig {
+fn config(parts: &ResolvedCluster, host: u32, congestion: Settings) -> AdapterConfig {
     // Adapters with larger packets have them for other services only, where they do not say so.
     let standard = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096).bytes();
     let datagram_mtu = parts.sole().node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
-    NicConfig {
-        lid: Lid(host),
-        link_layer: parts.link_layer.wire(),
-        datagram_mtu,
-        ip: Some(timing::ip(parts)),
-        iwarp: timing::iwarp(parts),
-        hfi: timing::onload(parts),
-        ..NicConfig::default()
-    }
+    let (link_layer, iwarp) = (parts.link_layer.wire(), timing::iwarp(parts));
+    let rnic = NicConfig { lid: Lid(host), link_layer, congestion, datagram_mtu, iwarp };
+    AdapterConfig { rnic, ip: Some(timing::ip(parts)), hfi: timing::onload(parts) }
 }

@@ -291,7 +291,7 @@ impl World<'_> {
         let packet = packed.unpack();
         let mut listeners = std::mem::take(&mut self.groups.multicast.listeners);
         listeners.clear();
-        let nic = self.hosts[host].nic.as_ref().expect("the NIC is here");
+        let nic = self.hosts[host].rnic().expect("the adapter is here");
         nic.mcast_listeners(&packet, &self.ext_headers, &mut listeners);
         let mut freed = now;
         for (number, qp) in listeners.iter().enumerate() {
@@ -318,7 +318,7 @@ impl World<'_> {
         }
         let mut listeners = std::mem::take(&mut self.groups.multicast.listeners);
         listeners.clear();
-        let nic = self.hosts[host].nic.as_ref().expect("the NIC is here");
+        let nic = self.hosts[host].rnic().expect("the adapter is here");
         nic.mcast_listeners(&packed.unpack(), &self.ext_headers, &mut listeners);
         if !listeners.is_empty() {
             let mut copy = packed;

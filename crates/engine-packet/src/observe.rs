@@ -178,7 +178,7 @@ impl World<'_> {
     #[inline(never)]
     pub(crate) fn observe_receipt(&mut self, now: Time, host: u32, packed: PackedPacket) {
         let packet = packed.unpack();
-        let nic = self.hosts[host].nic.as_ref();
+        let nic = self.hosts[host].rnic();
         let status = nic.and_then(|nic| nic.query_qp(QpNum(packet.dest_qp)).ok());
         if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
             tally.received(host, now, &packet, status.and_then(|status| status.attr.rq_psn));
@@ -189,7 +189,7 @@ impl World<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_nic(&mut self, now: Time, host: u32) {
-        let nic = self.hosts[host].nic.as_ref();
+        let nic = self.hosts[host].rnic();
         if let (Some(nic), Some(tally)) = (nic, self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut())) {
             tally.noted(host, now, nic.counts());
         }

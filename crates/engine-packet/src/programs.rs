@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use fabriscope_engine::{Cluster, EngineError, timing};
+use fabriscope_node::adapter::{Adapter, is_adapter_queue};
 use fabriscope_node::process::{Doorbell, RankPlacement, Wait, earliest};
 use fabriscope_node::socket::first_ready;
 use fabriscope_node::{Awaited, Devices, Main, Process, Program, Sockets, Work};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::hfi::is_adapter_queue;
-use fabriscope_verbs::{CqId, Lid, Nic};
+use fabriscope_verbs::{CqId, Lid};
 
 use crate::event::{Event, EventKind};
 use crate::host::{TimerUse, posting};
@@ -30,7 +30,7 @@ pub(crate) struct Programs {
     doorbells: Vec<Doorbell>,
     free_doorbells: Vec<u32>,
     rung: Vec<Doorbell>,
-    lent: Vec<Box<Nic>>,
+    lent: Vec<Box<Adapter>>,
     running: usize,
     /// Ranks of the job; what they started on adapters comes behind them.
     ranks: usize,
@@ -165,12 +165,12 @@ impl Programs {
         let adapters = self.adapters[slot.process.node() as usize].clone();
         let first = adapters.start;
         let hosts = adapters.start as usize..adapters.end as usize;
-        self.lent.extend(world.hosts.all[hosts.clone()].iter_mut().filter_map(|host| host.nic.take()));
+        self.lent.extend(world.hosts.all[hosts.clone()].iter_mut().filter_map(|host| host.adapter.take()));
         slot.process.enter(now, std::mem::take(&mut self.lent));
         let result = program.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.lent = slot.process.leave(&mut self.rung);
-        for (host, nic) in world.hosts.all[hosts].iter_mut().zip(self.lent.drain(..)) {
-            host.nic = Some(nic);
+        for (host, adapter) in world.hosts.all[hosts].iter_mut().zip(self.lent.drain(..)) {
+            host.adapter = Some(adapter);
             host.watch_contexts();
         }
         let slot = &self.slots[rank as usize];
@@ -212,7 +212,7 @@ impl Programs {
         }
         for host in adapters.clone() {
             world.flush_completions(self, now, host);
-            if world.host(host).nic().sockets_in_use().is_some() {
+            if world.host(host).adapter().sockets_in_use().is_some() {
                 world.hosts.timers = TimerUse::Everything;
                 world.arm_timer(host);
             }
@@ -268,14 +268,14 @@ impl Programs {
     fn ready_at(&self, world: &World<'_>, rank: u32) -> Option<Time> {
         let slot = &self.slots[rank as usize];
         let first = self.adapters[slot.process.node() as usize].start as usize;
-        let nic = |index: usize| world.hosts.all[first + index].nic.as_deref();
+        let adapter = |index: usize| world.hosts.all[first + index].adapter.as_deref();
         match &slot.wait {
             Wait::Any { cqs, watches, until } => {
-                let at = earliest(nic, cqs, watches).into_iter().chain(slot.process.next_note()).min();
+                let at = earliest(adapter, cqs, watches).into_iter().chain(slot.process.next_note()).min();
                 let at = at.unwrap_or(Time::MAX).min(*until);
                 at.is_known().then_some(at)
             }
-            Wait::Sockets(awaited) => first_ready(nic, awaited),
+            Wait::Sockets(awaited) => first_ready(adapter, awaited),
             _ => None,
         }
     }

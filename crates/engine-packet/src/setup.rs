@@ -344,14 +344,14 @@ impl<'e, 'a> Blueprint<'e, 'a> {
 
     /// The adapter `host`; `first` is the first one of its part.
     fn host(&self, host: u32, first: u32) -> Host {
-        let (mut nic, mut pipeline) = self.adapters.adapter(host, first);
+        let (mut adapter, mut pipeline) = self.adapters.adapter(host, first);
         if self.partitioned {
-            nic.set_pkeys(keys(&self.cluster.parts.partitions, host));
+            adapter.rnic.set_pkeys(keys(&self.cluster.parts.partitions, host));
         }
         if self.qos.levels > 1 {
             pipeline.window.separate_levels();
         }
-        Host::new(nic, pipeline, self.cluster.fabric.graph.uplink(EndpointId(host)).0 * self.vls())
+        Host::new(adapter, pipeline, self.cluster.fabric.graph.uplink(EndpointId(host)).0 * self.vls())
     }
 
     fn groups(&self) -> Groups {

@@ -149,12 +149,12 @@ impl World<'_> {
             host.prefetch();
         }
         if let Some((host, qp)) = self.queue.peek_ahead(NEAR).and_then(|event| self.host_of(event))
-            && let Some(nic) = &host.nic
+            && let Some(nic) = host.rnic()
         {
             nic.prefetch_qp(qp);
         }
         if let Some((host, qp)) = self.queue.peek_ahead(NEXT).and_then(|event| self.host_of(event))
-            && let Some(nic) = &host.nic
+            && let Some(nic) = host.rnic()
         {
             nic.prefetch_request(qp);
         }

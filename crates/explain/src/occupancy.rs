@@ -9,10 +9,10 @@ use std::borrow::Cow;
 
 use fabriscope_catalog::{Mpi, Psm2, RailPolicy, ResolvedCluster};
 use fabriscope_engine::timing;
+use fabriscope_psm2::AdapterSettings;
 use fabriscope_report::Table;
 use fabriscope_report::explain::nanoseconds;
 use fabriscope_units::{Bytes, Rate, Span};
-use fabriscope_verbs::psm2::AdapterSettings;
 use fabriscope_wire::Opcode;
 
 /// A resource and how long one message keeps it busy.

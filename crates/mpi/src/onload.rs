@@ -40,7 +40,7 @@ impl Onload {
     pub async fn open(process: &Process, shared: &Shared, library: Library, peers: &[u32]) -> Result<Onload, ProgramError> {
         let (me, home) = (process.rank(), shared.home(process));
         let nic = home.nics.first().map_or(0, |(nic, _)| *nic);
-        let opened = process.nic(nic, |n| n.psm2().map(|adapter| Endpoint::open(adapter, library)));
+        let opened = process.adapter(nic, |n| n.psm2().map(|adapter| Endpoint::open(adapter, library)));
         let mut endpoint = opened.ok_or_else(|| no_adapter(me))?.map_err(|error| failed(me, error))?;
         shared.addresses.borrow_mut().insert(me, endpoint.address());
         process.barrier().await;

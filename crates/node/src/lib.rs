@@ -1,11 +1,12 @@
 //! How bytes move inside a node, and how a program there sees the machine.
 //!
-//! [`pcie`] times the bus between host memory and a NIC, [`cpu`] what a core pays for posting and
+//! [`adapter`] is the RDMA NIC with the kernel's interface and PSM2 beside it, [`pcie`] times the bus between host memory and a NIC, [`cpu`] what a core pays for posting and
 //! polling, [`sockets`] the memories and links between sockets that the cores share, [`device`] the GPUs and copies by them, [`managed`] pages that move to whoever touches them, [`dma`] the ways of adapters to
 //! memory beyond their own link and [`reach`] these ways as the machine has them, [`traffic`] what they and copies share, [`datagram`] what a library does to make datagrams reliable, [`process`] is the
 //! view a benchmark program has: one core with its clock, and the node's NICs; [`socket`] gives it the sockets of the kernel, `psm2`
 //! runs that library on it.
 
+pub mod adapter;
 pub mod aggregation;
 mod awaited;
 mod copies;
@@ -31,6 +32,7 @@ pub mod traffic;
 mod traffic_test;
 mod work;
 
+pub use adapter::{Adapter, AdapterConfig};
 pub use awaited::Awaited;
 pub use copies::CopyId;
 pub use cpu::{Blueflame, CpuCosts, DoorbellPolicy};

@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{CqId, Lid, Nic, PostError, QpNum, RecvWr, SendFlags, SendWr, SrqId, WatchId, Wc, WqeIndex, WrOpcode};
 
+use crate::adapter::Adapter;
 use crate::awaited::Awaited;
 use crate::copies::CopyId;
 use crate::cpu::{CpuCosts, DoorbellPolicy};
@@ -92,7 +93,7 @@ pub struct Doorbell {
 struct Inner {
     clock: Time,
     engine: Time,
-    nics: Vec<Box<Nic>>,
+    adapters: Vec<Box<Adapter>>,
     doorbells: Vec<Doorbell>,
     wait: Wait,
     trace: bool,
@@ -161,7 +162,7 @@ impl Process {
         let inner = Inner {
             clock: Time::ZERO,
             engine: Time::ZERO,
-            nics: Vec::new(),
+            adapters: Vec::new(),
             doorbells: Vec::new(),
             wait: Wait::Nothing,
             trace: false,
@@ -338,7 +339,14 @@ impl Process {
     /// # Panics
     /// If the node has no such NIC, or outside a run.
     pub fn nic<R>(&self, nic: usize, f: impl FnOnce(&mut Nic) -> R) -> R {
-        f(&mut self.0.inner.borrow_mut().nics[nic])
+        self.adapter(nic, |adapter| f(&mut adapter.rnic))
+    }
+    /// The same with the whole adapter: sockets of the kernel and PSM2 too.
+    ///
+    /// # Panics
+    /// If there is no such adapter.
+    pub fn adapter<R>(&self, nic: usize, f: impl FnOnce(&mut Adapter) -> R) -> R {
+        f(&mut self.0.inner.borrow_mut().adapters[nic])
     }
     /// From now on, follow every posted message through the machine (`explain`).
     pub fn trace(&self, on: bool) {
@@ -372,7 +380,7 @@ impl Process {
                 flagged.flags |= SendFlags::TRACED;
                 request = &flagged;
             }
-            match inner.nics[nic].post_send(inner.clock, qp, request) {
+            match inner.adapters[nic].rnic.post_send(inner.clock, qp, request) {
                 Ok(entry) => through = Some((entry.wqe, wr.wr_id)),
                 Err(error) => {
                     result = Err(error);
@@ -404,7 +412,7 @@ impl Process {
     pub fn post_recv(&self, nic: usize, qp: QpNum, wr: &RecvWr) -> Result<(), PostError> {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.clock += self.cpu().post_recv;
-        inner.nics[nic].post_recv(inner.clock, qp, wr)
+        inner.adapters[nic].rnic.post_recv(inner.clock, qp, wr)
     }
 
     /// Posts one receive request to a shared receive queue.
@@ -414,7 +422,7 @@ impl Process {
     pub fn post_srq_recv(&self, nic: usize, srq: SrqId, wr: &RecvWr) -> Result<(), PostError> {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.clock += self.cpu().post_recv;
-        inner.nics[nic].post_srq_recv(inner.clock, srq, wr)
+        inner.adapters[nic].rnic.post_srq_recv(inner.clock, srq, wr)
     }
 
     /// One poll of a completion queue: up to `max` completions, perhaps none.
@@ -497,13 +505,13 @@ impl Process {
     #[must_use]
     pub fn earliest(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) -> Option<Time> {
         let inner = self.0.inner.borrow();
-        earliest(|nic| inner.nics.get(nic).map(|nic| &**nic), cqs, watches)
+        earliest(|nic| inner.adapters.get(nic).map(|adapter| &**adapter), cqs, watches)
     }
 
     fn take_completions(&self, nic: usize, cq: CqId, max: usize) -> Vec<Wc> {
         let inner = &mut *self.0.inner.borrow_mut();
         let mut found = Vec::new();
-        inner.nics[nic].poll_cq(inner.clock, cq, max, &mut found);
+        inner.adapters[nic].rnic.poll_cq(inner.clock, cq, max, &mut found);
         let cpu = self.cpu();
         inner.clock += (cpu.poll_hit + cpu.dma_touch) * found.len() as u64;
         if !found.is_empty() {
@@ -532,19 +540,19 @@ impl Process {
 impl Process {
     #[allow(clippy::vec_box)]
     /// Lends the node's NICs and sets the clock to at least `now`.
-    pub fn enter(&self, now: Time, nics: Vec<Box<Nic>>) {
+    pub fn enter(&self, now: Time, adapters: Vec<Box<Adapter>>) {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.engine = now;
         inner.clock = inner.clock.max(now);
-        inner.nics = nics;
+        inner.adapters = adapters;
         inner.wait = Wait::Nothing;
     }
     #[allow(clippy::vec_box)]
     /// Takes the NICs back; appends the doorbells that were rung to `doorbells`.
-    pub fn leave(&self, doorbells: &mut Vec<Doorbell>) -> Vec<Box<Nic>> {
+    pub fn leave(&self, doorbells: &mut Vec<Doorbell>) -> Vec<Box<Adapter>> {
         let inner = &mut *self.0.inner.borrow_mut();
         doorbells.append(&mut inner.doorbells);
-        std::mem::take(&mut inner.nics)
+        std::mem::take(&mut inner.adapters)
     }
     /// The programs that are to be started on cores of adapters since this was last asked: of which adapter, and what they run.
     #[must_use]
@@ -596,9 +604,13 @@ impl Process {
 
 /// When the first of the awaited things is visible on the NICs of a node, if that is known.
 #[must_use]
-pub fn earliest<'a>(nics: impl Fn(usize) -> Option<&'a Nic>, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) -> Option<Time> {
-    let completions = cqs.iter().filter_map(|&(nic, cq)| nics(nic)?.cq_next_visible(cq));
-    let landings = watches.iter().filter_map(|&(nic, watch, count)| nics(nic)?.watch_reaches(watch, count));
+pub fn earliest<'a>(
+    adapters: impl Fn(usize) -> Option<&'a Adapter>,
+    cqs: &[(usize, CqId)],
+    watches: &[(usize, WatchId, u64)],
+) -> Option<Time> {
+    let completions = cqs.iter().filter_map(|&(nic, cq)| adapters(nic)?.cq_next_visible(cq));
+    let landings = watches.iter().filter_map(|&(nic, watch, count)| adapters(nic)?.rnic.watch_reaches(watch, count));
     completions.chain(landings).min()
 }
 

@@ -7,9 +7,9 @@
 use fabriscope_psm2::adapter::Notice;
 use fabriscope_psm2::{Adapter, Cpu, Store};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::hfi::{cq_of, queue_pair_of};
 use fabriscope_verbs::{CqId, WqeIndex};
 
+use crate::adapter::{cq_of, queue_pair_of};
 use crate::cpu::CpuCosts;
 use crate::process::{Doorbell, Process};
 
@@ -43,7 +43,7 @@ impl Process {
     /// Runs the library on this core with the adapter of a NIC; `None` if that is no host fabric interface.
     pub fn psm2<R>(&self, nic: usize, call: impl FnOnce(&mut Adapter, &mut dyn Cpu) -> R) -> Option<R> {
         let mut core = OnCore { clock: self.now(), costs: self.cpu(), traces: self.traces() };
-        let (result, stores) = self.nic(nic, |n| {
+        let (result, stores) = self.adapter(nic, |n| {
             let adapter = n.psm2()?;
             let result = call(adapter, &mut core);
             Some((result, std::iter::from_fn(|| adapter.poll_store()).collect::<Vec<Store>>()))

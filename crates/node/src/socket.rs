@@ -9,8 +9,9 @@ use std::fmt;
 
 use fabriscope_tcp::kernel::{Awaited, Interface, SocketError, SocketId, SocketOptions, SocketView};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Lid, Nic};
+use fabriscope_verbs::Lid;
 
+use crate::adapter::Adapter;
 use crate::process::{Process, ProgramError, Wait};
 
 /// A socket of a program.
@@ -62,10 +63,10 @@ impl From<SocketError> for ProgramError {
 
 /// When the first of the awaited things became so, if any did.
 #[must_use]
-pub fn first_ready<'a>(nics: impl Fn(usize) -> Option<&'a Nic>, awaited: &[SocketWait]) -> Option<Time> {
+pub fn first_ready<'a>(adapters: impl Fn(usize) -> Option<&'a Adapter>, awaited: &[SocketWait]) -> Option<Time> {
     let at = |wait: &SocketWait| match *wait {
-        SocketWait::Ready(socket, awaited) => nics(socket.nic)?.sockets_in_use()?.ready_at(socket.id, awaited),
-        SocketWait::Accept { nic, port } => nics(nic)?.sockets_in_use()?.acceptable_at(port),
+        SocketWait::Ready(socket, awaited) => adapters(socket.nic)?.sockets_in_use()?.ready_at(socket.id, awaited),
+        SocketWait::Accept { nic, port } => adapters(nic)?.sockets_in_use()?.acceptable_at(port),
     };
     awaited.iter().filter_map(at).min()
 }
@@ -236,13 +237,15 @@ impl Process {
 
     fn ready_at(&self, awaited: &[SocketWait]) -> Option<Time> {
         let at = |wait: &SocketWait| match *wait {
-            SocketWait::Ready(socket, awaited) => self.nic(socket.nic, |nic| nic.sockets_in_use()?.ready_at(socket.id, awaited)),
-            SocketWait::Accept { nic, port } => self.nic(nic, |nic| nic.sockets_in_use()?.acceptable_at(port)),
+            SocketWait::Ready(socket, awaited) => {
+                self.adapter(socket.nic, |adapter| adapter.sockets_in_use()?.ready_at(socket.id, awaited))
+            }
+            SocketWait::Accept { nic, port } => self.adapter(nic, |adapter| adapter.sockets_in_use()?.acceptable_at(port)),
         };
         awaited.iter().filter_map(at).min()
     }
     fn interface<R>(&self, nic: usize, call: impl FnOnce(&mut Interface) -> R) -> Result<R, SocketError> {
-        self.nic(nic, |n| n.sockets().map(call)).ok_or(SocketError::NoInterface { nic })
+        self.adapter(nic, |adapter| adapter.sockets().map(call)).ok_or(SocketError::NoInterface { nic })
     }
     fn syscall(&self, nic: usize) -> Result<(), SocketError> {
         let syscall = self.interface(nic, |interface| interface.settings().costs.syscall)?;

@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 
 use fabriscope_units::{Bytes, Time};
 
-use crate::packet::Header;
 use crate::receive::{Arrival, Receiving};
 use crate::send::{Credits, Queue, Queued};
 use crate::settings::AdapterSettings;
+use fabriscope_wire::psm2::Header;
 
 /// A store of a process on its way to the adapter: a packet, or the doorbell of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

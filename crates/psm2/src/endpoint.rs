@@ -14,10 +14,11 @@ use crate::adapter::{Adapter, Notice};
 use crate::cpu::Cpu;
 use crate::flow::{Item, Sender};
 use crate::matching::Matching;
-use crate::packet::{Address, Flow, Header, Kind};
-use crate::request::{Buffer, RequestId, Requests};
+use crate::request::{Buffer, Requests};
 use crate::settings::{AdapterSettings, Library};
 use crate::state::{Endpoint, Peer, Psm2Error, Unacknowledged};
+use fabriscope_wire::psm2::RequestId;
+use fabriscope_wire::psm2::{Address, Flow, Header, Kind};
 
 /// For programs.
 impl Endpoint {

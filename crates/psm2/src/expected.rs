@@ -11,9 +11,10 @@ use crate::adapter::Adapter;
 use crate::cpu::Cpu;
 use crate::flow::{Item, Sender};
 use crate::matching::{Announced, PendingWindow};
-use crate::packet::{Flow, Kind, Window};
-use crate::request::{Buffer, RequestId};
+use crate::request::Buffer;
 use crate::state::{Copy, Endpoint, Grant, Session, Step, Unacknowledged};
+use fabriscope_wire::psm2::RequestId;
+use fabriscope_wire::psm2::{Flow, Kind, Window};
 
 /// Receiving.
 impl Endpoint {

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use fabriscope_units::{Span, Time};
 
-use crate::packet::Kind;
-use crate::request::RequestId;
+use fabriscope_wire::psm2::Kind;
+use fabriscope_wire::psm2::RequestId;
 
 /// A packet until it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

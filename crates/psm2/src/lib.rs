@@ -18,7 +18,6 @@ mod endpoint;
 mod expected;
 mod flow;
 mod matching;
-mod packet;
 mod progress;
 mod receive;
 mod request;
@@ -32,8 +31,8 @@ mod tests;
 
 pub use adapter::{Adapter, Counts, Outgoing, Store};
 pub use cpu::Cpu;
-pub use packet::{Address, Flow, Header, Kind};
+pub use fabriscope_wire::psm2::{Address, Flow, Header, Kind, RequestId};
 pub use receive::Arrival;
-pub use request::{Buffer, RequestId};
+pub use request::Buffer;
 pub use settings::{AdapterSettings, Costs, Library};
 pub use state::{Copy, Endpoint, Psm2Error, Step};

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use crate::packet::Window;
-use crate::request::RequestId;
+use fabriscope_wire::psm2::RequestId;
+use fabriscope_wire::psm2::Window;
 
 /// What a receive accepts; `None` accepts all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,9 +11,10 @@ use crate::adapter::Adapter;
 use crate::cpu::Cpu;
 use crate::flow::Verdict;
 use crate::matching::{Announced, Pattern};
-use crate::packet::{Header, Kind};
-use crate::request::{Buffer, RequestId};
+use crate::request::Buffer;
 use crate::state::{Copy, Endpoint, Incoming, Psm2Error, Step, Unacknowledged};
+use fabriscope_wire::psm2::RequestId;
+use fabriscope_wire::psm2::{Header, Kind};
 
 impl Endpoint {
     /// Posts a receive into a buffer of `size` bytes; `None` accepts any source, any tag.

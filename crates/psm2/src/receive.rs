@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use fabriscope_units::Time;
 
-use crate::packet::{Header, Kind};
 use crate::settings::AdapterSettings;
+use fabriscope_wire::psm2::{Header, Kind};
 
 /// What the adapter does with a packet that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,8 +1,6 @@
 //! Sends and receives outstanding.
 
-/// The number of a request in its process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u32);
+use fabriscope_wire::psm2::RequestId;
 
 /// Where the buffer of a request lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use fabriscope_units::Time;
 
-use crate::packet::Header;
+use fabriscope_wire::psm2::Header;
 
 /// A packet in a send buffer or at an engine.
 #[derive(Debug, Clone, Copy)]

@@ -11,8 +11,9 @@
 
 use crate::adapter::Adapter;
 use crate::cpu::Cpu;
-use crate::request::{Buffer, RequestId};
+use crate::request::Buffer;
 use crate::state::{Copy, Endpoint, Step, Unacknowledged};
+use fabriscope_wire::psm2::RequestId;
 
 impl Endpoint {
     /// The next copy to carry out.

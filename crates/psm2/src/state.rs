@@ -6,9 +6,9 @@ use fabriscope_units::Time;
 
 use crate::flow::{Receiver, Sender};
 use crate::matching::{Matching, PendingWindow};
-use crate::packet::{Address, Flow, Header, Window};
-use crate::request::{RequestId, Requests};
+use crate::request::Requests;
 use crate::settings::Library;
+use fabriscope_wire::psm2::{Address, Flow, Header, RequestId, Window};
 
 /// A copy between the memory of a GPU and host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use crate::ids::{CqId, QpNum, WqeIndex};
-use crate::nic::Nic;
 use crate::wc::{Wc, WcOpcode, WcStatus};
 
 /// A request for a group.
@@ -101,18 +100,7 @@ impl GroupRequest {
 
 /// What an adapter has asked for.
 #[derive(Default)]
-pub(crate) struct GroupRequests(VecDeque<GroupRequest>);
-
-impl Nic {
-    /// Asks the aggregation manager for a group; the answer comes to the completion queue of the request.
-    pub fn post_group_request(&mut self, request: GroupRequest) {
-        self.groups_asked.0.push_back(request);
-    }
-    /// The next request for a group; called by the engine.
-    pub fn poll_group_request(&mut self) -> Option<GroupRequest> {
-        self.groups_asked.0.pop_front()
-    }
-}
+pub(crate) struct GroupRequests(pub(crate) VecDeque<GroupRequest>);
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@
 use fabriscope_units::Bytes;
 use fabriscope_wire::Mtu;
 
+use crate::access::Access;
 use crate::ids::{CqId, Lid, PdId, QpNum, SrqId, XrcdId};
-use crate::mr::Access;
 
 pub use crate::service::QpType;
 

@@ -3,9 +3,9 @@
 use fabriscope_units::Bytes;
 use thiserror::Error;
 
+use crate::access::Access;
 use crate::attr::{QpState, QpType};
 use crate::ids::{AhId, CqId, Lid, PdId, QpNum, SrqId};
-use crate::mr::Access;
 use crate::wr::WrOpcode;
 
 /// Why a control verb failed.

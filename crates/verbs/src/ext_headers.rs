@@ -3,13 +3,13 @@
 //! Modelled: a slab; a packet holds the number of its entry, so packets stay small and are copied freely.
 //! Not modelled: the layout on the wire (crate `wire`).
 
-use fabriscope_psm2::Header;
 use fabriscope_tcp::Segment;
 use fabriscope_wire::Delivery;
+use fabriscope_wire::psm2::Header;
 
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
-use crate::iwarp::Frame;
+use crate::transport::iwarp::frame::Frame;
 
 /// The number of an entry of a [`ExtHeaders`], or [`ExtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -106,6 +106,18 @@ impl QpNum {
     /// The low bits: its place in the NIC's table. Numbers of queue pairs that exist at the same time differ in it.
     #[inline]
     pub const fn slot(self) -> u32 {
-        self.0 & crate::nic::SLOT_MASK
+        self.0 & SLOT_MASK
     }
 }
+
+/// The place of a queue pair number in the table.
+#[inline]
+pub(crate) const fn slot_number(qp: u32) -> usize {
+    (qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize
+}
+
+/// Queue pairs a NIC can hold; the other bits of the 24 tell generations apart.
+pub(crate) const SLOT_BITS: u32 = 18;
+pub(crate) const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
+/// 0 and 1 are the management queue pairs. Basis: standard, IBA vol. 1 §3.5.3.
+pub(crate) const FIRST_QP: u32 = 2;

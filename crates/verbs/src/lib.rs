@@ -5,31 +5,27 @@
 //! Modelled: protection domains, memory regions, completion queues, shared receive queues, address handles, partition keys,
 //! multicast groups; queue pairs of type RC, XRC, RD, DC, SRD, UET, iWARP, UC, UD and raw with their state machines, transports,
 //! path migration, retransmission and errors; congestion control and rate limits.
+//! The kernel's sockets and PSM2 are not in it: the adapter of a node joins them (`fabriscope_node::adapter`).
 //! Not modelled: memory windows, end-to-end credits, several ports.
 
+mod access;
 mod aggregate;
 pub mod attr;
 pub mod cc;
-mod control;
 mod counts;
 mod cq;
 pub mod error;
 pub mod event;
 pub mod ext_headers;
-pub mod hfi;
 pub mod ids;
-mod ip;
-pub mod iwarp;
 mod mcast;
 pub mod memory;
 pub mod mr;
 pub mod nic;
 pub mod packet;
-pub mod partition;
 mod port;
 pub mod qp;
 mod rate_limit;
-mod rud;
 pub mod service;
 mod srq;
 mod transport;
@@ -37,21 +33,27 @@ mod watch;
 pub mod wc;
 pub mod wr;
 
+pub use access::{Access, MemoryId};
 pub use aggregate::{Denied, GroupRequest};
 pub use attr::{AhAttr, AltPath, MigState, Peer, QpAttr, QpCap, QpInit, QpState, QpType};
 pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
 pub use ext_headers::{Ext, ExtHeaders, ExtId, Foreign};
-pub use fabriscope_psm2 as psm2;
-pub use fabriscope_tcp::kernel::{self as sockets};
 pub use fabriscope_wire::{Delivery, LinkLayer, Mtu, Order, Scale, Service};
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
 pub use mcast::{Change, JoinState, Membership};
 pub use memory::Memory;
-pub use mr::{Access, MemoryId, Mr};
+pub use mr::Mr;
 pub use nic::{Nic, NicConfig};
 pub use packet::{Body, IwarpKind, Packet, PacketFlags, Received, Transmit};
 pub use qp::QpStatus;
 pub use wc::{Wc, WcOpcode, WcStatus};
 pub use wr::{Atomic, Posted, RecvWr, Remote, SendFlags, SendWr, Sge, SgeList, UdDestination, WrOpcode};
+
+/// What engines and captures know of iWARP.
+pub mod iwarp {
+    pub use fabriscope_wire::Mpa;
+
+    pub use crate::transport::iwarp::frame::{Control, Frame, Settings};
+}

@@ -11,12 +11,10 @@ use std::ops::{BitOr, BitOrAssign};
 use fabriscope_units::Bytes;
 use fabriscope_wire::Opcode;
 
+use crate::access::MemoryId;
 use crate::ext_headers::ExtId;
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
-use crate::mr::{MemoryId, Regions};
-use crate::qp::requester::Wqe;
 use crate::wc::Wc;
-use crate::wr::SendFlags;
 
 /// Flags of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -261,23 +259,6 @@ impl Transmit {
             wqe: WqeIndex(0),
             wr_id: 0,
             message_bytes: 0,
-        }
-    }
-
-    /// The whole message of the request `wqe`, which is at `index` of the queue of `qp`.
-    #[inline(always)]
-    pub(crate) fn whole(packet: Packet, qp: QpNum, wqe: &Wqe, index: WqeIndex, regions: &Regions) -> Transmit {
-        let inline = wqe.flags.contains(SendFlags::INLINE);
-        Transmit {
-            fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(packet.payload)) },
-            place: regions.place_in(&wqe.sge, 0, wqe.length),
-            starts_message: true,
-            ends_message: true,
-            inline,
-            wqe: index,
-            wr_id: wqe.wr_id,
-            message_bytes: wqe.length,
-            ..Transmit::plain(packet, qp)
         }
     }
 }

@@ -12,10 +12,10 @@ use crate::counts::NicCounts;
 use crate::event::AsyncEvent;
 use crate::ext_headers::{ExtHeaders, ExtId};
 use crate::ids::{CqId, Lid, QpNum};
-use crate::iwarp;
 use crate::memory::Memory;
 use crate::mr::Regions;
 use crate::srq::Srq;
+use crate::transport::iwarp::frame::Settings as IwarpSettings;
 use crate::wc::Wc;
 
 /// What the queue pairs of a NIC share.
@@ -46,7 +46,7 @@ pub(crate) struct Port {
     pub(crate) notifications: VecDeque<u32>,
     pub(crate) congestion: Settings,
     /// The iWARP of the adapter, if it is one.
-    pub(crate) iwarp: Option<Box<iwarp::Settings>>,
+    pub(crate) iwarp: Option<Box<IwarpSettings>>,
     /// Queue pairs of which a request completed elsewhere without a completion: a place in their queue is free.
     pub(crate) silent: Vec<QpNum>,
     /// Queue pairs of which a request failed elsewhere: they go to the error state.

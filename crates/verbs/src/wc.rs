@@ -145,7 +145,8 @@ pub struct Wc {
 
 impl Wc {
     /// A completion with nothing but its request.
-    pub(crate) fn of(qp_num: QpNum, wr_id: u64, status: WcStatus, opcode: WcOpcode, wqe: WqeIndex) -> Wc {
+    #[must_use]
+    pub fn of(qp_num: QpNum, wr_id: u64, status: WcStatus, opcode: WcOpcode, wqe: WqeIndex) -> Wc {
         Wc {
             wr_id,
             status,

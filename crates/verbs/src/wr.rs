@@ -10,7 +10,6 @@ use std::ops::{BitOr, BitOrAssign};
 use fabriscope_units::Bytes;
 use smallvec::{SmallVec, smallvec};
 
-use crate::attr::QpType;
 use crate::ids::{AhId, EecNum, Lkey, QpNum, Rkey, SrqId, WqeIndex};
 use crate::wc::WcOpcode;
 
@@ -46,10 +45,6 @@ impl WrOpcode {
         WrOpcode::AtomicCmpAndSwp,
     ];
 
-    /// Whether a queue pair of type `qp` takes it (the table of ibv_post_send(3)).
-    pub const fn allowed_on(self, qp: QpType) -> bool {
-        qp.has(self)
-    }
     /// SEND or SEND with immediate.
     pub const fn is_send(self) -> bool {
         matches!(self, WrOpcode::Send | WrOpcode::SendWithImm)
@@ -338,6 +333,7 @@ pub(crate) fn total(sge: &[Sge]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attr::QpType;
 
     #[test]
     fn opcodes_by_queue_pair_type() {
@@ -364,7 +360,7 @@ mod tests {
             let mut line = format!("{:<10}", qp.name());
             for opcode in WrOpcode::ALL {
                 let name = format!("{opcode:?}");
-                line += &format!(" {:<1$}", if opcode.allowed_on(qp) { &name } else { "-" }, name.len());
+                line += &format!(" {:<1$}", if qp.has(opcode) { &name } else { "-" }, name.len());
             }
             table += line.trim_end();
             table += "\n";

@@ -51,7 +51,7 @@ fn writes_reads_and_atomics_name_the_memory_at_both_ends() {
         assert_eq!(fleet.fetched, vec![(1, FAR); 4], "READ of {}", kind.name());
         assert_eq!(fleet.written, vec![(0, NEAR); 4], "READ of {}", kind.name());
 
-        if !WrOpcode::AtomicFetchAndAdd.allowed_on(kind) {
+        if !kind.has(WrOpcode::AtomicFetchAndAdd) {
             continue;
         }
         fleet.written.clear();

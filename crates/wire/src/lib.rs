@@ -8,6 +8,8 @@
 //!
 //! [`Service`] is the one list of transport services, with what each promises.
 //!
+//! [`psm2`] has the headers of that protocol as far as adapters and library go by them.
+//!
 //! Codes such as MTU 5 or timeout 14 are spelled out here and nowhere else; everyone above holds
 //! [`Mtu`], [`AckTimeout`], [`RnrTimer`] and [`Syndrome`].
 
@@ -24,6 +26,7 @@ mod iwarp;
 mod link_layer;
 mod local;
 mod opcode;
+pub mod psm2;
 mod psn;
 mod service;
 mod syndrome;

@@ -280,8 +280,8 @@ impl World<'_> {
             let after = tables.iter().find(|new: &&NewTables| new.started >= report.from);
             report.new_tables = after.filter(|_| report.cuts).map(|new| new.written);
         }
-        let repeated = self.hosts.iter().filter_map(|host| host.nic.as_deref()).map(fabriscope_verbs::Nic::retransmissions).sum();
-        let migrated = self.hosts.iter().filter_map(|host| host.nic.as_deref()).map(|nic| nic.counts().migrations).sum();
+        let repeated = self.hosts.iter().filter_map(|host| host.rnic()).map(fabriscope_verbs::Nic::retransmissions).sum();
+        let migrated = self.hosts.iter().filter_map(|host| host.rnic()).map(|nic| nic.counts().migrations).sum();
         Some(Breakage { faults: reports, tables, repeated, migrated, ..Breakage::default() })
     }
 }

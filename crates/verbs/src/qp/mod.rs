@@ -8,6 +8,7 @@ pub(crate) mod bitmap;
 pub(crate) mod flush;
 pub(crate) mod migration;
 pub(crate) mod modify;
+pub(crate) mod pacing;
 pub(crate) mod requester;
 pub(crate) mod responder;
 
@@ -17,13 +18,13 @@ use fabriscope_wire::Psn;
 use crate::attr::{QpAttr, QpInit, QpState, QpType};
 use crate::cc::Congestion;
 use crate::ids::{Lid, QpNum};
-use crate::iwarp::Stream;
 use crate::packet::PacketFlags;
 use crate::port::Port;
 use crate::qp::requester::Requester;
 use crate::qp::responder::Responder;
 use crate::rate_limit::RateLimit;
 use crate::srq::RecvQueue;
+use crate::transport::iwarp::stream::Stream;
 
 /// What `query_qp` tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,10 +10,10 @@ use crate::attr::{QpAttr, QpState, QpType};
 use crate::cc::Congestion;
 use crate::error::VerbsError;
 use crate::ids::Lid;
-use crate::iwarp;
 use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
 use crate::qp::{DATAGRAM_MTU_SHIFT, Qp};
+use crate::transport::iwarp;
 
 /// A set of attributes.
 type Set = u32;

@@ -12,10 +12,12 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_units::Span;
+use fabriscope_units::{Bytes, Span};
 use fabriscope_wire::Psn;
 
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
+use crate::mr::Regions;
+use crate::packet::{Packet, Transmit};
 use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
 use crate::wc::{Wc, WcStatus};
@@ -82,6 +84,22 @@ impl Wqe {
     #[inline]
     pub(crate) fn end_psn(&self) -> Psn {
         self.first_psn + self.packets
+    }
+    /// All of its message in one packet; it is at `index` of the queue of `qp`.
+    #[inline(always)] // Returned through memory, it would be stored twice.
+    pub(crate) fn in_one(&self, packet: Packet, qp: QpNum, index: WqeIndex, regions: &Regions) -> Transmit {
+        let inline = self.flags.contains(SendFlags::INLINE);
+        Transmit {
+            fetch: if inline { Bytes::ZERO } else { Bytes(u64::from(packet.payload)) },
+            place: regions.place_in(&self.sge, 0, self.length),
+            starts_message: true,
+            ends_message: true,
+            inline,
+            wqe: index,
+            wr_id: self.wr_id,
+            message_bytes: self.length,
+            ..Transmit::plain(packet, qp)
+        }
     }
     #[inline]
     pub(crate) fn waits_for_response(&self) -> bool {

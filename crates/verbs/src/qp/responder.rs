@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use fabriscope_units::Time;
 use fabriscope_wire::{Psn, Syndrome};
 
+use crate::access::MemoryId;
 use crate::cc::Telemetry;
-use crate::mr::MemoryId;
 use crate::packet::Packet;
 use crate::qp::bitmap::Bitmap;
 use crate::srq::RecvWqe;

@@ -6,11 +6,11 @@
 
 use fabriscope_wire::Opcode;
 
+use crate::access::{Access, MemoryId};
 use crate::event::AsyncEvent;
 use crate::ext_headers::Ext;
 use crate::ids::QpNum;
 use crate::memory;
-use crate::mr::{Access, MemoryId};
 use crate::packet::{Packet, Received};
 use crate::port::Port;
 use crate::qp::Qp;

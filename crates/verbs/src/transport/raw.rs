@@ -18,7 +18,7 @@ use crate::qp::Qp;
 use crate::qp::modify::entropy;
 use crate::qp::requester::Extra;
 use crate::transport::inbound;
-use crate::transport::{assign, data_ext, local_error};
+use crate::transport::outbound::{assign, data_ext, local_error};
 use crate::wc::{WcOpcode, WcStatus};
 use crate::wr::SendFlags;
 
@@ -52,7 +52,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Optio
         entropy: entropy(port.lid, dest, qp.num.0),
         msn: 0,
     };
-    let transmit = Transmit::whole(packet, qp.num, wqe, WqeIndex(qp.requester.front), &port.regions);
+    let transmit = wqe.in_one(packet, qp.num, WqeIndex(qp.requester.front), &port.regions);
     qp.requester.cursor_psn = qp.requester.next_psn;
     qp.complete_front(port);
     qp.check_drained(port);

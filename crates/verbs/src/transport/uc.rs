@@ -14,7 +14,7 @@ use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::responder::Kind;
 use crate::transport::inbound::{self, Refusal};
-use crate::transport::{LONGEST_MESSAGE, MOST_PACKETS, assign, data_packet, local_error};
+use crate::transport::outbound::{LONGEST_MESSAGE, MOST_PACKETS, assign, data_packet, local_error};
 use crate::wc::WcStatus;
 
 /// The next packet; a request completes with its last one.

@@ -17,9 +17,9 @@ use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::modify::entropy;
 use crate::qp::requester::Extra;
-use crate::rud;
 use crate::transport::inbound::{self, Refusal, landing};
-use crate::transport::{assign, data_ext, local_error};
+use crate::transport::outbound::{assign, data_ext, local_error};
+use crate::transport::rud::headers;
 use crate::wc::{WcOpcode, WcStatus};
 use crate::wr::SendFlags;
 
@@ -59,7 +59,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Optio
         psn: wqe.first_psn.as_u32(),
         ext: side.alloc(ext),
         wire_bytes: port.wire_bytes(opcode, payload)
-            + rud::more(qp.qp_type, opcode)
+            + headers::more(qp.qp_type, opcode)
             + if dest.mlid().is_some() { port.mcast_overhead } else { 0 },
         payload,
         opcode,
@@ -69,7 +69,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Optio
         entropy: if qp.spray { spread } else { entropy(port.lid, dest, qp.num.0) },
         msn: 0,
     };
-    let transmit = Transmit::whole(packet, qp.num, wqe, WqeIndex(qp.requester.front), &port.regions);
+    let transmit = wqe.in_one(packet, qp.num, WqeIndex(qp.requester.front), &port.regions);
     qp.requester.cursor_psn = qp.requester.next_psn;
     qp.complete_front(port);
     qp.check_drained(port);

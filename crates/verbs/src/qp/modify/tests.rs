@@ -1,7 +1,7 @@
 use super::*;
+use crate::access::Access;
 use crate::attr::{AhAttr, QpCap, QpInit};
 use crate::ids::{CqId, PdId, QpNum};
-use crate::mr::Access;
 use fabriscope_wire::{LinkLayer, Mtu};
 
 fn qp(qp_type: QpType) -> (Qp, Port) {

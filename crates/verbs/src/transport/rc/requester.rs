@@ -11,17 +11,18 @@
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{NakCode, Operation, Psn, RnrTimer, Syndrome};
 
+use crate::access::MemoryId;
 use crate::attr::QpState;
 use crate::cc::{AckInfo, Loss};
 use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::WqeIndex;
 use crate::memory;
-use crate::mr::MemoryId;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::requester::Extra;
 use crate::qp::{Qp, Waiting};
-use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, MOST_PACKETS, OPERATION, assign, data_packet, dc, local_error, routed};
+use crate::transport::dc;
+use crate::transport::outbound::{ATOMIC_BYTES, LONGEST_MESSAGE, MOST_PACKETS, OPERATION, assign, data_packet, local_error, routed};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, WrOpcode};
 

@@ -1,8 +1,10 @@
-//! What a packet says.
+//! What a packet of PSM2 says.
 //!
 //! Source: PSM2, `ptl_ips/ips_proto_header.h` and `ips_proto_params.h` (kinds of packets and how each travels).
 
-use crate::request::RequestId;
+/// The number of a request in its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
 
 /// Where a process is: its adapter, and its context there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,7 +107,7 @@ pub enum Kind {
 impl Kind {
     /// Whether the packet has a place in a flow; others are sent again by nobody.
     #[must_use]
-    pub(crate) fn sequenced(self) -> bool {
+    pub fn sequenced(self) -> bool {
         matches!(self, Kind::Message { .. } | Kind::RequestToSend { .. } | Kind::ClearToSend { .. } | Kind::Complete { .. })
     }
 }

@@ -9,15 +9,15 @@
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{Delivery, NakCode, Operation, Psn, Syndrome, Transport};
 
-use super::message;
+use super::context::{Context, receives, status_of};
+use super::headers;
 use super::receiver::{Refusal, check};
-use super::{ANSWER, CONTEXT, Context, Contexts, receives, status_of};
+use crate::access::{Access, MemoryId};
 use crate::attr::QpType;
 use crate::cc::{AckInfo, Echo, Loss, Telemetry};
 use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{Lid, Lkey, QpNum};
 use crate::memory;
-use crate::mr::{Access, MemoryId};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
@@ -57,7 +57,7 @@ impl Answer {
             dest_qp: 0,
             psn: self.asked.as_u32(),
             ext: side.alloc(ext),
-            wire_bytes: port.wire_bytes(opcode, payload) + message::more(QpType::UetRudi, opcode),
+            wire_bytes: port.wire_bytes(opcode, payload) + headers::more(QpType::UetRudi, opcode),
             payload,
             opcode,
             flags: self.flags,
@@ -79,51 +79,37 @@ impl Answer {
     }
 }
 
-impl Contexts {
-    /// A packet of idempotent delivery: a request is carried out, an answer goes to the context that asked.
-    pub(super) fn handle_idempotent(
-        &mut self,
-        target: Option<&mut Qp>,
-        now: Time,
-        port: &mut Port,
-        packet: &Packet,
-        ext: &Ext,
-        received: &mut Received,
-    ) {
-        let operation = packet.opcode & 0x1f;
-        if operation == Operation::Acknowledge as u8 || operation == Operation::ReadResponseOnly as u8 {
-            let index = self.by_peer.get(&(ext.slid, packet.sl, Delivery::Rudi));
-            match index.and_then(|index| self.list.get_mut(*index as usize)) {
-                Some(context) => context.answered_alone(now, port, packet, ext, received),
-                None => received.dropped = true,
-            }
-            return;
-        }
-        let trimmed = packet.flags.contains(PacketFlags::TRIMMED);
-        let mut flags = if trimmed { PacketFlags::TRIMMED } else { PacketFlags::NONE };
-        if packet.flags.contains(PacketFlags::ECN_CE) && port.congestion.echo == Echo::Acknowledge {
-            flags |= PacketFlags::BECN;
-        }
-        let outcome = if trimmed { Ok(None) } else { carry_out(target, port, packet, ext, received) };
-        received.dropped = trimmed || outcome.is_err();
-        let (read, syndrome) = match outcome {
-            Ok(read) => (read, Syndrome::ACK),
-            Err(Refusal::Refused(code)) => (None, Syndrome::Nak(code)),
-            Err(Refusal::NoReceive) => (None, Syndrome::Nak(NakCode::InvalidRequest)),
-        };
-        self.answers.push_back(Answer {
-            dest: ext.slid,
-            sl: packet.sl,
-            entropy: packet.entropy,
-            asked: Psn::new(packet.psn),
-            start: ext.start,
-            syndrome: syndrome.encode(),
-            flags,
-            target: QpNum(packet.dest_qp),
-            read,
-            links: ext.links.clone(),
-        });
-        port.acks.push_back(CONTEXT | ANSWER);
+/// Whether a packet answers one of ours.
+pub(super) fn is_answer(packet: &Packet) -> bool {
+    let operation = packet.opcode & 0x1f;
+    operation == Operation::Acknowledge as u8 || operation == Operation::ReadResponseOnly as u8
+}
+
+/// Carries out what a packet asks for; gives the answer to it.
+pub(super) fn execute(target: Option<&mut Qp>, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut Received) -> Answer {
+    let trimmed = packet.flags.contains(PacketFlags::TRIMMED);
+    let mut flags = if trimmed { PacketFlags::TRIMMED } else { PacketFlags::NONE };
+    if packet.flags.contains(PacketFlags::ECN_CE) && port.congestion.echo == Echo::Acknowledge {
+        flags |= PacketFlags::BECN;
+    }
+    let outcome = if trimmed { Ok(None) } else { carry_out(target, port, packet, ext, received) };
+    received.dropped = trimmed || outcome.is_err();
+    let (read, syndrome) = match outcome {
+        Ok(read) => (read, Syndrome::ACK),
+        Err(Refusal::Refused(code)) => (None, Syndrome::Nak(code)),
+        Err(Refusal::NoReceive) => (None, Syndrome::Nak(NakCode::InvalidRequest)),
+    };
+    Answer {
+        dest: ext.slid,
+        sl: packet.sl,
+        entropy: packet.entropy,
+        asked: Psn::new(packet.psn),
+        start: ext.start,
+        syndrome: syndrome.encode(),
+        flags,
+        target: QpNum(packet.dest_qp),
+        read,
+        links: ext.links.clone(),
     }
 }
 
@@ -171,7 +157,7 @@ pub(super) fn is_whole(packet: &Packet) -> bool {
 
 impl Context {
     /// The answer to one packet of ours.
-    fn answered_alone(&mut self, now: Time, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut Received) {
+    pub(super) fn answered_alone(&mut self, now: Time, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut Received) {
         let (sender, asked) = (&mut self.sender, Psn::new(ext.context));
         let known = !asked.is_before(sender.una) && asked.is_before(sender.next) && !sender.arrived.has(asked);
         let (Ok(syndrome), true) = (Syndrome::decode(packet.syndrome), known && Psn::new(ext.start) == sender.start) else {

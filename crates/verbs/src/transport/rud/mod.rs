@@ -26,10 +26,14 @@
 //!      packets
 //! ```
 
+mod context;
+pub(crate) mod headers;
 mod idempotent;
 mod message;
 mod receiver;
+mod receiving;
 mod sender;
+mod sending;
 
 use std::collections::VecDeque;
 
@@ -37,7 +41,7 @@ use fabriscope_units::Time;
 use fabriscope_wire::Delivery;
 use rustc_hash::FxHashMap;
 
-use crate::attr::{QpState, QpType};
+use crate::attr::QpType;
 use crate::cc::{Granter, Scheme, Settings};
 use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{Lid, QpNum};
@@ -46,26 +50,12 @@ use crate::port::Port;
 use crate::qp::Qp;
 use crate::transport::ud;
 use crate::wc::WcStatus;
+pub(crate) use context::CONTEXT;
+use context::{ANSWER, Context, GRANT};
 use idempotent::Answer;
-pub(crate) use message::{Kind, Message, Origin, more};
+pub(crate) use message::{Kind, Message, Origin};
 use receiver::Receiver;
 use sender::Sender;
-
-/// The context of one peer.
-pub(crate) struct Context {
-    /// Its place among the contexts.
-    index: u32,
-    peer: Lid,
-    sl: u8,
-    delivery: Delivery,
-    /// It is in the port's list of turns.
-    queued: bool,
-    /// It is in the port's list of acknowledgements.
-    answering: bool,
-    entropy: u16,
-    sender: Sender,
-    receiver: Receiver,
-}
 
 /// The contexts of a NIC.
 #[derive(Default)]
@@ -77,13 +67,6 @@ pub(crate) struct Contexts {
     /// Under receiver credits: who gets the next.
     granter: Option<Box<Granter>>,
 }
-
-/// In the port's lists of turns, timers and acknowledgements: the rest is the number of a context, not of a queue pair.
-pub(crate) const CONTEXT: u32 = 1 << 31;
-/// In the port's list of pacing: it is time to give credit.
-const GRANT: u32 = CONTEXT - 1;
-/// In the port's list of acknowledgements: an answer without a context.
-const ANSWER: u32 = CONTEXT - 2;
 
 impl Contexts {
     /// None yet.
@@ -239,40 +222,25 @@ impl Contexts {
             context.receiver.abandon(WcStatus::WrFlushErr, port, |_, target| target == owner);
         }
     }
-}
 
-impl Context {
-    /// Lines up for sending.
-    fn want(&mut self, port: &mut Port) {
-        if !self.queued {
-            self.queued = true;
-            port.turns.push_back(CONTEXT | self.index);
+    /// A packet of idempotent delivery: a request is carried out, an answer goes to the context that asked.
+    fn handle_idempotent(
+        &mut self,
+        target: Option<&mut Qp>,
+        now: Time,
+        port: &mut Port,
+        packet: &Packet,
+        ext: &Ext,
+        received: &mut Received,
+    ) {
+        if !idempotent::is_answer(packet) {
+            self.answers.push_back(idempotent::execute(target, port, packet, ext, received));
+            return port.acks.push_back(CONTEXT | ANSWER);
         }
-    }
-    /// Lines up for an acknowledgement.
-    fn want_to_answer(&mut self, port: &mut Port) {
-        if !self.answering {
-            self.answering = true;
-            port.acks.push_back(CONTEXT | self.index);
+        let index = self.by_peer.get(&(ext.slid, packet.sl, Delivery::Rudi));
+        match index.and_then(|index| self.list.get_mut(*index as usize)) {
+            Some(context) => context.answered_alone(now, port, packet, ext, received),
+            None => received.dropped = true,
         }
-    }
-    /// What switches hash for the next packet: another path each time, one path where order is kept.
-    fn next_entropy(&mut self) -> u16 {
-        self.entropy = self.entropy.wrapping_add(u16::from(self.delivery != Delivery::Rod));
-        self.entropy
-    }
-}
-
-/// Whether a queue pair takes messages that come this way.
-fn receives(qp: &Qp, delivery: Delivery) -> bool {
-    qp.qp_type.delivery() == delivery && matches!(qp.state, QpState::Rtr | QpState::Rts | QpState::Sqd)
-}
-
-/// The status by which a request ends that the peer refused.
-fn status_of(code: fabriscope_wire::NakCode) -> WcStatus {
-    match code {
-        fabriscope_wire::NakCode::RemoteAccessError => WcStatus::RemAccessErr,
-        fabriscope_wire::NakCode::RemoteOperationalError => WcStatus::RemOpErr,
-        _ => WcStatus::RemInvReqErr,
     }
 }

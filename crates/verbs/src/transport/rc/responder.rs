@@ -10,18 +10,18 @@
 use fabriscope_units::Bytes;
 use fabriscope_wire::{NakCode, Opcode, Operation, Psn, Syndrome};
 
+use crate::access::{Access, MemoryId};
 use crate::attr::{QpState, QpType};
 use crate::event::AsyncEvent;
 use crate::ext_headers::{Ext, ExtHeaders, ExtId};
 use crate::memory::Memory;
-use crate::mr::{Access, MemoryId};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::modify::receiver_timer;
 use crate::qp::responder::{Ack, Done, Kind, Responder, Response, ResponseKind, Silence};
 use crate::transport::inbound::{self, Refusal};
-use crate::transport::{ATOMIC_BYTES, LONGEST_MESSAGE, OPERATION};
+use crate::transport::outbound::{ATOMIC_BYTES, LONGEST_MESSAGE, OPERATION};
 use crate::wc::WcStatus;
 use crate::wr::Atomic;
 

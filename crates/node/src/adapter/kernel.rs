@@ -1,29 +1,27 @@
-//! The kernel's interface on the port of a NIC: packets of sockets beside those of queue pairs.
+//! The kernel's interface on the port of an adapter: packets of sockets beside those of queue pairs.
 //!
-//! Modelled: packets of TCP built and received by the NIC like any others; each one that is in memory is told to the kernel
+//! Modelled: packets of TCP built and received by the adapter like any others; each one that is in memory is told to the kernel
 //! (`fabriscope_tcp::kernel`).
 //! Not modelled: what else the kernel sends (ARP, management).
 
 use fabriscope_tcp::kernel::{Interface, Settings};
 use fabriscope_units::{Bytes, Time};
-
-use crate::ext_headers::{Ext, ExtHeaders, ExtId, Foreign};
-use crate::ids::{CqId, Lid, QpNum, WqeIndex};
-use crate::mr::MemoryId;
-use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
-use crate::wc::{Wc, WcOpcode, WcStatus};
+use fabriscope_verbs::{
+    Body, CqId, Ext, ExtHeaders, ExtId, Foreign, Lid, MemoryId, Packet, PacketFlags, QpNum, Received, Transmit, Wc, WcOpcode, WcStatus,
+    WqeIndex,
+};
 
 /// The interface of a port, made when it is first used.
 #[derive(Debug)]
-pub(crate) struct Ip {
+pub(crate) struct Kernel {
     address: u32,
     settings: Option<Box<Settings>>,
     interface: Option<Box<Interface>>,
 }
 
-impl Ip {
-    pub(crate) fn new(lid: Lid, settings: Option<Settings>) -> Ip {
-        Ip { address: lid.0, settings: settings.map(Box::new), interface: None }
+impl Kernel {
+    pub(crate) fn new(lid: Lid, settings: Option<Settings>) -> Kernel {
+        Kernel { address: lid.0, settings: settings.map(Box::new), interface: None }
     }
     /// The interface, if the port carries IP.
     pub(crate) fn open(&mut self) -> Option<&mut Interface> {
@@ -42,11 +40,11 @@ impl Ip {
 
     /// The next packet.
     #[cold]
-    pub(crate) fn poll(&mut self, now: Time, side: &mut ExtHeaders) -> Option<Transmit> {
+    pub(crate) fn poll(&mut self, now: Time, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
         let address = self.address;
         let out = self.interface.as_mut()?.poll_packet(now)?;
         let ext = match out.segment {
-            Some(segment) => side.alloc(Ext { slid: Lid(address), foreign: Foreign::Tcp(Box::new(segment)), ..Ext::default() }),
+            Some(segment) => ext_headers.alloc(Ext { slid: Lid(address), foreign: Foreign::Tcp(Box::new(segment)), ..Ext::default() }),
             None => ExtId::NONE,
         };
         let port = out.segment.map_or(0, |segment| segment.header.destination);
@@ -77,9 +75,9 @@ impl Ip {
 
     /// A packet came; the completion it asks for tells when it is in memory.
     #[cold]
-    pub(crate) fn handle(&mut self, packet: &Packet, side: &mut ExtHeaders) -> Received {
+    pub(crate) fn handle(&mut self, packet: &Packet, ext_headers: &mut ExtHeaders) -> Received {
         let mut received = Received { write: Bytes(packet.payload.into()), ..Received::default() };
-        let Some(ext) = side.take(packet.ext) else { return received };
+        let Some(ext) = ext_headers.take(packet.ext) else { return received };
         let (Some(interface), Some(segment)) = (self.open(), ext.segment()) else {
             return Received { dropped: true, ..Received::default() };
         };

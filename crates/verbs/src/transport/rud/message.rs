@@ -3,12 +3,14 @@
 use fabriscope_units::Bytes;
 use fabriscope_wire::{Operation, Psn, Transport};
 
+use super::headers::more;
 use crate::attr::QpType;
 use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Transmit};
 use crate::port::Port;
+use crate::transport::outbound::operation;
 use crate::wc::{Wc, WcOpcode, WcStatus};
 use crate::wr::{Atomic, Remote, SendFlags, SgeList, WrOpcode};
 
@@ -130,7 +132,7 @@ impl Message {
 
     fn operation(&self, first: bool, last: bool) -> Operation {
         match (self.kind, first, last) {
-            (Kind::Data(opcode), first, last) => super::super::transport::operation(opcode, first, last),
+            (Kind::Data(opcode), first, last) => operation(opcode, first, last),
             (Kind::Request(WrOpcode::AtomicCmpAndSwp), ..) => Operation::CompareSwap,
             (Kind::Request(WrOpcode::AtomicFetchAndAdd), ..) => Operation::FetchAdd,
             (Kind::Request(_), ..) => Operation::ReadRequest,
@@ -239,26 +241,3 @@ pub(crate) struct Route {
 
 /// The retry count that never runs out. Basis: standard.
 const FOR_EVER: u8 = 7;
-
-/// Bytes that the headers of Ultra Ethernet have more than those of the opcode table (BTH 12, DETH-like 8, RETH 16, AETH 4,
-/// AtomicETH 28).
-///
-/// Source: Ultra Ethernet specification 1.0, §3.4 and §3.5: request 12 (PDS) and 44 (SES standard header); atomics 24 more;
-/// answer with data 12 and 16; acknowledgement 32 (PDS ACK_CC) and 12 (SES response). Basis: standard.
-pub(crate) fn more(qp_type: QpType, opcode: u8) -> u16 {
-    if !qp_type.is_ultra_ethernet() {
-        return 0;
-    }
-    const BTH: u16 = 12;
-    let operation = opcode & 0x1f;
-    let acknowledge = Operation::Acknowledge as u8;
-    let due: u16 = match operation {
-        _ if operation == acknowledge => 32 + 12,
-        _ if operation == Operation::CompareSwap as u8 || operation == Operation::FetchAdd as u8 => 12 + 44 + 24,
-        _ if operation > Operation::ReadRequest as u8 && operation < acknowledge => 12 + 16,
-        _ if operation == Operation::AtomicAcknowledge as u8 => 12 + 16 + 8,
-        _ => 12 + 44,
-    };
-    let counted = fabriscope_wire::Opcode::decode(opcode).map_or(0, |opcode| opcode.extension_bytes() as u16) + BTH;
-    due.saturating_sub(counted)
-}

@@ -10,12 +10,12 @@ use fabriscope_wire::{Opcode, Operation, Transport};
 
 use crate::attr::{QpState, QpType};
 use crate::ext_headers::ExtHeaders;
-use crate::iwarp;
 use crate::nic::{Before, Nic, note_mark};
 use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Received};
 use crate::qp::responder::Silence;
 use crate::transport::inbound::Refusal;
-use crate::transport::{OPERATION, dc, raw, rc_requester, rc_responder, relay};
+use crate::transport::outbound::OPERATION;
+use crate::transport::{dc, iwarp, raw, rc::requester as rc_requester, rc::responder as rc_responder};
 
 impl Nic {
     /// A packet of a transport that is neither RC, UC nor UD arrived.
@@ -41,7 +41,7 @@ impl Nic {
                 note_mark(&mut qps[slot], now, port);
             }
             let lends = matches!(qps[slot].qp_type, QpType::XrcRecv | QpType::Eec);
-            if lends && !relay::lend(qps, slot, port, packet, side.at(packet.ext)) {
+            if lends && !super::relay::lend(qps, slot, port, packet, side.at(packet.ext)) {
                 side.free(packet.ext);
                 received.dropped = true;
                 rc_responder::refuse(&mut qps[slot], port, Refusal::Invalid);
@@ -49,7 +49,7 @@ impl Nic {
                 rc_responder::handle(&mut qps[slot], port, packet, side, received);
             }
             if qps[slot].qp_type == QpType::Eec {
-                relay::give_back(qps, slot, port);
+                super::relay::give_back(qps, slot, port);
             }
         } else {
             side.free(packet.ext);

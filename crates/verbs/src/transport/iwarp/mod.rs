@@ -18,151 +18,24 @@
 //!        `receiver`               placement at once, delivery in order, refusal by Terminate
 //! ```
 
+pub(crate) mod frame;
 mod message;
 mod receiver;
 mod sender;
+pub(crate) mod stream;
 
-use std::collections::{BTreeMap, VecDeque};
-
-use fabriscope_tcp::{Config, Connection, Segment, Seq, State};
+use fabriscope_tcp::{Connection, State};
 use fabriscope_units::Time;
-pub use fabriscope_wire::Mpa;
-use fabriscope_wire::{Ddp, ReadRequest, TerminateCode};
+use fabriscope_wire::TerminateCode;
 
 use crate::event::AsyncEvent;
 use crate::ext_headers::{ExtHeaders, Foreign};
-use crate::ids::QpNum;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::{Qp, Waiting};
-use crate::srq::RecvWqe;
 use crate::transport::inbound;
 use crate::wc::WcStatus;
-use message::Message;
-use receiver::Delivery;
-use sender::{Begun, Response};
-
-/// What the iWARP of an adapter is made with.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
-    /// How frames are put into the stream.
-    pub mpa: Mpa,
-    /// Every connection. Segments are records, and short ones leave at once.
-    pub tcp: Config,
-}
-
-/// What a packet of iWARP carries: a segment of TCP, and the segment of DDP that is its payload.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Frame {
-    /// The segment of TCP.
-    pub segment: Segment,
-    /// The header of DDP and RDMAP; none without payload.
-    pub ddp: Option<Ddp>,
-    /// What follows the header besides data.
-    pub control: Control,
-}
-
-/// The payload of messages that adapters exchange among themselves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Control {
-    /// None: what follows is data of a program.
-    Data,
-    /// What a READ request asks for.
-    Read(ReadRequest),
-    /// Why the stream ends.
-    Terminate(TerminateCode),
-}
-
-/// One end of a connection.
-pub(crate) struct Stream {
-    connection: Connection,
-    mpa: Mpa,
-    /// The longest DDP segment, header included.
-    longest: u32,
-    /// It ends: what was begun is sent, and nothing else happens.
-    ending: bool,
-
-    /// Messages of which not all is acknowledged, in the order of the stream; only the last may have segments not handed to TCP.
-    messages: VecDeque<Message>,
-    /// Bytes of frames handed to TCP, those of them that were sent, and those that the peer has acknowledged.
-    posted: u64,
-    sent: u64,
-    acked: u64,
-    /// Requests that were begun and are not complete.
-    begun: VecDeque<Begun>,
-    /// READs of the peer that wait for their turn.
-    responses: VecDeque<Response>,
-    /// The message begun last is a response.
-    responding: bool,
-    /// READs answered and not complete.
-    answered: u32,
-    /// Numbers of the last SEND and of the last READ request.
-    sends: u32,
-    reads: u32,
-
-    /// Bytes of the peer's stream that came in order.
-    delivered: u64,
-    /// What to do when the stream is complete up to here, behind a gap.
-    early: BTreeMap<u64, Delivery>,
-    /// Receives taken for messages that are not delivered, and the number of the first.
-    receives: VecDeque<RecvWqe>,
-    expected: u32,
-}
-
-/// Why a connection is over.
-enum CloseReason {
-    /// What the peer sent is refused; a receive ends with it.
-    Refused(TerminateCode, Option<(RecvWqe, WcStatus)>),
-    /// The peer refused what we sent.
-    Terminated(TerminateCode),
-    /// A request of ours cannot be carried out.
-    Local(WcStatus),
-    /// The peer closed or reset the connection.
-    Closed,
-    /// Nobody answers.
-    Silence,
-}
-
-impl Stream {
-    /// One end of a connection between two queue pairs, whose numbers give the first sequence numbers.
-    fn new(settings: &Settings, own: QpNum, peer: u32) -> Option<Stream> {
-        let tcp = Config { records: true, no_delay: true, ..settings.tcp };
-        let first = |qp: u32| Seq(qp << 8);
-        Some(Stream {
-            connection: Connection::established(tcp, first(own.0), first(peer)).ok()?,
-            mpa: settings.mpa,
-            longest: settings.mpa.longest(tcp.mss),
-            ending: false,
-            messages: VecDeque::new(),
-            posted: 0,
-            sent: 0,
-            acked: 0,
-            begun: VecDeque::new(),
-            responses: VecDeque::new(),
-            responding: false,
-            answered: 0,
-            sends: 0,
-            reads: 0,
-            delivered: 0,
-            early: BTreeMap::new(),
-            receives: VecDeque::new(),
-            expected: 1,
-        })
-    }
-
-    /// The queue pair failed: gives back the receives it had taken. The peer hears of it, by what was begun or by a reset.
-    pub(crate) fn give_up(&mut self) -> VecDeque<RecvWqe> {
-        if !self.ending {
-            self.ending = true;
-            self.messages.clear();
-            self.connection.abort();
-        }
-        self.begun.clear();
-        self.responses.clear();
-        self.early.clear();
-        std::mem::take(&mut self.receives)
-    }
-}
+use stream::{CloseReason, Stream};
 
 /// The queue pair is connected from now on.
 pub(crate) fn open(qp: &mut Qp, port: &Port) {

@@ -6,35 +6,18 @@
 //! Not modelled: the copy of the headers in a Terminate.
 
 use fabriscope_units::{Bytes, Time};
-use fabriscope_wire::{Ddp, Placement, RdmapOpcode, ReadRequest, TerminateCode};
+use fabriscope_wire::{Ddp, Placement, RdmapOpcode, TerminateCode};
 
-use super::sender::Response;
-use super::{CloseReason, Control, Frame, Stream};
+use super::frame::{Control, Frame};
+use super::stream::{CloseReason, Delivery, Response, Stream};
+use crate::access::Access;
 use crate::memory;
-use crate::mr::Access;
 use crate::packet::{Packet, PacketFlags, Received};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::transport::inbound;
 use crate::wc::{Wc, WcOpcode, WcStatus};
 use crate::wr;
-
-/// What a segment leads to once everything before it is there.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Delivery {
-    /// A SEND of so many bytes ended.
-    Received { length: u32, solicited: bool },
-    /// A WRITE ended with this range.
-    Written { addr: u64, length: u32 },
-    /// The peer asks for memory.
-    GroupRequests(ReadRequest, bool),
-    /// A READ of ours ended.
-    Answered,
-    /// The segment is refused; so ends its receive, if it is that.
-    Refused(TerminateCode, Option<WcStatus>),
-    /// The peer refused something.
-    Terminated(TerminateCode),
-}
 
 use Delivery::{Answered, GroupRequests, Refused, Terminated, Written};
 

@@ -4,7 +4,7 @@
 
 use fabriscope_wire::{Ddp, Placement, RdmapOpcode, ReadRequest, TerminateCode};
 
-use super::Control;
+use super::frame::Control;
 use crate::ids::WqeIndex;
 use crate::wr::{Remote, SendFlags, SgeList};
 

@@ -5,16 +5,18 @@
 //! that is still used is not destroyed.
 //! Not modelled: contexts, limits of a device (the engine may check them against the catalog), resizing.
 
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Rate};
 
+use crate::access::{Access, MemoryId};
 use crate::attr::{AhAttr, QpAttr, QpCap, QpInit, QpState, QpType};
 use crate::cq::Cq;
 use crate::error::VerbsError;
 use crate::ext_headers::Ext;
-use crate::ids::{AhId, CqId, EecNum, Lkey, PdId, QpNum, SrqId, XrcdId};
-use crate::mr::{Access, MemoryId, Mr};
-use crate::nic::{FIRST_QP, Nic, SLOT_BITS, SLOT_MASK};
+use crate::ids::{AhId, CqId, EecNum, FIRST_QP, Lkey, PdId, QpNum, SLOT_BITS, SLOT_MASK, SrqId, XrcdId};
+use crate::mr::Mr;
+use crate::nic::Nic;
 use crate::qp::{Qp, QpStatus};
+use crate::rate_limit::RateLimit;
 use crate::srq::{RecvQueue, Srq};
 
 impl Nic {
@@ -309,6 +311,19 @@ impl Nic {
             self.srq(srq)?.users -= 1;
         }
         *self.users_of(init.pd)? -= 1;
+        Ok(())
+    }
+
+    /// Has a queue pair keep to a rate, with bursts of at most so many bytes beyond a packet; `None` lifts the limit.
+    ///
+    /// # Errors
+    /// No such queue pair, a rate of 0.
+    pub fn set_rate_limit(&mut self, qp: QpNum, rate: Option<Rate>, burst: Bytes) -> Result<(), VerbsError> {
+        let slot = self.slot_of(qp).ok_or(VerbsError::NoSuchQp { qp })?;
+        if rate.is_some_and(|rate| rate.as_bps() == 0) {
+            return Err(VerbsError::OutOfRange { what: "rate_limit", value: 0, min: 1, max: u64::MAX });
+        }
+        self.qps[slot].limit = rate.map(|rate| Box::new(RateLimit::new(rate, burst)));
         Ok(())
     }
 

@@ -1,20 +1,17 @@
-//! The host fabric interface in a NIC: packets of PSM2 beside those of queue pairs.
+//! The host fabric interface of an adapter: packets of PSM2 beside those of queue pairs.
 //!
-//! Modelled: packets built and received by the NIC like any others; what the adapter writes for a process goes the way of a
+//! Modelled: packets built and received by the adapter like any others; what the adapter writes for a process goes the way of a
 //! completion (`fabriscope_psm2`).
 
 use fabriscope_psm2::adapter::Notice;
 use fabriscope_psm2::{Adapter, AdapterSettings, Flow, Header, Kind};
 use fabriscope_units::{Bytes, Time};
+use fabriscope_verbs::{
+    Body, CqId, Ext, ExtHeaders, Foreign, Lid, MemoryId, Nic, Packet, PacketFlags, QpNum, Received, Transmit, Wc, WcOpcode, WcStatus,
+    WqeIndex,
+};
 
-use crate::ext_headers::{Ext, ExtHeaders, Foreign};
-use crate::ids::{CqId, Lid, QpNum, WqeIndex};
-use crate::mr::MemoryId;
-use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
-use crate::port::Port;
-use crate::wc::{Wc, WcOpcode, WcStatus};
-
-/// The adapter of a port, where it has one.
+/// What an adapter has of PSM2, if anything.
 #[derive(Debug)]
 pub(crate) struct Hfi {
     adapter: Option<Box<Adapter>>,
@@ -41,17 +38,17 @@ impl Hfi {
     }
     /// The next packet.
     #[cold]
-    pub(crate) fn poll(&mut self, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
+    pub(crate) fn poll(&mut self, rnic: &mut Nic, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
         let adapter = self.adapter.as_deref_mut()?;
         let out = adapter.poll()?;
         while let Some(notice) = adapter.poll_notice() {
-            port.completions.push_back((cq_of(notice), entry(0)));
+            rnic.push_completion(cq_of(notice), entry(0));
         }
         let header = out.header;
         let packet = Packet {
             dest: Lid(header.to.lid),
             psn: label(&header),
-            ext: side.alloc(Ext { slid: Lid(header.from.lid), foreign: Foreign::Psm2(Box::new(header)), ..Ext::default() }),
+            ext: ext_headers.alloc(Ext { slid: Lid(header.from.lid), foreign: Foreign::Psm2(Box::new(header)), ..Ext::default() }),
             wire_bytes: out.wire as u16,
             payload: header.payload as u16,
             flags: if header.traced { PacketFlags::TRACED } else { PacketFlags::NONE },
@@ -71,9 +68,9 @@ impl Hfi {
     }
     /// A packet came.
     #[cold]
-    pub(crate) fn handle(&mut self, packet: &Packet, side: &mut ExtHeaders) -> Received {
+    pub(crate) fn handle(&mut self, packet: &Packet, ext_headers: &mut ExtHeaders) -> Received {
         let dropped = Received { dropped: true, ..Received::default() };
-        let Some(Foreign::Psm2(header)) = side.take(packet.ext).map(|ext| ext.foreign) else { return dropped };
+        let Some(Foreign::Psm2(header)) = ext_headers.take(packet.ext).map(|ext| ext.foreign) else { return dropped };
         let Some(adapter) = self.adapter() else { return dropped };
         let arrival = adapter.handle(*header);
         let notice = Notice::Entry(header.to.context);
@@ -154,3 +151,8 @@ const REQUEST: u32 = 1 << 29;
 const PSN: u32 = (1 << 24) - 1;
 /// More packets than a window has. Basis: assumed.
 const WINDOW: u32 = 64;
+/// Whether that is a queue that belongs to this interface, or to the kernel: no completion queue of verbs has it.
+#[inline]
+pub(super) const fn is_foreign_queue(cq: CqId) -> bool {
+    cq.0 & MARK != 0
+}

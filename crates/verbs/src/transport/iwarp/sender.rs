@@ -10,8 +10,9 @@ use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{ReadRequest, TerminateCode};
 use smallvec::smallvec;
 
+use super::frame::{Control, Frame};
 use super::message::{Kind, Message};
-use super::{CloseReason, Control, Frame, Stream};
+use super::stream::{Begun, CloseReason, Response, Stream};
 use crate::attr::QpState;
 use crate::ext_headers::{Ext, ExtHeaders, Foreign};
 use crate::ids::{Lkey, QpNum, WqeIndex};
@@ -20,24 +21,8 @@ use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::Wqe;
-use crate::transport::{LONGEST_MESSAGE, local_error};
+use crate::transport::outbound::{LONGEST_MESSAGE, local_error};
 use crate::wr::{SendFlags, Sge, SgeList};
-
-/// A request that was begun.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Begun {
-    /// Complete when the peer has acknowledged the stream up to here.
-    Data { end: u64 },
-    /// Complete when it was answered.
-    Read,
-}
-
-/// A READ of the peer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Response {
-    pub(super) request: ReadRequest,
-    pub(super) traced: bool,
-}
 
 impl Stream {
     /// The next packet.

@@ -1,134 +1,26 @@
-//! The receiving half of a context: every packet once, messages when they are complete.
-//!
-//! Modelled: a map of the packets that arrived; SENDs take a receive with their first packet to arrive; keys, bounds and rights
-//! are checked for each packet; acknowledgements name the packet and carry a map of 64 behind the first that is missing.
-//! Packets that are refused stay unacknowledged until the sender takes them back, so that no acknowledgement hides a refusal.
-//! Not modelled: –
-
-use std::collections::VecDeque;
+//! What a context takes: packets into memory and messages, and the acknowledgements that answer them.
 
 use fabriscope_units::Bytes;
 use fabriscope_wire::{Delivery, NakCode, Opcode, Operation, Psn, Syndrome, Transport};
 
-use super::message::{self, Kind, Message, Route};
+use super::context::{Context, receives};
+use super::headers;
+use super::message::{Kind, Message, Route};
+use super::receiver::{Ack, Outcome, Partial, Refusal, check};
 use super::sender::WINDOW;
-use super::{Context, receives};
+use crate::access::Access;
 use crate::attr::QpType;
-use crate::cc::Telemetry;
 use crate::ext_headers::{Ext, ExtHeaders};
-use crate::ids::{CqId, Lkey, QpNum};
+use crate::ids::{Lkey, QpNum};
 use crate::memory;
-use crate::mr::Access;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::bitmap::Bitmap;
-use crate::srq::RecvWqe;
-use crate::transport::{ATOMIC_BYTES, inbound};
+use crate::transport::inbound;
+use crate::transport::outbound::ATOMIC_BYTES;
 use crate::wc::{Wc, WcOpcode, WcStatus};
 use crate::wr::{self, Atomic, Remote, SendFlags, Sge, SgeList};
-
-/// The receiving half of a context.
-pub(crate) struct Receiver {
-    /// The number at which the peer's incarnation of the context began; none before its first packet.
-    start: Option<Psn>,
-    expected: Psn,
-    arrived: Bitmap,
-    /// Messages of several packets of which some are missing.
-    partial: Vec<Partial>,
-    acks: VecDeque<Ack>,
-    /// Packets that were refused and not taken back, with the reason.
-    refused: Vec<(Psn, NakCode)>,
-    /// In order: the packet that is missing was asked for.
-    asked_again: bool,
-    /// What a packet of credit alone is made like: that of the packet before.
-    last: (QpType, QpNum),
-}
-
-/// A message of which some packets arrived.
-struct Partial {
-    first: Psn,
-    missing: u32,
-    target: QpNum,
-    /// Where its receive completes.
-    cq: CqId,
-    recv: Option<RecvWqe>,
-    imm: Option<u32>,
-    solicited: bool,
-}
-
-/// An acknowledgement owed.
-#[derive(Clone)]
-struct Ack {
-    asked: Psn,
-    syndrome: u8,
-    flags: PacketFlags,
-    qp_type: QpType,
-    /// The queue pair that the packet was for.
-    target: QpNum,
-    links: Telemetry,
-}
-
-/// Why a packet is not taken.
-pub(super) enum Refusal {
-    /// There is no receive for it: it may come again.
-    NoReceive,
-    /// Its message ends here.
-    Refused(NakCode),
-}
-
-/// The answer that a packet asks for, if it is taken.
-type Outcome = Result<Option<Message>, Refusal>;
-
-impl Receiver {
-    pub(super) fn new() -> Receiver {
-        Receiver {
-            start: None,
-            expected: Psn::default(),
-            arrived: Bitmap::new(WINDOW),
-            partial: Vec::new(),
-            acks: VecDeque::new(),
-            refused: Vec::new(),
-            asked_again: false,
-            last: (QpType::Uet, QpNum(0)),
-        }
-    }
-    /// Whether a packet is of an incarnation of the context that comes after the present one.
-    pub(super) fn begins(&self, ext: &Ext) -> bool {
-        self.start.is_none_or(|now| Psn::new(ext.start).distance(now) > 0)
-    }
-    /// The sender was given credit: the next acknowledgement says so, or one that answers no packet.
-    pub(super) fn owe_credit(&mut self) {
-        if self.acks.is_empty() {
-            let (qp_type, target) = self.last;
-            let asked = self.start.unwrap_or_default().previous();
-            let (syndrome, flags) = (Syndrome::ACK.encode(), PacketFlags::NONE);
-            self.acks.push_back(Ack { asked, syndrome, flags, qp_type, target, links: Telemetry::default() });
-        }
-    }
-    pub(super) fn owes(&self) -> bool {
-        !self.acks.is_empty()
-    }
-
-    fn refuse(&mut self, psn: Psn, code: NakCode) {
-        if !self.refused.iter().any(|(refused, _)| *refused == psn) {
-            self.refused.push((psn, code));
-        }
-    }
-
-    /// Gives up the incomplete messages that `which` names: their receives end with `status`.
-    pub(super) fn abandon(&mut self, status: WcStatus, port: &mut Port, which: impl Fn(Psn, QpNum) -> bool) {
-        self.partial.retain(|partial| {
-            let gone = which(partial.first, partial.target);
-            if let Some(wqe) = partial.recv.as_ref().filter(|_| gone) {
-                let wc = Wc::of(partial.target, wqe.wr_id, status, WcOpcode::Recv, wqe.index);
-                port.completions.push_back((partial.cq, wc));
-            }
-            !gone
-        });
-    }
-}
-
 impl Context {
     /// A packet with a number arrived; gives the answer that it asks for.
     pub(super) fn arrived(
@@ -365,7 +257,7 @@ impl Context {
             dest_qp: 0,
             psn: self.receiver.expected.previous().as_u32(),
             ext: side.alloc(ext),
-            wire_bytes: port.wire_bytes(opcode, 0) + message::more(ack.qp_type, opcode),
+            wire_bytes: port.wire_bytes(opcode, 0) + headers::more(ack.qp_type, opcode),
             payload: 0,
             opcode,
             flags: ack.flags,
@@ -434,7 +326,7 @@ fn atomic(qp: &Qp, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut R
     }
     check(qp, port, ext, u64::from(ATOMIC_BYTES), Access::REMOTE_ATOMIC)?;
     let old = match &mut port.memory {
-        Some(memory) => crate::transport::rc_responder::carry_out(memory.as_mut(), packet.opcode & 0x1f, ext),
+        Some(memory) => crate::transport::rc::responder::carry_out(memory.as_mut(), packet.opcode & 0x1f, ext),
         None => 0,
     };
     (received.write, received.place) = (Bytes(u64::from(ATOMIC_BYTES)), port.regions.place_of(ext.rkey.0));
@@ -465,15 +357,6 @@ fn answer(qp: &Qp, packet: &Packet, ext: &Ext, kind: Kind, length: u32, sge: Sge
         arrived: 0,
         done: true,
         receiver_retries: 0,
-    }
-}
-
-pub(super) fn check(qp: &Qp, port: &Port, ext: &Ext, length: u64, needed: Access) -> Result<(), Refusal> {
-    let allowed = qp.attr.qp_access_flags.unwrap_or_default().contains(needed);
-    if allowed && port.regions.check(ext.rkey.0, qp.init.pd, ext.remote_addr, length, needed).is_ok() {
-        Ok(())
-    } else {
-        Err(Refusal::Refused(NakCode::RemoteAccessError))
     }
 }
 

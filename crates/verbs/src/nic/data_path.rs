@@ -1,0 +1,350 @@
+//! The NIC: what programs call to post and poll, and what the engine calls to move packets.
+//!
+//! Source: IBA vol. 1 §11.4 (posting and polling), §9.7 (transport).
+//! Modelled: a queue pair's turn comes round robin, one packet at a time; acknowledgements go before everything else.
+//! Not modelled: time. The engine decides when WQEs are fetched, packets leave, payload and completions become visible.
+//!
+//! The engine calls, for each NIC:
+//! - `doorbell` when the NIC has seen a doorbell, then `poll_transmit` until it gives `None` or its own buffer is full;
+//! - `handle_packet` for each arrival, then `poll_transmit` again if the answer says `transmit`;
+//! - `handle_timeout` at `poll_timeout`;
+//! - after each of these, and after control verbs and posting: `poll_completion` until `None`, then `deliver` with the time
+//!   the entry is visible.
+
+mod arrival;
+mod relay;
+
+use fabriscope_units::Time;
+use fabriscope_wire::{Opcode, Operation, Transport};
+
+use crate::attr::{QpState, QpType};
+use crate::counts::NicCounts;
+use crate::cq::Delivery;
+use crate::event::AsyncEvent;
+use crate::ext_headers::ExtHeaders;
+use crate::ids::{CqId, QpNum, WqeIndex};
+use crate::nic::{Before, Nic, note_mark};
+use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
+use crate::port::Port;
+use crate::qp::{Qp, Waiting};
+use crate::transport::rc::{requester as rc_requester, responder as rc_responder};
+use crate::transport::rud::CONTEXT;
+use crate::transport::{dc, iwarp, raw, uc, ud};
+use crate::wc::{Wc, WcStatus};
+
+/// Moving packets: called by the engine.
+impl Nic {
+    /// Requests up to and including `through` may be sent: the NIC saw the doorbell and has the WQEs.
+    pub fn doorbell(&mut self, _now: Time, qp: QpNum, through: WqeIndex) {
+        let Some(slot) = self.slot_of(qp) else { return };
+        let qp = &mut self.qps[slot];
+        let end = (through.0 + 1).min(qp.requester.posted());
+        qp.requester.ready = qp.requester.ready.max(end);
+        match qp.state {
+            QpState::Err | QpState::Sqe => qp.flush_sends(&mut self.port),
+            _ if qp.qp_type.shares_contexts() => self.hand_over(slot),
+            _ => qp.want_requests(&mut self.port),
+        }
+    }
+
+    /// The next packet to build and send; `None` when there is none or windows are closed.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time, side: &mut ExtHeaders) -> Option<Transmit> {
+        let mut transmit = self.next_packet(now, side);
+        if !self.port.pkeys.is_empty()
+            && let Some(transmit) = &mut transmit
+        {
+            self.stamp(transmit, side);
+        }
+        transmit
+    }
+
+    /// The same where packets of some service levels, the bits of `closed`, may not be built now: their queue pairs keep their turns.
+    pub fn poll_transmit_among(&mut self, now: Time, side: &mut ExtHeaders, closed: u16) -> Option<Transmit> {
+        let qps = &self.qps;
+        // Contexts have several queue pairs, and take their turn as ever.
+        let is_closed = |turn: u32| turn & CONTEXT == 0 && closed >> (qps[(turn >> 1) as usize].sl & 15) & 1 == 1;
+        let port = &mut self.port;
+        for _ in 0..port.turns.len() {
+            let Some(turn) = port.turns.pop_front() else { break };
+            if is_closed(turn) { port.aside.push_back(turn) } else { port.turns.push_back(turn) }
+        }
+        let transmit = self.poll_transmit(now, side);
+        // Those that waited first go first when they may.
+        let port = &mut self.port;
+        port.aside.append(&mut port.turns);
+        std::mem::swap(&mut port.aside, &mut port.turns);
+        transmit
+    }
+
+    #[inline]
+    fn next_packet(&mut self, now: Time, side: &mut ExtHeaders) -> Option<Transmit> {
+        let port = &mut self.port;
+        if let Some(slot) = port.notifications.pop_front() {
+            return Some(notification(&self.qps[slot as usize], port));
+        }
+        while let Some(slot) = port.acks.pop_front() {
+            if slot & CONTEXT != 0 {
+                match self.contexts.poll_ack(slot & !CONTEXT, port, side) {
+                    Some(transmit) => return Some(transmit),
+                    None => continue,
+                }
+            }
+            let qp = &mut self.qps[slot as usize];
+            qp.responder.ack_queued = false;
+            if let Some(transmit) = rc_responder::poll_ack(qp, port, side) {
+                return Some(transmit);
+            }
+        }
+        while let Some(turn) = port.turns.pop_front() {
+            if turn & CONTEXT != 0 {
+                match self.contexts.poll(turn & !CONTEXT, now, port, side) {
+                    Some(transmit) => return Some(transmit),
+                    None => continue,
+                }
+            }
+            let qp = &mut self.qps[(turn >> 1) as usize];
+            if turn & 1 == 1 {
+                qp.responder.queued = false;
+                if qp.is_held_back(now, port) {
+                    continue;
+                }
+                let transmit = rc_responder::poll_response(qp, port, side);
+                if let Some(sent) = &transmit {
+                    qp.count_against_limit(now, sent.packet.wire_bytes);
+                }
+                qp.want_responses(port);
+                if transmit.is_some() {
+                    return transmit;
+                }
+                continue;
+            }
+            qp.requester.queued = false;
+            if qp.is_held_back(now, port) {
+                continue;
+            }
+            let transmit = match qp.qp_type {
+                QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec | QpType::Dct => rc_requester::poll(qp, now, port, side),
+                QpType::Uc => uc::poll(qp, port, side),
+                QpType::Ud | QpType::UetUud => ud::poll(qp, port, side),
+                QpType::Dci => initiate(qp, now, port, side),
+                QpType::RawPacket => raw::poll(qp, port, side),
+                QpType::Iwarp => iwarp::poll(qp, now, port, side),
+                QpType::Rd | QpType::Srd | QpType::Uet | QpType::UetRod | QpType::UetRudi => None,
+            };
+            if let Some(sent) = &transmit {
+                qp.count_against_limit(now, sent.packet.wire_bytes);
+                if qp.requester.cursor < qp.requester.ready || !qp.requester.again.is_empty() {
+                    qp.want_requests(port);
+                }
+                return transmit;
+            }
+        }
+        None
+    }
+
+    /// Whether `poll_transmit` may give a packet.
+    #[inline]
+    pub fn wants_to_transmit(&self) -> bool {
+        !self.port.acks.is_empty() || !self.port.turns.is_empty() || !self.port.notifications.is_empty()
+    }
+
+    /// A packet arrived. Its extension headers are taken from `side`.
+    #[inline]
+    pub fn handle_packet(&mut self, now: Time, packet: &Packet, side: &mut ExtHeaders) -> Received {
+        if self.port.pkeys.is_empty() { self.handle_admitted(now, packet, side) } else { self.handle_partitioned(now, packet, side) }
+    }
+
+    /// The same of a packet of the right partition.
+    #[inline]
+    pub(crate) fn handle_admitted(&mut self, now: Time, packet: &Packet, side: &mut ExtHeaders) -> Received {
+        let mut received = Received::default();
+        let transport = packet.opcode >> 5;
+        if packet.opcode == Opcode::CNP.as_u8() {
+            side.free(packet.ext);
+            if let Some(slot) = self.slot_of(QpNum(packet.dest_qp)) {
+                rc_requester::notified(&mut self.qps[slot], now, &mut self.port);
+            }
+            return received;
+        }
+        let slot = self.slot_of(QpNum(packet.dest_qp)).filter(|slot| self.qps[*slot].service >> 5 == transport);
+        let port = &mut self.port;
+        if !port.orphans.is_empty() {
+            port.free_orphans(side);
+        }
+        if transport > Transport::Ud as u8 || transport == Transport::Rd as u8 {
+            match packet.body() {
+                Body::Tcp { .. } | Body::Psm2 { .. } => {
+                    side.free(packet.ext);
+                    received.dropped = true;
+                }
+                Body::Ib { .. } | Body::Iwarp { .. } => self.handle_other(now, packet, slot, side, &mut received),
+            }
+            return received;
+        }
+        let Some(slot) = slot else {
+            side.free(packet.ext);
+            received.dropped = true;
+            return received;
+        };
+        let before = Before::of(port);
+        let qp = &mut self.qps[slot];
+        let mut follows_payload = true;
+        if packet.flags.contains(PacketFlags::ECN_CE) {
+            note_mark(qp, now, port);
+        }
+        if transport == Transport::Rc as u8 {
+            if qp.path_flag != PacketFlags::NONE {
+                qp.hear_migration(packet.flags, port);
+            }
+            if is_response(packet.opcode) {
+                follows_payload = packet.opcode != Operation::Acknowledge as u8;
+                rc_requester::handle(qp, now, port, packet, side, &mut received);
+            } else {
+                rc_responder::handle(qp, port, packet, side, &mut received);
+            }
+        } else if transport == Transport::Uc as u8 {
+            uc::handle(qp, port, packet, side, &mut received);
+        } else {
+            ud::handle(qp, port, packet, side, &mut received);
+        }
+        before.report(port, follows_payload, &mut received);
+        received
+    }
+
+    /// Whether a queue pair waits for the time of its next packet.
+    #[inline]
+    #[must_use]
+    pub fn paces(&self) -> bool {
+        !self.port.paced.is_empty()
+    }
+
+    /// A completion the engine has to write to its queue, then `deliver`.
+    #[inline]
+    pub fn poll_completion(&mut self) -> Option<(CqId, Wc)> {
+        self.port.completions.pop_front()
+    }
+
+    /// An entry that another engine of the adapter writes: it comes with `poll_completion`, in its turn.
+    pub fn push_completion(&mut self, cq: CqId, wc: Wc) {
+        self.port.completions.push_back((cq, wc));
+    }
+
+    /// A further range (address, length) that peers finished writing with the last packet; only queue pairs that take any
+    /// order have more than `Received::landed`.
+    #[inline]
+    pub fn poll_landed(&mut self) -> Option<(u64, u32)> {
+        self.port.landed.pop_front()
+    }
+
+    /// Packets that its queue pairs sent more than once.
+    pub fn retransmissions(&self) -> u64 {
+        self.qps.iter().map(|qp| qp.retransmissions).sum()
+    }
+
+    /// A time not later than the next timeout; an early `handle_timeout` is harmless.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let timeout = self.port.timers.peek().map(|entry| entry.0.0);
+        let paced = self.port.paced.peek().map(|entry| entry.0.0);
+        timeout.into_iter().chain(paced).min()
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> NicCounts {
+        self.port.counts
+    }
+
+    /// Handles the timeouts due by `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&std::cmp::Reverse((at, slot))) = self.port.paced.peek() {
+            if at > now {
+                break;
+            }
+            self.port.paced.pop();
+            if slot & CONTEXT != 0 {
+                self.contexts.look(slot & !CONTEXT, at, now, &mut self.port);
+                continue;
+            }
+            let qp = &mut self.qps[slot as usize];
+            if qp.paced_at == at {
+                qp.paced_at = Time::MAX;
+                qp.resume(&mut self.port);
+                rc_requester::look(qp, now, &mut self.port);
+            }
+        }
+        while let Some(&std::cmp::Reverse((at, slot))) = self.port.timers.peek() {
+            if at > now {
+                break;
+            }
+            self.port.timers.pop();
+            if slot & CONTEXT != 0 {
+                self.contexts.handle_timeout(slot & !CONTEXT, at, now, &mut self.port);
+                continue;
+            }
+            let qp = &mut self.qps[slot as usize];
+            if qp.timer.came_up(at, now, slot, &mut self.port) {
+                self.port.counts.ack_timeouts += u64::from(qp.timer.waiting == Waiting::Acknowledgement);
+                match qp.qp_type {
+                    QpType::Iwarp => iwarp::handle_timeout(qp, now, &mut self.port),
+                    _ => rc_requester::handle_timeout(qp, now, &mut self.port),
+                }
+            }
+        }
+        self.run_errands();
+    }
+
+    /// The entry is in the completion queue and visible from `visible` on. True if it raises a completion event.
+    pub fn deliver(&mut self, visible: Time, cq: CqId, wc: Wc) -> bool {
+        if wc.status != WcStatus::Success {
+            self.port.counts.failed(&wc);
+        }
+        let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else { return false };
+        match queue.deliver(visible, wc) {
+            Delivery::Stored | Delivery::Lost => false,
+            Delivery::StoredWithEvent => true,
+            Delivery::Overflow => {
+                self.port.events.push_back(AsyncEvent::CqError(cq));
+                for qp in self.qps.iter_mut().filter(|qp| qp.live && (qp.init.send_cq == cq || qp.init.recv_cq == cq)) {
+                    self.port.events.push_back(AsyncEvent::QpFatal(qp.num));
+                    qp.enter_error(&mut self.port);
+                }
+                false
+            }
+        }
+    }
+
+    /// The last byte of a range written by a peer is visible from `visible` on.
+    #[inline]
+    pub fn landed(&mut self, visible: Time, addr: u64, length: u32) {
+        self.watches.landed(visible, addr, length);
+    }
+}
+
+/// The congestion notification packet for the peer of `qp`.
+fn notification(qp: &Qp, port: &Port) -> Transmit {
+    let opcode = Opcode::CNP.as_u8();
+    let packet = Packet {
+        dest: qp.dest,
+        dest_qp: qp.dest_qp,
+        wire_bytes: port.wire_bytes(opcode, 0),
+        opcode,
+        flags: PacketFlags::BECN,
+        sl: qp.sl,
+        entropy: qp.entropy,
+        ..Packet::default()
+    };
+    Transmit { responder: true, ..Transmit::plain(packet, qp.num) }
+}
+
+/// An initiator of DC: its connection packets, then its requests.
+fn initiate(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
+    let first = if dc::owes(qp) { dc::poll(qp, port, side) } else { None };
+    first.or_else(|| rc_requester::poll(qp, now, port, side)).or_else(|| dc::poll(qp, port, side))
+}
+
+/// Whether an RC packet answers a request.
+#[inline]
+fn is_response(opcode: u8) -> bool {
+    (Operation::ReadResponseFirst as u8..=Operation::AtomicAcknowledge as u8).contains(&opcode)
+}

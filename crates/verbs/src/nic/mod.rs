@@ -1,0 +1,190 @@
+//! The NIC: its objects, and what all its parts look up.
+//!
+//! Its methods stand where they belong: `objects` makes and changes objects, `posting` takes requests and gives completions,
+//! `data_path` moves packets and knows all transports, `groups` and `partition` have what their names say.
+
+mod data_path;
+mod groups;
+mod objects;
+pub mod partition;
+mod posting;
+
+use fabriscope_prefetch::prefetch_lines;
+use fabriscope_units::{Bytes, Time};
+use fabriscope_wire::{LinkLayer, Mtu};
+use rustc_hash::FxHashMap;
+
+use crate::aggregate::GroupRequests;
+use crate::attr::{AhAttr, QpType};
+use crate::cc::{Echo, Settings};
+use crate::cq::Cq;
+use crate::ids::{FIRST_QP, Lid, PdId, QpNum, SLOT_MASK, slot_number};
+use crate::mcast::Mcast;
+use crate::memory::Memory;
+use crate::packet::Received;
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::requester::Wqe;
+use crate::transport::iwarp::frame::Settings as IwarpSettings;
+use crate::transport::rud::Contexts;
+use crate::watch::Watches;
+
+/// What a NIC is made with.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NicConfig {
+    /// Its address.
+    pub lid: Lid,
+    /// Decides the size of packets on the wire.
+    pub link_layer: LinkLayer,
+    /// The congestion control of its reliable connections and contexts.
+    pub congestion: Settings,
+    /// The largest payload of a datagram and of a packet of SRD and UET: the MTU of the port.
+    pub datagram_mtu: Bytes,
+    /// Its iWARP, where its queue pairs are that.
+    pub iwarp: Option<IwarpSettings>,
+}
+
+impl Default for NicConfig {
+    /// Address 0 on InfiniBand within a subnet, with the largest packets there are.
+    fn default() -> NicConfig {
+        NicConfig {
+            lid: Lid(0),
+            link_layer: LinkLayer::InfiniBand,
+            congestion: Settings::default(),
+            datagram_mtu: Mtu::B4096.bytes(),
+            iwarp: None,
+        }
+    }
+}
+
+/// An RDMA NIC.
+pub struct Nic {
+    pub(crate) qps: Vec<Qp>,
+    pub(crate) port: Port,
+    pub(crate) cqs: Vec<Option<Cq>>,
+    pub(crate) watches: Watches,
+    /// Users of each protection domain that exists: queue pairs, shared queues, address handles.
+    pub(crate) pds: Vec<Option<u32>>,
+    pub(crate) ahs: Vec<Option<(PdId, AhAttr)>>,
+    pub(crate) free_qps: Vec<u32>,
+    pub(crate) mcast: Mcast,
+    pub(crate) group_requests: GroupRequests,
+    /// XRC domains made so far.
+    pub(crate) xrcds: u32,
+    /// Contexts of SRD and UET.
+    pub(crate) contexts: Contexts,
+    /// Responders of targets of DC, by initiator and target.
+    pub(crate) responders: FxHashMap<(Lid, QpNum, QpNum), u32>,
+}
+
+/// Speed only: results do not depend on these.
+impl Nic {
+    /// Fetches what `prefetch_qp` and the data path will look at first.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch_lines::<Nic, 6>(self);
+    }
+    /// Fetches the state of a queue pair; to be called some time after [`prefetch`](Self::prefetch).
+    #[inline]
+    pub fn prefetch_qp(&self, qp: u32) {
+        if let Some(qp) = self.qps.get((qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize) {
+            prefetch_lines::<Qp, 10>(qp);
+        }
+    }
+    /// Fetches the request that a queue pair sends from; to be called some time after [`prefetch_qp`](Self::prefetch_qp).
+    #[inline]
+    pub fn prefetch_request(&self, qp: u32) {
+        if let Some(request) = self.qps.get((qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize).and_then(|qp| qp.requester.queue.front()) {
+            prefetch_lines::<Wqe, 2>(request);
+        }
+    }
+}
+
+impl Nic {
+    /// A NIC without objects.
+    pub fn new(config: NicConfig) -> Nic {
+        Nic {
+            qps: Vec::new(),
+            port: Port {
+                congestion: config.congestion,
+                datagram_mtu: config.datagram_mtu,
+                iwarp: config.iwarp.map(Box::new),
+                ..Port::new(config.lid, config.link_layer)
+            },
+            cqs: Vec::new(),
+            watches: Watches::default(),
+            pds: Vec::new(),
+            ahs: Vec::new(),
+            free_qps: Vec::new(),
+            mcast: Mcast::default(),
+            group_requests: GroupRequests::default(),
+            xrcds: 0,
+            contexts: Contexts::new(&config.congestion),
+            responders: FxHashMap::default(),
+        }
+    }
+
+    /// Its address.
+    pub fn lid(&self) -> Lid {
+        self.port.lid
+    }
+
+    /// How many queue pairs there are.
+    #[inline]
+    pub fn queue_pairs(&self) -> u32 {
+        (self.qps.len() - self.free_qps.len()) as u32
+    }
+
+    /// Attaches memory: from now on packets carry real bytes.
+    pub fn set_memory(&mut self, memory: Box<dyn Memory>) {
+        self.port.memory = Some(memory);
+    }
+
+    /// The slot of a queue pair that exists.
+    #[inline]
+    pub(crate) fn slot_of(&self, qp: QpNum) -> Option<usize> {
+        let slot = slot_number(qp.0);
+        let found = self.qps.get(slot)?;
+        (found.num == qp && found.live).then_some(slot)
+    }
+}
+
+/// A marked packet arrived: the sender is told, where that takes a packet of its own.
+#[cold]
+pub(crate) fn note_mark(qp: &mut Qp, now: Time, port: &mut Port) {
+    let interval = match port.congestion.echo {
+        Echo::Notify(interval) => interval,
+        Echo::AcknowledgeOrNotify(interval) if qp.qp_type == QpType::Uc => interval,
+        _ => return,
+    };
+    let seen = &mut qp.responder.seen;
+    if seen.notified.is_none_or(|last| now >= last + interval) {
+        seen.notified = Some(now);
+        port.notifications.push_back(qp.slot);
+    }
+}
+
+/// What there was before a packet was handled.
+pub(crate) struct Before {
+    completions: usize,
+    landed: usize,
+}
+
+impl Before {
+    #[inline]
+    pub(crate) fn of(port: &Port) -> Before {
+        Before { completions: port.completions.len(), landed: port.landed.len() }
+    }
+    /// Tells what the packet led to.
+    #[inline]
+    pub(crate) fn report(self, port: &mut Port, follows_payload: bool, received: &mut Received) {
+        if port.landed.len() > self.landed {
+            received.landed = port.landed.pop_back();
+        }
+        if follows_payload && port.completions.len() > self.completions {
+            received.completion = port.completions.pop_back();
+        }
+        received.completions_sent = port.completions.len() as u32;
+        received.transmit = !port.acks.is_empty() || !port.turns.is_empty() || !port.notifications.is_empty();
+    }
+}
