@@ -8,18 +8,13 @@
 //! Not modelled: enforcement between switches, traps, limits of the size of the tables.
 
 use fabriscope_catalog::{PartitionEnforcement, ResolvedCluster, keys};
-use fabriscope_engine::{Counter, CounterPlace};
-use fabriscope_fabric::LinkId;
-use fabriscope_units::Time;
 
-use crate::packed_packet::PackedPacket;
-use crate::world::World;
 
 /// The keys in front of each adapter.
 #[derive(Debug, Clone)]
 pub(crate) struct Enforcement {
-    inbound: bool,
-    outbound: bool,
+    pub(crate) inbound: bool,
+    pub(crate) outbound: bool,
     /// Without the bit of membership, by endpoint.
     keys: Vec<Vec<u16>>,
 }
@@ -40,45 +35,8 @@ impl Enforcement {
         Some(Enforcement { inbound, outbound, keys: (0..parts.endpoints()).map(of).collect() })
     }
 
-    fn refuses(&self, endpoint: u32, pkey: u16) -> bool {
+    pub(crate) fn refuses(&self, endpoint: u32, pkey: u16) -> bool {
         self.keys.get(endpoint as usize).is_some_and(|keys| !keys.contains(&(pkey & NUMBER)))
     }
 }
 
-impl World<'_> {
-    /// Whether the switch at the end of `lane` drops `packed`, which an adapter of another partition sent.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn refused_in(&mut self, now: Time, lane: u32, packed: PackedPacket) -> bool {
-        let from = self.cluster.fabric.graph.link(LinkId(lane / self.links.vls)).from.0;
-        let refused = from < self.links.endpoints && self.refuses(from, packed, |enforcement| enforcement.inbound);
-        if refused {
-            self.note_refusal(CounterPlace::far(lane / self.links.vls), Counter::RcvConstraints, now);
-        }
-        refused
-    }
-
-    /// Whether `packed` is not to leave by the lane `out`, behind which is an adapter of another partition.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn refused_out(&mut self, now: Time, out: u32, packed: PackedPacket) -> bool {
-        let to = self.links.ends[out as usize];
-        let refused = to < self.links.endpoints && self.refuses(to, packed, |enforcement| enforcement.outbound);
-        if refused {
-            self.note_refusal(CounterPlace::Port(out / self.links.vls), Counter::XmitConstraints, now);
-        }
-        refused
-    }
-
-    fn refuses(&self, endpoint: u32, packed: PackedPacket, way: impl Fn(&Enforcement) -> bool) -> bool {
-        let pkey = self.ext_headers.at(packed.ext()).map_or(0, |ext| ext.pkey);
-        self.groups.enforcement.as_deref().is_some_and(|enforcement| way(enforcement) && enforcement.refuses(endpoint, pkey))
-    }
-
-    fn note_refusal(&mut self, place: CounterPlace, counter: Counter, now: Time) {
-        self.watch.stats.pkey_violations += 1;
-        if let Some(observer) = &mut self.watch.observer {
-            observer.count(place, counter, now);
-        }
-    }
-}

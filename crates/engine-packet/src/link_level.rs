@@ -10,12 +10,11 @@ use fabriscope_streams::Stream;
 
 use fabriscope_units::{Bytes, Span, Time};
 
-use crate::world::World;
 
 /// The settings of all links, and the state of each.
 #[derive(Debug)]
 pub(crate) struct LinkLevel {
-    retry: Option<Retry>,
+    pub(crate) retry: Option<Retry>,
     power: Option<PowerSaving>,
     /// Until when each link wakes, by place.
     awake: Vec<Time>,
@@ -24,11 +23,11 @@ pub(crate) struct LinkLevel {
 
 /// Link-level retry.
 #[derive(Debug, Clone, Copy)]
-struct Retry {
+pub(crate) struct Retry {
     /// Probability of a bit error [0..1].
     bit_errors: f64,
     /// From the arrival of a damaged packet until it is sent again, but for the ways.
-    turn_around: Span,
+    pub(crate) turn_around: Span,
 }
 
 /// Low-power states.
@@ -57,7 +56,7 @@ impl LinkLevel {
     }
 
     /// When a packet starts that has the wire, free since `free`, from `start` on and takes `length` of it.
-    fn wake(&mut self, number: usize, free: Time, start: Time, length: Span) -> Start {
+    pub(crate) fn wake(&mut self, number: usize, free: Time, start: Time, length: Span) -> Start {
         let Some(power) = self.power else { return Start { at: start, woke: false } };
         // All links are awake when the run begins.
         let woke = start >= free + power.after;
@@ -74,7 +73,7 @@ impl LinkLevel {
     }
 
     /// How often a packet of `amount` is damaged before it arrives whole.
-    fn damages(&mut self, amount: Bytes) -> u64 {
+    pub(crate) fn damages(&mut self, amount: Bytes) -> u64 {
         let Some(retry) = self.retry else { return 0 };
         // 1 − (1 − p)ⁿ without a power: p is small, and n p at most 1.
         let bits = amount.0 as f64 * 8.0 * retry.bit_errors;
@@ -88,26 +87,9 @@ impl LinkLevel {
 }
 
 /// When a packet starts, and whether its link was asleep.
-struct Start {
-    at: Time,
-    woke: bool,
-}
-
-impl World<'_> {
-    /// When a packet of `amount` really starts on the link at `place` whose wire it has from `start` on.
-    #[cold]
-    pub(crate) fn link_level_start(&mut self, place: usize, amount: Bytes, start: Time) -> Time {
-        let number = place / self.links.vls as usize;
-        let lane = &self.links.lanes[place];
-        let (length, delay) = (lane.serialisation(amount), lane.delay());
-        let Some(link_level) = &mut self.links.link_level else { return start };
-        let Start { at, woke } = link_level.wake(number, self.links.wires[number].free, start, length);
-        let damages = link_level.damages(amount);
-        self.watch.stats.link_wakes += u64::from(woke);
-        self.watch.stats.link_retries += damages;
-        let turn_around = link_level.retry.map_or(Span::ZERO, |retry| retry.turn_around);
-        at + (length + delay * 2 + turn_around) * damages
-    }
+pub(crate) struct Start {
+    pub(crate) at: Time,
+    pub(crate) woke: bool,
 }
 
 #[cfg(test)]

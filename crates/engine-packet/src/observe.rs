@@ -4,43 +4,38 @@
 //! the pause they began ends. A packet does not carry its sender; the first hop tells it, by destination and queue pair.
 //! Not modelled: packets that are lost on a link are seen where they leave, not where they would have arrived.
 
-use fabriscope_engine::{Counter, CounterPlace, Counters, LinkLoad, Seen, Sighting, Tap};
-use fabriscope_fabric::LinkId;
+use fabriscope_engine::{Counter, CounterPlace, Counters, Seen, Sighting, Tap};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{Body, QpNum, Transmit};
-use fabriscope_wire::{LinkLayer, Transport};
+use fabriscope_wire::LinkLayer;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Scenario;
 use crate::counting::CounterBank;
 use crate::faults::Fate;
-use crate::packed_packet::PackedPacket;
-use crate::queues::{COPY, FROM_HOST};
-use crate::world::World;
 
 /// What watches the links of one part.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     /// Packets and bytes of own links, by place; empty unless they are counted.
-    loads: Vec<(u64, Bytes)>,
+    pub(crate) loads: Vec<(u64, Bytes)>,
     /// Taps of all links of the fabric: 1 where packets leave, 2 where they arrive; empty without taps.
-    taps: Vec<u8>,
+    pub(crate) taps: Vec<u8>,
     /// What passed so far, with the time of the event at which a packet arrives.
-    passed: Vec<(Sighting, Time)>,
+    pub(crate) passed: Vec<(Sighting, Time)>,
     /// Who sends to a queue pair: by destination and queue pair there. Looked up, never iterated.
-    senders: FxHashMap<(u32, u32), u32>,
+    pub(crate) senders: FxHashMap<(u32, u32), u32>,
     /// Link and time of arrivals that came to nothing. Looked up, never iterated.
-    lost: FxHashSet<(u32, Time)>,
+    pub(crate) lost: FxHashSet<(u32, Time)>,
     /// The pause that each lane is in: first and last moment, as known.
-    pauses: FxHashMap<u32, (Time, Time)>,
-    tally: Option<CounterBank>,
+    pub(crate) pauses: FxHashMap<u32, (Time, Time)>,
+    pub(crate) tally: Option<CounterBank>,
 }
 
 const LEAVING: u8 = 1;
 const ARRIVING: u8 = 2;
 
 /// The longest pause that a frame can ask for. Basis: standard, IEEE 802.1Q clause 36.
-const LONGEST_PAUSE: u16 = u16::MAX;
+pub(crate) const LONGEST_PAUSE: u16 = u16::MAX;
 
 /// An observer for a part with `own` links of `all`, if anything is to be watched.
 pub(crate) fn observer(engine: &Scenario, layer: LinkLayer, own: usize, all: u32, levels: &[u8]) -> Option<Box<Observer>> {
@@ -110,7 +105,7 @@ impl Observer {
     }
 
     /// Notes something at the taps of `link`; its first bit leaves at `start` and arrives at `start + delay`.
-    fn pass(&mut self, link: u32, start: Time, delay: Span, at: Time, seen: impl Fn() -> Seen) {
+    pub(crate) fn pass(&mut self, link: u32, start: Time, delay: Span, at: Time, seen: impl Fn() -> Seen) {
         let ends = self.taps.get(link as usize).copied().unwrap_or(0);
         for (end, time, arrival) in [(LEAVING, start, false), (ARRIVING, start + delay, true)] {
             if ends & end != 0 {
@@ -121,206 +116,3 @@ impl Observer {
     }
 }
 
-impl World<'_> {
-    /// `packed`, ready at `ready`, leaves on `out` at `start`; its arrival is the event at `at`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn observe(&mut self, out: u32, place: usize, packed: PackedPacket, from: u32, (ready, start, at): (Time, Time, Time)) {
-        let Some(observer) = &mut self.watch.observer else { return };
-        let (link, lane) = (out / self.links.vls, (out % self.links.vls) as u8);
-        if let Some(load) = observer.loads.get_mut(place / self.links.vls as usize) {
-            load.0 += 1;
-            load.1 += packed.wire_bytes();
-        }
-        if let Some(tally) = &mut observer.tally {
-            // The link waits for the credits of whichever packet has been ready for longest.
-            let base = place - usize::from(lane);
-            let mut since = ready;
-            if self.links.vls > 1 {
-                let waiting = &self.links.queues;
-                let heads = self.links.lanes[base..base + self.links.vls as usize].iter().filter_map(|lane| waiting.first(lane));
-                since = heads.map(|head| head.earliest).fold(ready, Time::min);
-            }
-            let tail = start + self.links.lanes[place].serialisation(packed.wire_bytes());
-            tally.sent((link, u32::from(lane) / self.links.per_level), packed.wire_bytes(), [since, start, tail]);
-        }
-        if observer.taps.is_empty() {
-            return;
-        }
-        if from & COPY == FROM_HOST {
-            observer.senders.insert((packed.dest(), packed.dest_qp()), from & !FROM_HOST);
-        }
-        let side = &self.ext_headers;
-        let seen = || {
-            let (packet, ext) = (packed.unpack(), side.at(packed.ext()));
-            let names_source = match packet.body() {
-                Body::Ib { opcode, .. } => opcode >> 5 == Transport::Ud as u8,
-                Body::Tcp { .. } => true,
-                Body::Psm2 { .. } | Body::Iwarp { .. } => false,
-            };
-            let source = ext.filter(|_| names_source).map(|ext| ext.slid.0);
-            Seen::Packet { source, lane, packet, ext: ext.cloned().map(Box::new) }
-        };
-        observer.pass(link, start, self.links.lanes[place].delay(), at, seen);
-    }
-
-    /// `host` has built a packet.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn observe_built(&mut self, ready: Time, host: u32, transmit: &Transmit) {
-        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            tally.built(host, ready, transmit);
-        }
-    }
-
-    /// `packed` reached `host`, which has not looked at it yet.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn observe_receipt(&mut self, now: Time, host: u32, packed: PackedPacket) {
-        let packet = packed.unpack();
-        let nic = self.hosts[host].rnic();
-        let status = nic.and_then(|nic| nic.query_qp(QpNum(packet.dest_qp)).ok());
-        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            tally.received(host, now, &packet, status.and_then(|status| status.attr.rq_psn));
-        }
-    }
-
-    /// The NIC of `host` may have counted something.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn observe_nic(&mut self, now: Time, host: u32) {
-        let nic = self.hosts[host].rnic();
-        if let (Some(nic), Some(tally)) = (nic, self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut())) {
-            tally.noted(host, now, nic.counts());
-        }
-    }
-
-    /// Notes when links were down.
-    pub(crate) fn observe_outages(&mut self) {
-        let now = self.queue.now();
-        let (Some(faults), Some(tally)) = (&self.watch.faults, self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()))
-        else {
-            return;
-        };
-        for link in (0..self.cluster.fabric.graph.link_count()).map(LinkId) {
-            for from in faults.outages(link.cable(), now) {
-                tally.add(CounterPlace::Port(link.0), Counter::LinkDowned, from, 1);
-            }
-        }
-    }
-
-    /// A switch marked a packet that leaves by lane `out`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn observe_mark(&mut self, now: Time, out: u32) {
-        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            tally.add(CounterPlace::Port(out / self.links.vls), Counter::XmitMarks, now, 1);
-        }
-    }
-
-    /// The pause of `lane` may have begun, changed its end, or ended.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn observe_pause(&mut self, lane: u32) {
-        let (_, place) = self.links.slots.of(lane);
-        let (pause, reaction) = self.links.lanes[place].pause_span();
-        let Some(observer) = &mut self.watch.observer else { return };
-        let known = observer.pauses.get(&lane).copied();
-        if known.map(|known| known.0) != pause.map(|pause| pause.0) {
-            if let Some((from, until)) = known {
-                self.pause_frame(lane, until, reaction, 0);
-                self.pause_ended(lane, from, until);
-            }
-            if let Some((from, _)) = pause {
-                self.pause_frame(lane, from, reaction, LONGEST_PAUSE);
-            }
-        }
-        if let Some(observer) = &mut self.watch.observer {
-            match pause {
-                Some(pause) => observer.pauses.insert(lane, pause),
-                None => observer.pauses.remove(&lane),
-            };
-        }
-    }
-
-    /// The sender of `lane` obeys a frame from `obeyed` on, which is `reaction` after it was sent on the way back.
-    fn pause_frame(&mut self, lane: u32, obeyed: Time, reaction: Span, quanta: u16) {
-        let (link, priority) = (lane / self.links.vls, self.links.qos.level(lane % self.links.vls).number);
-        let back = LinkId(link).reverse();
-        let delay = self.cluster.fabric.graph.link(back).delay;
-        let start = obeyed.saturating_sub(reaction);
-        if let Some(observer) = &mut self.watch.observer {
-            if let Some(tally) = &mut observer.tally {
-                tally.add(CounterPlace::Port(back.0), Counter::TxPause(priority), start, 1);
-                tally.add(CounterPlace::Port(link), Counter::RxPause(priority), start + delay, 1);
-            }
-            observer.pass(back.0, start, delay, Time::MAX, || Seen::Pause { priority, quanta });
-        }
-    }
-
-    /// The sender of `lane` obeyed a pause so long.
-    fn pause_ended(&mut self, lane: u32, from: Time, until: Time) {
-        let (link, priority) = (lane / self.links.vls, self.links.qos.level(lane % self.links.vls).number);
-        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
-            let paused = until.since(from).as_ps();
-            tally.add(CounterPlace::Port(link), Counter::RxPauseTime(priority), until, paused);
-            tally.add(CounterPlace::far(link), Counter::TxPauseTime(priority), until, paused);
-        }
-    }
-
-    /// What passed the taps, in the order of time; `senders` are those of all parts.
-    pub(crate) fn sightings(&mut self, senders: &FxHashMap<(u32, u32), u32>) -> Vec<Sighting> {
-        let mut open: Vec<(u32, (Time, Time))> = match &mut self.watch.observer {
-            Some(observer) => observer.pauses.drain().collect(),
-            None => return Vec::new(),
-        };
-        open.sort_unstable();
-        let end = self.queue.now();
-        for (lane, (from, until)) in open {
-            let (_, place) = self.links.slots.of(lane);
-            let (_, reaction) = self.links.lanes[place].pause_span();
-            if until.is_known() {
-                self.pause_frame(lane, until, reaction, 0);
-            }
-            self.pause_ended(lane, from, until.min(end));
-        }
-        let Some(observer) = &mut self.watch.observer else { return Vec::new() };
-        let lost = std::mem::take(&mut observer.lost);
-        let mut sightings: Vec<Sighting> = std::mem::take(&mut observer.passed)
-            .into_iter()
-            .filter(|(sighting, at)| !(sighting.tap.arrival && lost.contains(&(sighting.tap.link, *at))))
-            .map(|(sighting, _)| sighting)
-            .collect();
-        for sighting in &mut sightings {
-            if let Seen::Packet { source: source @ None, packet, .. } = &mut sighting.seen {
-                *source = senders.get(&(packet.dest.0, packet.dest_qp)).copied();
-            }
-        }
-        sort(&mut sightings);
-        sightings
-    }
-
-    /// The loads of own links that carried anything, in the order of the links.
-    pub(crate) fn link_loads(&self) -> Vec<LinkLoad> {
-        let Some(observer) = self.watch.observer.as_ref().filter(|observer| !observer.loads.is_empty()) else { return Vec::new() };
-        let links = self.links.ends.len() as u32 / self.links.vls;
-        let own = (0..links).filter_map(|link| {
-            let (part, place) = self.links.slots.of(link * self.links.vls);
-            let (packets, bytes) = *observer.loads.get(place / self.links.vls as usize).filter(|_| part == self.links.part)?;
-            (packets > 0).then_some(LinkLoad { link, packets, bytes })
-        });
-        own.collect()
-    }
-}
-
-/// By time, then by tap; a link carries one packet at a time, so that leaves an order only to pause frames.
-pub(crate) fn sort(sightings: &mut [Sighting]) {
-    sightings.sort_by_key(|sighting| (sighting.time, sighting.tap));
-}
-
-/// Who sends to a queue pair, as seen by all parts.
-pub(crate) fn senders<'a, 'b: 'a>(worlds: impl Iterator<Item = &'a mut World<'b>>) -> FxHashMap<(u32, u32), u32> {
-    let mut all = FxHashMap::default();
-    worlds.filter_map(|world| world.watch.observer.as_mut()).for_each(|observer| all.extend(observer.take_senders()));
-    all
-}

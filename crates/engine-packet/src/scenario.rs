@@ -15,7 +15,7 @@ use fabriscope_units::Rate;
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
-use crate::{setup, windows, world};
+use crate::{setup, windows, run};
 
 /// Everything that the set-up of a run asks for beside the cluster and the work.
 #[derive(Debug, Clone, Default)]
@@ -120,7 +120,7 @@ impl Prepared for Transfer<'_> {
         match parts.len() {
             1 => {
                 let (world, transfers) = parts.swap_remove(0);
-                world::run_schedule(world, transfers)
+                run::run_schedule(world, transfers)
             }
             _ => windows::run(parts, threads),
         }
@@ -135,7 +135,7 @@ pub(crate) struct Started<'a> {
 
 impl Prepared for Started<'_> {
     fn run(self: Box<Self>) -> Result<Run, EngineError> {
-        world::run_programs(self.world, self.programs)
+        run::run_programs(self.world, self.programs)
     }
 }
 

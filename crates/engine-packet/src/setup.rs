@@ -35,7 +35,7 @@ use crate::qos::{QosPlan, marking};
 use crate::queues::PacketQueues;
 use crate::routes::{RouteTable, Routes};
 use crate::watch::{Arrivals, Watch};
-use crate::windows::BoundaryTraffic;
+use crate::boundary::BoundaryTraffic;
 use crate::world::World;
 use crate::{Counting, Loss, Scenario};
 

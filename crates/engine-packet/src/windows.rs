@@ -18,66 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use fabriscope_engine::{EngineError, Run};
-use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::Ext;
+use fabriscope_units::{Span, Time};
 
 use crate::barrier::Barrier;
-use crate::event::Event;
-use crate::links::Scheduling;
-use crate::observe;
-use crate::packed_packet::PackedPacket;
 use crate::transfer::Transferring;
+use crate::boundary::BoundaryTraffic;
 use crate::world::World;
-
-/// What one part tells another in a window.
-#[derive(Default)]
-pub(crate) struct BoundaryTraffic {
-    /// Packets that arrive: time, lane, packet.
-    packets: Vec<(Time, u32, PackedPacket)>,
-    /// Extension headers of some of them, by their place in `packets`.
-    extensions: Vec<(u32, Ext)>,
-    /// Room behind lanes: from when on, lane, how much.
-    pub credits: Vec<(Time, u32, Bytes)>,
-}
-
-impl World<'_> {
-    /// `packed` arrives in another part.
-    #[inline(never)]
-    pub(crate) fn post_packet(&mut self, part: u32, time: Time, lane: u32, packed: PackedPacket) {
-        let mail = &mut self.outbox[part as usize];
-        if !packed.ext().is_none()
-            && let Some(ext) = self.ext_headers.take(packed.ext())
-        {
-            mail.extensions.push((mail.packets.len() as u32, ext));
-        }
-        mail.packets.push((time, lane, packed));
-    }
-
-    /// Opens the mail of another part at the start of a window; leaves it empty.
-    fn open(&mut self, mail: &mut BoundaryTraffic) {
-        for (place, ext) in mail.extensions.drain(..) {
-            mail.packets[place as usize].2.set_ext(self.ext_headers.alloc(ext));
-        }
-        for (time, lane, packed) in mail.packets.drain(..) {
-            self.queue.push(time, Event::arrive(lane, packed));
-        }
-        for (time, lane, amount) in mail.credits.drain(..) {
-            self.release(lane, amount, time);
-        }
-    }
-
-    /// The longest window: see the head of this file.
-    fn window(&self) -> Span {
-        let graph = &self.cluster.fabric.graph;
-        let crosses = |link: &u32| {
-            let id = fabriscope_fabric::LinkId(*link);
-            self.links.slots.of(*link * self.links.vls).0 != self.layout.part_of_end(id)
-        };
-        let delays = (0..graph.link_count()).filter(crosses).map(|link| graph.links()[link as usize].delay);
-        let shortest = delays.min().unwrap_or(Span::MAX / 2);
-        if self.links.scheduling == Scheduling::Arbitrated { shortest } else { shortest + self.links.switch_latency / 2 }
-    }
-}
 
 /// A part, and what runs on it.
 type Part<'a> = (World<'a>, Transferring);
@@ -187,7 +133,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// One result of all parts.
 fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
     let at = parts.iter().map(|(world, _)| world.queue.now()).max().unwrap_or(Time::ZERO);
-    let senders = observe::senders(parts.iter_mut().map(|(world, _)| world));
+    let senders = crate::events::observe::senders(parts.iter_mut().map(|(world, _)| world));
     let mut run = Run::default();
     let mut states = Vec::with_capacity(parts.len());
     for (world, transfers) in parts {
@@ -202,6 +148,6 @@ fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
         states.push(transfers);
     }
     run.links.sort_unstable_by_key(|load| load.link);
-    observe::sort(&mut run.sightings);
+    crate::events::observe::sort(&mut run.sightings);
     Transferring::join(states, at, run)
 }

@@ -14,13 +14,10 @@ use crate::groups::Groups;
 use crate::host::{Host, Hosts};
 use crate::layout::Layout;
 use crate::links::Links;
-use crate::observe;
-use crate::programs::Programs;
 use crate::queues::UNHELD;
 use crate::routes::Routes;
-use crate::transfer::Transferring;
 use crate::watch::Watch;
-use crate::windows::BoundaryTraffic;
+use crate::boundary::BoundaryTraffic;
 
 /// Everything but the workload: all of the fabric, or one part of it.
 ///
@@ -174,7 +171,7 @@ impl World<'_> {
 
     /// The result, but for what the workload knows.
     pub(crate) fn into_run(mut self) -> Run {
-        let senders = observe::senders(std::iter::once(&mut self));
+        let senders = crate::events::observe::senders(std::iter::once(&mut self));
         self.into_run_with(&senders)
     }
 
@@ -197,20 +194,6 @@ impl World<'_> {
             ..Run::default()
         }
     }
-}
-
-pub(crate) fn run_schedule(mut world: World<'_>, mut transfers: Transferring) -> Result<Run, EngineError> {
-    transfers.begin(&mut world)?;
-    world.run(&mut transfers)?;
-    Transferring::join(vec![transfers], world.queue.now(), world.into_run())
-}
-
-pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Result<Run, EngineError> {
-    programs.begin(&mut world);
-    world.run(&mut programs)?;
-    programs.check(&world)?;
-    let (ranks, works) = (programs.ends(), programs.works());
-    Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, works, ..world.into_run() })
 }
 
 /// How many events ahead links and hosts, NICs, queue pairs, and work requests are fetched. Basis: measured (docs/performance.md).

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// The odds of losing a packet, in 2⁻⁶⁴.
 #[derive(Debug)]
-pub(super) enum Odds {
+pub(crate) enum Odds {
     /// The same for all.
     Packet(u64),
     /// By length, from the odds of losing a bit. Looked up, never iterated.

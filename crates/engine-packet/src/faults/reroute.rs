@@ -19,7 +19,7 @@ use crate::routes::{QueueView, RouteTable};
 
 /// Routes over time.
 #[derive(Debug)]
-pub(super) struct Reroute {
+pub(crate) struct Reroute {
     /// From the death of a link until its switch leaves it out; `None` if it does not.
     pub failover: Option<Span>,
     /// In the order of time; each has its tables written before the next begins.
@@ -30,7 +30,7 @@ pub(super) struct Reroute {
 
 /// Tables that one sweep brings.
 #[derive(Debug)]
-pub(super) struct Epoch {
+pub(crate) struct Epoch {
     /// When the sweep began.
     pub started: Time,
     /// When the first switch has them, and each further one so much later.
