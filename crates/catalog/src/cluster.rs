@@ -146,9 +146,12 @@ pub struct Cluster {
     /// What a reader should know besides.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
-    /// Number of nodes, where all are alike.
+    /// Number of nodes, where all are alike. On an imported fabric by default all hosts that it names, or all with so many adapters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
+    /// The hosts of an imported fabric that are its nodes, as Slurm lists them: `gpu[01-16],gpu20`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<String>,
     /// What each of them is made of, where all are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use fabriscope_fabric::{Length, LinkSpec};
+use fabriscope_fabric::{Length, LinkSpec, Topology};
 use fabriscope_units::Span;
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
@@ -26,8 +26,12 @@ use crate::sourced::Sourced;
 pub struct Group {
     /// The name by which others refer to it: `--on cluster:name`.
     pub name: String,
-    /// Number of nodes.
-    pub nodes: u32,
+    /// Number of nodes. On an imported fabric by default all hosts that it names, or all with so many adapters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// The hosts of an imported fabric that are its nodes, as Slurm lists them: `gpu[01-16],gpu20`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<String>,
     /// What each of them is made of: the name of a node of the catalogue, or a table as `node` of a cluster.
     #[serde(deserialize_with = "node_or_name")]
     #[schemars(with = "NodeOrName")]
@@ -89,19 +93,30 @@ fn node_or_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::E
 
 /// What is wrong with the nodes of a cluster before any part is looked up.
 pub(crate) fn check(cluster: &Cluster) -> Result<(), Problem> {
-    if cluster.group.is_empty() {
-        let Some(nodes) = cluster.nodes else {
-            return Err(Problem::at(&[], "the key `nodes` is missing", "add `nodes`, or a [[group]] for each kind of node"));
+    let imported = matches!(cluster.topology, Topology::Imported(_));
+    let named = cluster.hosts.is_some() || cluster.group.iter().any(|group| group.hosts.is_some());
+    if named && !imported {
+        let path: Vec<String> = match cluster.group.iter().position(|group| group.hosts.is_some()) {
+            Some(number) if cluster.hosts.is_none() => vec!["group".to_owned(), number.to_string(), "hosts".to_owned()],
+            _ => vec!["hosts".to_owned()],
         };
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let help = "say how many: nodes; hosts have names in the file of [topology.imported]";
+        return Err(Problem::at(&path, "`hosts` of a fabric that was not imported", help));
+    }
+    if cluster.group.is_empty() {
+        if cluster.nodes.is_none() && !imported {
+            return Err(Problem::at(&[], "the key `nodes` is missing", "add `nodes`, or a [[group]] for each kind of node"));
+        }
         let Some(node) = &cluster.node else {
             return Err(Problem::at(&[], "the key `node` is missing", "add `node`, or a [[group]] for each kind of node"));
         };
-        if nodes == 0 {
+        if cluster.nodes == Some(0) {
             return Err(Problem::at(&["nodes"], "a cluster without nodes", "give it at least 1 node"));
         }
         return node.check().map_err(|problem| problem.under("node"));
     }
-    let beside = [("nodes", cluster.nodes.is_some()), ("node", cluster.node.is_some())];
+    let beside = [("nodes", cluster.nodes.is_some()), ("node", cluster.node.is_some()), ("hosts", cluster.hosts.is_some())];
     if let Some((key, _)) = beside.iter().find(|(_, given)| *given) {
         let help = format!("remove `{key}`, or make it a [[group]] of its own; each group says its own nodes");
         return Err(Problem::at(&[key], format!("`{key}` beside [[group]]"), help));
@@ -117,8 +132,15 @@ pub(crate) fn check(cluster: &Cluster) -> Result<(), Problem> {
             let message = format!("there are two groups `{}`", group.name);
             return Err(within(Problem::at(&["name"], message, "give each a name of its own")));
         }
-        if group.nodes == 0 {
+        if group.nodes.is_none() && !imported {
+            return Err(within(Problem::at(&[], "the key `nodes` is missing", "add `nodes`")));
+        }
+        if group.nodes == Some(0) {
             return Err(within(Problem::at(&["nodes"], "a group without nodes", "give it at least 1 node, or leave it out")));
+        }
+        if group.first_leaf.is_some() && imported {
+            let help = "name its hosts instead: hosts = \"gpu[01-16]\"";
+            return Err(within(Problem::at(&["first_leaf"], "`first_leaf` on an imported fabric", help)));
         }
         group.node.check().map_err(|problem| within(problem.under("node")))?;
     }
@@ -130,7 +152,10 @@ pub(crate) struct Written<'c> {
     /// The keys that lead to it.
     prefix: Vec<String>,
     pub name: &'c str,
-    pub nodes: u32,
+    /// How many; on an imported fabric all that there are where nothing is said.
+    pub nodes: Option<u32>,
+    /// The hosts of an imported fabric that they are.
+    pub hosts: Option<&'c str>,
     pub node: &'c Node,
     /// Its own link, where it names one.
     pub link: Option<&'c str>,
@@ -153,11 +178,12 @@ impl Written<'_> {
 /// The groups of a cluster; `nodes` of them instead of its own number where that is asked for.
 pub(crate) fn written(cluster: &Cluster, nodes: Option<u32>) -> Result<Vec<Written<'_>>, Problem> {
     check(cluster)?;
-    if let (Some(own), Some(node)) = (cluster.nodes, &cluster.node) {
+    if let (true, Some(node)) = (cluster.group.is_empty(), &cluster.node) {
         let whole = Written {
             prefix: Vec::new(),
             name: "",
-            nodes: nodes.unwrap_or(own),
+            nodes: nodes.or(cluster.nodes),
+            hosts: cluster.hosts.as_deref(),
             node,
             link: Some(&cluster.link),
             software: Some(&cluster.software),
@@ -175,6 +201,7 @@ pub(crate) fn written(cluster: &Cluster, nodes: Option<u32>) -> Result<Vec<Writt
         prefix: vec!["group".to_owned(), number.to_string()],
         name: &group.name,
         nodes: group.nodes,
+        hosts: group.hosts.as_deref(),
         node: &group.node,
         link: group.link.as_deref(),
         software: group.software.as_deref(),
@@ -192,6 +219,9 @@ pub struct NodeGroup {
     pub name: String,
     /// Number of nodes.
     pub nodes: u32,
+    /// The names of its nodes on an imported fabric; empty elsewhere.
+    #[serde(skip)]
+    pub hosts: Vec<String>,
     /// The endpoint of the fabric that is the first adapter of its first node.
     pub first_endpoint: u32,
     /// What each of them is made of.

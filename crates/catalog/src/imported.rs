@@ -1,4 +1,8 @@
 //! The files behind `[topology.imported]`: found beside the text that names them, read once when a cluster is resolved.
+//!
+//! Which hosts in them become nodes is in `hosts`.
+
+mod hosts;
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -10,7 +14,7 @@ use fabriscope_fabric::{Topology, import};
 use crate::cluster::Cluster;
 use crate::document::Document;
 use crate::error::Problem;
-use crate::group::NodeGroup;
+use crate::group::Written;
 
 /// Notes the folder of the text in which `[topology.imported]` stands; `prefix` leads to the cluster.
 pub(crate) fn locate(document: &Document<'_>, prefix: &[&str], cluster: &mut Cluster) {
@@ -20,27 +24,27 @@ pub(crate) fn locate(document: &Document<'_>, prefix: &[&str], cluster: &mut Clu
     }
 }
 
-/// Reads the files; other topologies have none.
-pub(crate) fn load(topology: &mut Topology, groups: &[NodeGroup]) -> Result<(), Problem> {
-    let Topology::Imported(imported) = topology else { return Ok(()) };
-    imported.set_in_use(groups.last().map_or(0, |group| group.endpoints().end));
-    if imported.is_loaded() {
-        return Ok(());
+/// The nodes of a group: how many, and the hosts that they are, where a file says which there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chosen {
+    pub nodes: u32,
+    pub hosts: Vec<String>,
+}
+
+/// Reads the files, and finds the hosts that are the nodes of each group; `nics` are the adapters of a node of each. On other
+/// topologies nodes are as many as the cluster says.
+pub(crate) fn load(topology: &mut Topology, groups: &[Written<'_>], nics: &[u32]) -> Result<Vec<Chosen>, Problem> {
+    let Topology::Imported(imported) = topology else {
+        return Ok(groups.iter().map(|group| Chosen { nodes: group.nodes.unwrap_or(0), hosts: Vec::new() }).collect());
+    };
+    if !imported.is_loaded() {
+        fabric(imported)?;
     }
-    fabric(imported)?;
+    let (chosen, first) = hosts::choose(imported, groups, nics)?;
+    imported.set_first(first);
+    imported.set_in_use(chosen.iter().zip(nics).fold(0, |sum, (group, nics)| sum + group.nodes.saturating_mul(*nics)));
     tables(imported)?;
-    let adapters = groups.first().map_or(1, |group| group.node.nics);
-    if groups.iter().any(|group| group.node.nics != adapters) {
-        let message = "groups of nodes with different numbers of adapters on an imported fabric";
-        return Err(Problem::at(&["group"], message, "give each node of all groups nics = 1: each adapter a node of its own"));
-    }
-    let nodes = groups.iter().map(|group| group.nodes).fold(0, u32::saturating_add);
-    if let Some((node, one, other)) = imported.torn(nodes, adapters) {
-        let message = format!("node {node} with {adapters} adapters would have some of `{one}` and some of `{other}`");
-        let help = format!("use at most {node} nodes, or nics = 1: each adapter a node of its own");
-        return Err(Problem::at(if groups.len() > 1 { &["group"] } else { &["node", "nics"] }, message, help));
-    }
-    Ok(())
+    Ok(chosen)
 }
 
 fn fabric(imported: &mut Imported) -> Result<(), Problem> {

@@ -9,6 +9,7 @@ mod catalog;
 mod cluster;
 mod document;
 mod dpu;
+pub mod draft;
 mod error;
 mod file;
 mod group;

@@ -266,7 +266,7 @@ fn without_part(catalog: &Catalog, node: &Node) -> Result<ResolvedNode, Problem>
 }
 
 /// A node of the catalogue with its parts; paths of problems start at the part.
-fn of_part(catalog: &Catalog, part: NodePart) -> Result<ResolvedNode, Problem> {
+pub(crate) fn of_part(catalog: &Catalog, part: NodePart) -> Result<ResolvedNode, Problem> {
     let cpu = catalog.cpu(&part.cpu).map_err(|error| missing(&["cpu"], &error))?.clone();
     let gpu = match &part.gpus {
         Some(gpus) => Some(catalog.gpu(&gpus.part).map_err(|error| missing(&["gpus", "part"], &error))?.clone()),

@@ -7,6 +7,7 @@ use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster};
 use crate::error::{CatalogError, Problem};
 use crate::group::{self, NodeGroup, Written};
+use crate::imported::Chosen;
 use crate::node::ResolvedNode;
 use crate::part::{Cable, Congestion, Interface, Kind, LinkSpeed, Nic, Software, Switch};
 use crate::qos::Qos;
@@ -65,19 +66,21 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     for (key, length) in lengths {
         reaches(cable, length, key)?;
     }
+    let mut topology = cluster.topology.clone();
+    let nics: Vec<u32> = found.iter().map(|node| node.nics).collect();
+    let chosen = crate::imported::load(&mut topology, &written, &nics)?;
     let mut groups: Vec<NodeGroup> = Vec::new();
-    for ((group, node), link) in written.iter().zip(found).zip(links) {
+    for (((group, node), link), Chosen { nodes, hosts }) in written.iter().zip(found).zip(links).zip(chosen) {
         let (cable, host_length) = cable_of(catalog, cluster, group)?;
         let nccl = nccl(catalog, &node);
         let software = software_of(catalog, cluster, group)?.clone();
         let first_endpoint = groups.last().map_or(0, |before| before.endpoints().end);
-        let (name, nodes) = (group.name.to_owned(), group.nodes);
+        let name = group.name.to_owned();
         endpoints(first_endpoint, nodes, node.nics).map_err(|problem| group.told(problem))?;
-        groups.push(NodeGroup { name, nodes, first_endpoint, node, link, cable, host_length, software, nccl });
+        groups.push(NodeGroup { name, nodes, hosts, first_endpoint, node, link, cable, host_length, software, nccl });
     }
     let end = groups.last().map_or(0, |last| last.endpoints().end);
-    let mut topology = cluster.topology.clone().filled(end, rails(&cluster.topology, &groups)?);
-    crate::imported::load(&mut topology, &groups)?;
+    let topology = topology.filled(end, rails(&cluster.topology, &groups)?);
     let mut resolved = ResolvedCluster {
         name: cluster.name.clone(),
         title: cluster.title.clone(),

@@ -34,8 +34,8 @@ impl FormatArgs {
     pub fn write(self, outcome: &Outcome, file: Option<&Path>, output: &mut Output) -> Result<Verdict, Failure> {
         let by_name = file.map(render::for_file);
         let renderer: &dyn Renderer = match by_name {
-            // A picture is asked for by its name alone.
-            Some(format) if format.extension() == "svg" => format,
+            // A picture and a file to go on from are asked for by their name alone.
+            Some(format) if matches!(format.extension(), "svg" | "toml") => format,
             _ if self.json => &Json,
             _ if self.csv => &Csv,
             Some(format) => format,

@@ -132,6 +132,7 @@ impl Bench<'_> {
             options: &options,
             parts,
             nodes: parts.placement,
+            chosen: &[],
             layout: Some(self.layout),
             seed: self.seed,
             binding: self.binding.clone(),

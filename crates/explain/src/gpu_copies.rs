@@ -30,6 +30,7 @@ pub(crate) fn explain_copies(tool: GpuTool, args: &ExplainRequest, original: &Re
         options: &options,
         parts: &parts,
         nodes: parts.placement,
+        chosen: &[],
         layout: None,
         seed: args.seed,
         binding,

@@ -118,6 +118,7 @@ fn explain(following: &Following, variation: &Variation) -> Result<Explained, La
         options: &options,
         parts: &variation.parts,
         nodes: variation.nodes,
+        chosen: &[],
         layout: variation.layout,
         seed,
         binding: variation.binding.clone(),

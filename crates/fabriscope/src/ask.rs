@@ -47,6 +47,7 @@ pub struct Bench<'a> {
     nodes: Option<u32>,
     ranks_per_node: Option<u32>,
     placement: Option<String>,
+    hosts: Option<String>,
     devices: DeviceOptions,
     seed: Option<u64>,
 }
@@ -82,6 +83,12 @@ impl<'a> Bench<'a> {
         self.placement = Some(placement.to_owned());
         self
     }
+    /// The hosts themselves, on an imported fabric: `gpu[01-04],gpu20`.
+    #[must_use]
+    pub fn hosts(mut self, hosts: &str) -> Bench<'a> {
+        self.hosts = Some(hosts.to_owned());
+        self
+    }
     /// Where ranks are within a node, and how the library moves bytes there.
     #[must_use]
     pub fn devices(mut self, devices: DeviceOptions) -> Bench<'a> {
@@ -115,6 +122,7 @@ impl<'a> Bench<'a> {
             nodes: self.nodes,
             per_node: self.ranks_per_node,
             placement: self.placement.as_deref().map(placement).transpose()?,
+            hosts: self.hosts,
             devices: self.devices,
             seed: self.seed.unwrap_or(1),
             ..BenchRequest::named(&self.tool)?

@@ -5,12 +5,12 @@ use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
-use fabriscope_tools::{PerNode, Ranks, Tool, ToolOutput};
+use fabriscope_tools::{Ranks, Tool, ToolOutput};
 use serde_json::Value;
 
 use crate::devices::DeviceOptions;
 use crate::error::LabError;
-use crate::launch::{Launch, LaunchError, layout};
+use crate::launch::{Launch, LaunchError, layout, layout_of};
 use crate::run::points;
 use crate::tap::{CaptureRequest, Taps};
 
@@ -39,6 +39,8 @@ pub struct BenchRequest {
     pub per_node: Option<u32>,
     /// Which nodes; as the cluster says if `None`.
     pub placement: Option<NodeChoice>,
+    /// The hosts themselves, on an imported fabric: `gpu[01-04],gpu20`.
+    pub hosts: Option<String>,
     /// Where ranks are within a node, and how the library moves bytes there.
     pub devices: DeviceOptions,
     /// Where packets are captured.
@@ -55,6 +57,7 @@ pub struct BenchSetup {
     request: BenchRequest,
     parts: ResolvedCluster,
     binding: Binding,
+    chosen: Vec<u32>,
 }
 
 /// What came out of a benchmark program.
@@ -114,6 +117,7 @@ impl BenchRequest {
             nodes: None,
             per_node: None,
             placement: None,
+            hosts: None,
             devices: DeviceOptions::default(),
             capture: CaptureRequest::default(),
             counting: Counting::Off,
@@ -141,7 +145,11 @@ impl BenchRequest {
         let many = matches!(self.tool.traits().ranks, Ranks::Job(_) | Ranks::Pairs);
         let binding = self.devices.apply(&mut parts, if many { u32::MAX } else { 2 })?;
         self.check_capture(&parts)?;
-        Ok(BenchSetup { request: self, parts, binding })
+        let chosen = match &self.hosts {
+            Some(list) => parts.nodes_named(list).map_err(|problem| LabError::refused(problem.message, problem.help))?,
+            None => Vec::new(),
+        };
+        Ok(BenchSetup { request: self, parts, binding, chosen })
     }
 
     /// Whether a tool of two ranks runs between two nodes and within one.
@@ -198,13 +206,11 @@ impl BenchSetup {
     fn layout(&self) -> Result<Option<Layout>, LabError> {
         let BenchRequest { tool, nodes, per_node, .. } = self.request;
         let parts = &self.parts;
-        Ok(match (tool.traits().ranks, nodes, per_node) {
-            (Ranks::Job(PerNode::Cores), ..) => Some(layout(parts, nodes, per_node)),
-            (Ranks::Job(PerNode::One), ..) => Some(layout(parts, nodes, Some(per_node.unwrap_or(1)))),
-            (Ranks::Job(PerNode::Gpus), ..) => {
-                let gpus = parts.groups.iter().map(|group| group.node.gpus).min().unwrap_or(0).max(1);
-                Some(layout(parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(gpus))))
-            }
+        let job = matches!(tool.traits().ranks, Ranks::Job(_));
+        let named = u32::try_from(self.chosen.len()).ok().filter(|named| *named == 1 || (job && *named > 0));
+        let nodes = nodes.or(named);
+        Ok(match (job, nodes, per_node) {
+            (true, ..) => Some(layout_of(tool, parts, nodes, per_node)),
             (_, None, None) => None,
             (_, Some(nodes @ (1 | 2)), per_node) if self.request.takes_nodes() && (nodes == 1 || per_node.is_none()) => {
                 Some(layout(parts, Some(nodes), per_node))
@@ -233,6 +239,7 @@ impl BenchSetup {
             options: &request.options,
             parts: &self.parts,
             nodes: request.placement.unwrap_or(self.parts.placement),
+            chosen: &self.chosen,
             layout,
             seed: request.seed,
             binding: self.binding.clone(),
@@ -264,6 +271,7 @@ impl BenchRun {
             .set("title", parts.title.clone())
             .set("nodes", self.layout.map_or(2, |layout| layout.nodes))
             .set("ranks_per_node", self.layout.map(|layout| layout.per_node))
+            .set("hosts", self.setup.chosen.iter().filter_map(|node| parts.host_name(*node)).map(Value::from).collect::<Vec<_>>())
             .set("seed", request.seed)
             .set("nic", of(|group| group.node.nic.name.clone().into()))
             .set("nics_per_node", of(|group| group.node.nics.into()))

@@ -6,7 +6,7 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_platform::{Binding, Layout, Target, Unlike};
-use fabriscope_tools::{Prepared, Tool, ToolOutput, UsageError};
+use fabriscope_tools::{PerNode, Prepared, Ranks, Tool, ToolOutput, UsageError};
 use miette::Diagnostic;
 
 /// Why a tool did not run.
@@ -52,6 +52,15 @@ pub enum LaunchError {
         /// Nodes of the job.
         taken: u32,
     },
+    /// Hosts are named, and they are not as many as the job takes.
+    #[error("the job takes {taken} nodes, and {named} hosts are named")]
+    #[diagnostic(code(bench::hosts), help("name {taken} hosts, or give --nodes {named} where the benchmark takes so many"))]
+    Hosts {
+        /// Hosts that are named.
+        named: u32,
+        /// Nodes of the job.
+        taken: u32,
+    },
 }
 
 /// A tool with its options on a cluster.
@@ -64,6 +73,8 @@ pub struct Launch<'a> {
     pub parts: &'a ResolvedCluster,
     /// Which nodes.
     pub nodes: NodeChoice,
+    /// The nodes themselves, in the order of the ranks; as `nodes` says where there are none.
+    pub chosen: &'a [u32],
     /// The shape of a collective job; without it, two full nodes.
     pub layout: Option<Layout>,
     /// Which GPU each rank of a node has.
@@ -112,7 +123,11 @@ impl Launch<'_> {
         if taken > cluster.nodes() {
             return Err(LaunchError::TooFewNodes { cluster: self.parts.name.clone(), nodes: cluster.nodes(), taken });
         }
-        let seats = cluster.some(taken, self.nodes, self.seed);
+        let named = u32::try_from(self.chosen.len()).unwrap_or(u32::MAX);
+        if named > 0 && named != taken {
+            return Err(LaunchError::Hosts { named, taken });
+        }
+        let seats = if named > 0 { self.chosen.to_vec() } else { cluster.some(taken, self.nodes, self.seed) };
         let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());
@@ -134,4 +149,16 @@ fn traced(main: Main) -> Main {
 pub fn layout(parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>) -> Layout {
     let cores = parts.groups.iter().map(|group| group.node.cpu.cores.saturating_mul(group.node.sockets)).min().unwrap_or(1);
     Layout { nodes: nodes.unwrap_or(2), per_node: per_node.unwrap_or(cores.max(1)) }
+}
+
+/// The shape of the job of a tool: so many nodes and ranks on each; as many as the tool usually has where nothing is asked for.
+pub fn layout_of(tool: Tool, parts: &ResolvedCluster, nodes: Option<u32>, per_node: Option<u32>) -> Layout {
+    match tool.traits().ranks {
+        Ranks::Job(PerNode::One) => layout(parts, nodes, Some(per_node.unwrap_or(1))),
+        Ranks::Job(PerNode::Gpus) => {
+            let gpus = parts.groups.iter().map(|group| group.node.gpus).min().unwrap_or(0).max(1);
+            layout(parts, Some(nodes.unwrap_or(1)), Some(per_node.unwrap_or(gpus)))
+        }
+        _ => layout(parts, nodes, per_node),
+    }
 }

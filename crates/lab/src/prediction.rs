@@ -95,6 +95,7 @@ impl<'a> Predictor<'a> {
             options: &options,
             parts: &parts,
             nodes,
+            chosen: &[],
             layout: Some(layout),
             seed: self.seed,
             binding,

@@ -15,7 +15,7 @@ use crate::collective;
 use crate::engines::engine;
 use crate::error::LabError;
 use crate::lab::ResolvedLab;
-use crate::launch::{Launch, layout};
+use crate::launch::{Launch, layout_of};
 use crate::memory::{Memory, peak};
 use crate::sweep;
 use crate::tap::{CaptureRequest, Taps};
@@ -122,13 +122,19 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     let parts = &lab.cluster;
     let cluster = Cluster::new(parts.clone()).map_err(wiring)?;
     let taps = settings.capture.taps(&cluster)?;
+    let chosen = match &bench.hosts {
+        Some(list) => parts.nodes_named(list).map_err(|problem| LabError::refused(problem.message, problem.help))?,
+        None => Vec::new(),
+    };
+    let named = u32::try_from(chosen.len()).ok().filter(|named| *named > 0);
     let started = Instant::now();
     let launch = Launch {
         tool,
         options: &bench.args,
         parts,
         nodes: parts.placement,
-        layout: Some(layout(parts, bench.nodes, bench.per_node)),
+        chosen: &chosen,
+        layout: Some(layout_of(tool, parts, bench.nodes.or(named), bench.per_node)),
         seed,
         binding: Binding::default(),
         traced: false,

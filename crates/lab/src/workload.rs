@@ -280,10 +280,13 @@ pub struct Bench {
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Nodes of a job of several ranks a node. Default: two.
+    /// Nodes of a job of several ranks a node. Default: as many as `hosts` names; else two, or one of a benchmark of GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
-    /// Its ranks on each. Default: one for each core.
+    /// The hosts that it runs on, of an imported fabric, as Slurm lists them: `gpu[01-04],gpu20`. Default: as the cluster's `placement` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<String>,
+    /// Its ranks on each. Default: one for each core, or GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_node: Option<u32>,
 }
@@ -581,6 +584,9 @@ pub(crate) fn check_transport(transport: Service, cluster: &ResolvedCluster, pla
 fn check_job(bench: &Bench, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let wrong = |key, message, most: u32| Err(Problem::at(&["workload", "bench", key], message, format!("use 1 to {most}")));
     let cores = cluster.groups.iter().map(|group| group.node.cpu.cores.saturating_mul(group.node.sockets)).min().unwrap_or(0).max(1);
+    if let Some(list) = &bench.hosts {
+        cluster.nodes_named(list).map_err(|problem| problem.under("bench").under("workload"))?;
+    }
     match (bench.nodes, bench.per_node) {
         (Some(nodes), _) if nodes == 0 || nodes > cluster.nodes() => {
             wrong("nodes", format!("{nodes} nodes of {}", cluster.nodes()), cluster.nodes())

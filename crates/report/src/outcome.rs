@@ -14,6 +14,7 @@ pub struct Outcome {
     entries: Map<String, Value>,
     list: Option<Value>,
     curve: Option<Curve>,
+    draft: Option<String>,
     verdict: Verdict,
 }
 
@@ -121,6 +122,12 @@ impl Outcome {
         self
     }
 
+    /// Adds a TOML file that a person goes on from.
+    pub fn begin(&mut self, draft: impl Into<String>) -> &mut Outcome {
+        self.draft = Some(draft.into());
+        self
+    }
+
     /// Says whether what was checked holds.
     pub fn judge(&mut self, verdict: Verdict) -> &mut Outcome {
         self.verdict = verdict;
@@ -157,6 +164,12 @@ impl Outcome {
     #[must_use]
     pub fn curve(&self) -> Option<&Curve> {
         self.curve.as_ref()
+    }
+
+    /// The TOML file to go on from, if there is one.
+    #[must_use]
+    pub fn draft(&self) -> Option<&str> {
+        self.draft.as_deref()
     }
 
     /// Whether what was checked holds.

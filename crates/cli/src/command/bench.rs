@@ -58,6 +58,9 @@ struct JobArgs {
     /// Which nodes: `same_leaf`, `across` or `scattered` (default: as the cluster says)
     #[arg(long, value_name = "PLACES")]
     placement: Option<String>,
+    /// The hosts themselves, on an imported fabric: gpu[01-04],gpu20
+    #[arg(long, value_name = "HOSTS")]
+    hosts: Option<String>,
     #[command(flatten)]
     devices: DeviceArgs,
     #[command(flatten)]
@@ -83,6 +86,7 @@ Examples:
   fabriscope bench ib_send_lat --on ri2 -s 64 -I 0    without inline data
   fabriscope bench osu_bibw --on betzy-hdr -m 1:4194304
   fabriscope bench osu_latency --on my-cluster.toml:4
+  fabriscope bench all_reduce_perf --on mine.toml --hosts gpu[01-04]    hosts of an imported fabric
   fabriscope bench osu_latency --on ibex-cpu --transport tcp    through the kernel: IPoIB there
   fabriscope bench iperf3 --on ibex-cpu -P 4
   fabriscope bench osu_latency --on opa100-a40 --gpudirect off D D    buffers on GPUs
@@ -147,6 +151,7 @@ fn request(name: &str, job: &JobArgs, options: Vec<String>, seed: u64) -> Result
         nodes: job.nodes,
         per_node: job.ppn,
         placement: job.placement.as_deref().map(placement).transpose()?,
+        hosts: job.hosts.clone(),
         devices: job.devices.options(),
         capture: job.pcap.request(),
         counting: job.counters.counting()?,
@@ -234,11 +239,12 @@ impl JobArgs {
 
     /// Takes what `later` says, and keeps the rest.
     fn update(&mut self, later: JobArgs) {
-        let JobArgs { on, transport, nodes, ppn, placement, devices, pcap, counters } = later;
+        let JobArgs { on, transport, nodes, ppn, placement, hosts, devices, pcap, counters } = later;
         let text = |own: &mut Option<String>, other: Option<String>| *own = other.or_else(|| own.take());
         text(&mut self.on, on);
         text(&mut self.transport, transport);
         text(&mut self.placement, placement);
+        text(&mut self.hosts, hosts);
         self.nodes = nodes.or(self.nodes);
         self.ppn = ppn.or(self.ppn);
         text(&mut self.devices.bind, devices.bind);

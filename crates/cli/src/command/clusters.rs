@@ -41,7 +41,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     ]);
     for name in catalog.names(Kind::Cluster) {
         let c = catalog.cluster(name).map_err(Failure::of)?;
-        let alike = c.node.iter().zip(c.nodes).map(|(node, nodes)| (name.to_owned(), node, nodes, &c.link, &c.software));
+        let alike = c.node.iter().map(|node| (name.to_owned(), node, c.nodes, &c.link, &c.software));
         let groups = c.group.iter().map(|group| {
             let (link, software) = (group.link.as_ref().unwrap_or(&c.link), group.software.as_ref().unwrap_or(&c.software));
             (format!("{name}:{}", group.name), &group.node, group.nodes, link, software)
@@ -52,7 +52,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             let (gpus, rails) = (several(devices.gpus, devices.gpu.as_deref().unwrap_or("-")), several(devices.nics, &devices.nic));
             list.push([
                 Cell::word(name),
-                Cell::count(nodes),
+                nodes.map_or_else(Cell::none, Cell::count),
                 Cell::word(gpus),
                 Cell::word(rails),
                 Cell::word(link.clone()),

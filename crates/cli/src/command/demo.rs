@@ -68,6 +68,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
             options: &options,
             parts: &parts,
             nodes: parts.placement,
+            chosen: &[],
             layout: None,
             seed: context.seed(),
             binding: Binding::default(),

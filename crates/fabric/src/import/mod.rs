@@ -15,6 +15,7 @@ mod dot_words;
 mod edges;
 mod error;
 mod hostlist;
+mod hosts;
 mod htsim;
 mod ibnetdiscover;
 mod lfts;
@@ -29,6 +30,7 @@ mod tree;
 mod wired;
 
 pub use error::{ImportError, Mistake};
+pub use hosts::Host;
 pub use lfts::{LftsError, LftsSummary, read_lfts};
 pub use review::{Class, Finding, Review, review};
 pub use subnet::{Cable, Device, Kind, Plug, Speed, Subnet, Unread};

@@ -123,6 +123,11 @@ impl Device {
     pub fn host(&self) -> &str {
         self.name().split_whitespace().next().unwrap_or(&self.id)
     }
+    /// Whether an adapter has the description that it left the factory with, `MT4129 ConnectX7   Mellanox Technologies`, and so
+    /// the name of no host.
+    pub fn is_unnamed(&self) -> bool {
+        self.kind == Kind::Adapter && self.description.contains("Mellanox Technologies")
+    }
     /// Which of its host's adapters it is: the rest of the description, such as `mlx5_0`.
     pub fn adapter(&self) -> &str {
         self.name().split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim())
@@ -182,6 +187,8 @@ pub struct Subnet {
     pub structure_only: bool,
     /// What else the reader has to say of the file.
     pub notes: Vec<String>,
+    /// Ports of adapters that are the first endpoints, in this order; the others follow, sorted by name.
+    pub first: Vec<Plug>,
 }
 
 /// The most ports that can be numbered.

@@ -1,7 +1,7 @@
 //! From a subnet to a fabric that can be routed and simulated.
 //!
-//! Endpoints are the connected ports of hosts' adapters, ordered by host, adapter and port as people sort names; switches
-//! are ordered by level, then name. Aggregation nodes and routers are left out: nothing is sent to them. Cables run at
+//! Endpoints are the connected ports of hosts' adapters, ordered by host, adapter and port as people sort names,
+//! after those that are to be the first ones; switches are ordered by level, then name. Aggregation nodes and routers are left out: nothing is sent to them. Cables run at
 //! the rate that the file says, else at that of the cluster; their delay is that of the cluster.
 
 use std::collections::BTreeMap;
@@ -39,6 +39,10 @@ impl Subnet {
             (natural(device.host()), natural(device.adapter()), device.id.clone(), plug.port)
         });
         endpoints.dedup();
+        if !self.first.is_empty() {
+            let rank: BTreeMap<Plug, usize> = self.first.iter().enumerate().map(|(at, plug)| (*plug, at)).collect();
+            endpoints.sort_by_key(|plug| rank.get(plug).copied().unwrap_or(usize::MAX));
+        }
         let levels = self.levels();
         let mut switches: Vec<u32> = self.of_kind(Kind::Switch).map(|(index, _)| index).collect();
         switches.sort_by_cached_key(|&index| {

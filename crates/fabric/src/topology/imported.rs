@@ -6,7 +6,7 @@
 //! tables = "opensm-lfts.dump"        # for routing = "table"
 //! ```
 //!
-//! Modelled: every connected port of a host is an endpoint, sorted by host, adapter and port; cables run at the rate that
+//! Modelled: every connected port of a host is an endpoint, sorted by host, adapter and port, those of chosen hosts first; cables run at the rate that
 //! the file gives, else at that of the cluster. Ports keep their numbers.
 //! Not modelled: aggregation nodes and routers (left out), lengths of cables (those of the cluster).
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Coordinates, Fabric, Family, Links, TopologyError};
 use crate::graph::Node;
-use crate::import::{ImportError, Subnet};
+use crate::import::{ImportError, Plug, Subnet};
 use crate::routing::Tables;
 
 /// A fabric that another tool described.
@@ -131,16 +131,12 @@ impl Imported {
         self.loaded.as_deref().map(|loaded| &loaded.subnet)
     }
 
-    /// The first two hosts that a node with `adapters` adapters would be made of, and which node that is: endpoints
-    /// are given to nodes in their order.
-    pub fn torn(&self, nodes: u32, adapters: u32) -> Option<(u32, String, String)> {
-        let subnet = self.subnet()?;
-        let endpoints = subnet.wiring().endpoints;
-        endpoints.chunks(adapters.max(1) as usize).zip(0..nodes).find_map(|(chunk, node)| {
-            let hosts = || chunk.iter().map(|plug| subnet.device(*plug).host());
-            let first = hosts().next()?;
-            hosts().find(|host| *host != first).map(|other| (node, first.to_owned(), other.to_owned()))
-        })
+    /// Makes these ports the first endpoints, in this order: before tables are read, which count endpoints.
+    pub fn set_first(&mut self, first: Vec<Plug>) {
+        if let Some(loaded) = &self.loaded {
+            let subnet = Subnet { first, ..loaded.subnet.clone() };
+            self.loaded = Some(Arc::new(Loaded { subnet, tables: loaded.tables.clone() }));
+        }
     }
 }
 
@@ -172,8 +168,9 @@ mod tests {
         assert!(Router::new(&imported.build(&links(), 40).unwrap(), Routing::Table).is_ok());
         let error = imported.build(&links(), 30).unwrap_err().to_string();
         assert!(error.contains("has a cable in port 34"), "{error}");
-        assert!(imported.torn(12, 1).is_none());
-        assert!(imported.torn(2, 6).is_some());
+        let last = imported.subnet().unwrap().wiring().endpoints[11];
+        imported.set_first(vec![last]);
+        assert_eq!(imported.subnet().unwrap().wiring().endpoints[0], last);
     }
 
     #[test]

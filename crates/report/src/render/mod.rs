@@ -4,6 +4,7 @@ mod csv;
 mod json;
 mod svg;
 mod text;
+mod toml;
 
 use std::path::Path;
 
@@ -13,6 +14,7 @@ pub use csv::Csv;
 pub use json::Json;
 pub use svg::Svg;
 pub use text::Text;
+pub use toml::Toml;
 
 /// A format of outcomes.
 pub trait Renderer: Sync {
@@ -26,7 +28,7 @@ pub trait Renderer: Sync {
 }
 
 /// Every format that a file name can ask for.
-pub const FORMATS: [&dyn Renderer; 4] = [&Text, &Json, &Csv, &Svg];
+pub const FORMATS: [&dyn Renderer; 5] = [&Text, &Json, &Csv, &Svg, &Toml];
 
 /// Why an outcome cannot be shown in a format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
@@ -36,6 +38,10 @@ pub enum RenderError {
     #[error("there are no curves to draw here")]
     #[diagnostic(help("open and closed loops have curves; name a file .txt, .json or .csv for the other results"))]
     NoCurve,
+    /// Nothing to go on from.
+    #[error("there is no TOML file to begin with here")]
+    #[diagnostic(help("`fabriscope import` of a fabric or a node writes one; name a file .txt, .json or .csv for results"))]
+    NoDraft,
     /// No table.
     #[error("there is no table here to write as CSV")]
     #[diagnostic(help("write text or JSON: a file .txt or .json"))]
@@ -78,11 +84,15 @@ mod tests {
         );
         assert_eq!(Csv.render(&outcome()).unwrap(), "load,who\n0.5,\"a, b\"\n");
         assert_eq!(Svg.render(&outcome()), Err(RenderError::NoCurve));
+        assert_eq!(Toml.render(&outcome()), Err(RenderError::NoDraft));
+        assert_eq!(Toml.render(outcome().begin("name = \"a\"\n")).unwrap(), "name = \"a\"\n");
     }
 
     #[test]
     fn a_file_is_of_the_format_of_its_name() {
-        for (name, extension) in [("a.json", "json"), ("a.csv", "csv"), ("a.svg", "svg"), ("a.txt", "txt"), ("a", "txt"), ("a.md", "txt")] {
+        for (name, extension) in
+            [("a.json", "json"), ("a.csv", "csv"), ("a.svg", "svg"), ("a.toml", "toml"), ("a.txt", "txt"), ("a", "txt"), ("a.md", "txt")]
+        {
             assert_eq!(for_file(Path::new(name)).extension(), extension);
         }
     }

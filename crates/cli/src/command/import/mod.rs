@@ -1,17 +1,19 @@
-//! `fabriscope import`: what an operator checks first in a real fabric or node, and what looks wrong in it.
+//! `fabriscope import`: what an operator checks first in a real fabric or node, what looks wrong in it, and a file to go on from.
 
+mod draft;
+mod fabric;
 mod join;
 mod node;
 
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::Tables;
-use fabriscope_fabric::import::{self, LftsSummary, Review, Subnet};
-use fabriscope_report::Table;
+use fabriscope_fabric::import::{self, LftsSummary, Subnet};
+use fabriscope_report::Outcome;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::output::Output;
+use crate::output::{Output, OutputArgs};
 
 /// Reads a fabric or a node that another tool described, and says what looks wrong in it.
 #[derive(Debug, clap::Args)]
@@ -28,12 +30,14 @@ pub struct Args {
     /// Files about nodes of the same fabric, or folders with them: says which adapter of which node is which endpoint
     #[arg(long, value_name = "FILE|FOLDER", num_args = 1.., conflicts_with = "tables")]
     nodes: Vec<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    /// Write the result to this file
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    /// With -o FILE.toml: the node of the catalogue that the hosts are, or that the new node rests on (default: by adapters, by GPUs)
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// With -o CLUSTER.toml: the hosts that are its nodes, such as gpu[01-16],gpu20 (default: all with as many adapters as most)
+    #[arg(long, value_name = "HOSTS")]
+    hosts: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -41,53 +45,59 @@ Examples:
   fabriscope import fabrics/dgx-ndr.ibnetdiscover
   fabriscope import fabrics/nodes/hgx-h100.nccl.xml
   fabriscope import fabrics/selene-compute.ibnetdiscover.gz --json -o selene.json
+  fabriscope import mine.topo -o mine.toml              a cluster to begin with, for bench --on, topo and labs
+  fabriscope import mine.topo --hosts gpu[01-16] --node dgx-a100 -o mine.toml
+  fabriscope import gpu01.xml -o parts/nodes/gpu01.toml    a node to begin with, for --catalog parts/ and --node gpu01
   fabriscope import mine.topo --nodes nodes/            files of `lstopo --of xml` of each node
   ibnetdiscover > mine.topo && fabriscope import mine.topo --tables opensm-lfts.dump";
 
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let text = text_of(&args.file)?;
-    if fabriscope_machine::import::looks_like(&text) {
-        if args.tables.is_some() || !args.nodes.is_empty() {
-            let message = format!("{} describes a node, not a fabric", args.file.display());
-            return Err(Failure::told(message, "give the fabric, and files about nodes by --nodes; or leave out --tables and --nodes"));
-        }
-        let file = crate::node::parse(&args.file, &text, &crate::node::rates(context)?)?;
-        if let Some(path) = &args.output {
-            output.redirect(path)?;
-        }
-        if args.json {
-            output.json(&node::json(&file))?
-        } else {
-            output.text(&node::text(&args.file, &file))?
-        }
-        return Ok(Verdict::Good);
+    let cluster = args.output.output.as_deref().filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    if cluster.is_none() && (args.node.is_some() || args.hosts.is_some()) {
+        let message = "--node and --hosts say what a cluster is made of, and no cluster is written";
+        return Err(Failure::told(message, "write one: -o mine.toml, or leave them out"));
     }
-    let subnet = parse(&args.file, &text)?;
+    let outcome = if fabriscope_machine::import::looks_like(&text) {
+        of_node(args, &text, cluster, context)?
+    } else {
+        let subnet = parse(&args.file, &text)?;
+        let mut outcome = of_fabric(args, &subnet, context)?;
+        if let Some(path) = cluster {
+            let draft = draft::cluster(args, &subnet, path, context)?;
+            outcome.begin(draft.text.clone());
+            draft::tell(&draft, path);
+        }
+        outcome
+    };
+    args.output.write(&outcome, output)
+}
+
+/// What there is to say of a node.
+fn of_node(args: &Args, text: &str, part: Option<&Path>, context: &Context) -> Result<Outcome, Failure> {
+    if args.tables.is_some() || !args.nodes.is_empty() || args.hosts.is_some() {
+        let message = format!("{} describes a node, not a fabric", args.file.display());
+        let help = "give the fabric, and files about nodes by --nodes; or leave out --tables, --nodes and --hosts";
+        return Err(Failure::told(message, help));
+    }
+    let file = crate::node::parse(&args.file, text, &crate::node::rates(context)?)?;
+    let mut outcome = node::outcome(&args.file, &file);
+    if let Some(path) = part {
+        outcome.begin(draft::node(args, &file, path, context)?);
+    }
+    Ok(outcome)
+}
+
+/// What there is to say of a fabric.
+fn of_fabric(args: &Args, subnet: &Subnet, context: &Context) -> Result<Outcome, Failure> {
     let joined = match args.nodes.as_slice() {
         [] => None,
-        paths => Some(join::join(&subnet, &join::nodes(&join::files(paths)?, context)?)),
+        paths => Some(join::join(subnet, &join::nodes(&join::files(paths)?, context)?)),
     };
-    let review = import::review(&subnet);
-    let tables = args.tables.as_deref().map(|path| tables(&subnet, path)).transpose()?.map(|(_, summary)| summary);
-    if let Some(path) = &args.output {
-        output.redirect(path)?;
-    }
-    if args.json {
-        let mut value = serde_json::to_value(&review).unwrap_or_default();
-        if let (Some(object), Some(tables)) = (value.as_object_mut(), tables) {
-            object.insert("tables".to_owned(), serde_json::to_value(tables).unwrap_or_default());
-        }
-        if let (Some(object), Some(joined)) = (value.as_object_mut(), joined) {
-            object.insert("nodes".to_owned(), serde_json::to_value(joined).unwrap_or_default());
-        }
-        output.json(&value)?;
-    } else {
-        let joined = joined.map_or_else(String::new, |joined| joined.text());
-        output.text(&joined)?;
-        output.text(&fabric_text(&args.file, &review, tables))?;
-    }
-    Ok(Verdict::Good)
+    let review = import::review(subnet);
+    let tables = args.tables.as_deref().map(|path| tables(subnet, path)).transpose()?.map(|(_, summary)| summary);
+    Ok(fabric::outcome(&args.file, &review, tables, joined.as_ref()))
 }
 
 /// The text in a file.
@@ -127,78 +137,6 @@ pub fn tables(subnet: &Subnet, path: &Path) -> Result<(Tables, LftsSummary), Fai
     import::read_lfts(subnet, lines).map_err(|error| cannot(error.to_string()))
 }
 
-fn fabric_text(file: &Path, review: &Review, tables: Option<LftsSummary>) -> String {
-    let mut text = format!("# {}\n\n", file.display());
-    let mut table = Table::new(["what", "count"]);
-    let mut row = |what: &str, count: String| table.push([what.to_owned(), count]);
-    row("switches", review.switches.to_string());
-    for (index, switches) in review.levels.iter().enumerate() {
-        row(&format!("  of level {}", index + 1), switches.to_string());
-    }
-    row("hosts", review.hosts.to_string());
-    for (adapters, hosts) in &review.hosts_by_adapters {
-        row(&format!("  with {adapters} adapter{}", if *adapters == 1 { "" } else { "s" }), hosts.to_string());
-    }
-    row("adapters of hosts", review.adapters.to_string());
-    row("aggregation nodes (SHARP)", review.aggregation_nodes.to_string());
-    row("cables", review.cables.to_string());
-    row("  between switches", review.switch_cables.to_string());
-    for (speed, cables) in &review.speeds {
-        row(&format!("  {speed}"), cables.to_string());
-    }
-    row("leaf switches with one rail", review.single_rail_leaves.to_string());
-    row("lines not understood", review.unread_lines.to_string());
-    text += &format!("{table}\n");
-
-    let list = |counts: &std::collections::BTreeMap<u32, u32>| {
-        let item = |(value, switches): (&u32, &u32)| if counts.len() == 1 { value.to_string() } else { format!("{value} ({switches})") };
-        counts.iter().map(item).collect::<Vec<_>>().join(", ")
-    };
-    let mut classes = Table::new(["level", "switches", "count", "ports", "host cables", "uplinks of each"]).words(1).words(5);
-    for class in &review.classes {
-        let ports: Vec<String> = class.ports.keys().map(u16::to_string).collect();
-        let cells = [
-            class.level.to_string(),
-            class.name.clone(),
-            class.switches.to_string(),
-            ports.join(", "),
-            class.host_cables.to_string(),
-            list(&class.uplinks),
-        ];
-        classes.push(cells);
-    }
-    text += &format!("{classes}\n");
-    if !review.between.is_empty() {
-        let mut between = Table::new(["from", "to", "cables"]).words(0).words(1);
-        for (low, high, cables) in &review.between {
-            between.push([low.clone(), high.clone(), cables.to_string()]);
-        }
-        text += &format!("{between}\n");
-    }
-    if review.rails.len() <= MOST_RAILS {
-        let mut rails = Table::new(["rail", "adapters"]).words(0);
-        for (rail, adapters) in &review.rails {
-            rails.push([if rail.is_empty() { "(no name)".to_owned() } else { rail.clone() }, adapters.to_string()]);
-        }
-        text += &format!("{rails}\n");
-    }
-    if let Some(tables) = tables {
-        let LftsSummary { switches, entries, to_endpoints, passed_over } = tables;
-        text += &format!(
-            "# tables: {switches} switches, {entries} entries, {to_endpoints} of them to hosts, {passed_over} lines passed over\n\n"
-        );
-    }
-    for note in &review.notes {
-        text += &format!("note: {note}\n");
-    }
-    if !review.notes.is_empty() {
-        text.push('\n');
-    }
-    text += &findings(review.findings.iter().map(|finding| (finding.what.as_str(), finding.places.as_slice())));
-    let name = file.display();
-    text + &format!("\n# next: fabriscope export {name} -o fabric.conf    topology.conf for Slurm\n")
-}
-
 /// What looks wrong, with the first places of each.
 fn findings<'a>(findings: impl Iterator<Item = (&'a str, &'a [String])>) -> String {
     let mut text = String::new();
@@ -214,7 +152,5 @@ fn findings<'a>(findings: impl Iterator<Item = (&'a str, &'a [String])>) -> Stri
     if text.is_empty() { "Nothing looks wrong.\n".to_owned() } else { format!("What looks wrong:\n{text}") }
 }
 
-/// Rails that are listed; a list of more says nothing.
-const MOST_RAILS: usize = 24;
 /// Places of a finding that are shown; --json has more.
 const SHOWN: usize = 5;

@@ -3,57 +3,62 @@
 use std::path::Path;
 
 use fabriscope_machine::import::{self, NodeFile, Review};
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use serde_json::{Value, json};
 
 use super::findings;
 use crate::node;
 
-/// What an operator checks first, as text.
-pub fn text(path: &Path, file: &NodeFile) -> String {
+/// What an operator checks first.
+pub fn outcome(path: &Path, file: &NodeFile) -> Outcome {
     let machine = &file.machine;
     let review = import::review(machine);
-    let mut text = format!("# {}: {} of {}\n\n{}\n", path.display(), file.format, file.host, counts(&review));
+    let mut outcome = Outcome::new();
+    outcome.note(format!("{}: {} of {}", path.display(), file.format, file.host)).text("\n");
+    outcome.keyed_table("counts", counts(&review)).text("\n");
     if review.gpus + review.adapters > 0 {
-        text += &format!("{}\n", node::text::devices(machine));
+        outcome.text(format!("{}\n", node::text::devices(machine)));
     }
     if let Some(classes) = node::text::classes(machine) {
-        text += &format!("{classes}\n");
+        outcome.text(format!("{classes}\n"));
     }
     for note in &file.notes {
-        text += &format!("note: {note}\n");
+        outcome.text(format!("note: {note}\n"));
     }
     if !file.notes.is_empty() {
-        text.push('\n');
+        outcome.text("\n");
     }
-    text += &findings(review.findings.iter().map(|finding| (finding.what.as_str(), finding.places.as_slice())));
-    let name = path.display();
-    text + &format!("\n# next: fabriscope show {name} -o node.svg    draws it\n")
+    outcome.text(findings(review.findings.iter().map(|finding| (finding.what.as_str(), finding.places.as_slice()))));
+    outcome.text("\n").note(format!("next: fabriscope show {} -o node.svg    draws it", path.display()));
+    outcome.extend(json(file));
+    outcome
 }
 
-fn counts(review: &Review) -> Table {
-    let mut table = Table::new(["what", "count"]);
-    let mut row = |what: &str, count: String| table.push([what.to_owned(), count]);
-    row("sockets", review.sockets.to_string());
-    row("NUMA domains", review.domains.to_string());
+fn counts(review: &Review) -> Grid {
+    let mut table = Grid::new([Column::words("what", "what"), Column::number("count", "count")]);
+    let mut row = |what: &str, count: u64| table.push([Cell::told(what, what.trim_start()), Cell::count(count)]);
+    row("sockets", review.sockets.into());
+    row("NUMA domains", review.domains.into());
     for (what, count) in [("cores", review.cores), ("processors of the system", review.processors)] {
         if count > 0 {
-            row(what, count.to_string());
+            row(what, count.into());
         }
     }
+    let gib = review.memory_bytes as f64 / f64::from(1 << 30);
     if review.memory_bytes > 0 {
-        row("memory (GiB)", format!("{:.1}", review.memory_bytes as f64 / f64::from(1 << 30)));
+        table.push([Cell::word("memory (GiB)"), Cell::number(gib, 1)]);
     }
-    row("GPUs", review.gpus.to_string());
-    row("  links among them and to their switches", review.gpu_links.to_string());
-    row("adapters", review.adapters.to_string());
-    row("  ports", review.ports.to_string());
-    row("PCI Express switches", review.pcie_switches.to_string());
+    let mut row = |what: &str, count: u32| table.push([Cell::told(what, what.trim_start()), Cell::count(count)]);
+    row("GPUs", review.gpus);
+    row("  links among them and to their switches", review.gpu_links);
+    row("adapters", review.adapters);
+    row("  ports", review.ports);
+    row("PCI Express switches", review.pcie_switches);
     table
 }
 
 /// The same for machines.
-pub fn json(file: &NodeFile) -> Value {
+fn json(file: &NodeFile) -> Value {
     let machine = &file.machine;
     let name = |id| machine.vertex(id).name.clone();
     let nics = machine.nics();
