@@ -22,7 +22,6 @@ use fabriscope_switch::aggregation::{Pace, Session, Unit};
 use fabriscope_verbs::{GroupRequest, Lid, Packet, QpNum};
 use fabriscope_wire::{LinkLayer, Opcode, Operation, Psn, Task, Transport, pad};
 
-
 /// What a run knows of reductions in switches.
 pub(crate) struct Aggregation {
     /// Nothing where switches do not reduce.

@@ -8,7 +8,6 @@
 
 use fabriscope_units::{Bytes, Time};
 
-
 /// What the lanes of a link share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wire {
@@ -26,4 +25,3 @@ impl Wire {
     /// An idle wire.
     pub const IDLE: Wire = Wire { free: Time::ZERO, pump_at: Time::MAX, waiting: Bytes::ZERO, sent: Bytes::ZERO };
 }
-

@@ -1,8 +1,8 @@
 //! Packets between the parts of a divided fabric, and what waits to be exchanged.
 
+use crate::packed_packet::PackedPacket;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::Ext;
-use crate::packed_packet::PackedPacket;
 
 /// What one part tells another in a window.
 #[derive(Default)]

@@ -9,7 +9,6 @@
 
 use fabriscope_catalog::{PartitionEnforcement, ResolvedCluster, keys};
 
-
 /// The keys in front of each adapter.
 #[derive(Debug, Clone)]
 pub(crate) struct Enforcement {
@@ -39,4 +38,3 @@ impl Enforcement {
         self.keys.get(endpoint as usize).is_some_and(|keys| !keys.contains(&(pkey & NUMBER)))
     }
 }
-

@@ -10,7 +10,6 @@ use fabriscope_streams::Stream;
 
 use fabriscope_units::{Bytes, Span, Time};
 
-
 /// The settings of all links, and the state of each.
 #[derive(Debug)]
 pub(crate) struct LinkLevel {

@@ -22,7 +22,6 @@ use fabriscope_switch::{Report, Snooper, Timing};
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::{Membership, QpNum};
 
-
 /// What a run knows of groups.
 pub(crate) struct Multicast {
     pub(crate) groups: Groups,
@@ -184,4 +183,3 @@ pub(crate) fn known<'a>(cluster: &'a Cluster, snooper: &'a Snooper, mlid: Mlid, 
     let graph = &cluster.fabric.graph;
     snooper.ports(mlid.index() as u32).filter_map(move |port| graph.out_link(SwitchId(switch), PortId(port)))
 }
-

@@ -1,10 +1,10 @@
 //! A run from its first event to its last: of a schedule, or of programs.
 
-use fabriscope_engine::{EngineError, Run};
-use fabriscope_units::Time;
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
+use fabriscope_engine::{EngineError, Run};
+use fabriscope_units::Time;
 
 pub(crate) fn run_schedule(mut world: World<'_>, mut transfers: Transferring) -> Result<Run, EngineError> {
     transfers.begin(&mut world)?;

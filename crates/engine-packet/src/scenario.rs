@@ -15,7 +15,7 @@ use fabriscope_units::Rate;
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
-use crate::{setup, windows, run};
+use crate::{run, setup, windows};
 
 /// Everything that the set-up of a run asks for beside the cluster and the work.
 #[derive(Debug, Clone, Default)]

@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 
 use crate::aggregation::Aggregation;
 use crate::arbitrated::Wire;
+use crate::boundary::BoundaryTraffic;
 use crate::enforcement::Enforcement;
 use crate::event::PLACES;
 use crate::groups::Groups;
@@ -35,7 +36,6 @@ use crate::qos::{QosPlan, marking};
 use crate::queues::PacketQueues;
 use crate::routes::{RouteTable, Routes};
 use crate::watch::{Arrivals, Watch};
-use crate::boundary::BoundaryTraffic;
 use crate::world::World;
 use crate::{Counting, Loss, Scenario};
 

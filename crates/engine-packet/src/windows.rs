@@ -21,8 +21,8 @@ use fabriscope_engine::{EngineError, Run};
 use fabriscope_units::{Span, Time};
 
 use crate::barrier::Barrier;
-use crate::transfer::Transferring;
 use crate::boundary::BoundaryTraffic;
+use crate::transfer::Transferring;
 use crate::world::World;
 
 /// A part, and what runs on it.

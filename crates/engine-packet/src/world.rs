@@ -9,6 +9,7 @@ use fabriscope_units::{Rate, Time};
 use fabriscope_verbs::{CqId, ExtHeaders};
 use rustc_hash::FxHashMap;
 
+use crate::boundary::BoundaryTraffic;
 use crate::event::{Event, EventKind};
 use crate::groups::Groups;
 use crate::host::{Host, Hosts};
@@ -17,7 +18,6 @@ use crate::links::Links;
 use crate::queues::UNHELD;
 use crate::routes::Routes;
 use crate::watch::Watch;
-use crate::boundary::BoundaryTraffic;
 
 /// Everything but the workload: all of the fabric, or one part of it.
 ///

@@ -9,6 +9,7 @@
 pub mod adapter;
 pub mod aggregation;
 mod awaited;
+mod calls;
 mod copies;
 pub mod cpu;
 pub mod datagram;
@@ -21,6 +22,7 @@ mod dma_test;
 pub mod managed;
 pub mod pcie;
 pub mod process;
+mod program_error;
 mod psm2;
 pub mod reach;
 #[cfg(test)]

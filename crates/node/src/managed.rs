@@ -13,10 +13,6 @@ use std::cell::RefCell;
 
 use fabriscope_units::{Bytes, Span};
 
-use crate::device::Memory;
-use crate::process::{Process, ProgramError};
-use crate::work::CALLING;
-
 /// What the driver takes for pages that move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManagedCosts {
@@ -45,7 +41,7 @@ pub struct Pages(RefCell<Vec<u32>>);
 
 impl Pages {
     /// Has `by` touch the first `size` bytes in order: what moves for each fault of a core, or each batch of a GPU that holds `batch` faults.
-    fn touch(&self, by: Toucher, size: Bytes, batch: u32) -> Vec<Bytes> {
+    pub(crate) fn touch(&self, by: Toucher, size: Bytes, batch: u32) -> Vec<Bytes> {
         let leaves_at_once = match by {
             Toucher::Core => 1,
             Toucher::Gpu => (u64::from(batch) * PAGE / LEAF).max(1) as u32,
@@ -64,7 +60,7 @@ impl Pages {
     }
 
     /// Has the first `size` bytes at `by` without a fault; how much moves for it.
-    fn prefetch(&self, by: Toucher, size: Bytes) -> Bytes {
+    pub(crate) fn prefetch(&self, by: Toucher, size: Bytes) -> Bytes {
         let mut moved = Bytes::ZERO;
         self.each_block(size, |at_gpu, touched| {
             let missing = touched & if by == Toucher::Gpu { !*at_gpu } else { *at_gpu };
@@ -118,52 +114,6 @@ fn lowest(mut bits: u32, count: u32) -> u32 {
 
 fn leaves(bits: u32) -> Bytes {
     Bytes(LEAF * u64::from(bits.count_ones()))
-}
-
-impl Process {
-    /// Has `by` touch the first `size` bytes of a managed buffer that belongs to the memories `host` and `gpu`: faults, and waits while pages
-    /// move. Nothing happens where the GPU has no managed memory of this kind.
-    ///
-    /// # Errors
-    /// The node does not have those memories.
-    pub async fn touch_pages(&self, pages: &Pages, by: Toucher, [host, gpu]: [Memory; 2], size: Bytes) -> Result<(), ProgramError> {
-        let Some(costs) = self.managed_costs() else { return Ok(()) };
-        let (cost, what) = match by {
-            Toucher::Core => (costs.core_fault, "pages come to the core that touches them"),
-            Toucher::Gpu => (costs.gpu_batch, "pages come to the GPU that touches them"),
-        };
-        for bytes in pages.touch(by, size, costs.batch) {
-            self.move_pages(cost, what, by, [host, gpu], bytes).await?;
-        }
-        Ok(())
-    }
-
-    /// Asks for the first `size` bytes to be moved to `by` ahead, and waits (cudaMemPrefetchAsync, cudaStreamSynchronize).
-    ///
-    /// # Errors
-    /// As [`touch_pages`](Self::touch_pages).
-    pub async fn prefetch_pages(&self, pages: &Pages, by: Toucher, memories: [Memory; 2], size: Bytes) -> Result<(), ProgramError> {
-        let Some(costs) = self.managed_costs() else { return Ok(()) };
-        let bytes = pages.prefetch(by, size);
-        self.move_pages(costs.prefetch, "a prefetch of pages", by, memories, bytes).await
-    }
-
-    fn managed_costs(&self) -> Option<ManagedCosts> {
-        self.devices().ok()?.costs().managed
-    }
-
-    async fn move_pages(&self, cost: Span, what: &str, by: Toucher, [host, gpu]: [Memory; 2], bytes: Bytes) -> Result<(), ProgramError> {
-        let begun = self.now();
-        self.compute(cost);
-        if bytes > Bytes::ZERO {
-            self.catch_up().await;
-            let (from, to) = if by == Toucher::Gpu { (host, gpu) } else { (gpu, host) };
-            let id = self.devices()?.start(self.now(), from, to, bytes)?;
-            self.wait_copy(id).await?;
-        }
-        self.note_work(begun, &[(CALLING, cost)], || what.to_owned());
-        Ok(())
-    }
 }
 
 /// A page that faults, in bytes. Basis: standard, of x86; faults of GPUs count such pages in any case.

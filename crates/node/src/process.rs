@@ -21,6 +21,7 @@ use crate::awaited::Awaited;
 use crate::copies::CopyId;
 use crate::cpu::{CpuCosts, DoorbellPolicy};
 use crate::device::Devices;
+pub use crate::program_error::ProgramError;
 use crate::socket::SocketWait;
 use crate::sockets::{Route, Sockets};
 use crate::work::WorkLog;
@@ -29,17 +30,6 @@ use crate::work::WorkLog;
 pub type Program = Pin<Box<dyn Future<Output = Result<(), ProgramError>>>>;
 /// Starts the program of one rank.
 pub type Main = Box<dyn FnOnce(Process) -> Program>;
-
-/// Why a program gave up.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ProgramError(pub String);
-
-impl From<PostError> for ProgramError {
-    fn from(error: PostError) -> ProgramError {
-        ProgramError(error.to_string())
-    }
-}
 
 /// What a suspended program waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]

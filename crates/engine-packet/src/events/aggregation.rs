@@ -1,17 +1,17 @@
 //! What happens to contributions of groups that switches reduce.
 
-use std::collections::BTreeMap;
+use crate::aggregation::{LATER, Neighbour, OPERATION, Piece, Station};
+use crate::event::Event;
+use crate::packed_packet::PackedPacket;
+use crate::queues::UNHELD;
+use crate::world::{Client, World};
 use fabriscope_fabric::aggregation::Refusal;
 use fabriscope_fabric::{EndpointId, LinkId, Node};
 use fabriscope_switch::aggregation::{Arrival, Joined, Session, Verdict};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{Denied, Ext, GroupRequest, Lid, Packet, PacketFlags};
 use fabriscope_wire::{Collective, NakCode, Opcode, Operation, Psn, RnrTimer, Syndrome, Task};
-use crate::event::Event;
-use crate::packed_packet::PackedPacket;
-use crate::queues::UNHELD;
-use crate::world::{Client, World};
-use crate::aggregation::{Station, Neighbour, Piece, OPERATION, LATER};
+use std::collections::BTreeMap;
 
 /// Management.
 impl World<'_> {

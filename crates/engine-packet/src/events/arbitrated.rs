@@ -1,10 +1,10 @@
 //! What happens at outputs whose lanes an arbiter serves.
 
-use fabriscope_switch::arbiter::LANES;
-use fabriscope_units::{Bytes, Time};
 use crate::event::Event;
 use crate::packed_packet::PackedPacket;
 use crate::world::World;
+use fabriscope_switch::arbiter::LANES;
+use fabriscope_units::{Bytes, Time};
 
 impl World<'_> {
     pub(crate) fn send_arbitrated(&mut self, now: Time, out: u32, packed: PackedPacket, from: u32, earliest: Time) {

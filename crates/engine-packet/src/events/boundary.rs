@@ -1,11 +1,11 @@
 //! What happens to packets that leave a part of a divided fabric, and those that arrive from another.
 
-use fabriscope_units::{Span, Time};
+use crate::boundary::BoundaryTraffic;
 use crate::event::Event;
 use crate::links::Scheduling;
 use crate::packed_packet::PackedPacket;
 use crate::world::World;
-use crate::boundary::BoundaryTraffic;
+use fabriscope_units::{Span, Time};
 
 impl World<'_> {
     /// `packed` arrives in another part.

@@ -1,11 +1,11 @@
 //! What happens to packets at ports that check partitions.
 
+use crate::enforcement::Enforcement;
+use crate::packed_packet::PackedPacket;
+use crate::world::World;
 use fabriscope_engine::{Counter, CounterPlace};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::Time;
-use crate::packed_packet::PackedPacket;
-use crate::world::World;
-use crate::enforcement::{Enforcement};
 
 impl World<'_> {
     /// Whether the switch at the end of `lane` drops `packed`, which an adapter of another partition sent.

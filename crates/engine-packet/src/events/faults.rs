@@ -1,13 +1,13 @@
 //! What happens where links and devices fail.
 
-use fabriscope_engine::{Breakage, Counter, CounterPlace, NewTables};
-use fabriscope_fabric::Hop;
-use fabriscope_units::{Bytes, Span, Time};
 use crate::event::Event;
+use crate::faults::{Fate, Faults, Interval, NEVER, PaceChange, SYMBOLS};
 use crate::packed_packet::PackedPacket;
 use crate::routes::QueueView;
 use crate::world::World;
-use crate::faults::{Interval, Fate, PaceChange, Faults, SYMBOLS, NEVER};
+use fabriscope_engine::{Breakage, Counter, CounterPlace, NewTables};
+use fabriscope_fabric::Hop;
+use fabriscope_units::{Bytes, Span, Time};
 
 impl World<'_> {
     /// What a fault does to `packed`, whose arrival by `lane` is the event at `now`.

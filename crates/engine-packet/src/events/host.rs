@@ -1,17 +1,17 @@
 //! What happens at a host: work, packets that leave and arrive, timers.
 
+use crate::event::Event;
+use crate::host::{Loopback, NO_LANE, TimerUse};
+use crate::links::Scheduling;
+use crate::packed_packet::PackedPacket;
+use crate::queues::FROM_HOST;
+use crate::world::{Client, World};
 use fabriscope_engine::Stage;
 use fabriscope_nic::{Built, ReceiveEntry, is_atomic_response};
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{Body, Lid, PacketFlags, QpNum, Transmit, WqeIndex};
 use fabriscope_wire::Syndrome;
-use crate::event::Event;
-use crate::links::Scheduling;
-use crate::packed_packet::PackedPacket;
-use crate::queues::FROM_HOST;
-use crate::world::{Client, World};
-use crate::host::{Loopback, TimerUse, NO_LANE};
 
 impl World<'_> {
     /// Entries are in the NIC: it may send.

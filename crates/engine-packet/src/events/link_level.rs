@@ -1,8 +1,8 @@
 //! What happens to a packet on a link that sends again.
 
-use fabriscope_units::{Bytes, Span, Time};
+use crate::link_level::Start;
 use crate::world::World;
-use crate::link_level::{Start};
+use fabriscope_units::{Bytes, Span, Time};
 
 impl World<'_> {
     /// When a packet of `amount` really starts on the link at `place` whose wire it has from `start` on.

@@ -1,5 +1,12 @@
 //! What happens to packets of multicast groups, and to what joins and leaves.
 
+use crate::event::Event;
+use crate::host::NO_LANE;
+use crate::links::Scheduling;
+use crate::multicast::{Plan, known};
+use crate::packed_packet::PackedPacket;
+use crate::queues::{COPY, UNHELD};
+use crate::world::{Client, World};
 use fabriscope_catalog::LinkLayer;
 use fabriscope_engine::Stage;
 use fabriscope_fabric::multicast::{GroupAttr, JoinState, Mgid, Mlid};
@@ -8,13 +15,6 @@ use fabriscope_switch::snooping::Action;
 use fabriscope_switch::{Report, Snooper};
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Change, Lid, Membership, PacketFlags};
-use crate::event::Event;
-use crate::host::NO_LANE;
-use crate::links::Scheduling;
-use crate::packed_packet::PackedPacket;
-use crate::queues::{COPY, UNHELD};
-use crate::world::{Client, World};
-use crate::multicast::{Plan, known};
 
 /// Copies.
 impl World<'_> {

@@ -1,15 +1,15 @@
 //! What happens for counters, captures and taps.
 
+use crate::observe::LONGEST_PAUSE;
+use crate::packed_packet::PackedPacket;
+use crate::queues::{COPY, FROM_HOST};
+use crate::world::World;
 use fabriscope_engine::{Counter, CounterPlace, LinkLoad, Seen, Sighting};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::{Body, QpNum, Transmit};
 use fabriscope_wire::Transport;
 use rustc_hash::FxHashMap;
-use crate::packed_packet::PackedPacket;
-use crate::queues::{COPY, FROM_HOST};
-use crate::world::World;
-use crate::observe::LONGEST_PAUSE;
 
 impl World<'_> {
     /// `packed`, ready at `ready`, leaves on `out` at `start`; its arrival is the event at `at`.

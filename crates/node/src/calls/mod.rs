@@ -1,0 +1,6 @@
+//! What a program calls, by what it calls: GPUs, managed memory, sockets.
+
+mod device;
+mod managed;
+mod socket;
+mod work;

@@ -1,0 +1,218 @@
+//! Calls of a program to the sockets of its node.
+
+use crate::process::{Process, Wait};
+use crate::program_error::ProgramError;
+use crate::socket::{Socket, SocketWait, Waiting};
+use fabriscope_tcp::kernel::{Awaited, Interface, SocketError, SocketOptions, SocketView};
+use fabriscope_units::{Bytes, Time};
+use fabriscope_verbs::Lid;
+
+impl Process {
+    /// Lets connections come to a port.
+    ///
+    /// # Errors
+    /// No interface there; the port is in use.
+    pub fn listen(&self, nic: usize, port: u16, options: SocketOptions) -> Result<(), SocketError> {
+        self.interface(nic, |interface| interface.listen(port, options))?
+    }
+    /// Waits for a connection to a port on which it listens.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub async fn accept(&self, nic: usize, port: u16) -> Result<Socket, SocketError> {
+        loop {
+            let rank = self.rank();
+            if let Some(id) = self.interface(nic, |interface| interface.accept(rank, port))? {
+                self.syscall(nic)?;
+                return Ok(Socket { nic, id });
+            }
+            self.wait_sockets(&[SocketWait::Accept { nic, port }], Waiting::Asleep).await?;
+        }
+    }
+    /// Connects to a port of another node.
+    ///
+    /// # Errors
+    /// No interface there; options with which nothing could be sent; nobody answers.
+    pub async fn connect(&self, nic: usize, remote: Lid, port: u16, options: SocketOptions) -> Result<Socket, SocketError> {
+        self.catch_up().await;
+        self.syscall(nic)?;
+        let (now, rank) = (self.now(), self.rank());
+        let id = self.interface(nic, |interface| interface.connect(now, rank, remote.0, port, options))??;
+        let socket = Socket { nic, id };
+        self.wait_sockets(&[SocketWait::Ready(socket, Awaited::Connected)], Waiting::Asleep).await?;
+        self.alive(socket)?;
+        Ok(socket)
+    }
+    /// Writes `bytes`; returns when the kernel has taken them all.
+    ///
+    /// # Errors
+    /// The connection is dead.
+    pub async fn write(&self, socket: Socket, bytes: u64) -> Result<(), SocketError> {
+        self.syscall(socket.nic)?;
+        let mut left = bytes;
+        while left > 0 {
+            self.catch_up().await;
+            self.alive(socket)?;
+            let space = self.interface(socket.nic, |interface| interface.space(socket.id))?;
+            if space == 0 {
+                self.wait_sockets(&[SocketWait::Ready(socket, Awaited::Writable)], Waiting::Asleep).await?;
+                continue;
+            }
+            let taken = left.min(space).min(self.chunk(socket)?);
+            self.hand_down(socket, taken)?;
+            left -= taken;
+        }
+        Ok(())
+    }
+    /// Writes as much of `bytes` as there is room for; returns how much that was.
+    ///
+    /// # Errors
+    /// The connection is dead.
+    pub fn try_write(&self, socket: Socket, bytes: u64) -> Result<u64, SocketError> {
+        self.syscall(socket.nic)?;
+        self.alive(socket)?;
+        let space = self.interface(socket.nic, |interface| interface.space(socket.id))?;
+        let taken = bytes.min(space);
+        let (mut left, longest) = (taken, self.chunk(socket)?);
+        while left > 0 {
+            let chunk = left.min(longest);
+            self.hand_down(socket, chunk)?;
+            left -= chunk;
+        }
+        Ok(taken)
+    }
+    /// Waits for data and reads at most `most` bytes of it; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// The connection is dead.
+    pub async fn read(&self, socket: Socket, most: u64) -> Result<u64, SocketError> {
+        self.catch_up().await;
+        if self.interface(socket.nic, |interface| interface.ready_at(socket.id, Awaited::Readable))?.is_none() {
+            self.wait_sockets(&[SocketWait::Ready(socket, Awaited::Readable)], Waiting::Asleep).await?;
+        }
+        self.alive(socket)?;
+        self.try_read(socket, most)
+    }
+    /// Reads at most `most` bytes of what is there.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn try_read(&self, socket: Socket, most: u64) -> Result<u64, SocketError> {
+        self.syscall(socket.nic)?;
+        let there = self.interface(socket.nic, |interface| interface.readable(socket.id))?.min(most);
+        // What the adapter wrote is in no cache of the core.
+        self.compute(self.cpu().copy(Bytes(there), Bytes(u64::MAX)));
+        let now = self.now();
+        self.interface(socket.nic, |interface| interface.read(now, socket.id, there))?;
+        self.pay_interrupts(socket)?;
+        Ok(there)
+    }
+    /// Reads exactly `bytes`.
+    ///
+    /// # Errors
+    /// The connection is dead, or the stream ends before.
+    pub async fn read_exactly(&self, socket: Socket, bytes: u64) -> Result<(), ProgramError> {
+        let mut left = bytes;
+        while left > 0 {
+            match self.read(socket, left).await? {
+                0 => return Err(ProgramError(format!("the peer closed the connection {left} bytes too early"))),
+                read => left -= read,
+            }
+        }
+        Ok(())
+    }
+    /// Bytes that can be read by now.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn readable(&self, socket: Socket) -> Result<u64, SocketError> {
+        self.interface(socket.nic, |interface| interface.readable(socket.id))
+    }
+    /// Sends no more.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn shut_down(&self, socket: Socket) -> Result<(), SocketError> {
+        self.syscall(socket.nic)?;
+        let now = self.now();
+        self.interface(socket.nic, |interface| interface.close(now, socket.id))
+    }
+    /// What `TCP_INFO` says of a socket.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn socket_view(&self, socket: Socket) -> Result<SocketView, SocketError> {
+        self.interface(socket.nic, |interface| interface.view(socket.id))
+    }
+    /// Waits for any of these.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub async fn wait_sockets(&self, awaited: &[SocketWait], how: Waiting) -> Result<(), SocketError> {
+        self.catch_up().await;
+        let nic = awaited.first().map_or(0, |wait| match *wait {
+            SocketWait::Ready(socket, _) => socket.nic,
+            SocketWait::Accept { nic, .. } => nic,
+        });
+        let costs = self.interface(nic, |interface| interface.settings().costs)?;
+        let mut slept = false;
+        while self.ready_at(awaited).is_none() {
+            self.suspend(Wait::Sockets(awaited.to_vec())).await;
+            slept = true;
+        }
+        if let Some(at) = self.ready_at(awaited) {
+            self.advance_to(at);
+        }
+        self.compute(match how {
+            Waiting::Asleep if slept => costs.wake_up,
+            Waiting::Asleep => fabriscope_units::Span::ZERO,
+            Waiting::Asking => costs.syscall,
+        });
+        Ok(())
+    }
+
+    fn ready_at(&self, awaited: &[SocketWait]) -> Option<Time> {
+        let at = |wait: &SocketWait| match *wait {
+            SocketWait::Ready(socket, awaited) => {
+                self.adapter(socket.nic, |adapter| adapter.sockets_in_use()?.ready_at(socket.id, awaited))
+            }
+            SocketWait::Accept { nic, port } => self.adapter(nic, |adapter| adapter.sockets_in_use()?.acceptable_at(port)),
+        };
+        awaited.iter().filter_map(at).min()
+    }
+    fn interface<R>(&self, nic: usize, call: impl FnOnce(&mut Interface) -> R) -> Result<R, SocketError> {
+        self.adapter(nic, |adapter| adapter.sockets().map(call)).ok_or(SocketError::NoInterface { nic })
+    }
+    fn syscall(&self, nic: usize) -> Result<(), SocketError> {
+        let syscall = self.interface(nic, |interface| interface.settings().costs.syscall)?;
+        self.compute(syscall);
+        Ok(())
+    }
+    /// What one segment holds, in bytes: the copy of the next overlaps with the sending of this.
+    fn chunk(&self, socket: Socket) -> Result<u64, SocketError> {
+        self.interface(socket.nic, |interface| u64::from(interface.settings().longest(true)))
+    }
+    /// Copies bytes into the kernel and sends them.
+    fn hand_down(&self, socket: Socket, bytes: u64) -> Result<(), SocketError> {
+        // The kernel's copies of what is not acknowledged lie between one use of a page and the next.
+        let held = self.interface(socket.nic, |interface| interface.unacknowledged(socket.id))?;
+        self.compute(self.cpu().copy(Bytes(bytes), Bytes(held + 2 * bytes)));
+        let now = self.now();
+        let cost = self.interface(socket.nic, |interface| interface.write(now, socket.id, bytes))?;
+        self.compute(cost);
+        self.pay_interrupts(socket)
+    }
+    /// What interrupts took from this core since the last call.
+    fn pay_interrupts(&self, socket: Socket) -> Result<(), SocketError> {
+        let now = self.now();
+        let stolen = self.interface(socket.nic, |interface| interface.busy_until(socket.id, now))?;
+        self.compute(stolen);
+        Ok(())
+    }
+    fn alive(&self, socket: Socket) -> Result<(), SocketError> {
+        match self.interface(socket.nic, |interface| interface.error(socket.id))? {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Why a program ended before its end.
+
+use fabriscope_verbs::PostError;
+
+/// Why a program gave up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ProgramError(pub String);
+
+impl From<PostError> for ProgramError {
+    fn from(error: PostError) -> ProgramError {
+        ProgramError(error.to_string())
+    }
+}
