@@ -15,7 +15,7 @@ use fabriscope_wire::{
 };
 
 use crate::address::Address;
-use crate::ip;
+use crate::ip::{self, TIME_TO_LIVE};
 
 /// How the packets of a network are wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,6 @@ pub struct Framing {
 /// The most adapters of an InfiniBand subnet: unicast LIDs are 1 to 0xBFFF. Basis: standard, volume 1 §4.1.3.
 pub const LARGEST_SUBNET: u32 = 0xBFFF;
 
-/// Hops left in what is sent. Basis: the default of Linux.
-pub(crate) const TIME_TO_LIVE: u8 = 64;
 const ICRC_BYTES: usize = 4;
 
 impl Framing {

@@ -25,7 +25,7 @@ pub(crate) fn datagram(tcp: &Tcp, payload: u32, (from, to): (Address, Address), 
         dscp,
         ecn,
         total_length: (Ipv4::BYTES + segment.len()) as u16,
-        time_to_live: crate::frame::TIME_TO_LIVE,
+        time_to_live: TIME_TO_LIVE,
         protocol: Tcp::PROTOCOL,
         source: from.ipv4(),
         destination: to.ipv4(),
@@ -48,6 +48,8 @@ pub(crate) fn over_infiniband(datagram: &[u8], pkey: u16) -> Vec<u8> {
     bytes
 }
 
+/// Hops left in what is sent. Basis: the default of Linux.
+pub(crate) const TIME_TO_LIVE: u8 = 64;
 /// Addresses, protocol and length, over which the checksum of TCP goes (standard).
 const PSEUDO_HEADER: usize = 12;
 /// Where it stands in the header (standard).

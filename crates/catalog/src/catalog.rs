@@ -407,7 +407,7 @@ impl Catalog {
     /// # Errors
     /// A part that does not exist, parts that do not fit together, more devices than slots.
     pub fn resolve_node(&self, node: &Node) -> Result<ResolvedNode, CatalogError> {
-        crate::node::resolve(self, node).map_err(|Problem { message, help, .. }| {
+        crate::resolve_node::resolve(self, node).map_err(|Problem { message, help, .. }| {
             let cluster = node.part.clone().unwrap_or_default();
             CatalogError::Impossible { cluster, message, help }
         })

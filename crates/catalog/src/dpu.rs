@@ -4,12 +4,9 @@ use fabriscope_machine::{Link, LinkKind, Vertex, VertexId, VertexKind};
 use fabriscope_units::{Rate, Span};
 use serde::Serialize;
 
-use crate::catalog::Catalog;
-use crate::error::Problem;
 use crate::machine::Wiring;
-use crate::node::{ResolvedSlot, slot};
-use crate::part::{Cpu, Dpu, Nic};
-use crate::resolve::missing;
+use crate::node::ResolvedSlot;
+use crate::part::{Cpu, Dpu};
 
 /// The cores of an adapter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,19 +31,6 @@ impl ResolvedDpu {
     fn half(&self) -> Span {
         Span::from_ps(self.part.switch_latency.as_ps() / 2)
     }
-}
-
-/// The cores of `nic`, if it has some; paths of problems start at the adapter's part.
-pub(crate) fn resolve(catalog: &Catalog, nic: &Nic) -> Result<Option<ResolvedDpu>, Problem> {
-    let Some(part) = &nic.dpu else { return Ok(None) };
-    let cpu = catalog.cpu(&part.cpu).map_err(|error| missing(&["dpu", "cpu"], &error))?;
-    if part.cores > cpu.cores {
-        let message = format!("{} cores, but `{}` has {}", part.cores, cpu.name, cpu.cores);
-        return Err(Problem::at(&["dpu", "cores"], message, format!("use 1 to {}, or another processor", cpu.cores)));
-    }
-    let pcie = slot(catalog, None, part.pcie, &["dpu", "pcie", "generation"])?;
-    let port = slot(catalog, None, nic.pcie, &["pcie", "generation"])?;
-    Ok(Some(ResolvedDpu { part: part.clone(), cpu: cpu.clone(), port, pcie }))
 }
 
 impl Wiring<'_> {

@@ -26,6 +26,7 @@ mod partitions;
 mod qos;
 mod quantity;
 mod resolve;
+mod resolve_node;
 mod schema;
 mod sourced;
 mod suggest;

@@ -25,7 +25,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     };
     let mut found = Vec::new();
     for group in &written {
-        found.push(crate::node::resolve(catalog, group.node).map_err(told_in(group, "node"))?);
+        found.push(crate::resolve_node::resolve(catalog, group.node).map_err(told_in(group, "node"))?);
     }
     let link = catalog.link(&cluster.link).map_err(|error| missing(&["link"], &error))?;
     let trunk_key = if cluster.trunk_link.is_some() { "trunk_link" } else { "link" };

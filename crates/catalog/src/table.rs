@@ -54,7 +54,7 @@ impl Catalog {
         let (speeds, layers): (&[String], &[_]) = match part {
             AnyPart::Nic(nic) => (&nic.speeds, &nic.layers),
             AnyPart::Switch(switch) => (&switch.speeds, std::slice::from_ref(&switch.layer)),
-            AnyPart::Node(node) => return crate::node::check_part(self, node).map_err(|problem| self.located(part, problem)),
+            AnyPart::Node(node) => return crate::resolve_node::check_part(self, node).map_err(|problem| self.located(part, problem)),
             AnyPart::Gpu(gpu) => return self.check_gpu(gpu).map_err(|problem| self.located(part, problem)),
             AnyPart::Cluster(cluster) => return self.resolve(cluster, None).map(drop),
             _ => return Ok(()),
@@ -76,7 +76,7 @@ impl Catalog {
             return Err(self.located(part, Problem::at(&["pcie", "generation"], message, "add it to pcie/, or use another")));
         }
         if let AnyPart::Nic(nic) = part {
-            crate::dpu::resolve(self, nic).map_err(|problem| self.located(part, problem))?;
+            crate::resolve_node::dpu(self, nic).map_err(|problem| self.located(part, problem))?;
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub fn node(catalog: &Catalog, file: &NodeFile, name: &str, base: Option<&str>) 
     }
     let text = written(file, name, part)?;
     match catalog.parse_part(Kind::Node, name, &text)? {
-        AnyPart::Node(part) => crate::node::of_part(catalog, NodePart::clone(&part)).map(|_| text).map_err(|problem| {
+        AnyPart::Node(part) => crate::resolve_node::of_part(catalog, NodePart::clone(&part)).map(|_| text).map_err(|problem| {
             unsuitable(problem.message, "name another node of the catalogue: --node NAME; `fabriscope parts` lists them")
         }),
         _ => Ok(text),
