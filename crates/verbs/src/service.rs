@@ -9,110 +9,161 @@ use fabriscope_wire::{Delivery, Order, Scale, Service, Transport};
 
 use crate::wr::WrOpcode;
 
-/// The type of a queue pair, `ibv_qp_type`: its transport service, and which end of it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum QpType {
-    /// Reliable connection.
-    Rc,
-    /// Unreliable connection.
-    Uc,
-    /// Unreliable datagram.
-    Ud,
-    /// Reliable datagram: messages to any queue pair over the end-to-end context of its NIC.
-    Rd,
-    /// The sending end of an extended reliable connection (`IBV_QPT_XRC_SEND`).
-    XrcSend,
-    /// The receiving end of an extended reliable connection, for all processes of a node (`IBV_QPT_XRC_RECV`).
-    XrcRecv,
-    /// Initiator of dynamically connected transport: one connection at a time, to whichever target a request names.
-    Dci,
-    /// Target of dynamically connected transport.
-    Dct,
-    /// Scalable reliable datagram of EFA.
-    Srd,
-    /// Ultra Ethernet transport: reliable, unordered, connectionless (RUD).
-    Uet,
-    /// Ultra Ethernet, reliable and ordered (ROD).
-    UetRod,
-    /// Ultra Ethernet, reliable and unordered for idempotent operations (RUDI): the receiver keeps no state.
-    UetRudi,
-    /// Ultra Ethernet, unreliable and unordered (UUD).
-    UetUud,
-    /// A connection of RDMAP over TCP, in the adapter: what programs get that ask an iWARP adapter for RC.
-    Iwarp,
-    /// Packets as they are, without transport (`IBV_QPT_RAW_PACKET`).
-    RawPacket,
-    /// An end-to-end context of RD, made by `create_eec`; programs post to RD queue pairs instead.
-    Eec,
+/// What a type of queue pair is: an end of a service.
+#[derive(Clone, Copy)]
+struct ServiceEnd {
+    service: Service,
+    /// Its short name, where that of the service is not it.
+    name: Option<&'static str>,
+    /// What it sends.
+    sends: Sends,
+    /// One queue pair has one peer for its life.
+    connected: bool,
+    /// It is an end of a reliable connection as RC has it, made for it or for a while.
+    reliable_connection: bool,
+    /// Each request names its destination.
+    addressed: bool,
+    /// It carries the messages of all queue pairs of the NIC.
+    carries_all: bool,
+}
+
+/// Operations that a type of queue pair sends.
+#[derive(Clone, Copy)]
+enum Sends {
+    Nothing,
+    Everything,
+    /// SEND, with or without immediate data.
+    Messages,
+    /// SEND without immediate data.
+    Packets,
+    /// SEND and WRITE.
+    Unanswered,
+    /// Everything but atomics.
+    NoAtomics,
+    /// Everything but atomics and immediate data.
+    Plain,
+    /// WRITE and READ without immediate data: what may happen twice.
+    Idempotent,
+}
+
+impl Sends {
+    const fn has(self, opcode: WrOpcode) -> bool {
+        match self {
+            Sends::Nothing => false,
+            Sends::Everything => true,
+            Sends::Messages => opcode.is_send(),
+            Sends::Packets => matches!(opcode, WrOpcode::Send),
+            Sends::Unanswered => !opcode.is_read() && !opcode.is_atomic(),
+            Sends::NoAtomics => !opcode.is_atomic(),
+            Sends::Plain => !opcode.is_atomic() && !opcode.has_immediate(),
+            Sends::Idempotent => matches!(opcode, WrOpcode::RdmaWrite | WrOpcode::RdmaRead),
+        }
+    }
+}
+
+/// An end whose requests name their destination: datagrams, and what goes to contexts.
+const fn addressed(service: Service, sends: Sends) -> ServiceEnd {
+    ServiceEnd { addressed: true, ..connected(service, sends, false) }
+}
+/// One end of a connection for its life.
+const fn connected(service: Service, sends: Sends, reliable_connection: bool) -> ServiceEnd {
+    ServiceEnd {
+        service,
+        name: None,
+        sends,
+        connected: !service.sends_datagrams() && !service.shares_contexts(),
+        reliable_connection,
+        addressed: false,
+        carries_all: false,
+    }
+}
+
+/// Declares the types of queue pairs, each as one row: what it is, and of which service which end. Programs make the first ones,
+/// in the order of the tables; the first of a service is what requests are posted to.
+macro_rules! ends {
+    (of programs { $($(#[$about:meta])* $name:ident = $end:expr;)* } of the NIC { $($(#[$own_about:meta])* $own:ident = $own_end:expr;)* }) => {
+        /// The type of a queue pair, `ibv_qp_type`: its transport service, and which end of it.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum QpType {
+            $($(#[$about])* $name,)*
+            $($(#[$own_about])* $own,)*
+        }
+
+        impl QpType {
+            /// Those that programs make, in the order of the tables.
+            pub const ALL: [QpType; [$(QpType::$name),*].len()] = [$(QpType::$name),*];
+
+            #[inline]
+            const fn end(self) -> ServiceEnd {
+                match self {
+                    $(QpType::$name => const { $end },)*
+                    $(QpType::$own => const { $own_end },)*
+                }
+            }
+        }
+    };
+}
+
+ends! {
+    of programs {
+        /// Reliable connection.
+        Rc = connected(Service::Rc, Sends::Everything, true);
+        /// The sending end of an extended reliable connection (`IBV_QPT_XRC_SEND`).
+        XrcSend = ServiceEnd { name: Some("XRC_SEND"), ..connected(Service::Xrc, Sends::Everything, true) };
+        /// The receiving end of an extended reliable connection, for all processes of a node (`IBV_QPT_XRC_RECV`).
+        XrcRecv = ServiceEnd { name: Some("XRC_RECV"), ..connected(Service::Xrc, Sends::Nothing, true) };
+        /// Reliable datagram: messages to any queue pair over the end-to-end context of its NIC.
+        Rd = addressed(Service::Rd, Sends::Everything);
+        /// Initiator of dynamically connected transport: one connection at a time, to whichever target a request names.
+        Dci = ServiceEnd { name: Some("DCI"), connected: false, reliable_connection: true, ..addressed(Service::Dc, Sends::Everything) };
+        /// Target of dynamically connected transport.
+        Dct = ServiceEnd { name: Some("DCT"), connected: false, ..connected(Service::Dc, Sends::Nothing, true) };
+        /// Scalable reliable datagram of EFA.
+        Srd = addressed(Service::Srd, Sends::NoAtomics);
+        /// Ultra Ethernet transport: reliable, unordered, connectionless (RUD).
+        Uet = addressed(Service::Uet, Sends::Everything);
+        /// Ultra Ethernet, reliable and ordered (ROD).
+        UetRod = addressed(Service::UetRod, Sends::Everything);
+        /// Ultra Ethernet, reliable and unordered for idempotent operations (RUDI): the receiver keeps no state.
+        UetRudi = addressed(Service::UetRudi, Sends::Idempotent);
+        /// Ultra Ethernet, unreliable and unordered (UUD).
+        UetUud = addressed(Service::UetUud, Sends::Messages);
+        /// A connection of RDMAP over TCP, in the adapter: what programs get that ask an iWARP adapter for RC.
+        Iwarp = connected(Service::Iwarp, Sends::Plain, false);
+        /// Unreliable connection.
+        Uc = connected(Service::Uc, Sends::Unanswered, false);
+        /// Unreliable datagram.
+        Ud = addressed(Service::Ud, Sends::Messages);
+        /// Packets as they are, without transport (`IBV_QPT_RAW_PACKET`).
+        RawPacket = addressed(Service::Raw, Sends::Packets);
+    }
+    of the NIC {
+        /// An end-to-end context of RD, made by `create_eec`; programs post to RD queue pairs instead.
+        Eec = ServiceEnd { name: Some("EEC"), connected: true, carries_all: true, ..connected(Service::Rd, Sends::Nothing, true) };
+    }
 }
 
 impl QpType {
-    /// Those that programs make, in the order of the tables.
-    pub const ALL: [QpType; 15] = [
-        QpType::Rc,
-        QpType::XrcSend,
-        QpType::XrcRecv,
-        QpType::Rd,
-        QpType::Dci,
-        QpType::Dct,
-        QpType::Srd,
-        QpType::Uet,
-        QpType::UetRod,
-        QpType::UetRudi,
-        QpType::UetUud,
-        QpType::Iwarp,
-        QpType::Uc,
-        QpType::Ud,
-        QpType::RawPacket,
-    ];
-
     /// Its short name.
     pub const fn name(self) -> &'static str {
-        match self {
-            QpType::XrcSend => "XRC_SEND",
-            QpType::XrcRecv => "XRC_RECV",
-            QpType::Dci => "DCI",
-            QpType::Dct => "DCT",
-            QpType::Eec => "EEC",
-            _ => self.service().name(),
+        let end = self.end();
+        match end.name {
+            Some(name) => name,
+            None => end.service.name(),
         }
     }
     /// The service of which it is an end.
     pub const fn service(self) -> Service {
-        match self {
-            QpType::Rc => Service::Rc,
-            QpType::Uc => Service::Uc,
-            QpType::Ud => Service::Ud,
-            QpType::Rd | QpType::Eec => Service::Rd,
-            QpType::XrcSend | QpType::XrcRecv => Service::Xrc,
-            QpType::Dci | QpType::Dct => Service::Dc,
-            QpType::Srd => Service::Srd,
-            QpType::Uet => Service::Uet,
-            QpType::UetRod => Service::UetRod,
-            QpType::UetRudi => Service::UetRudi,
-            QpType::UetUud => Service::UetUud,
-            QpType::Iwarp => Service::Iwarp,
-            QpType::RawPacket => Service::Raw,
-        }
+        self.end().service
     }
     /// What a program posts its requests to that uses a service.
     pub const fn sender_of(service: Service) -> QpType {
-        match service {
-            Service::Rc => QpType::Rc,
-            Service::Uc => QpType::Uc,
-            Service::Ud => QpType::Ud,
-            Service::Rd => QpType::Rd,
-            Service::Xrc => QpType::XrcSend,
-            Service::Dc => QpType::Dci,
-            Service::Srd => QpType::Srd,
-            Service::Uet => QpType::Uet,
-            Service::UetRod => QpType::UetRod,
-            Service::UetRudi => QpType::UetRudi,
-            Service::UetUud => QpType::UetUud,
-            Service::Iwarp => QpType::Iwarp,
-            Service::Raw => QpType::RawPacket,
+        let mut at = 0;
+        while at + 1 < QpType::ALL.len() && QpType::ALL[at].service() as u8 != service as u8 {
+            at += 1;
         }
+        QpType::ALL[at]
     }
     /// The transport service in its packets.
     pub(crate) const fn transport(self) -> Transport {
@@ -124,7 +175,7 @@ impl QpType {
     }
     /// Whether one queue pair has one peer for its life.
     pub const fn is_connected(self) -> bool {
-        matches!(self, QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv | QpType::Iwarp | QpType::Eec)
+        self.end().connected
     }
     /// Whether lost packets are sent again.
     pub const fn is_reliable(self) -> bool {
@@ -144,34 +195,24 @@ impl QpType {
     }
     /// In which order messages arrive.
     pub const fn order(self) -> Order {
-        match self {
-            // A context carries the messages of all queue pairs in one order.
-            QpType::Eec => Order::PerConnection,
-            _ => self.service().order(),
-        }
+        // A context carries the messages of all queue pairs in one order.
+        if self.end().carries_all { Order::PerConnection } else { self.service().order() }
     }
     /// How many of them a NIC needs.
     pub const fn scale(self) -> Scale {
-        match self {
-            QpType::Eec => Scale::One,
-            _ => self.service().scale(),
-        }
+        if self.end().carries_all { Scale::One } else { self.service().scale() }
     }
     /// Whether a message is one packet at most: SENDs of SRD too, whose RDMA may be longer.
     pub const fn message_is_packet(self, opcode: WrOpcode) -> bool {
-        match self {
-            QpType::Ud | QpType::UetUud | QpType::RawPacket => true,
-            QpType::Srd => opcode.is_send(),
-            _ => false,
-        }
+        self.sends_datagrams() || matches!(self.service(), Service::Srd) && opcode.is_send()
     }
     /// Whether each request names its destination.
     pub const fn is_addressed(self) -> bool {
-        matches!(self, QpType::Rd | QpType::Dci) || self.sends_datagrams() || self.shares_contexts()
+        self.end().addressed
     }
     /// Whether requests go to a context of the destination that all queue pairs of the NIC share.
     pub(crate) const fn shares_contexts(self) -> bool {
-        !matches!(self, QpType::Eec) && self.service().shares_contexts()
+        !self.end().carries_all && self.service().shares_contexts()
     }
     /// Whether each request is one packet that leaves at once, without a context.
     pub(crate) const fn sends_datagrams(self) -> bool {
@@ -191,19 +232,33 @@ impl QpType {
     }
     /// Whether it is an end of a reliable connection, made for it or for a while.
     pub(crate) const fn is_reliable_connection(self) -> bool {
-        matches!(self, QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Dci | QpType::Dct | QpType::Eec)
+        self.end().reliable_connection
     }
     /// Whether a queue pair of this type sends the operation.
     pub const fn has(self, opcode: WrOpcode) -> bool {
-        match self {
-            QpType::Rc | QpType::XrcSend | QpType::Dci | QpType::Rd | QpType::Uet | QpType::UetRod => true,
-            QpType::Uc => !opcode.is_read() && !opcode.is_atomic(),
-            QpType::Srd => !opcode.is_atomic(),
-            QpType::Iwarp => !opcode.is_atomic() && !opcode.has_immediate(),
-            QpType::UetRudi => matches!(opcode, WrOpcode::RdmaWrite | WrOpcode::RdmaRead),
-            QpType::Ud | QpType::UetUud => opcode.is_send(),
-            QpType::RawPacket => matches!(opcode, WrOpcode::Send),
-            QpType::XrcRecv | QpType::Dct | QpType::Eec => false,
+        self.end().sends.has(opcode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_service_has_an_end_to_post_to() {
+        for service in Service::ALL {
+            let sender = QpType::sender_of(service);
+            assert_eq!(sender.service(), service);
+            assert!(sender.has(WrOpcode::Send) || sender.has(WrOpcode::RdmaWrite), "{service}");
+        }
+    }
+
+    #[test]
+    fn requests_name_their_destination_where_there_is_no_connection() {
+        for qp_type in QpType::ALL {
+            let receives_only = !qp_type.has(WrOpcode::Send) && !qp_type.has(WrOpcode::RdmaWrite);
+            assert!(qp_type.is_addressed() != qp_type.is_connected() || receives_only, "{}", qp_type.name());
+            assert!(!qp_type.shares_contexts() || qp_type.is_addressed(), "{}", qp_type.name());
         }
     }
 }

@@ -11,25 +11,22 @@
 //! - after each of these, and after control verbs and posting: `poll_completion` until `None`, then `deliver` with the time
 //!   the entry is visible.
 
-mod arrival;
-mod relay;
-
 use fabriscope_units::Time;
-use fabriscope_wire::{Opcode, Operation, Transport};
+use fabriscope_wire::Opcode;
 
-use crate::attr::{QpState, QpType};
+use crate::attr::QpState;
 use crate::counts::NicCounts;
 use crate::cq::Delivery;
 use crate::event::AsyncEvent;
 use crate::ext_headers::ExtHeaders;
 use crate::ids::{CqId, QpNum, WqeIndex};
-use crate::nic::{Before, Nic, note_mark};
-use crate::packet::{Body, Packet, PacketFlags, Received, Transmit};
+use crate::nic::Nic;
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::{Qp, Waiting};
-use crate::transport::rc::{requester as rc_requester, responder as rc_responder};
-use crate::transport::rud::CONTEXT;
-use crate::transport::{dc, iwarp, raw, uc, ud};
+use crate::transport;
+use crate::transport::rc::{requester, responder};
+use crate::transport::rud::context::CONTEXT;
 use crate::wc::{Wc, WcStatus};
 
 /// Moving packets: called by the engine.
@@ -42,8 +39,7 @@ impl Nic {
         qp.requester.ready = qp.requester.ready.max(end);
         match qp.state {
             QpState::Err | QpState::Sqe => qp.flush_sends(&mut self.port),
-            _ if qp.qp_type.shares_contexts() => self.hand_over(slot),
-            _ => qp.want_requests(&mut self.port),
+            _ => transport::doorbell(self, slot),
         }
     }
 
@@ -92,7 +88,7 @@ impl Nic {
             }
             let qp = &mut self.qps[slot as usize];
             qp.responder.ack_queued = false;
-            if let Some(transmit) = rc_responder::poll_ack(qp, port, side) {
+            if let Some(transmit) = responder::poll_ack(qp, port, side) {
                 return Some(transmit);
             }
         }
@@ -109,7 +105,7 @@ impl Nic {
                 if qp.is_held_back(now, port) {
                     continue;
                 }
-                let transmit = rc_responder::poll_response(qp, port, side);
+                let transmit = responder::poll_response(qp, port, side);
                 if let Some(sent) = &transmit {
                     qp.count_against_limit(now, sent.packet.wire_bytes);
                 }
@@ -123,15 +119,7 @@ impl Nic {
             if qp.is_held_back(now, port) {
                 continue;
             }
-            let transmit = match qp.qp_type {
-                QpType::Rc | QpType::XrcSend | QpType::XrcRecv | QpType::Eec | QpType::Dct => rc_requester::poll(qp, now, port, side),
-                QpType::Uc => uc::poll(qp, port, side),
-                QpType::Ud | QpType::UetUud => ud::poll(qp, port, side),
-                QpType::Dci => initiate(qp, now, port, side),
-                QpType::RawPacket => raw::poll(qp, port, side),
-                QpType::Iwarp => iwarp::poll(qp, now, port, side),
-                QpType::Rd | QpType::Srd | QpType::Uet | QpType::UetRod | QpType::UetRudi => None,
-            };
+            let transmit = transport::poll_transmit(qp, now, port, side);
             if let Some(sent) = &transmit {
                 qp.count_against_limit(now, sent.packet.wire_bytes);
                 if qp.requester.cursor < qp.requester.ready || !qp.requester.again.is_empty() {
@@ -158,58 +146,18 @@ impl Nic {
     /// The same of a packet of the right partition.
     #[inline]
     pub(crate) fn handle_admitted(&mut self, now: Time, packet: &Packet, side: &mut ExtHeaders) -> Received {
-        let mut received = Received::default();
-        let transport = packet.opcode >> 5;
         if packet.opcode == Opcode::CNP.as_u8() {
             side.free(packet.ext);
             if let Some(slot) = self.slot_of(QpNum(packet.dest_qp)) {
-                rc_requester::notified(&mut self.qps[slot], now, &mut self.port);
+                requester::notified(&mut self.qps[slot], now, &mut self.port);
             }
-            return received;
+            return Received::default();
         }
-        let slot = self.slot_of(QpNum(packet.dest_qp)).filter(|slot| self.qps[*slot].service >> 5 == transport);
-        let port = &mut self.port;
-        if !port.orphans.is_empty() {
-            port.free_orphans(side);
+        let slot = self.slot_of(QpNum(packet.dest_qp)).filter(|slot| self.qps[*slot].service >> 5 == packet.opcode >> 5);
+        if !self.port.orphans.is_empty() {
+            self.port.free_orphans(side);
         }
-        if transport > Transport::Ud as u8 || transport == Transport::Rd as u8 {
-            match packet.body() {
-                Body::Tcp { .. } | Body::Psm2 { .. } => {
-                    side.free(packet.ext);
-                    received.dropped = true;
-                }
-                Body::Ib { .. } | Body::Iwarp { .. } => self.handle_other(now, packet, slot, side, &mut received),
-            }
-            return received;
-        }
-        let Some(slot) = slot else {
-            side.free(packet.ext);
-            received.dropped = true;
-            return received;
-        };
-        let before = Before::of(port);
-        let qp = &mut self.qps[slot];
-        let mut follows_payload = true;
-        if packet.flags.contains(PacketFlags::ECN_CE) {
-            note_mark(qp, now, port);
-        }
-        if transport == Transport::Rc as u8 {
-            if qp.path_flag != PacketFlags::NONE {
-                qp.hear_migration(packet.flags, port);
-            }
-            if is_response(packet.opcode) {
-                follows_payload = packet.opcode != Operation::Acknowledge as u8;
-                rc_requester::handle(qp, now, port, packet, side, &mut received);
-            } else {
-                rc_responder::handle(qp, port, packet, side, &mut received);
-            }
-        } else if transport == Transport::Uc as u8 {
-            uc::handle(qp, port, packet, side, &mut received);
-        } else {
-            ud::handle(qp, port, packet, side, &mut received);
-        }
-        before.report(port, follows_payload, &mut received);
-        received
+        transport::handle(self, now, packet, slot, side)
     }
 
     /// Whether a queue pair waits for the time of its next packet.
@@ -270,7 +218,7 @@ impl Nic {
             if qp.paced_at == at {
                 qp.paced_at = Time::MAX;
                 qp.resume(&mut self.port);
-                rc_requester::look(qp, now, &mut self.port);
+                requester::look(qp, now, &mut self.port);
             }
         }
         while let Some(&std::cmp::Reverse((at, slot))) = self.port.timers.peek() {
@@ -285,10 +233,7 @@ impl Nic {
             let qp = &mut self.qps[slot as usize];
             if qp.timer.came_up(at, now, slot, &mut self.port) {
                 self.port.counts.ack_timeouts += u64::from(qp.timer.waiting == Waiting::Acknowledgement);
-                match qp.qp_type {
-                    QpType::Iwarp => iwarp::handle_timeout(qp, now, &mut self.port),
-                    _ => rc_requester::handle_timeout(qp, now, &mut self.port),
-                }
+                transport::handle_timeout(qp, now, &mut self.port);
             }
         }
         self.run_errands();
@@ -335,16 +280,4 @@ fn notification(qp: &Qp, port: &Port) -> Transmit {
         ..Packet::default()
     };
     Transmit { responder: true, ..Transmit::plain(packet, qp.num) }
-}
-
-/// An initiator of DC: its connection packets, then its requests.
-fn initiate(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
-    let first = if dc::owes(qp) { dc::poll(qp, port, side) } else { None };
-    first.or_else(|| rc_requester::poll(qp, now, port, side)).or_else(|| dc::poll(qp, port, side))
-}
-
-/// Whether an RC packet answers a request.
-#[inline]
-fn is_response(opcode: u8) -> bool {
-    (Operation::ReadResponseFirst as u8..=Operation::AtomicAcknowledge as u8).contains(&opcode)
 }

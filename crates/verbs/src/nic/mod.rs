@@ -1,7 +1,7 @@
 //! The NIC: its objects, and what all its parts look up.
 //!
-//! Its methods stand where they belong: `objects` makes and changes objects, `posting` takes requests and gives completions,
-//! `data_path` moves packets and knows all transports, `groups` and `partition` have what their names say.
+//! Its methods stand where they belong, above the transports: `objects` makes and changes objects, `posting` takes requests and gives completions,
+//! `data_path` moves packets by the registry of transports, `groups` and `partition` have what their names say.
 
 mod data_path;
 mod groups;
@@ -26,7 +26,7 @@ use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::Wqe;
 use crate::transport::iwarp::frame::Settings as IwarpSettings;
-use crate::transport::rud::Contexts;
+use crate::transport::rud::contexts::Contexts;
 use crate::watch::Watches;
 
 /// What a NIC is made with.
@@ -138,6 +138,26 @@ impl Nic {
     /// Attaches memory: from now on packets carry real bytes.
     pub fn set_memory(&mut self, memory: Box<dyn Memory>) {
         self.port.memory = Some(memory);
+    }
+
+    /// What requests that ended elsewhere leave to be done here.
+    pub(crate) fn run_errands(&mut self) {
+        while let Some(qp) = self.port.silent.pop() {
+            if let Some(slot) = self.slot_of(qp) {
+                self.qps[slot].requester.freed += 1;
+            }
+        }
+        while let Some(qp) = self.port.failed.pop() {
+            let Some(slot) = self.slot_of(qp) else { continue };
+            self.qps[slot].enter_error(&mut self.port);
+            self.contexts.forget(qp, &mut self.port);
+        }
+    }
+
+    /// Ends the handling of a packet that may have touched several queue pairs.
+    pub(crate) fn report(&mut self, before: Before, follows_payload: bool, received: &mut Received) {
+        self.run_errands();
+        before.report(&mut self.port, follows_payload, received);
     }
 
     /// The slot of a queue pair that exists.

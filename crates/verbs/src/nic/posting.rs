@@ -13,6 +13,7 @@ use crate::nic::Nic;
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::{Extra, Wqe};
+use crate::transport;
 use crate::wc::Wc;
 use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr};
 
@@ -26,7 +27,7 @@ impl Nic {
         let slot = self.slot_of(qp).ok_or(PostError::NoSuchQp { qp })?;
         self.run_errands();
         check_send(&self.qps[slot], wr)?;
-        let route = self.route_of(&self.qps[slot], wr)?;
+        let route = transport::route(self, &self.qps[slot], wr)?;
         let qp = &mut self.qps[slot];
         let extra = match (wr.opcode.is_atomic(), qp.qp_type, &route) {
             (true, ..) => Extra::Atomic(wr.atomic.ok_or(PostError::MissingField { opcode: wr.opcode, field: "atomic" })?),

@@ -17,10 +17,10 @@ use fabriscope_wire::Psn;
 
 use crate::attr::{QpAttr, QpInit, QpState, QpType};
 use crate::cc::Congestion;
-use crate::ids::{Lid, QpNum};
+use crate::ids::{Lid, QpNum, WqeIndex};
 use crate::packet::PacketFlags;
 use crate::port::Port;
-use crate::qp::requester::Requester;
+use crate::qp::requester::{Requester, Route};
 use crate::qp::responder::Responder;
 use crate::rate_limit::RateLimit;
 use crate::srq::RecvQueue;
@@ -246,6 +246,14 @@ impl Qp {
             recv_posted: u32::try_from(self.recv_queue.len()).unwrap_or(u32::MAX),
             retransmissions: self.retransmissions,
         }
+    }
+}
+
+impl Route {
+    /// Where the connection of a queue pair leads, for the request that is posted next.
+    pub(crate) fn of(qp: &Qp) -> Route {
+        let index = WqeIndex(qp.requester.posted());
+        Route { dest: qp.dest, sl: qp.sl, to: 0, qkey: 0, owner: qp.num, index, cq: qp.init.send_cq }
     }
 }
 

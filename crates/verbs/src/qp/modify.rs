@@ -13,7 +13,7 @@ use crate::ids::Lid;
 use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
 use crate::qp::{DATAGRAM_MTU_SHIFT, Qp};
-use crate::transport::iwarp;
+use crate::transport::iwarp::stream::Stream;
 
 /// A set of attributes.
 type Set = u32;
@@ -145,7 +145,9 @@ impl Qp {
             _ => self.state = to,
         }
         match (from, to) {
-            (QpState::Init, QpState::Rtr) if qp_type == QpType::Iwarp => iwarp::open(self, port),
+            (QpState::Init, QpState::Rtr) if qp_type == QpType::Iwarp => {
+                self.stream = port.iwarp.as_ref().and_then(|settings| Stream::new(settings, self.num, self.dest_qp)).map(Box::new);
+            }
             (QpState::Rtr, QpState::Rts) => {
                 self.begin_sending(attr);
                 if self.qp_type.is_reliable_connection() {

@@ -9,44 +9,53 @@
 //! told apart, and a lost connect packet does no harm.
 //! Not modelled: a limit on a target's responders, tearing an idle connection down by time.
 
-use fabriscope_wire::{Operation, Psn, Transport};
+use fabriscope_units::Time;
+use fabriscope_wire::{Operation, Psn, Transport as Code};
 
 use crate::attr::{QpState, QpType};
+use crate::error::PostError;
 use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{Lid, QpNum};
-use crate::packet::{Packet, PacketFlags, Transmit};
+use crate::nic::Nic;
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
-use crate::qp::responder::Responder;
+use crate::qp::requester::Route;
+use crate::qp::responder::{Responder, Silence};
 use crate::qp::{Dynamic, Qp};
+use crate::transport::inbound::Refusal;
+use crate::transport::interface::Transport;
+use crate::transport::outbound::{OPERATION, is_response};
+use crate::transport::rc::{requester, responder};
+use crate::transport::relay;
+use crate::wr::SendWr;
 
-/// Whether the request at the cursor, which was never sent, may begin: an initiator turns to its target when the one before has
-/// acknowledged everything; an end-to-end context carries one message at a time (IBA vol. 1 §9.7.1).
-pub(crate) fn aim(qp: &mut Qp) -> bool {
-    let idle = qp.requester.front == qp.requester.assigned;
-    if qp.qp_type == QpType::Eec {
-        return idle;
+/// Dynamically connected transport.
+pub(crate) struct Dc;
+
+impl Transport for Dc {
+    #[inline]
+    fn claims(packet: &Packet) -> bool {
+        packet.opcode >> 5 == Code::Dc as u8
     }
-    if qp.qp_type != QpType::Dci {
-        return true;
+    fn route(nic: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
+        if qp.qp_type == QpType::Dci { relay::addressed(nic, qp, wr).map(Some) } else { Ok(None) }
     }
-    let Some(route) = qp.requester.at_cursor().and_then(|wqe| wqe.route.as_deref().copied()) else { return true };
-    let current = qp.dynamic.as_deref().copied();
-    let here = (qp.dest, qp.sl, qp.dest_qp) == (route.dest, route.sl, route.to);
-    if current.is_some_and(|dynamic| here && dynamic.qkey == route.qkey) {
-        return true;
+    fn poll_transmit(qp: &mut Qp, now: Time, port: &mut Port, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
+        // Of an initiator connection packets go first, then requests, then what these made due.
+        let first = if owes(qp) { poll(qp, port, ext_headers) } else { None };
+        first.or_else(|| requester::poll(qp, now, port, ext_headers)).or_else(|| poll(qp, port, ext_headers))
     }
-    if !idle {
-        return false;
+    fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
+        let target = if is_response(packet.opcode) { None } else { responder_of(nic, packet, slot, ext_headers) };
+        relay::handle(nic, now, packet, (slot, target), ext_headers, |_, _, _| true, |_, _| {})
     }
-    let leave = current.map(|dynamic| (qp.dest, qp.sl, qp.dest_qp, dynamic.start));
-    qp.dynamic = Some(Box::new(Dynamic { start: qp.requester.next_psn, qkey: route.qkey, tell: true, leave }));
-    (qp.dest, qp.sl, qp.dest_qp) = (route.dest, route.sl, route.to);
-    qp.entropy = crate::qp::modify::entropy(Lid(qp.num.0), route.dest, route.to);
-    false // the packets that say so go first
+    fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
+        requester::handle_timeout(qp, now, port);
+    }
 }
 
 /// The packet by which an initiator leaves a target or connects to one, if that is due.
-pub(crate) fn poll(qp: &mut Qp, port: &Port, side: &mut ExtHeaders) -> Option<Transmit> {
+fn poll(qp: &mut Qp, port: &Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if !matches!(qp.state, QpState::Rts | QpState::Sqd) {
         return None;
     }
@@ -59,7 +68,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &Port, side: &mut ExtHeaders) -> Option<Tr
         None if std::mem::take(&mut dynamic.tell) => (here.0, here.1, here.2, dynamic.start, CONNECT),
         None => return None,
     };
-    let opcode = (Transport::Dc as u8) << 5 | Operation::Resync as u8;
+    let opcode = (Code::Dc as u8) << 5 | Operation::Resync as u8;
     let ext = Ext { context: target, qkey, src_qp: num, slid: port.lid, start: start.as_u32(), ..Ext::default() };
     let packet = Packet {
         dest,
@@ -79,12 +88,12 @@ pub(crate) fn poll(qp: &mut Qp, port: &Port, side: &mut ExtHeaders) -> Option<Tr
 }
 
 /// Whether an initiator has a connection to tell of.
-pub(crate) fn owes(qp: &Qp) -> bool {
+fn owes(qp: &Qp) -> bool {
     qp.dynamic.as_ref().is_some_and(|dynamic| dynamic.tell || dynamic.leave.is_some())
 }
 
 /// Prepares the responder of a target for a packet of `start`'s connection; false if the packet is of an earlier one.
-pub(crate) fn connect(responder: &mut Qp, ext: &Ext, sl: u8) -> bool {
+fn connect(responder: &mut Qp, ext: &Ext, sl: u8) -> bool {
     let start = Psn::new(ext.start);
     match responder.dynamic.as_deref() {
         Some(dynamic) if dynamic.start == start => return true,
@@ -101,8 +110,39 @@ pub(crate) fn connect(responder: &mut Qp, ext: &Ext, sl: u8) -> bool {
     true
 }
 
+/// The queue pair whose responder takes a request: of a target of DC the one for the initiator, made with its first packet.
+fn responder_of(nic: &mut Nic, packet: &Packet, slot: Option<usize>, side: &ExtHeaders) -> Option<usize> {
+    let slot = slot?;
+    if nic.qps[slot].qp_type != QpType::Dct {
+        return Some(slot).filter(|_| nic.qps[slot].qp_type != QpType::Dci);
+    }
+    let ext = side.at(packet.ext)?;
+    let receives = matches!(nic.qps[slot].state, QpState::Rtr | QpState::Rts);
+    if !receives {
+        return None;
+    }
+    let key = key(packet, ext);
+    let place = match nic.responders.get(&key) {
+        Some(place) => *place as usize,
+        None => {
+            let place = nic.make_responder(slot, ext)?;
+            nic.responders.insert(key, place as u32);
+            place
+        }
+    };
+    let fits = nic.qps[slot].attr.qkey == Some(ext.qkey);
+    let qp = &mut nic.qps[place];
+    if !connect(qp, ext, packet.sl) || packet.opcode & OPERATION == Operation::Resync as u8 {
+        return None;
+    }
+    if !fits && qp.responder.silence == Silence::Not {
+        responder::refuse(qp, &mut nic.port, Refusal::RemoteAccess);
+    }
+    fits.then_some(place)
+}
+
 /// The initiator that a packet comes from, and the target that it is for.
-pub(crate) fn key(packet: &Packet, ext: &Ext) -> (Lid, QpNum, QpNum) {
+fn key(packet: &Packet, ext: &Ext) -> (Lid, QpNum, QpNum) {
     (ext.slid, ext.src_qp, QpNum(packet.dest_qp))
 }
 

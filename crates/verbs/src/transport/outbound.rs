@@ -146,6 +146,13 @@ pub(crate) fn assign(qp: &mut Qp) {
     requester.assigned += 1;
 }
 
+/// Whether a packet of a reliable connection answers a request.
+#[inline]
+pub(crate) const fn is_response(opcode: u8) -> bool {
+    let operation = opcode & OPERATION;
+    operation >= Operation::ReadResponseFirst as u8 && operation <= Operation::AtomicAcknowledge as u8
+}
+
 /// The bits of an opcode that say the operation. Basis: standard.
 pub(crate) const OPERATION: u8 = 0x1f;
 /// Bytes of an atomic. Basis: standard.

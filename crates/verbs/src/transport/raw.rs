@@ -5,25 +5,53 @@
 //! each had a rule for all traffic; no checks, no answers.
 //! Not modelled: flow steering, the bytes of an Ethernet header (they are counted on the wire, not taken from the payload).
 
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::Opcode;
 
 use crate::attr::{QpState, QpType};
+use crate::error::PostError;
 use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::WqeIndex;
 use crate::memory;
+use crate::nic::{Before, Nic};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::modify::entropy;
-use crate::qp::requester::Extra;
+use crate::qp::requester::{Extra, Route};
 use crate::transport::inbound;
+use crate::transport::interface::Transport;
 use crate::transport::outbound::{assign, data_ext, local_error};
+use crate::transport::relay;
 use crate::wc::{WcOpcode, WcStatus};
-use crate::wr::SendFlags;
+use crate::wr::{SendFlags, SendWr};
+
+/// Raw packets.
+pub(crate) struct Raw;
+
+impl Transport for Raw {
+    #[inline]
+    fn claims(packet: &Packet) -> bool {
+        packet.opcode == Opcode::RAW
+    }
+    fn route(nic: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
+        relay::addressed(nic, qp, wr).map(Some)
+    }
+    #[inline]
+    fn poll_transmit(qp: &mut Qp, _: Time, port: &mut Port, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
+        poll(qp, port, ext_headers)
+    }
+    fn handle(nic: &mut Nic, _: Time, packet: &Packet, _: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
+        let mut received = Received::default();
+        let before = Before::of(&nic.port);
+        arrived(&mut nic.qps, &mut nic.port, packet, ext_headers, &mut received);
+        nic.report(before, true, &mut received);
+        received
+    }
+}
 
 /// The next packet; its request completes with it.
-pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
+fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if qp.state != QpState::Rts || qp.requester.cursor >= qp.requester.ready {
         qp.check_drained(port);
         return None;
@@ -60,7 +88,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Optio
 }
 
 /// A raw packet arrived.
-pub(crate) fn handle(qps: &mut [Qp], port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
+fn arrived(qps: &mut [Qp], port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     received.dropped = true;
     let Some(ext) = side.take(packet.ext) else { return };
     if !ext.holds(packet.payload) {

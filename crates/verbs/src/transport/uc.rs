@@ -4,22 +4,55 @@
 //! Modelled: segmentation, detection of gaps, messages dropped whole, receives kept for the next message.
 //! Not modelled: –
 
-use fabriscope_units::Bytes;
-use fabriscope_wire::{Opcode, Psn};
+use fabriscope_units::{Bytes, Time};
+use fabriscope_wire::{Opcode, Psn, Transport as Code};
 
 use crate::attr::QpState;
 use crate::ext_headers::ExtHeaders;
+use crate::nic::{Before, Nic, note_mark};
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::responder::Kind;
 use crate::transport::inbound::{self, Refusal};
+use crate::transport::interface::Transport;
 use crate::transport::outbound::{LONGEST_MESSAGE, MOST_PACKETS, assign, data_packet, local_error};
 use crate::wc::WcStatus;
 
+/// Unreliable connection.
+pub(crate) struct Uc;
+
+impl Transport for Uc {
+    #[inline]
+    fn claims(packet: &Packet) -> bool {
+        packet.opcode >> 5 == Code::Uc as u8
+    }
+    #[inline]
+    fn poll_transmit(qp: &mut Qp, _: Time, port: &mut Port, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
+        poll(qp, port, ext_headers)
+    }
+    #[inline]
+    fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
+        let mut received = Received::default();
+        let Some(slot) = slot else {
+            ext_headers.free(packet.ext);
+            received.dropped = true;
+            return received;
+        };
+        let Nic { qps, port, .. } = nic;
+        let before = Before::of(port);
+        if packet.flags.contains(PacketFlags::ECN_CE) {
+            note_mark(&mut qps[slot], now, port);
+        }
+        arrived(&mut qps[slot], port, packet, ext_headers, &mut received);
+        before.report(port, true, &mut received);
+        received
+    }
+}
+
 /// The next packet; a request completes with its last one.
 #[inline]
-pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
+fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     if !matches!(qp.state, QpState::Rts | QpState::Sqd) || qp.requester.cursor >= qp.requester.ready {
         return None;
     }
@@ -48,7 +81,7 @@ pub(crate) fn poll(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Optio
 
 /// A packet arrived.
 #[inline]
-pub(crate) fn handle(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
+fn arrived(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     let ext = side.take(packet.ext);
     if matches!(qp.state, QpState::Reset | QpState::Init | QpState::Err) {
         received.dropped = true;

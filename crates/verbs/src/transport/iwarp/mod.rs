@@ -30,21 +30,48 @@ use fabriscope_wire::TerminateCode;
 
 use crate::event::AsyncEvent;
 use crate::ext_headers::{ExtHeaders, Foreign};
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::nic::{Before, Nic};
+use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::{Qp, Waiting};
 use crate::transport::inbound;
+use crate::transport::interface::Transport;
 use crate::wc::WcStatus;
-use stream::{CloseReason, Stream};
+use stream::CloseReason;
 
-/// The queue pair is connected from now on.
-pub(crate) fn open(qp: &mut Qp, port: &Port) {
-    qp.stream = port.iwarp.as_ref().and_then(|settings| Stream::new(settings, qp.num, qp.dest_qp)).map(Box::new);
+/// iWARP.
+pub(crate) struct Iwarp;
+
+impl Transport for Iwarp {
+    #[inline]
+    fn claims(packet: &Packet) -> bool {
+        matches!(packet.body(), Body::Iwarp { .. })
+    }
+    fn poll_transmit(qp: &mut Qp, now: Time, port: &mut Port, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
+        poll(qp, now, port, ext_headers)
+    }
+    fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
+        let mut received = Received::default();
+        let before = Before::of(&nic.port);
+        match slot {
+            Some(slot) => arrived(&mut nic.qps[slot], now, &mut nic.port, packet, ext_headers, &mut received),
+            None => {
+                ext_headers.free(packet.ext);
+                received.dropped = true;
+            }
+        }
+        let empty = matches!(packet.body(), Body::Iwarp { kind: IwarpKind::Segment, .. }) && packet.payload == 0;
+        nic.report(before, !empty, &mut received);
+        received
+    }
+    fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
+        timed_out(qp, now, port);
+    }
 }
 
 /// The next packet.
 #[cold]
-pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
+fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
     let mut stream = qp.stream.take()?;
     let outcome = stream.poll(qp, now, port, side);
     qp.stream = Some(stream);
@@ -64,7 +91,7 @@ pub(crate) fn poll(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeader
 
 /// A packet arrived.
 #[cold]
-pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
+fn arrived(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     let ext = side.take(packet.ext);
     // Where a switch cut the payload off, the check of the frame fails.
     let whole = !packet.flags.contains(PacketFlags::TRIMMED);
@@ -87,7 +114,7 @@ pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, s
 }
 
 /// The timer of the connection came up.
-pub(crate) fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
+fn timed_out(qp: &mut Qp, now: Time, port: &mut Port) {
     let Some(stream) = &mut qp.stream else { return };
     stream.connection.handle_timeout(now);
     if stream.connection.error().is_some() {

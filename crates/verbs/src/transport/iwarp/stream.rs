@@ -63,7 +63,7 @@ pub(super) enum CloseReason {
 
 impl Stream {
     /// One end of a connection between two queue pairs, whose numbers give the first sequence numbers.
-    pub(super) fn new(settings: &Settings, own: QpNum, peer: u32) -> Option<Stream> {
+    pub(crate) fn new(settings: &Settings, own: QpNum, peer: u32) -> Option<Stream> {
         let tcp = Config { records: true, no_delay: true, ..settings.tcp };
         let first = |qp: u32| Seq(qp << 8);
         Some(Stream {

@@ -11,6 +11,7 @@
 use fabriscope_units::{Bytes, Time};
 use fabriscope_wire::{NakCode, Operation, Psn, RnrTimer, Syndrome};
 
+use super::target;
 use crate::access::MemoryId;
 use crate::attr::QpState;
 use crate::cc::{AckInfo, Loss};
@@ -21,7 +22,6 @@ use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::requester::Extra;
 use crate::qp::{Qp, Waiting};
-use crate::transport::dc;
 use crate::transport::outbound::{ATOMIC_BYTES, LONGEST_MESSAGE, MOST_PACKETS, OPERATION, assign, data_packet, local_error, routed};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, WrOpcode};
@@ -214,7 +214,7 @@ fn begin(qp: &mut Qp, port: &mut Port) -> bool {
         return false;
     }
     let (routed, waits) = (wqe.route.is_some(), wqe.waits_for_response());
-    if routed && !dc::aim(qp) {
+    if routed && !target::aim(qp) {
         return false;
     }
     let longest = LONGEST_MESSAGE.min(MOST_PACKETS.saturating_mul(qp.mtu()));

@@ -26,221 +26,91 @@
 //!      packets
 //! ```
 
-mod context;
+pub(crate) mod context;
+pub(crate) mod contexts;
 pub(crate) mod headers;
 mod idempotent;
-mod message;
+pub(crate) mod message;
 mod receiver;
 mod receiving;
 mod sender;
 mod sending;
 
-use std::collections::VecDeque;
-
 use fabriscope_units::Time;
-use fabriscope_wire::Delivery;
-use rustc_hash::FxHashMap;
+use fabriscope_wire::{Operation, Psn, Transport as Code};
 
 use crate::attr::QpType;
-use crate::cc::{Granter, Scheme, Settings};
-use crate::ext_headers::{Ext, ExtHeaders};
-use crate::ids::{Lid, QpNum};
-use crate::packet::{Packet, Received, Transmit};
-use crate::port::Port;
+use crate::error::PostError;
+use crate::ext_headers::ExtHeaders;
+use crate::ids::QpNum;
+use crate::nic::{Before, Nic};
+use crate::packet::{Packet, Received};
 use crate::qp::Qp;
-use crate::transport::ud;
-use crate::wc::WcStatus;
-pub(crate) use context::CONTEXT;
-use context::{ANSWER, Context, GRANT};
-use idempotent::Answer;
-pub(crate) use message::{Kind, Message, Origin};
-use receiver::Receiver;
-use sender::Sender;
+use crate::qp::requester::{Extra, Route, Wqe};
+use crate::transport::interface::Transport;
+use crate::transport::outbound::OPERATION;
+use crate::transport::relay;
+use crate::wr::{Atomic, SendWr};
+use message::{Kind, Message, Origin};
 
-/// The contexts of a NIC.
-#[derive(Default)]
-pub(crate) struct Contexts {
-    list: Vec<Context>,
-    by_peer: FxHashMap<(Lid, u8, Delivery), u32>,
-    /// Answers to packets of idempotent delivery, to whom they came from.
-    answers: VecDeque<Answer>,
-    /// Under receiver credits: who gets the next.
-    granter: Option<Box<Granter>>,
+/// SRD and the reliable modes of Ultra Ethernet.
+pub(crate) struct Rud;
+
+impl Transport for Rud {
+    #[inline]
+    fn claims(packet: &Packet) -> bool {
+        packet.opcode >> 5 == Code::Rud as u8
+    }
+    fn route(nic: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
+        relay::addressed(nic, qp, wr).map(Some)
+    }
+    fn doorbell(nic: &mut Nic, slot: usize) {
+        relay::hand_over(nic, slot, post);
+    }
+    fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
+        let mut received = Received::default();
+        let before = Before::of(&nic.port);
+        let Nic { qps, port, contexts, .. } = nic;
+        contexts.handle(slot.map(|slot| &mut qps[slot]), now, port, packet, ext_headers, &mut received);
+        let follows_payload = packet.opcode & OPERATION != Operation::Acknowledge as u8;
+        nic.report(before, follows_payload, &mut received);
+        received
+    }
 }
 
-impl Contexts {
-    /// None yet.
-    pub(crate) fn new(settings: &Settings) -> Contexts {
-        let granter = settings.algorithm.and_then(|algorithm| algorithm.granter(settings.line)).map(Box::new);
-        Contexts { granter, ..Contexts::default() }
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    fn of(&mut self, peer: Lid, sl: u8, delivery: Delivery, port: &Port) -> &mut Context {
-        let next = self.list.len() as u32;
-        let index = *self.by_peer.entry((peer, sl, delivery)).or_insert(next);
-        if index == next {
-            self.list.push(Context {
-                index,
-                peer,
-                sl,
-                delivery,
-                queued: false,
-                answering: false,
-                entropy: crate::qp::modify::entropy(port.lid, peer, index),
-                sender: Sender::new(port, delivery),
-                receiver: Receiver::new(),
-            });
-        }
-        &mut self.list[index as usize]
-    }
-
-    /// A request of a queue pair, or an answer to one.
-    pub(crate) fn post(&mut self, peer: Lid, sl: u8, message: Message, port: &mut Port) {
-        let context = self.of(peer, sl, message.qp_type.delivery(), port);
-        context.sender.push(message, port.packet_mtu());
-        context.want(port);
-    }
-
-    /// The acknowledgement that the context at `index` owes.
-    pub(crate) fn poll_ack(&mut self, index: u32, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
-        if index == ANSWER {
-            return self.answers.pop_front().map(|answer| answer.packet(port, side));
-        }
-        let context = self.list.get_mut(index as usize)?;
-        context.answering = false;
-        let credit = self.granter.as_mut().map_or(0, |granter| granter.granted(index));
-        let sent = context.poll_ack(credit, port, side);
-        if context.receiver.owes() {
-            context.want_to_answer(port);
-        }
-        sent
-    }
-
-    /// The next packet of the context at `index`.
-    pub(crate) fn poll(&mut self, index: u32, now: Time, port: &mut Port, side: &mut ExtHeaders) -> Option<Transmit> {
-        let context = self.list.get_mut(index as usize)?;
-        context.queued = false;
-        let sent = context.poll(now, port, side);
-        if sent.is_some() && context.sender.has_more() {
-            context.want(port);
-        }
-        sent
-    }
-
-    /// A packet of reliable unordered delivery arrived; who sent it stands in its extension.
-    pub(crate) fn handle(
-        &mut self,
-        target: Option<&mut Qp>,
-        now: Time,
-        port: &mut Port,
-        packet: &Packet,
-        side: &mut ExtHeaders,
-        received: &mut Received,
-    ) {
-        let Some(ext) = side.take(packet.ext) else {
-            received.dropped = true;
-            return;
-        };
-        match (ext.delivery, target) {
-            (Delivery::Uud, Some(qp)) if idempotent::is_whole(packet) && qp.qp_type == QpType::UetUud => {
-                ud::take(qp, port, packet, &ext, received);
-            }
-            (Delivery::Uud, _) => received.dropped = true,
-            (Delivery::Rudi, target) => self.handle_idempotent(target, now, port, packet, &ext, received),
-            (_, target) => self.handle_in_context(target, now, port, packet, ext, received),
-        }
-    }
-
-    fn handle_in_context(
-        &mut self,
-        target: Option<&mut Qp>,
-        now: Time,
-        port: &mut Port,
-        packet: &Packet,
-        ext: Ext,
-        received: &mut Received,
-    ) {
-        let context = self.of(ext.slid, packet.sl, ext.delivery, port);
-        if packet.opcode & 0x1f == fabriscope_wire::Operation::Acknowledge as u8 {
-            context.acknowledged(now, port, packet, &ext, received);
-            return;
-        }
-        let (wanted, begins, index) = (ext.credit, context.receiver.begins(&ext), context.index);
-        let answer = context.arrived(target, port, packet, ext, received);
-        if let Some(message) = answer {
-            context.sender.push(message, port.packet_mtu());
-            context.want(port);
-        }
-        if let Some(granter) = &mut self.granter {
-            if begins {
-                granter.restart(index);
-            }
-            if let Some(at) = granter.heard(now, index, wanted) {
-                port.paced.push(std::cmp::Reverse((at, CONTEXT | GRANT)));
-            }
-        }
-    }
-
-    /// Gives the next credit.
-    fn grant(&mut self, now: Time, port: &mut Port) {
-        let Some(granter) = &mut self.granter else { return };
-        let (sender, again) = granter.grant(now);
-        if let Some(at) = again {
-            port.paced.push(std::cmp::Reverse((at, CONTEXT | GRANT)));
-        }
-        if let Some(context) = sender.and_then(|sender| self.list.get_mut(sender as usize)) {
-            context.receiver.owe_credit();
-            context.want_to_answer(port);
-        }
-    }
-
-    /// The deadline of the context at `index` may have come.
-    pub(crate) fn handle_timeout(&mut self, index: u32, at: Time, now: Time, port: &mut Port) {
-        if let Some(context) = self.list.get_mut(index as usize) {
-            context.handle_timeout(at, now, port);
-        }
-    }
-
-    /// The time at which pacing or congestion control wanted to be looked at.
-    pub(crate) fn look(&mut self, index: u32, at: Time, now: Time, port: &mut Port) {
-        if index == GRANT {
-            self.grant(now, port);
-        } else if let Some(context) = self.list.get_mut(index as usize) {
-            context.look(at, now, port);
-        }
-    }
-
-    /// The queue pair failed or is gone: what it asked for and has not begun is flushed, the rest ends in silence.
-    pub(crate) fn forget(&mut self, owner: QpNum, port: &mut Port) {
-        for context in &mut self.list {
-            context.sender.forget(owner, port);
-            context.receiver.abandon(WcStatus::WrFlushErr, port, |_, target| target == owner);
-        }
-    }
-
-    /// A packet of idempotent delivery: a request is carried out, an answer goes to the context that asked.
-    fn handle_idempotent(
-        &mut self,
-        target: Option<&mut Qp>,
-        now: Time,
-        port: &mut Port,
-        packet: &Packet,
-        ext: &Ext,
-        received: &mut Received,
-    ) {
-        if !idempotent::is_answer(packet) {
-            self.answers.push_back(idempotent::execute(target, port, packet, ext, received));
-            return port.acks.push_back(CONTEXT | ANSWER);
-        }
-        let index = self.by_peer.get(&(ext.slid, packet.sl, Delivery::Rudi));
-        match index.and_then(|index| self.list.get_mut(*index as usize)) {
-            Some(context) => context.answered_alone(now, port, packet, ext, received),
-            None => received.dropped = true,
-        }
-    }
+/// To the context of the peer.
+fn post(nic: &mut Nic, wqe: Wqe, qp_type: QpType, receiver_retries: u8) {
+    let Some(route) = wqe.route.as_deref().copied() else { return };
+    let origin = Origin {
+        qp: route.owner,
+        cq: route.cq,
+        index: route.index,
+        wr_id: wqe.wr_id,
+        signaled: wqe.signaled,
+        opcode: wqe.opcode.completion(),
+        length: wqe.length,
+    };
+    let kind = if wqe.waits_for_response() { Kind::Request(wqe.opcode) } else { Kind::Data(wqe.opcode) };
+    let atomic = if let Extra::Atomic(atomic) = wqe.extra { atomic } else { Atomic::default() };
+    let message = Message {
+        kind,
+        origin: Some(origin),
+        qp_type,
+        from: route.owner,
+        to: QpNum(route.to),
+        qkey: route.qkey,
+        remote: wqe.remote,
+        imm: wqe.opcode.has_immediate().then_some(wqe.imm),
+        atomic,
+        length: wqe.length,
+        sge: wqe.sge,
+        inline: wqe.inline,
+        flags: wqe.flags,
+        first: Psn::default(),
+        packets: 0,
+        arrived: 0,
+        done: false,
+        receiver_retries,
+    };
+    nic.contexts.post(route.dest, route.sl, message, &mut nic.port);
 }

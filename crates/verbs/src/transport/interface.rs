@@ -1,0 +1,42 @@
+//! What the NIC asks of a transport.
+//!
+//! Everything is called through the registry (`transport::mod`), which knows the transport of a queue pair by its type and that of
+//! a packet by [`Transport::claims`]; no call is dynamic.
+
+use fabriscope_units::Time;
+
+use crate::error::PostError;
+use crate::ext_headers::ExtHeaders;
+use crate::nic::Nic;
+use crate::packet::{Packet, Received, Transmit};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::requester::Route;
+use crate::wr::SendWr;
+
+/// A transport. Defaults suit those whose requests go to the peer of a connection, and that need no timer.
+pub(crate) trait Transport {
+    /// Whether a packet is one of it.
+    fn claims(packet: &Packet) -> bool;
+    /// Where a request goes, if requests say so: called when it is posted.
+    ///
+    /// # Errors
+    /// The request does not say it, or names what is not there.
+    fn route(_: &Nic, _: &Qp, _: &SendWr) -> Result<Option<Route>, PostError> {
+        Ok(None)
+    }
+    /// Requests were rung on the queue pair at `slot`.
+    #[inline]
+    fn doorbell(nic: &mut Nic, slot: usize) {
+        nic.qps[slot].want_requests(&mut nic.port);
+    }
+    /// The next packet of the requests of a queue pair whose turn it is.
+    #[inline]
+    fn poll_transmit(_qp: &mut Qp, _now: Time, _port: &mut Port, _ext_headers: &mut ExtHeaders) -> Option<Transmit> {
+        None
+    }
+    /// A packet arrived; at `slot` is the queue pair that it names, if there is one and it speaks this transport.
+    fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received;
+    /// The timer of a queue pair came up.
+    fn handle_timeout(_qp: &mut Qp, _now: Time, _port: &mut Port) {}
+}

@@ -1,0 +1,56 @@
+//! Unreliable datagrams: one packet, one message, any destination.
+//!
+//! Source: IBA vol. 1 §9.8.3 (unreliable datagram service), §10.2.5 (Q_Keys), §11.4.1.2 (GRH in receive buffers).
+//! Ultra Ethernet's unreliable mode (UUD, specification 1.0 §3.5) is the same with its own headers and without the 40 bytes.
+//! Modelled: Q_Keys, address handles, groups, the 40 bytes in front of every received message, silent loss.
+//! Not modelled: the contents of the GRH (the 40 bytes are counted, not written).
+
+pub(crate) mod datagram;
+
+use fabriscope_units::Time;
+use fabriscope_wire::Transport as Code;
+
+use crate::error::PostError;
+use crate::ext_headers::ExtHeaders;
+use crate::nic::{Before, Nic, note_mark};
+use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::port::Port;
+use crate::qp::Qp;
+use crate::qp::requester::Route;
+use crate::transport::interface::Transport;
+use crate::transport::relay;
+use crate::wr::SendWr;
+
+/// Unreliable datagram.
+pub(crate) struct Ud;
+
+impl Transport for Ud {
+    #[inline]
+    fn claims(packet: &Packet) -> bool {
+        packet.opcode >> 5 == Code::Ud as u8
+    }
+    fn route(nic: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
+        relay::addressed(nic, qp, wr).map(Some)
+    }
+    #[inline]
+    fn poll_transmit(qp: &mut Qp, _: Time, port: &mut Port, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
+        datagram::poll(qp, port, ext_headers)
+    }
+    #[inline]
+    fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
+        let mut received = Received::default();
+        let Some(slot) = slot else {
+            ext_headers.free(packet.ext);
+            received.dropped = true;
+            return received;
+        };
+        let Nic { qps, port, .. } = nic;
+        let before = Before::of(port);
+        if packet.flags.contains(PacketFlags::ECN_CE) {
+            note_mark(&mut qps[slot], now, port);
+        }
+        datagram::handle(&mut qps[slot], port, packet, ext_headers, &mut received);
+        before.report(port, true, &mut received);
+        received
+    }
+}
