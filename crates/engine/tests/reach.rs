@@ -11,7 +11,11 @@ use fabriscope_verbs::MemoryId;
 fn adapters_of_nodes_with_gpus_reach_some() {
     let catalog = Catalog::embedded().unwrap();
     let clusters = catalog.parts().filter_map(|part| if let AnyPart::Cluster(cluster) = part { Some(&cluster.name) } else { None });
-    let with_gpus = clusters.map(|name| catalog.target(name).unwrap()).filter(|parts| parts.sole().node.gpus > 0);
+    // Where nodes are unlike, each group by itself.
+    let views = clusters
+        .map(|name| catalog.target(name).unwrap())
+        .flat_map(|parts| (0..parts.groups.len()).map(|group| parts.narrowed(group).unwrap_or_else(|| parts.clone())).collect::<Vec<_>>());
+    let with_gpus = views.filter(|parts| parts.sole().node.gpus > 0);
     let mut seen = 0;
     for parts in with_gpus {
         let bus = timing::pcie(&parts);
