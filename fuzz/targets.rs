@@ -104,7 +104,7 @@ pub fn cluster_toml(bytes: &[u8]) {
 
 /// The nodes that a cluster asks for, of all its groups.
 fn nodes(cluster: &fabriscope_catalog::Cluster) -> u64 {
-    let grouped = cluster.group.iter().map(|group| group.nodes);
+    let grouped = cluster.group.iter().filter_map(|group| group.nodes);
     cluster.nodes.into_iter().chain(grouped).map(u64::from).sum()
 }
 

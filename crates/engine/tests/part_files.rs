@@ -97,7 +97,7 @@ fn cores_cost_what_their_files_say() {
     let bits = |rate: Rate| rate.as_bps();
     let mut seen = 0;
     for cluster in clusters() {
-        let (cpu, costs) = (&cluster.sole().node.cpu, timing::core(&cluster.sole().node.cpu));
+        let (cpu, costs) = (&cluster.sole().node.cpu, cluster.sole().node.cpu.core());
         let table = [
             ("wqe_build", ps(costs.wqe_build)),
             ("mmio_busy", ps(costs.mmio_busy)),
@@ -132,9 +132,9 @@ fn adapters_cost_what_their_files_say() {
             ("read_interval", costs.read_interval.as_ps()),
             ("atomic_latency", costs.atomic_latency.as_ps()),
             ("recv_latency", costs.recv_latency.as_ps()),
-            ("read_ahead", costs.read_ahead.initial.as_u64()),
-            ("read_ahead_growth", costs.read_ahead.growth.as_u64()),
-            ("cqe_size", costs.cqe.as_u64()),
+            ("read_ahead", costs.read_ahead.as_u64()),
+            ("read_ahead_growth", costs.read_ahead_growth.as_u64()),
+            ("cqe_size", costs.cqe_size.as_u64()),
             ("tx_buffer", costs.tx_buffer.as_u64()),
         ];
         same(&cluster, &file, &table);
@@ -142,7 +142,7 @@ fn adapters_cost_what_their_files_say() {
         // Contexts of queue pairs are those of adapters that have queue pairs in hardware.
         let interface = file.get("interface").and_then(Value::as_str).unwrap_or("verbs");
         let expected = matches!(interface, "verbs" | "iwarp").then(|| number(&file, "contexts.cached")).flatten();
-        assert_eq!(costs.contexts.map(|contexts| u64::from(contexts.entries)), expected, "{}", cluster.name);
+        assert_eq!(costs.contexts.map(|contexts| u64::from(contexts.cached)), expected, "{}", cluster.name);
     }
 }
 
