@@ -126,6 +126,6 @@ fn stores_to_an_adapter_with_cores_cross_its_switch() {
     assert_eq!(timing::ip(&on("lab-bluefield-2")).costs.doorbell, Span::from_ns(245));
     // Its own cores are right at it: 120 ns of the Cortex-A72, no switch.
     let parts = on("lab-bluefield-2");
-    let core = timing::core(&parts.sole().node.dpu.as_ref().unwrap().cpu);
+    let core = parts.sole().node.dpu.as_ref().unwrap().cpu.core();
     assert_eq!((core.mmio_latency, core.wqe_build), (Span::from_ns(120), Span::from_ns(100)));
 }
