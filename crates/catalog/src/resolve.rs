@@ -264,7 +264,7 @@ fn fits_nic(cluster: &Cluster, nic: &Nic, link: Option<&LinkSpeed>) -> Result<()
 fn nccl(catalog: &Catalog, node: &ResolvedNode) -> Option<Software> {
     let gpu = node.gpu.as_ref()?;
     let fits = |software: &Software| {
-        let ours = software.nccl.as_ref().is_some_and(|nccl| gpu.title.contains(nccl.vendor.name()));
+        let ours = software.nccl.as_ref().is_some_and(|nccl| nccl.vendor == gpu.vendor);
         ours && software.interface == node.nic.interface
     };
     let software = catalog.parts().filter_map(|part| if let AnyPart::Software(software) = part { Some(&**software) } else { None });

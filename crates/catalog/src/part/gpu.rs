@@ -218,6 +218,20 @@ pub struct PeerAccess {
     pub write_rate: Option<Sourced<Rate>>,
 }
 
+/// Whose GPUs: libraries of collectives run on those of one vendor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Vendor {
+    /// NVIDIA: NCCL.
+    Nvidia,
+    /// AMD: RCCL.
+    Amd,
+    /// Intel.
+    Intel,
+    /// Any other, and accelerators of no real vendor.
+    Other,
+}
+
 /// One model of GPU, or of another accelerator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -229,6 +243,8 @@ pub struct Gpu {
     /// What a reader should know besides.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
+    /// Who makes it.
+    pub vendor: Vendor,
     /// What its compiler calls it: `sm_90`, `gfx90a`; libraries of collectives go by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,

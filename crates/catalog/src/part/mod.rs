@@ -43,7 +43,7 @@ pub use congestion::Congestion;
 pub use cpu::{Cpu, CpuFamily, PeerToPeer, RootComplex};
 pub use decisions::{DecisionTables, Decisions};
 pub use dpu::{Dpu, DpuMode};
-pub use gpu::{Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts};
+pub use gpu::{Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, Pageable, PeerAccess, ScaleUpPorts, Vendor};
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use interconnect::{Interconnect, InterconnectKind};
 pub use iwarp::{Iwarp, OffloadControl};
@@ -51,7 +51,7 @@ pub use kernel::{Kernel, TcpAlgorithm};
 pub use link::LinkSpeed;
 pub use manager::Manager;
 pub use multicast::MulticastProtocol;
-pub use nccl::{Nccl, Step, Variable, Vendor};
+pub use nccl::{Nccl, Step, Variable};
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{

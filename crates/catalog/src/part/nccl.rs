@@ -10,29 +10,9 @@ use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Nearness;
+use super::{Nearness, Vendor};
 use crate::error::Problem;
 use crate::sourced::Sourced;
-
-/// Whose GPUs a library runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Vendor {
-    /// NCCL.
-    Nvidia,
-    /// RCCL.
-    Amd,
-}
-
-impl Vendor {
-    /// What is in the titles of its GPUs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Vendor::Nvidia => "NVIDIA",
-            Vendor::Amd => "AMD",
-        }
-    }
-}
 
 /// What a step costs a block with one protocol, beside its bytes and the way of its flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
