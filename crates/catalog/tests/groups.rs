@@ -74,7 +74,7 @@ fn groups_are_named_behind_a_colon() {
     assert_eq!(catalog.target("lumi:lumi-g+lumi-c").unwrap().groups[0].name, "lumi-g");
     let told = |name: &str| catalog.target(name).unwrap_err().to_string();
     assert!(told("lumi:lumi-x").contains("the groups of `lumi` are `lumi-c`, `lumi-g`"), "{}", told("lumi:lumi-x"));
-    assert!(told("lumi:lumi-c+lumi-c").contains("twice"));
+    assert!(told("lumi:lumi-c+lumi-c").contains("duplicate entry"));
     assert!(told("ri2:cpu").contains("no number of nodes"));
 }
 
