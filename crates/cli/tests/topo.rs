@@ -151,6 +151,17 @@ fn well_formed(text: &str) -> bool {
     open.is_empty() && !text.contains("NaN") && !text.contains("inf")
 }
 
+/// The same options as other commands; a picture is drawn where the file is one.
+#[test]
+fn every_format_is_written() {
+    let csv = text(&topo(&["lab-dragonfly-72", "--csv"]));
+    assert!(csv.contains("# cable_classes\nkind,cables,rate_bps,length_m\nendpoint,72,400000000000,360.0\n"), "{csv}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("found.json");
+    assert_eq!(topo(&["lab-16", "-o", file.to_str().unwrap()]).status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text(&topo(&["lab-16", "--json"])));
+}
+
 #[test]
 fn bad_input_is_told() {
     for (args, words) in [

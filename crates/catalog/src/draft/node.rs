@@ -192,14 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_real_kind_is_the_node_of_the_catalogue() {
+    fn devices_hang_where_the_file_says() {
         let catalog = Catalog::embedded().unwrap();
         let text = node(&catalog, &file(include_str!("../../../../fabrics/nodes/hgx-h100.nccl.xml")), "gpu01", None).unwrap();
         let AnyPart::Node(part) = catalog.parse_part(Kind::Node, "gpu01", &text).unwrap() else { panic!("{text}") };
-        let known = catalog.node("hgx-h100").unwrap();
         assert_eq!((part.sockets, part.gpus(), part.nics()), (2, 8, 8));
-        assert_eq!(part.gpus.as_ref().unwrap().under, known.gpus.as_ref().unwrap().under, "{text}");
-        assert_eq!(part.nics.as_ref().unwrap().under, known.nics.as_ref().unwrap().under, "{text}");
+        // The file has a switch of its own for each GPU and its adapter, four at each socket.
+        let switches: Vec<String> = (0..8).map(|number| format!("sw{number}")).collect();
+        assert_eq!(part.switches[0].under, ["numa0", "numa0", "numa0", "numa0", "numa1", "numa1", "numa1", "numa1"], "{text}");
+        assert_eq!(part.gpus.as_ref().unwrap().under, switches, "{text}");
+        assert_eq!(part.nics.as_ref().unwrap().under, switches, "{text}");
     }
 
     #[test]

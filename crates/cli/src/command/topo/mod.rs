@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::output::Output;
+use crate::output::{FormatArgs, Output};
 
 pub(super) use algorithm::Algorithm;
 use examine::examine;
@@ -37,12 +37,11 @@ pub struct Args {
     /// Default: uniform; permutation where there are more than 4096 endpoints
     #[arg(long, value_name = "PATTERN", requires = "fabric")]
     pattern: Option<String>,
-    /// Draw the fabric into this file: .svg, or .dot and .graphml for other tools
-    #[arg(short, long, value_name = "FILE", requires = "fabric")]
+    #[command(flatten)]
+    format: FormatArgs,
+    /// Draw the fabric into this file: .svg, or .dot and .graphml for other tools; or write the result to it: .json, .csv, .txt
+    #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -56,21 +55,22 @@ Examples:
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let Some(name) = &args.fabric else {
-        return overview::run(args.json, context, output);
+        return args.format.write(&overview::outcome(context)?, args.output.as_deref(), output);
     };
     let algorithm = args.routing.as_deref().map(Algorithm::parse).transpose()?;
-    let format = args.output.as_deref().map(Format::of).transpose()?;
+    let format = args.output.as_deref().map(Format::of).transpose()?.flatten();
     let source = Source::read(name, context)?;
     let algorithm = algorithm.unwrap_or_else(|| source.algorithm());
     let traffic = Traffic::of(args.pattern.as_deref(), &source.fabric, context.seed())?;
     let examined = examine(&source, algorithm, &traffic)?;
-    if let (Some(path), Some(format)) = (&args.output, format) {
-        picture::write(path, format, &source, &examined)?;
-    }
-    if args.json {
-        output.json(&json::json(&source, &examined))?;
-    } else {
-        output.text(&text::text(&source, &examined, args.output.as_deref()))?;
-    }
-    Ok(Verdict::Good)
+    let (drawn, file) = match (args.output.as_deref(), format) {
+        (Some(path), Some(format)) => {
+            picture::write(path, format, &source, &examined)?;
+            (Some(path), None)
+        }
+        (file, _) => (None, file),
+    };
+    let mut outcome = text::outcome(&source, &examined, drawn);
+    outcome.whole(json::json(&source, &examined));
+    args.format.write(&outcome, file, output)
 }

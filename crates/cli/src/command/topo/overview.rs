@@ -4,47 +4,38 @@ use fabriscope_catalog::Kind;
 use fabriscope_fabric::analysis::{Backbone, bisection, distances};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
 use fabriscope_fabric::{Coordinates, Fabric, Router, Routing};
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 
 use super::algorithm::Algorithm;
 use super::source::Source;
 use crate::context::Context;
-use crate::error::{Failure, Verdict};
-use crate::output::Output;
+use crate::error::Failure;
 
-/// Runs the command without a name.
-pub fn run(json: bool, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+/// What there is to say without a name.
+pub fn outcome(context: &Context) -> Result<Outcome, Failure> {
     let catalog = context.catalog()?;
-    let heads = [
-        "cluster",
-        "topology",
-        "shape",
-        "endpoints",
-        "switches",
-        "cables",
-        "diameter",
-        "bisection",
-        "routing",
-        "deadlock",
-        "also routed by",
-    ];
-    let mut table = Table::new(heads).words(1).words(2).words(8).words(9).words(10);
-    let mut list = Vec::new();
+    let mut table = Grid::new([
+        Column::words("cluster", "name"),
+        Column::words("topology", "topology"),
+        Column::words("shape", "shape"),
+        Column::number("endpoints", "endpoints"),
+        Column::number("switches", "switches"),
+        Column::number("cables", "cables"),
+        Column::number("diameter", "diameter_switches"),
+        Column::number("bisection", "bisection_share"),
+        Column::words("routing", "routing"),
+        Column::words("deadlock", "deadlock"),
+        Column::words("also routed by", "other_routings"),
+    ]);
     for name in catalog.names(Kind::Cluster) {
         let source = Source::of_cluster(name, context.cluster(name)?)?;
-        let row = Row::of(&source);
-        list.push(row.json(name));
-        table.push(row.cells(name));
+        table.push(Row::of(&source).cells(name));
     }
-    if json {
-        output.json(&serde_json::Value::Array(list))?;
-    } else {
-        output.text(&format!(
-            "{table}\n# diameter: switches on the longest shortest path; bisection: share of what half of the endpoints send, at most\n\
-             # next: fabriscope topo CLUSTER\n"
-        ))?;
-    }
-    Ok(Verdict::Good)
+    let mut outcome = Outcome::new();
+    outcome.list(table).text("\n");
+    outcome.note("diameter: switches on the longest shortest path; bisection: share of what half of the endpoints send, at most");
+    outcome.note("next: fabriscope topo CLUSTER");
+    Ok(outcome)
 }
 
 struct Row {
@@ -76,29 +67,21 @@ impl Row {
         }
     }
 
-    fn cells(&self, name: &str) -> [String; 11] {
+    fn cells(&self, name: &str) -> [Cell; 11] {
         let Row { family, shape, counts, diameter, bisection, routing, deadlock, others } = self;
         [
-            name.to_owned(),
-            family.clone(),
-            shape.clone(),
-            counts.endpoints.to_string(),
-            counts.switches.to_string(),
-            counts.cables.to_string(),
-            diameter.to_string(),
-            bisection.map_or_else(|| "-".to_owned(), |share| format!("{share:.2}")),
-            routing.to_string(),
-            (*deadlock).to_owned(),
-            others.join(" "),
+            Cell::word(name),
+            Cell::word(family.clone()),
+            Cell::word(shape.clone()),
+            Cell::count(counts.endpoints),
+            Cell::count(counts.switches),
+            Cell::count(counts.cables),
+            Cell::count(*diameter),
+            bisection.map_or_else(Cell::none, |share| Cell::told(format!("{share:.2}"), share)),
+            Cell::told(routing.to_string(), routing.name()),
+            Cell::word(*deadlock),
+            Cell::told(others.join(" "), others.clone()),
         ]
-    }
-
-    fn json(&self, name: &str) -> serde_json::Value {
-        serde_json::json!({
-            "name": name, "topology": self.family, "shape": self.shape, "endpoints": self.counts.endpoints, "switches": self.counts.switches,
-            "cables": self.counts.cables, "diameter_switches": self.diameter, "bisection_share": self.bisection,
-            "routing": self.routing.name(), "deadlock": self.deadlock, "other_routings": self.others,
-        })
     }
 }
 

@@ -19,15 +19,16 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that the name of a file asks for.
-    pub fn of(path: &Path) -> Result<Format, Failure> {
+    /// The picture that the name of a file asks for; none where it asks for the result.
+    pub fn of(path: &Path) -> Result<Option<Format>, Failure> {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("svg") => Ok(Format::Svg),
-            Some("dot" | "gv") => Ok(Format::Dot),
-            Some("graphml") => Ok(Format::Graphml),
+            Some("svg") => Ok(Some(Format::Svg)),
+            Some("dot" | "gv") => Ok(Some(Format::Dot)),
+            Some("graphml") => Ok(Some(Format::Graphml)),
+            Some("json" | "csv" | "txt") => Ok(None),
             _ => {
                 let message = format!("{}: the name does not say which kind of picture", path.display());
-                Err(Failure::told(message, "end it in .svg, .dot or .graphml"))
+                Err(Failure::told(message, "end it in .svg, .dot or .graphml; or, for the result, in .json, .csv or .txt"))
             }
         }
     }

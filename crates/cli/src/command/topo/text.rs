@@ -3,57 +3,74 @@
 use std::path::Path;
 
 use fabriscope_fabric::analysis::{CableClass, CableKind, Spread};
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome, Table};
 
 use super::examine::Examined;
 use super::source::Source;
 
 /// The whole answer.
-pub fn text(source: &Source, examined: &Examined, drawn: Option<&Path>) -> String {
-    let mut text = format!("# {}: {}\n", source.name, source.fabric);
+pub fn outcome(source: &Source, examined: &Examined, drawn: Option<&Path>) -> Outcome {
+    let mut outcome = Outcome::new();
+    outcome.note(format!("{}: {}", source.name, source.fabric));
     if let Some(cluster) = source.cluster().filter(|cluster| !cluster.title.is_empty()) {
-        text += &format!("# {}\n", cluster.title);
+        outcome.note(cluster.title.clone());
     }
-    text += &format!("\n{}\n{}\n", switches(source, examined), cables(source, examined));
+    outcome.text("\n").keyed_table("switch_classes", switches(source, examined));
+    outcome.text("\n").keyed_table("cable_classes", cables(source, examined)).text("\n");
     if examined.distances.pairs.len() > 1 {
-        text += &format!("{}\n", distances(examined));
+        outcome.keyed_table("distances", distances(examined)).text("\n");
     }
-    text += &figures(source, examined);
-    let next = match drawn {
+    outcome.text(figures(source, examined)).text("\n");
+    outcome.note(match drawn {
         Some(path) => format!("wrote {}", path.display()),
         None => format!("next: fabriscope topo {} -o fabric.svg    draws it, links coloured by load", source.name),
-    };
-    text + &format!("\n# {next}\n")
+    });
+    outcome
 }
 
-fn switches(source: &Source, examined: &Examined) -> Table {
+fn switches(source: &Source, examined: &Examined) -> Grid {
     let model = source.cluster().and_then(|cluster| cluster.switch.as_ref()).map(|switch| switch.name.as_str());
-    let mut table = Table::new(["switches", "model", "count", "ports", "to endpoints", "to switches", "free"]).words(1);
-    let mut row = |name: &str, model: &str, counts: [u64; 5]| {
-        table.push([name.to_owned(), model.to_owned()].into_iter().chain(counts.map(|count| count.to_string())));
+    let mut table = Grid::new([
+        Column::words("switches", "class"),
+        Column::words("model", "model"),
+        Column::number("count", "switches"),
+        Column::number("ports", "ports"),
+        Column::number("to endpoints", "to_endpoints"),
+        Column::number("to switches", "to_switches"),
+        Column::number("free", "free"),
+    ]);
+    let mut row = |name: &str, model: Cell, counts: [u64; 5]| {
+        table.push([Cell::word(name), model].into_iter().chain(counts.map(Cell::count)));
     };
     let mut sum = [0u64; 5];
     for class in &examined.census.switches {
         let counts = [u64::from(class.switches), class.ports, class.to_endpoints, class.to_switches, class.free()];
         sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        row(&class.name, model.unwrap_or("-"), counts);
+        row(&class.name, model.map_or_else(Cell::none, Cell::word), counts);
     }
     if examined.census.switches.len() != 1 {
-        row("all", "", sum);
+        row("all", Cell::blank(), sum);
     }
     table
 }
 
-fn cables(source: &Source, examined: &Examined) -> Table {
-    let mut table = Table::new(["cables", "count", "rate", "length, all (m)"]).words(2);
+fn cables(source: &Source, examined: &Examined) -> Grid {
+    let mut table = Grid::new([
+        Column::words("cables", "kind"),
+        Column::number("count", "cables"),
+        Column::words("rate", "rate_bps").unit("bit/s"),
+        Column::number("length, all (m)", "length_m"),
+    ]);
+    let metre = |mm: Option<u64>| Cell::told(metres(mm), mm.map(|mm| mm as f64 / 1000.0));
     let mut sum = (0, Some(0));
     for class in &examined.census.cables {
         let length = length_mm(source, class);
         sum = (sum.0 + class.cables, sum.1.zip(length).map(|(sum, length)| sum + length));
-        table.push([class.kind.to_string(), class.cables.to_string(), class.rate.to_string(), metres(length)]);
+        let rate = Cell::told(class.rate.to_string(), class.rate.as_bps());
+        table.push([Cell::word(class.kind.to_string()), Cell::count(class.cables), rate, metre(length)]);
     }
     if examined.census.cables.len() > 1 {
-        table.push(["all".to_owned(), sum.0.to_string(), String::new(), metres(sum.1)]);
+        table.push([Cell::word("all"), Cell::count(sum.0), Cell::blank(), metre(sum.1)]);
     }
     table
 }
@@ -81,11 +98,15 @@ fn metres(mm: Option<u64>) -> String {
     }
 }
 
-fn distances(examined: &Examined) -> Table {
-    let mut table = Table::new(["switches on the shortest path", "pairs of endpoints", "share (%)"]);
+fn distances(examined: &Examined) -> Grid {
+    let mut table = Grid::new([
+        Column::words("switches on the shortest path", "switches"),
+        Column::number("pairs of endpoints", "pairs"),
+        Column::number("share (%)", "share_percent"),
+    ]);
     let all: u64 = examined.distances.pairs.iter().sum();
     for (switches, &pairs) in examined.distances.pairs.iter().enumerate().filter(|(_, pairs)| **pairs > 0) {
-        table.push([switches.to_string(), pairs.to_string(), format!("{:.1}", pairs as f64 / all as f64 * 100.0)]);
+        table.push([Cell::count(switches), Cell::count(pairs), Cell::number(pairs as f64 / all as f64 * 100.0, 1)]);
     }
     table
 }
