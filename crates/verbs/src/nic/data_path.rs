@@ -1,6 +1,6 @@
-//! The NIC: what programs call to post and poll, and what the engine calls to move packets.
+//! The data path of the NIC: what the engine calls to move packets.
 //!
-//! Source: IBA vol. 1 §11.4 (posting and polling), §9.7 (transport).
+//! Source: IBA vol. 1 §9.7 (transport).
 //! Modelled: a queue pair's turn comes round robin, one packet at a time; acknowledgements go before everything else.
 //! Not modelled: time. The engine decides when WQEs are fetched, packets leave, payload and completions become visible.
 //!
