@@ -167,9 +167,9 @@ fn filled(capacities: &[f64], flows: &[Vec<usize>]) -> Vec<f64> {
         for (rate, _) in rates.iter_mut().zip(&frozen).filter(|(_, frozen)| !**frozen) {
             *rate += step;
         }
-        for resource in 0..capacities.len() {
+        for (resource, capacity) in capacities.iter().enumerate() {
             let used: f64 = flows.iter().zip(&rates).filter(|(flow, _)| flow.contains(&resource)).map(|(_, rate)| rate).sum();
-            if used > capacities[resource] * (1.0 - 1e-9) {
+            if used > capacity * (1.0 - 1e-9) {
                 flows.iter().zip(&mut frozen).filter(|(flow, _)| flow.contains(&resource)).for_each(|(_, frozen)| *frozen = true);
             }
         }

@@ -102,7 +102,7 @@ fn more_bytes_take_their_time_on_the_link() {
     ];
     for (workload, kib, messages) in table {
         for engine in ["packet", "flow"] {
-            let (found, expected) = (difference(workload, engine, kib), on_the_link(messages * kib << 10));
+            let (found, expected) = (difference(workload, engine, kib), on_the_link((messages * kib) << 10));
             assert!((found / expected - 1.0).abs() < 0.02, "{engine}: {workload}: {found:.3} us, not {expected:.3} us");
         }
     }
