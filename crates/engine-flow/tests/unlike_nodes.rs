@@ -35,8 +35,8 @@ fn cluster(new_link: &str) -> Cluster {
         ]
         [cable]
         part = "optical"
-        host_length = {{ value = "2 m", basis = "assumed" }}
-        trunk_length = {{ value = "2 m", basis = "assumed" }}
+        host_length = {{ value = "2 m", basis = "assumed", note = "within a rack" }}
+        trunk_length = {{ value = "2 m", basis = "assumed", note = "within a rack" }}
         "#
     );
     let catalog = Catalog::embedded().unwrap();
