@@ -109,7 +109,7 @@ impl Observer {
         let ends = self.taps.get(link as usize).copied().unwrap_or(0);
         for (end, time, arrival) in [(LEAVING, start, false), (ARRIVING, start + delay, true)] {
             if ends & end != 0 {
-                let sighting = Sighting { time: time, tap: Tap { link, arrival }, seen: seen() };
+                let sighting = Sighting { time, tap: Tap { link, arrival }, seen: seen() };
                 self.passed.push((sighting, at));
             }
         }

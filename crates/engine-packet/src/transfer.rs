@@ -402,7 +402,6 @@ impl Client for Transferring {
             _ => {}
         }
         if let EventKind::Done { rank, op } = event {
-            let now = now;
             self.left -= 1;
             self.open -= usize::from(self.order.kind(op).peer().is_some_and(|_| !matches!(self.order.kind(op), OpKind::Recv { .. })));
             self.finished_ops[op as usize] = true;

@@ -85,7 +85,7 @@ impl Faults {
             Effect::Lanes { cables, lanes, of } => {
                 for link in cables.iter().flat_map(|cable| [2 * cable, 2 * cable + 1]) {
                     let usual = world.links.lane(link * world.links.vls).pace();
-                    let slow = usual.on_lanes((*lanes).into(), (*of).into());
+                    let slow = usual.on_lanes(*lanes, *of);
                     for (time, pace) in [(when.from, slow), (when.until, usual)].into_iter().filter(|(time, _)| *time < NEVER) {
                         world.queue.push(time, Event::fault(self.changes.len() as u32));
                         self.changes.push(PaceChange { link, pace });
