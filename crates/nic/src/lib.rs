@@ -1,7 +1,7 @@
 //! The hardware pipelines of a NIC, without I/O: when a packet can be built, when what arrives is in memory.
 //!
 //! `verbs` decides *which* packet is next; this crate decides *when* it is ready for the wire. [`Pipeline`] is the machine that an
-//! engine drives: [`Pipeline::build`] and [`Pipeline::handle_departure`] on the way out, [`Pipeline::store`] and
+//! engine drives: [`Pipeline::fetch_context`] and [`Pipeline::build`] on the way out, [`Pipeline::store`] and
 //! [`Pipeline::complete`] on the way in. Its parts are the send engine ([`send_engine`]: message rate, interval of each queue), the
 //! window between fetch and wire ([`tx_window`]), the cache of queue-pair contexts ([`context`]), the atomic unit, and the memories
 //! that DMA reaches ([`dma_targets`]). All numbers are in [`NicCosts`]; time is an argument.
