@@ -4,6 +4,7 @@
 
 mod hosts;
 
+use crate::suggest::remedy;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -59,7 +60,7 @@ fn fabric(imported: &mut Imported) -> Result<(), Problem> {
     let subnet = import::text(&bytes).and_then(|text| import::read(&text)).map_err(|error| told(&error.to_string()))?;
     imported.load(subnet).map_err(|error| {
         let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+        let (message, help) = remedy(&text, "");
         Problem::at(&["topology", "imported", "uplinks"], message, help)
     })
 }
@@ -84,7 +85,7 @@ fn open(path: &Path) -> Result<File, String> {
 
 /// Messages of the readers carry their remedy after a semicolon.
 fn problem(key: &str, path: &Path, message: &str) -> Problem {
-    let (message, help) = message.split_once("; ").unwrap_or((message, "see `fabriscope import FILE`"));
+    let (message, help) = remedy(message, "see `fabriscope import FILE`");
     Problem::at(&["topology", "imported", key], format!("{}: {message}", path.display()), help)
 }
 

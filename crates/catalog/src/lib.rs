@@ -79,6 +79,6 @@ pub use qos::{
 pub use quantity::{Frequency, Ratio};
 pub use schema::{add_base, part_schema, property, require_unless};
 pub use sourced::{Basis, Sourced, Stated};
-pub use suggest::nearest;
+pub use suggest::{nearest, remedy};
 pub use table::Row;
 pub use target::{ClusterSource, Target};

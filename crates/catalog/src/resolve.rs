@@ -1,5 +1,6 @@
 //! From the names in a cluster to its parts, and whether they fit together.
 
+use crate::suggest::remedy;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_fabric::{EndpointId, Fabric, Length, Route, Router, Topology, Vertex};
 
@@ -431,7 +432,7 @@ const MOST_LANES: u32 = 16;
 
 /// Messages of the fabric carry their remedy after a semicolon.
 fn told_by_fabric(path: &[&str], text: &str) -> Problem {
-    let (message, help) = text.split_once("; ").unwrap_or((text, "see `[topology]` of the clusters in the catalogue"));
+    let (message, help) = remedy(text, "see `[topology]` of the clusters in the catalogue");
     Problem::at(path, message, help)
 }
 

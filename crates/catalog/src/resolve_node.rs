@@ -6,6 +6,7 @@ use crate::error::{CatalogError, Problem};
 use crate::node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
 use crate::part::{Bundle, Cpu, Gpu, Kind, Nic, Nics, NodePart, Pcie, PcieSlot};
 use crate::resolve::missing;
+use crate::suggest::remedy;
 
 impl Node {
     /// Which devices it has, without looking at their parts.
@@ -157,7 +158,7 @@ fn joined(node: &ResolvedNode) -> Result<(), Problem> {
     use fabriscope_machine::Purpose;
     let machine = node.machine().map_err(|error| {
         let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, ""));
+        let (message, help) = remedy(&text, "");
         Problem::at(&[], message, help)
     })?;
     let nics = machine.nics();

@@ -57,11 +57,15 @@ pub(crate) fn explain(message: &str) -> (String, String) {
     if message.starts_with("wanted exactly 1 element") {
         return ("a choice needs exactly one table below it".to_owned(), "keep one, for example [topology.fat_tree]".to_owned());
     }
-    // Messages of our own carry their remedy after the first semicolon.
-    match message.split_once("; ") {
-        Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
-        None => (message.to_owned(), String::new()),
-    }
+    let (what, help) = remedy(message, "");
+    (what.to_owned(), help.to_owned())
+}
+
+/// What is wrong, and what to do about it: messages of the crates below carry their remedy after the first semicolon. Those that have
+/// none get `otherwise`.
+#[must_use]
+pub fn remedy<'t>(message: &'t str, otherwise: &'t str) -> (&'t str, &'t str) {
+    message.split_once("; ").unwrap_or((message, otherwise))
 }
 
 /// What a type is called by people.

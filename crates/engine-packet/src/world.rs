@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use fabriscope_engine::{Cluster, EngineError, Run};
+use fabriscope_engine::{Cluster, EngineError};
 use fabriscope_kernel::EventQueue;
 use fabriscope_prefetch::prefetch_lines;
 use fabriscope_units::{Rate, Time};
 use fabriscope_verbs::{CqId, ExtHeaders};
-use rustc_hash::FxHashMap;
 
 use crate::boundary::BoundaryTraffic;
 use crate::event::{Event, EventKind};
@@ -166,32 +165,6 @@ impl World<'_> {
                 let host = &self.hosts[event.transmits()?];
                 Some((host, host.last_qp))
             }
-        }
-    }
-
-    /// The result, but for what the workload knows.
-    pub(crate) fn into_run(mut self) -> Run {
-        let senders = crate::events::observe::senders(std::iter::once(&mut self));
-        self.into_run_with(&senders)
-    }
-
-    /// The same of one of several parts; `senders` are those of all of them.
-    pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
-        self.observe_outages();
-        let (links, sightings, breakage) = (self.link_loads(), self.sightings(senders), self.breakage());
-        self.watch.stats.queue_pairs = self.hosts.iter_mut().map(|host| u64::from(host.nic().queue_pairs())).max().unwrap_or(0);
-        self.watch.stats.context_misses = self.hosts.iter().map(|host| host.pipeline.context_misses()).sum();
-        self.watch.stats.pkey_violations += self.hosts.iter().map(Host::pkey_violations).sum::<u64>();
-        let counters = self.watch.observer.and_then(|observer| observer.into_counters());
-        Run {
-            end: self.queue.now(),
-            stats: self.watch.stats,
-            links,
-            traces: self.watch.trace.into_traces(),
-            breakage,
-            sightings,
-            counters,
-            ..Run::default()
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The workload `[workload.multicast]`: one host sends to a group; what it may say, and what the cluster must be for it.
 
+use fabriscope_catalog::remedy;
 use std::net::Ipv6Addr;
 
 use fabriscope_fabric::multicast::{GroupAttr, Groups, JoinState, Mgid};
@@ -142,7 +143,7 @@ fn reaches(work: &ToGroup, cluster: &ResolvedCluster, mgid: Mgid, candidates: &[
         return Ok(());
     }
     let at = |key: &str, text: &str| {
-        let (message, help) = text.split_once("; ").unwrap_or((text, "see `[topology]`"));
+        let (message, help) = remedy(text, "see `[topology]`");
         Problem::at(&["workload", "multicast", key], message, help)
     };
     let fabric = cluster.fabric().map_err(|error| at("receivers", &error.to_string()))?;

@@ -2,6 +2,7 @@
 
 use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Workload};
 use fabriscope_capture::{conversation, replay};
+use fabriscope_catalog::remedy;
 use fabriscope_engine::{Cluster, Connections, DeadlockPolicy, EngineError, PacketOrder, RunOptions, Service, Spraying, library};
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
@@ -122,7 +123,7 @@ pub fn captured(capture: &Capture, cluster: &Cluster) -> Result<Traffic, LabErro
     let file = capture.file.display();
     let refused = |error: &dyn std::fmt::Display| {
         let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, "see [workload.capture] of the lab"));
+        let (message, help) = remedy(&text, "see [workload.capture] of the lab");
         LabError::refused(format!("{file}: {message}"), help)
     };
     let size = std::fs::metadata(&capture.file).map_err(|error| refused(&error))?.len();
@@ -198,7 +199,7 @@ pub fn refused(error: EngineError) -> LabError {
         EngineError::Unsupported(refused) => LabError::refused(refused.to_string(), refused.help),
         error => {
             let text = error.to_string();
-            let (message, help) = text.split_once("; ").unwrap_or((&text, "see the workload and the cluster of the lab"));
+            let (message, help) = remedy(&text, "see the workload and the cluster of the lab");
             LabError::refused(message, help)
         }
     }

@@ -2,25 +2,22 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p fabriscope-nccl --test nodes` writes the table anew.
 
+mod catalogued;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fabriscope_catalog::{Catalog, CpuFamily, Node, ResolvedNode};
+use catalogued::{facts, node};
+use fabriscope_catalog::Catalog;
 use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{
-    Adapter, Algorithm, Architecture, Communicator, Facts, Graph, NodeKind, Operation, PathType, Processor, Protocol, RankPlacement,
-    Settings, Topology, Transport, Tuner, search,
+    Algorithm, Communicator, Graph, NodeKind, Operation, PathType, Protocol, RankPlacement, Settings, Topology, Transport, Tuner, search,
 };
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::{Bytes, Rate};
 
 fn catalog() -> Catalog {
     Catalog::embedded().unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)))
-}
-
-fn node(catalog: &Catalog, name: &str) -> ResolvedNode {
-    let node = Node { part: Some(name.to_owned()), ..Node::default() };
-    catalog.resolve_node(&node).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Nodes with the rate of their adapters' ports.
@@ -47,23 +44,6 @@ const NODES: [(&str, u64); 21] = [
     ("ri2-k80", 100),
     ("ac922", 100),
 ];
-
-fn facts(node: &ResolvedNode, gigabits: u64) -> Facts {
-    let gpu = node.gpu.as_ref().expect("a node with GPUs");
-    let architecture: Architecture = gpu.architecture.as_deref().expect("every GPU says its own").parse().expect("one of NVIDIA or AMD");
-    let processor = match node.cpu.family {
-        Some(CpuFamily::IntelBroadwell) => Processor::IntelBroadwell,
-        Some(CpuFamily::IntelSkylake) => Processor::IntelSkylake,
-        Some(CpuFamily::Amd) => Processor::Amd,
-        Some(CpuFamily::Arm) => Processor::Arm,
-        Some(CpuFamily::Power) => Processor::Power,
-        None => Processor::Other,
-    };
-    let adapter =
-        Adapter { rate: Rate::from_gbps(gigabits), latency: Span::ZERO, gpudirect: gpu.peer.is_some(), collectives: gigabits == 400 };
-    let rails = Facts::rails(node.nics, node.gpus);
-    Facts { architecture, processor, adapters: vec![adapter; node.nics as usize], hosts: node.layout.part.trays, rails }
-}
 
 fn communicator(catalog: &Catalog, known: (&str, u64), nodes: u32, settings: &Settings) -> Communicator {
     some_gpus(catalog, known, usize::MAX, nodes, settings)

@@ -21,7 +21,7 @@ use crate::awaited::Awaited;
 use crate::copies::CopyId;
 use crate::cpu::{CpuCosts, DoorbellPolicy};
 use crate::device::Devices;
-pub use crate::program_error::ProgramError;
+use crate::program_error::ProgramError;
 use crate::socket::SocketWait;
 use crate::sockets::{Route, Sockets};
 use crate::work::WorkLog;

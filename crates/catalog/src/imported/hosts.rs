@@ -6,12 +6,13 @@
 
 use fabriscope_fabric::import::{Host, Plug};
 use fabriscope_fabric::topology::Imported;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Chosen;
 use crate::cluster::ResolvedCluster;
 use crate::error::Problem;
 use crate::group::Written;
-use crate::suggest::nearest;
+use crate::suggest::{nearest, remedy};
 
 /// The hosts of each group, and their ports in the order in which they are endpoints.
 pub(super) fn choose(imported: &Imported, groups: &[Written<'_>], nics: &[u32]) -> Result<(Vec<Chosen>, Vec<Plug>), Problem> {
@@ -63,14 +64,10 @@ fn each_adapter(imported: &Imported, hosts: &[Host], groups: &[Written<'_>]) -> 
 /// The hosts in a list.
 fn named(list: &str, hosts: &[Host], nics: u32, taken: &mut [bool]) -> Result<Vec<usize>, Problem> {
     let wrong = |message: String, help: &str| Problem::at(&["hosts"], message, help);
-    let names = Host::names(list).map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, "write for example \"gpu[01-16],gpu20\""));
-        wrong(message.to_owned(), help)
-    })?;
+    let numbered: FxHashMap<&str, usize> = hosts.iter().enumerate().rev().map(|(number, host)| (host.name.as_str(), number)).collect();
     let mut numbers = Vec::new();
-    for name in names {
-        let Some(number) = hosts.iter().position(|host| host.name == name) else {
+    for name in listed(list)? {
+        let Some(&number) = numbered.get(name.as_str()) else {
             let help = nearest_host(&name, hosts.iter().filter(|host| !host.unnamed).map(|host| host.name.as_str()));
             return Err(wrong(format!("there is no host `{name}` in the fabric"), &help));
         };
@@ -85,6 +82,15 @@ fn named(list: &str, hosts: &[Host], nics: u32, taken: &mut [bool]) -> Result<Ve
         numbers.push(number);
     }
     Ok(numbers)
+}
+
+/// The names in a list of hosts.
+fn listed(list: &str) -> Result<Vec<String>, Problem> {
+    Host::names(list).map_err(|error| {
+        let text = error.to_string();
+        let (message, help) = remedy(&text, "write for example \"gpu[01-16],gpu20\"");
+        Problem::at(&["hosts"], message, help)
+    })
 }
 
 /// The hosts with that many adapters; those with more where `nodes` are not found otherwise.
@@ -155,18 +161,15 @@ impl ResolvedCluster {
             let message = format!("the nodes of `{}` have no names", self.name);
             return Err(Problem::at(&["hosts"], message, "hosts have names on an imported fabric; elsewhere say how many: nodes"));
         }
-        let wanted = Host::names(list).map_err(|error| {
-            let text = error.to_string();
-            let (message, help) = text.split_once("; ").unwrap_or((&text, "write for example \"gpu[01-16],gpu20\""));
-            Problem::at(&["hosts"], message, help)
-        })?;
+        let numbered: FxHashMap<&str, u32> = (0..self.nodes()).rev().filter_map(|node| Some((self.host_name(node)?, node))).collect();
+        let mut taken = FxHashSet::default();
         let mut nodes = Vec::new();
-        for name in wanted {
-            let Some(node) = (0..self.nodes()).find(|node| self.host_name(*node) == Some(&name)) else {
+        for name in listed(list)? {
+            let Some(&node) = numbered.get(name.as_str()) else {
                 let message = format!("there is no host `{name}` among the nodes of `{}`", self.name);
                 return Err(Problem::at(&["hosts"], message, nearest_host(&name, names.iter().copied())));
             };
-            if nodes.contains(&node) {
+            if !taken.insert(node) {
                 return Err(Problem::at(&["hosts"], format!("the host `{name}` is a duplicate entry"), "name each host once"));
             }
             nodes.push(node);

@@ -1,5 +1,6 @@
 //! `fabriscope route`: where a routing leads on a fabric, how evenly, whether it can deadlock, and what OpenSM would do.
 
+use fabriscope_catalog::remedy;
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::export;
@@ -158,7 +159,7 @@ fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Fa
     // Rates and delays decide nothing here; files that give none get these.
     let links = Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)));
     let told = |error: String| {
-        let (message, help) = error.split_once("; ").map_or((error.as_str(), "see `fabriscope import FILE`"), |(m, h)| (m, h));
+        let (message, help) = remedy(&error, "see `fabriscope import FILE`");
         Failure::told(format!("{}: {message}", args.fabric), help)
     };
     if !is_cluster {
@@ -182,7 +183,7 @@ fn route(args: &Args, network: &Network, engine: Engine, roots: Option<&[SwitchI
     let fabric = &network.fabric;
     let told = |error: RoutingError| {
         let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, "see `fabriscope route --help`"));
+        let (message, help) = remedy(&text, "see `fabriscope route --help`");
         // Wherever ours finds no tree, OpenSM finds none.
         let fallback = if matches!(engine, Engine::Ftree) { "; OpenSM would silently use minhop" } else { "" };
         Failure::told(message, format!("{help}{fallback}"))

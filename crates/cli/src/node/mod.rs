@@ -3,6 +3,7 @@
 pub mod path;
 pub mod text;
 
+use fabriscope_catalog::remedy;
 use std::path::Path;
 
 use fabriscope_catalog::{AnyPart, Kind, LinkSpeed, Node};
@@ -75,7 +76,7 @@ pub fn parse(path: &Path, text: &str, rates: &Rates) -> Result<NodeFile, Failure
 
 /// What is wrong with a node, and behind a semicolon what to do.
 pub fn wrong(name: &str, message: &str) -> Failure {
-    let (message, help) = message.split_once("; ").unwrap_or((message, "see `fabriscope import --help`"));
+    let (message, help) = remedy(message, "see `fabriscope import --help`");
     Failure::told(format!("{name}: {message}"), help)
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use fabriscope_catalog::{Catalog, CpuFamily, Node};
+use fabriscope_catalog::{Catalog, CpuFamily, Node, ResolvedNode};
 use fabriscope_nccl::{Adapter, Architecture, Communicator, Facts, NodeKind, Processor, RankPlacement, Settings, Topology, search};
 use fabriscope_units::{Rate, Span};
 
@@ -38,11 +38,23 @@ pub fn kind(catalog: &Catalog, known: (&'static str, u64), alone: bool) -> NodeK
 }
 
 fn searched(catalog: &Catalog, (name, gigabits): (&str, u64), settings: &Settings, alone: bool) -> NodeKind {
-    let node = Node { part: Some(name.to_owned()), ..Node::default() };
-    let node = catalog.resolve_node(&node).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let node = node(catalog, name);
     let machine = node.machine().unwrap();
-    let gpu = node.gpu.as_ref().unwrap();
-    let architecture: Architecture = gpu.architecture.as_deref().unwrap().parse().unwrap();
+    let topology = Topology::new(&machine, &machine.gpus(), facts(&node, gigabits), settings, alone).unwrap();
+    let graphs = search(&topology, settings);
+    NodeKind { topology, graphs }
+}
+
+/// A node of the catalogue.
+pub fn node(catalog: &Catalog, name: &str) -> ResolvedNode {
+    let node = Node { part: Some(name.to_owned()), ..Node::default() };
+    catalog.resolve_node(&node).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// What the library is told of a node whose adapters' ports have so many Gb/s.
+pub fn facts(node: &ResolvedNode, gigabits: u64) -> Facts {
+    let gpu = node.gpu.as_ref().expect("a node with GPUs");
+    let architecture: Architecture = gpu.architecture.as_deref().expect("every GPU says its own").parse().expect("one of NVIDIA or AMD");
     let processor = match node.cpu.family {
         Some(CpuFamily::IntelBroadwell) => Processor::IntelBroadwell,
         Some(CpuFamily::IntelSkylake) => Processor::IntelSkylake,
@@ -51,14 +63,10 @@ fn searched(catalog: &Catalog, (name, gigabits): (&str, u64), settings: &Setting
         Some(CpuFamily::Power) => Processor::Power,
         None => Processor::Other,
     };
-    let collectives = gigabits == 400;
-    let adapter = Adapter { rate: Rate::from_gbps(gigabits), latency: Span::ZERO, gpudirect: gpu.peer.is_some(), collectives };
+    let adapter =
+        Adapter { rate: Rate::from_gbps(gigabits), latency: Span::ZERO, gpudirect: gpu.peer.is_some(), collectives: gigabits == 400 };
     let rails = Facts::rails(node.nics, node.gpus);
-    let adapters = vec![adapter; node.nics as usize];
-    let facts = Facts { architecture, processor, adapters, hosts: node.layout.part.trays, rails };
-    let topology = Topology::new(&machine, &machine.gpus(), facts, settings, alone).unwrap();
-    let graphs = search(&topology, settings);
-    NodeKind { topology, graphs }
+    Facts { architecture, processor, adapters: vec![adapter; node.nics as usize], hosts: node.layout.part.trays, rails }
 }
 
 /// One rank for each GPU of `nodes` nodes, node by node.

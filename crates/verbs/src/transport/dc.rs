@@ -33,10 +33,8 @@ use crate::wr::SendWr;
 pub(crate) struct Dc;
 
 impl Transport for Dc {
-    #[inline]
-    fn claims(packet: &Packet) -> bool {
-        packet.opcode >> 5 == Code::Dc as u8
-    }
+    const CODE: Option<Code> = Some(Code::Dc);
+
     fn route(nic: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
         if qp.qp_type == QpType::Dci { relay::addressed(nic, qp, wr).map(Some) } else { Ok(None) }
     }

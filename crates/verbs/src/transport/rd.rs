@@ -27,10 +27,8 @@ use crate::wr::SendWr;
 pub(crate) struct Rd;
 
 impl Transport for Rd {
-    #[inline]
-    fn claims(packet: &Packet) -> bool {
-        packet.opcode >> 5 == Code::Rd as u8
-    }
+    const CODE: Option<Code> = Some(Code::Rd);
+
     fn route(_: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
         if qp.qp_type == QpType::Eec {
             return Ok(None);

@@ -9,13 +9,13 @@ use fabriscope_wire::{Opcode, Psn, Transport as Code};
 
 use crate::attr::QpState;
 use crate::ext_headers::ExtHeaders;
-use crate::nic::{Before, Nic, note_mark};
+use crate::nic::Nic;
 use crate::packet::{Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::responder::Kind;
 use crate::transport::inbound::{self, Refusal};
-use crate::transport::interface::Transport;
+use crate::transport::interface::{Transport, to_queue_pair};
 use crate::transport::outbound::{LONGEST_MESSAGE, MOST_PACKETS, assign, data_packet, local_error};
 use crate::wc::WcStatus;
 
@@ -23,30 +23,18 @@ use crate::wc::WcStatus;
 pub(crate) struct Uc;
 
 impl Transport for Uc {
-    #[inline]
-    fn claims(packet: &Packet) -> bool {
-        packet.opcode >> 5 == Code::Uc as u8
-    }
+    const CODE: Option<Code> = Some(Code::Uc);
+
     #[inline]
     fn poll_transmit(qp: &mut Qp, _: Time, port: &mut Port, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
         poll(qp, port, ext_headers)
     }
     #[inline]
     fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
-        let mut received = Received::default();
-        let Some(slot) = slot else {
-            ext_headers.free(packet.ext);
-            received.dropped = true;
-            return received;
-        };
-        let Nic { qps, port, .. } = nic;
-        let before = Before::of(port);
-        if packet.flags.contains(PacketFlags::ECN_CE) {
-            note_mark(&mut qps[slot], now, port);
-        }
-        arrived(&mut qps[slot], port, packet, ext_headers, &mut received);
-        before.report(port, true, &mut received);
-        received
+        to_queue_pair(nic, now, packet, slot, ext_headers, |qp, port, ext_headers, received| {
+            arrived(qp, port, packet, ext_headers, received);
+            true
+        })
     }
 }
 

@@ -25,10 +25,8 @@ use crate::wr::SendWr;
 pub(crate) struct Xrc;
 
 impl Transport for Xrc {
-    #[inline]
-    fn claims(packet: &Packet) -> bool {
-        packet.opcode >> 5 == Code::Xrc as u8
-    }
+    const CODE: Option<Code> = Some(Code::Xrc);
+
     fn route(_: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
         if qp.qp_type == QpType::XrcRecv {
             return Ok(None);

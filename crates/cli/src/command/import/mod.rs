@@ -5,6 +5,7 @@ mod fabric;
 mod join;
 mod node;
 
+use fabriscope_catalog::remedy;
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::Tables;
@@ -122,14 +123,14 @@ fn parse(path: &Path, text: &str) -> Result<Subnet, Failure> {
 
 fn told(path: &Path, error: &import::ImportError) -> Failure {
     let message = error.to_string();
-    let (message, help) = message.split_once("; ").unwrap_or((&message, "see `fabriscope import --help`"));
+    let (message, help) = remedy(&message, "see `fabriscope import --help`");
     Failure::told(format!("{}: {message}", path.display()), help)
 }
 
 /// Forwarding tables of a subnet, in a file that may be compressed by gzip.
 pub fn tables(subnet: &Subnet, path: &Path) -> Result<(Tables, LftsSummary), Failure> {
     let cannot = |message: String| {
-        let (message, help) = message.split_once("; ").map_or((message.as_str(), "name a file that can be read"), |(m, h)| (m, h));
+        let (message, help) = remedy(&message, "name a file that can be read");
         Failure::told(format!("{}: {message}", path.display()), help)
     };
     let file = std::fs::File::open(path).map_err(|cause| cannot(cause.to_string()))?;

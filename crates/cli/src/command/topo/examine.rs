@@ -1,5 +1,6 @@
 //! All that the command finds out about a fabric, a routing and a pattern.
 
+use fabriscope_catalog::remedy;
 use fabriscope_fabric::analysis::{
     Backbone, Bisection, Census, Distances, Diversity, Offer, Pressure, bisection, census, distances, diversity, mean_hops, pressure,
 };
@@ -33,7 +34,7 @@ pub fn examine(source: &Source, algorithm: Algorithm, traffic: &Traffic) -> Resu
     let fabric = &source.fabric;
     let router = Router::new(fabric, algorithm.0).map_err(|error| {
         let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, "see `fabriscope topo --help`"));
+        let (message, help) = remedy(&text, "see `fabriscope topo --help`");
         Failure::told(message, help)
     })?;
     let backbone = Backbone::new(fabric);

@@ -1,5 +1,6 @@
 //! Traffic patterns by the names that labs give them, as pairs of endpoints.
 
+use fabriscope_catalog::remedy;
 use fabriscope_fabric::{EndpointId, Fabric};
 use fabriscope_traffic::{Draw, Pattern};
 
@@ -74,7 +75,7 @@ impl Traffic {
 fn drawn(name: &str, pattern: Pattern, endpoints: u32, seed: u64) -> Result<Vec<(EndpointId, EndpointId)>, Failure> {
     let mut draw = Draw::new(pattern, endpoints, seed).map_err(|error| {
         let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, "choose another pattern"));
+        let (message, help) = remedy(&text, "choose another pattern");
         Failure::told(format!("`{name}`: {message}"), help)
     })?;
     let (mut pairs, mut to) = (Vec::new(), Vec::new());

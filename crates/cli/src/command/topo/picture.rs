@@ -1,5 +1,6 @@
 //! The fabric as a file: drawn, or for other tools.
 
+use fabriscope_catalog::remedy;
 use std::path::Path;
 
 use fabriscope_fabric::export;
@@ -58,7 +59,7 @@ fn drawn(source: &Source, examined: &Examined) -> Result<String, Failure> {
     let picture = Picture { title: &title, caption: &caption, loads: Some(&examined.pressure.links) };
     svg(&source.fabric, &picture).map_err(|error| {
         let text = error.to_string();
-        let (message, help) = text.split_once("; ").unwrap_or((&text, "write .dot or .graphml"));
+        let (message, help) = remedy(&text, "write .dot or .graphml");
         Failure::told(format!("{}: {message}", source.name), help)
     })
 }

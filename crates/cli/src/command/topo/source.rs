@@ -1,5 +1,6 @@
 //! The fabric to look at: that of a cluster, or one that another tool described.
 
+use fabriscope_catalog::remedy;
 use std::path::Path;
 
 use fabriscope_catalog::ResolvedCluster;
@@ -38,7 +39,7 @@ impl Source {
         let links = Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)));
         let fabric = subnet.fabric(&links).map_err(|error| {
             let text = error.to_string();
-            let (message, help) = text.split_once("; ").unwrap_or((&text, "see `fabriscope import FILE`"));
+            let (message, help) = remedy(&text, "see `fabriscope import FILE`");
             Failure::told(format!("{name}: {message}"), help)
         })?;
         Ok(Source { name: name.to_owned(), fabric, origin: Origin::File(Box::new(subnet)) })

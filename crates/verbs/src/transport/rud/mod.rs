@@ -57,10 +57,8 @@ use message::{Kind, Message, Origin};
 pub(crate) struct Rud;
 
 impl Transport for Rud {
-    #[inline]
-    fn claims(packet: &Packet) -> bool {
-        packet.opcode >> 5 == Code::Rud as u8
-    }
+    const CODE: Option<Code> = Some(Code::Rud);
+
     fn route(nic: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
         relay::addressed(nic, qp, wr).map(Some)
     }

@@ -12,12 +12,12 @@ use fabriscope_wire::Transport as Code;
 
 use crate::error::PostError;
 use crate::ext_headers::ExtHeaders;
-use crate::nic::{Before, Nic, note_mark};
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::nic::Nic;
+use crate::packet::{Packet, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::Route;
-use crate::transport::interface::Transport;
+use crate::transport::interface::{Transport, to_queue_pair};
 use crate::transport::relay;
 use crate::wr::SendWr;
 
@@ -25,10 +25,8 @@ use crate::wr::SendWr;
 pub(crate) struct Ud;
 
 impl Transport for Ud {
-    #[inline]
-    fn claims(packet: &Packet) -> bool {
-        packet.opcode >> 5 == Code::Ud as u8
-    }
+    const CODE: Option<Code> = Some(Code::Ud);
+
     fn route(nic: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
         relay::addressed(nic, qp, wr).map(Some)
     }
@@ -38,19 +36,9 @@ impl Transport for Ud {
     }
     #[inline]
     fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
-        let mut received = Received::default();
-        let Some(slot) = slot else {
-            ext_headers.free(packet.ext);
-            received.dropped = true;
-            return received;
-        };
-        let Nic { qps, port, .. } = nic;
-        let before = Before::of(port);
-        if packet.flags.contains(PacketFlags::ECN_CE) {
-            note_mark(&mut qps[slot], now, port);
-        }
-        datagram::handle(&mut qps[slot], port, packet, ext_headers, &mut received);
-        before.report(port, true, &mut received);
-        received
+        to_queue_pair(nic, now, packet, slot, ext_headers, |qp, port, ext_headers, received| {
+            datagram::handle(qp, port, packet, ext_headers, received);
+            true
+        })
     }
 }
