@@ -109,7 +109,7 @@ fn least(fabric: &Fabric) -> u64 {
 fn visit(fabric: &Fabric, route: &impl Route, destinations: impl ExactSizeIterator<Item = EndpointId>, budget: u64) -> Verdict {
     let graph = &fabric.graph;
     let all = destinations.len() as u64;
-    let mut walk = Walk::new(graph, route.lanes().max(1));
+    let mut walk = Walk::new(graph, route.lanes().max(1), route.options_by_input());
     for (done, dest) in destinations.enumerate() {
         if !walk.towards(graph, route, dest, budget) {
             // What is left costs as much for each destination as those before.
@@ -131,40 +131,78 @@ struct Walk {
     noted: FxHashSet<(u32, u16)>,
     stack: Vec<Hop>,
     found: Vec<Hop>,
+    /// By switch and lane, for packets without a note: what all heads that stand there want, where that is the same for all.
+    alike: Vec<Alike>,
+    /// The rows that [`Alike`] has for this destination.
+    rows: Vec<u64>,
     hops: u64,
 }
 
+/// What heads of one lane at one switch want.
+#[derive(Clone, Copy, Default)]
+struct Alike {
+    /// The destination, counted from 1, that it holds for.
+    dest: u32,
+    /// Where its row begins in [`Walk::rows`].
+    row: u32,
+    /// Hops that were looked at for it.
+    hops: u32,
+}
+
 impl Walk {
-    fn new(graph: &Graph, lanes: u8) -> Walk {
+    fn new(graph: &Graph, lanes: u8, by_input: bool) -> Walk {
         let waits = Waits::new(graph, lanes);
         let seen = vec![0; graph.link_count() as usize * usize::from(lanes)];
-        Walk { waits, seen, noted: FxHashSet::default(), stack: Vec::new(), found: Vec::new(), hops: 0 }
+        let alike = if by_input { Vec::new() } else { vec![Alike::default(); graph.switch_count() as usize * usize::from(lanes)] };
+        Walk { waits, seen, noted: FxHashSet::default(), stack: Vec::new(), found: Vec::new(), alike, rows: Vec::new(), hops: 0 }
     }
 
     /// Visits all heads of packets to `dest`; whether the budget was enough.
     fn towards(&mut self, graph: &Graph, route: &impl Route, dest: EndpointId, budget: u64) -> bool {
         self.noted.clear();
+        self.rows.clear();
         for src in graph.endpoints().filter(|&src| src != dest) {
             self.enter(Hop { link: graph.uplink(src), vl: 0, via: 0 }, dest);
         }
         while let Some(held) = self.stack.pop() {
             let Node::Switch(at) = graph.node(graph.link(held.link).to) else { continue };
-            let mut found = std::mem::take(&mut self.found);
-            found.clear();
-            let head = Head { dest, entropy: 0, input: held.link, vl: held.vl, via: held.via };
-            route.options(at, head, &mut |hop| found.push(hop));
-            self.hops += found.len() as u64 + 1;
-            for &wanted in &found {
-                if self.waits.add(graph, at, held, wanted) {
-                    self.enter(wanted, dest);
+            let alike = if held.via == 0 { at.index() * self.waits.lanes + usize::from(held.vl) } else { usize::MAX };
+            match self.alike.get(alike) {
+                Some(known) if known.dest == dest.0 + 1 => {
+                    self.waits.add(held, &self.rows[known.row as usize..]);
+                    self.hops += u64::from(known.hops);
                 }
+                _ => self.head(graph, route, dest, (at, held), alike),
             }
-            self.found = found;
             if self.hops > budget {
                 return false;
             }
         }
         true
+    }
+
+    /// Visits one head, and remembers what it wants for those that are alike.
+    fn head(&mut self, graph: &Graph, route: &impl Route, dest: EndpointId, (at, held): (SwitchId, Hop), alike: usize) {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        let head = Head { dest, entropy: 0, input: held.link, vl: held.vl, via: held.via };
+        route.options(at, head, &mut |hop| found.push(hop));
+        let hops = found.len() as u32 + 1;
+        let row = self.rows.len();
+        self.rows.resize(row + self.waits.words(held.link), 0);
+        for &wanted in &found {
+            if let Some(slot) = self.waits.slot(graph, at, wanted) {
+                self.rows[row + slot / 64] |= 1 << (slot % 64);
+                self.enter(wanted, dest);
+            }
+        }
+        self.waits.add(held, &self.rows[row..]);
+        match self.alike.get_mut(alike) {
+            Some(known) => *known = Alike { dest: dest.0 + 1, row: row as u32, hops },
+            None => self.rows.truncate(row),
+        }
+        self.hops += u64::from(hops);
+        self.found = found;
     }
 
     /// Takes a head up unless it was there before.
@@ -180,11 +218,11 @@ impl Walk {
     }
 }
 
-/// Which channel can wait for which: for each channel into a switch one bit per output port and lane.
+/// Which channel can wait for which: for each channel into a switch a row with one bit per output port and lane.
 struct Waits {
     lanes: usize,
-    /// By link: its first bit; the lanes of a link follow each other.
-    first: Vec<u64>,
+    /// By link: the first word of its first row; the lanes of a link follow each other.
+    first: Vec<usize>,
     bits: Vec<u64>,
 }
 
@@ -196,58 +234,54 @@ impl Waits {
         for link in graph.links() {
             first.push(total);
             if let Node::Switch(at) = graph.node(link.to) {
-                total += (lanes * lanes) as u64 * u64::from(graph.port_count(at));
+                total += lanes * (lanes * usize::from(graph.port_count(at))).div_ceil(64);
             }
         }
         first.push(total);
-        Waits { lanes, first, bits: vec![0; total.div_ceil(64) as usize] }
+        Waits { lanes, first, bits: vec![0; total] }
     }
 
     fn channel(&self, hop: Hop) -> usize {
         hop.link.index() * self.lanes + usize::from(hop.vl)
     }
 
-    /// Notes that `held` can wait for `wanted`; whether `wanted` is a hop from there at all.
-    fn add(&mut self, graph: &Graph, at: SwitchId, held: Hop, wanted: Hop) -> bool {
-        let Some(link) = graph.links().get(wanted.link.index()) else { return false };
-        if link.from != graph.vertex(Node::Switch(at)) || usize::from(wanted.vl) >= self.lanes {
-            return false;
-        }
-        let width = self.width(held.link);
-        let bit = self.first[held.link.index()] + u64::from(held.vl) * width + self.slot(wanted.vl, link.from_port.0);
-        self.bits[(bit / 64) as usize] |= 1 << (bit % 64);
-        true
+    /// The bit of a hop in the rows of the channels into a switch; none where it is no hop from there.
+    fn slot(&self, graph: &Graph, at: SwitchId, wanted: Hop) -> Option<usize> {
+        let link = graph.links().get(wanted.link.index())?;
+        let leaves = link.from == graph.vertex(Node::Switch(at)) && usize::from(wanted.vl) < self.lanes;
+        leaves.then(|| usize::from(link.from_port.0) * self.lanes + usize::from(wanted.vl))
     }
 
-    /// Bits of each lane of a link.
-    fn width(&self, link: LinkId) -> u64 {
-        (self.first[link.index() + 1] - self.first[link.index()]) / self.lanes as u64
+    /// Notes that `held` can wait for all in `row`.
+    fn add(&mut self, held: Hop, row: &[u64]) {
+        let words = self.words(held.link);
+        let start = self.first[held.link.index()] + usize::from(held.vl) * words;
+        self.bits[start..start + words].iter_mut().zip(row).for_each(|(bits, new)| *bits |= new);
     }
-    fn slot(&self, vl: u8, port: u16) -> u64 {
-        u64::from(port) * self.lanes as u64 + u64::from(vl)
+
+    /// Words of each row of a link.
+    fn words(&self, link: LinkId) -> usize {
+        (self.first[link.index() + 1] - self.first[link.index()]) / self.lanes
     }
 
     /// The first channel from `slot` on that the holder of `channel` can want, with its slot.
-    fn wanted(&self, graph: &Graph, channel: usize, slot: u64) -> Option<(u64, usize)> {
-        let (link, vl) = (LinkId((channel / self.lanes) as u32), (channel % self.lanes) as u64);
+    fn wanted(&self, graph: &Graph, channel: usize, slot: usize) -> Option<(usize, usize)> {
+        let (link, vl) = (LinkId((channel / self.lanes) as u32), channel % self.lanes);
         let Node::Switch(at) = graph.node(graph.link(link).to) else { return None };
-        let width = self.width(link);
-        let start = self.first[link.index()] + vl * width;
-        let mut bit = start + slot;
-        while bit < start + width {
-            let word = self.bits[(bit / 64) as usize] >> (bit % 64);
+        let words = self.words(link);
+        let start = self.first[link.index()] + vl * words;
+        let row = &self.bits[start..start + words];
+        let mut slot = slot;
+        while slot < 64 * words {
+            let word = row[slot / 64] >> (slot % 64);
             if word == 0 {
-                bit = (bit / 64 + 1) * 64;
+                slot = (slot / 64 + 1) * 64;
                 continue;
             }
-            bit += u64::from(word.trailing_zeros());
-            if bit >= start + width {
-                return None;
-            }
-            let slot = bit - start;
-            let port = crate::graph::PortId((slot / self.lanes as u64) as u16);
+            slot += word.trailing_zeros() as usize;
+            let port = crate::graph::PortId((slot / self.lanes) as u16);
             let out = graph.out_link(at, port).expect("only hops over links of the switch were added");
-            return Some((slot, out.index() * self.lanes + (slot % self.lanes as u64) as usize));
+            return Some((slot, out.index() * self.lanes + slot % self.lanes));
         }
         None
     }
@@ -280,7 +314,7 @@ impl Waits {
         const DONE: u8 = 2;
         let channels = (self.first.len() - 1) * self.lanes;
         let mut state = vec![NEW; channels];
-        let mut open: Vec<(usize, u64)> = Vec::new();
+        let mut open: Vec<(usize, usize)> = Vec::new();
         for start in 0..channels {
             if state[start] != NEW {
                 continue;

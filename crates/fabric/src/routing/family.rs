@@ -59,6 +59,9 @@ macro_rules! family {
             fn options(&self, at: $crate::SwitchId, head: $crate::Head, visit: &mut dyn FnMut($crate::Hop)) {
                 match self { $($($family::$routing(route) => route.options(at, head, visit),)+)* }
             }
+            fn options_by_input(&self) -> bool {
+                match self { $($($family::$routing(route) => route.options_by_input(),)+)* }
+            }
             #[inline]
             fn oblivious(&self) -> bool {
                 match self { $($($family::$routing(route) => route.oblivious(),)+)* }

@@ -73,6 +73,12 @@ pub trait Route {
     /// what is remembered; some may be visited twice. The proof of freedom from deadlock rests on it.
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop));
 
+    /// Whether [`Route::options`] may depend on [`Head::input`]. Where it does not, heads of one lane at one switch have the same
+    /// options, and a visit of all heads asks once for all of them.
+    fn options_by_input(&self) -> bool {
+        true
+    }
+
     /// Whether [`Route::output`] depends on the head alone: neither queues, nor time, nor memory.
     fn oblivious(&self) -> bool {
         true
@@ -197,6 +203,9 @@ impl Route for Router {
     }
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
         each!(&self.0, route => route.options(at, head, visit), direct => ());
+    }
+    fn options_by_input(&self) -> bool {
+        each!(&self.0, route => route.options_by_input(), direct => true)
     }
     #[inline]
     fn oblivious(&self) -> bool {

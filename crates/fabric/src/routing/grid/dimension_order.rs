@@ -34,6 +34,9 @@ impl Route for DimensionOrder {
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
         visit(self.output(at, head, &mut Idle::new()));
     }
+    fn options_by_input(&self) -> bool {
+        false
+    }
     fn lanes(&self) -> u8 {
         self.walk.lanes
     }

@@ -74,6 +74,9 @@ impl Route for Adaptive {
     fn options(&self, at: SwitchId, head: Head, visit: &mut dyn FnMut(Hop)) {
         self.walk.options(at, head, visit);
     }
+    fn options_by_input(&self) -> bool {
+        false
+    }
     fn oblivious(&self) -> bool {
         false
     }

@@ -190,6 +190,9 @@ impl<C: Climb> Route for Walk<C> {
         let ways = self.ways(at, &head);
         (0..ways.count).for_each(|place| visit(Hop { link: ways.link(place), vl: head.vl, via: 0 }));
     }
+    fn options_by_input(&self) -> bool {
+        false
+    }
     fn lanes(&self) -> u8 {
         1
     }
