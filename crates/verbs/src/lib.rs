@@ -8,6 +8,9 @@
 //! The kernel's sockets and PSM2 are not in it: the adapter of a node joins them (`fabriscope_node::adapter`).
 //! Not modelled: memory windows, end-to-end credits, several ports.
 
+#[macro_use]
+mod registry;
+
 mod access;
 mod aggregate;
 pub mod attr;

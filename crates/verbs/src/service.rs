@@ -78,71 +78,37 @@ const fn connected(service: Service, sends: Sends, reliable_connection: bool) ->
     }
 }
 
-/// Declares the types of queue pairs, each as one row: what it is, and of which service which end. Programs make the first ones,
-/// in the order of the tables; the first of a service is what requests are posted to.
-macro_rules! ends {
-    (of programs { $($(#[$about:meta])* $name:ident = $end:expr;)* } of the NIC { $($(#[$own_about:meta])* $own:ident = $own_end:expr;)* }) => {
+/// The types of queue pairs of all transports. Programs make the first ones, in the order of the tables; the first of a service is what
+/// requests are posted to.
+macro_rules! queue_pair_types {
+    ({$($file:ident::$transport:ident { $($(#[$about:meta])* $name:ident = $end:expr;)* }
+        $([ $($(#[$own_about:meta])* $own:ident = $own_end:expr;)* ])?)*} {$($test_file:ident::$test:ident { $($test_name:ident = $test_end:expr;)* })*}) => {
         /// The type of a queue pair, `ibv_qp_type`: its transport service, and which end of it.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum QpType {
-            $($(#[$about])* $name,)*
-            $($(#[$own_about])* $own,)*
+            $($($(#[$about])* $name,)*)*
+            $($($($(#[$own_about])* $own,)*)?)*
+            $($(#[cfg(test)] #[expect(missing_docs, reason = "in tests only")] $test_name,)*)*
         }
 
         impl QpType {
             /// Those that programs make, in the order of the tables.
-            pub const ALL: [QpType; [$(QpType::$name),*].len()] = [$(QpType::$name),*];
+            pub const ALL: &[QpType] = &[$($(QpType::$name,)*)*];
 
             #[inline]
             const fn end(self) -> ServiceEnd {
                 match self {
-                    $(QpType::$name => const { $end },)*
-                    $(QpType::$own => const { $own_end },)*
+                    $($(QpType::$name => const { $end },)*)*
+                    $($($(QpType::$own => const { $own_end },)*)?)*
+                    $($(#[cfg(test)] QpType::$test_name => const { $test_end },)*)*
                 }
             }
         }
     };
 }
 
-ends! {
-    of programs {
-        /// Reliable connection.
-        Rc = connected(Service::Rc, Sends::Everything, true);
-        /// The sending end of an extended reliable connection (`IBV_QPT_XRC_SEND`).
-        XrcSend = ServiceEnd { name: Some("XRC_SEND"), ..connected(Service::Xrc, Sends::Everything, true) };
-        /// The receiving end of an extended reliable connection, for all processes of a node (`IBV_QPT_XRC_RECV`).
-        XrcRecv = ServiceEnd { name: Some("XRC_RECV"), ..connected(Service::Xrc, Sends::Nothing, true) };
-        /// Reliable datagram: messages to any queue pair over the end-to-end context of its NIC.
-        Rd = addressed(Service::Rd, Sends::Everything);
-        /// Initiator of dynamically connected transport: one connection at a time, to whichever target a request names.
-        Dci = ServiceEnd { name: Some("DCI"), connected: false, reliable_connection: true, ..addressed(Service::Dc, Sends::Everything) };
-        /// Target of dynamically connected transport.
-        Dct = ServiceEnd { name: Some("DCT"), connected: false, ..connected(Service::Dc, Sends::Nothing, true) };
-        /// Scalable reliable datagram of EFA.
-        Srd = addressed(Service::Srd, Sends::NoAtomics);
-        /// Ultra Ethernet transport: reliable, unordered, connectionless (RUD).
-        Uet = addressed(Service::Uet, Sends::Everything);
-        /// Ultra Ethernet, reliable and ordered (ROD).
-        UetRod = addressed(Service::UetRod, Sends::Everything);
-        /// Ultra Ethernet, reliable and unordered for idempotent operations (RUDI): the receiver keeps no state.
-        UetRudi = addressed(Service::UetRudi, Sends::Idempotent);
-        /// Ultra Ethernet, unreliable and unordered (UUD).
-        UetUud = addressed(Service::UetUud, Sends::Messages);
-        /// A connection of RDMAP over TCP, in the adapter: what programs get that ask an iWARP adapter for RC.
-        Iwarp = connected(Service::Iwarp, Sends::Plain, false);
-        /// Unreliable connection.
-        Uc = connected(Service::Uc, Sends::Unanswered, false);
-        /// Unreliable datagram.
-        Ud = addressed(Service::Ud, Sends::Messages);
-        /// Packets as they are, without transport (`IBV_QPT_RAW_PACKET`).
-        RawPacket = addressed(Service::Raw, Sends::Packets);
-    }
-    of the NIC {
-        /// An end-to-end context of RD, made by `create_eec`; programs post to RD queue pairs instead.
-        Eec = ServiceEnd { name: Some("EEC"), connected: true, carries_all: true, ..connected(Service::Rd, Sends::Nothing, true) };
-    }
-}
+transports!(queue_pair_types);
 
 impl QpType {
     /// Its short name.
@@ -255,7 +221,7 @@ mod tests {
 
     #[test]
     fn requests_name_their_destination_where_there_is_no_connection() {
-        for qp_type in QpType::ALL {
+        for &qp_type in QpType::ALL {
             let receives_only = !qp_type.has(WrOpcode::Send) && !qp_type.has(WrOpcode::RdmaWrite);
             assert!(qp_type.is_addressed() != qp_type.is_connected() || receives_only, "{}", qp_type.name());
             assert!(!qp_type.shares_contexts() || qp_type.is_addressed(), "{}", qp_type.name());

@@ -356,7 +356,7 @@ mod tests {
             UD         Send SendWithImm -         -                -        -                 -\n\
             RAW_PACKET Send -           -         -                -        -                 -\n";
         let mut table = String::new();
-        for qp in QpType::ALL {
+        for &qp in QpType::ALL {
             let mut line = format!("{:<10}", qp.name());
             for opcode in WrOpcode::ALL {
                 let name = format!("{opcode:?}");

@@ -57,7 +57,7 @@ fn promises(args: &Args) -> Grid {
         Column::words("order", "order"),
         Column::words("recovery", "recovery"),
     ]);
-    for qp in QpType::ALL {
+    for &qp in QpType::ALL {
         grid.push([
             Cell::word(qp.name()),
             Cell::word(formula(qp.scale())),
@@ -76,7 +76,7 @@ fn promises(args: &Args) -> Grid {
 fn operations() -> Grid {
     let names = ["transport", "SEND", "SEND imm", "WRITE", "WRITE imm", "READ", "FETCH_ADD", "CMP_SWAP", "a SEND may be"];
     let mut grid = Grid::new(names.map(|name| Column::words(name, name)));
-    for qp in QpType::ALL {
+    for &qp in QpType::ALL {
         let has = WrOpcode::ALL.iter().map(|opcode| Cell::word(if qp.has(*opcode) { "yes" } else { "-" }));
         grid.push(std::iter::once(Cell::word(qp.name())).chain(has).chain([Cell::word(longest(qp))]));
     }

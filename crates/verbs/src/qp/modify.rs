@@ -80,10 +80,11 @@ fn row(qp_type: QpType, from: QpState, to: QpState) -> Option<Row> {
     let ud = !rc && !dc && !iwarp && qp_type != QpType::Uc;
     let shares = qp_type.shares_contexts();
     let key = match qp_type {
-        QpType::Ud | QpType::UetUud => QKEY,
+        QpType::RawPacket => 0,
+        _ if qp_type.sends_datagrams() => QKEY,
         QpType::Dct => QKEY | ACCESS,
         _ if shares => QKEY | ACCESS,
-        QpType::Dci | QpType::RawPacket => 0,
+        QpType::Dci => 0,
         _ => ACCESS,
     };
     if qp_type == QpType::Dct && matches!(to, Rts | Sqd | Sqe) {

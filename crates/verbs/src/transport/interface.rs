@@ -41,8 +41,11 @@ pub(crate) trait Transport {
     fn poll_transmit(_qp: &mut Qp, _now: Time, _port: &mut Port, _ext_headers: &mut ExtHeaders) -> Option<Transmit> {
         None
     }
-    /// A packet arrived; at `slot` is the queue pair that it names, if there is one and it speaks this transport.
-    fn handle(nic: &mut Nic, now: Time, packet: &Packet, slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received;
+    /// A packet arrived that is one of it; at `slot` is the queue pair that it names, if there is one and it speaks this transport.
+    fn handle(_nic: &mut Nic, _now: Time, packet: &Packet, _slot: Option<usize>, ext_headers: &mut ExtHeaders) -> Received {
+        ext_headers.free(packet.ext);
+        Received { dropped: true, ..Received::default() }
+    }
     /// The timer of a queue pair came up.
     fn handle_timeout(_qp: &mut Qp, _now: Time, _port: &mut Port) {}
 }

@@ -1,4 +1,4 @@
-//! The transports: how requests become packets and packets become completions. This is their registry.
+//! The transports: how requests become packets and packets become completions; `registry` lists them.
 //!
 //! Source: IBA vol. 1 §9.2 (headers), §9.4 (operations), §9.7 (reliable), §9.8 (unreliable).
 //! Modelled: RC, and what XRC, RD and DC add to it; UC, UD, raw packets; SRD and UET (`rud`); iWARP. Segmentation (`outbound`) and
@@ -23,13 +23,12 @@ use crate::qp::requester::Route;
 use crate::wr::SendWr;
 use interface::Transport;
 
-/// Declares the transports: the folder or file, the type in it that is a [`Transport`], and the types of its queue pairs.
-///
-/// A line is all that a transport needs here. The table becomes the modules, and the functions by which the NIC calls them;
-/// those that come first are found first.
-macro_rules! transports {
-    ($($file:ident::$transport:ident: $($qp_type:ident),+;)*) => {
+/// The modules of the transports, and the functions by which the NIC calls them; those that come first are found first.
+macro_rules! calls {
+    ({$($file:ident::$transport:ident { $($(#[$about:meta])* $name:ident = $end:expr;)* }
+        $([ $($(#[$own_about:meta])* $own:ident = $own_end:expr;)* ])?)*} {$($test_file:ident::$test:ident { $($test_name:ident = $test_end:expr;)* })*}) => {
         $(pub(crate) mod $file;)*
+        $(#[cfg(test)] mod $test_file;)*
 
         /// A packet arrived.
         #[inline]
@@ -37,48 +36,45 @@ macro_rules! transports {
             $(if $file::$transport::claims(packet) {
                 return $file::$transport::handle(nic, now, packet, slot, ext_headers);
             })*
+            $(#[cfg(test)] if $test_file::$test::claims(packet) {
+                return $test_file::$test::handle(nic, now, packet, slot, ext_headers);
+            })*
             unknown(nic, packet, ext_headers)
         }
         /// The next packet of a queue pair whose turn it is.
         #[inline]
         pub(crate) fn poll_transmit(qp: &mut Qp, now: Time, port: &mut Port, ext_headers: &mut ExtHeaders) -> Option<Transmit> {
             match qp.qp_type {
-                $($(QpType::$qp_type)|+ => $file::$transport::poll_transmit(qp, now, port, ext_headers),)*
+                $($(QpType::$name)|+ $($(| QpType::$own)+)? => $file::$transport::poll_transmit(qp, now, port, ext_headers),)*
+                $(#[cfg(test)] $(QpType::$test_name)|+ => $test_file::$test::poll_transmit(qp, now, port, ext_headers),)*
             }
         }
         /// Requests were rung on a queue pair.
         #[inline]
         pub(crate) fn doorbell(nic: &mut Nic, slot: usize) {
             match nic.qps[slot].qp_type {
-                $($(QpType::$qp_type)|+ => $file::$transport::doorbell(nic, slot),)*
+                $($(QpType::$name)|+ $($(| QpType::$own)+)? => $file::$transport::doorbell(nic, slot),)*
+                $(#[cfg(test)] $(QpType::$test_name)|+ => $test_file::$test::doorbell(nic, slot),)*
             }
         }
         /// The timer of a queue pair came up.
         pub(crate) fn handle_timeout(qp: &mut Qp, now: Time, port: &mut Port) {
             match qp.qp_type {
-                $($(QpType::$qp_type)|+ => $file::$transport::handle_timeout(qp, now, port),)*
+                $($(QpType::$name)|+ $($(| QpType::$own)+)? => $file::$transport::handle_timeout(qp, now, port),)*
+                $(#[cfg(test)] $(QpType::$test_name)|+ => $test_file::$test::handle_timeout(qp, now, port),)*
             }
         }
         /// Where a request goes, on transports whose requests say it.
         pub(crate) fn route(nic: &Nic, qp: &Qp, wr: &SendWr) -> Result<Option<Route>, PostError> {
             match qp.qp_type {
-                $($(QpType::$qp_type)|+ => $file::$transport::route(nic, qp, wr),)*
+                $($(QpType::$name)|+ $($(| QpType::$own)+)? => $file::$transport::route(nic, qp, wr),)*
+                $(#[cfg(test)] $(QpType::$test_name)|+ => $test_file::$test::route(nic, qp, wr),)*
             }
         }
     };
 }
 
-transports! {
-    rc::Rc: Rc;
-    uc::Uc: Uc;
-    ud::Ud: Ud, UetUud;
-    xrc::Xrc: XrcSend, XrcRecv;
-    rd::Rd: Rd, Eec;
-    dc::Dc: Dci, Dct;
-    rud::Rud: Srd, Uet, UetRod, UetRudi;
-    iwarp::Iwarp: Iwarp;
-    raw::Raw: RawPacket;
-}
+transports!(calls);
 
 /// A packet that no transport of the NIC knows.
 #[cold]

@@ -1,7 +1,6 @@
 //! Unreliable datagrams: one packet, one message, any destination.
 //!
 //! Source: IBA vol. 1 §9.8.3 (unreliable datagram service), §10.2.5 (Q_Keys), §11.4.1.2 (GRH in receive buffers).
-//! Ultra Ethernet's unreliable mode (UUD, specification 1.0 §3.5) is the same with its own headers and without the 40 bytes.
 //! Modelled: Q_Keys, address handles, groups, the 40 bytes in front of every received message, silent loss.
 //! Not modelled: the contents of the GRH (the 40 bytes are counted, not written).
 
