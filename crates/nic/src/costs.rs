@@ -40,6 +40,9 @@ macro_rules! nic_parameters {
                 /// What a packet of SRD takes both adapters together beyond a datagram's latency: choice of a path, the record for sending
                 /// it again, the check for duplicates.
                 srd_latency: Span = Span::ZERO,
+                /// Time that an atomic operation keeps the unit busy which carries them out one at a time, for all queue pairs together
+                /// (IBA vol. 1 §9.4.5: atomic between all queue pairs of the adapter).
+                atomic_interval: Span = Span::ZERO,
             }
             tables {
                 /// Contexts of queue pairs; where nothing is said, all are always at hand.
@@ -98,6 +101,7 @@ pub(crate) mod tests {
             tx_latency: Span::from_ns(100),
             rx_latency: Span::from_ns(100),
             srd_latency: Span::ZERO,
+            atomic_interval: Span::ZERO,
             message_interval: Span::from_ns(10),
             wqe_interval: Span::from_ns(25),
             read_interval: Span::from_ns(40),

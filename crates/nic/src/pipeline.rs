@@ -35,6 +35,8 @@ pub struct Pipeline {
     host_memory: HostMemory,
     /// Where payload was fetched last.
     place: MemoryId,
+    /// When the atomic unit has done what it has.
+    atomics_free: Time,
     costs: NicCosts,
 }
 
@@ -82,6 +84,7 @@ impl Pipeline {
             targets: None,
             host_memory: HostMemory::Direct,
             place: MemoryId::HOST,
+            atomics_free: Time::ZERO,
             costs,
         }
     }
@@ -165,6 +168,7 @@ impl Pipeline {
         let Begin { at: begun, gap } = begin;
         if t.responder && is_atomic_response(t.packet.opcode) {
             // The operand is read from memory and changed in the NIC; it is written back beside the answer.
+            let begun = self.atomic_turn(begun);
             let read = match self.way(t.place, hops) {
                 None => self.pcie.read(begun, OPERAND, Span::ZERO),
                 Some((pcie, mut way)) => pcie.read_over(&mut way, begun, OPERAND, Span::ZERO),
@@ -184,6 +188,16 @@ impl Pipeline {
         };
         self.engine.set_reads(queue, reads);
         (begun, complete)
+    }
+
+    /// When the atomic unit takes an operation that is there at `begun`.
+    fn atomic_turn(&mut self, begun: Time) -> Time {
+        if self.costs.atomic_interval == Span::ZERO {
+            return begun;
+        }
+        let turn = begun.max(self.atomics_free);
+        self.atomics_free = turn + self.costs.atomic_interval;
+        turn
     }
 
     /// Writes payload to memory from `begun` on.
@@ -311,6 +325,20 @@ mod tests {
         // 400 ns for the read, 8 B at 100 ps, 60 ns in the unit.
         let built = idle(costs()).build(ns(0), &answer, &mut Hops::default());
         assert_eq!(built.complete, ns(460) + Span::from_ps(800));
+    }
+
+    #[test]
+    fn atomics_of_all_queue_pairs_take_their_turns() {
+        let opcode = Opcode::RC_ATOMIC_ACKNOWLEDGE.as_u8();
+        let answer = |qp| Transmit { packet: Packet { opcode, ..Packet::default() }, responder: true, fetch: Bytes::ZERO, ..packet(qp, 0) };
+        let second = |interval| {
+            let mut nic = idle(NicCosts { atomic_interval: Span::from_ns(interval), ..costs() });
+            nic.build(ns(0), &answer(0), &mut Hops::default());
+            nic.build(ns(0), &answer(1), &mut Hops::default()).begun
+        };
+        // The answers have no payload to wait for: only the unit keeps the second one back.
+        assert_eq!(second(0), ns(0));
+        assert_eq!(second(300), ns(300));
     }
 
     #[test]
