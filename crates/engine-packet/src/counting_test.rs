@@ -175,10 +175,11 @@ fn counters_are_the_same_with_any_number_of_threads() {
     assert_eq!(sums, run(2, Counting::Sums));
     let every = run(3, Counting::Every(Span::from_us(1)));
     let (sums, every) = (counters(&sums), counters(&every));
-    assert!(every.bins() > 5);
+    let bins = every.bins();
+    assert!(bins > 5);
     assert_eq!(sums.series().count(), every.series().count());
     for series in every.series() {
-        let values: Vec<u64> = series.cumulative(every.bins()).collect();
+        let values: Vec<u64> = series.cumulative(bins).collect();
         assert!(values.windows(2).all(|pair| pair[0] <= pair[1]));
         assert_eq!(values.last().copied(), Some(sums.total(series.place, series.counter)));
     }
