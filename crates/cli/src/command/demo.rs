@@ -5,6 +5,7 @@ use fabriscope_platform::Binding;
 use fabriscope_report::compare::{Beside, beside};
 use fabriscope_report::{Measured, Point};
 use fabriscope_tools::Tool;
+use fabriscope_units::Remedy;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
@@ -61,7 +62,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     output.text(&format!("# {}: {}\n# predicted by simulation, beside the published figures\n", parts.name, parts.title))?;
     for exercise in EXERCISES.iter().filter(|e| args.tables.is_empty() || args.tables.iter().any(|t| t == e.table)) {
         let spinner = Progress::spinner(exercise.tool);
-        let tool = Tool::by_name(exercise.tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
+        let tool = Tool::by_name(exercise.tool).map_err(|e| Failure::told(e.in_full(), "`fabriscope bench` lists the tools"))?;
         let options: Vec<String> = exercise.options.iter().map(|o| (*o).to_owned()).collect();
         let launch = Launch {
             tool,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::import::Subnet;
 use fabriscope_machine::export as machine;
+use fabriscope_units::Remedy;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
@@ -103,7 +104,7 @@ fn node(args: &Args, path: &Path, context: &Context, output: &mut Output) -> Res
     let source = Source::of(&args.fabric, context)?;
     let text = if args.nccl_topo.is_some() {
         let unknown = machine::Unknown { ability: args.sm, port: source.port };
-        machine::nccl(&source.machine, unknown).map_err(|error| wrong(&args.fabric, &error.to_string()))?
+        machine::nccl(&source.machine, unknown).map_err(|error| wrong(&args.fabric, &error))?
     } else {
         machine::nvidia_smi(&source.machine)
     };
@@ -122,7 +123,7 @@ fn subnet(fabric: &str, context: &Context) -> Result<Subnet, Failure> {
         return super::import::read(path);
     }
     let cluster = context.catalog()?.target(fabric).map_err(Failure::of)?;
-    let fabric = cluster.fabric().map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    let fabric = cluster.fabric().map_err(|e| Failure::told(e.in_full(), "correct the topology of the cluster"))?;
     // What was imported has names and GUIDs of its own.
     Ok(cluster.topology.subnet().cloned().unwrap_or_else(|| export::subnet(&fabric)))
 }

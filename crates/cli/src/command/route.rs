@@ -1,6 +1,5 @@
 //! `fabriscope route`: where a routing leads on a fabric, how evenly, whether it can deadlock, and what OpenSM would do.
 
-use fabriscope_catalog::remedy;
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::export;
@@ -9,7 +8,7 @@ use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
 use fabriscope_fabric::routing::{Fault, Load, forward_partly, impure_tree, roots_by_hops, survey};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables};
 use fabriscope_report::Table;
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Rate, Remedy, Span};
 
 use crate::command::topo::Algorithm;
 use crate::context::Context;
@@ -158,16 +157,16 @@ fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Fa
     let is_cluster = path.extension().is_some_and(|extension| extension == "toml") || !path.is_file();
     // Rates and delays decide nothing here; files that give none get these.
     let links = Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)));
-    let told = |error: String| {
-        let (message, help) = remedy(&error, "see `fabriscope import FILE`");
+    let told = |error: fabriscope_fabric::import::ImportError| {
+        let (message, help) = error.halves("see `fabriscope import FILE`");
         Failure::told(format!("{}: {message}", args.fabric), help)
     };
     if !is_cluster {
         let subnet = super::import::read(path)?;
-        return Ok(Network { fabric: subnet.fabric(&links).map_err(|error| told(error.to_string()))?, subnet });
+        return Ok(Network { fabric: subnet.fabric(&links).map_err(told)?, subnet });
     }
     let cluster = context.cluster(&args.fabric)?;
-    let fabric = cluster.fabric().map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    let fabric = cluster.fabric().map_err(|e| Failure::told(e.in_full(), "correct the topology of the cluster"))?;
     if let Some(subnet) = cluster.topology.subnet() {
         return Ok(Network { subnet: subnet.clone(), fabric });
     }
@@ -175,15 +174,14 @@ fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Fa
     // Algorithms with coordinates need the fabric as it was built; tables need the numbers of the subnet.
     Ok(match engine {
         Engine::Other(_) => Network { fabric, subnet },
-        _ => Network { fabric: subnet.fabric(&links).map_err(|error| told(error.to_string()))?, subnet },
+        _ => Network { fabric: subnet.fabric(&links).map_err(told)?, subnet },
     })
 }
 
 fn route(args: &Args, network: &Network, engine: Engine, roots: Option<&[SwitchId]>) -> Result<Routed, Failure> {
     let fabric = &network.fabric;
     let told = |error: RoutingError| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "see `fabriscope route --help`");
+        let (message, help) = error.halves("see `fabriscope route --help`");
         // Wherever ours finds no tree, OpenSM finds none.
         let fallback = if matches!(engine, Engine::Ftree) { "; OpenSM would silently use minhop" } else { "" };
         Failure::told(message, format!("{help}{fallback}"))
@@ -244,14 +242,14 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
             );
         }
         Engine::UpDown if !has_roots => {
-            let roots = Tables::roots(fabric).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))?;
+            let roots = Tables::roots(fabric).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))?;
             let names: Vec<String> = roots.iter().take(SHOWN).map(|&at| fabric.name(Node::Switch(at))).collect();
             let more = if roots.len() > SHOWN { ", ..." } else { "" };
             notes.push(format!("{} root switches: {}{more}", roots.len(), names.join(", ")));
             if roots.len() == 1 && fabric.graph.switch_count() > 1 {
                 notes.push("all paths that go up meet at one root, which its links may not carry; --roots names others".to_owned());
             }
-            let found = roots_by_hops(fabric, &adapters).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))?;
+            let found = roots_by_hops(fabric, &adapters).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))?;
             if found.is_empty() {
                 notes.push(
                     "OpenSM finds no root switches by hop counts and would silently use minhop; give it a list: opensm -R updn -a FILE"
@@ -274,7 +272,7 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
                      node of {name}",
                     high.len()
                 ));
-            } else if let Some(why) = impure_tree(fabric).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))? {
+            } else if let Some(why) = impure_tree(fabric).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))? {
                 notes.push(format!(
                     "OpenSM would silently use minhop: {why}; with a list of roots it takes any tree of several switches: opensm -R ftree -a FILE"
                 ));

@@ -16,9 +16,10 @@ pub struct TransferPath<'m> {
 impl<'m> TransferPath<'m> {
     /// The path between two devices or memories, by their names.
     pub fn find(machine: &'m Machine, node: &str, from: &str, to: &str) -> Result<TransferPath<'m>, Failure> {
-        let end = |name: &str| machine.find(name).map_err(|error| wrong(node, &error.to_string()));
+        let end = |name: &str| machine.find(name).map_err(|error| wrong(node, &error));
         let path = way(machine, end(from)?, end(to)?);
-        let path = path.ok_or_else(|| wrong(node, &format!("no path leads from {from} to {to}; choose memories, GPUs or adapters")))?;
+        let path =
+            path.ok_or_else(|| Failure::told(format!("{node}: no path leads from {from} to {to}"), "choose memories, GPUs or adapters"))?;
         Ok(TransferPath { machine, path })
     }
 
