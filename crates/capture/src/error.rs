@@ -3,17 +3,19 @@
 use fabriscope_schedule::ScheduleError;
 
 /// Why a file cannot be read as a capture of RoCE version 2. Places are bytes from the beginning of the file.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum CaptureError {
     /// The first bytes are those of another kind of file.
-    #[error("offset 0: it begins with {found}, which is no capture; write one with tcpdump -w, dumpcap -w or --pcap")]
+    #[error("offset 0: it begins with {found}, which is no capture")]
+    #[diagnostic(help("write one with tcpdump -w, dumpcap -w or --pcap"))]
     NotACapture {
         /// The first bytes in hexadecimal, or what they are known to be.
         found: String,
     },
     /// The file ends in the middle of something.
-    #[error("offset {offset}: {what} needs {needed} bytes and {present} are left; the file was cut, copy it again")]
+    #[error("offset {offset}: {what} needs {needed} bytes and {present} are left")]
+    #[diagnostic(help("the file was cut, copy it again"))]
     Cut {
         /// Where it begins.
         offset: usize,
@@ -25,7 +27,8 @@ pub enum CaptureError {
         present: usize,
     },
     /// A length that cannot be.
-    #[error("offset {offset}: {what} of {length} bytes; the file is damaged from here on")]
+    #[error("offset {offset}: {what} of {length} bytes")]
+    #[diagnostic(help("the file is damaged from here on"))]
     Length {
         /// Where it stands.
         offset: usize,
@@ -35,7 +38,8 @@ pub enum CaptureError {
         length: u64,
     },
     /// A packet of an interface that was not described.
-    #[error("offset {offset}: a packet of interface {interface}, but {known} are described; the file is damaged from here on")]
+    #[error("offset {offset}: a packet of interface {interface}, but {known} are described")]
+    #[diagnostic(help("the file is damaged from here on"))]
     NoSuchInterface {
         /// Where the packet stands.
         offset: usize,
@@ -45,7 +49,8 @@ pub enum CaptureError {
         known: usize,
     },
     /// Frames of another kind than Ethernet.
-    #[error("offset {offset}: the frames are {found}, not Ethernet; only captures of RoCE version 2 can be read as traffic")]
+    #[error("offset {offset}: the frames are {found}, not Ethernet")]
+    #[diagnostic(help("only captures of RoCE version 2 can be read as traffic"))]
     NotEthernet {
         /// Where that is said.
         offset: usize,
@@ -54,14 +59,16 @@ pub enum CaptureError {
     },
     /// A packet for the port of RoCE that is not RoCE.
     #[error("offset {offset}: a packet for UDP port 4791 that is not RoCE version 2: {cause}")]
+    #[diagnostic(forward(cause))]
     NotRoce {
         /// Where the packet stands.
         offset: usize,
-        /// What is wrong, and what to do.
-        cause: String,
+        /// What is wrong with it.
+        cause: fabriscope_wire::WireError,
     },
     /// Nothing to read.
-    #[error("{packets} packets, none of them RoCE version 2; capture with the filter `udp port 4791`, on a port that sees RDMA traffic")]
+    #[error("{packets} packets, none of them RoCE version 2")]
+    #[diagnostic(help("capture with the filter `udp port 4791`, on a port that sees RDMA traffic"))]
     Nothing {
         /// Packets of other kinds.
         packets: usize,
@@ -69,17 +76,19 @@ pub enum CaptureError {
 }
 
 /// Why the messages of a capture do not make a workload.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// An address that the table of hosts does not have.
-    #[error("{address} sends or receives, but `hosts` does not name it; add it, or leave `hosts` out to count addresses as they appear")]
+    #[error("{address} sends or receives, but `hosts` does not name it")]
+    #[diagnostic(help("add it, or leave `hosts` out to count addresses as they appear"))]
     UnknownHost {
         /// The address.
         address: String,
     },
     /// More hosts than adapters.
-    #[error("the capture has {hosts} hosts and the cluster {ranks} adapters; use a larger cluster, or filter the capture")]
+    #[error("the capture has {hosts} hosts and the cluster {ranks} adapters")]
+    #[diagnostic(help("use a larger cluster, or filter the capture"))]
     TooManyHosts {
         /// Hosts of the capture.
         hosts: usize,
@@ -87,7 +96,8 @@ pub enum ReplayError {
         ranks: u32,
     },
     /// Too long for the clock.
-    #[error("the capture goes on for {seconds} s, and {most} s can be run; cut it: editcap -B TIME")]
+    #[error("the capture goes on for {seconds} s, and {most} s can be run")]
+    #[diagnostic(help("cut it: editcap -B TIME"))]
     TooLong {
         /// Its length.
         seconds: u64,
@@ -95,14 +105,14 @@ pub enum ReplayError {
         most: u64,
     },
     /// No message is complete.
-    #[error(
-        "the capture holds {packets} RoCE packets but no message from its beginning to its end; capture longer, or at the sender's port"
-    )]
+    #[error("the capture holds {packets} RoCE packets but no message from its beginning to its end")]
+    #[diagnostic(help("capture longer, or at the sender's port"))]
     NoMessage {
         /// Packets there are.
         packets: usize,
     },
     /// The schedule of the messages cannot be built.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Schedule(#[from] ScheduleError),
 }

@@ -93,7 +93,7 @@ pub fn conversation(bytes: &[u8]) -> Result<Conversation, CaptureError> {
         if record.link != LinkType::ETHERNET {
             return Err(CaptureError::NotEthernet { offset: record.offset, found: record.link.to_string() });
         }
-        let told = |cause: fabriscope_wire::WireError| CaptureError::NotRoce { offset: record.offset, cause: cause.to_string() };
+        let told = |cause| CaptureError::NotRoce { offset: record.offset, cause };
         let Some(datagram) = dissect(record.data).map_err(told)? else {
             found.others += 1;
             continue;

@@ -234,6 +234,8 @@ fn packet<'a>(body: &Words<'a>, at: usize, kind: u32, interfaces: &[Interface]) 
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     #[test]
@@ -244,7 +246,7 @@ mod tests {
             (b"Hello, world", "48 65 6c 6c"),
             (b"\x4d\x3c\xb2\xa1\x02\x00", "needs 24 bytes and 6 are left"),
         ] {
-            let error = records(bytes).unwrap_err().to_string();
+            let error = records(bytes).unwrap_err().in_full();
             assert!(error.contains(told), "{error}");
         }
     }

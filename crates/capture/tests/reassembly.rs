@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use fabriscope_capture::{CaptureError, Conversation, Format, Framing, Interface, Kind, ReplayError, conversation, replay, write};
 use fabriscope_engine::{Seen, Sighting, Tap};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::*;
 use fabriscope_wire::LinkLayer;
@@ -143,8 +144,8 @@ proptest! {
             bytes[place] = *value;
         }
         match conversation(&bytes) {
-            Ok(found) => drop(replay(&found, &[], 8).map_err(|error| error.to_string())),
-            Err(error) => prop_assert!(error.to_string().contains(';')),
+            Ok(found) => drop(replay(&found, &[], 8).map_err(|error| error.in_full())),
+            Err(error) => prop_assert!(error.in_full().contains(';')),
         }
     }
 }

@@ -4,13 +4,13 @@
 
 mod hosts;
 
-use crate::suggest::remedy;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use fabriscope_fabric::topology::Imported;
 use fabriscope_fabric::{Topology, import};
+use fabriscope_units::Remedy;
 
 use crate::cluster::Cluster;
 use crate::document::Document;
@@ -50,27 +50,27 @@ pub(crate) fn load(topology: &mut Topology, groups: &[Written<'_>], nics: &[u32]
 
 fn fabric(imported: &mut Imported) -> Result<(), Problem> {
     let path = imported.path();
-    let told = |message: &str| problem("file", &path, message);
+    let told = |message: &str, help: &str| problem("file", &path, (message.to_owned(), help.to_owned()));
     let mut bytes = Vec::new();
     let read = open(&path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string()));
-    read.map_err(|error| told(&format!("{error}; name a fabric as seen from the file that says so")))?;
+    read.map_err(|error| told(&error, "name a fabric as seen from the file that says so"))?;
     if bytes.len() as u64 > LARGEST {
-        return Err(told(&format!("it has more than {LARGEST} bytes; is it the right file?")));
+        return Err(told(&format!("it has more than {LARGEST} bytes"), "is it the right file?"));
     }
-    let subnet = import::text(&bytes).and_then(|text| import::read(&text)).map_err(|error| told(&error.to_string()))?;
+    let subnet =
+        import::text(&bytes).and_then(|text| import::read(&text)).map_err(|error| problem("file", &path, error.halves(OTHERWISE)))?;
     imported.load(subnet).map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "");
+        let (message, help) = error.halves("");
         Problem::at(&["topology", "imported", "uplinks"], message, help)
     })
 }
 
 fn tables(imported: &mut Imported) -> Result<(), Problem> {
     let (Some(path), Some(subnet)) = (imported.tables_path(), imported.subnet()) else { return Ok(()) };
-    let told = |message: &str| problem("tables", &path, message);
-    let file = open(&path).map_err(|error| told(&format!("{error}; name the tables as seen from the file that says so")))?;
-    let lines = import::plain(BufReader::new(file)).map_err(|error| told(&format!("{error}; name a file that can be read")))?;
-    let (tables, _) = import::read_lfts(subnet, lines).map_err(|error| told(&error.to_string()))?;
+    let told = |message: &str, help: &str| problem("tables", &path, (message.to_owned(), help.to_owned()));
+    let file = open(&path).map_err(|error| told(&error, "name the tables as seen from the file that says so"))?;
+    let lines = import::plain(BufReader::new(file)).map_err(|error| told(&error.to_string(), "name a file that can be read"))?;
+    let (tables, _) = import::read_lfts(subnet, lines).map_err(|error| problem("tables", &path, error.halves(OTHERWISE)))?;
     imported.load_tables(tables);
     Ok(())
 }
@@ -83,11 +83,13 @@ fn open(path: &Path) -> Result<File, String> {
     }
 }
 
-/// Messages of the readers carry their remedy after a semicolon.
-fn problem(key: &str, path: &Path, message: &str) -> Problem {
-    let (message, help) = remedy(message, "see `fabriscope import FILE`");
+/// What is wrong with a file, and what to do.
+fn problem(key: &str, path: &Path, (message, help): (String, String)) -> Problem {
     Problem::at(&["topology", "imported", key], format!("{}: {message}", path.display()), help)
 }
+
+/// What to do where a reader does not say.
+const OTHERWISE: &str = "see `fabriscope import FILE`";
 
 /// The largest fabric that is read, in bytes: a hundred times the largest known.
 const LARGEST: u64 = 1 << 29;

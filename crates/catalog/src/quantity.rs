@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use fabriscope_units::{Rate, UnitError};
+use fabriscope_units::{Rate, Remedy, UnitError};
 
 /// The clock of a core in hertz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -130,7 +130,7 @@ macro_rules! text_serde {
                         f.write_str($description)
                     }
                     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
-                        $name::parse(text).map_err(E::custom)
+                        $name::parse(text).map_err(|error| E::custom(error.in_full()))
                     }
                 }
                 deserializer.deserialize_str(Text)

@@ -1,8 +1,9 @@
 //! From the names in a cluster to its parts, and whether they fit together.
 
-use crate::suggest::remedy;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_fabric::{EndpointId, Fabric, Length, Route, Router, Topology, Vertex};
+use fabriscope_units::Remedy;
+use miette::Diagnostic;
 
 use crate::catalog::{AnyPart, Catalog};
 use crate::cluster::{Cluster, FlowControl, LinkLayer, ResolvedCluster};
@@ -207,7 +208,7 @@ fn place(cluster: &mut ResolvedCluster, written: &[Written<'_>]) -> Result<(), P
     if written.iter().all(|group| group.first_leaf.is_none()) {
         return Ok(());
     }
-    let fabric = cluster.fabric().map_err(|error| told_by_fabric(&["topology"], &error.to_string()))?;
+    let fabric = cluster.fabric().map_err(|error| told_by_fabric(&["topology"], &error))?;
     let graph = &fabric.graph;
     let leaf = |endpoint: EndpointId| graph.link(graph.uplink(endpoint)).to;
     let mut leaves: Vec<(Vertex, u32)> = Vec::new();
@@ -382,7 +383,7 @@ fn fits_topology(cluster: &ResolvedCluster, written: &Topology) -> Result<(), Pr
         TopologyError::TooFewPorts { radix, .. } if open && matches!(written, Topology::SingleSwitch(_)) => {
             too_many(u64::from(cluster.radix().min(radix)))
         }
-        other => told_by_fabric(&["topology"], &other.to_string()),
+        other => told_by_fabric(&["topology"], &other),
     })?;
     let has = fabric.counts().endpoints;
     if has < wanted {
@@ -393,12 +394,12 @@ fn fits_topology(cluster: &ResolvedCluster, written: &Topology) -> Result<(), Pr
 
 /// Whether the routing of a cluster, changed since it was resolved, suits its topology and its switches.
 pub(crate) fn routes(cluster: &ResolvedCluster) -> Result<(), Problem> {
-    let fabric = cluster.fabric().map_err(|error| told_by_fabric(&["topology"], &error.to_string()))?;
+    let fabric = cluster.fabric().map_err(|error| told_by_fabric(&["topology"], &error))?;
     routed(cluster, &fabric)
 }
 
 fn routed(cluster: &ResolvedCluster, fabric: &Fabric) -> Result<(), Problem> {
-    let router = Router::new(fabric, cluster.routing).map_err(|error| told_by_fabric(&["routing"], &error.to_string()))?;
+    let router = Router::new(fabric, cluster.routing).map_err(|error| told_by_fabric(&["routing"], &error))?;
     let (lanes, levels) = (u32::from(router.lanes()), cluster.qos.as_ref().map_or(1, Qos::lanes));
     if let Some(qos) = &cluster.qos {
         crate::qos::check_fabric(qos, fabric)?;
@@ -430,9 +431,9 @@ fn routed(cluster: &ResolvedCluster, fabric: &Fabric) -> Result<(), Problem> {
 /// The most lanes that a link can have (standard).
 const MOST_LANES: u32 = 16;
 
-/// Messages of the fabric carry their remedy after a semicolon.
-fn told_by_fabric(path: &[&str], text: &str) -> Problem {
-    let (message, help) = remedy(text, "see `[topology]` of the clusters in the catalogue");
+/// What the fabric says, and its remedy.
+fn told_by_fabric(path: &[&str], error: &dyn Diagnostic) -> Problem {
+    let (message, help) = error.halves("see `[topology]` of the clusters in the catalogue");
     Problem::at(path, message, help)
 }
 

@@ -1,12 +1,13 @@
 //! Nodes and the cores on their adapters with all their parts: names looked up in the catalogue, and whether they fit together.
 
+use fabriscope_units::Remedy;
+
 use crate::catalog::{AnyPart, Catalog};
 use crate::dpu::ResolvedDpu;
 use crate::error::{CatalogError, Problem};
 use crate::node::{Devices, Node, NodeLayout, NumaDistance, ResolvedBundle, ResolvedNode, ResolvedSlot};
 use crate::part::{Bundle, Cpu, Gpu, Kind, Nic, Nics, NodePart, Pcie, PcieSlot};
 use crate::resolve::missing;
-use crate::suggest::remedy;
 
 impl Node {
     /// Which devices it has, without looking at their parts.
@@ -157,8 +158,7 @@ pub(crate) fn check_part(catalog: &Catalog, part: &NodePart) -> Result<(), Probl
 fn joined(node: &ResolvedNode) -> Result<(), Problem> {
     use fabriscope_machine::Purpose;
     let machine = node.machine().map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "");
+        let (message, help) = error.halves("");
         Problem::at(&[], message, help)
     })?;
     let nics = machine.nics();

@@ -61,8 +61,10 @@ pub(crate) fn explain(message: &str) -> (String, String) {
     (what.to_owned(), help.to_owned())
 }
 
-/// What is wrong, and what to do about it: messages of the crates below carry their remedy after the first semicolon. Those that have
-/// none get `otherwise`.
+/// What is wrong, and what to do about it, in a text; one without a remedy gets `otherwise`.
+///
+/// Errors give their remedy themselves (`fabriscope_units::Remedy`). Only where they came through a reader of TOML or JSON, or ended
+/// a program, are they text: their message, a semicolon and the remedy.
 #[must_use]
 pub fn remedy<'t>(message: &'t str, otherwise: &'t str) -> (&'t str, &'t str) {
     message.split_once("; ").unwrap_or((message, otherwise))

@@ -2,9 +2,11 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use clap::{Parser, ValueEnum};
+use fabriscope_units::{Remedy, UnitError};
 
 use crate::command::Command;
 
@@ -24,6 +26,11 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// A quantity with its unit; an error is told in full, as clap has no place for a remedy.
+pub fn quantity<Q: FromStr<Err = UnitError>>(text: &str) -> Result<Q, String> {
+    text.parse().map_err(|error: UnitError| error.in_full())
 }
 
 const EXAMPLES: &str = "\

@@ -7,6 +7,7 @@ use fabriscope_lab::counting::readings;
 use fabriscope_report::counters::{Readings, Site};
 use fabriscope_units::Span;
 
+use crate::arguments::quantity;
 use crate::error::Failure;
 use crate::output::{write_file, write_with};
 
@@ -18,7 +19,7 @@ pub struct CounterArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub counters: Option<PathBuf>,
     /// Write the values at the end of every interval of this length, such as 10us; into a .csv, .om or .parquet file
-    #[arg(long, value_name = "TIME", requires = "counters")]
+    #[arg(long, value_name = "TIME", requires = "counters", value_parser = quantity::<Span>)]
     pub every: Option<Span>,
 }
 

@@ -5,11 +5,13 @@ use std::io::Write;
 use fabriscope_lab::memory::Memory;
 use fabriscope_units::Bytes;
 
+use crate::arguments::quantity;
+
 /// How much a run may take.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct MemoryArgs {
     /// Memory that the run may take, such as 8GiB; it is refused where an estimate says more. Default: what the machine has free
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::<Bytes>)]
     memory: Option<Bytes>,
 }
 

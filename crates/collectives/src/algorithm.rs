@@ -82,21 +82,14 @@ pub enum TwoLevel {
 }
 
 /// A name that no algorithm of the operation has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[error("there is no algorithm `{name}` for {operation}")]
+#[diagnostic(help("use one of {}", Algorithm::known(*operation)))]
 pub struct UnknownAlgorithm {
     /// The name.
     pub name: String,
     /// For what.
     pub operation: Kind,
-}
-
-impl UnknownAlgorithm {
-    /// What to do.
-    #[must_use]
-    pub fn remedy(&self) -> String {
-        format!("use one of {}", Algorithm::known(self.operation))
-    }
 }
 
 impl Call {
@@ -297,6 +290,8 @@ impl fmt::Display for TwoLevel {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
     use crate::Operation;
     use crate::proof::prove;
@@ -339,6 +334,6 @@ mod tests {
             }
         }
         let unknown = Algorithm::named(Kind::Bcast, "carrier_pigeon").unwrap_err();
-        assert!(unknown.remedy().contains("binomial"), "{}", unknown.remedy());
+        assert!(unknown.in_full().contains("; use one of ") && unknown.in_full().contains("binomial"), "{}", unknown.in_full());
     }
 }

@@ -32,13 +32,15 @@ pub struct Proof {
 }
 
 /// Why an algorithm is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum Flaw {
     /// Ranks wait for each other without end.
-    #[error("nobody can go on: {}; make each send meet a receive in the same order", waits(.0))]
+    #[error("nobody can go on: {}", waits(.0))]
+    #[diagnostic(help("make each send meet a receive in the same order"))]
     Stuck(Vec<Waiting>),
     /// A message is longer or shorter than what was posted for it.
-    #[error("rank {from} sends {sent} to rank {to}, which expects {expected}; give both the same piece")]
+    #[error("rank {from} sends {sent} to rank {to}, which expects {expected}")]
+    #[diagnostic(help("give both the same piece"))]
     Length {
         /// The sender.
         from: u32,
@@ -50,7 +52,8 @@ pub enum Flaw {
         expected: Bytes,
     },
     /// A piece is used before anything was put there.
-    #[error("rank {rank} reads byte {offset} of its {buffer:?} buffer, where nothing was put; receive or copy it first")]
+    #[error("rank {rank} reads byte {offset} of its {buffer:?} buffer, where nothing was put")]
+    #[diagnostic(help("receive or copy it first"))]
     Undefined {
         /// Where.
         rank: u32,
@@ -60,7 +63,8 @@ pub enum Flaw {
         offset: u64,
     },
     /// A contribution goes in twice, or two different bytes are added.
-    #[error("rank {rank} reduces byte {offset} of its {buffer:?} buffer from {left} and {right}; each rank's byte counts once")]
+    #[error("rank {rank} reduces byte {offset} of its {buffer:?} buffer from {left} and {right}")]
+    #[diagnostic(help("each rank's byte counts once"))]
     Twice {
         /// Where.
         rank: u32,
@@ -74,9 +78,8 @@ pub enum Flaw {
         right: Symbol,
     },
     /// A round uses a piece for two messages, one of which is received.
-    #[error(
-        "rank {rank} posts two messages over the same bytes of its {buffer:?} buffer in one round; use another buffer or another round"
-    )]
+    #[error("rank {rank} posts two messages over the same bytes of its {buffer:?} buffer in one round")]
+    #[diagnostic(help("use another buffer or another round"))]
     Overlap {
         /// Where.
         rank: u32,
@@ -104,7 +107,8 @@ pub enum Flaw {
         missing: u32,
     },
     /// Members of a group that the network serves disagree.
-    #[error("rank {rank} asks the network for something else than the others; give all members the same operation, root and length")]
+    #[error("rank {rank} asks the network for something else than the others")]
+    #[diagnostic(help("give all members the same operation, root and length"))]
     Disagree {
         /// Who differs.
         rank: u32,
@@ -118,7 +122,8 @@ pub enum Flaw {
         peer: u32,
     },
     /// More ranks than symbols have room for.
-    #[error("{0} ranks are more than the 64 that a proof can follow; prove a smaller number")]
+    #[error("{0} ranks are more than the 64 that a proof can follow")]
+    #[diagnostic(help("prove a smaller number"))]
     TooMany(u32),
 }
 

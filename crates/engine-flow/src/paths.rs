@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_engine::{EngineError, Feature};
 use fabriscope_fabric::{EndpointId, Fabric, Head, Hop, Idle, Node, Route, Router, Routing};
+use fabriscope_units::Remedy;
 
 use crate::support::refusal;
 
@@ -22,7 +23,7 @@ pub(crate) struct Paths<'a> {
 
 impl<'a> Paths<'a> {
     pub fn new(fabric: &'a Fabric, routing: Routing) -> Result<Paths<'a>, EngineError> {
-        let router = Router::new(fabric, routing).map_err(|error| EngineError::Setup(error.to_string()))?;
+        let router = Router::new(fabric, routing).map_err(|error| EngineError::Setup(error.in_full()))?;
         if !router.oblivious() {
             let what = format!("the routing `{routing}`, which looks at queues");
             return Err(refusal(Feature::Routing, what, "use the packet engine, or a routing such as ecmp or spray").into());

@@ -18,7 +18,7 @@ use fabriscope_engine::{Cluster, EngineError, Feature, timing};
 use fabriscope_fabric::{Graph, LinkId};
 use fabriscope_machine::{Access, Machine, Purpose, ResourceId, Use, VertexId, Weight};
 use fabriscope_node::{Memory, Reach};
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Rate, Remedy, Span};
 
 use crate::latency::Latency;
 use crate::paths::Paths;
@@ -85,7 +85,7 @@ impl<'a> Places<'a> {
             return Err(EngineError::TooManyRanks { ranks, adapters: u32::try_from(room).unwrap_or(u32::MAX) });
         }
         let paths = Paths::new(&cluster.fabric, parts.routing)?;
-        let machine = parts.sole().node.machine().map_err(|error| EngineError::Setup(error.to_string()))?;
+        let machine = parts.sole().node.machine().map_err(|error| EngineError::Setup(error.in_full()))?;
         let gpus = machine.gpus().len() as u32;
         if gpus > 0 && per_node > gpus {
             let what = format!("{per_node} ranks on a node with {gpus} GPUs");

@@ -6,6 +6,7 @@ use fabriscope_collectives::{Algorithm, Call, Kind, Message, Round, Rounds, sche
 use fabriscope_engine::{Cluster, Connections, Engine, EngineError, Folding, Job, Run, RunOptions};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_fabric::{Builder, LinkSpec, Routing, Socket};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Time};
 
 fn cluster(target: &str, routing: Routing) -> Cluster {
@@ -169,7 +170,7 @@ fn a_job_that_cannot_end_says_who_waits() {
     };
     let run = |ranks: u32, folding| FlowEngine.run(&cluster, Job::rounds((ranks, rounds), 1, folding), &RunOptions::default(), 1);
     for folding in [Folding::Never, Folding::Always] {
-        let stalled = run(2, folding).unwrap_err().to_string();
+        let stalled = run(2, folding).unwrap_err().in_full();
         assert!(stalled.contains("1 of 2 ranks still wait") && stalled.contains("rank 0: round 2 of messages from 1"), "{stalled}");
     }
     assert!(matches!(run(17, Folding::Auto), Err(EngineError::TooManyRanks { ranks: 17, .. })));

@@ -9,6 +9,7 @@ use fabriscope_engine::{Cluster, EngineError, Run};
 use fabriscope_node::aggregation::{Group, GroupError, Member, Region, Rules};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_switch::Channel;
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Access, Denied, Memory, Mtu};
 use fabriscope_wire::{Collective, Element, LinkLayer, Opcode, Reducer, Task};
@@ -51,7 +52,7 @@ struct Plan {
 type Log = Rc<RefCell<Vec<Result<Vec<(Time, Time)>, Denied>>>>;
 
 fn told(error: &GroupError) -> ProgramError {
-    ProgramError(error.to_string())
+    ProgramError(error.in_full())
 }
 
 /// The byte that a rank contributes.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabriscope_catalog::DEFAULT_PKEY;
 use fabriscope_engine::{EngineError, Library};
 use fabriscope_schedule::{OpKind, Schedule};
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Remedy, Time};
 use fabriscope_verbs::{
     Access, AhAttr, AhId, AltPath, CqId, Lid, MigState, Mr, Mtu, Nic, PdId, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Service, Sge,
     SrqId, VerbsError, Wc,
@@ -153,8 +153,8 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
     Ok(ends)
 }
 
-pub(crate) fn setup(error: impl std::fmt::Display) -> EngineError {
-    EngineError::Setup(error.to_string())
+pub(crate) fn setup(error: impl miette::Diagnostic) -> EngineError {
+    EngineError::Setup(error.in_full())
 }
 
 /// The requests between every two ranks at different adapters.

@@ -8,6 +8,7 @@ use fabriscope_catalog::Catalog;
 use fabriscope_engine::{Cluster, Inside, MessageTrace, Run, Stage, timing};
 use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind};
 use fabriscope_node::{DeviceCosts, Main, Memory, Process, ProgramError, Reach};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_verbs::{Access, Lid, MemoryId, Mr, Mtu, Peer, QpCap, QpInit, QpNum, QpType, Remote, SendWr, Sge};
 
@@ -302,13 +303,13 @@ fn memory_out_of_reach_is_refused() {
                 let pd = nic.alloc_pd();
                 nic.reg_mr_at(pd, 0, Bytes(64), Access::ALL, MemoryId(9)).unwrap_err()
             });
-            Err(ProgramError(error.to_string()))
+            Err(ProgramError(error.in_full()))
         })
     });
     let error = Scenario::default().execute(&cluster, (vec![0], vec![main]), 1).unwrap_err();
-    assert!(error.to_string().contains("does not reach memory 9"), "{error}");
+    assert!(error.in_full().contains("does not reach memory 9"), "{error}");
     cluster.parts.sole_mut().node.nics = 1;
     let job = (Vec::new(), Vec::new());
     let error = Scenario::default().execute(&cluster, job, 1).unwrap_err();
-    assert!(error.to_string().contains("2 adapters, and a node has 1"), "{error}");
+    assert!(error.in_full().contains("2 adapters, and a node has 1"), "{error}");
 }

@@ -12,7 +12,7 @@ use fabriscope_node::datagram::{Arrival, Channel, GaveUp};
 use fabriscope_node::process::wqe_bytes;
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::OpKind;
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::{Bytes, Remedy, Span, Time};
 use fabriscope_verbs::{QpNum, SendFlags, SendWr, Service, Sge, UdDestination, Wc, WcStatus};
 
 use crate::Transfers;
@@ -129,7 +129,7 @@ impl Processes {
         }
         let built = clock + self.library.wqe_build;
         let h = world.host(host);
-        let posted = h.nic().post_send(built, qp, &wr).map_err(|error| EngineError::Setup(error.to_string()))?;
+        let posted = h.nic().post_send(built, qp, &wr).map_err(|error| EngineError::Setup(error.in_full()))?;
         let bytes = wqe_bytes(&wr);
         let mut seen = built + self.cpu.mmio_latency;
         if self.doorbell.pushes(1, bytes, inline) {
@@ -312,7 +312,7 @@ impl Transferring {
             Inlet::Shared(srq) => h.nic().post_srq_recv(now, srq, &again),
             _ => h.nic().post_recv(now, wc.qp_num, &again),
         };
-        reposted.map_err(|error| EngineError::Setup(error.to_string()))?;
+        reposted.map_err(|error| EngineError::Setup(error.in_full()))?;
         if p.datagrams.is_some() {
             return self.take_datagram(p, world, clock, rank, &wc);
         }

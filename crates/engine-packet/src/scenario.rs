@@ -10,7 +10,7 @@ use fabriscope_engine::{
 };
 use fabriscope_node::Main;
 use fabriscope_schedule::Schedule;
-use fabriscope_units::Rate;
+use fabriscope_units::{Rate, Remedy};
 
 use crate::programs::Programs;
 use crate::transfer::Transferring;
@@ -164,7 +164,7 @@ fn nodes(placement: Placement, ranks: usize) -> Vec<u32> {
 
 /// The rounds of all ranks as one schedule.
 fn of_rounds(program: &dyn RankRounds) -> Result<Schedule, EngineError> {
-    schedule(program.ranks(), |rank| program.rounds(rank)).map_err(|error| EngineError::Schedule(error.to_string()))
+    schedule(program.ranks(), |rank| program.rounds(rank)).map_err(|error| EngineError::Schedule(error.in_full()))
 }
 
 /// How many messages ranks exchange, and how many pairs of them, judged by three ranks.

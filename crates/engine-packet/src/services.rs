@@ -52,10 +52,10 @@ pub(crate) const fn shares(service: Service) -> bool {
 /// A message-passing library, partitions, SENDs of SRD longer than a packet.
 pub(crate) fn check(schedule: &Schedule, mtu: Mtu, how: Transfers, partitioned: bool) -> Result<(), EngineError> {
     if how.library.is_some() {
-        return Err(setup("a message-passing library runs over reliable connections or datagrams; write transport = \"rc\" or \"ud\""));
+        return Err(unsuited("a message-passing library runs over reliable connections or datagrams; write transport = \"rc\" or \"ud\""));
     }
     if partitioned {
-        return Err(setup("partitions are kept apart on reliable and unreliable connections only; write transport = \"rc\""));
+        return Err(unsuited("partitions are kept apart on reliable and unreliable connections only; write transport = \"rc\""));
     }
     let (packets, one_sided) = match how.service {
         Service::Srd => (true, true),
@@ -74,7 +74,9 @@ pub(crate) fn check(schedule: &Schedule, mtu: Mtu, how: Transfers, partitioned: 
                 OpKind::Put { .. } | OpKind::Get { .. } if !one_sided => "writes or reads memory, which takes a reliable transport",
                 _ => continue,
             };
-            return Err(setup(format!("rank {rank}, {bytes} over {name} with packets of {most}: it {problem}; use another transport")));
+            return Err(EngineError::Setup(format!(
+                "rank {rank}, {bytes} over {name} with packets of {most}: it {problem}; use another transport"
+            )));
         }
     }
     Ok(())
@@ -105,7 +107,7 @@ pub(crate) fn connect(
         for i in 0..halves[rank as usize].rank.connections.len() {
             let peer = halves[rank as usize].rank.connections[i].peer;
             let there = &halves[peer as usize];
-            let place = there.rank.place(rank).ok_or_else(|| setup("a connection has one end"))?;
+            let place = there.rank.place(rank).ok_or_else(|| unsuited("a connection has one end"))?;
             let other =
                 Other { sends: there.rank.connections[place].qp, receives: there.ends[place].0, eec: there.ends[place].1, srq: there.srq };
             let (memory, sl) = (there.rank.memory, level(rank, peer));
@@ -240,12 +242,19 @@ fn create(
 /// Initiators of DC that a rank's requests are spread over. Basis: UCX, `UCX_DC_MLX5_NUM_DCI`, 8 by default.
 const INITIATORS: usize = 8;
 
+/// Queue pairs that this work cannot have.
+fn unsuited(why: &str) -> EngineError {
+    EngineError::Setup(why.to_owned())
+}
+
 /// Why queue pairs could not be made.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
 enum MakeError {
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Verbs(#[from] VerbsError),
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Post(#[from] PostError),
     #[error("a peer has no queue for this transport")]
     Queue,

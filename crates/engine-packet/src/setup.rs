@@ -14,7 +14,7 @@ use fabriscope_streams::Streams;
 use fabriscope_switch::channel::MAX_BUFFER;
 use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
 use fabriscope_switch::{self as switch, Arbiter, Channel, Ecn, PauseLimits};
-use fabriscope_units::{Bytes, Pace, Rate, Span};
+use fabriscope_units::{Bytes, Pace, Rate, Remedy, Span};
 use fabriscope_verbs::ExtHeaders;
 use fabriscope_verbs::cc::Settings;
 use rustc_hash::FxHashMap;
@@ -103,7 +103,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         let parts = &cluster.parts;
         let graph = &cluster.fabric.graph;
         host_groups::check_reach(cluster)?;
-        let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.to_string()))?;
+        let router = Router::new(&cluster.fabric, parts.routing).map_err(|error| EngineError::Setup(error.in_full()))?;
         if !engine.allow_deadlock {
             refuse_deadlock(&cluster.fabric, &router, parts.routing)?;
         }

@@ -11,7 +11,7 @@ use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, EngineError, Feature, OpTimes, Order, Run, timing};
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{OpKind, Schedule};
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Remedy, Time};
 use fabriscope_verbs::{CqId, Remote, SendWr, Service, Sge, Wc, WcOpcode, WcStatus};
 use rustc_hash::FxHashMap;
 
@@ -268,7 +268,7 @@ impl Transferring {
             }
             clock += cpu.wqe_build;
             let h = world.host(host);
-            let posted = h.nic().post_send(clock, qp, &wr).map_err(|error| EngineError::Setup(error.to_string()))?;
+            let posted = h.nic().post_send(clock, qp, &wr).map_err(|error| EngineError::Setup(error.in_full()))?;
             let timing = *h.pipeline.bus();
             let mut seen = clock + cpu.mmio_latency;
             if !doorbell.pushes(1, Bytes(64), false) {

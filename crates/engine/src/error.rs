@@ -5,14 +5,15 @@ use fabriscope_units::Time;
 use crate::support::Unsupported;
 
 /// A refused or failed run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum EngineError {
     /// The engine has no model of something that the job needs.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
     /// A rank sits on a node that the cluster does not have.
-    #[error("rank {rank} is placed on node {node}, but the cluster has {nodes} nodes; use fewer ranks or more nodes")]
+    #[error("rank {rank} is placed on node {node}, but the cluster has {nodes} nodes")]
+    #[diagnostic(help("use fewer ranks or more nodes"))]
     NoSuchNode {
         /// The rank.
         rank: u32,
@@ -22,7 +23,8 @@ pub enum EngineError {
         nodes: u32,
     },
     /// A schedule has more ranks than there is room for at the cluster's adapters.
-    #[error("{ranks} ranks need a place each, but the cluster's adapters have {adapters}; use fewer ranks or more nodes")]
+    #[error("{ranks} ranks need a place each, but the cluster's adapters have {adapters}")]
+    #[diagnostic(help("use fewer ranks or more nodes"))]
     TooManyRanks {
         /// Ranks of the schedule.
         ranks: u32,
@@ -55,7 +57,8 @@ pub enum EngineError {
         who: String,
     },
     /// A network operation failed in a run that has no program to handle it.
-    #[error("rank {rank}: a transfer ended with {status}; {help}")]
+    #[error("rank {rank}: a transfer ended with {status}")]
+    #[diagnostic(help("{help}"))]
     Transfer {
         /// The rank that sees the error.
         rank: u32,

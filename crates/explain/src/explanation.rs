@@ -4,6 +4,7 @@ use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_lab::LabError;
 use fabriscope_report::Outcome;
 use fabriscope_tools::Tool;
+use fabriscope_units::Remedy;
 
 use crate::request::ExplainRequest;
 use crate::{collective, gpu_copies, message};
@@ -18,7 +19,7 @@ pub fn explain(
     parts: &ResolvedCluster,
     progress: &dyn Fn(usize, usize),
 ) -> Result<Outcome, LabError> {
-    let tool = Tool::by_name(&request.tool).map_err(|e| LabError::refused(e.to_string(), "`fabriscope bench` lists the tools"))?;
+    let tool = Tool::by_name(&request.tool).map_err(|e| LabError::refused(e.in_full(), "`fabriscope bench` lists the tools"))?;
     match tool {
         Tool::Gpu(gpu) => gpu_copies::explain_copies(gpu, request, parts),
         Tool::NcclTests(_) => collective::explain_collective(tool, request, parts, progress),

@@ -265,11 +265,12 @@ impl Graph {
 }
 
 /// Why cables and switches do not make a graph.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum GraphError {
     /// The endpoint or switch does not exist.
-    #[error("there is no {socket}: the fabric has {endpoints} endpoints and {switches} switches; numbers start at 0")]
+    #[error("there is no {socket}: the fabric has {endpoints} endpoints and {switches} switches")]
+    #[diagnostic(help("numbers start at 0"))]
     NoSuchNode {
         /// The socket named.
         socket: Socket,
@@ -279,7 +280,8 @@ pub enum GraphError {
         switches: u32,
     },
     /// The switch has fewer ports.
-    #[error("there is no {socket}: it has {ports} ports, numbered from 0; use a switch with more ports or fewer cables")]
+    #[error("there is no {socket}: it has {ports} ports, numbered from 0")]
+    #[diagnostic(help("use a switch with more ports or fewer cables"))]
     NoSuchPort {
         /// The socket named.
         socket: Socket,
@@ -287,19 +289,22 @@ pub enum GraphError {
         ports: u16,
     },
     /// Two cables in one port.
-    #[error("{socket} has two cables; move one of them to another port")]
+    #[error("{socket} has two cables")]
+    #[diagnostic(help("move one of them to another port"))]
     PortUsedTwice {
         /// The socket with two cables.
         socket: Socket,
     },
     /// A cable from a socket to itself.
-    #[error("a cable leads from {socket} to itself; name two different ports")]
+    #[error("a cable leads from {socket} to itself")]
+    #[diagnostic(help("name two different ports"))]
     Loop {
         /// The socket.
         socket: Socket,
     },
     /// A link without a rate.
-    #[error("the cable from {from} to {to} has rate 0 b/s; give it a rate, for example \"400 Gb/s\"")]
+    #[error("the cable from {from} to {to} has rate 0 b/s")]
+    #[diagnostic(help("give it a rate, for example \"400 Gb/s\""))]
     ZeroRate {
         /// One side of the cable.
         from: Socket,
@@ -307,10 +312,12 @@ pub enum GraphError {
         to: Socket,
     },
     /// More ports than this version numbers.
-    #[error("the fabric has more than {MOST_PORTS} endpoints or switch ports; make it smaller")]
+    #[error("the fabric has more than {MOST_PORTS} endpoints or switch ports")]
+    #[diagnostic(help("make it smaller"))]
     TooLarge,
     /// An endpoint without a cable.
-    #[error("endpoint {endpoint} has no cable; connect it or lower the number of endpoints")]
+    #[error("endpoint {endpoint} has no cable")]
+    #[diagnostic(help("connect it or lower the number of endpoints"))]
     Unconnected {
         /// The endpoint.
         endpoint: u32,
@@ -415,6 +422,8 @@ const UNUSED: LinkId = LinkId(u32::MAX);
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     const SPEC: LinkSpec = LinkSpec::new(Rate::from_gbps(100), Span::from_ns(10));
@@ -468,7 +477,7 @@ mod tests {
         assert_eq!(twice, GraphError::PortUsedTwice { socket: Socket::switch(0, 0) });
         let port = builder.cable(Socket::endpoint(1), Socket::switch(1, 2), &SPEC).unwrap_err();
         assert!(port.to_string().contains("it has 2 ports"), "{port}");
-        assert!(builder.cable(Socket::endpoint(2), Socket::switch(1, 0), &SPEC).unwrap_err().to_string().contains("2 endpoints"));
+        assert!(builder.cable(Socket::endpoint(2), Socket::switch(1, 0), &SPEC).unwrap_err().in_full().contains("2 endpoints"));
         assert!(matches!(builder.cable(Socket::switch(1, 0), Socket::switch(1, 0), &SPEC), Err(GraphError::Loop { .. })));
         let dead = LinkSpec { rate: Rate::from_bps(0), ..SPEC };
         assert!(matches!(builder.cable(Socket::endpoint(1), Socket::switch(1, 0), &dead), Err(GraphError::ZeroRate { .. })));

@@ -1,5 +1,6 @@
 //! The length of a cable in whole millimetres.
 
+use fabriscope_units::Remedy;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,8 +12,9 @@ pub struct Length {
 }
 
 /// Why a text is not a length.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not the length of a cable; write it in metres, for example \"3 m\" or \"0.5 m\"")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
+#[error("`{text}` is not the length of a cable")]
+#[diagnostic(help("write it in metres, for example \"3 m\" or \"0.5 m\""))]
 pub struct LengthError {
     text: String,
 }
@@ -66,7 +68,7 @@ impl Serialize for Length {
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Length, D::Error> {
         let text = std::borrow::Cow::<'_, str>::deserialize(deserializer)?;
-        Length::parse(&text).map_err(serde::de::Error::custom)
+        Length::parse(&text).map_err(|error| serde::de::Error::custom(error.in_full()))
     }
 }
 

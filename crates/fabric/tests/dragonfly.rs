@@ -11,6 +11,7 @@ use fabriscope_fabric::{
     Coordinates, Counts, EndpointId, Fabric, Head, Hop, Idle, LinkId, LinkSpec, Links, Memory, Node, Route, Router, Routing, SwitchId,
     SwitchView, Topology, TopologyError, path,
 };
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 
@@ -226,7 +227,7 @@ fn links_have_the_cable_of_their_kind() {
 
 #[test]
 fn errors_give_the_values_and_a_remedy() {
-    let refused = |family: Dragonfly, radix: u32| Topology::Dragonfly(family).build(&LINKS, radix).unwrap_err().to_string();
+    let refused = |family: Dragonfly, radix: u32| Topology::Dragonfly(family).build(&LINKS, radix).unwrap_err().in_full();
     let cases: [(String, &[&str]); 9] = [
         (refused(dragonfly(10, 4, 2, 2), 64), &["`groups = 10`", "8 global ports", "at most 9", "raise `global`"]),
         (refused(dragonfly(9, 40, 16, 17), 64), &["needs 72 ports", "has 64", "lower `endpoints`"]),
@@ -243,7 +244,7 @@ fn errors_give_the_values_and_a_remedy() {
     }
     let spine = Topology::DragonflyPlus(plus(3, 60, 2, 2, 8)).build(&LINKS, 64).unwrap_err();
     assert!(matches!(spine, TopologyError::TooFewPorts { switch: "a spine", needed: 68, .. }), "{spine}");
-    let table = Router::new(&build(dragonfly(9, 4, 2, 2)), Routing::DimensionOrder).unwrap_err().to_string();
+    let table = Router::new(&build(dragonfly(9, 4, 2, 2)), Routing::DimensionOrder).unwrap_err().in_full();
     assert!(table.contains("`dimension_order`") && table.contains("minimal, "), "{table}");
 }
 

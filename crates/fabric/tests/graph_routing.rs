@@ -10,6 +10,7 @@ use fabriscope_fabric::{
     EndpointId, Fabric, LinkId, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables, Topology, path,
 };
 use fabriscope_fabric::{export, import};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 use proptest::prelude::*;
 
@@ -229,7 +230,7 @@ fn a_tree_needs_one_lane_and_long_rings_too_many() {
     assert_eq!(Router::new(&ring(30), Routing::Ecmp).unwrap().lanes(), 15);
     let error = Router::new(&ring(32), Routing::Ecmp).unwrap_err();
     assert_eq!(
-        error.to_string(),
+        error.in_full(),
         "`ecmp` cannot route this fabric: its shortest paths have up to 16 hops between switches, each of which needs a lane of its own; \
          choose up_down, which needs one lane, or a routing made for the topology"
     );
@@ -264,10 +265,10 @@ fn destinations_are_spread_evenly_over_equal_ways() {
 #[test]
 fn what_is_no_fat_tree_is_told() {
     let same = build(&[2, 2, 0], &[(0, 2), (1, 2), (0, 1)]);
-    let error = Router::new(&same, Routing::Ftree).unwrap_err().to_string();
+    let error = Router::new(&same, Routing::Ftree).unwrap_err().in_full();
     assert!(error.contains("it is no fat tree: s0 and s1 both have endpoints, and a cable between them"), "{error}");
     let high = build(&[2, 2, 0, 0], &[(0, 2), (1, 3), (2, 3)]);
-    let error = Router::new(&high, Routing::Ftree).unwrap_err().to_string();
+    let error = Router::new(&high, Routing::Ftree).unwrap_err().in_full();
     assert!(error.contains("a cable joins s2 and s3, both 1 levels above the leaves"), "{error}");
     // A spine that only some of the leaves have, and one between the others: not complete, but a tree.
     let partial = build(&[2, 2, 2, 0, 0], &[(0, 3), (1, 3), (1, 4), (2, 4), (0, 4)]);

@@ -8,6 +8,7 @@ use fabriscope_fabric::{
     Counts, EndpointId, Fabric, Head, Hop, LinkSpec, Links, Route, Router, Routing, SwitchId, SwitchView, Topology, TopologyError,
     switch_hops,
 };
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 use proptest::prelude::*;
 
@@ -56,7 +57,7 @@ fn known_grids() {
 
 #[test]
 fn shapes_that_are_none() {
-    let message = |topology: &Topology| build(topology).unwrap_err().to_string();
+    let message = |topology: &Topology| build(topology).unwrap_err().in_full();
     assert!(message(&torus(&[])).contains("`sizes = 0` is out of range"));
     assert!(message(&torus(&[4, 0])).contains("sizes of at least 1"));
     assert!(message(&Topology::Hypercube(Hypercube { dimensions: Some(40), ..Hypercube::default() })).contains("1 to 20"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_fabric::multicast::{Group, GroupAttr, Groups, JoinState, Mgid, MulticastError, Snooping, Tree, conforms, cycle};
 use fabriscope_fabric::{Builder, EndpointId, Fabric, Graph, LinkSpec, Links, Node, Socket, SwitchId, Topology};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 use proptest::prelude::*;
 
@@ -294,7 +295,7 @@ fn refusals_say_what_to_do() {
     let graph = fat_tree(2, 8);
     let mut groups = Groups::new();
     let unicast = Mgid::ip("10.0.0.1".parse().unwrap());
-    let said = |error: MulticastError| error.to_string();
+    let said = |error: MulticastError| error.in_full();
     assert!(said(groups.create(unicast, GroupAttr::default()).unwrap_err()).contains("224.0.0.0"));
     assert!(said(groups.join(&graph, GROUP, EndpointId(0), JoinState::Full).unwrap_err()).contains("create it first"));
     let mlid = groups.create(GROUP, GroupAttr::default()).unwrap();

@@ -6,6 +6,7 @@ use fabriscope_fabric::export;
 use fabriscope_fabric::import::{ImportError, Kind, Subnet, read, review, text};
 use fabriscope_fabric::topology::{Dragonfly, FatTree, conforms};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Topology};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 
 fn links() -> Links {
@@ -31,7 +32,7 @@ fn built() -> Vec<Subnet> {
 }
 
 fn mistake(file: &str) -> String {
-    read(file).map(|_| String::new()).unwrap_or_else(|error: ImportError| error.to_string())
+    read(file).map(|_| String::new()).unwrap_or_else(|error: ImportError| error.in_full())
 }
 
 /// Devices and cables by name, as far as dot carries them.

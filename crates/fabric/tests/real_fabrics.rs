@@ -8,6 +8,7 @@ use fabriscope_fabric::import::{Review, Subnet, read, review, text};
 use fabriscope_fabric::routing::survey;
 use fabriscope_fabric::topology::{FatTree, conforms};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, SwitchId, Tables, Topology};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 
 fn subnet(file: &str) -> Subnet {
@@ -138,7 +139,7 @@ fn a_tree_for_slurm() {
 
 /// A dump with a mistake in it: what is said.
 fn mistake(file: &str) -> String {
-    read(file).map(|_| String::new()).unwrap_or_else(|error| error.to_string())
+    read(file).map(|_| String::new()).unwrap_or_else(|error| error.in_full())
 }
 
 const PAIR: &str = "Switch\t4 \"S-0000000000000001\"\t\t# \"a\" base port 0 lid 1 lmc 0
@@ -176,9 +177,9 @@ fn what_contradicts_itself_is_told_with_its_line() {
     ] {
         assert!(mistake(&broken).contains(said), "{said}: {}", mistake(&broken));
     }
-    assert!(text(&[0x53, 0x00, 0x41]).unwrap_err().to_string().contains("byte 1"));
-    assert!(text(&[0x53, 0xff]).unwrap_err().to_string().contains("byte 1"));
-    assert!(text(&[0x1f, 0x8b, 8, 0, 1]).unwrap_err().to_string().contains("damaged"));
+    assert!(text(&[0x53, 0x00, 0x41]).unwrap_err().in_full().contains("byte 1"));
+    assert!(text(&[0x53, 0xff]).unwrap_err().in_full().contains("byte 1"));
+    assert!(text(&[0x1f, 0x8b, 8, 0, 1]).unwrap_err().in_full().contains("damaged"));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use fabriscope_fabric::import::{ImportError, Kind, Subnet, read, review};
 use fabriscope_fabric::topology::{FatTree, conforms};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Router, Routing, Topology};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 
 fn links() -> Links {
@@ -17,7 +18,7 @@ fn fabric(subnet: &Subnet) -> Fabric {
 }
 
 fn mistake(file: &str) -> String {
-    read(file).map(|_| String::new()).unwrap_or_else(|error: ImportError| error.to_string())
+    read(file).map(|_| String::new()).unwrap_or_else(|error: ImportError| error.in_full())
 }
 
 fn rates(subnet: &Subnet) -> Vec<(u64, usize)> {

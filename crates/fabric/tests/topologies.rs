@@ -5,6 +5,7 @@ use fabriscope_fabric::topology::{BackToBack, Defect, FatTree, LeafSpine, Oversu
 use fabriscope_fabric::{
     Builder, Coordinates, Counts, EndpointId, Fabric, LinkSpec, Links, Node, Socket, SwitchId, Topology, TopologyError,
 };
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 
 const LINKS: Links = Links {
@@ -154,7 +155,7 @@ fn errors_give_the_values_and_a_remedy() {
         (Topology::SingleSwitch(SingleSwitch { endpoints: Some(41), radix: None }), 40, &["needs 41 ports", "leaf_spine"]),
     ];
     for (topology, radix, parts) in cases {
-        let message = build(&topology, radix).unwrap_err().to_string();
+        let message = build(&topology, radix).unwrap_err().in_full();
         assert!(parts.iter().all(|part| message.contains(part)), "{topology:?}: {message}");
     }
 }
@@ -162,7 +163,7 @@ fn errors_give_the_values_and_a_remedy() {
 #[test]
 fn a_slip_of_the_pen_is_refused_before_it_fills_the_memory() {
     let topology = fat_tree(|tree| (tree.levels, tree.endpoints) = (Some(4), None));
-    let message = build(&topology, 1024).unwrap_err().to_string();
+    let message = build(&topology, 1024).unwrap_err().in_full();
     assert!(message.contains("can be numbered") && message.contains("`endpoints`"), "{message}");
 }
 
@@ -177,7 +178,7 @@ fn parts_have_names() {
 #[test]
 fn a_link_without_a_rate_is_refused() {
     let dead = Links { trunk: LinkSpec::new(Rate::from_bps(0), Span::ZERO), ..LINKS };
-    let message = Topology::FatTree(FatTree::default()).build(&dead, 4).unwrap_err().to_string();
+    let message = Topology::FatTree(FatTree::default()).build(&dead, 4).unwrap_err().in_full();
     assert!(message.contains("rate 0"), "{message}");
 }
 

@@ -8,7 +8,7 @@
 use std::cell::{Cell, RefCell};
 
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 use fabriscope_verbs::{
     Access, CqId, Lid, Mr, Mtu, Peer, QpCap, QpInit, QpNum, QpType, Remote, Rkey, SendFlags, SendWr, Sge, VerbsError, WatchId,
 };
@@ -122,7 +122,7 @@ impl ConnectionEnd {
 }
 
 fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.to_string())
+    ProgramError(error.in_full())
 }
 
 /// The adapter: the first of the node.

@@ -56,10 +56,11 @@ pub struct Part {
 }
 
 /// Why a matrix has no such parts.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum MatrixError {
     /// More blocks than points.
     #[error("{points} points in direction {axis} for {blocks} blocks: a rank would be without rows")]
+    #[diagnostic(help("give at most {points} ranks in direction {axis} (--blocks X,Y,Z cuts the others), or a larger grid"))]
     Thin {
         /// The direction.
         axis: char,
@@ -70,6 +71,7 @@ pub enum MatrixError {
     },
     /// Blocks and ranks differ.
     #[error("{blocks} blocks for {ranks} ranks")]
+    #[diagnostic(help("give --blocks X,Y,Z whose product is {ranks}"))]
     Blocks {
         /// Blocks.
         blocks: u64,
@@ -78,6 +80,7 @@ pub enum MatrixError {
     },
     /// More ranks than rows.
     #[error("{rows} rows for {ranks} ranks: a rank would be without rows")]
+    #[diagnostic(help("use at most {rows} ranks, or more rows"))]
     Few {
         /// Rows.
         rows: u64,
@@ -86,27 +89,13 @@ pub enum MatrixError {
     },
     /// The halo is wider than what a rank has.
     #[error("a halo of {halo} elements is wider than the {rows} rows that each rank has")]
+    #[diagnostic(help("use --halo of at most {rows}, or fewer ranks"))]
     Wide {
         /// Elements.
         halo: u64,
         /// Rows of the smallest part.
         rows: u64,
     },
-}
-
-impl MatrixError {
-    /// What to do instead.
-    #[must_use]
-    pub fn remedy(&self) -> String {
-        match self {
-            MatrixError::Thin { axis, points, .. } => {
-                format!("give at most {points} ranks in direction {axis} (--blocks X,Y,Z cuts the others), or a larger grid")
-            }
-            MatrixError::Blocks { ranks, .. } => format!("give --blocks X,Y,Z whose product is {ranks}"),
-            MatrixError::Few { rows, .. } => format!("use at most {rows} ranks, or more rows"),
-            MatrixError::Wide { rows, .. } => format!("use --halo of at most {rows}, or fewer ranks"),
-        }
-    }
 }
 
 impl Matrix {
@@ -232,6 +221,8 @@ impl fmt::Display for Matrix {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     /// Rows joined to `row` of a box, counted one by one.
@@ -294,7 +285,7 @@ mod tests {
     fn ranks_without_rows_are_refused() {
         let says = |matrix: Matrix, ranks| {
             let error = matrix.check(ranks).unwrap_err();
-            format!("{error}; {}", error.remedy())
+            error.in_full()
         };
         let grid = |blocks| Matrix::Grid { points: [64, 64, 4], blocks, stencil: Stencil::Seven };
         assert!(says(grid([1, 1, 8]), 8).starts_with("4 points in direction Z for 8 blocks"), "{}", says(grid([1, 1, 8]), 8));

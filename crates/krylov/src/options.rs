@@ -3,6 +3,7 @@
 use fabriscope_platform::Target;
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::{self, Given, Meaning::Usual, Opt, Takes, opt};
+use fabriscope_units::Remedy;
 
 use super::matrix::{Matrix, Stencil};
 use super::offload::Offload;
@@ -134,7 +135,7 @@ pub(super) fn read(tool: &str, about: &str, args: &[String], target: &Target, co
             Matrix::Grid { points, blocks: blocks.unwrap_or([1, 1, u64::from(ranks)]), stencil }
         }
     };
-    matrix.check(ranks).map_err(|error| conflict(error.to_string(), &error.remedy()))?;
+    matrix.check(ranks).map_err(|error| conflict(error.to_string(), &error.remedy().unwrap_or_default()))?;
     let most = (cores / per_node.max(1)).max(1);
     let threads = threads.unwrap_or(most);
     if threads.saturating_mul(per_node) > cores {

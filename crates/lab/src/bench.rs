@@ -6,6 +6,7 @@ use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
 use fabriscope_tools::{Ranks, Tool, ToolOutput};
+use fabriscope_units::Remedy;
 use serde_json::Value;
 
 use crate::devices::DeviceOptions;
@@ -130,7 +131,7 @@ impl BenchRequest {
     /// # Errors
     /// There is none.
     pub fn named(tool: &str) -> Result<BenchRequest, LabError> {
-        let tool = Tool::by_name(tool).map_err(|error| LabError::refused(error.to_string(), "`fabriscope bench` lists the tools"))?;
+        let tool = Tool::by_name(tool).map_err(|error| LabError::refused(error.in_full(), "`fabriscope bench` lists the tools"))?;
         Ok(BenchRequest::new(tool))
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use fabriscope_fabric::{EndpointId, Fabric, Graph, LinkId, Node, PortId, SwitchId};
-use fabriscope_units::Span;
+use fabriscope_units::{Remedy, Span};
 
 use fabriscope_catalog::{Interface, LinkLayer, Manager, Problem, ResolvedCluster, nearest};
 use fabriscope_engine::{Chance, Effect, FaultPlan, PlannedFault, Recovery};
@@ -34,7 +34,7 @@ pub(crate) fn check_recovery(recovery: &Recovery) -> Result<(), Problem> {
 
 /// The faults of a lab on its fabric.
 pub(crate) fn plan(events: &[FaultEvent], cluster: &ResolvedCluster, manager: &Manager) -> Result<FaultPlan, Problem> {
-    let fabric = cluster.fabric().map_err(|error| Problem::at(&["cluster"], error.to_string(), "correct the topology"))?;
+    let fabric = cluster.fabric().map_err(|error| Problem::at(&["cluster"], error.in_full(), "correct the topology"))?;
     let mut planner = Planner { cluster, fabric: &fabric, number: String::new(), kind: "", faults: Vec::new() };
     for (number, event) in events.iter().enumerate() {
         planner.number = number.to_string();

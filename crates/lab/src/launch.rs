@@ -7,6 +7,7 @@ use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_platform::{Binding, Layout, Target, Unlike};
 use fabriscope_tools::{PerNode, Prepared, Ranks, Tool, ToolOutput, UsageError};
+use fabriscope_units::Remedy;
 use miette::Diagnostic;
 
 /// Why a tool did not run.
@@ -14,9 +15,9 @@ use miette::Diagnostic;
 #[non_exhaustive]
 pub enum LaunchError {
     /// The tool's command line.
-    #[error(transparent)]
+    #[error("{}", .0.in_full())]
     #[diagnostic(code(bench::usage), help("`fabriscope bench TOOL --help` lists the tool's options"))]
-    Usage(#[from] UsageError),
+    Usage(UsageError),
     /// Nodes that do not understand each other.
     #[error(transparent)]
     #[diagnostic(
@@ -25,15 +26,15 @@ pub enum LaunchError {
     )]
     Unlike(#[from] Unlike),
     /// The cluster's wiring.
-    #[error(transparent)]
+    #[error("{}", .0.in_full())]
     #[diagnostic(code(bench::topology))]
-    Topology(#[from] TopologyError),
+    Topology(TopologyError),
     /// The run.
-    #[error(transparent)]
+    #[error("{}", .0.in_full())]
     #[diagnostic(code(bench::run))]
-    Engine(#[from] EngineError),
+    Engine(EngineError),
     /// Two nodes are needed.
-    #[error("{cluster} has {nodes} node; a benchmark between two nodes needs two")]
+    #[error("{cluster} has {nodes} node, and a benchmark between two nodes needs two")]
     #[diagnostic(code(bench::nodes), help("take more nodes of it: --on {cluster}:2"))]
     OneNode {
         /// The cluster.
@@ -61,6 +62,25 @@ pub enum LaunchError {
         /// Nodes of the job.
         taken: u32,
     },
+}
+
+// Not `#[from]`: what these say is told in full already, and a cause would repeat it.
+impl From<UsageError> for LaunchError {
+    fn from(error: UsageError) -> LaunchError {
+        LaunchError::Usage(error)
+    }
+}
+
+impl From<TopologyError> for LaunchError {
+    fn from(error: TopologyError) -> LaunchError {
+        LaunchError::Topology(error)
+    }
+}
+
+impl From<EngineError> for LaunchError {
+    fn from(error: EngineError) -> LaunchError {
+        LaunchError::Engine(error)
+    }
 }
 
 /// A tool with its options on a cluster.

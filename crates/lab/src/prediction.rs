@@ -10,6 +10,7 @@ use fabriscope_platform::Layout;
 use fabriscope_report::question::Placement;
 use fabriscope_report::{Answer, Predict, Question, Refusal};
 use fabriscope_tools::{Measures, Operation, Point, Ranks, SizeOption, Suite, Tool, Traits, UsageError};
+use fabriscope_units::Remedy;
 
 use crate::devices::DeviceOptions;
 use crate::launch::{Launch, LaunchError};
@@ -68,7 +69,7 @@ impl<'a> Predictor<'a> {
     }
 
     fn run(&self, question: &Question) -> Result<Vec<Point>, Refusal> {
-        let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.to_string()))?;
+        let tool = Tool::by_name(question.tool).map_err(|e| Refusal::Fail(e.in_full()))?;
         if !self.long && is_long(question, &tool.traits()) {
             return Err(Refusal::Skip("it takes minutes: --long runs it".to_owned()));
         }
@@ -107,7 +108,7 @@ impl<'a> Predictor<'a> {
         match launch.run() {
             Ok((output, _)) => Ok(output.points),
             Err(LaunchError::Usage(error @ (UsageError::NoMeaning { .. } | UsageError::Unknown { .. } | UsageError::Conflict { .. }))) => {
-                Err(Refusal::Skip(error.to_string()))
+                Err(Refusal::Skip(error.in_full()))
             }
             Err(other) => Err(Refusal::Fail(other.to_string())),
         }

@@ -8,7 +8,7 @@ use fabriscope_fabric::topology::TopologyError;
 use fabriscope_platform::Binding;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_tools::{Point, Tool, ToolOutput};
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
 
 use crate::breakage;
 use crate::collective;
@@ -118,7 +118,7 @@ fn has_one_run(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError
 }
 
 fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
-    let tool = Tool::by_name(&bench.tool).map_err(|e| LabError::refused(e.to_string(), "`fabriscope bench` lists the tools"))?;
+    let tool = Tool::by_name(&bench.tool).map_err(|e| LabError::refused(e.in_full(), "`fabriscope bench` lists the tools"))?;
     let parts = &lab.cluster;
     let cluster = Cluster::new(parts.clone()).map_err(wiring)?;
     let taps = settings.capture.taps(&cluster)?;
@@ -148,7 +148,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
 }
 
 fn wiring(error: TopologyError) -> LabError {
-    LabError::refused(error.to_string(), "correct the topology of the cluster")
+    LabError::refused(error.in_full(), "correct the topology of the cluster")
 }
 
 fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
@@ -186,7 +186,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         settings.memory.allow(need, "use a smaller cluster, a workload with fewer messages, or a machine with more memory")?;
     }
     let schedule =
-        traffic.schedule(cluster.ranks(), seed).map_err(|e| LabError::refused(e.to_string(), "correct the workload of the lab"))?;
+        traffic.schedule(cluster.ranks(), seed).map_err(|e| LabError::refused(e.in_full(), "correct the workload of the lab"))?;
     let (run, wall_s) = measured(Job::schedule(schedule, connections(lab, traffic.transport, traffic.any_order)?))?;
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
     Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, taps, wall_s, seed })

@@ -1,6 +1,7 @@
 //! The workload `[workload.multicast]`: one host sends to a group; what it may say, and what the cluster must be for it.
 
-use fabriscope_catalog::remedy;
+use fabriscope_units::Remedy;
+use miette::Diagnostic;
 use std::net::Ipv6Addr;
 
 use fabriscope_fabric::multicast::{GroupAttr, Groups, JoinState, Mgid};
@@ -142,18 +143,18 @@ fn reaches(work: &ToGroup, cluster: &ResolvedCluster, mgid: Mgid, candidates: &[
         // Other families hang together by construction.
         return Ok(());
     }
-    let at = |key: &str, text: &str| {
-        let (message, help) = remedy(text, "see `[topology]`");
+    let at = |key: &str, error: &dyn Diagnostic| {
+        let (message, help) = error.halves("see `[topology]`");
         Problem::at(&["workload", "multicast", key], message, help)
     };
-    let fabric = cluster.fabric().map_err(|error| at("receivers", &error.to_string()))?;
+    let fabric = cluster.fabric().map_err(|error| at("receivers", &error))?;
     let endpoint = |node: u32| EndpointId(cluster.endpoints_of(node).map_or(0, |adapters| adapters.start));
     let mut members = vec![(endpoint(work.sender), JoinState::SendOnlyFull)];
     let most = work.receivers.iter().copied().max().unwrap_or(0) as usize;
     members.extend(candidates.iter().take(most).map(|node| (endpoint(*node), JoinState::Full)));
     let mut groups = Groups::new();
-    groups.create(mgid, GroupAttr::default()).map_err(|error| at("group", &error.to_string()))?;
-    groups.join_all(&fabric.graph, mgid, &members).map_err(|error| at("receivers", &error.to_string()))?;
+    groups.create(mgid, GroupAttr::default()).map_err(|error| at("group", &error))?;
+    groups.join_all(&fabric.graph, mgid, &members).map_err(|error| at("receivers", &error))?;
     Ok(())
 }
 

@@ -7,7 +7,8 @@ use fabriscope_engine::{Cluster, Connections, DeadlockPolicy, EngineError, Packe
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
 use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
+use miette::Diagnostic;
 
 use crate::error::LabError;
 
@@ -121,17 +122,17 @@ pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
 /// The messages of a capture.
 pub fn captured(capture: &Capture, cluster: &Cluster) -> Result<Traffic, LabError> {
     let file = capture.file.display();
-    let refused = |error: &dyn std::fmt::Display| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "see [workload.capture] of the lab");
+    let unread = |error: std::io::Error| LabError::refused(format!("{file}: {error}"), "see [workload.capture] of the lab");
+    let refused = |error: &dyn Diagnostic| {
+        let (message, help) = error.halves("see [workload.capture] of the lab");
         LabError::refused(format!("{file}: {message}"), help)
     };
-    let size = std::fs::metadata(&capture.file).map_err(|error| refused(&error))?.len();
+    let size = std::fs::metadata(&capture.file).map_err(unread)?.len();
     if size > LARGEST_CAPTURE {
-        let message = format!("it has {size} bytes, and {LARGEST_CAPTURE} can be read; shorten its packets: editcap -s 128");
-        return Err(refused(&message));
+        let message = format!("{file}: it has {size} bytes, and {LARGEST_CAPTURE} can be read");
+        return Err(LabError::refused(message, "shorten its packets: editcap -s 128"));
     }
-    let bytes = std::fs::read(&capture.file).map_err(|error| refused(&error))?;
+    let bytes = std::fs::read(&capture.file).map_err(unread)?;
     let found = conversation(&bytes).map_err(|error| refused(&error))?;
     let schedule = replay(&found, &capture.hosts, cluster.ranks()).map_err(|error| refused(&error))?;
     let mut notes = vec![format!("{} messages of {} hosts in {} RoCE packets", found.messages.len(), found.hosts.len(), found.packets)];
@@ -198,7 +199,8 @@ pub fn refused(error: EngineError) -> LabError {
     match error {
         EngineError::Unsupported(refused) => LabError::refused(refused.to_string(), refused.help),
         error => {
-            let text = error.to_string();
+            // Programs and set-up calls say what is wrong as text, with its remedy.
+            let text = error.in_full();
             let (message, help) = remedy(&text, "see the workload and the cluster of the lab");
             LabError::refused(message, help)
         }

@@ -9,13 +9,15 @@ use crate::link::{Link, LinkId};
 use crate::vertex::{Vertex, VertexId};
 
 /// What is wrong with a machine.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum MachineError {
     /// Two vertices of one name.
-    #[error("two vertices are called `{0}`; give each a name of its own")]
+    #[error("two vertices are called `{0}`")]
+    #[diagnostic(help("give each a name of its own"))]
     Twice(String),
     /// An unknown name.
-    #[error("the machine has no vertex `{name}`; it has {known}")]
+    #[error("the machine has no vertex `{name}`")]
+    #[diagnostic(help("it has {known}"))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -23,13 +25,16 @@ pub enum MachineError {
         known: String,
     },
     /// A link to itself.
-    #[error("a link of `{0}` to itself; a link has two ends")]
+    #[error("a link of `{0}` to itself")]
+    #[diagnostic(help("a link has two ends"))]
     Loop(String),
     /// A link that carries nothing.
-    #[error("the link from `{0}` to `{1}` has no rate; use what it carries each way")]
+    #[error("the link from `{0}` to `{1}` has no rate")]
+    #[diagnostic(help("use what it carries each way"))]
     Still(String, String),
     /// Two parts with nothing between.
-    #[error("`{0}` and `{1}` are not joined: no path leads from one to the other; add the link that is missing")]
+    #[error("`{0}` and `{1}` are not joined: no path leads from one to the other")]
+    #[diagnostic(help("add the link that is missing"))]
     Apart(String, String),
 }
 

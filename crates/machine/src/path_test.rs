@@ -1,5 +1,6 @@
 //! Paths of a machine as they are drawn in its manuals.
 
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span};
 
 use crate::{Access, Framing, Link, LinkKind, Machine, MachineError, PathClass, PeerLimits, Purpose, Tlp, Vertex, VertexId, VertexKind};
@@ -128,7 +129,7 @@ fn wrong_machines_are_refused() {
     apart.vertex(Vertex::new(VertexKind::Nic, "nic1"));
     assert_eq!(apart.build().unwrap_err(), MachineError::Apart("gpu0".to_owned(), "nic1".to_owned()));
     let machine = two(1, "nic0").build().unwrap();
-    assert_eq!(machine.find("gpu9").unwrap_err().to_string(), "the machine has no vertex `gpu9`; it has gpu0, nic0");
+    assert_eq!(machine.find("gpu9").unwrap_err().in_full(), "the machine has no vertex `gpu9`; it has gpu0, nic0");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use fabriscope_collectives::Joint;
 use fabriscope_node::ProgramError;
 use fabriscope_node::aggregation::{Group, GroupError, Member, Reduction, Region, Rules};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
 use fabriscope_verbs::{CqId, Denied, Wc};
 use fabriscope_wire::{Collective, Element, Reducer, Task};
 
@@ -108,7 +108,7 @@ impl Rank {
 }
 
 fn told(error: GroupError) -> ProgramError {
-    ProgramError(error.to_string())
+    ProgramError(error.in_full())
 }
 
 /// Completions that one poll takes. Basis: assumed; polling again costs little.

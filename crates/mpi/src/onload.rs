@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use fabriscope_machine::PathClass;
 use fabriscope_node::{CopyId, Process, ProgramError};
 use fabriscope_psm2::{Address, Buffer as Place, Copy, Endpoint, Library, Psm2Error, RequestId, Step};
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::{Bytes, Remedy, Span, Time};
 
 use super::buffer::{Buffer, RankLocation};
 use super::protocol::Protocol;
@@ -203,7 +203,7 @@ impl Onload {
 }
 
 fn failed(rank: u32, error: Psm2Error) -> ProgramError {
-    ProgramError(format!("rank {rank}: {error}"))
+    ProgramError(format!("rank {rank}: {}", error.in_full()))
 }
 fn no_adapter(rank: u32) -> ProgramError {
     ProgramError(format!("rank {rank}: PSM2 needs an adapter with an [onload] table; choose other software or another adapter"))

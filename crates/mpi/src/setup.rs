@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, MemoryId, Mr, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, UdDestination, VerbsError,
 };
@@ -187,7 +187,7 @@ fn connect(process: &Process, nic: usize, qp: QpNum, peer: Contact, shared: &Sha
 }
 
 fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.to_string())
+    ProgramError(error.in_full())
 }
 
 /// The first packet number of every connection. Basis: assumed; nothing depends on it.

@@ -13,6 +13,7 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Packing, Rank, World};
 use fabriscope_node::Main;
 use fabriscope_platform::{Binding, Layout, Target};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span, Time};
 
 /// When each rank came and left.
@@ -42,7 +43,7 @@ fn carry_out(parts: &ResolvedCluster, algorithm: &Algorithm, call: Call, late: S
     let nodes = (0..call.ranks).map(|rank| rank / call.per_node).collect();
     let job = Job::programs(nodes, (0..call.ranks).map(main).collect());
     let run = PacketEngine.run(&Cluster::new(parts.clone()).unwrap(), job, &RunOptions::default(), 1);
-    run.map_err(|error| error.to_string())?;
+    run.map_err(|error| error.in_full())?;
     Ok(times.take())
 }
 

@@ -7,6 +7,7 @@ use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::Main;
+use fabriscope_units::Remedy;
 
 /// Rank 0 sends `count` messages of `size` bytes, rank 1 receives them; then both wait for each other.
 fn one_way(cluster: &str, software: Option<Software>, (count, size): (u32, u32)) -> Result<(), String> {
@@ -32,7 +33,7 @@ fn one_way(cluster: &str, software: Option<Software>, (count, size): (u32, u32))
     };
     let job = Job::programs(vec![0, 1], vec![main(0), main(1)]);
     let run = PacketEngine.run(&Cluster::new(parts).unwrap(), job, &RunOptions::default(), 1);
-    run.map(drop).map_err(|error| error.to_string())
+    run.map(drop).map_err(|error| error.in_full())
 }
 
 /// More messages than any library's window, for which the sender is done with each when it is copied.

@@ -11,6 +11,7 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_mpi::{Buffer, Rank, World};
 use fabriscope_node::{DeviceCosts, Main, ManagedCosts, Pages, Process, ProgramError, Toucher};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use machine::{ri2, target};
 
@@ -325,7 +326,7 @@ fn a_library_without_gpus_says_so() {
     };
     let cluster = Cluster::new(parts.clone()).unwrap().with(inside(1));
     let mains = vec![main(world.clone()), main(world)];
-    let error = PacketEngine.run(&cluster, Job::programs(vec![0, 1], mains), &RunOptions::default(), 1).unwrap_err().to_string();
+    let error = PacketEngine.run(&cluster, Job::programs(vec![0, 1], mains), &RunOptions::default(), 1).unwrap_err().in_full();
     assert!(error.contains("copy it to host memory first"), "{error}");
 }
 

@@ -11,6 +11,7 @@ use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::{Main, ProgramError};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Span, Time};
 
 /// Clusters whose libraries differ in all that matters here: a ring written by RDMA, sends, tags matched by the adapter (hpcx, cxi), PSM2,
@@ -103,7 +104,7 @@ fn play(parts: &ResolvedCluster, acts: Vec<Vec<Act>>) -> Result<Vec<(u32, Time)>
     });
     let job = Job::programs(nodes, mains.collect());
     let run = PacketEngine.run(&Cluster::new(parts.clone()).unwrap(), job, &RunOptions::default(), 1);
-    run.map_err(|error| error.to_string())?;
+    run.map_err(|error| error.in_full())?;
     Ok(clocks.take())
 }
 

@@ -17,7 +17,7 @@ use fabriscope_machine::Access as Moved;
 use fabriscope_nccl::Protocol;
 use fabriscope_node::aggregation::{Group, Member, Reduction, Region};
 use fabriscope_node::{Memory, Process, ProgramError};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
 use fabriscope_verbs::{CqId, PdId, Wc};
 use fabriscope_wire::{Collective, Element, Reducer, Task};
 
@@ -74,7 +74,7 @@ impl Outlet {
         let rules = world.switches.ok_or_else(none)?;
         let me = process.rank();
         let member = Member { job: u64::from(seat.gpu) + 1, member: world.plan.seat(me).node, members: world.plan.nodes() };
-        let joined = Group::join(process, place.nic, place.pd, member, rules).await.map_err(|error| ProgramError(error.to_string()))?;
+        let joined = Group::join(process, place.nic, place.pd, member, rules).await.map_err(|error| ProgramError(error.in_full()))?;
         let group = joined.map_err(|denied| {
             let remedy = "leave NCCL_COLLNET_ENABLE out, or set NCCL_ALGO to Ring or Tree";
             ProgramError(format!("rank {me} got no group of switches, as {denied}; {remedy}"))
@@ -127,7 +127,7 @@ impl Outlet {
 
     /// A completion of its queue.
     pub fn complete(&mut self, wc: &Wc) -> Result<(), ProgramError> {
-        self.group.complete(wc).map_err(|error| ProgramError(error.to_string()))
+        self.group.complete(wc).map_err(|error| ProgramError(error.in_full()))
     }
 
     /// Asks for the sums of what is filled, and hands on those that have come.
@@ -156,8 +156,7 @@ impl Outlet {
             self.order.pop_front();
             c.process.compute(step);
             let bytes = u32::try_from(filled.bytes.0).unwrap_or(u32::MAX);
-            let post =
-                |group: &mut Group| group.post(SUM, self.region, self.region, bytes).map_err(|error| ProgramError(error.to_string()));
+            let post = |group: &mut Group| group.post(SUM, self.region, self.region, bytes).map_err(|error| ProgramError(error.in_full()));
             let reduction = if bytes > 0 { Some(post(&mut self.group)?) } else { None };
             c.world.0.add_to_sum(self.gpu, self.count, filled.contents);
             self.asked.push_back(SliceInNetwork { reduction, channel, bytes: filled.bytes, slots, number: self.count });

@@ -21,7 +21,7 @@ use fabriscope_machine::Access as Moved;
 use fabriscope_nccl::{NetWay, Protocol};
 use fabriscope_node::aggregation::Region;
 use fabriscope_node::{Memory, Process, ProgramError};
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::{Bytes, Remedy, Time};
 use fabriscope_verbs::{
     Access, AhAttr, CqId, MemoryId, Mr, PdId, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, UdDestination, VerbsError,
     Wc, WcStatus,
@@ -590,7 +590,7 @@ fn queue_pair(pd: PdId, cq: CqId, qp_type: QpType, peers: u32) -> QpInit {
 }
 
 fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.to_string())
+    ProgramError(error.in_full())
 }
 
 /// Receives that stand ready for a connection: as many messages as can be on the way with three protocols, and as many answers.

@@ -14,6 +14,7 @@ use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{
     Algorithm, Communicator, Graph, NodeKind, Operation, PathType, Protocol, RankPlacement, Settings, Topology, Transport, Tuner, search,
 };
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate};
 
 fn catalog() -> Catalog {
@@ -331,7 +332,7 @@ fn variables_are_honoured() {
         ("NCCL_CROSS_NIC", "7", "NCCL_CROSS_NIC=7: use 0, 1 or 2"),
         ("NCCL_BUFFSIZE", "4 MiB", "NCCL_BUFFSIZE=4 MiB: use a whole number"),
     ] {
-        assert_eq!(Settings::default().set(name, value).unwrap_err().to_string(), says);
+        assert_eq!(Settings::default().set(name, value).unwrap_err().in_full(), says);
     }
     assert!(!Settings::default().set("NCCL_DEBUG", "INFO").unwrap());
 }

@@ -5,6 +5,7 @@ use fabriscope_nccl::{
     Adapter, Algorithm, Architecture, Choice, Communicator, Facts, NodeKind, Operation, Plan, Processor, Protocol, RankPlacement, Settings,
     Topology, Tuner, search,
 };
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span};
 
 /// A processor with GPUs, and adapters beside them.
@@ -40,7 +41,7 @@ fn seats(nodes: u32, gpus: u32) -> Vec<RankPlacement> {
 }
 
 fn says<T: std::fmt::Debug>(result: Result<T, fabriscope_nccl::NcclError>, text: &str) {
-    assert_eq!(result.unwrap_err().to_string(), text);
+    assert_eq!(result.unwrap_err().in_full(), text);
 }
 
 #[test]

@@ -94,17 +94,20 @@ pub struct Group {
 }
 
 /// Why a group cannot go on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum GroupError {
     /// The adapter.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Verbs(#[from] VerbsError),
     /// A queue of the adapter.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Post(#[from] PostError),
     /// A contribution that did not get through.
-    #[error("a reduction in the network ended with {status}; {}", remedy(*.status))]
+    #[error("a reduction in the network ended with {status}")]
+    #[diagnostic(help("{}", remedy(*.status)))]
     Failed {
         /// How it ended.
         status: WcStatus,

@@ -35,8 +35,9 @@ pub enum Arrival {
 }
 
 /// A packet was sent as often as it may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("packet {number} was sent {tries} times without an answer; lower the loss or post more receives")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
+#[error("packet {number} was sent {tries} times without an answer")]
+#[diagnostic(help("lower the loss or post more receives"))]
 pub struct GaveUp {
     /// Its number.
     pub number: u32,

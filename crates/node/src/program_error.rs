@@ -1,5 +1,6 @@
 //! Why a program ended before its end.
 
+use fabriscope_units::Remedy;
 use fabriscope_verbs::PostError;
 
 /// Why a program gave up.
@@ -9,6 +10,6 @@ pub struct ProgramError(pub String);
 
 impl From<PostError> for ProgramError {
     fn from(error: PostError) -> ProgramError {
-        ProgramError(error.to_string())
+        ProgramError(error.in_full())
     }
 }

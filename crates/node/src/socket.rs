@@ -8,7 +8,7 @@
 use std::fmt;
 
 use fabriscope_tcp::kernel::{Awaited, SocketError, SocketId};
-use fabriscope_units::Time;
+use fabriscope_units::{Remedy, Time};
 
 use crate::adapter::Adapter;
 use crate::program_error::ProgramError;
@@ -56,7 +56,7 @@ impl fmt::Display for SocketWait {
 
 impl From<SocketError> for ProgramError {
     fn from(error: SocketError) -> ProgramError {
-        ProgramError(error.to_string())
+        ProgramError(error.in_full())
     }
 }
 

@@ -59,22 +59,25 @@ pub(crate) struct Incoming {
 }
 
 /// Why a call failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum Psm2Error {
     /// All contexts of the adapter are in use.
-    #[error("all {contexts} contexts of the adapter are in use; run fewer processes on the node")]
+    #[error("all {contexts} contexts of the adapter are in use")]
+    #[diagnostic(help("run fewer processes on the node"))]
     NoContext {
         /// How many there are.
         contexts: u32,
     },
     /// Nobody connected to that process.
-    #[error("rank {rank} is not a peer; name it when the job starts")]
+    #[error("rank {rank} is not a peer")]
+    #[diagnostic(help("name it when the job starts"))]
     NoPeer {
         /// The process.
         rank: u32,
     },
     /// A message is longer than the buffer of its receive.
-    #[error("a message of {length} B came for a receive of {size} B; give the receive a larger buffer")]
+    #[error("a message of {length} B came for a receive of {size} B")]
+    #[diagnostic(help("give the receive a larger buffer"))]
     Truncated {
         /// The message.
         length: u32,

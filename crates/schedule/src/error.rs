@@ -5,11 +5,12 @@ use fabriscope_units::{Bytes, UnitError};
 use crate::{At, OpId, OpKind};
 
 /// Why operations do not make a schedule; every message says what to do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum ScheduleError {
     /// No ranks, or more than ids reach.
-    #[error("{ranks} ranks are not a schedule; use 1 to {most}")]
+    #[error("{ranks} ranks are not a schedule")]
+    #[diagnostic(help("use 1 to {most}"))]
     Ranks {
         /// The number asked for.
         ranks: u32,
@@ -17,13 +18,15 @@ pub enum ScheduleError {
         most: u32,
     },
     /// More operations or dependencies than ids reach.
-    #[error("the schedule has more than {most} operations or dependencies; split it into parts that run one after the other")]
+    #[error("the schedule has more than {most} operations or dependencies")]
+    #[diagnostic(help("split it into parts that run one after the other"))]
     TooLarge {
         /// The most there can be.
         most: u32,
     },
     /// An operation was given to a rank that is not there.
-    #[error("there is no rank {rank} to add `{kind}` to; use 0 to {last} or make a schedule of more ranks")]
+    #[error("there is no rank {rank} to add `{kind}` to")]
+    #[diagnostic(help("use 0 to {last} or make a schedule of more ranks"))]
     NoSuchRank {
         /// The rank.
         rank: u32,
@@ -33,7 +36,8 @@ pub enum ScheduleError {
         last: u32,
     },
     /// An operation names a rank that is not there.
-    #[error("{at}, `{kind}`: there is no rank {peer}; use 0 to {last} or make a schedule of more ranks")]
+    #[error("{at}, `{kind}`: there is no rank {peer}")]
+    #[diagnostic(help("use 0 to {last} or make a schedule of more ranks"))]
     NoSuchPeer {
         /// The operation.
         at: At,
@@ -45,7 +49,8 @@ pub enum ScheduleError {
         last: u32,
     },
     /// A dependency names an operation that is not there.
-    #[error("{at} waits for {after}, but that rank has {count} operations; add {after} or drop the dependency")]
+    #[error("{at} waits for {after}, but that rank has {count} operations")]
+    #[diagnostic(help("add {after} or drop the dependency"))]
     NoSuchOp {
         /// The operation that waits.
         at: At,
@@ -67,7 +72,8 @@ pub enum ScheduleError {
         missing: OpKind,
     },
     /// A send and its receive disagree.
-    #[error("{send} sends {sent} to {recv}, which expects {expected}; make both lengths equal (messages of one tag meet in order)")]
+    #[error("{send} sends {sent} to {recv}, which expects {expected}")]
+    #[diagnostic(help("make both lengths equal (messages of one tag meet in order)"))]
     Length {
         /// The send.
         send: At,
@@ -79,7 +85,8 @@ pub enum ScheduleError {
         expected: Bytes,
     },
     /// Operations that wait for each other.
-    #[error("{} which closes the cycle: none of them can ever end; drop one of these dependencies, or receive without waiting first", cycle(.path))]
+    #[error("{} which closes the cycle: none of them can ever end", cycle(.path))]
+    #[diagnostic(help("drop one of these dependencies, or receive without waiting first"))]
     Cycle {
         /// Each waits for the one after it, the last for the first.
         path: Vec<(At, OpKind)>,
@@ -114,8 +121,9 @@ fn cycle(path: &[(At, OpKind)]) -> String {
 }
 
 /// An error in the text of a schedule, with its place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[error("line {line}, column {column}: {problem}")]
+#[diagnostic(forward(problem))]
 pub struct TextError {
     /// Line, from 1.
     pub line: u32,
@@ -126,11 +134,12 @@ pub struct TextError {
 }
 
 /// What is wrong at a place in the text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum TextProblem {
     /// Something else was due.
-    #[error("found {found}; expected {expected}")]
+    #[error("found {found}")]
+    #[diagnostic(help("expected {expected}"))]
     Unexpected {
         /// The text there.
         found: String,
@@ -139,9 +148,11 @@ pub enum TextProblem {
     },
     /// A quantity without a unit or with a wrong one.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Unit(#[from] UnitError),
     /// A label that no operation of the rank has.
-    #[error("no operation of rank {rank} is labelled `{label}`; label one with `{label}: …` within the same rank")]
+    #[error("no operation of rank {rank} is labelled `{label}`")]
+    #[diagnostic(help("label one with `{label}: …` within the same rank"))]
     UnknownLabel {
         /// The label.
         label: String,
@@ -149,7 +160,8 @@ pub enum TextProblem {
         rank: u32,
     },
     /// A label that two operations have.
-    #[error("`{label}` already labels the operation in line {line}; choose another label")]
+    #[error("`{label}` already labels the operation in line {line}")]
+    #[diagnostic(help("choose another label"))]
     LabelTwice {
         /// The label.
         label: String,
@@ -157,7 +169,8 @@ pub enum TextProblem {
         line: u32,
     },
     /// A rank that has two blocks.
-    #[error("rank {rank} already has a block in line {line}; write all its operations there")]
+    #[error("rank {rank} already has a block in line {line}")]
+    #[diagnostic(help("write all its operations there"))]
     RankTwice {
         /// The rank.
         rank: u32,
@@ -165,7 +178,8 @@ pub enum TextProblem {
         line: u32,
     },
     /// A rank beyond the number given at the top.
-    #[error("there is no rank {rank} among {ranks}; ranks count from 0, raise `num_ranks` or drop the block")]
+    #[error("there is no rank {rank} among {ranks}")]
+    #[diagnostic(help("ranks count from 0, raise `num_ranks` or drop the block"))]
     NoSuchRank {
         /// The rank.
         rank: u32,
@@ -173,9 +187,11 @@ pub enum TextProblem {
         ranks: u32,
     },
     /// A comment without an end.
-    #[error("this comment never ends; close it with `*/`")]
+    #[error("this comment never ends")]
+    #[diagnostic(help("close it with `*/`"))]
     OpenComment,
     /// The statements read well but do not make a schedule.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Schedule(#[from] ScheduleError),
 }

@@ -1,10 +1,10 @@
 //! The schedule itself: all operations in flat arrays.
 
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::plain::Plain;
-use crate::{After, Op, OpId, OpKind, ScheduleError};
+use crate::{After, Op, OpId, OpKind};
 
 /// What every rank does, and in which order. One that exists has passed [`check`](Schedule::check).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -114,8 +114,9 @@ impl Schedule {
 }
 
 impl TryFrom<Plain> for Schedule {
-    type Error = ScheduleError;
-    fn try_from(plain: Plain) -> Result<Schedule, ScheduleError> {
-        plain.into_builder().build()
+    /// As text, with the remedy: readers of JSON and TOML keep nothing else.
+    type Error = String;
+    fn try_from(plain: Plain) -> Result<Schedule, String> {
+        plain.into_builder().build().map_err(|error| error.in_full())
     }
 }

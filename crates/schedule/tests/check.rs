@@ -1,11 +1,12 @@
 //! What is refused, and whether the message says what to do.
 
 use fabriscope_schedule::{After, At, Builder, Match, OpId, OpKind, Schedule, ScheduleError};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span};
 
 fn refused(builder: Builder) -> (ScheduleError, String) {
     let error = builder.build().unwrap_err();
-    let message = error.to_string();
+    let message = error.in_full();
     (error, message)
 }
 

@@ -1,6 +1,7 @@
 //! The text form: what is read, what is refused and where, and that nothing makes the reader panic.
 
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule, TextProblem};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span};
 use proptest::prelude::*;
 
@@ -103,7 +104,7 @@ fn errors_have_a_place_and_a_remedy() {
             "line 4, column 2: rank 1 operation o1, `put 8 B to 5`: there is no rank 5; use 0 to 1 or make a schedule of more ranks",
         ),
     ] {
-        assert_eq!(Schedule::parse(text).unwrap_err().to_string(), message, "{text}");
+        assert_eq!(Schedule::parse(text).unwrap_err().in_full(), message, "{text}");
     }
 }
 

@@ -29,19 +29,22 @@ pub enum State {
 }
 
 /// Why a connection ended by force, or what it cannot do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum TcpError {
     /// The peer reset it.
-    #[error("the peer reset the connection; ask there why")]
+    #[error("the peer reset the connection")]
+    #[diagnostic(help("ask there why"))]
     Reset,
     /// Nobody answers.
-    #[error("no answer after {retries} retransmissions; see whether the path is up")]
+    #[error("no answer after {retries} retransmissions")]
+    #[diagnostic(help("see whether the path is up"))]
     TimedOut {
         /// How often the oldest segment was sent again.
         retries: u32,
     },
     /// A buffer that holds nothing.
-    #[error("a receive buffer of {buffer} closes the window for ever; give it at least one segment of {mss} B")]
+    #[error("a receive buffer of {buffer} closes the window for ever")]
+    #[diagnostic(help("give it at least one segment of {mss} B"))]
     NoWindow {
         /// The buffer.
         buffer: Bytes,
@@ -49,7 +52,8 @@ pub enum TcpError {
         mss: u32,
     },
     /// A segment that holds nothing.
-    #[error("segments of {mss} B hold no data; use an MTU of at least 88 B")]
+    #[error("segments of {mss} B hold no data")]
+    #[diagnostic(help("use an MTU of at least 88 B"))]
     NoSegment {
         /// A full segment.
         mss: u32,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_catalog::{CollectiveRule, CollectiveRules, Mpi, Occasion};
 use fabriscope_collectives::{Algorithm, Call, Kind};
+use fabriscope_units::Remedy;
 
 use crate::error::UsageError;
 use crate::traits::Data;
@@ -50,7 +51,8 @@ fn named(operation: Kind, name: &str) -> Result<Algorithm, UsageError> {
     let gdr = |(ours, theirs): (&str, &str)| name.strip_prefix(ours).map(|rest| format!("{theirs}{rest}"));
     let renamed = GDR_NAMES.into_iter().filter(|_| operation == Kind::Bcast).find_map(gdr);
     let name = renamed.as_deref().unwrap_or(name);
-    Algorithm::named(operation, name).map_err(|unknown| UsageError::Conflict { what: unknown.to_string(), remedy: unknown.remedy() })
+    Algorithm::named(operation, name)
+        .map_err(|unknown| UsageError::Conflict { what: unknown.to_string(), remedy: unknown.remedy().unwrap_or_default() })
 }
 
 /// What the literature calls algorithms whose messages are on GPUs.

@@ -223,6 +223,8 @@ pub fn help(tool: &str, about: &str, known: &[Opt], notes: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     const KNOWN: &[Opt] = &[
@@ -256,7 +258,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_remedy() {
-        let message = |line: &str| run(line).unwrap_err().to_string();
+        let message = |line: &str| run(line).unwrap_err().in_full();
         assert!(message("--sizes 3").contains("--size"), "{}", message("--sizes 3"));
         assert!(message("--reprot_gbits").contains("--report_gbits"));
         assert!(message("-S").contains("-s (--size)"), "{}", message("-S"));
@@ -271,7 +273,7 @@ mod tests {
         assert_eq!(size("-s", "4K", 1, 1 << 31).unwrap(), 4096);
         assert_eq!(size("-s", "2m", 1, 1 << 31).unwrap(), 2 << 20);
         for text in ["0", "1099511627776", "99999999999G"] {
-            let message = size("-s", text, 1, (1 << 31) - 1).unwrap_err().to_string();
+            let message = size("-s", text, 1, (1 << 31) - 1).unwrap_err().in_full();
             assert!(message.contains("1 to 2147483647"), "{message}");
         }
         assert!(size("-s", "4 KB", 1, 10).is_err() && size("-s", "", 1, 10).is_err() && size("-s", "-2", 1, 10).is_err());

@@ -1,11 +1,12 @@
 //! What can be wrong with a command line; every message says what to type instead.
 
 /// Why a tool cannot run with the given arguments.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum UsageError {
     /// No such tool.
-    #[error("there is no tool `{name}`; the nearest is `{nearest}`")]
+    #[error("there is no tool `{name}`")]
+    #[diagnostic(help("the nearest is `{nearest}`"))]
     UnknownTool {
         /// The name as given.
         name: String,
@@ -13,7 +14,8 @@ pub enum UsageError {
         nearest: &'static str,
     },
     /// An option the tool does not have.
-    #[error("{tool} has no option {option}; the nearest is {nearest}")]
+    #[error("{tool} has no option {option}")]
+    #[diagnostic(help("the nearest is {nearest}"))]
     Unknown {
         /// The tool.
         tool: String,
@@ -23,7 +25,8 @@ pub enum UsageError {
         nearest: String,
     },
     /// The beginning of several long names.
-    #[error("{option} is short for several options: {candidates}; write one of them out")]
+    #[error("{option} is short for several options: {candidates}")]
+    #[diagnostic(help("write one of them out"))]
     Ambiguous {
         /// The option as typed.
         option: String,
@@ -39,7 +42,8 @@ pub enum UsageError {
         what: &'static str,
     },
     /// A switch with a value.
-    #[error("{option} takes no value, but `{value}` was given; leave `={value}` out")]
+    #[error("{option} takes no value, but `{value}` was given")]
+    #[diagnostic(help("leave `={value}` out"))]
     UnwantedValue {
         /// The option as typed.
         option: String,
@@ -55,7 +59,8 @@ pub enum UsageError {
         value: String,
     },
     /// The number is too small or too large.
-    #[error("{option} {value} is out of range; give {low} to {high}")]
+    #[error("{option} {value} is out of range")]
+    #[diagnostic(help("give {low} to {high}"))]
     OutOfRange {
         /// The option as typed.
         option: String,
@@ -85,7 +90,8 @@ pub enum UsageError {
         reason: &'static str,
     },
     /// Options that exclude each other, or an option that this tool of the family does not have.
-    #[error("{what}; {remedy}")]
+    #[error("{what}")]
+    #[diagnostic(help("{remedy}"))]
     Conflict {
         /// What does not fit.
         what: String,
@@ -93,7 +99,8 @@ pub enum UsageError {
         remedy: String,
     },
     /// Words that are neither options nor a server's name.
-    #[error("`{operand}` is not an option of {tool}; the simulated cluster provides both ends, so leave it out")]
+    #[error("`{operand}` is not an option of {tool}")]
+    #[diagnostic(help("the simulated cluster provides both ends, so leave it out"))]
     Operand {
         /// The tool.
         tool: String,

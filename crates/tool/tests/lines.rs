@@ -6,6 +6,7 @@ use fabriscope_collectives::{Call, Kind};
 use fabriscope_tool::arguments::{Given, Meaning, Opt, Parsed, Takes, number, opt, parse, size};
 use fabriscope_tool::{Data, UsageError, algorithm};
 use fabriscope_units::Bytes;
+use fabriscope_units::Remedy;
 use proptest::prelude::*;
 
 const KNOWN: &[Opt] = &[
@@ -80,7 +81,7 @@ proptest! {
     #[test]
     fn any_line_is_read_or_refused(words in prop::collection::vec("[-a-zA-Z0-9=]{0,10}", 0..6)) {
         if let Err(error) = read(&words) {
-            let text = error.to_string();
+            let text = error.in_full();
             // The word, its name before the sign, or a letter of a bundle.
             let named = |word: &String| text.contains(word.split('=').next().unwrap()) || word.chars().any(|c| text.contains(&format!("-{c}")));
             prop_assert!(words.iter().any(named), "{}: {:?}", text, words);
@@ -103,7 +104,7 @@ proptest! {
             Ok(found) => prop_assert!(found == value && (low..=high).contains(&value)),
             Err(error) => {
                 prop_assert!(!(low..=high).contains(&value));
-                prop_assert!(error.to_string().contains(&format!("{low} to {high}")), "{}", error);
+                prop_assert!(error.in_full().contains(&format!("{low} to {high}")), "{}", error);
             }
         }
     }
@@ -122,7 +123,7 @@ fn wrong_lines_and_their_remedies() {
     ];
     for (line, says) in table {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        assert_eq!(read(&words).unwrap_err().to_string(), says, "{line}");
+        assert_eq!(read(&words).unwrap_err().in_full(), says, "{line}");
     }
 }
 
@@ -146,6 +147,6 @@ fn algorithms_of_libraries_and_of_users() {
             }
         }
     }
-    let error = algorithm("osu", Some("rnig"), &call(Kind::Allreduce, 4, 1, 64), Data::OnHosts, &mvapich).unwrap_err().to_string();
+    let error = algorithm("osu", Some("rnig"), &call(Kind::Allreduce, 4, 1, 64), Data::OnHosts, &mvapich).unwrap_err().in_full();
     assert!(error.contains("rnig") && error.contains("ring"), "{error}");
 }

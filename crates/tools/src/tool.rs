@@ -138,6 +138,8 @@ impl Tool {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     #[test]
@@ -146,7 +148,7 @@ mod tests {
             assert_eq!(Tool::by_name(tool.name()), Ok(tool));
             assert!(!tool.about().is_empty());
         }
-        let message = Tool::by_name("ib_write_latency").unwrap_err().to_string();
+        let message = Tool::by_name("ib_write_latency").unwrap_err().in_full();
         assert!(message.contains("`ib_write_lat`"), "{message}");
     }
 }

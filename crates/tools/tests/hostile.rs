@@ -3,6 +3,7 @@
 mod machine;
 
 use fabriscope_tools::{Tool, UsageError};
+use fabriscope_units::Remedy;
 use machine::{parts, target};
 use proptest::prelude::*;
 
@@ -25,7 +26,7 @@ proptest! {
         let tool = Tool::all().nth(tool).unwrap();
         match tool.prepare(&words, &target) {
             Ok(prepared) => prop_assert!(prepared.mains.len() >= 2),
-            Err(error) => prop_assert!(!error.to_string().is_empty()),
+            Err(error) => prop_assert!(!error.in_full().is_empty()),
         }
     }
 
@@ -54,6 +55,6 @@ fn every_tool_has_a_help_page() {
 fn a_cluster_without_mpi_has_no_osu_benchmarks() {
     let mut target = target(&parts("ri2"));
     target.mpi = None;
-    let message = Tool::by_name("osu_bw").unwrap().prepare(&[], &target).unwrap_err().to_string();
+    let message = Tool::by_name("osu_bw").unwrap().prepare(&[], &target).unwrap_err().in_full();
     assert!(message.contains("[mpi] table"), "{message}");
 }

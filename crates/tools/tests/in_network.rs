@@ -8,6 +8,7 @@ use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_platform::{Layout, Target};
 use fabriscope_tools::{Tool, ToolOutput, UsageError};
+use fabriscope_units::Remedy;
 
 use machine::target;
 
@@ -98,7 +99,7 @@ fn without_such_switches_the_hosts_do_it_and_say_so() {
     assert!(remarks.contains("in_network("), "{remarks}");
     let (remarks, _) = told(&hdr, (4, 1), "osu_barrier --algorithm sharp");
     assert!(remarks.contains("in_network("), "{remarks}");
-    let error = run(&hdr, (4, 1), "osu_alltoall -m 8:8 --algorithm sharp").unwrap_err().to_string();
+    let error = run(&hdr, (4, 1), "osu_alltoall -m 8:8 --algorithm sharp").unwrap_err().in_full();
     assert!(error.contains("there is no algorithm `sharp` for alltoall"), "{error}");
 }
 

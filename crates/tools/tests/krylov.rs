@@ -5,6 +5,7 @@ mod machine;
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_platform::Layout;
 use fabriscope_tools::{Tool, ToolOutput};
+use fabriscope_units::Remedy;
 use machine::{column, parts, run_on, target};
 
 fn value(output: &ToolOutput, metric: &str) -> f64 {
@@ -15,7 +16,7 @@ fn refused(parts: &ResolvedCluster, (nodes, per_node): (u32, u32), line: &str) -
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let mut target = target(parts);
     target.layout = Layout { nodes, per_node };
-    Tool::Krylov.prepare(&words, &target).map(drop).unwrap_err().to_string()
+    Tool::Krylov.prepare(&words, &target).map(drop).unwrap_err().in_full()
 }
 
 /// Two Broadwell of 48.9 GB/s: y += a x moves 24 B a row, a dot product 16, a norm 8, the product of 7 points 12 B a nonzero and

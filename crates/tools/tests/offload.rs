@@ -10,6 +10,7 @@ use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions, timing};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_platform::Layout;
 use fabriscope_tools::{Tool, ToolOutput, UsageError};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span};
 use machine::{column, parts, target};
 
@@ -175,7 +176,7 @@ fn the_choice_is_printed_and_keys_decide_the_way() {
 
 #[test]
 fn what_cannot_be_handed_over_is_refused() {
-    let wrong = |name: &str, line: &str| prepared(&parts(name), (2, 2), line).unwrap_err().to_string();
+    let wrong = |name: &str, line: &str| prepared(&parts(name), (2, 2), line).unwrap_err().in_full();
     for (name, line, expected) in [
         ("ri2", "osu_ialltoall --offload dpu", "the adapters of this cluster have no cores; use a cluster with a DPU"),
         ("lab-bluefield-2", "osu_ialltoall --workers 9", "9 workers on the 8 cores of `bluefield-2`; give --workers 8 or less"),

@@ -10,6 +10,7 @@ use fabriscope_mpi::{Rank, World};
 use fabriscope_node::{Main, ProgramError};
 use fabriscope_tools::Tool;
 use fabriscope_units::Bytes;
+use fabriscope_units::Remedy;
 use machine::{column, execute, ri2, run, run_on, target};
 
 fn with_mpi(mut parts: ResolvedCluster, change: impl FnOnce(&mut Mpi)) -> ResolvedCluster {
@@ -225,7 +226,7 @@ fn perftest_needs_verbs() {
     let mut parts = ri2(2, 1);
     parts.sole_mut().node.nic.interface = Interface::Cxi;
     let tool = Tool::by_name("ib_write_lat").unwrap();
-    let message = tool.prepare(&[], &target(&parts)).unwrap_err().to_string();
+    let message = tool.prepare(&[], &target(&parts)).unwrap_err().in_full();
     assert!(message.contains("driven through cxi"), "{message}");
 }
 

@@ -10,6 +10,7 @@ use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind
 use fabriscope_node::Reach;
 use fabriscope_platform::{GpuTarget, Target};
 use fabriscope_tools::{Tool, ToolOutput};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 use machine::{column, ri2, target};
 
@@ -120,6 +121,6 @@ fn latency_grows_by_the_way_to_the_gpu() {
 
 #[test]
 fn without_gpudirect_registration_fails() {
-    let error = try_run("ib_write_bw --use_cuda=0", false).unwrap_err().to_string();
+    let error = try_run("ib_write_bw --use_cuda=0", false).unwrap_err().in_full();
     assert!(error.contains("does not reach memory 1 of its node; register host memory"), "{error}");
 }

@@ -10,6 +10,7 @@ use fabriscope_nccl::Protocol;
 use fabriscope_platform::nccl::Library;
 use fabriscope_platform::{Layout, Target};
 use fabriscope_tools::{Tool, ToolOutput};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span};
 
 fn target(cluster: &str, nodes: u32) -> (ResolvedCluster, Target) {
@@ -97,7 +98,7 @@ fn both_ways_at_once_nothing_blocks() {
 #[test]
 fn a_cluster_without_gpus_is_refused() {
     let (_, target) = target("ri2", 2);
-    let error = Tool::by_name("osu_xccl_bw").unwrap().prepare(&[], &target).unwrap_err().to_string();
+    let error = Tool::by_name("osu_xccl_bw").unwrap().prepare(&[], &target).unwrap_err().in_full();
     assert!(error.contains("needs GPUs with NCCL or RCCL") && error.contains("choose a cluster"), "{error}");
 }
 
@@ -170,7 +171,7 @@ fn bad_options_are_told() {
     let refused = |line: &str| {
         let mut words = line.split_whitespace().map(str::to_owned);
         let tool = Tool::by_name(&words.next().unwrap()).unwrap();
-        tool.prepare(&words.collect::<Vec<_>>(), &target).unwrap_err().to_string()
+        tool.prepare(&words.collect::<Vec<_>>(), &target).unwrap_err().in_full()
     };
     assert!(refused("reduce_perf -r 8").contains("give 0 to 7"));
     assert!(refused("all_reduce_perf -g 3").contains("divides the GPUs"));

@@ -145,17 +145,19 @@ impl Config {
 }
 
 /// Why there is no such traffic.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum PatternError {
     /// Nobody to send to.
-    #[error("{ranks} ranks cannot send to each other; use at least 2")]
+    #[error("{ranks} ranks cannot send to each other")]
+    #[diagnostic(help("use at least 2"))]
     TooFewRanks {
         /// Ranks asked for.
         ranks: u32,
     },
     /// The target of an incast does not exist.
-    #[error("there is no rank {target} among {ranks}; give a target below {ranks}")]
+    #[error("there is no rank {target} among {ranks}")]
+    #[diagnostic(help("give a target below {ranks}"))]
     NoSuchTarget {
         /// The target.
         target: u32,
@@ -163,7 +165,8 @@ pub enum PatternError {
         ranks: u32,
     },
     /// More senders than ranks.
-    #[error("{senders} senders and a target need {} ranks, but there are {ranks}; give 1 to {} senders", u64::from(*senders) + 1, ranks - 1)]
+    #[error("{senders} senders and a target need {} ranks, but there are {ranks}", u64::from(*senders) + 1)]
+    #[diagnostic(help("give 1 to {} senders", ranks - 1))]
     Senders {
         /// Senders asked for.
         senders: u32,
@@ -171,7 +174,8 @@ pub enum PatternError {
         ranks: u32,
     },
     /// Every rank would send to itself.
-    #[error("a shift by {distance} among {ranks} ranks ends where it starts; give a distance that is no multiple of {ranks}")]
+    #[error("a shift by {distance} among {ranks} ranks ends where it starts")]
+    #[diagnostic(help("give a distance that is no multiple of {ranks}"))]
     NoShift {
         /// The distance.
         distance: u32,
@@ -179,7 +183,8 @@ pub enum PatternError {
         ranks: u32,
     },
     /// The pattern has nothing to send among so few ranks, or does not fit.
-    #[error("the pattern needs {needs}, but there are {ranks} ranks; {remedy}")]
+    #[error("the pattern needs {needs}, but there are {ranks} ranks")]
+    #[diagnostic(help("{remedy}"))]
     Shape {
         /// What it needs.
         needs: String,
@@ -190,6 +195,7 @@ pub enum PatternError {
     },
     /// What the schedule itself refuses.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Schedule(#[from] ScheduleError),
 }
 
@@ -284,6 +290,8 @@ fn derangement(ranks: u32, seed: u64) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     fn config(pattern: Pattern) -> Config {
@@ -352,7 +360,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_remedy() {
-        let message = |ranks, pattern| schedule(ranks, &config(pattern), 0).unwrap_err().to_string();
+        let message = |ranks, pattern| schedule(ranks, &config(pattern), 0).unwrap_err().in_full();
         assert!(message(1, Pattern::Uniform).contains("at least 2"));
         assert!(message(4, Pattern::Incast { target: 4, senders: 1 }).contains("below 4"));
         assert!(message(4, Pattern::Incast { target: 0, senders: 4 }).contains("1 to 3 senders"));

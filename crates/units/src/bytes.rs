@@ -126,6 +126,8 @@ parse::text_serde!(
 
 #[cfg(test)]
 mod tests {
+    use crate::Remedy;
+
     use super::*;
 
     #[test]
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_ambiguous_kb_is_refused() {
-        let message = Bytes::parse("4 KB").unwrap_err().to_string();
+        let message = Bytes::parse("4 KB").unwrap_err().in_full();
         assert!(message.contains("KiB") && message.contains("kB"), "{message}");
         assert!(Bytes::parse("0.3 B").is_err());
         assert!(Bytes::parse("4096").is_err());

@@ -4,6 +4,7 @@
 //! (`"400 Gb/s"`, `"1 MiB"`, `"620 ns"`); `b` is bit, `B` is byte, `k` is 1000 and `Ki` is 1024.
 //! A bare number and the ambiguous `KB` are refused with a suggestion.
 //!
+//! An error of any crate says what is wrong and, apart from it, what to do: [`Remedy`] gives both.
 //! [`Form`] lets a struct of parameters stand with bare values in a model and with their origin in a catalogue.
 
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod form;
 mod pace;
 mod parse;
 mod rate;
+mod remedy;
 mod spliced;
 mod time;
 
@@ -22,4 +24,5 @@ pub use form::{Form, Plain, Value};
 pub use pace::Pace;
 pub use parse::UnitError;
 pub use rate::Rate;
+pub use remedy::Remedy;
 pub use time::{Span, Time};

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-/// Why a text is not a quantity; every message says what to write instead.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why a text is not a quantity; every remedy says what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum UnitError {
     /// The number stands alone.
-    #[error("`{text}` has no unit; write {what} with its unit, for example \"{example}\"")]
+    #[error("`{text}` has no unit")]
+    #[diagnostic(help("write {what} with its unit, for example \"{example}\""))]
     NoUnit {
         /// The text as given.
         text: String,
@@ -17,7 +18,8 @@ pub enum UnitError {
         example: String,
     },
     /// The unit belongs to another quantity, or to none.
-    #[error("`{unit}` is not a unit of {what}; use one of {known}")]
+    #[error("`{unit}` is not a unit of {what}")]
+    #[diagnostic(help("use one of {known}"))]
     UnknownUnit {
         /// The unit as given.
         unit: String,
@@ -27,13 +29,15 @@ pub enum UnitError {
         known: String,
     },
     /// `KB`: 1000 to some, 1024 to others.
-    #[error("`{unit}` is ambiguous; write `KiB` for 1024 bytes or `kB` for 1000 bytes")]
+    #[error("`{unit}` is ambiguous")]
+    #[diagnostic(help("write `KiB` for 1024 bytes or `kB` for 1000 bytes"))]
     Ambiguous {
         /// The unit as given.
         unit: String,
     },
     /// No number, or a negative one.
-    #[error("`{text}` is not {what}; write a number and a unit, for example \"{example}\"")]
+    #[error("`{text}` is not {what}")]
+    #[diagnostic(help("write a number and a unit, for example \"{example}\""))]
     NoNumber {
         /// The text as given.
         text: String,
@@ -43,7 +47,8 @@ pub enum UnitError {
         example: &'static str,
     },
     /// More digits after the point than the smallest unit can hold.
-    #[error("`{text}` is finer than the smallest step of {what}; use fewer decimals or a larger number")]
+    #[error("`{text}` is finer than the smallest step of {what}")]
+    #[diagnostic(help("use fewer decimals or a larger number"))]
     TooFine {
         /// The text as given.
         text: String,
@@ -133,7 +138,7 @@ macro_rules! text_serde {
                         f.write_str($description)
                     }
                     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
-                        $name::parse(text).map_err(E::custom)
+                        $name::parse(text).map_err(|error| E::custom($crate::Remedy::in_full(&error)))
                     }
                 }
                 deserializer.deserialize_str(Text)

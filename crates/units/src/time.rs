@@ -226,6 +226,8 @@ parse::text_serde!(
 
 #[cfg(test)]
 mod tests {
+    use crate::Remedy;
+
     use super::*;
 
     #[test]
@@ -256,10 +258,10 @@ mod tests {
 
     #[test]
     fn a_bare_number_is_refused_with_a_remedy() {
-        let message = Span::parse("620").unwrap_err().to_string();
+        let message = Span::parse("620").unwrap_err().in_full();
         assert!(message.contains("no unit") && message.contains("620 ns"), "{message}");
         assert!(Span::parse("-5 ns").is_err());
         assert!(Span::parse("1.0005 ps").is_err());
-        assert!(Span::parse("3 min").unwrap_err().to_string().contains("ns"));
+        assert!(Span::parse("3 min").unwrap_err().in_full().contains("ns"));
     }
 }

@@ -9,41 +9,47 @@ use crate::ids::{AhId, CqId, Lid, PdId, QpNum, SrqId};
 use crate::wr::WrOpcode;
 
 /// Why a control verb failed.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum VerbsError {
     /// No such protection domain.
-    #[error("protection domain {pd} does not exist; take one from alloc_pd")]
+    #[error("protection domain {pd} does not exist")]
+    #[diagnostic(help("take one from alloc_pd"))]
     NoSuchPd {
         /// What was asked for.
         pd: PdId,
     },
     /// No such completion queue.
-    #[error("completion queue {cq} does not exist; take one from create_cq")]
+    #[error("completion queue {cq} does not exist")]
+    #[diagnostic(help("take one from create_cq"))]
     NoSuchCq {
         /// What was asked for.
         cq: CqId,
     },
     /// No such shared receive queue.
-    #[error("shared receive queue {srq} does not exist; take one from create_srq")]
+    #[error("shared receive queue {srq} does not exist")]
+    #[diagnostic(help("take one from create_srq"))]
     NoSuchSrq {
         /// What was asked for.
         srq: SrqId,
     },
     /// No such address handle.
-    #[error("address handle {ah} does not exist; take one from create_ah")]
+    #[error("address handle {ah} does not exist")]
+    #[diagnostic(help("take one from create_ah"))]
     NoSuchAh {
         /// What was asked for.
         ah: AhId,
     },
     /// No such queue pair.
-    #[error("queue pair {qp} does not exist; take one from create_qp")]
+    #[error("queue pair {qp} does not exist")]
+    #[diagnostic(help("take one from create_qp"))]
     NoSuchQp {
         /// What was asked for.
         qp: QpNum,
     },
     /// Congestion control by credit of the receiver, on a transport whose packets carry none.
-    #[error("queue pair {qp} is {qp_type:?}, whose packets carry no credit of the receiver; use UET or SRD, or another congestion control")]
+    #[error("queue pair {qp} is {qp_type:?}, whose packets carry no credit of the receiver")]
+    #[diagnostic(help("use UET or SRD, or another congestion control"))]
     NoCredit {
         /// Which queue pair.
         qp: QpNum,
@@ -51,7 +57,8 @@ pub enum VerbsError {
         qp_type: QpType,
     },
     /// Only datagrams go to groups.
-    #[error("queue pair {qp} is {qp_type:?}, and multicast is for UD; attach a UD queue pair")]
+    #[error("queue pair {qp} is {qp_type:?}, and multicast is for UD")]
+    #[diagnostic(help("attach a UD queue pair"))]
     NotDatagram {
         /// What was to be attached.
         qp: QpNum,
@@ -59,31 +66,36 @@ pub enum VerbsError {
         qp_type: QpType,
     },
     /// The address is not that of a group.
-    #[error("address {lid} is not that of a multicast group; use what the answer to a join names")]
+    #[error("address {lid} is not that of a multicast group")]
+    #[diagnostic(help("use what the answer to a join names"))]
     NotMulticast {
         /// What was given.
         lid: Lid,
     },
     /// The queue pair gets the packets of the group already.
-    #[error("queue pair {qp} is attached to that group already; detach it first")]
+    #[error("queue pair {qp} is attached to that group already")]
+    #[diagnostic(help("detach it first"))]
     AlreadyAttached {
         /// Which queue pair.
         qp: QpNum,
     },
     /// The queue pair does not get the packets of the group.
-    #[error("queue pair {qp} is not attached to that group; attach it before")]
+    #[error("queue pair {qp} is not attached to that group")]
+    #[diagnostic(help("attach it before"))]
     NotAttached {
         /// Which queue pair.
         qp: QpNum,
     },
     /// No region has the key.
-    #[error("no memory region has the key {key:#x}; it was never registered, or deregistered since")]
+    #[error("no memory region has the key {key:#x}")]
+    #[diagnostic(help("it was never registered, or deregistered since"))]
     NoSuchKey {
         /// What was asked for.
         key: u32,
     },
     /// The object is still used.
-    #[error("{what} is still used by {user}; destroy that first")]
+    #[error("{what} is still used by {user}")]
+    #[diagnostic(help("destroy that first"))]
     Busy {
         /// What should go.
         what: String,
@@ -97,13 +109,15 @@ pub enum VerbsError {
         access: Access,
     },
     /// No way leads from the NIC to the memory.
-    #[error("the NIC does not reach memory {place} of its node; register host memory and copy, or use a node with GPUDirect RDMA")]
+    #[error("the NIC does not reach memory {place} of its node")]
+    #[diagnostic(help("register host memory and copy, or use a node with GPUDirect RDMA"))]
     OutOfReach {
         /// The number of the memory.
         place: u8,
     },
     /// An empty range or one beyond the end of memory.
-    #[error("{length} at {addr:#x} is empty or passes the end of the address space; register at least 1 B below 2^64")]
+    #[error("{length} at {addr:#x} is empty or passes the end of the address space")]
+    #[diagnostic(help("register at least 1 B below 2^64"))]
     BadRange {
         /// First byte.
         addr: u64,
@@ -123,7 +137,8 @@ pub enum VerbsError {
         max: u64,
     },
     /// A size that has to be a power of two.
-    #[error("{what} is {value} and has to be a power of two; {suggestion} is the next")]
+    #[error("{what} is {value} and has to be a power of two")]
+    #[diagnostic(help("{suggestion} is the next"))]
     NotPowerOfTwo {
         /// Which number.
         what: &'static str,
@@ -133,7 +148,8 @@ pub enum VerbsError {
         suggestion: u32,
     },
     /// An object that this type of queue pair needs or cannot have.
-    #[error("a queue pair of type {} with {what}; {remedy}", qp_type.name())]
+    #[error("a queue pair of type {} with {what}", qp_type.name())]
+    #[diagnostic(help("{remedy}"))]
     DoesNotFit {
         /// The type.
         qp_type: QpType,
@@ -143,9 +159,8 @@ pub enum VerbsError {
         remedy: &'static str,
     },
     /// No transition between these states.
-    #[error(
-        "a {qp_type:?} queue pair cannot go from {from:?} to {to:?}; the way is RESET, INIT, RTR, RTS, and from anywhere to RESET or ERR"
-    )]
+    #[error("a {qp_type:?} queue pair cannot go from {from:?} to {to:?}")]
+    #[diagnostic(help("the way is RESET, INIT, RTR, RTS, and from anywhere to RESET or ERR"))]
     BadTransition {
         /// Transport.
         qp_type: QpType,
@@ -167,7 +182,8 @@ pub enum VerbsError {
         attribute: &'static str,
     },
     /// An attribute is given that the transition does not take.
-    #[error("{qp_type:?} from {from:?} to {to:?} does not take the attribute `{attribute}`; leave it out")]
+    #[error("{qp_type:?} from {from:?} to {to:?} does not take the attribute `{attribute}`")]
+    #[diagnostic(help("leave it out"))]
     ForeignAttribute {
         /// Transport.
         qp_type: QpType,
@@ -181,31 +197,33 @@ pub enum VerbsError {
 }
 
 /// Why a work request was not taken.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum PostError {
     /// No such queue pair (EINVAL).
-    #[error("queue pair {qp} does not exist; take one from create_qp")]
+    #[error("queue pair {qp} does not exist")]
+    #[diagnostic(help("take one from create_qp"))]
     NoSuchQp {
         /// What was asked for.
         qp: QpNum,
     },
     /// No such shared receive queue (EINVAL).
-    #[error("shared receive queue {srq} does not exist; take one from create_srq")]
+    #[error("shared receive queue {srq} does not exist")]
+    #[diagnostic(help("take one from create_srq"))]
     NoSuchSrq {
         /// What was asked for.
         srq: SrqId,
     },
     /// The queue is full (ENOMEM).
-    #[error(
-        "all {depth} slots of the queue are taken; poll a completion (only those of signalled requests free slots), or ask for more slots at creation"
-    )]
+    #[error("all {depth} slots of the queue are taken")]
+    #[diagnostic(help("poll a completion (only those of signalled requests free slots), or ask for more slots at creation"))]
     QueueFull {
         /// Slots it has.
         depth: u32,
     },
     /// The state does not allow posting (EINVAL).
-    #[error("queue pair {qp} is in state {state:?}; sends need RTS, receives need INIT or later")]
+    #[error("queue pair {qp} is in state {state:?}")]
+    #[diagnostic(help("sends need RTS, receives need INIT or later"))]
     WrongState {
         /// Which queue pair.
         qp: QpNum,
@@ -213,7 +231,8 @@ pub enum PostError {
         state: QpState,
     },
     /// The transport has no such operation (EINVAL).
-    #[error("{opcode:?} does not exist on {qp_type:?}; see the table of ibv_post_send(3)")]
+    #[error("{opcode:?} does not exist on {qp_type:?}")]
+    #[diagnostic(help("see the table of ibv_post_send(3)"))]
     OpcodeNotSupported {
         /// The operation.
         opcode: WrOpcode,
@@ -229,7 +248,8 @@ pub enum PostError {
         max: u32,
     },
     /// Inline data too long, or the operation takes none (EINVAL).
-    #[error("{length} of inline data, allowed are {max}; leave INLINE out or ask for more max_inline_data at creation")]
+    #[error("{length} of inline data, allowed are {max}")]
+    #[diagnostic(help("leave INLINE out or ask for more max_inline_data at creation"))]
     InlineTooLong {
         /// Bytes given.
         length: Bytes,
@@ -251,7 +271,8 @@ pub enum PostError {
         ah: AhId,
     },
     /// Groups are reached at queue pair 0xFFFFFF, and nobody else is (EINVAL).
-    #[error("a datagram to address {dest} names queue pair {qp}; groups are reached at {} and only they", QpNum::MULTICAST)]
+    #[error("a datagram to address {dest} names queue pair {qp}")]
+    #[diagnostic(help("groups are reached at {} and only they", QpNum::MULTICAST))]
     MulticastQp {
         /// Where it is to go.
         dest: Lid,
@@ -259,7 +280,8 @@ pub enum PostError {
         qp: QpNum,
     },
     /// Receives of this queue pair come from a shared queue (EINVAL).
-    #[error("queue pair {qp} takes its receives from a shared queue; use post_srq_recv")]
+    #[error("queue pair {qp} takes its receives from a shared queue")]
+    #[diagnostic(help("use post_srq_recv"))]
     UsesSrq {
         /// Which queue pair.
         qp: QpNum,

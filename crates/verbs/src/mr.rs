@@ -156,6 +156,8 @@ impl Regions {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     const PD: PdId = PdId(1);
@@ -211,7 +213,7 @@ mod tests {
         let mut regions = Regions::default();
         for access in [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC] {
             let error = regions.register(PD, 0, Bytes(1), access, MemoryId::HOST).unwrap_err();
-            assert!(error.to_string().contains("LOCAL_WRITE"), "{error}");
+            assert!(error.in_full().contains("LOCAL_WRITE"), "{error}");
         }
         assert!(regions.register(PD, u64::MAX, Bytes(2), Access::NONE, MemoryId::HOST).is_err());
         assert!(regions.register(PD, 0, Bytes(0), Access::NONE, MemoryId::HOST).is_err());

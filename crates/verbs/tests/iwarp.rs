@@ -2,6 +2,7 @@
 
 mod pair;
 
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::iwarp::Control;
 use fabriscope_verbs::*;
@@ -201,13 +202,13 @@ fn what_iwarp_has_not_is_refused() {
 fn an_adapter_has_iwarp_or_everything_else() {
     let mut pair = pair();
     let TestEnd { nic, pd, cq, .. } = &mut pair.ends[0];
-    let message = nic.create_qp(&QpInit::new(*pd, QpType::Ud, *cq)).unwrap_err().to_string();
+    let message = nic.create_qp(&QpInit::new(*pd, QpType::Ud, *cq)).unwrap_err().in_full();
     assert_eq!(message, "a queue pair of type UD with an adapter of iWARP, which has connections and nothing else; use RC");
     let rc = nic.create_qp(&QpInit::new(*pd, QpType::Rc, *cq)).unwrap();
     assert_eq!(nic.query_qp(rc).unwrap().init.qp_type, QpType::Iwarp);
     let mut plain = Pair::rc();
     let TestEnd { nic, pd, cq, .. } = &mut plain.ends[0];
-    let message = nic.create_qp(&QpInit::new(*pd, QpType::Iwarp, *cq)).unwrap_err().to_string();
+    let message = nic.create_qp(&QpInit::new(*pd, QpType::Iwarp, *cq)).unwrap_err().in_full();
     assert_eq!(message, "a queue pair of type IWARP with an adapter that has no TCP of its own; use RC");
 }
 

@@ -2,6 +2,7 @@
 
 mod fleet;
 
+use fabriscope_units::Remedy;
 use fabriscope_units::Span;
 use fabriscope_verbs::*;
 use fleet::{Faults, Fleet, QKEY};
@@ -187,7 +188,7 @@ fn objects_that_do_not_fit_a_type_are_named() {
     let pd = nic.alloc_pd();
     let cq = nic.create_cq(16).unwrap();
     let srq = Some(nic.create_srq(pd, 4, 1).unwrap());
-    let mut message = |init: QpInit| nic.create_qp(&init).unwrap_err().to_string();
+    let mut message = |init: QpInit| nic.create_qp(&init).unwrap_err().in_full();
     let of = |qp_type| QpInit::new(pd, qp_type, cq);
     assert_eq!(
         message(of(QpType::Dct)),

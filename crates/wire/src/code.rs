@@ -145,6 +145,8 @@ const RNR_TIMERS_US: [u64; 32] = [
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     #[test]
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(sizes, [256, 512, 1024, 2048, 4096]);
         assert!(Mtu::from_code(0).is_err() && Mtu::from_code(6).is_err());
         assert_eq!(Mtu::from_bytes(Bytes(1024)), Ok(Mtu::B1024));
-        assert!(Mtu::from_bytes(Bytes(1500)).unwrap_err().to_string().contains("1024"));
+        assert!(Mtu::from_bytes(Bytes(1500)).unwrap_err().in_full().contains("1024"));
         assert_eq!([0, 1, 4096, 4097].map(|size| Mtu::B4096.packets(Bytes(size))), [1, 1, 1, 2]);
     }
 

@@ -1,11 +1,12 @@
 //! What can be wrong with bytes or codes.
 
 /// Why bytes are not the header asked for, or a number is not a code of the standard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes end too early.
-    #[error("{header} needs {needed} bytes and only {present} are left; check where the packet was cut")]
+    #[error("{header} needs {needed} bytes and only {present} are left")]
+    #[diagnostic(help("check where the packet was cut"))]
     Short {
         /// The header that was to be read.
         header: &'static str,
@@ -15,7 +16,8 @@ pub enum WireError {
         present: usize,
     },
     /// A version field holds an unknown version.
-    #[error("{header} has version {version} instead of {expected}; the bytes are probably not {header}")]
+    #[error("{header} has version {version} instead of {expected}")]
+    #[diagnostic(help("the bytes are probably not {header}"))]
     Version {
         /// The header that was to be read.
         header: &'static str,
@@ -25,7 +27,8 @@ pub enum WireError {
         expected: u8,
     },
     /// A code without a meaning.
-    #[error("{value} is not {what}; use {allowed}")]
+    #[error("{value} is not {what}")]
+    #[diagnostic(help("use {allowed}"))]
     Code {
         /// The kind of code.
         what: &'static str,

@@ -319,6 +319,8 @@ const CRC: u32 = 4;
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     #[test]
@@ -344,9 +346,9 @@ mod tests {
     #[test]
     fn what_the_base_has_not_is_refused() {
         let atomic = [0x41, 0x4A, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
-        assert!(Ddp::decode(&atomic).unwrap_err().to_string().contains("RFC 7306"));
-        assert!(Ddp::decode(&[0xC1, 0x43, 0, 0]).unwrap_err().to_string().contains("untagged"));
-        assert!(Ddp::decode(&[0xC2, 0x40]).unwrap_err().to_string().contains("version"));
+        assert!(Ddp::decode(&atomic).unwrap_err().in_full().contains("RFC 7306"));
+        assert!(Ddp::decode(&[0xC1, 0x43, 0, 0]).unwrap_err().in_full().contains("untagged"));
+        assert!(Ddp::decode(&[0xC2, 0x40]).unwrap_err().in_full().contains("version"));
     }
 
     #[test]
@@ -371,7 +373,7 @@ mod tests {
             let (segment, whole) = Mpa::unframe(&frame).unwrap();
             assert_eq!((whole, &segment[..14], &segment[14..]), (frame.len(), &header[..], &payload[..]));
             frame[3] ^= 1;
-            assert!(Mpa::unframe(&frame).unwrap_err().to_string().contains("CRC"));
+            assert!(Mpa::unframe(&frame).unwrap_err().in_full().contains("CRC"));
         }
         assert!(Mpa::frame(&header, &vec![0; 70_000]).is_err());
     }

@@ -211,6 +211,8 @@ const NOP: u8 = 1;
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     #[test]
@@ -238,7 +240,7 @@ mod tests {
     fn wrong_options_are_told() {
         let mut bytes = Tcp { mss: Some(536), ..Tcp::default() }.encode();
         bytes[21] = 9;
-        assert!(Tcp::decode(&bytes).unwrap_err().to_string().contains("option"));
+        assert!(Tcp::decode(&bytes).unwrap_err().in_full().contains("option"));
         bytes[20] = 200; // an unknown option is skipped
         bytes[21] = 4;
         assert_eq!(Tcp::decode(&bytes).unwrap().0.mss, None);

@@ -1,5 +1,6 @@
 //! Every header to bytes and back, and the one complete packet that was checked with a capture tool.
 
+use fabriscope_units::Remedy;
 use fabriscope_wire::*;
 use proptest::prelude::*;
 
@@ -148,7 +149,7 @@ fn the_variant_crc_is_a_crc() {
 
 #[test]
 fn version_fields_are_checked_with_a_remedy() {
-    assert!(Grh::decode(&[0x45; 40]).unwrap_err().to_string().contains("version 4 instead of 6"));
+    assert!(Grh::decode(&[0x45; 40]).unwrap_err().in_full().contains("version 4 instead of 6"));
     assert!(Lrh::decode(&[1; 8]).is_err());
     assert!(icrc(LinkLayer::RoceV2Ipv6, &roce_packet()).is_err());
 }

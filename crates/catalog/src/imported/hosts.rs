@@ -6,13 +6,14 @@
 
 use fabriscope_fabric::import::{Host, Plug};
 use fabriscope_fabric::topology::Imported;
+use fabriscope_units::Remedy;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Chosen;
 use crate::cluster::ResolvedCluster;
 use crate::error::Problem;
 use crate::group::Written;
-use crate::suggest::{nearest, remedy};
+use crate::suggest::nearest;
 
 /// The hosts of each group, and their ports in the order in which they are endpoints.
 pub(super) fn choose(imported: &Imported, groups: &[Written<'_>], nics: &[u32]) -> Result<(Vec<Chosen>, Vec<Plug>), Problem> {
@@ -87,8 +88,7 @@ fn named(list: &str, hosts: &[Host], nics: u32, taken: &mut [bool]) -> Result<Ve
 /// The names in a list of hosts.
 fn listed(list: &str) -> Result<Vec<String>, Problem> {
     Host::names(list).map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "write for example \"gpu[01-16],gpu20\"");
+        let (message, help) = error.halves("write for example \"gpu[01-16],gpu20\"");
         Problem::at(&["hosts"], message, help)
     })
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use fabriscope_collectives::{Algorithm, Kind as Operation};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,8 @@ pub(super) fn check_in(parent: &str, table: &str, all: &BTreeMap<String, Collect
             return Err(Problem::at(&at, format!("no collective operation `{word}`"), format!("use one of {}", words.join(", "))));
         };
         for rule in &rules.value {
-            Algorithm::named(operation, &rule.algorithm).map_err(|unknown| Problem::at(&at, unknown.to_string(), unknown.remedy()))?;
+            Algorithm::named(operation, &rule.algorithm)
+                .map_err(|unknown| Problem::at(&at, unknown.to_string(), unknown.remedy().unwrap_or_default()))?;
         }
         if complete && !rules.value.last().is_some_and(CollectiveRule::fits_always) {
             return Err(Problem::at(&at, "rules that leave something out", "add a last row with an algorithm and no conditions"));

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use fabriscope_collectives::{Algorithm, Kind as Operation};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ impl Offload {
                 return Err(Problem::at(&path, format!("workers on a DPU do no `{word}`"), format!("they move data: {known}")));
             };
             if let Err(unknown) = Algorithm::named(operation, algorithm) {
-                return Err(Problem::at(&path, unknown.to_string(), unknown.remedy()));
+                return Err(Problem::at(&path, unknown.to_string(), unknown.remedy().unwrap_or_default()));
             }
         }
         for (key, bytes) in [("descriptor", &self.descriptor), ("notice", &self.notice)] {

@@ -3,12 +3,14 @@
 use fabriscope_engine::Counting;
 use fabriscope_platform::Binding;
 use fabriscope_report::compare::{Beside, beside};
-use fabriscope_report::{Measured, Point};
+use fabriscope_report::{Cell, Column, Grid, Measured, Outcome, Point};
 use fabriscope_tools::Tool;
+use fabriscope_units::Remedy;
+use serde_json::json;
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::output::Output;
+use crate::output::{Output, OutputArgs};
 use crate::progress::Progress;
 use fabriscope_lab::launch::Launch;
 use fabriscope_lab::published;
@@ -22,6 +24,8 @@ use fabriscope_lab::published;
 pub struct Args {
     /// Run these tables only
     tables: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -58,10 +62,14 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     }
     let parts = context.cluster(CLUSTER)?;
     let published = published::tables()?;
-    output.text(&format!("# {}: {}\n# predicted by simulation, beside the published figures\n", parts.name, parts.title))?;
+    let mut outcome = Outcome::new();
+    outcome.note(format!("{}: {}", parts.name, parts.title)).note("predicted by simulation, beside the published figures");
+    outcome.set("cluster", parts.name.as_str());
+    let mut points = Grid::new(["table", "bytes", "unit", "published", "predicted", "error_percent"].map(Column::data));
+    let mut printed = Vec::new();
     for exercise in EXERCISES.iter().filter(|e| args.tables.is_empty() || args.tables.iter().any(|t| t == e.table)) {
         let spinner = Progress::spinner(exercise.tool);
-        let tool = Tool::by_name(exercise.tool).map_err(|e| Failure::told(e.to_string(), "`fabriscope bench` lists the tools"))?;
+        let tool = Tool::by_name(exercise.tool).map_err(|e| Failure::told(e.in_full(), "`fabriscope bench` lists the tools"))?;
         let options: Vec<String> = exercise.options.iter().map(|o| (*o).to_owned()).collect();
         let launch = Launch {
             tool,
@@ -81,12 +89,18 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         drop(spinner);
         let (rows, unit) = rows(&published, exercise.table, &result.points);
         let command = format!("fabriscope bench {} --on {CLUSTER} {}", exercise.tool, exercise.options.join(" "));
-        output.text(&format!("\n$ {command}\n{}", beside(&result.text, &unit, &rows)))?;
-        output.flush()?;
+        let text = beside(&result.text, &unit, &rows);
+        outcome.text(format!("\n$ {command}\n{text}"));
+        for Beside { message_bytes, point } in &rows {
+            let [table, unit] = [exercise.table, &unit].map(Cell::data);
+            let numbers = [point.measured, point.predicted, point.error_percent()].map(Cell::data);
+            points.push([table, Cell::data(*message_bytes), unit].into_iter().chain(numbers));
+        }
+        printed.push(json!({ "table": exercise.table, "command": command, "text": text }));
     }
-    output
-        .text("\n# next: fabriscope explain ib_write_lat --on ri2 -s 64 shows where the time goes; fabriscope validate has all tables\n")?;
-    Ok(Verdict::Good)
+    outcome.set("exercises", printed).data_table("points", points).text("\n");
+    outcome.note("next: fabriscope explain ib_write_lat --on ri2 -s 64 shows where the time goes; fabriscope validate has all tables");
+    args.output.write(&outcome, output)
 }
 
 /// The published values of a table, each with the prediction of its size.

@@ -1,6 +1,6 @@
 //! `fabriscope explain`: where the time of one message goes, the bottleneck, and what a change would save.
 
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
 
 use crate::context::Context;
 use crate::devices::DeviceArgs;
@@ -50,7 +50,7 @@ Examples:
 
 /// A size in bytes, or with its unit: `65536` or `64KiB`.
 fn size(text: &str) -> Result<u64, String> {
-    text.parse::<u64>().or_else(|_| text.parse::<Bytes>().map(|bytes| bytes.as_u64()).map_err(|error| error.to_string()))
+    text.parse::<u64>().or_else(|_| text.parse::<Bytes>().map(|bytes| bytes.as_u64()).map_err(|error| error.in_full()))
 }
 
 /// Runs the command.

@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use fabriscope_fabric::export::{self, Dialect};
 use fabriscope_fabric::import::Subnet;
 use fabriscope_machine::export as machine;
+use fabriscope_report::render::for_file;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
+use fabriscope_units::{Rate, Remedy};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
+use crate::node::text::devices;
 use crate::node::{Source, wrong};
-use crate::output::Output;
+use crate::output::{FormatArgs, Output};
 
 /// Writes a fabric for another tool; the extension of the file selects the format. Or a node, by --nccl-topo or --nvidia-smi.
 #[derive(Debug, clap::Args)]
@@ -18,7 +22,7 @@ pub struct Args {
     /// A cluster of the catalogue, or a file that `fabriscope import` reads; for a node also a node of the catalogue
     #[arg(value_name = "CLUSTER|NODE|FILE")]
     fabric: String,
-    /// Write to this file: .ibnetdiscover, .ibsim, .conf and .yaml (Slurm), .graphml, .dot
+    /// Write to this file: .ibnetdiscover, .ibsim, .conf and .yaml (Slurm), .graphml, .dot; the cables as .json or .csv
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Output format (default: from the file extension)
@@ -33,6 +37,8 @@ pub struct Args {
     /// What the node's GPUs can do (compute capability, 90 for 9.0), where that is not known
     #[arg(long, value_name = "NUMBER", requires = "nccl_topo")]
     sm: Option<u32>,
+    #[command(flatten)]
+    as_data: FormatArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -77,41 +83,63 @@ impl Format {
 /// Runs the command.
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     if let Some(path) = args.nccl_topo.as_ref().or(args.nvidia_smi.as_ref()) {
-        return node(args, path, context, output);
+        let outcome = node(args, context)?;
+        if path != Path::new("-") {
+            output.redirect(path)?;
+        }
+        return args.as_data.write(&outcome, None, output);
     }
-    let format = args.format.or_else(|| args.output.as_deref().and_then(Format::of)).ok_or_else(|| {
+    let file = args.output.as_deref();
+    let format = args.format.or_else(|| file.and_then(Format::of));
+    let has_data = args.as_data.json || args.as_data.csv || file.is_some_and(|file| matches!(for_file(file).extension(), "json" | "csv"));
+    if format.is_none() && !has_data {
         let help = "end the name in .ibnetdiscover, .ibsim, .conf, .yaml, .graphml or .dot, or say --format";
-        Failure::told("the format is not known", help)
-    })?;
-    let subnet = subnet(&args.fabric, context)?;
-    if let Some(path) = &args.output {
-        output.redirect(path)?;
+        return Err(Failure::told("the format is not known", help));
     }
-    output.text(&match format {
-        Format::Ibnetdiscover => export::ibnetdiscover(&subnet, Dialect::Ibnetdiscover),
-        Format::Ibsim => export::ibnetdiscover(&subnet, Dialect::Ibsim),
-        Format::Conf => export::slurm_conf(&subnet),
-        Format::Yaml => export::slurm_yaml(&subnet),
-        Format::Graphml => export::graphml(&subnet),
-        Format::Dot => export::dot(&subnet),
-    })?;
-    Ok(Verdict::Good)
+    let subnet = subnet(&args.fabric, context)?;
+    let mut outcome = Outcome::new();
+    outcome.set("fabric", args.fabric.as_str()).data_table("cables", cables(&subnet));
+    if let Some(format) = format {
+        outcome.text(written(&subnet, format));
+    }
+    args.as_data.write(&outcome, file, output)
+}
+
+/// A fabric as another tool reads it.
+fn written(subnet: &Subnet, format: Format) -> String {
+    match format {
+        Format::Ibnetdiscover => export::ibnetdiscover(subnet, Dialect::Ibnetdiscover),
+        Format::Ibsim => export::ibnetdiscover(subnet, Dialect::Ibsim),
+        Format::Conf => export::slurm_conf(subnet),
+        Format::Yaml => export::slurm_yaml(subnet),
+        Format::Graphml => export::graphml(subnet),
+        Format::Dot => export::dot(subnet),
+    }
+}
+
+/// The cables of a fabric, for spreadsheets and programs.
+fn cables(subnet: &Subnet) -> Grid {
+    let mut grid = Grid::new(["from", "from_port", "to", "to_port", "rate_bps"].map(Column::data));
+    for cable in &subnet.cables {
+        let [from, to] = cable.ends.map(|plug| (Cell::data(subnet.device(plug).name()), Cell::data(plug.port)));
+        grid.push([from.0, from.1, to.0, to.1, Cell::data(cable.data_rate().map(Rate::as_bps))]);
+    }
+    grid
 }
 
 /// A node for NCCL or as nvidia-smi has it.
-fn node(args: &Args, path: &Path, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
+fn node(args: &Args, context: &Context) -> Result<Outcome, Failure> {
     let source = Source::of(&args.fabric, context)?;
     let text = if args.nccl_topo.is_some() {
         let unknown = machine::Unknown { ability: args.sm, port: source.port };
-        machine::nccl(&source.machine, unknown).map_err(|error| wrong(&args.fabric, &error.to_string()))?
+        machine::nccl(&source.machine, unknown).map_err(|error| wrong(&args.fabric, &error))?
     } else {
         machine::nvidia_smi(&source.machine)
     };
-    if path != Path::new("-") {
-        output.redirect(path)?;
-    }
-    output.text(&text)?;
-    Ok(Verdict::Good)
+    let mut outcome = Outcome::new();
+    outcome.text(text).set("title", source.title).set("machine", serde_json::to_value(&source.machine).unwrap_or_default());
+    outcome.data_table("devices", devices(&source.machine));
+    Ok(outcome)
 }
 
 /// The subnet in a file, or that of a cluster.
@@ -122,7 +150,7 @@ fn subnet(fabric: &str, context: &Context) -> Result<Subnet, Failure> {
         return super::import::read(path);
     }
     let cluster = context.catalog()?.target(fabric).map_err(Failure::of)?;
-    let fabric = cluster.fabric().map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    let fabric = cluster.fabric().map_err(|e| Failure::told(e.in_full(), "correct the topology of the cluster"))?;
     // What was imported has names and GUIDs of its own.
     Ok(cluster.topology.subnet().cloned().unwrap_or_else(|| export::subnet(&fabric)))
 }

@@ -35,7 +35,7 @@ Examples:
 pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdict, Failure> {
     let catalog = context.catalog()?;
     if args.check {
-        return check(catalog, output);
+        return args.output.write(&check(catalog)?, output);
     }
     let mut parts: Vec<&AnyPart> = catalog.parts().collect();
     if !args.names.is_empty() {
@@ -54,14 +54,14 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         outcome.table(list(&parts)).text("\n");
         outcome.note("fabriscope parts NAME lists the numbers of a part; fabriscope show NAME shows its file");
     } else {
-        outcome.table(table(&numbers));
+        outcome.table(self::numbers(&numbers));
     }
     outcome.whole(serde_json::to_value(&numbers).unwrap_or_default());
     args.output.write(&outcome, output)
 }
 
 /// The numbers of parts, each with its origin.
-fn table(numbers: &[Row]) -> Grid {
+pub(super) fn numbers(numbers: &[Row]) -> Grid {
     let mut grid = Grid::new([
         Column::words("part", "part"),
         Column::words("number", "field"),
@@ -102,7 +102,7 @@ fn basis(name: &str) -> Result<Basis, Failure> {
 }
 
 /// Loading has checked every part by itself; what is left is whether they fit together.
-fn check(catalog: &Catalog, output: &mut Output) -> Result<Verdict, Failure> {
+fn check(catalog: &Catalog) -> Result<Outcome, Failure> {
     let faults = catalog.check();
     if let Some(last) = faults.len().checked_sub(1) {
         for (index, fault) in faults.into_iter().enumerate() {
@@ -115,6 +115,10 @@ fn check(catalog: &Catalog, output: &mut Output) -> Result<Verdict, Failure> {
     let (parts, clusters) = (catalog.parts().count(), catalog.names(Kind::Cluster).len());
     let numbers = catalog.parts_table();
     let fitted = numbers.iter().filter(|n| n.basis == Basis::Fitted).count();
-    output.text(&format!("{parts} parts with {} numbers ({fitted} fitted), {clusters} of them clusters: all right\n", numbers.len()))?;
-    Ok(Verdict::Good)
+    let mut counts = Grid::new(["parts", "clusters", "numbers", "fitted"].map(Column::data));
+    counts.push([parts, clusters, numbers.len(), fitted].map(Cell::data));
+    let mut outcome = Outcome::new();
+    outcome.text(format!("{parts} parts with {} numbers ({fitted} fitted), {clusters} of them clusters: all right\n", numbers.len()));
+    outcome.data_table("counts", counts);
+    Ok(outcome)
 }

@@ -1,6 +1,5 @@
 //! `fabriscope route`: where a routing leads on a fabric, how evenly, whether it can deadlock, and what OpenSM would do.
 
-use fabriscope_catalog::remedy;
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::export;
@@ -8,13 +7,13 @@ use fabriscope_fabric::import::{Kind, Subnet};
 use fabriscope_fabric::routing::deadlock::{self, Verdict as Deadlock};
 use fabriscope_fabric::routing::{Fault, Load, forward_partly, impure_tree, roots_by_hops, survey};
 use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, Route, Router, Routing, RoutingError, SwitchId, Tables};
-use fabriscope_report::Table;
-use fabriscope_units::{Rate, Span};
+use fabriscope_report::{Cell, Column, Grid, Outcome};
+use fabriscope_units::{Rate, Remedy, Span};
 
 use crate::command::topo::Algorithm;
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
-use crate::output::{Output, write_file};
+use crate::output::{Output, OutputArgs, write_file};
 
 /// Routes a fabric: reachability, path lengths, link loads, lanes, freedom from deadlock, differences from OpenSM.
 ///
@@ -40,12 +39,8 @@ pub struct Args {
     /// Write the tables to this file, in the format of opensm-lfts.dump
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    /// Write the result to this file
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -90,16 +85,7 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         })?;
         write_file(path, &export::lfts(&network.subnet, tables))?;
     }
-    if let Some(path) = &args.output {
-        output.redirect(path)?;
-    }
-    if args.json {
-        output.json(&json(args, &network, &routed, &notes, against.as_ref()))?;
-    } else {
-        output.text(&text(args, &network, &routed, &notes, against.as_ref()))?;
-    }
-    let good = routed.load.unreachable == 0 && !matches!(routed.deadlock, Deadlock::Cycle(_));
-    Ok(if good { Verdict::Good } else { Verdict::Bad })
+    args.output.write(&outcome(args, &network, &routed, &notes, against.as_ref()), output)
 }
 
 /// Options that say nothing to the engine.
@@ -158,16 +144,16 @@ fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Fa
     let is_cluster = path.extension().is_some_and(|extension| extension == "toml") || !path.is_file();
     // Rates and delays decide nothing here; files that give none get these.
     let links = Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)));
-    let told = |error: String| {
-        let (message, help) = remedy(&error, "see `fabriscope import FILE`");
+    let told = |error: fabriscope_fabric::import::ImportError| {
+        let (message, help) = error.halves("see `fabriscope import FILE`");
         Failure::told(format!("{}: {message}", args.fabric), help)
     };
     if !is_cluster {
         let subnet = super::import::read(path)?;
-        return Ok(Network { fabric: subnet.fabric(&links).map_err(|error| told(error.to_string()))?, subnet });
+        return Ok(Network { fabric: subnet.fabric(&links).map_err(told)?, subnet });
     }
     let cluster = context.cluster(&args.fabric)?;
-    let fabric = cluster.fabric().map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+    let fabric = cluster.fabric().map_err(|e| Failure::told(e.in_full(), "correct the topology of the cluster"))?;
     if let Some(subnet) = cluster.topology.subnet() {
         return Ok(Network { subnet: subnet.clone(), fabric });
     }
@@ -175,15 +161,14 @@ fn network(args: &Args, engine: Engine, context: &Context) -> Result<Network, Fa
     // Algorithms with coordinates need the fabric as it was built; tables need the numbers of the subnet.
     Ok(match engine {
         Engine::Other(_) => Network { fabric, subnet },
-        _ => Network { fabric: subnet.fabric(&links).map_err(|error| told(error.to_string()))?, subnet },
+        _ => Network { fabric: subnet.fabric(&links).map_err(told)?, subnet },
     })
 }
 
 fn route(args: &Args, network: &Network, engine: Engine, roots: Option<&[SwitchId]>) -> Result<Routed, Failure> {
     let fabric = &network.fabric;
     let told = |error: RoutingError| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "see `fabriscope route --help`");
+        let (message, help) = error.halves("see `fabriscope route --help`");
         // Wherever ours finds no tree, OpenSM finds none.
         let fallback = if matches!(engine, Engine::Ftree) { "; OpenSM would silently use minhop" } else { "" };
         Failure::told(message, format!("{help}{fallback}"))
@@ -244,14 +229,14 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
             );
         }
         Engine::UpDown if !has_roots => {
-            let roots = Tables::roots(fabric).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))?;
+            let roots = Tables::roots(fabric).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))?;
             let names: Vec<String> = roots.iter().take(SHOWN).map(|&at| fabric.name(Node::Switch(at))).collect();
             let more = if roots.len() > SHOWN { ", ..." } else { "" };
             notes.push(format!("{} root switches: {}{more}", roots.len(), names.join(", ")));
             if roots.len() == 1 && fabric.graph.switch_count() > 1 {
                 notes.push("all paths that go up meet at one root, which its links may not carry; --roots names others".to_owned());
             }
-            let found = roots_by_hops(fabric, &adapters).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))?;
+            let found = roots_by_hops(fabric, &adapters).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))?;
             if found.is_empty() {
                 notes.push(
                     "OpenSM finds no root switches by hop counts and would silently use minhop; give it a list: opensm -R updn -a FILE"
@@ -274,7 +259,7 @@ fn fallbacks(network: &Network, engine: Engine, routed: &Routed, has_roots: bool
                      node of {name}",
                     high.len()
                 ));
-            } else if let Some(why) = impure_tree(fabric).map_err(|error| Failure::told(error.to_string(), "see `fabriscope import`"))? {
+            } else if let Some(why) = impure_tree(fabric).map_err(|error| Failure::told(error.in_full(), "see `fabriscope import`"))? {
                 notes.push(format!(
                     "OpenSM would silently use minhop: {why}; with a list of roots it takes any tree of several switches: opensm -R ftree -a FILE"
                 ));
@@ -356,23 +341,13 @@ fn spread(fabric: &Fabric, load: &Load) -> (u64, f64) {
     (loads.iter().copied().max().unwrap_or(0), if loads.is_empty() { 0.0 } else { sum as f64 / loads.len() as f64 })
 }
 
-fn text(args: &Args, network: &Network, routed: &Routed, notes: &[String], against: Option<&Against>) -> String {
+/// The whole answer.
+fn outcome(args: &Args, network: &Network, routed: &Routed, notes: &[String], against: Option<&Against>) -> Outcome {
     let fabric = &network.fabric;
-    let mut text = format!("# {}: {}\n# engine {}\n\n", args.fabric, fabric.counts(), args.engine);
-    let mut heads = vec![("ours", &routed.load)];
-    heads.extend(against.map(|against| ("theirs", &against.load)));
-    let mut table = Table::new(["", heads[0].0, if against.is_some() { "theirs" } else { "" }]);
-    let longest = heads.iter().map(|(_, load)| load.pairs.len()).max().unwrap_or(0);
-    let mut row = |what: String, value: &dyn Fn(&Load) -> String| {
-        table.push(std::iter::once(what).chain(heads.iter().map(|(_, load)| value(load))));
-    };
-    row("pairs without a path".to_owned(), &|load| load.unreachable.to_string());
-    for switches in 1..longest {
-        row(format!("pairs over {switches} switches"), &|load| load.pairs.get(switches).copied().unwrap_or(0).to_string());
-    }
-    row("pairs on the busiest link between switches".to_owned(), &|load| spread(fabric, load).0.to_string());
-    row("pairs on such a link, mean".to_owned(), &|load| format!("{:.1}", spread(fabric, load).1));
-    text += &format!("{table}\nlanes: {}\n{}\n", routed.lanes, routed.deadlock.describe(fabric).trim_end());
+    let mut outcome = Outcome::new();
+    outcome.note(format!("{}: {}", args.fabric, fabric.counts())).note(format!("engine {}", args.engine)).text("\n");
+    outcome.table(paths(fabric, routed, against));
+    let mut text = format!("\nlanes: {}\n{}\n", routed.lanes, routed.deadlock.describe(fabric).trim_end());
     for fault in routed.faults.iter().take(SHOWN) {
         text += &format!("no path {}\n", fault.tell(fabric));
     }
@@ -382,16 +357,9 @@ fn text(args: &Args, network: &Network, routed: &Routed, notes: &[String], again
     for note in notes {
         text += &format!("note: {note}\n");
     }
+    outcome.text(text);
     if let Some(against) = against {
-        text += &format!("entries alike: {} of {}; {} switches differ\n", against.alike, against.entries, against.switches);
-        if against.only != [0, 0] {
-            text += &format!("entries that only ours have: {}; only theirs: {}\n", against.only[0], against.only[1]);
-        }
-        if !against.first.is_empty() {
-            let mut table = Table::new(["switch", "destination", "our port", "their port"]).words(1);
-            against.first.iter().for_each(|cells| table.push(cells.clone()));
-            text += &format!("{table}");
-        }
+        differences(against, &mut outcome);
     }
     let next = if routed.load.unreachable > 0 {
         "--engine minhop    reaches every host"
@@ -400,7 +368,48 @@ fn text(args: &Args, network: &Network, routed: &Routed, notes: &[String], again
     } else {
         "--dump tables.lfts    for opensm -R file -U"
     };
-    text + &format!("\n# next: fabriscope route {} {next}\n", args.fabric)
+    outcome.text("\n").note(format!("next: fabriscope route {} {next}", args.fabric));
+    let good = routed.load.unreachable == 0 && !matches!(routed.deadlock, Deadlock::Cycle(_));
+    outcome.judge(if good { Verdict::Good } else { Verdict::Bad });
+    outcome.whole(json(args, network, routed, notes, against));
+    outcome
+}
+
+/// How long the paths are and how evenly they lie, of our tables and of theirs.
+fn paths(fabric: &Fabric, routed: &Routed, against: Option<&Against>) -> Grid {
+    let mut heads = vec![("ours", &routed.load)];
+    heads.extend(against.map(|against| ("theirs", &against.load)));
+    let columns = heads.iter().map(|(head, _)| Column::number(head, head));
+    let mut table = Grid::new(std::iter::once(Column::words("", "what")).chain(columns));
+    let longest = heads.iter().map(|(_, load)| load.pairs.len()).max().unwrap_or(0);
+    let mut row = |what: String, value: &dyn Fn(&Load) -> Cell| {
+        table.push(std::iter::once(Cell::word(what)).chain(heads.iter().map(|(_, load)| value(load))));
+    };
+    row("pairs without a path".to_owned(), &|load| Cell::count(load.unreachable));
+    for switches in 1..longest {
+        row(format!("pairs over {switches} switches"), &|load| Cell::count(load.pairs.get(switches).copied().unwrap_or(0)));
+    }
+    row("pairs on the busiest link between switches".to_owned(), &|load| Cell::count(spread(fabric, load).0));
+    row("pairs on such a link, mean".to_owned(), &|load| Cell::number(spread(fabric, load).1, 1));
+    table.named("paths")
+}
+
+/// How far their tables differ from ours, with the first entries that do.
+fn differences(against: &Against, outcome: &mut Outcome) {
+    outcome.text(format!("entries alike: {} of {}; {} switches differ\n", against.alike, against.entries, against.switches));
+    if against.only != [0, 0] {
+        outcome.text(format!("entries that only ours have: {}; only theirs: {}\n", against.only[0], against.only[1]));
+    }
+    if !against.first.is_empty() {
+        let mut table = Grid::new([
+            Column::words("switch", "switch"),
+            Column::words("destination", "destination"),
+            Column::number("our port", "our_port"),
+            Column::number("their port", "their_port"),
+        ]);
+        against.first.iter().for_each(|cells| table.push(cells.clone().map(Cell::word)));
+        outcome.table(table.named("differences"));
+    }
 }
 
 fn json(args: &Args, network: &Network, routed: &Routed, notes: &[String], against: Option<&Against>) -> serde_json::Value {

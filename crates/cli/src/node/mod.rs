@@ -3,7 +3,8 @@
 pub mod path;
 pub mod text;
 
-use fabriscope_catalog::remedy;
+use fabriscope_units::Remedy;
+use miette::Diagnostic;
 use std::path::Path;
 
 use fabriscope_catalog::{AnyPart, Kind, LinkSpeed, Node};
@@ -43,7 +44,7 @@ impl Source {
         }
         // What is neither is told as a cluster that does not exist.
         let cluster = context.alike(name)?;
-        let machine = cluster.sole().node.machine().map_err(|error| wrong(name, &error.to_string()))?;
+        let machine = cluster.sole().node.machine().map_err(|error| wrong(name, &error))?;
         let port = Some(cluster.sole().link.data_rate());
         Ok(Source { title: format!("a node of {}: {}", cluster.name, cluster.title), machine, port })
     }
@@ -53,7 +54,7 @@ impl Source {
         let catalog = context.catalog()?;
         let node = catalog.resolve_node(&node).map_err(Failure::of)?;
         let port = node.nic.speeds.iter().filter_map(|speed| catalog.link(speed).ok()).map(LinkSpeed::data_rate).max();
-        let machine = node.machine().map_err(|error| wrong(name, &error.to_string()))?;
+        let machine = node.machine().map_err(|error| wrong(name, &error))?;
         Ok(Source { title: format!("{name}: {title}"), machine, port })
     }
 }
@@ -65,7 +66,7 @@ pub fn rates(context: &Context) -> Result<Rates, Failure> {
 
 /// The node in a text that was read from `path`.
 pub fn parse(path: &Path, text: &str, rates: &Rates) -> Result<NodeFile, Failure> {
-    let mut file = import::read(text, rates).map_err(|error| wrong(&path.display().to_string(), &error.to_string()))?;
+    let mut file = import::read(text, rates).map_err(|error| wrong(&path.display().to_string(), &error))?;
     if file.host.is_empty() {
         // gpu01.nccl.xml is of gpu01.
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -74,9 +75,9 @@ pub fn parse(path: &Path, text: &str, rates: &Rates) -> Result<NodeFile, Failure
     Ok(file)
 }
 
-/// What is wrong with a node, and behind a semicolon what to do.
-pub fn wrong(name: &str, message: &str) -> Failure {
-    let (message, help) = remedy(message, "see `fabriscope import --help`");
+/// What is wrong with a node, and what to do.
+pub fn wrong(name: &str, error: &dyn Diagnostic) -> Failure {
+    let (message, help) = error.halves("see `fabriscope import --help`");
     Failure::told(format!("{name}: {message}"), help)
 }
 

@@ -1,7 +1,7 @@
 //! The path of a transfer, as a table and as JSON.
 
 use fabriscope_machine::{Access, Leg, Machine, Path, legs, way};
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
 use serde_json::{Value, json};
 
 use super::wrong;
@@ -16,9 +16,10 @@ pub struct TransferPath<'m> {
 impl<'m> TransferPath<'m> {
     /// The path between two devices or memories, by their names.
     pub fn find(machine: &'m Machine, node: &str, from: &str, to: &str) -> Result<TransferPath<'m>, Failure> {
-        let end = |name: &str| machine.find(name).map_err(|error| wrong(node, &error.to_string()));
+        let end = |name: &str| machine.find(name).map_err(|error| wrong(node, &error));
         let path = way(machine, end(from)?, end(to)?);
-        let path = path.ok_or_else(|| wrong(node, &format!("no path leads from {from} to {to}; choose memories, GPUs or adapters")))?;
+        let path =
+            path.ok_or_else(|| Failure::told(format!("{node}: no path leads from {from} to {to}"), "choose memories, GPUs or adapters"))?;
         Ok(TransferPath { machine, path })
     }
 
@@ -48,21 +49,29 @@ impl<'m> TransferPath<'m> {
     }
 
     /// Every step, and the bottleneck.
-    pub fn text(&self) -> String {
-        let mut table =
-            Table::new(["step", "from", "to", "link", "latency (ns)", "written (GB/s)", "read (GB/s)"]).words(1).words(2).words(3);
+    pub fn tell(&self, outcome: &mut Outcome) {
+        let mut table = Grid::new([
+            Column::words("step", "step"),
+            Column::words("from", "from"),
+            Column::words("to", "to"),
+            Column::words("link", "link"),
+            Column::number("latency (ns)", "latency_ns"),
+            Column::number("written (GB/s)", "written_bytes_per_s").unit("B/s"),
+            Column::number("read (GB/s)", "read_bytes_per_s").unit("B/s"),
+        ]);
         let [written, read] = [Access::Write, Access::Read].map(|access| legs(self.machine, &self.path, access));
-        let rate = |leg: &Leg| format!("{:.1}{}", leg.bytes_per_s / 1e9, if leg.binds { " *" } else { "  " });
+        let rate = |leg: &Leg| Cell::told(format!("{:.1}{}", leg.bytes_per_s / 1e9, if leg.binds { " *" } else { "  " }), leg.bytes_per_s);
         for (number, (written, read)) in written.iter().zip(&read).enumerate() {
-            let latency = format!("{:.1}", written.latency_ns);
-            let (from, to, link) = (written.from.clone(), written.to.clone(), written.link.clone());
-            table.push([(number + 1).to_string(), from, to, link, latency, rate(written), rate(read)]);
+            let [from, to, link] = [&written.from, &written.to, &written.link].map(|name| Cell::word(name.clone()));
+            let (step, latency) = (Cell::count(number + 1), Cell::number(written.latency_ns, 1));
+            table.push([step, from, to, link, latency, rate(written), rate(read)]);
         }
-        let caption: String = self.caption().iter().map(|line| format!("# {line}\n")).collect();
+        for line in self.caption() {
+            outcome.note(line);
+        }
         let any = written.iter().chain(&read).any(|leg| leg.binds);
-        let legend =
-            if any { "# * binds: nothing on the path carries less\n" } else { "# every link carries more than the limit named above\n" };
-        format!("{caption}\n{table}\n{legend}")
+        let legend = if any { "* binds: nothing on the path carries less" } else { "every link carries more than the limit named above" };
+        outcome.text("\n").table(table.named("steps")).text("\n").note(legend);
     }
 
     /// The same for machines.

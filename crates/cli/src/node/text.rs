@@ -2,14 +2,33 @@
 
 use fabriscope_machine::import::{bundle, nearest};
 use fabriscope_machine::{Access, LinkKind, Machine, Purpose, VertexId, VertexKind};
-use fabriscope_report::Table;
+use fabriscope_report::{Cell, Column, Grid, Outcome};
+
+/// The devices of a node and the classes of paths between them.
+pub fn tell(machine: &Machine, outcome: &mut Outcome) {
+    outcome.table(devices(machine)).text("\n");
+    tell_classes(machine, outcome);
+}
+
+/// The classes of paths, where there are any.
+pub fn tell_classes(machine: &Machine, outcome: &mut Outcome) {
+    if let Some(classes) = classes(machine) {
+        outcome.table(classes).text("\n");
+    }
+}
 
 /// GPUs, adapters and other devices, with the domain they are at, their slot and the adapters nearest to a GPU.
-pub fn devices(machine: &Machine) -> Table {
-    let mut table = Table::new(["device", "what", "bus", "at", "slot", "links", "data (GB/s)", "nearest adapter"]);
-    for column in [1, 2, 3, 4, 7] {
-        table = table.words(column);
-    }
+pub fn devices(machine: &Machine) -> Grid {
+    let mut table = Grid::new([
+        Column::words("device", "device"),
+        Column::words("what", "what"),
+        Column::words("bus", "bus"),
+        Column::words("at", "at"),
+        Column::words("slot", "slot"),
+        Column::number("links", "links"),
+        Column::number("data (GB/s)", "data_gb_per_s"),
+        Column::words("nearest adapter", "nearest_adapter"),
+    ]);
     for id in machine.of(|kind| matches!(kind, VertexKind::Gpu | VertexKind::Nic | VertexKind::Dpu | VertexKind::Device | VertexKind::Tile))
     {
         let vertex = machine.vertex(id);
@@ -17,9 +36,9 @@ pub fn devices(machine: &Machine) -> Table {
         let slot = links.clone().find(|link| link.b == id && matches!(link.kind, LinkKind::Pcie { .. }));
         let own: u32 = links.filter_map(|link| bundle(link.kind)).sum();
         let domain = nearest_domain(machine, id).map_or_else(String::new, |numa| machine.vertex(numa).name.clone());
-        let rate = slot.map_or_else(String::new, |slot| {
+        let rate = slot.map_or_else(Cell::blank, |slot| {
             let rate = slot.framing.write.weight().payload_of(slot.rate[1]);
-            format!("{:.1}", rate.as_bytes_per_s_f64() / 1e9)
+            Cell::number(rate.as_bytes_per_s_f64() / 1e9, 1)
         });
         let near = if vertex.kind == VertexKind::Gpu && !machine.nics().is_empty() {
             let (class, nics) = nearest(machine, id);
@@ -29,33 +48,34 @@ pub fn devices(machine: &Machine) -> Table {
             String::new()
         };
         table.push([
-            vertex.name.clone(),
-            vertex.title.clone(),
-            vertex.bus.clone(),
-            domain,
-            slot.map_or_else(String::new, |slot| slot.title.clone()),
-            if own == 0 { String::new() } else { own.to_string() },
+            Cell::word(vertex.name.clone()),
+            Cell::word(vertex.title.clone()),
+            Cell::word(vertex.bus.clone()),
+            Cell::word(domain),
+            slot.map_or_else(Cell::blank, |slot| Cell::word(slot.title.clone())),
+            if own == 0 { Cell::blank() } else { Cell::count(own) },
             rate,
-            near,
+            Cell::word(near),
         ]);
     }
-    table
+    table.named("devices")
 }
 
 /// The classes of paths from each GPU to each adapter and to the other GPUs; none where there is nothing to compare or too much.
-pub fn classes(machine: &Machine) -> Option<Table> {
+fn classes(machine: &Machine) -> Option<Grid> {
     let (gpus, nics) = (machine.gpus(), machine.nics());
     let columns: Vec<VertexId> = gpus.iter().chain(&nics).copied().collect();
     if gpus.is_empty() || columns.len() < 2 || columns.len() > MOST_COLUMNS {
         return None;
     }
     let name = |id: &VertexId| machine.vertex(*id).name.clone();
-    let mut table = Table::with(std::iter::once("class".to_owned()).chain(columns.iter().map(name)));
+    let column = |id: &VertexId| Column::number(&name(id), &name(id));
+    let mut table = Grid::new(std::iter::once(Column::words("class", "gpu")).chain(columns.iter().map(column)));
     for gpu in &gpus {
         let cells = columns.iter().map(|to| if to == gpu { "-".to_owned() } else { machine.class(*gpu, *to).to_string() });
-        table.push(std::iter::once(name(gpu)).chain(cells));
+        table.push(std::iter::once(name(gpu)).chain(cells).map(Cell::word));
     }
-    Some(table)
+    Some(table.named("classes"))
 }
 
 /// The NUMA domain from which a device is reached soonest.

@@ -110,6 +110,8 @@ const BARRIER: u32 = 4;
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
     use crate::Operation;
     use crate::proof::prove;
@@ -152,12 +154,12 @@ mod tests {
         let vector = Vector { count: 5, width: Bytes(4) };
         let operation = Operation::Allreduce { blocks: vector.blocks(4) };
         let wrong = |rank| algorithm.rounds(if rank == 2 { Kind::Barrier } else { Kind::Allreduce }, rank, &nodes, 0, vector);
-        let flaw = prove(&operation, 4, wrong).unwrap_err().to_string();
+        let flaw = prove(&operation, 4, wrong).unwrap_err().in_full();
         assert!(flaw.contains("rank 2 asks the network for something else"), "{flaw}");
         let missing = |rank| -> Rounds {
             if rank == 3 { Box::new(std::iter::empty()) } else { algorithm.rounds(Kind::Allreduce, rank, &nodes, 0, vector) }
         };
-        let flaw = prove(&operation, 4, missing).unwrap_err().to_string();
+        let flaw = prove(&operation, 4, missing).unwrap_err().in_full();
         assert!(flaw.starts_with("nobody can go on"), "{flaw}");
     }
 }

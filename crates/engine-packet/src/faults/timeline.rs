@@ -8,7 +8,7 @@ use fabriscope_engine::{Cluster, EngineError, FaultReport};
 use fabriscope_fabric::routing::{Sharing, Survivors};
 use fabriscope_fabric::{Graph, LinkId, Routing};
 use fabriscope_streams::Stream;
-use fabriscope_units::{Pace, Span, Time};
+use fabriscope_units::{Pace, Remedy, Span, Time};
 use rustc_hash::FxHashMap;
 
 use super::reroute::{Epoch, Reroute};
@@ -146,7 +146,7 @@ fn reroute(plan: &FaultPlan, cluster: &Cluster, world: &World<'_>) -> Result<Opt
             return Ok(Some(Arc::clone(routes)));
         }
         let is_dead = |cable: u32| dead.binary_search(&cable).is_ok();
-        let made = Survivors::new(&cluster.fabric, routing, is_dead, lanes, waits).map_err(|e| EngineError::Setup(e.to_string()))?;
+        let made = Survivors::new(&cluster.fabric, routing, is_dead, lanes, waits).map_err(|e| EngineError::Setup(e.in_full()))?;
         let made = Arc::new(made);
         known.insert(dead.clone(), Arc::clone(&made));
         Ok(Some(made))

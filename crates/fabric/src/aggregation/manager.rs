@@ -19,23 +19,28 @@ pub struct Limits {
 }
 
 /// Why there is no reduction in the network.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Nobody to reduce with.
-    #[error("a group needs two members at least, and has {0}; leave reductions to the hosts")]
+    #[error("a group needs two members at least, and has {0}")]
+    #[diagnostic(help("leave reductions to the hosts"))]
     TooFew(u32),
     /// The same endpoint twice.
-    #[error("{0} is a member twice; give each adapter one process that speaks for its node")]
+    #[error("{0} is a member twice")]
+    #[diagnostic(help("give each adapter one process that speaks for its node"))]
     Twice(EndpointId),
     /// No way.
-    #[error("no path of switches that reduce leads to {0}; repair its links, or leave it out")]
+    #[error("no path of switches that reduce leads to {0}")]
+    #[diagnostic(help("repair its links, or leave it out"))]
     Apart(EndpointId),
     /// All trees are taken.
-    #[error("all {0} trees of the fabric are taken; wait for another job to end")]
+    #[error("all {0} trees of the fabric are taken")]
+    #[diagnostic(help("wait for another job to end"))]
     Trees(u32),
     /// All groups of a switch are taken.
-    #[error("all {groups} groups of switch {switch} are taken; use fewer communicators")]
+    #[error("all {groups} groups of switch {switch} are taken")]
+    #[diagnostic(help("use fewer communicators"))]
     Groups {
         /// The switch.
         switch: SwitchId,
@@ -43,7 +48,8 @@ pub enum Refusal {
         groups: u32,
     },
     /// The operations of a switch are taken.
-    #[error("switch {switch} has room for {left} of {wanted} operations outstanding; ask for fewer")]
+    #[error("switch {switch} has room for {left} of {wanted} operations outstanding")]
+    #[diagnostic(help("ask for fewer"))]
     Slots {
         /// The switch.
         switch: SwitchId,
@@ -53,7 +59,8 @@ pub enum Refusal {
         wanted: u32,
     },
     /// Too many below one switch.
-    #[error("switch {switch} would have {children} children, and reduces {limit}; spread the job over more switches")]
+    #[error("switch {switch} would have {children} children, and reduces {limit}")]
+    #[diagnostic(help("spread the job over more switches"))]
     Children {
         /// The switch.
         switch: SwitchId,

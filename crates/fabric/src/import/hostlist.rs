@@ -119,6 +119,8 @@ const UNCLOSED: &str = "a bracket has no partner";
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::expand;
 
     #[test]
@@ -154,7 +156,7 @@ mod tests {
             ("a[0-999][0-999]", "more names"),
             ("a[0-99999999999999999999999999]", "numbers and ranges"),
         ] {
-            let message = expand(list).unwrap_err().to_string();
+            let message = expand(list).unwrap_err().in_full();
             assert!(message.contains(said), "{list}: {message}");
         }
     }

@@ -14,14 +14,15 @@ use crate::graph::{EndpointId, SwitchId};
 use crate::routing::Tables;
 
 /// Why tables cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum LftsError {
     /// The file cannot be read.
     #[error("the tables cannot be read: {0}")]
     Io(#[from] io::Error),
     /// A switch that the fabric does not have.
-    #[error("line {line}: the fabric has no switch with GUID {guid:#018x}; these are the tables of another fabric")]
+    #[error("line {line}: the fabric has no switch with GUID {guid:#018x}")]
+    #[diagnostic(help("these are the tables of another fabric"))]
     NoSuchSwitch {
         /// Counted from 1.
         line: u64,
@@ -29,7 +30,8 @@ pub enum LftsError {
         guid: u64,
     },
     /// A port that the switch does not have.
-    #[error("line {line}: switch {switch} has no port {port}; these are the tables of another fabric, or damaged")]
+    #[error("line {line}: switch {switch} has no port {port}")]
+    #[diagnostic(help("these are the tables of another fabric, or damaged"))]
     NoSuchPort {
         /// Counted from 1.
         line: u64,
@@ -39,7 +41,8 @@ pub enum LftsError {
         port: u32,
     },
     /// A line that cannot be read.
-    #[error("line {line}: `{text}` is no entry; an entry is a LID and a port, such as `0x000b 001`")]
+    #[error("line {line}: `{text}` is no entry")]
+    #[diagnostic(help("an entry is a LID and a port, such as `0x000b 001`"))]
     Entry {
         /// Counted from 1.
         line: u64,
@@ -47,10 +50,12 @@ pub enum LftsError {
         text: String,
     },
     /// No table in the file.
-    #[error("the file holds no forwarding table; give opensm-lfts.dump or the output of dump_fts")]
+    #[error("the file holds no forwarding table")]
+    #[diagnostic(help("give opensm-lfts.dump or the output of dump_fts"))]
     Empty,
     /// Tables that lead nowhere.
-    #[error("none of the {entries} entries leads to a host of the fabric; these are the tables of another fabric")]
+    #[error("none of the {entries} entries leads to a host of the fabric")]
+    #[diagnostic(help("these are the tables of another fabric"))]
     Foreign {
         /// Entries that were read.
         entries: u64,

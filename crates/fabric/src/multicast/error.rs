@@ -5,17 +5,19 @@ use super::group::JoinState;
 use crate::graph::{EndpointId, SwitchId};
 
 /// Why a request about a group was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum MulticastError {
     /// The address is not that of a group.
-    #[error("{mgid} does not name a group; use ff12::… on InfiniBand, 224.0.0.0 to 239.255.255.255 or ff…:: on RoCE")]
+    #[error("{mgid} does not name a group")]
+    #[diagnostic(help("use ff12::… on InfiniBand, 224.0.0.0 to 239.255.255.255 or ff…:: on RoCE"))]
     NotMulticast {
         /// The address.
         mgid: Mgid,
     },
     /// The group exists.
-    #[error("group {mgid} exists already, as {mlid}; join it, or delete it first")]
+    #[error("group {mgid} exists already, as {mlid}")]
+    #[diagnostic(help("join it, or delete it first"))]
     Exists {
         /// The group.
         mgid: Mgid,
@@ -23,16 +25,19 @@ pub enum MulticastError {
         mlid: Mlid,
     },
     /// The group does not exist.
-    #[error("there is no group {mgid}; create it first")]
+    #[error("there is no group {mgid}")]
+    #[diagnostic(help("create it first"))]
     NoSuchGroup {
         /// The group.
         mgid: Mgid,
     },
     /// All numbers are taken.
-    #[error("all {} multicast LIDs are taken; delete a group", Mlid::COUNT)]
+    #[error("all {} multicast LIDs are taken", Mlid::COUNT)]
+    #[diagnostic(help("delete a group"))]
     Full,
     /// The endpoint does not exist.
-    #[error("there is no endpoint {endpoint}: the fabric has {endpoints}, counted from 0; name one of them")]
+    #[error("there is no endpoint {endpoint}: the fabric has {endpoints}, counted from 0")]
+    #[diagnostic(help("name one of them"))]
     NoSuchEndpoint {
         /// The endpoint named.
         endpoint: EndpointId,
@@ -40,7 +45,8 @@ pub enum MulticastError {
         endpoints: u32,
     },
     /// The endpoint is a member in the same way.
-    #[error("{endpoint} is {state} of group {mgid} already; leave first, or join in another state")]
+    #[error("{endpoint} is {state} of group {mgid} already")]
+    #[diagnostic(help("leave first, or join in another state"))]
     AlreadyJoined {
         /// The endpoint.
         endpoint: EndpointId,
@@ -50,7 +56,8 @@ pub enum MulticastError {
         mgid: Mgid,
     },
     /// The endpoint is not a member.
-    #[error("{endpoint} is no member of group {mgid}; join before leaving")]
+    #[error("{endpoint} is no member of group {mgid}")]
+    #[diagnostic(help("join before leaving"))]
     NotJoined {
         /// The endpoint.
         endpoint: EndpointId,
@@ -58,7 +65,8 @@ pub enum MulticastError {
         mgid: Mgid,
     },
     /// A group lives by its full members.
-    #[error("group {mgid} has no full member, and {endpoint} would be {state}; let a full member join first")]
+    #[error("group {mgid} has no full member, and {endpoint} would be {state}")]
+    #[diagnostic(help("let a full member join first"))]
     NoFullMember {
         /// The group.
         mgid: Mgid,
@@ -68,7 +76,8 @@ pub enum MulticastError {
         state: JoinState,
     },
     /// No path leads there.
-    #[error("no path leads from {root} to {endpoint}; connect the two halves of the fabric, or make a group for each")]
+    #[error("no path leads from {root} to {endpoint}")]
+    #[diagnostic(help("connect the two halves of the fabric, or make a group for each"))]
     Apart {
         /// The endpoint.
         endpoint: EndpointId,

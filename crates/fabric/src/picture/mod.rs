@@ -36,11 +36,12 @@ pub struct Picture<'a> {
 }
 
 /// Why a fabric cannot be drawn.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum PictureError {
     /// More switches than a picture shows.
-    #[error("{switches} switches cannot be told apart in a picture; draw a smaller fabric of at most {most}, or write .dot or .graphml")]
+    #[error("{switches} switches cannot be told apart in a picture")]
+    #[diagnostic(help("draw a smaller fabric of at most {most}, or write .dot or .graphml"))]
     TooManySwitches {
         /// Switches there are.
         switches: u32,

@@ -1,6 +1,7 @@
 use super::*;
 use crate::topology::{BackToBack, Dragonfly, FatTree, Links, SingleSwitch, Topology, Torus};
 use crate::{LinkSpec, SwitchId};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Rate, Span};
 
 fn fabric(topology: &Topology, radix: u32) -> Fabric {
@@ -45,7 +46,7 @@ fn what_is_too_large_is_told() {
     assert_eq!(torus.name(crate::Node::Switch(SwitchId(4912))), "switch (16,16,16)");
     let error = svg(&torus, &Picture::default()).unwrap_err();
     assert_eq!(error, PictureError::TooManySwitches { switches: 4913, most: MOST_SWITCHES });
-    assert!(error.to_string().contains("at most 4000"));
+    assert!(error.in_full().contains("at most 4000"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::graph::{EndpointId, LinkId, Node, Vertex};
 use crate::topology::{Coordinates, Fabric};
 
 /// What is wrong with a routing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum Defect {
     /// A hop does not start where the packet stands, or is no link at all.
@@ -100,7 +100,8 @@ pub enum Defect {
         cycle: Vec<Hop>,
     },
     /// Nothing is known about cycles.
-    #[error("the routing gives no proof that it cannot deadlock, and about {work} hops are too many to look at; check a smaller fabric")]
+    #[error("the routing gives no proof that it cannot deadlock, and about {work} hops are too many to look at")]
+    #[diagnostic(help("check a smaller fabric"))]
     Unproved {
         /// Hops that a check would have to look at.
         work: u64,

@@ -111,11 +111,12 @@ enum Kind {
 }
 
 /// Why an algorithm cannot route a fabric.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum RoutingError {
     /// The algorithm computes with coordinates of another family.
-    #[error("`{routing}` does not know how to route this topology; choose one of {known}")]
+    #[error("`{routing}` does not know how to route this topology")]
+    #[diagnostic(help("choose one of {known}"))]
     Unsuitable {
         /// The algorithm asked for.
         routing: Routing,
@@ -123,7 +124,8 @@ pub enum RoutingError {
         known: String,
     },
     /// The algorithm would need more than the fabric or the engine offers.
-    #[error("`{routing}` cannot route this fabric: {what}; {remedy}")]
+    #[error("`{routing}` cannot route this fabric: {what}")]
+    #[diagnostic(help("{remedy}"))]
     Cannot {
         /// The algorithm asked for.
         routing: Routing,

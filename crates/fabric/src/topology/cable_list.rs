@@ -66,11 +66,12 @@ pub struct NamedCable {
 }
 
 /// Why a list of cables makes no network.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum CableError {
     /// Nobody has this name.
-    #[error("a cable ends at `{name}`, which is neither an endpoint nor a switch; write one of {known}")]
+    #[error("a cable ends at `{name}`, which is neither an endpoint nor a switch")]
+    #[diagnostic(help("write one of {known}"))]
     Unknown {
         /// The name.
         name: String,
@@ -78,19 +79,22 @@ pub enum CableError {
         known: String,
     },
     /// Two have one name.
-    #[error("`{name}` is the name of two endpoints or switches; give one of them another name")]
+    #[error("`{name}` is the name of two endpoints or switches")]
+    #[diagnostic(help("give one of them another name"))]
     NamedTwice {
         /// The name.
         name: String,
     },
     /// A name that could not be told from a port.
-    #[error("`{name}` is no name of an endpoint or a switch; write at least one character, without `:`")]
+    #[error("`{name}` is no name of an endpoint or a switch")]
+    #[diagnostic(help("write at least one character, without `:`"))]
     Name {
         /// The name.
         name: String,
     },
     /// No number of a port.
-    #[error("`{end}` names no port of `{name}`; write a port from 1 to {ports}, or the name alone for the next free one")]
+    #[error("`{end}` names no port of `{name}`")]
+    #[diagnostic(help("write a port from 1 to {ports}, or the name alone for the next free one"))]
     Port {
         /// The end of the cable.
         end: String,
@@ -100,7 +104,8 @@ pub enum CableError {
         ports: u16,
     },
     /// Two cables in one port.
-    #[error("port {port} of `{name}` has two cables; move one of them, or name the switch alone for the next free port")]
+    #[error("port {port} of `{name}` has two cables")]
+    #[diagnostic(help("move one of them, or name the switch alone for the next free port"))]
     PortUsedTwice {
         /// The port, counted from 1.
         port: u16,
@@ -108,7 +113,8 @@ pub enum CableError {
         name: String,
     },
     /// More cables than ports.
-    #[error("`{name}` has more cables than its {ports} ports; remove cables, or raise its `ports`")]
+    #[error("`{name}` has more cables than its {ports} ports")]
+    #[diagnostic(help("remove cables, or raise its `ports`"))]
     Full {
         /// The switch or endpoint.
         name: String,
@@ -116,7 +122,8 @@ pub enum CableError {
         ports: u16,
     },
     /// A switch that has fewer ports.
-    #[error("`{name}` is given {ports} ports, but the switch of the cluster has {limit}; lower `ports` or choose a larger switch")]
+    #[error("`{name}` is given {ports} ports, but the switch of the cluster has {limit}")]
+    #[diagnostic(help("lower `ports` or choose a larger switch"))]
     Radix {
         /// The switch.
         name: String,
@@ -126,7 +133,8 @@ pub enum CableError {
         limit: u32,
     },
     /// Both ends of several cables at one port each.
-    #[error("{count} parallel cables cannot share the port `{end}`; name the switch alone, or write the cables one by one")]
+    #[error("{count} parallel cables cannot share the port `{end}`")]
+    #[diagnostic(help("name the switch alone, or write the cables one by one"))]
     Parallel {
         /// Cables.
         count: u16,
@@ -134,7 +142,8 @@ pub enum CableError {
         end: String,
     },
     /// An endpoint that nothing leads to.
-    #[error("nothing leads from `{from}` to `{to}`; add the missing cable")]
+    #[error("nothing leads from `{from}` to `{to}`")]
+    #[diagnostic(help("add the missing cable"))]
     Disconnected {
         /// One part.
         from: String,

@@ -142,6 +142,8 @@ impl Imported {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use fabriscope_units::{Rate, Span};
 
     use super::*;
@@ -157,16 +159,16 @@ mod tests {
     fn from_a_file_to_a_fabric_with_its_tables() {
         let text = include_str!("../../../../fabrics/small.ibnetdiscover");
         let mut imported = Imported::new("small.ibnetdiscover", "fabrics");
-        let error = imported.build(&links(), 40).unwrap_err().to_string();
+        let error = imported.build(&links(), 40).unwrap_err().in_full();
         assert!(error.contains("was not read"), "{error}");
         imported.load(import::read(text).unwrap()).unwrap();
         let fabric = imported.build(&links(), 40).unwrap();
         assert_eq!(fabric.counts().endpoints, 12);
-        assert!(Router::new(&fabric, Routing::Table).unwrap_err().to_string().contains("no tables came with it"));
+        assert!(Router::new(&fabric, Routing::Table).unwrap_err().in_full().contains("no tables came with it"));
         let tables = Tables::min_hop(&fabric, 0).unwrap();
         imported.load_tables(tables);
         assert!(Router::new(&imported.build(&links(), 40).unwrap(), Routing::Table).is_ok());
-        let error = imported.build(&links(), 30).unwrap_err().to_string();
+        let error = imported.build(&links(), 30).unwrap_err().in_full();
         assert!(error.contains("has a cable in port 34"), "{error}");
         let last = imported.subnet().unwrap().wiring().endpoints[11];
         imported.set_first(vec![last]);
@@ -180,9 +182,9 @@ mod tests {
         imported.load(import::read(text).unwrap()).unwrap();
         assert_eq!(imported.build(&links(), 8).unwrap().counts().to_string(), "8 endpoints, 3 switches, 16 cables");
         imported.uplinks = Some(40_000);
-        assert!(imported.load(import::read(text).unwrap()).unwrap_err().to_string().contains("more than 65534 cables"));
+        assert!(imported.load(import::read(text).unwrap()).unwrap_err().in_full().contains("more than 65534 cables"));
         imported.uplinks = Some(2);
         let counted = import::read("a leaf1\nb leaf1\nleaf1 leaf2\nc leaf2\n").unwrap();
-        assert!(imported.load(counted).unwrap_err().to_string().contains("the file says which cables there are"));
+        assert!(imported.load(counted).unwrap_err().in_full().contains("the file says which cables there are"));
     }
 }

@@ -247,14 +247,16 @@ impl fmt::Display for Counts {
 }
 
 /// Why a topology cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum TopologyError {
     /// Nothing to build.
-    #[error("the topology has no endpoints or a level without ports; give every number a value of at least 1")]
+    #[error("the topology has no endpoints or a level without ports")]
+    #[diagnostic(help("give every number a value of at least 1"))]
     Empty,
     /// A value is outside its range.
-    #[error("`{name} = {value}` is out of range; {expected}")]
+    #[error("`{name} = {value}` is out of range")]
+    #[diagnostic(help("{expected}"))]
     OutOfRange {
         /// The key.
         name: &'static str,
@@ -264,7 +266,8 @@ pub enum TopologyError {
         expected: String,
     },
     /// More ports than the switch has.
-    #[error("{switch} needs {needed} ports but the switch has {radix}: {down} down and {up} up; {remedy}")]
+    #[error("{switch} needs {needed} ports but the switch has {radix}: {down} down and {up} up")]
+    #[diagnostic(help("{remedy}"))]
     TooFewPorts {
         /// What the switch is in the tree.
         switch: &'static str,
@@ -280,7 +283,8 @@ pub enum TopologyError {
         remedy: &'static str,
     },
     /// A value that nothing reads.
-    #[error("`{name}` has no effect: {why}; leave it out")]
+    #[error("`{name}` has no effect: {why}")]
+    #[diagnostic(help("leave it out"))]
     NoEffect {
         /// The key.
         name: &'static str,
@@ -288,7 +292,8 @@ pub enum TopologyError {
         why: &'static str,
     },
     /// More endpoints than the tree holds.
-    #[error("{endpoints} endpoints do not fit: the tree holds {fits}; lower `endpoints`{remedy} or choose a larger switch")]
+    #[error("{endpoints} endpoints do not fit: the tree holds {fits}")]
+    #[diagnostic(help("lower `endpoints`{remedy} or choose a larger switch"))]
     TooManyEndpoints {
         /// Endpoints asked for.
         endpoints: u64,
@@ -298,7 +303,8 @@ pub enum TopologyError {
         remedy: &'static str,
     },
     /// Ports do not divide as the ratio says.
-    #[error("{down} ports down at {ratio} need {}/{} ports up, not a whole number; make `down` a multiple of {} or give `up`", u64::from(*down) * u64::from(ratio.up()), ratio.down(), ratio.down())]
+    #[error("{down} ports down at {ratio} need {}/{} ports up, not a whole number", u64::from(*down) * u64::from(ratio.up()), ratio.down())]
+    #[diagnostic(help("make `down` a multiple of {} or give `up`", ratio.down()))]
     Uneven {
         /// Ports towards the endpoints.
         down: u32,
@@ -306,7 +312,8 @@ pub enum TopologyError {
         ratio: Oversubscription,
     },
     /// The same thing said twice, differently or not.
-    #[error("`{one}` and `{other}` say the same thing; keep one of them")]
+    #[error("`{one}` and `{other}` say the same thing")]
+    #[diagnostic(help("keep one of them"))]
     SaidTwice {
         /// One key.
         one: &'static str,
@@ -314,7 +321,8 @@ pub enum TopologyError {
         other: &'static str,
     },
     /// More ports than can be numbered.
-    #[error("the fabric needs {ports} ports, more than the {most} that can be numbered; lower `endpoints`, `levels` or `groups`")]
+    #[error("the fabric needs {ports} ports, more than the {most} that can be numbered")]
+    #[diagnostic(help("lower `endpoints`, `levels` or `groups`"))]
     TooLarge {
         /// Ports needed.
         ports: u64,
@@ -322,13 +330,15 @@ pub enum TopologyError {
         most: u32,
     },
     /// A file that nobody read.
-    #[error("the file `{file}` was not read; name the cluster by its file, so that it can be found beside it")]
+    #[error("the file `{file}` was not read")]
+    #[diagnostic(help("name the cluster by its file, so that it can be found beside it"))]
     NotRead {
         /// The file.
         file: String,
     },
     /// A file that describes no fabric.
     #[error("`{file}`: {error}")]
+    #[diagnostic(forward(error))]
     Imported {
         /// The file.
         file: String,
@@ -336,7 +346,8 @@ pub enum TopologyError {
         error: Box<crate::import::ImportError>,
     },
     /// An imported switch is larger than that of the cluster.
-    #[error("{switch} has a cable in port {port}, but the switch of the cluster has {radix} ports; choose a larger switch")]
+    #[error("{switch} has a cable in port {port}, but the switch of the cluster has {radix} ports")]
+    #[diagnostic(help("choose a larger switch"))]
     PortBeyond {
         /// Which switch.
         switch: String,
@@ -347,9 +358,11 @@ pub enum TopologyError {
     },
     /// The list of cables makes no network.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Cable(#[from] CableError),
     /// The cables do not fit.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Graph(#[from] GraphError),
 }
 

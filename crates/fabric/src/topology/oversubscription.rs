@@ -1,5 +1,6 @@
 //! The ratio of ports towards the endpoints to ports away from them, such as 2:1.
 
+use fabriscope_units::Remedy;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,8 +13,9 @@ pub struct Oversubscription {
 }
 
 /// Why a text is not a ratio.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a ratio of ports down to ports up; write two whole numbers from 1 to 65535, for example \"2:1\"")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
+#[error("`{text}` is not a ratio of ports down to ports up")]
+#[diagnostic(help("write two whole numbers from 1 to 65535, for example \"2:1\""))]
 pub struct OversubscriptionError {
     text: String,
 }
@@ -87,7 +89,7 @@ impl Serialize for Oversubscription {
 impl<'de> Deserialize<'de> for Oversubscription {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Oversubscription, D::Error> {
         let text = std::borrow::Cow::<'_, str>::deserialize(deserializer)?;
-        Oversubscription::parse(&text).map_err(serde::de::Error::custom)
+        Oversubscription::parse(&text).map_err(|error| serde::de::Error::custom(error.in_full()))
     }
 }
 
@@ -114,7 +116,7 @@ mod tests {
             assert_eq!(Oversubscription::parse(text).unwrap().to_string(), ratio);
         }
         for text in ["2", "2:0", "0:1", "2:1:1", "2.5:1", "-2:1", "70000:1", ""] {
-            assert!(Oversubscription::parse(text).unwrap_err().to_string().contains("2:1"), "{text}");
+            assert!(Oversubscription::parse(text).unwrap_err().in_full().contains("2:1"), "{text}");
         }
     }
 

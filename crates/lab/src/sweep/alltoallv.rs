@@ -6,7 +6,7 @@ use crate::{AllToAllV as Workload, EngineChoice, ResolvedLab};
 use fabriscope_engine::{Cluster, Connections, Placement, RunOptions, Stats, Watch, Work, library};
 use fabriscope_report::{Cell, Column, Footprint, Grid, Job, Outcome, Queues};
 use fabriscope_traffic::alltoallv;
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 use fabriscope_verbs::Service;
 
 use super::head;
@@ -33,7 +33,7 @@ pub fn run(lab: &ResolvedLab, exchange: &Workload, seed: u64) -> Result<Outcome,
         let message = format!("{}: the flow engine has no queue pairs", lab.name());
         return Err(LabError::refused(message, "write engine = \"packet\""));
     }
-    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.in_full(), "correct the topology of the cluster"))?;
     let library = library(&lab.cluster);
     let mut settings: Vec<(Setting, Connections)> = Vec::new();
     for &processes in &exchange.processes {
@@ -58,12 +58,12 @@ fn sample(
     seed: u64,
 ) -> Result<Sample, String> {
     let lengths = exchange.sizes.get(size).map_or(exchange.vector.as_slice(), std::slice::from_ref);
-    let exchanges = alltoallv(processes, lengths, exchange.iterations).map_err(|error| error.to_string())?;
+    let exchanges = alltoallv(processes, lengths, exchange.iterations).map_err(|error| error.in_full())?;
     let options = RunOptions { op_times: Watch::On, ..options(lab) };
     let (placement, work) = (Placement::PerAdapter(exchange.processes_per_node), Work::Schedule(Arc::new(exchanges.schedule.clone())));
     let run = engine(lab.lab.engine)
         .run(cluster, fabriscope_engine::Job { placement, connections, work }, &options, seed)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| error.in_full())?;
     let mut times = Vec::with_capacity(processes as usize * exchange.iterations as usize);
     let mut first = 0;
     for rank in 0..processes {

@@ -4,7 +4,7 @@ use crate::{ClosedLoop as Workload, ResolvedLab};
 use fabriscope_engine::Cluster;
 use fabriscope_report::{Cell, Column, Curve, Grid, Outcome};
 use fabriscope_traffic::{Config, schedule};
-use fabriscope_units::{Span, Time};
+use fabriscope_units::{Remedy, Span, Time};
 
 use super::{Runs, head, pattern_name, slot, title};
 use crate::error::LabError;
@@ -22,7 +22,7 @@ struct Sample {
 
 /// Runs all numbers of a closed loop.
 pub fn run(lab: &ResolvedLab, closed: &Workload, seed: u64) -> Result<Outcome, LabError> {
-    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.in_full(), "correct the topology of the cluster"))?;
     let runs = Runs::of(lab, &cluster, connections(lab, closed.transport, closed.any_order)?);
     let samples = super::samples(&closed.outstanding, |&outstanding| sample(&runs, closed, outstanding, seed))?;
     Ok(outcome(lab, closed, &samples, seed))
@@ -33,7 +33,7 @@ fn sample(runs: &Runs<'_>, closed: &Workload, outstanding: u32, seed: u64) -> Re
     let pattern = open_pattern(closed.pattern, cluster);
     let config = Config::new(pattern, closed.size);
     let config = Config { messages: closed.messages, outstanding, sides: sides(closed.transport, config.sides), ..config };
-    let schedule = schedule(cluster.ranks(), &config, seed).map_err(|error| error.to_string())?;
+    let schedule = schedule(cluster.ranks(), &config, seed).map_err(|error| error.in_full())?;
     let run = runs.run(schedule, seed)?;
     let mut times: Vec<Span> = run.ops.iter().map(|op| op.ended - op.started).collect();
     times.sort_unstable();

@@ -6,7 +6,7 @@ use fabriscope_engine::{Cluster, Connections, EngineError, Job, RunOptions, Stat
 use fabriscope_fabric::EndpointId;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{Builder, Schedule};
-use fabriscope_units::Span;
+use fabriscope_units::{Remedy, Span};
 
 use super::head;
 use crate::error::LabError;
@@ -43,7 +43,7 @@ fn takes_any_order(lab: &ResolvedLab, scheme: &Scheme) -> bool {
 /// A message that the transport gave up is a result, not a failure of the run.
 fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme, seed: u64) -> Result<Result<Sample, String>, String> {
     let parts = with_scheme(catalog, &lab.cluster, scheme).map_err(|problem| problem.message)?;
-    let cluster = Cluster::new(parts).map_err(|error| error.to_string())?;
+    let cluster = Cluster::new(parts).map_err(|error| error.in_full())?;
     let level = lab.level;
     let service = scheme.transport;
     let any_order = takes_any_order(lab, scheme);
@@ -52,14 +52,14 @@ fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme
     let options = RunOptions { op_times: Watch::On, ..traffic::options(lab) };
     let engine = crate::engines::engine(lab.lab.engine);
     let run = |schedule| engine.run(&cluster, Job::schedule(schedule, connections.clone()), &options, seed);
-    let both = schedule(&cluster, jobs, true).map_err(|error| error.to_string())?;
-    let victims = schedule(&cluster, jobs, false).map_err(|error| error.to_string())?;
+    let both = schedule(&cluster, jobs, true).map_err(|error| error.in_full())?;
+    let victims = schedule(&cluster, jobs, false).map_err(|error| error.in_full())?;
     let together = match run(both) {
         Ok(run) => run,
-        Err(error @ EngineError::Transfer { .. }) => return Ok(Err(error.to_string())),
-        Err(error) => return Err(error.to_string()),
+        Err(error @ EngineError::Transfer { .. }) => return Ok(Err(error.in_full())),
+        Err(error) => return Err(error.in_full()),
     };
-    let alone = run(victims).map_err(|error| error.to_string())?;
+    let alone = run(victims).map_err(|error| error.in_full())?;
     let sorted = |mut times: Vec<Span>| {
         times.sort_unstable();
         times

@@ -4,7 +4,7 @@ use crate::{Job, Jobs, ResolvedLab};
 use fabriscope_engine::{Cluster, Connections, OpTimes, Stats};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule};
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
 
 use super::{Runs, head};
 use crate::error::LabError;
@@ -56,7 +56,7 @@ pub fn run(lab: &ResolvedLab, work: &Jobs, seed: u64) -> Result<Outcome, LabErro
 
 fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result<Sample, String> {
     let parts = &lab.cluster;
-    let cluster = Cluster::new(parts.clone()).map_err(|error| error.to_string())?;
+    let cluster = Cluster::new(parts.clone()).map_err(|error| error.in_full())?;
     let mut levels = Vec::new();
     let mut pkeys = Vec::new();
     let mut rates = Vec::new();
@@ -81,7 +81,7 @@ fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result
     let (order, spraying) = (order(spray), spraying(spray));
     let connections = Connections { order, spraying, levels, pkeys, rates, ..Connections::default() };
     let takes_part = |job: usize| !matches!(setting, Setting::Alone(only) if only != job);
-    let (schedule, owners) = schedule(cluster.ranks(), &work.jobs, takes_part).map_err(|error| error.to_string())?;
+    let (schedule, owners) = schedule(cluster.ranks(), &work.jobs, takes_part).map_err(|error| error.in_full())?;
     let run = Runs::of(lab, &cluster, connections).run(schedule, seed)?;
     let mut jobs = vec![Times { began: Time::MAX, ..Times::default() }; work.jobs.len()];
     for (OpTimes { started, ended, .. }, &owner) in run.ops.iter().zip(&owners) {

@@ -16,7 +16,7 @@ use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Connections, Engine, Job, Run, RunOptions, Watch};
 use fabriscope_report::Outcome;
 use fabriscope_schedule::Schedule;
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 
 use crate::error::LabError;
 use crate::traffic;
@@ -37,7 +37,7 @@ impl<'a> Runs<'a> {
     }
     fn run(&self, schedule: Schedule, seed: u64) -> Result<Run, String> {
         let job = Job::schedule(schedule, self.connections.clone());
-        self.engine.run(self.cluster, job, &self.options, seed).map_err(|error| error.to_string())
+        self.engine.run(self.cluster, job, &self.options, seed).map_err(|error| error.in_full())
     }
 }
 

@@ -5,7 +5,7 @@ use fabriscope_engine::{Cluster, Job, Stats};
 use fabriscope_fabric::EndpointId;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_traffic::multicast::{Config, Sample, prepare};
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::{Bytes, Rate, Remedy, Span};
 
 use super::head;
 use crate::engines::engine;
@@ -35,7 +35,7 @@ pub fn run(lab: &ResolvedLab, work: &ToGroup, seed: u64) -> Result<Outcome, LabE
 
 fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result<Point, String> {
     let parts = &lab.cluster;
-    let cluster = Cluster::new(parts.clone()).map_err(|error| error.to_string())?;
+    let cluster = Cluster::new(parts.clone()).map_err(|error| error.in_full())?;
     let mgid = work.mgid(parts.link_layer).ok_or("the group has no address")?;
     let config = Config {
         group: Some(mgid.0),
@@ -53,7 +53,7 @@ fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result
     let (engine, options) = (engine(lab.lab.engine), options(lab));
     let run = |config: Config| {
         let (mains, finish) = prepare(config);
-        let run = engine.run(&cluster, Job::programs(nodes.clone(), mains), &options, seed).map_err(|error| error.to_string())?;
+        let run = engine.run(&cluster, Job::programs(nodes.clone(), mains), &options, seed).map_err(|error| error.in_full())?;
         Ok::<Sampled, String>(Sampled { sample: finish(), stats: run.stats })
     };
     let group = run(config)?;

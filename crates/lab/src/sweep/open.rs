@@ -4,6 +4,7 @@ use crate::{EngineChoice, OpenLoop as Workload, ResolvedLab};
 use fabriscope_engine::Cluster;
 use fabriscope_report::{Cell, Column, Curve, Grid, Outcome};
 use fabriscope_traffic::{OpenLoop, Sample, open_loop};
+use fabriscope_units::Remedy;
 
 use super::{Runs, head, pattern_name, slot, title};
 use crate::error::LabError;
@@ -14,7 +15,7 @@ pub fn run(lab: &ResolvedLab, open: &Workload, seed: u64) -> Result<Outcome, Lab
     if lab.lab.engine != EngineChoice::Packet {
         return Err(LabError::refused("an open loop measures queues, which the flow engine does not have", "write engine = \"packet\""));
     }
-    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.to_string(), "correct the topology of the cluster"))?;
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|e| LabError::refused(e.in_full(), "correct the topology of the cluster"))?;
     let runs = Runs::of(lab, &cluster, connections(lab, open.transport, open.any_order)?);
     let samples = super::samples(&open.loads, |&load| sample(&runs, open, load, seed))?;
     Ok(outcome(lab, open, &samples, seed))
@@ -27,7 +28,7 @@ fn sample(runs: &Runs<'_>, open: &Workload, load: f64, seed: u64) -> Result<Samp
     let slot = slot(parts, open.size);
     let pattern = open_pattern(open.pattern, cluster);
     let config = OpenLoop { pattern, bytes: open.size, slot, load, warm_up: open.warm_up, window: open.window };
-    let (schedule, arrivals) = open_loop(ranks, &config, seed).map_err(|error| error.to_string())?;
+    let (schedule, arrivals) = open_loop(ranks, &config, seed).map_err(|error| error.in_full())?;
     let mut first = vec![0usize];
     for rank in 0..ranks {
         first.push(first[rank as usize] + schedule.kinds(rank).len());

@@ -1,7 +1,7 @@
 //! A collective operation by one algorithm: what a lab says of it, and whether it can happen on a cluster.
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ impl Collective {
             return wrong("operation", format!("there is no operation `{}`", self.operation), format!("use one of {known}"));
         };
         let algorithm = Algorithm::named(operation, &self.algorithm)
-            .map_err(|unknown| Problem::at(&["algorithm"], unknown.to_string(), unknown.remedy()))?;
+            .map_err(|unknown| Problem::at(&["algorithm"], unknown.to_string(), unknown.remedy().unwrap_or_default()))?;
         if algorithm.is_in_network() {
             let help = "run `fabriscope bench osu_allreduce --nodes N --ppn P --algorithm sharp`, or take an algorithm of the hosts";
             return wrong(

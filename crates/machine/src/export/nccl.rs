@@ -18,16 +18,16 @@ use crate::link::LinkKind;
 use crate::vertex::{Vertex, VertexId, VertexKind};
 
 /// Why a machine is no topology for NCCL.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[non_exhaustive]
 pub enum NcclError {
     /// A GPU of which NCCL would not know what it can do.
-    #[error(
-        "what {0} can do (its compute capability) is not known, and NCCL needs it; say it: --sm 90 for Hopper, 80 for A100, 70 for V100"
-    )]
+    #[error("what {0} can do (its compute capability) is not known, and NCCL needs it")]
+    #[diagnostic(help("say it: --sm 90 for Hopper, 80 for A100, 70 for V100"))]
     Ability(String),
     /// Too much for its reader.
-    #[error("the file would have {elements} elements, and NCCL reads {most} at most; leave out some adapters")]
+    #[error("the file would have {elements} elements, and NCCL reads {most} at most")]
+    #[diagnostic(help("leave out some adapters"))]
     TooLarge {
         /// How many it would have.
         elements: usize,

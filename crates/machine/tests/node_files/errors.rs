@@ -1,9 +1,10 @@
 //! What is wrong with a file is said with its line and what to do.
 
 use crate::{refused, text};
+use fabriscope_units::Remedy;
 
 fn says(text: &str, words: &[&str]) {
-    let message = refused(text).to_string();
+    let message = refused(text).in_full();
     for word in words {
         assert!(message.contains(word), "`{word}` is missing in: {message}");
     }
@@ -36,7 +37,7 @@ fn files_that_are_cut_off() {
     for name in ["hgx-h100.nccl.xml", "two-sockets.hwloc.xml"] {
         let text = text(name);
         for share in 1..8 {
-            let message = refused(&text[..text.len() * share / 8]).to_string();
+            let message = refused(&text[..text.len() * share / 8]).in_full();
             assert!(message.contains("line ") && message.contains("cut off"), "{message}");
         }
     }
@@ -103,7 +104,7 @@ fn trees_without_end() {
     let text = format!(
         "<topology version=\"2.0\"><object type=\"Package\" nodeset=\"0x1\"><object type=\"NUMANode\" os_index=\"0\" nodeset=\"0x1\" cpuset=\"0x1\"/><object type=\"Bridge\" bridge_type=\"0-1\">{bridges}</object></object></topology>"
     );
-    let message = refused(&text).to_string();
+    let message = refused(&text).in_full();
     assert!(message.contains("described before") || message.contains("more than 64"), "{message}");
     let bombs = "<!DOCTYPE a [<!ENTITY b \"xxxxxxxxxx\"><!ENTITY c \"&b;&b;&b;&b;&b;&b;&b;&b;\"><!ENTITY d \"&c;&c;&c;&c;&c;&c;&c;&c;\">]><a>&d;&d;&d;</a>";
     says(bombs, &["line 1"]);

@@ -2,6 +2,7 @@ use fabriscope_machine::export::Unknown;
 use fabriscope_machine::import::read;
 use fabriscope_machine::{Access, CpuSet, LinkKind, Machine, PathClass, Purpose, VertexKind, export};
 use fabriscope_units::Rate;
+use fabriscope_units::Remedy;
 
 use crate::{class, node, rates, strict, text};
 
@@ -112,7 +113,7 @@ fn machines_of_other_origin_are_written_for_nccl() {
     for name in ["hgx-h100.topo", "two-sockets.hwloc.xml"] {
         let machine = node(name).machine;
         let error = export::nccl(&machine, Unknown::default()).unwrap_err();
-        assert!(error.to_string().contains("gpu0") && error.to_string().contains("--sm 90"), "{error}");
+        assert!(error.in_full().contains("gpu0") && error.in_full().contains("--sm 90"), "{error}");
         let written = export::nccl(&machine, able(80)).unwrap();
         strict::read(&written).unwrap_or_else(|error| panic!("{name}: {error}\n{written}"));
         assert_eq!(written.matches(" speed=\"200000\"").count(), written.matches("<net ").count());
@@ -132,7 +133,7 @@ fn more_than_nccl_reads_is_refused() {
     let nics: String = (0..90).map(pci).collect();
     let file = read(&format!("<system version=\"1\"><cpu numaid=\"0\">{nics}</cpu></system>"), &rates()).unwrap();
     assert_eq!(
-        export::nccl(&file.machine, Unknown::default()).unwrap_err().to_string(),
+        export::nccl(&file.machine, Unknown::default()).unwrap_err().in_full(),
         "the file would have 272 elements, and NCCL reads 255 at most; leave out some adapters"
     );
 }

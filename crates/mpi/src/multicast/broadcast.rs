@@ -8,7 +8,7 @@ use fabriscope_verbs::{WatchId, Wc, WcStatus};
 
 use super::arrivals::Landing;
 use super::broadcast_state::BroadcastState;
-use super::open::{Multicast, Role, Stream, failed};
+use super::open::{Multicast, Role, Stream};
 use super::receiver::Incoming;
 use super::relay::Passing;
 use super::sender::{Outgoing, SENT};
@@ -81,7 +81,7 @@ impl Multicast {
     /// A source that was not opened; an adapter that does not reach the buffer; a queue pair in error.
     pub async fn broadcast(&self, rank: &Rank, source: u32, buffer: Buffer, size: u32) -> Result<(), ProgramError> {
         let stream = self.streams.borrow_mut().remove(&source);
-        let mut stream = stream.ok_or_else(|| failed(format!("rank {source} was not opened as a source of multicasts")))?;
+        let mut stream = stream.ok_or_else(|| ProgramError(format!("rank {source} was not opened as a source of multicasts")))?;
         let ended = self.run(rank, source, &mut stream, (buffer, size)).await;
         self.streams.borrow_mut().insert(source, stream);
         ended
@@ -161,7 +161,7 @@ impl Course<'_> {
         });
         match wrong {
             0 => Ok(()),
-            _ => Err(failed(format!("rank {} ends a broadcast with {wrong} packets of wrong data", self.process.rank()))),
+            _ => Err(ProgramError(format!("rank {} ends a broadcast with {wrong} packets of wrong data", self.process.rank()))),
         }
     }
 }
@@ -220,7 +220,7 @@ impl Turns<'_> {
     fn handle(&mut self, course: &Course<'_>, wc: &Wc) -> Result<(), ProgramError> {
         if wc.status != WcStatus::Success {
             let (text, name) = (wc.status.text(), wc.status.name());
-            return Err(failed(format!("rank {}: a broadcast got a completion with error: {text} ({name})", course.process.rank())));
+            return Err(ProgramError(format!("rank {}: a broadcast got a completion with error: {text} ({name})", course.process.rank())));
         }
         match (&mut self.sends, &mut self.receives) {
             (Some(sends), _) if wc.wr_id >= SENT => sends.handle(course, wc),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 use fabriscope_verbs::{
     Access, AhAttr, Change, CqId, JoinState, Lid, Membership, Mr, Nic, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, UdDestination,
     VerbsError, WatchId, WcStatus,
@@ -316,7 +316,7 @@ impl Multicast {
     ) -> Result<Receiving, ProgramError> {
         let (me, tree) = (process.rank(), Tree { source, leaders });
         let (above, below) = (tree.above(me), tree.below(me));
-        let unheard = || failed(format!("rank {me} heard nothing of source {source}"));
+        let unheard = || ProgramError(format!("rank {me} heard nothing of source {source}"));
         let mut board = self.board.borrow_mut();
         let books = board.books(source);
         let (from, answer) = books.contact.zip(books.answers.get(&me).copied()).ok_or_else(unheard)?;
@@ -370,7 +370,7 @@ impl Multicast {
         process.nic(self.nic, |nic| nic.post_membership(request));
         let answer = process.wait_cq(self.nic, control, 1).await;
         let answer = answer.first().filter(|wc| wc.status == WcStatus::Success).and_then(|wc| wc.imm);
-        let mlid = answer.ok_or_else(|| failed(format!("rank {me} was refused at the multicast group of rank {source}")))?;
+        let mlid = answer.ok_or_else(|| ProgramError(format!("rank {me} was refused at the multicast group of rank {source}")))?;
         Ok(Lid::multicast(mlid as u16))
     }
 
@@ -378,10 +378,10 @@ impl Multicast {
     pub(super) fn user(&self, buffer: Buffer) -> Result<Mr, ProgramError> {
         match buffer {
             Buffer::Host => Ok(self.host),
-            Buffer::Device => {
-                self.device.ok_or_else(|| failed("no adapter near enough reaches the memory of the rank's GPU; use another algorithm"))
-            }
-            Buffer::Managed => Err(failed("no adapter may touch managed memory; use -d cuda, or another algorithm")),
+            Buffer::Device => self.device.ok_or_else(|| {
+                ProgramError("no adapter near enough reaches the memory of the rank's GPU; use another algorithm".to_owned())
+            }),
+            Buffer::Managed => Err(ProgramError("no adapter may touch managed memory; use -d cuda, or another algorithm".to_owned())),
         }
     }
 }
@@ -401,8 +401,8 @@ impl Settings {
     }
 }
 
-pub(super) fn failed(error: impl std::fmt::Display) -> ProgramError {
-    ProgramError(error.to_string())
+pub(super) fn failed(error: impl miette::Diagnostic) -> ProgramError {
+    ProgramError(error.in_full())
 }
 
 /// Where a rank's memory lies: no bytes are moved. Basis: assumed.

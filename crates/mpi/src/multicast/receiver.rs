@@ -14,7 +14,7 @@ use fabriscope_verbs::{RecvWr, Remote, SendFlags, SendWr, Sge, WatchId, Wc, WcOp
 
 use super::arrivals::Landing;
 use super::broadcast::Course;
-use super::open::{BACKUP, CREDIT, HEADERS, PROGRESS, READS, Receiving, SPARE, failed};
+use super::open::{BACKUP, CREDIT, HEADERS, PROGRESS, READS, Receiving, SPARE};
 use super::relay::Passing;
 use super::settings::IMMEDIATE;
 use crate::buffer::Buffer;
@@ -206,7 +206,9 @@ impl<'a> Incoming<'a> {
         let contact = self.receiving.from;
         let (window, offset) = match course.stays() {
             None => (contact.host, BACKUP + place * settings.chunk_bytes() + within),
-            Some(Buffer::Device) => (contact.device.ok_or_else(|| failed("the source's GPU is out of reach of its adapter"))?, first),
+            Some(Buffer::Device) => {
+                (contact.device.ok_or_else(|| ProgramError("the source's GPU is out of reach of its adapter".to_owned()))?, first)
+            }
             Some(_) => (contact.host, first),
         };
         let into = multicast.user(course.buffer)?;

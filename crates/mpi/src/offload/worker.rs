@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabriscope_collectives::{Action, Buffer, Message, Move, Round, Rounds};
 use fabriscope_node::{Process, ProgramError};
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Remedy};
 use fabriscope_verbs::{
     Access, CqId, Lkey, Mr, Nic, PdId, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr, Sge, SrqId, VerbsError,
     WatchId, Wc, WcStatus,
@@ -422,7 +422,7 @@ pub(super) fn connect(
 }
 
 pub(super) fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.to_string())
+    ProgramError(error.in_full())
 }
 
 fn unknown(rank: u32) -> ProgramError {

@@ -14,10 +14,11 @@ pub struct Heap {
 }
 
 /// Why an allocation failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum HeapError {
     /// There is no room.
-    #[error("the symmetric heap of {size} has {left} left, and {asked} are asked for; set SHMEM_SYMMETRIC_SIZE: --symmetric-size {needed}")]
+    #[error("the symmetric heap of {size} has {left} left, and {asked} are asked for")]
+    #[diagnostic(help("set SHMEM_SYMMETRIC_SIZE: --symmetric-size {needed}"))]
     Full {
         /// The heap.
         size: Bytes,
@@ -29,7 +30,8 @@ pub enum HeapError {
         needed: u64,
     },
     /// Alignments are powers of two.
-    #[error("an alignment of {0} bytes; give a power of two")]
+    #[error("an alignment of {0} bytes")]
+    #[diagnostic(help("give a power of two"))]
     Alignment(u64),
 }
 
@@ -65,6 +67,8 @@ impl Heap {
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     #[test]
@@ -74,6 +78,6 @@ mod tests {
         assert_eq!(heap.allocate(8, 24), Err(HeapError::Alignment(24)));
         let error = heap.allocate(200, 8).unwrap_err();
         assert_eq!(error, HeapError::Full { size: Bytes(256), left: Bytes(184), asked: Bytes(200), needed: 272 });
-        assert!(error.to_string().contains("--symmetric-size 272"), "{error}");
+        assert!(error.in_full().contains("--symmetric-size 272"), "{error}");
     }
 }

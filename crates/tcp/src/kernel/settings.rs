@@ -123,16 +123,18 @@ pub struct Settings {
 }
 
 /// What an interface cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum SettingsError {
     /// No room for headers.
-    #[error("an MTU of {mtu} B has no room for data behind the headers; use at least {LEAST_MTU} B")]
+    #[error("an MTU of {mtu} B has no room for data behind the headers")]
+    #[diagnostic(help("use at least {LEAST_MTU} B"))]
     SmallMtu {
         /// As given.
         mtu: u32,
     },
     /// More than the link carries.
-    #[error("an MTU of {mtu} B is more than the {most} B of this link; use at most {most} B")]
+    #[error("an MTU of {mtu} B is more than the {most} B of this link")]
+    #[diagnostic(help("use at most {most} B"))]
     LargeMtu {
         /// As given.
         mtu: u32,

@@ -34,22 +34,25 @@ pub struct SocketOptions {
 }
 
 /// Why a socket does not work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum SocketError {
     /// The node has no interface there.
-    #[error("no IP interface on adapter {nic}; use a cluster whose adapters carry IP")]
+    #[error("no IP interface on adapter {nic}")]
+    #[diagnostic(help("use a cluster whose adapters carry IP"))]
     NoInterface {
         /// The adapter.
         nic: usize,
     },
     /// Someone listens there already.
-    #[error("port {port} is in use; choose another")]
+    #[error("port {port} is in use")]
+    #[diagnostic(help("choose another"))]
     PortInUse {
         /// The port.
         port: u16,
     },
     /// The connection.
     #[error(transparent)]
+    #[diagnostic(transparent)]
     Tcp(#[from] TcpError),
 }
 

@@ -1,5 +1,6 @@
 //! Two interfaces joined by a line of constant delay.
 
+use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use super::*;
@@ -153,7 +154,7 @@ fn ip_over_infiniband_has_its_own_headers() {
     assert_eq!(pair.ends[1].readable(server), 65_468);
     let wrong = Settings { framing: Framing::InfinibandDatagram, mtu: 9000, ..settings };
     assert_eq!(wrong.check(4096), Err(SettingsError::LargeMtu { mtu: 9000, most: 4092 }));
-    assert!(Settings { mtu: 60, ..wrong }.check(4096).unwrap_err().to_string().contains("at least"));
+    assert!(Settings { mtu: 60, ..wrong }.check(4096).unwrap_err().in_full().contains("at least"));
 }
 
 #[test]

@@ -38,6 +38,8 @@ const MOST: Bytes = Bytes::from_mib(8);
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use fabriscope_collectives::{Algorithm, Kind};
 
     use super::*;
@@ -61,7 +63,7 @@ mod tests {
     #[test]
     fn what_is_too_much_is_refused() {
         let ring = || Implementation::Rounds(Algorithm::named(Kind::Allreduce, "ring").unwrap());
-        let message = |ranks, size| check("osu_allreduce", &[(call(Kind::Allreduce, ranks, size), ring())]).unwrap_err().to_string();
+        let message = |ranks, size| check("osu_allreduce", &[(call(Kind::Allreduce, ranks, size), ring())]).unwrap_err().in_full();
         assert!(message(65, 8).contains("65 ranks"), "{}", message(65, 8));
         assert!(message(64, 1 << 20).contains("64 ranks with 2 MiB each"), "{}", message(64, 1 << 20));
     }

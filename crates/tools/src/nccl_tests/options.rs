@@ -6,6 +6,7 @@ use fabriscope_nccl as nccl;
 use fabriscope_tool::UsageError;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
+use fabriscope_units::Remedy;
 
 use super::operation::Operation;
 
@@ -134,7 +135,7 @@ fn variable(given: &Given, variables: &mut nccl::Settings) -> Result<(), UsageEr
     match variables.set(name, value) {
         Ok(true) => Ok(()),
         Ok(false) => Err(conflict("no such variable matters here; `--help` names those that do".to_owned())),
-        Err(error) => Err(conflict(error.to_string())),
+        Err(error) => Err(conflict(error.in_full())),
     }
 }
 

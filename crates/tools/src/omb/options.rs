@@ -294,6 +294,8 @@ const MOST_OFFLOADED: u32 = 2048;
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     fn given(value: &str) -> Given {
@@ -307,8 +309,8 @@ mod tests {
         assert_eq!(osu::size_range(&given("4"), 0, LARGEST).unwrap(), [0, 1, 2, 4]);
         assert_eq!(osu::size_range(&given("3:20"), 0, LARGEST).unwrap(), [3, 6, 12]);
         assert_eq!(osu::size_range(&given("1M:"), 1, LARGEST).unwrap(), [1 << 20, 2 << 20, 4 << 20]);
-        assert!(osu::size_range(&given("8:4"), 1, LARGEST).unwrap_err().to_string().contains("4:8"));
-        let message = osu::size_range(&given("1099511627776"), 1, LARGEST).unwrap_err().to_string();
+        assert!(osu::size_range(&given("8:4"), 1, LARGEST).unwrap_err().in_full().contains("4:8"));
+        let message = osu::size_range(&given("1099511627776"), 1, LARGEST).unwrap_err().in_full();
         assert!(message.contains("1 to 1073741824"), "{message}");
         assert!(osu::size_range(&given("0"), 1, LARGEST).is_err());
     }

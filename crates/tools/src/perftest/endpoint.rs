@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_platform::{LinkType, path_mtu};
-use fabriscope_units::{Bytes, Rate};
+use fabriscope_units::{Bytes, Rate, Remedy};
 use fabriscope_verbs::{
     Access, AhAttr, CqId, Lid, MemoryId, Mr, PdId, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, Rkey, SendFlags, SendWr,
     Service, Sge, SrqId, UdDestination, VerbsError, WatchId, Wc, WcStatus,
@@ -265,7 +265,7 @@ impl Endpoint {
 }
 
 fn failed(error: VerbsError) -> ProgramError {
-    ProgramError(error.to_string())
+    ProgramError(error.in_full())
 }
 
 /// A packet sequence number that looks as random as the tool's and is the same in every run.

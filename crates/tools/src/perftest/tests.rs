@@ -2,6 +2,7 @@
 
 use fabriscope_catalog::{Interface, Rdma};
 use fabriscope_platform::{Binding, Layout, LinkType};
+use fabriscope_units::Remedy;
 use fabriscope_units::{Span, Time};
 
 use super::*;
@@ -41,7 +42,7 @@ fn parse(line: &str) -> Settings {
     parse_on(&target(), line).unwrap()
 }
 fn refused(line: &str) -> String {
-    parse_on(&target(), line).unwrap_err().to_string()
+    parse_on(&target(), line).unwrap_err().in_full()
 }
 fn address(lid: u32, qpn: u32, psn: u32, rkey: u32, vaddr: u64) -> Address {
     Address { lid, qpn, psn, rkey, vaddr, gid: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 0, 0, 1] }
@@ -122,7 +123,7 @@ fn what_does_not_fit_is_refused_with_a_remedy() {
         assert!(message.contains(part), "{line}: {message}");
     }
     let small = Target { mtu: 2048, max_inline: 100, ..target() };
-    assert!(parse_on(&small, "ib_write_bw -m 4096").unwrap_err().to_string().contains("-m 2048 or less"));
+    assert!(parse_on(&small, "ib_write_bw -m 4096").unwrap_err().in_full().contains("-m 2048 or less"));
     assert_eq!(parse_on(&small, "ib_write_lat").unwrap().inline_size, 100);
     assert!(refused("ib_write_bw --help").contains("--report_gbits"));
 }
@@ -254,7 +255,7 @@ fn json_holds_the_last_row() {
 #[test]
 fn efa_takes_what_its_generation_has() {
     let efa = |rdma| Target { interface: Interface::Efa, datagram: Some(8256), rdma, ..target() };
-    let told = |rdma, line: &str| parse_on(&efa(rdma), line).unwrap_err().to_string();
+    let told = |rdma, line: &str| parse_on(&efa(rdma), line).unwrap_err().in_full();
     assert!(told(Rdma::None, "ib_send_lat").contains("give -c SRD or -c UD"));
     assert!(told(Rdma::None, "ib_read_lat -c SRD").contains("ib_send_lat"));
     assert!(told(Rdma::Read, "ib_write_bw -c SRD").contains("ib_send_bw"));
@@ -316,7 +317,7 @@ fn what_gpus_cannot_do_is_refused_with_a_remedy() {
         (&nvidia, "ib_send_lat --use_cuda=0 -I 64 -s 64", "--use_cuda has no inline messages"),
         (&nvidia, "ib_send_lat --use_hl=0", "--use_hl has no meaning here"),
     ] {
-        let refused = parse_on(target, line).unwrap_err().to_string();
+        let refused = parse_on(target, line).unwrap_err().in_full();
         assert!(refused.contains(message), "{line}: {refused}");
     }
 }

@@ -17,6 +17,7 @@ use fabriscope_catalog::{Interface, Mpi, Rdma, Shmem, SingleElement};
 use fabriscope_mpi::shmem::{Heap, HeapError};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Prepared, UsageError};
+use fabriscope_units::Remedy;
 
 pub use benchmark::{BENCHMARKS, Benchmark};
 
@@ -33,7 +34,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let size = settings.symmetric_size.unwrap_or(shmem.heap.0);
     let mut heap = Heap::new(fabriscope_units::Bytes(size));
     let full = |error: HeapError| UsageError::Conflict {
-        what: format!("{}: {error}", benchmark.name),
+        what: format!("{}: {}", benchmark.name, error.in_full()),
         remedy: "or use `global` buffers, which are not of the heap, where the tool has them".to_owned(),
     };
     for bytes in settings.allocations() {

@@ -322,6 +322,8 @@ const MOST_SECONDS: f64 = 86_400.0;
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     #[test]
@@ -340,7 +342,7 @@ mod tests {
             ("-f x", "k, m, g, t"),
             ("somewhere", "leave it out"),
         ] {
-            let message = parse(line).unwrap_err().to_string();
+            let message = parse(line).unwrap_err().in_full();
             assert!(message.contains(part), "{line}: {message}");
         }
     }

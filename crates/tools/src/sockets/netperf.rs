@@ -256,6 +256,8 @@ const PORT: u16 = 12_865;
 
 #[cfg(test)]
 mod tests {
+    use fabriscope_units::Remedy;
+
     use super::*;
 
     #[test]
@@ -265,7 +267,7 @@ mod tests {
         assert_eq!((s.length, s.request, s.answer), (Length::Transactions(100), 64, 1024));
         assert_eq!(s.selected, Some((vec![Selector::Percentile(99.0), Selector::Rate], false)));
         for (line, part) in [("-t TCP_STREAM", "iperf3"), ("-- -r 0", "range"), ("-- -o LATENCY", "MIN_LATENCY"), ("-l 0", "above 0")] {
-            let message = parse(line).unwrap_err().to_string();
+            let message = parse(line).unwrap_err().in_full();
             assert!(message.contains(part), "{line}: {message}");
         }
     }

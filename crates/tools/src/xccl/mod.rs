@@ -17,7 +17,7 @@ use fabriscope_platform::nccl::Library;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused};
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
 use fabriscope_tool::{Data, Direction, Measures, Operation, Placing, Point, Prepared, Suite, ToolOutput, Traits, UsageError};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 
 use crate::osu::{self, Repeats};
 
@@ -109,7 +109,7 @@ pub(crate) fn library(tool: &str, target: &Target) -> Result<Library, UsageError
 
 /// What the library says to a command line.
 pub(crate) fn refused(tool: &str, error: &NcclError) -> UsageError {
-    UsageError::Conflict { what: tool.to_owned(), remedy: error.to_string() }
+    UsageError::Conflict { what: tool.to_owned(), remedy: error.in_full() }
 }
 
 #[derive(Debug, Clone)]

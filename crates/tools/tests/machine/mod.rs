@@ -7,6 +7,7 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_node::Main;
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_tools::{Tool, ToolOutput};
+use fabriscope_units::Remedy;
 
 pub fn parts(cluster: &str) -> ResolvedCluster {
     let catalog = Catalog::embedded().unwrap();
@@ -49,5 +50,5 @@ pub fn column(output: &ToolOutput, metric: &str) -> Vec<(u64, f64)> {
 pub fn execute(parts: &ResolvedCluster, mains: Vec<Main>) -> Result<Run, String> {
     let cluster = Cluster::new(parts.clone()).unwrap();
     let nodes = (0..mains.len() as u32).collect();
-    PacketEngine.run(&cluster, Job::programs(nodes, mains), &RunOptions::default(), 1).map_err(|error| error.to_string())
+    PacketEngine.run(&cluster, Job::programs(nodes, mains), &RunOptions::default(), 1).map_err(|error| error.in_full())
 }

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_node::{Main, ProgramError};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Remedy, Span};
 
 pub use sample::{Received, Sample};
 
@@ -76,6 +76,6 @@ pub fn prepare(config: Config) -> (Vec<Main>, impl FnOnce() -> Sample) {
 }
 
 /// A verb failed: its message becomes that of the program.
-fn failed(error: impl std::fmt::Display) -> ProgramError {
-    ProgramError(error.to_string())
+fn failed(error: impl miette::Diagnostic) -> ProgramError {
+    ProgramError(error.in_full())
 }

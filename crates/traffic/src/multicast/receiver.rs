@@ -6,9 +6,9 @@ use fabriscope_node::ProgramError;
 use fabriscope_units::Time;
 use fabriscope_verbs::{Wc, WcStatus};
 
+use super::Config;
 use super::sample::{Board, Received};
 use super::setup::{DEPTH, Member};
-use super::{Config, failed};
 
 /// Messages being put together.
 struct Assembly {
@@ -27,8 +27,10 @@ impl Assembly {
         Assembly { config, seen: vec![false; messages * packets as usize], lacks: vec![packets; messages], next: 0, result }
     }
     fn take(&mut self, at: Time, number: u32) -> Result<(), ProgramError> {
-        let seen =
-            self.seen.get_mut(number as usize).ok_or_else(|| failed(format!("a datagram has number {number}, which none was given")))?;
+        let seen = self
+            .seen
+            .get_mut(number as usize)
+            .ok_or_else(|| ProgramError(format!("a datagram has number {number}, which none was given")))?;
         if std::mem::replace(seen, true) {
             self.result.repeated += 1;
             return Ok(());
@@ -82,8 +84,8 @@ pub(super) async fn run(end: &Member, board: &RefCell<Board>, config: Config) ->
 fn number(wc: &Wc) -> Result<u32, ProgramError> {
     match (wc.status, wc.imm) {
         (WcStatus::Success, Some(number)) => Ok(number),
-        (WcStatus::Success, None) => Err(failed("a datagram came without its number")),
-        (status, _) => Err(failed(format!("a receive failed: {} ({})", status.text(), status.name()))),
+        (WcStatus::Success, None) => Err(ProgramError("a datagram came without its number".to_owned())),
+        (status, _) => Err(ProgramError(format!("a receive failed: {} ({})", status.text(), status.name()))),
     }
 }
 

@@ -55,7 +55,7 @@ fn destinations(end: &Member, board: &RefCell<Board>, sl: u8) -> Result<Vec<UdDe
 async fn wait(end: &Member) -> Result<u64, ProgramError> {
     let found = end.process.wait_cq(0, end.cq, 16).await;
     match found.iter().find(|wc| wc.status != WcStatus::Success) {
-        Some(bad) => Err(failed(format!("a datagram was not sent: {} ({})", bad.status.text(), bad.status.name()))),
+        Some(bad) => Err(ProgramError(format!("a datagram was not sent: {} ({})", bad.status.text(), bad.status.name()))),
         None => Ok(found.last().map_or(0, |wc| wc.wr_id + 1)),
     }
 }

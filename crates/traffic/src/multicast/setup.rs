@@ -52,7 +52,7 @@ pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Confi
         end.process.nic(0, |nic| nic.post_membership(Membership { mgid, change, cq: control, wr_id: 0 }));
         let answer = end.process.wait_cq(0, control, 1).await;
         let answer = answer.first().filter(|wc| wc.status == WcStatus::Success).and_then(|wc| wc.imm);
-        let mlid = answer.ok_or_else(|| failed("the subnet manager refused to let a rank join the group"))?;
+        let mlid = answer.ok_or_else(|| ProgramError("the subnet manager refused to let a rank join the group".to_owned()))?;
         let group = Lid::multicast(mlid as u16);
         if !sends {
             end.process.nic(0, |nic| nic.attach_mcast(qp, group)).map_err(failed)?;

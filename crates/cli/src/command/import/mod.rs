@@ -5,7 +5,7 @@ mod fabric;
 mod join;
 mod node;
 
-use fabriscope_catalog::remedy;
+use fabriscope_units::Remedy;
 use std::path::{Path, PathBuf};
 
 use fabriscope_fabric::Tables;
@@ -122,20 +122,20 @@ fn parse(path: &Path, text: &str) -> Result<Subnet, Failure> {
 }
 
 fn told(path: &Path, error: &import::ImportError) -> Failure {
-    let message = error.to_string();
-    let (message, help) = remedy(&message, "see `fabriscope import --help`");
+    let (message, help) = error.halves("see `fabriscope import --help`");
     Failure::told(format!("{}: {message}", path.display()), help)
 }
 
 /// Forwarding tables of a subnet, in a file that may be compressed by gzip.
 pub fn tables(subnet: &Subnet, path: &Path) -> Result<(Tables, LftsSummary), Failure> {
-    let cannot = |message: String| {
-        let (message, help) = remedy(&message, "name a file that can be read");
-        Failure::told(format!("{}: {message}", path.display()), help)
-    };
-    let file = std::fs::File::open(path).map_err(|cause| cannot(cause.to_string()))?;
-    let lines = import::plain(std::io::BufReader::new(file)).map_err(|cause| cannot(cause.to_string()))?;
-    import::read_lfts(subnet, lines).map_err(|error| cannot(error.to_string()))
+    let cannot = |message: String, help: String| Failure::told(format!("{}: {message}", path.display()), help);
+    let unread = |cause: std::io::Error| cannot(cause.to_string(), UNREAD.to_owned());
+    let file = std::fs::File::open(path).map_err(unread)?;
+    let lines = import::plain(std::io::BufReader::new(file)).map_err(unread)?;
+    import::read_lfts(subnet, lines).map_err(|error| {
+        let (message, help) = error.halves(UNREAD);
+        cannot(message, help)
+    })
 }
 
 /// What looks wrong, with the first places of each.
@@ -152,6 +152,9 @@ fn findings<'a>(findings: impl Iterator<Item = (&'a str, &'a [String])>) -> Stri
     }
     if text.is_empty() { "Nothing looks wrong.\n".to_owned() } else { format!("What looks wrong:\n{text}") }
 }
+
+/// What to do where a file cannot be read.
+const UNREAD: &str = "name a file that can be read";
 
 /// Places of a finding that are shown; --json has more.
 const SHOWN: usize = 5;

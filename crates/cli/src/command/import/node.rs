@@ -17,10 +17,9 @@ pub fn outcome(path: &Path, file: &NodeFile) -> Outcome {
     outcome.note(format!("{}: {} of {}", path.display(), file.format, file.host)).text("\n");
     outcome.keyed_table("counts", counts(&review)).text("\n");
     if review.gpus + review.adapters > 0 {
-        outcome.text(format!("{}\n", node::text::devices(machine)));
-    }
-    if let Some(classes) = node::text::classes(machine) {
-        outcome.text(format!("{classes}\n"));
+        node::text::tell(machine, &mut outcome);
+    } else {
+        node::text::tell_classes(machine, &mut outcome);
     }
     for note in &file.notes {
         outcome.text(format!("note: {note}\n"));

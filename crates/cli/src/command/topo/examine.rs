@@ -1,11 +1,11 @@
 //! All that the command finds out about a fabric, a routing and a pattern.
 
-use fabriscope_catalog::remedy;
 use fabriscope_fabric::analysis::{
     Backbone, Bisection, Census, Distances, Diversity, Offer, Pressure, bisection, census, distances, diversity, mean_hops, pressure,
 };
 use fabriscope_fabric::routing::deadlock::{self, Verdict};
 use fabriscope_fabric::{Route, Router, Routing};
+use fabriscope_units::Remedy;
 
 use super::algorithm::Algorithm;
 use super::pattern::{Pairs, Traffic};
@@ -33,8 +33,7 @@ pub struct Examined {
 pub fn examine(source: &Source, algorithm: Algorithm, traffic: &Traffic) -> Result<Examined, Failure> {
     let fabric = &source.fabric;
     let router = Router::new(fabric, algorithm.0).map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "see `fabriscope topo --help`");
+        let (message, help) = error.halves("see `fabriscope topo --help`");
         Failure::told(message, help)
     })?;
     let backbone = Backbone::new(fabric);

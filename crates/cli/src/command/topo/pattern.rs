@@ -1,8 +1,8 @@
 //! Traffic patterns by the names that labs give them, as pairs of endpoints.
 
-use fabriscope_catalog::remedy;
 use fabriscope_fabric::{EndpointId, Fabric};
 use fabriscope_traffic::{Draw, Pattern};
+use fabriscope_units::Remedy;
 
 use crate::error::Failure;
 use fabriscope_lab::traffic::{dims, group};
@@ -74,8 +74,7 @@ impl Traffic {
 /// One message of each endpoint.
 fn drawn(name: &str, pattern: Pattern, endpoints: u32, seed: u64) -> Result<Vec<(EndpointId, EndpointId)>, Failure> {
     let mut draw = Draw::new(pattern, endpoints, seed).map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "choose another pattern");
+        let (message, help) = error.halves("choose another pattern");
         Failure::told(format!("`{name}`: {message}"), help)
     })?;
     let (mut pairs, mut to) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! The fabric as a file: drawn, or for other tools.
 
-use fabriscope_catalog::remedy;
+use fabriscope_units::Remedy;
 use std::path::Path;
 
 use fabriscope_fabric::export;
@@ -58,8 +58,7 @@ fn drawn(source: &Source, examined: &Examined) -> Result<String, Failure> {
     let title = Path::new(&source.name).file_name().map_or_else(|| source.name.clone(), |name| name.to_string_lossy().into_owned());
     let picture = Picture { title: &title, caption: &caption, loads: Some(&examined.pressure.links) };
     svg(&source.fabric, &picture).map_err(|error| {
-        let text = error.to_string();
-        let (message, help) = remedy(&text, "write .dot or .graphml");
+        let (message, help) = error.halves("write .dot or .graphml");
         Failure::told(format!("{}: {message}", source.name), help)
     })
 }

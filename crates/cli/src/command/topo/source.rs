@@ -1,6 +1,6 @@
 //! The fabric to look at: that of a cluster, or one that another tool described.
 
-use fabriscope_catalog::remedy;
+use fabriscope_units::Remedy;
 use std::path::Path;
 
 use fabriscope_catalog::ResolvedCluster;
@@ -38,8 +38,7 @@ impl Source {
         // Cables without a rate of their own get this one.
         let links = Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)));
         let fabric = subnet.fabric(&links).map_err(|error| {
-            let text = error.to_string();
-            let (message, help) = remedy(&text, "see `fabriscope import FILE`");
+            let (message, help) = error.halves("see `fabriscope import FILE`");
             Failure::told(format!("{name}: {message}"), help)
         })?;
         Ok(Source { name: name.to_owned(), fabric, origin: Origin::File(Box::new(subnet)) })
@@ -47,7 +46,7 @@ impl Source {
 
     /// The fabric of a cluster.
     pub fn of_cluster(name: &str, cluster: ResolvedCluster) -> Result<Source, Failure> {
-        let fabric = cluster.fabric().map_err(|e| Failure::told(e.to_string(), "correct the topology of the cluster"))?;
+        let fabric = cluster.fabric().map_err(|e| Failure::told(e.in_full(), "correct the topology of the cluster"))?;
         Ok(Source { name: name.to_owned(), fabric, origin: Origin::Cluster(Box::new(cluster)) })
     }
 
