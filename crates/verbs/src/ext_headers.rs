@@ -10,6 +10,7 @@ use fabriscope_wire::psm2::Header;
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
 use crate::transport::iwarp::frame::Frame;
+use crate::words::AppWords;
 
 /// The number of an entry of a [`ExtHeaders`], or [`ExtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +65,8 @@ pub struct Ext {
     pub delivery: Delivery,
     /// There is nothing in it but the P_Key.
     pub key_only: bool,
+    /// It ends a SEND or WRITE with which the program says something: that stands in the place of the operands.
+    pub speaks: bool,
     /// The payload, when real memory is attached.
     pub data: Option<Box<[u8]>>,
     /// The headers of a protocol without base transport header.
@@ -100,6 +103,16 @@ impl Ext {
             Foreign::Iwarp(frame) => Some(frame),
             _ => None,
         }
+    }
+    /// What the program says with the message that this packet ends.
+    #[must_use]
+    pub fn words(&self) -> Option<AppWords> {
+        self.speaks.then_some(AppWords([self.compare_add, self.swap, self.masks.0, self.masks.1]))
+    }
+    /// Has it say `words`; packets with operands of their own have none.
+    pub(crate) fn say(&mut self, words: AppWords) {
+        let AppWords([first, second, third, fourth]) = words;
+        (self.compare_add, self.swap, self.masks, self.speaks) = (first, second, (third, fourth), true);
     }
     /// Whether real bytes, if there are any, are as many as the packet says.
     pub(crate) fn holds(&self, payload: u16) -> bool {

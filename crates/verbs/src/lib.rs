@@ -31,6 +31,7 @@ mod srq;
 mod transport;
 mod watch;
 pub mod wc;
+pub mod words;
 pub mod wr;
 
 pub use access::{Access, MemoryId};
@@ -46,9 +47,10 @@ pub use mcast::{Change, JoinState, Membership};
 pub use memory::Memory;
 pub use mr::Mr;
 pub use nic::{Nic, NicConfig};
-pub use packet::{Body, IwarpKind, Packet, PacketFlags, Received, Transmit};
+pub use packet::{Body, IwarpKind, Landed, Packet, PacketFlags, Received, Transmit};
 pub use qp::QpStatus;
 pub use wc::{Wc, WcOpcode, WcStatus};
+pub use words::{AppWords, WordsId};
 pub use wr::{Atomic, Posted, RecvWr, Remote, SendFlags, SendWr, Sge, SgeList, UdDestination, WrOpcode};
 
 /// What engines and captures know of iWARP.
