@@ -51,6 +51,12 @@ impl Stream {
         }
         Ok(done)
     }
+    /// Takes a message of `bytes` off those read, if all of it is there.
+    pub fn takes(&mut self, bytes: u32) -> bool {
+        let is_here = u64::from(bytes) <= self.unread;
+        self.unread -= if is_here { u64::from(bytes) } else { 0 };
+        is_here
+    }
     pub fn waits(&self) -> impl Iterator<Item = SocketWait> + use<> {
         let room = (self.wanted > self.written).then_some(SocketWait::Ready(self.socket, Awaited::Writable));
         [SocketWait::Ready(self.socket, Awaited::Readable)].into_iter().chain(room)
