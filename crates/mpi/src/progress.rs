@@ -3,6 +3,7 @@
 use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Time;
+use fabriscope_verbs::AppWords;
 
 use super::buffer::Buffer;
 use super::matching::{Arrival, Pattern};
@@ -139,9 +140,16 @@ impl State {
         unheard.map_or(Ok(()), |peer| Err(self.unheard(peer)))
     }
 
+    /// What a message of `peer` says that came in order.
+    fn hear(&self, wires: &Wires, peer: u32, words: AppWords) -> Result<Envelope, ProgramError> {
+        let envelope = Envelope::heard(words).ok_or_else(|| self.unheard(peer))?;
+        wires.compare(peer, self.me, envelope.number.unwrap_or(0), envelope);
+        Ok(envelope)
+    }
+
     /// Handles every message that has arrived, each peer's in the order in which they were sent.
     fn handle_arrivals(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
-        let (me, protocol) = (self.me, self.protocol);
+        let me = self.me;
         while let Some((peer, envelope)) = self.arrived.pop_front() {
             self.handle_in_order(process, peer, envelope)?;
         }
@@ -149,13 +157,11 @@ impl State {
             loop {
                 let connection = self.connection(peer)?;
                 if connection.local {
-                    let Some((visible, envelope)) = wires.take(peer, me, |visible, _| visible <= process.now()) else { break };
+                    let Some((visible, envelope)) = wires.take(peer, me, process.now()) else { break };
                     self.handle_line(process, peer, visible, envelope)?;
                 } else {
-                    let next = match connection.links.first_mut().and_then(|link| link.stream.as_mut()) {
-                        Some(stream) => {
-                            wires.take(peer, me, |_, envelope| stream.takes(protocol.length(envelope.body))).map(|(_, next)| next)
-                        }
+                    let next = match connection.links.first().and_then(|link| link.stream.as_ref()) {
+                        Some(stream) => stream.next(process)?.map(|words| self.hear(wires, peer, words)).transpose()?,
                         None => connection.order.waited(),
                     };
                     let Some(envelope) = next else { break };

@@ -27,7 +27,7 @@ impl State {
             for link in &mut connection.links {
                 let Some(stream) = &mut link.stream else { continue };
                 if process.readable(stream.socket)? > 0 {
-                    stream.unread += process.try_read(stream.socket, u64::MAX)?;
+                    stream.read += process.try_read(stream.socket, u64::MAX)?;
                 }
                 for request in stream.write(process)? {
                     self.requests.at(request).done = true;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fabriscope_catalog::EagerChannel;
 use fabriscope_node::{CopyId, Process, ProgramError};
-use fabriscope_units::{Bytes, Time};
+use fabriscope_units::Bytes;
 use fabriscope_verbs::{CqId, Lid, Lkey, Mr, PdId, QpNum, RecvWr, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
 use rustc_hash::FxHashMap;
 
@@ -346,10 +346,10 @@ impl State {
         let connection = self.connection(peer)?;
         let envelope = connection.envelope(protocol.unordered, message.body);
         if let Some(stream) = &mut connection.links[message.rail].stream {
-            stream.put(length.into(), message.zero_copy);
+            stream.put(process, length.into(), envelope.words(), message.zero_copy)?;
             let done = stream.write(process)?;
             done.into_iter().for_each(|request| self.requests.at(request).done = true);
-            wires.put(self.me, peer, Time::ZERO, envelope);
+            wires.note(self.me, peer, envelope.number.unwrap_or(0), envelope);
             return Ok(());
         }
         let link = &mut connection.links[message.rail];

@@ -1,8 +1,8 @@
 //! What the messages of the library say, and how it travels.
 //!
 //! The simulated NICs move sizes, not bytes. What a message says rides in its last packet as [`AppWords`]: the receiver finds it with the
-//! completion of a send, or behind the watch of its ring. Messages within a node, and those over sockets, wait in a queue beside the wire
-//! ([`Wires`]): the one is memory that both ranks share in truth, the other a stream whose bytes nobody counts by message.
+//! completion of a send, behind the watch of its ring, or where its last byte is in the stream of a socket. Messages within a node wait in its
+//! memory, which both ranks share in truth ([`Wires`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -149,10 +149,10 @@ impl Envelope {
 /// Slots that were filled: from when on that can be seen, and the bytes in them.
 type Filled = VecDeque<(Time, u32)>;
 
-/// What does not travel in packets: messages through the memory of a node, and over sockets.
+/// What does not travel in packets: messages through the memory of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Wires {
-    /// Messages that the second has not handled, in order, and from when on they can be seen; over sockets their bytes tell.
+    /// Messages that the second has not handled, in order, and from when on they can be seen.
     in_order: RefCell<FxHashMap<(u32, u32), VecDeque<(Time, Envelope)>>>,
     /// Slots that the second has not read yet: from when on it can, and the bytes in them.
     slots: RefCell<FxHashMap<(u32, u32), Filled>>,
@@ -177,11 +177,11 @@ impl Wires {
     pub fn take_slot(&self, from: u32, to: u32) -> Option<u32> {
         self.slots.borrow_mut().get_mut(&(from, to))?.pop_front().map(|(_, bytes)| bytes)
     }
-    /// The next message from `from` to `to` and when it became visible, if `arrived` says that it is there.
-    pub fn take(&self, from: u32, to: u32, arrived: impl FnOnce(Time, &Envelope) -> bool) -> Option<(Time, Envelope)> {
+    /// The next message from `from` to `to` and when it became visible, if that is so by `now`.
+    pub fn take(&self, from: u32, to: u32, now: Time) -> Option<(Time, Envelope)> {
         let mut wires = self.in_order.borrow_mut();
         let wire = wires.get_mut(&(from, to))?;
-        if wire.front().is_some_and(|(visible, envelope)| arrived(*visible, envelope)) { wire.pop_front() } else { None }
+        if wire.front().is_some_and(|(visible, _)| *visible <= now) { wire.pop_front() } else { None }
     }
 
     /// Notes what leaves in packet `number`.

@@ -81,6 +81,8 @@ pub enum Foreign {
     None,
     /// The kernel's TCP.
     Tcp(Box<Segment>),
+    /// The same, and programs say something with messages that end in it, by the position in the stream at which they end.
+    TcpSaying(Box<(Segment, Vec<(u64, AppWords)>)>),
     /// RDMAP over TCP in the adapter.
     Iwarp(Box<Frame>),
     /// PSM2.
@@ -93,6 +95,7 @@ impl Ext {
     pub fn segment(&self) -> Option<&Segment> {
         match &self.foreign {
             Foreign::Tcp(segment) => Some(segment),
+            Foreign::TcpSaying(saying) => Some(&saying.0),
             _ => None,
         }
     }
