@@ -1,4 +1,4 @@
-//! Reliable messages over random fabrics whose links lose packets and flap: each is delivered once with the right contents, or
+//! Reliable messages over random fabrics whose links lose packets and flap: each is delivered once with the right contents and words, or
 //! its sender is told. Then every lane has its credits back.
 //!
 //! To add a transport, add a line to [`CARRIERS`] and what its queue pairs need to [`Lane::new`] and [`Lane::request`].
@@ -14,8 +14,8 @@ use fabriscope_streams::{Stream, Streams};
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Span};
 use fabriscope_verbs::{
-    Access, AhAttr, AhId, CqId, EecNum, Lid, Memory, Mr, Mtu, Nic, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr, Sge, SrqId,
-    UdDestination, WcStatus, WrOpcode,
+    Access, AhAttr, AhId, AppWords, CqId, EecNum, Lid, Memory, Mr, Mtu, Nic, Peer, QpAttr, QpCap, QpInit, QpNum, QpType, RecvWr, SendWr,
+    Sge, SrqId, UdDestination, WcStatus, WrOpcode,
 };
 use fabriscope_wire::AckTimeout;
 
@@ -141,6 +141,11 @@ fn contents(source: u32, number: u64, length: u32) -> Vec<u8> {
     bytes
 }
 
+/// What `source` says with it.
+fn words(source: u32, number: u64, length: u32) -> AppWords {
+    AppWords([source.into(), number, length.into(), !number])
+}
+
 /// What a rank tells the others out of band.
 #[derive(Clone, Default)]
 struct Card {
@@ -247,10 +252,10 @@ impl Lane {
         }
     }
 
-    /// The request that sends message `number`.
-    fn request(&self, number: u64, length: u32, target: &Card) -> SendWr {
+    /// The request by which `source` sends message `number`.
+    fn request(&self, source: u32, number: u64, length: u32, target: &Card) -> SendWr {
         let sge = Sge { addr: number % DEPTH * STEP, length, lkey: self.mr.lkey };
-        let wr = SendWr::send(number, sge).signaled();
+        let wr = SendWr::send(number, sge).signaled().saying(words(source, number, length));
         match self.kind {
             QpType::Rc | QpType::Iwarp => wr,
             QpType::XrcSend => wr.to_srq(target.srq.expect("the target has one")),
@@ -302,7 +307,7 @@ fn rank(board: Rc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, 
                 while posted < lengths.len() as u64 && posted - over < DEPTH {
                     let length = lengths[posted as usize];
                     ram.clone().write(posted % DEPTH * STEP, &contents(me as u32, posted, length));
-                    process.post_send(0, lane.to, &lane.request(posted, length, &there)).map_err(ProgramError::from)?;
+                    process.post_send(0, lane.to, &lane.request(me as u32, posted, length, &there)).map_err(ProgramError::from)?;
                     posted += 1;
                 }
                 process.wait_any_until(&[(0, lane.cq)], &[], process.now() + Span::from_us(100)).await;
@@ -316,6 +321,8 @@ fn rank(board: Rc<Board>, carrier: Carrier, mtu: Mtu, (target, origin): (usize, 
                             bytes == contents(origin as u32, u64::from(number), wc.byte_len),
                             "contents of message {number} to rank {me}"
                         );
+                        let said = process.nic(0, |nic| nic.words(&wc));
+                        assert_eq!(said, Some(words(origin as u32, u64::from(number), wc.byte_len)), "message {number} to rank {me}");
                         board.fates.borrow_mut()[origin].arrived[number as usize] += 1;
                         lane.post_receive(&process, wc.wr_id);
                     } else {

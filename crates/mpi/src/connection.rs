@@ -9,7 +9,7 @@ use super::layout::WINDOW;
 use super::order::Order;
 use super::request::RequestId;
 use super::stream::Stream;
-use super::wire::{Body, Channel, Envelope};
+use super::wire::{Body, Envelope};
 
 /// The connection on one rail.
 #[derive(Debug, Clone)]
@@ -31,10 +31,8 @@ pub(crate) struct Link {
     pub peer_device: Option<(u64, Rkey)>,
     /// Messages written to the peer's ring so far.
     pub ring_sent: u64,
-    /// Messages that arrived and that were taken, by channel.
-    pub ring: Arrivals,
-    /// The same for sends.
-    pub sends: Arrivals,
+    /// Messages that the NIC has shown in the own ring.
+    pub ring_shown: u64,
     /// Requests posted to the send queue and known to be complete.
     pub posted: u64,
     pub freed: u64,
@@ -42,13 +40,6 @@ pub(crate) struct Link {
     pub unsignaled: u32,
     /// The socket, where the library runs on sockets.
     pub stream: Option<Stream>,
-}
-
-/// Messages that the NIC has shown, and those handled.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Arrivals {
-    pub shown: u64,
-    pub taken: u64,
 }
 
 impl Link {
@@ -68,18 +59,11 @@ impl Link {
             peer_user: 0,
             peer_device: None,
             ring_sent: 0,
-            ring: Arrivals::default(),
-            sends: Arrivals::default(),
+            ring_shown: 0,
             posted: 0,
             freed: 0,
             unsignaled: 0,
             stream: None,
-        }
-    }
-    pub fn arrivals(&mut self, channel: Channel) -> &mut Arrivals {
-        match channel {
-            Channel::Ring => &mut self.ring,
-            Channel::Send | Channel::Memory(_) => &mut self.sends,
         }
     }
 }
@@ -132,8 +116,10 @@ pub(crate) struct Connection {
     pub transfers: VecDeque<Transfer>,
     /// Messages so far, for taking the rails in turn.
     pub turn: u64,
-    /// Where messages may overtake each other.
+    /// Puts what arrived in order.
     pub order: Order,
+    /// Messages so far that carry a number as immediate data.
+    pub tagged: u32,
 }
 
 impl Connection {
@@ -150,12 +136,18 @@ impl Connection {
             transfers: VecDeque::new(),
             turn: 0,
             order: Order::default(),
+            tagged: 0,
         }
     }
-    /// The envelope for `body` with all credits that are owed.
-    pub fn envelope(&mut self, rail: usize, channel: Channel, body: Body) -> Envelope {
-        let order = body.announces().then(|| self.order.next());
-        Envelope { rail, channel, credits: std::mem::take(&mut self.owed), order, body }
+    /// The envelope for `body` with all credits that are owed; where messages overtake each other only announcements have numbers.
+    pub fn envelope(&mut self, unordered: bool, body: Body) -> Envelope {
+        let number = (!unordered || body.announces()).then(|| self.order.next());
+        Envelope { credits: std::mem::take(&mut self.owed), number, body }
+    }
+    /// The number that the next message carries as immediate data.
+    pub fn next_tag(&mut self) -> u32 {
+        self.tagged = self.tagged.wrapping_add(1);
+        self.tagged.wrapping_sub(1)
     }
     /// The next turn of the rails.
     pub fn next_turn(&mut self) -> u64 {

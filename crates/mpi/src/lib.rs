@@ -24,6 +24,7 @@ mod connection;
 mod contents;
 mod decision;
 mod element;
+mod exchange;
 mod gpu;
 mod in_network;
 mod intra_node_gpu;

@@ -19,7 +19,7 @@ use super::protocol::local::{Local, pages};
 use super::request::RequestId;
 use super::state::State;
 use super::trace::note;
-use super::wire::{Body, Channel, Envelope, Source, Wires};
+use super::wire::{Body, Envelope, Source, Wires};
 
 impl State {
     /// How this rank talks to `peer`, if that is on the same node.
@@ -139,13 +139,12 @@ impl State {
         self.fetch_lines(process, peer);
         note(process, begun, &[], || "lines of the receiver's queue".to_owned());
         let visible = process.now() + process.crossing(self.domain_of(process, peer));
-        wires.put(self.me, peer, Envelope { rail: 0, channel: Channel::Memory(visible), credits: 0, order: None, body });
+        wires.put(self.me, peer, visible, Envelope { credits: 0, number: None, body });
         process.tell(peer, visible);
     }
 
-    /// Notes how the line of a message came, which was seen at `seen`.
-    pub fn note_line(&self, process: &Process, peer: u32, channel: Channel, seen: Time) {
-        let Channel::Memory(visible) = channel else { return };
+    /// Notes how the line of a message came, which could be seen from `visible` on and was at `seen`.
+    pub fn note_line(&self, process: &Process, peer: u32, (visible, seen): (Time, Time)) {
         let crossing = process.crossing(self.domain_of(process, peer));
         let written = Time::ZERO + visible.since(Time::ZERO).saturating_sub(crossing);
         let parts = [("line crosses between the sockets", crossing), ("line of the message is seen", seen.since(visible))];

@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 
 use fabriscope_machine::PathClass;
 use fabriscope_node::{CopyId, Process, ProgramError};
-use fabriscope_psm2::{Address, Buffer as Place, Copy, Endpoint, Library, Psm2Error, RequestId, Step};
+use fabriscope_psm2::{Buffer as Place, Copy, Endpoint, Library, Psm2Error, RequestId, Step};
 use fabriscope_units::{Bytes, Remedy, Span, Time};
 
 use super::buffer::{Buffer, RankLocation};
+use super::exchange::AddressOf;
 use super::protocol::Protocol;
 use super::protocol::gpu::{Gpu, unaware};
 use super::world::Shared;
@@ -42,10 +43,10 @@ impl Onload {
         let nic = home.nics.first().map_or(0, |(nic, _)| *nic);
         let opened = process.adapter(nic, |n| n.psm2().map(|adapter| Endpoint::open(adapter, library)));
         let mut endpoint = opened.ok_or_else(|| no_adapter(me))?.map_err(|error| failed(me, error))?;
-        shared.addresses.borrow_mut().insert(me, endpoint.address());
-        process.barrier().await;
+        shared.exchange.put(me, AddressOf { rank: me }, endpoint.address());
+        shared.exchange.fence(process).await;
         for &peer in peers {
-            let address: Option<Address> = shared.addresses.borrow().get(&peer).copied();
+            let address = shared.exchange.get(me, AddressOf { rank: peer });
             let address =
                 address.ok_or_else(|| ProgramError(format!("rank {me} wants to talk to rank {peer}, which opened no endpoint")))?;
             endpoint.connect(peer, address);

@@ -3,6 +3,7 @@
 use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Time;
+use fabriscope_verbs::AppWords;
 
 use super::buffer::Buffer;
 use super::matching::{Arrival, Pattern};
@@ -11,7 +12,7 @@ use super::request::RequestId;
 use super::service::SERVICE;
 use super::sockets;
 use super::state::{Awaited, Partial, State};
-use super::wire::{Body, Channel, Envelope, Source, Wires};
+use super::wire::{Body, Envelope, Source, Wires};
 
 impl Rank {
     /// One turn of the progress loop; it spins until there is something to do.
@@ -49,7 +50,7 @@ impl Rank {
             }
             for wc in process.poll_cq(nic, cq, POLL_BATCH).await {
                 let state = &mut *self.state.borrow_mut();
-                if let Some(request) = state.complete(process, rail, &wc)? {
+                if let Some(request) = state.complete(process, &self.world.0.wires, rail, &wc)? {
                     state.moved(process, request)?;
                 }
             }
@@ -57,7 +58,7 @@ impl Rank {
         self.look_at_network().await?;
         self.look_at_words().await;
         self.serve_copies().await?;
-        self.state.borrow_mut().look_at_rings(process);
+        self.state.borrow_mut().look_at_rings(process, &self.world.0.wires)?;
         self.serve_notes().await
     }
 
@@ -113,48 +114,59 @@ impl Rank {
 }
 
 impl State {
-    /// Counts what the NICs have written into the rings.
-    fn look_at_rings(&mut self, process: &Process) {
+    /// Takes what the NICs have written into the rings.
+    fn look_at_rings(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
         if self.protocol.eager_channel != EagerChannel::RdmaWrite {
-            return;
+            return Ok(());
         }
-        let now = process.now();
+        let (now, me, mut unheard) = (process.now(), self.me, None);
         for (peer, connection) in self.connections.iter_mut().filter(|(_, connection)| !connection.local) {
             for (rail, link) in connection.links.iter_mut().enumerate() {
-                link.ring.shown = process.nic(self.rails[rail].nic, |n| n.watch_count(link.watch, now));
+                process.nic(self.rails[rail].nic, |n| {
+                    link.ring_shown = n.watch_count(link.watch, now);
+                    while let Some(words) = n.watch_words(link.watch, now) {
+                        match Envelope::heard(words) {
+                            Some(envelope) => {
+                                wires.compare(*peer, me, envelope.number.unwrap_or(0), envelope);
+                                connection.order.keep(envelope);
+                            }
+                            None => unheard = Some(*peer),
+                        }
+                    }
+                });
             }
             self.news.insert(*peer);
         }
+        unheard.map_or(Ok(()), |peer| Err(self.unheard(peer)))
+    }
+
+    /// What a message of `peer` says that came in order.
+    fn hear(&self, wires: &Wires, peer: u32, words: AppWords) -> Result<Envelope, ProgramError> {
+        let envelope = Envelope::heard(words).ok_or_else(|| self.unheard(peer))?;
+        wires.compare(peer, self.me, envelope.number.unwrap_or(0), envelope);
+        Ok(envelope)
     }
 
     /// Handles every message that has arrived, each peer's in the order in which they were sent.
     fn handle_arrivals(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
-        let (me, protocol) = (self.me, self.protocol);
-        while let Some((peer, number)) = self.arrived.pop_front() {
-            if let Some(envelope) = wires.numbered(peer, me, number) {
-                self.handle_in_order(process, peer, envelope)?;
-            }
+        let me = self.me;
+        while let Some((peer, envelope)) = self.arrived.pop_front() {
+            self.handle_in_order(process, peer, envelope)?;
         }
         while let Some(peer) = self.news.pop_first() {
             loop {
                 let connection = self.connection(peer)?;
-                let arrived = |envelope: &Envelope| {
-                    if let Channel::Memory(visible) = envelope.channel {
-                        return visible <= process.now();
-                    }
-                    if let Some(stream) = &mut connection.links[envelope.rail].stream {
-                        let bytes = envelope.body.payload().map_or(protocol.control, |payload| protocol.header + payload);
-                        let is_here = u64::from(bytes) <= stream.unread;
-                        stream.unread -= if is_here { u64::from(bytes) } else { 0 };
-                        return is_here;
-                    }
-                    let arrivals = connection.links[envelope.rail].arrivals(envelope.channel);
-                    let is_here = arrivals.taken < arrivals.shown;
-                    arrivals.taken += u64::from(is_here);
-                    is_here
-                };
-                let Some(envelope) = wires.take(peer, me, arrived) else { break };
-                self.handle(process, peer, envelope)?;
+                if connection.local {
+                    let Some((visible, envelope)) = wires.take(peer, me, process.now()) else { break };
+                    self.handle_line(process, peer, visible, envelope)?;
+                } else {
+                    let next = match connection.links.first().and_then(|link| link.stream.as_ref()) {
+                        Some(stream) => stream.next(process)?.map(|words| self.hear(wires, peer, words)).transpose()?,
+                        None => connection.order.waited(),
+                    };
+                    let Some(envelope) = next else { break };
+                    self.handle(process, peer, envelope)?;
+                }
                 if self.has_copied {
                     self.news.insert(peer);
                     return Ok(());
@@ -180,15 +192,17 @@ impl State {
 
     fn handle(&mut self, process: &Process, peer: u32, envelope: Envelope) -> Result<(), ProgramError> {
         let connection = self.connection(peer)?;
-        if !connection.local {
-            connection.credits += envelope.credits;
-            connection.owed += u32::from(envelope.body != Body::Credits);
-            self.unsettle(peer);
-            return self.act(process, peer, envelope.body);
-        }
+        connection.credits += envelope.credits;
+        connection.owed += u32::from(envelope.body != Body::Credits);
+        self.unsettle(peer);
+        self.act(process, peer, envelope.body)
+    }
+
+    /// Handles a message through the node's memory, which could be seen from `visible` on.
+    fn handle_line(&mut self, process: &Process, peer: u32, visible: Time, envelope: Envelope) -> Result<(), ProgramError> {
         let seen = process.now();
         self.fetch_lines(process, peer);
-        self.note_line(process, peer, envelope.channel, seen);
+        self.note_line(process, peer, (visible, seen));
         self.act(process, peer, envelope.body)
     }
 

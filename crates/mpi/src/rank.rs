@@ -51,7 +51,7 @@ impl Rank {
             let (local, peers) = setup::apart(&process, &world.0, peers).await;
             let onload = Some(Onload::open(&process, &world.0, library, &peers).await?);
             let protocol = world.0.protocol.on(&process);
-            let (home, near) = (world.0.home(&process), world.0.local(local).into_iter().collect());
+            let (home, near) = (world.0.home(&process), world.0.local(process.rank(), local).into_iter().collect());
             let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), near, home));
             return Ok(Rank {
                 process,

@@ -9,6 +9,7 @@ use fabriscope_verbs::{Remote, SendFlags, SendWr, Sge, WatchId};
 
 use super::buffer::Buffer;
 use super::contents::Contents;
+use super::exchange::WindowOf;
 use super::one_sided::OneSided;
 use super::rank::Rank;
 use super::request::{Carried, Request};
@@ -169,7 +170,7 @@ impl Rank {
     /// Where that of `peer` does.
     pub(crate) fn peer_user(&self, peer: u32) -> Result<u64, ProgramError> {
         let missing = || ProgramError(format!("rank {}: the memory of rank {peer} is not known here", self.rank()));
-        self.world.0.users.borrow().get(&peer).copied().ok_or_else(missing)
+        self.world.0.exchange.get(self.rank(), WindowOf { rank: peer }).ok_or_else(missing)
     }
 }
 

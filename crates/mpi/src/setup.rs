@@ -11,17 +11,18 @@ use fabriscope_verbs::{
 
 use super::buffer::{Buffer, RankLocation};
 use super::connection::{Connection, Link};
+use super::exchange::{Contact, ContactOf, DomainOf, NodeOf, WindowOf};
 use super::layout::{DEVICE, LOCK, MEMORY, SLOT_COUNT, SLOTS, USER_BYTES, WINDOW, receives, ring_bytes, send_depth};
 use super::protocol::Protocol;
 use super::sockets;
 use super::state::{Rail, State};
-use super::world::{Contact, Shared, World};
+use super::world::{Shared, World};
 
 /// Creates what this rank needs for `peers` and connects it; every rank must name those that name it. `buffer` is where it receives.
 pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer: Buffer) -> Result<State, ProgramError> {
-    let shared = &world.0;
+    let (shared, exchange) = (&world.0, &world.0.exchange);
     let (me, protocol) = (process.rank(), shared.protocol.on(process));
-    shared.users.borrow_mut().insert(me, MEMORY + (u64::from(me) << 40) + WINDOW);
+    exchange.put(me, WindowOf { rank: me }, MEMORY + (u64::from(me) << 40) + WINDOW);
     if protocol.eager_channel == EagerChannel::Stream {
         return sockets::open(process, shared, peers).await;
     }
@@ -48,7 +49,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
                 user: rail.user,
                 device: rail.device.map(|mr| (mr.addr, mr.rkey)),
             };
-            shared.contacts.borrow_mut().insert((me, peer, index), contact);
+            exchange.put(me, ContactOf { from: me, to: peer, rail: index }, contact);
             created[at].push((qp, ring));
         }
         if let Some(srq) = rail.srq {
@@ -59,15 +60,15 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
         rails.push(rail);
     }
     if let Some(rail) = rails.first() {
-        shared.users.borrow_mut().insert(me, rail.user + WINDOW);
+        exchange.put(me, WindowOf { rank: me }, rail.user + WINDOW);
     }
     keep(shared, process, &rails);
-    process.barrier().await;
+    exchange.fence(process).await;
     let mut connections = BTreeMap::new();
     for (at, &peer) in peers.iter().enumerate() {
         let mut links = Vec::new();
         for (index, &(qp, ring)) in created[at].iter().enumerate() {
-            let Some(contact) = shared.contacts.borrow().get(&(peer, me, index)).copied() else {
+            let Some(contact) = exchange.get(me, ContactOf { from: peer, to: me, rail: index }) else {
                 continue;
             };
             let (rail, nic) = (&rails[index], rails[index].nic);
@@ -95,20 +96,21 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
         }
         connections.insert(peer, Connection::over(links, false, protocol.window));
     }
-    connections.extend(shared.local(near));
+    connections.extend(shared.local(me, near));
     process.barrier().await;
     Ok(State::new(me, protocol, rails, connections, home))
 }
 
 /// The peers on the node of this rank, if the library talks to them through its memory, and the others.
 pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    shared.nodes.borrow_mut().insert(process.rank(), process.node());
-    process.barrier().await;
+    let (me, exchange) = (process.rank(), &shared.exchange);
+    exchange.put(me, NodeOf { rank: me }, process.node());
+    exchange.fence(process).await;
     let domain = shared.home(process).numa;
     process.sit(domain);
-    shared.domains.borrow_mut().insert(process.rank(), domain);
-    process.barrier().await;
-    let here = |peer: &u32| shared.protocol.local.is_some() && shared.nodes.borrow().get(peer) == Some(&process.node());
+    exchange.put(me, DomainOf { rank: me }, domain);
+    exchange.fence(process).await;
+    let here = |peer: &u32| shared.protocol.local.is_some() && exchange.get(me, NodeOf { rank: *peer }) == Some(process.node());
     peers.iter().partition(|peer| here(peer))
 }
 

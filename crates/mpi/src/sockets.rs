@@ -10,6 +10,7 @@ use fabriscope_tcp::kernel::SocketOptions;
 use fabriscope_verbs::Lid;
 
 use super::connection::{Connection, Link};
+use super::exchange::{CallerOf, ListenerOf};
 use super::state::State;
 use super::stream::Stream;
 use super::world::Shared;
@@ -27,7 +28,7 @@ impl State {
             for link in &mut connection.links {
                 let Some(stream) = &mut link.stream else { continue };
                 if process.readable(stream.socket)? > 0 {
-                    stream.unread += process.try_read(stream.socket, u64::MAX)?;
+                    stream.read += process.try_read(stream.socket, u64::MAX)?;
                 }
                 for request in stream.write(process)? {
                     self.requests.at(request).done = true;
@@ -50,22 +51,23 @@ pub(super) async fn open(process: &Process, shared: &Shared, peers: &[u32]) -> R
     let port_of = |rank: u32| u16::try_from(u64::from(FIRST_PORT) + u64::from(rank)).map_err(|_| too_many(rank));
     let options = SocketOptions { no_delay: true, ..SocketOptions::default() };
     process.listen(NIC, port_of(me)?, options)?;
-    shared.doors.borrow_mut().insert(me, process.lid(NIC));
-    process.barrier().await;
+    let exchange = &shared.exchange;
+    exchange.put(me, ListenerOf { rank: me }, process.lid(NIC));
+    exchange.fence(process).await;
     let mut sockets = BTreeMap::new();
     for &peer in peers.iter().filter(|peer| **peer > me) {
-        let door: Option<Lid> = shared.doors.borrow().get(&peer).copied();
-        let door = door.ok_or_else(|| ProgramError(format!("rank {me} wants to talk to rank {peer}, which does not expect it")))?;
-        let socket = process.connect(NIC, door, port_of(peer)?, options).await?;
+        let listener = exchange.get(me, ListenerOf { rank: peer });
+        let listener = listener.ok_or_else(|| ProgramError(format!("rank {me} wants to talk to rank {peer}, which does not expect it")))?;
+        let socket = process.connect(NIC, listener, port_of(peer)?, options).await?;
         let port = process.socket_view(socket)?.port;
-        shared.callers.borrow_mut().insert((peer, process.lid(NIC), port), me);
+        exchange.put(me, CallerOf { callee: peer, address: process.lid(NIC), port }, me);
         sockets.insert(peer, socket);
     }
-    process.barrier().await;
+    exchange.fence(process).await;
     for _ in peers.iter().filter(|peer| **peer < me) {
         let socket = process.accept(NIC, port_of(me)?).await?;
         let view = process.socket_view(socket)?;
-        let caller = shared.callers.borrow().get(&(me, Lid(view.remote), view.remote_port)).copied();
+        let caller = exchange.get(me, CallerOf { callee: me, address: Lid(view.remote), port: view.remote_port });
         let caller = caller.ok_or_else(|| ProgramError(format!("rank {me}: a connection from nobody")))?;
         sockets.insert(caller, socket);
     }

@@ -16,7 +16,7 @@ use super::protocol::Protocol;
 use super::request::{RequestId, Requests, Serving};
 use super::staged::{CopyOf, StagedIn, StagedOut};
 use super::stream::Stream;
-use super::wire::{Body, Channel, Wires};
+use super::wire::{Body, Channel, Envelope, Wires};
 
 /// One NIC of the node, as the library uses it.
 #[derive(Debug, Clone)]
@@ -119,8 +119,8 @@ pub(crate) struct State {
     pub partial: BTreeMap<(u32, u64), Partial>,
     /// Receives of long messages of which not all has been granted.
     pub grants: BTreeMap<RequestId, Grant>,
-    /// Numbers of packets that arrived, with the peers they came from, where they overtake each other.
-    pub arrived: VecDeque<(u32, u32)>,
+    /// What arrived, with the peers it came from, where messages overtake each other.
+    pub arrived: VecDeque<(u32, Envelope)>,
     /// Pieces that the peer has said to be moved.
     pub heard: BTreeMap<RequestId, u32>,
     /// Where this rank sits in its node.
@@ -217,7 +217,7 @@ impl State {
         }
         let connections = self.connections.values().filter(|connection| !connection.local);
         let links = connections.flat_map(|connection| connection.links.iter().enumerate());
-        let rings = links.map(|(rail, link)| (self.rails[rail].nic, link.watch, link.ring.shown + 1));
+        let rings = links.map(|(rail, link)| (self.rails[rail].nic, link.watch, link.ring_shown + 1));
         let rings = rings.chain(self.flags.iter().copied()).collect();
         Awaited { queues, rings }
     }
@@ -339,24 +339,24 @@ impl State {
         {
             self.copy_in(process, size);
         }
-        let length = message.body.payload().map_or(protocol.control, |payload| protocol.header + payload);
+        let length = protocol.length(message.body);
         let channel = if protocol.takes_ring(message.body.payload().unwrap_or(0)) { Channel::Ring } else { Channel::Send };
         // Over sockets there are no rails of verbs.
         let place = self.rails.get(message.rail).map(|rail| (rail.nic, rail.at(message.buffer)));
         let connection = self.connection(peer)?;
-        let envelope = connection.envelope(message.rail, channel, message.body);
+        let envelope = connection.envelope(protocol.unordered, message.body);
         if let Some(stream) = &mut connection.links[message.rail].stream {
-            stream.put(length.into(), message.zero_copy);
+            stream.put(process, length.into(), envelope.words(), message.zero_copy)?;
             let done = stream.write(process)?;
             done.into_iter().for_each(|request| self.requests.at(request).done = true);
-            wires.put(self.me, peer, envelope);
+            wires.note(self.me, peer, envelope.number.unwrap_or(0), envelope);
             return Ok(());
         }
         let link = &mut connection.links[message.rail];
         let Some((nic, (addr, lkey))) = place else { return Ok(()) };
         let sge = Sge { addr, length, lkey };
         let mut wr = match channel {
-            Channel::Send | Channel::Memory(_) => SendWr::send(UNSIGNALED, sge),
+            Channel::Send => SendWr::send(UNSIGNALED, sge),
             Channel::Ring => {
                 let slot = link.ring_sent % layout::slots(&protocol);
                 link.ring_sent += 1;
@@ -376,10 +376,16 @@ impl State {
         if length <= protocol.inline_limit && message.buffer == Buffer::Host {
             wr = wr.with_flags(SendFlags::INLINE);
         }
-        match to {
-            Some(to) => wr = wr.with_imm(wires.number(self.me, peer, envelope)).to(to),
-            None => wires.put(self.me, peer, envelope),
-        }
+        let tag = match to {
+            Some(to) => {
+                let tag = self.connection(peer)?.next_tag();
+                wr = wr.with_imm(tag).to(to);
+                tag
+            }
+            None => envelope.number.unwrap_or(0),
+        };
+        wires.note(self.me, peer, tag, envelope);
+        wr = wr.saying(envelope.words());
         Ok(process.post_send(nic, qp, &wr)?)
     }
 
@@ -413,14 +419,20 @@ impl State {
         id
     }
 
+    /// A message of `peer` came that says nothing a library would.
+    pub fn unheard(&self, peer: u32) -> ProgramError {
+        ProgramError(format!("rank {}: a message of rank {peer} says nothing that the MPI library knows", self.me))
+    }
+
     /// Counts a completion; returns the request one piece of which has been moved.
-    pub fn complete(&mut self, process: &Process, rail: usize, wc: &Wc) -> Result<Option<RequestId>, ProgramError> {
+    pub fn complete(&mut self, process: &Process, wires: &Wires, rail: usize, wc: &Wc) -> Result<Option<RequestId>, ProgramError> {
         if wc.status != WcStatus::Success {
             let (text, name) = (wc.status.text(), wc.status.name());
             return Err(ProgramError(format!("rank {}: the MPI library got a completion with error: {text} ({name})", self.me)));
         }
         if wc.wr_id == RECEIVE {
             let (place, wr) = (&self.rails[rail], self.rails[rail].receive(&self.protocol));
+            let words = process.nic(place.nic, |n| n.words(wc));
             match place.srq {
                 Some(srq) => process.post_srq_recv(place.nic, srq, &wr)?,
                 None => process.post_recv(place.nic, wc.qp_num, &wr)?,
@@ -428,10 +440,12 @@ impl State {
             let unordered = self.protocol.unordered;
             let from = if unordered { Named::Peer(wc.slid, wc.src_qp) } else { Named::Own(wc.qp_num) };
             if let Some(&peer) = self.by_qp.get(&(rail, from)) {
+                let Some(envelope) = words.and_then(Envelope::heard) else { return Err(self.unheard(peer)) };
+                wires.compare(peer, self.me, if unordered { wc.imm } else { envelope.number }.unwrap_or(0), envelope);
                 if unordered {
-                    self.arrived.extend(wc.imm.map(|number| (peer, number)));
+                    self.arrived.push_back((peer, envelope));
                 } else {
-                    self.connection(peer)?.links[rail].sends.shown += 1;
+                    self.connection(peer)?.order.keep(envelope);
                     self.news.insert(peer);
                 }
             }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use fabriscope_node::socket::SocketWait;
 use fabriscope_node::{Process, ProgramError, Socket};
 use fabriscope_tcp::kernel::Awaited;
+use fabriscope_verbs::AppWords;
 
 use super::request::RequestId;
 
@@ -16,8 +17,8 @@ use super::request::RequestId;
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     pub socket: Socket,
-    /// Bytes read that belong to messages not yet handled.
-    pub unread: u64,
+    /// Bytes read so far.
+    pub read: u64,
     /// Bytes that the library wants written, and those the kernel has taken.
     wanted: u64,
     written: u64,
@@ -27,12 +28,17 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub fn new(socket: Socket) -> Stream {
-        Stream { socket, unread: 0, wanted: 0, written: 0, finishes: VecDeque::new() }
+        Stream { socket, read: 0, wanted: 0, written: 0, finishes: VecDeque::new() }
     }
-    /// Takes a message of `bytes`; `finishes` is done when all of it is written.
-    pub fn put(&mut self, bytes: u64, finishes: Option<RequestId>) {
+    /// Takes a message of `bytes` that says `words`; `finishes` is done when all of it is written.
+    pub fn put(&mut self, process: &Process, bytes: u64, words: AppWords, finishes: Option<RequestId>) -> Result<(), ProgramError> {
         self.wanted += bytes;
         self.finishes.extend(finishes.map(|request| (self.wanted, request)));
+        Ok(process.say(self.socket, self.wanted, words)?)
+    }
+    /// What the next message says, if all of it has been read.
+    pub fn next(&self, process: &Process) -> Result<Option<AppWords>, ProgramError> {
+        Ok(process.words(self.socket, self.read)?)
     }
     /// Whether the kernel has not taken all yet.
     pub fn has_unwritten(&self) -> bool {

@@ -1,13 +1,14 @@
-//! What the messages of the library say.
+//! What the messages of the library say, and how it travels.
 //!
-//! The simulated NICs move sizes, not bytes. The words of a message therefore wait in a queue beside the wire until
-//! the NIC shows that the packets arrived: a reliable connection delivers in order, so the first words of the queue
-//! always belong to the first arrival. Over SRD a packet carries the number of its words as immediate data.
+//! The simulated NICs move sizes, not bytes. What a message says rides in its last packet as [`AppWords`]: the receiver finds it with the
+//! completion of a send, behind the watch of its ring, or where its last byte is in the stream of a socket. Messages within a node wait in its
+//! memory, which both ranks share in truth ([`Wires`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use fabriscope_units::Time;
+use fabriscope_verbs::AppWords;
 use rustc_hash::FxHashMap;
 
 use super::request::RequestId;
@@ -19,19 +20,15 @@ pub(crate) enum Channel {
     Ring,
     /// Send: the receiver polls its completion queue.
     Send,
-    /// Memory of the node that both share, from this time on.
-    Memory(Time),
 }
 
 /// One message of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Envelope {
-    pub rail: usize,
-    pub channel: Channel,
     /// Buffers of the other side that its owner may use again.
     pub credits: u32,
-    /// Its place among the announcements of messages to the same peer.
-    pub order: Option<u32>,
+    /// Its place among the messages to the same peer; where those overtake each other, among the announcements of messages.
+    pub number: Option<u32>,
     pub body: Body,
 }
 
@@ -83,43 +80,90 @@ impl Body {
             Body::Room { .. } | Body::Chunk { .. } | Body::Credits => None,
         }
     }
+
+    /// What kind it is, a flag, and five numbers.
+    fn fields(self) -> (u8, bool, [u32; 5]) {
+        match self {
+            Body::Eager { tag, size, here, message } => (0, false, [tag, size, here, message as u32, (message >> 32) as u32]),
+            Body::Part { message, size } => (1, false, [size, 0, 0, message as u32, (message >> 32) as u32]),
+            Body::RequestToSend { tag, size, sender, source } => {
+                let (source, gpu) = match source {
+                    Source::Host => (0, 0),
+                    Source::Device(gpu) => (1, gpu),
+                    Source::Staged => (2, 0),
+                };
+                (2, false, [tag, size, sender.0, source, gpu])
+            }
+            Body::ClearToSend { sender, receiver, size, device } => (3, device, [sender.0, receiver.0, size, 0, 0]),
+            Body::Finished { request, pieces } => (4, false, [request.0, pieces, 0, 0, 0]),
+            Body::Data { receiver, size } => (5, false, [receiver.0, size, 0, 0, 0]),
+            Body::Room { sender, receiver, chunks, device } => (6, device, [sender.0, receiver.0, chunks, 0, 0]),
+            Body::Chunk { receiver, size } => (7, false, [receiver.0, size, 0, 0, 0]),
+            Body::Credits => (8, false, [0; 5]),
+        }
+    }
+    fn from_fields(kind: u8, flag: bool, fields: [u32; 5]) -> Option<Body> {
+        let [a, b, c, d, e] = fields;
+        let message = u64::from(d) | u64::from(e) << 32;
+        Some(match kind {
+            0 => Body::Eager { tag: a, size: b, here: c, message },
+            1 => Body::Part { message, size: a },
+            2 => {
+                let source = match d {
+                    0 => Source::Host,
+                    1 => Source::Device(e),
+                    2 => Source::Staged,
+                    _ => return None,
+                };
+                Body::RequestToSend { tag: a, size: b, sender: RequestId(c), source }
+            }
+            3 => Body::ClearToSend { sender: RequestId(a), receiver: RequestId(b), size: c, device: flag },
+            4 => Body::Finished { request: RequestId(a), pieces: b },
+            5 => Body::Data { receiver: RequestId(a), size: b },
+            6 => Body::Room { sender: RequestId(a), receiver: RequestId(b), chunks: c, device: flag },
+            7 => Body::Chunk { receiver: RequestId(a), size: b },
+            8 => Body::Credits,
+            _ => return None,
+        })
+    }
+}
+
+impl Envelope {
+    /// The words that say it: kind and flags, credits, the number, five numbers of the body.
+    pub fn words(self) -> AppWords {
+        let (kind, flag, [a, b, c, d, e]) = self.body.fields();
+        let flags = u32::from(kind) | u32::from(flag) << 8 | u32::from(self.number.is_some()) << 9;
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        AppWords([pair(flags, self.credits), pair(self.number.unwrap_or(0), a), pair(b, c), pair(d, e)])
+    }
+    /// What words say; nothing that this library would.
+    pub fn heard(words: AppWords) -> Option<Envelope> {
+        let AppWords([first, second, third, fourth]) = words;
+        let halves = |word: u64| (word as u32, (word >> 32) as u32);
+        let ((flags, credits), (number, a), (b, c), (d, e)) = (halves(first), halves(second), halves(third), halves(fourth));
+        let body = Body::from_fields(flags as u8, flags & 1 << 8 != 0, [a, b, c, d, e])?;
+        Some(Envelope { credits, number: (flags & 1 << 9 != 0).then_some(number), body })
+    }
 }
 
 /// Slots that were filled: from when on that can be seen, and the bytes in them.
 type Filled = VecDeque<(Time, u32)>;
 
-/// The words in flight between all pairs of ranks.
+/// What does not travel in packets: messages through the memory of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Wires {
-    in_order: RefCell<FxHashMap<(u32, u32), VecDeque<Envelope>>>,
-    /// Where messages overtake each other: those of each pair by their numbers.
-    numbered: RefCell<FxHashMap<(u32, u32), Numbered>>,
+    /// Messages that the second has not handled, in order, and from when on they can be seen.
+    in_order: RefCell<FxHashMap<(u32, u32), VecDeque<(Time, Envelope)>>>,
     /// Slots that the second has not read yet: from when on it can, and the bytes in them.
     slots: RefCell<FxHashMap<(u32, u32), Filled>>,
-}
-
-/// Words that carry numbers.
-#[derive(Debug, Default)]
-struct Numbered {
-    next: u32,
-    waiting: FxHashMap<u32, Envelope>,
+    /// What travels in packets, once more, by sender, receiver and number: what arrives is compared with it.
+    #[cfg(debug_assertions)]
+    sent: RefCell<FxHashMap<(u32, u32, u32), Envelope>>,
 }
 
 impl Wires {
-    pub fn put(&self, from: u32, to: u32, envelope: Envelope) {
-        self.in_order.borrow_mut().entry((from, to)).or_default().push_back(envelope);
-    }
-    /// Gives the words the number that their packet carries.
-    pub fn number(&self, from: u32, to: u32, envelope: Envelope) -> u32 {
-        let mut wires = self.numbered.borrow_mut();
-        let wire = wires.entry((from, to)).or_default();
-        wire.waiting.insert(wire.next, envelope);
-        wire.next = wire.next.wrapping_add(1);
-        wire.next.wrapping_sub(1)
-    }
-    /// The words whose packet has arrived.
-    pub fn numbered(&self, from: u32, to: u32, number: u32) -> Option<Envelope> {
-        self.numbered.borrow_mut().get_mut(&(from, to))?.waiting.remove(&number)
+    pub fn put(&self, from: u32, to: u32, visible: Time, envelope: Envelope) {
+        self.in_order.borrow_mut().entry((from, to)).or_default().push_back((visible, envelope));
     }
     /// Fills a slot of `from` for `to`, which sees it from `visible` on.
     pub fn fill_slot(&self, from: u32, to: u32, visible: Time, bytes: u32) {
@@ -133,10 +177,58 @@ impl Wires {
     pub fn take_slot(&self, from: u32, to: u32) -> Option<u32> {
         self.slots.borrow_mut().get_mut(&(from, to))?.pop_front().map(|(_, bytes)| bytes)
     }
-    /// The next words from `from` to `to`, if `arrived` says that their packets are there.
-    pub fn take(&self, from: u32, to: u32, arrived: impl FnOnce(&Envelope) -> bool) -> Option<Envelope> {
+    /// The next message from `from` to `to` and when it became visible, if that is so by `now`.
+    pub fn take(&self, from: u32, to: u32, now: Time) -> Option<(Time, Envelope)> {
         let mut wires = self.in_order.borrow_mut();
         let wire = wires.get_mut(&(from, to))?;
-        if wire.front().is_some_and(arrived) { wire.pop_front() } else { None }
+        if wire.front().is_some_and(|(visible, _)| *visible <= now) { wire.pop_front() } else { None }
+    }
+
+    /// Notes what leaves in packet `number`.
+    pub fn note(&self, from: u32, to: u32, number: u32, envelope: Envelope) {
+        #[cfg(debug_assertions)]
+        self.sent.borrow_mut().insert((from, to, number), envelope);
+        #[cfg(not(debug_assertions))]
+        let _ = (from, to, number, envelope);
+    }
+    /// Compares what arrived with what left.
+    pub fn compare(&self, from: u32, to: u32, number: u32, envelope: Envelope) {
+        #[cfg(debug_assertions)]
+        debug_assert_eq!(self.sent.borrow_mut().remove(&(from, to, number)), Some(envelope), "message {number} from {from} to {to}");
+        #[cfg(not(debug_assertions))]
+        let _ = (from, to, number, envelope);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_was_meant() {
+        let (one, two) = (RequestId(7), RequestId(u32::MAX));
+        let long = 0xfedc_ba98_7654_3210;
+        let bodies = [
+            Body::Eager { tag: 1, size: u32::MAX, here: 3, message: long },
+            Body::Part { message: long, size: 9 },
+            Body::RequestToSend { tag: 1 << 30, size: 2, sender: one, source: Source::Host },
+            Body::RequestToSend { tag: 0, size: 2, sender: two, source: Source::Device(5) },
+            Body::RequestToSend { tag: 0, size: 2, sender: one, source: Source::Staged },
+            Body::ClearToSend { sender: one, receiver: two, size: 11, device: true },
+            Body::ClearToSend { sender: two, receiver: one, size: 11, device: false },
+            Body::Finished { request: two, pieces: 12 },
+            Body::Data { receiver: one, size: 13 },
+            Body::Room { sender: one, receiver: two, chunks: 4, device: true },
+            Body::Chunk { receiver: two, size: 14 },
+            Body::Credits,
+        ];
+        for body in bodies {
+            for (credits, number) in [(0, None), (17, Some(0)), (u32::MAX, Some(u32::MAX))] {
+                let envelope = Envelope { credits, number, body };
+                assert_eq!(Envelope::heard(envelope.words()), Some(envelope));
+            }
+        }
+        assert_eq!(Envelope::heard(AppWords([9, 0, 0, 0])), None, "no body has this number");
+        assert_eq!(Envelope::heard(AppWords([2, 0, 0, 3])), None, "no source has this number");
     }
 }

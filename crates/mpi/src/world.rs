@@ -9,12 +9,13 @@ use fabriscope_node::Process;
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_psm2 as psm2;
 use fabriscope_units::Span;
-use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
+use fabriscope_verbs::Mtu;
 
 use super::active_message::Services;
 use super::buffer::RankLocation;
 use super::connection::{Connection, Link};
 use super::contents::Contents;
+use super::exchange::{DomainOf, Exchange, NodeOf};
 use super::protocol::{self, Protocol};
 use super::wire::Wires;
 
@@ -28,18 +29,10 @@ pub(super) struct Shared {
     pub mtu: Mtu,
     pub outstanding_reads: u8,
     pub wires: Wires,
-    /// The node of each rank.
-    pub nodes: RefCell<BTreeMap<u32, u32>>,
-    /// Its NUMA domain there.
-    pub domains: RefCell<BTreeMap<u32, u32>>,
-    pub contacts: RefCell<BTreeMap<(u32, u32, usize), Contact>>,
-    /// Where each rank listens, over sockets.
-    pub doors: RefCell<BTreeMap<u32, Lid>>,
-    /// (callee, address, port) → caller.
-    pub callers: RefCell<BTreeMap<(u32, Lid, u16), u32>>,
-    /// PSM2, where the library has it, and where each rank is.
+    /// What ranks tell each other before their first message.
+    pub exchange: Exchange,
+    /// PSM2, where the library has it.
     pub psm2: Option<psm2::Library>,
-    pub addresses: RefCell<BTreeMap<u32, psm2::Address>>,
     /// How often ranks were done with everything they had sent.
     pub idle: Cell<u64>,
     /// Which GPU each rank of a node has.
@@ -50,8 +43,6 @@ pub(super) struct Shared {
     pub atomics: bool,
     /// What the memories of the ranks hold, for programs that look.
     pub contents: Option<Contents>,
-    /// Where the window of each rank begins: memory for one-sided operations.
-    pub users: RefCell<BTreeMap<u32, u64>>,
     /// What origins have asked of targets, by (origin, target).
     pub services: RefCell<BTreeMap<(u32, u32), Services>>,
     /// Old values by (origin, target, number).
@@ -64,17 +55,6 @@ pub(super) struct OneSidedWays {
     pub accumulate: Accumulate,
     pub single: SingleElement,
     pub apply_overhead: Span,
-}
-
-/// What a rank tells a peer about one rail.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Contact {
-    pub lid: Lid,
-    pub qp: QpNum,
-    pub rkey: Rkey,
-    pub ring: u64,
-    pub user: u64,
-    pub device: Option<(u64, Rkey)>,
 }
 
 impl World {
@@ -105,13 +85,8 @@ impl World {
             mtu,
             outstanding_reads: target.max_outstanding_reads,
             wires: Wires::default(),
-            nodes: RefCell::default(),
-            domains: RefCell::default(),
-            contacts: RefCell::default(),
-            doors: RefCell::default(),
-            callers: RefCell::default(),
+            exchange: Exchange::default(),
             psm2: mpi.psm2.as_ref().map(|part| protocol::psm2::library(part, mpi.gpu.as_ref())),
-            addresses: RefCell::default(),
             idle: Cell::default(),
             binding: target.binding.clone(),
             one_sided: mpi.one_sided.as_ref().map(|rules| OneSidedWays {
@@ -121,7 +96,6 @@ impl World {
             }),
             atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi),
             contents,
-            users: RefCell::default(),
             services: RefCell::default(),
             answers: RefCell::default(),
         }))
@@ -131,16 +105,17 @@ impl World {
 impl Shared {
     /// Where a rank sits in its node, once all have said where they are.
     pub fn home(&self, process: &Process) -> RankLocation {
-        let nodes = self.nodes.borrow();
-        let before = nodes.range(..process.rank()).filter(|(_, node)| **node == process.node()).count();
+        let me = process.rank();
+        let nodes = self.exchange.all::<NodeOf>(me);
+        let before = nodes.iter().filter(|(key, node)| key.rank < me && *node == process.node()).count();
         RankLocation::of(process, &self.binding, before as u32)
     }
     /// Connections to peers on the same node.
-    pub fn local(&self, peers: Vec<u32>) -> Vec<(u32, Connection)> {
-        let (domains, window) = (self.domains.borrow(), self.protocol.window);
-        let to = |peer| {
-            let domain = domains.get(&peer).copied().unwrap_or(0);
-            (peer, Connection { domain, ..Connection::over(vec![Link::unused()], true, window) })
+    pub fn local(&self, me: u32, peers: Vec<u32>) -> Vec<(u32, Connection)> {
+        let window = self.protocol.window;
+        let to = |rank| {
+            let domain = self.exchange.get(me, DomainOf { rank }).unwrap_or(0);
+            (rank, Connection { domain, ..Connection::over(vec![Link::unused()], true, window) })
         };
         peers.into_iter().map(to).collect()
     }

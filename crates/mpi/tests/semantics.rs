@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
+use fabriscope_engine::{Cluster, Engine, Job, Loss, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::{Main, ProgramError};
@@ -88,6 +88,10 @@ async fn carry_out(rank: &Rank, acts: Vec<Act>, clocks: &RefCell<Vec<(u32, Time)
 
 /// Runs what each rank does, each on a node of its own; gives the times noted.
 fn play(parts: &ResolvedCluster, acts: Vec<Vec<Act>>) -> Result<Vec<(u32, Time)>, String> {
+    play_with(parts, acts, &RunOptions::default())
+}
+
+fn play_with(parts: &ResolvedCluster, acts: Vec<Vec<Act>>, options: &RunOptions) -> Result<Vec<(u32, Time)>, String> {
     let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &machine::target(parts), acts.len() as u32);
     let clocks = Rc::new(RefCell::new(Vec::new()));
     let nodes = (0..acts.len() as u32).collect();
@@ -103,7 +107,7 @@ fn play(parts: &ResolvedCluster, acts: Vec<Vec<Act>>) -> Result<Vec<(u32, Time)>
         })
     });
     let job = Job::programs(nodes, mains.collect());
-    let run = PacketEngine.run(&Cluster::new(parts.clone()).unwrap(), job, &RunOptions::default(), 1);
+    let run = PacketEngine.run(&Cluster::new(parts.clone()).unwrap(), job, options, 1);
     run.map_err(|error| error.in_full())?;
     Ok(clocks.take())
 }
@@ -128,6 +132,20 @@ fn messages_do_not_overtake_each_other() {
                 assert_eq!(played, Ok(Vec::new()), "{cluster}: {lengths:?}");
             }
         }
+    }
+}
+
+/// What a message says is lost with its packet, and comes with the packet that is sent again: order, sizes and tags hold all the same.
+#[test]
+fn what_messages_say_survives_lost_packets() {
+    for cluster in CLUSTERS {
+        let parts = machine::parts(cluster);
+        let mixed = [3, 0, 7, 1, 5, 2, 6, 4].map(|at| LENGTHS[at]);
+        let both =
+            |peer| vec![Exchange { peer, messages: mixed.iter().zip(0..).map(|(size, tag)| (Some(peer), Some(tag), *size)).collect() }; 3];
+        let lossy = RunOptions { loss: Loss::Random(u32::MAX / 200), ..RunOptions::default() };
+        let played = play_with(&parts, vec![both(1), both(0)], &lossy);
+        assert_eq!(played, Ok(Vec::new()), "{cluster}");
     }
 }
 

@@ -10,6 +10,7 @@ use fabriscope_units::Time;
 
 use crate::ids::QpNum;
 use crate::wc::{Wc, WcStatus};
+use crate::words::{ArrivedWords, WordsId};
 
 /// A completion queue.
 pub(crate) struct Cq {
@@ -20,6 +21,8 @@ pub(crate) struct Cq {
     pub(crate) users: u32,
     overflowed: bool,
     notify: Notify,
+    /// What was said with the completions that were polled last.
+    read: Vec<WordsId>,
 }
 
 /// Which delivery raises an event.
@@ -43,7 +46,7 @@ pub(crate) enum Delivery {
 
 impl Cq {
     pub(crate) fn new(depth: u32) -> Cq {
-        Cq { entries: VecDeque::new(), depth, users: 0, overflowed: false, notify: Notify::No }
+        Cq { entries: VecDeque::new(), depth, users: 0, overflowed: false, notify: Notify::No, read: Vec::new() }
     }
 
     pub(crate) fn deliver(&mut self, visible: Time, wc: Wc) -> Delivery {
@@ -82,11 +85,24 @@ impl Cq {
         if self.entries.front()?.0 > now {
             return None;
         }
-        self.entries.pop_front().map(|(_, wc)| wc)
+        let (_, wc) = self.entries.pop_front()?;
+        if !wc.words.is_none() {
+            self.read.push(wc.words);
+        }
+        Some(wc)
     }
 
-    /// Removes the entries of a queue pair; returns how many were receives.
-    pub(crate) fn purge(&mut self, qp: QpNum) -> usize {
+    /// The program polls again: what was said with the completions before is forgotten.
+    #[inline]
+    pub(crate) fn forget_read(&mut self, words: &mut ArrivedWords) {
+        for id in self.read.drain(..) {
+            words.take(id);
+        }
+    }
+
+    /// Removes the entries of a queue pair; returns how many were receives, and adds what was `said` with them.
+    pub(crate) fn purge(&mut self, qp: QpNum, said: &mut Vec<WordsId>) -> usize {
+        said.extend(self.entries.iter().filter(|(_, wc)| wc.qp_num == qp).map(|(_, wc)| wc.words));
         let receives = self.entries.iter().filter(|(_, wc)| wc.qp_num == qp && wc.opcode.is_recv()).count();
         self.entries.retain(|(_, wc)| wc.qp_num != qp);
         receives

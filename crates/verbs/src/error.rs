@@ -264,6 +264,14 @@ pub enum PostError {
         /// Its name in `SendWr`.
         field: &'static str,
     },
+    /// Words with a request that carries none (EINVAL).
+    #[error("words with {opcode:?} on {qp_type:?}; they travel with SEND and WRITE over connections, SRD and UET")]
+    NoWords {
+        /// The operation.
+        opcode: WrOpcode,
+        /// The transport.
+        qp_type: QpType,
+    },
     /// The address handle does not exist or belongs to another protection domain (EINVAL).
     #[error("address handle {ah} does not exist in the protection domain of the queue pair")]
     BadAh {

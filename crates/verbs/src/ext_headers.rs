@@ -10,6 +10,7 @@ use fabriscope_wire::psm2::Header;
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
 use crate::transport::iwarp::frame::Frame;
+use crate::words::AppWords;
 
 /// The number of an entry of a [`ExtHeaders`], or [`ExtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,12 +63,24 @@ pub struct Ext {
     pub pkey: u16,
     /// RUD: the delivery mode.
     pub delivery: Delivery,
-    /// There is nothing in it but the P_Key.
-    pub key_only: bool,
+    /// What is in it.
+    pub content: ExtContent,
     /// The payload, when real memory is attached.
     pub data: Option<Box<[u8]>>,
     /// The headers of a protocol without base transport header.
     pub foreign: Foreign,
+}
+
+/// What an entry holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ExtContent {
+    /// Headers.
+    #[default]
+    Headers,
+    /// Nothing but the P_Key.
+    KeyOnly,
+    /// Headers, and what the program says with the SEND or WRITE that the packet ends, in the place of the operands.
+    Words,
 }
 
 /// The headers of packets without a base transport header, by protocol.
@@ -78,6 +91,8 @@ pub enum Foreign {
     None,
     /// The kernel's TCP.
     Tcp(Box<Segment>),
+    /// The same, and programs say something with messages that end in it, by the position in the stream at which they end.
+    TcpSaying(Box<(Segment, Vec<(u64, AppWords)>)>),
     /// RDMAP over TCP in the adapter.
     Iwarp(Box<Frame>),
     /// PSM2.
@@ -90,6 +105,7 @@ impl Ext {
     pub fn segment(&self) -> Option<&Segment> {
         match &self.foreign {
             Foreign::Tcp(segment) => Some(segment),
+            Foreign::TcpSaying(saying) => Some(&saying.0),
             _ => None,
         }
     }
@@ -100,6 +116,16 @@ impl Ext {
             Foreign::Iwarp(frame) => Some(frame),
             _ => None,
         }
+    }
+    /// What the program says with the message that this packet ends.
+    #[must_use]
+    pub fn words(&self) -> Option<AppWords> {
+        (self.content == ExtContent::Words).then_some(AppWords([self.compare_add, self.swap, self.masks.0, self.masks.1]))
+    }
+    /// Has it say `words`; packets with operands of their own have none.
+    pub(crate) fn say(&mut self, words: AppWords) {
+        let AppWords([first, second, third, fourth]) = words;
+        (self.compare_add, self.swap, self.masks, self.content) = (first, second, (third, fourth), ExtContent::Words);
     }
     /// Whether real bytes, if there are any, are as many as the packet says.
     pub(crate) fn holds(&self, payload: u16) -> bool {
@@ -200,6 +226,12 @@ impl ExtHeaders {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It is moved with every packet that has one.
+    #[test]
+    fn an_entry_is_136_bytes() {
+        assert_eq!(size_of::<Ext>(), 136);
+    }
 
     #[test]
     fn slots_are_used_again() {

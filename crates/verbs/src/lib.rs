@@ -34,6 +34,7 @@ mod srq;
 mod transport;
 mod watch;
 pub mod wc;
+pub mod words;
 pub mod wr;
 
 pub use access::{Access, MemoryId};
@@ -42,16 +43,17 @@ pub use attr::{AhAttr, AltPath, MigState, Peer, QpAttr, QpCap, QpInit, QpState, 
 pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
-pub use ext_headers::{Ext, ExtHeaders, ExtId, Foreign};
+pub use ext_headers::{Ext, ExtContent, ExtHeaders, ExtId, Foreign};
 pub use fabriscope_wire::{Delivery, LinkLayer, Mtu, Order, Scale, Service};
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
 pub use mcast::{Change, JoinState, Membership};
 pub use memory::Memory;
 pub use mr::Mr;
 pub use nic::{Nic, NicConfig};
-pub use packet::{Body, IwarpKind, Packet, PacketFlags, Received, Transmit};
+pub use packet::{Body, IwarpKind, Landed, Packet, PacketFlags, Received, Transmit};
 pub use qp::QpStatus;
 pub use wc::{Wc, WcOpcode, WcStatus};
+pub use words::{AppWords, WordsId};
 pub use wr::{Atomic, Posted, RecvWr, Remote, SendFlags, SendWr, Sge, SgeList, UdDestination, WrOpcode};
 
 /// What engines and captures know of iWARP.

@@ -15,6 +15,7 @@ use crate::access::MemoryId;
 use crate::ext_headers::ExtId;
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::wc::Wc;
+use crate::words::WordsId;
 
 /// Flags of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -263,6 +264,25 @@ impl Transmit {
     }
 }
 
+/// A range that a peer has finished writing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Landed {
+    /// First byte.
+    pub addr: u64,
+    /// Length in bytes.
+    pub length: u32,
+    /// What the peer said with it.
+    pub words: WordsId,
+}
+
+impl Landed {
+    /// A range with which nothing was said.
+    #[inline]
+    pub(crate) const fn silent(addr: u64, length: u32) -> Landed {
+        Landed { addr, length, words: WordsId::NONE }
+    }
+}
+
 /// What became of a packet that arrived.
 ///
 /// `poll_completion` and `poll_landed` come first, then `completion` and `landed`: those two wait for `write`.
@@ -273,8 +293,8 @@ pub struct Received {
     pub write: Bytes,
     /// Which memory.
     pub place: MemoryId,
-    /// The last byte of a message written by the peer (address, length): report it with `landed` once it is in memory.
-    pub landed: Option<(u64, u32)>,
+    /// The last byte of a message written by the peer: report it with `landed` once it is in memory.
+    pub landed: Option<Landed>,
     /// A completion that follows the payload of this packet into memory: a receive, a READ, an atomic.
     pub completion: Option<(CqId, Wc)>,
     /// Completions that wait in `poll_completion`.
@@ -297,6 +317,7 @@ mod tests {
     fn a_packet_is_28_bytes_and_what_it_takes_to_send_it_72() {
         assert_eq!(size_of::<Packet>(), 28);
         assert_eq!(size_of::<Transmit>(), 72);
+        assert_eq!((size_of::<Landed>(), size_of::<Received>()), (16, 120));
     }
 
     #[test]

@@ -14,9 +14,11 @@ use crate::ext_headers::{ExtHeaders, ExtId};
 use crate::ids::{CqId, Lid, QpNum};
 use crate::memory::Memory;
 use crate::mr::Regions;
+use crate::packet::Landed;
 use crate::srq::Srq;
 use crate::transport::iwarp::frame::Settings as IwarpSettings;
 use crate::wc::Wc;
+use crate::words::ArrivedWords;
 
 /// What the queue pairs of a NIC share.
 pub(crate) struct Port {
@@ -36,7 +38,9 @@ pub(crate) struct Port {
     /// Completions the engine has to write.
     pub(crate) completions: VecDeque<(CqId, Wc)>,
     /// Ranges written by peers the engine has to report.
-    pub(crate) landed: VecDeque<(u64, u32)>,
+    pub(crate) landed: VecDeque<Landed>,
+    /// What peers said and programs have not read.
+    pub(crate) words: ArrivedWords,
     pub(crate) events: VecDeque<AsyncEvent>,
     /// (not later than the deadline, slot of the queue pair).
     pub(crate) timers: BinaryHeap<Reverse<(Time, u32)>>,
@@ -73,6 +77,7 @@ impl Port {
             aside: VecDeque::new(),
             completions: VecDeque::new(),
             landed: VecDeque::new(),
+            words: ArrivedWords::default(),
             events: VecDeque::new(),
             timers: BinaryHeap::new(),
             paced: BinaryHeap::new(),

@@ -184,6 +184,10 @@ impl QpType {
     pub(crate) const fn sends_datagrams(self) -> bool {
         self.service().sends_datagrams()
     }
+    /// Whether what a program says with its SENDs and WRITEs travels with them ([`AppWords`](crate::AppWords)).
+    pub const fn carries_words(self) -> bool {
+        !(self.sends_datagrams() || self.repeats())
+    }
     /// How its packets are delivered, if it is of SRD or UET.
     pub const fn delivery(self) -> Delivery {
         self.service().delivery()

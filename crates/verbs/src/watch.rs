@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use fabriscope_units::{Bytes, Time};
 
 use crate::ids::WatchId;
+use crate::words::AppWords;
 
 /// All watches of a NIC.
 #[derive(Default)]
@@ -24,6 +25,8 @@ struct Watch {
     settled: u64,
     /// When the others become visible, in order.
     pending: VecDeque<Time>,
+    /// What was said with some of the messages, by their number from 1.
+    words: VecDeque<(u64, AppWords)>,
 }
 
 impl Watches {
@@ -38,8 +41,8 @@ impl Watches {
         WatchId(id)
     }
 
-    /// A message ended at `addr + length` and is visible from `visible` on.
-    pub(crate) fn landed(&mut self, visible: Time, addr: u64, length: u32) {
+    /// A message ended at `addr + length`, said `words` and is visible from `visible` on.
+    pub(crate) fn landed(&mut self, visible: Time, addr: u64, length: u32, words: Option<AppWords>) {
         if self.ranges.is_empty() || length == 0 {
             return;
         }
@@ -50,10 +53,11 @@ impl Watches {
                 break;
             }
             if byte <= last {
-                let pending = &mut self.slots[id as usize].pending;
+                let Watch { settled, pending, words: said } = &mut self.slots[id as usize];
                 // Writes of one NIC become visible in order.
                 let visible = pending.back().map_or(visible, |before| visible.max(*before));
                 pending.push_back(visible);
+                said.extend(words.map(|words| (*settled + pending.len() as u64, words)));
             }
         }
     }
@@ -65,6 +69,16 @@ impl Watches {
             watch.settled += 1;
         }
         watch.settled
+    }
+
+    /// What was said with the next message that is visible by `now` and said anything.
+    pub(crate) fn words(&mut self, id: WatchId, now: Time) -> Option<AppWords> {
+        let count = self.count(id, now);
+        let said = &mut self.slots.get_mut(id.0 as usize)?.words;
+        if said.front()?.0 > count {
+            return None;
+        }
+        said.pop_front().map(|(_, words)| words)
     }
 
     /// When the count reaches `count`, as far as is known.
@@ -87,12 +101,26 @@ mod tests {
         let wide = watches.create(100, Bytes(100));
         let narrow = watches.create(150, Bytes(1));
         let t = Time::from_ps;
-        watches.landed(t(10), 140, 11); // 140..=150
-        watches.landed(t(20), 100, 60); // 100..=159
-        watches.landed(t(20), 150, 51); // 150..=200
+        watches.landed(t(10), 140, 11, None); // 140..=150
+        watches.landed(t(20), 100, 60, None); // 100..=159
+        watches.landed(t(20), 150, 51, None); // 150..=200
         assert_eq!((watches.count(wide, t(9)), watches.count(wide, t(10)), watches.count(wide, t(20))), (0, 1, 2));
         assert_eq!(watches.count(narrow, t(99)), 1);
-        watches.landed(t(30), 199, 1);
+        watches.landed(t(30), 199, 1, None);
         assert_eq!((watches.reaches(wide, 2), watches.reaches(wide, 3), watches.reaches(wide, 4)), (Some(Time::ZERO), Some(t(30)), None));
+    }
+
+    #[test]
+    fn words_are_read_when_their_message_is_seen() {
+        let mut watches = Watches::default();
+        let [ring, all] = [Bytes(100), Bytes(200)].map(|length| watches.create(0, length));
+        let (t, says) = (Time::from_ps, |n| Some(AppWords([n; 4])));
+        watches.landed(t(10), 0, 8, says(1));
+        watches.landed(t(10), 8, 8, None);
+        watches.landed(t(20), 150, 8, says(2));
+        watches.landed(t(30), 16, 8, says(3));
+        assert_eq!(watches.words(ring, t(9)), None);
+        assert_eq!([t(10), t(29), t(30), t(31)].map(|now| watches.words(ring, now)), [says(1), None, says(3), None]);
+        assert_eq!([t(20), t(20), t(20), t(30)].map(|now| watches.words(all, now)), [says(1), says(2), None, says(3)]);
     }
 }

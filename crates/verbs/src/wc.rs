@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::ids::{Lid, QpNum, SrqId, WqeIndex};
+use crate::words::WordsId;
 
 macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $ibv:literal, $text:literal;)*) => {
@@ -141,6 +142,8 @@ pub struct Wc {
     pub wqe: WqeIndex,
     /// The shared queue that a receive came from.
     pub srq: Option<SrqId>,
+    /// What the sender said with the message: [`Nic::words`](crate::Nic::words) gives it until the queue is polled again.
+    pub words: WordsId,
 }
 
 impl Wc {
@@ -162,6 +165,7 @@ impl Wc {
             vendor_err: 0,
             wqe,
             srq: None,
+            words: WordsId::NONE,
         }
     }
 }
@@ -169,6 +173,12 @@ impl Wc {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every completion is moved several times: words stay where they arrived.
+    #[test]
+    fn a_completion_is_64_bytes() {
+        assert_eq!(size_of::<Wc>(), 64);
+    }
 
     #[test]
     fn statuses_are_those_of_libibverbs() {

@@ -12,6 +12,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::ids::{AhId, EecNum, Lkey, QpNum, Rkey, SrqId, WqeIndex};
 use crate::wc::WcOpcode;
+use crate::words::AppWords;
 
 /// What a send work request does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -210,6 +211,8 @@ pub struct SendWr {
     pub remote_srqn: Option<SrqId>,
     /// The end-to-end context to the peer, on RD.
     pub eec: Option<EecNum>,
+    /// What the program says with a SEND or WRITE. No counterpart in libibverbs, where it is in the bytes.
+    pub words: Option<AppWords>,
 }
 
 impl SendWr {
@@ -226,6 +229,7 @@ impl SendWr {
             ud: None,
             remote_srqn: None,
             eec: None,
+            words: None,
         }
     }
     /// SEND.
@@ -263,6 +267,11 @@ impl SendWr {
             other => other,
         };
         self.imm = Some(imm);
+        self
+    }
+    /// The same SEND or WRITE, which says `words`.
+    pub fn saying(mut self, words: AppWords) -> SendWr {
+        self.words = Some(words);
         self
     }
     /// The same request with more flags.

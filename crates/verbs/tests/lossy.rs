@@ -47,6 +47,7 @@ fn request() -> impl Strategy<Value = Request> {
 struct Expected {
     length: u32,
     imm: Option<u32>,
+    words: Option<AppWords>,
     /// Of SENDs; those of WRITEs are elsewhere.
     bytes: Option<Vec<u8>>,
 }
@@ -127,20 +128,24 @@ fn check_governed(requests: &[Request], setting: Setting, faults: Faults, conges
     let mut expected_sends: [Vec<(u64, u32)>; 2] = Default::default();
     let mut landed = [0u64; 2];
     let mut adds = [0u64; 2];
+    let mut written: [Vec<AppWords>; 2] = Default::default();
     for (n, request) in requests.iter().enumerate() {
         let (me, at, seed) = (request.end, n as u64 % 20 * STEP, n as u64 + 1);
         let you = 1 - me;
+        // Two of three SENDs and WRITEs say something.
+        let words = (n % 3 > 0).then_some(AppWords([seed, !seed, seed << 32, n as u64]));
         let mut wr = match request.op {
             Op::Send { length, imm } => {
                 let wr = SendWr::send(n as u64, pair.sge(me, SOURCE + at, length));
-                expected_receives[you].push(Expected { length, imm: imm.then_some(n as u32), bytes: Some(pattern(seed, length)) });
+                expected_receives[you].push(Expected { length, imm: imm.then_some(n as u32), words, bytes: Some(pattern(seed, length)) });
                 if imm { wr.with_imm(n as u32) } else { wr }
             }
             Op::Write { length, imm } => {
                 let wr = SendWr::write(n as u64, pair.sge(me, SOURCE + at, length), pair.remote(you, WRITTEN + at));
                 landed[you] += u64::from(length > 0);
+                written[you].extend(words.filter(|_| length > 0 && !imm));
                 if imm {
-                    expected_receives[you].push(Expected { length, imm: Some(n as u32), bytes: None });
+                    expected_receives[you].push(Expected { length, imm: Some(n as u32), words, bytes: None });
                     wr.with_imm(n as u32)
                 } else {
                     wr
@@ -159,6 +164,9 @@ fn check_governed(requests: &[Request], setting: Setting, faults: Faults, conges
             }
         };
         let length = wr.length().0 as u32;
+        if matches!(request.op, Op::Send { .. } | Op::Write { .. }) {
+            wr.words = words;
+        }
         if request.signaled {
             wr = wr.signaled();
             expected_sends[me].push((n as u64, length));
@@ -192,6 +200,7 @@ fn check_governed(requests: &[Request], setting: Setting, faults: Faults, conges
         let now = pair.now;
         let watch = pair.ends[end].watch;
         prop_assert_eq!(pair.ends[end].nic.watch_count(watch, now), landed[end], "messages that landed at {}", end);
+        prop_assert_eq!(&pair.ends[end].written, &written[end], "each write says its words once, in order");
         let counter = u64::from_ne_bytes(pair.bytes(end, COUNTER, 8).try_into().unwrap());
         prop_assert_eq!(counter, adds[end], "each addition happens once");
         let status = pair.ends[end].nic.query_qp(pair.ends[end].qp).unwrap();
@@ -213,9 +222,12 @@ fn verify(pair: &Pair, end: usize, requests: &[Request], receives: &[Expected], 
     prop_assert!(done.iter().all(|wc| wc.status == WcStatus::Success), "{:?}", pair.ids(end));
     let got: Vec<_> = done.iter().filter(|wc| !wc.opcode.is_recv()).map(|wc| (wc.wr_id, wc.byte_len)).collect();
     prop_assert_eq!(&got, sends, "one completion for each signalled request, in order");
+    let said: Vec<_> = done.iter().zip(&pair.ends[end].said).filter(|(wc, _)| wc.opcode.is_recv()).map(|(_, words)| *words).collect();
+    let expected: Vec<_> = receives.iter().map(|receive| receive.words).collect();
+    prop_assert_eq!(said, expected, "words come with their message");
     let got: Vec<_> = done.iter().filter(|wc| wc.opcode.is_recv()).collect();
     prop_assert_eq!(got.len(), receives.len());
-    for (n, (wc, Expected { length, imm, bytes })) in got.iter().zip(receives).enumerate() {
+    for (n, (wc, Expected { length, imm, bytes, .. })) in got.iter().zip(receives).enumerate() {
         prop_assert_eq!((wc.wr_id, wc.byte_len, wc.imm), (n as u64, *length, *imm));
         if let Some(bytes) = bytes {
             prop_assert_eq!(&pair.bytes(end, RECEIVED + n as u64 * STEP, bytes.len()), bytes, "receive {}", n);

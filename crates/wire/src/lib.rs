@@ -31,6 +31,7 @@ mod psn;
 mod service;
 mod syndrome;
 mod tcp;
+mod words;
 
 pub use aggregation::{Collective, Element, Reducer, Task};
 pub use bth::Bth;
@@ -49,3 +50,4 @@ pub use psn::Psn;
 pub use service::{Delivery, Order, Scale, Service};
 pub use syndrome::{Credits, NakCode, Syndrome};
 pub use tcp::{SackBlocks, Tcp, TcpFlags};
+pub use words::AppWords;

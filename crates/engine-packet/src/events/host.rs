@@ -171,12 +171,12 @@ impl World<'_> {
         if received.completions_sent > 0 {
             self.flush_completions(client, now, host);
         }
-        if let Some((addr, length)) = received.landed {
-            self.host(host).nic().landed(visible, addr, length);
+        if let Some(landed) = received.landed {
+            self.host(host).nic().landed(visible, landed);
             client.visible(self, host, None, visible);
         }
-        while let Some((addr, length)) = self.host(host).nic().poll_landed() {
-            self.host(host).nic().landed(visible, addr, length);
+        while let Some(landed) = self.host(host).nic().poll_landed() {
+            self.host(host).nic().landed(visible, landed);
             client.visible(self, host, None, visible);
         }
         if let Some((cq, wc)) = received.completion {

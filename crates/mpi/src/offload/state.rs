@@ -10,7 +10,7 @@ use fabriscope_collectives::{Algorithm, Call};
 use fabriscope_node::ProgramError;
 use fabriscope_platform::{Target, path_mtu};
 use fabriscope_units::Span;
-use fabriscope_verbs::{Lid, MemoryId, Mtu, QpNum, Rkey};
+use fabriscope_verbs::{AppWords, Lid, MemoryId, Mtu, QpNum, Rkey};
 
 /// How a job hands over, resolved from the library's part; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,6 @@ pub(super) struct Shared {
     /// Where the descriptors of a rank go.
     pub rings: RefCell<BTreeMap<u32, (u64, Rkey)>>,
     pub orders: RefCell<BTreeMap<u32, VecDeque<Order>>>,
-    pub notices: RefCell<BTreeMap<(WorkerId, WorkerId), VecDeque<Notice>>>,
     /// Orders whose words are on the way to the rank.
     pub done: RefCell<BTreeMap<u32, VecDeque<u64>>>,
 }
@@ -121,13 +120,32 @@ pub(super) enum Work {
     Get { target: u32, bytes: u32 },
 }
 
-/// What a worker tells another.
+/// What a worker tells another; it travels in the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
     /// The buffers of `receiver` may be written for an operation.
     Ready { receiver: u32, op: u64 },
     /// Payload has been written: to the rank, or into the staging memory.
     Data { to: u32, from: u32, op: u64, bytes: u32 },
+}
+
+impl Notice {
+    /// The words that say it.
+    pub fn words(self) -> AppWords {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        match self {
+            Notice::Ready { receiver, op } => AppWords([0, op, receiver.into(), 0]),
+            Notice::Data { to, from, op, bytes } => AppWords([1, op, pair(to, from), bytes.into()]),
+        }
+    }
+    /// What words say; nothing that a worker would.
+    pub fn heard(AppWords([kind, op, ranks, bytes]): AppWords) -> Option<Notice> {
+        match kind {
+            0 => Some(Notice::Ready { receiver: ranks as u32, op }),
+            1 => Some(Notice::Data { to: ranks as u32, from: (ranks >> 32) as u32, op, bytes: bytes as u32 }),
+            _ => None,
+        }
+    }
 }
 
 impl OffloadState {
@@ -145,7 +163,6 @@ impl OffloadState {
             staging: RefCell::default(),
             rings: RefCell::default(),
             orders: RefCell::default(),
-            notices: RefCell::default(),
             done: RefCell::default(),
         }))
     }
@@ -196,3 +213,16 @@ impl Shared {
 
 /// Bits of a worker's number within its node.
 const NODE: u32 = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_was_meant() {
+        let notices =
+            [Notice::Ready { receiver: 3, op: u64::MAX }, Notice::Data { to: 1, from: u32::MAX, op: 1 << 63 | 5, bytes: u32::MAX }];
+        assert_eq!(notices.map(|notice| Notice::heard(notice.words())), notices.map(Some));
+        assert_eq!(Notice::heard(AppWords([2, 0, 0, 0])), None);
+    }
+}

@@ -210,12 +210,7 @@ impl Worker {
         if length <= self.desk.0.inline {
             wr = wr.with_flags(SendFlags::INLINE);
         }
-        self.say(worker, Notice::Ready { receiver, op });
-        self.links.push(ConnectionEnd::Worker(worker), wr, None)
-    }
-
-    fn say(&self, to: WorkerId, notice: Notice) {
-        self.desk.0.notices.borrow_mut().entry((self.me, to)).or_default().push_back(notice);
+        self.links.push(ConnectionEnd::Worker(worker), wr.saying(Notice::Ready { receiver, op }.words()), None)
     }
 
     fn be_ready(&mut self, receiver: u32, op: u64) {
@@ -228,10 +223,12 @@ impl Worker {
     fn complete(&mut self, wc: &Wc) -> Result<(), ProgramError> {
         if wc.status == WcStatus::Success && wc.opcode.is_recv() {
             self.post_receive()?;
-            let Some(ConnectionEnd::Worker(from)) = self.links.peer(wc.qp_num) else { return Ok(()) };
+            if !matches!(self.links.peer(wc.qp_num), Some(ConnectionEnd::Worker(_))) {
+                return Ok(());
+            }
             self.process.compute(self.desk.0.settings.step);
-            let notice = self.desk.0.notices.borrow_mut().get_mut(&(from, self.me)).and_then(std::collections::VecDeque::pop_front);
-            return match notice {
+            let words = self.process.nic(NIC, |n| n.words(wc));
+            return match words.and_then(Notice::heard) {
                 Some(Notice::Ready { receiver, op }) => {
                     self.be_ready(receiver, op);
                     Ok(())
@@ -372,8 +369,8 @@ impl Worker {
         let worker = self.desk.0.worker_of(to)?;
         let staging = || self.desk.0.staging.borrow().get(&worker).map(|(addr, rkey)| Remote { addr: *addr, rkey: *rkey });
         let there = if self.desk.0.settings.staged { staging().ok_or_else(|| unknown(to))? } else { self.remote(to)? };
-        self.say(worker, Notice::Data { to, from: id.0, op, bytes });
-        self.links.push(ConnectionEnd::Worker(worker), SendWr::write(0, from, there).with_imm(0), Some(Signal::Moved(id)))
+        let wr = SendWr::write(0, from, there).with_imm(0).saying(Notice::Data { to, from: id.0, op, bytes }.words());
+        self.links.push(ConnectionEnd::Worker(worker), wr, Some(Signal::Moved(id)))
     }
 
     /// All of a task is done: the rank's counter says so.

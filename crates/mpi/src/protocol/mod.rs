@@ -9,6 +9,7 @@ use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, TagMatching}
 use fabriscope_node::Process;
 use fabriscope_units::Span;
 
+use super::wire::Body;
 use gpu::{Gpu, Registration};
 use local::Local;
 use slots::Slots;
@@ -108,6 +109,10 @@ impl Protocol {
     /// Whether a message with `payload` bytes behind its header takes the ring.
     pub(crate) fn takes_ring(&self, payload: u32) -> bool {
         self.eager_channel == EagerChannel::RdmaWrite && payload <= self.fast_path_limit
+    }
+    /// Bytes of a message on the wire.
+    pub(crate) fn length(&self, body: Body) -> u32 {
+        body.payload().map_or(self.control, |payload| self.header + payload)
     }
     /// Bytes of one slot of the ring.
     pub(crate) fn slot(&self) -> u64 {

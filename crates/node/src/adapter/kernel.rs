@@ -44,7 +44,11 @@ impl Kernel {
         let address = self.address;
         let out = self.interface.as_mut()?.poll_packet(now)?;
         let ext = match out.segment {
-            Some(segment) => ext_headers.alloc(Ext { slid: Lid(address), foreign: Foreign::Tcp(Box::new(segment)), ..Ext::default() }),
+            Some(segment) => {
+                let silent = out.words.is_empty();
+                let foreign = if silent { Foreign::Tcp(Box::new(segment)) } else { Foreign::TcpSaying(Box::new((segment, out.words))) };
+                ext_headers.alloc(Ext { slid: Lid(address), foreign, ..Ext::default() })
+            }
             None => ExtId::NONE,
         };
         let port = out.segment.map_or(0, |segment| segment.header.destination);
@@ -81,6 +85,9 @@ impl Kernel {
         let (Some(interface), Some(segment)) = (self.open(), ext.segment()) else {
             return Received { dropped: true, ..Received::default() };
         };
+        if let Foreign::TcpSaying(saying) = &ext.foreign {
+            interface.handle_words(ext.slid.0, segment, &saying.1);
+        }
         interface.handle_packet(ext.slid.0, *segment, packet.flags.contains(PacketFlags::ECN_CE));
         received.completion = Some((DESCRIPTORS, descriptor(packet)));
         received

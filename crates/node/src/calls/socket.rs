@@ -5,7 +5,7 @@ use crate::program_error::ProgramError;
 use crate::socket::{Socket, SocketWait, Waiting};
 use fabriscope_tcp::kernel::{Awaited, Interface, SocketError, SocketOptions, SocketView};
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::Lid;
+use fabriscope_verbs::{AppWords, Lid};
 
 impl Process {
     /// Lets connections come to a port.
@@ -80,6 +80,20 @@ impl Process {
             left -= chunk;
         }
         Ok(taken)
+    }
+    /// Says `words` with the message that ends at byte `end` of all that is written to the socket; its last byte is yet to be written.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn say(&self, socket: Socket, end: u64, words: AppWords) -> Result<(), SocketError> {
+        self.interface(socket.nic, |interface| interface.say(socket.id, end, words))
+    }
+    /// What the peer says with the next message that ends by byte `position` of its stream, up to which the program has read.
+    ///
+    /// # Errors
+    /// No interface there.
+    pub fn words(&self, socket: Socket, position: u64) -> Result<Option<AppWords>, SocketError> {
+        self.interface(socket.nic, |interface| interface.words(socket.id, position))
     }
     /// Waits for data and reads at most `most` bytes of it; 0 at the end of the stream.
     ///

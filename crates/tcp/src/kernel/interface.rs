@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fabriscope_units::{Span, Time};
-use fabriscope_wire::TcpFlags;
+use fabriscope_wire::{AppWords, TcpFlags};
 
 use super::moderation::Moderation;
 use super::settings::{Framing, Settings, Steering};
 use super::socket::{Awaited, Socket, SocketError, SocketId, SocketOptions, SocketView};
+use super::words::StreamWords;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::segment::Segment;
 use crate::seq::Seq;
 
 /// A packet for the wire.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outgoing {
     /// The interface it goes to.
     pub remote: u32,
@@ -30,6 +31,8 @@ pub struct Outgoing {
     pub last: bool,
     /// Chooses among equal paths: the same for all packets of a connection.
     pub entropy: u16,
+    /// What programs say with messages that end in it, by the position in the stream at which they end.
+    pub words: Vec<(u64, AppWords)>,
 }
 
 /// A segment on its way down, cut into packets as they are asked for.
@@ -37,6 +40,7 @@ pub struct Outgoing {
 struct Frame {
     ready: Time,
     remote: u32,
+    socket: SocketId,
     segment: Segment,
     /// Payload bytes already in packets, and of the packet that is being cut into pieces.
     done: u32,
@@ -213,6 +217,14 @@ impl Interface {
         self.act(now + cost, socket, Action::Write(bytes));
         cost
     }
+    /// The program says `words` with the message that ends at byte `end` of what it writes to `socket`; its last byte is yet to be written.
+    pub fn say(&mut self, socket: SocketId, end: u64, words: AppWords) {
+        self.sockets[socket.0 as usize].words.say(end, words);
+    }
+    /// What the peer says with the next message that ends by byte `position` of its stream, up to which the program has read.
+    pub fn words(&mut self, socket: SocketId, position: u64) -> Option<AppWords> {
+        self.sockets[socket.0 as usize].words.read(position)
+    }
     /// `read` of bytes that were copied until `now`.
     pub fn read(&mut self, now: Time, socket: SocketId, bytes: u64) {
         self.sockets[socket.0 as usize].reading += bytes;
@@ -269,6 +281,7 @@ impl Interface {
             readable: Time::ZERO,
             writable: Time::ZERO,
             send_buffer: config.send_buffer.0,
+            words: StreamWords::default(),
         });
         self.by_pair.insert(pair, id);
         id
@@ -324,8 +337,10 @@ impl Interface {
             whole = ends;
             frame.piece += 1;
         }
+        let said = &self.sockets[frame.socket.0 as usize].words;
         let outgoing = Outgoing {
             remote: frame.remote,
+            words: if whole { said.within(segment.offset..segment.offset + u64::from(here)) } else { Vec::new() },
             segment: whole.then_some(segment),
             fetch,
             wire: self.settings.framing.wire_bytes(fetch, starts, ends),
@@ -340,6 +355,13 @@ impl Interface {
             }
         }
         Some(outgoing)
+    }
+    /// The packet that [`handle_packet`](Self::handle_packet) is told of next carries words.
+    pub fn handle_words(&mut self, from: u32, segment: &Segment, words: &[(u64, AppWords)]) {
+        let pair = (segment.header.destination, from, segment.header.source);
+        if let Some(socket) = self.by_pair.get(&pair) {
+            self.sockets[socket.0 as usize].words.arrive(words);
+        }
     }
     /// A packet arrived; `landed` follows when it is in memory.
     pub fn handle_packet(&mut self, from: u32, segment: Segment, marked: bool) {
@@ -411,7 +433,7 @@ impl Interface {
         let socket = &mut self.sockets[id.0 as usize];
         match action {
             Action::Write(bytes) => {
-                socket.connection.post_send(bytes);
+                socket.words.posted(socket.connection.post_send(bytes));
                 socket.writing -= bytes;
             }
             Action::Read(bytes) => {
@@ -437,7 +459,7 @@ impl Interface {
             }
             count += 1;
             let (remote, mss) = (socket.remote, socket.mss);
-            self.outgoing.push_back(Frame { ready: ready + settings.costs.doorbell, remote, segment, done: 0, piece: 0, mss });
+            self.outgoing.push_back(Frame { ready: ready + settings.costs.doorbell, remote, socket: id, segment, done: 0, piece: 0, mss });
         }
         ready
     }
@@ -517,6 +539,7 @@ impl Interface {
         }
         if arrival.acked > 0 {
             socket.writable = now;
+            socket.words.acknowledged(socket.connection.unacknowledged());
         }
         if arrival.established {
             (socket.connected, socket.writable) = (now, now);

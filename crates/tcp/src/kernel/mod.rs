@@ -14,6 +14,7 @@ mod interface;
 mod moderation;
 mod settings;
 mod socket;
+mod words;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use fabriscope_units::{Bytes, Span, Time};
 
+use super::words::StreamWords;
 use crate::config::Algorithm;
 use crate::connection::{Connection, TcpError};
 
@@ -92,6 +93,8 @@ pub(super) struct Socket {
     pub readable: Time,
     pub writable: Time,
     pub send_buffer: u64,
+    /// What programs say with their messages.
+    pub words: StreamWords,
 }
 
 impl Socket {

@@ -21,7 +21,7 @@ use crate::event::AsyncEvent;
 use crate::ext_headers::ExtHeaders;
 use crate::ids::{CqId, QpNum, WqeIndex};
 use crate::nic::Nic;
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::packet::{Landed, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::{Qp, Waiting};
 use crate::transport;
@@ -178,10 +178,10 @@ impl Nic {
         self.port.completions.push_back((cq, wc));
     }
 
-    /// A further range (address, length) that peers finished writing with the last packet; only queue pairs that take any
+    /// A further range that peers finished writing with the last packet; only queue pairs that take any
     /// order have more than `Received::landed`.
     #[inline]
-    pub fn poll_landed(&mut self) -> Option<(u64, u32)> {
+    pub fn poll_landed(&mut self) -> Option<Landed> {
         self.port.landed.pop_front()
     }
 
@@ -246,9 +246,14 @@ impl Nic {
         }
         let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else { return false };
         match queue.deliver(visible, wc) {
-            Delivery::Stored | Delivery::Lost => false,
+            Delivery::Stored => false,
             Delivery::StoredWithEvent => true,
+            Delivery::Lost => {
+                self.port.words.take(wc.words);
+                false
+            }
             Delivery::Overflow => {
+                self.port.words.take(wc.words);
                 self.port.events.push_back(AsyncEvent::CqError(cq));
                 for qp in self.qps.iter_mut().filter(|qp| qp.live && (qp.init.send_cq == cq || qp.init.recv_cq == cq)) {
                     self.port.events.push_back(AsyncEvent::QpFatal(qp.num));
@@ -261,8 +266,9 @@ impl Nic {
 
     /// The last byte of a range written by a peer is visible from `visible` on.
     #[inline]
-    pub fn landed(&mut self, visible: Time, addr: u64, length: u32) {
-        self.watches.landed(visible, addr, length);
+    pub fn landed(&mut self, visible: Time, landed: Landed) {
+        let words = if landed.words.is_none() { None } else { self.port.words.take(landed.words) };
+        self.watches.landed(visible, landed.addr, landed.length, words);
     }
 }
 

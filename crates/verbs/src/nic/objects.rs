@@ -302,7 +302,11 @@ impl Nic {
         for cq in [init.send_cq, init.recv_cq] {
             let queue = self.cq(cq)?;
             queue.users -= 1;
-            let receives = queue.purge(qp);
+            let mut said = Vec::new();
+            let receives = queue.purge(qp, &mut said);
+            for words in said {
+                self.port.words.take(words);
+            }
             if let Some(srq) = init.srq {
                 (0..receives).for_each(|_| self.port.srqs[srq.0 as usize].as_mut().expect("in use").queue.free_one());
             }

@@ -8,7 +8,7 @@
 use fabriscope_units::Time;
 use fabriscope_wire::Transport;
 
-use crate::ext_headers::{Ext, ExtHeaders, ExtId};
+use crate::ext_headers::{Ext, ExtContent, ExtHeaders, ExtId};
 use crate::ids::QpNum;
 use crate::nic::Nic;
 use crate::packet::{Packet, Received, Transmit};
@@ -47,14 +47,14 @@ impl Nic {
         let pkey = self.qps.get(self.slot_of(transmit.qp).unwrap_or(usize::MAX)).map_or(0, |qp| self.pkey_of(qp));
         match side.at_mut(transmit.packet.ext) {
             Some(ext) => ext.pkey = pkey,
-            None => transmit.packet.ext = side.alloc(Ext { pkey, key_only: true, ..Ext::default() }),
+            None => transmit.packet.ext = side.alloc(Ext { pkey, content: ExtContent::KeyOnly, ..Ext::default() }),
         }
     }
 
     /// Takes a packet whose key matches that of its queue pair, and drops any other.
     #[cold]
     pub(crate) fn handle_partitioned(&mut self, now: Time, packet: &Packet, side: &mut ExtHeaders) -> Received {
-        let (pkey, key_only) = side.at(packet.ext).map_or((0, false), |ext| (ext.pkey, ext.key_only));
+        let (pkey, key_only) = side.at(packet.ext).map_or((0, false), |ext| (ext.pkey, ext.content == ExtContent::KeyOnly));
         let mut packet = *packet;
         if key_only {
             side.free(packet.ext);

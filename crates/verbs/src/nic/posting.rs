@@ -15,6 +15,7 @@ use crate::qp::Qp;
 use crate::qp::requester::{Extra, Wqe};
 use crate::transport;
 use crate::wc::Wc;
+use crate::words::AppWords;
 use crate::wr::{self, Posted, RecvWr, SendFlags, SendWr};
 
 /// Posting and polling: called by programs.
@@ -39,7 +40,7 @@ impl Nic {
             (false, kind, Some(route)) if kind.sends_datagrams() => {
                 Extra::Datagram { dest: route.dest, sl: route.sl, qp: QpNum(route.to), qkey: route.qkey }
             }
-            _ => Extra::Nothing,
+            _ => wr.words.map_or(Extra::Nothing, Extra::Words),
         };
         let route = route.filter(|_| !qp.qp_type.sends_datagrams()).map(Box::new);
         let inline = wr.flags.contains(SendFlags::INLINE);
@@ -54,6 +55,7 @@ impl Nic {
             opcode: wr.opcode,
             flags: wr.flags,
             signaled: qp.init.sq_sig_all || wr.flags.contains(SendFlags::SIGNALED),
+            tells: wr.opcode.has_immediate() || wr.words.is_some(),
             imm: wr.imm.unwrap_or(0),
             length,
             first_psn: qp.requester.next_psn,
@@ -100,6 +102,7 @@ impl Nic {
     /// Appends completions visible by `now`, at most `max`, and returns how many. Slots of their queues become free.
     pub fn poll_cq(&mut self, now: Time, cq: CqId, max: usize, into: &mut Vec<Wc>) -> usize {
         let Some(Some(queue)) = self.cqs.get_mut(cq.0 as usize) else { return 0 };
+        queue.forget_read(&mut self.port.words);
         let mut count = 0;
         while count < max {
             let Some(wc) = queue.poll(now) else { break };
@@ -108,6 +111,12 @@ impl Nic {
             count += 1;
         }
         count
+    }
+
+    /// What the sender said with the message of a completion, until its queue is polled again.
+    #[must_use]
+    pub fn words(&self, wc: &Wc) -> Option<AppWords> {
+        self.port.words.at(wc.words)
     }
 
     /// When the next completion becomes visible, if one was delivered.
@@ -123,6 +132,11 @@ impl Nic {
     /// Messages counted by `watch` and visible by `now`; `now` should not fall from one question to the next.
     pub fn watch_count(&mut self, watch: WatchId, now: Time) -> u64 {
         self.watches.count(watch, now)
+    }
+
+    /// What was said with the next message that `watch` counts by `now` and that said anything; each is given once.
+    pub fn watch_words(&mut self, watch: WatchId, now: Time) -> Option<AppWords> {
+        self.watches.words(watch, now)
     }
 
     /// When the count of `watch` reaches `count`, if that is known already; `Time::ZERO` if that was seen before.
@@ -164,6 +178,9 @@ fn check_send(qp: &Qp, wr: &SendWr) -> Result<(), PostError> {
     }
     if !wr.opcode.is_send() && wr.remote.is_none() {
         return Err(PostError::MissingField { opcode: wr.opcode, field: "remote" });
+    }
+    if wr.words.is_some() && !(qp.qp_type.carries_words() && (wr.opcode.is_send() || wr.opcode.is_write())) {
+        return Err(PostError::NoWords { opcode: wr.opcode, qp_type: qp.qp_type });
     }
     if wr.opcode.has_immediate() && wr.imm.is_none() {
         return Err(PostError::MissingField { opcode: wr.opcode, field: "imm" });

@@ -13,6 +13,7 @@ use crate::qp::Qp;
 use crate::qp::responder::Kind;
 use crate::srq::RecvWqe;
 use crate::wc::{Wc, WcOpcode, WcStatus};
+use crate::words::WordsId;
 
 impl Qp {
     /// A completion with nothing but its request.
@@ -128,13 +129,20 @@ impl Qp {
     }
 
     /// The receive of the message that just ended completes.
-    pub(crate) fn complete_receive(&mut self, opcode: WcOpcode, byte_len: u32, imm: Option<u32>, packet: &Packet, port: &mut Port) {
+    pub(crate) fn complete_receive(
+        &mut self,
+        opcode: WcOpcode,
+        byte_len: u32,
+        (imm, words): (Option<u32>, WordsId),
+        packet: &Packet,
+        port: &mut Port,
+    ) {
         let Some(wqe) = self.responder.inbound.recv.take() else { return };
+        let srq = self.init.srq;
         let solicited = packet.flags.contains(PacketFlags::SE);
         // Whoever works for others says who sent it: their number alone does not.
         let (slid, src_qp) = if self.home == self.num { (Lid(0), QpNum(0)) } else { (self.dest, QpNum(self.dest_qp)) };
-        let wc =
-            Wc { byte_len, imm, solicited, slid, src_qp, srq: self.init.srq, ..self.wc(wqe.wr_id, WcStatus::Success, opcode, wqe.index) };
+        let wc = Wc { byte_len, imm, solicited, slid, src_qp, srq, words, ..self.wc(wqe.wr_id, WcStatus::Success, opcode, wqe.index) };
         port.completions.push_back((self.init.recv_cq, wc));
     }
 

@@ -21,6 +21,7 @@ use crate::packet::{Packet, Transmit};
 use crate::port::Port;
 use crate::qp::bitmap::Bitmap;
 use crate::wc::{Wc, WcStatus};
+use crate::words::AppWords;
 use crate::wr::{Atomic, Remote, SendFlags, SgeList, WrOpcode};
 
 /// A posted send request.
@@ -28,6 +29,8 @@ pub(crate) struct Wqe {
     pub(crate) opcode: WrOpcode,
     pub(crate) flags: SendFlags,
     pub(crate) signaled: bool,
+    /// Its last packet carries immediate data or words.
+    pub(crate) tells: bool,
     pub(crate) imm: u32,
     pub(crate) length: u32,
     /// Packet number of its first packet, once assigned.
@@ -75,8 +78,15 @@ impl Route {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extra {
     Nothing,
+    /// What the program says with it.
+    Words(AppWords),
     Atomic(Atomic),
-    Datagram { dest: Lid, sl: u8, qp: QpNum, qkey: u32 },
+    Datagram {
+        dest: Lid,
+        sl: u8,
+        qp: QpNum,
+        qkey: u32,
+    },
 }
 
 impl Wqe {
@@ -306,6 +316,7 @@ mod tests {
             opcode,
             flags: SendFlags::NONE,
             signaled: true,
+            tells: false,
             imm: 0,
             length: 0,
             first_psn,

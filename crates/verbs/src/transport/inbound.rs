@@ -11,12 +11,13 @@ use crate::event::AsyncEvent;
 use crate::ext_headers::Ext;
 use crate::ids::QpNum;
 use crate::memory;
-use crate::packet::{Packet, Received};
+use crate::packet::{Landed, Packet, Received};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::responder::Kind;
 use crate::srq::RecvWqe;
 use crate::wc::WcOpcode;
+use crate::words::WordsId;
 use crate::wr;
 
 /// Why a packet was not taken.
@@ -162,14 +163,22 @@ fn finish(qp: &mut Qp, port: &mut Port, packet: &Packet, opcode: Opcode, ext: Op
     let length = inbound.offset;
     let kind = std::mem::take(&mut inbound.kind);
     inbound.offset = 0;
+    let (imm, words) = ext.map_or((None, WordsId::NONE), |ext| told(port, opcode, ext));
     if kind == Kind::Write && length > 0 {
-        port.landed.push_back((inbound.addr, length));
+        // Whoever gets a completion reads there what was said.
+        let words = if opcode.takes_receive() { WordsId::NONE } else { words };
+        port.landed.push_back(Landed { addr: inbound.addr, length, words });
     }
-    let imm = if opcode.has_immediate() { ext.map(|ext| ext.imm) } else { None };
     if opcode.takes_receive() {
         let completed = if kind == Kind::Send { WcOpcode::Recv } else { WcOpcode::RecvRdmaWithImm };
-        qp.complete_receive(completed, length, imm, packet, port);
+        qp.complete_receive(completed, length, (imm, words), packet, port);
     }
+}
+
+/// What the last packet of a message tells: immediate data and words.
+fn told(port: &mut Port, opcode: Opcode, ext: &Ext) -> (Option<u32>, WordsId) {
+    let words = ext.words().map_or(WordsId::NONE, |words| port.words.keep(words));
+    (opcode.has_immediate().then_some(ext.imm), words)
 }
 
 /// A packet for a queue pair that is ready to receive but not yet to send.

@@ -15,7 +15,7 @@ use crate::memory;
 use crate::packet::{Packet, PacketFlags, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::qp::requester::Wqe;
+use crate::qp::requester::{Extra, Wqe};
 use crate::wc::WcStatus;
 use crate::wr::{SendFlags, WrOpcode};
 
@@ -35,10 +35,10 @@ pub(crate) fn data_packet(
     let offset = number << qp.mtu_shift;
     let (first, last) = (number == 0, number + 1 == wqe.packets);
     let payload = if last { wqe.length - offset } else { qp.mtu() } as u16;
-    let imm = last && wqe.opcode.has_immediate();
+    let tells = last && wqe.tells;
     let opcode = qp.service | operation(wqe.opcode, first, last) as u8;
     let inline = wqe.flags.contains(SendFlags::INLINE);
-    let bare = !(imm || port.memory.is_some() || port.congestion.telemetry || first && wqe.opcode.is_write() || wqe.route.is_some());
+    let bare = !(tells || port.memory.is_some() || port.congestion.telemetry || first && wqe.opcode.is_write() || wqe.route.is_some());
     let ext = if bare { ExtId::NONE } else { side.alloc(routed(data_ext(wqe, port, offset, payload), qp, wqe, port)) };
     flags.insert(qp.path_flag);
     if wqe.flags.contains(SendFlags::TRACED) {
@@ -112,7 +112,13 @@ pub(crate) fn data_ext(wqe: &Wqe, port: &Port, offset: u32, payload: u16) -> Ext
         (None, Some(memory)) => Some(memory::gather(memory.as_ref(), &wqe.sge, offset as u64, payload).into_boxed_slice()),
         (None, None) => None,
     };
-    Ext { remote_addr: wqe.remote.addr, rkey: wqe.remote.rkey, dma_length: wqe.length, imm: wqe.imm, data, ..Ext::default() }
+    let mut ext = Ext { remote_addr: wqe.remote.addr, rkey: wqe.remote.rkey, dma_length: wqe.length, imm: wqe.imm, data, ..Ext::default() };
+    if let Extra::Words(words) = wqe.extra
+        && offset + payload == wqe.length as usize
+    {
+        ext.say(words);
+    }
+    ext
 }
 
 /// What keeps the request at the cursor from being sent: too long, or local memory it has no right to.

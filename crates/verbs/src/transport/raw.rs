@@ -24,6 +24,7 @@ use crate::transport::interface::Transport;
 use crate::transport::outbound::{assign, data_ext, local_error};
 use crate::transport::relay;
 use crate::wc::{WcOpcode, WcStatus};
+use crate::words::WordsId;
 use crate::wr::{SendFlags, SendWr};
 
 /// Raw packets.
@@ -113,6 +114,6 @@ fn arrived(qps: &mut [Qp], port: &mut Port, packet: &Packet, side: &mut ExtHeade
         received.ended = true;
         received.write += Bytes(u64::from(packet.payload));
         received.place = inbound::landing(port, &qp.responder.inbound.recv, 0, u32::from(packet.payload));
-        qp.complete_receive(WcOpcode::Recv, u32::from(packet.payload), None, packet, port);
+        qp.complete_receive(WcOpcode::Recv, u32::from(packet.payload), (None, WordsId::NONE), packet, port);
     }
 }

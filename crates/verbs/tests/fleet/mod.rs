@@ -39,6 +39,8 @@ pub struct Node {
     pub eec: Vec<EecNum>,
     pub srq: Option<SrqId>,
     pub done: Vec<Wc>,
+    /// What was said with each of them.
+    pub said: Vec<Option<AppWords>>,
 }
 
 pub struct Fleet {
@@ -158,6 +160,8 @@ impl Fleet {
             node.nic.deliver(self.now, cq, wc);
         }
         node.nic.poll_cq(self.now, node.cq, usize::MAX, &mut node.done);
+        let fresh = &node.done[node.said.len()..];
+        node.said.extend(fresh.iter().map(|wc| node.nic.words(wc)));
     }
 
     fn transmit(&mut self, from: usize) {
@@ -285,7 +289,7 @@ fn node(kind: QpType, me: u32, nodes: u32, mtu: Mtu, cap: QpCap, congestion: cc:
             (to, from) = (vec![qp; nodes as usize], vec![qp; nodes as usize]);
         }
     }
-    Node { nic, ram, pd, mr, cq, to, from, ah, eec, srq, done: Vec::new() }
+    Node { nic, ram, pd, mr, cq, to, from, ah, eec, srq, done: Vec::new(), said: Vec::new() }
 }
 
 impl Fleet {

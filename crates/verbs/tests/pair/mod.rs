@@ -24,8 +24,11 @@ pub struct TestEnd {
     pub mr: Mr,
     pub cq: CqId,
     pub qp: QpNum,
-    /// Completions polled so far.
+    /// Completions polled so far, and what was said with them.
     pub done: Vec<Wc>,
+    pub said: Vec<Option<AppWords>>,
+    /// What was said with writes that were seen.
+    pub written: Vec<AppWords>,
     pub watch: WatchId,
 }
 
@@ -79,7 +82,7 @@ impl Pair {
             let cq = nic.create_cq(1 << 16).unwrap();
             let qp = nic.create_qp(&init(QpInit::new(pd, qp_type, cq))).unwrap();
             let watch = nic.create_watch(0, Bytes(MEMORY as u64));
-            TestEnd { nic, ram, pd, mr, cq, qp, done: Vec::new(), watch }
+            TestEnd { nic, ram, pd, mr, cq, qp, done: Vec::new(), said: Vec::new(), written: Vec::new(), watch }
         };
         Pair {
             ends: [end(1), end(2)],
@@ -225,11 +228,11 @@ impl Pair {
         }
         self.drain(to);
         let end = &mut self.ends[to];
-        while let Some((addr, length)) = end.nic.poll_landed() {
-            end.nic.landed(self.now, addr, length);
+        while let Some(landed) = end.nic.poll_landed() {
+            end.nic.landed(self.now, landed);
         }
-        if let Some((addr, length)) = received.landed {
-            end.nic.landed(self.now, addr, length);
+        if let Some(landed) = received.landed {
+            end.nic.landed(self.now, landed);
         }
         if let Some((cq, wc)) = received.completion {
             end.nic.deliver(self.now, cq, wc);
@@ -249,6 +252,11 @@ impl Pair {
     pub fn poll(&mut self, end: usize) {
         let end = &mut self.ends[end];
         end.nic.poll_cq(self.now, end.cq, usize::MAX, &mut end.done);
+        let fresh = &end.done[end.said.len()..];
+        end.said.extend(fresh.iter().map(|wc| end.nic.words(wc)));
+        while let Some(words) = end.nic.watch_words(end.watch, self.now) {
+            end.written.push(words);
+        }
     }
 
     /// Runs until nothing moves and no timer is left, or `limit` steps; true when quiet.

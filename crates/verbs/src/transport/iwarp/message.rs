@@ -6,6 +6,7 @@ use fabriscope_wire::{Ddp, Placement, RdmapOpcode, ReadRequest, TerminateCode};
 
 use super::frame::Control;
 use crate::ids::WqeIndex;
+use crate::words::AppWords;
 use crate::wr::{Remote, SendFlags, SgeList};
 
 /// What a message does.
@@ -39,6 +40,8 @@ pub(super) struct Message {
     pub(super) sge: SgeList,
     pub(super) inline: Option<Box<[u8]>>,
     pub(super) flags: SendFlags,
+    /// What the program says with it.
+    pub(super) words: Option<AppWords>,
     pub(super) wqe: WqeIndex,
     pub(super) wr_id: u64,
 }

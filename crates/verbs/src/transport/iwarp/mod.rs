@@ -95,9 +95,12 @@ fn arrived(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut 
     let ext = side.take(packet.ext);
     // Where a switch cut the payload off, the check of the frame fails.
     let whole = !packet.flags.contains(PacketFlags::TRIMMED);
-    let carried = ext.filter(|_| whole).and_then(|ext| match ext.foreign {
-        Foreign::Iwarp(frame) => Some((frame, ext.data, qp.stream.take()?)),
-        _ => None,
+    let carried = ext.filter(|_| whole).and_then(|ext| {
+        let words = ext.words();
+        match ext.foreign {
+            Foreign::Iwarp(frame) => Some((frame, (ext.data, words), qp.stream.take()?)),
+            _ => None,
+        }
     });
     let Some((frame, data, mut stream)) = carried else {
         received.dropped = true;

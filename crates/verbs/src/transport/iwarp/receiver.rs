@@ -12,11 +12,12 @@ use super::frame::{Control, Frame};
 use super::stream::{CloseReason, Delivery, Response, Stream};
 use crate::access::Access;
 use crate::memory;
-use crate::packet::{Packet, PacketFlags, Received};
+use crate::packet::{Landed, Packet, PacketFlags, Received};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::transport::inbound;
 use crate::wc::{Wc, WcOpcode, WcStatus};
+use crate::words::{AppWords, WordsId};
 use crate::wr;
 
 use Delivery::{Answered, GroupRequests, Refused, Terminated, Written};
@@ -31,7 +32,7 @@ impl Stream {
         port: &mut Port,
         packet: &Packet,
         frame: &Frame,
-        data: Option<Box<[u8]>>,
+        (data, words): (Option<Box<[u8]>>, Option<AppWords>),
         received: &mut Received,
     ) -> Option<CloseReason> {
         let segment = &frame.segment;
@@ -40,7 +41,7 @@ impl Stream {
         let mut delivery = None;
         match &frame.ddp {
             Some(_) if self.ending || arrival.fresh == 0 => received.dropped = true,
-            Some(ddp) => delivery = self.place(qp, port, packet, (ddp, frame.control), data.as_deref(), received),
+            Some(ddp) => delivery = self.place(qp, port, packet, (ddp, frame.control), (data.as_deref(), words), received),
             None => {}
         }
         // Nobody reads the stream: what came is where it belongs.
@@ -71,7 +72,7 @@ impl Stream {
         port: &mut Port,
         packet: &Packet,
         (ddp, control): (&Ddp, Control),
-        data: Option<&[u8]>,
+        (data, words): (Option<&[u8]>, Option<AppWords>),
         received: &mut Received,
     ) -> Option<Delivery> {
         let length = u32::from(packet.payload);
@@ -82,7 +83,7 @@ impl Stream {
             (_, Control::Read(request)) => Some(GroupRequests(request, packet.flags.contains(PacketFlags::TRACED))),
             (_, Control::Terminate(code)) => Some(Terminated(code)),
             (Placement::Untagged { message, offset, .. }, Control::Data) => {
-                self.place_untagged(qp, port, ddp, (message, offset, length), data, received)
+                self.place_untagged(qp, port, ddp, (message, offset, length), (data, words), received)
             }
             (Placement::Tagged { stag, offset, .. }, Control::Data) => {
                 let write = ddp.opcode == RdmapOpcode::Write;
@@ -94,7 +95,7 @@ impl Stream {
                     memory.write(offset, data);
                 }
                 (received.write, received.place) = (Bytes(length.into()), port.regions.place_of(stag));
-                ddp.last.then_some(if write { Written { addr: offset, length } } else { Answered })
+                ddp.last.then_some(if write { Written { addr: offset, length, words } } else { Answered })
             }
         }
     }
@@ -106,7 +107,7 @@ impl Stream {
         port: &mut Port,
         ddp: &Ddp,
         (number, offset, length): (u32, u32, u32),
-        data: Option<&[u8]>,
+        (data, words): (Option<&[u8]>, Option<AppWords>),
         received: &mut Received,
     ) -> Option<Delivery> {
         let place = number.wrapping_sub(self.expected) as usize;
@@ -128,24 +129,26 @@ impl Stream {
         received.write = Bytes(length.into());
         received.place = port.regions.place_in(list, u64::from(offset), length);
         let solicited = ddp.opcode == RdmapOpcode::SendSolicited;
-        ddp.last.then_some(Delivery::Received { length: offset + length, solicited })
+        ddp.last.then_some(Delivery::Received { length: offset + length, solicited, words })
     }
 
     /// Everything before a segment is there, and so is the segment.
     fn deliver(&mut self, delivery: Delivery, qp: &mut Qp, port: &mut Port, received: &mut Received) -> Option<CloseReason> {
         match delivery {
-            Delivery::Received { length, solicited } => {
+            Delivery::Received { length, solicited, words } => {
                 received.ended = true;
                 self.expected = self.expected.wrapping_add(1);
                 if let Some(wqe) = self.receives.pop_front() {
                     let wc = Wc::of(qp.home, wqe.wr_id, WcStatus::Success, WcOpcode::Recv, wqe.index);
-                    port.completions.push_back((qp.init.recv_cq, Wc { byte_len: length, solicited, srq: qp.init.srq, ..wc }));
+                    let words = words.map_or(WordsId::NONE, |words| port.words.keep(words));
+                    port.completions.push_back((qp.init.recv_cq, Wc { byte_len: length, solicited, srq: qp.init.srq, words, ..wc }));
                 }
             }
-            Written { addr, length } => {
+            Written { addr, length, words } => {
                 received.ended = true;
                 if length > 0 {
-                    port.landed.push_back((addr, length));
+                    let words = words.map_or(WordsId::NONE, |words| port.words.keep(words));
+                    port.landed.push_back(Landed { addr, length, words });
                 }
             }
             GroupRequests(request, traced) => {

@@ -20,7 +20,7 @@ use crate::memory;
 use crate::packet::{Body, IwarpKind, Packet, PacketFlags, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
-use crate::qp::requester::Wqe;
+use crate::qp::requester::{Extra, Wqe};
 use crate::transport::outbound::{LONGEST_MESSAGE, local_error};
 use crate::wr::{SendFlags, Sge, SgeList};
 
@@ -85,9 +85,12 @@ impl Stream {
         let index = WqeIndex(qp.requester.cursor);
         let wqe = &mut qp.requester.queue[(qp.requester.cursor - qp.requester.front) as usize];
         let kind = self.kind_of(wqe);
-        let read = wqe.opcode.is_read();
+        let (read, extra) = (wqe.opcode.is_read(), wqe.extra);
         let local = (wqe.sge.clone(), wqe.inline.take(), wqe.flags);
         self.push(kind, wqe.length, local, (index, wqe.wr_id));
+        if let (Extra::Words(words), Some(message)) = (extra, self.messages.back_mut()) {
+            message.words = Some(words);
+        }
         let end = self.messages.back().map_or(0, Message::end);
         self.begun.push_back(if read { Begun::Read } else { Begun::Data { end } });
         qp.requester.reads += u32::from(read);
@@ -132,6 +135,7 @@ impl Stream {
             sge,
             inline,
             flags,
+            words: None,
             wqe,
             wr_id,
         });
@@ -207,8 +211,11 @@ impl Stream {
         let control = message.kind.control();
         let data = if control == Control::Data { message.part(number).1 } else { 0 };
         let frame = Frame { segment, ddp: Some(message.ddp(number)), control };
-        packet.ext =
-            side.alloc(Ext { foreign: Foreign::Iwarp(Box::new(frame)), data: bytes(message, number, data, port), ..Ext::default() });
+        let mut ext = Ext { foreign: Foreign::Iwarp(Box::new(frame)), data: bytes(message, number, data, port), ..Ext::default() };
+        if let Some(words) = message.words.filter(|_| number + 1 == message.segments) {
+            ext.say(words);
+        }
+        packet.ext = side.alloc(ext);
         packet.payload = data as u16;
         if message.flags.contains(SendFlags::TRACED) {
             packet.flags.insert(PacketFlags::TRACED);

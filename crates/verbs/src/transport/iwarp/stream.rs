@@ -10,6 +10,7 @@ use super::message::Message;
 use crate::ids::QpNum;
 use crate::srq::RecvWqe;
 use crate::wc::WcStatus;
+use crate::words::AppWords;
 
 /// One end of a connection.
 pub(crate) struct Stream {
@@ -122,9 +123,9 @@ pub(super) struct Response {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Delivery {
     /// A SEND of so many bytes ended.
-    Received { length: u32, solicited: bool },
+    Received { length: u32, solicited: bool, words: Option<AppWords> },
     /// A WRITE ended with this range.
-    Written { addr: u64, length: u32 },
+    Written { addr: u64, length: u32, words: Option<AppWords> },
     /// The peer asks for memory.
     GroupRequests(ReadRequest, bool),
     /// A READ of ours ended.

@@ -15,7 +15,7 @@ use crate::attr::{QpState, QpType};
 use crate::event::AsyncEvent;
 use crate::ext_headers::{Ext, ExtHeaders, ExtId};
 use crate::memory::Memory;
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::packet::{Landed, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::modify::receiver_timer;
@@ -254,7 +254,7 @@ fn atomic(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, rece
     };
     let place = port.regions.place_of(ext.rkey.0);
     (received.write, received.place) = (Bytes(u64::from(ATOMIC_BYTES)), place);
-    port.landed.push_back((ext.remote_addr, ATOMIC_BYTES));
+    port.landed.push_back(Landed::silent(ext.remote_addr, ATOMIC_BYTES));
     let responder = &mut qp.responder;
     if responder.done.len() >= responder.max_reads as usize {
         responder.done.pop_front();

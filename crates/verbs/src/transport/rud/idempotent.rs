@@ -18,7 +18,7 @@ use crate::cc::{AckInfo, Echo, Loss, Telemetry};
 use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{Lid, Lkey, QpNum};
 use crate::memory;
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::packet::{Landed, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::wr::Sge;
@@ -143,7 +143,7 @@ fn carry_out(
     (received.write, received.place) = (Bytes(length), port.regions.place_of(ext.rkey.0));
     received.ended = matches!(operation, op if op == Operation::WriteOnly as u8 || op == Operation::WriteLast as u8);
     if length > 0 {
-        port.landed.push_back((ext.remote_addr, ext.dma_length));
+        port.landed.push_back(Landed::silent(ext.remote_addr, ext.dma_length));
     }
     Ok(None)
 }

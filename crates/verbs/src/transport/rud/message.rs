@@ -10,9 +10,10 @@ use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Transmit};
 use crate::port::Port;
+use crate::qp::requester::Extra;
 use crate::transport::outbound::operation;
 use crate::wc::{Wc, WcOpcode, WcStatus};
-use crate::wr::{Atomic, Remote, SendFlags, SgeList, WrOpcode};
+use crate::wr::{Remote, SendFlags, SgeList, WrOpcode};
 
 /// Whose request it is: where its completion goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +70,8 @@ pub(crate) struct Message {
     pub(crate) qkey: u32,
     pub(crate) remote: Remote,
     pub(crate) imm: Option<u32>,
-    pub(crate) atomic: Atomic,
+    /// Operands of an atomic, words of a SEND or WRITE.
+    pub(crate) extra: Extra,
     pub(crate) length: u32,
     /// Local memory.
     pub(crate) sge: SgeList,
@@ -161,9 +163,6 @@ impl Message {
         let mut ext = Ext {
             remote_addr: self.remote.addr,
             rkey: self.remote.rkey,
-            compare_add: self.atomic.compare_add,
-            swap: self.atomic.swap,
-            masks: (self.atomic.ignore, self.atomic.keep),
             dma_length: self.length,
             imm: self.imm.unwrap_or(0),
             qkey: self.qkey,
@@ -176,6 +175,13 @@ impl Message {
             data,
             ..Ext::default()
         };
+        match (self.kind, self.extra) {
+            (Kind::Request(_), Extra::Atomic(atomic)) => {
+                (ext.compare_add, ext.swap, ext.masks) = (atomic.compare_add, atomic.swap, (atomic.ignore, atomic.keep));
+            }
+            (Kind::Data(_), Extra::Words(words)) if last => ext.say(words),
+            _ => {}
+        }
         match self.kind {
             Kind::ReadResponse { request } => ext.swap = u64::from(request.as_u32()),
             Kind::AtomicResponse { request, old } => (ext.swap, ext.compare_add) = (u64::from(request.as_u32()), old),

@@ -46,11 +46,11 @@ use crate::ids::QpNum;
 use crate::nic::{Before, Nic};
 use crate::packet::{Packet, Received};
 use crate::qp::Qp;
-use crate::qp::requester::{Extra, Route, Wqe};
+use crate::qp::requester::{Route, Wqe};
 use crate::transport::interface::Transport;
 use crate::transport::outbound::OPERATION;
 use crate::transport::relay;
-use crate::wr::{Atomic, SendWr};
+use crate::wr::SendWr;
 use message::{Kind, Message, Origin};
 
 /// SRD and the reliable modes of Ultra Ethernet.
@@ -89,7 +89,6 @@ fn post(nic: &mut Nic, wqe: Wqe, qp_type: QpType, receiver_retries: u8) {
         length: wqe.length,
     };
     let kind = if wqe.waits_for_response() { Kind::Request(wqe.opcode) } else { Kind::Data(wqe.opcode) };
-    let atomic = if let Extra::Atomic(atomic) = wqe.extra { atomic } else { Atomic::default() };
     let message = Message {
         kind,
         origin: Some(origin),
@@ -99,7 +98,7 @@ fn post(nic: &mut Nic, wqe: Wqe, qp_type: QpType, receiver_retries: u8) {
         qkey: route.qkey,
         remote: wqe.remote,
         imm: wqe.opcode.has_immediate().then_some(wqe.imm),
-        atomic,
+        extra: wqe.extra,
         length: wqe.length,
         sge: wqe.sge,
         inline: wqe.inline,

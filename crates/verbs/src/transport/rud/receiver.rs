@@ -22,6 +22,7 @@ use crate::qp::Qp;
 use crate::qp::bitmap::Bitmap;
 use crate::srq::RecvWqe;
 use crate::wc::{Wc, WcOpcode, WcStatus};
+use crate::words::AppWords;
 
 /// The receiving half of a context.
 pub(crate) struct Receiver {
@@ -49,6 +50,7 @@ pub(super) struct Partial {
     pub(super) cq: CqId,
     pub(super) recv: Option<RecvWqe>,
     pub(super) imm: Option<u32>,
+    pub(super) words: Option<AppWords>,
     pub(super) solicited: bool,
 }
 

@@ -13,14 +13,16 @@ use crate::attr::QpType;
 use crate::ext_headers::{Ext, ExtHeaders};
 use crate::ids::{Lkey, QpNum};
 use crate::memory;
-use crate::packet::{Packet, PacketFlags, Received, Transmit};
+use crate::packet::{Landed, Packet, PacketFlags, Received, Transmit};
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::bitmap::Bitmap;
+use crate::qp::requester::Extra;
 use crate::transport::inbound;
 use crate::transport::outbound::ATOMIC_BYTES;
 use crate::wc::{Wc, WcOpcode, WcStatus};
-use crate::wr::{self, Atomic, Remote, SendFlags, Sge, SgeList};
+use crate::words::WordsId;
+use crate::wr::{self, Remote, SendFlags, Sge, SgeList};
 impl Context {
     /// A packet with a number arrived; gives the answer that it asks for.
     pub(super) fn arrived(
@@ -173,7 +175,16 @@ impl Context {
         let place = self.receiver.partial.iter().position(|partial| partial.first == first);
         let mut partial = match place {
             Some(place) => self.receiver.partial.swap_remove(place),
-            None => Partial { first, missing: packets, target: qp.num, cq: qp.init.recv_cq, recv: None, imm: None, solicited: false },
+            None => Partial {
+                first,
+                missing: packets,
+                target: qp.num,
+                cq: qp.init.recv_cq,
+                recv: None,
+                imm: None,
+                words: None,
+                solicited: false,
+            },
         };
         let outcome = write(qp, port, opcode, ext, offset, &mut partial, received);
         if let Err(refusal) = outcome {
@@ -189,13 +200,17 @@ impl Context {
         };
         partial.missing -= 1;
         partial.solicited |= packet.flags.contains(PacketFlags::SE);
+        partial.words = partial.words.or(ext.words());
         if partial.missing > 0 {
             self.receiver.partial.push(partial);
             return Ok(None);
         }
         received.ended = true;
+        let words = partial.words.map_or(WordsId::NONE, |words| port.words.keep(words));
         if opcode.is_write() && ext.dma_length > 0 {
-            port.landed.push_back((ext.remote_addr, ext.dma_length));
+            // Whoever gets a completion reads there what was said.
+            let words = if partial.recv.is_some() { WordsId::NONE } else { words };
+            port.landed.push_back(Landed { addr: ext.remote_addr, length: ext.dma_length, words });
         }
         if let Some(wqe) = partial.recv {
             let opcode = if opcode.is_write() { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
@@ -206,6 +221,7 @@ impl Context {
                 slid: ext.slid,
                 sl: packet.sl,
                 solicited: partial.solicited,
+                words,
                 ..Wc::of(partial.target, wqe.wr_id, WcStatus::Success, opcode, wqe.index)
             };
             port.completions.push_back((qp.init.recv_cq, wc));
@@ -330,7 +346,7 @@ fn atomic(qp: &Qp, port: &mut Port, packet: &Packet, ext: &Ext, received: &mut R
         None => 0,
     };
     (received.write, received.place) = (Bytes(u64::from(ATOMIC_BYTES)), port.regions.place_of(ext.rkey.0));
-    port.landed.push_back((ext.remote_addr, ATOMIC_BYTES));
+    port.landed.push_back(Landed::silent(ext.remote_addr, ATOMIC_BYTES));
     let source = std::iter::once(Sge { addr: ext.remote_addr, length: ATOMIC_BYTES, lkey: Lkey(ext.rkey.0) }).collect();
     let kind = Kind::AtomicResponse { request: Psn::new(packet.psn), old };
     Ok(Some(answer(qp, packet, ext, kind, ATOMIC_BYTES, source)))
@@ -347,7 +363,7 @@ fn answer(qp: &Qp, packet: &Packet, ext: &Ext, kind: Kind, length: u32, sge: Sge
         qkey: ext.qkey,
         remote: Remote::default(),
         imm: None,
-        atomic: Atomic::default(),
+        extra: Extra::Nothing,
         length,
         sge,
         inline: None,

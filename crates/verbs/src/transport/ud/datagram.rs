@@ -16,6 +16,7 @@ use crate::transport::inbound::{self, Refusal, landing};
 use crate::transport::outbound::{assign, data_ext, local_error};
 use crate::transport::rud::headers;
 use crate::wc::{WcOpcode, WcStatus};
+use crate::words::WordsId;
 use crate::wr::SendFlags;
 
 /// The next datagram; its request completes with it.
@@ -104,7 +105,7 @@ pub(crate) fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: &Ext, rec
     received.write = Bytes(u64::from(byte_len));
     received.place = landing(port, &qp.responder.inbound.recv, 0, byte_len);
     let imm = (packet.opcode & OPERATION == Operation::SendOnlyImm as u8).then_some(ext.imm);
-    qp.complete_receive(WcOpcode::Recv, byte_len, imm, packet, port);
+    qp.complete_receive(WcOpcode::Recv, byte_len, (imm, WordsId::NONE), packet, port);
     if let Some((_, wc)) = port.completions.back_mut() {
         (wc.src_qp, wc.slid, wc.sl, wc.grh) = (QpNum(ext.src_qp.0), ext.slid, packet.sl, grh);
     }
