@@ -198,7 +198,7 @@ impl Wiring<'_> {
             let latency = part.peer.as_ref().map_or(Span::ZERO, |peer| *peer.write_latency);
             self.builder.link(Link::new(gpu, memory, LinkKind::Memory, rate, latency));
             if let (Some(link), Some(numa)) = (&layout.gpu_link, numa(under)) {
-                self.builder.link(bundle(gpu, self.numa[numa], LinkKind::Coherent, link));
+                self.builder.link(bundle(gpu, self.numa[numa], host_link(link), link));
             } else if let Some(slot) = &layout.gpu_slot
                 && let Some((above, latency)) = self.above(tray, under, switches)
             {
@@ -295,6 +295,14 @@ fn scale_up_link(a: VertexId, b: VertexId, part: &Interconnect, links: u32) -> L
         _ => LinkKind::Mesh,
     };
     wire(a, b, kind, part, links)
+}
+
+/// What leads from a processor to a GPU beside PCI Express.
+fn host_link(link: &ResolvedBundle) -> LinkKind {
+    match link.part.kind {
+        InterconnectKind::NvLink => LinkKind::HostNvLink { generation: link.part.generation.unwrap_or(1), links: link.links },
+        _ => LinkKind::Coherent,
+    }
 }
 
 fn bundle(a: VertexId, b: VertexId, kind: LinkKind, bundle: &ResolvedBundle) -> Link {

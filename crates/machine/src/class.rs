@@ -80,7 +80,7 @@ impl Machine {
                 self.vertex(**id).kind == VertexKind::Gpu && !own
             };
             if inner.iter().any(|id| relay(&id)) { PathClass::Nvb } else { PathClass::Nvl }
-        } else if kinds().any(|kind| kind == LinkKind::Coherent) && count(|kind| kind == VertexKind::HostBridge) == 0 {
+        } else if kinds().any(LinkKind::is_coherent) && count(|kind| kind == VertexKind::HostBridge) == 0 {
             PathClass::C2c
         } else {
             match (count(|kind| kind == VertexKind::HostBridge), count(|kind| kind == VertexKind::PcieSwitch)) {

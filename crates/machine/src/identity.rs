@@ -85,3 +85,9 @@ pub struct Bundle {
     /// What each carries, where the file says so.
     pub each: Option<Rate>,
 }
+
+impl Bundle {
+    /// What NCCL takes for a processor: the class of the bridge by which a POWER9 shows each of its NVLinks. Basis: NCCL,
+    /// src/graph/topo.cc; skiboot, hw/npu2.c.
+    pub(crate) const POWER_CPU: u32 = 0x06_8001;
+}

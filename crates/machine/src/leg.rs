@@ -52,7 +52,7 @@ pub const fn kind_name(kind: LinkKind) -> &'static str {
         LinkKind::Die => "on the die",
         LinkKind::Smp => "between sockets",
         LinkKind::Pcie { .. } => "PCIe",
-        LinkKind::NvLink { .. } => "NVLink",
+        LinkKind::NvLink { .. } | LinkKind::HostNvLink { .. } => "NVLink",
         LinkKind::Coherent => "coherent",
         LinkKind::Xgmi { .. } => "xGMI",
         LinkKind::UaLink { .. } => "UALink",

@@ -43,6 +43,13 @@ pub enum LinkKind {
     },
     /// NVLink-C2C or another coherent link between a processor and a GPU.
     Coherent,
+    /// NVLink between a POWER processor and a GPU, which is coherent; all links between the two are one.
+    HostNvLink {
+        /// Its generation.
+        generation: u32,
+        /// How many.
+        links: u32,
+    },
     /// xGMI (Infinity Fabric) between GPUs, or between a processor and a GPU.
     Xgmi {
         /// How many.
@@ -65,6 +72,11 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
+    /// Whether it joins a processor and a GPU that see each other's memory through it.
+    #[must_use]
+    pub const fn is_coherent(self) -> bool {
+        matches!(self, LinkKind::Coherent | LinkKind::HostNvLink { .. })
+    }
     /// Whether it joins accelerators beside PCI Express.
     #[must_use]
     pub const fn is_scale_up(self) -> bool {

@@ -87,7 +87,7 @@ impl Machine {
     #[must_use]
     pub fn path(&self, from: VertexId, to: VertexId, purpose: Purpose) -> Option<Path> {
         if purpose == Purpose::Copy
-            && let Some(path) = self.search(from, to, |kind| kind.is_scale_up() || matches!(kind, LinkKind::Memory | LinkKind::Coherent))
+            && let Some(path) = self.search(from, to, |kind| kind.is_scale_up() || kind.is_coherent() || kind == LinkKind::Memory)
         {
             return Some(path);
         }

@@ -241,6 +241,9 @@ impl Writer<'_> {
             (LinkKind::NvLink { links, .. }, VertexKind::ScaleUpSwitch) => {
                 Some(Bundle { class: Some(NVSWITCH), links, ..Bundle::default() })
             }
+            (LinkKind::HostNvLink { links, .. }, VertexKind::Numa { .. }) => {
+                Some(Bundle { class: Some(Bundle::POWER_CPU), links, ..Bundle::default() })
+            }
             (LinkKind::Coherent, VertexKind::Numa { .. }) => Some(Bundle { links: 1, each: Some(link.rate[0]), ..Bundle::default() }),
             _ => None,
         };
@@ -253,7 +256,7 @@ impl Writer<'_> {
             let rate = (each.as_bps() / 8_000_000).max(1).to_string();
             return self.single(depth, "c2c", &[("bw".to_owned(), rate), count]);
         }
-        // What NCCL itself writes for an NVSwitch whose address it does not see.
+        // What NCCL itself writes for an NVSwitch whose address it does not see; of a processor it never reads the address.
         let target = if bundle.target.is_empty() { "fffffff:ffff:ff" } else { &bundle.target };
         let class = format!("{:#08x}", bundle.class.unwrap_or(NVSWITCH));
         self.single(depth, "nvlink", &[("target".to_owned(), target.to_owned()), count, ("tclass".to_owned(), class)]);

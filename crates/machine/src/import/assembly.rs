@@ -103,11 +103,18 @@ impl<'r> Draft<'r> {
     }
     /// All NVLinks between two vertices.
     pub(super) fn nvlink(&mut self, a: VertexId, b: VertexId, of: Option<&NvLinkRate>, links: u32) {
+        self.wired(a, b, of, links, |generation| LinkKind::NvLink { generation, links });
+    }
+    /// All NVLinks between a POWER processor and a GPU.
+    pub(super) fn host_nvlink(&mut self, processor: VertexId, gpu: VertexId, of: Option<&NvLinkRate>, links: u32) {
+        self.wired(processor, gpu, of, links, |generation| LinkKind::HostNvLink { generation, links });
+    }
+    fn wired(&mut self, a: VertexId, b: VertexId, of: Option<&NvLinkRate>, links: u32, kind: impl Fn(u32) -> LinkKind) {
         let unknown = (0, self.rates.local, self.rates.coherent_latency);
         let (generation, each, latency) = of.map_or(unknown, |nvlink| (nvlink.generation, nvlink.data, nvlink.latency));
         let rate = Rate::from_bps(each.as_bps().saturating_mul(u64::from(links)));
         let title = if generation == 0 { format!("NVLink x{links}") } else { format!("NVLink {generation} x{links}") };
-        self.join(a, b, LinkKind::NvLink { generation, links }, title, rate, latency);
+        self.join(a, b, kind(generation), title, rate, latency);
     }
     /// A link between processor and GPU through which each sees the other's memory.
     pub(super) fn coherent(&mut self, processor: VertexId, gpu: VertexId, title: String, rate: Rate) {

@@ -237,10 +237,8 @@ impl<'d> Reader<'_, 'd> {
                     }
                     let (line, links, target) = (link.line(), bundle.links, &bundle.target);
                     self.draft.notes.push(format!("line {line}: {links} NVLinks lead to {target}, which the file does not describe"));
-                } else if bundle.class == Some(POWER_CPU) {
-                    let rate = of.map_or(rates.local, |nvlink| nvlink.data);
-                    let rate = Rate::from_bps(rate.as_bps().saturating_mul(u64::from(bundle.links)));
-                    self.draft.coherent(*domain, *id, format!("NVLink x{}", bundle.links), rate);
+                } else if bundle.class == Some(Bundle::POWER_CPU) {
+                    self.draft.host_nvlink(*domain, *id, of, bundle.links);
                 } else {
                     to_switches = to_switches.saturating_add(bundle.links);
                 }
@@ -337,8 +335,6 @@ fn coherent(link: Element<'_>) -> Result<Bundle, ImportError> {
 const PCI_BRIDGE: u32 = 0x0604;
 /// Class of display controllers, which GPUs are.
 const DISPLAY: u32 = 0x03;
-/// What NCCL calls a processor at the other end of an NVLink.
-const POWER_CPU: u32 = 0x06_8001;
 /// Deeper trees are mistakes, and would exhaust the stack.
 const MOST_LEVELS: usize = 64;
 const MOST_LANES: u32 = 32;

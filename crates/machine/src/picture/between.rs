@@ -128,7 +128,7 @@ pub(super) fn others(machine: &Machine, hanging: &Trees, scene: &mut Scene, left
         let alone = [link.a, link.b]
             .into_iter()
             .all(|end| machine.around(end).iter().filter(|link| machine.link(**link).kind == LinkKind::Smp).count() == 1);
-        let named = if link.kind == LinkKind::Smp { alone } else { matches!(link.kind, LinkKind::Coherent | LinkKind::Xgmi { .. }) };
+        let named = if link.kind == LinkKind::Smp { alone } else { link.kind.is_coherent() || matches!(link.kind, LinkKind::Xgmi { .. }) };
         let labels = if named { labels(link) } else { Default::default() };
         let anchor = if link.kind == LinkKind::Smp { Anchor::Middle } else { Anchor::End };
         scene.wires.push(Wire { link: LinkId(index as u32), way, labels, at, anchor });

@@ -280,8 +280,10 @@ pub(super) fn plate(vertex: Option<VertexId>, within: Option<usize>, rect: Rect,
 pub(super) fn labels(link: &Link) -> [String; 2] {
     let several = |name: &str, links: u32| format!("{name} x{links}");
     let name = match link.kind {
-        LinkKind::NvLink { generation: 0, links } => several("NVLink", links),
-        LinkKind::NvLink { generation, links } => several(&format!("NVLink {generation}"), links),
+        LinkKind::NvLink { generation: 0, links } | LinkKind::HostNvLink { generation: 0, links } => several("NVLink", links),
+        LinkKind::NvLink { generation, links } | LinkKind::HostNvLink { generation, links } => {
+            several(&format!("NVLink {generation}"), links)
+        }
         LinkKind::Xgmi { links } => several("xGMI", links),
         LinkKind::UaLink { links } => several("UALink", links),
         LinkKind::Ethernet { links } => several("Ethernet", links),

@@ -91,7 +91,7 @@ fn rare_elements() {
     assert_eq!(class(machine, "gpu0", "mlx5_0"), PathClass::Pxb);
     assert_eq!(class(machine, "gpu0", "eth0"), PathClass::Phb);
     assert_eq!(machine.vertex(machine.find("mlx5_0").unwrap()).identity.ports.len(), 2);
-    assert_eq!(link(machine, "numa8", "gpu1"), (LinkKind::Coherent, Rate::from_gbps(3 * 20 * 8)));
+    assert_eq!(link(machine, "numa8", "gpu1"), (LinkKind::HostNvLink { generation: 2, links: 3 }, Rate::from_gbps(3 * 20 * 8)));
     assert!(file.notes.iter().any(|note| note.contains("`Unknown` is not known")), "{:?}", file.notes);
     assert_eq!(machine.of(|kind| kind == VertexKind::ScaleUpSwitch).count(), 0);
 }

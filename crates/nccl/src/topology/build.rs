@@ -149,7 +149,7 @@ impl Build<'_> {
         let shown = tables::pci_lane(if self.facts.architecture.capability() >= 94 { 5 } else { 4 }) * 16;
         let (joined, slot) = match kind {
             LinkKind::Pcie { generation, lanes } => (LinkType::Pci, tables::pci_lane(generation) * u64::from(lanes)),
-            LinkKind::Coherent if !amd => (LinkType::NvLink, rate),
+            LinkKind::Coherent | LinkKind::HostNvLink { .. } if !amd => (LinkType::NvLink, rate),
             _ => (LinkType::Pci, shown),
         };
         match self.machine.vertex(id).kind {
