@@ -105,7 +105,7 @@ proptest! {
         nodes in 1u32..3,
         per_node in 1u32..5,
     ) {
-        let parts = nodes("ri2", 2);
+        let parts = solve::nodes("ri2", 2);
         let words: Vec<String> = format!("{other} {option} {number}").split_whitespace().map(str::to_owned).collect();
         let layout = Layout { nodes, per_node };
         if let Err(error) = fabriscope_krylov::prepare(&words, &target(&parts, (layout.nodes, layout.per_node))) {
