@@ -8,7 +8,7 @@ use fabriscope_catalog::{AnyPart, ResolvedCluster};
 use fabriscope_explain::{Changes, explain};
 use fabriscope_units::Bytes;
 
-fn tried(cluster: &str, line: &str, size: u64) -> ask::Told {
+fn tried(cluster: &str, line: &str, size: u64) -> ask::Explained {
     tell_all(&parts(cluster), request(line, Some(size), Changes::Tried))
 }
 

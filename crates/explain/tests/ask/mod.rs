@@ -25,21 +25,21 @@ pub fn request(line: &str, size: Option<u64>, changes: Changes) -> ExplainReques
 }
 
 /// What is told of it.
-pub struct Told(pub Outcome);
+pub struct Explained(pub Outcome);
 
-pub fn tell(parts: &ResolvedCluster, line: &str, size: u64) -> Told {
+pub fn tell(parts: &ResolvedCluster, line: &str, size: u64) -> Explained {
     tell_all(parts, request(line, Some(size), Changes::Left))
 }
 
-pub fn tell_all(parts: &ResolvedCluster, request: ExplainRequest) -> Told {
-    Told(explain(&request, catalog(), parts, &|_, _| ()).unwrap_or_else(|error| panic!("{request:?} on {}: {error}", parts.name)))
+pub fn tell_all(parts: &ResolvedCluster, request: ExplainRequest) -> Explained {
+    Explained(explain(&request, catalog(), parts, &|_, _| ()).unwrap_or_else(|error| panic!("{request:?} on {}: {error}", parts.name)))
 }
 
 fn ps(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no picoseconds: {value}"))
 }
 
-impl Told {
+impl Explained {
     pub fn total(&self) -> u64 {
         ps(self.0.get("total_ps").unwrap())
     }
