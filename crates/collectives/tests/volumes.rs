@@ -24,7 +24,7 @@ struct Tally {
 
 impl Tally {
     fn of(kind: Kind, name: &str, ranks: u32, per_node: u32, root: u32, size: u64) -> Tally {
-        let algorithm = Algorithm::named(kind, name).unwrap_or_else(|error| panic!("{error}; {}", error.remedy()));
+        let algorithm = Algorithm::named(kind, name).unwrap_or_else(|error| panic!("{error}"));
         let call = Call { operation: kind, ranks, per_node, root, size: Bytes(size), width: Bytes(4) };
         let mut tally = Tally { rounds: vec![], messages: vec![], bytes: vec![], reduced: vec![], far: 0 };
         for rank in 0..ranks {
