@@ -48,8 +48,8 @@ pub(crate) fn check(lab: &ResolvedLab, catalog: &fabriscope_catalog::Catalog) ->
     match &lab.lab.workload {
         Workload::Interference(jobs) => {
             for scheme in &jobs.schemes {
-                let connections = Connections { service: scheme.transport, level: lab.level, ..Connections::default() };
-                asks(&with_scheme(catalog, parts, scheme)?, &Job::schedule(Schedule::default(), connections))?;
+                let job = Job::schedule(Schedule::default(), traffic::settings(lab, scheme.transport));
+                asks(&with_scheme(catalog, parts, scheme)?, &job)?;
             }
             Ok(())
         }

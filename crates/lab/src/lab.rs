@@ -14,7 +14,7 @@ use fabriscope_catalog::{
     Catalog, CatalogError, Cluster, ClusterSource, Document, FlowControl, Kind, Line, PartitionEnforcement, Partitions, Problem, Qos,
     QosRequest, ResolvedCluster, Target,
 };
-use fabriscope_engine::{FaultPlan, Recovery};
+use fabriscope_engine::{FaultPlan, Recovery, Service};
 
 use crate::engines;
 use crate::fault::FaultEvent;
@@ -340,7 +340,15 @@ pub fn with_scheme(catalog: &Catalog, cluster: &ResolvedCluster, scheme: &Scheme
     if let Some(routing) = scheme.routing {
         cluster.set_routing(routing)?;
     }
-    crate::workload::check_transport(scheme.transport, &cluster, &["workload", "interference", "schemes"])?;
+    let place = ["workload", "interference", "schemes"];
+    if scheme.any_order {
+        crate::workload::check_order(scheme.transport, &place)?;
+    }
+    if matches!(scheme.transport, Service::Ud | Service::UetUud) {
+        let message = format!("{} does not write memory, and messages of this workload are written", scheme.transport.name());
+        return Err(Problem::at(&place, message, "use transport = \"rc\", or another one that is reliable"));
+    }
+    crate::workload::check_transport(scheme.transport, &cluster, &place)?;
     Ok(cluster)
 }
 
@@ -352,6 +360,10 @@ fn workload_takes(lab: &Lab) -> Result<(), Problem> {
     if lab.allow_deadlock && matches!(lab.workload, Workload::Bench(_)) {
         let message = "`allow_deadlock` of a benchmark program";
         return Err(Problem::at(&["allow_deadlock"], message, "choose a routing that is free of deadlock"));
+    }
+    if lab.congestion.is_some() && matches!(lab.workload, Workload::Interference(_)) {
+        let message = "`congestion` of a lab that compares congestion controls";
+        return Err(Problem::at(&["congestion"], message, "write it into each of the schemes: { congestion = \"dcqcn\" }"));
     }
     let keys = [
         ("service_level", lab.service_level.is_some()),

@@ -79,7 +79,8 @@ fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result
     rates.dedup_by_key(|(pair, _)| *pair);
     let spray = parts.routing.reorders();
     let (order, spraying) = (order(spray), spraying(spray));
-    let connections = Connections { order, spraying, levels, pkeys, rates, ..Connections::default() };
+    let connections =
+        Connections { order, spraying, levels, pkeys, rates, recovery: lab.lab.recovery.unwrap_or_default(), ..Connections::default() };
     let takes_part = |job: usize| !matches!(setting, Setting::Alone(only) if only != job);
     let (schedule, owners) = schedule(cluster.ranks(), &work.jobs, takes_part).map_err(|error| error.to_string())?;
     let run = Runs::of(lab, &cluster, connections).run(schedule, seed)?;
