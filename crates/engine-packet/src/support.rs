@@ -57,7 +57,12 @@ fn settings(parts: &ResolvedCluster, connections: &Connections) -> Result<(), Un
 }
 
 pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, _: &RunOptions) -> Result<(), Unsupported> {
-    if job.connections.library.is_some() && parts.uniform().is_none() {
+    let Connections { service, library, libraries, .. } = &job.connections;
+    if !libraries.is_empty() && (*service != Service::Rc || parts.groups.iter().any(|group| group.node.nic.iwarp.is_some())) {
+        let what = "libraries of ranks over anything but reliable connections of verbs";
+        return Err(refusal(Feature::Service, what, "use transport = \"rc\" on adapters without iWARP, or leave the libraries out"));
+    }
+    if library.is_some() && parts.uniform().is_none() {
         let what = format!("messages of a library between the unlike nodes of `{}`", parts.name);
         return Err(refusal(Feature::NodeGroups, what, "name one group of nodes, or use a service without a library"));
     }

@@ -19,6 +19,7 @@ use fabriscope_engine::{FaultPlan, Recovery, Service};
 use crate::engines;
 use crate::fault::FaultEvent;
 use crate::fault_plan;
+use crate::job_library::{JobLibrary, libraries};
 use crate::jobs::LEAST_RATE;
 use crate::workload::{Scheme, Workload, check};
 
@@ -162,6 +163,9 @@ pub struct ResolvedLab {
     pub faults: Option<FaultPlan>,
     /// The P_Key of the workload's queue pairs, without the bit of membership.
     pub pkey: u16,
+    /// The library of each job, of a lab of jobs; nothing for a job over verbs.
+    #[serde(skip)]
+    pub libraries: Vec<Option<JobLibrary>>,
 }
 
 impl ResolvedLab {
@@ -284,8 +288,12 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
             with_scheme(catalog, &cluster, scheme).map_err(|problem| fault(said(problem)))?;
         }
     }
+    let libraries = match &lab.workload {
+        Workload::Jobs(work) => libraries(catalog, work, &cluster).map_err(fault)?,
+        _ => Vec::new(),
+    };
     let faults = faults(catalog, &lab, &cluster).map_err(fault)?;
-    let resolved = ResolvedLab { lab, cluster, level, pkey, faults };
+    let resolved = ResolvedLab { lab, cluster, level, pkey, libraries, faults };
     engines::check(&resolved, catalog).map_err(fault)?;
     Ok(resolved)
 }
