@@ -35,13 +35,13 @@ fn work(job: &Job) -> Result<(), Unsupported> {
 }
 
 fn connections(connections: &Connections) -> Result<(), Unsupported> {
-    let Connections { service, order: _, spraying: _, level, pkey, rate, recovery, library, levels, pkeys, rates } = connections;
+    let Connections { service, order: _, spraying: _, level, pkey, rate, recovery, library, libraries, levels, pkeys, rates } = connections;
     let (no_key, packets) = ("use the packet engine, or leave it out", "use the packet engine");
     if *service != Service::Rc {
         let help = "use the packet engine, or reliable connections (transport = \"rc\")";
         return Err(refusal(Feature::Service, format!("the transport service {service}"), help));
     }
-    if library.is_some() {
+    if library.is_some() || !libraries.is_empty() {
         return Err(refusal(Feature::Service, "the costs of a message-passing library", packets));
     }
     if *recovery != Recovery::default() {

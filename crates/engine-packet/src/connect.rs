@@ -106,6 +106,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
         let pair = (a.min(b), a.max(b));
         limits.binary_search_by_key(&pair, |entry| entry.0).map_or(how.rate, |at| Some(limits[at].1))
     };
+    let libraries = Arc::clone(&worlds[0].libraries);
     let work = work(schedule, how.per_host());
     if services::shares(how.service) {
         services::check(schedule, mtu, how, partitioned)?;
@@ -118,7 +119,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
         // Connections have a key each; a rank that talks to nobody needs none.
         let shared = how.service == Service::Ud && !work.is_empty();
         let index = if shared { pkey_index(nic, host, key(how.pkey))? } else { 0 };
-        let end = open(nic, work, how, index).map_err(setup)?;
+        let end = open(nic, work, how.of(rank as u32, &libraries), index).map_err(setup)?;
         if let (Inlet::Own(qp), Some(rate)) = (end.inlet, how.rate) {
             nic.set_rate_limit(qp, Some(rate), Bytes::ZERO).map_err(setup)?;
         }
@@ -256,6 +257,11 @@ fn join(nic: &mut Nic, (qp, peer): (QpNum, QpNum), mtu: Mtu, (av, pkey_index): (
 }
 
 impl Transfers {
+    /// The same for a rank, which may have a library of its own.
+    pub(crate) fn of(self, rank: u32, libraries: &[(u32, Library)]) -> Transfers {
+        let own = libraries.binary_search_by_key(&rank, |entry| entry.0).ok().map(|at| libraries[at].1);
+        Transfers { library: own.or(self.library), ..self }
+    }
     /// The attributes with what was asked for of repetitions.
     fn recovery(&self, attr: QpAttr, av: AhAttr) -> QpAttr {
         let attr =

@@ -18,22 +18,29 @@ use fabriscope_verbs::{QpNum, SendFlags, SendWr, Service, Sge, UdDestination, Wc
 use crate::Transfers;
 use crate::connect::{Inlet, QKEY, Rank, receive};
 use crate::event::Event;
+use crate::per_host::PerHost;
 use crate::support::refusal;
 use crate::transfer::Transferring;
 use crate::world::World;
 
 /// The library's side of the ranks of a schedule.
 pub(crate) struct Processes {
-    library: Library,
-    /// Its costs of datagrams, where it uses them.
+    /// What each rank pays.
+    costs: Vec<RankCosts>,
+    /// The costs of datagrams, where the library uses them.
     datagrams: Option<DatagramCosts>,
     per_host: u32,
-    cpu: CpuCosts,
-    doorbell: DoorbellPolicy,
     cores: Vec<Core>,
     /// By rank and place among its peers; for datagrams.
     channels: Vec<Vec<Channel<Piece>>>,
     again: Vec<(u32, Piece)>,
+}
+
+/// The library of a rank, if it has one, on its core.
+struct RankCosts {
+    library: Option<Library>,
+    cpu: CpuCosts,
+    doorbell: DoorbellPolicy,
 }
 
 /// The core of a rank.
@@ -79,16 +86,42 @@ struct Piece {
 const ACK: u32 = 1 << 31;
 
 impl Processes {
-    /// The processes of `ranks`, if a library carries their messages.
-    pub fn new(how: Transfers, ranks: &[Rank], cpu: CpuCosts, doorbell: DoorbellPolicy) -> Option<Box<Processes>> {
-        let library = how.library?;
-        let datagrams = library.datagrams.filter(|_| how.service == Service::Ud);
+    /// The processes of `ranks`, the first of which is `first`, if a library carries the messages of any.
+    pub fn new(
+        how: Transfers,
+        libraries: &[(u32, Library)],
+        (first, ranks): (u32, &[Rank]),
+        cpu: &PerHost<CpuCosts>,
+        doorbell: &PerHost<DoorbellPolicy>,
+    ) -> Option<Box<Processes>> {
+        let costs = |rank: u32| {
+            let host = rank / how.per_host();
+            RankCosts { library: how.of(rank, libraries).library, cpu: cpu.of(host), doorbell: doorbell.of(host) }
+        };
+        if how.library.is_none() && libraries.is_empty() {
+            return None;
+        }
+        let costs: Vec<RankCosts> = (first..).zip(ranks).map(|(rank, _)| costs(rank)).collect();
+        let datagrams = how.library.and_then(|library| library.datagrams).filter(|_| how.service == Service::Ud);
         let channels = match datagrams {
             Some(_) => ranks.iter().map(|rank| vec![Channel::default(); rank.connections.len()]).collect(),
             None => Vec::new(),
         };
         let cores = ranks.iter().map(|_| Core::default()).collect();
-        Some(Box::new(Processes { library, datagrams, per_host: how.per_host(), cpu, doorbell, cores, channels, again: Vec::new() }))
+        Some(Box::new(Processes { costs, datagrams, per_host: how.per_host(), cores, channels, again: Vec::new() }))
+    }
+
+    /// Whether a library carries the messages of the process with this index.
+    pub fn carries(&self, index: usize) -> bool {
+        self.costs[index].library.is_some()
+    }
+
+    fn library(&self, index: usize) -> &Library {
+        self.costs[index].library.as_ref().expect("ranks without a library post to the verbs themselves")
+    }
+
+    fn cpu(&self, index: usize) -> &CpuCosts {
+        &self.costs[index].cpu
     }
 
     /// A completion that can be seen at `seen` by the process with index `core`, which is `rank`.
@@ -117,29 +150,36 @@ impl Processes {
     }
 
     /// What copying `bytes` costs.
-    fn copy(&self, bytes: Bytes) -> Span {
-        self.cpu.copy(bytes, bytes)
+    fn copy(&self, index: usize, bytes: Bytes) -> Span {
+        self.cpu(index).copy(bytes, bytes)
     }
 
     /// Posts `wr` from `clock` on and rings; returns when the core is free again.
-    fn ring(&self, world: &mut World<'_>, host: u32, qp: QpNum, mut wr: SendWr, clock: Time) -> Result<Time, EngineError> {
-        let inline = wr.length() <= self.library.inline_limit;
+    fn ring(
+        &self,
+        world: &mut World<'_>,
+        index: usize,
+        (host, qp): (u32, QpNum),
+        mut wr: SendWr,
+        clock: Time,
+    ) -> Result<Time, EngineError> {
+        let inline = wr.length() <= self.library(index).inline_limit;
         if inline {
             wr.flags |= SendFlags::INLINE;
         }
-        let built = clock + self.library.wqe_build;
+        let built = clock + self.library(index).wqe_build;
         let h = world.host(host);
         let posted = h.nic().post_send(built, qp, &wr).map_err(|error| EngineError::Setup(error.in_full()))?;
         let bytes = wqe_bytes(&wr);
-        let mut seen = built + self.cpu.mmio_latency;
-        if self.doorbell.pushes(1, bytes, inline) {
-            seen += self.cpu.blueflame_block * (bytes.0.div_ceil(64).max(1) - 1);
+        let mut seen = built + self.cpu(index).mmio_latency;
+        if self.costs[index].doorbell.pushes(1, bytes, inline) {
+            seen += self.cpu(index).blueflame_block * (bytes.0.div_ceil(64).max(1) - 1);
         } else {
             let timing = *h.pipeline.bus();
             seen += timing.read_latency + timing.completion_time(Bytes(bytes.0.div_ceil(64) * 64));
         }
         world.queue.push(seen, Event::work(host, qp, posted.wqe));
-        Ok(built + self.cpu.mmio_busy)
+        Ok(built + self.cpu(index).mmio_busy)
     }
 }
 
@@ -193,12 +233,14 @@ impl Transferring {
             let what = "one-sided operations through a message-passing library";
             return Err(refusal(Feature::Service, what, "use two-sided messages, or reliable connections without a library").into());
         };
-        let mut clock = now + p.library.send;
+        let index = (rank - self.first_rank) as usize;
+        let mut clock = now + p.library(index).send;
         let host = rank / p.per_host;
         if to / p.per_host == host {
-            clock += p.copy(bytes);
+            clock += p.copy(index, bytes);
             world.queue.push(clock, Event::done(rank, op));
-            let (peer, seen) = ((to - self.first_rank) as usize, clock + p.cpu.detect);
+            let peer = (to - self.first_rank) as usize;
+            let seen = clock + p.cpu(peer).detect;
             p.cores[peer].inbox.push_back((seen, Note::Local { from: rank, tag, bytes }));
             p.plan(world, (peer, to), seen);
             return Ok(clock);
@@ -206,17 +248,17 @@ impl Transferring {
         let end = &self.ranks[(rank - self.first_rank) as usize];
         let place = end.place(to).expect("all peers were connected");
         let Some(costs) = p.datagrams else {
-            if bytes <= p.library.copy_limit {
-                clock += p.copy(bytes);
+            if bytes <= p.library(index).copy_limit {
+                clock += p.copy(index, bytes);
             }
-            let length = u32::try_from((bytes + p.library.header).0).unwrap_or(u32::MAX);
+            let length = u32::try_from((bytes + p.library(index).header).0).unwrap_or(u32::MAX);
             let wr = SendWr::send(u64::from(op), Sge { addr: 0, length, lkey: end.memory.lkey }).with_imm(tag);
-            clock = p.ring(world, host, end.connections[place].qp, wr, clock)?;
+            clock = p.ring(world, index, (host, end.connections[place].qp), wr, clock)?;
             world.queue.push(clock, Event::done(rank, op));
             return Ok(clock);
         };
-        let channel = &mut p.channels[(rank - self.first_rank) as usize][place];
-        let mut left = bytes + p.library.header;
+        let mut left = bytes + p.library(index).header;
+        let channel = &mut p.channels[index][place];
         loop {
             let bytes = left.min(costs.payload);
             left -= bytes;
@@ -267,34 +309,36 @@ impl Transferring {
         let length = u32::try_from((bytes + costs.header).0).unwrap_or(u32::MAX);
         let mut wr = SendWr::send(0, Sge { addr: 0, length, lkey: end.memory.lkey }).with_imm(imm);
         wr = wr.to(UdDestination { ah: connection.ah, remote_qpn: connection.qp, remote_qkey: QKEY });
-        let core = &mut p.cores[(rank - self.first_rank) as usize];
+        let index = (rank - self.first_rank) as usize;
+        let signal = p.library(index).signal_interval.min(costs.queues.send);
+        let core = &mut p.cores[index];
         core.posted += 1;
         core.unsignaled += 1;
-        if core.unsignaled >= p.library.signal_interval.min(costs.queues.send) {
+        if core.unsignaled >= signal {
             core.unsignaled = 0;
             wr = wr.signaled();
         }
-        let clock = clock + costs.packet + p.copy(bytes);
-        p.ring(world, rank / p.per_host, qp, wr, clock)
+        let clock = clock + costs.packet + p.copy(index, bytes);
+        p.ring(world, index, (rank / p.per_host, qp), wr, clock)
     }
 
     /// Handles what came; returns when the core is free again.
     fn take(&mut self, p: &mut Processes, world: &mut World<'_>, now: Time, rank: u32, note: Note) -> Result<Time, EngineError> {
-        let clock = now + p.library.progress;
+        let index = (rank - self.first_rank) as usize;
+        let clock = now + p.library(index).progress;
         let wc = match note {
             Note::Local { from, tag, bytes } => {
-                let clock = clock + p.library.receive + p.copy(bytes);
+                let clock = clock + p.library(index).receive + p.copy(index, bytes);
                 self.arrived(world, rank, from, tag, clock);
                 return Ok(clock);
             }
             Note::Completion(wc) => wc,
         };
-        let mut clock = clock + p.library.poll_hit + p.cpu.dma_touch;
+        let mut clock = clock + p.library(index).poll_hit + p.cpu(index).dma_touch;
         if wc.status != WcStatus::Success {
             self.lost(rank, &wc);
             return Ok(clock);
         }
-        let index = (rank - self.first_rank) as usize;
         if !wc.opcode.is_recv() {
             p.cores[index].freed = wc.wqe.0 + 1;
             for _ in 0..p.cores[index].blocked.len() {
@@ -305,9 +349,9 @@ impl Transferring {
         }
         let end = &self.ranks[index];
         let h = world.host(rank / p.per_host);
-        let queues = p.datagrams.map_or(p.library.queues, |costs| costs.queues);
+        let queues = p.datagrams.map_or(p.library(index).queues, |costs| costs.queues);
         let again = receive(queues.buffer, end.memory);
-        clock += p.cpu.post_recv;
+        clock += p.cpu(index).post_recv;
         let reposted = match end.inlet {
             Inlet::Shared(srq) => h.nic().post_srq_recv(now, srq, &again),
             _ => h.nic().post_recv(now, wc.qp_num, &again),
@@ -317,8 +361,8 @@ impl Transferring {
             return self.take_datagram(p, world, clock, rank, &wc);
         }
         let Some(from) = end.peer_of(&wc) else { return Ok(clock) };
-        let bytes = Bytes(u64::from(wc.byte_len).saturating_sub(p.library.header.0));
-        clock += p.library.receive + p.copy(bytes);
+        let bytes = Bytes(u64::from(wc.byte_len).saturating_sub(p.library(index).header.0));
+        clock += p.library(index).receive + p.copy(index, bytes);
         self.arrived(world, rank, from, wc.imm.unwrap_or(0), clock);
         Ok(clock)
     }
@@ -342,9 +386,9 @@ impl Transferring {
                 Arrival::Next(count) => {
                     for number in number..number + count {
                         let Some((piece, _)) = p.channels[from as usize][theirs].packet(number) else { continue };
-                        clock += p.copy(piece.bytes);
+                        clock += p.copy(index, piece.bytes);
                         if piece.last {
-                            clock += p.library.receive;
+                            clock += p.library(index).receive;
                             self.arrived(world, rank, from, piece.tag, clock);
                         }
                     }

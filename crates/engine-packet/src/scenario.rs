@@ -30,6 +30,7 @@ pub(crate) struct Scenario {
     pub levels: Vec<((u32, u32), u8)>,
     pub pkeys: Vec<((u32, u32), u16)>,
     pub rates: Vec<((u32, u32), Rate)>,
+    pub libraries: Vec<(u32, Library)>,
     pub allow_deadlock: bool,
     pub threads: usize,
 }
@@ -64,7 +65,7 @@ impl Transfers {
 
 impl Scenario {
     fn new(placement: &Placement, connections: Connections, options: &RunOptions) -> Scenario {
-        let Connections { service, order, spraying, level, pkey, rate, recovery, library, levels, pkeys, rates } = connections;
+        let Connections { service, order, spraying, level, pkey, rate, recovery, library, libraries, levels, pkeys, rates } = connections;
         let per_host = match placement {
             Placement::PerAdapter(count) => *count,
             Placement::PerNode(_) | Placement::Nodes(_) => 1,
@@ -82,6 +83,7 @@ impl Scenario {
             levels,
             pkeys,
             rates,
+            libraries,
             allow_deadlock: deadlock == DeadlockPolicy::Allow,
             threads: threads.max(1),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabriscope_catalog::{
     self as catalog, FlowControl, Line as LineOptions, LinkLayer, PartitionEnforcement, Pfc, ResolvedCluster, Switch, keys,
 };
-use fabriscope_engine::{Cluster, Effect, EngineError, FaultPlan};
+use fabriscope_engine::{Cluster, Effect, EngineError, FaultPlan, Library};
 use fabriscope_fabric::routing::deadlock;
 use fabriscope_fabric::{EndpointId, Fabric, Graph, Link, LinkId, Route, Router, Routing};
 use fabriscope_kernel::EventQueue;
@@ -223,6 +223,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         let pairs: Arc<[((u32, u32), u8)]> = self.engine.levels.clone().into();
         let pkeys: Arc<[((u32, u32), u16)]> = self.engine.pkeys.clone().into();
         let rates: Arc<[((u32, u32), Rate)]> = self.engine.rates.clone().into();
+        let libraries: Arc<[(u32, Library)]> = self.engine.libraries.clone().into();
         let world = |mut links: Links<'a>| {
             let own = links.lanes.len() / links.vls as usize;
             if links.scheduling == Scheduling::Arbitrated {
@@ -244,6 +245,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
                 pairs: Arc::clone(&pairs),
                 pkeys: Arc::clone(&pkeys),
                 rates: Arc::clone(&rates),
+                libraries: Arc::clone(&libraries),
                 outbox: (0..layout.parts()).map(|_| BoundaryTraffic::default()).collect(),
             };
             crate::faults::set_up(&mut world, self.engine, self.streams.stream("loss", 0))?;

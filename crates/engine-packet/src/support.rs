@@ -1,7 +1,9 @@
 //! What the packet engine has no model of.
 
 use fabriscope_catalog::{NodeGroup, ResolvedCluster};
-use fabriscope_engine::{Connections, Feature, Job, Placement, Recovery, RunOptions, Unsupported, Work};
+use fabriscope_engine::{Connections, Feature, Job, Placement, Recovery, RunOptions, Service, Unsupported, Work};
+
+use crate::services;
 
 /// A refusal of this engine.
 pub(crate) fn refusal(feature: Feature, what: impl Into<String>, help: impl Into<String>) -> Unsupported {
@@ -20,10 +22,52 @@ fn own_connections(connections: &Connections) -> Result<(), Unsupported> {
     Ok(())
 }
 
+/// Whether queue pairs of a schedule keep to the rate and repeat as they are asked to.
+fn settings(parts: &ResolvedCluster, connections: &Connections) -> Result<(), Unsupported> {
+    let (service, recovery) = (connections.service, connections.recovery);
+    if (connections.rate.is_some() || !connections.rates.is_empty()) && services::shares(service) {
+        let what = format!("a rate limit of the queue pairs of {}, which peers share", service.name());
+        return Err(refusal(
+            Feature::RateLimit,
+            what,
+            "use reliable or unreliable connections (transport = \"rc\" or \"uc\"), or leave it out",
+        ));
+    }
+    let none = recovery == Recovery::default();
+    let only_time = Recovery { timeout: recovery.timeout, ..Recovery::default() } == recovery;
+    let streams = parts.groups.iter().any(|group| group.node.nic.iwarp.is_some());
+    let takes = match service {
+        Service::Rc => none || !streams,
+        Service::Uc | Service::Ud | Service::UetUud | Service::Iwarp | Service::Raw => none,
+        _ => only_time,
+    };
+    if !takes {
+        let who = if streams { "connections over TCP (iWARP)" } else { service.name() };
+        let what = format!("these retransmission settings of {who}");
+        let help = match service {
+            _ if streams => "leave `recovery` out: TCP has timers of its own",
+            Service::Uc | Service::Ud | Service::UetUud => {
+                "leave `recovery` out: the adapter repeats nothing there; or use transport = \"rc\""
+            }
+            _ => "write `timeout` alone, or use transport = \"rc\"",
+        };
+        return Err(refusal(Feature::Recovery, what, help));
+    }
+    Ok(())
+}
+
 pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, _: &RunOptions) -> Result<(), Unsupported> {
-    if job.connections.library.is_some() && parts.uniform().is_none() {
+    let Connections { service, library, libraries, .. } = &job.connections;
+    if !libraries.is_empty() && (*service != Service::Rc || parts.groups.iter().any(|group| group.node.nic.iwarp.is_some())) {
+        let what = "libraries of ranks over anything but reliable connections of verbs";
+        return Err(refusal(Feature::Service, what, "use transport = \"rc\" on adapters without iWARP, or leave the libraries out"));
+    }
+    if library.is_some() && parts.uniform().is_none() {
         let what = format!("messages of a library between the unlike nodes of `{}`", parts.name);
         return Err(refusal(Feature::NodeGroups, what, "name one group of nodes, or use a service without a library"));
+    }
+    if !matches!(job.work, Work::Programs(_)) {
+        settings(parts, &job.connections)?;
     }
     match (&job.work, &job.placement) {
         (Work::Schedule(_), Placement::PerAdapter(_)) => Ok(()),

@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, EngineError, Feature, OpTimes, Order, Run, timing};
+use fabriscope_engine::{Cluster, EngineError, Feature, Library, OpTimes, Order, Run, timing};
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Remedy, Time};
@@ -80,23 +81,30 @@ impl Transferring {
         }
         let mut ranks = connect::connect(worlds, schedule, mtu, how)?.into_iter();
         worlds.iter_mut().flat_map(|world| world.hosts.iter_mut()).for_each(Host::watch_contexts);
+        let libraries = Arc::clone(&worlds[0].libraries);
         let part = |world: &World<'_>| {
             let hosts = world.hosts.first..world.hosts.first + world.hosts.all.len() as u32;
             let range = (hosts.start * how.per_host()).min(count)..(hosts.end * how.per_host()).min(count);
             let ranks = ranks.by_ref().take(range.len()).collect();
-            Transferring::part(world.cluster, schedule, range, ranks, (how, times))
+            Transferring::part(world.cluster, schedule, range, ranks, (how, &libraries, times))
         };
         Ok(worlds.iter().map(part).collect())
     }
 
     /// What the ranks of `range` do.
-    fn part(cluster: &Cluster, schedule: &Schedule, range: Range<u32>, ranks: Vec<Rank>, (how, times): (Transfers, bool)) -> Transferring {
+    fn part(
+        cluster: &Cluster,
+        schedule: &Schedule,
+        range: Range<u32>,
+        ranks: Vec<Rank>,
+        (how, libraries, times): (Transfers, &[(u32, Library)], bool),
+    ) -> Transferring {
         let parts = &cluster.parts;
         let order = Order::new(schedule, range.clone());
         let ops = order.len();
         let (cpu, doorbell) = (per_host(cluster, timing::cpu), per_host(cluster, timing::doorbell));
         Transferring {
-            processes: Processes::new(how, &ranks, cpu.of(0), doorbell.of(0)),
+            processes: Processes::new(how, libraries, (range.start, &ranks), &cpu, &doorbell),
             ranks,
             first_rank: range.start,
             per_host: how.per_host(),
@@ -229,7 +237,7 @@ impl Transferring {
                     mailbox.receives.push_back(op);
                 }
             }
-            _ if self.processes.is_some() => self.entrust(world, now, rank, op),
+            _ if self.is_carried(rank) => self.entrust(world, now, rank, op),
             kind => self.post(world, now, rank, op, kind)?,
         }
         self.release(world, now, rank, op, true)
@@ -332,6 +340,11 @@ impl Transferring {
         }
     }
 
+    /// Whether a library carries the messages of a rank.
+    fn is_carried(&self, rank: u32) -> bool {
+        self.processes.as_ref().is_some_and(|processes| processes.carries((rank - self.first_rank) as usize))
+    }
+
     /// What an operation does.
     pub(crate) fn kind(&self, op: u32) -> OpKind {
         self.order.kind(op)
@@ -384,12 +397,13 @@ impl Client for Transferring {
         // Each rank has one completion queue, and they were created in the order of ranks.
         let rank = host * self.per_host + cq.0;
         for wc in &found {
+            let carried = self.is_carried(rank);
             match &mut self.processes {
-                None => self.complete(world, rank, wc, visible),
-                Some(processes) => {
+                Some(processes) if carried => {
                     let seen = visible + self.cpu.of(host).detect;
                     processes.completed(world, ((rank - self.first_rank) as usize, rank), seen, *wc);
                 }
+                _ => self.complete(world, rank, wc, visible),
             }
         }
         self.found = found;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fabriscope_engine::{Cluster, EngineError};
+use fabriscope_engine::{Cluster, EngineError, Library};
 use fabriscope_kernel::EventQueue;
 use fabriscope_prefetch::prefetch_lines;
 use fabriscope_units::{Rate, Time};
@@ -38,6 +38,8 @@ pub(crate) struct World<'a> {
     pub pkeys: Arc<[((u32, u32), u16)]>,
     /// Rates of connections between two ranks; sorted.
     pub rates: Arc<[((u32, u32), Rate)]>,
+    /// Libraries of ranks that have one of their own, sorted.
+    pub libraries: Arc<[(u32, Library)]>,
     /// What other parts have to know, by part.
     pub outbox: Vec<BoundaryTraffic>,
 }

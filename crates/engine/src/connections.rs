@@ -25,6 +25,8 @@ pub struct Connections {
     pub recovery: Recovery,
     /// The library that carries the messages, with its costs; without one, ranks post to the verbs themselves.
     pub library: Option<Library>,
+    /// Libraries of ranks that differ from `library`, sorted by rank: jobs beside each other can have one each.
+    pub libraries: Vec<(u32, Library)>,
     /// Levels of pairs of ranks that differ from `level`: the lower rank first, sorted.
     pub levels: Vec<((u32, u32), u8)>,
     /// P_Keys of pairs of ranks that differ from `pkey`: as `levels`.

@@ -27,7 +27,7 @@ pub use counters::{Counter, CounterPlace, Counters};
 pub use error::EngineError;
 pub use fault_plan::{Chance, Effect, FaultPlan, PlannedFault, Recovery};
 pub use job::{Folding, Job, Placement, RankRounds, RoundsWork, Work};
-pub use library::{DatagramCosts, Library, Queues, library};
+pub use library::{DatagramCosts, Library, Queues, library, library_on};
 pub use options::{Counting, DeadlockPolicy, Loss, RunOptions, Watch};
 pub use order::Order;
 pub use run::{Folded, LinkLoad, OpTimes, Run, Stats};

@@ -3,7 +3,7 @@
 //! Modelled: eager messages of the library's point-to-point protocol, over connections with a shared receive queue or over
 //! datagrams that the library makes reliable. Not modelled: the rendezvous; programs over `mpi` have it.
 
-use fabriscope_catalog::ResolvedCluster;
+use fabriscope_catalog::{NodeGroup, ResolvedCluster, Software};
 use fabriscope_node::datagram::Window;
 use fabriscope_units::{Bytes, Span};
 
@@ -65,10 +65,17 @@ pub struct DatagramCosts {
 /// The library of the cluster, if its part says what connections take.
 #[must_use]
 pub fn library(parts: &ResolvedCluster) -> Option<Library> {
-    let (mpi, cpu) = (parts.sole().software.mpi.as_ref()?, &parts.sole().node.cpu);
+    let group = parts.uniform()?;
+    library_on(&group.software, group, parts.mtu)
+}
+
+/// A library on the nodes of a group, with packets of `mtu`, if its part says what connections take.
+#[must_use]
+pub fn library_on(software: &Software, group: &NodeGroup, mtu: Bytes) -> Option<Library> {
+    let (mpi, cpu) = (software.mpi.as_ref()?, &group.node.cpu);
     let connections = mpi.connections.as_ref()?;
     let datagrams = mpi.datagrams.as_ref().map(|d| {
-        let packet = d.mtu.value.min(parts.mtu);
+        let packet = d.mtu.value.min(mtu);
         DatagramCosts {
             packet: d.packet_overhead.value,
             payload: packet - d.header.value,
@@ -91,7 +98,7 @@ pub fn library(parts: &ResolvedCluster) -> Option<Library> {
         poll_hit: mpi.poll_hit.as_ref().map_or(cpu.poll_hit.value, |hit| hit.value),
         header: mpi.header.value,
         copy_limit: mpi.eager_copy_limit.value,
-        inline_limit: mpi.inline_limit.value.min(parts.sole().node.nic.max_inline.value),
+        inline_limit: mpi.inline_limit.value.min(group.node.nic.max_inline.value),
         signal_interval: mpi.signal_interval.value,
         queues: Queues { send: connections.send_queue.value, receives: connections.receives.value, buffer: connections.buffer.value },
         datagrams,

@@ -20,6 +20,10 @@ pub fn explain(
     progress: &dyn Fn(usize, usize),
 ) -> Result<Outcome, LabError> {
     let tool = Tool::by_name(&request.tool).map_err(|e| LabError::refused(e.in_full(), "`fabriscope bench` lists the tools"))?;
+    if parts.uniform().is_none() {
+        let message = format!("`{}` has groups of unlike nodes, and one kind of node is explained", parts.name);
+        return Err(LabError::refused(message, "name one of its groups behind a colon, as lumi:lumi-g"));
+    }
     match tool {
         Tool::Gpu(gpu) => gpu_copies::explain_copies(gpu, request, parts),
         Tool::NcclTests(_) => collective::explain_collective(tool, request, parts, progress),

@@ -48,8 +48,8 @@ pub(crate) fn check(lab: &ResolvedLab, catalog: &fabriscope_catalog::Catalog) ->
     match &lab.lab.workload {
         Workload::Interference(jobs) => {
             for scheme in &jobs.schemes {
-                let connections = Connections { service: scheme.transport, level: lab.level, ..Connections::default() };
-                asks(&with_scheme(catalog, parts, scheme)?, &Job::schedule(Schedule::default(), connections))?;
+                let job = Job::schedule(Schedule::default(), traffic::settings(lab, scheme.transport));
+                asks(&with_scheme(catalog, parts, scheme)?, &job)?;
             }
             Ok(())
         }
@@ -80,12 +80,14 @@ fn jobs(lab: &ResolvedLab, workload: &Workload) -> Result<Vec<Job>, Problem> {
             work.transports.iter().map(job).collect()
         }
         Workload::Jobs(work) => {
-            let class = |job: &crate::Job| -> Result<Job, Problem> {
+            let class = |(number, job): (usize, &crate::Job)| -> Result<Job, Problem> {
                 let (level, pkey, rate) = (job.level(&lab.cluster)?, job.pkey(&lab.cluster)?, job.rate_limit);
                 let recovery = lab.lab.recovery.unwrap_or_default();
-                Ok(Job::schedule(Schedule::default(), Connections { level, pkey, rate, recovery, ..Connections::default() }))
+                let libraries = lab.libraries.get(number).and_then(Option::as_ref).map(|library| library.hosts.clone()).unwrap_or_default();
+                let connections = Connections { level, pkey, rate, recovery, libraries, ..Connections::default() };
+                Ok(Job::schedule(Schedule::default(), connections))
             };
-            work.jobs.iter().map(class).collect::<Result<_, _>>()?
+            work.jobs.iter().enumerate().map(class).collect::<Result<_, _>>()?
         }
         workload => {
             vec![Job { placement: Placement::default(), connections: over(workload.transport().unwrap_or_default()), work: nothing() }]
@@ -117,6 +119,10 @@ fn problem(lab: &Lab, refused: Unsupported) -> Problem {
         Feature::LinkRetry => given(&[("line", lab.line.is_some())]),
         Feature::Faults => given(&[("fault", !lab.fault.is_empty())]),
         Feature::Deadlock => given(&[("allow_deadlock", lab.allow_deadlock)]),
+        Feature::Service if matches!(lab.workload, Workload::Jobs(_)) => {
+            let help = "use the packet engine, or leave `software` out of the jobs";
+            return Problem::at(&["workload", "jobs", "jobs"], format!("`software` of a job: {refused}"), help);
+        }
         Feature::Service => return Problem::at(&["workload", lab.workload.name()], refused.to_string(), refused.help),
         _ => None,
     };

@@ -37,6 +37,9 @@ pub struct Job {
     /// How many of them are in flight at once.
     #[serde(default = "one")]
     pub outstanding: u32,
+    /// Name of the MPI library that carries its messages, or "own" for that of its nodes; without one, hosts post to the verbs themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<String>,
     /// InfiniBand's service level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_level: Option<u32>,

@@ -14,11 +14,12 @@ use fabriscope_catalog::{
     Catalog, CatalogError, Cluster, ClusterSource, Document, FlowControl, Kind, Line, PartitionEnforcement, Partitions, Problem, Qos,
     QosRequest, ResolvedCluster, Target,
 };
-use fabriscope_engine::{FaultPlan, Recovery};
+use fabriscope_engine::{FaultPlan, Recovery, Service};
 
 use crate::engines;
 use crate::fault::FaultEvent;
 use crate::fault_plan;
+use crate::job_library::{JobLibrary, libraries};
 use crate::jobs::LEAST_RATE;
 use crate::workload::{Scheme, Workload, check};
 
@@ -162,6 +163,9 @@ pub struct ResolvedLab {
     pub faults: Option<FaultPlan>,
     /// The P_Key of the workload's queue pairs, without the bit of membership.
     pub pkey: u16,
+    /// The library of each job, of a lab of jobs; nothing for a job over verbs.
+    #[serde(skip)]
+    pub libraries: Vec<Option<JobLibrary>>,
 }
 
 impl ResolvedLab {
@@ -284,8 +288,12 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
             with_scheme(catalog, &cluster, scheme).map_err(|problem| fault(said(problem)))?;
         }
     }
+    let libraries = match &lab.workload {
+        Workload::Jobs(work) => libraries(catalog, work, &cluster).map_err(fault)?,
+        _ => Vec::new(),
+    };
     let faults = faults(catalog, &lab, &cluster).map_err(fault)?;
-    let resolved = ResolvedLab { lab, cluster, level, pkey, faults };
+    let resolved = ResolvedLab { lab, cluster, level, pkey, libraries, faults };
     engines::check(&resolved, catalog).map_err(fault)?;
     Ok(resolved)
 }
@@ -340,7 +348,15 @@ pub fn with_scheme(catalog: &Catalog, cluster: &ResolvedCluster, scheme: &Scheme
     if let Some(routing) = scheme.routing {
         cluster.set_routing(routing)?;
     }
-    crate::workload::check_transport(scheme.transport, &cluster, &["workload", "interference", "schemes"])?;
+    let place = ["workload", "interference", "schemes"];
+    if scheme.any_order {
+        crate::workload::check_order(scheme.transport, &place)?;
+    }
+    if matches!(scheme.transport, Service::Ud | Service::UetUud) {
+        let message = format!("{} does not write memory, and messages of this workload are written", scheme.transport.name());
+        return Err(Problem::at(&place, message, "use transport = \"rc\", or another one that is reliable"));
+    }
+    crate::workload::check_transport(scheme.transport, &cluster, &place)?;
     Ok(cluster)
 }
 
@@ -352,6 +368,10 @@ fn workload_takes(lab: &Lab) -> Result<(), Problem> {
     if lab.allow_deadlock && matches!(lab.workload, Workload::Bench(_)) {
         let message = "`allow_deadlock` of a benchmark program";
         return Err(Problem::at(&["allow_deadlock"], message, "choose a routing that is free of deadlock"));
+    }
+    if lab.congestion.is_some() && matches!(lab.workload, Workload::Interference(_)) {
+        let message = "`congestion` of a lab that compares congestion controls";
+        return Err(Problem::at(&["congestion"], message, "write it into each of the schemes: { congestion = \"dcqcn\" }"));
     }
     let keys = [
         ("service_level", lab.service_level.is_some()),

@@ -117,7 +117,10 @@ impl Launch<'_> {
     /// # Errors
     /// Wiring that the switches cannot form, and as [`Launch::run_on`].
     pub fn run(&self) -> Result<(ToolOutput, Run), LaunchError> {
-        let prepared = self.prepared()?;
+        if self.parts.uniform().is_none() {
+            return self.run_on(&Cluster::new(self.parts.clone())?);
+        }
+        let prepared = self.prepared(None)?;
         self.carried(prepared, &Cluster::new(self.parts.clone())?)
     }
 
@@ -126,12 +129,24 @@ impl Launch<'_> {
     /// # Errors
     /// The tool's command line, too few nodes, and what the engine says.
     pub fn run_on(&self, cluster: &Cluster) -> Result<(ToolOutput, Run), LaunchError> {
-        self.carried(self.prepared()?, cluster)
+        self.carried(self.prepared(Some(cluster))?, cluster)
     }
 
-    fn prepared(&self) -> Result<Prepared, LaunchError> {
+    fn prepared(&self, cluster: Option<&Cluster>) -> Result<Prepared, LaunchError> {
         let layout = self.layout.unwrap_or_else(|| layout(self.parts, None, None));
-        Ok(self.tool.prepare(self.options, &Target::common(self.parts, layout, self.binding.clone())?)?)
+        let mut target = Target::common(self.parts, layout, self.binding.clone())?;
+        if let (Some(cluster), Tool::NcclTests(_) | Tool::Xccl(_)) = (cluster, self.tool) {
+            // What these find on a node depends on its kind: which nodes they get is known before they start.
+            let pairs = matches!(self.tool, Tool::Xccl(_)) && layout.nodes != 1;
+            let taken = if pairs { 2 } else { layout.nodes };
+            target = target.joined(self.parts, &self.seats(cluster, taken));
+        }
+        Ok(self.tool.prepare(self.options, &target)?)
+    }
+
+    /// The nodes of a job of so many, in the order of its ranks.
+    fn seats(&self, cluster: &Cluster, taken: u32) -> Vec<u32> {
+        if self.chosen.is_empty() { cluster.some(taken, self.nodes, self.seed) } else { self.chosen.to_vec() }
     }
 
     fn carried(&self, prepared: Prepared, cluster: &Cluster) -> Result<(ToolOutput, Run), LaunchError> {
@@ -147,7 +162,7 @@ impl Launch<'_> {
         if named > 0 && named != taken {
             return Err(LaunchError::Hosts { named, taken });
         }
-        let seats = if named > 0 { self.chosen.to_vec() } else { cluster.some(taken, self.nodes, self.seed) };
+        let seats = self.seats(cluster, taken);
         let nodes = (0..ranks).map(|rank| seats[prepared.placing.seat(rank).0 as usize]).collect();
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());

@@ -13,6 +13,7 @@ pub mod engines;
 mod error;
 mod fault;
 mod fault_plan;
+mod job_library;
 mod jobs;
 mod lab;
 pub mod launch;
@@ -32,6 +33,7 @@ pub use error::LabError;
 pub use fault::{
     BitErrors, FaultEvent, FaultKind, Flapping, LaneLoss, LinkDown, LinkUp, PausedPort, RandomLoss, SlowReceiver, SwitchDeath,
 };
+pub use job_library::JobLibrary;
 pub use jobs::{Job, JobPattern, Jobs};
 pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, parse, with_scheme};
 pub use schema::{lab_schema, schemas};

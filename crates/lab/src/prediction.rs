@@ -129,7 +129,8 @@ impl<'a> Predictor<'a> {
 /// The part of the library that a table names in words: the cluster's own where it is of that kind, else of those that drive
 /// its adapters the one with the same version, else one of the same major version; the first, where the row names none.
 fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -> Option<&'a Software> {
-    let own = &cluster.sole().software;
+    let group = cluster.uniform()?;
+    let own = &group.software;
     let name = &in_full(name);
     let wanted = plain(name);
     let family = FAMILIES.into_iter().find(|family| wanted.starts_with(family))?;
@@ -137,8 +138,7 @@ fn library<'a>(catalog: &'a Catalog, cluster: &'a ResolvedCluster, name: &str) -
         return Some(own);
     }
     let parts = || catalog.names(Kind::Software).into_iter().filter_map(|n| catalog.software(n).ok());
-    let of_family =
-        || parts().filter(|s| s.mpi.is_some() && s.interface == cluster.sole().node.nic.interface && plain(&s.name).contains(family));
+    let of_family = || parts().filter(|s| s.mpi.is_some() && s.interface == group.node.nic.interface && plain(&s.name).contains(family));
     let Some(version) = name.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit())) else {
         return of_family().next();
     };

@@ -16,6 +16,7 @@ pub(crate) fn suits(lab: &Lab, cluster: &ResolvedCluster) -> Result<(), Problem>
             Workload::Collective(_) => Some("its ranks are laid out on nodes that are alike"),
             Workload::AllToAllV(_) => Some("its processes share nodes that are alike"),
             Workload::OpenLoop(_) => Some("its loads are shares of the one rate that all hosts have"),
+            Workload::ClosedLoop(_) => Some("its throughput is a share of the one rate that all hosts have"),
             Workload::Interference(_) => Some("it compares slowdowns with hosts that are alike"),
             _ => None,
         };

@@ -399,29 +399,37 @@ impl Workload {
     pub fn transport(&self) -> Option<Service> {
         match self {
             Workload::Capture(Capture { transport, .. }) | Workload::Collective(Collective { transport, .. }) => Some(*transport),
-            pattern => pattern.messages().map(|(_, transport)| transport),
+            pattern => pattern.messages().map(|(_, transport, _)| transport),
         }
     }
 
-    /// Size and transport service of the messages of a pattern, which are the same for all of them.
-    fn messages(&self) -> Option<(Bytes, Service)> {
+    /// Whether receivers are asked to take packets in any order.
+    fn any_order(&self) -> bool {
+        match self {
+            Workload::Capture(Capture { any_order, .. }) | Workload::Collective(Collective { any_order, .. }) => *any_order,
+            pattern => pattern.messages().is_some_and(|(_, _, any_order)| any_order),
+        }
+    }
+
+    /// Size and transport service of the messages of a pattern, which are the same for all of them, and whether they take any order.
+    fn messages(&self) -> Option<(Bytes, Service, bool)> {
         Some(match self {
-            Workload::Permutation(Permutation { size, transport, .. })
-            | Workload::AllToAll(AllToAll { size, transport, .. })
-            | Workload::Shift(Shift { size, transport, .. })
-            | Workload::Uniform(Uniform { size, transport, .. })
-            | Workload::Incast(Incast { size, transport, .. })
-            | Workload::HotSpot(HotSpot { size, transport, .. })
-            | Workload::Halo(Halo { size, transport, .. })
-            | Workload::OpenLoop(OpenLoop { size, transport, .. })
-            | Workload::ClosedLoop(ClosedLoop { size, transport, .. }) => (*size, *transport),
+            Workload::Permutation(Permutation { size, transport, any_order, .. })
+            | Workload::AllToAll(AllToAll { size, transport, any_order, .. })
+            | Workload::Shift(Shift { size, transport, any_order, .. })
+            | Workload::Uniform(Uniform { size, transport, any_order, .. })
+            | Workload::Incast(Incast { size, transport, any_order, .. })
+            | Workload::HotSpot(HotSpot { size, transport, any_order, .. })
+            | Workload::Halo(Halo { size, transport, any_order, .. })
+            | Workload::OpenLoop(OpenLoop { size, transport, any_order, .. })
+            | Workload::ClosedLoop(ClosedLoop { size, transport, any_order, .. }) => (*size, *transport, *any_order),
             Workload::Tornado(messages)
             | Workload::Transpose(messages)
             | Workload::BitComplement(messages)
             | Workload::Adversarial(messages)
             | Workload::Ring(messages)
             | Workload::RingAllReduce(messages)
-            | Workload::RecursiveDoubling(messages) => (messages.size, messages.transport),
+            | Workload::RecursiveDoubling(messages) => (messages.size, messages.transport, messages.any_order),
             Workload::Bench(_)
             | Workload::Jobs(_)
             | Workload::Multicast(_)
@@ -436,6 +444,9 @@ impl Workload {
 /// Whether the workload can happen on the cluster.
 pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let name = workload.name();
+    if let (Some(transport), true) = (workload.transport(), workload.any_order()) {
+        check_order(transport, &["workload", name, "any_order"])?;
+    }
     let hosts = cluster.endpoints();
     let (size, transport) = match workload {
         Workload::Interference(interference) => (interference.size, Service::Rc),
@@ -451,7 +462,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         Workload::AllToAllV(exchange) => return alltoallv::check(exchange, cluster),
         Workload::Collective(work) => return collective::check(work, cluster),
         pattern => match pattern.messages() {
-            Some(messages) => messages,
+            Some((size, transport, _)) => (size, transport),
             None => return Ok(()),
         },
     };
@@ -551,6 +562,15 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         }
         _ => Ok(()),
     }
+}
+
+/// Whether receivers of a transport can take packets as they come.
+pub(crate) fn check_order(transport: Service, place: &[&str]) -> Result<(), Problem> {
+    if transport == Service::Rc || transport.any_order() {
+        return Ok(());
+    }
+    let message = format!("`any_order` over {}, whose receivers keep the order", transport.name());
+    Err(Problem::at(place, message, "leave any_order out, or use transport = \"rc\", \"srd\" or \"uet\""))
 }
 
 /// Whether the cluster's library and congestion control have what a transport takes.

@@ -176,6 +176,7 @@ fn jobs_have_their_streams() {
         size: Bytes(1),
         messages: 1,
         outstanding: 1,
+        software: None,
         service_level: None,
         priority: None,
         dscp: None,

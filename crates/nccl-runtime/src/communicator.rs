@@ -53,10 +53,10 @@ impl Communicator {
     pub fn ranks(&self) -> u32 {
         self.proxy.process.ranks()
     }
-    /// The library.
+    /// The library on the node of this rank.
     #[must_use]
     pub fn library(&self) -> &Library {
-        self.proxy.world.library()
+        self.proxy.library()
     }
     /// Bytes that GPUs of this node kept by now with other contents than they should have.
     #[must_use]

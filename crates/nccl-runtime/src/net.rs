@@ -256,7 +256,7 @@ impl Net {
         if let Some(place) = self.rails.iter().position(|rail| rail.nic == nic) {
             return Ok(place);
         }
-        let reached = told.map_or(classes[nearest] <= world.library.farthest, |(_, reached)| reached);
+        let reached = told.map_or(classes[nearest] <= world.library_of(process.rank()).farthest, |(_, reached)| reached);
         let rail = open_rail(process, nic, reached.then_some(seat.gpu), world, links).map_err(failed)?;
         self.rails.push(rail);
         let place = self.rails.len() - 1;
@@ -569,7 +569,7 @@ fn open_rail(process: &Process, nic: usize, gpu: Option<u32>, world: &Shared, li
             None
         };
         let flush = match shared {
-            _ if !world.library.flush || device.is_none() => None,
+            _ if !world.library_of(process.rank()).flush || device.is_none() => None,
             Some(qp) => {
                 let ah = n.create_ah(pd, AhAttr { dlid: lid, sl: 0 })?;
                 Some((qp, Some(UdDestination { ah, remote_qpn: qp, remote_qkey: Peer::QKEY })))

@@ -30,7 +30,7 @@ pub(super) fn fifo(devices: &Devices, shared: &Shared, wire: Wire) -> Result<Fif
     if gpu == head {
         across.extend(link(machine, own, far, !reduces));
     }
-    let (share, of) = shared.library.switch_share;
+    let (share, of) = shared.library_of(wire.from).switch_share;
     for used in &mut across {
         used.weight = used.weight.times(of, share);
     }

@@ -23,6 +23,6 @@ impl Proxy {
     }
     /// The library.
     pub fn library(&self) -> &Library {
-        self.world.library()
+        self.world.library(self.rank())
     }
 }

@@ -10,7 +10,7 @@ use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{self as nccl, NcclError, NetWay, Protocol, Settings, Transport};
 use fabriscope_node::aggregation::Rules;
 use fabriscope_node::{Devices, Memory, Process, ProgramError};
-use fabriscope_platform::nccl::Library;
+use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_units::Time;
 use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
@@ -23,7 +23,7 @@ use super::kernels::Kernels;
 pub struct World(pub(super) Rc<Shared>);
 
 pub(super) struct Shared {
-    pub library: Library,
+    pub library: JobLibrary,
     pub mtu: Mtu,
     /// Who is whose neighbour in which channel.
     pub plan: nccl::Communicator,
@@ -129,8 +129,14 @@ impl World {
     /// The world of a job of the first `per_node` GPUs of `nodes` nodes that is linked with `library`, on a machine like `target`.
     ///
     /// # Errors
-    /// As [`Library::join`].
-    pub fn new(library: Library, target: &Target, (nodes, per_node): (u32, u32), settings: &Settings) -> Result<World, NcclError> {
+    /// As [`JobLibrary::join`].
+    pub fn new(
+        library: impl Into<JobLibrary>,
+        target: &Target,
+        (nodes, per_node): (u32, u32),
+        settings: &Settings,
+    ) -> Result<World, NcclError> {
+        let library = library.into();
         let plan = library.join(nodes, per_node, settings)?;
         let schedule = Schedule::new(&plan);
         Ok(World(Rc::new(Shared {
@@ -154,14 +160,22 @@ impl World {
     pub fn plan(&self) -> &nccl::Communicator {
         &self.0.plan
     }
-    /// The library.
+    /// The library on the node of a rank.
+    ///
+    /// # Panics
+    /// If there is no such rank.
     #[must_use]
-    pub fn library(&self) -> &Library {
-        &self.0.library
+    pub fn library(&self, rank: u32) -> &Library {
+        self.0.library_of(rank)
     }
 }
 
 impl Shared {
+    /// The library on the node of a rank.
+    pub fn library_of(&self, rank: u32) -> &Library {
+        self.library.of_kind(self.plan.kind_number(rank))
+    }
+
     /// Seats a rank: the next rank of a node takes its next GPU, or the one that the user said.
     pub fn seat(&self, process: &Process) -> Result<(RankPlacement, Rc<RefCell<Node>>), ProgramError> {
         let devices = process.devices()?;

@@ -7,6 +7,7 @@
 //! Modelled: the least of all nodes' channels, trees in two halves of the channels, copies of channels up to what users ask, the
 //! swap of rings that cross adapters in every second node, heads of NVLS and their trees.
 
+use fabriscope_units::Rate;
 use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
@@ -171,7 +172,12 @@ impl Communicator {
     /// How many channels there are (connect.cc, ncclTopoPostset).
     fn count_channels(&mut self) {
         let architecture = self.kinds[0].topology.facts().architecture;
-        let most = tables::most_channels(architecture);
+        // What the all-gather of graphs leaves: the least of all nodes.
+        let least = |of: fn(&Graphs) -> Rate| self.kinds.iter().map(|kind| of(&kind.graphs)).min().unwrap_or_default();
+        let ring = least(|graphs| graphs.ring.intra);
+        let (chain_intra, chain_inter) = (least(|graphs| graphs.collnet_chain.intra), least(|graphs| graphs.collnet_chain.inter));
+        let chains = self.kinds.iter().all(|kind| !kind.graphs.collnet_chain.channels.is_empty());
+        let most = self.kinds.iter().map(|kind| tables::most_channels(kind.topology.facts().architecture)).min().unwrap_or(1);
         let found = self.found;
         let origins = &mut self.origins;
         *origins = (0..2 * found).map(|channel| Origin { channel: channel % found, tree: channel / found }).collect();
@@ -186,13 +192,12 @@ impl Communicator {
             copy(origins, count);
         }
         let several = self.nodes.len() > 1;
-        let chain = &graphs.collnet_chain;
-        if self.settings.collnet && !chain.channels.is_empty() && chain.intra > chain.inter && self.seats.len() > self.nodes.len() {
+        if self.settings.collnet && chains && chain_intra > chain_inter && self.seats.len() > self.nodes.len() {
             let count = (origins.len() + origins.len() / 2).min(most);
             copy(origins, count);
         }
         let hopper = self.kinds.iter().all(|kind| kind.topology.capability() >= 90) && !architecture.is_amd();
-        if hopper && several && graphs.ring.intra > tables::mbs(45_000) && origins.len() < 16 {
+        if hopper && several && ring > tables::mbs(45_000) && origins.len() < 16 {
             let count = 2 * origins.len();
             copy(origins, count);
         }
@@ -249,6 +254,14 @@ impl Communicator {
     #[must_use]
     pub fn kind(&self, rank: u32) -> &NodeKind {
         self.kind_of(self.seat(rank).node)
+    }
+    /// The number of that kind.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    #[must_use]
+    pub fn kind_number(&self, rank: u32) -> usize {
+        self.nodes[self.seat(rank).node as usize] as usize
     }
     /// All kinds of nodes.
     #[must_use]

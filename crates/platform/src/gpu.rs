@@ -41,8 +41,13 @@ impl GpuTarget {
     /// The PCI address of every GPU; made up where the node part does not say it: bus 1 and up.
     #[must_use]
     pub fn addresses(&self) -> Vec<PciAddress> {
-        let known = |index: u32| self.buses.get(index as usize).and_then(|bus| PciAddress::parse(bus));
-        let made_up = |index: u32| PciAddress { domain: 0, bus: index + 1, device: 0 };
-        (0..self.count).map(|index| known(index).unwrap_or_else(|| made_up(index))).collect()
+        addresses(&self.buses, self.count)
     }
+}
+
+/// Addresses from what the machine says of its GPUs; made up where it does not: bus 1 and up.
+pub(crate) fn addresses(buses: &[String], count: u32) -> Vec<PciAddress> {
+    let known = |index: u32| buses.get(index as usize).and_then(|bus| PciAddress::parse(bus));
+    let made_up = |index: u32| PciAddress { domain: 0, bus: index + 1, device: 0 };
+    (0..count).map(|index| known(index).unwrap_or_else(|| made_up(index))).collect()
 }

@@ -12,6 +12,9 @@ use fabriscope_nccl::{
 use fabriscope_units::{Rate, Span};
 use fabriscope_wire::{Collective, Element};
 
+use crate::address::PciAddress;
+use crate::target::Unlike;
+
 /// How blocks move slices with one protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
@@ -43,6 +46,8 @@ const fn taken(protocol: Protocol) -> (u64, u64) {
 pub struct Library {
     /// `NCCL` or `RCCL`.
     pub name: &'static str,
+    /// The name of its part: the library with its plugin.
+    part: String,
     /// What the GPU calls itself.
     pub gpu: String,
     /// Core time of a call with the start of its kernel.
@@ -78,6 +83,7 @@ impl Library {
     /// say what a block moves.
     #[must_use]
     pub fn of(parts: &ResolvedCluster) -> Option<Library> {
+        parts.uniform()?;
         let part = parts.sole().nccl.as_ref()?.nccl.as_ref()?;
         let (node, gpu) = (&parts.sole().node, parts.sole().node.gpu.as_ref()?);
         let block = gpu.block.as_ref()?;
@@ -118,6 +124,7 @@ impl Library {
             settings,
             multimem: block.multimem.as_ref().map_or(*block.simple, |rate| **rate),
             name: if part.vendor == Vendor::Nvidia { "NCCL" } else { "RCCL" },
+            part: parts.sole().nccl.as_ref()?.name.clone(),
             gpu: gpu.title.clone(),
             call: *part.call + *gpu.calls.kernel_launch,
             kernel_start: *gpu.calls.kernel_start,
@@ -138,23 +145,30 @@ impl Library {
             facts,
         })
     }
-    /// Channels, trees and rings of a job on the first GPUs of each node.
-    ///
-    /// # Errors
-    /// More GPUs than there are; nodes without adapters.
-    pub fn join(&self, nodes: u32, per_node: u32, settings: &Settings) -> Result<Communicator, NcclError> {
+    /// What the first GPUs of a node look like to the library, and the channels that it finds there.
+    fn kind(&self, per_node: u32, settings: &Settings, alone: bool) -> Result<NodeKind, NcclError> {
         let gpus = self.machine.gpus();
         let used = &gpus[..gpus.len().min(per_node as usize)];
-        let topology = Topology::new(&self.machine, used, self.facts.clone(), settings, nodes == 1)?;
+        let topology = Topology::new(&self.machine, used, self.facts.clone(), settings, alone)?;
         let graphs = search(&topology, settings);
-        let seats: Vec<RankPlacement> =
-            (0..nodes * per_node).map(|rank| RankPlacement { node: rank / per_node, gpu: rank % per_node }).collect();
-        Communicator::new(vec![NodeKind { topology, graphs }], &vec![0; nodes as usize], &seats, settings.clone())
+        Ok(NodeKind { topology, graphs })
     }
     /// The graph of a node.
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+    /// PCI addresses of the GPUs of a node, in order, as far as the node part says them; made up where it does not.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<PciAddress> {
+        let buses: Vec<String> = self.machine.gpus().iter().map(|id| self.machine.vertex(*id).bus.clone()).collect();
+        crate::gpu::addresses(&buses, self.gpus())
+    }
+    /// Whether one communicator can have GPUs of both: those of one vendor over one plugin, and of AMD one model, whose tables the
+    /// library chooses by the first.
+    fn understands(&self, other: &Library) -> bool {
+        let one_model = self.capability().is_some() || self.facts.architecture == other.facts.architecture;
+        self.name == other.name && self.part == other.part && one_model
     }
     /// The compute capability of the GPUs, as 90; none of AMD's.
     #[must_use]
@@ -178,6 +192,106 @@ impl Library {
     #[must_use]
     pub fn pace_of_switch(&self) -> Pace {
         Pace { rate: self.multimem, ..self.pace(Protocol::Simple) }
+    }
+}
+
+/// The library of a job, whose nodes may be of several kinds: each kind is searched for itself, and the job has the least of what they
+/// find.
+#[derive(Debug, Clone)]
+pub struct JobLibrary {
+    kinds: Vec<Library>,
+    /// The kind of each node of the job; of the first one where nothing is said.
+    nodes: Vec<u32>,
+}
+
+impl From<Library> for JobLibrary {
+    fn from(library: Library) -> JobLibrary {
+        JobLibrary { kinds: vec![library], nodes: Vec::new() }
+    }
+}
+
+impl JobLibrary {
+    /// The library of a job on these nodes of a cluster, in the order of its ranks.
+    ///
+    /// # Errors
+    /// Nodes without GPUs or without the library, and libraries that do not understand each other.
+    pub fn on_nodes(parts: &ResolvedCluster, nodes: &[u32]) -> Result<JobLibrary, Unlike> {
+        let mut groups: Vec<usize> = Vec::new();
+        let mut kinds: Vec<Library> = Vec::new();
+        let mut of_nodes = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let Some((group, _)) = parts.group_of(*node) else { continue };
+            if let Some(known) = groups.iter().position(|other| *other == group) {
+                of_nodes.push(known as u32);
+                continue;
+            }
+            let name = &parts.groups[group].name;
+            let library = parts.narrowed(group).as_ref().and_then(Library::of);
+            let Some(library) = library else {
+                let what = match parts.groups[group].node.gpu {
+                    None => format!("the nodes of `{name}` have no GPUs, and the job has some of them"),
+                    Some(_) => format!("the nodes of `{name}` have no NCCL or RCCL over their adapters, and the job has some of them"),
+                };
+                return Err(Unlike { what });
+            };
+            if let Some(first) = kinds.first().filter(|first| !first.understands(&library)) {
+                let other = &parts.groups[groups[0]].name;
+                let what = format!(
+                    "{} on the {} of `{other}` and {} on the {} of `{name}` cannot talk",
+                    first.name, first.gpu, library.name, library.gpu
+                );
+                return Err(Unlike { what });
+            }
+            of_nodes.push(kinds.len() as u32);
+            groups.push(group);
+            kinds.push(library);
+        }
+        if kinds.is_empty() {
+            return Err(Unlike { what: "a job without nodes".to_owned() });
+        }
+        Ok(JobLibrary { kinds, nodes: of_nodes })
+    }
+    /// The library on the first node.
+    #[must_use]
+    pub fn first(&self) -> &Library {
+        &self.kinds[0]
+    }
+    /// The library on the nodes of a kind, as the communicator numbers them.
+    ///
+    /// # Panics
+    /// If there is no such kind.
+    #[must_use]
+    pub fn of_kind(&self, kind: usize) -> &Library {
+        &self.kinds[kind]
+    }
+    /// The library on a node of the job.
+    #[must_use]
+    pub fn on(&self, node: u32) -> &Library {
+        &self.kinds[self.kind_of(node) as usize]
+    }
+    fn kind_of(&self, node: u32) -> u32 {
+        self.nodes.get(node as usize).copied().unwrap_or(0)
+    }
+    /// GPUs that each node has.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.kinds.iter().map(Library::gpus).min().unwrap_or(0)
+    }
+    /// The least compute capability of all GPUs, as 90; none of AMD's.
+    #[must_use]
+    pub fn capability(&self) -> Option<u32> {
+        self.kinds.iter().filter_map(Library::capability).min()
+    }
+    /// Channels, trees and rings of a job on the first GPUs of each node.
+    ///
+    /// # Errors
+    /// More GPUs than there are; nodes without adapters.
+    pub fn join(&self, nodes: u32, per_node: u32, settings: &Settings) -> Result<Communicator, NcclError> {
+        let kinds = self.kinds.iter().map(|library| library.kind(per_node, settings, nodes == 1)).collect::<Result<Vec<_>, _>>()?;
+        let of_nodes: Vec<u32> = (0..nodes).map(|node| self.kind_of(node)).collect();
+        let seats: Vec<RankPlacement> =
+            (0..nodes * per_node).map(|rank| RankPlacement { node: rank / per_node, gpu: rank % per_node }).collect();
+        Communicator::new(kinds, &of_nodes, &seats, settings.clone())
     }
 }
 

@@ -6,7 +6,7 @@ use fabriscope_wire::Mtu;
 use crate::binding::Binding;
 use crate::dpu::{AdapterCores, DpuTarget};
 use crate::gpu::GpuTarget;
-use crate::nccl::Library;
+use crate::nccl::{JobLibrary, Library};
 use crate::processor::Processor;
 
 /// Link layer of the ports.
@@ -68,6 +68,8 @@ pub struct Target {
     pub gpu: Option<GpuTarget>,
     /// NCCL or RCCL on them, if there is one over the adapters.
     pub nccl: Option<Library>,
+    /// The same on nodes that are unlike, or why it does not run between them; away where the nodes of the job are alike.
+    pub nccl_between: Option<Result<JobLibrary, Unlike>>,
     /// Which of them each rank of a node has.
     pub binding: Binding,
     /// The cores on the adapters, where these have some.
@@ -122,6 +124,13 @@ impl Target {
         Ok(common)
     }
 
+    /// The same for a job on these nodes, in the order of its ranks, whose GPUs a collective library joins.
+    #[must_use]
+    pub fn joined(self, parts: &ResolvedCluster, nodes: &[u32]) -> Target {
+        let nccl_between = parts.uniform().is_none().then(|| JobLibrary::on_nodes(parts, nodes));
+        Target { nccl_between, ..self }
+    }
+
     /// What programs of a job of this shape find on a cluster whose nodes are alike.
     #[must_use]
     pub fn of(parts: &ResolvedCluster, layout: Layout, binding: Binding) -> Target {
@@ -129,6 +138,7 @@ impl Target {
         Target {
             gpu: parts.sole().node.gpu.as_ref().map(|gpu| GpuTarget::of(gpu, &parts.sole().node)),
             nccl: Library::of(parts),
+            nccl_between: None,
             nodes: parts.nodes(),
             layout,
             devices: (0..parts.sole().node.nics).map(|number| device(nic.interface, number)).collect(),

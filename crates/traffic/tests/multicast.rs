@@ -19,6 +19,7 @@ fn config() -> Config {
         interval: Span::from_us(100),
         level: 0,
         pkey: None,
+        rate: None,
         settle: Span::from_us(20_000),
     }
 }

@@ -239,6 +239,8 @@ impl World<'_> {
         }
         self.flush_completions(client, now, host);
         self.transmit(now, host);
+        // Unreliable requests are complete once their last packet is built, and one that waited for its time is built here.
+        self.flush_completions(client, now, host);
         self.arm_timer(host);
     }
 

@@ -44,11 +44,9 @@ fn takes_any_order(lab: &ResolvedLab, scheme: &Scheme) -> bool {
 fn sample(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, scheme: &Scheme, seed: u64) -> Result<Result<Sample, String>, String> {
     let parts = with_scheme(catalog, &lab.cluster, scheme).map_err(|problem| problem.message)?;
     let cluster = Cluster::new(parts).map_err(|error| error.in_full())?;
-    let level = lab.level;
-    let service = scheme.transport;
     let any_order = takes_any_order(lab, scheme);
     let (order, spraying) = (traffic::order(any_order), traffic::spraying(any_order));
-    let connections = Connections { service, order, spraying, level, ..Connections::default() };
+    let connections = Connections { order, spraying, ..traffic::settings(lab, scheme.transport) };
     let options = RunOptions { op_times: Watch::On, ..traffic::options(lab) };
     let engine = crate::engines::engine(lab.lab.engine);
     let run = |schedule| engine.run(&cluster, Job::schedule(schedule, connections.clone()), &options, seed);

@@ -1,7 +1,9 @@
 //! Jobs that share the network: each alone, all together in one class, and all together in their classes.
+//!
+//! A job over verbs writes its messages into memory; one with a message-passing library sends and receives them.
 
 use crate::{Job, Jobs, ResolvedLab};
-use fabriscope_engine::{Cluster, Connections, OpTimes, Stats};
+use fabriscope_engine::{Cluster, Connections, Library, Stats};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::{After, Builder, OpId, OpKind, Schedule};
 use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
@@ -79,43 +81,74 @@ fn sample(lab: &ResolvedLab, work: &Jobs, setting: Setting, seed: u64) -> Result
     rates.dedup_by_key(|(pair, _)| *pair);
     let spray = parts.routing.reorders();
     let (order, spraying) = (order(spray), spraying(spray));
-    let connections = Connections { order, spraying, levels, pkeys, rates, ..Connections::default() };
+    let (libraries, recovery) = (libraries(lab), lab.lab.recovery.unwrap_or_default());
+    let connections = Connections { order, spraying, libraries, levels, pkeys, rates, recovery, ..Connections::default() };
     let takes_part = |job: usize| !matches!(setting, Setting::Alone(only) if only != job);
-    let (schedule, owners) = schedule(cluster.ranks(), &work.jobs, takes_part).map_err(|error| error.in_full())?;
+    let (schedule, messages) = schedule(cluster.ranks(), lab, &work.jobs, takes_part).map_err(|error| error.in_full())?;
     let run = Runs::of(lab, &cluster, connections).run(schedule, seed)?;
     let mut jobs = vec![Times { began: Time::MAX, ..Times::default() }; work.jobs.len()];
-    for (OpTimes { started, ended, .. }, &owner) in run.ops.iter().zip(&owners) {
+    for Message { owner, begins, ends } in messages {
+        let (started, ended) = (run.ops[begins].started, run.ops[ends].ended);
         let times = &mut jobs[owner];
-        times.messages.push(*ended - *started);
-        times.began = times.began.min(*started);
-        times.ended = times.ended.max(*ended);
+        times.messages.push(ended - started);
+        times.began = times.began.min(started);
+        times.ended = times.ended.max(ended);
         times.bytes.0 += work.jobs[owner].size.0;
     }
     jobs.iter_mut().for_each(|times| times.messages.sort_unstable());
     Ok(Sample { jobs, stats: run.stats })
 }
 
-/// The messages of the jobs that take part, and the job of each in the order of the run's operations: rank by rank.
+/// The libraries of all hosts that have one.
+fn libraries(lab: &ResolvedLab) -> Vec<(u32, Library)> {
+    let mut all: Vec<(u32, Library)> = lab.libraries.iter().flatten().flat_map(|library| library.hosts.iter().copied()).collect();
+    all.sort_unstable_by_key(|(host, _)| *host);
+    all.dedup_by_key(|(host, _)| *host);
+    all
+}
+
+/// A message: its job, and the operations with which it begins and ends, in the order of the run's operations: rank by rank.
+struct Message {
+    owner: usize,
+    begins: usize,
+    ends: usize,
+}
+
+/// The messages of the jobs that take part.
 fn schedule(
     ranks: u32,
+    lab: &ResolvedLab,
     jobs: &[Job],
     takes_part: impl Fn(usize) -> bool,
-) -> Result<(Schedule, Vec<usize>), fabriscope_schedule::ScheduleError> {
+) -> Result<(Schedule, Vec<Message>), fabriscope_schedule::ScheduleError> {
     let mut builder = Builder::new(ranks);
-    let mut owners: Vec<Vec<usize>> = vec![Vec::new(); ranks as usize];
+    // Job, and both ends as rank and number among its operations.
+    let mut messages: Vec<(usize, (u32, OpId), (u32, OpId))> = Vec::new();
     for (number, job) in jobs.iter().enumerate().filter(|(number, _)| takes_part(*number)) {
-        let streams = job.streams(ranks);
+        let two_sided = lab.libraries.get(number).is_some_and(Option::is_some);
+        let (streams, tag) = (job.streams(ranks), number as u32);
         let mut sent: Vec<Vec<OpId>> = vec![Vec::new(); streams.len()];
         for at in 0..job.messages as usize {
-            for ((from, to), sent) in streams.iter().zip(&mut sent) {
+            for (&(from, to), sent) in streams.iter().zip(&mut sent) {
                 let before = at.checked_sub(job.outstanding as usize);
                 let after: Vec<After> = before.map(|before| After::End(sent[before])).into_iter().collect();
-                sent.push(builder.op_after(*from, OpKind::Put { to: *to, bytes: job.size }, &after));
-                owners[*from as usize].push(number);
+                let bytes = job.size;
+                let kind = if two_sided { OpKind::Send { to, bytes, tag } } else { OpKind::Put { to, bytes } };
+                let op = builder.op_after(from, kind, &after);
+                sent.push(op);
+                let end = if two_sided { (to, builder.recv(to, from, bytes, tag)) } else { (from, op) };
+                messages.push((number, (from, op), end));
             }
         }
     }
-    Ok((builder.build()?, owners.concat()))
+    let schedule = builder.build()?;
+    let mut first = vec![0usize];
+    for rank in 0..ranks {
+        first.push(first[rank as usize] + schedule.kinds(rank).len());
+    }
+    let at = |(rank, op): (u32, OpId)| first[rank as usize] + op.0 as usize;
+    let messages = messages.into_iter().map(|(owner, begins, ends)| Message { owner, begins: at(begins), ends: at(ends) }).collect();
+    Ok((schedule, messages))
 }
 
 /// What a job asked for, as a person wrote it.
@@ -132,7 +165,7 @@ fn outcome(lab: &ResolvedLab, work: &Jobs, samples: &[Sample], seed: u64) -> Out
     let count = work.jobs.len();
     let mut outcome = head(lab, &format!("{count} jobs, seed {seed}"));
     let (one, own) = (&samples[count], &samples[count + 1]);
-    outcome.set("seed", seed).keyed_table("jobs", table(work, samples));
+    outcome.set("seed", seed).keyed_table("jobs", table(lab, work, samples));
     outcome.set("counts", serde_json::json!({ "one_class": one.stats, "own_classes": own.stats }));
     for (name, sample) in [("one class", one), ("own classes", own)] {
         let Stats { drops, pauses, ecn_marks, trims, .. } = sample.stats;
@@ -146,16 +179,21 @@ fn outcome(lab: &ResolvedLab, work: &Jobs, samples: &[Sample], seed: u64) -> Out
             outcome.note(format!("`{}` went on for {:.3} us after the last of the others", job.name, after.as_us_f64()));
         }
     }
+    if lab.libraries.iter().any(Option::is_some) {
+        outcome
+            .note("a message of a library lasts from its send until its receive is over, and its sender goes on when the library holds it");
+    }
     outcome.note("a message lasts from its work request to its completion; docs/models/qos.md says what classes can do");
     outcome
 }
 
 /// A row for each job: alone, in one class with the others, in its own class.
-fn table(work: &Jobs, samples: &[Sample]) -> Grid {
+fn table(lab: &ResolvedLab, work: &Jobs, samples: &[Sample]) -> Grid {
     let count = work.jobs.len();
     let (one, own) = (&samples[count], &samples[count + 1]);
-    let mut grid = Grid::new([
-        Column::words("job", "name"),
+    let with_libraries = lab.libraries.iter().any(Option::is_some);
+    let library = with_libraries.then(|| Column::words("library", "library"));
+    let mut grid = Grid::new([Column::words("job", "name")].into_iter().chain(library).chain([
         Column::number("class", "class"),
         Column::number("alone: median (us)", "alone_median_ps").unit("ps"),
         Column::number("one class (us)", "one_class_median_ps").unit("ps"),
@@ -170,13 +208,18 @@ fn table(work: &Jobs, samples: &[Sample]) -> Grid {
         Column::data("alone"),
         Column::data("one_class"),
         Column::data("own_class"),
-    ]);
+    ]));
     for (number, job) in work.jobs.iter().enumerate() {
         let runs = [&samples[number].jobs[number], &one.jobs[number], &own.jobs[number]];
         let [alone, _, together] = runs;
         let ratio = together.quantile(50).as_us_f64() / alone.quantile(50).as_us_f64().max(f64::MIN_POSITIVE);
         let rate = |times: &Times| Cell::told(format!("{:.2}", times.rate().as_bps() as f64 / 1e9), times.rate().as_bps());
-        let mut row = vec![Cell::word(job.name.clone()), Cell::word(class(job))];
+        let mut row = vec![Cell::word(job.name.clone())];
+        if with_libraries {
+            let name = lab.libraries.get(number).and_then(Option::as_ref).map_or("verbs", |library| library.name.as_str());
+            row.push(Cell::word(name));
+        }
+        row.push(Cell::word(class(job)));
         row.extend(runs.map(|times| Cell::us(times.quantile(50))));
         row.push(Cell::number(ratio, 3));
         row.extend(runs.map(|times| Cell::us(times.quantile(99))));

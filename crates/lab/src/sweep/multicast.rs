@@ -46,6 +46,7 @@ fn point(lab: &ResolvedLab, work: &ToGroup, receivers: u32, seed: u64) -> Result
         interval: work.interval,
         level: lab.level,
         pkey: (!parts.partitions.is_empty()).then_some(lab.pkey),
+        rate: lab.lab.rate_limit,
         settle: work.settle,
     };
     let mut nodes = vec![work.sender];

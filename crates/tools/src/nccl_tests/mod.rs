@@ -20,6 +20,7 @@ use fabriscope_nccl::{Plan, Tuner};
 use fabriscope_nccl_runtime::{self as runtime, Communicator, World};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_platform::Target;
+use fabriscope_platform::nccl::JobLibrary;
 use fabriscope_tool::{Placing, Prepared, UsageError};
 use fabriscope_units::{Bytes, Span, Time};
 
@@ -71,7 +72,8 @@ type Results = Rc<RefCell<Measured>>;
 pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let tool = operation.tool();
     // A wrong command line, and a question for help, come before what the cluster lacks.
-    let usual = target.nccl.as_ref().map(|library| library.settings.clone()).unwrap_or_default();
+    let between = target.nccl_between.as_ref().and_then(|between| between.as_ref().ok()).map(JobLibrary::first);
+    let usual = target.nccl.as_ref().or(between).map(|library| library.settings.clone()).unwrap_or_default();
     let settings = Settings::parse(operation, args, &usual)?;
     let library = library(tool, target)?;
     let (nodes, per_node) = (target.layout.nodes, target.layout.per_node);
@@ -84,7 +86,8 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
         if library.capability().is_some_and(|capability| capability < 90) {
             let what = format!(
                 "-d {}: NCCL reduces FP8 on GPUs from compute capability 9.0 on, and {} is of an earlier one",
-                settings.type_name, library.gpu
+                settings.type_name,
+                library.first().gpu
             );
             return Err(conflict(what, "give another type, or a cluster with newer GPUs".to_owned()));
         }

@@ -4,14 +4,14 @@
 
 use std::fmt::Write;
 
-use fabriscope_platform::nccl::Library;
+use fabriscope_platform::nccl::JobLibrary;
 use fabriscope_platform::{GpuTarget, PciAddress};
 use fabriscope_tool::{Point, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
 use super::{Job, Measured, Row};
 
-pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_node: u32, results: &Measured) -> ToolOutput {
+pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &JobLibrary, per_node: u32, results: &Measured) -> ToolOutput {
     let ranks = job.world.plan().ranks();
     let mut output = ToolOutput { text: head(job, gpu, library, per_node), ..ToolOutput::default() };
     let mut bandwidths = Vec::new();
@@ -79,9 +79,9 @@ fn time(job: &Job, row: &Row, place: usize, spans: &[Vec<Span>]) -> f64 {
     }
 }
 
-fn head(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_node: u32) -> String {
+fn head(job: &Job, gpu: Option<&GpuTarget>, library: &JobLibrary, per_node: u32) -> String {
     let (s, tool) = (&job.settings, job.operation.tool());
-    let suite = if library.name == "NCCL" { "nccl-tests" } else { "rccl-tests" };
+    let suite = if library.first().name == "NCCL" { "nccl-tests" } else { "rccl-tests" };
     let (least, most) = (s.sizes.first().copied().unwrap_or(0), s.sizes.last().copied().unwrap_or(0));
     let mut text = format!("# {suite} version 2.19.6 nccl-headers={VERSION} nccl-library={VERSION}\n# Collective test starting: {tool}\n");
     let _ = writeln!(
@@ -95,14 +95,14 @@ fn head(job: &Job, gpu: Option<&GpuTarget>, library: &Library, per_node: u32) ->
         u32::from(s.check),
     );
     text += "#\n# Using devices\n";
-    let addresses = gpu.map(GpuTarget::addresses).unwrap_or_default();
     for rank in 0..job.world.plan().ranks() {
         let (node, device) = (rank / per_node, rank % per_node);
         let process = PROCESS + device / (s.threads * s.gpus);
+        let own = library.on(node);
+        let addresses = gpu.map_or_else(|| own.addresses(), GpuTarget::addresses);
         let bus = addresses.get(device as usize).map(PciAddress::to_string).unwrap_or_default();
         let host = format!("node{node}");
-        let _ =
-            writeln!(text, "#  Rank {rank:>2} Group {:>2} Pid {process:>6} on {host:>10} device {device:>2} [{bus}] {}", 0, library.gpu);
+        let _ = writeln!(text, "#  Rank {rank:>2} Group {:>2} Pid {process:>6} on {host:>10} device {device:>2} [{bus}] {}", 0, own.gpu);
     }
     text += "#\n";
     text += "#                                                              out-of-place                       in-place          \n";

@@ -11,6 +11,7 @@ fn target() -> Target {
     Target {
         gpu: None,
         nccl: None,
+        nccl_between: None,
         nodes: 2,
         layout: Layout { nodes: 2, per_node: 1 },
         devices: vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()],

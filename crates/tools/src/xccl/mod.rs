@@ -13,7 +13,7 @@ use fabriscope_nccl::NcclError;
 use fabriscope_nccl_runtime::{Communicator, Exchange, World};
 use fabriscope_node::{Main, Process, ProgramError};
 use fabriscope_platform::Target;
-use fabriscope_platform::nccl::Library;
+use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused};
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
 use fabriscope_tool::{Data, Direction, Measures, Operation, Placing, Point, Prepared, Suite, ToolOutput, Traits, UsageError};
@@ -100,8 +100,14 @@ impl Benchmark {
 ///
 /// # Errors
 /// Nodes without GPUs, and GPUs or adapters without such a library.
-pub(crate) fn library(tool: &str, target: &Target) -> Result<Library, UsageError> {
-    target.nccl.clone().ok_or_else(|| {
+pub(crate) fn library(tool: &str, target: &Target) -> Result<JobLibrary, UsageError> {
+    if let Some(between) = &target.nccl_between {
+        return between.clone().map_err(|unlike| UsageError::Conflict {
+            what: format!("{tool}: {unlike}"),
+            remedy: "name one group of nodes with GPUs behind a colon, as --on lab-gpu-storage:gpu".to_owned(),
+        });
+    }
+    target.nccl.clone().map(JobLibrary::from).ok_or_else(|| {
         let what = format!("{tool} needs GPUs with NCCL or RCCL over the adapters of their nodes, and this cluster has none");
         UsageError::Conflict { what, remedy: "choose a cluster whose node part has GPUs of NVIDIA or AMD".to_owned() }
     })
@@ -153,7 +159,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     }
     let library = library(tool, target)?;
     let shape = if target.layout.nodes == 1 { (1, 2) } else { (2, 1) };
-    let world = World::new(library.clone(), target, shape, &library.settings).map_err(|error| refused(tool, &error))?;
+    let world = World::new(library.clone(), target, shape, &library.first().settings).map_err(|error| refused(tool, &error))?;
     let s = Rc::new(s);
     let results: Rc<RefCell<Vec<Span>>> = Rc::default();
     let mains = (0..2).map(|_| -> Main {
@@ -162,7 +168,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     });
     let placing = if target.layout.nodes == 1 { Placing::Blocks { per_node: 2 } } else { Placing::TwoNodes };
     let mains = mains.collect();
-    let finish = move || report(&s, &library, &results.borrow());
+    let finish = move || report(&s, library.first(), &results.borrow());
     Ok(Prepared { placing, mains, finish: Box::new(finish) })
 }
 

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use fabriscope_node::{Main, ProgramError};
-use fabriscope_units::{Bytes, Remedy, Span};
+use fabriscope_units::{Bytes, Rate, Remedy, Span};
 
 pub use sample::{Received, Sample};
 
@@ -42,6 +42,8 @@ pub struct Config {
     pub level: u8,
     /// The partition, where the cluster has any.
     pub pkey: Option<u16>,
+    /// The rate that the queue pair of each rank keeps to, where it has a limit.
+    pub rate: Option<Rate>,
     /// From the last answer to the first message, and from the last message until nothing more is waited for.
     pub settle: Span,
 }

@@ -109,6 +109,7 @@ mod tests {
             interval: Span::ZERO,
             level: 0,
             pkey: None,
+            rate: None,
             settle: Span::ZERO,
         };
         assert_eq!((config.packets(), config.length(0), config.length(2)), (3, 1000, 500));

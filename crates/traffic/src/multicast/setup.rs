@@ -36,6 +36,7 @@ pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Confi
         for step in [QpAttr { pkey_index, ..QpAttr::init_ud(QKEY) }, QpAttr::rtr_ud(), QpAttr::rts(0)] {
             nic.modify_qp(qp, &step)?;
         }
+        nic.set_rate_limit(qp, config.rate, Bytes::ZERO)?;
         Ok((pd, mr, control, cq, qp))
     });
     let (pd, mr, control, cq, qp) = made.map_err(|error: fabriscope_verbs::VerbsError| failed(error))?;
