@@ -19,8 +19,8 @@ fn same(found: &[f64], expected: &[f64]) {
 
 #[test]
 fn bertsekas_and_gallager() {
-    // Data Networks §6.5.2, figure 6.26: five sessions on links of capacity 1. Link 1 carries sessions 1, 2, 3; link 2 sessions 3 and 4 beside
-    // a longer one 5 … in the form with links A (1, 2, 3), B (3, 4), C (4): A gives 1/3 each, so that 3 leaves 2/3 of B to 4.
+    // As the example of Data Networks §6.5.2, on links of capacity 1: three sessions on the first link have 1/3 each; one of them goes on over the
+    // second link, where it leaves 2/3 to a fourth, which goes on over a third link of its own.
     same(&rates(&[1.0, 1.0, 1.0], &[&[0], &[0], &[0, 1], &[1, 2]]), &[1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0]);
 }
 

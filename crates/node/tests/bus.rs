@@ -99,8 +99,8 @@ fn posted_writes_keep_their_order() {
 #[test]
 fn a_queue_that_was_idle_reads_ahead_little_by_little() {
     // 1024 bytes in flight at first, 1024 more with each packet of 4096. A round trip of 400 ns and one request's completions, 512 + 80 bytes
-    // in 74 ns: 474 ns. The second packet comes 474 · 4096 / 2048 = 948 ns after the first, the third 632 ns after that, the fourth 474 …
-    // until the link itself takes longer: 4096 + 32 · 20 bytes are 592 ns. From the fourth packet on the link is what counts.
+    // in 74 ns: 474 ns. The second packet comes 474 · 4096 / 2048 = 948 ns after the first, the third 632 ns after that, the fourth 474 …,
+    // each less than the 592 ns that the link itself takes for 4096 + 32 · 20 bytes.
     let ahead = ReadAhead { initial: Bytes(1024), growth: Bytes(1024) };
     let (mut link, mut stream) = (Pcie::new(timing()), ReadStream::default());
     let ends = [0; 6].map(|_| stream.fetch(&mut link, ahead, ns(0), Bytes(4096), Span::ZERO));
