@@ -3,7 +3,7 @@
 
 use fabriscope_catalog::{AnyPart, Catalog, Interface};
 use fabriscope_nccl::{Protocol, Settings};
-use fabriscope_platform::nccl::Library;
+use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_platform::processor::{Bound, Pace};
 use fabriscope_platform::{Binding, Layout, LinkType, PciAddress, Processor, Target, device, path_mtu};
 use fabriscope_units::{Bytes, Rate};
@@ -103,7 +103,7 @@ fn libraries_of_collectives_fit_the_vendor() {
         assert_eq!(Protocol::ALL.map(|protocol| library.pace(protocol).taken), [(16, 8), (128, 120), (1, 1)], "{name}");
         assert_eq!(Protocol::ALL.map(|protocol| library.pace(protocol).fenced), [false, false, true], "{name}");
         // Two nodes with some GPUs each.
-        let joined = library.join(2, 4, &Settings::default()).unwrap();
+        let joined = JobLibrary::from(library).join(2, 4, &Settings::default()).unwrap();
         assert_eq!((joined.ranks(), joined.nodes()), (8, 2), "{name}");
     }
 }
