@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use fabriscope_catalog::{Catalog, Mpi, ResolvedCluster};
+use fabriscope_catalog::{Mpi, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World, shmem};
@@ -19,7 +19,7 @@ pub fn library(parts: &mut ResolvedCluster) -> &mut Mpi {
 
 /// A cluster with another piece of software.
 pub fn with_software(mut parts: ResolvedCluster, name: &str) -> ResolvedCluster {
-    parts.sole_mut().software = Catalog::embedded().unwrap().software(name).unwrap().clone();
+    parts.sole_mut().software = crate::machine::catalog().software(name).unwrap().clone();
     parts
 }
 
