@@ -328,7 +328,7 @@ impl Interface {
             remote: frame.remote,
             segment: whole.then_some(segment),
             fetch,
-            wire: self.settings.framing.wire_bytes(fetch, starts, ends),
+            wire: self.settings.framing.wire_bytes(fetch, (starts, ends).into()),
             first: frame.done == 0 && starts,
             last: last && whole,
             entropy,
