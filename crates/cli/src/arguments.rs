@@ -62,6 +62,7 @@ impl Color {
         CHOICE.store(self as u8, Ordering::Relaxed);
     }
     /// Whether messages on standard error are coloured.
+    #[expect(clippy::disallowed_methods, reason = "NO_COLOR is for programs on terminals")]
     pub fn stderr() -> bool {
         match CHOICE.load(Ordering::Relaxed) {
             0 => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),

@@ -1,4 +1,5 @@
 //! Progress on standard error: only on a terminal, and only for what takes longer than two seconds.
+#![expect(clippy::disallowed_methods, reason = "what a person waits for passes by the clock on the wall")]
 
 use std::io::{IsTerminal, stderr};
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
 //! `fabriscope transports`, and labs and perftest over every transport.
+#![expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN writes the pinned file anew")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

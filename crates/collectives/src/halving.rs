@@ -62,9 +62,13 @@ impl Share {
     pub(crate) fn reduce(self) -> Round {
         take_in(self.rank, &[self.partner], self.own, 0).sending(self.theirs, &[self.partner])
     }
-    /// Backwards: the halves come together again, at this rank, at the partner, or at both.
-    pub(crate) fn gather(self, here: bool, there: bool) -> Round {
-        Round::exchange(here.then(|| self.theirs.with(self.partner)), there.then(|| self.own.with(self.partner)))
+    /// Backwards: the halves come together again at both.
+    pub(crate) fn gather(self) -> Round {
+        Round::exchange(Some(self.theirs.with(self.partner)), Some(self.own.with(self.partner)))
+    }
+    /// The same at one of the two: at this rank, or at the partner.
+    pub(crate) fn gather_at_one(self, here: bool) -> Round {
+        Round::exchange(here.then(|| self.theirs.with(self.partner)), (!here).then(|| self.own.with(self.partner)))
     }
 }
 

@@ -82,7 +82,7 @@ impl<'a> Places<'a> {
         let parts = &cluster.parts;
         let room = u64::from(parts.nodes()) * u64::from(per_node);
         if per_node == 0 || u64::from(ranks) > room {
-            return Err(EngineError::TooManyRanks { ranks, adapters: u32::try_from(room).unwrap_or(u32::MAX) });
+            return Err(EngineError::TooManyRanks { ranks, adapters: u32::try_from(room).expect("there is room for fewer than `ranks`") });
         }
         let paths = Paths::new(&cluster.fabric, parts.routing)?;
         let machine = parts.sole().node.machine().map_err(|error| EngineError::Setup(error.in_full()))?;

@@ -207,7 +207,7 @@ fn open(nic: &mut Nic, work: &BTreeMap<u32, Work>, how: Transfers, pkey_index: u
 
 /// The receive that a library keeps posted.
 pub(crate) fn receive(buffer: Bytes, memory: Mr) -> RecvWr {
-    RecvWr::new(0, Sge { addr: 0, length: u32::try_from(buffer.0).unwrap_or(u32::MAX), lkey: memory.lkey })
+    RecvWr::new(0, Sge { addr: 0, length: buffer.saturating_u32(), lkey: memory.lkey })
 }
 
 /// One queue pair for all peers, and the address of each adapter.

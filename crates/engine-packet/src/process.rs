@@ -251,7 +251,7 @@ impl Transferring {
             if bytes <= p.library(index).copy_limit {
                 clock += p.copy(index, bytes);
             }
-            let length = u32::try_from((bytes + p.library(index).header).0).unwrap_or(u32::MAX);
+            let length = (bytes + p.library(index).header).saturating_u32();
             let wr = SendWr::send(u64::from(op), Sge { addr: 0, length, lkey: end.memory.lkey }).with_imm(tag);
             clock = p.ring(world, index, (host, end.connections[place].qp), wr, clock)?;
             world.queue.push(clock, Event::done(rank, op));
@@ -306,7 +306,7 @@ impl Transferring {
         let Some(costs) = p.datagrams else { return Ok(clock) };
         let end = &self.ranks[(rank - self.first_rank) as usize];
         let (connection, Inlet::Own(qp)) = (end.connections[place], end.inlet) else { return Ok(clock) };
-        let length = u32::try_from((bytes + costs.header).0).unwrap_or(u32::MAX);
+        let length = (bytes + costs.header).saturating_u32();
         let mut wr = SendWr::send(0, Sge { addr: 0, length, lkey: end.memory.lkey }).with_imm(imm);
         wr = wr.to(UdDestination { ah: connection.ah, remote_qpn: connection.qp, remote_qkey: QKEY });
         let index = (rank - self.first_rank) as usize;

@@ -320,6 +320,7 @@ impl Transferring {
         }
         let seen = visible + self.cpu.of(rank / self.per_host).detect;
         if wc.opcode == WcOpcode::Recv {
+            // A message of nobody known has tags of no rank.
             let from = self.ranks[(rank - self.first_rank) as usize].peer_of(wc).unwrap_or(u32::MAX);
             let tag = match &mut self.tags {
                 None => wc.imm,

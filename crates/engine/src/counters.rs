@@ -142,7 +142,7 @@ impl Counters {
     pub fn new(every: Option<Span>) -> Counters {
         Counters { every: every.filter(|every| *every > Span::ZERO), amounts: BTreeMap::new() }
     }
-    /// The bin of a time.
+    /// The bin of a time; the last one takes all that is later.
     #[must_use]
     pub fn bin(&self, time: Time) -> u32 {
         self.every.map_or(0, |every| u32::try_from(time.as_ps() / every.as_ps()).unwrap_or(u32::MAX))

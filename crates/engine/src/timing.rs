@@ -168,7 +168,7 @@ pub fn largest_packet(parts: &ResolvedCluster) -> Bytes {
 #[must_use]
 pub fn onload(parts: &ResolvedCluster) -> Option<AdapterSettings> {
     let part = parts.sole().node.nic.onload.as_ref()?;
-    let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+    let small = Bytes::saturating_u32;
     // The driver opens a context for each core.
     let cores = parts.sole().node.cpu.cores.saturating_mul(parts.sole().node.sockets);
     let mtu = small(*part.mtu);
@@ -207,7 +207,7 @@ pub fn doorbell(parts: &ResolvedCluster) -> DoorbellPolicy {
 #[must_use]
 pub fn ip(parts: &ResolvedCluster) -> Settings {
     let kernel = &parts.ip.kernel;
-    let (small, path_mtu) = (|bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX), parts.mtu.as_u64());
+    let (small, path_mtu) = (Bytes::saturating_u32, parts.mtu);
     let framing = match (parts.link_layer.layer(), parts.ip.mode) {
         (Layer::Ethernet, _) => Framing::Ethernet,
         (Layer::InfiniBand, IpoibMode::Datagram) => Framing::InfinibandDatagram,
@@ -217,7 +217,7 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
     let offloads = !matches!(framing, Framing::InfinibandConnected { .. });
     let mut settings = Settings {
         framing,
-        mtu: small(parts.ip.mtu.as_u64()),
+        mtu: small(parts.ip.mtu),
         tso: kernel.segmentation_offload && offloads,
         gro: kernel.receive_offload,
         checksum_offload: kernel.checksum_offload && offloads,

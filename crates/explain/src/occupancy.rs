@@ -93,7 +93,7 @@ fn tlps(rate: Rate, size: u64, chunk: Bytes, overhead: Bytes) -> Span {
 
 fn wire(parts: &ResolvedCluster, size: u64) -> Span {
     let layer = parts.link_layer.wire();
-    let mtu = u32::try_from(parts.mtu.as_u64()).unwrap_or(u32::MAX).max(1);
+    let mtu = parts.mtu.saturating_u32().max(1);
     let (full, rest) = (size / u64::from(mtu), u32::try_from(size % u64::from(mtu)).unwrap_or(0));
     let opcode = Opcode::RC_SEND_MIDDLE;
     let full_bytes = full.saturating_mul(u64::from(layer.wire_bytes(opcode, mtu)));

@@ -74,32 +74,13 @@ pub(super) fn read(tool: &str, about: &str, args: &[String], target: &Target, co
             "points" => points = [arguments::number(given, 1, MOST_POINTS)?; 3],
             "grid" => points = three(given, MOST_POINTS)?,
             "blocks" => blocks = Some(three(given, u64::from(u32::MAX))?),
-            "stencil" => {
-                stencil = match given.value.as_deref() {
-                    Some("7") => Stencil::Seven,
-                    Some("27") => Stencil::TwentySeven,
-                    _ => return Err(not_one_of(given, "7, 27")),
-                }
-            }
+            "stencil" => stencil = stencil_of(given)?,
             "rows" => rows = Some((arguments::number(given, 1, MOST_ROWS)?, given.typed.clone())),
             "nonzeros" => nonzeros = Some((arguments::number(given, 1, 1_000_000)?, given.typed.clone())),
             "halo" => halo = Some((arguments::number(given, 0, MOST_ROWS)?, given.typed.clone())),
-            "solver" => {
-                solver = match given.value.as_deref() {
-                    Some("cg") => Solver::Cg,
-                    Some("bicgstab" | "bcgs") => Solver::BiCgStab,
-                    Some("gmres") => Solver::Gmres { restart: RESTART },
-                    _ => return Err(not_one_of(given, "cg, bicgstab, gmres")),
-                }
-            }
+            "solver" => solver = solver_of(given)?,
             "restart" => restart = Some(arguments::number(given, 1, 1000)? as u32),
-            "pc" => {
-                preconditioner = match given.value.as_deref() {
-                    Some("none") => Preconditioner::None,
-                    Some("jacobi") => Preconditioner::Jacobi,
-                    _ => return Err(not_one_of(given, "none, jacobi")),
-                }
-            }
+            "pc" => preconditioner = preconditioner_of(given)?,
             "iterations" => iterations = Some(arguments::number(given, 1, 100_000)? as u32),
             "threads" => threads = Some(arguments::number(given, 1, 65_536)? as u32),
             "offload" => {
@@ -159,6 +140,31 @@ pub(super) fn read(tool: &str, about: &str, args: &[String], target: &Target, co
     }
     let usual = if let Solver::Gmres { restart } = solver { restart } else { ITERATIONS };
     Ok(Settings { matrix, solver, preconditioner, iterations: iterations.unwrap_or(usual), threads, algorithm, offload, share })
+}
+
+fn stencil_of(given: &Given) -> Result<Stencil, UsageError> {
+    match given.value.as_deref() {
+        Some("7") => Ok(Stencil::Seven),
+        Some("27") => Ok(Stencil::TwentySeven),
+        _ => Err(not_one_of(given, "7, 27")),
+    }
+}
+
+fn solver_of(given: &Given) -> Result<Solver, UsageError> {
+    match given.value.as_deref() {
+        Some("cg") => Ok(Solver::Cg),
+        Some("bicgstab" | "bcgs") => Ok(Solver::BiCgStab),
+        Some("gmres") => Ok(Solver::Gmres { restart: RESTART }),
+        _ => Err(not_one_of(given, "cg, bicgstab, gmres")),
+    }
+}
+
+fn preconditioner_of(given: &Given) -> Result<Preconditioner, UsageError> {
+    match given.value.as_deref() {
+        Some("none") => Ok(Preconditioner::None),
+        Some("jacobi") => Ok(Preconditioner::Jacobi),
+        _ => Err(not_one_of(given, "none, jacobi")),
+    }
 }
 
 pub(super) fn conflict(what: String, remedy: &str) -> UsageError {

@@ -150,7 +150,7 @@ impl Launch<'_> {
     }
 
     fn carried(&self, prepared: Prepared, cluster: &Cluster) -> Result<(ToolOutput, Run), LaunchError> {
-        let ranks = u32::try_from(prepared.mains.len()).unwrap_or(u32::MAX);
+        let ranks = u32::try_from(prepared.mains.len()).expect("a layout counts its ranks in 32 bits");
         let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
         if cluster.nodes() < 2 && taken > 1 {
             return Err(LaunchError::OneNode { cluster: self.parts.name.clone(), nodes: cluster.nodes() });
@@ -158,6 +158,7 @@ impl Launch<'_> {
         if taken > cluster.nodes() {
             return Err(LaunchError::TooFewNodes { cluster: self.parts.name.clone(), nodes: cluster.nodes(), taken });
         }
+        // Saturated: no job takes so many nodes, which is said below.
         let named = u32::try_from(self.chosen.len()).unwrap_or(u32::MAX);
         if named > 0 && named != taken {
             return Err(LaunchError::Hosts { named, taken });

@@ -117,6 +117,7 @@ fn has_one_run(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError
     Ok(())
 }
 
+#[expect(clippy::disallowed_methods, reason = "how long a run took is told beside its result, never used")]
 fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
     let tool = Tool::by_name(&bench.tool).map_err(|e| LabError::refused(e.in_full(), "`fabriscope bench` lists the tools"))?;
     let parts = &lab.cluster;
@@ -151,6 +152,7 @@ fn wiring(error: TopologyError) -> LabError {
     LabError::refused(error.in_full(), "correct the topology of the cluster")
 }
 
+#[expect(clippy::disallowed_methods, reason = "how long a run took is told beside its result, never used")]
 fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSettings) -> Result<SingleRun, LabError> {
     let name = workload.name();
     let cluster = Cluster::new(lab.cluster.clone()).map_err(wiring)?;

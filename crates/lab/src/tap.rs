@@ -54,6 +54,7 @@ impl CaptureRequest {
             file: file.clone(),
             format,
             framing: Framing { layer },
+            // No frame is so long: all of it is kept.
             snap: self.snap.unwrap_or(u32::MAX),
             interfaces: Vec::new(),
             numbers: BTreeMap::new(),

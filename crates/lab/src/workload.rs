@@ -475,6 +475,12 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         return Err(Problem::at(&["workload", name, "size"], message, "choose another size"));
     }
     check_transport(transport, cluster, &["workload", name, "transport"])?;
+    check_pattern(workload, hosts)
+}
+
+/// Whether the numbers of a pattern make sense among so many hosts.
+fn check_pattern(workload: &Workload, hosts: u32) -> Result<(), Problem> {
+    let name = workload.name();
     match workload {
         Workload::Incast(incast) if incast.senders == 0 || incast.senders >= hosts => {
             let message = format!("{} senders and a receiver do not fit into {hosts} hosts", incast.senders);

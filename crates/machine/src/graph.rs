@@ -23,6 +23,15 @@ pub struct Machine {
     around: Vec<Vec<LinkId>>,
 }
 
+/// Traffic between devices that a host bridge or a GPU limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerTraffic {
+    /// It writes, and does not read.
+    pub writes: bool,
+    /// It goes across sockets.
+    pub across: bool,
+}
+
 impl Machine {
     /// An empty machine to add to.
     #[must_use]
@@ -125,8 +134,8 @@ impl Machine {
     }
     /// A limit of a host bridge, if it has it.
     #[must_use]
-    pub fn resource_of_peers(&self, bridge: VertexId, writes: bool, across: bool) -> Option<ResourceId> {
-        let which = usize::from(writes) + 2 * usize::from(across);
+    pub fn resource_of_peers(&self, bridge: VertexId, traffic: PeerTraffic) -> Option<ResourceId> {
+        let which = usize::from(traffic.writes) + 2 * usize::from(traffic.across);
         self.vertex(bridge).peer.each()[which].map(|_| ResourceId(self.links.len() as u32 * 2 + bridge.0 * LIMITS + which as u32))
     }
     /// How much a resource carries; nothing for one that does not exist.

@@ -32,7 +32,7 @@ mod vertex;
 pub use builder::{Builder, MachineError};
 pub use class::PathClass;
 pub use cpu_set::CpuSet;
-pub use graph::{Machine, ResourceId};
+pub use graph::{Machine, PeerTraffic, ResourceId};
 pub use identity::{Bundle, Identity, Port, Processor};
 pub use leg::{Leg, kind_name, legs, way};
 pub use link::{Framing, Link, LinkId, LinkKind, Tlp};

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use fabriscope_units::{Rate, Span};
 use serde::Serialize;
 
-use crate::graph::{Machine, ResourceId};
+use crate::graph::{Machine, PeerTraffic, ResourceId};
 use crate::link::{LinkId, LinkKind};
 use crate::sharing::{Use, Weight};
 use crate::vertex::{VertexId, VertexKind};
@@ -162,7 +162,8 @@ impl Machine {
     fn bridge_limit(&self, path: &Path, vertices: &[VertexId], access: Access) -> Option<ResourceId> {
         let across = path.steps.iter().any(|step| self.link(step.link).kind == LinkKind::Smp);
         let bridges = vertices.iter().filter(|id| self.vertex(**id).kind == VertexKind::HostBridge);
-        bridges.filter_map(|bridge| self.resource_of_peers(*bridge, access == Access::Write, across)).min_by_key(|r| self.capacity(*r))
+        let traffic = PeerTraffic { writes: access == Access::Write, across };
+        bridges.filter_map(|bridge| self.resource_of_peers(*bridge, traffic)).min_by_key(|r| self.capacity(*r))
     }
 
     /// The limit of the GPU that another device reads or writes over PCI Express.
@@ -176,7 +177,7 @@ impl Machine {
         }
         let mut gpus = vertices.iter().filter(|id| self.vertex(**id).kind == VertexKind::Gpu);
         let gpu = gpus.find(|gpu| **gpu == served || self.memory_of(**gpu) == Some(served))?;
-        self.resource_of_peers(*gpu, access == Access::Write, false)
+        self.resource_of_peers(*gpu, PeerTraffic { writes: access == Access::Write, across: false })
     }
 
     fn search(&self, from: VertexId, to: VertexId, allowed: impl Fn(LinkKind) -> bool) -> Option<Path> {

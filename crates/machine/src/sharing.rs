@@ -24,7 +24,7 @@ impl Weight {
     /// A byte for a byte.
     pub const ONE: Weight = Weight(1 << 16);
 
-    /// `taken` bytes for `payload` bytes.
+    /// `taken` bytes for `payload` bytes; 65536 times as many or more count as the largest weight.
     #[must_use]
     pub fn of(taken: u64, payload: u64) -> Weight {
         Weight(u32::try_from(u128::from(taken) * (1 << 16) / u128::from(payload.max(1))).unwrap_or(u32::MAX).max(1))

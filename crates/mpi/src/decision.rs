@@ -77,8 +77,8 @@ impl Decision {
         match (&part.psm2, message.local) {
             (_, true) => within(&gpu, &protocol, message),
             (Some(psm2), false) => {
-                let window = u32::try_from(psm2.window.0).unwrap_or(u32::MAX).max(1);
-                onload(&gpu, window, u32::try_from(psm2.eager_limit.0).unwrap_or(u32::MAX), message)
+                let window = psm2.window.saturating_u32().max(1);
+                onload(&gpu, window, psm2.eager_limit.saturating_u32(), message)
             }
             (None, false) => across(&gpu, &protocol, message),
         }

@@ -38,7 +38,7 @@ impl Rank {
         let state = self.state.borrow();
         for readers in messages.chunk_by(|one, other| one.piece == other.piece) {
             let Some(piece) = readers.first().map(|message| message.piece) else { continue };
-            for part in slots.parts(u32::try_from(piece.bytes.0).unwrap_or(u32::MAX)) {
+            for part in slots.parts(piece.bytes.saturating_u32()) {
                 let begun = self.process.now();
                 self.process.copy(Bytes(part.into()), Bytes(u64::MAX));
                 note(&self.process, begun, &[], || "copy into a slot".to_owned());

@@ -155,7 +155,7 @@ impl Outlet {
             let Some(filled) = node.kernels.take_filled(up, now) else { break };
             self.order.pop_front();
             c.process.compute(step);
-            let bytes = u32::try_from(filled.bytes.0).unwrap_or(u32::MAX);
+            let bytes = filled.bytes.saturating_u32();
             let post = |group: &mut Group| group.post(SUM, self.region, self.region, bytes).map_err(|error| ProgramError(error.in_full()));
             let reduction = if bytes > 0 { Some(post(&mut self.group)?) } else { None };
             c.world.0.add_to_sum(self.gpu, self.count, filled.contents);

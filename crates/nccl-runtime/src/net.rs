@@ -448,7 +448,7 @@ impl Net {
             self.links[link].lanes[lane].ready.pop_front();
             let stripes = self.links[link].stripes.len() as u32;
             let number = self.links[link].stripes[0].peer.number;
-            let length = u32::try_from(Protocol::ALL[lane].wire(bytes).0).unwrap_or(u32::MAX);
+            let length = Protocol::ALL[lane].wire(bytes).saturating_u32();
             let pieces = if length > c.library().stripe { stripes } else { 1 };
             c.world.0.words.borrow_mut().entry((number, lane)).or_default().push_back((slice, pieces));
             if !self.writes {
@@ -485,7 +485,7 @@ impl Net {
         }
         while let Some(slice) = self.links[link].lanes[lane].ready.front().copied().filter(|slice| occupy(slice.slots)) {
             self.links[link].lanes[lane].ready.pop_front();
-            let length = u32::try_from(Protocol::ALL[lane].wire(slice.bytes).0).unwrap_or(u32::MAX);
+            let length = Protocol::ALL[lane].wire(slice.bytes).saturating_u32();
             let (sge, remote) = self.ends((link, 0), lane, length);
             self.post(c, (link, 0), SendWr::read(0, sge, remote), Done::Fetched { link, lane, slice })?;
         }

@@ -21,6 +21,7 @@ struct PlainOp {
 
 impl Plain {
     pub(crate) fn into_builder(self) -> Builder {
+        // Saturated: the builder refuses so many ranks.
         let mut builder = Builder::new(u32::try_from(self.ranks.len()).unwrap_or(u32::MAX));
         for (rank, ops) in (0..).zip(self.ranks) {
             for PlainOp { op, after } in ops {

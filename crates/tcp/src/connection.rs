@@ -6,9 +6,9 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_wire::{SackBlocks, Tcp, TcpFlags};
 
 use crate::config::Config;
-use crate::receive::{Arrival, Receiver};
+use crate::receive::{Arrival, Mark, Receiver};
 use crate::segment::Segment;
-use crate::send::Sender;
+use crate::send::{AckFields, Sender};
 use crate::seq::Seq;
 
 /// The states of RFC 9293, figure 5.
@@ -336,7 +336,7 @@ impl Connection {
         if segment.counts() {
             let was_over = self.receiver.ended();
             if self.ecn && segment.payload > 0 {
-                self.receiver.note_mark(marked, segment.has(TcpFlags::CWR));
+                self.receiver.note_mark(Mark { marked, confirmed: segment.has(TcpFlags::CWR) });
             }
             let fin = segment.has(TcpFlags::FIN);
             (arrival.fresh, arrival.in_order) = self.receiver.arrive(now, position, u64::from(segment.payload), fin);
@@ -382,7 +382,8 @@ impl Connection {
             }
         }
         let echo = self.ecn && segment.has(TcpFlags::ECE) && !segment.has(TcpFlags::SYN);
-        match self.sender.acknowledge(now, ack, window, !segment.counts(), &sacked[..count], echo) {
+        let fields = AckFields { ack, window, bare: !segment.counts(), sacked: &sacked[..count], echo };
+        match self.sender.acknowledge(now, &fields) {
             // The SYN and the FIN are no bytes of the stream.
             Some(fresh) => {
                 let syn = u64::from(fresh > 0 && ack - fresh == 0);

@@ -58,6 +58,15 @@ pub(crate) struct Receiver {
     accurate: bool,
 }
 
+/// What a packet with data says of congestion.
+#[derive(Clone, Copy)]
+pub struct Mark {
+    /// A switch marked it (CE).
+    pub marked: bool,
+    /// The sender has heard of earlier marks (CWR).
+    pub confirmed: bool,
+}
+
 impl Receiver {
     pub fn new(config: &Config) -> Receiver {
         Receiver {
@@ -142,7 +151,7 @@ impl Receiver {
     }
 
     /// A packet with data was marked or not.
-    pub fn note_mark(&mut self, marked: bool, confirmed: bool) {
+    pub fn note_mark(&mut self, Mark { marked, confirmed }: Mark) {
         if self.accurate {
             // RFC 8257 §3.2: the acknowledgements show where marks begin and end.
             self.ack_now |= marked != self.echo;

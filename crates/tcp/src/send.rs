@@ -84,6 +84,20 @@ pub(crate) struct Sender {
     pub retransmissions: u64,
 }
 
+/// What an acknowledgement says, in positions of the stream.
+pub struct AckFields<'a> {
+    /// All before this one has arrived.
+    pub ack: u64,
+    /// The bytes from there on that there is room for.
+    pub window: u64,
+    /// It carries neither data nor SYN nor FIN.
+    pub bare: bool,
+    /// What arrived beyond it: first, and one behind the last.
+    pub sacked: &'a [(u64, u64)],
+    /// A mark was seen (ECE).
+    pub echo: bool,
+}
+
 impl Sender {
     pub fn new(config: &Config, initial: Seq) -> Sender {
         Sender {
@@ -235,8 +249,9 @@ impl Sender {
         self.in_flight.saturating_sub(left)
     }
 
-    /// An acknowledgement up to `ack` with a window; returns how much is new, or nothing if it makes no sense.
-    pub fn acknowledge(&mut self, now: Time, ack: u64, window: u64, bare: bool, sacked: &[(u64, u64)], echo: bool) -> Option<u64> {
+    /// An acknowledgement; returns how much is new, or nothing if it makes no sense.
+    pub fn acknowledge(&mut self, now: Time, fields: &AckFields<'_>) -> Option<u64> {
+        let AckFields { ack, window, bare, sacked, echo } = *fields;
         if ack > self.next || ack < self.una {
             return (ack < self.una).then_some(0);
         }

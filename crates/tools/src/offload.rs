@@ -102,7 +102,8 @@ impl OffloadOptions {
             }
             (how, across) => how == How::Staged || !across,
         };
-        let mut settings = Settings::of(part, staged, everything);
+        let mut settings = Settings::of(part, staged);
+        settings.everything = everything;
         settings.workers = self.workers.unwrap_or(settings.workers);
         if settings.workers > dpu.cores {
             let what = format!("{} workers on the {} cores of `{}`", settings.workers, dpu.cores, dpu.name);

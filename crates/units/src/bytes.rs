@@ -29,6 +29,14 @@ impl Bytes {
     pub const fn as_u64(self) -> u64 {
         self.0
     }
+    /// As a number of 32 bits; what does not fit is the largest one.
+    ///
+    /// For lengths in fields of 32 bits and for limits that lengths are compared with. A message has at most 2³¹ B (InfiniBand vol. 1 §9.3), so
+    /// the largest number means *longer than any message*.
+    #[must_use]
+    pub const fn saturating_u32(self) -> u32 {
+        if self.0 > u32::MAX as u64 { u32::MAX } else { self.0 as u32 }
+    }
     /// The difference, or zero where `other` is larger.
     #[inline]
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {

@@ -213,6 +213,7 @@ impl Default for Packet {
 /// A packet to put on the wire, and what it takes to build it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
+#[expect(clippy::struct_excessive_bools, reason = "each is a bit of a header, or of what is known of the packet")]
 pub struct Transmit {
     /// The packet.
     pub packet: Packet,

@@ -34,6 +34,7 @@ impl RecvQueue {
     }
 
     pub(crate) fn post(&mut self, wr: &RecvWr) -> Result<(), PostError> {
+        // Saturated: more than 32 bits hold is more than any queue takes.
         let sges = u32::try_from(wr.sge.len()).unwrap_or(u32::MAX);
         if sges > self.max_sge {
             return Err(PostError::TooManySges { sges, max: self.max_sge });

@@ -94,6 +94,7 @@ fn check(requests: &[Request], setting: Setting, faults: Faults) -> Result<Pair,
     check_governed(requests, setting, faults, cc::Settings::default())
 }
 
+#[expect(clippy::too_many_lines, reason = "one model of a lossy path, told from the first packet to the last")]
 fn check_governed(requests: &[Request], setting: Setting, faults: Faults, congestion: cc::Settings) -> Result<Pair, TestCaseError> {
     let cap = QpCap { max_send_wr: 64, max_recv_wr: 64, max_inline_data: Bytes(256), ..QpCap::default() };
     let mut pair = Pair::governed(|init| QpInit { cap, ..init }, QpType::Rc, faults, congestion);
@@ -280,6 +281,7 @@ fn governed() -> impl Strategy<Value = cc::Settings> {
     })
 }
 
+#[expect(clippy::fn_params_excessive_bools, reason = "what the channel may do, by the names of its faults")]
 fn faults(duplicate: bool, reorder: bool) -> impl Strategy<Value = Faults> {
     (0u8..40, 0u8..40, 0u8..100, any::<u64>()).prop_map(move |(lose, twice, overtaken, seed)| Faults {
         lose,

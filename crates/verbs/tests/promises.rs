@@ -1,4 +1,5 @@
 //! Every transport keeps what its row in the table of services promises, on channels that lose, repeat and reorder.
+#![expect(clippy::disallowed_methods, reason = "PROPTEST_CASES is an option of proptest")]
 
 mod algorithms;
 mod fleet;

@@ -51,7 +51,7 @@ impl Mtu {
     /// Any other size.
     pub fn from_bytes(size: Bytes) -> Result<Mtu, WireError> {
         let known = Mtu::ALL.into_iter().find(|mtu| mtu.bytes() == size);
-        let value = u32::try_from(size.as_u64()).unwrap_or(u32::MAX);
+        let value = size.saturating_u32();
         known.ok_or(WireError::Code { what: "an MTU in bytes", value, allowed: "256, 512, 1024, 2048 or 4096" })
     }
     /// How many packets a message of `size` takes; an empty message takes one.

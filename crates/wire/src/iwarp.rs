@@ -254,6 +254,7 @@ impl Mpa {
     /// More than the length field can say.
     pub fn frame(header: &[u8], payload: &[u8]) -> Result<Vec<u8>, WireError> {
         let ulpdu = header.len() + payload.len();
+        // Saturated: the value is only told.
         let length = u16::try_from(ulpdu).map_err(|_| WireError::Code {
             what: "the length of an MPA frame",
             value: u32::try_from(ulpdu).unwrap_or(u32::MAX),

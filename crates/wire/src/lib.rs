@@ -26,6 +26,7 @@ mod iwarp;
 mod link_layer;
 mod local;
 mod opcode;
+mod part;
 pub mod psm2;
 mod psn;
 mod service;
@@ -46,6 +47,7 @@ pub use iwarp::{Ddp, Mpa, Placement, RdmapOpcode, ReadRequest, TerminateCode, cr
 pub use link_layer::{LinkLayer, pad};
 pub use local::{Lrh, NextHeader};
 pub use opcode::{Opcode, Operation, Transport};
+pub use part::Part;
 pub use psn::Psn;
 pub use service::{Delivery, Order, Scale, Service};
 pub use syndrome::{Credits, NakCode, Syndrome};

@@ -70,7 +70,7 @@ impl Aggregation {
     /// What limits a process's part of a group of these switches, with contributions up to `inline` in their request.
     #[must_use]
     pub fn rules(&self, mtu: Mtu, inline: u32) -> Rules {
-        let small = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        let small = Bytes::saturating_u32;
         let stream = self.stream.as_ref();
         Rules {
             payload: small(*self.payload).min(small(mtu.bytes())),

@@ -26,6 +26,7 @@ pub enum TcpAlgorithm {
 /// One kernel with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the kernel, and a key of the file")]
 pub struct Kernel {
     /// The name others refer to it by; equals the name of its file.
     pub name: String,

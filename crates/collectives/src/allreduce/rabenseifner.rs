@@ -19,7 +19,7 @@ pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector) -> impl Iterator<Ite
         let blocks = vector.blocks(fold.power());
         let share = move |step| Distance::Doubling.share(fold, number, step, |kept| blocks.pieces(Buffer::Recv, kept.start, kept.end));
         let scatter = (0..fold.steps()).map(share.clone()).map(Share::reduce);
-        scatter.chain((0..fold.steps()).rev().map(share).map(|share| share.gather(true, true)))
+        scatter.chain((0..fold.steps()).rev().map(share).map(|share| share.gather()))
     };
     std::iter::once(begin(vector.whole(Buffer::Send), acc))
         .chain(fold.join(rank, acc))

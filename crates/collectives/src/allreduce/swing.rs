@@ -37,7 +37,7 @@ pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector) -> impl Iterator<Ite
             Share { rank: fold.rank(number), partner: fold.rank(partner), own, theirs }
         };
         let scatter = (0..steps).map(share.clone()).map(Share::reduce);
-        scatter.chain((0..steps).rev().map(share).map(|share| share.gather(true, true)))
+        scatter.chain((0..steps).rev().map(share).map(|share| share.gather()))
     };
     std::iter::once(begin(vector.whole(Buffer::Send), acc))
         .chain(fold.join(rank, acc))

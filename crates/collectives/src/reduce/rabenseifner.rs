@@ -25,7 +25,7 @@ pub(super) fn rounds(rank: u32, ranks: u32, root: u32, vector: Vector) -> impl I
         let taking_part = (0..fold.steps()).rev().filter(move |step| (number ^ top) >> step < 2);
         let gather = taking_part.map(move |step| {
             let here = number >> step == top >> step;
-            share(step).gather(here, !here)
+            share(step).gather_at_one(here)
         });
         scatter.chain(gather)
     };

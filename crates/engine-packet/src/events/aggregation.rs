@@ -96,6 +96,7 @@ impl World<'_> {
         let came_by = LinkId(lane / self.links.vls);
         let bytes = packed.wire_bytes();
         let tail = now + self.links.lane(lane).serialisation(bytes);
+        // No group has the largest number: the packet finds no station.
         let group = Lid(packed.dest()).aggregation().unwrap_or(u32::MAX);
         let station = self.groups.aggregation.groups.get(group as usize).and_then(|stations| stations.get(&switch));
         let child = station.and_then(|station| station.children.binary_search(&came_by.reverse()).ok());

@@ -88,7 +88,7 @@ impl Inside {
         let home = |rank| RankLocation::on(Some(&machine), node.nics as usize, asked.binding, rank);
         let homes = vec![home(0), home(u32::from(local))];
         let (sender, receiver) = (settings.buffers.of(true), settings.buffers.of(false));
-        let size = u32::try_from(asked.size).unwrap_or(u32::MAX);
+        let size = Bytes(asked.size).saturating_u32();
         let mapped = node.gpu.as_ref().is_some_and(|gpu| gpu.mapped.is_some());
         let message = Between { size, sender: (&homes[0], sender), receiver: (&homes[1], receiver), local, mapped };
         let decision = Decision::of(mpi, &message);
@@ -112,7 +112,7 @@ impl Inside {
                 return MessageEnd { who, how, legs: crossing(&machine, own, other, sends) };
             }
             let how = format!("{}{pieces}", seen.say(means));
-            MessageEnd { who, how, legs: legs(asked.parts, &machine, (own, other), means, sends, local) }
+            MessageEnd { who, how, legs: legs(asked.parts, &machine, (own, other), Move { means, sends, local }) }
         });
         let on_device = [sender, receiver].iter().any(|buffer| *buffer != Buffer::Host);
         let symmetric = sender == receiver && (local || homes[0] == homes[1]);
@@ -177,14 +177,21 @@ fn rails(home: &RankLocation, means: CopyMethod, gpu: Option<&GpuProtocol>) -> u
     home.nics.iter().take_while(|(_, class)| reached(*class)).count() as u32
 }
 
+/// What one end of a message does with its bytes.
+struct Move {
+    means: CopyMethod,
+    /// It sends them, and does not receive.
+    sends: bool,
+    /// Both ends are in one node.
+    local: bool,
+}
+
 /// The ways of one end.
 fn legs(
     parts: &ResolvedCluster,
     machine: &Machine,
     (own, other): (&RankLocation, &RankLocation),
-    means: CopyMethod,
-    sends: bool,
-    local: bool,
+    Move { means, sends, local }: Move,
 ) -> Vec<Leg> {
     let gpu = |home: &RankLocation| machine.gpus().get(home.gpu? as usize).map(|gpu| machine.own_memory(*gpu));
     let (device_memory, peer) = (gpu(own), gpu(other));

@@ -29,7 +29,7 @@ pub fn shared(part: &SharedMemory, size: Bytes, sends: bool) -> String {
     let local = Local::from(part);
     let limit = *part.eager_limit;
     let pages = size.0.div_ceil(4096);
-    match local.single(u32::try_from(size.0).unwrap_or(u32::MAX)) {
+    match local.single(size.saturating_u32()) {
         None if size > limit && sends => format!("FIFO: the core copies chunks of {} into shared memory", *part.chunk),
         None if size > limit => "FIFO: the core copies them out of shared memory meanwhile".to_owned(),
         None if sends => format!("FIFO: the core copies it into shared memory (up to {limit}) and writes a line"),

@@ -100,6 +100,7 @@ fn shortest(backbone: &Backbone) -> Spread {
 /// Paths without a common cable, between pairs of switches.
 fn disjoint(backbone: &Backbone) -> Spread {
     let leaves = backbone.leaves().len() as u64;
+    // Of more pairs than 32 bits hold, some hundred are drawn anyway.
     let all = u32::try_from(leaves * leaves.saturating_sub(1) / 2).unwrap_or(u32::MAX);
     let most = (MOST_FLOW_STEPS / (backbone.trunk_ends().max(1) as u64)).clamp(8, 256) as u32;
     let drawn = sample(most, all, DISJOINT);

@@ -171,19 +171,10 @@ fn usual(values: impl Iterator<Item = u32>) -> Option<u32> {
     counts.into_iter().max_by_key(|(value, count)| (*count, *value)).map(|(value, _)| value)
 }
 
-fn findings(
-    subnet: &Subnet,
-    levels: &[u32],
-    classes: &BTreeMap<(u32, String), Vec<u32>>,
-    towards: &BTreeMap<(u32, (u32, String)), u32>,
-    hosts: &BTreeMap<&str, u32>,
-) -> Vec<Finding> {
-    let distances = subnet.distances();
-    let mut findings = Vec::new();
-    let mut add =
-        |what: String, places: Vec<String>| findings.push(Finding { what, places: places.into_iter().take(MOST_PLACES).collect() });
+/// Cables that most switches of a class have and some do not.
+fn missing(subnet: &Subnet, classes: &BTreeMap<(u32, String), Vec<u32>>, towards: &BTreeMap<(u32, (u32, String)), u32>) -> Vec<Finding> {
     let name = |device: &u32| subnet.devices[*device as usize].name().to_owned();
-
+    let mut findings = Vec::new();
     for (low, members) in classes {
         let targets: std::collections::BTreeSet<&(u32, String)> =
             towards.keys().filter(|(device, _)| members.binary_search(device).is_ok()).map(|(_, class)| class).collect();
@@ -203,16 +194,37 @@ fn findings(
             let missing: u32 = fewer.iter().map(|member| planned - cables(member)).sum();
             let all = planned * wired.len() as u32;
             let (low_name, high_name) = (label(low), label(high));
-            add(
+            findings.push(Finding::new(
                 format!(
                     "{low_name}: {} of {planned} cables to {high_name}; {missing} of {} are missing",
                     described.join(", "),
                     grouped(all)
                 ),
                 fewer.iter().map(|member| format!("{} ({})", name(member), cables(member))).collect(),
-            );
+            ));
         }
     }
+    findings
+}
+
+impl Finding {
+    /// A finding with the first of its places.
+    fn new(what: String, places: Vec<String>) -> Finding {
+        Finding { what, places: places.into_iter().take(MOST_PLACES).collect() }
+    }
+}
+
+fn findings(
+    subnet: &Subnet,
+    levels: &[u32],
+    classes: &BTreeMap<(u32, String), Vec<u32>>,
+    towards: &BTreeMap<(u32, (u32, String)), u32>,
+    hosts: &BTreeMap<&str, u32>,
+) -> Vec<Finding> {
+    let distances = subnet.distances();
+    let mut findings = missing(subnet, classes, towards);
+    let mut add = |what: String, places: Vec<String>| findings.push(Finding::new(what, places));
+    let name = |device: &u32| subnet.devices[*device as usize].name().to_owned();
     let listed_once: Vec<&super::Cable> = subnet.cables.iter().filter(|cable| !cable.seen_twice).collect();
     let place = |cable: &&super::Cable| {
         let [a, b] = cable.ends.map(|end| format!("{} port {}", subnet.device(end).name(), end.port));

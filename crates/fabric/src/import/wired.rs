@@ -47,6 +47,7 @@ impl Subnet {
         let mut switches: Vec<u32> = self.of_kind(Kind::Switch).map(|(index, _)| index).collect();
         switches.sort_by_cached_key(|&index| {
             let device = &self.devices[index as usize];
+            // Those without a level come last.
             (levels[index as usize].unwrap_or(u32::MAX), natural(device.name()), device.id.clone())
         });
         Wiring { endpoints, switches }

@@ -71,6 +71,7 @@ impl FatTree {
             _ => {}
         }
         let fits = holds(levels);
+        // A tree that holds more than can be numbered is refused where its ports are counted.
         let endpoints = u64::from(positive("endpoints", self.endpoints.unwrap_or(u32::try_from(fits).unwrap_or(u32::MAX)))?);
         if endpoints > fits {
             let remedy = if levels < *LEVELS.end() { ", raise `levels` or `oversubscription`" } else { "" };

@@ -341,6 +341,7 @@ impl fmt::Display for Groups {
 /// `ports` is how many global ports a group has.
 pub(super) fn spread(groups: Option<u32>, global_links: Option<u32>, ports: u64) -> Result<(u32, u32), TopologyError> {
     let per_pair = super::positive("global_links", global_links.unwrap_or(1))?;
+    // Groups and cables that 32 bits do not hold are refused where the ports of the fabric are counted.
     let most = ports / u64::from(per_pair) + 1;
     let groups = super::positive("groups", groups.unwrap_or(u32::try_from(most).unwrap_or(u32::MAX)))?;
     if u64::from(groups) > most {

@@ -45,7 +45,8 @@ impl Oversubscription {
         let shares = ports / (self.down + self.up);
         (self.down * shares, self.up * shares)
     }
-    /// The ports up that belong to `down` ports down, where that is a whole number.
+    /// The ports up that belong to `down` ports down, where that is a whole number; what 32 bits do not hold is more than any switch has, and is
+    /// refused as such.
     pub(super) fn up_for(self, down: u32) -> Option<u32> {
         let product = u64::from(down) * u64::from(self.up);
         (product % u64::from(self.down) == 0).then(|| u32::try_from(product / u64::from(self.down)).unwrap_or(u32::MAX))

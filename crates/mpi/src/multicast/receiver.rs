@@ -249,12 +249,12 @@ impl<'a> Incoming<'a> {
             course.process.compute(course.multicast.settings.packet_overhead);
             self.used += 1;
             (self.heard, self.patience) = (now, 0);
-            let packet = wc.imm.unwrap_or(u32::MAX).wrapping_sub(course.first.0 as u32);
-            if packet >= course.packets {
+            let packet = wc.imm.map(|number| number.wrapping_sub(course.first.0 as u32)).filter(|packet| *packet < course.packets);
+            let Some(packet) = packet else {
                 // Of an earlier broadcast, in which it was given up.
                 self.landing.spoil(wc.wr_id as u32);
                 return Ok(());
-            }
+            };
             let lost = self.landing.land(wc.wr_id as u32, packet);
             self.miss(course, lost);
             return Ok(());
@@ -272,6 +272,7 @@ impl<'a> Incoming<'a> {
             }
             Some(Reading::Progress(asked)) => {
                 let through = course.books(|books| books.sent_by(asked)).saturating_sub(course.first.0);
+                // Saturated: a broadcast has fewer packets, and all of them were sent.
                 let lost = self.landing.declare(u32::try_from(through).unwrap_or(u32::MAX));
                 self.heard = now;
                 self.patience = if lost.is_empty() { (self.patience + 1).min(MOST_DOUBLINGS) } else { 0 };

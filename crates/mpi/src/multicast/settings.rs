@@ -108,7 +108,7 @@ impl Settings {
     #[must_use]
     pub fn with_chunk(self, chunk: Bytes) -> Settings {
         let packets = chunk.0 / u64::from(self.payload);
-        Settings { chunk: u32::try_from(packets).unwrap_or(u32::MAX).clamp(1, MOST_PACKETS), ..self }
+        Settings { chunk: packets.clamp(1, MOST_PACKETS.into()) as u32, ..self }
     }
 
     /// The same as `parameters` say, which stand between commas; `None` where one says nothing known.

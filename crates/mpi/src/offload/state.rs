@@ -32,12 +32,12 @@ pub struct Settings {
 impl Settings {
     /// Those of a library, on adapters with `cores` cores each.
     #[must_use]
-    pub fn of(part: &Offload, staged: bool, everything: bool) -> Settings {
-        let small = |bytes: fabriscope_units::Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+    pub fn of(part: &Offload, staged: bool) -> Settings {
+        let small = fabriscope_units::Bytes::saturating_u32;
         Settings {
             workers: *part.workers,
             staged,
-            everything,
+            everything: false,
             descriptor: small(*part.descriptor),
             entry: small(*part.descriptor_entry),
             hand_over: *part.hand_over,

@@ -150,7 +150,7 @@ impl Gpu {
 
 impl From<&GpuProtocol> for Gpu {
     fn from(part: &GpuProtocol) -> Gpu {
-        let bytes = |size: Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
+        let bytes = Bytes::saturating_u32;
         Gpu {
             aware: part.aware,
             overhead: part.overhead.as_ref().map_or(Span::ZERO, |span| **span),

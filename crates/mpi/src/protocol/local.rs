@@ -59,7 +59,7 @@ impl Single {
 
 impl From<&SharedMemory> for Local {
     fn from(part: &SharedMemory) -> Local {
-        let bytes = |size: Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
+        let bytes = Bytes::saturating_u32;
         let span = |span: &Option<fabriscope_catalog::Sourced<Span>>| span.as_ref().map_or(Span::ZERO, |span| **span);
         let eager_limit = bytes(*part.eager_limit);
         Local {

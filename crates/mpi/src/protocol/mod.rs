@@ -150,7 +150,7 @@ impl Protocol {
 
 impl From<&Mpi> for Protocol {
     fn from(part: &Mpi) -> Protocol {
-        let bytes = |size: fabriscope_units::Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
+        let bytes = fabriscope_units::Bytes::saturating_u32;
         Protocol {
             send_overhead: *part.send_overhead,
             call_overhead: *part.send_overhead,

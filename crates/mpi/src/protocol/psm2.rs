@@ -6,7 +6,7 @@ use fabriscope_units::Bytes;
 
 /// The library's numbers from its part.
 pub(crate) fn library(part: &Psm2, gpu: Option<&GpuProtocol>) -> Library {
-    let bytes = |size: Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
+    let bytes = Bytes::saturating_u32;
     Library {
         tiny: bytes(*part.tiny_limit),
         sdma: bytes(*part.sdma_limit),

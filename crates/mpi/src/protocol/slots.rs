@@ -13,7 +13,7 @@ pub struct Slots {
 
 impl From<&fabriscope_catalog::Slots> for Slots {
     fn from(part: &fabriscope_catalog::Slots) -> Slots {
-        let bytes = |size: Bytes| u32::try_from(size.0).unwrap_or(u32::MAX);
+        let bytes = Bytes::saturating_u32;
         Slots { length: bytes(*part.length).max(1), inline: bytes(*part.inline) }
     }
 }

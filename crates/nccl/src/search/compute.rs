@@ -9,7 +9,7 @@ use super::{Channel, Graph, Pattern};
 use crate::architecture::Processor;
 use crate::path_type::PathType;
 use crate::settings::{Set, Settings};
-use crate::tables;
+use crate::tables::{self, Reach};
 use crate::topology::{Kind, LinkType, Topology, bits, rate};
 
 /// What is searched for.
@@ -59,8 +59,9 @@ pub(super) fn graph(topology: &Topology, settings: &Settings, wanted: SearchTarg
     let cross = if crossing { settings.cross_nic } else { Set::Off };
     let nearest = if gpus == 1 { PathType::Loc } else { PathType::Nvl };
     let same = pattern != Pattern::Nvls;
+    let reach = if inter { Reach::Network } else { Reach::Node };
     let speeds: Vec<i64> =
-        tables::speeds(capability, topology.facts.architecture.is_amd(), inter).iter().map(|speed| bits(tables::mbs(*speed))).collect();
+        tables::speeds(capability, topology.facts.architecture.is_amd(), reach).iter().map(|speed| bits(tables::mbs(*speed))).collect();
     let (most_rate, total) = limits(topology);
 
     let mut best = Draft::new(pattern, collnet, gpus, least, most);
@@ -132,11 +133,24 @@ pub(super) fn graph(topology: &Topology, settings: &Settings, wanted: SearchTarg
     }
 
     double(&mut best, capability);
-    // The second pass: the same number of channels, faster.
-    draft = best.clone();
+    faster(&mut best, &speeds, &mut walk);
+    if best.count == 0 && !collnet && pattern != Pattern::Nvls {
+        best.order = (0..gpus as u32).collect();
+        best.inter_nets = vec![[0, 0]];
+        (best.intra, best.inter) = (bits(tables::mbs(100)), bits(tables::mbs(100)));
+        (best.type_intra, best.type_inter) = (PathType::Sys, PathType::Sys);
+        best.count = 1;
+    }
+    finished(topology, &best)
+}
+
+/// The second pass: the same number of channels, faster.
+fn faster(best: &mut Draft, speeds: &[i64], walk: &mut Walk<'_>) {
+    let mut draft = best.clone();
     draft.least = best.count;
     walk.forget();
-    index = (0..last).find(|index| speeds[*index] <= best.inter).unwrap_or(last);
+    let last = speeds.len() - 1;
+    let mut index = (0..last).find(|index| speeds[*index] <= best.inter).unwrap_or(last);
     (draft.intra, draft.inter) = (speeds[index], speeds[index]);
     let mut left = -1;
     while left != 0 && index > 0 {
@@ -158,17 +172,8 @@ pub(super) fn graph(topology: &Topology, settings: &Settings, wanted: SearchTarg
             _ => break,
         }
         left = if draft.same { tables::SEARCH_STEPS_SAME } else { tables::SEARCH_STEPS };
-        walk.search(&mut draft, &mut best, &mut left);
+        walk.search(&mut draft, best, &mut left);
     }
-
-    if best.count == 0 && !collnet && pattern != Pattern::Nvls {
-        best.order = (0..gpus as u32).collect();
-        best.inter_nets = vec![[0, 0]];
-        (best.intra, best.inter) = (bits(tables::mbs(100)), bits(tables::mbs(100)));
-        (best.type_intra, best.type_inter) = (PathType::Sys, PathType::Sys);
-        best.count = 1;
-    }
-    finished(topology, &best)
 }
 
 /// Fast channels are split in two, so that each keeps a kernel's worth.

@@ -343,7 +343,7 @@ impl Interface {
             words: if whole { said.within(segment.offset..segment.offset + u64::from(here)) } else { Vec::new() },
             segment: whole.then_some(segment),
             fetch,
-            wire: self.settings.framing.wire_bytes(fetch, starts, ends),
+            wire: self.settings.framing.wire_bytes(fetch, (starts, ends).into()),
             first: frame.done == 0 && starts,
             last: last && whole,
             entropy,

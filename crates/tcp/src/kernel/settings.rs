@@ -1,7 +1,7 @@
 //! What an interface is made with.
 
 use fabriscope_units::{Bytes, Rate, Span};
-use fabriscope_wire::{LinkLayer, Opcode, pad};
+use fabriscope_wire::{LinkLayer, Opcode, Part, pad};
 
 use crate::config::Config;
 
@@ -22,7 +22,7 @@ pub enum Framing {
 impl Framing {
     /// Bytes on the wire of an IP packet of `bytes`, headers of TCP and IP included; of one piece of it in connected mode.
     #[must_use]
-    pub const fn wire_bytes(self, bytes: u32, first: bool, last: bool) -> u32 {
+    pub const fn wire_bytes(self, bytes: u32, part: Part) -> u32 {
         match self {
             Framing::Ethernet => {
                 let frame = ETHERNET + bytes;
@@ -33,11 +33,11 @@ impl Framing {
                 LinkLayer::InfiniBand.overhead(Opcode::UD_SEND_ONLY) + payload + pad(payload)
             }
             Framing::InfinibandConnected { .. } => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_SEND_ONLY,
-                    (true, false) => Opcode::RC_SEND_FIRST,
-                    (false, false) => Opcode::RC_SEND_MIDDLE,
-                    (false, true) => Opcode::RC_SEND_LAST,
+                let opcode = match part {
+                    Part::Only => Opcode::RC_SEND_ONLY,
+                    Part::First => Opcode::RC_SEND_FIRST,
+                    Part::Middle => Opcode::RC_SEND_MIDDLE,
+                    Part::Last => Opcode::RC_SEND_LAST,
                 };
                 LinkLayer::InfiniBand.overhead(opcode) + bytes + pad(bytes)
             }

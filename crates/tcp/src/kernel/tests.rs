@@ -153,7 +153,7 @@ fn offloads_and_large_packets_make_it_fast() {
 #[test]
 fn ip_over_infiniband_has_its_own_headers() {
     // Start and end 2, LRH 8, BTH 12, DETH 8, header 4, IP 20, TCP 32, 1 byte and pad 3, ICRC 4, VCRC 2.
-    assert_eq!(Framing::InfinibandDatagram.wire_bytes(53, true, true), 2 + 8 + 12 + 8 + 4 + 53 + 3 + 4 + 2);
+    assert_eq!(Framing::InfinibandDatagram.wire_bytes(53, fabriscope_wire::Part::Only), 2 + 8 + 12 + 8 + 4 + 53 + 3 + 4 + 2);
     let connected = Framing::InfinibandConnected { path_mtu: 4096 };
     let settings = Settings { framing: connected, mtu: 65_520, tso: false, checksum_offload: false, ..settings() };
     assert_eq!((settings.check(4096), settings.mss()), (Ok(()), 65_468));

@@ -78,7 +78,7 @@ pub(super) fn programs(
         true => barrier.choose(tool, 0, mpi, target).ok().map(|algorithm| (barrier.call(0, target), algorithm)),
         false => None,
     };
-    let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
+    let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     let desk = offloaded.map(|settings| (settings, OffloadState::new(settings, target, inline)));
     let casting = Casting::default();
     let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));

@@ -33,7 +33,7 @@ impl Switches {
                 return Ok(None);
             }
             let by_hosts = |algorithm: Option<&str>| Plan { algorithm: algorithm.map(str::to_owned), ..plan.clone() };
-            let size = u32::try_from(call.size.0).unwrap_or(u32::MAX);
+            let size = call.size.saturating_u32();
             let usual = by_hosts(None).choose(tool, size, mpi, target);
             // A library whose rules do not say goes through its nodes' leaders as well.
             usual

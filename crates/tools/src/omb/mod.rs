@@ -44,7 +44,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let settings = Rc::new(Settings::parse(benchmark, args, target)?);
     let mpi = mpi_for(benchmark.name, target)?;
     let world = World::new(mpi, target, 2 * settings.pairs);
-    let inline = u32::try_from(mpi.inline_limit.0).unwrap_or(u32::MAX).min(target.max_inline);
+    let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     let desk = settings.offload.map(|offload| OffloadState::new(offload, target, inline));
     let results: Results = Rc::new(RefCell::new(vec![Vec::new(); settings.sizes.len()]));
     let main = || -> Main {

@@ -290,6 +290,7 @@ impl Draft {
     fn resolve_depths(&mut self) -> Result<(), UsageError> {
         let s = &mut self.settings;
         if let Some(iterations) = s.iterations() {
+            // Saturated: it only bounds the depth of queues.
             let iterations = u32::try_from(iterations).unwrap_or(u32::MAX);
             let reliable = !matches!(s.connection, Service::Uc | Service::Ud);
             let unreliable = if reliable { s.rx_depth } else { iterations.min(RX_DEPTH_UNRELIABLE) };

@@ -4,7 +4,7 @@
 //! the defaults of the same name.
 
 use fabriscope_catalog::Perftest;
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::Span;
 use fabriscope_verbs::Service;
 
 use super::test::{Kind, Test, Verb};
@@ -36,8 +36,8 @@ impl Defaults {
             cq_mod: part.map_or(CQ_MODERATION, |part| *part.cq_moderation),
             size: match (test.verb, test.kind) {
                 (Verb::Atomic, _) => ATOMIC_SIZE,
-                (_, Kind::Latency) => part.map_or(SIZE_LATENCY, |part| bytes(*part.size_lat)),
-                (_, Kind::Bandwidth) => part.map_or(SIZE_BANDWIDTH, |part| bytes(*part.size_bw)),
+                (_, Kind::Latency) => part.map_or(SIZE_LATENCY, |part| part.size_lat.saturating_u32()),
+                (_, Kind::Bandwidth) => part.map_or(SIZE_BANDWIDTH, |part| part.size_bw.saturating_u32()),
             },
             loop_overhead: part.map_or(Span::ZERO, |part| *part.loop_overhead),
         }
@@ -47,15 +47,11 @@ impl Defaults {
 /// Largest message that is sent inline without `-I`.
 pub(super) fn inline_size(test: Test, connection: Service, part: Option<&Perftest>) -> u32 {
     match (test.kind, test.verb, connection) {
-        (Kind::Latency, Verb::Write, _) => part.map_or(INLINE_WRITE, |part| bytes(*part.inline_write)),
-        (Kind::Latency, Verb::Send, Service::Ud) => part.map_or(INLINE_SEND_UD, |part| bytes(*part.inline_send_ud)),
-        (Kind::Latency, Verb::Send, _) => part.map_or(INLINE_SEND, |part| bytes(*part.inline_send)),
+        (Kind::Latency, Verb::Write, _) => part.map_or(INLINE_WRITE, |part| part.inline_write.saturating_u32()),
+        (Kind::Latency, Verb::Send, Service::Ud) => part.map_or(INLINE_SEND_UD, |part| part.inline_send_ud.saturating_u32()),
+        (Kind::Latency, Verb::Send, _) => part.map_or(INLINE_SEND, |part| part.inline_send.saturating_u32()),
         _ => 0,
     }
-}
-
-fn bytes(size: Bytes) -> u32 {
-    u32::try_from(size.0).unwrap_or(u32::MAX)
 }
 
 const ITERATIONS: u64 = 1000;

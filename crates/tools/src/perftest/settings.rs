@@ -56,6 +56,7 @@ pub enum Length {
 
 /// A resolved command line.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct Settings {
     /// The program.
     pub test: Test,

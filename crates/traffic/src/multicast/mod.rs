@@ -49,7 +49,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Datagrams of a message.
+    /// Datagrams of a message; what 32 bits do not hold counts as the most, which a lab refuses long before.
     #[must_use]
     pub fn packets(&self) -> u32 {
         u32::try_from(self.size.as_u64().div_ceil(self.mtu.as_u64().max(1))).unwrap_or(u32::MAX).max(1)

@@ -45,7 +45,7 @@ impl Nic {
         let route = route.filter(|_| !qp.qp_type.sends_datagrams()).map(Box::new);
         let inline = wr.flags.contains(SendFlags::INLINE);
         let bytes = wr.length();
-        let length = u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        let length = bytes.saturating_u32();
         let copy = match &self.port.memory {
             Some(memory) if inline => Some(memory::gather(memory.as_ref(), &wr.sge, 0, length as usize).into_boxed_slice()),
             _ => None,
@@ -162,6 +162,7 @@ fn check_send(qp: &Qp, wr: &SendWr) -> Result<(), PostError> {
     if qp.requester.posted() - qp.requester.freed >= u64::from(cap.max_send_wr) {
         return Err(PostError::QueueFull { depth: cap.max_send_wr });
     }
+    // Saturated: more than 32 bits hold is more than any queue takes.
     let sges = u32::try_from(wr.sge.len()).unwrap_or(u32::MAX);
     // The response to a READ of iWARP names one place.
     let single = wr.opcode.is_atomic() || wr.opcode.is_read() && qp.qp_type == QpType::Iwarp;

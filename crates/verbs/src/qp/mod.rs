@@ -242,8 +242,8 @@ impl Qp {
             state: self.state,
             init: self.init,
             attr,
-            send_outstanding: u32::try_from(self.requester.queue.len()).unwrap_or(u32::MAX),
-            recv_posted: u32::try_from(self.recv_queue.len()).unwrap_or(u32::MAX),
+            send_outstanding: u32::try_from(self.requester.queue.len()).expect("the depth of a queue is of 32 bits"),
+            recv_posted: u32::try_from(self.recv_queue.len()).expect("the depth of a queue is of 32 bits"),
             retransmissions: self.retransmissions,
         }
     }

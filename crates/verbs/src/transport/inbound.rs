@@ -148,7 +148,7 @@ fn begin(qp: &mut Qp, port: &Port, kind: Kind, ext: Option<&Ext>) -> Result<(), 
 pub(crate) fn check_receive(port: &Port, pd: crate::ids::PdId, recv: &Option<RecvWqe>) -> Result<u32, Refusal> {
     let list = recv.as_ref().map_or(&[][..], |wqe| &wqe.sge);
     port.regions.check_list(pd, list, Access::LOCAL_WRITE).map_err(|_| Refusal::LocalProtection)?;
-    Ok(u32::try_from(wr::total(list).0).unwrap_or(u32::MAX))
+    Ok(wr::total(list).saturating_u32())
 }
 
 /// The memory that `length` bytes from `offset` on of a receive go to.

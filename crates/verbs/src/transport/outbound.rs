@@ -5,7 +5,7 @@
 //! Not modelled: –
 
 use fabriscope_units::Bytes;
-use fabriscope_wire::{Operation, Psn};
+use fabriscope_wire::{Operation, Part, Psn};
 
 use crate::access::Access;
 use crate::attr::QpType;
@@ -36,7 +36,7 @@ pub(crate) fn data_packet(
     let (first, last) = (number == 0, number + 1 == wqe.packets);
     let payload = if last { wqe.length - offset } else { qp.mtu() } as u16;
     let tells = last && wqe.tells;
-    let opcode = qp.service | operation(wqe.opcode, first, last) as u8;
+    let opcode = qp.service | operation(wqe.opcode, (first, last).into()) as u8;
     let inline = wqe.flags.contains(SendFlags::INLINE);
     let bare = !(tells || port.memory.is_some() || port.congestion.telemetry || first && wqe.opcode.is_write() || wqe.route.is_some());
     let ext = if bare { ExtId::NONE } else { side.alloc(routed(data_ext(wqe, port, offset, payload), qp, wqe, port)) };
@@ -86,21 +86,21 @@ pub(crate) fn routed(ext: Ext, qp: &Qp, wqe: &Wqe, port: &Port) -> Ext {
 }
 
 /// The operation of a packet of a SEND or WRITE.
-pub(crate) fn operation(opcode: WrOpcode, first: bool, last: bool) -> Operation {
+pub(crate) fn operation(opcode: WrOpcode, part: Part) -> Operation {
     let imm = opcode.has_immediate();
-    match (opcode.is_write(), first, last) {
-        (false, true, false) => Operation::SendFirst,
-        (false, false, false) => Operation::SendMiddle,
-        (false, false, true) if imm => Operation::SendLastImm,
-        (false, false, true) => Operation::SendLast,
-        (false, true, true) if imm => Operation::SendOnlyImm,
-        (false, true, true) => Operation::SendOnly,
-        (true, true, false) => Operation::WriteFirst,
-        (true, false, false) => Operation::WriteMiddle,
-        (true, false, true) if imm => Operation::WriteLastImm,
-        (true, false, true) => Operation::WriteLast,
-        (true, true, true) if imm => Operation::WriteOnlyImm,
-        (true, true, true) => Operation::WriteOnly,
+    match (opcode.is_write(), part) {
+        (false, Part::First) => Operation::SendFirst,
+        (false, Part::Middle) => Operation::SendMiddle,
+        (false, Part::Last) if imm => Operation::SendLastImm,
+        (false, Part::Last) => Operation::SendLast,
+        (false, Part::Only) if imm => Operation::SendOnlyImm,
+        (false, Part::Only) => Operation::SendOnly,
+        (true, Part::First) => Operation::WriteFirst,
+        (true, Part::Middle) => Operation::WriteMiddle,
+        (true, Part::Last) if imm => Operation::WriteLastImm,
+        (true, Part::Last) => Operation::WriteLast,
+        (true, Part::Only) if imm => Operation::WriteOnlyImm,
+        (true, Part::Only) => Operation::WriteOnly,
     }
 }
 

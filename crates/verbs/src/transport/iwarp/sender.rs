@@ -7,7 +7,7 @@
 use fabriscope_tcp::Segment;
 use fabriscope_tcp::kernel::Framing;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_wire::{ReadRequest, TerminateCode};
+use fabriscope_wire::{Part, ReadRequest, TerminateCode};
 use smallvec::smallvec;
 
 use super::frame::{Control, Frame};
@@ -197,7 +197,7 @@ impl Stream {
         let mut packet = Packet {
             dest: qp.dest,
             psn: segment.offset as u32 & 0xff_ffff,
-            wire_bytes: Framing::Ethernet.wire_bytes(ip, true, true) as u16,
+            wire_bytes: Framing::Ethernet.wire_bytes(ip, Part::Only) as u16,
             sl: qp.sl,
             entropy: qp.next_entropy(),
             ..Packet::of(Body::Iwarp { kind, qp: QpNum(qp.dest_qp) })

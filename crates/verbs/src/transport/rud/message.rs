@@ -1,7 +1,7 @@
 //! Messages of reliable unordered delivery, and the packets they are cut into.
 
 use fabriscope_units::Bytes;
-use fabriscope_wire::{Operation, Psn, Transport};
+use fabriscope_wire::{Operation, Part, Psn, Transport};
 
 use super::headers::more;
 use crate::attr::QpType;
@@ -25,6 +25,15 @@ pub(crate) struct Origin {
     pub(crate) signaled: bool,
     pub(crate) opcode: WcOpcode,
     pub(crate) length: u32,
+}
+
+/// How a packet is sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Sending {
+    /// It asks for an acknowledgement.
+    pub(crate) ask: bool,
+    /// It was sent before.
+    pub(crate) repeated: bool,
 }
 
 impl Origin {
@@ -132,23 +141,30 @@ impl Message {
         }
     }
 
-    fn operation(&self, first: bool, last: bool) -> Operation {
-        match (self.kind, first, last) {
-            (Kind::Data(opcode), first, last) => operation(opcode, first, last),
-            (Kind::Request(WrOpcode::AtomicCmpAndSwp), ..) => Operation::CompareSwap,
-            (Kind::Request(WrOpcode::AtomicFetchAndAdd), ..) => Operation::FetchAdd,
-            (Kind::Request(_), ..) => Operation::ReadRequest,
-            (Kind::AtomicResponse { .. }, ..) => Operation::AtomicAcknowledge,
-            (Kind::Void, ..) => Operation::Resync,
-            (Kind::ReadResponse { .. }, true, true) => Operation::ReadResponseOnly,
-            (Kind::ReadResponse { .. }, true, false) => Operation::ReadResponseFirst,
-            (Kind::ReadResponse { .. }, false, true) => Operation::ReadResponseLast,
-            (Kind::ReadResponse { .. }, false, false) => Operation::ReadResponseMiddle,
+    fn operation(&self, part: Part) -> Operation {
+        match (self.kind, part) {
+            (Kind::Data(opcode), part) => operation(opcode, part),
+            (Kind::Request(WrOpcode::AtomicCmpAndSwp), _) => Operation::CompareSwap,
+            (Kind::Request(WrOpcode::AtomicFetchAndAdd), _) => Operation::FetchAdd,
+            (Kind::Request(_), _) => Operation::ReadRequest,
+            (Kind::AtomicResponse { .. }, _) => Operation::AtomicAcknowledge,
+            (Kind::Void, _) => Operation::Resync,
+            (Kind::ReadResponse { .. }, Part::Only) => Operation::ReadResponseOnly,
+            (Kind::ReadResponse { .. }, Part::First) => Operation::ReadResponseFirst,
+            (Kind::ReadResponse { .. }, Part::Last) => Operation::ReadResponseLast,
+            (Kind::ReadResponse { .. }, Part::Middle) => Operation::ReadResponseMiddle,
         }
     }
 
     /// Packet `number`.
-    pub(crate) fn packet(&self, number: u32, route: Route, ask: bool, repeated: bool, port: &Port, side: &mut ExtHeaders) -> Transmit {
+    pub(crate) fn packet(
+        &self,
+        number: u32,
+        route: Route,
+        Sending { ask, repeated }: Sending,
+        port: &Port,
+        side: &mut ExtHeaders,
+    ) -> Transmit {
         let mtu = port.packet_mtu();
         let (first, last) = (number == 0, number + 1 == self.packets);
         let payload = self.payload(number, mtu);
@@ -191,7 +207,7 @@ impl Message {
             // The receiver keeps nothing: every packet says where its bytes are.
             (ext.remote_addr, ext.dma_length) = (self.remote.addr + u64::from(offset), (self.length - offset.min(self.length)).min(mtu));
         }
-        let opcode = (Transport::Rud as u8) << 5 | self.operation(first, last) as u8;
+        let opcode = (Transport::Rud as u8) << 5 | self.operation((first, last).into()) as u8;
         let mut flags = if ask { PacketFlags::ACK_REQ } else { PacketFlags::NONE };
         if self.flags.contains(SendFlags::TRACED) {
             flags |= PacketFlags::TRACED;

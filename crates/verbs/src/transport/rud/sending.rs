@@ -4,7 +4,7 @@ use fabriscope_units::Time;
 use fabriscope_wire::{NakCode, Psn, Syndrome};
 
 use super::context::{CONTEXT, Context, status_of};
-use super::message::{Kind, Message, Route};
+use super::message::{Kind, Message, Route, Sending};
 use super::sender::WINDOW;
 use crate::cc::{AckInfo, Congestion, HEADERS, Loss};
 use crate::ext_headers::{Ext, ExtHeaders};
@@ -82,7 +82,7 @@ impl Context {
         let (start, wanted) = (self.sender.start, self.sender.wants(mtu));
         let route = Route { dest: self.peer, sl: self.sl, entropy: self.next_entropy(), start, wanted };
         let sender = &mut self.sender;
-        let sent = sender.messages[position].packet(number, route, ask, again.is_some(), port, side);
+        let sent = sender.messages[position].packet(number, route, Sending { ask, repeated: again.is_some() }, port, side);
         sender.congestion.sent(now, psn, sent.packet.wire_bytes);
         if let Some(at) = sender.congestion.wakes() {
             self.look_at(at.max(now), port);
