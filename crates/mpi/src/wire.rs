@@ -148,12 +148,14 @@ impl Envelope {
 
 /// Slots that were filled: from when on that can be seen, and the bytes in them.
 type Filled = VecDeque<(Time, u32)>;
+/// Messages from one rank to another, and from when on they can be seen.
+type Seen = VecDeque<(Time, Envelope)>;
 
 /// What does not travel in packets: messages through the memory of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Wires {
-    /// Messages that the second has not handled, in order, and from when on they can be seen.
-    in_order: RefCell<FxHashMap<(u32, u32), VecDeque<(Time, Envelope)>>>,
+    /// Messages that the second has not handled, in order.
+    in_order: RefCell<FxHashMap<(u32, u32), Seen>>,
     /// Slots that the second has not read yet: from when on it can, and the bytes in them.
     slots: RefCell<FxHashMap<(u32, u32), Filled>>,
     /// What travels in packets, once more, by sender, receiver and number: what arrives is compared with it.

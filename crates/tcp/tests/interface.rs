@@ -4,6 +4,7 @@
 use fabriscope_tcp::Config;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, SettingsError, Steering};
 use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_wire::Part;
 
 fn settings(framing: Framing, mtu: u32, timestamps: bool) -> Settings {
     let none = Span::ZERO;
@@ -38,11 +39,11 @@ fn segments_of_ethernet() {
         assert_eq!(settings(Framing::Ethernet, mtu, timestamps).mss(), mss);
     }
     // Preamble 8, header 14, check 4, gap 12: 1538 bytes on the wire, of which a gigabit Ethernet gives TCP the well-known 941 Mb/s.
-    assert_eq!(Framing::Ethernet.wire_bytes(1500, true, true), 1538);
-    assert_eq!(1448 * 1000 / Framing::Ethernet.wire_bytes(1500, true, true), 941);
-    assert_eq!(8948 * 1000 / Framing::Ethernet.wire_bytes(9000, true, true), 990);
+    assert_eq!(Framing::Ethernet.wire_bytes(1500, Part::Only), 1538);
+    assert_eq!(1448 * 1000 / Framing::Ethernet.wire_bytes(1500, Part::Only), 941);
+    assert_eq!(8948 * 1000 / Framing::Ethernet.wire_bytes(9000, Part::Only), 990);
     // A bare acknowledgement of 40 or 52 bytes: the shortest frame has 64, with preamble and gap 84; 52 + 38 = 90 is longer.
-    assert_eq!([40, 46, 47, 52].map(|bytes| Framing::Ethernet.wire_bytes(bytes, true, true)), [84, 84, 85, 90]);
+    assert_eq!([40, 46, 47, 52].map(|bytes| Framing::Ethernet.wire_bytes(bytes, Part::Only)), [84, 84, 85, 90]);
 }
 
 #[test]
@@ -64,14 +65,14 @@ fn ip_over_infiniband() {
     // LRH 8, BTH 12, DETH 8, ICRC 4, VCRC 2.
     let datagram = Framing::InfinibandDatagram;
     assert_eq!([2048, 4096].map(|mtu| datagram.largest_mtu(mtu)), [2044, 4092]);
-    assert_eq!(datagram.wire_bytes(2044, true, true), 36 + 2048);
-    assert_eq!(datagram.wire_bytes(41, true, true), 36 + 48, "45 bytes and three of pad");
+    assert_eq!(datagram.wire_bytes(2044, Part::Only), 36 + 2048);
+    assert_eq!(datagram.wire_bytes(41, Part::Only), 36 + 48, "45 bytes and three of pad");
     // RFC 4755: connected mode has an MTU of 65520 on any link, cut into packets of RC without more headers: delimiters 2, LRH 8, BTH 12,
     // ICRC 4, VCRC 2.
     let connected = Framing::InfinibandConnected { path_mtu: 2048 };
     assert_eq!(connected.largest_mtu(2048), 65_520);
-    for (first, last) in [(true, true), (true, false), (false, false), (false, true)] {
-        assert_eq!(connected.wire_bytes(2048, first, last), 28 + 2048);
+    for part in [Part::Only, Part::First, Part::Middle, Part::Last] {
+        assert_eq!(connected.wire_bytes(2048, part), 28 + 2048);
     }
     assert_eq!(settings(connected, 65_520, true).mss(), 65_468);
 }

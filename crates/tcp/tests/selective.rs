@@ -173,8 +173,8 @@ fn over_a_line(lost: &[bool]) -> (Vec<u64>, u64) {
     let (mut now, mut order, mut again, mut read) = (Time::ZERO, 0, Vec::new(), 0);
     ends[0].post_send(1000 * lost.len() as u64);
     for _ in 0..10_000 {
-        for from in 0..2 {
-            for segment in say(&mut ends[from], now) {
+        for (from, end) in ends.iter_mut().enumerate() {
+            for segment in say(end, now) {
                 if segment.retransmission {
                     again.push(segment.offset);
                 }

@@ -1,5 +1,7 @@
 //! Words travel with their messages: lost with them, repeated with their packets, read once.
 
+#![expect(clippy::duplicate_mod, reason = "both channels have their own ends")]
+
 mod fleet;
 mod pair;
 

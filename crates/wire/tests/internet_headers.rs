@@ -97,9 +97,9 @@ proptest! {
         let mut fields = vec![(0x0101, 16), (0, 8), (enabled.into(), 8)];
         fields.extend(quanta.map(|time| (u64::from(time), 16)));
         let read = PriorityPause::decode(&pack(&fields)).unwrap();
-        for priority in 0..8 {
+        for (priority, time) in quanta.into_iter().enumerate() {
             let asked = enabled >> priority & 1 == 1;
-            prop_assert_eq!(read.quanta[priority], asked.then_some(quanta[priority]));
+            prop_assert_eq!(read.quanta[priority], asked.then_some(time));
         }
         // What is written has no times besides.
         let written = read.encode();
