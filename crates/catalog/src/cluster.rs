@@ -15,6 +15,7 @@ use crate::part::{Cable, Congestion, Kernel, Kind, Layer, LinkSpeed, Part, Softw
 use crate::partitions::{PartitionEnforcement, Partitions};
 use crate::qos::Qos;
 use crate::sourced::Sourced;
+use crate::switch_levels::SwitchLevels;
 
 /// How packets are framed on the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -199,6 +200,9 @@ pub struct Cluster {
     /// Name of the switch; none where nodes are wired to each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
+    /// Other switches at some levels of the topology: `{ leaf = "…", spine = "…", core = "…" }`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_levels: Option<SwitchLevels>,
     /// The cables.
     pub cable: CableRun,
     /// The IP interfaces of the nodes, for sockets.
@@ -269,6 +273,9 @@ pub struct ResolvedCluster {
     pub partition_enforcement: PartitionEnforcement,
     /// The switch; none where nodes are wired to each other.
     pub switch: Option<Switch>,
+    /// Other switches by level, leaves first; empty where all are alike.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub switch_levels: Vec<Option<Switch>>,
     /// The kind of cable between switches.
     pub cable: Cable,
     /// Length from switch to switch.

@@ -30,6 +30,7 @@ mod resolve_node;
 mod schema;
 mod sourced;
 mod suggest;
+mod switch_levels;
 mod table;
 mod target;
 
@@ -80,5 +81,6 @@ pub use quantity::{Frequency, Ratio};
 pub use schema::{add_base, part_schema, property, require_unless};
 pub use sourced::{Basis, Sourced, Stated};
 pub use suggest::{nearest, remedy};
+pub use switch_levels::SwitchLevels;
 pub use table::Row;
 pub use target::{ClusterSource, Target};

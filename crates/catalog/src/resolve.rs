@@ -49,9 +49,11 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         Some(name) => Some(catalog.switch(name).map_err(|error| missing(&["switch"], &error))?),
         None => None,
     };
+    let switch_levels = crate::switch_levels::resolve(catalog, cluster)?;
     let mut links = Vec::new();
     for (group, node) in written.iter().zip(&found) {
-        links.push(link_of(catalog, cluster, (group, &node.nic), (link, switch))?);
+        let leaf = switch_levels.first().and_then(Option::as_ref).or(switch);
+        links.push(link_of(catalog, cluster, (group, &node.nic), (link, leaf))?);
     }
     if let Some((key, link)) = speeds.iter().find(|(_, link)| link.layer != cluster.link_layer.layer()) {
         let message = format!("`{}` is a speed of {}, not of {}", link.name, link.layer, cluster.link_layer.layer());
@@ -62,6 +64,8 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         return Err(Problem::at(&[key], message, format!("use one of {}", fitting.collect::<Vec<_>>().join(", "))));
     }
     fits_switch(cluster, switch, &speeds)?;
+    let (mut usual, mut switch_levels) = (switch.cloned(), switch_levels);
+    crate::switch_levels::agree(&mut usual, &mut switch_levels);
     let global_length = cluster.cable.global_length.as_ref().unwrap_or(&cluster.cable.trunk_length);
     let lengths =
         [("host_length", &cluster.cable.host_length), ("trunk_length", &cluster.cable.trunk_length), ("global_length", global_length)];
@@ -101,7 +105,8 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         partitions: cluster.partitions.clone(),
         partition_enforcement: cluster.partition_enforcement,
         line: cluster.line.clone(),
-        switch: switch.cloned(),
+        switch: usual,
+        switch_levels,
         cable: cable.clone(),
         trunk_length: cluster.cable.trunk_length.clone(),
         global_length: global_length.clone(),
@@ -115,6 +120,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     crate::partitions::check(&resolved)?;
     crate::link_retry::check(&resolved.line)?;
     fits_topology(&resolved, &cluster.topology)?;
+    crate::switch_levels::check(&resolved)?;
     Ok(resolved)
 }
 
@@ -405,7 +411,7 @@ fn routed(cluster: &ResolvedCluster, fabric: &Fabric) -> Result<(), Problem> {
         crate::qos::check_fabric(qos, fabric)?;
     }
     let needed = lanes.saturating_mul(levels);
-    match &cluster.switch {
+    match cluster.switch_parts().min_by_key(|switch| *switch.vls) {
         Some(switch) if needed > *switch.vls => {
             let (each, help) = match levels {
                 1 => (String::new(), "choose a switch with more `vls`, or a routing that needs fewer lanes"),

@@ -320,7 +320,7 @@ impl<'a> Pass<'a> {
         let of = [from, to].map(|rank| u64::from(self.colours.rank[rank as usize]));
         let mut path = std::mem::take(&mut self.path);
         let wire = self.latency.wire_bytes(bytes);
-        let way = self.places.way(from, to, bytes, wire, self.latency.switch, &mut path);
+        let way = self.places.way(from, to, bytes, wire, &self.latency.switch, &mut path);
         let this = hash([SENT, of[0], u64::from(round), u64::from(times), u64::from(place)]);
         let mut sent = hash([bytes, of[1], u64::from(there.0), u64::from(there.1), way.latency, u64::from(way.inside)]);
         sent = step(step(sent, self.places.read(from).as_ps()), way.write.as_ps());

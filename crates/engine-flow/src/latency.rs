@@ -12,7 +12,7 @@
 
 use fabriscope_catalog::{LinkLayer, ResolvedCluster};
 use fabriscope_engine::{Cluster, timing};
-use fabriscope_fabric::{EndpointId, Link};
+use fabriscope_fabric::{EndpointId, Graph, Link, LinkId};
 use fabriscope_nic::{Hops, NicCosts, Pipeline, ReceiveEntry, Uplink};
 use fabriscope_node::{CpuCosts, DoorbellPolicy, PcieTiming};
 use fabriscope_units::{Bytes, Rate, Span, Time};
@@ -30,13 +30,42 @@ pub(crate) struct Latency {
     mtu: u64,
     nic: NicCosts,
     /// Port to port.
-    pub switch: Span,
+    pub switch: SwitchLatency,
     /// An acknowledgement or a request on the wire.
     control: Bytes,
     layer: fabriscope_wire::LinkLayer,
     /// Of the link of a host.
     pub rate: Rate,
     known: FxHashMap<u64, Ends>,
+}
+
+/// From port to port of each switch.
+#[derive(Debug, Clone)]
+pub(crate) struct SwitchLatency {
+    /// Of all of them.
+    same: Span,
+    /// By vertex, where they are not alike.
+    each: Box<[u64]>,
+}
+
+impl SwitchLatency {
+    fn of(cluster: &Cluster) -> SwitchLatency {
+        let same = cluster.parts.switch.as_ref().map_or(Span::ZERO, |switch| switch.latency.value);
+        let latencies = cluster.parts.switch_latencies(&cluster.fabric);
+        if latencies.is_empty() {
+            return SwitchLatency { same, each: Box::default() };
+        }
+        let endpoints = vec![0; cluster.fabric.graph.endpoint_count() as usize];
+        SwitchLatency { same, each: endpoints.into_iter().chain(latencies.iter().map(|span| span.as_ps())).collect() }
+    }
+
+    /// What the switches along a path take (ps): links with the share of a message that each carries, `count` of them in all.
+    pub fn along(&self, graph: &Graph, links: &[(u32, f64)], count: f64) -> f64 {
+        if self.each.is_empty() {
+            return (count - 1.0) * self.same.as_ps() as f64;
+        }
+        links.iter().map(|(link, share)| share * self.each[graph.link(LinkId(*link)).to.index()] as f64).sum()
+    }
 }
 
 /// Before the first byte is on the wire, and after the last has left it.
@@ -55,7 +84,7 @@ impl Latency {
     /// Of a cluster whose nodes are alike.
     pub fn of(cluster: &Cluster) -> Latency {
         let rate = cluster.fabric.graph.links().first().map_or(Rate::default(), |link| link.rate);
-        Latency::new(&cluster.parts, rate)
+        Latency::new(&cluster.parts, rate, SwitchLatency::of(cluster))
     }
 
     /// Of the nodes of each group.
@@ -66,10 +95,11 @@ impl Latency {
         let graph = &cluster.fabric.graph;
         let rate = |first: u32| graph.link(graph.uplink(EndpointId(first))).rate;
         let groups = cluster.parts.groups.iter().enumerate();
-        groups.map(|(number, group)| Latency::new(cluster.seen_by(number), rate(group.first_endpoint))).collect()
+        let switch = SwitchLatency::of(cluster);
+        groups.map(|(number, group)| Latency::new(cluster.seen_by(number), rate(group.first_endpoint), switch.clone())).collect()
     }
 
-    fn new(parts: &ResolvedCluster, rate: Rate) -> Latency {
+    fn new(parts: &ResolvedCluster, rate: Rate, switch: SwitchLatency) -> Latency {
         let layer = parts.link_layer.wire();
         debug_assert!(parts.link_layer == LinkLayer::InfiniBand || layer.is_ethernet());
         Latency {
@@ -78,7 +108,7 @@ impl Latency {
             pcie: timing::pcie(parts),
             mtu: parts.mtu.0.max(1),
             nic: timing::nic(parts),
-            switch: parts.switch.as_ref().map_or(Span::ZERO, |switch| switch.latency.value),
+            switch,
             control: Bytes(u64::from(layer.wire_bytes(Opcode::RC_ACKNOWLEDGE, 0))),
             layer,
             rate,

@@ -15,12 +15,12 @@
 use std::collections::BTreeMap;
 
 use fabriscope_engine::{Cluster, EngineError, Feature, timing};
-use fabriscope_fabric::{Graph, LinkId};
+use fabriscope_fabric::{LinkId, distances_to_endpoints};
 use fabriscope_machine::{Access, Machine, Purpose, ResourceId, Use, VertexId, Weight};
 use fabriscope_node::{Memory, Reach};
 use fabriscope_units::{Rate, Remedy, Span};
 
-use crate::latency::Latency;
+use crate::latency::{Latency, SwitchLatency};
 use crate::paths::Paths;
 use crate::support::refusal;
 
@@ -173,7 +173,7 @@ impl<'a> Places<'a> {
     /// apart at once: the delay and how far the ends are from the hosts, the place in the node.
     pub fn links(&self, latency: &Latency) -> impl Iterator<Item = (f64, (u64, u32, u32))> {
         let graph = &self.cluster.fabric.graph;
-        let levels = levels(graph);
+        let levels = distances_to_endpoints(graph);
         let fabric = graph.links().iter().map(move |link| {
             let ends = [link.from, link.to].map(|end| levels[end.index()]);
             (latency.capacity(link, graph.endpoint_count()), (link.delay.as_ps(), ends[0], ends[1]))
@@ -188,7 +188,7 @@ impl<'a> Places<'a> {
     }
 
     /// The links of a message of `bytes`, `wire` of them with headers, from one rank to another one: each once.
-    pub fn way(&self, from: u32, to: u32, bytes: u64, wire: u64, switch: Span, links: &mut Vec<(u32, f64)>) -> MessagePath {
+    pub fn way(&self, from: u32, to: u32, bytes: u64, wire: u64, switch: &SwitchLatency, links: &mut Vec<(u32, f64)>) -> MessagePath {
         let graph = &self.cluster.fabric.graph;
         let base = |rank: u32| graph.link_count() + self.node(rank) * self.inside.len() as u32;
         if self.node(from) == self.node(to) {
@@ -203,7 +203,7 @@ impl<'a> Places<'a> {
             count += share;
             delay += share * graph.link(LinkId(link)).delay.as_ps() as f64;
         }
-        let latency = (delay + (count - 1.0) * switch.as_ps() as f64) as u64;
+        let latency = (delay + switch.along(graph, links, count)) as u64;
         // Links of the fabric count bytes with headers, those of nodes payload.
         let payload = bytes as f64 / wire as f64;
         let (sender, receiver) = (self.seat(from), self.seat(to));
@@ -212,25 +212,6 @@ impl<'a> Places<'a> {
             links.extend(receiver.into.iter().map(|(link, weight)| (base(to) + link, weight * payload)));
         }
         MessagePath { inside: false, latency, write: receiver.write }
-    }
-}
-
-/// Links from each vertex to the nearest endpoint.
-fn levels(graph: &Graph) -> Vec<u32> {
-    let vertices = graph.links().iter().map(|link| link.from.0.max(link.to.0) + 1).max().unwrap_or(0);
-    let mut levels: Vec<u32> = (0..vertices).map(|vertex| if vertex < graph.endpoint_count() { 0 } else { u32::MAX - 1 }).collect();
-    loop {
-        let mut changed = false;
-        for link in graph.links() {
-            let next = levels[link.from.index()] + 1;
-            if next < levels[link.to.index()] {
-                levels[link.to.index()] = next;
-                changed = true;
-            }
-        }
-        if !changed {
-            return levels;
-        }
     }
 }
 

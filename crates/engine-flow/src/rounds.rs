@@ -242,7 +242,7 @@ impl<'a> Running<'a> {
         let (members, wire) = (self.fold.map_or(1, |fold| fold.members[from as usize]), self.latency.wire_bytes(bytes));
         self.stats.bytes_sent += bytes * u64::from(members);
         let mut path = std::mem::take(&mut self.path);
-        let way = self.places.way(rank, peer, bytes, wire, self.latency.switch, &mut path);
+        let way = self.places.way(rank, peer, bytes, wire, &self.latency.switch, &mut path);
         let load = if way.inside { bytes } else { wire };
         if load == 0 || path.is_empty() {
             // To itself, or nothing to copy.

@@ -186,7 +186,7 @@ impl State<'_> {
             links += share;
             delay += share * graph.link(LinkId(link)).delay.as_ps() as f64;
         }
-        (delay + (links - 1.0) * self.latencies[0].switch.as_ps() as f64) as u64
+        (delay + self.latencies[0].switch.along(graph, &self.path, links)) as u64
     }
 
     fn inject(&mut self, now: Time, rank: u32, op: u32) {

@@ -35,7 +35,7 @@ fn line(cluster: &Cluster, group: usize, router: &Router) -> Line {
     let rate = host_rate(cluster, group);
     let slowest = links.iter().map(|link| link.rate).min().unwrap_or(rate);
     let delay = links.iter().map(|link| link.delay).max().unwrap_or_default();
-    let switch = parts.switch.as_ref().map_or(Span::ZERO, |switch| switch.latency.value);
+    let switch = parts.switch_parts().map(|switch| switch.latency.value).max().unwrap_or_default();
     // Paths without detours: what an idle network takes.
     let hops = u64::from(router.longest().min(fabric.coordinates.diameter()));
     let layer = parts.link_layer.wire();

@@ -11,6 +11,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use crate::arbitrated::Wire;
 use crate::layout::Slots;
 use crate::link_level::LinkLevel;
+use crate::per_host::PerHost;
 use crate::qos::QosPlan;
 use crate::queues::PacketQueues;
 
@@ -49,8 +50,31 @@ pub(crate) struct Links<'a> {
     pub overflow: Overflow,
     pub forwarding: Forwarding,
     pub telemetry: Telemetry,
-    /// Port to port.
-    pub switch_latency: Span,
+    /// Port to port, by number of the switch.
+    pub switch_latency: PerHost<Span>,
+}
+
+impl Links<'_> {
+    /// Port to port, of the switch that lane `out` leaves.
+    #[inline(always)]
+    pub fn latency_before(&self, out: u32) -> Span {
+        match &self.switch_latency {
+            PerHost::Same(latency) => *latency,
+            PerHost::Each(_) => self.own_latency(out),
+        }
+    }
+    #[inline(never)]
+    fn own_latency(&self, out: u32) -> Span {
+        let from = self.graph.link(LinkId(out / self.vls)).from.0;
+        from.checked_sub(self.endpoints).map_or(Span::ZERO, |switch| self.switch_latency.of(switch))
+    }
+    /// The shortest of all switches.
+    pub fn least_latency(&self) -> Span {
+        match &self.switch_latency {
+            PerHost::Same(latency) => *latency,
+            PerHost::Each(each) => each.iter().copied().min().unwrap_or_default(),
+        }
+    }
 }
 
 /// Who decides when a packet has a link.

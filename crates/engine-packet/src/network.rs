@@ -55,14 +55,15 @@ impl World<'_> {
     /// When a packet of `amount` whose head arrives by `lane` now could leave by `out`.
     #[inline(always)]
     pub(crate) fn leaves_at(&self, now: Time, lane: u32, out: u32, amount: Bytes) -> Time {
-        let earliest = now + self.links.switch_latency;
+        let latency = self.links.latency_before(out);
+        let earliest = now + latency;
         let ahead = match self.links.forwarding {
             Forwarding::UniformCutThrough => return earliest,
             Forwarding::StoreAndForward => Span::ZERO,
             Forwarding::CutThrough => self.pace_of(out).time(amount),
         };
         // Cut-through must not run dry: the output may not overtake the arriving tail.
-        let tail = now + self.pace_of(lane).time(amount) + self.links.switch_latency;
+        let tail = now + self.pace_of(lane).time(amount) + latency;
         earliest.max(tail.saturating_sub(ahead))
     }
 

@@ -7,7 +7,7 @@ use fabriscope_catalog::{
 };
 use fabriscope_engine::{Cluster, Effect, EngineError, FaultPlan, Library};
 use fabriscope_fabric::routing::deadlock;
-use fabriscope_fabric::{EndpointId, Fabric, Graph, Link, LinkId, Route, Router, Routing};
+use fabriscope_fabric::{EndpointId, Fabric, Graph, Link, LinkId, Route, Router, Routing, distances_to_endpoints};
 use fabriscope_kernel::EventQueue;
 use fabriscope_prefetch::large_pages;
 use fabriscope_streams::Streams;
@@ -32,6 +32,7 @@ use crate::link_level::LinkLevel;
 use crate::links::{Backpressure, Forwarding, Links, Marking, Overflow, QueueLimit, Scheduling, Telemetry};
 use crate::multicast::Multicast;
 use crate::observe::observer;
+use crate::per_host::PerHost;
 use crate::qos::{QosPlan, marking};
 use crate::queues::PacketQueues;
 use crate::routes::{RouteTable, Routes};
@@ -93,6 +94,8 @@ struct Blueprint<'e, 'a> {
     /// Adapters have keys of partitions.
     partitioned: bool,
     enforcement: Option<Arc<Enforcement>>,
+    /// How far each vertex is from the endpoints, where switches are unlike.
+    distances: Option<Vec<u32>>,
     /// Marking by lane of a link.
     ecn: Vec<Option<Ecn>>,
 }
@@ -128,6 +131,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             congestion: adapters.congestion(),
             adapters,
             partitioned: !parts.partitions.is_empty() || parts.partition_enforcement != PartitionEnforcement::Off,
+            distances: (!parts.switch_levels.is_empty()).then(|| distances_to_endpoints(graph)),
             enforcement: Enforcement::new(parts).map(Arc::new),
             ecn: qos.ecn(usual_marking(parts)),
             qos,
@@ -285,7 +289,16 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             overflow: if drops && switch.is_some_and(|s| s.trims) { Overflow::Trim } else { Overflow::Drop },
             forwarding: self.forwarding(),
             telemetry: if self.congestion.telemetry { Telemetry::Stamped } else { Telemetry::Off },
-            switch_latency: switch.map_or(Span::ZERO, |s| s.latency.value),
+            switch_latency: self.switch_latency(),
+        }
+    }
+
+    /// Port to port of the switches.
+    fn switch_latency(&self) -> PerHost<Span> {
+        let (parts, each) = (&self.cluster.parts, self.cluster.parts.switch_latencies(&self.cluster.fabric));
+        match each.is_empty() {
+            true => PerHost::Same(parts.switch.as_ref().map_or(Span::ZERO, |switch| switch.latency.value)),
+            false => PerHost::Each(each.into()),
         }
     }
 
@@ -326,7 +339,8 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         let at_switch = link.to.0 >= self.cluster.fabric.graph.endpoint_count();
         let end = if at_switch { link.from.0 } else { link.to.0 };
         let adapter = parts.groups[self.cluster.group_at(end)].node.nic.rx_buffer.value;
-        let buffer = parts.switch.as_ref().filter(|_| at_switch).map_or(adapter, |switch| switch.buffer.value);
+        let part = self.distances.as_ref().map_or(parts.switch.as_ref(), |distances| parts.switch_at(distances[link.to.index()]));
+        let buffer = part.filter(|_| at_switch).map_or(adapter, |switch| switch.buffer.value);
         switch::FlowControl::Credit(self.qos.buffer(buffer, vl))
     }
 

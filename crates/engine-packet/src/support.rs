@@ -1,6 +1,6 @@
 //! What the packet engine has no model of.
 
-use fabriscope_catalog::{NodeGroup, ResolvedCluster};
+use fabriscope_catalog::{FlowControl, NodeGroup, ResolvedCluster};
 use fabriscope_engine::{Connections, Feature, Job, Placement, Recovery, RunOptions, Service, Unsupported, Work};
 
 use crate::services;
@@ -61,6 +61,11 @@ pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, _: &RunOptions) -> Re
     if !libraries.is_empty() && (*service != Service::Rc || parts.groups.iter().any(|group| group.node.nic.iwarp.is_some())) {
         let what = "libraries of ranks over anything but reliable connections of verbs";
         return Err(refusal(Feature::Service, what, "use transport = \"rc\" on adapters without iWARP, or leave the libraries out"));
+    }
+    let levels = || parts.switch_parts().any(|part| parts.switch.as_ref().is_some_and(|usual| part.buffer.value != usual.buffer.value));
+    if parts.flow_control == FlowControl::Lossy && levels() {
+        let what = "buffers that overflow (lossy flow control) in switches of unlike sizes";
+        return Err(refusal(Feature::FlowControl, what, "use flow_control = \"lossless\", or switches with equal buffers"));
     }
     if library.is_some() && parts.uniform().is_none() {
         let what = format!("messages of a library between the unlike nodes of `{}`", parts.name);

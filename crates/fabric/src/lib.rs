@@ -43,6 +43,7 @@ pub mod analysis;
 mod divisor;
 pub mod export;
 pub mod graph;
+mod graph_distance;
 pub mod import;
 mod length;
 pub mod multicast;
@@ -51,6 +52,7 @@ pub mod routing;
 pub mod topology;
 
 pub use graph::{Builder, EndpointId, Graph, GraphError, Link, LinkId, LinkSpec, Node, PortId, SetRate, Socket, SwitchId, Vertex};
+pub use graph_distance::distances_to_endpoints;
 pub use length::{Length, LengthError};
 pub use routing::{Head, Hop, Idle, Memory, Route, Router, Routing, RoutingError, SwitchView, Tables, path, switch_hops};
 pub use topology::{Coordinates, Counts, Fabric, Links, Topology, TopologyError};

@@ -73,12 +73,11 @@ fn quick(parts: &ResolvedCluster, name: &str) -> Result<ToolOutput, LaunchError>
 
 #[test]
 fn no_tool_panics_on_unlike_nodes() {
-    let clusters = [mixed(&[A100, STORAGE]), mixed(&[A100, H100]), mixed(&[STORAGE, A100, H100])];
+    let clusters = [mixed(&[A100, H100]), mixed(&[STORAGE, A100, H100])];
     for parts in &clusters {
         assert!(parts.uniform().is_none());
         for tool in Tool::all() {
             let name = tool.name();
-            // What moves until time is up, or many gigabytes, says the same in its first lines.
             if let Err(error) = quick(parts, name) {
                 let help = error.help().map(|help| help.to_string()).unwrap_or_default();
                 assert!(!error.to_string().is_empty() && help.len() > 10, "{name}: {error}; {help}");
@@ -88,10 +87,10 @@ fn no_tool_panics_on_unlike_nodes() {
 }
 
 fn time(output: &ToolOutput) -> f64 {
-    output.points.last().map(|point| point.value).unwrap()
+    output.points.first().map(|point| point.value).unwrap()
 }
 
-const SMALL: [&str; 6] = ["-b", "1M", "-e", "1M", "-n", "3"];
+const SMALL: [&str; 6] = ["-b", "16M", "-e", "16M", "-n", "2"];
 
 #[test]
 fn a_communicator_over_unlike_gpus_has_the_least_of_both() {
@@ -100,10 +99,11 @@ fn a_communicator_over_unlike_gpus_has_the_least_of_both() {
     let [a100, h100] = [0, 1].map(|group| both.narrowed(group).unwrap());
     let run = |parts: &ResolvedCluster| launch(parts, tool, &SMALL, (Some(2), Some(8))).unwrap_or_else(|error| panic!("{error}"));
     let [slow, fast, mixed] = [&a100, &h100, &both].map(run);
-    // The bus bandwidth of a ring is that of its slowest part: never beyond that of nodes that are all of the slower kind by more than
-    // what the faster ends save at each step.
-    assert!(time(&mixed) < time(&fast) * 1.001, "{} {} {}", time(&slow), time(&fast), time(&mixed));
-    assert!(time(&mixed) > 0.5 * time(&slow), "{} {} {}", time(&slow), time(&fast), time(&mixed));
+    // All nodes have the same links between them. Unlike capabilities leave LL128 out and nodes without NVLS leave NVLS out, so that the
+    // job takes longer than one of either kind, and no more than twice as long: the rate of LL128 is 120/128 of a link, that of Simple
+    // loses its start and end at each step.
+    let [slow, fast, both] = [time(&slow), time(&fast), time(&mixed)];
+    assert!(both > fast && both < 2.0 * slow, "{slow} {fast} {both}");
     for line in ["A100", "H100"] {
         assert!(mixed.text.lines().filter(|l| l.starts_with("#  Rank") && l.contains(line)).count() == 8, "{}", mixed.text);
     }

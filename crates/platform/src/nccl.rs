@@ -145,6 +145,13 @@ impl Library {
             facts,
         })
     }
+    /// Channels, trees and rings of a job on the first GPUs of each of so many nodes, which are alike.
+    ///
+    /// # Errors
+    /// As [`JobLibrary::join`].
+    pub fn join(&self, nodes: u32, per_node: u32, settings: &Settings) -> Result<Communicator, NcclError> {
+        JobLibrary::from(self.clone()).join(nodes, per_node, settings)
+    }
     /// What the first GPUs of a node look like to the library, and the channels that it finds there.
     fn kind(&self, per_node: u32, settings: &Settings, alone: bool) -> Result<NodeKind, NcclError> {
         let gpus = self.machine.gpus();

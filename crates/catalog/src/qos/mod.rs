@@ -80,12 +80,12 @@ pub(crate) fn check(cluster: &ResolvedCluster) -> Result<(), Problem> {
 /// Whether adapters and switches have so many lanes.
 fn fits_parts(qos: &Qos, cluster: &ResolvedCluster) -> Result<(), Problem> {
     let nic = cluster.groups.iter().map(|group| *group.node.nic.vls).min().unwrap_or(1);
-    let most = cluster.switch.as_ref().map_or(nic, |switch| (*switch.vls).min(nic));
+    let most = cluster.switch_parts().map(|switch| *switch.vls).fold(nic, u32::min);
     if qos.lanes() <= most {
         return match qos {
             Qos::InfiniBand(qos) => {
                 let adapter = cluster.groups.iter().map(|group| *group.node.nic.rx_buffer).min().unwrap_or(Bytes::ZERO);
-                qos.check_buffers(cluster.switch.as_ref().map_or(adapter, |switch| adapter.min(*switch.buffer)), cluster.mtu)
+                qos.check_buffers(cluster.switch_parts().map(|switch| *switch.buffer).fold(adapter, Bytes::min), cluster.mtu)
             }
             _ => Ok(()),
         };

@@ -153,7 +153,7 @@ impl World<'_> {
         let packet = self.groups.aggregation.packet(Operation::Acknowledge, 0, psn, sl);
         let packet = Packet { dest: lid, dest_qp: qp.0, syndrome: syndrome.encode(), ..packet };
         let out = link.0 * self.links.vls + self.links.lane_out(u32::from(sl));
-        self.queue.push(at + self.links.switch_latency, Event::emit(out, PackedPacket::new(&packet)));
+        self.queue.push(at + self.links.latency_before(out), Event::emit(out, PackedPacket::new(&packet)));
     }
 
     /// Sends on what all children brought.

@@ -42,6 +42,6 @@ impl World<'_> {
         };
         let delays = (0..graph.link_count()).filter(crosses).map(|link| graph.links()[link as usize].delay);
         let shortest = delays.min().unwrap_or(Span::MAX / 2);
-        if self.links.scheduling == Scheduling::Arbitrated { shortest } else { shortest + self.links.switch_latency / 2 }
+        if self.links.scheduling == Scheduling::Arbitrated { shortest } else { shortest + self.links.least_latency() / 2 }
     }
 }

@@ -132,6 +132,7 @@ impl Setting<'_> {
             all.push(self.with("one hop less: no switch between the nodes", |parts| {
                 parts.topology = Topology::BackToBack(Default::default());
                 parts.switch = None;
+                parts.switch_levels = Vec::new();
                 parts.sole_mut().nodes = 2;
             }));
         }
