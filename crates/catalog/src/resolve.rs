@@ -55,14 +55,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         let leaf = switch_levels.first().and_then(Option::as_ref).or(switch);
         links.push(link_of(catalog, cluster, (group, &node.nic), (link, leaf))?);
     }
-    if let Some((key, link)) = speeds.iter().find(|(_, link)| link.layer != cluster.link_layer.layer()) {
-        let message = format!("`{}` is a speed of {}, not of {}", link.name, link.layer, cluster.link_layer.layer());
-        let fitting = catalog.parts().filter_map(|part| match part {
-            AnyPart::Link(other) if other.layer == cluster.link_layer.layer() => Some(format!("`{}`", other.name)),
-            _ => None,
-        });
-        return Err(Problem::at(&[key], message, format!("use one of {}", fitting.collect::<Vec<_>>().join(", "))));
-    }
+    fits_layer(catalog, cluster, &speeds)?;
     fits_switch(cluster, switch, &speeds)?;
     let (mut usual, mut switch_levels) = (switch.cloned(), switch_levels);
     crate::switch_levels::agree(&mut usual, &mut switch_levels);
@@ -122,6 +115,19 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     fits_topology(&resolved, &cluster.topology)?;
     crate::switch_levels::check(&resolved)?;
     Ok(resolved)
+}
+
+/// Every speed is one of the cluster's link layer.
+fn fits_layer(catalog: &Catalog, cluster: &Cluster, speeds: &[(&str, &LinkSpeed)]) -> Result<(), Problem> {
+    if let Some((key, link)) = speeds.iter().find(|(_, link)| link.layer != cluster.link_layer.layer()) {
+        let message = format!("`{}` is a speed of {}, not of {}", link.name, link.layer, cluster.link_layer.layer());
+        let fitting = catalog.parts().filter_map(|part| match part {
+            AnyPart::Link(other) if other.layer == cluster.link_layer.layer() => Some(format!("`{}`", other.name)),
+            _ => None,
+        });
+        return Err(Problem::at(&[key], message, format!("use one of {}", fitting.collect::<Vec<_>>().join(", "))));
+    }
+    Ok(())
 }
 
 /// The problem of a name that the catalogue does not have.

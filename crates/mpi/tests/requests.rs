@@ -165,6 +165,6 @@ fn a_receive_that_nobody_answers_is_named() {
     let played = job::ranks(&machine::parts("ri2"), (2, 1), |rank: Rank| async move {
         if rank.rank() == 0 { rank.send(1, 1, 8).await } else { rank.recv(Some(0), Some(2), 8).await }
     });
-    let error = played.err().expect("it cannot end");
+    let error = played.expect_err("it cannot end");
     assert!(error.contains('1'), "{error}");
 }

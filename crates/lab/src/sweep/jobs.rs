@@ -114,6 +114,9 @@ struct Message {
     ends: usize,
 }
 
+/// A rank, and a number among its operations.
+type RankOp = (u32, OpId);
+
 /// The messages of the jobs that take part.
 fn schedule(
     ranks: u32,
@@ -122,8 +125,8 @@ fn schedule(
     takes_part: impl Fn(usize) -> bool,
 ) -> Result<(Schedule, Vec<Message>), fabriscope_schedule::ScheduleError> {
     let mut builder = Builder::new(ranks);
-    // Job, and both ends as rank and number among its operations.
-    let mut messages: Vec<(usize, (u32, OpId), (u32, OpId))> = Vec::new();
+    // Job, and both ends.
+    let mut messages: Vec<(usize, RankOp, RankOp)> = Vec::new();
     for (number, job) in jobs.iter().enumerate().filter(|(number, _)| takes_part(*number)) {
         let two_sided = lab.libraries.get(number).is_some_and(Option::is_some);
         let (streams, tag) = (job.streams(ranks), number as u32);
@@ -146,7 +149,7 @@ fn schedule(
     for rank in 0..ranks {
         first.push(first[rank as usize] + schedule.kinds(rank).len());
     }
-    let at = |(rank, op): (u32, OpId)| first[rank as usize] + op.0 as usize;
+    let at = |(rank, op): RankOp| first[rank as usize] + op.0 as usize;
     let messages = messages.into_iter().map(|(owner, begins, ends)| Message { owner, begins: at(begins), ends: at(ends) }).collect();
     Ok((schedule, messages))
 }

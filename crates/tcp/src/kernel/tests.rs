@@ -37,10 +37,13 @@ fn settings() -> Settings {
     }
 }
 
+/// A segment, and what is said with the messages that end in it.
+type Saying = (Segment, Vec<(u64, AppWords)>);
+
 struct Pair {
     ends: [Interface; 2],
     now: Time,
-    wire: Vec<(Time, usize, (Segment, Vec<(u64, AppWords)>), u32)>,
+    wire: Vec<(Time, usize, Saying, u32)>,
     packets: [u32; 2],
     bytes: u64,
     /// Every so many packets with payload one is lost; 0 loses none.
