@@ -27,6 +27,7 @@ mod qos;
 mod quantity;
 mod resolve;
 mod resolve_node;
+mod resolve_switches;
 mod schema;
 mod sourced;
 mod suggest;

@@ -49,7 +49,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
         Some(name) => Some(catalog.switch(name).map_err(|error| missing(&["switch"], &error))?),
         None => None,
     };
-    let switch_levels = crate::switch_levels::resolve(catalog, cluster)?;
+    let switch_levels = crate::resolve_switches::resolve(catalog, cluster)?;
     let mut links = Vec::new();
     for (group, node) in written.iter().zip(&found) {
         let leaf = switch_levels.first().and_then(Option::as_ref).or(switch);
@@ -58,7 +58,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     fits_layer(catalog, cluster, &speeds)?;
     fits_switch(cluster, switch, &speeds)?;
     let (mut usual, mut switch_levels) = (switch.cloned(), switch_levels);
-    crate::switch_levels::agree(&mut usual, &mut switch_levels);
+    crate::resolve_switches::agree(&mut usual, &mut switch_levels);
     let global_length = cluster.cable.global_length.as_ref().unwrap_or(&cluster.cable.trunk_length);
     let lengths =
         [("host_length", &cluster.cable.host_length), ("trunk_length", &cluster.cable.trunk_length), ("global_length", global_length)];
@@ -113,7 +113,7 @@ pub(crate) fn resolve(catalog: &Catalog, cluster: &Cluster, nodes: Option<u32>) 
     crate::partitions::check(&resolved)?;
     crate::link_retry::check(&resolved.line)?;
     fits_topology(&resolved, &cluster.topology)?;
-    crate::switch_levels::check(&resolved)?;
+    crate::resolve_switches::check(&resolved)?;
     Ok(resolved)
 }
 

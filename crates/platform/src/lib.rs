@@ -1,6 +1,7 @@
 //! What programs find on a simulated machine before they start: adapters, GPUs, processors, the libraries they are linked with.
 //!
-//! Plain data from the parts of a cluster. Modelled: what each file says. Not modelled: two kinds of node in one job.
+//! Plain data from the parts of a cluster. Modelled: what each file says; of two kinds of node in one job what they have in common, and the
+//! collective library of each.
 
 mod address;
 mod binding;
@@ -9,10 +10,12 @@ mod gpu;
 pub mod nccl;
 pub mod processor;
 mod target;
+mod unlike;
 
 pub use address::PciAddress;
 pub use binding::Binding;
 pub use dpu::{AdapterCores, DpuTarget};
 pub use gpu::GpuTarget;
 pub use processor::Processor;
-pub use target::{Layout, LinkType, Target, Unlike, device, path_mtu};
+pub use target::{Layout, LinkType, Target, device, path_mtu};
+pub use unlike::Unlike;

@@ -13,7 +13,7 @@ use fabriscope_units::{Rate, Span};
 use fabriscope_wire::{Collective, Element};
 
 use crate::address::PciAddress;
-use crate::target::Unlike;
+use crate::unlike::Unlike;
 
 /// How blocks move slices with one protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

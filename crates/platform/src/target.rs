@@ -8,6 +8,7 @@ use crate::dpu::{AdapterCores, DpuTarget};
 use crate::gpu::GpuTarget;
 use crate::nccl::{JobLibrary, Library};
 use crate::processor::Processor;
+use crate::unlike::Unlike;
 
 /// Link layer of the ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,14 +164,6 @@ impl Target {
             perftest: parts.sole().software.perftest.clone().or_else(|| parts.perftest.perftest.clone()),
         }
     }
-}
-
-/// Nodes between which a program cannot run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
-pub struct Unlike {
-    /// What keeps them apart.
-    pub what: String,
 }
 
 /// The name of an adapter in `/sys/class`.
