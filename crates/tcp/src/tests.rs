@@ -359,7 +359,6 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    #[expect(clippy::fn_params_excessive_bools, reason = "proptest draws each by itself")]
     fn every_byte_comes_once_and_in_order(
         fates in fates(), sack: bool, no_delay: bool, ecn: bool, records: bool, algorithm in 0usize..4,
         limit in prop_oneof![Just(0u32), Just(4000), Just(65_000)], buffer in 1000u64..60_000,
