@@ -4,7 +4,7 @@
 //! gives them to the targets. A panic is an error: the input is written to `fuzz/artifacts/`. So is an input that
 //! takes longer than `PATIENCE`. `FABRISCOPE_FUZZ_SECONDS` says how long to go on; without it a short run is a test.
 
-#![expect(clippy::print_stdout, reason = "a program of its own, which tells what it did")]
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a program of its own, which tells what it did and how long it took")]
 
 mod targets;
 
