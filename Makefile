@@ -1,7 +1,7 @@
 # The two commands that matter: `make demo` and `make test`.
 
 CARGO ?= cargo
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 20
 FABRISCOPE = $(CARGO) run --release --quiet --package fabriscope-cli --
 # Half a minute and 3 GB each time: left to `make test-long` and `make bench`.
 LONG_LABS = labs/dragonfly-max.toml labs/dragonfly-max-flow.toml

@@ -5,7 +5,7 @@ mod drawn;
 
 use drawn::{Drawing, SLOT, nodes};
 use fabriscope_machine::{Access, Framing, Link, LinkKind, Machine, MachineError, PeerLimits, Purpose, Tlp, Vertex, VertexId, VertexKind};
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};
 use proptest::prelude::*;
 
 /// The least latency between any two vertices for DMA, by Floyd and Warshall: relays are what passes traffic on, links of GPUs are not used.
@@ -137,6 +137,6 @@ fn machines_that_are_none() {
     assert!(matches!(outside.build(), Err(MachineError::Unknown { .. })));
     let (mut whole, [a, b]) = pair();
     whole.link(Link::new(a, b, LinkKind::Smp, Rate::from_gbps(1), Span::ZERO));
-    let told = whole.build().unwrap().find("c").unwrap_err().to_string();
+    let told = whole.build().unwrap().find("c").unwrap_err().in_full();
     assert!(told.contains("no vertex `c`") && told.contains("a, b"), "{told}");
 }

@@ -3,7 +3,7 @@
 
 use fabriscope_tcp::Config;
 use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, SettingsError, Steering};
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::{Bytes, Rate, Remedy, Span};
 use fabriscope_wire::Part;
 
 fn settings(framing: Framing, mtu: u32, timestamps: bool) -> Settings {
@@ -85,7 +85,7 @@ fn impossible_mtus() {
     assert_eq!(check(Framing::Ethernet, 88, 4096), Ok(()));
     assert_eq!(check(Framing::InfinibandDatagram, 4092, 4096), Ok(()));
     assert_eq!(check(Framing::InfinibandDatagram, 4093, 4096), Err(SettingsError::LargeMtu { mtu: 4093, most: 4092 }));
-    let told = check(Framing::InfinibandConnected { path_mtu: 4096 }, 65_521, 4096).unwrap_err().to_string();
+    let told = check(Framing::InfinibandConnected { path_mtu: 4096 }, 65_521, 4096).unwrap_err().in_full();
     assert!(told.contains("at most 65520 B"), "{told}");
 }
 

@@ -265,7 +265,8 @@ pub enum PostError {
         field: &'static str,
     },
     /// Words with a request that carries none (EINVAL).
-    #[error("words with {opcode:?} on {qp_type:?}; they travel with SEND and WRITE over connections, SRD and UET")]
+    #[error("words with {opcode:?} on {qp_type:?}")]
+    #[diagnostic(help("words travel with SEND and WRITE over connections, SRD and UET"))]
     NoWords {
         /// The operation.
         opcode: WrOpcode,
