@@ -36,7 +36,7 @@ format:
 	rustfmt --edition 2024 $(RUST_FILES)
 
 format-check:
-	rustfmt --edition 2024 --check $(RUST_FILES)
+	@rustfmt --edition 2024 --check $(RUST_FILES)
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
