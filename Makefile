@@ -58,7 +58,7 @@ golden: build
 
 bless: build
 	tests/golden/run.sh bless target/release/fabriscope
-	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-cli --test documents
+	UPDATE_GOLDEN=1 $(CARGO) test --quiet --package fabriscope-cli --test suite documents::
 
 model-changes:
 	tests/golden/model_changes.sh

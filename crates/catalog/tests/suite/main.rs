@@ -1,0 +1,14 @@
+//! The tests of `fabriscope-catalog` from outside, in one program: built once, run on all cores. A file that is added is named here.
+#![allow(missing_docs)]
+
+mod bases;
+mod decisions;
+mod documents;
+mod embedded;
+mod groups;
+mod hostile;
+mod machines;
+mod messages;
+mod nodes;
+mod round_trip;
+mod sets;

@@ -1,0 +1,349 @@
+//! The real OpenSM on the real ibsim as the judge of our tables: who reaches whom, over how many switches, how evenly.
+//!
+//! Each fabric is written as a file of ibsim, OpenSM makes its tables for it, and both tables are followed on the fabric
+//! that our reader makes of the same file. Needs Debian's packages opensm, ibsim-utils and libumad2sim0.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fabriscope_fabric::export::{self, Dialect};
+use fabriscope_fabric::import::{self, Kind, Subnet};
+use fabriscope_fabric::routing::{impure_tree, roots_by_hops, survey};
+use fabriscope_fabric::topology::{CableList, Dragonfly, FatTree, NamedCable, NamedSwitch, Oversubscription};
+use fabriscope_fabric::{Fabric, LinkSpec, Links, Node, RoutingError, SwitchId, Tables, Topology};
+use fabriscope_units::{Rate, Span};
+
+const INSTALL: &str = "this test needs OpenSM and ibsim: apt-get install opensm ibsim-utils libumad2sim0 (.ci/run does it)";
+
+fn links() -> Links {
+    Links::uniform(LinkSpec::new(Rate::from_gbps(100), Span::from_ns(25)))
+}
+
+/// A process that ends with its owner, whatever happens.
+struct Owned(Child);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The library through which programs talk to ibsim instead of the kernel.
+fn preload() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found = folders.map(|folder| folder.join("umad2sim/libumad2sim.so")).filter(|path| path.is_file());
+    found.next().unwrap_or_else(|| panic!("libumad2sim.so is missing; {INSTALL}"))
+}
+
+/// What OpenSM did with a fabric.
+struct Answer {
+    tables: Tables,
+    /// Whether the engine asked for made the tables; else OpenSM fell back to minhop.
+    configured: bool,
+}
+
+/// Runs one sweep of OpenSM with `engine` on the fabric of `subnet`.
+fn opensm(subnet: &Subnet, engine: &str, roots: &[u64]) -> Answer {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = format!("fabriscope-{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+    let topology = folder.path().join("fabric.ibsim");
+    std::fs::write(&topology, export::ibnetdiscover(subnet, Dialect::Ibsim)).unwrap();
+    let _simulator = ibsim(&topology, &socket);
+    let roots_file = folder.path().join("roots");
+    std::fs::write(&roots_file, roots.iter().map(|guid| format!("{guid:#x}\n")).collect::<String>()).unwrap();
+
+    let host = subnet.of_kind(Kind::Adapter).next().expect("a fabric has hosts").1;
+    // Debian keeps it where only root's path leads.
+    let program = Some("/usr/sbin/opensm").filter(|path| Path::new(path).is_file()).unwrap_or("opensm");
+    let mut command = Command::new(program);
+    command.args(["-o", "-R", engine, "-D", "0x43", "-f"]).arg(folder.path().join("log"));
+    if !roots.is_empty() {
+        command.arg("-a").arg(&roots_file);
+    }
+    command.env("SIM_HOST", &host.id).env("IBSIM_SOCKNAME", &socket).env("LD_PRELOAD", preload());
+    command.env("OSM_CACHE_DIR", folder.path()).env("OSM_TMP_DIR", folder.path()).current_dir(folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut manager = Owned(command.spawn().unwrap_or_else(|error| panic!("opensm: {error}; {INSTALL}")));
+    manager.0.wait().unwrap();
+
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+    let dump = std::fs::File::open(folder.path().join("opensm-lfts.dump")).unwrap_or_else(|_| panic!("{engine} wrote no tables:\n{log}"));
+    let (tables, _) = import::read_lfts(subnet, BufReader::new(dump)).unwrap();
+    Answer { tables, configured: log.contains(&format!("{engine} tables configured on all switches")) }
+}
+
+/// ibsim with a fabric, ready to be asked. It stays as long as its standard input is open.
+fn ibsim(topology: &Path, socket: &str) -> Owned {
+    let mut command = Command::new("ibsim");
+    command.args(["-s", "-N", "4096", "-S", "1024", "-P", "65536"]).arg(topology).env("IBSIM_SOCKNAME", socket);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut simulator = Owned(command.spawn().unwrap_or_else(|error| panic!("ibsim: {error}; {INSTALL}")));
+    let mut stdout = simulator.0.stdout.take().expect("it is piped");
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    while !said.ends_with(b"sim> ") {
+        assert!(stdout.read(&mut byte).unwrap() > 0, "ibsim does not read the fabric: {}", String::from_utf8_lossy(&said));
+        said.push(byte[0]);
+    }
+    // It goes on to write there: without a reader it would end.
+    std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+    simulator
+}
+
+/// Levels of switches: distance from the nearest switch with endpoints.
+fn levels(fabric: &Fabric) -> Vec<u32> {
+    let graph = &fabric.graph;
+    let mut level = vec![u32::MAX; graph.switch_count() as usize];
+    let mut open = std::collections::VecDeque::new();
+    for endpoint in graph.endpoints() {
+        if let Node::Switch(at) = graph.node(graph.link(graph.uplink(endpoint)).to)
+            && std::mem::replace(&mut level[at.index()], 0) != 0
+        {
+            open.push_back(at);
+        }
+    }
+    while let Some(at) = open.pop_front() {
+        for (_, link) in graph.outputs(at) {
+            if let Node::Switch(to) = graph.node(graph.link(link).to)
+                && level[to.index()] == u32::MAX
+            {
+                level[to.index()] = level[at.index()] + 1;
+                open.push_back(to);
+            }
+        }
+    }
+    level
+}
+
+/// Pairs of endpoints whose path uses each link between switches, by the levels that it joins: the most and the sum.
+fn loads(fabric: &Fabric, tables: &Tables) -> BTreeMap<(u32, u32), (u64, u64)> {
+    let graph = &fabric.graph;
+    let level = levels(fabric);
+    let mut load = vec![0u64; graph.link_count() as usize];
+    for src in graph.endpoints() {
+        for dest in graph.endpoints().filter(|&dest| dest != src) {
+            let mut link = graph.uplink(src);
+            while let Node::Switch(at) = graph.node(graph.link(link).to) {
+                load[link.index()] += 1;
+                link = graph.out_link(at, tables.port(at, dest, 0).unwrap()).unwrap();
+            }
+        }
+    }
+    let mut loads = BTreeMap::new();
+    for (link, load) in graph.links().iter().zip(load) {
+        if let (Node::Switch(from), Node::Switch(to)) = (graph.node(link.from), graph.node(link.to)) {
+            let entry: &mut (u64, u64) = loads.entry((level[from.index()], level[to.index()])).or_default();
+            *entry = (entry.0.max(load), entry.1 + load);
+        }
+    }
+    loads
+}
+
+const ENGINES: [&str; 4] = ["minhop", "updn", "ftree", "dor"];
+
+fn ours(fabric: &Fabric, engine: &str) -> Result<Tables, RoutingError> {
+    match engine {
+        "minhop" => Tables::min_hop(fabric, 0),
+        "updn" => Tables::up_down(fabric, 0, None),
+        "ftree" => Tables::ftree(fabric),
+        _ => Tables::port_order(fabric),
+    }
+}
+
+/// Holds our tables of all engines against OpenSM's. Returns the engines that OpenSM cannot use on this fabric.
+fn compare(what: &str, subnet: &Subnet) -> Vec<&'static str> {
+    let fabric = subnet.fabric(&links()).unwrap();
+    let wiring = subnet.wiring();
+    let guid = |at: SwitchId| subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap();
+    let mut fell_back = Vec::new();
+    for engine in ENGINES {
+        let mut theirs = opensm(subnet, engine, &[]);
+        if !theirs.configured {
+            fell_back.push(engine);
+        }
+        match engine {
+            "updn" => {
+                // Whether OpenSM finds roots is what we say; then both take the same ones.
+                let found = roots_by_hops(&fabric, &adapters(subnet, &fabric)).unwrap();
+                assert_eq!(found.is_empty(), !theirs.configured, "{what}: roots found by hop counts");
+                let roots: Vec<u64> = Tables::roots(&fabric).unwrap().into_iter().map(guid).collect();
+                theirs = opensm(subnet, engine, &roots);
+                assert!(theirs.configured, "{what}: {engine} with roots");
+            }
+            "ftree" => {
+                // Whether OpenSM takes the fabric for a tree is what we say.
+                let (ours, impure) = (ours(&fabric, engine), impure_tree(&fabric).unwrap());
+                let told = ours.is_err() || impure.is_some() || adapters_above_leaves(subnet, &fabric);
+                assert_eq!(told, !theirs.configured, "{what}: {engine}: {:?} {impure:?}", ours.as_ref().err());
+                if ours.is_err() || adapters_above_leaves(subnet, &fabric) {
+                    continue;
+                }
+                if !theirs.configured {
+                    // With roots, it takes trees that are not wired evenly.
+                    let level = levels(&fabric);
+                    let top = level.iter().max().copied().unwrap_or(0);
+                    if top == 0 {
+                        continue;
+                    }
+                    let roots: Vec<u64> = fabric.graph.switches().filter(|at| level[at.index()] == top).map(guid).collect();
+                    theirs = opensm(subnet, engine, &roots);
+                    assert!(theirs.configured, "{what}: {engine} with roots");
+                }
+            }
+            _ => assert!(theirs.configured, "{what}: {engine}"),
+        }
+        let ours = ours(&fabric, engine).unwrap();
+        let (our, their) = (survey(&fabric, &ours), survey(&fabric, &theirs.tables));
+        assert_eq!((our.unreachable, their.unreachable), (0, 0), "{what}: {engine}: {:?} {:?}", our.faults, their.faults);
+        assert_eq!(our.pairs, their.pairs, "{what}: {engine}: pairs by switches on their path");
+        let (our, their) = (loads(&fabric, &ours), loads(&fabric, &theirs.tables));
+        for (levels, &(most, sum)) in &our {
+            let &(their_most, their_sum) = &their[levels];
+            assert_eq!(sum, their_sum, "{what}: {engine}: paths from level {levels:?}");
+            // OpenSM counts the paths to switches as well, we do not: a tenth and two paths may lie between.
+            assert!(
+                most <= their_most + their_most / 10 + 2,
+                "{what}: {engine}: a link of levels {levels:?} has {most} paths, OpenSM's {their_most}"
+            );
+        }
+    }
+    fell_back
+}
+
+/// Whether switches without endpoints have adapters: aggregation nodes, which OpenSM takes for hosts.
+fn adapters_above_leaves(subnet: &Subnet, fabric: &Fabric) -> bool {
+    let level = levels(fabric);
+    adapters(subnet, fabric).iter().zip(level).any(|(&adapters, level)| adapters > 0 && level > 0)
+}
+
+/// Adapters at each switch, aggregation nodes included: OpenSM does not tell them apart.
+fn adapters(subnet: &Subnet, fabric: &Fabric) -> Vec<u32> {
+    let wiring = subnet.wiring();
+    let mut adapters = vec![0; fabric.graph.switch_count() as usize];
+    for cable in &subnet.cables {
+        for (end, other) in [(cable.ends[0], cable.ends[1]), (cable.ends[1], cable.ends[0])] {
+            if matches!(subnet.device(end).kind, Kind::Adapter | Kind::Aggregation)
+                && let Some(at) = wiring.switches.iter().position(|&device| device == other.device)
+            {
+                adapters[at] += 1;
+            }
+        }
+    }
+    adapters
+}
+
+fn built(topology: Topology, radix: u32) -> Subnet {
+    export::subnet(&topology.build(&links(), radix).unwrap())
+}
+
+fn cable(from: &str, to: &str) -> NamedCable {
+    NamedCable { between: [from.to_owned(), to.to_owned()], count: None, rate: None, length: None }
+}
+
+/// Switches with a number of endpoints each, and cables between them in the order of dimensions.
+fn written(hosts: &[u32], cables: &[(usize, usize)]) -> Subnet {
+    let mut list = CableList::default();
+    for (switch, &count) in hosts.iter().enumerate() {
+        list.switches.push(NamedSwitch { name: format!("s{switch:02}"), ports: None });
+        list.endpoints.extend((0..count).map(|host| format!("h{switch:02}-{host}")));
+    }
+    list.cables.extend(cables.iter().map(|(a, b)| cable(&format!("s{a:02}"), &format!("s{b:02}"))));
+    for (switch, &count) in hosts.iter().enumerate() {
+        list.cables.extend((0..count).map(|host| cable(&format!("h{switch:02}-{host}"), &format!("s{switch:02}"))));
+    }
+    built(Topology::Irregular(list), 36)
+}
+
+#[test]
+fn fat_trees() {
+    for (levels, radix) in [(2, 8), (3, 6)] {
+        let family = FatTree { levels: Some(levels), ..FatTree::default() };
+        assert!(compare(&format!("fat tree of {levels} levels"), &built(Topology::FatTree(family), radix)).is_empty());
+    }
+    let ratio = Oversubscription::parse("2:1").unwrap();
+    let family = FatTree { levels: Some(2), oversubscription: Some(ratio), ..FatTree::default() };
+    assert!(compare("tapered fat tree", &built(Topology::FatTree(family), 12)).is_empty());
+}
+
+#[test]
+fn a_tree_with_missing_cables() {
+    // Four leaves, three spines; leaf 1 lacks a spine, leaf 3 has two cables to one.
+    let cables = [(0, 4), (0, 5), (0, 6), (1, 4), (1, 5), (2, 4), (2, 5), (2, 6), (3, 4), (3, 5), (3, 5), (3, 6)];
+    compare("tree with missing cables", &written(&[4, 4, 3, 4, 0, 0, 0], &cables));
+}
+
+/// Trees in which something is missing: a whole spine switch at one leaf, one of two cables, a switch of the middle level,
+/// most hosts; and what is no tree with a level above the leaves.
+#[test]
+fn incomplete_trees() {
+    let leaf_spine = |missing: &[(usize, usize)], cables: usize| {
+        let pairs = (0..4).flat_map(|leaf| (4..7).map(move |spine| (leaf, spine)));
+        pairs.filter(|pair| !missing.contains(pair)).flat_map(|pair| std::iter::repeat_n(pair, cables)).collect::<Vec<_>>()
+    };
+    let hosts = [3, 3, 3, 3, 0, 0, 0];
+    compare("leaf without one spine", &written(&hosts, &leaf_spine(&[(2, 5)], 1)));
+    let mut one_less = leaf_spine(&[], 2);
+    one_less.remove(7);
+    compare("one of two cables missing", &written(&hosts, &one_less));
+    compare("few hosts", &written(&[3, 1, 0, 2, 0, 0, 0], &leaf_spine(&[], 1)));
+    compare("unequal leaves", &written(&[4, 1, 2, 3, 0, 0, 0], &leaf_spine(&[], 1)));
+    // Two pods of two leaves and two switches each, two cores; one switch of the middle is missing.
+    let pods = [(0, 4), (0, 5), (1, 4), (1, 5), (2, 6), (3, 6), (4, 7), (5, 8), (6, 7), (6, 8)];
+    compare("pod with one switch in the middle", &written(&[2, 2, 2, 2, 0, 0, 0, 0, 0], &pods));
+    assert_eq!(compare("one switch", &written(&[4], &[])), ["ftree"]);
+    assert!(compare("two leaves", &written(&[2, 2], &[(0, 1)])).contains(&"ftree"));
+}
+
+/// Roots below which nothing joins them: pairs without a path have no entry, in OpenSM's tables as in ours, and OpenSM
+/// says nothing of it.
+#[test]
+fn roots_that_leave_pairs_without_a_path() {
+    // Leaves 0 and 1 under a root each; leaf 2 under both.
+    let subnet = written(&[2, 2, 1, 0, 0], &[(0, 3), (1, 4), (2, 3), (2, 4)]);
+    let fabric = subnet.fabric(&links()).unwrap();
+    let wiring = subnet.wiring();
+    let guid = |at: SwitchId| subnet.devices[wiring.switches[at.index()] as usize].guid.unwrap();
+    let level = levels(&fabric);
+    let roots: Vec<SwitchId> = fabric.graph.switches().filter(|at| level[at.index()] == 1).collect();
+    let theirs = opensm(&subnet, "updn", &roots.iter().copied().map(guid).collect::<Vec<_>>());
+    assert!(theirs.configured);
+    let ours = Tables::up_down(&fabric, 0, Some(&roots)).unwrap();
+    let (our, their) = (survey(&fabric, &ours), survey(&fabric, &theirs.tables));
+    assert_eq!((our.unreachable, their.unreachable), (8, 8));
+    assert_eq!((&our.pairs, our.faults.len()), (&their.pairs, 4));
+    // Entry by entry: gaps are at the same places.
+    for at in fabric.graph.switches() {
+        for dest in fabric.graph.endpoints() {
+            assert_eq!(ours.port(at, dest, 0).is_none(), theirs.tables.port(at, dest, 0).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_mesh() {
+    let at = |x: usize, y: usize| y * 4 + x;
+    // All cables along x first: the ports of every switch are in the order of dimensions.
+    let along_x = (0..4).flat_map(|y| (0..3).map(move |x| (at(x, y), at(x + 1, y))));
+    let along_y = (0..3).flat_map(|y| (0..4).map(move |x| (at(x, y), at(x, y + 1))));
+    let fell_back = compare("mesh", &written(&[2; 16], &along_x.chain(along_y).collect::<Vec<_>>()));
+    assert_eq!(fell_back, ["updn", "ftree"]);
+}
+
+#[test]
+fn the_dragonfly_of_72_endpoints() {
+    let family = Dragonfly { groups: Some(9), switches: Some(4), endpoints: Some(2), global: Some(2), ..Dragonfly::default() };
+    let fell_back = compare("dragonfly", &built(Topology::Dragonfly(family), 16));
+    assert_eq!(fell_back, ["updn", "ftree"]);
+}
+
+#[test]
+fn real_fabrics() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fabrics");
+    let read = |name: &str| import::read(&import::text(&std::fs::read(folder.join(name)).unwrap()).unwrap()).unwrap();
+    compare("small", &read("small.ibnetdiscover"));
+    compare("dgx", &read("dgx-ndr.ibnetdiscover"));
+}

@@ -1,0 +1,6 @@
+//! The tests of `fabriscope` from outside, in one program: built once, run on all cores. A file that is added is named here.
+#![allow(missing_docs)]
+
+mod builders;
+mod face;
+mod laws;

@@ -1,0 +1,14 @@
+//! The tests of `fabriscope-lab` from outside, in one program: built once, run on all cores. A file that is added is named here.
+#![allow(missing_docs)]
+
+mod conservation;
+mod faults;
+mod files;
+mod labs;
+mod pattern_laws;
+mod patterns;
+mod reading;
+mod refusals;
+mod sweeps;
+mod two_libraries;
+mod unlike_nodes;

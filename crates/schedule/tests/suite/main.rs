@@ -1,0 +1,5 @@
+//! The tests of `fabriscope-schedule` from outside, in one program: built once, run on all cores. A file that is added is named here.
+#![allow(missing_docs)]
+
+mod check;
+mod text;

@@ -1,0 +1,195 @@
+//! Operations that workers on the DPU carry out: closed forms, overlap, amounts, and what is refused.
+
+use crate::machine;
+
+use std::fmt::Write;
+
+use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_collectives::{Algorithm, Call, Kind};
+use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions, timing};
+use fabriscope_engine_packet::PacketEngine;
+use fabriscope_platform::Layout;
+use fabriscope_tools::{Tool, ToolOutput, UsageError};
+use fabriscope_units::Remedy;
+use fabriscope_units::{Bytes, Span};
+use machine::{column, parts, target};
+
+fn prepared(parts: &ResolvedCluster, (nodes, per_node): (u32, u32), line: &str) -> Result<fabriscope_tools::Prepared, UsageError> {
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let tool = Tool::by_name(&words.next().unwrap()).unwrap();
+    let target = fabriscope_platform::Target { layout: Layout { nodes, per_node }, ..target(parts) };
+    tool.prepare(&words.collect::<Vec<_>>(), &target)
+}
+
+fn run(parts: &ResolvedCluster, layout: (u32, u32), line: &str) -> (ToolOutput, Run) {
+    let prepared = prepared(parts, layout, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let nodes = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
+    let job = Job::programs(nodes, prepared.mains);
+    let run = PacketEngine.run(&Cluster::new(parts.clone()).unwrap(), job, &RunOptions::default(), 1);
+    let run = run.unwrap_or_else(|error| panic!("{line}: {error}"));
+    ((prepared.finish)(), run)
+}
+
+/// Size, overall, computed, pure time in us and overlap in percent, as printed.
+fn rows(output: &ToolOutput) -> Vec<(u64, [f64; 4])> {
+    let lines = output.text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let number = |word: Option<&str>| word.unwrap().parse::<f64>().unwrap();
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        (number(words.next()) as u64, [0; 4].map(|_| number(words.next())))
+    };
+    lines.map(row).collect()
+}
+
+fn us(span: Span) -> f64 {
+    span.as_us_f64()
+}
+
+/// The host's put and the worker's are the same RDMA write; what is beside it follows from the parts:
+///
+/// offloaded − own = hand over, descriptor (post, adapter, write into the worker's memory), worker sees it (detect, turn, step), posts,
+/// and sees the end (detect, turn, completion, step), word (post, adapter, write into the host's memory), rank sees it
+/// (detect, progress) − what the rank does itself (call, post, detect, progress, completion).
+#[test]
+fn an_offloaded_put_is_the_sum_of_its_stages() {
+    let parts = parts("lab-bluefield-2");
+    let (host, dpu) = (timing::cpu(&parts), parts.sole().node.dpu.clone().unwrap());
+    let (arm, nic, port) = (dpu.cpu.core(), &parts.sole().node.nic, timing::port(&parts));
+    let mpi = parts.sole().software.mpi.clone().unwrap();
+    let offload = mpi.offload.clone().unwrap();
+    let adapter = *nic.tx_latency + *nic.rx_latency;
+    // 16 B control, 16 B address, 64 B inline with 4 B in front, rounded up to 80 B: two blocks.
+    let post_descriptor = host.wqe_build + host.mmio_latency + host.blueflame_block;
+    let to_arm = *dpu.cpu.root_complex.dma_write_latency + *dpu.part.switch_latency;
+    let into_arm = port.write_time(Bytes(64)).max(dpu.memory_rate().time(Bytes(64))) + to_arm;
+    let into_host = port.write_time(Bytes(8)) + port.write_latency;
+    let post_arm = arm.wqe_build + arm.mmio_latency;
+    let worker = arm.detect + *offload.turn + *offload.step;
+    let added = *offload.hand_over
+        + post_descriptor
+        + adapter
+        + into_arm
+        + worker
+        + post_arm
+        + worker
+        + arm.poll_hit
+        + post_arm
+        + adapter
+        + into_host
+        + host.detect
+        + *mpi.progress_overhead;
+    let own = *mpi.send_overhead + host.wqe_build + host.mmio_latency + host.detect + *mpi.progress_overhead + host.poll_hit;
+    for (tool, sizes) in [("osu_put_latency", [1024, 65_536]), ("osu_get_latency", [1024, 65_536])] {
+        for size in sizes {
+            let latency = |more: &str| column(&run(&parts, (2, 1), &format!("{tool} -m {size}:{size} -i 1 -x 1{more}")).0, "latency")[0].1;
+            let (offloaded, direct) = (latency(" --offload dpu"), latency(""));
+            let expected = us(added) - us(own);
+            assert!(
+                (offloaded - direct - expected).abs() < 2e-6,
+                "{tool} {size}: {offloaded} - {direct} = {}, not {expected}",
+                offloaded - direct
+            );
+        }
+    }
+}
+
+/// While a rank computes, its worker does all: what remains is handing over, the post, and one look at the counter.
+#[test]
+fn computing_hides_all_but_the_hand_over() {
+    for name in ["lab-bluefield-2", "lab-bluefield-3"] {
+        let parts = parts(name);
+        let (host, mpi) = (timing::cpu(&parts), parts.sole().software.mpi.clone().unwrap());
+        let rest = *mpi.offload.as_ref().unwrap().hand_over + host.wqe_build + host.mmio_busy + *mpi.progress_overhead;
+        for tool in ["osu_ialltoall", "osu_iallgather"] {
+            // The descriptors of the first iterations ask for completions, which are polled once.
+            let (output, _) = run(&parts, (2, 1), &format!("{tool} -m 8:65536 -i 4 -x 4"));
+            assert!(rows(&output).len() > 10, "{}", output.text);
+            for (size, [overall, _, pure, _]) in rows(&output) {
+                // Two decimals are printed of each.
+                assert!(overall - pure <= us(rest) + us(host.poll_hit) + 0.011, "{name} {tool} {size}: {overall} - {pure}, {rest}");
+                assert!(overall - pure >= us(rest) - 0.011, "{name} {tool} {size}: {overall} - {pure}, {rest}");
+            }
+        }
+    }
+}
+
+/// Overlap by size, in percent: host-progressed operations stand still while the rank computes (rendezvous needs its core), workers do not.
+#[test]
+fn overlap_by_size() {
+    let parts = parts("lab-bluefield-2");
+    let overlap = |how: &str| -> Vec<(u64, f64)> {
+        let (output, _) = run(&parts, (2, 2), &format!("osu_ialltoall -m 1024:262144 -i 2 --offload {how}"));
+        rows(&output).into_iter().map(|(size, [.., overlap])| (size, overlap)).collect()
+    };
+    let mut table = String::new();
+    for (((size, none), (_, dpu)), (_, staged)) in overlap("none").into_iter().zip(overlap("dpu")).zip(overlap("dpu-staged")) {
+        let _ = writeln!(table, "{size:>8} {none:>6.1} {dpu:>6.1} {staged:>6.1}");
+        assert!(dpu > 95.0 && staged > 95.0, "{table}");
+        assert!(size < 32_768 || none < 10.0, "{table}");
+    }
+}
+
+/// Twice the block, twice the bytes that arrive: every pair of ranks has one block, in each of two loops of one iteration with one before
+/// it; staged, a block of another worker's rank arrives three times, a rank's own block twice.
+#[test]
+fn amounts_are_those_of_the_operation() {
+    let parts = parts("lab-bluefield-2");
+    let delivered = |size: u64, how: &str| {
+        run(&parts, (2, 2), &format!("osu_ialltoall -m {size}:{size} -i 1 -x 1 --offload {how}")).1.stats.bytes_delivered
+    };
+    let (ranks, loops) = (4, 4);
+    for (how, blocks) in [("dpu", ranks * ranks), ("dpu-staged", 3 * ranks * (ranks - 1) + 2 * ranks)] {
+        assert_eq!(delivered(8192, how) - delivered(4096, how), loops * blocks * 4096, "{how}");
+    }
+}
+
+#[test]
+fn what_workers_do_leaves_every_byte_where_it_belongs() {
+    let software = Catalog::embedded().unwrap().software("mvapich2-dpu").unwrap().clone();
+    let offload = software.mpi.unwrap().offload.unwrap();
+    for operation in [Kind::Alltoall, Kind::Alltoallv, Kind::Allgather, Kind::Bcast] {
+        let algorithm = Algorithm::named(operation, offload.algorithm(operation).unwrap()).unwrap();
+        for ranks in [1, 2, 5, 8] {
+            let call = Call { operation, ranks, per_node: 2, root: ranks - 1, size: Bytes(6), width: Bytes(1) };
+            algorithm.proof(&call).unwrap_or_else(|flaw| panic!("{operation} of {ranks}: {flaw}"));
+        }
+    }
+}
+
+#[test]
+fn the_choice_is_printed_and_keys_decide_the_way() {
+    let remarks = |name: &str, line: &str| run(&parts(name), (2, 2), line).0.remarks.join("\n");
+    let own = remarks("lab-bluefield-2", "osu_ialltoall -m 8:8 -i 1");
+    assert!(own.starts_with("alltoall: 2 workers on the DPU of each node, host to host by keys registered across"), "{own}");
+    let staged = remarks("lab-ipu-e2000", "osu_ibcast -m 8:8 -i 1");
+    assert!(staged.contains("through the memories of the DPUs"), "{staged}");
+    assert_eq!(remarks("lab-bluefield-2", "osu_ialltoall -m 8:8 -i 1 --offload none"), "alltoall: posted(32) at 8 bytes");
+    assert!(!remarks("lab-bluefield-2", "osu_alltoall -m 8:8 -i 1").contains("DPU"));
+    // Staging costs two more ways over PCI Express at each end, and half of the bandwidth.
+    let latency =
+        |how: &str| column(&run(&parts("lab-bluefield-2"), (2, 1), &format!("osu_latency -m 8:8 --offload {how}")).0, "latency")[0].1;
+    assert!(latency("dpu-staged") > latency("dpu") + 2.0 && latency("dpu") > 2.0 * latency("none"));
+    let rate =
+        |how: &str| column(&run(&parts("lab-bluefield-2"), (2, 1), &format!("osu_bw -m 1M:1M -i 2 --offload {how}")).0, "bandwidth")[0].1;
+    assert!(rate("dpu") > 0.98 * rate("none") && rate("dpu-staged") < 0.75 * rate("dpu"));
+}
+
+#[test]
+fn what_cannot_be_handed_over_is_refused() {
+    let wrong = |name: &str, line: &str| prepared(&parts(name), (2, 2), line).unwrap_err().in_full();
+    for (name, line, expected) in [
+        ("ri2", "osu_ialltoall --offload dpu", "the adapters of this cluster have no cores; use a cluster with a DPU"),
+        ("lab-bluefield-2", "osu_ialltoall --workers 9", "9 workers on the 8 cores of `bluefield-2`; give --workers 8 or less"),
+        ("lab-bluefield-2", "osu_ialltoall --offload gpu", "--offload does not know `gpu`"),
+        ("lab-bluefield-2", "osu_alltoall --offload dpu", "waits inside the call"),
+        ("lab-bluefield-2", "osu_iallreduce --offload dpu", "workers on a DPU move data and reduce none"),
+        ("lab-bluefield-2", "osu_bw -W 4096 --offload dpu", "hands over 2048 messages at a time at the most"),
+        ("lab-bluefield-2", "osu_latency --workers 2", "the host carries it out; add --offload dpu"),
+        ("lab-ipu-e2000", "osu_latency --offload dpu", "cannot use keys of the host's memory (GVMI); use --offload dpu-staged"),
+        ("lab-ipu-e2000", "osu_put_latency --offload dpu-staged", "one-sided operations need keys of the host's memory"),
+    ] {
+        let message = wrong(name, line);
+        let known = message.contains(expected) || expected.starts_with("--offload does not") && message.contains("dpu, dpu-staged, none");
+        assert!(known, "{line}: {message}");
+    }
+}

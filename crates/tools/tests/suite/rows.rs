@@ -1,0 +1,97 @@
+//! Every tool of the list runs: the smallest case of each, on a cluster that has what it needs. A row of a table that lacks its loop, or
+//! whose traits do not say what it prints, fails here.
+
+use crate::machine;
+
+use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
+use fabriscope_engine_packet::PacketEngine;
+use fabriscope_platform::{Binding, Layout, Target};
+use fabriscope_tools::{Data, Exchange, Measures, Operation, PerNode, Ranks, SizeOption, Suite, Tool, ToolOutput, Traits};
+
+/// A cluster that has what the tools of a suite need, and how many of its nodes take part.
+fn place(traits: &Traits) -> (&'static str, u32) {
+    match (traits.suite, traits.data) {
+        (Suite::Gpu, _) => ("gdrcopy-v100", 1),
+        (Suite::NcclTests, _) => ("azure-nda100v4", 1),
+        (Suite::OmbXccl, _) => ("azure-ndh100v5", 2),
+        (_, Data::OnGpus) => ("olivia-gh200-ss11", 1),
+        (Suite::Perftest | Suite::OmbShmem, _) => ("ri2", 2),
+        _ => ("alaska-roce25", 2),
+    }
+}
+
+/// The smallest case.
+fn line(tool: Tool, traits: &Traits) -> String {
+    let counts = match (traits.suite, traits.operation) {
+        (Suite::Perftest, _) => "-n 5",
+        (Suite::Omb | Suite::OmbShmem | Suite::OmbXccl, _) => "-i 1 -x 0",
+        (Suite::Single, Operation::Message) => "-i 1 -x 0",
+        (Suite::Single, Operation::Iteration) => "-n 16 -i 1",
+        (Suite::Single, _) if traits.sizes == SizeOption::Range => "-n 2",
+        (Suite::Single, _) => "--model resnet50 --batch 1",
+        (Suite::Imb, _) => "Bcast",
+        (Suite::NcclTests, _) => "-g 8 -n 1 -w 0",
+        (Suite::Sockets, Operation::Stream) if traits.measures == Measures::Bandwidth => "-t 0.001",
+        (Suite::Sockets, _) => "-l 0.001",
+        (Suite::Gpu, _) => "",
+    };
+    let size = match traits.sizes {
+        SizeOption::One => "-s 8",
+        SizeOption::Range => "-m 8:8",
+        SizeOption::Powers => "-msglog 3:3",
+        SizeOption::BeginEnd => "-b 256 -e 256",
+        SizeOption::Fixed => "",
+    };
+    let operand = if traits.suite == Suite::OmbShmem && !traits.is_collective() { "heap" } else { "" };
+    format!("{} {counts} {size} {operand}", tool.name())
+}
+
+fn run(tool: Tool) -> ToolOutput {
+    let traits = tool.traits();
+    let (cluster, nodes) = place(&traits);
+    let parts = machine::parts(cluster);
+    let per_node = match traits.ranks {
+        Ranks::Job(PerNode::Gpus) => parts.sole().node.gpus,
+        Ranks::Two if nodes == 1 => 2,
+        _ => 1,
+    };
+    let target = Target::of(&parts, Layout { nodes, per_node }, Binding::default());
+    let line = line(tool, &traits);
+    let words: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
+    let prepared = tool.prepare(&words, &target).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let nodes: Vec<u32> = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
+    let job = Job::programs(nodes, prepared.mains);
+    let run = PacketEngine.run(&Cluster::new(parts).unwrap(), job, &RunOptions::default(), 1);
+    run.unwrap_or_else(|error| panic!("{line}: {error}"));
+    (prepared.finish)()
+}
+
+#[test]
+fn every_row_runs_and_prints_what_it_measures() {
+    for tool in Tool::all() {
+        let (name, traits, output) = (tool.name(), tool.traits(), run(tool));
+        assert!(!output.text.is_empty() && !output.points.is_empty(), "{name}: {}", output.text);
+        let measured = |metric: &str| output.points.iter().any(|point| point.metric == metric);
+        let expected = match (traits.suite, traits.measures) {
+            (Suite::Perftest | Suite::Omb | Suite::OmbShmem | Suite::OmbXccl | Suite::Imb, Measures::Latency) => "latency",
+            (Suite::Perftest | Suite::Omb | Suite::OmbXccl, Measures::Bandwidth) => "bandwidth",
+            (Suite::Omb, Measures::Rate) => "message_rate",
+            _ => continue,
+        };
+        assert!(measured(expected), "{name} measures {:?}, and prints no {expected}: {}", traits.measures, output.text);
+    }
+}
+
+#[test]
+fn traits_fit_each_other() {
+    for tool in Tool::all() {
+        let (name, traits) = (tool.name(), tool.traits());
+        assert!(!traits.is_exchange() || traits.measures == Measures::Latency, "{name}: only times are followed from end to end");
+        assert!(traits.exchange != Exchange::RoundTrip || traits.is_one_sided(), "{name}: an answer without a request of one side");
+        assert_eq!(
+            traits.is_collective(),
+            matches!(traits.ranks, Ranks::Job(_)) && traits.operation != Operation::Exchange && traits.operation != Operation::Iteration,
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! Programs on sockets, on simulated clusters.
+
+use crate::machine;
+
+use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_units::Bytes;
+use machine::{column, parts, run_on};
+
+/// A cluster that rests on another one.
+fn changed(base: &str, change: &str) -> ResolvedCluster {
+    let catalog = Catalog::embedded().unwrap();
+    let cluster = catalog.parse_cluster("changed.toml", &format!("name = \"changed\"\nbase = \"{base}\"\n{change}")).unwrap();
+    catalog.resolve(&cluster, None).unwrap()
+}
+
+fn value(parts: &ResolvedCluster, line: &str, metric: &str) -> f64 {
+    column(&run_on(parts, line).0, metric)[0].1
+}
+
+const SHORT: &str = "iperf3 -t 0.01 -i 0";
+
+#[test]
+fn a_round_trip_is_what_the_kernel_and_the_wire_cost() {
+    let ethernet = parts("thor-roce-100g");
+    let kernel = &ethernet.ip.kernel;
+    let one_way =
+        *kernel.syscall * 2 + *kernel.send_segment + *kernel.interrupt + *kernel.receive_packet + *kernel.receive_segment + *kernel.wake_up;
+    let trip = value(&ethernet, "netperf -l -20", "round_trip");
+    let least = 2.0 * one_way.as_us_f64();
+    // Adapter, bus, switch and the 2 us of the adaptive interrupt come on top, at most 5 us each way.
+    assert!(trip > least && trip < least + 10.0, "{trip} us against {least} us in the kernels");
+    // What a wake-up takes longer is in the round trip twice; the acknowledgements of the first 16 exchanges come in between.
+    let mut slow = ethernet.clone();
+    slow.ip.kernel.wake_up.value = *kernel.wake_up * 2;
+    let more = value(&slow, "netperf -l -400", "round_trip") - value(&ethernet, "netperf -l -400", "round_trip");
+    assert!((more - 2.0 * kernel.wake_up.as_us_f64()).abs() < 0.3, "{more}");
+}
+
+#[test]
+fn throughput_depends_on_the_offloads_and_the_mtu() {
+    let usual = parts("thor-roce-100g");
+    let rate = |parts: &ResolvedCluster, line: &str| value(parts, line, "bandwidth");
+    let with = |change: fn(&mut ResolvedCluster)| {
+        let mut parts = usual.clone();
+        change(&mut parts);
+        rate(&parts, SHORT)
+    };
+    let all = rate(&usual, SHORT);
+    let no_gro = with(|parts| parts.ip.kernel.receive_offload = false);
+    let no_tso = with(|parts| parts.ip.kernel.segmentation_offload = false);
+    let sums = with(|parts| parts.ip.kernel.checksum_offload = false);
+    let jumbo = with(|parts| parts.ip.mtu = Bytes(9000));
+    let apart = with(|parts| parts.ip.kernel.flow_steering = false);
+    // One core of a tuned host: published single flows reach 20 to 45 Gb/s with an MTU of 1500.
+    assert!((20.0..50.0).contains(&all), "{all}");
+    assert!(no_gro < 0.3 * all && sums < 0.9 * all && no_tso <= all, "{no_gro}, {sums}, {no_tso} against {all}");
+    assert!(jumbo > 1.1 * all && apart > 1.1 * all, "{jumbo} and {apart} against {all}");
+    // More streams take more cores, up to the wire.
+    let four = rate(&usual, "iperf3 -t 0.005 -i 0 -P 4");
+    assert!(four > 85.0 && four < 100.0, "{four}");
+    // A window of w bytes gives w per round trip.
+    let windowed = rate(&usual, "iperf3 -t 0.01 -i 0 -w 64K");
+    assert!(windowed < 0.7 * all, "{windowed}");
+    assert!((rate(&usual, "iperf3 -t 0.01 -i 0 -R") / all - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn ip_over_infiniband_has_two_modes() {
+    let datagram = parts("ibex-cpu");
+    let connected = changed("ibex-cpu", "ip.mode = \"connected\"\n");
+    assert_eq!((datagram.ip.mtu, connected.ip.mtu), (Bytes(4092), Bytes(65_520)));
+    let small = changed("ibex-cpu", "ip.mtu = \"2044 B\"\n");
+    let rates = [&small, &datagram, &connected].map(|parts| value(parts, SHORT, "bandwidth"));
+    assert!(rates[0] < rates[1], "{rates:?}");
+    assert!(rates.iter().all(|rate| (15.0..70.0).contains(rate)), "{rates:?}");
+}
+
+#[test]
+fn losses_cost_throughput_and_nothing_is_lost() {
+    let mut lossy = changed("thor-roce-100g", "flow_control = \"lossy\"\n");
+    lossy.switch.as_mut().unwrap().buffer.value = Bytes(40_000);
+    let (output, run) = run_on(&lossy, "iperf3 -n 20M -i 0 -P 2");
+    assert!(run.stats.drops == 0 || column(&output, "retransmissions")[0].1 > 0.0, "{}", output.text);
+    let received = output.text.lines().find(|line| line.starts_with("[SUM]") && line.ends_with("receiver")).unwrap();
+    assert!(received.contains("40.0 MBytes"), "{received}");
+}
+
+#[test]
+fn the_library_runs_over_sockets_too() {
+    let native = parts("ibex-cpu");
+    let mut over_tcp = native.clone();
+    over_tcp.sole_mut().software = Catalog::embedded().unwrap().software("openmpi-tcp").unwrap().clone();
+    let latency = |parts: &ResolvedCluster| value(parts, "osu_latency -m 8:8 -i 20", "latency");
+    let (fast, slow) = (latency(&native), latency(&over_tcp));
+    assert!(slow > 5.0 * fast && slow < 15.0, "{fast} and {slow}");
+    for line in ["osu_bw -m 1048576:1048576 -i 5 -x 1", "osu_bibw -m 65536:65536 -i 5 -x 1", "osu_mbw_mr -p 3 -m 4096:4096 -i 5 -x 1"] {
+        let (fast, slow) = (value(&native, line, "bandwidth"), value(&over_tcp, line, "bandwidth"));
+        assert!(slow > 100.0 && slow < 0.9 * fast, "{line}: {fast} and {slow}");
+    }
+}
