@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::deserialize;
 use crate::error::{Fault, Problem};
 use crate::suggest;
 
@@ -126,10 +127,9 @@ impl<'t> Document<'t> {
     /// # Errors
     /// A key that is unknown or missing, a value of the wrong type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Box<Fault>> {
-        let root = Spanned::new(NOWHERE, self.table.clone());
-        T::deserialize(toml::de::Deserializer::from(root)).map_err(|error| {
-            let (message, help) = suggest::explain(error.message());
-            self.fault(error.span().unwrap_or(NOWHERE), message, help)
+        deserialize::from_table(&self.table, NOWHERE).map_err(|wrong| {
+            let (message, help) = suggest::explain(&wrong.message);
+            self.fault(wrong.span.unwrap_or(NOWHERE), message, help)
         })
     }
 

@@ -7,6 +7,7 @@
 mod amend;
 mod catalog;
 mod cluster;
+mod deserialize;
 mod document;
 mod dpu;
 pub mod draft;
