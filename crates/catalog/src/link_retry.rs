@@ -3,12 +3,11 @@
 //! Source: link-level retry of HPE Slingshot (De Sensi et al., SC 2020, §II-A) and of Ultra Ethernet 1.0 (LLR); IEEE 802.3az
 //! (energy-efficient Ethernet: low-power idle and its wake time); InfiniBand Architecture Specification vol. 1 (link width reduction).
 
-use fabriscope_units::Span;
+use fabriscope_units::{Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
-use crate::quantity::Ratio;
 
 /// A link repeats damaged packets: nobody else sees a loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use fabriscope_units::{Form, Value};
+use fabriscope_units::{Bytes, Form, Value};
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -91,9 +91,13 @@ pub struct Stated;
 
 impl Form for Stated {
     type Of<T: Value> = Sourced<T>;
+    type Size = Sourced<Bytes>;
 
     fn value<T: Value>(stated: &Sourced<T>) -> T {
         stated.value
+    }
+    fn size(stated: &Sourced<Bytes>) -> u32 {
+        stated.value.saturating_u32()
     }
 }
 

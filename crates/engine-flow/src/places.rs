@@ -112,7 +112,7 @@ impl<'a> Places<'a> {
             })
             .collect();
         let costs = timing::devices(parts).filter(|_| gpus > 0);
-        let engine = costs.as_ref().map_or(parts.sole().node.cpu.copy_rate_streaming.value, |costs| costs.engine_rate);
+        let engine = costs.as_ref().map_or(parts.sole().node.cpu.copy_rate_streaming.value, |costs| costs.copy_engines.most());
         let mut between = Vec::new();
         for from in 0..homes.len() {
             for to in 0..homes.len() {
@@ -121,9 +121,9 @@ impl<'a> Places<'a> {
         }
         let cpu = timing::cpu(parts);
         let costs = costs.map_or(CopyCosts { call: cpu.copy_call, start: Span::ZERO, notice: cpu.detect }, |costs| CopyCosts {
-            call: costs.memcpy_async,
-            start: costs.start,
-            notice: costs.notice,
+            call: costs.calls.copy_async,
+            start: costs.calls.copy_start,
+            notice: costs.calls.stream_synchronize,
         });
         Ok(Places { cluster, paths, ranks, per_node, seats: seats?, between, inside: node.capacities, costs })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fabriscope_catalog::Catalog;
 use fabriscope_engine::{Cluster, Inside, MessageTrace, Run, Stage, timing};
 use fabriscope_machine::{Link, LinkKind, Machine, PeerLimits, Vertex, VertexKind};
-use fabriscope_node::{DeviceCosts, Main, Memory, Process, ProgramError, Reach};
+use fabriscope_node::{CopyEngines, DeviceCosts, Main, Memory, Process, ProgramError, Reach};
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_verbs::{Access, Lid, MemoryId, Mr, Mtu, Peer, QpCap, QpInit, QpNum, QpType, Remote, SendWr, Sge};
@@ -49,7 +49,10 @@ fn nodes(count: u32) -> Cluster {
     let machine = b.build().expect("it is sound");
     // Copies cost what they do with an A100, whose engines are no limit here.
     let a100 = Catalog::embedded().unwrap().target("azure-nda100v4").expect("it is in the catalogue");
-    let costs = DeviceCosts { engine_rate: Rate::from_gbps(4000), ..timing::devices(&a100).expect("it has GPUs") };
+    let costs = DeviceCosts {
+        copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(4000)) },
+        ..timing::devices(&a100).expect("it has GPUs")
+    };
     cluster.with(Inside { machine, costs })
 }
 
@@ -206,7 +209,7 @@ fn copies_and_adapters_share_a_link() {
         assert!((span.as_us_f64() / expected.as_us_f64() - 1.0).abs() < 0.02, "{span} instead of {expected}");
     };
     let (gpu, host) = (Memory::Device(0), Memory::Host(0));
-    let call = nodes(1).groups[0].inside.as_ref().map_or(Span::ZERO, |inside| inside.costs.memcpy);
+    let call = nodes(1).groups[0].inside.as_ref().map_or(Span::ZERO, |inside| inside.costs.calls.copy);
     let rate = Rate::from_gbps;
     let (up, reading) = both(NEAR, (gpu, host));
     let half = rate(GPU / 2).time(bytes);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabriscope_fabric::{Graph, LinkId, SwitchId};
 use fabriscope_prefetch::prefetch_lines;
 use fabriscope_streams::Stream;
-use fabriscope_switch::{Arbiter, Channel, Ecn};
+use fabriscope_switch::{Arbiter, Channel, Ecn, SharedBuffer};
 use fabriscope_units::{Bytes, Span, Time};
 
 use crate::arbitrated::Wire;
@@ -146,9 +146,8 @@ pub(crate) enum QueueLimit {
     Unlimited,
     /// So much.
     Own(Bytes),
-    /// `alpha` times what the queues of the switch leave of `total` (dynamic thresholds; A. Choudhury and E. Hahne, IEEE/ACM
-    /// Trans. Networking 6(2), 1998).
-    Shared { total: Bytes, alpha: f64 },
+    /// A share of what the queues of the switch leave of a buffer.
+    Shared(SharedBuffer),
 }
 
 /// Marking by queue length (ECN).
@@ -241,10 +240,10 @@ impl Links<'_> {
             QueueLimit::Unlimited => Bytes(u64::MAX),
             QueueLimit::Own(limit) => limit,
             // Short queues fit whatever the others hold.
-            QueueLimit::Shared { .. } if depth < SHORT => Bytes(u64::MAX),
-            QueueLimit::Shared { total, alpha } => {
+            QueueLimit::Shared(_) if depth < SHORT => Bytes(u64::MAX),
+            QueueLimit::Shared(buffer) => {
                 let links = self.graph.outputs(SwitchId(switch)).map(|(_, link)| self.held(now, link));
-                Bytes((alpha * total.saturating_sub(links.sum()).0 as f64) as u64)
+                buffer.limit(links.sum())
             }
         }
     }
@@ -272,7 +271,7 @@ mod tests {
     #[test]
     fn lanes_without_limits_of_their_own_are_never_marked() {
         use fabriscope_switch::EcnLimits;
-        let ecn = Ecn(EcnLimits { kmin: Bytes(1000), kmax: Bytes(2000), pmax: 65_536 });
+        let ecn = Ecn::new(EcnLimits { kmin: Bytes(1000), kmax: Bytes(2000), pmax: 1.0 });
         let mut marking = Marking { by_lane: vec![None, Some(ecn)], stream: fabriscope_streams::Streams::new(1).stream("ecn", 0) };
         assert!(!marking.marks(0, Bytes(1 << 20)));
         assert!(marking.marks(1, Bytes(2000)) && !marking.marks(1, Bytes(1000)));

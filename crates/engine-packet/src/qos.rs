@@ -10,7 +10,7 @@ use fabriscope_catalog::{
 };
 use fabriscope_fabric::{Graph, LinkId};
 use fabriscope_switch::arbiter::{Class, Classes, Ets, Policy, Selection, VlEntry, VlTables};
-use fabriscope_switch::{Ecn, EcnLimits};
+use fabriscope_switch::{Ecn, SharedBuffer};
 use fabriscope_units::Bytes;
 
 use crate::links::QueueLimit;
@@ -130,7 +130,7 @@ impl QosPlan {
     pub fn queue_limits(&self, usual: QueueLimit, pauses: bool) -> Vec<QueueLimit> {
         let room = |lane: u32| match (self.level(lane), usual) {
             (level, _) if pauses && level.pauses => QueueLimit::Unlimited,
-            (Level { alpha: Some(alpha), .. }, QueueLimit::Shared { total, .. }) => QueueLimit::Shared { total, alpha: *alpha },
+            (Level { alpha: Some(alpha), .. }, QueueLimit::Shared(buffer)) => QueueLimit::Shared(SharedBuffer { alpha: *alpha, ..buffer }),
             _ => usual,
         };
         (0..self.levels * self.per_level).map(room).collect()
@@ -212,5 +212,5 @@ fn slingshot(qos: &SlingshotQos, per_level: u32, lossless: bool) -> QosPlan {
 
 /// Thresholds of a part as the switch takes them.
 pub(crate) fn marking(ecn: &EcnPart) -> Ecn {
-    Ecn(EcnLimits { kmin: ecn.kmin.value, kmax: ecn.kmax.value, pmax: (ecn.pmax.value * 65_536.0) as u32 })
+    Ecn::new(ecn.plain())
 }

@@ -13,7 +13,7 @@ use fabriscope_prefetch::large_pages;
 use fabriscope_streams::Streams;
 use fabriscope_switch::channel::MAX_BUFFER;
 use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
-use fabriscope_switch::{self as switch, Arbiter, Channel, Ecn, PauseLimits};
+use fabriscope_switch::{self as switch, Arbiter, Channel, Ecn, PauseLimits, PauseThresholds};
 use fabriscope_units::{Bytes, Pace, Rate, Remedy, Span};
 use fabriscope_verbs::ExtHeaders;
 use fabriscope_verbs::cc::Settings;
@@ -325,13 +325,13 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     fn flow_control(&self, link: &Link, vl: u32) -> switch::FlowControl {
         let parts = &self.cluster.parts;
         if let Some(pfc) = self.pfc.filter(|_| self.qos.level(vl).pauses) {
-            let pfc = self.qos.level(vl).pfc.as_ref().unwrap_or(pfc);
+            let thresholds = self.qos.level(vl).pfc.as_ref().unwrap_or(pfc).plain();
             // The pause frame on the wire and its propagation; the sender obeys at once.
             let reaction = link.rate.time(PAUSE_FRAME) + link.delay;
             // What the switch has, and at least what the standard asks for and two packets that are begun meanwhile.
             let needed = headroom(&headroom::Line { rate: link.rate, delay: link.delay, frame: parts.mtu, response: Span::ZERO });
-            let headroom = pfc.headroom.value.max(needed + parts.mtu * 2 + Bytes(1024));
-            return switch::FlowControl::Pause(PauseLimits { xoff: pfc.xoff.value, xon: pfc.xon.value, headroom, reaction });
+            let headroom = thresholds.headroom.max(needed + parts.mtu * 2 + Bytes(1024));
+            return switch::FlowControl::Pause(PauseLimits { thresholds: PauseThresholds { headroom, ..thresholds }, reaction });
         }
         if self.pfc.is_some() || parts.flow_control == FlowControl::Lossy {
             return switch::FlowControl::Credit(MAX_BUFFER);
@@ -412,7 +412,7 @@ fn queue_limit(switch: Option<&Switch>) -> QueueLimit {
     match switch {
         None => QueueLimit::Unlimited,
         Some(switch) => match &switch.shared {
-            Some(shared) => QueueLimit::Shared { total: shared.total.value, alpha: shared.alpha.value },
+            Some(shared) => QueueLimit::Shared(shared.plain()),
             None => QueueLimit::Own(switch.buffer.value),
         },
     }

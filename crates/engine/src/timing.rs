@@ -1,14 +1,12 @@
 //! What the catalogue's parts mean for the models of `node`: the same for every engine.
 
-use fabriscope_catalog::{
-    BlueFlame, Interface, IpoibMode, Layer, Mapped, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot, TcpAlgorithm,
-};
+use fabriscope_catalog::{BlueFlame, Interface, IpoibMode, Layer, NumaDistance, OffloadControl, ResolvedCluster, ResolvedSlot};
 use fabriscope_machine::Machine;
 use fabriscope_nic::NicCosts;
 use fabriscope_node::sockets::Bandwidth;
-use fabriscope_node::{Blueflame, CpuCosts, DeviceCosts, DoorbellPolicy, ManagedCosts, Memory, Pageable, PcieTiming, Reach, Sockets};
+use fabriscope_node::{Blueflame, CpuCosts, DeviceCosts, DoorbellPolicy, Managed, Mapped, Memory, Pageable, PcieTiming, Reach, Sockets};
 use fabriscope_psm2::AdapterSettings;
-use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, Steering};
+use fabriscope_tcp::kernel::{Framing, KernelParameters, Settings};
 use fabriscope_tcp::{Algorithm, Config};
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_verbs::iwarp::{self, Mpa};
@@ -80,45 +78,13 @@ pub fn cpu(parts: &ResolvedCluster) -> CpuCosts {
 #[must_use]
 pub fn devices(parts: &ResolvedCluster) -> Option<DeviceCosts> {
     let gpu = parts.sole().node.gpu.as_ref()?;
-    let (calls, mapped) = (&gpu.calls, gpu.mapped.as_ref());
-    let span = |of: fn(&Mapped) -> Span| mapped.map_or(Span::ZERO, of);
-    // Nobody asks for stores and loads where there is no mapping.
-    let rate = |of: fn(&Mapped) -> Rate| mapped.map_or(Rate::from_gbps(1), of);
-    let bytes = |of: fn(&Mapped) -> Bytes| mapped.map_or(Bytes(1), of);
     Some(DeviceCosts {
-        memcpy: *calls.copy,
-        memcpy_async: *calls.copy_async,
-        start: *calls.copy_start,
-        query: *calls.event_query,
-        engine_rate: gpu.copy_engines.rate.as_ref().map_or(Rate::from_bps(u64::MAX), |rate| **rate),
-        pointer_query: *calls.pointer_query,
-        record: *calls.event_record,
-        notice: *calls.stream_synchronize,
+        calls: gpu.calls.plain(),
+        copy_engines: gpu.copy_engines.plain(),
         coherent: gpu.coherent,
-        kernel: calls.kernel(),
-        managed: gpu.managed.as_ref().filter(|_| !gpu.coherent).map(|managed| ManagedCosts {
-            gpu_batch: *managed.gpu_batch,
-            batch: *managed.batch,
-            core_fault: *managed.core_fault,
-            prefetch: *managed.prefetch,
-        }),
-        pageable: gpu.pageable.as_ref().map(|pageable| Pageable {
-            chunk: *pageable.chunk,
-            staged: pageable.staged_limit.as_ref().map_or(Bytes(u64::MAX), |limit| **limit),
-            page: *pageable.page,
-        }),
-        ipc_open: *calls.ipc_open,
-        ipc_use: *calls.ipc_use,
-        mapped: mapped.is_some(),
-        store_call: span(|mapped| *mapped.store_call),
-        store_rate: rate(|mapped| *mapped.store_rate),
-        store_buffer: bytes(|mapped| *mapped.store_buffer),
-        store_drain: rate(|mapped| *mapped.store_drain),
-        load_call: span(|mapped| *mapped.load_call),
-        load_trip: span(|mapped| *mapped.load_trip),
-        load_width: bytes(|mapped| *mapped.load_width),
-        load_stream: bytes(|mapped| *mapped.load_stream),
-        load_rate: rate(|mapped| *mapped.load_rate),
+        pageable: gpu.pageable.as_ref().map(Pageable::plain),
+        managed: gpu.managed.as_ref().filter(|_| !gpu.coherent).map(Managed::plain),
+        mapped: gpu.mapped.as_ref().map(Mapped::plain),
     })
 }
 
@@ -167,28 +133,10 @@ pub fn largest_packet(parts: &ResolvedCluster) -> Bytes {
 /// What a host fabric interface offers to the processes of a node.
 #[must_use]
 pub fn onload(parts: &ResolvedCluster) -> Option<AdapterSettings> {
-    let part = parts.sole().node.nic.onload.as_ref()?;
-    let small = Bytes::saturating_u32;
+    let node = &parts.sole().node;
     // The driver opens a context for each core.
-    let cores = parts.sole().node.cpu.cores.saturating_mul(parts.sole().node.sockets);
-    let mtu = small(*part.mtu);
-    let credits = (small(part.pio_buffer(cores)) / 64).max(3 * AdapterSettings::blocks(64));
-    let share = *part.credit_return;
-    Some(AdapterSettings {
-        contexts: *part.contexts,
-        credits,
-        credit_return: share.of_count(credits),
-        store_block: *part.store_block,
-        engines: *part.engines,
-        ring: *part.ring,
-        descriptors: *part.descriptors,
-        header_queue: *part.header_queue,
-        eager_buffer: *part.eager_buffer,
-        tid_flows: *part.tid_flows,
-        mtu,
-        overhead: small(*part.overhead),
-        flit: small(*part.flit),
-    })
+    let cores = node.cpu.cores.saturating_mul(node.sockets);
+    Some(AdapterSettings::new(node.nic.onload.as_ref()?.plain(), cores))
 }
 
 /// How the cluster's NICs are told about work.
@@ -215,41 +163,13 @@ pub fn ip(parts: &ResolvedCluster) -> Settings {
     };
     // Adapters do nothing for TCP inside reliable connections.
     let offloads = !matches!(framing, Framing::InfinibandConnected { .. });
-    let mut settings = Settings {
-        framing,
-        mtu: small(parts.ip.mtu),
-        tso: kernel.segmentation_offload && offloads,
-        gro: kernel.receive_offload,
+    let kernel = KernelParameters {
+        segmentation_offload: kernel.segmentation_offload && offloads,
         checksum_offload: kernel.checksum_offload && offloads,
-        coalescing: Coalescing { delay: *kernel.interrupt_delay, frames: *kernel.interrupt_frames, adaptive: kernel.interrupt_adaptive },
-        steering: if kernel.flow_steering { Steering::SameCore } else { Steering::OtherCore },
-        costs: Costs {
-            syscall: *kernel.syscall,
-            send_segment: *kernel.send_segment,
-            send_packet: *kernel.send_packet,
-            receive_packet: *kernel.receive_packet,
-            receive_segment: *kernel.receive_segment,
-            interrupt: *kernel.interrupt,
-            wake_up: *kernel.wake_up,
-            page: *kernel.page,
-            checksum: *kernel.checksum_rate,
-            doorbell: *parts.sole().node.cpu.mmio_latency + between(parts),
-        },
-        tcp: Config {
-            send_buffer: *kernel.send_buffer,
-            receive_buffer: *kernel.receive_buffer,
-            ecn: kernel.ecn,
-            algorithm: match kernel.congestion {
-                TcpAlgorithm::Reno => Algorithm::NewReno,
-                TcpAlgorithm::Cubic => Algorithm::Cubic,
-                TcpAlgorithm::Dctcp => Algorithm::Dctcp,
-            },
-            initial_window: *kernel.initial_window,
-            delayed_ack: *kernel.delayed_ack,
-            min_rto: *kernel.min_rto,
-            ..Config::default()
-        },
+        ..kernel.parameters()
     };
+    let doorbell = *parts.sole().node.cpu.mmio_latency + between(parts);
+    let mut settings = Settings { framing, mtu: small(parts.ip.mtu), kernel, doorbell, tcp: kernel.connection() };
     settings.tcp.mss = settings.mss();
     settings
 }

@@ -52,13 +52,13 @@ pub fn resources(parts: &ResolvedCluster, size: u64, perftest: bool, pieces: Opt
 fn onload(parts: &ResolvedCluster, psm2: &Psm2, adapter: AdapterSettings, size: u64) -> Vec<Busy> {
     let (cpu, slot) = (timing::cpu(parts), &parts.sole().node.pcie);
     let (root, rate) = (&parts.sole().node.cpu.root_complex, slot.part.tlp_rate(slot.lanes));
-    let packets = size.div_ceil(u64::from(adapter.mtu)).max(1);
+    let packets = size.div_ceil(u64::from(adapter.parameters.mtu)).max(1);
     let payload = if size <= psm2.tiny_limit.as_u64() { 0 } else { size };
-    let wire = Bytes(packets * u64::from(adapter.overhead) + payload);
+    let wire = Bytes(packets * u64::from(adapter.parameters.overhead) + payload);
     let stored = size <= psm2.sdma_limit.as_u64();
     let above = parts.sole().software.mpi.as_ref().map_or(Span::ZERO, |mpi| *mpi.send_overhead) + *psm2.send;
     let post = if stored {
-        above + (*psm2.packet + cpu.mmio_busy) * packets + adapter.store_block * payload.div_ceil(64)
+        above + (*psm2.packet + cpu.mmio_busy) * packets + adapter.parameters.store_block * payload.div_ceil(64)
     } else {
         above + *psm2.system_call + *psm2.descriptor * packets
     };

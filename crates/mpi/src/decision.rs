@@ -144,7 +144,7 @@ fn within(gpu: &Gpu, protocol: &Protocol, message: &Between<'_>) -> Decision {
     let size = message.size;
     let (from, to) = (message.sender.1, message.receiver.1);
     let part = match protocol.local {
-        Some(local) if size > gpu.local_eager_limit => local.chunk.min(size),
+        Some(local) if size > gpu.local_eager_limit => local.memory.chunk.min(size),
         _ => size,
     };
     let stored = |part| if to == Buffer::Device && part <= gpu.store_limit { CopyMethod::Core } else { CopyMethod::Copy };

@@ -65,7 +65,7 @@ impl State {
     /// A call with a pointer: a library that knows of GPUs looks where it points.
     pub fn look_at_pointer(&self, process: &Process) {
         if let (Some(_), Ok(devices), true) = (self.home.gpu, process.devices(), self.protocol.gpu.is_some_and(|gpu| gpu.aware)) {
-            process.compute(devices.costs().pointer_query);
+            process.compute(devices.costs().calls.pointer_query);
         }
     }
 

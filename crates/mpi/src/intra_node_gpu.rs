@@ -40,7 +40,7 @@ impl State {
             self.write_line(process, wires, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Device(index) });
             return Ok(());
         }
-        let chunk = if size <= gpu.local_eager_limit { size } else { local.chunk };
+        let chunk = if size <= gpu.local_eager_limit { size } else { local.memory.chunk };
         self.send_chunks(process, wires, chunk, (peer, tag, size), request, |state, process, part, _| {
             if memory == state.home.memory(Buffer::Host)? {
                 process.copy(Bytes(part.into()), Bytes(u64::MAX));
@@ -65,9 +65,9 @@ impl State {
         let Source::Device(index) = arrival.from else {
             return self.copy_up(process, (arrival.source, arrival.size), (sender, request), target);
         };
-        let costs = *process.devices()?.costs();
-        let open = if self.mapped.insert(arrival.source) { costs.ipc_open } else { Span::ZERO };
-        process.compute(open + costs.ipc_use + gpu.peers.map_or(Span::ZERO, |peers| peers.overhead));
+        let calls = process.devices()?.costs().calls;
+        let open = if self.mapped.insert(arrival.source) { calls.ipc_open } else { Span::ZERO };
+        process.compute(open + calls.ipc_use + gpu.peers.map_or(Span::ZERO, |peers| peers.overhead));
         let kernels = self.home.gpu.filter(|_| gpu.peers.is_some_and(|peers| peers.by_kernels));
         let id = process.begin_copy_by(kernels.map(Mover::Kernel), Memory::Device(index), target, Bytes(arrival.size.into()))?;
         self.copies.insert(id, CopyOf::Across(request, Some(sender)));

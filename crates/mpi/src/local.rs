@@ -44,7 +44,7 @@ impl State {
             self.write_line(process, wires, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Host });
             return Ok(());
         }
-        let chunk = if size > local.eager_limit { local.chunk } else { size };
+        let chunk = if size > local.memory.eager_limit { local.memory.chunk } else { size };
         self.send_chunks(process, wires, chunk, (peer, tag, size), request, |state, process, part, _| {
             let begun = process.now();
             state.fetch_payload(process, peer, part);
@@ -109,7 +109,8 @@ impl State {
         connection.attached = attached.max(size);
         process.compute(single.reaching(size, attached));
         note(process, begun, &[], || {
-            let attaching = if single.attach.0 > Span::ZERO && attached < size { ", mapping the buffer" } else { "" };
+            let attaching =
+                if single.costs.attach.is_some_and(|attach| attach > Span::ZERO) && attached < size { ", mapping the buffer" } else { "" };
             format!("{}: call, {} pages{attaching}", single.mechanism.name().to_uppercase(), pages(size))
         });
         Ok(())
@@ -122,14 +123,14 @@ impl State {
 
     /// What the lines of a queue that is shared with `peer` cost each side of a message.
     pub fn fetch_lines(&self, process: &Process, peer: u32) {
-        let lines = self.protocol.local.map_or(0, |local| local.lines);
+        let lines = self.protocol.local.map_or(0, |local| local.memory.lines);
         process.compute((process.cpu().detect + process.crossing(self.domain_of(process, peer))) * u64::from(lines));
     }
 
     /// The way of the first line of a payload that is not in the line of its message: the other core had it last. Those behind it come
     /// while it is copied.
     pub fn fetch_payload(&self, process: &Process, peer: u32, size: u32) {
-        if self.protocol.local.is_some_and(|local| size > local.inline) {
+        if self.protocol.local.is_some_and(|local| size > local.memory.inline) {
             process.compute(process.cpu().detect + process.crossing(self.domain_of(process, peer)));
         }
     }

@@ -45,6 +45,6 @@ impl Rank {
     /// # Errors
     /// The node has no GPUs.
     pub fn kernel(&self) -> Result<Span, ProgramError> {
-        Ok(self.process.devices()?.costs().kernel)
+        Ok(self.process.devices()?.costs().calls.kernel())
     }
 }

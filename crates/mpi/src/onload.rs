@@ -87,7 +87,7 @@ impl Onload {
     }
     fn look_at_pointer(&self, process: &Process) {
         if let (Some(_), Some(_), Ok(devices)) = (self.gpu, self.home.gpu, process.devices()) {
-            process.compute(devices.costs().pointer_query);
+            process.compute(devices.costs().calls.pointer_query);
         }
     }
     /// Where PSM2 finds the bytes of a message.

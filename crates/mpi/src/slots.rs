@@ -11,17 +11,18 @@
 //! reduction that reads it where it lies; memory that all cores share.
 //! Not modelled: a window of slots that is full, readers of one line that wait for each other.
 
+use fabriscope_catalog::SlotParameters;
 use fabriscope_collectives::{Buffer, Message, Move};
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Time};
 
-use super::protocol::slots::Slots;
+use super::protocol::slots::parts;
 use super::rank::Rank;
 use super::rounds::streams;
 use super::trace::note;
 
 impl Rank {
-    fn slots(&self) -> Result<Slots, ProgramError> {
+    fn slots(&self) -> Result<SlotParameters, ProgramError> {
         let none = || ProgramError(format!("rank {}: the library has no slots in shared memory; take another algorithm", self.rank()));
         self.state.borrow().protocol.slots.ok_or_else(none)
     }
@@ -38,7 +39,7 @@ impl Rank {
         let state = self.state.borrow();
         for readers in messages.chunk_by(|one, other| one.piece == other.piece) {
             let Some(piece) = readers.first().map(|message| message.piece) else { continue };
-            for part in slots.parts(piece.bytes.saturating_u32()) {
+            for part in parts(slots, piece.bytes.saturating_u32()) {
                 let begun = self.process.now();
                 self.process.copy(Bytes(part.into()), Bytes(u64::MAX));
                 note(&self.process, begun, &[], || "copy into a slot".to_owned());

@@ -243,7 +243,8 @@ impl Kernels {
         for BlockPlan { pace, moves } in launch.plans {
             let number = self.next_block;
             self.next_block = self.next_block.wrapping_add(1);
-            self.blocks.insert(number, Block { gpu, pace, moves, current: None, idle: idle + pace.start, under_way: false, contents: 0 });
+            self.blocks
+                .insert(number, Block { gpu, pace, moves, current: None, idle: idle + pace.step.start, under_way: false, contents: 0 });
             self.next_move(number);
         }
     }
@@ -299,7 +300,7 @@ impl Kernels {
             // What is read from elsewhere begins to come after a way there and back.
             let far = step.from.iter().map(|id| &self.fifos[id.0 as usize].way).filter(|way| !way.takes.is_empty());
             let asked = far.map(|way| way.latency + way.back).max().unwrap_or(Span::ZERO);
-            let begin = ready + block.pace.begin + asked;
+            let begin = ready + block.pace.step.begin + asked;
             if let Some(block) = self.blocks.get_mut(&number) {
                 block.under_way = true;
             }
@@ -380,15 +381,15 @@ impl Kernels {
         let Some(block) = self.blocks.get_mut(&number) else { return };
         let Some(step) = block.current.take() else { return };
         let (pace, contents) = (block.pace, block.contents);
-        block.idle = now + pace.end;
+        block.idle = now + pace.step.end;
         for id in &step.from {
-            self.fifos[id.0 as usize].release(now + pace.end, step.slots);
+            self.fifos[id.0 as usize].release(now + pace.step.end, step.slots);
             self.wake(*id, SENDER);
         }
         for id in &step.to {
             let fifo = &mut self.fifos[id.0 as usize];
             let fence = if pace.fenced { fifo.way.latency + fifo.way.back } else { Span::ZERO };
-            fifo.fill(now + pace.end + fence, step.bytes, step.slots, contents);
+            fifo.fill(now + pace.step.end + fence, step.bytes, step.slots, contents);
             self.wake(*id, RECEIVER);
         }
         self.next_move(number);

@@ -1,3 +1,4 @@
+use fabriscope_catalog::StepParameters;
 use fabriscope_machine::{ResourceId, Weight};
 use fabriscope_units::Rate;
 
@@ -19,7 +20,7 @@ fn pair(link: u64, latency: Span) -> (Kernels, impl Fn(&mut Kernels, usize) -> F
 
 /// A block moves 10 GB/s.
 fn pace(begin: Span, end: Span, fenced: bool) -> Pace {
-    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), start: Span::ZERO, begin, end, fenced }
+    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), step: StepParameters { start: Span::ZERO, begin, end }, fenced }
 }
 
 fn plan(pace: Pace, from: Vec<FifoId>, to: Vec<FifoId>, chunks: u32, bytes: u64, in_place: bool) -> BlockPlan {
@@ -60,7 +61,8 @@ fn a_step_is_the_sum_of_its_parts() {
     // without a fence, for nobody waits for its data.
     for (fenced, ways) in [(false, 1), (true, 3)] {
         let (mut kernels, fifo) = pair(100, Span::from_ns(700));
-        let steps = Pace { start: Span::from_us(1), ..pace(Span::from_us(2), Span::from_us(3), fenced) };
+        let usual = pace(Span::from_us(2), Span::from_us(3), fenced);
+        let steps = Pace { step: StepParameters { start: Span::from_us(1), ..usual.step }, ..usual };
         let id = fifo(&mut kernels, 0);
         kernels.launch(0, Time::ZERO, vec![plan(steps, Vec::new(), vec![id], 1, 1000, false)]);
         let taken = kernels.launch(1, Time::ZERO, vec![plan(steps, vec![id], Vec::new(), 1, 1000, false)]);

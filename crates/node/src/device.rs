@@ -14,10 +14,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabriscope_machine::{Access, Machine, Purpose, Use, VertexId, Weight};
-use fabriscope_units::{Bytes, Rate, Span, Time};
+use fabriscope_units::{Bytes, Form, Rate, Span, Time, parameters};
 
 use crate::copies::{Copies, Copy, CopyId, ENGINES};
-use crate::managed::ManagedCosts;
+use crate::managed::Managed;
 use crate::program_error::ProgramError;
 
 /// Where bytes lie in a node.
@@ -31,71 +31,116 @@ pub enum Memory {
     Dpu(u32),
 }
 
-/// What a core and a GPU spend on copies, resolved from the catalogue's part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+parameters! {
+    /// Engines that copy without the cores of the GPU.
+    pub struct CopyEngines as "CopyEngines" {
+        /// How many copy at a time; further copies wait.
+        pub count: u32,
+        /// What one moves at most; where nothing is said, as much as its way.
+        optional pub rate: Rate,
+    }
+}
+
+impl CopyEngines {
+    /// What one moves at most.
+    #[must_use]
+    pub fn most(&self) -> Rate {
+        self.rate.unwrap_or(Rate::from_bps(u64::MAX))
+    }
+}
+
+parameters! {
+    /// What calls of the driver cost.
+    pub struct GpuCalls as "GpuCalls" {
+        /// A copy that waits for its end, from the call to the return, beside the time its bytes take.
+        pub copy: Span,
+        /// Core time of a copy that is only started.
+        pub copy_async: Span,
+        /// From that call's return until the first byte moves.
+        pub copy_start: Span,
+        /// Core time of starting a kernel.
+        pub kernel_launch: Span,
+        /// From that call's return until the kernel runs.
+        pub kernel_start: Span,
+        /// Core time of noting an event in a stream.
+        pub event_record: Span,
+        /// Core time of asking whether an event has come.
+        pub event_query: Span,
+        /// From the end of a stream's work until a core that waits for it goes on.
+        pub stream_synchronize: Span,
+        /// Core time of finding out to which memory a pointer belongs.
+        pub pointer_query: Span,
+        /// Core time of mapping the memory of another process, once for each allocation.
+        pub ipc_open: Span,
+        /// Core time of finding a mapping again, each time it is used.
+        pub ipc_use: Span,
+    }
+}
+
+impl<F: Form> GpuCalls<F> {
+    /// From starting a kernel until a core that waits for its end goes on, beside what the kernel does.
+    #[must_use]
+    pub fn kernel(&self) -> Span {
+        F::value::<Span>(&self.kernel_launch) + F::value::<Span>(&self.kernel_start) + F::value::<Span>(&self.stream_synchronize)
+    }
+}
+
+parameters! {
+    /// The memory as a core reads and writes it through PCI Express or a coherent link (GDRCopy, large BAR).
+    pub struct Mapped as "Mapped" {
+        /// Core time of a copy into it apart from its bytes.
+        pub store_call: Span,
+        /// Rate at which a core fills the buffers that combine its stores.
+        pub store_rate: Rate,
+        /// What those buffers hold while the core goes on.
+        pub store_buffer: Bytes,
+        /// Rate at which they empty onto the link.
+        pub store_drain: Rate,
+        /// Core time of a copy out of it apart from its loads.
+        pub load_call: Span,
+        /// A load there and back.
+        pub load_trip: Span,
+        /// What one load brings.
+        pub load_width: Bytes,
+        /// From this size on several loads are in flight at a time.
+        pub load_stream: Bytes,
+        /// Their rate then.
+        pub load_rate: Rate,
+        /// Pinning and mapping it, once for each allocation.
+        pub map: Span,
+    }
+}
+
+parameters! {
+    /// Copies to and from host memory that is not pinned.
+    pub struct Pageable as "Pageable" {
+        /// The driver takes so much at a time through pinned memory of its own.
+        pub chunk: Bytes,
+        /// Longest copy that goes that way; for longer ones it pins the pages. All where nothing is said.
+        optional pub staged_limit: Bytes,
+        /// Pinning a page of 4 KiB and releasing it.
+        pub page: Span,
+    }
+}
+
+/// What a core and a GPU spend on copies.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceCosts {
-    /// A copy that the core waits for, beside moving bytes: call, start of the engine, notice of the end.
-    pub memcpy: Span,
-    /// The core's time to ask for a copy that it does not wait for.
-    pub memcpy_async: Span,
-    /// From asking until the engine begins.
-    pub start: Span,
-    /// The core's time to ask whether a copy has ended.
-    pub query: Span,
-    /// The most that one engine moves.
-    pub engine_rate: Rate,
-    /// What finding out where a pointer points costs.
-    pub pointer_query: Span,
-    /// Noting an event behind a copy, by which its end is seen.
-    pub record: Span,
-    /// From the end of a copy until a core sees the event.
-    pub notice: Span,
+    /// What calls of the driver cost.
+    pub calls: GpuCalls,
+    /// Engines that copy.
+    pub copy_engines: CopyEngines,
     /// Cores keep lines of the GPU's memory in their caches.
     pub coherent: bool,
-    /// From starting a kernel until a core that waits for its end goes on, beside what the kernel does.
-    pub kernel: Span,
-    /// Copies to and from host memory that is not pinned.
+    /// Copies to and from host memory that is not pinned; as if it were, where nothing is said.
     pub pageable: Option<Pageable>,
     /// Pages that move to whoever touches them; none where nothing is said of them, or caches agree and nothing moves.
-    pub managed: Option<ManagedCosts>,
-    /// Mapping the memory of another process's GPU, once for each of its buffers.
-    pub ipc_open: Span,
-    /// Finding such a mapping again.
-    pub ipc_use: Span,
-    /// A core has a window on the memory.
-    pub mapped: bool,
-    /// Stores into the window: the call.
-    pub store_call: Span,
-    /// At which a core fills the write-combining buffers.
-    pub store_rate: Rate,
-    /// What is in those buffers while the core goes on.
-    pub store_buffer: Bytes,
-    /// At which the bus takes lines of stores.
-    pub store_drain: Rate,
-    /// Loads from the window: the call.
-    pub load_call: Span,
-    /// A round trip to the GPU's memory.
-    pub load_trip: Span,
-    /// What one load brings.
-    pub load_width: Bytes,
-    /// From so many bytes on loads are in flight together, a line each.
-    pub load_stream: Bytes,
-    /// At which they come then.
-    pub load_rate: Rate,
+    pub managed: Option<Managed>,
+    /// The window that a core has on the memory; none where it cannot be mapped.
+    pub mapped: Option<Mapped>,
 }
 
-/// How the driver copies to and from host memory that is not pinned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pageable {
-    /// Through pinned memory, so much at a time.
-    pub chunk: Bytes,
-    /// The longest copy that goes that way.
-    pub staged: Bytes,
-    /// Pinning a page of 4 KiB for a longer one.
-    pub page: Span,
-}
-
-impl DeviceCosts {
+impl Mapped {
     /// The core's time to store `amount` bytes through the window.
     ///
     /// `call + amount / store_rate`, or `call + (amount − buffer) / drain` where the bus is the limit.
@@ -199,7 +244,7 @@ impl Devices {
                     (_, Memory::Host(_)) => 1,
                     _ => 2,
                 };
-                (which, self.costs.engine_rate)
+                (which, self.costs.copy_engines.most())
             }
         };
         let (uses, latency) = self.way(source, target, access)?;

@@ -6,24 +6,30 @@ use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_units::{Bytes, Rate, Span, Time};
 
 use crate::copies::CopyId;
-use crate::device::{DeviceCosts, Devices, Memory, Mover};
+use crate::device::{CopyEngines, DeviceCosts, Devices, GpuCalls, Mapped, Memory, Mover};
 
 pub(crate) const COSTS: DeviceCosts = DeviceCosts {
-    memcpy: Span::from_us(6),
-    memcpy_async: Span::from_us(2),
-    start: Span::from_us(1),
-    query: Span::from_ns(100),
-    engine_rate: Rate::from_gbps(1000),
-    pointer_query: Span::from_ns(50),
-    record: Span::ZERO,
-    notice: Span::ZERO,
+    calls: GpuCalls {
+        copy: Span::from_us(6),
+        copy_async: Span::from_us(2),
+        copy_start: Span::from_us(1),
+        kernel_launch: Span::from_us(3),
+        kernel_start: Span::from_us(2),
+        event_record: Span::ZERO,
+        event_query: Span::from_ns(100),
+        stream_synchronize: Span::ZERO,
+        pointer_query: Span::from_ns(50),
+        ipc_open: Span::from_us(100),
+        ipc_use: Span::from_ns(200),
+    },
+    copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(1000)) },
     coherent: false,
-    kernel: Span::from_us(5),
     pageable: None,
     managed: None,
-    ipc_open: Span::from_us(100),
-    ipc_use: Span::from_ns(200),
-    mapped: true,
+    mapped: Some(MAPPED),
+};
+
+const MAPPED: Mapped = Mapped {
     store_call: Span::from_ns(88),
     store_rate: Rate::from_gbps(128),
     store_buffer: Bytes(640),
@@ -33,6 +39,7 @@ pub(crate) const COSTS: DeviceCosts = DeviceCosts {
     load_width: Bytes(16),
     load_stream: Bytes(256),
     load_rate: Rate::from_gbps(4),
+    map: Span::ZERO,
 };
 
 /// Two GPUs, each with 8 Gb/s (1 B/ns) to the NUMA domain, or one switch with an uplink of 8 Gb/s.
@@ -107,10 +114,10 @@ fn within_a_gpu_a_byte_is_read_and_written() {
 
 #[test]
 fn stores_are_posted_and_loads_are_round_trips() {
-    assert_eq!(COSTS.store(Bytes(64)), Span::from_ns(88 + 4));
-    assert_eq!(COSTS.store(Bytes(10_640)), Span::from_ns(88 + 1000));
-    assert_eq!([1, 16, 17, 64].map(|n| COSTS.load(Bytes(n))), [1, 1, 2, 4].map(|trips| Span::from_ns(100 + 800 * trips)));
-    assert_eq!(COSTS.load(Bytes(1000)), Span::from_ns(100 + 800 + 2000));
+    assert_eq!(MAPPED.store(Bytes(64)), Span::from_ns(88 + 4));
+    assert_eq!(MAPPED.store(Bytes(10_640)), Span::from_ns(88 + 1000));
+    assert_eq!([1, 16, 17, 64].map(|n| MAPPED.load(Bytes(n))), [1, 1, 2, 4].map(|trips| Span::from_ns(100 + 800 * trips)));
+    assert_eq!(MAPPED.load(Bytes(1000)), Span::from_ns(100 + 800 + 2000));
 }
 
 #[test]

@@ -11,19 +11,20 @@
 
 use std::cell::RefCell;
 
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Span, parameters};
 
-/// What the driver takes for pages that move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ManagedCosts {
-    /// A batch of faults of a GPU, from the first fault until its threads go on, beside moving bytes.
-    pub gpu_batch: Span,
-    /// Faults that are looked at together.
-    pub batch: u32,
-    /// A fault of a core, beside moving bytes.
-    pub core_fault: Span,
-    /// Asking for a prefetch and waiting for its end, beside moving bytes.
-    pub prefetch: Span,
+parameters! {
+    /// Managed memory: what the driver takes for pages that move to whoever touches them.
+    pub struct Managed as "Managed" {
+        /// A batch of faults of the GPU, from the first fault until its threads go on, beside moving bytes.
+        pub gpu_batch: Span,
+        /// Faults of 4 KiB pages that are looked at together.
+        pub batch: u32,
+        /// A fault of a core, beside moving bytes.
+        pub core_fault: Span,
+        /// Asking for a prefetch and waiting for its end, beside moving bytes.
+        pub prefetch: Span,
+    }
 }
 
 /// Who touches pages.

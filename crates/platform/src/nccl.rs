@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use fabriscope_catalog::{CpuFamily, Layer, Rdma, ResolvedCluster, Vendor};
+use fabriscope_catalog::{CpuFamily, Layer, Rdma, ResolvedCluster, StepParameters, Vendor};
 use fabriscope_machine::{Machine, PathClass};
 use fabriscope_nccl::{
     Adapter, Architecture, Communicator, Facts, NcclError, NodeKind, Processor, Protocol, RankPlacement, Settings, Topology, search,
@@ -22,12 +22,8 @@ pub struct Pace {
     pub rate: Rate,
     /// Bytes on a link for bytes of payload.
     pub taken: (u64, u64),
-    /// From the kernel's start until the block looks for data.
-    pub start: Span,
-    /// From seeing all flags to moving bytes.
-    pub begin: Span,
-    /// From the last byte to the next step.
-    pub end: Span,
+    /// What a step costs beside its bytes.
+    pub step: StepParameters,
     /// Data has to be there before its flag leaves: a way there and back.
     pub fenced: bool,
 }
@@ -106,9 +102,7 @@ impl Library {
         let pace = |protocol: Protocol, step: &fabriscope_catalog::Step, rate| Pace {
             rate,
             taken: taken(protocol),
-            start: *step.start,
-            begin: *step.begin,
-            end: *step.end,
+            step: step.plain(),
             fenced: protocol == Protocol::Simple,
         };
         let by_writes = part.plugin_write_overhead.as_ref().filter(|_| node.nic.rdma == Rdma::ReadWrite);

@@ -99,7 +99,7 @@ impl Adapter {
     /// An adapter with address `lid`.
     #[must_use]
     pub fn new(lid: u32, settings: AdapterSettings) -> Adapter {
-        let queues = (0..settings.contexts + settings.engines).map(|_| Queue::default()).collect();
+        let queues = (0..settings.parameters.contexts + settings.parameters.engines).map(|_| Queue::default()).collect();
         let (contexts, turns, stores, notices) = (Vec::new(), VecDeque::new(), VecDeque::new(), VecDeque::new());
         Adapter { lid, settings, contexts, queues, turns, stores, notices }
     }
@@ -115,13 +115,13 @@ impl Adapter {
     }
     /// Opens a context; `None` when all are taken.
     pub fn open(&mut self) -> Option<u32> {
-        if self.contexts.len() as u32 >= self.settings.contexts {
+        if self.contexts.len() as u32 >= self.settings.parameters.contexts {
             return None;
         }
         let settings = &self.settings;
         self.contexts.push(Context {
             blocks: Credits::new(settings.credits),
-            requests: Credits::new(settings.ring),
+            requests: Credits::new(settings.parameters.ring),
             receiving: Receiving::new(settings),
         });
         Some(self.contexts.len() as u32 - 1)
@@ -163,13 +163,13 @@ impl Adapter {
         let Some(head) = headers.first() else { return };
         self.contexts[head.from.context as usize].requests.take(1);
         // The driver spreads destinations and contexts over the engines (hfi1, `sdma_select_user_engine`).
-        let number = self.settings.contexts + (head.to.lid ^ head.from.context) % self.settings.engines.max(1);
+        let number = self.settings.parameters.contexts + (head.to.lid ^ head.from.context) % self.settings.parameters.engines.max(1);
         let queue = &mut self.queues[number as usize];
         let store = queue.begin();
         for (at, header) in headers.iter().enumerate() {
             queue.push(Queued { header: *header, blocks: 0, first: at == 0, last: at + 1 == headers.len(), store });
         }
-        let fetched = self.settings.descriptors * headers.len() as u64;
+        let fetched = self.settings.parameters.descriptors * headers.len() as u64;
         let traced = head.traced;
         self.stores.push_back(Store { queue: number, store, times, pushed: Bytes(8), fetched, traced });
     }
@@ -200,7 +200,7 @@ impl Adapter {
             self.turns.push_back(number);
         }
         let header = packet.header;
-        let pio = number < self.settings.contexts;
+        let pio = number < self.settings.parameters.contexts;
         let context = &mut self.contexts[header.from.context as usize];
         if pio {
             if context.blocks.give_back(packet.blocks, self.settings.credit_return) {

@@ -27,7 +27,7 @@ impl Endpoint {
     /// # Errors
     /// No context is left.
     pub fn open(adapter: &mut Adapter, library: Library) -> Result<Endpoint, Psm2Error> {
-        let contexts = adapter.settings().contexts;
+        let contexts = adapter.settings().parameters.contexts;
         let context = adapter.open().ok_or(Psm2Error::NoContext { contexts })?;
         Ok(Endpoint {
             me: Address { lid: adapter.lid(), context },
@@ -84,13 +84,13 @@ impl Endpoint {
     ) -> Result<RequestId, Psm2Error> {
         let peer = self.peer_of(rank)?;
         self.began = Some(began);
-        cpu.spend(self.library.costs.send);
+        cpu.spend(self.library.parameters.send);
         let request = self.requests.open(size, buffer);
         let number = self.peers[peer].sent;
         self.peers[peer].sent += 1;
         let library = self.library;
         let place = buffer.place();
-        let eager = if buffer == Buffer::Host { library.eager } else { library.eager_device };
+        let eager = if buffer == Buffer::Host { library.parameters.eager_limit } else { library.eager_device };
         if size > eager || buffer == Buffer::Staged {
             let kind = Kind::RequestToSend { number, tag, length: size, sender: request };
             self.push(peer, Flow::Pio, Item { kind, payload: 0, asks: true, finishes: None, place: 0 });
@@ -99,11 +99,11 @@ impl Endpoint {
             self.began = None;
             return Ok(request);
         }
-        let limit = if blocking { library.sdma_blocking } else { library.sdma };
+        let limit = if blocking { library.parameters.sdma_limit_blocking } else { library.parameters.sdma_limit };
         // A core does not store what it cannot read.
         let flow = if size <= limit && buffer == Buffer::Host { Flow::Pio } else { Flow::Dma };
-        let most = if flow == Flow::Pio { adapter.settings().pio_payload() } else { adapter.settings().mtu };
-        let tiny = size <= library.tiny && buffer == Buffer::Host;
+        let most = if flow == Flow::Pio { adapter.settings().pio_payload() } else { adapter.settings().parameters.mtu };
+        let tiny = size <= library.parameters.tiny_limit && buffer == Buffer::Host;
         // The program's buffer is free when a copy was made.
         let copied = blocking && flow == Flow::Pio && size <= most;
         let done = tiny || copied;
@@ -187,12 +187,12 @@ impl Endpoint {
         self.watch(way);
     }
     fn flush_pio(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, peer: usize) -> bool {
-        while let Some((number, item)) = self.peers[peer].senders[Flow::Pio as usize].peek(self.library.credits) {
+        while let Some((number, item)) = self.peers[peer].senders[Flow::Pio as usize].peek(self.library.parameters.flow_credits) {
             let header = self.header(peer, Flow::Pio, number, item, cpu);
             if !self.store(adapter, cpu, header) {
                 return false;
             }
-            let timeout = self.library.timeout;
+            let timeout = self.library.parameters.timeout;
             self.peers[peer].senders[Flow::Pio as usize].advance(1, cpu.now(), timeout);
         }
         true
@@ -204,14 +204,14 @@ impl Endpoint {
             return false;
         }
         let began = self.began.take().unwrap_or(cpu.now());
-        cpu.spend(self.library.costs.packet);
-        let (left, there) = cpu.store(blocks, adapter.settings().store_block);
+        cpu.spend(self.library.parameters.packet);
+        let (left, there) = cpu.store(blocks, adapter.settings().parameters.store_block);
         adapter.store(header, (began, left, there));
         true
     }
     fn flush_dma(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Unacknowledged) -> bool {
         let (peer, window) = match way {
-            Unacknowledged::Flow(peer, _) => (peer, self.library.credits),
+            Unacknowledged::Flow(peer, _) => (peer, self.library.parameters.flow_credits),
             // A window is granted as a whole.
             Unacknowledged::Grant(peer, _) => (peer, u32::MAX),
         };
@@ -233,11 +233,11 @@ impl Endpoint {
             headers.push(self.header(peer, Flow::Dma, number, item, cpu));
         }
         let began = self.began.take().unwrap_or(cpu.now());
-        let costs = self.library.costs;
+        let costs = self.library.parameters;
         cpu.spend(costs.system_call + costs.descriptor * headers.len() as u64);
-        let (left, there) = cpu.store(1, adapter.settings().store_block);
+        let (left, there) = cpu.store(1, adapter.settings().parameters.store_block);
         adapter.request(&headers, (began, left, there));
-        let (now, timeout) = (cpu.now(), self.library.timeout);
+        let (now, timeout) = (cpu.now(), self.library.parameters.timeout);
         if let Some(sender) = self.sender(way) {
             sender.advance(headers.len(), now, timeout);
         }
@@ -305,7 +305,7 @@ impl Endpoint {
         }
     }
     fn check(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Unacknowledged, now: Time) {
-        let most = self.library.timeout_max;
+        let most = self.library.parameters.timeout_max;
         let hurried = now == Time::MAX;
         let number = match self.sender(way) {
             Some(sender) if hurried => sender.last_sent(),

@@ -23,7 +23,7 @@ impl Endpoint {
         self.requests.at(request).left = message.length;
         let mut offset = 0;
         while offset < message.length {
-            let length = (message.length - offset).min(self.library.window.max(1));
+            let length = (message.length - offset).min(self.library.parameters.window.max(1));
             let window = Window { id: 0, flow: 0, offset, length };
             self.wanted.push_back(PendingWindow { peer: message.peer, request, sender, window });
             offset += length;
@@ -38,16 +38,16 @@ impl Endpoint {
             self.wanted.pop_front();
             let window = Window { id: self.windows, flow, ..window };
             self.windows += 1;
-            let tid = self.library.tid.max(1);
+            let tid = self.library.parameters.tid.max(1);
             let registered = self.registered.entry(peer).or_default();
             let end = window.offset + window.length;
             let fresh = end.div_ceil(tid).saturating_sub((*registered).div_ceil(tid));
             *registered = (*registered).max(end);
-            let costs = self.library.costs;
+            let costs = self.library.parameters;
             if fresh > 0 {
                 cpu.spend(costs.system_call + costs.page * u64::from(fresh));
             }
-            cpu.spend(costs.window);
+            cpu.spend(costs.grant);
             self.sessions.insert(flow, Session { peer, request, sender, window });
             let kind = Kind::ClearToSend { sender, window, generation };
             let payload = window.length.div_ceil(tid) * TID_BYTES;
@@ -90,7 +90,7 @@ impl Endpoint {
         let place = self.requests.at(request).buffer.place();
         let mut sender = Sender::default();
         // Expected packets begin on pages.
-        let mtu = adapter.settings().mtu;
+        let mtu = adapter.settings().parameters.mtu;
         let most = (mtu - mtu % PAGE).max(mtu.min(PAGE)).max(1);
         let mut at = 0;
         while at < window.length {
@@ -116,7 +116,7 @@ impl Endpoint {
     }
     pub(crate) fn resume(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, peer: usize, again: (Window, u32, u32)) {
         let (window, generation, next) = again;
-        let (now, timeout): (Time, _) = (cpu.now(), self.library.timeout);
+        let (now, timeout): (Time, _) = (cpu.now(), self.library.parameters.timeout);
         let Some(grant) = self.grants.get_mut(&(peer, window.id)) else { return };
         if generation <= grant.generation {
             return;

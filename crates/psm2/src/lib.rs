@@ -34,5 +34,5 @@ pub use cpu::Cpu;
 pub use fabriscope_wire::psm2::{Address, Flow, Header, Kind, RequestId};
 pub use receive::Arrival;
 pub use request::Buffer;
-pub use settings::{AdapterSettings, Costs, Library};
+pub use settings::{AdapterParameters, AdapterSettings, Library, LibraryParameters};
 pub use state::{Copy, Endpoint, Psm2Error, Step};

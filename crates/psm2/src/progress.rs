@@ -31,7 +31,7 @@ impl Endpoint {
         if let Some(rank) = source {
             self.peer_of(rank)?;
         }
-        let costs = self.library.costs;
+        let costs = self.library.parameters;
         cpu.spend(costs.post);
         let request = self.requests.open(size, buffer);
         let (found, passed) = self.matching.post(Pattern { source, tag }, request);
@@ -48,7 +48,7 @@ impl Endpoint {
     /// A message is longer than its receive.
     pub fn progress(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu) -> Result<(), Psm2Error> {
         while let Some(header) = adapter.take(self.me.context, cpu.now()) {
-            cpu.spend(self.library.costs.receive);
+            cpu.spend(self.library.parameters.receive);
             if let Some(&peer) = self.addresses.get(&header.from) {
                 self.handle(adapter, cpu, peer, header)?;
             }
@@ -99,7 +99,7 @@ impl Endpoint {
 
     /// An acknowledgement, or a complaint.
     fn heard(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, way: Unacknowledged, (number, missing): (u32, bool)) {
-        let (now, timeout) = (cpu.now(), self.library.timeout);
+        let (now, timeout) = (cpu.now(), self.library.parameters.timeout);
         let Some(sender) = self.sender(way) else { return };
         let done = sender.acknowledged(number, now, timeout);
         if missing {
@@ -159,7 +159,7 @@ impl Endpoint {
             }
             _ => return Ok(()),
         };
-        let tiny = length <= self.library.tiny;
+        let tiny = length <= self.library.parameters.tiny_limit;
         let Some(incoming) = self.incoming.get_mut(&(peer, number)) else { return Ok(()) };
         let known = incoming.request.map_or(Buffer::Host, |request| self.requests.at(request).buffer);
         // Into the memory of a GPU it is moved as a whole, once it is here.
@@ -172,7 +172,7 @@ impl Endpoint {
     }
 
     fn announce(&mut self, adapter: &mut Adapter, cpu: &mut dyn Cpu, message: Announced) -> Result<(), Psm2Error> {
-        let costs = self.library.costs;
+        let costs = self.library.parameters;
         let (found, passed) = self.matching.arrive(message);
         cpu.spend(costs.matching + costs.entry * u64::from(passed));
         match found {

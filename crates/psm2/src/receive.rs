@@ -47,12 +47,12 @@ pub(crate) struct Receiving {
 
 impl Receiving {
     pub fn new(settings: &AdapterSettings) -> Receiving {
-        let flows = vec![TidFlow::default(); settings.tid_flows as usize];
+        let flows = vec![TidFlow::default(); settings.parameters.tid_flows as usize];
         Receiving { landing: VecDeque::new(), queue: VecDeque::new(), eager: 0, flows, overflows: 0 }
     }
     pub fn arrive(&mut self, mut header: Header, settings: &AdapterSettings) -> Arrival {
         let nothing = Arrival { dropped: true, ..Arrival::default() };
-        let full = self.landing.len() + self.queue.len() >= settings.header_queue as usize;
+        let full = self.landing.len() + self.queue.len() >= settings.parameters.header_queue as usize;
         let mut place = 0;
         let placed = if let Kind::Expected { window, generation, last } = header.kind {
             let Some(flow) = self.flows.get_mut(window.flow as usize) else { return nothing };
@@ -76,7 +76,7 @@ impl Receiving {
             header.payload
         } else {
             let eager = u64::from(header.payload);
-            if full || self.eager + eager > settings.eager_buffer.0 {
+            if full || self.eager + eager > settings.parameters.eager_buffer.0 {
                 self.overflows += 1;
                 return nothing;
             }

@@ -44,7 +44,7 @@ impl Endpoint {
 
     /// Whether a window of a send that has been granted must wait for its copy: then its index.
     pub(crate) fn must_wait(&mut self, id: RequestId, offset: u32) -> Option<u32> {
-        let index = offset / self.library.window.max(1);
+        let index = offset / self.library.parameters.window.max(1);
         self.ask(id, index + 1);
         let request = self.requests.at(id);
         (request.buffer == Buffer::Staged && index >= request.copied).then_some(index)
@@ -52,7 +52,7 @@ impl Endpoint {
 
     /// Asks for the copies of the first `windows` windows.
     fn ask(&mut self, id: RequestId, windows: u32) {
-        let window = self.library.window.max(1);
+        let window = self.library.parameters.window.max(1);
         let request = self.requests.at(id);
         if request.buffer != Buffer::Staged {
             return;

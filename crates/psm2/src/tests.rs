@@ -2,45 +2,53 @@
 
 use std::collections::BTreeMap;
 
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_units::{Bytes, Ratio, Span, Time};
 use proptest::prelude::*;
 
 use crate::adapter::Notice;
-use crate::{Adapter, AdapterSettings, Buffer, Costs, Cpu, Endpoint, Header, Library, Psm2Error, RequestId};
+use crate::{Adapter, AdapterParameters, AdapterSettings, Buffer, Cpu, Endpoint, Header, Library, LibraryParameters, Psm2Error, RequestId};
 
 pub(crate) fn adapter() -> AdapterSettings {
     AdapterSettings {
-        contexts: 40,
+        parameters: AdapterParameters {
+            pio_memory: Bytes::from_mib(1),
+            pio_context_limit: Bytes::from_kib(64),
+            kernel_contexts: 1,
+            contexts: 40,
+            credit_return: Ratio::new(1, 3).unwrap(),
+            store_block: Span::from_ns(8),
+            engines: 16,
+            ring: 128,
+            descriptors: Bytes(32),
+            header_queue: 2048,
+            eager_buffer: Bytes::from_mib(8),
+            tid_flows: 32,
+            mtu: 8192,
+            overhead: 60,
+            flit: 8,
+        },
         credits: 431,
         credit_return: 142,
-        store_block: Span::from_ns(8),
-        engines: 16,
-        ring: 128,
-        descriptors: Bytes(32),
-        header_queue: 2048,
-        eager_buffer: Bytes::from_mib(8),
-        tid_flows: 32,
-        mtu: 8192,
-        overhead: 60,
-        flit: 8,
     }
+}
+
+fn with(parameters: AdapterParameters) -> AdapterSettings {
+    AdapterSettings { parameters, ..adapter() }
 }
 
 pub(crate) fn library() -> Library {
     let ns = Span::from_ns;
     Library {
-        tiny: 8,
-        sdma: 16_000,
-        sdma_blocking: 34_000,
-        eager: 64_000,
-        eager_device: 32_000,
-        prefetch: 2,
-        window: 131_072,
-        tid: 4096,
-        credits: 64,
-        timeout: Span::from_us(160),
-        timeout_max: Span::from_us(640),
-        costs: Costs {
+        parameters: LibraryParameters {
+            tiny_limit: 8,
+            sdma_limit: 16_000,
+            sdma_limit_blocking: 34_000,
+            eager_limit: 64_000,
+            window: 131_072,
+            tid: 4096,
+            flow_credits: 64,
+            timeout: Span::from_us(160),
+            timeout_max: Span::from_us(640),
             send: ns(25),
             packet: ns(15),
             post: ns(25),
@@ -49,9 +57,11 @@ pub(crate) fn library() -> Library {
             entry: ns(3),
             system_call: ns(700),
             descriptor: ns(60),
-            window: ns(150),
+            grant: ns(150),
             page: ns(100),
         },
+        eager_device: 32_000,
+        prefetch: 2,
     }
 }
 
@@ -270,7 +280,7 @@ fn a_small_send_buffer_holds_the_sender_back_and_its_credits_return() {
 
 #[test]
 fn a_full_header_queue_drops_and_the_flow_sends_again() {
-    let settings = AdapterSettings { header_queue: 4, ..adapter() };
+    let settings = with(AdapterParameters { header_queue: 4, ..adapter().parameters });
     let mut net = Net::new(settings, library(), 1, (0.0, 1));
     let requests: Vec<RequestId> = (0..40).map(|_| net.receive(1, Some(0), None, 8)).collect();
     // The receiver is busy elsewhere while the messages come.
@@ -295,7 +305,7 @@ fn a_message_that_is_too_long_is_an_error() {
 
 #[test]
 fn contexts_come_to_an_end() {
-    let mut node = Adapter::new(0, AdapterSettings { contexts: 2, ..adapter() });
+    let mut node = Adapter::new(0, with(AdapterParameters { contexts: 2, ..adapter().parameters }));
     assert!((0..2).all(|_| Endpoint::open(&mut node, library()).is_ok()));
     assert_eq!(Endpoint::open(&mut node, library()).map(|_| ()), Err(Psm2Error::NoContext { contexts: 2 }));
 }
@@ -303,7 +313,7 @@ fn contexts_come_to_an_end() {
 #[test]
 fn three_packets_fit_into_the_send_buffer_of_a_process() {
     // 1 MiB for 32 cores and six contexts of the kernel: 431 blocks, a third of them are 143, one of which is for headers.
-    assert_eq!(AdapterSettings { mtu: 10_240, ..adapter() }.pio_payload(), 142 * 64);
+    assert_eq!(with(AdapterParameters { mtu: 10_240, ..adapter().parameters }).pio_payload(), 142 * 64);
     assert_eq!(adapter().pio_payload(), 8192);
     // 60 B in front of 8 B of payload in whole flits: 72 B.
     assert_eq!((adapter().wire_bytes(0), adapter().wire_bytes(8), AdapterSettings::blocks(65)), (64, 72, 3));

@@ -5,26 +5,34 @@
 use std::collections::BTreeMap;
 
 use fabriscope_psm2::adapter::Notice;
-use fabriscope_psm2::{Adapter, AdapterSettings, Buffer, Costs, Cpu, Endpoint, Flow, Header, Kind, Library, RequestId};
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_psm2::{
+    Adapter, AdapterParameters, AdapterSettings, Buffer, Cpu, Endpoint, Flow, Header, Kind, Library, LibraryParameters, RequestId,
+};
+use fabriscope_units::{Bytes, Ratio, Span, Time};
 use proptest::prelude::*;
 
 /// Round limits: a packet of 4096 bytes at most, and of 1024 through a send buffer of 51 blocks, a third of which are 17.
 fn adapter() -> AdapterSettings {
     AdapterSettings {
-        contexts: 4,
+        parameters: AdapterParameters {
+            pio_memory: Bytes::from_mib(1),
+            pio_context_limit: Bytes::from_kib(64),
+            kernel_contexts: 1,
+            contexts: 4,
+            credit_return: Ratio::new(1, 3).unwrap(),
+            store_block: Span::from_ns(8),
+            engines: 2,
+            ring: 128,
+            descriptors: Bytes(32),
+            header_queue: 2048,
+            eager_buffer: Bytes::from_mib(8),
+            tid_flows: 4,
+            mtu: 4096,
+            overhead: 60,
+            flit: 8,
+        },
         credits: 51,
         credit_return: 17,
-        store_block: Span::from_ns(8),
-        engines: 2,
-        ring: 128,
-        descriptors: Bytes(32),
-        header_queue: 2048,
-        eager_buffer: Bytes::from_mib(8),
-        tid_flows: 4,
-        mtu: 4096,
-        overhead: 60,
-        flit: 8,
     }
 }
 
@@ -32,18 +40,16 @@ fn adapter() -> AdapterSettings {
 fn library() -> Library {
     let ns = Span::from_ns;
     Library {
-        tiny: 8,
-        sdma: 10_000,
-        sdma_blocking: 20_000,
-        eager: 40_000,
-        eager_device: 30_000,
-        prefetch: 2,
-        window: 65_536,
-        tid: 4096,
-        credits: 64,
-        timeout: Span::from_us(160),
-        timeout_max: Span::from_us(640),
-        costs: Costs {
+        parameters: LibraryParameters {
+            tiny_limit: 8,
+            sdma_limit: 10_000,
+            sdma_limit_blocking: 20_000,
+            eager_limit: 40_000,
+            window: 65_536,
+            tid: 4096,
+            flow_credits: 64,
+            timeout: Span::from_us(160),
+            timeout_max: Span::from_us(640),
             send: ns(20),
             packet: ns(10),
             post: ns(20),
@@ -52,9 +58,11 @@ fn library() -> Library {
             entry: ns(3),
             system_call: ns(700),
             descriptor: ns(60),
-            window: ns(150),
+            grant: ns(150),
             page: ns(100),
         },
+        eager_device: 30_000,
+        prefetch: 2,
     }
 }
 
@@ -210,8 +218,9 @@ fn sizes_of_packets() {
         assert_eq!((adapter().wire_bytes(payload), AdapterSettings::blocks(payload)), (wire, blocks), "{payload} B");
     }
     // An acknowledgement is asked for in each quarter of the window.
-    for (credits, interval) in [(64, 15), (16, 3), (8, 1), (4, 1), (1, 1)] {
-        assert_eq!(Library { credits, ..library() }.ack_interval(), interval);
+    for (flow_credits, interval) in [(64, 15), (16, 3), (8, 1), (4, 1), (1, 1)] {
+        let parameters = LibraryParameters { flow_credits, ..library().parameters };
+        assert_eq!(Library { parameters, ..library() }.ack_interval(), interval);
     }
 }
 

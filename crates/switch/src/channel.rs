@@ -10,7 +10,7 @@
 //! counts the returns when it looks ([`Channel::reserve`]). More returns in flight than the ring holds are merged,
 //! as a credit update on the wire carries the sum of several packets.
 
-use fabriscope_units::{Bytes, Pace, Rate, Span, Time};
+use fabriscope_units::{Bytes, Pace, Rate, Span, Time, parameters};
 
 /// Returned by [`Channel::give_back`] and [`Channel::hold`]: what changed for the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,15 +32,25 @@ pub enum FlowControl {
     Pause(PauseLimits),
 }
 
-/// Thresholds on the bytes held in the buffer behind a lossless Ethernet link.
+parameters! {
+    /// Thresholds of priority flow control (IEEE 802.1Qbb), per port and priority.
+    pub struct PauseThresholds as "Pfc" {
+        /// A pause is sent above this filling.
+        pub xoff: Bytes,
+        /// The sender may go on below this filling.
+        pub xon: Bytes,
+        /// Room for what is still in flight when the pause is sent.
+        pub headroom: Bytes,
+    }
+}
+
+impl Eq for PauseThresholds {}
+
+/// Thresholds on the bytes held in the buffer behind a lossless Ethernet link; what does not fit into the headroom is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PauseLimits {
-    /// Above this a pause frame is sent.
-    pub xoff: Bytes,
-    /// At or below this the pause is lifted.
-    pub xon: Bytes,
-    /// Room above `xoff` for what is already in flight; beyond it packets are lost.
-    pub headroom: Bytes,
+    /// The thresholds.
+    pub thresholds: PauseThresholds,
     /// From the decision until the sender obeys: the frame on the wire and its propagation.
     pub reaction: Span,
 }
@@ -55,10 +65,10 @@ struct Thresholds {
 }
 
 impl Thresholds {
-    fn new(limits: PauseLimits) -> Thresholds {
+    fn new(PauseLimits { thresholds: PauseThresholds { xoff, xon, headroom }, reaction }: PauseLimits) -> Thresholds {
         let whole = |amount: Bytes| u32::try_from(amount.0 / BLOCK.0).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS);
-        let headroom = u32::try_from(limits.headroom.div_ceil(BLOCK)).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS);
-        Thresholds { xoff: whole(limits.xoff).min(MAX_BLOCKS - headroom), xon: whole(limits.xon), headroom, reaction: limits.reaction }
+        let headroom = u32::try_from(headroom.div_ceil(BLOCK)).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS);
+        Thresholds { xoff: whole(xoff).min(MAX_BLOCKS - headroom), xon: whole(xon), headroom, reaction }
     }
 }
 
@@ -472,7 +482,8 @@ mod tests {
 
     #[test]
     fn a_pause_ends_when_the_known_departures_reach_xon() {
-        let limits = PauseLimits { xoff: Bytes(1024), xon: Bytes(512), headroom: Bytes(2048), reaction: Span::from_ps(100) };
+        let thresholds = PauseThresholds { xoff: Bytes(1024), xon: Bytes(512), headroom: Bytes(2048) };
+        let limits = PauseLimits { thresholds, reaction: Span::from_ps(100) };
         let mut lane = Channel::new(GBPS_400, Span::ZERO, 0, FlowControl::Pause(limits));
         assert_eq!(lane.hold(Bytes(900), at(0)), Ok(PauseChange::None));
         assert_eq!(lane.hold(Bytes(600), at(10)), Ok(PauseChange::Paused));

@@ -10,9 +10,11 @@ pub mod arbiter;
 pub mod channel;
 pub mod ecn;
 pub mod headroom;
+pub mod shared_buffer;
 pub mod snooping;
 
 pub use arbiter::{Arbiter, Policy};
-pub use channel::{Channel, FlowControl, PauseChange, PauseLimits};
+pub use channel::{Channel, FlowControl, PauseChange, PauseLimits, PauseThresholds};
 pub use ecn::{Ecn, EcnLimits};
+pub use shared_buffer::SharedBuffer;
 pub use snooping::{Report, Snooper, Timing};

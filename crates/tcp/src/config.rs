@@ -2,17 +2,24 @@
 
 use fabriscope_units::{Bytes, Span};
 
-/// The congestion control of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+/// The congestion control of TCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "TcpAlgorithm")]
 pub enum Algorithm {
-    /// RFC 5681 and 6582.
+    // RFC 5681 and 6582.
+    /// NewReno.
+    #[serde(rename = "reno")]
     NewReno,
-    /// RFC 9438: what Linux uses where nothing else is said.
+    // RFC 9438: what Linux uses where nothing else is said.
+    /// CUBIC.
     #[default]
     Cubic,
-    /// RFC 8257; needs marks.
+    // RFC 8257.
+    /// DCTCP: ends that answer to marks.
     Dctcp,
-    /// Slow start after every loss: what some adapters do. Linux has it no more.
+    /// Slow start after every loss: what some adapters do. Linux has it no more, so that no kernel can be told to.
+    #[serde(skip)]
     Tahoe,
 }
 

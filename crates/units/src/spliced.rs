@@ -4,8 +4,18 @@
 //! model computes with, and to a macro of the catalogue, which adds a key with an origin for each to a part. Where the parameters are a
 //! table of their own in the part, [`parameters!`](crate::parameters) is simpler.
 
-/// The struct of bare values of a table of parameters: a field for each value, those that may be left out with the value that they then
-/// have, and a nested struct of parameters for each table.
+/// The struct of bare values of a table of parameters. The table has sections, in any order and as often as it takes:
+///
+/// | section | stated | bare |
+/// |---|---|---|
+/// | `values { wait: Span, }` | a value with its origin | the value |
+/// | `sizes { header, }` | a size with its origin | the same in bytes, `u32` |
+/// | `optional { slack: Span = Span::ZERO, }` | a value, or nothing | the value, or this one |
+/// | `optional_sizes { limit = u32::MAX, }` | a size, or nothing | the same in bytes, or this one |
+/// | `unset { build: Span, }` | a value, or nothing | `Option` of it |
+/// | `choices { kind: Kind, }` | the value alone, which has no origin | the same |
+/// | `defaults { marks: bool, }` | the same, or nothing | the value, or the default of its type |
+/// | `tables { contexts: ContextLimits, }` | a struct of [`parameters!`](crate::parameters), or nothing | `Option` of its bare values |
 ///
 /// ```
 /// use fabriscope_units::Span;
@@ -22,7 +32,6 @@
 ///                 /// What it takes besides.
 ///                 slack: Span = Span::ZERO,
 ///             }
-///             tables {}
 ///         }
 ///     };
 /// }
@@ -38,17 +47,42 @@
 /// ```
 #[macro_export]
 macro_rules! bare {
+    // One section after the other becomes fields: { its attributes, its name, its type }.
+    (@section $head:tt { $($done:tt)* } values { $( $(#$about:tt)* $field:ident: $Type:ty, )* } $($rest:tt)*) => {
+        $crate::bare! { @section $head { $($done)* $( { [$(#$about)*] $field [$Type] } )* } $($rest)* }
+    };
+    (@section $head:tt { $($done:tt)* } sizes { $( $(#$about:tt)* $field:ident, )* } $($rest:tt)*) => {
+        $crate::bare! { @section $head { $($done)* $( { [$(#$about)*] $field [u32] } )* } $($rest)* }
+    };
+    (@section $head:tt { $($done:tt)* } optional { $( $(#$about:tt)* $field:ident: $Type:ty = $default:expr, )* } $($rest:tt)*) => {
+        $crate::bare! { @section $head { $($done)* $( { [$(#$about)*] $field [$Type] } )* } $($rest)* }
+    };
+    (@section $head:tt { $($done:tt)* } optional_sizes { $( $(#$about:tt)* $field:ident = $default:expr, )* } $($rest:tt)*) => {
+        $crate::bare! { @section $head { $($done)* $( { [$(#$about)*] $field [u32] } )* } $($rest)* }
+    };
+    (@section $head:tt { $($done:tt)* } unset { $( $(#$about:tt)* $field:ident: $Type:ty, )* } $($rest:tt)*) => {
+        $crate::bare! { @section $head { $($done)* $( { [$(#$about)*] $field [Option<$Type>] } )* } $($rest)* }
+    };
+    (@section $head:tt { $($done:tt)* } choices { $( $(#$about:tt)* $field:ident: $Type:ty, )* } $($rest:tt)*) => {
+        $crate::bare! { @section $head { $($done)* $( { [$(#$about)*] $field [$Type] } )* } $($rest)* }
+    };
+    (@section $head:tt { $($done:tt)* } defaults { $( $(#$about:tt)* $field:ident: $Type:ty, )* } $($rest:tt)*) => {
+        $crate::bare! { @section $head { $($done)* $( { [$(#$about)*] $field [$Type] } )* } $($rest)* }
+    };
+    (@section $head:tt { $($done:tt)* } tables { $( $(#$about:tt)* $field:ident: $Table:ident, )* } $($rest:tt)*) => {
+        $crate::bare! { @section $head { $($done)* $( { [$(#$about)*] $field [Option<$Table>] } )* } $($rest)* }
+    };
     (
-        { $(#[$about:meta])* pub struct $Name:ident }
-        values { $( $(#[$value_about:meta])* $value:ident: $Value:ty, )* }
-        optional { $( $(#[$optional_about:meta])* $optional:ident: $Optional:ty = $default:expr, )* }
-        tables { $( $(#[$table_about:meta])* $table:ident: $Table:ident, )* }
+        @section { $(#$about:tt)* pub struct $Name:ident { $($own:tt)* } }
+        { $( { [$($field_about:tt)*] $field:ident [$($Type:tt)*] } )* }
     ) => {
-        $(#[$about])*
+        $(#$about)*
         pub struct $Name {
-            $( $(#[$value_about])* pub $value: $Value, )*
-            $( $(#[$optional_about])* pub $optional: $Optional, )*
-            $( $(#[$table_about])* pub $table: Option<$Table>, )*
+            $($own)*
+            $( $($field_about)* pub $field: $($Type)*, )*
         }
+    };
+    ({ $(#$about:tt)* pub struct $Name:ident } $($sections:tt)*) => {
+        $crate::bare! { @section { $(#$about)* pub struct $Name {} } {} $($sections)* }
     };
 }

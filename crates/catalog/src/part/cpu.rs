@@ -5,14 +5,13 @@
 //! Not modelled: frequency changes, cache contents, IOMMU.
 
 use fabriscope_node::{CpuCosts, cpu_parameters};
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_units::{Bytes, Frequency, Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::spliced::part;
 use super::{Bundle, Kind, Part};
 use crate::error::Problem;
-use crate::quantity::Frequency;
 use crate::sourced::Sourced;
 
 /// The bridge between PCI Express and memory.

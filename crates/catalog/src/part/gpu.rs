@@ -6,14 +6,14 @@
 //! Express, rates and first-byte latencies of peers.
 //! Not modelled: what kernels compute, managed memory that is oversubscribed, clocks and power.
 
-use fabriscope_units::{Bytes, Rate, Span};
+use fabriscope_node as node;
+use fabriscope_units::{Bytes, Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Part, PcieSlot};
 use crate::error::Problem;
-use crate::quantity::Ratio;
-use crate::sourced::Sourced;
+use crate::sourced::{Sourced, Stated};
 
 /// The memory of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,103 +86,15 @@ pub struct ScaleUpPorts {
 }
 
 /// Engines that copy without the cores of the GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CopyEngines {
-    /// How many copy at a time; further copies wait.
-    pub count: Sourced<u32>,
-    /// What one moves at most; where nothing is said, as much as its way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Sourced<Rate>>,
-}
-
+pub type CopyEngines = node::CopyEngines<Stated>;
 /// What calls of the driver cost.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GpuCalls {
-    /// A copy that waits for its end, from the call to the return, beside the time its bytes take.
-    pub copy: Sourced<Span>,
-    /// Core time of a copy that is only started.
-    pub copy_async: Sourced<Span>,
-    /// From that call's return until the first byte moves.
-    pub copy_start: Sourced<Span>,
-    /// Core time of starting a kernel.
-    pub kernel_launch: Sourced<Span>,
-    /// From that call's return until the kernel runs.
-    pub kernel_start: Sourced<Span>,
-    /// Core time of noting an event in a stream.
-    pub event_record: Sourced<Span>,
-    /// Core time of asking whether an event has come.
-    pub event_query: Sourced<Span>,
-    /// From the end of a stream's work until a core that waits for it goes on.
-    pub stream_synchronize: Sourced<Span>,
-    /// Core time of finding out to which memory a pointer belongs.
-    pub pointer_query: Sourced<Span>,
-    /// Core time of mapping the memory of another process, once for each allocation.
-    pub ipc_open: Sourced<Span>,
-    /// Core time of finding a mapping again, each time it is used.
-    pub ipc_use: Sourced<Span>,
-}
-
-impl GpuCalls {
-    /// From starting a kernel until a core that waits for its end goes on, beside what the kernel does.
-    pub fn kernel(&self) -> Span {
-        *self.kernel_launch + *self.kernel_start + *self.stream_synchronize
-    }
-}
-
-/// The memory as a core reads and writes it through PCI Express or a coherent link (GDRCopy, large BAR).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Mapped {
-    /// Core time of a copy into it apart from its bytes.
-    pub store_call: Sourced<Span>,
-    /// Rate at which a core fills the buffers that combine its stores.
-    pub store_rate: Sourced<Rate>,
-    /// What those buffers hold while the core goes on.
-    pub store_buffer: Sourced<Bytes>,
-    /// Rate at which they empty onto the link.
-    pub store_drain: Sourced<Rate>,
-    /// Core time of a copy out of it apart from its loads.
-    pub load_call: Sourced<Span>,
-    /// A load there and back.
-    pub load_trip: Sourced<Span>,
-    /// What one load brings.
-    pub load_width: Sourced<Bytes>,
-    /// From this size on several loads are in flight at a time.
-    pub load_stream: Sourced<Bytes>,
-    /// Their rate then.
-    pub load_rate: Sourced<Rate>,
-    /// Pinning and mapping it, once for each allocation.
-    pub map: Sourced<Span>,
-}
-
+pub type GpuCalls = node::GpuCalls<Stated>;
+/// The memory as a core reads and writes it through PCI Express or a coherent link.
+pub type Mapped = node::Mapped<Stated>;
 /// Copies to and from host memory that is not pinned.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Pageable {
-    /// The driver takes so much at a time through pinned memory of its own.
-    pub chunk: Sourced<Bytes>,
-    /// Longest copy that goes that way; for longer ones it pins the pages. All where nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub staged_limit: Option<Sourced<Bytes>>,
-    /// Pinning a page of 4 KiB and releasing it.
-    pub page: Sourced<Span>,
-}
-
+pub type Pageable = node::Pageable<Stated>;
 /// Managed memory: what the driver takes for pages that move to whoever touches them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Managed {
-    /// A batch of faults of the GPU, from the first fault until its threads go on, beside moving bytes.
-    pub gpu_batch: Sourced<Span>,
-    /// Faults of 4 KiB pages that are looked at together.
-    pub batch: Sourced<u32>,
-    /// A fault of a core, beside moving bytes.
-    pub core_fault: Sourced<Span>,
-    /// Asking for a prefetch and waiting for its end, beside moving bytes.
-    pub prefetch: Sourced<Span>,
-}
+pub type Managed = node::Managed<Stated>;
 
 /// What one block of a kernel moves by loads and stores, by protocol of NCCL: payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

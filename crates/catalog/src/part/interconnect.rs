@@ -5,13 +5,12 @@
 //! direction, the latency of one crossing.
 //! Not modelled: credits, replay and power states of the link; how the protocol keeps caches the same.
 
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Part};
 use crate::error::Problem;
-use crate::quantity::Ratio;
 use crate::sourced::Sourced;
 
 /// What kind of link it is: what it may join, and how it is drawn.

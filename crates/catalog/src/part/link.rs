@@ -4,13 +4,12 @@
 //! Modelled: the data rate after encoding, and the delay that error correction adds at every receiver.
 //! Not modelled: bit errors, retraining, lanes that fail.
 
-use fabriscope_units::{Rate, Span};
+use fabriscope_units::{Rate, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Layer, Part};
 use crate::error::Problem;
-use crate::quantity::Ratio;
 use crate::sourced::Sourced;
 
 /// One speed at which a port can run.

@@ -47,11 +47,11 @@ pub use gpu::{Block, CopyEngines, Gpu, GpuCalls, GpuMemory, Mapped, MemoryKind, 
 pub use gpu_protocol::{GpuDirect, GpuPeers, GpuProtocol, Nearness, Registration};
 pub use interconnect::{Interconnect, InterconnectKind};
 pub use iwarp::{Iwarp, OffloadControl};
-pub use kernel::{Kernel, TcpAlgorithm};
+pub use kernel::Kernel;
 pub use link::LinkSpeed;
 pub use manager::Manager;
 pub use multicast::MulticastProtocol;
-pub use nccl::{Nccl, Step, Variable};
+pub use nccl::{Nccl, Step, StepParameters, Variable};
 pub(crate) use nic::check_mtu;
 pub use nic::{BlueFlame, Contexts, Nic, Onload, Rdma};
 pub use node::{
@@ -62,7 +62,7 @@ pub use offload::Offload;
 pub use one_sided::{Accumulate, OneSidedRules, Shmem, ShmemCollectives, SingleElement};
 pub use pcie::Pcie;
 pub use psm2::Psm2;
-pub use shared_memory::{Mechanism, SharedMemory, SingleCopy, Slots};
+pub use shared_memory::{Mechanism, SharedMemory, SharedMemoryParameters, SingleCopy, SingleCopyParameters, SlotParameters, Slots};
 pub use software::{Connections, Datagrams, EagerChannel, MapBy, Mpi, Perftest, RailPolicy, Rendezvous, Software, TagMatching};
 pub(crate) use switch::check_ecn;
 pub use switch::{Ecn, Forwarding, Pfc, Switch};

@@ -6,25 +6,30 @@
 //!
 //! What one block of a kernel moves depends on the GPU and stands in its part.
 
-use fabriscope_units::{Bytes, Span};
+use fabriscope_units::{Bytes, Span, parameters};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Nearness, Vendor};
 use crate::error::Problem;
-use crate::sourced::Sourced;
+use crate::sourced::{Sourced, Stated};
 
-/// What a step costs a block with one protocol, beside its bytes and the way of its flags.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Step {
-    /// From the kernel's start until its blocks look for data: fetching the work, connections, barriers; and the way out.
-    pub start: Sourced<Span>,
-    /// From a flag's arrival until the block moves bytes: the loop that looks for it, the threads' agreement.
-    pub begin: Sourced<Span>,
-    /// From the last byte until the flag leaves, beside the round trip where the data must be there first.
-    pub end: Sourced<Span>,
+parameters! {
+    /// What a step costs a block with one protocol, beside its bytes and the way of its flags.
+    pub struct StepParameters as "Step" {
+        /// From the kernel's start until its blocks look for data: fetching the work, connections, barriers; and the way out.
+        pub start: Span,
+        /// From a flag's arrival until the block moves bytes: the loop that looks for it, the threads' agreement.
+        pub begin: Span,
+        /// From the last byte until the flag leaves, beside the round trip where the data must be there first.
+        pub end: Span,
+    }
 }
+
+impl Eq for StepParameters {}
+
+/// What a step costs a block with one protocol, each number with its origin.
+pub type Step = StepParameters<Stated>;
 
 /// The costs of one collective communication library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,6 +6,7 @@
 //! Not modelled: caches of translations, on-chip switching, offloads beyond RDMA.
 
 use fabriscope_nic::{ContextLimits, NicCosts, nic_parameters};
+use fabriscope_psm2::AdapterParameters;
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use super::spliced::part;
 use super::{Dpu, Interface, Iwarp, Kind, Layer, Part, PcieSlot};
 use crate::error::Problem;
-use crate::quantity::Ratio;
 use crate::sourced::{Sourced, Stated};
 
 /// When the library writes a work request straight into the adapter instead of ringing for it.
@@ -45,79 +45,38 @@ pub enum Rdma {
 pub type Contexts = ContextLimits<Stated>;
 
 /// What an adapter without a transport of its own offers to a library on the core: send buffers, send DMA, receive queues.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Onload {
-    /// Memory of the send buffers, in blocks of 64 bytes; contexts share it evenly.
-    pub pio_memory: Sourced<Bytes>,
-    /// Largest send buffer of one context.
-    pub pio_context_limit: Sourced<Bytes>,
-    /// Send contexts of the kernel, which take a share as well.
-    pub kernel_contexts: Sourced<u32>,
-    /// Contexts in all.
-    pub contexts: Sourced<u32>,
-    /// Share of a send buffer that is free before the adapter says so.
-    pub credit_return: Sourced<Ratio>,
-    /// Time that a core needs for each further block of a packet that it stores.
-    pub store_block: Sourced<Span>,
-    /// Send DMA engines.
-    pub engines: Sourced<u32>,
-    /// Requests that one process may have at the engines.
-    pub ring: Sourced<u32>,
-    /// Bytes of descriptors that an engine fetches per packet.
-    pub descriptors: Sourced<Bytes>,
-    /// Entries of a receive header queue.
-    pub header_queue: Sourced<u32>,
-    /// Eager buffers of one context.
-    pub eager_buffer: Sourced<Bytes>,
-    /// Expected transfers of one context outstanding.
-    pub tid_flows: Sourced<u32>,
-    /// Largest payload of a packet of the library.
-    pub mtu: Sourced<Bytes>,
-    /// Bytes on the wire beside the payload.
-    pub overhead: Sourced<Bytes>,
-    /// Packets are a multiple of this on the wire.
-    pub flit: Sourced<Bytes>,
-}
+pub type Onload = AdapterParameters<Stated>;
 
-impl Onload {
-    /// Send buffer of each process, in bytes, on a node with so many cores: the driver opens a context per core.
-    #[must_use]
-    pub fn pio_buffer(&self, cores: u32) -> Bytes {
-        let contexts = u64::from(cores.saturating_add(*self.kernel_contexts).max(1));
-        Bytes((self.pio_memory.as_u64() / contexts).min(self.pio_context_limit.as_u64()))
+fn check_onload(onload: &Onload) -> Result<(), Problem> {
+    for (key, count) in [
+        ("contexts", &onload.contexts),
+        ("engines", &onload.engines),
+        ("ring", &onload.ring),
+        ("header_queue", &onload.header_queue),
+        ("tid_flows", &onload.tid_flows),
+    ] {
+        if **count == 0 {
+            let message = format!("`{key}` of the adapter is zero: nothing could be sent");
+            return Err(Problem::at(&["onload", key, "value"], message, "use at least 1"));
+        }
     }
-    fn check(&self) -> Result<(), Problem> {
-        for (key, count) in [
-            ("contexts", &self.contexts),
-            ("engines", &self.engines),
-            ("ring", &self.ring),
-            ("header_queue", &self.header_queue),
-            ("tid_flows", &self.tid_flows),
-        ] {
-            if **count == 0 {
-                let message = format!("`{key}` of the adapter is zero: nothing could be sent");
-                return Err(Problem::at(&["onload", key, "value"], message, "use at least 1"));
-            }
-        }
-        if !(256..=10_240).contains(&self.mtu.as_u64()) {
-            let message = format!("packets of {}", *self.mtu);
-            return Err(Problem::at(&["onload", "mtu", "value"], message, "use 256 B to 10240 B"));
-        }
-        if *self.overhead > Bytes(256) {
-            let message = format!("{} beside the payload of every packet", *self.overhead);
-            return Err(Problem::at(&["onload", "overhead", "value"], message, "use at most 256 B"));
-        }
-        if *self.eager_buffer < *self.mtu {
-            let message = format!("eager buffers of {} cannot hold a packet of {}", *self.eager_buffer, *self.mtu);
-            return Err(Problem::at(&["onload", "eager_buffer", "value"], message, "make them at least one packet"));
-        }
-        if !(self.flit.as_u64().is_power_of_two() && self.flit.as_u64() <= 64) {
-            let message = format!("flits of {}", *self.flit);
-            return Err(Problem::at(&["onload", "flit", "value"], message, "use a power of two up to 64 B"));
-        }
-        Ok(())
+    if !(256..=10_240).contains(&onload.mtu.as_u64()) {
+        let message = format!("packets of {}", *onload.mtu);
+        return Err(Problem::at(&["onload", "mtu", "value"], message, "use 256 B to 10240 B"));
     }
+    if *onload.overhead > Bytes(256) {
+        let message = format!("{} beside the payload of every packet", *onload.overhead);
+        return Err(Problem::at(&["onload", "overhead", "value"], message, "use at most 256 B"));
+    }
+    if *onload.eager_buffer < *onload.mtu {
+        let message = format!("eager buffers of {} cannot hold a packet of {}", *onload.eager_buffer, *onload.mtu);
+        return Err(Problem::at(&["onload", "eager_buffer", "value"], message, "make them at least one packet"));
+    }
+    if !(onload.flit.as_u64().is_power_of_two() && onload.flit.as_u64() <= 64) {
+        let message = format!("flits of {}", *onload.flit);
+        return Err(Problem::at(&["onload", "flit", "value"], message, "use a power of two up to 64 B"));
+    }
+    Ok(())
 }
 
 nic_parameters! {
@@ -229,7 +188,7 @@ impl Part for Nic {
             return Err(Problem::at(&["interface"], message, help));
         }
         if let Some(onload) = &self.onload {
-            onload.check()?;
+            check_onload(onload)?;
         }
         for (key, value) in [("wqe_size", &self.wqe_size), ("cqe_size", &self.cqe_size), ("tx_buffer", &self.tx_buffer)] {
             if **value == Bytes::ZERO {

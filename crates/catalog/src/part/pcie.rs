@@ -5,13 +5,12 @@
 //! Modelled: a constant share of the link for acknowledgements, flow control and skip sets.
 //! Not modelled: replay, credits of the link itself, power states, the dependence of the shares on width.
 
-use fabriscope_units::{Bytes, Rate};
+use fabriscope_units::{Bytes, Rate, Ratio};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Part};
 use crate::error::Problem;
-use crate::quantity::Ratio;
 use crate::sourced::Sourced;
 
 /// One generation of PCI Express.

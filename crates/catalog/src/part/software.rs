@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CollectiveRule, CollectiveRules, DecisionTables, GpuProtocol, Interface, Kind, MulticastProtocol, Nccl, Offload, OneSidedRules, Part,
-    Psm2, SharedMemory, Shmem, collective_rules,
+    Psm2, SharedMemory, Shmem, collective_rules, psm2,
 };
 use crate::error::Problem;
 use crate::sourced::Sourced;
@@ -377,7 +377,7 @@ fn check_psm2(mpi: &Mpi, interface: Interface) -> Result<(), Problem> {
         let help = "software with interface = \"psm2\" has an [mpi.psm2] table, other software does not";
         return Err(Problem::at(&["interface"], message, help));
     }
-    mpi.psm2.as_ref().map_or(Ok(()), Psm2::check)
+    mpi.psm2.as_ref().map_or(Ok(()), psm2::check)
 }
 
 impl Mpi {

@@ -4,13 +4,14 @@
 //! priority flow control and ECN thresholds for Ethernet.
 //! Not modelled: dynamic thresholds for pauses, internal speed-up below one, ASICs of several stages.
 
+use fabriscope_switch::{EcnLimits, PauseThresholds, SharedBuffer};
 use fabriscope_units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Aggregation, Kind, Layer, Part};
 use crate::error::Problem;
-use crate::sourced::Sourced;
+use crate::sourced::{Sourced, Stated};
 
 /// When a switch starts to send a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,38 +25,11 @@ pub enum Forwarding {
 }
 
 /// Thresholds of priority flow control (IEEE 802.1Qbb), per port and priority.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Pfc {
-    /// A pause is sent above this filling.
-    pub xoff: Sourced<Bytes>,
-    /// The sender may go on below this filling.
-    pub xon: Sourced<Bytes>,
-    /// Room for what is still in flight when the pause is sent.
-    pub headroom: Sourced<Bytes>,
-}
-
+pub type Pfc = PauseThresholds<Stated>;
 /// Thresholds of congestion marking (RFC 3168), per queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Ecn {
-    /// No mark below this filling.
-    pub kmin: Sourced<Bytes>,
-    /// Every packet is marked above this filling.
-    pub kmax: Sourced<Bytes>,
-    /// Share of packets marked just below `kmax` [0..1].
-    pub pmax: Sourced<f64>,
-}
-
-/// A buffer that all ports have in common, shared by dynamic thresholds: a queue may grow to `alpha` times what is free.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Shared {
-    /// The size of the buffer.
-    pub total: Sourced<Bytes>,
-    /// The share of what is free that one queue may take.
-    pub alpha: Sourced<f64>,
-}
+pub type Ecn = EcnLimits<Stated>;
+/// A buffer that all ports have in common.
+pub type Shared = SharedBuffer<Stated>;
 
 /// One model of switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

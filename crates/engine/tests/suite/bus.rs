@@ -122,7 +122,7 @@ fn stores_to_an_adapter_with_cores_cross_its_switch() {
     assert_eq!((plain.mmio_latency, with_cores.mmio_latency), (Span::from_ns(170), Span::from_ns(245)));
     assert_eq!(fabriscope_node::CpuCosts { mmio_latency: plain.mmio_latency, ..with_cores }, plain);
     // The kernel's doorbell takes the same way.
-    assert_eq!(timing::ip(&on("lab-bluefield-2")).costs.doorbell, Span::from_ns(245));
+    assert_eq!(timing::ip(&on("lab-bluefield-2")).doorbell, Span::from_ns(245));
     // Its own cores are right at it: 120 ns of the Cortex-A72, no switch.
     let parts = on("lab-bluefield-2");
     let core = parts.sole().node.dpu.as_ref().unwrap().cpu.core();

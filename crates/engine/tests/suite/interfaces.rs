@@ -3,7 +3,7 @@
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::timing;
 use fabriscope_tcp::Algorithm;
-use fabriscope_tcp::kernel::{Framing, Steering};
+use fabriscope_tcp::kernel::{Framing, KernelParameters};
 use fabriscope_units::{Bytes, Span};
 
 fn on(name: &str) -> ResolvedCluster {
@@ -45,8 +45,9 @@ fn connected_mode_has_no_help_of_the_adapter() {
     let (datagram, connected) = (timing::ip(&on("ri2")), timing::ip(&with_ip("ri2", "mode = \"connected\"")));
     assert_eq!(datagram.framing, Framing::InfinibandDatagram);
     assert_eq!(connected.framing, Framing::InfinibandConnected { path_mtu: 4096 });
-    assert_eq!((datagram.tso, datagram.checksum_offload, datagram.gro), (true, true, true));
-    assert_eq!((connected.tso, connected.checksum_offload, connected.gro), (false, false, true));
+    let offloads = |kernel: KernelParameters| (kernel.segmentation_offload, kernel.checksum_offload, kernel.receive_offload);
+    assert_eq!(offloads(datagram.kernel), (true, true, true));
+    assert_eq!(offloads(connected.kernel), (false, false, true));
     // So the core sums up 64 KiB itself: at 80 Gb/s 6.5536 us, beside 16 pages of 180 ns.
     let pages = Span::from_ns(16 * 180);
     assert_eq!(datagram.payload(65_536), pages);
@@ -57,12 +58,12 @@ fn connected_mode_has_no_help_of_the_adapter() {
 fn the_kernel_of_the_catalogue() {
     // linux-tcp.toml: CUBIC, no ECN, ten segments at first (RFC 6928), 4 MiB to send and half of 6 MiB to receive, 40 ms and 200 ms.
     let settings = timing::ip(&on("thor-roce-100g"));
-    assert_eq!((settings.framing, settings.steering), (Framing::Ethernet, Steering::SameCore));
+    assert_eq!((settings.framing, settings.kernel.flow_steering), (Framing::Ethernet, true));
     assert_eq!((settings.tcp.algorithm, settings.tcp.ecn, settings.tcp.initial_window), (Algorithm::Cubic, false, 10));
     assert_eq!((settings.tcp.send_buffer, settings.tcp.receive_buffer), (Bytes(4 << 20), Bytes(3 << 20)));
     assert_eq!((settings.tcp.delayed_ack, settings.tcp.min_rto), (Span::from_us(40_000), Span::from_us(200_000)));
-    let (coalescing, costs) = (settings.coalescing, settings.costs);
-    assert_eq!((coalescing.delay, coalescing.frames, coalescing.adaptive), (Span::from_us(64), 128, true));
+    let costs = settings.kernel;
+    assert_eq!((costs.interrupt_delay, costs.interrupt_frames, costs.interrupt_adaptive), (Span::from_us(64), 128, true));
     let costs = [costs.syscall, costs.send_segment, costs.send_packet, costs.receive_packet, costs.receive_segment, costs.interrupt];
     assert_eq!(costs.map(Span::as_ps), [200_000, 1_400_000, 120_000, 90_000, 1_600_000, 1_500_000]);
 }

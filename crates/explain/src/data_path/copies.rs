@@ -78,7 +78,7 @@ impl Bench {
     }
 
     fn mapped(&self, copies: Vec<Copying>) -> Vec<Copying> {
-        if self.costs.mapped { copies } else { Vec::new() }
+        if self.costs.mapped.is_some() { copies } else { Vec::new() }
     }
 
     /// The first copy of a test of `nvbandwidth`.
@@ -120,10 +120,12 @@ impl Bench {
         let (first, call, rest) = match copying.by {
             By::Core => {
                 let up = matches!(copying.from, Memory::Host(_));
-                let (call, all) = if up { (costs.store_call, costs.store(self.size)) } else { (costs.load_call, costs.load(self.size)) };
+                let window = costs.mapped?;
+                let (call, all) =
+                    if up { (window.store_call, window.store(self.size)) } else { (window.load_call, window.load(self.size)) };
                 return Some(vec![("call".to_owned(), call), (if up { "stores" } else { "loads" }.to_owned(), all - call)]);
             }
-            By::Memcpy(gpu) => ("call of the copy", costs.memcpy, Mover::Engine(gpu)),
+            By::Memcpy(gpu) => ("call of the copy", costs.calls.copy, Mover::Engine(gpu)),
             By::Mover(mover) => ("", Span::ZERO, mover),
         };
         let devices = self.devices();
@@ -172,7 +174,7 @@ impl Bench {
         }
         if copying.by == By::Core {
             add("a copy by an engine (cuMemcpy)".to_owned(), copying.from, copying.to, By::Memcpy(0));
-        } else if matches!(copying.by, By::Memcpy(_)) && self.costs.mapped {
+        } else if matches!(copying.by, By::Memcpy(_)) && self.costs.mapped.is_some() {
             add("a core's stores or loads (GDRCopy)".to_owned(), copying.from, copying.to, By::Core);
         }
         let total = |copying: &Copying| self.stages(copying).map(|stages| stages.iter().map(|(_, span)| *span).sum::<Span>());

@@ -116,9 +116,9 @@ impl Course<'_> {
     fn map(&self, peer: u32) -> Result<(), ProgramError> {
         let gpu = self.rank.state.borrow().gpu_numbers();
         let Ok(devices) = self.process.devices() else { return Ok(()) };
-        let costs = devices.costs();
-        let open = if self.multicast.mapped.borrow_mut().insert(peer) { costs.ipc_open } else { Span::ZERO };
-        self.process.compute(open + costs.ipc_use + gpu.peers.map_or(Span::ZERO, |peers| peers.overhead));
+        let calls = &devices.costs().calls;
+        let open = if self.multicast.mapped.borrow_mut().insert(peer) { calls.ipc_open } else { Span::ZERO };
+        self.process.compute(open + calls.ipc_use + gpu.peers.map_or(Span::ZERO, |peers| peers.overhead));
         Ok(())
     }
 }

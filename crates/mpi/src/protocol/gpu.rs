@@ -115,7 +115,7 @@ impl Gpu {
 
     /// The same on the GPUs of a node: no core reaches memory on which it has no window.
     pub(crate) fn on(self, process: &Process) -> Gpu {
-        if process.devices().is_ok_and(|devices| !devices.costs().mapped) { self.without_window() } else { self }
+        if process.devices().is_ok_and(|devices| devices.costs().mapped.is_none()) { self.without_window() } else { self }
     }
 
     /// The same where no core loads or stores.

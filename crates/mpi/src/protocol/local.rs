@@ -1,36 +1,26 @@
 //! A library's numbers for messages through the memory of a node.
 
-use fabriscope_catalog::{Mechanism, SharedMemory};
-use fabriscope_units::{Bytes, Span};
+use fabriscope_catalog::{Mechanism, SharedMemory, SharedMemoryParameters, SingleCopyParameters};
+use fabriscope_units::Span;
 
-/// Messages through the memory of a node; sizes in bytes.
+/// Messages through the memory of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Local {
-    /// Largest message that is copied in and out at once.
-    pub eager_limit: u32,
-    /// Size of a chunk of longer ones that go through shared memory.
-    pub chunk: u32,
-    /// Lines that each side of a message fetches from another core, beside the one that the receiver waits for.
-    pub lines: u32,
-    /// Payload that travels in that line.
-    pub inline: u32,
+    /// The library's numbers.
+    pub memory: SharedMemoryParameters,
     /// Long messages are copied by the receiver alone.
     pub single: Option<Single>,
 }
 
-/// What a single copy costs beside its bytes.
+/// A single copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Single {
     /// Its name.
     pub mechanism: Mechanism,
-    /// Longer messages are copied so.
+    /// Longer messages are copied so: the larger one of what its costs say and the eager limit.
     pub above: u32,
-    /// The receiver's core time of a message, and of each of its pages.
-    pub call: (Span, Span),
-    /// The sender's.
-    pub declare: (Span, Span),
-    /// The receiver's of a buffer that it maps, and of each page that it touches first.
-    pub attach: (Span, Span),
+    /// What it costs beside its bytes.
+    pub costs: SingleCopyParameters,
 }
 
 impl Local {
@@ -45,36 +35,30 @@ impl Single {
     /// The sender's core time: `declare + ⌈size / page⌉ declare_page`.
     #[must_use]
     pub fn declaring(&self, size: u32) -> Span {
-        self.declare.0 + self.declare.1 * pages(size)
+        let SingleCopyParameters { declare, declare_page, .. } = self.costs;
+        declare.unwrap_or_default() + declare_page.unwrap_or_default() * pages(size)
     }
     /// The receiver's core time before it copies: `call + ⌈size / page⌉ page`, and for what of the buffer is not `attached` yet
     /// `attach + n attach_page`.
     #[must_use]
     pub fn reaching(&self, size: u32, attached: u32) -> Span {
+        let SingleCopyParameters { call, page, attach, attach_page, .. } = self.costs;
         let fresh = pages(size).saturating_sub(pages(attached));
-        let attaching = if fresh > 0 { self.attach.0 + self.attach.1 * fresh } else { Span::ZERO };
-        self.call.0 + self.call.1 * pages(size) + attaching
+        let attaching = if fresh > 0 { attach.unwrap_or_default() + attach_page.unwrap_or_default() * fresh } else { Span::ZERO };
+        call + page * pages(size) + attaching
     }
 }
 
 impl From<&SharedMemory> for Local {
     fn from(part: &SharedMemory) -> Local {
-        let bytes = Bytes::saturating_u32;
-        let span = |span: &Option<fabriscope_catalog::Sourced<Span>>| span.as_ref().map_or(Span::ZERO, |span| **span);
-        let eager_limit = bytes(*part.eager_limit);
-        Local {
-            eager_limit,
-            chunk: bytes(*part.chunk).max(1),
-            lines: *part.lines,
-            inline: bytes(*part.inline),
-            single: part.costs(part.mechanism).map(|costs| Single {
-                mechanism: part.mechanism,
-                above: bytes(*costs.above).max(eager_limit),
-                call: (*costs.call, *costs.page),
-                declare: (span(&costs.declare), span(&costs.declare_page)),
-                attach: (span(&costs.attach), span(&costs.attach_page)),
-            }),
-        }
+        let memory = part.plain();
+        let single = |costs: &SingleCopyParameters| Single {
+            mechanism: memory.mechanism,
+            above: costs.above.max(memory.eager_limit),
+            costs: *costs,
+        };
+        let chunk = memory.chunk.max(1);
+        Local { memory: SharedMemoryParameters { chunk, ..memory }, single: memory.costs(memory.mechanism).map(single) }
     }
 }
 
@@ -93,23 +77,38 @@ mod tests {
     #[test]
     fn a_single_copy_costs_a_call_and_its_pages() {
         let ns = Span::from_ns;
-        let cma = Single {
-            mechanism: Mechanism::Cma,
+        let costs = SingleCopyParameters {
             above: 8192,
-            call: (ns(500), ns(50)),
-            declare: Default::default(),
-            attach: Default::default(),
+            call: ns(500),
+            page: ns(50),
+            declare: None,
+            declare_page: None,
+            attach: None,
+            attach_page: None,
         };
+        let cma = Single { mechanism: Mechanism::Cma, above: 8192, costs };
         // 1 MiB are 256 pages, a byte more is another.
         assert_eq!(cma.reaching(1 << 20, 0), ns(500 + 256 * 50));
         assert_eq!(cma.reaching((1 << 20) + 1, 0), ns(500 + 257 * 50));
         assert_eq!(cma.declaring(1 << 20), Span::ZERO);
-        let xpmem = Single { mechanism: Mechanism::Xpmem, call: (ns(100), ns(0)), attach: (ns(2000), ns(250)), ..cma };
+        let costs = SingleCopyParameters { call: ns(100), page: ns(0), attach: Some(ns(2000)), attach_page: Some(ns(250)), ..costs };
+        let xpmem = Single { mechanism: Mechanism::Xpmem, costs, ..cma };
         // A region is mapped once.
         assert_eq!(xpmem.reaching(8192, 0), ns(100 + 2000 + 2 * 250));
         assert_eq!(xpmem.reaching(8192, 8192), ns(100));
         assert_eq!(xpmem.reaching(12_288, 8192), ns(100 + 2000 + 250));
-        let local = Local { eager_limit: 4096, chunk: 4096, lines: 2, inline: 24, single: Some(cma) };
+        let memory = SharedMemoryParameters {
+            eager_limit: 4096,
+            mechanism: Mechanism::Cma,
+            chunk: 4096,
+            lines: 2,
+            inline: 24,
+            slots: None,
+            cma: Some(cma.costs),
+            knem: None,
+            xpmem: None,
+        };
+        let local = Local { memory, single: Some(cma) };
         assert_eq!((local.single(8192), local.single(8193)), (None, Some(cma)));
     }
 }

@@ -5,14 +5,13 @@ pub(crate) mod local;
 pub(crate) mod psm2;
 pub(crate) mod slots;
 
-use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, TagMatching};
+use fabriscope_catalog::{EagerChannel, Mpi, RailPolicy, Rendezvous, SlotParameters, Slots, TagMatching};
 use fabriscope_node::Process;
 use fabriscope_units::Span;
 
 use super::wire::Body;
 use gpu::{Gpu, Registration};
 use local::Local;
-use slots::Slots;
 
 /// A library's protocol, resolved from its part in the catalogue; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +71,7 @@ pub struct Protocol {
     /// How ranks of one node talk; through the adapter where nothing is said.
     pub local: Option<Local>,
     /// Memory of the node for collective operations, if the library has some.
-    pub slots: Option<Slots>,
+    pub slots: Option<SlotParameters>,
     /// Messages in the memory of a GPU.
     pub gpu: Option<Gpu>,
 }
@@ -182,7 +181,7 @@ impl From<&Mpi> for Protocol {
             signal_interval: (*part.signal_interval).max(1),
             shared_receives: part.connections.as_ref().map_or(SHARED_RECEIVES, |connections| *connections.receives),
             local: part.shared_memory.as_ref().map(Local::from),
-            slots: part.shared_memory.as_ref().and_then(|memory| memory.slots.as_ref()).map(Slots::from),
+            slots: part.shared_memory.as_ref().and_then(|memory| memory.slots.as_ref()).map(Slots::plain),
             gpu: part.gpu.as_ref().map(Gpu::from),
         }
     }

@@ -10,27 +10,35 @@ use fabriscope_engine::{Cluster, Engine, Inside, Job, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_mpi::{Buffer, Rank, World};
-use fabriscope_node::{DeviceCosts, Main, ManagedCosts, Pages, Process, ProgramError, Toucher};
+use fabriscope_node::{CopyEngines, DeviceCosts, GpuCalls, Main, Managed, Mapped, Pages, Process, ProgramError, Toucher};
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use machine::{ri2, target};
 
 const COSTS: DeviceCosts = DeviceCosts {
-    memcpy: Span::from_us(6),
-    memcpy_async: Span::from_us(2),
-    start: Span::from_us(1),
-    query: Span::from_ns(100),
-    engine_rate: Rate::from_gbps(1000),
-    pointer_query: Span::from_ns(50),
-    record: Span::ZERO,
-    notice: Span::ZERO,
+    calls: GpuCalls {
+        copy: Span::from_us(6),
+        copy_async: Span::from_us(2),
+        copy_start: Span::from_us(1),
+        kernel_launch: Span::from_us(3),
+        kernel_start: Span::from_us(2),
+        event_record: Span::ZERO,
+        event_query: Span::from_ns(100),
+        stream_synchronize: Span::ZERO,
+        pointer_query: Span::from_ns(50),
+        ipc_open: Span::from_us(100),
+        ipc_use: Span::from_ns(200),
+    },
+    copy_engines: CopyEngines { count: 2, rate: Some(Rate::from_gbps(1000)) },
     coherent: false,
-    kernel: Span::from_us(5),
     pageable: None,
-    managed: Some(ManagedCosts { gpu_batch: Span::from_us(30), batch: 256, core_fault: Span::from_us(12), prefetch: Span::from_us(7) }),
-    ipc_open: Span::from_us(100),
-    ipc_use: Span::from_ns(200),
-    mapped: true,
+    managed: Some(Managed { gpu_batch: Span::from_us(30), batch: 256, core_fault: Span::from_us(12), prefetch: Span::from_us(7) }),
+    mapped: Some(MAPPED),
+};
+
+const CALLS: GpuCalls = COSTS.calls;
+
+const MAPPED: Mapped = Mapped {
     store_call: Span::from_ns(88),
     store_rate: Rate::from_gbps(128),
     store_buffer: Bytes(640),
@@ -40,6 +48,7 @@ const COSTS: DeviceCosts = DeviceCosts {
     load_width: Bytes(16),
     load_stream: Bytes(256),
     load_rate: Rate::from_gbps(4),
+    map: Span::ZERO,
 };
 
 /// Two GPUs with 80 Gb/s (10 B/ns) each to the host bridge and 400 Gb/s between them, `nics` adapters beside them.
@@ -153,7 +162,7 @@ fn a_pipeline_takes_its_slowest_step_for_every_chunk_but_the_first() {
     for n in [2u32, 8, 32] {
         let (time, _) = ping_pong(&parts, [0, 1], [D, D], n * 262_144);
         let step = Span::from_ps(26_214_400);
-        let calls = COSTS.memcpy_async * 2 + COSTS.start * 2;
+        let calls = CALLS.copy_async * 2 + CALLS.copy_start * 2;
         close(time, step * u64::from(n + 1) + Span::from_us(22) + calls, Span::from_us(6));
     }
 }
@@ -248,10 +257,10 @@ fn within_a_node_short_messages_are_stored_and_long_ones_copied_from_the_peer() 
     let parts = with_gpus(1, |_, _| {});
     let (short, _) = ping_pong(&parts, [0, 0], [D, D], 8);
     // A load, a store and a line between two cores.
-    close(short, COSTS.load(Bytes(8)) + COSTS.store(Bytes(8)) + COSTS.pointer_query * 2, Span::from_ns(700));
+    close(short, MAPPED.load(Bytes(8)) + MAPPED.store(Bytes(8)) + CALLS.pointer_query * 2, Span::from_ns(700));
     for size in [1u32 << 20, 64 << 20] {
         let (long, _) = ping_pong(&parts, [0, 0], [D, D], size);
-        let calls = COSTS.ipc_use + COSTS.memcpy_async + COSTS.start + COSTS.pointer_query * 2;
+        let calls = CALLS.ipc_use + CALLS.copy_async + CALLS.copy_start + CALLS.pointer_query * 2;
         close(long, Rate::from_gbps(400).time(Bytes(size.into())) + calls, Span::from_us(2));
     }
 }
@@ -286,7 +295,7 @@ fn sends(parts: &ResolvedCluster, nodes: [u32; 2]) -> (Vec<Span>, Time) {
 #[test]
 fn the_first_copy_from_a_peer_maps_its_memory() {
     let (spans, _) = sends(&with_gpus(1, |_, _| {}), [0, 0]);
-    close(spans[0], spans[1] + COSTS.ipc_open, Span::from_ns(500));
+    close(spans[0], spans[1] + CALLS.ipc_open, Span::from_ns(500));
     assert_eq!(spans[1], spans[2]);
 }
 
@@ -349,7 +358,7 @@ fn an_adapter_that_reaches_the_gpu_needs_no_pipeline() {
     // Short ones go at once: neither a copy nor a handshake.
     let (staged, short) =
         (ping_pong(&with_gpus(1, |_, _| {}), [0, 1], [D, D], 4096).0, ping_pong(&direct(1, None), [0, 1], [D, D], 4096).0);
-    assert!(short + COSTS.memcpy < staged, "{short} and {staged}");
+    assert!(short + CALLS.copy < staged, "{short} and {staged}");
 }
 
 #[test]
@@ -396,15 +405,15 @@ fn psm2_takes_messages_of_a_gpu_through_host_memory_or_not() {
     let time = |gpudirect: bool, buffers, size| ping_pong(&omni_path(gpudirect), [0, 1], buffers, size);
     let (host, direct, staged) = (time(true, [H, H], 8).0, time(true, [D, D], 8).0, time(false, [D, D], 8).0);
     // A load and a store more than between hosts; without GPUDirect a rendezvous with two copies that nobody overlaps.
-    close(direct, host + COSTS.load(Bytes(8)) + COSTS.store(Bytes(8)), Span::from_ns(300));
-    let copies = (COSTS.memcpy_async + COSTS.start) * 2;
+    close(direct, host + MAPPED.load(Bytes(8)) + MAPPED.store(Bytes(8)), Span::from_ns(300));
+    let copies = (CALLS.copy_async + CALLS.copy_start) * 2;
     assert!(staged > direct + copies && staged < direct + copies + Span::from_us(8), "{staged} and {direct}");
     // Large ones: windows of 128 KiB on the way down, over and up at a time; the GPU's 10 B/ns bind, and one window is added at each end.
     // All 32 windows are granted together: the core asks for the 30 copies that were not asked for before it sends the first window.
     let size = 4 << 20;
     let (direct, staged) = (time(true, [D, D], size).0, time(false, [D, D], size).0);
     let window = Rate::from_gbps(80).time(Bytes(131_072));
-    close(staged, direct + window * 2 + COSTS.memcpy_async * 30, Span::from_us(12));
+    close(staged, direct + window * 2 + CALLS.copy_async * 30, Span::from_us(12));
     for gpudirect in [true, false] {
         for size in [9u32, 32, 33, 9000, 32_001, 131_073, 1_000_001] {
             let (_, run) = time(gpudirect, [D, D], size);

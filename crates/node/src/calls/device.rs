@@ -1,7 +1,7 @@
 //! Calls of a program to its GPUs: copies, their order, and stores and loads of its core.
 
 use crate::copies::CopyId;
-use crate::device::{Devices, Memory, Mover, PAGE};
+use crate::device::{Devices, Mapped, Memory, Mover, PAGE};
 use crate::process::Process;
 use crate::program_error::ProgramError;
 use crate::work::CALLING;
@@ -16,12 +16,12 @@ impl Process {
         self.shared_devices().ok_or_else(|| ProgramError(format!("node {} has no GPUs", self.node())))
     }
 
-    /// Copies `bytes` and waits for the end (cudaMemcpy): `memcpy`, then the engine's way through the machine.
+    /// Copies `bytes` and waits for the end (cudaMemcpy): the call, then the engine's way through the machine.
     ///
     /// # Errors
     /// As [`Devices::start`].
     pub async fn memcpy(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
-        let (begun, call) = (self.now(), self.devices()?.costs().memcpy);
+        let (begun, call) = (self.now(), self.devices()?.costs().calls.copy);
         self.compute(call);
         self.catch_up().await;
         let id = self.devices()?.start(self.now(), from, to, bytes)?;
@@ -38,11 +38,11 @@ impl Process {
     pub async fn memcpy_pageable(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
         let (begun, costs) = (self.now(), *self.devices()?.costs());
         let Some(pageable) = costs.pageable else { return self.memcpy(from, to, bytes).await };
-        if bytes > pageable.staged {
+        if pageable.staged_limit.is_some_and(|limit| bytes > limit) {
             self.compute(pageable.page * bytes.0.div_ceil(PAGE));
             return self.memcpy(from, to, bytes).await;
         }
-        self.compute(costs.memcpy);
+        self.compute(costs.calls.copy);
         let up = matches!(from, Memory::Host(_));
         let (mut left, mut before) = (bytes, None);
         while left > Bytes::ZERO {
@@ -66,7 +66,7 @@ impl Process {
                 self.copy(length, Bytes(u64::MAX));
             }
         }
-        self.note_work(begun, &[(CALLING, costs.memcpy)], || format!("{}, through pinned memory", self.describe_copy(from, to)));
+        self.note_work(begun, &[(CALLING, costs.calls.copy)], || format!("{}, through pinned memory", self.describe_copy(from, to)));
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Process {
     /// As [`Devices::start`].
     pub fn memcpy_at_once(&self, from: Memory, to: Memory, bytes: Bytes) -> Result<(), ProgramError> {
         let devices = self.devices()?;
-        let (begun, call) = (self.now(), devices.costs().memcpy);
+        let (begun, call) = (self.now(), devices.costs().calls.copy);
         self.compute(call);
         let id = devices.start(self.now(), from, to, bytes)?;
         let end = devices.expected_end(id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
@@ -95,7 +95,7 @@ impl Process {
             return Err(ProgramError("a kernel was asked to work in host memory; a core does that".to_owned()));
         };
         let devices = self.devices()?;
-        self.compute(devices.costs().kernel);
+        self.compute(devices.costs().calls.kernel());
         let id = devices.start_on(self.now(), Mover::Kernel(gpu), memory, memory, bytes)?;
         let end = devices.expected_end(id).ok_or_else(|| ProgramError("a kernel that never ends".to_owned()))?;
         devices.forget(id);
@@ -117,16 +117,16 @@ impl Process {
     /// As [`Devices::start`].
     pub fn begin_copy_by(&self, mover: Option<Mover>, from: Memory, to: Memory, bytes: Bytes) -> Result<CopyId, ProgramError> {
         let devices = self.devices()?;
-        let (begun, costs) = (self.now(), devices.costs());
-        self.compute(costs.memcpy_async);
+        let (begun, calls) = (self.now(), &devices.costs().calls);
+        self.compute(calls.copy_async);
         let asked = self.now();
-        let at = asked + costs.start;
+        let at = asked + calls.copy_start;
         let id = match mover {
             None => devices.start(at, from, to, bytes)?,
             Some(mover) => devices.start_on(at, mover, from, to, bytes)?,
         };
         self.note_begun(id, (begun, asked, at), || self.describe_copy(from, to));
-        self.compute(costs.record);
+        self.compute(calls.event_record);
         self.expect_copy(id);
         Ok(id)
     }
@@ -163,9 +163,9 @@ impl Process {
         self.catch_up().await;
         let Some(devices) = self.shared_devices() else { return Vec::new() };
         let open = self.expected_copies();
-        self.compute(devices.costs().query * open.len() as u64);
+        self.compute(devices.costs().calls.event_query * open.len() as u64);
         let now = self.now();
-        let notice = devices.costs().notice;
+        let notice = devices.costs().calls.stream_synchronize;
         let ended = open.into_iter().filter_map(|id| Some((id, devices.end(now, id).filter(|end| *end <= now)?)));
         let ended: Vec<(CopyId, Time)> = ended.collect();
         for (id, end) in &ended {
@@ -188,10 +188,10 @@ impl Process {
     /// Stores `bytes` into a GPU's memory through the core's window (GDRCopy).
     ///
     /// # Errors
-    /// There are no GPUs.
+    /// There are no GPUs, or no core has a window on their memory.
     pub fn store_to_device(&self, bytes: Bytes) -> Result<(), ProgramError> {
         let begun = self.now();
-        self.compute(self.devices()?.costs().store(bytes));
+        self.compute(self.window()?.store(bytes));
         self.note_work(begun, &[], || "stores of a core into the GPU (GDRCopy)".to_owned());
         Ok(())
     }
@@ -199,11 +199,15 @@ impl Process {
     /// Loads `bytes` from a GPU's memory through the core's window (GDRCopy).
     ///
     /// # Errors
-    /// There are no GPUs.
+    /// There are no GPUs, or no core has a window on their memory.
     pub fn load_from_device(&self, bytes: Bytes) -> Result<(), ProgramError> {
         let begun = self.now();
-        self.compute(self.devices()?.costs().load(bytes));
+        self.compute(self.window()?.load(bytes));
         self.note_work(begun, &[], || "loads of a core from the GPU (GDRCopy)".to_owned());
         Ok(())
+    }
+
+    fn window(&self) -> Result<Mapped, ProgramError> {
+        self.devices()?.costs().mapped.ok_or_else(|| ProgramError("no core has a window on the memory of the GPUs".to_owned()))
     }
 }

@@ -1,7 +1,7 @@
 //! What touching managed memory costs a program.
 
 use crate::device::Memory;
-use crate::managed::{ManagedCosts, Pages, Toucher};
+use crate::managed::{Managed, Pages, Toucher};
 use crate::process::Process;
 use crate::program_error::ProgramError;
 use crate::work::CALLING;
@@ -35,7 +35,7 @@ impl Process {
         self.move_pages(costs.prefetch, "a prefetch of pages", by, memories, bytes).await
     }
 
-    fn managed_costs(&self) -> Option<ManagedCosts> {
+    fn managed_costs(&self) -> Option<Managed> {
         self.devices().ok()?.costs().managed
     }
 

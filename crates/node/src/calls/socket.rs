@@ -168,7 +168,7 @@ impl Process {
             SocketWait::Ready(socket, _) => socket.nic,
             SocketWait::Accept { nic, .. } => nic,
         });
-        let costs = self.interface(nic, |interface| interface.settings().costs)?;
+        let costs = self.interface(nic, |interface| interface.settings().kernel)?;
         let mut slept = false;
         while self.ready_at(awaited).is_none() {
             self.suspend(Wait::Sockets(awaited.to_vec())).await;
@@ -198,7 +198,7 @@ impl Process {
         self.adapter(nic, |adapter| adapter.sockets().map(call)).ok_or(SocketError::NoInterface { nic })
     }
     fn syscall(&self, nic: usize) -> Result<(), SocketError> {
-        let syscall = self.interface(nic, |interface| interface.settings().costs.syscall)?;
+        let syscall = self.interface(nic, |interface| interface.settings().kernel.syscall)?;
         self.compute(syscall);
         Ok(())
     }

@@ -6,7 +6,7 @@ use fabriscope_units::{Span, Time};
 use fabriscope_wire::{AppWords, TcpFlags};
 
 use super::moderation::Moderation;
-use super::settings::{Framing, Settings, Steering};
+use super::settings::{Framing, Settings};
 use super::socket::{Awaited, Socket, SocketError, SocketId, SocketOptions, SocketView};
 use super::words::StreamWords;
 use crate::config::Config;
@@ -209,9 +209,9 @@ impl Interface {
     pub fn write(&mut self, now: Time, socket: SocketId, bytes: u64) -> Span {
         let longest = u64::from(self.settings.longest(true));
         let segments = bytes.div_ceil(longest).max(1);
-        let mut cost = self.settings.costs.send_segment * segments + self.settings.payload(bytes);
-        if !self.settings.tso {
-            cost += self.settings.costs.send_packet * bytes.div_ceil(u64::from(self.sockets[socket.0 as usize].mss));
+        let mut cost = self.settings.kernel.send_segment * segments + self.settings.payload(bytes);
+        if !self.settings.kernel.segmentation_offload {
+            cost += self.settings.kernel.send_packet * bytes.div_ceil(u64::from(self.sockets[socket.0 as usize].mss));
         }
         self.sockets[socket.0 as usize].writing += bytes;
         self.act(now + cost, socket, Action::Write(bytes));
@@ -293,7 +293,7 @@ impl Interface {
         self.queues.push(Queue {
             owner,
             ring: VecDeque::new(),
-            moderation: Moderation::new(self.settings.coalescing),
+            moderation: Moderation::new(self.settings.kernel),
             stage: Stage::Idle,
             brought: 0,
             program: Time::ZERO,
@@ -378,7 +378,7 @@ impl Interface {
         queue.ring.push_back((at, packet));
         if let Stage::Idle | Stage::Interrupt(_) = queue.stage {
             let first = queue.ring.front().map_or(at, |(first, _)| *first);
-            let due = queue.moderation.due(first, at, queue.ring.len() as u32) + self.settings.costs.interrupt;
+            let due = queue.moderation.due(first, at, queue.ring.len() as u32) + self.settings.kernel.interrupt;
             queue.stage = match queue.stage {
                 Stage::Interrupt(earlier) => Stage::Interrupt(earlier.min(due)),
                 _ => Stage::Interrupt(due),
@@ -419,7 +419,7 @@ impl Interface {
                     self.sockets[socket].readable = now;
                     self.wakes.push_back(now);
                 }
-                let at = now + self.settings.costs.send_segment;
+                let at = now + self.settings.kernel.send_segment;
                 self.push(now, SocketId(socket as u32), at);
             }
         }
@@ -455,11 +455,11 @@ impl Interface {
         while let Some(mut segment) = socket.connection.poll_transmit(now, limit) {
             (segment.header.source, segment.header.destination) = (socket.port, socket.remote_port);
             if count > 0 {
-                ready += settings.costs.send_segment;
+                ready += settings.kernel.send_segment;
             }
             count += 1;
             let (remote, mss) = (socket.remote, socket.mss);
-            self.outgoing.push_back(Frame { ready: ready + settings.costs.doorbell, remote, socket: id, segment, done: 0, piece: 0, mss });
+            self.outgoing.push_back(Frame { ready: ready + settings.doorbell, remote, socket: id, segment, done: 0, piece: 0, mss });
         }
         ready
     }
@@ -489,12 +489,12 @@ impl Interface {
             self.queues[index].stage = Stage::Busy(from, None);
             return;
         }
-        let (gro, longest) = (self.settings.gro, self.settings.longest(true));
+        let (gro, longest) = (self.settings.kernel.receive_offload, self.settings.longest(true));
         let queue = &mut self.queues[index];
         let Some((_, mut landed)) = queue.ring.front().copied().filter(|(at, _)| *at <= now) else {
             queue.moderation.brought(queue.brought);
             queue.stage = match queue.ring.front() {
-                Some((at, _)) => Stage::Interrupt(queue.moderation.due(*at, *at, queue.ring.len() as u32) + self.settings.costs.interrupt),
+                Some((at, _)) => Stage::Interrupt(queue.moderation.due(*at, *at, queue.ring.len() as u32) + self.settings.kernel.interrupt),
                 None => Stage::Idle,
             };
             return;
@@ -511,7 +511,7 @@ impl Interface {
             packets += 1;
         }
         queue.brought += packets as u32;
-        let costs = &self.settings.costs;
+        let costs = &self.settings.kernel;
         let payload = u64::from(landed.segment.payload);
         let end = now + costs.receive_packet * packets + costs.receive_segment + self.settings.payload(payload);
         queue.stage = Stage::Busy(end, Some(landed));
@@ -521,7 +521,7 @@ impl Interface {
     /// The core of the program cannot do anything else meanwhile.
     fn steal(&mut self, index: usize, from: Time, to: Time) {
         let queue = &mut self.queues[index];
-        if self.settings.steering == Steering::SameCore && queue.program > from {
+        if self.settings.kernel.flow_steering && queue.program > from {
             let span = to.since(from);
             queue.program += span;
             queue.stolen += span;
@@ -551,7 +551,7 @@ impl Interface {
             self.wakes.push_back(now);
         }
         let before = self.outgoing.len();
-        let end = self.push(now, id, now + self.settings.costs.send_segment);
+        let end = self.push(now, id, now + self.settings.kernel.send_segment);
         if self.outgoing.len() > before { end } else { now }
     }
 

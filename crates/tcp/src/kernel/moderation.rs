@@ -7,21 +7,21 @@
 
 use fabriscope_units::{Span, Time};
 
-use super::settings::Coalescing;
+use super::settings::KernelParameters;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moderation {
-    settings: Coalescing,
+    kernel: KernelParameters,
     profile: usize,
 }
 
 impl Moderation {
-    pub fn new(settings: Coalescing) -> Moderation {
-        Moderation { settings, profile: 0 }
+    pub fn new(kernel: KernelParameters) -> Moderation {
+        Moderation { kernel, profile: 0 }
     }
     /// When the interrupt comes, the first packet having landed at `first` and now `count` of them being there at `now`.
     pub fn due(&self, first: Time, now: Time, count: u32) -> Time {
-        if count >= self.settings.frames.max(1) {
+        if count >= self.kernel.interrupt_frames.max(1) {
             return now;
         }
         first + self.delay()
@@ -35,7 +35,8 @@ impl Moderation {
         }
     }
     fn delay(&self) -> Span {
-        if self.settings.adaptive { PROFILES[self.profile].min(self.settings.delay) } else { self.settings.delay }
+        let KernelParameters { interrupt_delay, interrupt_adaptive, .. } = self.kernel;
+        if interrupt_adaptive { PROFILES[self.profile].min(interrupt_delay) } else { interrupt_delay }
     }
 }
 
@@ -47,15 +48,17 @@ const FEW: u32 = 4;
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::kernel;
     use super::*;
 
     #[test]
     fn time_or_number_raises_it_and_load_lengthens_the_time() {
         let at = |us| Time::ZERO + Span::from_us(us);
-        let fixed = Moderation::new(Coalescing { delay: Span::from_us(8), frames: 128, adaptive: false });
+        let kernel = KernelParameters { interrupt_frames: 128, ..kernel() };
+        let fixed = Moderation::new(KernelParameters { interrupt_delay: Span::from_us(8), interrupt_adaptive: false, ..kernel });
         assert_eq!(fixed.due(at(1), at(3), 5), at(9));
         assert_eq!(fixed.due(at(1), at(3), 128), at(3));
-        let mut adaptive = Moderation::new(Coalescing { delay: Span::from_us(64), frames: 128, adaptive: true });
+        let mut adaptive = Moderation::new(KernelParameters { interrupt_delay: Span::from_us(64), interrupt_adaptive: true, ..kernel });
         assert_eq!(adaptive.due(at(0), at(0), 1), at(2));
         for _ in 0..10 {
             adaptive.brought(64);

@@ -3,7 +3,7 @@
 use fabriscope_units::{Bytes, Rate, Span};
 use fabriscope_wire::{LinkLayer, Opcode, Part, pad};
 
-use crate::config::Config;
+use crate::config::{Algorithm, Config};
 
 /// What IP runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,49 +54,103 @@ impl Framing {
     }
 }
 
-/// How packets that arrive wait for an interrupt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Coalescing {
-    /// An interrupt comes so long after the first packet (`rx-usecs`) …
-    pub delay: Span,
-    /// … or with this packet (`rx-frames`).
-    pub frames: u32,
-    /// The delay follows the load (`adaptive-rx`): `delay` is then its largest value.
-    pub adaptive: bool,
+/// The parameters of a kernel, each declared here and nowhere else: handed to [`fabriscope_units::bare`] for the model, and to the
+/// catalogue for its part, whose keys they are.
+#[macro_export]
+macro_rules! kernel_parameters {
+    ($($with:ident)::+ { $($given:tt)* }) => {
+        $($with)::+! {
+            { $($given)* }
+            values {
+                /// Core time of a system call, apart from what it does.
+                syscall: Span,
+                /// Core time of sending one segment, however long: TCP, IP, driver, doorbell.
+                send_segment: Span,
+                /// Core time of cutting one packet off a segment where the adapter does not.
+                send_packet: Span,
+                /// Core time of taking one packet from the adapter and trying to merge it.
+                receive_packet: Span,
+                /// Core time of bringing one merged segment through IP and TCP to its socket.
+                receive_segment: Span,
+                /// From the adapter's interrupt to the handling of the first packet.
+                interrupt: Span,
+                /// From data in a socket to the program that slept on it.
+                wake_up: Span,
+                /// Core time of handling one page of payload, beside its copy: allocation, mapping for the adapter, release.
+                page: Span,
+                /// Rate of checksums by the core.
+                checksum_rate: Rate,
+            }
+            choices {
+                /// The adapter cuts segments (TSO, LSO).
+                segmentation_offload: bool,
+                /// The core merges packets (GRO).
+                receive_offload: bool,
+                /// The adapter computes and checks checksums.
+                checksum_offload: bool,
+            }
+            values {
+                /// An interrupt comes so long after the first packet; the largest value where it follows the load.
+                interrupt_delay: Span,
+                /// An interrupt comes with this packet.
+                interrupt_frames: u32,
+            }
+            choices {
+                /// The delay follows the load.
+                interrupt_adaptive: bool,
+                /// Interrupts of a connection are handled by its program's core (accelerated receive flow steering).
+                flow_steering: bool,
+            }
+            values {
+                /// Room for data that was not acknowledged.
+                send_buffer: Bytes,
+                /// Room for data that was not read.
+                receive_buffer: Bytes,
+            }
+            defaults {
+                /// The congestion control.
+                congestion: Algorithm,
+                /// Marks are asked for and answered.
+                ecn: bool,
+            }
+            values {
+                /// Congestion window at the start, in segments.
+                initial_window: u32,
+                /// How long the acknowledgement of a single segment may wait.
+                delayed_ack: Span,
+                /// The shortest retransmission timeout.
+                min_rto: Span,
+            }
+        }
+    };
 }
 
-/// Which core handles interrupts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Steering {
-    /// The program's own: what it handles the program cannot do (accelerated receive flow steering).
-    SameCore,
-    /// Another one per program.
-    OtherCore,
+kernel_parameters! {
+    fabriscope_units::bare {
+        /// What the core pays, how packets wait for interrupts, what sockets begin with. Interrupts that no program's own core handles are
+        /// handled by another one for each program.
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the kernel, and a key of the file")]
+        pub struct KernelParameters
+    }
 }
 
-/// What the core pays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Costs {
-    /// A system call, apart from what it does.
-    pub syscall: Span,
-    /// Sending one segment, however long: TCP, IP, driver, doorbell.
-    pub send_segment: Span,
-    /// Cutting one packet off a segment where the adapter does not.
-    pub send_packet: Span,
-    /// Taking one packet from the adapter and trying to merge it.
-    pub receive_packet: Span,
-    /// Bringing one merged segment through IP and TCP to its socket.
-    pub receive_segment: Span,
-    /// From the adapter's interrupt to the handling of the first packet.
-    pub interrupt: Span,
-    /// From data in a socket to the program that slept on it.
-    pub wake_up: Span,
-    /// Handling one page of payload, beside its copy: allocation, mapping for the adapter, release.
-    pub page: Span,
-    /// Checksums by the core.
-    pub checksum: Rate,
-    /// From the core's doorbell to the adapter.
-    pub doorbell: Span,
+impl KernelParameters {
+    /// What every connection begins with. The keys of a kernel are some of the settings of a connection; an adapter that does iWARP has
+    /// others.
+    #[must_use]
+    pub fn connection(&self) -> Config {
+        Config {
+            send_buffer: self.send_buffer,
+            receive_buffer: self.receive_buffer,
+            ecn: self.ecn,
+            algorithm: self.congestion,
+            initial_window: self.initial_window,
+            delayed_ack: self.delayed_ack,
+            min_rto: self.min_rto,
+            ..Config::default()
+        }
+    }
 }
 
 /// An interface.
@@ -106,18 +160,10 @@ pub struct Settings {
     pub framing: Framing,
     /// The largest IP packet.
     pub mtu: u32,
-    /// The adapter cuts segments.
-    pub tso: bool,
-    /// The core merges packets.
-    pub gro: bool,
-    /// The adapter computes and checks checksums.
-    pub checksum_offload: bool,
-    /// Interrupts.
-    pub coalescing: Coalescing,
-    /// Their core.
-    pub steering: Steering,
-    /// What the core pays.
-    pub costs: Costs,
+    /// What the core pays, and how it is interrupted.
+    pub kernel: KernelParameters,
+    /// From the core's doorbell to the adapter.
+    pub doorbell: Span,
     /// Every connection; its `mss` is computed from the MTU.
     pub tcp: Config,
 }
@@ -176,8 +222,8 @@ impl Settings {
     /// Core time that depends on the payload: pages, and checksums where the adapter does not compute them.
     #[must_use]
     pub fn payload(&self, bytes: u64) -> Span {
-        let checksum = if self.checksum_offload { Span::ZERO } else { self.costs.checksum.time(Bytes(bytes)) };
-        self.costs.page * bytes / PAGE + checksum
+        let checksum = if self.kernel.checksum_offload { Span::ZERO } else { self.kernel.checksum_rate.time(Bytes(bytes)) };
+        self.kernel.page * bytes / PAGE + checksum
     }
 }
 

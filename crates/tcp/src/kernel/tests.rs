@@ -5,34 +5,51 @@ use fabriscope_units::{Bytes, Rate, Span, Time};
 use fabriscope_wire::AppWords;
 
 use super::*;
-use crate::config::Config;
+use crate::config::{Algorithm, Config};
 use crate::segment::Segment;
 
 fn us(us: u64) -> Span {
     Span::from_us(us)
 }
 
+pub(super) fn kernel() -> KernelParameters {
+    KernelParameters {
+        syscall: Span::ZERO,
+        send_segment: us(1),
+        send_packet: us(1) / 10,
+        receive_packet: us(1) / 10,
+        receive_segment: us(2),
+        interrupt: us(3),
+        wake_up: us(5),
+        page: Span::ZERO,
+        checksum_rate: Rate::from_gbps(80),
+        segmentation_offload: true,
+        receive_offload: true,
+        checksum_offload: true,
+        interrupt_delay: us(0),
+        interrupt_frames: 1,
+        interrupt_adaptive: false,
+        flow_steering: false,
+        send_buffer: Bytes::from_mib(4),
+        receive_buffer: Bytes::from_mib(6),
+        congestion: Algorithm::Cubic,
+        ecn: false,
+        initial_window: 10,
+        delayed_ack: Span::from_us(40_000),
+        min_rto: Span::from_us(200_000),
+    }
+}
+
+fn with(kernel: KernelParameters) -> Settings {
+    Settings { kernel, ..settings() }
+}
+
 fn settings() -> Settings {
     Settings {
         framing: Framing::Ethernet,
         mtu: 1500,
-        tso: true,
-        gro: true,
-        checksum_offload: true,
-        coalescing: Coalescing { delay: us(0), frames: 1, adaptive: false },
-        steering: Steering::OtherCore,
-        costs: Costs {
-            syscall: Span::ZERO,
-            send_segment: us(1),
-            send_packet: us(1) / 10,
-            receive_packet: us(1) / 10,
-            receive_segment: us(2),
-            interrupt: us(3),
-            wake_up: us(5),
-            page: Span::ZERO,
-            checksum: Rate::from_gbps(80),
-            doorbell: Span::from_ns(500),
-        },
+        kernel: kernel(),
+        doorbell: Span::from_ns(500),
         tcp: Config { quick_acks: 0, ..Config::default() },
     }
 }
@@ -141,9 +158,9 @@ fn throughput(settings: Settings) -> (f64, Pair) {
 #[test]
 fn offloads_and_large_packets_make_it_fast() {
     let (all, _) = throughput(settings());
-    let (no_gro, _) = throughput(Settings { gro: false, ..settings() });
-    let (jumbo, pair) = throughput(Settings { mtu: 9000, gro: false, ..settings() });
-    let (core_sums, _) = throughput(Settings { checksum_offload: false, ..settings() });
+    let (no_gro, _) = throughput(with(KernelParameters { receive_offload: false, ..kernel() }));
+    let (jumbo, pair) = throughput(Settings { mtu: 9000, ..with(KernelParameters { receive_offload: false, ..kernel() }) });
+    let (core_sums, _) = throughput(with(KernelParameters { checksum_offload: false, ..kernel() }));
     // Without GRO each packet costs 2.1 µs: 1448 · 8 / 2.1 µs = 5.5 Gb/s; with jumbo frames 8948 · 8 / 2.1 = 34 Gb/s, less the
     // acknowledgement of every second one.
     assert!((3.5..5.6).contains(&no_gro), "{no_gro}");
@@ -158,7 +175,8 @@ fn ip_over_infiniband_has_its_own_headers() {
     // Start and end 2, LRH 8, BTH 12, DETH 8, header 4, IP 20, TCP 32, 1 byte and pad 3, ICRC 4, VCRC 2.
     assert_eq!(Framing::InfinibandDatagram.wire_bytes(53, fabriscope_wire::Part::Only), 2 + 8 + 12 + 8 + 4 + 53 + 3 + 4 + 2);
     let connected = Framing::InfinibandConnected { path_mtu: 4096 };
-    let settings = Settings { framing: connected, mtu: 65_520, tso: false, checksum_offload: false, ..settings() };
+    let alone = KernelParameters { segmentation_offload: false, checksum_offload: false, ..kernel() };
+    let settings = Settings { framing: connected, mtu: 65_520, ..with(alone) };
     assert_eq!((settings.check(4096), settings.mss()), (Ok(()), 65_468));
     let (mut pair, client, server) = Pair::connect(settings);
     let before = pair.packets[0];
@@ -174,8 +192,8 @@ fn ip_over_infiniband_has_its_own_headers() {
 
 #[test]
 fn interrupts_on_the_same_core_take_its_time() {
-    for (steering, taken) in [(Steering::OtherCore, Span::ZERO), (Steering::SameCore, us(2) + us(1) / 10)] {
-        let (mut pair, client, server) = Pair::connect(Settings { steering, ..settings() });
+    for (flow_steering, taken) in [(false, Span::ZERO), (true, us(2) + us(1) / 10)] {
+        let (mut pair, client, server) = Pair::connect(with(KernelParameters { flow_steering, ..kernel() }));
         assert_eq!(pair.ends[1].busy_until(server, pair.now + us(100)), Span::ZERO);
         pair.ends[0].write(pair.now, client, 1);
         pair.run(pair.now + us(50));

@@ -1,7 +1,7 @@
 //! What an interface makes of its MTU: headers, segments, bytes on the wire, against figures that people know from Linux.
 
-use fabriscope_tcp::Config;
-use fabriscope_tcp::kernel::{Coalescing, Costs, Framing, Settings, SettingsError, Steering};
+use fabriscope_tcp::kernel::{Framing, KernelParameters, Settings, SettingsError};
+use fabriscope_tcp::{Algorithm, Config};
 use fabriscope_units::{Bytes, Rate, Remedy, Span};
 use fabriscope_wire::Part;
 
@@ -10,12 +10,7 @@ fn settings(framing: Framing, mtu: u32, timestamps: bool) -> Settings {
     Settings {
         framing,
         mtu,
-        tso: true,
-        gro: true,
-        checksum_offload: true,
-        coalescing: Coalescing { delay: none, frames: 1, adaptive: false },
-        steering: Steering::SameCore,
-        costs: Costs {
+        kernel: KernelParameters {
             syscall: none,
             send_segment: none,
             send_packet: none,
@@ -24,9 +19,23 @@ fn settings(framing: Framing, mtu: u32, timestamps: bool) -> Settings {
             interrupt: none,
             wake_up: none,
             page: Span::from_ns(100),
-            checksum: Rate::from_gbps(80),
-            doorbell: none,
+            checksum_rate: Rate::from_gbps(80),
+            segmentation_offload: true,
+            receive_offload: true,
+            checksum_offload: true,
+            interrupt_delay: none,
+            interrupt_frames: 1,
+            interrupt_adaptive: false,
+            flow_steering: true,
+            send_buffer: Bytes::from_mib(4),
+            receive_buffer: Bytes::from_mib(6),
+            congestion: Algorithm::Cubic,
+            ecn: false,
+            initial_window: 10,
+            delayed_ack: Span::from_us(40_000),
+            min_rto: Span::from_us(200_000),
         },
+        doorbell: none,
         tcp: Config { timestamps, ..Config::default() },
     }
 }
@@ -94,7 +103,7 @@ fn what_payload_costs_the_core() {
     let offloaded = settings(Framing::Ethernet, 1500, true);
     assert_eq!(offloaded.payload(65_536), Span::from_ns(1600));
     assert_eq!(offloaded.payload(1024), Span::from_ns(25));
-    let by_the_core = Settings { checksum_offload: false, ..offloaded };
+    let by_the_core = Settings { kernel: KernelParameters { checksum_offload: false, ..offloaded.kernel }, ..offloaded };
     assert_eq!(by_the_core.payload(65_536), Span::from_ns(1600) + Rate::from_gbps(80).time(Bytes(65_536)));
     assert_eq!(by_the_core.payload(40_960), Span::from_ns(1000 + 4096));
 }

@@ -88,7 +88,7 @@ async fn measure(process: &Process, s: Settings, count: u32) -> Result<Results, 
                 rows[1].push(gigabytes(2 * LOOPS * s.bytes.0 * if from == to { 2 } else { 1 }, together));
                 let small: Vec<Lane> = one.iter().map(|lane| Lane { bytes: Bytes(16), times: 1, ..*lane }).collect();
                 let moved: Span = race(process, &small).await?.into_iter().sum();
-                let start = process.devices()?.costs().start * small.len() as u64;
+                let start = process.devices()?.costs().calls.copy_start * small.len() as u64;
                 rows[2].push((start + moved).as_us_f64());
             }
             for (matrix, row) in all.iter_mut().zip(rows) {

@@ -51,7 +51,7 @@ fn a_ping_is_the_sum_of_its_parts() {
         let (way, _) = link(&parts.sole().node.machine().unwrap());
         // Call, kernel, block; a copy there, the way, a copy out of the slot; the host sees the end.
         let copy = library.pace(Protocol::Ll).rate.time(Bytes(64));
-        let start = library.kernel_start + library.pace(Protocol::Ll).start;
+        let start = library.kernel_start + library.pace(Protocol::Ll).step.start;
         let expected = library.call + start + copy + way + copy + library.synchronise;
         let measured = values(&run(cluster, 1, "osu_xccl_latency -m 64:64"))[0];
         assert!((measured - expected.as_us_f64()).abs() < 0.011, "{cluster}: {measured} us, expected {expected}");

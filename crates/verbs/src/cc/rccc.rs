@@ -28,10 +28,8 @@ parameters! {
         pub share: f64,
         /// How long to wait for an answer, or for credit, before sending again.
         pub timeout: Span,
-        optional {
-            /// NSCC beside it, for queues that are not the receiver's; its `timeout` is not used.
-            pub nscc: nscc::Parameters,
-        }
+        /// NSCC beside it, for queues that are not the receiver's; its `timeout` is not used.
+        optional table pub nscc: nscc::Parameters,
     }
 }
 

@@ -1,10 +1,10 @@
-//! Quantities that only parts speak of: a core's clock, a ratio.
+//! A core's clock and a ratio.
 //!
 //! Text carries its unit as everywhere; whole numbers inside (hertz, numerator and denominator).
 
 use std::fmt;
 
-use fabriscope_units::{Rate, Remedy, UnitError};
+use crate::{Rate, Remedy, UnitError};
 
 /// The clock of a core in hertz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
