@@ -39,6 +39,15 @@ enum Recovery {
     Timeout(u64),
 }
 
+/// Whether the next segment that goes again heeds the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum NextAgain {
+    #[default]
+    InWindow,
+    /// The first one found lost does not (RFC 6675 §5, step 4.3; RFC 6582 §3.2, steps 2 and 3).
+    AtOnce,
+}
+
 /// What to put on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
@@ -67,8 +76,7 @@ pub(crate) struct Sender {
     widest: u64,
     duplicates: u32,
     recovery: Recovery,
-    /// The first segment found lost goes whatever the window says (RFC 6675 §5, step 4.3; RFC 6582 §3.2, steps 2 and 3).
-    at_once: bool,
+    next_again: NextAgain,
     pub rtt: Rtt,
     pub control: Box<dyn Control>,
     pub timer: Option<Time>,
@@ -115,7 +123,7 @@ impl Sender {
             widest: 0,
             duplicates: 0,
             recovery: Recovery::None,
-            at_once: false,
+            next_again: NextAgain::InWindow,
             rtt: Rtt::new(config.min_rto),
             control: control::control(config),
             timer: None,
@@ -179,7 +187,7 @@ impl Sender {
         }
         let at = self.pieces.iter().position(|piece| piece.fate == Fate::Lost)?;
         let length = (self.pieces[at].end - self.pieces[at].start).min(self.mss);
-        if !std::mem::take(&mut self.at_once) && self.pipe() > 0 && self.pipe() + length > self.control.window() {
+        if std::mem::take(&mut self.next_again) == NextAgain::InWindow && self.pipe() > 0 && self.pipe() + length > self.control.window() {
             return None;
         }
         self.split(at, self.pieces[at].start + length);
@@ -373,8 +381,9 @@ impl Sender {
         if !self.sack {
             let partial = fresh > 0 && matches!(self.recovery, Recovery::Fast(until) if self.una < until);
             if partial || self.duplicates == THRESHOLD && self.recovery == Recovery::None {
-                let found = self.lose_first();
-                (lost, self.at_once) = (lost | found, found);
+                if self.lose_first() {
+                    (lost, self.next_again) = (true, NextAgain::AtOnce);
+                }
             }
             if fresh > 0 {
                 self.duplicates = 0;
@@ -382,7 +391,7 @@ impl Sender {
         }
         if lost && self.recovery == Recovery::None {
             self.control.lost(now, self.flight_size());
-            (self.recovery, self.at_once) = (Recovery::Fast(self.next), true);
+            (self.recovery, self.next_again) = (Recovery::Fast(self.next), NextAgain::AtOnce);
             if self.control.goes_back() {
                 self.lose_all();
             }
@@ -407,7 +416,9 @@ impl Sender {
     fn advance(&mut self, now: Time, ack: u64, fresh: u64, before: u64, marked: bool) {
         match self.recovery {
             Recovery::Fast(until) if ack < until => return,
-            Recovery::Fast(until) | Recovery::Timeout(until) if ack >= until => (self.recovery, self.at_once) = (Recovery::None, false),
+            Recovery::Fast(until) | Recovery::Timeout(until) if ack >= until => {
+                (self.recovery, self.next_again) = (Recovery::None, NextAgain::InWindow)
+            }
             _ => {}
         }
         let window = self.control.window();
@@ -444,7 +455,7 @@ impl Sender {
             piece.fate = Fate::Lost;
         }
         (self.in_flight, self.duplicates) = (0, 0);
-        self.at_once = false;
+        self.next_again = NextAgain::InWindow;
         self.recovery = if self.pieces.is_empty() { Recovery::None } else { Recovery::Timeout(self.next) };
     }
 
