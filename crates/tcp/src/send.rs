@@ -380,10 +380,9 @@ impl Sender {
         }
         if !self.sack {
             let partial = fresh > 0 && matches!(self.recovery, Recovery::Fast(until) if self.una < until);
-            if partial || self.duplicates == THRESHOLD && self.recovery == Recovery::None {
-                if self.lose_first() {
-                    (lost, self.next_again) = (true, NextAgain::AtOnce);
-                }
+            let third = self.duplicates == THRESHOLD && self.recovery == Recovery::None;
+            if (partial || third) && self.lose_first() {
+                (lost, self.next_again) = (true, NextAgain::AtOnce);
             }
             if fresh > 0 {
                 self.duplicates = 0;

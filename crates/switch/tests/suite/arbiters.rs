@@ -98,10 +98,13 @@ fn a_strict_class_leaves_what_it_does_not_send() {
     assert!(port.sent[0].abs_diff(port.sent[1]) <= 2 * 6400 + 1000 && port.sent[0] + port.sent[1] == 6_000_000, "{:?}", port.sent);
 }
 
+/// Priority, minimum and maximum of each class, and the percent of the wire that it has.
+type Case = (&'static [(u8, u8, u8)], &'static [f64]);
+
 #[test]
 fn slingshot_shares_are_those_of_figure_14() {
     // De Sensi et al., SC 2020, figure 14: minimums of 80 and 10 % with both jobs sending become 80 and 20 %.
-    let cases: [(&[(u8, u8, u8)], &[f64]); 5] = [
+    let cases: [Case; 5] = [
         (&[(0, 80, 100), (0, 10, 100)], &[80.0, 20.0]),
         // What no minimum claims, 40 %, goes to who was served least until they are even: three thirds.
         (&[(0, 20, 100), (0, 20, 100), (0, 20, 100)], &[33.33, 33.33, 33.33]),

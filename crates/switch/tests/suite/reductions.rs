@@ -93,7 +93,7 @@ proptest! {
         let off = (half(found) - exact).abs();
         for neighbour in [size.checked_sub(1), Some(size + 1).filter(|next| *next < 0x7C00)].into_iter().flatten() {
             let other = (half(neighbour | found & 0x8000) - exact).abs();
-            prop_assert!(off < other || (off == other && size % 2 == 0), "{} for {}, not {}", half(found), exact, half(neighbour));
+            prop_assert!(off < other || (off == other && size.is_multiple_of(2)), "{} for {}, not {}", half(found), exact, half(neighbour));
         }
     }
 
