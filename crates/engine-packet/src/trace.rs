@@ -30,11 +30,19 @@ impl Log {
     }
 }
 
+/// Destination, queue pair there, sequence number, and whose number that is: a response has the number of the request that it answers, which
+/// may be that of a request the other way.
+type PacketKey = (u32, u32, u32, bool);
+
+fn key(packet: &Packet) -> PacketKey {
+    (packet.dest.0, packet.dest_qp, packet.psn, packet.is_response())
+}
+
 /// All traced packets outstanding, and the messages that are complete.
 #[derive(Debug, Default)]
 pub(crate) struct Tracer {
-    /// Logs by destination, queue pair there and sequence number. Looked up, never iterated.
-    packets: FxHashMap<(u32, u32, u32), Log>,
+    /// Looked up, never iterated.
+    packets: FxHashMap<PacketKey, Log>,
     /// Posted work, by host, queue pair and `wr_id`.
     posted: FxHashMap<(u32, u32, u64), Log>,
     /// READ and atomic requests being answered, by responder and its queue pair.
@@ -50,7 +58,7 @@ pub(crate) struct Tracer {
 
 impl Tracer {
     pub fn start(&mut self, packet: &Packet, log: Log) {
-        self.packets.insert((packet.dest.0, packet.dest_qp, packet.psn), log);
+        self.packets.insert(key(packet), log);
     }
     pub fn post(&mut self, host: u32, qp: u32, wr_id: u64, log: Log) {
         self.posted.insert((host, qp, wr_id), log);
@@ -59,12 +67,12 @@ impl Tracer {
         if last { self.posted.remove(&(host, qp, wr_id)) } else { self.posted.get(&(host, qp, wr_id)).cloned() }
     }
     pub fn mark(&mut self, packet: &Packet, stage: Stage, until: Time, place: impl FnOnce() -> String) {
-        if let Some(log) = self.packets.get_mut(&(packet.dest.0, packet.dest_qp, packet.psn)) {
+        if let Some(log) = self.packets.get_mut(&key(packet)) {
             log.mark(stage, until, place);
         }
     }
     pub fn take(&mut self, packet: &Packet) -> Option<Log> {
-        self.packets.remove(&(packet.dest.0, packet.dest_qp, packet.psn))
+        self.packets.remove(&key(packet))
     }
     pub fn answer(&mut self, host: u32, qp: u32, log: Log) {
         self.answering.insert((host, qp), log);
@@ -98,5 +106,29 @@ impl Tracer {
                 self.done.push(log.end());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabriscope_units::Span;
+    use fabriscope_wire::Opcode;
+
+    use super::*;
+
+    /// A request of one end, and the response to one of the other, with the same number on the same queue pair (IBA vol. 1, §9.7.2: each
+    /// direction has numbers of its own).
+    #[test]
+    fn the_two_directions_of_a_connection_are_kept_apart() {
+        let packet = |opcode: Opcode| Packet { psn: 7, dest_qp: 2, opcode: opcode.as_u8(), ..Packet::default() };
+        let log = |bytes| Log { node: 0, bytes, posted: Time::ZERO, at: Time::ZERO, stages: Vec::new() };
+        let (request, response) = (packet(Opcode::RC_READ_REQUEST), packet(Opcode::RC_READ_RESPONSE_ONLY));
+        let mut tracer = Tracer::default();
+        tracer.start(&request, log(1));
+        tracer.start(&response, log(2));
+        tracer.mark(&response, Stage::Switch, Time::ZERO + Span::from_ns(5), || "switch 0".to_owned());
+        let (request, response) = (tracer.take(&request).unwrap(), tracer.take(&response).unwrap());
+        assert_eq!((request.bytes, request.stages.len()), (1, 0));
+        assert_eq!((response.bytes, response.stages.len()), (2, 1));
     }
 }

@@ -63,11 +63,13 @@ impl Rank {
         self.process.compute(state.protocol.send_overhead);
         state.look_at_pointer(&self.process);
         state.handle_device(&self.process, here);
-        state.register(&self.process, here, size);
+        let inline = what == OneSided::Put && here == Buffer::Host && size <= state.protocol.inline_limit;
+        if !inline {
+            state.register(&self.process, here, size);
+        }
         let request = state.requests.open(target, size, here);
         let pieces = state.pieces(target, size, here, there)?;
         state.requests.at(request).left = pieces.len() as u64;
-        let inline = what == OneSided::Put && here == Buffer::Host && size <= state.protocol.inline_limit;
         let make: fn(u64, Sge, Remote) -> SendWr = match what {
             OneSided::Put if inline => |id, sge, remote| SendWr::write(id, sge, remote).with_flags(SendFlags::INLINE),
             OneSided::Put => SendWr::write,

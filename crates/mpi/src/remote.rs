@@ -2,6 +2,7 @@
 //!
 //! Modelled: copies through memory that both share; a write or read between any two offsets, striped over rails as a long message is, each with a
 //! completion of its own.
+//! Not modelled: the time to register a window or a symmetric heap, which is spent where it is made (`MPI_Win_create`, `shmem_init`).
 
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Bytes;
@@ -24,7 +25,7 @@ impl Rank {
         self.needs_rdma(target)?;
         let state = &mut *self.state.borrow_mut();
         self.process.compute(state.protocol.call_overhead);
-        state.register(&self.process, Buffer::Host, size);
+        // Windows and symmetric heaps are registered when they are made.
         let request = state.requests.open(target, size, Buffer::Host);
         let pieces = state.pieces(target, size, Buffer::Host, Buffer::Host)?;
         state.requests.at(request).left = pieces.len() as u64;

@@ -39,6 +39,15 @@ enum Recovery {
     Timeout(u64),
 }
 
+/// Whether the next segment that goes again heeds the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum NextAgain {
+    #[default]
+    InWindow,
+    /// The first one found lost does not (RFC 6675 §5, step 4.3; RFC 6582 §3.2, steps 2 and 3).
+    AtOnce,
+}
+
 /// What to put on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
@@ -67,6 +76,7 @@ pub(crate) struct Sender {
     widest: u64,
     duplicates: u32,
     recovery: Recovery,
+    next_again: NextAgain,
     pub rtt: Rtt,
     pub control: Box<dyn Control>,
     pub timer: Option<Time>,
@@ -113,6 +123,7 @@ impl Sender {
             widest: 0,
             duplicates: 0,
             recovery: Recovery::None,
+            next_again: NextAgain::InWindow,
             rtt: Rtt::new(config.min_rto),
             control: control::control(config),
             timer: None,
@@ -176,7 +187,7 @@ impl Sender {
         }
         let at = self.pieces.iter().position(|piece| piece.fate == Fate::Lost)?;
         let length = (self.pieces[at].end - self.pieces[at].start).min(self.mss);
-        if self.pipe() > 0 && self.pipe() + length > self.control.window() {
+        if std::mem::take(&mut self.next_again) == NextAgain::InWindow && self.pipe() > 0 && self.pipe() + length > self.control.window() {
             return None;
         }
         self.split(at, self.pieces[at].start + length);
@@ -242,6 +253,11 @@ impl Sender {
         (!deferred && !silly && !nagle).then_some(take)
     }
 
+    /// Sent and not acknowledged, whatever became of it (FlightSize of RFC 5681 §2): what a loss halves.
+    fn flight_size(&self) -> u64 {
+        self.next - self.una
+    }
+
     /// Bytes that count against the congestion window.
     fn pipe(&self) -> u64 {
         // Without selective acknowledgements every duplicate says that a segment left the network (RFC 6582).
@@ -275,7 +291,7 @@ impl Sender {
         if let Some(rtt) = sample {
             self.rtt.measured(rtt);
         }
-        self.find_losses(now, before, grown, fresh);
+        self.find_losses(now, grown, fresh);
         if fresh > 0 {
             self.advance(now, ack, fresh, before, echo);
             self.timer = (!self.pieces.is_empty()).then(|| now + self.rtt.timeout());
@@ -342,7 +358,7 @@ impl Sender {
     }
 
     /// Finds out what is lost, and begins a recovery if anything is.
-    fn find_losses(&mut self, now: Time, before: u64, news: bool, fresh: u64) {
+    fn find_losses(&mut self, now: Time, news: bool, fresh: u64) {
         let mut lost = false;
         if news {
             // RFC 6675 §4, IsLost: three pieces or more than two full segments arrived beyond it.
@@ -364,16 +380,17 @@ impl Sender {
         }
         if !self.sack {
             let partial = fresh > 0 && matches!(self.recovery, Recovery::Fast(until) if self.una < until);
-            if partial || self.duplicates == THRESHOLD && self.recovery == Recovery::None {
-                lost |= self.lose_first();
+            let third = self.duplicates == THRESHOLD && self.recovery == Recovery::None;
+            if (partial || third) && self.lose_first() {
+                (lost, self.next_again) = (true, NextAgain::AtOnce);
             }
             if fresh > 0 {
                 self.duplicates = 0;
             }
         }
         if lost && self.recovery == Recovery::None {
-            self.control.lost(now, before);
-            self.recovery = Recovery::Fast(self.next);
+            self.control.lost(now, self.flight_size());
+            (self.recovery, self.next_again) = (Recovery::Fast(self.next), NextAgain::AtOnce);
             if self.control.goes_back() {
                 self.lose_all();
             }
@@ -398,7 +415,9 @@ impl Sender {
     fn advance(&mut self, now: Time, ack: u64, fresh: u64, before: u64, marked: bool) {
         match self.recovery {
             Recovery::Fast(until) if ack < until => return,
-            Recovery::Fast(until) | Recovery::Timeout(until) if ack >= until => self.recovery = Recovery::None,
+            Recovery::Fast(until) | Recovery::Timeout(until) if ack >= until => {
+                (self.recovery, self.next_again) = (Recovery::None, NextAgain::InWindow)
+            }
             _ => {}
         }
         let window = self.control.window();
@@ -423,7 +442,7 @@ impl Sender {
         if self.edge > self.una {
             self.retries += 1;
             if !matches!(self.recovery, Recovery::Timeout(_)) {
-                self.control.timed_out(now, self.in_flight.max(self.mss));
+                self.control.timed_out(now, self.flight_size());
             }
         }
         // RFC 2018 §8: the receiver may have thrown away what it had.
@@ -435,6 +454,7 @@ impl Sender {
             piece.fate = Fate::Lost;
         }
         (self.in_flight, self.duplicates) = (0, 0);
+        self.next_again = NextAgain::InWindow;
         self.recovery = if self.pieces.is_empty() { Recovery::None } else { Recovery::Timeout(self.next) };
     }
 

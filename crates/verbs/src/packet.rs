@@ -188,6 +188,15 @@ impl Packet {
             Body::Tcp { .. } | Body::Psm2 { .. } => false,
         }
     }
+    /// Whether it goes back for a request of its receiver, with the request's number.
+    #[must_use]
+    pub fn is_response(&self) -> bool {
+        match self.body() {
+            Body::Ib { opcode, .. } => Opcode::decode(opcode).is_ok_and(Opcode::is_response),
+            // Each side of the others numbers what it sends itself.
+            Body::Iwarp { .. } | Body::Tcp { .. } | Body::Psm2 { .. } => false,
+        }
+    }
 }
 
 impl Default for Packet {

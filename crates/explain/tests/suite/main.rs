@@ -6,3 +6,4 @@ mod chains;
 mod changes;
 mod laws;
 mod stages_of_parts;
+mod whole_exchanges;

@@ -156,7 +156,11 @@ impl<'d> Reader<'_, 'd> {
             let expected = "a link has 1 to 32 lanes";
             return Err(pci.wrong(Mistake::Value { text: lanes.to_string(), what: "number of lanes", expected }));
         }
-        self.draft.slot(above, vertex, generation, lanes);
+        // A GPU right at its processor whose width nobody knows is there for its address: the way to it are the NVLinks.
+        let by_nvlink = below("gpu").flat_map(Element::children).any(is_host_nvlink);
+        if !(by_nvlink && depth == 0 && lanes == 0) {
+            self.draft.slot(above, vertex, generation, lanes);
+        }
         for child in below("pci") {
             self.pci(child, vertex, domain, depth + 1)?;
         }
@@ -314,6 +318,11 @@ fn count(link: Element<'_>) -> Result<u32, ImportError> {
         return Err(link.wrong(Mistake::Value { text: links.to_string(), what: "number of links", expected }));
     }
     Ok(links)
+}
+
+/// Whether this is NVLinks from a GPU to a POWER processor.
+fn is_host_nvlink(link: Element<'_>) -> bool {
+    link.name() == "nvlink" && link.says("tclass").and_then(hex).is_some_and(|class| class & 0xff_ffff == u64::from(Bundle::POWER_CPU))
 }
 
 fn bundle(link: Element<'_>) -> Result<Bundle, ImportError> {

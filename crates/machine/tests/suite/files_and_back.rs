@@ -38,9 +38,14 @@ fn nvlinks_to_a_power9() {
     let expected = (LinkKind::HostNvLink { generation: 2, links: 3 }, Rate::from_gbps(480), Span::from_ns(300));
     for (gpu, numa) in [("gpu0", "numa0"), ("gpu1", "numa0"), ("gpu2", "numa1"), ("gpu3", "numa1")] {
         assert_eq!(links(&read, numa, gpu), [expected], "{gpu}");
-        // Copies by the GPU's engines take them; beside them the file has the GPU's place on the bus.
-        let copies = read.path(read.find(gpu).unwrap(), read.find(numa).unwrap(), Purpose::Copy).unwrap();
-        assert_eq!((read.class_of(&copies), copies.latency(&read)), (PathClass::C2c, Span::from_ns(300)), "{gpu}");
+        // Copies by the GPU's engines take them, and so do cores and adapters: the file has the GPU's address, but no width of a slot.
+        for purpose in [Purpose::Copy, Purpose::Dma] {
+            let path = read.path(read.find(gpu).unwrap(), read.find(numa).unwrap(), purpose).unwrap();
+            assert_eq!((read.class_of(&path), path.latency(&read)), (PathClass::C2c, Span::from_ns(300)), "{gpu}, {purpose:?}");
+            let drawn = ac922();
+            let path = drawn.path(drawn.find(gpu).unwrap(), drawn.find(numa).unwrap(), purpose).unwrap();
+            assert_eq!((drawn.class_of(&path), path.latency(&drawn)), (PathClass::C2c, Span::from_ns(300)), "{gpu}, {purpose:?}");
+        }
     }
     // Neighbours by one NVLink of 300 ns, and not by two through their processor; the others across sockets.
     assert_eq!(links(&read, "gpu0", "gpu1"), [(LinkKind::NvLink { generation: 2, links: 3 }, Rate::from_gbps(480), Span::from_ns(300))]);
@@ -63,6 +68,18 @@ fn a_processor_at_the_end_of_nvlinks_by_hand() {
     );
     let again = nccl(&machine, volta()).unwrap();
     assert!(again.contains("<nvlink target=\"0004:00:00.0\" count=\"2\" tclass=\"0x068001\"/>"), "{again}");
+}
+
+#[test]
+fn a_slot_beside_nvlinks_is_kept_where_its_width_is_known() {
+    // A GPU that is on the bus by two lanes as well: an adapter's DMA goes by the way of less latency, which is that slot.
+    let text = "<system version=\"1\"><cpu numaid=\"0\" affinity=\"0000000f\" arch=\"ppc64\"><pci busid=\"0004:04:00.0\" class=\"0x030200\" \
+                link_speed=\"8.0 GT/s PCIe\" link_width=\"2\"><gpu dev=\"0\" sm=\"70\" rank=\"0\" gdr=\"1\"><nvlink target=\"0004:00:00.0\" count=\"2\" \
+                tclass=\"0x068001\"/></gpu></pci></cpu></system>";
+    let machine = read(text, &rates()).unwrap().machine;
+    assert_eq!(class(&machine, "numa0", "gpu0"), PathClass::Phb);
+    let copies = machine.path(machine.find("gpu0").unwrap(), machine.find("numa0").unwrap(), Purpose::Copy).unwrap();
+    assert_eq!(machine.class_of(&copies), PathClass::C2c);
 }
 
 #[test]

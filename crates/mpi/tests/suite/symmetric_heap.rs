@@ -62,7 +62,6 @@ fn first_and_second_put() -> (Span, Span) {
 }
 
 #[test]
-#[ignore = "the first put registers host memory at the cost of `gpu.registration` (10 us and the pages), also where it goes inline; the symmetric heap is registered in shmem_init"]
 fn a_first_put_is_as_fast_as_the_next() {
     // The symmetric heap is registered when it is made (OpenSHMEM 1.5 §9.3, UCX maps it in shmem_init), and 8 B go inline, for which no
     // registration is needed at all: nothing is left that only the first put pays, but for contexts that the adapter fetches (2 us at most).

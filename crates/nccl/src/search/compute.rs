@@ -141,7 +141,7 @@ pub(super) fn graph(topology: &Topology, settings: &Settings, wanted: SearchTarg
         (best.type_intra, best.type_inter) = (PathType::Sys, PathType::Sys);
         best.count = 1;
     }
-    finished(topology, &best)
+    finished(topology, &best, walk.steps)
 }
 
 /// The second pass: the same number of channels, faster.
@@ -195,7 +195,7 @@ fn double(best: &mut Draft, capability: u32) {
     best.count = count;
 }
 
-fn finished(topology: &Topology, best: &Draft) -> Graph {
+fn finished(topology: &Topology, best: &Draft, steps: u64) -> Graph {
     let adapter = |net: u32| match topology.nets.get(net as usize).map(|net| topology.vertices[*net].kind) {
         Some(Kind::Net(number)) => number as u32,
         _ => net,
@@ -219,5 +219,6 @@ fn finished(topology: &Topology, best: &Draft) -> Graph {
         same_channels: best.same,
         cross_nic: best.cross_nic,
         latency,
+        steps,
     }
 }

@@ -140,6 +140,7 @@ impl Model {
             same_channels: false,
             cross_nic: false,
             latency: Span::ZERO,
+            steps: 0,
         }
     }
 }

@@ -110,6 +110,8 @@ pub(super) struct Walk<'t> {
     classes: [Vec<PathType>; 2],
     /// What tries left of their steps.
     tried: Vec<(Try, i64)>,
+    /// All steps so far.
+    pub steps: u64,
 }
 
 /// A GPU that may come next: its rate and links from here, and which it is.
@@ -144,6 +146,7 @@ impl<'t> Walk<'t> {
             others: vec![vec![None; topology.nets.len() + 1]; gpus],
             classes: classes(topology),
             tried: Vec::new(),
+            steps: 0,
         }
     }
 
@@ -387,6 +390,7 @@ impl<'t> Walk<'t> {
             return;
         }
         *left -= 1;
+        self.steps += 1;
         let topology = self.topology;
         let gpus = topology.gpus.len();
         if step == gpus {

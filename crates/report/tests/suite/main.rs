@@ -2,4 +2,7 @@
 #![allow(missing_docs)]
 
 mod counters;
+mod formats;
+mod measured_files;
 mod properties;
+mod validation;

@@ -1,7 +1,7 @@
 //! CUBIC: the window follows a cubic of the time since the last loss, flat around the window at which it happened.
 //!
-//! Source: RFC 9438 §4.1 to §4.7, constants of §4.6 and §5.
-//! Modelled: concave and convex growth, the Reno-friendly region, fast convergence.
+//! Source: RFC 9438 §4.1 to §4.8, constants of §4.6 and §5.
+//! Modelled: concave and convex growth, the Reno-friendly region, fast convergence, timeouts.
 //! Not modelled: HyStart++, spurious losses.
 
 use fabriscope_units::{Span, Time};
@@ -12,15 +12,20 @@ use super::{Acked, Control, Window};
 #[derive(Clone, Copy, Debug)]
 pub struct Cubic {
     w: Window,
+    /// Where the next growth has its plateau: the window of the last loss, or less; 0 where no loss says.
     w_max: f64,
-    /// When the present growth began, and what it began from.
+    /// The window that the last loss found.
+    prior: f64,
+    /// The present growth.
     epoch: Option<Epoch>,
 }
 
+/// When a growth began, and all that is fixed from then on.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
     k: f64,
+    w_max: f64,
     w_est: f64,
 }
 
@@ -28,7 +33,7 @@ impl Cubic {
     /// In slow start.
     #[must_use]
     pub fn new(w: Window) -> Cubic {
-        Cubic { w, w_max: 0.0, epoch: None }
+        Cubic { w, w_max: 0.0, prior: 0.0, epoch: None }
     }
 
     fn segments(&self) -> f64 {
@@ -39,6 +44,7 @@ impl Cubic {
         let now = self.segments();
         // §4.7: the newcomer gets room.
         self.w_max = if now < self.w_max { now * (1.0 + BETA) / 2.0 } else { now };
+        self.prior = now;
         self.epoch = None;
         self.w.cut(self.w.bytes, BETA);
     }
@@ -59,20 +65,18 @@ impl Control for Cubic {
         if rest <= 0.0 {
             return;
         }
-        let (now, w_max) = (self.segments(), self.w_max.max(self.segments()));
+        let (now, prior) = (self.segments(), self.prior);
         let rtt = acked.rtt.unwrap_or(Span::ZERO);
-        let epoch = self.epoch.get_or_insert_with(|| Epoch {
-            start: acked.now,
-            // Equation 2.
-            k: libm::cbrt((w_max - now) / C),
-            w_est: now,
-        });
+        let w_max = self.w_max.max(now);
+        // Equation 2.
+        let begun = || Epoch { start: acked.now, k: libm::cbrt((w_max - now) / C), w_max, w_est: now };
+        let epoch = self.epoch.get_or_insert_with(begun);
         let segments = rest / self.w.mss as f64;
         // Equation 1, one round trip ahead (§4.4, §4.5).
         let t = acked.now.since(epoch.start).as_s_f64() + rtt.as_s_f64() - epoch.k;
-        let target = (C * t * t * t + w_max).clamp(now, 1.5 * now);
-        // Equation 4: what Reno would have; from w_max on it grows as Reno does.
-        let alpha = if epoch.w_est < w_max { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
+        let target = (C * t * t * t + epoch.w_max).clamp(now, 1.5 * now);
+        // Equation 4: what Reno would have; from the window of the loss on it grows as Reno does.
+        let alpha = if epoch.w_est < prior { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
         epoch.w_est += alpha * segments / now;
         let grown = now + (target - now) / now * segments;
         self.w.bytes = grown.max(epoch.w_est) * self.w.mss as f64;
@@ -82,6 +86,8 @@ impl Control for Cubic {
     }
     fn timed_out(&mut self, _: Time, _: u64) {
         self.reduce();
+        // §4.8: the growth behind a timeout begins from where slow start ends, with K = 0.
+        self.w_max = 0.0;
         self.w.restart();
     }
     fn marked(&mut self, now: Time, in_flight: u64) {

@@ -104,7 +104,7 @@ fn three_segments_beyond_a_hole_make_it_a_loss() {
         assert_eq!(end.in_flight(), in_flight, "{} segments beyond it", told - 1);
     }
     assert!(end.congestion_window() < 10_000 && end.threshold() == end.congestion_window());
-    // More of them make room in the halved window, and the hole goes again.
+    // The hole goes again, once.
     let mut sent = say(&mut end, at(100));
     for told in 5..=10 {
         let _ = end.handle_segment(at(100), &with_blocks(OURS + 1, &[block(1, told)]), false);
@@ -114,12 +114,65 @@ fn three_segments_beyond_a_hole_make_it_a_loss() {
 }
 
 #[test]
-#[ignore = "the first segment found lost waits for room in the halved window, as those behind it do"]
 fn the_first_hole_goes_again_at_once() {
     // RFC 6675 §5, (4.3): "Retransmit the first data segment presumed dropped", whatever the pipe.
     let mut end = ten_sent();
     let _ = end.handle_segment(at(100), &with_blocks(OURS + 1, &[block(1, 4)]), false);
     assert_eq!(offsets(&say(&mut end, at(100))), [0]);
+}
+
+#[test]
+fn further_holes_wait_for_room() {
+    // RFC 6675 §5, step (C): beyond the first one a segment goes for each SMSS by which the pipe is below cwnd. Of ten segments 0, 1 and 2 are
+    // missing, and 3, 4, 5 came: FlightSize is 10, cwnd 5; the pipe is 6 to 9 and the first hole, 5 segments. With 6 it has room for one.
+    let mut end = ten_sent();
+    let _ = end.handle_segment(at(100), &with_blocks(OURS + 1, &[block(3, 6)]), false);
+    assert_eq!((offsets(&say(&mut end, at(100))), end.in_flight(), end.congestion_window()), (vec![0], 5000, 5000));
+    for (told, sent) in [(7, 1000), (8, 2000)] {
+        let _ = end.handle_segment(at(100), &with_blocks(OURS + 1, &[block(3, told)]), false);
+        assert_eq!((offsets(&say(&mut end, at(100))), end.in_flight()), (vec![sent], 5000));
+    }
+}
+
+#[test]
+fn a_loss_halves_all_that_is_not_acknowledged() {
+    // RFC 6675 §5, (4.2): ssthresh = cwnd = FlightSize / 2, and FlightSize is what is sent and not acknowledged (RFC 5681 §2), with all that
+    // arrived behind the hole: of ten segments 10, 8 or 4.
+    for acknowledged in [0, 2, 6] {
+        let mut end = ten_sent();
+        let first = block(acknowledged, acknowledged).0;
+        let _ = end.handle_segment(at(100), &with_blocks(first, &[block(acknowledged + 1, acknowledged + 4)]), false);
+        let half = u64::from(10 - acknowledged) * 500;
+        assert_eq!((end.threshold(), end.congestion_window()), (half, half), "{acknowledged} acknowledged");
+    }
+}
+
+#[test]
+fn a_timeout_halves_it_as_well() {
+    // RFC 5681, equation 4: half of FlightSize, though eight of the ten segments arrived.
+    let mut end = ten_sent();
+    let _ = end.handle_segment(at(100), &with_blocks(OURS + 1, &[block(2, 10)]), false);
+    let _ = say(&mut end, at(100));
+    let due = end.poll_timeout().unwrap();
+    end.handle_timeout(due);
+    assert_eq!((end.threshold(), end.congestion_window()), (5000, 1000));
+}
+
+#[test]
+fn a_partial_acknowledgement_sends_the_next_hole_at_once() {
+    // RFC 6582 §3.2, without selective acknowledgements: segments 0 and 4 are missing. Step 2: the first goes with the third duplicate. Step 3: an
+    // acknowledgement up to 4 sends that, though five segments count as on their way and cwnd is five.
+    let mut end = open(Config { sack: false, ..config() });
+    end.post_send(10_000);
+    let _ = say(&mut end, at(0));
+    // The first acknowledgement offers a window, and so is no duplicate (RFC 5681 §2).
+    let _ = end.handle_segment(at(50), &segment(PEERS + 1, OURS + 1, 0), false);
+    for (duplicate, sent) in [(1, vec![]), (2, vec![]), (3, vec![0]), (4, vec![])] {
+        let _ = end.handle_segment(at(100), &segment(PEERS + 1, OURS + 1, 0), false);
+        assert_eq!(offsets(&say(&mut end, at(100))), sent, "duplicate {duplicate}");
+    }
+    let _ = end.handle_segment(at(200), &segment(PEERS + 1, block(4, 4).0, 0), false);
+    assert_eq!((offsets(&say(&mut end, at(200))), end.congestion_window()), (vec![4000], 5000));
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //!
 //! Source: R. Mittal et al., "TIMELY: RTT-based congestion control for the datacenter", SIGCOMM 2015, §4, algorithm 1.
 //! Modelled: smoothed gradient of the round trip, thresholds below which it always grows and above which it always shrinks,
-//! additive increase, hyperactive increase after a number of completions without a gradient.
-//! Not modelled: bursts of whole segments between two updates (packets are paced one by one); the patched algorithm of Zhu et
+//! additive increase, hyperactive increase after a number of completions without a gradient. A gradient counts as 1 at the most: the
+//! algorithm has no limit, and from 1/β on its rate would be negative.
+//! Not modelled: bursts of whole segments between two updates (packets are paced one by one); the time of a
+//! segment on the wire, which §4.1 takes off the round trip (a packet's is in it here); the patched algorithm of Zhu et
 //! al., "ECN or delay", CoNEXT 2016, whose rates converge to one point.
 
 use fabriscope_units::{Bytes, Rate, Span, Time, parameters};

@@ -47,7 +47,6 @@ pub(crate) enum Kind {
 pub(crate) struct Ack {
     pub(crate) psn: Psn,
     pub(crate) syndrome: u8,
-    pub(crate) traced: bool,
     /// The packet that asked for it.
     pub(crate) asked: Psn,
 }

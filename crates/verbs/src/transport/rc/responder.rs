@@ -107,8 +107,7 @@ fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, re
             responder.expected = psn.next();
             let answered = operation == Operation::CompareSwap as u8 || operation == Operation::FetchAdd as u8;
             if !answered && packet.flags.contains(PacketFlags::ACK_REQ) {
-                let traced = packet.flags.contains(PacketFlags::TRACED);
-                responder.ack = Some(Ack { psn, syndrome: Syndrome::ACK.encode(), traced, asked: psn });
+                responder.ack = Some(Ack { psn, syndrome: Syndrome::ACK.encode(), asked: psn });
                 qp.want_responses(port);
             }
         }
@@ -146,7 +145,7 @@ fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut E
     if qp.congestion.is_some() && packet.flags.contains(PacketFlags::ACK_REQ) {
         // It is told at once that this one is here, and that everything before `expected` is.
         let psn_before = responder.expected.previous();
-        responder.ack = Some(Ack { psn: psn_before, syndrome: Syndrome::ACK.encode(), traced: false, asked: psn });
+        responder.ack = Some(Ack { psn: psn_before, syndrome: Syndrome::ACK.encode(), asked: psn });
         qp.want_responses(port);
     }
     let responder = &mut qp.responder;
@@ -321,8 +320,7 @@ fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, re
             answer(qp, port, packet, ResponseKind::Atomic { old: done.old, place: done.place }, true);
         }
     } else if packet.flags.contains(PacketFlags::ACK_REQ) && responder.ack.is_none() {
-        let traced = packet.flags.contains(PacketFlags::TRACED);
-        responder.ack = Some(Ack { psn: responder.expected.previous(), syndrome: Syndrome::ACK.encode(), traced, asked: psn });
+        responder.ack = Some(Ack { psn: responder.expected.previous(), syndrome: Syndrome::ACK.encode(), asked: psn });
         qp.want_responses(port);
     }
 }
@@ -335,7 +333,7 @@ fn forget_responses(qp: &mut Qp, psn: Psn) {
 /// Owes the peer a NAK; it replaces an acknowledgement, which it includes.
 fn nak(qp: &mut Qp, port: &mut Port, syndrome: Syndrome) {
     let psn = qp.responder.expected;
-    qp.responder.ack = Some(Ack { psn, syndrome: syndrome.encode(), traced: false, asked: psn });
+    qp.responder.ack = Some(Ack { psn, syndrome: syndrome.encode(), asked: psn });
     qp.want_responses(port);
 }
 
@@ -379,7 +377,7 @@ pub(crate) fn poll_ack(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> O
         return poll_told(qp, port, side);
     }
     let ack = qp.responder.ack.take()?;
-    Some(response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ExtId::NONE, ack.syndrome, ack.traced))
+    Some(response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ExtId::NONE, ack.syndrome, false))
 }
 
 /// The acknowledgement owed, with what the peer's congestion control has to know.
@@ -397,7 +395,7 @@ fn poll_told(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Tran
     let links = std::mem::take(&mut seen.links);
     let marked = port.congestion.echo.acknowledges() && std::mem::take(&mut seen.marked);
     let ext = if links.is_empty() { ExtId::NONE } else { side.alloc(Ext { links, ..Ext::default() }) };
-    let mut sent = response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ext, ack.syndrome, ack.traced);
+    let mut sent = response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ext, ack.syndrome, false);
     if marked {
         sent.packet.flags.insert(PacketFlags::BECN);
     }

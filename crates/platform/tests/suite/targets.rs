@@ -1,5 +1,4 @@
 //! What programs find on the catalogue's clusters: names of adapters as Linux has them, ports, memories, bindings.
-#![allow(missing_docs)]
 
 use fabriscope_catalog::{AnyPart, Catalog, Interface};
 use fabriscope_nccl::{Protocol, Settings};
