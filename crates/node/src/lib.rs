@@ -28,6 +28,7 @@ mod psm2;
 pub mod reach;
 #[cfg(test)]
 mod reach_test;
+mod record;
 mod segments;
 pub mod socket;
 pub mod sockets;
@@ -47,6 +48,7 @@ pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program};
 pub use program_error::ProgramError;
 pub use reach::Reach;
+pub use record::Record;
 pub use segments::Segments;
 pub use socket::{Socket, Waiting};
 pub use sockets::{Route, Sockets};

@@ -7,6 +7,7 @@
 
 use crate::gpus;
 
+use fabriscope_engine::Loss;
 use fabriscope_machine::{ResourceId, Sharing, Use, Weight};
 use fabriscope_nccl::{Algorithm, Operation, Protocol};
 use fabriscope_nccl_runtime::{BlockPlan, Contents, Exchange, Fifo, FifoEnd, FifoPath, Kernels, Move};
@@ -62,6 +63,23 @@ fn a_reduce_scatter_and_an_all_gather_are_an_all_reduce() {
         assert_eq!((parts.wrong, whole.wrong), (Bytes::ZERO, Bytes::ZERO));
         let ratio = parts.slowest().as_us_f64() / whole.slowest().as_us_f64();
         assert!((0.7..2.0).contains(&ratio), "{count} elements: {} in two, {} in one", parts.slowest(), whole.slowest());
+    }
+}
+
+/// What a message says of its slice is lost with its packet, and comes with the packet that is sent again.
+#[test]
+fn what_messages_say_of_slices_survives_lost_packets() {
+    for cluster in ["azure-nda100v4", "azure-ndh100v5"] {
+        let quiet = Machine::of(cluster, 2, 2);
+        let lossy = Machine { loss: Loss::Random(u32::MAX / 200), ..quiet.clone() };
+        for protocol in [Protocol::Ll, Protocol::Simple] {
+            let case = ring(Operation::AllReduce, protocol, 300_001);
+            let Ok(without) = collectives(&quiet, &[case]) else { continue };
+            let with = collective(&lossy, case);
+            assert_eq!((without.wrong, with.wrong), (Bytes::ZERO, Bytes::ZERO), "{case:?} on {cluster}");
+            // One packet of 200 is lost on each link: some of the thousands were, which takes time.
+            assert!(with.slowest() > without.slowest(), "{case:?} on {cluster}");
+        }
     }
 }
 
@@ -135,3 +153,9 @@ fn wrong_contents_are_counted_by_their_bytes() {
         assert_eq!(kernels.wrong(), Bytes(wrong));
     }
 }
+
+/// What ranks of different nodes share may be used by threads side by side: it has no cell of a single thread.
+const _: () = {
+    const fn is_for_all_threads<T: Send + Sync>() {}
+    is_for_all_threads::<fabriscope_nccl_runtime::World>();
+};
