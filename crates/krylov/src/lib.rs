@@ -32,7 +32,7 @@ pub use offload::{Costs, Offload, balanced};
 pub use solver::{Operation, Preconditioner, Solver};
 
 use adapter::Board;
-use job::{Division, Helper, Job};
+use job::{Helper, Job};
 use options::Settings;
 
 /// The program's name.
