@@ -8,7 +8,7 @@ use fabriscope_engine::{Cluster, EngineError, timing};
 use fabriscope_node::adapter::{Adapter, is_adapter_queue};
 use fabriscope_node::process::{Doorbell, RankPlacement, Wait, earliest};
 use fabriscope_node::socket::first_ready;
-use fabriscope_node::{Awaited, Devices, Main, Process, Program, Sockets, Work};
+use fabriscope_node::{Awaited, Devices, Main, Process, Program, Segments, Sockets, Work};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{CqId, Lid};
 
@@ -72,6 +72,7 @@ impl Programs {
             Some(Rc::new(timing::sockets(cluster.seen_by(group), machine, share)))
         };
         let sockets: Vec<Option<Rc<Sockets>>> = (0..).zip(shares).map(sockets).collect();
+        let segments: Vec<Rc<Segments>> = (0..nodes).map(|_| Rc::default()).collect();
         for (rank, (node, main)) in homes.into_iter().zip(mains).enumerate() {
             let rank = rank as u32;
             if node >= nodes {
@@ -87,6 +88,7 @@ impl Programs {
                 doorbell: costs[cluster.group_of(node)].1,
                 sockets: sockets[node as usize].clone(),
                 devices: devices[node as usize].clone(),
+                segments: Rc::clone(&segments[node as usize]),
             });
             let program = main(process.clone());
             slots.push(Slot { process, program: Some(program), wait: Wait::Nothing, wake_at: Time::MAX, ended: Time::ZERO, serves: false });
@@ -358,6 +360,7 @@ impl Programs {
                 doorbell: timing::doorbell(parts),
                 sockets: memory,
                 devices: None,
+                segments: Rc::clone(parent.segments()),
             });
             process.trace(parent.is_traced());
             let program = main(process.clone());

@@ -5,9 +5,9 @@
 //! round within the adapter. Who waits spins on a line of its own memory, behind what was written there.
 //! Not modelled: registration, which is done before anything is measured.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{Process, ProgramError, Record};
 use fabriscope_units::{Bytes, Remedy, Span};
 use fabriscope_verbs::{
     Access, CqId, Lid, Mr, Mtu, Peer, QpCap, QpInit, QpNum, QpType, Remote, Rkey, SendFlags, SendWr, Sge, VerbsError, WatchId,
@@ -31,7 +31,7 @@ struct Contact {
 
 /// What both ends of a bridge know.
 #[derive(Debug, Default)]
-pub(super) struct Board(RefCell<[Option<Contact>; 2]>);
+pub(super) struct Board(Record<[Option<Contact>; 2]>);
 
 /// One end.
 pub(super) struct ConnectionEnd {
@@ -63,9 +63,9 @@ impl ConnectionEnd {
             Ok((mr, cq, qp, nic.create_watch(told, LINE)))
         });
         let (mr, cq, qp, watch) = made.map_err(failed)?;
-        board.0.borrow_mut()[side as usize] = Some(Contact { lid: process.lid(NIC), qp, rkey: mr.rkey, told });
+        board.0.lock()[side as usize] = Some(Contact { lid: process.lid(NIC), qp, rkey: mr.rkey, told });
         process.barrier().await;
-        let other = board.0.borrow()[1 - side as usize];
+        let other = board.0.lock()[1 - side as usize];
         let peer = other.ok_or_else(|| ProgramError("a rank and its helper on the adapter do not know each other".to_owned()))?;
         let to = Peer { lid: peer.lid, qp: peer.qp, sl: 0, mtu };
         process.nic(NIC, |nic| nic.connect(qp, &to, Access::ALL)).map_err(failed)?;

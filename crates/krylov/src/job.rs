@@ -1,11 +1,10 @@
 //! What all ranks of a job know, what each measures, and how they exchange elements and sums.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use fabriscope_collectives::{Algorithm, Call};
 use fabriscope_mpi::{Packing, Rank, Request, World};
-use fabriscope_node::ProgramError;
+use fabriscope_node::{ProgramError, Record};
 use fabriscope_platform::Layout;
 use fabriscope_platform::processor::Pace;
 use fabriscope_units::{Bytes, Span, Time};
@@ -110,7 +109,7 @@ pub(super) struct Helper {
     pub board: Board,
     pub mode: Offload,
     /// Known once handing over was measured.
-    pub division: Cell<Division>,
+    pub division: Record<Division>,
     /// Of the cores on the adapter, with all rows: fewer are no slower.
     pub pace: Pace,
     /// Rows that fit into their memory.

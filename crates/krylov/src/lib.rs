@@ -15,14 +15,13 @@ mod run;
 mod share;
 mod solver;
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_catalog::{Interface, Mpi};
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::{Packing, World};
-use fabriscope_node::Main;
+use fabriscope_node::{Main, Record};
 use fabriscope_platform::{Layout, Processor, Target, path_mtu};
 use fabriscope_tool::Operation::Iteration;
 use fabriscope_tool::{Data, PerNode, Placing, Prepared, Ranks, SizeOption, Suite, Traits, UsageError, algorithm, mpi_for};
@@ -33,7 +32,7 @@ pub use offload::{Costs, Offload, balanced};
 pub use solver::{Operation, Preconditioner, Solver};
 
 use adapter::Board;
-use job::{Division, Helper, Job};
+use job::{Helper, Job};
 use options::Settings;
 
 /// The program's name.
@@ -84,15 +83,15 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
     let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
     let helpers = if settings.offload == Offload::None { Vec::new() } else { helpers(&settings, &parts, target)? };
     let bridge = (path_mtu(target.mtu), target.max_inline);
-    let job = Rc::new(Job { settings, layout: target.layout, parts, paces, reductions, world, packing, helpers, bridge });
-    let results = Rc::new(RefCell::new(Vec::new()));
+    let job = Arc::new(Job { settings, layout: target.layout, parts, paces, reductions, world, packing, helpers, bridge });
+    let results = Record::new(Vec::new());
     let main = |_| -> Main {
         let (job, results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run::run(process, job, results)))
     };
     let mains = (0..ranks).map(main).collect();
     let cores = target.cores.clone();
-    let finish = move || report::report(&job, &results.borrow(), cores.as_ref());
+    let finish = move || report::report(&job, &results.lock(), cores.as_ref());
     Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
 }
 
@@ -121,7 +120,7 @@ fn helpers(settings: &Settings, parts: &[Part], target: &Target) -> Result<Vec<H
             return Err(options::conflict(what, "use a smaller matrix, or --offload hybrid"));
         }
         let pace = cores.processor.pace(per_node, threads, footprint);
-        Ok(Helper { board: Board::default(), mode, division: Cell::new(Division::default()), pace, room, asked: settings.share })
+        Ok(Helper { board: Board::default(), mode, division: Record::default(), pace, room, asked: settings.share })
     };
     parts.iter().map(helper).collect()
 }

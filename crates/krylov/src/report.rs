@@ -172,11 +172,11 @@ fn alone(job: &Job, rows: &[Row], total: f64, text: &mut String) {
 /// How rows are shared, of all in percent.
 fn shared(job: &Job, cores: &AdapterCores, text: &mut String) -> f64 {
     let all: u64 = job.parts.iter().map(|part| part.rows).sum();
-    let theirs: u64 = job.helpers.iter().map(|helper| helper.division.get().theirs).sum();
+    let theirs: u64 = job.helpers.iter().map(|helper| helper.division.lock().theirs).sum();
     let percent = 100.0 * theirs as f64 / all.max(1) as f64;
     let (mode, mut hand_over, mut rate) = (job.settings.offload, 0.0, 0.0);
     if let Some(helper) = job.helpers.first() {
-        (hand_over, rate) = (helper.division.get().hand_over.as_us_f64(), helper.pace.rate.as_bytes_per_s_f64() / 1e9);
+        (hand_over, rate) = (helper.division.lock().hand_over.as_us_f64(), helper.pace.rate.as_bytes_per_s_f64() / 1e9);
     }
     let each = cores.processor.all_cores() / job.layout.per_node.max(1);
     let _ = writeln!(text, "# {}: {} for each rank, {rate:.2} GB/s", cores.title, counted(each, "core"));

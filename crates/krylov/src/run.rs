@@ -4,11 +4,10 @@
 //! afterwards, as PETSc's MatMult_MPIAIJ does; a library that moves messages only while it is called moves none of them meanwhile.
 //! Not modelled: threads of progress, messages straight out of the vector.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_mpi::Rank;
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{Process, ProgramError, Record};
 use fabriscope_platform::processor::Pace;
 
 use super::adapter::{ConnectionEnd, EndKind};
@@ -18,7 +17,7 @@ use super::share;
 use super::solver::Operation;
 
 /// One rank: an iteration that is not measured, then those that are; the same again with its helper, if it has one.
-pub(super) async fn run(process: Process, job: Rc<Job>, results: Rc<RefCell<Vec<Outcome>>>) -> Result<(), ProgramError> {
+pub(super) async fn run(process: Process, job: Arc<Job>, results: Record<Vec<Outcome>>) -> Result<(), ProgramError> {
     let me = process.rank();
     let part = &job.parts[me as usize];
     let mut peers: Vec<u32> = part.neighbours.iter().map(|(neighbour, _)| *neighbour).collect();
@@ -50,12 +49,12 @@ pub(super) async fn run(process: Process, job: Rc<Job>, results: Rc<RefCell<Vec<
         outcome.together = Some(iterations(&rank, &job, measured, with).await?);
         rank.synchronise().await?;
     }
-    results.borrow_mut().push(outcome);
+    results.lock().push(outcome);
     Ok(())
 }
 
 /// The program on the adapter that helps rank `rank`; it meets the ranks wherever they wait for each other.
-async fn help(process: Process, job: Rc<Job>, rank: u32) -> Result<(), ProgramError> {
+async fn help(process: Process, job: Arc<Job>, rank: u32) -> Result<(), ProgramError> {
     let Some(helper) = job.helpers.get(rank as usize) else { return Ok(()) };
     let part = &job.parts[rank as usize];
     let end = ConnectionEnd::open(process, &helper.board, EndKind::Cores, job.bridge).await?;

@@ -54,7 +54,7 @@ impl Helper {
         };
         let sides = if part.neighbours.len() > 1 { 2 } else { 1 };
         let border = (sides * part.reach).min(theirs).min(part.rows - theirs);
-        self.division.set(Division { own: part.rows - theirs, theirs, border, hand_over });
+        *self.division.lock() = Division { own: part.rows - theirs, theirs, border, hand_over };
         Ok(())
     }
     /// The other end of that.
@@ -67,7 +67,7 @@ impl Helper {
     }
     /// Whether there is something to share.
     pub fn helps(&self) -> bool {
-        self.division.get().theirs > 0
+        self.division.lock().theirs > 0
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn host(
     (part, pace): (&Part, Pace),
     operation: Operation,
 ) -> Result<(), ProgramError> {
-    let (rank, division) = (watch.rank, helper.division.get());
+    let (rank, division) = (watch.rank, *helper.division.lock());
     let phase = Phase::of(operation);
     let of = |rows: u64| of_rows(operation.bytes(part.rows, part.nonzeros), rows, part.rows);
     match (helper.mode, operation) {
@@ -148,7 +148,7 @@ pub(super) async fn host(
 
 /// The part of the cores on the adapter.
 pub(super) async fn cores(helper: &Helper, end: &ConnectionEnd, part: &Part, operation: Operation) -> Result<(), ProgramError> {
-    let (division, rate) = (helper.division.get(), helper.pace.rate);
+    let (division, rate) = (*helper.division.lock(), helper.pace.rate);
     let of = |rows: u64| of_rows(operation.bytes(part.rows, part.nonzeros), rows, part.rows);
     let sums = if let Operation::Dot { sums, .. } = operation { Bytes(u64::from(sums) * ELEMENT) } else { Bytes::ZERO };
     if helper.mode != Offload::Onload {

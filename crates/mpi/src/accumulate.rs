@@ -12,7 +12,7 @@ use fabriscope_catalog::{Accumulate, SingleElement};
 use fabriscope_node::ProgramError;
 use fabriscope_units::Bytes;
 
-use super::active_message::{TargetRequest, What};
+use super::active_message::{Asked, Vector};
 use super::atomic::Fetch;
 use super::atomic_op::{AtomicOp, Width};
 use super::element::{Datatype, Reduction};
@@ -108,7 +108,7 @@ impl Rank {
 
     fn single_of(&self, update: Update, operands: &Operands) -> Result<(AtomicOp, Width), ProgramError> {
         let width = if operands.datatype.bytes() == 4 { Width::Four } else { Width::Eight };
-        let value = match &self.world.0.contents {
+        let value = match &self.memory.contents {
             Some(contents) => contents.word(self.user()? + operands.here),
             None => 0,
         };
@@ -127,21 +127,18 @@ impl Rank {
 
     /// By a message that the target applies.
     fn update_there(&self, update: Update, target: u32, operands: Operands) -> Result<Fetch, ProgramError> {
-        let bytes = self.operand(&operands)?;
-        let fetches = update != Update::Accumulate;
-        let what = match update {
-            Update::CompareAndSwap => {
-                let (single, width) = self.single_of(update, &operands)?;
-                What::Atomic(single, width)
-            }
-            _ => What::Reduce(operands.datatype, operands.reduction),
+        let Operands { datatype, reduction, size, result, there: offset, .. } = operands;
+        if update == Update::CompareAndSwap {
+            let (operation, width) = self.single_of(update, &operands)?;
+            let (request, number) = self.ask(target, Asked::Element { operation, width, offset }, 2 * size)?;
+            return Ok(Fetch::with(request, (target, number), (result, size), false));
+        }
+        let vector = match self.contents() {
+            Some(_) => Some(Vector { datatype, reduction, offset, operand: self.operand(&operands)? }),
+            None => None,
         };
-        let payload = if update == Update::CompareAndSwap { 2 * operands.size } else { operands.size };
-        let fetch = (operands.result, if fetches { operands.size } else { 0 });
-        let asked = TargetRequest { what, offset: operands.there, size: operands.size, operand: bytes, fetch };
-        let request = self.ask(target, asked, payload)?.0;
-        let result = if self.contents().is_some() { self.user()? + operands.result } else { 0 };
-        Ok(Fetch::with(request, result, operands.datatype.bytes()))
+        let (request, number) = self.ask_vector(target, (update != Update::Accumulate, size), vector)?;
+        Ok(Fetch::with(request, (target, number), (result, datatype.bytes()), true))
     }
 
     /// By the origin: lock, get, compute, put, unlock.
@@ -183,7 +180,7 @@ impl Rank {
         self.process.copy_between(reduced(operands.size), Bytes(u64::MAX), (there, self.process.domain()));
         note(&self.process, begun, &[], || "takes the lock of the window and computes in shared memory".to_owned());
         self.process.catch_up().await;
-        let Some(contents) = &self.world.0.contents else { return Ok(Fetch::over(0)) };
+        let Some(contents) = &self.memory.contents else { return Ok(Fetch::over(0)) };
         let (mut old, addr) = (vec![0; operands.size as usize], self.peer_user(target)? + operands.there);
         contents.load(addr, &mut old);
         let mut new = old.clone();
@@ -195,21 +192,21 @@ impl Rank {
 
     /// The operand's bytes, where contents are kept.
     fn operand(&self, operands: &Operands) -> Result<Vec<u8>, ProgramError> {
-        let Some(contents) = &self.world.0.contents else { return Ok(Vec::new()) };
+        let Some(contents) = &self.memory.contents else { return Ok(Vec::new()) };
         let mut bytes = vec![0; operands.size as usize];
         contents.load(self.user()? + operands.here, &mut bytes);
         Ok(bytes)
     }
     /// Whether what was got is what a comparison wants.
     fn matches(&self, operands: &Operands) -> Result<bool, ProgramError> {
-        let Some(contents) = &self.world.0.contents else { return Ok(true) };
+        let Some(contents) = &self.memory.contents else { return Ok(true) };
         let mut old = vec![0; operands.size as usize];
         contents.load(self.user()? + operands.result, &mut old);
         Ok(operands.compare.to_ne_bytes().get(..old.len()).is_some_and(|wanted| wanted == old))
     }
     /// Puts the result of the arithmetic where the put takes it from.
     fn prepare(&self, update: Update, operands: &Operands) -> Result<(), ProgramError> {
-        let Some(contents) = &self.world.0.contents else { return Ok(()) };
+        let Some(contents) = &self.memory.contents else { return Ok(()) };
         let mut bytes = vec![0; operands.size as usize];
         contents.load(self.user()? + operands.result, &mut bytes);
         let reduction = if update == Update::CompareAndSwap { Reduction::Replace } else { operands.reduction };

@@ -1,40 +1,114 @@
 //! Active messages of one-sided operations: what an origin asks of a target.
+//!
+//! Modelled: an operation on one element travels in the words of its message, and the old element in those of the answer. That a message
+//! brings a vector, and whether the old one is wanted, is in its tag.
+//! The bytes of vectors are in [`Vectors`], where contents are kept.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::atomic_op::{AtomicOp, Width};
 use super::element::{Datatype, Reduction};
+use super::request::RequestId;
 
 /// What an origin wants of a target.
-#[derive(Debug, Clone)]
-pub(crate) struct TargetRequest {
-    pub what: What,
-    /// Where in the target's window.
-    pub offset: u64,
-    /// Bytes of the target's memory that are changed.
-    pub size: u32,
-    /// The operand, where contents are kept.
-    pub operand: Vec<u8>,
-    /// Where in the origin's memory the old contents go, and how many.
-    pub fetch: (u64, u32),
-}
-
-/// The operation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum What {
-    /// An accumulate of these elements.
-    Reduce(Datatype, Reduction),
-    /// An operation on one element.
-    Atomic(AtomicOp, Width),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// An accumulate; `fetches`: the old elements are wanted.
+    Vector { fetches: bool },
+    /// An operation on the element at `offset` of the target's window.
+    Element { operation: AtomicOp, width: Width, offset: u64 },
     /// A lock is taken or given back.
     Lock,
 }
 
-/// What an origin has asked of a target.
-#[derive(Debug, Default)]
-pub(crate) struct Services {
-    /// The next number.
-    pub next: u64,
-    /// What is not answered yet.
-    pub under_way: BTreeMap<u64, TargetRequest>,
+impl Asked {
+    /// Bytes of the answer to a message of `size` bytes.
+    pub fn answer(self, size: u32) -> u32 {
+        match self {
+            Asked::Vector { fetches: true } => size,
+            // The message has two operands.
+            Asked::Element { operation: AtomicOp::CompareSwap { .. }, .. } => size / 2,
+            Asked::Element { .. } => size,
+            Asked::Vector { fetches: false } | Asked::Lock => 0,
+        }
+    }
+    /// As numbers of three, one and 40 bits, and two operands.
+    pub fn fields(self) -> Option<(u32, bool, u64, [u64; 2])> {
+        match self {
+            Asked::Vector { .. } => None,
+            Asked::Lock => Some((0, false, 0, [0, 0])),
+            Asked::Element { operation, width, offset } => {
+                let (kind, operands) = match operation {
+                    AtomicOp::Add(value) => (1, [value, 0]),
+                    AtomicOp::Swap(value) => (2, [value, 0]),
+                    AtomicOp::CompareSwap { compare, swap } => (3, [compare, swap]),
+                };
+                Some((kind, width == Width::Eight, offset, operands))
+            }
+        }
+    }
+    /// What such numbers mean.
+    pub fn from_fields(kind: u32, wide: bool, offset: u64, [first, second]: [u64; 2]) -> Option<Asked> {
+        let operation = match kind {
+            0 => return Some(Asked::Lock),
+            1 => AtomicOp::Add(first),
+            2 => AtomicOp::Swap(first),
+            3 => AtomicOp::CompareSwap { compare: first, swap: second },
+            _ => return None,
+        };
+        Some(Asked::Element { operation, width: if wide { Width::Eight } else { Width::Four }, offset })
+    }
+}
+
+/// A message that this rank serves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Serving {
+    /// Its receive.
+    pub request: RequestId,
+    pub origin: u32,
+    /// Which of the origin's it is.
+    pub number: u64,
+    /// Bytes of the message.
+    pub size: u32,
+    pub asked: Asked,
+}
+
+/// The elements of an accumulate, and what is to be done with them.
+#[derive(Debug, Clone)]
+pub(crate) struct Vector {
+    pub datatype: Datatype,
+    pub reduction: Reduction,
+    /// Where in the target's window.
+    pub offset: u64,
+    pub operand: Vec<u8>,
+}
+
+/// Vectors on the way, by origin, target and number. Only jobs that keep contents have any.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Vectors(Arc<Mutex<(InFlight<Vector>, InFlight<Vec<u8>>)>>);
+
+type InFlight<V> = BTreeMap<(u32, u32, u64), V>;
+
+impl Vectors {
+    /// The operand leaves with a message.
+    pub fn send(&self, origin: u32, target: u32, number: u64, vector: Vector) {
+        self.all().0.insert((origin, target, number), vector);
+    }
+    /// It has come.
+    pub fn take(&self, origin: u32, target: u32, number: u64) -> Option<Vector> {
+        self.all().0.remove(&(origin, target, number))
+    }
+    /// The old elements leave with the answer.
+    pub fn answer(&self, origin: u32, target: u32, number: u64, old: Vec<u8>) {
+        self.all().1.insert((origin, target, number), old);
+    }
+    /// They have come.
+    pub fn take_answer(&self, origin: u32, target: u32, number: u64) -> Option<Vec<u8>> {
+        self.all().1.remove(&(origin, target, number))
+    }
+
+    fn all(&self) -> MutexGuard<'_, (InFlight<Vector>, InFlight<Vec<u8>>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -8,7 +8,7 @@
 use fabriscope_node::{Awaited, ProgramError};
 use fabriscope_verbs::{Remote, SendWr, Sge};
 
-use super::active_message::{TargetRequest, What};
+use super::active_message::Asked;
 use super::atomic_op::{AtomicOp, Width};
 use super::buffer::Buffer;
 use super::layout::{SLOT_COUNT, SLOTS};
@@ -31,8 +31,10 @@ enum Value {
     Known(u64),
     /// In this word of the own memory, so many bits up.
     Word { addr: u64, shift: u32, mask: u64 },
-    /// In the answer of this rank with this number.
-    Answer(u32, u64),
+    /// In the answer of this rank with this number; it goes to so many bytes from `result` on in the own window, if it is wanted there.
+    Answer { target: u32, number: u64, result: Option<(u64, u32)> },
+    /// In the own window from `result` on, when the old vector that comes with this answer is there.
+    Vector { target: u32, number: u64, result: u64, bytes: u32 },
 }
 
 impl Fetch {
@@ -40,10 +42,15 @@ impl Fetch {
     pub(super) fn over(value: u64) -> Fetch {
         Fetch { request: None, value: Value::Known(value) }
     }
-    /// One that ends with `request`; the old element will be at `addr`.
-    pub(super) fn with(request: Request, addr: u64, bytes: u32) -> Fetch {
-        let mask = if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX };
-        Fetch { request: Some(request), value: Value::Word { addr, shift: 0, mask } }
+    /// One that ends with the answer `request` of `target`, its message with this `number`: the old element of so many bytes, or the first
+    /// of the old vector, will be at `result` of the own window.
+    pub(super) fn with(request: Request, (target, number): (u32, u64), (result, bytes): (u64, u32), vector: bool) -> Fetch {
+        let value = if vector {
+            Value::Vector { target, number, result, bytes }
+        } else {
+            Value::Answer { target, number, result: Some((result, bytes)) }
+        };
+        Fetch { request: Some(request), value }
     }
 }
 
@@ -71,15 +78,8 @@ impl Rank {
         }
         self.compute(self.state.borrow().protocol.call_overhead);
         let payload = if matches!(operation, AtomicOp::CompareSwap { .. }) { 2 * width.bytes() } else { width.bytes() };
-        let asked = TargetRequest {
-            what: What::Atomic(operation, width),
-            offset,
-            size: width.bytes(),
-            operand: Vec::new(),
-            fetch: (0, width.bytes()),
-        };
-        let (request, number) = self.ask(target, asked, payload)?;
-        Ok(Fetch { request: Some(request), value: Value::Answer(target, number) })
+        let (request, number) = self.ask(target, Asked::Element { operation, width, offset }, payload)?;
+        Ok(Fetch { request: Some(request), value: Value::Answer { target, number, result: None } })
     }
 
     /// Waits for the end of an operation; gives the old value, zero where contents are not kept.
@@ -97,8 +97,22 @@ impl Rank {
         }
         Ok(match fetch.value {
             Value::Known(value) => value,
-            Value::Word { addr, shift, mask } => self.world.0.contents.as_ref().map_or(0, |contents| (contents.word(addr) >> shift) & mask),
-            Value::Answer(target, number) => self.world.0.answers.borrow_mut().remove(&(self.rank(), target, number)).unwrap_or_default(),
+            Value::Word { addr, shift, mask } => self.contents().map_or(0, |contents| (contents.word(addr) >> shift) & mask),
+            Value::Answer { target, number, result } => {
+                let old = self.answered(target, number);
+                if let Some((result, bytes)) = result {
+                    self.store(result, &old.to_ne_bytes()[..bytes.min(8) as usize])?;
+                }
+                old
+            }
+            Value::Vector { target, number, result, bytes } => {
+                if let Some(old) = self.world.0.vectors.take_answer(self.rank(), target, number) {
+                    self.store(result, &old)?;
+                }
+                let mut first = [0; 8];
+                self.load(result, &mut first[..bytes.min(8) as usize])?;
+                u64::from_ne_bytes(first)
+            }
         })
     }
 
@@ -122,7 +136,7 @@ impl Rank {
         self.compute(self.state.borrow().protocol.call_overhead + self.process.cpu().detect + away);
         note(&self.process, begun, &[], || "atomic of the core, on the line of the other".to_owned());
         self.process.catch_up().await;
-        let old = match &self.world.0.contents {
+        let old = match self.contents() {
             Some(contents) => operation.carry_out(contents, self.peer_user(target)? + offset, width),
             None => 0,
         };
@@ -149,7 +163,7 @@ impl Rank {
         }
         transfer.wr.atomic = Some(atomic);
         state.transfer(target, transfer)?;
-        state.flush_one(&self.process, &self.world.0.wires, target)?;
+        state.flush_one(&self.process, target)?;
         let value = Value::Word { addr, shift: width.shift(offset), mask: width.mask() };
         Ok(Fetch { request: Some(Request(Carried::Own(request))), value })
     }

@@ -1,6 +1,6 @@
-//! What is in the memory of the ranks, for programs that look at it.
+//! What is in the memory of a node, for programs that look at it.
 //!
-//! Modelled: regions that a program exposes; adapters of all nodes read and write them ([`fabriscope_verbs::Memory`]), cores too.
+//! Modelled: regions that its ranks expose; adapters of the node read and write them ([`fabriscope_verbs::Memory`]), cores too.
 //! Not modelled: everything else: it reads as zero, and what is written there is forgotten.
 
 use std::collections::BTreeMap;

@@ -15,14 +15,13 @@ use super::protocol::local::Local;
 use super::request::RequestId;
 use super::staged::CopyOf;
 use super::state::State;
-use super::wire::{Body, Source, Wires};
+use super::wire::{Body, Source};
 
 impl State {
     /// Sends (peer, tag, size) as `request` out of a buffer on a GPU.
     pub fn send_across(
         &mut self,
         process: &Process,
-        wires: &Wires,
         local: Local,
         (peer, tag, size): (u32, u32, u32),
         request: RequestId,
@@ -31,17 +30,17 @@ impl State {
         let memory = self.home.memory(buffer)?;
         if buffer == Buffer::Device && size <= gpu.local_load_limit {
             self.load(process, size)?;
-            return self.send_chunks(process, wires, size, (peer, tag, size), request, |_, _, _, _| Ok(()));
+            return self.send_chunks(process, size, (peer, tag, size), request, |_, _, _, _| Ok(()));
         }
         if let (Some(peers), Memory::Device(index), Buffer::Device) = (gpu.peers, memory, buffer)
             && size >= peers.from
         {
             process.compute(peers.overhead);
-            self.write_line(process, wires, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Device(index) });
+            self.write_line(process, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Device(index) });
             return Ok(());
         }
         let chunk = if size <= gpu.local_eager_limit { size } else { local.memory.chunk };
-        self.send_chunks(process, wires, chunk, (peer, tag, size), request, |state, process, part, _| {
+        self.send_chunks(process, chunk, (peer, tag, size), request, |state, process, part, _| {
             if memory == state.home.memory(Buffer::Host)? {
                 process.copy(Bytes(part.into()), Bytes(u64::MAX));
                 return Ok(());

@@ -19,7 +19,7 @@ use super::protocol::local::{Local, pages};
 use super::request::RequestId;
 use super::state::State;
 use super::trace::note;
-use super::wire::{Body, Envelope, Source, Wires};
+use super::wire::{Body, Envelope, Source};
 
 impl State {
     /// How this rank talks to `peer`, if that is on the same node.
@@ -32,7 +32,6 @@ impl State {
     pub fn send_local(
         &mut self,
         process: &Process,
-        wires: &Wires,
         local: Local,
         (peer, tag, size): (u32, u32, u32),
         request: RequestId,
@@ -41,11 +40,11 @@ impl State {
             let begun = process.now();
             process.compute(single.declaring(size));
             note(process, begun, &[], || format!("{}: declare {} pages", single.mechanism.name().to_uppercase(), pages(size)));
-            self.write_line(process, wires, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Host });
+            self.write_line(process, peer, Body::RequestToSend { tag, size, sender: request, source: Source::Host });
             return Ok(());
         }
         let chunk = if size > local.memory.eager_limit { local.memory.chunk } else { size };
-        self.send_chunks(process, wires, chunk, (peer, tag, size), request, |state, process, part, _| {
+        self.send_chunks(process, chunk, (peer, tag, size), request, |state, process, part, _| {
             let begun = process.now();
             state.fetch_payload(process, peer, part);
             process.copy(Bytes(part.into()), Bytes(u64::MAX));
@@ -58,7 +57,6 @@ impl State {
     pub fn send_chunks(
         &mut self,
         process: &Process,
-        wires: &Wires,
         chunk: u32,
         (peer, tag, size): (u32, u32, u32),
         request: RequestId,
@@ -66,13 +64,13 @@ impl State {
     ) -> Result<(), ProgramError> {
         let (message, here) = (self.number(), size.min(chunk));
         bring(self, process, here, true)?;
-        self.write_line(process, wires, peer, Body::Eager { tag, size, here, message });
+        self.write_line(process, peer, Body::Eager { tag, size, here, message });
         let mut left = size - here;
         while left > 0 {
             let part = left.min(chunk);
             left -= part;
             bring(self, process, part, false)?;
-            self.write_line(process, wires, peer, Body::Part { message, size: part });
+            self.write_line(process, peer, Body::Part { message, size: part });
         }
         self.requests.at(request).done = true;
         Ok(())
@@ -94,9 +92,9 @@ impl State {
     }
 
     /// Writes what waits for a peer on this node.
-    pub fn flush_local(&mut self, process: &Process, wires: &Wires, peer: u32) -> Result<(), ProgramError> {
+    pub fn flush_local(&mut self, process: &Process, peer: u32) -> Result<(), ProgramError> {
         while let Some(message) = self.connection(peer)?.messages.pop_front() {
-            self.write_line(process, wires, peer, message.body);
+            self.write_line(process, peer, message.body);
         }
         Ok(())
     }
@@ -135,12 +133,12 @@ impl State {
         }
     }
 
-    pub fn write_line(&self, process: &Process, wires: &Wires, peer: u32, body: Body) {
+    pub fn write_line(&self, process: &Process, peer: u32, body: Body) {
         let begun = process.now();
         self.fetch_lines(process, peer);
         note(process, begun, &[], || "lines of the receiver's queue".to_owned());
         let visible = process.now() + process.crossing(self.domain_of(process, peer));
-        wires.put(self.me, peer, visible, Envelope { credits: 0, number: None, body });
+        self.memory.wires.put(self.me, peer, visible, Envelope { credits: 0, number: None, body });
         process.tell(peer, visible);
     }
 

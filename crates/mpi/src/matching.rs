@@ -28,6 +28,13 @@ pub(crate) struct Arrival {
     pub parts: Option<u64>,
 }
 
+impl Arrival {
+    /// A short message all of which is here.
+    pub fn whole(source: u32, tag: u32, size: u32) -> Arrival {
+        Arrival { source, tag, size, rendezvous: None, from: Source::Host, parts: None }
+    }
+}
+
 impl Pattern {
     fn fits(self, arrival: &Arrival) -> bool {
         self.source.is_none_or(|source| source == arrival.source) && self.tag.is_none_or(|tag| tag == arrival.tag)

@@ -12,7 +12,7 @@ use fabriscope_node::ProgramError;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Remote, SendFlags, SendWr, Sge};
 
-use super::active_message::{TargetRequest, What};
+use super::active_message::Asked;
 use super::buffer::Buffer;
 use super::protocol::Piece;
 use super::rank::Rank;
@@ -79,7 +79,7 @@ impl Rank {
             let transfer = state.move_between(target, piece, request, (here, there), make, None)?;
             state.transfer(target, transfer)?;
         }
-        state.flush_one(&self.process, &self.world.0.wires, target)?;
+        state.flush_one(&self.process, target)?;
         Ok(Request(Carried::Own(request)))
     }
     /// Takes or gives back a lock on the window of `target`: an atomic operation on its counter that is waited for, or a message and its
@@ -89,8 +89,7 @@ impl Rank {
     /// As [`one_sided`](Self::one_sided).
     pub async fn change_lock(&self, target: u32) -> Result<(), ProgramError> {
         if !self.shares_node_with(target)? && !self.has_atomics() {
-            let asked = TargetRequest { what: What::Lock, offset: 0, size: 0, operand: Vec::new(), fetch: (0, 0) };
-            let (request, _) = self.ask(target, asked, 0)?;
+            let (request, _) = self.ask(target, Asked::Lock, 0)?;
             return self.wait(request).await;
         }
         let request = {
@@ -107,7 +106,7 @@ impl Rank {
             let add: fn(u64, Sge, Remote) -> SendWr = |id, sge, remote| SendWr::fetch_add(id, sge, remote, 1);
             let transfer = state.move_between(target, piece, request, (Buffer::Host, Buffer::Host), add, None)?;
             state.transfer(target, transfer)?;
-            state.flush_one(&self.process, &self.world.0.wires, target)?;
+            state.flush_one(&self.process, target)?;
             request
         };
         self.wait(Request(Carried::Own(request))).await

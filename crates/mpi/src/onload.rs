@@ -165,9 +165,8 @@ impl Onload {
         while !self.endpoint.borrow().is_idle() {
             self.turn(process, protocol, Time::MAX).await?;
         }
-        shared.idle.set(shared.idle.get() + 1);
-        let all = shared.idle.get().div_ceil(u64::from(process.ranks())) * u64::from(process.ranks());
-        while shared.idle.get() < all {
+        let times = shared.exchange.say_idle(process.rank());
+        while !shared.exchange.are_idle(process.ranks(), times) {
             self.turn(process, protocol, process.now() + LOOK).await?;
         }
         process.barrier().await;

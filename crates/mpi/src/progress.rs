@@ -5,14 +5,15 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Time;
 use fabriscope_verbs::AppWords;
 
+use super::active_message::{Asked, Serving};
 use super::buffer::Buffer;
 use super::matching::{Arrival, Pattern};
 use super::rank::Rank;
 use super::request::RequestId;
-use super::service::SERVICE;
+use super::service::{FETCHES, SERVICE};
 use super::sockets;
 use super::state::{Awaited, Partial, State};
-use super::wire::{Body, Envelope, Source, Wires};
+use super::wire::{Body, Envelope, Source};
 
 impl Rank {
     /// One turn of the progress loop; it spins until there is something to do.
@@ -50,7 +51,7 @@ impl Rank {
             }
             for wc in process.poll_cq(nic, cq, POLL_BATCH).await {
                 let state = &mut *self.state.borrow_mut();
-                if let Some(request) = state.complete(process, &self.world.0.wires, rail, &wc)? {
+                if let Some(request) = state.complete(process, rail, &wc)? {
                     state.moved(process, request)?;
                 }
             }
@@ -58,7 +59,7 @@ impl Rank {
         self.look_at_network().await?;
         self.look_at_words().await;
         self.serve_copies().await?;
-        self.state.borrow_mut().look_at_rings(process, &self.world.0.wires)?;
+        self.state.borrow_mut().look_at_rings(process)?;
         self.serve_notes().await
     }
 
@@ -84,10 +85,10 @@ impl Rank {
                 let known = process.take_notes().into_iter().filter(|rank| state.connections.contains_key(rank));
                 state.news.extend(known);
                 if state.news.is_empty() && !first {
-                    return state.flush(process, &self.world.0.wires);
+                    return state.flush(process);
                 }
                 first = false;
-                state.handle_arrivals(process, &self.world.0.wires)?;
+                state.handle_arrivals(process)?;
             }
             // Cores ask for the memory and the links that they share in the order of their clocks.
             if std::mem::take(&mut self.state.borrow_mut().has_copied) {
@@ -108,28 +109,25 @@ impl Rank {
         self.process.compute(state.protocol.progress_overhead);
         state.serve_streams(&self.process)?;
         state.news.extend(state.connections.keys());
-        state.handle_arrivals(&self.process, &self.world.0.wires)?;
-        state.flush(&self.process, &self.world.0.wires)
+        state.handle_arrivals(&self.process)?;
+        state.flush(&self.process)
     }
 }
 
 impl State {
     /// Takes what the NICs have written into the rings.
-    fn look_at_rings(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
+    fn look_at_rings(&mut self, process: &Process) -> Result<(), ProgramError> {
         if self.protocol.eager_channel != EagerChannel::RdmaWrite {
             return Ok(());
         }
-        let (now, me, mut unheard) = (process.now(), self.me, None);
+        let (now, mut unheard) = (process.now(), None);
         for (peer, connection) in self.connections.iter_mut().filter(|(_, connection)| !connection.local) {
             for (rail, link) in connection.links.iter_mut().enumerate() {
                 process.nic(self.rails[rail].nic, |n| {
                     link.ring_shown = n.watch_count(link.watch, now);
                     while let Some(words) = n.watch_words(link.watch, now) {
                         match Envelope::heard(words) {
-                            Some(envelope) => {
-                                wires.compare(*peer, me, envelope.number.unwrap_or(0), envelope);
-                                connection.order.keep(envelope);
-                            }
+                            Some(envelope) => connection.order.keep(envelope),
                             None => unheard = Some(*peer),
                         }
                     }
@@ -141,14 +139,12 @@ impl State {
     }
 
     /// What a message of `peer` says that came in order.
-    fn hear(&self, wires: &Wires, peer: u32, words: AppWords) -> Result<Envelope, ProgramError> {
-        let envelope = Envelope::heard(words).ok_or_else(|| self.unheard(peer))?;
-        wires.compare(peer, self.me, envelope.number.unwrap_or(0), envelope);
-        Ok(envelope)
+    fn hear(&self, peer: u32, words: AppWords) -> Result<Envelope, ProgramError> {
+        Envelope::heard(words).ok_or_else(|| self.unheard(peer))
     }
 
     /// Handles every message that has arrived, each peer's in the order in which they were sent.
-    fn handle_arrivals(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
+    fn handle_arrivals(&mut self, process: &Process) -> Result<(), ProgramError> {
         let me = self.me;
         while let Some((peer, envelope)) = self.arrived.pop_front() {
             self.handle_in_order(process, peer, envelope)?;
@@ -157,11 +153,11 @@ impl State {
             loop {
                 let connection = self.connection(peer)?;
                 if connection.local {
-                    let Some((visible, envelope)) = wires.take(peer, me, process.now()) else { break };
+                    let Some((visible, envelope)) = self.memory.wires.take(peer, me, process.now()) else { break };
                     self.handle_line(process, peer, visible, envelope)?;
                 } else {
                     let next = match connection.links.first().and_then(|link| link.stream.as_ref()) {
-                        Some(stream) => stream.next(process)?.map(|words| self.hear(wires, peer, words)).transpose()?,
+                        Some(stream) => stream.next(process)?.map(|words| self.hear(peer, words)).transpose()?,
                         None => connection.order.waited(),
                     };
                     let Some(envelope) = next else { break };
@@ -220,6 +216,11 @@ impl State {
                 }
                 Ok(())
             }
+            Body::Ask { asked, size } => self.asked(process, Arrival::whole(peer, SERVICE, size), asked),
+            Body::Answer { tag, size, old } => {
+                self.answers.insert((peer, tag), old);
+                self.announced(process, Arrival::whole(peer, tag, size))
+            }
             Body::Part { message, size } if !self.partial.contains_key(&(peer, message)) => {
                 self.connection(peer)?.order.keep_part(message, size);
                 Ok(())
@@ -242,12 +243,8 @@ impl State {
 
     /// A message arrives: it goes to the receive that waits for it.
     fn announced(&mut self, process: &Process, arrival: Arrival) -> Result<(), ProgramError> {
-        if arrival.tag == SERVICE {
-            let request = self.requests.open(arrival.source, arrival.size, Buffer::Host);
-            let served = self.served.entry(arrival.source).or_default();
-            self.serving.push((request, arrival.source, *served));
-            *served += 1;
-            return self.matched(process, arrival, request, false);
+        if arrival.tag & SERVICE != 0 {
+            return self.asked(process, arrival, Asked::Vector { fetches: arrival.tag & FETCHES != 0 });
         }
         match self.matching.arrive(arrival) {
             Some(request) => {
@@ -256,6 +253,16 @@ impl State {
             }
             None => Ok(()),
         }
+    }
+
+    /// A message arrives that asks for something: it will be served when all of it is here.
+    fn asked(&mut self, process: &Process, arrival: Arrival, asked: Asked) -> Result<(), ProgramError> {
+        let (origin, size) = (arrival.source, arrival.size);
+        let request = self.requests.open(origin, size, Buffer::Host);
+        let served = self.served.entry(origin).or_default();
+        self.serving.push(Serving { request, origin, number: *served, size, asked });
+        *served += 1;
+        self.matched(process, arrival, request, false)
     }
 
     /// A receive is posted: it takes the message that waits for it.

@@ -1,6 +1,7 @@
 //! The calls a program makes.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use fabriscope_catalog::TagMatching;
 use fabriscope_node::{Memory, Process, ProgramError};
@@ -16,12 +17,14 @@ use super::request::{Carried, Request};
 use super::setup;
 use super::state::State;
 use super::wire::Body;
-use super::world::World;
+use super::world::{NodeMemory, World};
 
 /// One rank of a job after `MPI_Init`. Messages are sizes; no bytes are moved.
 pub struct Rank {
     pub(super) process: Process,
     pub(super) world: World,
+    /// What it shares with the ranks of its node.
+    pub(super) memory: Rc<NodeMemory>,
     pub(super) state: RefCell<State>,
     /// Where PSM2 carries the messages.
     pub(super) onload: Option<Onload>,
@@ -46,16 +49,18 @@ impl Rank {
     /// # Errors
     /// As [`init`](Self::init).
     pub async fn init_in(process: Process, world: World, peers: &[u32], buffer: Buffer) -> Result<Rank, ProgramError> {
+        let memory = world.on(&process);
         process.drive(world.0.protocol.wqe_build, world.0.protocol.poll_hit);
         if let Some(library) = world.0.psm2 {
             let (local, peers) = setup::apart(&process, &world.0, peers).await;
             let onload = Some(Onload::open(&process, &world.0, library, &peers).await?);
             let protocol = world.0.protocol.on(&process);
             let (home, near) = (world.0.home(&process), world.0.local(process.rank(), local).into_iter().collect());
-            let state = RefCell::new(State::new(process.rank(), protocol, Vec::new(), near, home));
+            let state = RefCell::new(State::new((process.rank(), memory.clone()), protocol, Vec::new(), near, home));
             return Ok(Rank {
                 process,
                 world,
+                memory,
                 state,
                 onload,
                 network: RefCell::default(),
@@ -63,10 +68,11 @@ impl Rank {
                 door: RefCell::default(),
             });
         }
-        let state = setup::open(&process, &world, peers, buffer).await?;
+        let state = setup::open(&process, (&world, &memory), peers, buffer).await?;
         Ok(Rank {
             process,
             world,
+            memory,
             state: RefCell::new(state),
             onload: None,
             network: RefCell::default(),
@@ -144,6 +150,15 @@ impl Rank {
     /// # Errors
     /// As [`isend`](Self::isend); a buffer on a device where the library or the node knows of none.
     pub fn isend_from(&self, buffer: Buffer, destination: u32, tag: u32, size: u32) -> Result<Request, ProgramError> {
+        self.isend_saying(buffer, (destination, tag, size), None)
+    }
+    /// The same of a short message that `says` something of the library's own, if it does.
+    pub(super) fn isend_saying(
+        &self,
+        buffer: Buffer,
+        (destination, tag, size): (u32, u32, u32),
+        says: Option<Body>,
+    ) -> Result<Request, ProgramError> {
         if let Some(handed) = self.hand_message(destination, true, size) {
             return handed;
         }
@@ -156,20 +171,25 @@ impl Rank {
                 false,
             )?)));
         }
-        let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
+        let state = &mut *self.state.borrow_mut();
         let request = state.requests.open(destination, size, buffer);
         self.process.compute(state.protocol.send_overhead);
         state.look_at_pointer(&self.process);
         state.handle_device(&self.process, buffer);
         if let Some(local) = state.local(destination)? {
             if buffer != Buffer::Host {
-                state.send_across(&self.process, wires, local, (destination, tag, size), request)?;
+                state.send_across(&self.process, local, (destination, tag, size), request)?;
                 return Ok(Request(Carried::Own(request)));
             }
-            state.send_local(&self.process, wires, local, (destination, tag, size), request)?;
+            state.send_local(&self.process, local, (destination, tag, size), request)?;
             return Ok(Request(Carried::Own(request)));
         }
         let path = if buffer == Buffer::Host { Some(state.protocol.path(size)) } else { state.bring(&self.process, request, size)? };
+        let is_short = matches!(path, Some(Path::Eager { .. })) && size <= state.protocol.packet_limit;
+        if says.is_some() && !is_short {
+            let what = "an operation on one element has to fit into a short message";
+            return Err(ProgramError(format!("rank {}: {what}; raise the library's limits of those to {size} B", self.rank())));
+        }
         match path {
             Some(Path::Eager { copied }) => {
                 let leaves = state.requests.at(request).buffer;
@@ -185,13 +205,14 @@ impl Rank {
                 let (whole, message) = (here == size, state.number());
                 let buffer = state.requests.at(request).buffer;
                 let zero_copy = (whole && !copied).then_some(request);
-                state.say_out_of(destination, rail, Body::Eager { tag, size, here, message }, zero_copy, buffer)?;
+                let body = says.unwrap_or(Body::Eager { tag, size, here, message });
+                state.say_out_of(destination, rail, body, zero_copy, buffer)?;
                 state.say_rest(destination, request, (here, size), !copied, |size| Body::Part { message, size })?;
             }
             Some(Path::Rendezvous) => state.announce(&self.process, destination, tag, size, request)?,
             None => state.announce_staged(&self.process, destination, tag, size, request)?,
         }
-        state.flush_one(&self.process, wires, destination)?;
+        state.flush_one(&self.process, destination)?;
         Ok(Request(Carried::Own(request)))
     }
     /// `MPI_Irecv` into a buffer of `size` bytes; `None` is any source, any tag.
@@ -212,7 +233,7 @@ impl Rank {
         if let Some(onload) = self.onload_from(source)? {
             return Ok(Request(Carried::Psm2(onload.receive(&self.process, (source, tag), (size, buffer))?)));
         }
-        let (state, wires) = (&mut *self.state.borrow_mut(), &self.world.0.wires);
+        let state = &mut *self.state.borrow_mut();
         if buffer != Buffer::Host {
             state.gpu()?;
             state.home.memory(buffer)?;
@@ -225,7 +246,7 @@ impl Rank {
             self.process.compute(cpu.wqe_build + cpu.mmio_busy);
         }
         state.posted(&self.process, Pattern { source, tag }, request)?;
-        state.flush(&self.process, wires)?;
+        state.flush(&self.process)?;
         Ok(Request(Carried::Own(request)))
     }
     /// `MPI_Wait`.

@@ -35,7 +35,7 @@ impl Rank {
             transfer.shift(here, there);
             state.transfer(target, transfer)?;
         }
-        state.flush_one(&self.process, &self.world.0.wires, target)?;
+        state.flush_one(&self.process, target)?;
         Ok(Request(Carried::Own(request)))
     }
 
@@ -57,7 +57,7 @@ impl Rank {
             format!("{} by the core, in shared memory", if what == OneSided::Put { "stores" } else { "loads" })
         });
         self.process.catch_up().await;
-        if let Some(contents) = &self.world.0.contents {
+        if let Some(contents) = &self.memory.contents {
             let (here, there) = (self.user()? + here, self.peer_user(target)? + there);
             let (from, to) = if what == OneSided::Put { (here, there) } else { (there, here) };
             contents.copy(from, to, size as usize);
@@ -75,7 +75,7 @@ impl Rank {
     pub(crate) fn copy_aside(&self, from: u64, to: u64, size: u32) -> Result<(), ProgramError> {
         let state = self.state.borrow();
         state.copy_in(&self.process, size);
-        if let Some(contents) = &self.world.0.contents {
+        if let Some(contents) = &self.memory.contents {
             contents.expose(self.user()? + to, size as usize);
             contents.copy(self.user()? + from, self.user()? + to, size as usize);
         }
@@ -133,7 +133,7 @@ impl Rank {
     /// # Errors
     /// A rank that has no window.
     pub fn expose(&self, offset: u64, length: usize) -> Result<(), ProgramError> {
-        if let Some(contents) = &self.world.0.contents {
+        if let Some(contents) = &self.memory.contents {
             contents.expose(self.user()? + offset, length);
         }
         Ok(())
@@ -143,7 +143,7 @@ impl Rank {
     /// # Errors
     /// As [`expose`](Self::expose).
     pub fn store(&self, offset: u64, bytes: &[u8]) -> Result<(), ProgramError> {
-        if let Some(contents) = &self.world.0.contents {
+        if let Some(contents) = &self.memory.contents {
             contents.store(self.user()? + offset, bytes);
         }
         Ok(())
@@ -154,7 +154,7 @@ impl Rank {
     /// As [`expose`](Self::expose).
     pub fn load(&self, offset: u64, into: &mut [u8]) -> Result<(), ProgramError> {
         into.fill(0);
-        if let Some(contents) = &self.world.0.contents {
+        if let Some(contents) = &self.memory.contents {
             contents.load(self.user()? + offset, into);
         }
         Ok(())
@@ -162,7 +162,7 @@ impl Rank {
 
     /// What is kept of the memories of the ranks.
     pub(crate) fn contents(&self) -> Option<&Contents> {
-        self.world.0.contents.as_ref()
+        self.memory.contents.as_ref()
     }
     /// Where the window of this rank begins.
     pub(crate) fn user(&self) -> Result<u64, ProgramError> {

@@ -76,6 +76,3 @@ impl Requests {
         self.free.push(id);
     }
 }
-
-/// A message that this rank serves: its receive, its origin, and which of the origin's it is.
-pub(crate) type Serving = (RequestId, u32, u64);

@@ -3,72 +3,99 @@
 //! Source: MVAPICH2 2.3.7, `src/mpid/ch3/src/ch3u_rma_pkthandler.c` (packets that carry an accumulate, applied when they are received, and
 //! answered); Open MPI 4, `ompi/mca/osc/pt2pt`.
 //! Modelled: the operand travels as a message of the library, eager or by rendezvous, in order; the target applies it when it is inside the
-//! library and everything has come, one after the other of each origin; then it answers, with the old contents where they are asked for.
+//! library and everything has come, one after the other of each origin; then it answers, with the old contents where they are asked for,
+//! which the origin puts where it wants them.
 //! Not modelled: several operations in one packet, answers that many operations share.
 
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
 
-use super::active_message::{TargetRequest, What};
+use super::active_message::{Asked, Serving, Vector};
 use super::buffer::Buffer;
 use super::rank::Rank;
 use super::request::Request;
 use super::rounds::streams;
+use super::wire::Body;
 
 impl Rank {
-    /// Sends what is `asked` with `payload` bytes to `target`; the request is done when the answer is here. Gives the number under which the old
-    /// value will be found.
-    pub(super) fn ask(&self, target: u32, asked: TargetRequest, payload: u32) -> Result<(Request, u64), ProgramError> {
-        let me = self.rank();
+    /// Asks `target` for an operation on one element, or for its lock, by a message of `size` bytes; the request is done when the answer is
+    /// here. Gives the number of the message among those to this target.
+    pub(super) fn ask(&self, target: u32, asked: Asked, size: u32) -> Result<(Request, u64), ProgramError> {
+        self.ask_by(target, asked, size, SERVICE, Some(Body::Ask { asked, size }))
+    }
+    /// The same for an accumulate; `vector` is there where contents are kept.
+    pub(super) fn ask_vector(
+        &self,
+        target: u32,
+        (fetches, size): (bool, u32),
+        vector: Option<Vector>,
+    ) -> Result<(Request, u64), ProgramError> {
+        let tag = if fetches { SERVICE | FETCHES } else { SERVICE };
+        let (answer, number) = self.ask_by(target, Asked::Vector { fetches }, size, tag, None)?;
+        if let Some(vector) = vector {
+            self.world.0.vectors.send(self.rank(), target, number, vector);
+        }
+        Ok((answer, number))
+    }
+    fn ask_by(&self, target: u32, asked: Asked, size: u32, tag: u32, says: Option<Body>) -> Result<(Request, u64), ProgramError> {
         if self.onload.is_some() {
-            return Err(ProgramError(format!("rank {me}: one-sided operations over PSM2 are not modelled")));
+            return Err(ProgramError(format!("rank {}: one-sided operations over PSM2 are not modelled", self.rank())));
         }
         let number = {
-            let mut services = self.world.0.services.borrow_mut();
-            let services = services.entry((me, target)).or_default();
-            let number = services.next;
-            services.next += 1;
-            services.under_way.insert(number, asked.clone());
-            number
+            let state = &mut *self.state.borrow_mut();
+            let next = state.asked.entry(target).or_default();
+            *next += 1;
+            *next - 1
         };
-        let tag = ANSWER | (number % u64::from(ANSWER)) as u32;
-        let answer = self.irecv_into(Buffer::Host, Some(target), Some(tag), asked.fetch.1)?;
-        let sent = self.isend_from(Buffer::Host, target, SERVICE, payload)?;
+        let answer = self.irecv_into(Buffer::Host, Some(target), Some(answer_tag(number)), asked.answer(size))?;
+        let sent = self.isend_saying(Buffer::Host, (target, tag, size), says)?;
         self.open.borrow_mut().push(sent);
         Ok((answer, number))
+    }
+    /// The old element that came with an answer.
+    pub(super) fn answered(&self, target: u32, number: u64) -> u64 {
+        self.state.borrow_mut().answers.remove(&(target, answer_tag(number))).unwrap_or_default()
     }
 
     /// Applies what has come, and answers.
     pub(super) fn serve(&self) -> Result<(), ProgramError> {
         self.close_sent();
-        while let Some((source, number)) = self.next_served() {
-            let found =
-                self.world.0.services.borrow_mut().get_mut(&(source, self.rank())).and_then(|services| services.under_way.remove(&number));
-            let Some(asked) = found else { continue };
+        while let Some(served) = self.next_served() {
+            let Serving { origin, number, size, asked, .. } = served;
             self.compute(self.world.0.one_sided.map_or(Span::ZERO, |rules| rules.apply_overhead));
-            let fetched = if matches!(asked.what, What::Atomic(..)) { 0 } else { asked.fetch.1 };
-            if let What::Reduce(..) = asked.what {
-                self.copy(reduced(asked.size) + Bytes(fetched.into()));
-            }
-            self.apply(source, number, &asked)?;
-            let tag = ANSWER | (number % u64::from(ANSWER)) as u32;
-            let answer = self.isend_from(Buffer::Host, source, tag, asked.fetch.1)?;
+            let (tag, length) = (answer_tag(number), asked.answer(size));
+            let says = match asked {
+                Asked::Vector { .. } => {
+                    self.copy(reduced(size) + Bytes(length.into()));
+                    self.apply(&served)?;
+                    None
+                }
+                Asked::Element { operation, width, offset } => {
+                    let old = match &self.memory.contents {
+                        Some(contents) => operation.carry_out(contents, self.user()? + offset, width),
+                        None => 0,
+                    };
+                    Some(Body::Answer { tag, size: length, old })
+                }
+                Asked::Lock => None,
+            };
+            let answer = self.isend_saying(Buffer::Host, (origin, tag, length), says)?;
             self.open.borrow_mut().push(answer);
         }
         Ok(())
     }
 
     /// The next message all of which is here; those of each origin in order.
-    fn next_served(&self) -> Option<(u32, u64)> {
+    fn next_served(&self) -> Option<Serving> {
         let state = &mut *self.state.borrow_mut();
         let first = |at: &usize| {
-            let (request, source, _) = state.serving[*at];
-            state.requests.is_done(request) && !state.serving[..*at].iter().any(|(_, other, _)| *other == source)
+            let Serving { request, origin, .. } = state.serving[*at];
+            state.requests.is_done(request) && !state.serving[..*at].iter().any(|other| other.origin == origin)
         };
         let at = (0..state.serving.len()).find(first)?;
-        let (request, source, number) = state.serving.remove(at);
-        state.requests.close(request);
-        Some((source, number))
+        let served = state.serving.remove(at);
+        state.requests.close(served.request);
+        Some(served)
     }
 
     /// Frees the requests of messages that have left.
@@ -84,29 +111,19 @@ impl Rank {
         }
     }
 
-    /// Changes the contents of this rank's memory, where they are kept.
-    fn apply(&self, source: u32, number: u64, asked: &TargetRequest) -> Result<(), ProgramError> {
-        let Some(contents) = &self.world.0.contents else { return Ok(()) };
-        let addr = self.user()? + asked.offset;
-        match asked.what {
-            What::Reduce(datatype, reduction) => {
-                let mut bytes = vec![0; asked.size as usize];
-                contents.load(addr, &mut bytes);
-                if asked.fetch.1 > 0 {
-                    contents.store(self.peer_user(source)? + asked.fetch.0, &bytes);
-                }
-                datatype.reduce(reduction, &mut bytes, &asked.operand);
-                contents.store(addr, &bytes);
-            }
-            What::Atomic(operation, width) => {
-                let old = operation.carry_out(contents, addr, width);
-                if asked.fetch.0 > 0 {
-                    contents.store(self.peer_user(source)? + asked.fetch.0, &old.to_ne_bytes()[..width.bytes() as usize]);
-                }
-                self.world.0.answers.borrow_mut().insert((source, self.rank(), number), old);
-            }
-            What::Lock => {}
+    /// Changes the contents of this rank's memory by a vector, where they are kept.
+    fn apply(&self, served: &Serving) -> Result<(), ProgramError> {
+        let (vectors, me) = (&self.world.0.vectors, self.rank());
+        let Some(contents) = &self.memory.contents else { return Ok(()) };
+        let Some(vector) = vectors.take(served.origin, me, served.number) else { return Ok(()) };
+        let addr = self.user()? + vector.offset;
+        let mut bytes = vec![0; vector.operand.len()];
+        contents.load(addr, &mut bytes);
+        if served.asked.answer(served.size) > 0 {
+            vectors.answer(served.origin, me, served.number, bytes.clone());
         }
+        vector.datatype.reduce(vector.reduction, &mut bytes, &vector.operand);
+        contents.store(addr, &bytes);
         Ok(())
     }
 }
@@ -116,6 +133,12 @@ pub(super) fn reduced(size: u32) -> Bytes {
     streams(Bytes(size.into()))
 }
 
+fn answer_tag(number: u64) -> u32 {
+    ANSWER | (number % u64::from(ANSWER)) as u32
+}
+
 /// Tags of the library's own messages. Basis: assumed; those of programs and of collective operations are smaller.
 pub(super) const SERVICE: u32 = 1 << 30;
+/// A message that asks for the old elements.
+pub(super) const FETCHES: u32 = 1;
 const ANSWER: u32 = 1 << 29;

@@ -1,6 +1,7 @@
 //! `MPI_Init`: buffers, queue pairs and rings, and the out-of-band exchange that connects them.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use fabriscope_catalog::{EagerChannel, TagMatching};
 use fabriscope_node::{Process, ProgramError};
@@ -16,15 +17,20 @@ use super::layout::{DEVICE, LOCK, MEMORY, SLOT_COUNT, SLOTS, USER_BYTES, WINDOW,
 use super::protocol::Protocol;
 use super::sockets;
 use super::state::{Rail, State};
-use super::world::{Shared, World};
+use super::world::{NodeMemory, Shared, World};
 
 /// Creates what this rank needs for `peers` and connects it; every rank must name those that name it. `buffer` is where it receives.
-pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer: Buffer) -> Result<State, ProgramError> {
+pub(super) async fn open(
+    process: &Process,
+    (world, memory): (&World, &Rc<NodeMemory>),
+    peers: &[u32],
+    buffer: Buffer,
+) -> Result<State, ProgramError> {
     let (shared, exchange) = (&world.0, &world.0.exchange);
     let (me, protocol) = (process.rank(), shared.protocol.on(process));
     exchange.put(me, WindowOf { rank: me }, MEMORY + (u64::from(me) << 40) + WINDOW);
     if protocol.eager_channel == EagerChannel::Stream {
-        return sockets::open(process, shared, peers).await;
+        return sockets::open(process, (shared, memory), peers).await;
     }
     let (near, peers) = apart(process, shared, peers).await;
     let home = shared.home(process);
@@ -62,7 +68,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
     if let Some(rail) = rails.first() {
         exchange.put(me, WindowOf { rank: me }, rail.user + WINDOW);
     }
-    keep(shared, process, &rails);
+    keep(memory, process, &rails);
     exchange.fence(process).await;
     let mut connections = BTreeMap::new();
     for (at, &peer) in peers.iter().enumerate() {
@@ -98,7 +104,7 @@ pub(super) async fn open(process: &Process, world: &World, peers: &[u32], buffer
     }
     connections.extend(shared.local(me, near));
     process.barrier().await;
-    Ok(State::new(me, protocol, rails, connections, home))
+    Ok(State::new((me, Rc::clone(memory)), protocol, rails, connections, home))
 }
 
 /// The peers on the node of this rank, if the library talks to them through its memory, and the others.
@@ -114,9 +120,9 @@ pub(super) async fn apart(process: &Process, shared: &Shared, peers: &[u32]) -> 
     peers.iter().partition(|peer| here(peer))
 }
 
-/// Gives the adapters the memory of the ranks, where contents are kept.
-fn keep(shared: &Shared, process: &Process, rails: &[Rail]) {
-    let Some(contents) = &shared.contents else { return };
+/// Gives the adapters the memory of their node, where contents are kept.
+fn keep(memory: &NodeMemory, process: &Process, rails: &[Rail]) {
+    let Some(contents) = &memory.contents else { return };
     for rail in rails {
         process.nic(rail.nic, |n| n.set_memory(Box::new(contents.clone())));
         contents.expose(rail.user + WINDOW + SLOTS, 8 * SLOT_COUNT as usize);

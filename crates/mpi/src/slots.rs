@@ -49,7 +49,7 @@ impl Rank {
                         return Err(ProgramError(format!("rank {me} shares no memory with rank {peer}: slots are for ranks of one node")));
                     }
                     let visible = self.process.now() + self.process.crossing(state.domain_of(&self.process, peer));
-                    self.world.0.wires.fill_slot(me, peer, visible, part);
+                    self.memory.wires.fill_slot(me, peer, visible, part);
                     self.process.tell(peer, visible);
                 }
             }
@@ -59,7 +59,7 @@ impl Rank {
 
     /// Whether everything that `messages` carry can be read by now, as far as the first slot of each tells.
     pub(super) fn sees_slots(&self, messages: &[Message]) -> bool {
-        messages.iter().all(|message| self.world.0.wires.has_slot(message.peer, self.rank(), self.now()))
+        messages.iter().all(|message| self.memory.wires.has_slot(message.peer, self.rank(), self.now()))
     }
 
     /// Reads what `messages` carry, one after the other. What goes to a buffer of the library stays where it is: those of `moves` that take
@@ -86,7 +86,7 @@ impl Rank {
     }
 
     async fn read_slot(&self, peer: u32, inline: u32, copied: bool) -> Result<u32, ProgramError> {
-        let (me, process, wires) = (self.rank(), &self.process, &self.world.0.wires);
+        let (me, process, wires) = (self.rank(), &self.process, &self.memory.wires);
         let mut spun = false;
         while !wires.has_slot(peer, me, process.now()) {
             process.wait_any_until(&[], &[], Time::MAX).await;

@@ -3,6 +3,7 @@
 //! Source: as `stream.rs`.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use fabriscope_node::socket::SocketWait;
 use fabriscope_node::{Process, ProgramError, Socket, Waiting};
@@ -13,7 +14,7 @@ use super::connection::{Connection, Link};
 use super::exchange::{CallerOf, ListenerOf};
 use super::state::State;
 use super::stream::Stream;
-use super::world::Shared;
+use super::world::{NodeMemory, Shared};
 
 impl State {
     /// Spins until there is data or room on a socket, then reads and writes what can be.
@@ -45,7 +46,7 @@ pub(super) async fn wait(process: &Process, awaited: &[SocketWait]) -> Result<()
 }
 
 /// Connects this rank to `peers`: the lower rank of each pair calls the other.
-pub(super) async fn open(process: &Process, shared: &Shared, peers: &[u32]) -> Result<State, ProgramError> {
+pub(super) async fn open(process: &Process, (shared, memory): (&Shared, &Rc<NodeMemory>), peers: &[u32]) -> Result<State, ProgramError> {
     const NIC: usize = 0;
     let me = process.rank();
     let port_of = |rank: u32| u16::try_from(u64::from(FIRST_PORT) + u64::from(rank)).map_err(|_| too_many(rank));
@@ -75,7 +76,7 @@ pub(super) async fn open(process: &Process, shared: &Shared, peers: &[u32]) -> R
     let protocol = shared.protocol.on(process);
     let connection = |socket: Socket| Connection::over(vec![Link::over(Stream::new(socket))], false, protocol.window);
     let connections = sockets.into_iter().map(|(peer, socket)| (peer, connection(socket))).collect();
-    Ok(State::new(me, protocol, Vec::new(), connections, shared.home(process)))
+    Ok(State::new((me, Rc::clone(memory)), protocol, Vec::new(), connections, shared.home(process)))
 }
 
 fn too_many(rank: u32) -> ProgramError {

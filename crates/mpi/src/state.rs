@@ -1,6 +1,7 @@
 //! The state of one rank: rails, connections, matching queues, requests; and everything that posts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use fabriscope_catalog::EagerChannel;
 use fabriscope_node::{CopyId, Process, ProgramError};
@@ -8,15 +9,17 @@ use fabriscope_units::Bytes;
 use fabriscope_verbs::{CqId, Lid, Lkey, Mr, PdId, QpNum, RecvWr, Remote, SendFlags, SendWr, Sge, SrqId, WatchId, Wc, WcStatus};
 use rustc_hash::FxHashMap;
 
+use super::active_message::Serving;
 use super::buffer::{Buffer, RankLocation};
 use super::connection::{Connection, Link, Outgoing, Transfer};
 use super::layout;
 use super::matching::Matching;
 use super::protocol::Protocol;
-use super::request::{RequestId, Requests, Serving};
+use super::request::{RequestId, Requests};
 use super::staged::{CopyOf, StagedIn, StagedOut};
 use super::stream::Stream;
-use super::wire::{Body, Channel, Envelope, Wires};
+use super::wire::{Body, Channel, Envelope};
+use super::world::NodeMemory;
 
 /// One NIC of the node, as the library uses it.
 #[derive(Debug, Clone)]
@@ -109,6 +112,8 @@ enum Named {
 pub(crate) struct State {
     pub me: u32,
     pub protocol: Protocol,
+    /// What it shares with the ranks of its node.
+    pub memory: Rc<NodeMemory>,
     pub rails: Vec<Rail>,
     pub connections: BTreeMap<u32, Connection>,
     pub matching: Matching,
@@ -141,6 +146,9 @@ pub(crate) struct State {
     /// One-sided operations of others whose messages have come or are coming, in order, and how many there were of each.
     pub serving: Vec<Serving>,
     pub served: BTreeMap<u32, u64>,
+    /// How many of its own each target was sent, and the old elements that came with answers, by target and tag.
+    pub asked: BTreeMap<u32, u64>,
+    pub answers: BTreeMap<(u32, u32), u64>,
     /// Words that others write, by NIC, with the count that is waited for.
     pub flags: Vec<(usize, WatchId, u64)>,
     /// Peers of whom something has arrived that is not handled.
@@ -157,7 +165,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new(me: u32, protocol: Protocol, rails: Vec<Rail>, connections: BTreeMap<u32, Connection>, home: RankLocation) -> State {
+    pub fn new(
+        (me, memory): (u32, Rc<NodeMemory>),
+        protocol: Protocol,
+        rails: Vec<Rail>,
+        connections: BTreeMap<u32, Connection>,
+        home: RankLocation,
+    ) -> State {
         let links = |(peer, connection): (&u32, &Connection)| {
             let named = |(rail, link): (usize, &Link)| {
                 let key = link.to.map_or(Named::Own(link.qp), |to| Named::Peer(link.lid, to.remote_qpn));
@@ -168,6 +182,7 @@ impl State {
         State {
             me,
             protocol,
+            memory,
             rails,
             by_qp: connections.iter().flat_map(links).collect(),
             connections,
@@ -188,6 +203,8 @@ impl State {
             has_copied: false,
             serving: Vec::new(),
             served: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            answers: BTreeMap::new(),
             flags: Vec::new(),
             news: BTreeSet::new(),
             unsettled: BTreeSet::new(),
@@ -281,18 +298,18 @@ impl State {
     }
 
     /// Posts all that credits and send queues allow, to every peer for whom anything has changed.
-    pub fn flush(&mut self, process: &Process, wires: &Wires) -> Result<(), ProgramError> {
+    pub fn flush(&mut self, process: &Process) -> Result<(), ProgramError> {
         while let Some(peer) = self.unsettled.pop_first() {
-            self.flush_one(process, wires, peer)?;
+            self.flush_one(process, peer)?;
         }
         Ok(())
     }
 
     /// The same to one peer.
-    pub fn flush_one(&mut self, process: &Process, wires: &Wires, peer: u32) -> Result<(), ProgramError> {
+    pub fn flush_one(&mut self, process: &Process, peer: u32) -> Result<(), ProgramError> {
         self.unsettled.remove(&peer);
         if self.connection(peer)?.local {
-            return self.flush_local(process, wires, peer);
+            return self.flush_local(process, peer);
         }
         let depth = u64::from(layout::send_depth(&self.protocol));
         loop {
@@ -302,7 +319,7 @@ impl State {
                 && has_room(connection, rail)
                 && let Some(transfer) = connection.transfers.pop_front()
             {
-                self.post_transfer(process, wires, peer, transfer)?;
+                self.post_transfer(process, peer, transfer)?;
                 continue;
             }
             if let Some(rail) = connection.messages.front().map(|message| message.rail)
@@ -311,28 +328,28 @@ impl State {
                 && let Some(message) = connection.messages.pop_front()
             {
                 connection.credits -= 1;
-                self.post_message(process, wires, peer, message)?;
+                self.post_message(process, peer, message)?;
                 continue;
             }
             break;
         }
-        self.return_credits(process, wires, peer)
+        self.return_credits(process, peer)
     }
 
     /// Tells the peer of half a window of freed buffers, when no other message did.
-    fn return_credits(&mut self, process: &Process, wires: &Wires, peer: u32) -> Result<(), ProgramError> {
+    fn return_credits(&mut self, process: &Process, peer: u32) -> Result<(), ProgramError> {
         let protocol = self.protocol;
         let connection = self.connection(peer)?;
         let rail = protocol.rail(connection.links.len(), connection.turn);
         let link = &connection.links[rail];
         let has_room = link.posted - link.freed < u64::from(layout::send_depth(&protocol));
         if connection.owed >= (protocol.window / 2).max(1) && has_room {
-            self.post_message(process, wires, peer, Outgoing { rail, body: Body::Credits, zero_copy: None, buffer: Buffer::Host })?;
+            self.post_message(process, peer, Outgoing { rail, body: Body::Credits, zero_copy: None, buffer: Buffer::Host })?;
         }
         Ok(())
     }
 
-    fn post_message(&mut self, process: &Process, wires: &Wires, peer: u32, message: Outgoing) -> Result<(), ProgramError> {
+    fn post_message(&mut self, process: &Process, peer: u32, message: Outgoing) -> Result<(), ProgramError> {
         let protocol = self.protocol;
         if let Body::Data { size, .. } = message.body
             && protocol.copies_data()
@@ -349,7 +366,6 @@ impl State {
             stream.put(process, length.into(), envelope.words(), message.zero_copy)?;
             let done = stream.write(process)?;
             done.into_iter().for_each(|request| self.requests.at(request).done = true);
-            wires.note(self.me, peer, envelope.number.unwrap_or(0), envelope);
             return Ok(());
         }
         let link = &mut connection.links[message.rail];
@@ -376,20 +392,14 @@ impl State {
         if length <= protocol.inline_limit && message.buffer == Buffer::Host {
             wr = wr.with_flags(SendFlags::INLINE);
         }
-        let tag = match to {
-            Some(to) => {
-                let tag = self.connection(peer)?.next_tag();
-                wr = wr.with_imm(tag).to(to);
-                tag
-            }
-            None => envelope.number.unwrap_or(0),
-        };
-        wires.note(self.me, peer, tag, envelope);
+        if let Some(to) = to {
+            wr = wr.with_imm(self.connection(peer)?.next_tag()).to(to);
+        }
         wr = wr.saying(envelope.words());
         Ok(process.post_send(nic, qp, &wr)?)
     }
 
-    fn post_transfer(&mut self, process: &Process, wires: &Wires, peer: u32, transfer: Transfer) -> Result<(), ProgramError> {
+    fn post_transfer(&mut self, process: &Process, peer: u32, transfer: Transfer) -> Result<(), ProgramError> {
         let nic = self.rails[transfer.rail].nic;
         let link = &mut self.connection(peer)?.links[transfer.rail];
         link.posted += 1;
@@ -405,7 +415,7 @@ impl State {
             // Further transfers of the same message wait behind this one: its notice does not.
             Some(body @ Body::Chunk { .. }) if connection.credits > 0 => {
                 connection.credits -= 1;
-                self.post_message(process, wires, peer, Outgoing { rail: transfer.rail, body, zero_copy: None, buffer: Buffer::Host })
+                self.post_message(process, peer, Outgoing { rail: transfer.rail, body, zero_copy: None, buffer: Buffer::Host })
             }
             Some(body) => self.say(peer, transfer.rail, body, None),
             None => Ok(()),
@@ -425,7 +435,7 @@ impl State {
     }
 
     /// Counts a completion; returns the request one piece of which has been moved.
-    pub fn complete(&mut self, process: &Process, wires: &Wires, rail: usize, wc: &Wc) -> Result<Option<RequestId>, ProgramError> {
+    pub fn complete(&mut self, process: &Process, rail: usize, wc: &Wc) -> Result<Option<RequestId>, ProgramError> {
         if wc.status != WcStatus::Success {
             let (text, name) = (wc.status.text(), wc.status.name());
             return Err(ProgramError(format!("rank {}: the MPI library got a completion with error: {text} ({name})", self.me)));
@@ -441,7 +451,6 @@ impl State {
             let from = if unordered { Named::Peer(wc.slid, wc.src_qp) } else { Named::Own(wc.qp_num) };
             if let Some(&peer) = self.by_qp.get(&(rail, from)) {
                 let Some(envelope) = words.and_then(Envelope::heard) else { return Err(self.unheard(peer)) };
-                wires.compare(peer, self.me, if unordered { wc.imm } else { envelope.number }.unwrap_or(0), envelope);
                 if unordered {
                     self.arrived.push_back((peer, envelope));
                 } else {

@@ -11,6 +11,7 @@ use fabriscope_units::Time;
 use fabriscope_verbs::AppWords;
 use rustc_hash::FxHashMap;
 
+use super::active_message::Asked;
 use super::request::RequestId;
 
 /// How a message shows at the receiver.
@@ -53,6 +54,10 @@ pub(crate) enum Body {
     Chunk { receiver: RequestId, size: u32 },
     /// Nothing but credits.
     Credits,
+    /// A short message of `size` bytes that asks the target's library for something.
+    Ask { asked: Asked, size: u32 },
+    /// Its answer, with the element that was there.
+    Answer { tag: u32, size: u32, old: u64 },
 }
 
 /// Where a long message can be fetched.
@@ -69,42 +74,52 @@ pub(crate) enum Source {
 impl Body {
     /// Whether it announces a message: these are handled in the order in which they were sent.
     pub fn announces(self) -> bool {
-        matches!(self, Body::Eager { .. } | Body::RequestToSend { .. })
+        matches!(self, Body::Eager { .. } | Body::RequestToSend { .. } | Body::Ask { .. } | Body::Answer { .. })
     }
     /// Payload behind the header, in bytes; `None` for a control message.
     pub fn payload(self) -> Option<u32> {
         match self {
             Body::Eager { here, .. } => Some(here),
-            Body::Part { size, .. } | Body::Data { size, .. } => Some(size),
+            Body::Part { size, .. } | Body::Data { size, .. } | Body::Ask { size, .. } | Body::Answer { size, .. } => Some(size),
             Body::RequestToSend { .. } | Body::ClearToSend { .. } | Body::Finished { .. } => None,
             Body::Room { .. } | Body::Chunk { .. } | Body::Credits => None,
         }
     }
 
-    /// What kind it is, a flag, and five numbers.
-    fn fields(self) -> (u8, bool, [u32; 5]) {
+    /// What kind it is, a number of 22 bits, and five of 32.
+    fn fields(self) -> (u8, u32, [u32; 5]) {
+        let halves = |word: u64| [word as u32, (word >> 32) as u32];
         match self {
-            Body::Eager { tag, size, here, message } => (0, false, [tag, size, here, message as u32, (message >> 32) as u32]),
-            Body::Part { message, size } => (1, false, [size, 0, 0, message as u32, (message >> 32) as u32]),
+            Body::Eager { tag, size, here, message } => (0, 0, [tag, size, here, message as u32, (message >> 32) as u32]),
+            Body::Part { message, size } => (1, 0, [size, 0, 0, message as u32, (message >> 32) as u32]),
             Body::RequestToSend { tag, size, sender, source } => {
                 let (source, gpu) = match source {
                     Source::Host => (0, 0),
                     Source::Device(gpu) => (1, gpu),
                     Source::Staged => (2, 0),
                 };
-                (2, false, [tag, size, sender.0, source, gpu])
+                (2, 0, [tag, size, sender.0, source, gpu])
             }
-            Body::ClearToSend { sender, receiver, size, device } => (3, device, [sender.0, receiver.0, size, 0, 0]),
-            Body::Finished { request, pieces } => (4, false, [request.0, pieces, 0, 0, 0]),
-            Body::Data { receiver, size } => (5, false, [receiver.0, size, 0, 0, 0]),
-            Body::Room { sender, receiver, chunks, device } => (6, device, [sender.0, receiver.0, chunks, 0, 0]),
-            Body::Chunk { receiver, size } => (7, false, [receiver.0, size, 0, 0, 0]),
-            Body::Credits => (8, false, [0; 5]),
+            Body::ClearToSend { sender, receiver, size, device } => (3, device.into(), [sender.0, receiver.0, size, 0, 0]),
+            Body::Finished { request, pieces } => (4, 0, [request.0, pieces, 0, 0, 0]),
+            Body::Data { receiver, size } => (5, 0, [receiver.0, size, 0, 0, 0]),
+            Body::Room { sender, receiver, chunks, device } => (6, device.into(), [sender.0, receiver.0, chunks, 0, 0]),
+            Body::Chunk { receiver, size } => (7, 0, [receiver.0, size, 0, 0, 0]),
+            Body::Credits => (8, 0, [0; 5]),
+            Body::Ask { asked, size } => {
+                // Two operands of 8 bytes at most, and windows end below 2⁴⁰.
+                let (kind, wide, offset, [first, second]) = asked.fields().unwrap_or_default();
+                let extra = kind | u32::from(wide) << 3 | (size & 31) << 4 | ((offset >> 32) as u32 & 255) << 9;
+                let ([a, b], [c, d]) = (halves(first), halves(second));
+                (9, extra, [offset as u32, a, b, c, d])
+            }
+            Body::Answer { tag, size, old } => (10, 0, [tag, size, 0, old as u32, (old >> 32) as u32]),
         }
     }
-    fn from_fields(kind: u8, flag: bool, fields: [u32; 5]) -> Option<Body> {
+    fn from_fields(kind: u8, extra: u32, fields: [u32; 5]) -> Option<Body> {
         let [a, b, c, d, e] = fields;
-        let message = u64::from(d) | u64::from(e) << 32;
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let (message, device) = (pair(d, e), extra & 1 != 0);
         Some(match kind {
             0 => Body::Eager { tag: a, size: b, here: c, message },
             1 => Body::Part { message, size: a },
@@ -117,12 +132,18 @@ impl Body {
                 };
                 Body::RequestToSend { tag: a, size: b, sender: RequestId(c), source }
             }
-            3 => Body::ClearToSend { sender: RequestId(a), receiver: RequestId(b), size: c, device: flag },
+            3 => Body::ClearToSend { sender: RequestId(a), receiver: RequestId(b), size: c, device },
             4 => Body::Finished { request: RequestId(a), pieces: b },
             5 => Body::Data { receiver: RequestId(a), size: b },
-            6 => Body::Room { sender: RequestId(a), receiver: RequestId(b), chunks: c, device: flag },
+            6 => Body::Room { sender: RequestId(a), receiver: RequestId(b), chunks: c, device },
             7 => Body::Chunk { receiver: RequestId(a), size: b },
             8 => Body::Credits,
+            9 => {
+                let offset = pair(a, extra >> 9 & 255);
+                let asked = Asked::from_fields(extra & 7, extra & 8 != 0, offset, [pair(b, c), pair(d, e)])?;
+                Body::Ask { asked, size: extra >> 4 & 31 }
+            }
+            10 => Body::Answer { tag: a, size: b, old: message },
             _ => return None,
         })
     }
@@ -131,8 +152,8 @@ impl Body {
 impl Envelope {
     /// The words that say it: kind and flags, credits, the number, five numbers of the body.
     pub fn words(self) -> AppWords {
-        let (kind, flag, [a, b, c, d, e]) = self.body.fields();
-        let flags = u32::from(kind) | u32::from(flag) << 8 | u32::from(self.number.is_some()) << 9;
+        let (kind, extra, [a, b, c, d, e]) = self.body.fields();
+        let flags = u32::from(kind) | u32::from(self.number.is_some()) << 8 | extra << 9;
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         AppWords([pair(flags, self.credits), pair(self.number.unwrap_or(0), a), pair(b, c), pair(d, e)])
     }
@@ -141,8 +162,8 @@ impl Envelope {
         let AppWords([first, second, third, fourth]) = words;
         let halves = |word: u64| (word as u32, (word >> 32) as u32);
         let ((flags, credits), (number, a), (b, c), (d, e)) = (halves(first), halves(second), halves(third), halves(fourth));
-        let body = Body::from_fields(flags as u8, flags & 1 << 8 != 0, [a, b, c, d, e])?;
-        Some(Envelope { credits, number: (flags & 1 << 9 != 0).then_some(number), body })
+        let body = Body::from_fields(flags as u8, flags >> 9, [a, b, c, d, e])?;
+        Some(Envelope { credits, number: (flags & 1 << 8 != 0).then_some(number), body })
     }
 }
 
@@ -158,9 +179,6 @@ pub(crate) struct Wires {
     in_order: RefCell<FxHashMap<(u32, u32), Seen>>,
     /// Slots that the second has not read yet: from when on it can, and the bytes in them.
     slots: RefCell<FxHashMap<(u32, u32), Filled>>,
-    /// What travels in packets, once more, by sender, receiver and number: what arrives is compared with it.
-    #[cfg(debug_assertions)]
-    sent: RefCell<FxHashMap<(u32, u32, u32), Envelope>>,
 }
 
 impl Wires {
@@ -185,31 +203,18 @@ impl Wires {
         let wire = wires.get_mut(&(from, to))?;
         if wire.front().is_some_and(|(visible, _)| *visible <= now) { wire.pop_front() } else { None }
     }
-
-    /// Notes what leaves in packet `number`.
-    pub fn note(&self, from: u32, to: u32, number: u32, envelope: Envelope) {
-        #[cfg(debug_assertions)]
-        self.sent.borrow_mut().insert((from, to, number), envelope);
-        #[cfg(not(debug_assertions))]
-        let _ = (from, to, number, envelope);
-    }
-    /// Compares what arrived with what left.
-    pub fn compare(&self, from: u32, to: u32, number: u32, envelope: Envelope) {
-        #[cfg(debug_assertions)]
-        debug_assert_eq!(self.sent.borrow_mut().remove(&(from, to, number)), Some(envelope), "message {number} from {from} to {to}");
-        #[cfg(not(debug_assertions))]
-        let _ = (from, to, number, envelope);
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::atomic_op::{AtomicOp, Width};
     use super::*;
 
     #[test]
     fn words_say_what_was_meant() {
         let (one, two) = (RequestId(7), RequestId(u32::MAX));
         let long = 0xfedc_ba98_7654_3210;
+        let element = |operation, width| Asked::Element { operation, width, offset: (1 << 40) - 8 };
         let bodies = [
             Body::Eager { tag: 1, size: u32::MAX, here: 3, message: long },
             Body::Part { message: long, size: 9 },
@@ -223,6 +228,11 @@ mod tests {
             Body::Room { sender: one, receiver: two, chunks: 4, device: true },
             Body::Chunk { receiver: two, size: 14 },
             Body::Credits,
+            Body::Ask { asked: Asked::Lock, size: 0 },
+            Body::Ask { asked: element(AtomicOp::Add(long), Width::Eight), size: 8 },
+            Body::Ask { asked: element(AtomicOp::Swap(1), Width::Four), size: 4 },
+            Body::Ask { asked: element(AtomicOp::CompareSwap { compare: long, swap: u64::MAX }, Width::Eight), size: 16 },
+            Body::Answer { tag: 1 << 29, size: 8, old: long },
         ];
         for body in bodies {
             for (credits, number) in [(0, None), (17, Some(0)), (u32::MAX, Some(u32::MAX))] {
@@ -230,7 +240,8 @@ mod tests {
                 assert_eq!(Envelope::heard(envelope.words()), Some(envelope));
             }
         }
-        assert_eq!(Envelope::heard(AppWords([9, 0, 0, 0])), None, "no body has this number");
+        assert_eq!(Envelope::heard(AppWords([11, 0, 0, 0])), None, "no body has this number");
+        assert_eq!(Envelope::heard(AppWords([9 | 7 << 9, 0, 0, 0])), None, "no operation has this number");
         assert_eq!(Envelope::heard(AppWords([2, 0, 0, 3])), None, "no source has this number");
     }
 }

@@ -1,17 +1,18 @@
-//! What the ranks of a job share out of band, as a launcher and its key-value store have it.
+//! What the ranks of a job share out of band, as a launcher and its key-value store have it, and what those of a node share in its memory.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_catalog::{Accumulate, EagerChannel, Interface, Mpi, SingleElement};
 use fabriscope_node::Process;
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_psm2 as psm2;
-use fabriscope_units::Span;
+use fabriscope_units::{Span, Time};
 use fabriscope_verbs::Mtu;
 
-use super::active_message::Services;
+use super::active_message::Vectors;
 use super::buffer::RankLocation;
 use super::connection::{Connection, Link};
 use super::contents::Contents;
@@ -21,32 +22,38 @@ use super::wire::Wires;
 
 /// What the ranks of a job share out of band. Clones are the same world.
 #[derive(Debug, Clone)]
-pub struct World(pub(super) Rc<Shared>);
+pub struct World(pub(super) Arc<Shared>);
 
 #[derive(Debug)]
 pub(super) struct Shared {
     pub protocol: Protocol,
     pub mtu: Mtu,
     pub outstanding_reads: u8,
-    pub wires: Wires,
     /// What ranks tell each other before their first message.
     pub exchange: Exchange,
     /// PSM2, where the library has it.
     pub psm2: Option<psm2::Library>,
-    /// How often ranks were done with everything they had sent.
-    pub idle: Cell<u64>,
     /// Which GPU each rank of a node has.
     binding: Binding,
     /// How the library does one-sided operations beyond put and get, if that is known.
     pub one_sided: Option<OneSidedWays>,
     /// Connections have atomics.
     pub atomics: bool,
-    /// What the memories of the ranks hold, for programs that look.
+    /// The memories of the nodes hold what is written, for programs that look.
+    keeps: bool,
+    /// Vectors of accumulates on the way, where they do.
+    pub vectors: Vectors,
+}
+
+/// What the ranks of a job on one node share: its memory. No other node gets at it.
+#[derive(Debug, Default)]
+pub(super) struct NodeMemory {
+    /// Messages between them.
+    pub wires: Wires,
+    /// What is in it, for programs that look.
     pub contents: Option<Contents>,
-    /// What origins have asked of targets, by (origin, target).
-    pub services: RefCell<BTreeMap<(u32, u32), Services>>,
-    /// Old values by (origin, target, number).
-    pub answers: RefCell<BTreeMap<(u32, u32, u64), u64>>,
+    /// Flags that PEs of OpenSHMEM have set for each other: (from, to) → when they can be seen.
+    pub flags: RefCell<BTreeMap<(u32, u32), VecDeque<Time>>>,
 }
 
 /// How a library does one-sided operations beyond put and get.
@@ -61,33 +68,31 @@ impl World {
     /// The world of a job of `ranks` ranks that is linked with the library `mpi` on a machine like `target`.
     #[must_use]
     pub fn new(mpi: &Mpi, target: &Target, ranks: u32) -> World {
-        World::with(mpi, target, ranks, (None, None))
+        World::with(mpi, target, ranks, (None, false))
     }
     /// The same, and the memories of the ranks hold what is written: what one-sided operations bring and fetch can be looked at.
     #[must_use]
     pub fn with_contents(mpi: &Mpi, target: &Target, ranks: u32) -> World {
-        World::with(mpi, target, ranks, (None, Some(Contents::default())))
+        World::with(mpi, target, ranks, (None, true))
     }
     /// The world of another library over the same transport, whose one-sided operations take a core `overhead` above the verbs.
     pub(crate) fn of_calls(mpi: &Mpi, target: &Target, ranks: u32, overhead: Span, keeps: bool) -> World {
-        World::with(mpi, target, ranks, (Some(overhead), keeps.then(Contents::default)))
+        World::with(mpi, target, ranks, (Some(overhead), keeps))
     }
 
-    fn with(mpi: &Mpi, target: &Target, ranks: u32, (call, contents): (Option<Span>, Option<Contents>)) -> World {
+    fn with(mpi: &Mpi, target: &Target, ranks: u32, (call, keeps): (Option<Span>, bool)) -> World {
         let mtu = path_mtu(target.mtu);
         let mut protocol = Protocol { unordered: target.interface == Interface::Efa, ..Protocol::from(mpi) };
         protocol.call_overhead = call.unwrap_or(protocol.call_overhead);
         if ranks > RING_RANKS && protocol.eager_channel == EagerChannel::RdmaWrite {
             protocol.eager_channel = EagerChannel::Send;
         }
-        World(Rc::new(Shared {
+        World(Arc::new(Shared {
             protocol,
             mtu,
             outstanding_reads: target.max_outstanding_reads,
-            wires: Wires::default(),
             exchange: Exchange::default(),
             psm2: mpi.psm2.as_ref().map(|part| protocol::psm2::library(part, mpi.gpu.as_ref())),
-            idle: Cell::default(),
             binding: target.binding.clone(),
             one_sided: mpi.one_sided.as_ref().map(|rules| OneSidedWays {
                 accumulate: *rules.accumulate,
@@ -95,10 +100,14 @@ impl World {
                 apply_overhead: *rules.apply_overhead,
             }),
             atomics: matches!(target.interface, Interface::Verbs | Interface::Cxi),
-            contents,
-            services: RefCell::default(),
-            answers: RefCell::default(),
+            keeps,
+            vectors: Vectors::default(),
         }))
+    }
+    /// What the ranks on the node of `process` share.
+    pub(super) fn on(&self, process: &Process) -> Rc<NodeMemory> {
+        let contents = self.0.keeps.then(Contents::default);
+        process.segments().of(&self.0, || NodeMemory { contents, ..NodeMemory::default() })
     }
 }
 

@@ -5,7 +5,7 @@
 //! Not modelled: all-gather and reduce-scatter by the network's reduction.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_nccl::{self as nccl, Direction, NetWay, Peer, Plan, Step, Transport};
 use fabriscope_node::ProgramError;
@@ -22,7 +22,7 @@ impl Communicator {
     ///
     /// # Errors
     /// Ranks that are not connected.
-    pub fn collective(&self, plan: &Rc<Plan>) -> Result<Turn, ProgramError> {
+    pub fn collective(&self, plan: &Arc<Plan>) -> Result<Turn, ProgramError> {
         let (channels, rank) = (&self.proxy.world.0.plan, self.rank());
         let (mut plans, all) = (Vec::new(), contents::of_all(channels.ranks()));
         let mut network = Vec::new();
@@ -129,7 +129,7 @@ fn wires(channels: &nccl::Communicator, rank: u32, channel: u32, step: &Step, se
 /// The steps of a lane, slice by slice.
 struct Steps {
     world: World,
-    plan: Rc<Plan>,
+    plan: Arc<Plan>,
     rank: u32,
     /// The elements of all ranks together.
     all: u64,

@@ -12,7 +12,7 @@ use fabriscope_nccl::{NetWay, Protocol};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_platform::nccl::Library;
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::Wc;
+use fabriscope_verbs::{AppWords, Wc};
 
 use super::fifo::FifoId;
 use super::kernels::{BlockPlan, Turn};
@@ -36,8 +36,8 @@ impl Communicator {
     /// # Errors
     /// Nodes without GPUs, two ranks on one GPU, queue pairs that cannot be made.
     pub async fn init(process: Process, world: World, wires: &[(Wire, Option<NetWay>)]) -> Result<Communicator, ProgramError> {
-        let (seat, node) = world.0.seat(&process)?;
-        process.barrier().await;
+        let (seat, node) = world.seat(&process)?;
+        world.0.exchange.fence(&process).await;
         let net = Net::open(&process, &world.0, seat, &node, wires).await?;
         let host = Cell::new(process.now());
         let proxy = Proxy { process, world, seat, node };
@@ -83,10 +83,11 @@ impl Communicator {
     /// # Errors
     /// Ranks that are not connected.
     pub fn fifo(&self, wire: Wire, protocol: Protocol) -> Result<FifoId, ProgramError> {
-        let (from, to) = (self.proxy.world.0.seat_of(wire.from)?, self.proxy.world.0.seat_of(wire.to)?);
+        let (shared, me) = (&self.proxy.world.0, self.rank());
+        let (from, to) = (shared.seat_of(me, wire.from)?, shared.seat_of(me, wire.to)?);
         if from.node == to.node && !wire.kind.is_of_network() {
             let devices = self.proxy.process.devices()?;
-            return self.proxy.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, &self.proxy.world.0, wire));
+            return self.proxy.node.borrow_mut().fifo(wire, protocol, || local_fifo(devices, (shared, me), wire));
         }
         let made = self.proxy.node.borrow().known_fifo(wire, protocol);
         made.map_or_else(|| self.net.borrow().fifo(wire, protocol), Ok)
@@ -174,13 +175,15 @@ impl Communicator {
         Ok(())
     }
 
-    /// Completions that can be seen, with the number of their adapter among those in use.
-    async fn poll(&self) -> Vec<(usize, Wc)> {
+    /// Completions that can be seen, with the number of their adapter among those in use, and what their messages say: the adapter keeps that
+    /// until it is polled again.
+    async fn poll(&self) -> Vec<(usize, Wc, Option<AppWords>)> {
         let queues = self.net.borrow().queues();
         let mut found = Vec::new();
         for (rail, (nic, cq)) in queues.into_iter().enumerate() {
             while self.proxy.process.earliest(&[(nic, cq)], &[]).is_some_and(|at| at <= self.proxy.process.now()) {
-                found.extend(self.proxy.process.poll_cq(nic, cq, AT_A_TIME).await.into_iter().map(|wc| (rail, wc)));
+                let taken = self.proxy.process.poll_cq(nic, cq, AT_A_TIME).await;
+                self.proxy.process.nic(nic, |n| found.extend(taken.into_iter().map(|wc| (rail, wc, n.words(&wc)))));
             }
         }
         found

@@ -16,6 +16,7 @@ mod net;
 mod nvls;
 mod point_to_point;
 mod proxy;
+mod slices;
 mod world;
 
 pub use collective::connections;

@@ -23,14 +23,15 @@ use fabriscope_node::aggregation::Region;
 use fabriscope_node::{Memory, Process, ProgramError};
 use fabriscope_units::{Bytes, Remedy, Time};
 use fabriscope_verbs::{
-    Access, AhAttr, CqId, MemoryId, Mr, PdId, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, UdDestination, VerbsError,
-    Wc, WcStatus,
+    Access, AhAttr, AppWords, CqId, MemoryId, Mr, PdId, Peer, QpCap, QpInit, QpNum, QpType, RecvWr, Remote, SendWr, Sge, UdDestination,
+    VerbsError, Wc, WcStatus,
 };
 
 use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
 use super::in_network::Outlet;
 use super::proxy::Proxy;
-use super::world::{Contact, Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
+use super::slices::{Coming, Slice};
+use super::world::{Contact, ContactOf, Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
 
 /// What an adapter has for this rank.
 pub(super) struct Rail {
@@ -72,12 +73,15 @@ struct Lane {
     device: (bool, bool),
     /// Slots that may be filled there.
     credits: u32,
-    /// Slices that wait for room, at the sender, or to be fetched, at the receiver.
-    ready: VecDeque<Filled>,
+    /// Slices that wait for room, at the sender.
+    filled: VecDeque<Filled>,
+    /// Those that wait to be fetched, at the receiver.
+    ready: VecDeque<Slice>,
     /// Pieces outstanding and slots of each slice that was sent.
     sending: VecDeque<(u32, u32)>,
-    /// Pieces of the next slices that arrived.
-    arrived: u32,
+    /// Slices that were sent, and what is known of those that come.
+    sent: u32,
+    coming: Coming,
 }
 
 /// What a completed request was for.
@@ -86,9 +90,9 @@ enum Done {
     /// A piece of a slice that was written.
     Sent { link: usize, lane: usize },
     /// A slice that was fetched: it is read behind.
-    Fetched { link: usize, lane: usize, slice: Filled },
+    Fetched { link: usize, lane: usize, slice: Slice },
     /// A slice that is in place.
-    Came { link: usize, lane: usize, slice: Filled },
+    Came { link: usize, lane: usize, slice: Slice },
     /// Nothing waits for it.
     Control,
 }
@@ -162,7 +166,7 @@ impl Net {
             // With PXN the proxy of another rank sends, and its GPU has the slots.
             let proxy = way.map_or(wire.from, |way| way.send_proxy);
             let (sends, receives) = (proxy == me, wire.to == me);
-            if (sends || receives || wire.from == me) && world.seat_of(wire.from)?.node != world.seat_of(wire.to)?.node {
+            if (sends || receives || wire.from == me) && world.seat_of(me, wire.from)?.node != world.seat_of(me, wire.to)?.node {
                 if sends || receives {
                     across.push((number as u32, *wire, *way, sends));
                 }
@@ -195,13 +199,13 @@ impl Net {
                 let memory = |mr: &Mr| (mr.addr, mr.rkey);
                 let contact =
                     Contact { number, lid: process.lid(at.nic), qp, host: memory(&at.host), device: at.device.as_ref().map(memory) };
-                world.contacts.borrow_mut().insert((wire, sends, stripe), contact);
+                world.exchange.put(me, ContactOf { wire, sends, stripe }, contact);
                 made.push((number, wire, sends, stripe, rail, qp));
             }
         }
-        process.barrier().await;
+        world.exchange.fence(process).await;
         for (number, wire, sends, stripe, rail, qp) in made {
-            let found = world.contacts.borrow().get(&(wire, !sends, stripe)).copied();
+            let found = world.exchange.get(me, ContactOf { wire, sends: !sends, stripe });
             let peer = found.ok_or_else(|| ProgramError(format!("rank {me}: {wire:?} has no other end")))?;
             let at = &net.rails[rail];
             let to = if at.shared.is_some() {
@@ -218,7 +222,7 @@ impl Net {
                 continue;
             }
             let flush = wires[number as usize].1.is_none_or(|way| way.flush);
-            let from = world.seat_of(wire.from)?.gpu;
+            let from = world.seat_of(me, wire.from)?.gpu;
             let lanes = net.lanes(process, (seat, from), node, (wire, sends), rail, peer.device.is_some())?;
             net.numbers.insert((number, sends), net.links.len());
             net.links.push(Link { wire, sends, flush, stripes: vec![Stripe { rail, qp, to, peer }], lanes });
@@ -309,9 +313,11 @@ impl Net {
                 fifo,
                 device: (near, far),
                 credits: SLOTS,
+                filled: VecDeque::new(),
                 ready: VecDeque::new(),
                 sending: VecDeque::new(),
-                arrived: 0,
+                sent: 0,
+                coming: Coming::default(),
             })
         };
         Ok([lane(Protocol::Ll)?, lane(Protocol::Ll128)?, lane(Protocol::Simple)?])
@@ -343,8 +349,8 @@ impl Net {
     }
 
     /// Carries on what there is.
-    pub fn progress(&mut self, c: &Proxy, completions: &[(usize, Wc)]) -> Result<(), ProgramError> {
-        for (rail, wc) in completions {
+    pub fn progress(&mut self, c: &Proxy, completions: &[(usize, Wc, Option<AppWords>)]) -> Result<(), ProgramError> {
+        for (rail, wc, words) in completions {
             if let Some(outlet) = self.outlet.as_mut().filter(|_| *rail == self.rails.len()) {
                 outlet.complete(wc)?;
                 continue;
@@ -355,7 +361,7 @@ impl Net {
             if wc.opcode.is_recv() {
                 let receive = receive(&self.rails[*rail]);
                 c.process.post_recv(self.rails[*rail].nic, wc.qp_num, &receive)?;
-                self.hear(c, wc)?;
+                self.hear(c, wc, *words)?;
             } else if let Some(done) = self.open.remove(&wc.wr_id) {
                 self.complete(c, done)?;
             }
@@ -371,7 +377,7 @@ impl Net {
         Ok(())
     }
 
-    fn hear(&mut self, c: &Proxy, wc: &Wc) -> Result<(), ProgramError> {
+    fn hear(&mut self, c: &Proxy, wc: &Wc, words: Option<AppWords>) -> Result<(), ProgramError> {
         let Some((number, lane, says)) = wc.imm.map(Says::unpack) else { return Ok(()) };
         let sends = matches!(says, Says::Room(_) | Says::Fetched(_));
         let Some(&link) = self.numbers.get(&(number, sends)) else { return Ok(()) };
@@ -380,8 +386,9 @@ impl Net {
             Says::Room(slots) => self.links[link].lanes[lane].credits += slots,
             Says::Fetched(slots) => c.node.borrow_mut().kernels.release(fifo, c.process.now(), slots),
             Says::Data | Says::Ready => {
-                self.links[link].lanes[lane].arrived += 1;
-                while let Some(slice) = self.arrival(c, link, lane, number) {
+                let unheard = || ProgramError(format!("rank {}: a message says nothing of its slice", c.rank()));
+                self.links[link].lanes[lane].coming.arrive(words.and_then(Slice::heard).ok_or_else(unheard)?);
+                while let Some(slice) = self.links[link].lanes[lane].coming.next() {
                     c.process.compute(c.library().proxy_step + c.library().plugin);
                     if says == Says::Ready {
                         self.links[link].lanes[lane].ready.push_back(slice);
@@ -392,17 +399,6 @@ impl Net {
             }
         }
         Ok(())
-    }
-
-    /// The next slice of a connection, if all of its pieces are here.
-    fn arrival(&mut self, c: &Proxy, link: usize, lane: usize, number: u32) -> Option<Filled> {
-        let arrived = &mut self.links[link].lanes[lane].arrived;
-        let mut words = c.world.0.words.borrow_mut();
-        let words = words.get_mut(&(number, lane))?;
-        let (slice, pieces) = *words.front().filter(|(_, pieces)| pieces <= arrived)?;
-        *arrived -= pieces;
-        words.pop_front();
-        Some(slice)
     }
 
     fn complete(&mut self, c: &Proxy, done: Done) -> Result<(), ProgramError> {
@@ -438,24 +434,26 @@ impl Net {
             let filled = c.node.borrow_mut().kernels.take_filled(fifo, c.process.now());
             let Some(filled) = filled else { break };
             c.process.compute(c.library().proxy_step + c.library().plugin);
-            self.links[link].lanes[lane].ready.push_back(filled);
+            self.links[link].lanes[lane].filled.push_back(filled);
         }
-        while let Some(slice) = self.links[link].lanes[lane].ready.front().copied() {
-            let Filled { bytes, slots, .. } = slice;
+        while let Some(slice) = self.links[link].lanes[lane].filled.front().copied() {
+            let Filled { bytes, slots, contents, .. } = slice;
             if self.writes && slots > self.links[link].lanes[lane].credits {
                 break;
             }
-            self.links[link].lanes[lane].ready.pop_front();
+            self.links[link].lanes[lane].filled.pop_front();
             let stripes = self.links[link].stripes.len() as u32;
             let number = self.links[link].stripes[0].peer.number;
             let length = Protocol::ALL[lane].wire(bytes).saturating_u32();
             let pieces = if length > c.library().stripe { stripes } else { 1 };
-            c.world.0.words.borrow_mut().entry((number, lane)).or_default().push_back((slice, pieces));
+            let of = &mut self.links[link].lanes[lane];
+            let words = Slice { number: of.sent, pieces, bytes, slots, contents }.words();
+            of.sent = of.sent.wrapping_add(1);
             if !self.writes {
-                self.say(c, link, lane, Says::Ready)?;
+                let wr = self.control(c, link, lane, Says::Ready).saying(words);
+                self.post(c, (link, 0), wr, Done::Control)?;
                 continue;
             }
-            let of = &mut self.links[link].lanes[lane];
             of.credits -= slots;
             of.sending.push_back((pieces, slots));
             // Short messages take the adapters in turn.
@@ -464,7 +462,7 @@ impl Net {
             for piece in 0..pieces {
                 let stripe = first + piece as usize;
                 let (sge, remote) = self.ends((link, stripe), lane, each.min(length - piece * each));
-                let wr = SendWr::write(0, sge, remote).with_imm(Says::Data.pack(number, lane));
+                let wr = SendWr::write(0, sge, remote).with_imm(Says::Data.pack(number, lane)).saying(words);
                 self.post(c, (link, stripe), wr, Done::Sent { link, lane })?;
             }
         }
@@ -502,11 +500,14 @@ impl Net {
         (Sge { addr: own.addr, length, lkey: own.lkey }, Remote { addr, rkey })
     }
 
-    fn say(&mut self, c: &Proxy, link: usize, lane: usize, says: Says) -> Result<(), ProgramError> {
+    fn control(&self, c: &Proxy, link: usize, lane: usize, says: Says) -> SendWr {
         let Stripe { rail, peer, .. } = self.links[link].stripes[0];
         let host = &self.rails[rail].host;
         let sge = Sge { addr: host.addr, length: c.library().control, lkey: host.lkey };
-        let wr = SendWr::send(0, sge).with_imm(says.pack(peer.number, lane));
+        SendWr::send(0, sge).with_imm(says.pack(peer.number, lane))
+    }
+    fn say(&mut self, c: &Proxy, link: usize, lane: usize, says: Says) -> Result<(), ProgramError> {
+        let wr = self.control(c, link, lane, says);
         self.post(c, (link, 0), wr, Done::Control)
     }
 

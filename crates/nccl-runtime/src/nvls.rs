@@ -17,9 +17,9 @@ use super::fifo::{Fifo, FifoEnd, FifoPath};
 use super::world::{SLOTS, Shared, Wire, WireKind};
 
 /// The FIFO between a GPU and a head: its data are in memory of their own GPU, and cross the links when the head takes or puts them.
-pub(super) fn fifo(devices: &Devices, shared: &Shared, wire: Wire) -> Result<Fifo, ProgramError> {
+pub(super) fn fifo(devices: &Devices, (shared, me): (&Shared, u32), wire: Wire) -> Result<Fifo, ProgramError> {
     let reduces = wire.kind == WireKind::Reduction;
-    let (from, to) = (shared.seat_of(wire.from)?.gpu, shared.seat_of(wire.to)?.gpu);
+    let (from, to) = (shared.seat_of(me, wire.from)?.gpu, shared.seat_of(me, wire.to)?.gpu);
     let (gpu, head) = if reduces { (from, to) } else { (to, from) };
     let (latency, own) = (latency(devices, gpu, head)?, devices.vertex(Memory::Device(gpu))?);
     // The far end of the link does not matter: all lead to the same switch.

@@ -82,7 +82,8 @@ impl Communicator {
                 continue;
             }
             let (from, to) = if exchange.sends { (self.rank(), exchange.peer) } else { (exchange.peer, self.rank()) };
-            let across = self.proxy.world.0.seat_of(from)?.node != self.proxy.world.0.seat_of(to)?.node;
+            let (shared, me) = (&self.proxy.world.0, self.rank());
+            let across = shared.seat_of(me, from)?.node != shared.seat_of(me, to)?.node;
             let split = schedule.split(schedule.round(plan, from, to), exchange.bytes, across);
             for piece in &split.parts {
                 let wire = Wire { from, to, channel: piece.channel, kind: WireKind::PointToPoint };

@@ -1,26 +1,28 @@
-//! What the ranks of a job share: who sits where, the kernels of each node, the FIFOs between ranks.
+//! What the ranks of a job share out of band: plan, who sits where, addresses; and what those of a node share: kernels, FIFOs between ranks.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabriscope_catalog::Rdma;
 use fabriscope_machine::{Access, PathClass, Use};
 use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{self as nccl, NcclError, NetWay, Protocol, Settings, Transport};
 use fabriscope_node::aggregation::Rules;
-use fabriscope_node::{Devices, Memory, Process, ProgramError};
+use fabriscope_node::exchange::Exchange;
+use fabriscope_node::{Devices, Memory, Process, ProgramError, exchange_keys};
 use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_units::Time;
 use fabriscope_verbs::{Lid, Mtu, QpNum, Rkey};
 
-use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
+use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath};
 use super::kernels::Kernels;
 
 /// What the ranks of a job share. Clones are the same world.
 #[derive(Clone)]
-pub struct World(pub(super) Rc<Shared>);
+pub struct World(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
     pub library: JobLibrary,
@@ -36,18 +38,20 @@ pub(super) struct Shared {
     /// What limits groups of switches that reduce, where they do.
     pub switches: Option<Rules>,
     binding: Binding,
-    pub seats: RefCell<BTreeMap<u32, RankPlacement>>,
-    nodes: RefCell<BTreeMap<u32, Rc<RefCell<Node>>>>,
-    /// What each end of a connection between nodes tells the other, by adapter.
-    pub contacts: RefCell<BTreeMap<(Wire, bool, u32), Contact>>,
-    /// Messages on the way, by connection and number of the protocol.
-    pub words: RefCell<BTreeMap<(u32, usize), Words>>,
+    /// What ranks tell each other before their first message.
+    pub exchange: Exchange<Tables>,
     /// Contents of slices in the switches, by group and number, and how many heads have the sum.
-    sums: RefCell<BTreeMap<(u32, u64), (u64, u32)>>,
+    sums: Mutex<Sums>,
 }
 
-/// Slices with their pieces, in order.
-type Words = VecDeque<(Filled, u32)>;
+type Sums = BTreeMap<(u32, u64), (u64, u32)>;
+
+exchange_keys! {
+    /// Where a rank sits.
+    seats: SeatOf { rank: u32 } => RankPlacement;
+    /// What an end of a connection between nodes tells the other, by adapter.
+    contacts: ContactOf { wire: Wire, sends: bool, stripe: u32 } => Contact;
+}
 
 /// Where a rank sits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +104,7 @@ impl WireKind {
 
 /// One end of a connection between nodes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Contact {
+pub(crate) struct Contact {
     /// Its number, the same at both ends.
     pub number: u32,
     pub lid: Lid,
@@ -139,7 +143,7 @@ impl World {
         let library = library.into();
         let plan = library.join(nodes, per_node, settings)?;
         let schedule = Schedule::new(&plan);
-        Ok(World(Rc::new(Shared {
+        Ok(World(Arc::new(Shared {
             library,
             plan,
             schedule,
@@ -148,11 +152,8 @@ impl World {
             rdma: target.rdma,
             switches: target.aggregation.as_ref().map(|(_, part)| part.rules(path_mtu(target.mtu), 0)),
             binding: target.binding.clone(),
-            seats: RefCell::default(),
-            nodes: RefCell::default(),
-            contacts: RefCell::default(),
-            words: RefCell::default(),
-            sums: RefCell::default(),
+            exchange: Exchange::default(),
+            sums: Mutex::default(),
         })))
     }
     /// Who is whose neighbour in which channel.
@@ -168,6 +169,21 @@ impl World {
     pub fn library(&self, rank: u32) -> &Library {
         self.0.library_of(rank)
     }
+
+    /// Seats a rank: the next rank of a node takes its next GPU, or the one that the user said. What it shares with those of its node.
+    pub(super) fn seat(&self, process: &Process) -> Result<(RankPlacement, Rc<RefCell<Node>>), ProgramError> {
+        let (devices, shared) = (process.devices()?, &self.0);
+        let node = process.segments().of(shared, || RefCell::new(Node::new(devices)));
+        let local = node.borrow().ranks.len() as u32;
+        let gpu = shared.binding.gpu(local, devices.count() as u32).unwrap_or(0);
+        let seat = RankPlacement { node: process.node(), gpu };
+        if let Some(other) = node.borrow_mut().ranks.insert(gpu, process.rank()) {
+            let what = format!("ranks {other} and {} share gpu{gpu} of a node: a communicator has one rank for each GPU", process.rank());
+            return Err(ProgramError(format!("{what}; take as many ranks as there are GPUs, or another --bind")));
+        }
+        shared.exchange.put(process.rank(), SeatOf { rank: process.rank() }, seat);
+        Ok((seat, node))
+    }
 }
 
 impl Shared {
@@ -176,30 +192,15 @@ impl Shared {
         self.library.of_kind(self.plan.kind_number(rank))
     }
 
-    /// Seats a rank: the next rank of a node takes its next GPU, or the one that the user said.
-    pub fn seat(&self, process: &Process) -> Result<(RankPlacement, Rc<RefCell<Node>>), ProgramError> {
-        let devices = process.devices()?;
-        let node = self.nodes.borrow_mut().entry(process.node()).or_insert_with(|| Rc::new(RefCell::new(Node::new(devices)))).clone();
-        let local = node.borrow().ranks.len() as u32;
-        let gpu = self.binding.gpu(local, devices.count() as u32).unwrap_or(0);
-        let seat = RankPlacement { node: process.node(), gpu };
-        if let Some(other) = node.borrow_mut().ranks.insert(gpu, process.rank()) {
-            let what = format!("ranks {other} and {} share gpu{gpu} of a node: a communicator has one rank for each GPU", process.rank());
-            return Err(ProgramError(format!("{what}; take as many ranks as there are GPUs, or another --bind")));
-        }
-        self.seats.borrow_mut().insert(process.rank(), seat);
-        Ok((seat, node))
-    }
-
     /// A head of a group gives a slice to the switches.
     pub fn add_to_sum(&self, group: u32, number: u64, contents: u64) {
-        let mut sums = self.sums.borrow_mut();
+        let mut sums = self.sums();
         let sum = &mut sums.entry((group, number)).or_default().0;
         *sum = sum.wrapping_add(contents);
     }
     /// A head of a group gets the sum of a slice of all.
     pub fn sum_of(&self, group: u32, number: u64) -> u64 {
-        let mut sums = self.sums.borrow_mut();
+        let mut sums = self.sums();
         let Some((sum, heads)) = sums.get_mut(&(group, number)) else { return 0 };
         let sum = *sum;
         *heads += 1;
@@ -207,6 +208,10 @@ impl Shared {
             sums.remove(&(group, number));
         }
         sum
+    }
+
+    fn sums(&self) -> MutexGuard<'_, Sums> {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The adapters of a connection for point-to-point traffic, each rank with those near to it.
@@ -217,9 +222,9 @@ impl Shared {
         }
     }
 
-    /// The seat of any rank of the job, once all have sat down.
-    pub fn seat_of(&self, rank: u32) -> Result<RankPlacement, ProgramError> {
-        let seat = self.seats.borrow().get(&rank).copied();
+    /// The seat of any rank of the job as `me` knows it, once all have sat down.
+    pub fn seat_of(&self, me: u32, rank: u32) -> Result<RankPlacement, ProgramError> {
+        let seat = self.exchange.get(me, SeatOf { rank });
         seat.ok_or_else(|| ProgramError(format!("the communicator has no rank {rank}")))
     }
 }
@@ -277,10 +282,10 @@ fn own_memory(devices: &Devices, gpu: u32) -> Vec<Use> {
 
 /// A FIFO between two GPUs of a node: the sender writes into the receiver's memory where GPUs reach each other, and into host memory
 /// otherwise, from where the receiver reads.
-pub(super) fn local_fifo(devices: &Devices, shared: &Shared, wire: Wire) -> Result<Fifo, ProgramError> {
-    let (from, to) = (shared.seat_of(wire.from)?.gpu, shared.seat_of(wire.to)?.gpu);
+pub(super) fn local_fifo(devices: &Devices, (shared, me): (&Shared, u32), wire: Wire) -> Result<Fifo, ProgramError> {
+    let (from, to) = (shared.seat_of(me, wire.from)?.gpu, shared.seat_of(me, wire.to)?.gpu);
     if matches!(wire.kind, WireKind::Reduction | WireKind::Multicast) {
-        return super::nvls::fifo(devices, shared, wire);
+        return super::nvls::fifo(devices, (shared, me), wire);
     }
     let (source, target) = (devices.vertex(Memory::Device(from))?, devices.vertex(Memory::Device(to))?);
     let machine = devices.machine();

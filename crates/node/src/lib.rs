@@ -19,6 +19,7 @@ mod device_test;
 pub mod dma;
 #[cfg(test)]
 mod dma_test;
+pub mod exchange;
 pub mod managed;
 pub mod pcie;
 pub mod process;
@@ -27,6 +28,8 @@ mod psm2;
 pub mod reach;
 #[cfg(test)]
 mod reach_test;
+mod record;
+mod segments;
 pub mod socket;
 pub mod sockets;
 pub mod traffic;
@@ -45,6 +48,8 @@ pub use pcie::{Pcie, PcieTiming, ReadAhead, ReadStream};
 pub use process::{Main, Process, Program};
 pub use program_error::ProgramError;
 pub use reach::Reach;
+pub use record::Record;
+pub use segments::Segments;
 pub use socket::{Socket, Waiting};
 pub use sockets::{Route, Sockets};
 pub use traffic::{Meeting, Traffic};

@@ -22,6 +22,7 @@ use crate::copies::CopyId;
 use crate::cpu::{CpuCosts, DoorbellPolicy};
 use crate::device::Devices;
 use crate::program_error::ProgramError;
+use crate::segments::Segments;
 use crate::socket::SocketWait;
 use crate::sockets::{Route, Sockets};
 use crate::work::WorkLog;
@@ -116,6 +117,7 @@ struct CoreState {
     /// The NUMA domain of the core.
     domain: Cell<u32>,
     devices: Option<Rc<Devices>>,
+    segments: Rc<Segments>,
     awaited: Cell<Awaited>,
     inner: RefCell<Inner>,
 }
@@ -143,6 +145,8 @@ pub struct RankPlacement {
     pub sockets: Option<Rc<Sockets>>,
     /// The GPUs that it shares with them, if there are any.
     pub devices: Option<Rc<Devices>>,
+    /// The memory that its programs share with those of the other cores.
+    pub segments: Rc<Segments>,
 }
 
 impl Process {
@@ -165,7 +169,7 @@ impl Process {
             spawned: Vec::new(),
             serves: false,
         };
-        let RankPlacement { rank, ranks, node, lids, cpu, doorbell, sockets, devices } = seat;
+        let RankPlacement { rank, ranks, node, lids, cpu, doorbell, sockets, devices, segments } = seat;
         Process(Rc::new(CoreState {
             rank,
             ranks,
@@ -176,6 +180,7 @@ impl Process {
             sockets,
             domain: Cell::new(0),
             devices,
+            segments,
             awaited: Cell::default(),
             inner: RefCell::new(inner),
         }))
@@ -195,6 +200,11 @@ impl Process {
     #[must_use]
     pub fn node(&self) -> u32 {
         self.0.node
+    }
+    /// The memory that programs of this node share.
+    #[must_use]
+    pub fn segments(&self) -> &Rc<Segments> {
+        &self.0.segments
     }
     /// The core's clock.
     #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! Source: the parts; NCCL, src/include/device.h for how many bytes of a line are data.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_catalog::{CpuFamily, Layer, Rdma, ResolvedCluster, StepParameters, Vendor};
 use fabriscope_machine::{Machine, PathClass};
@@ -70,7 +70,7 @@ pub struct Library {
     pub settings: Settings,
     multimem: Rate,
     paces: [Pace; 3],
-    machine: Rc<Machine>,
+    machine: Arc<Machine>,
     facts: Facts,
 }
 
@@ -98,7 +98,7 @@ impl Library {
         let rails = Facts::rails(node.nics, node.gpus);
         let adapters = vec![adapter; node.nics as usize];
         let facts = Facts { architecture, processor, adapters, hosts: node.layout.part.trays, rails };
-        let machine = Rc::new(node.machine().ok()?);
+        let machine = Arc::new(node.machine().ok()?);
         let pace = |protocol: Protocol, step: &fabriscope_catalog::Step, rate| Pace {
             rate,
             taken: taken(protocol),

@@ -92,7 +92,7 @@ fn contexts_of_omni_path_share_the_send_buffer() {
     let adapter = timing::onload(&on("csd3-opa")).unwrap();
     assert_eq!((adapter.credits, adapter.credit_return), (431, 142));
     // A third of them, less the block of the header, for one packet: (143 − 1) · 64 = 9088 B, more than the 8 KiB of the largest.
-    assert_eq!((adapter.mtu, adapter.pio_payload()), (8192, 8192));
+    assert_eq!((adapter.parameters.mtu, adapter.pio_payload()), (8192, 8192));
     // A packet with 60 B around its payload in whole flits of 8 B: 60 + 1 = 61 → 64; 60 + 8192 = 8252 → 8256.
     assert_eq!((adapter.wire_bytes(1), adapter.wire_bytes(8192)), (64, 8256));
     assert_eq!(timing::onload(&on("ri2")), None);

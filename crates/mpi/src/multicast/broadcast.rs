@@ -1,5 +1,6 @@
 //! One broadcast at one rank: what it sends, receives and passes on, in one loop that waits for any of it.
 
+use std::cell::RefMut;
 use std::collections::BTreeMap;
 
 use fabriscope_node::{CopyId, Process, ProgramError};
@@ -51,16 +52,20 @@ impl Course<'_> {
         let first = chunk * self.multicast.settings.chunk;
         (first, self.multicast.settings.chunk.min(self.packets - first))
     }
-    /// What the ranks know of this source's broadcasts.
+    /// What the memory of the source says.
     pub fn books<R>(&self, look: impl FnOnce(&mut super::broadcast_state::Books) -> R) -> R {
-        look(self.multicast.board.borrow_mut().books(self.source))
+        look(self.multicast.board.sources().entry(self.source).or_default())
+    }
+    /// What rank `rank` of this node says.
+    pub fn seat(&self, rank: u32) -> RefMut<'_, BroadcastState> {
+        self.multicast.seats.of(self.source, rank)
     }
     /// Where the source's data stays until everybody has it, if that is not its pinned buffer: headers say so.
     pub fn stays(&self) -> Option<Buffer> {
         self.books(|books| books.stays.iter().rev().find(|(message, _)| *message == self.first.2).and_then(|(_, stays)| *stays))
     }
     pub fn outcome(&self, change: impl FnOnce(&mut super::Outcome)) {
-        change(&mut self.multicast.board.borrow_mut().outcome);
+        change(&mut self.multicast.board.outcome());
     }
     /// Another core of the node can see from now on what this one has written.
     pub fn tell(&self, rank: u32) {
@@ -136,14 +141,12 @@ impl Course<'_> {
             state.home.memory(self.buffer)?
         };
         let now = self.process.now();
-        self.books(|books| {
-            *books.seat(self.process.rank()) = BroadcastState {
-                entered: (self.first.2 + 1, now),
-                given: Vec::new(),
-                landing: matches!(stream.end, Role::Member).then(|| Landing::new(self.packets, self.multicast.settings.chunk)),
-                memory: Some(memory),
-            };
-        });
+        *self.seat(self.process.rank()) = BroadcastState {
+            entered: (self.first.2 + 1, now),
+            given: Vec::new(),
+            landing: matches!(stream.end, Role::Member).then(|| Landing::new(self.packets, self.multicast.settings.chunk)),
+            memory: Some(memory),
+        };
         if let Some(parent) = parent {
             self.tell(parent);
         }
@@ -152,7 +155,7 @@ impl Course<'_> {
 
     /// The broadcast is over here: what lies at another place than its own is counted.
     fn leave(&self, own: Option<Landing>) -> Result<(), ProgramError> {
-        let landing = own.or_else(|| self.books(|books| books.seat(self.process.rank()).landing.take()));
+        let landing = own.or_else(|| self.seat(self.process.rank()).landing.take());
         let (wrong, repeated) = landing.map_or((0, 0), |landing| (landing.wrong(), landing.repeated));
         self.outcome(|outcome| {
             outcome.messages += 1;

@@ -1,11 +1,14 @@
-//! What the ranks of a job know of each other's broadcasts: addresses that they exchange when they open, counters that stand in memory
-//! that others read, and what came out of it.
+//! What the ranks of a job know of each other's broadcasts: addresses that they exchange when they open, what ranks of a node tell each
+//! other in its memory, what receivers read in the memory of a source, and what came out of it.
 //!
 //! A counter that its owner's core has written at a time is seen by nobody before: cores run ahead of the simulation.
 
+use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fabriscope_node::Memory;
+use fabriscope_node::exchange::Exchange;
+use fabriscope_node::{Memory, exchange_keys};
 use fabriscope_units::Time;
 use fabriscope_verbs::{Lid, QpNum, Rkey};
 
@@ -14,14 +17,14 @@ use crate::buffer::Buffer;
 
 /// Memory of a rank that adapters of others reach.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
+pub(crate) struct Window {
     pub addr: u64,
     pub rkey: Rkey,
 }
 
 /// What a source tells those that receive from it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Contact {
+pub(crate) struct Contact {
     pub lid: Lid,
     /// Its buffers, credits and progress in host memory.
     pub host: Window,
@@ -76,18 +79,35 @@ pub(super) struct BroadcastState {
     pub memory: Option<Memory>,
 }
 
-/// The broadcasts of one source.
+exchange_keys! {
+    /// The node of a rank.
+    nodes: NodeOf { rank: u32 } => u32;
+    /// What a source tells.
+    contacts: ContactOf { source: u32 } => Contact;
+    /// By receiver: its queue pair, and the one of the source for it.
+    ends: EndOf { source: u32, rank: u32 } => (Lid, QpNum);
+    answers: AnswerOf { source: u32, rank: u32 } => QpNum;
+    /// By receiver that gives its credit to another receiver: its queue pair, and the one of that receiver for it.
+    ups: UpOf { source: u32, rank: u32 } => (Lid, QpNum);
+    downs: DownOf { source: u32, rank: u32 } => QpNum;
+    /// Host memory of receivers that take credit of others.
+    windows: WindowOf { source: u32, rank: u32 } => (Lid, Window);
+}
+
+/// What ranks of a node tell each other, by source and rank.
+#[derive(Debug, Default)]
+pub(super) struct Seats(RefCell<BTreeMap<(u32, u32), BroadcastState>>);
+
+impl Seats {
+    /// A rank in the current broadcast of a source.
+    pub fn of(&self, source: u32, rank: u32) -> RefMut<'_, BroadcastState> {
+        RefMut::map(self.0.borrow_mut(), |seats| seats.entry((source, rank)).or_default())
+    }
+}
+
+/// What the memory of a source says of its broadcasts to those that read it.
 #[derive(Debug, Default)]
 pub(super) struct Books {
-    pub contact: Option<Contact>,
-    /// By receiver: its queue pair, and the one of the source for it.
-    pub ends: BTreeMap<u32, (Lid, QpNum)>,
-    pub answers: BTreeMap<u32, QpNum>,
-    /// By receiver that gives its credit to another receiver: its queue pair, and the one of that receiver for it.
-    pub ups: BTreeMap<u32, (Lid, QpNum)>,
-    pub downs: BTreeMap<u32, QpNum>,
-    /// Host memory of receivers that take credit of others.
-    pub windows: BTreeMap<u32, (Lid, Window)>,
     /// Packets that have left, by time: the counter that receivers read.
     pub sent: Vec<(Time, u64)>,
     /// The chunk in each place of the pinned buffer.
@@ -97,13 +117,9 @@ pub(super) struct Books {
     pub stays: [(u64, Option<Buffer>); 2],
     /// Broadcasts after which everybody had to say that he has all.
     pub finishes: u64,
-    pub seats: BTreeMap<u32, BroadcastState>,
 }
 
 impl Books {
-    pub fn seat(&mut self, rank: u32) -> &mut BroadcastState {
-        self.seats.entry(rank).or_default()
-    }
     /// Packets that had left by `now`, as far as the source's core had noticed.
     pub fn sent_by(&self, now: Time) -> u64 {
         let known = self.sent.partition_point(|(at, _)| *at <= now);
@@ -111,25 +127,38 @@ impl Books {
     }
 }
 
-/// All of it.
+/// What a job shares of its broadcasts.
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    /// The node of each rank.
-    pub nodes: BTreeMap<u32, u32>,
-    pub sources: BTreeMap<u32, Books>,
-    pub outcome: Outcome,
+    pub exchange: Exchange<Tables>,
+    pub sources: Mutex<BTreeMap<u32, Books>>,
+    pub outcome: Mutex<Outcome>,
     /// Steps of senders are noted.
     pub noting: bool,
 }
 
 impl Board {
-    pub fn books(&mut self, source: u32) -> &mut Books {
-        self.sources.entry(source).or_default()
+    pub fn sources(&self) -> MutexGuard<'_, BTreeMap<u32, Books>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    pub fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The node of each rank.
+#[derive(Debug)]
+pub(super) struct Nodes(BTreeMap<u32, u32>);
+
+impl Nodes {
+    /// As rank `me` knows it, once all have said theirs.
+    pub fn of(exchange: &Exchange<Tables>, me: u32) -> Nodes {
+        Nodes(exchange.all::<NodeOf>(me).into_iter().map(|(key, node)| (key.rank, node)).collect())
     }
     /// The ranks of the node of `rank`, in the order in which they pass on what `source` sends; the first one has it from the network.
     pub fn members(&self, rank: u32, source: u32) -> Vec<u32> {
-        let node = self.nodes.get(&rank);
-        let mut members: Vec<u32> = self.nodes.iter().filter(|(_, other)| Some(*other) == node).map(|(rank, _)| *rank).collect();
+        let node = self.0.get(&rank);
+        let mut members: Vec<u32> = self.0.iter().filter(|(_, other)| Some(*other) == node).map(|(rank, _)| *rank).collect();
         if let Some(at) = members.iter().position(|rank| *rank == source) {
             members[..=at].rotate_right(1);
         }
@@ -137,9 +166,9 @@ impl Board {
     }
     /// The ranks that receive from the network what `source` sends: the first of each other node.
     pub fn leaders(&self, source: u32) -> Vec<u32> {
-        let own = self.nodes.get(&source).copied();
+        let own = self.0.get(&source).copied();
         let mut first: BTreeMap<u32, u32> = BTreeMap::new();
-        self.nodes.iter().for_each(|(rank, node)| {
+        self.0.iter().for_each(|(rank, node)| {
             first.entry(*node).or_insert(*rank);
         });
         let mut leaders: Vec<u32> = first.into_iter().filter(|(node, _)| Some(*node) != own).map(|(_, rank)| rank).collect();
@@ -155,8 +184,8 @@ mod tests {
 
     #[test]
     fn one_rank_of_each_other_node_receives_and_the_source_stands_first_in_its_own() {
-        let board = Board { nodes: (0..6).map(|rank| (rank, rank / 2)).collect(), ..Board::default() };
-        assert_eq!((board.leaders(3), board.members(2, 3), board.members(0, 3)), (vec![0, 4], vec![3, 2], vec![0, 1]));
+        let nodes = Nodes((0..6).map(|rank| (rank, rank / 2)).collect());
+        assert_eq!((nodes.leaders(3), nodes.members(2, 3), nodes.members(0, 3)), (vec![0, 4], vec![3, 2], vec![0, 1]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::{Bytes, Remedy, Span};
@@ -11,7 +12,7 @@ use fabriscope_verbs::{
     VerbsError, WatchId, WcStatus,
 };
 
-use super::broadcast_state::{Board, Contact, Outcome, Window};
+use super::broadcast_state::{AnswerOf, Board, Contact, ContactOf, DownOf, EndOf, NodeOf, Nodes, Outcome, Seats, UpOf, Window, WindowOf};
 use super::settings::{Settings, Within};
 use crate::Rank;
 use crate::buffer::Buffer;
@@ -20,7 +21,7 @@ use crate::setup;
 /// What the ranks of a job share out of band for their broadcasts. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Casting {
-    pub(super) board: Rc<RefCell<Board>>,
+    pub(super) board: Arc<Board>,
     /// Groups and memory of another number are others.
     number: u8,
 }
@@ -29,9 +30,7 @@ impl Casting {
     /// The same, which notes the steps of senders.
     #[must_use]
     pub fn noting() -> Casting {
-        let casting = Casting::default();
-        casting.board.borrow_mut().noting = true;
-        casting
+        Casting { board: Arc::new(Board { noting: true, ..Board::default() }), number: 0 }
     }
     /// One of several of a job, all with numbers of their own.
     #[must_use]
@@ -41,7 +40,7 @@ impl Casting {
     /// What has happened in all broadcasts so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        self.board.borrow().outcome.clone()
+        self.board.outcome().clone()
     }
 }
 
@@ -49,7 +48,9 @@ impl Casting {
 pub struct Multicast {
     pub(super) settings: Settings,
     number: u8,
-    pub(super) board: Rc<RefCell<Board>>,
+    pub(super) board: Arc<Board>,
+    /// What it shares with the ranks of its node.
+    pub(super) seats: Rc<Seats>,
     pub(super) nic: usize,
     pub(super) cq: CqId,
     pub(super) host: Mr,
@@ -163,9 +164,10 @@ impl Multicast {
     /// A queue pair could not be made or connected; the group could not be joined.
     pub async fn open(rank: &Rank, settings: Settings, casting: &Casting, sources: &[u32]) -> Result<Multicast, ProgramError> {
         let (process, me) = (&rank.process, rank.rank());
-        let board = Rc::clone(&casting.board);
-        board.borrow_mut().nodes.insert(me, process.node());
-        process.barrier().await;
+        let board = Arc::clone(&casting.board);
+        board.exchange.put(me, NodeOf { rank: me }, process.node());
+        board.exchange.fence(process).await;
+        let (nodes, seats) = (Nodes::of(&board.exchange, me), process.segments().of(&board, Seats::default));
         let nic = rank.state.borrow().home.nics.first().map_or(0, |(nic, _)| *nic);
         let place = {
             let state = rank.state.borrow();
@@ -183,19 +185,16 @@ impl Multicast {
         let (pd, host, device, cq, control) = opened.map_err(|error: VerbsError| failed(error))?;
         let number = casting.number;
         let multicast =
-            Multicast { settings, number, board, nic, cq, host, device, streams: RefCell::default(), mapped: RefCell::default() };
+            Multicast { settings, number, board, seats, nic, cq, host, device, streams: RefCell::default(), mapped: RefCell::default() };
         let mut made = BTreeMap::new();
         for source in sources {
-            made.insert(*source, multicast.announce(process, pd, *source)?);
+            made.insert(*source, multicast.announce(process, pd, (*source, &nodes.leaders(*source)))?);
         }
-        process.barrier().await;
+        multicast.board.exchange.fence(process).await;
         let area = |source: u32| CREDITS + AREA * sources.iter().position(|other| *other == source).unwrap_or(0) as u64;
         let mut joins = 0;
         for (source, ud) in made {
-            let (leaders, members) = {
-                let board = multicast.board.borrow();
-                (board.leaders(source), board.members(me, source))
-            };
+            let (leaders, members) = (nodes.leaders(source), nodes.members(me, source));
             let at = members.iter().position(|rank| *rank == me).unwrap_or(0);
             joins += leaders.len() as u64 + 1;
             let group = match ud {
@@ -218,13 +217,12 @@ impl Multicast {
     }
 
     /// Makes the queue pairs of this rank for `source` and tells the others; the one for datagrams is returned.
-    fn announce(&self, process: &Process, pd: PdId, source: u32) -> Result<Option<QpNum>, ProgramError> {
+    fn announce(&self, process: &Process, pd: PdId, (source, leaders): (u32, &[u32])) -> Result<Option<QpNum>, ProgramError> {
         let me = process.rank();
-        let leaders = self.board.borrow().leaders(source);
         if me != source && !leaders.contains(&me) {
             return Ok(None);
         }
-        let tree = Tree { source, leaders: &leaders };
+        let tree = Tree { source, leaders };
         // The source has a queue pair for each receiver anyway.
         let (above, below) = if me == source { (None, Vec::new()) } else { (Some(tree.above(me)), tree.below(me)) };
         let (lid, settings) = (process.lid(self.nic), &self.settings);
@@ -252,24 +250,23 @@ impl Multicast {
             Ok((ud, made?, below?))
         });
         let (ud, reliable, downs) = made.map_err(|error: VerbsError| failed(error))?;
-        let mut board = self.board.borrow_mut();
-        let books = board.books(source);
+        let exchange = &self.board.exchange;
         let window = Window { addr: self.host.addr, rkey: self.host.rkey };
         if me == source {
             let device = self.device.map(|mr| Window { addr: mr.addr, rkey: mr.rkey });
-            books.contact = Some(Contact { lid, host: window, device });
-            books.held = vec![None; settings.depth as usize];
-            books.answers = leaders.into_iter().zip(reliable).collect();
+            exchange.put(me, ContactOf { source }, Contact { lid, host: window, device });
+            leaders.iter().zip(reliable).for_each(|(rank, qp)| exchange.put(me, AnswerOf { source, rank: *rank }, qp));
+            self.board.sources().entry(source).or_default().held = vec![None; settings.depth as usize];
             return Ok(Some(ud));
         }
         if let Some(qp) = reliable.first() {
-            books.ends.insert(me, (lid, *qp));
+            exchange.put(me, EndOf { source, rank: me }, (lid, *qp));
         }
         if let Some(qp) = reliable.get(1) {
-            books.ups.insert(me, (lid, *qp));
+            exchange.put(me, UpOf { source, rank: me }, (lid, *qp));
         }
-        books.downs.extend(below.into_iter().zip(downs));
-        books.windows.insert(me, (lid, window));
+        below.into_iter().zip(downs).for_each(|(rank, qp)| exchange.put(me, DownOf { source, rank }, qp));
+        exchange.put(me, WindowOf { source, rank: me }, (lid, window));
         Ok(Some(ud))
     }
 
@@ -290,9 +287,9 @@ impl Multicast {
     ) -> Result<Sending, ProgramError> {
         let me = process.rank();
         let ends: Vec<(QpNum, (Lid, QpNum))> = {
-            let mut board = self.board.borrow_mut();
-            let books = board.books(me);
-            leaders.iter().filter_map(|leader| Some((*books.answers.get(leader)?, *books.ends.get(leader)?))).collect()
+            let exchange = &self.board.exchange;
+            let end = |rank: u32| Some((exchange.get(me, AnswerOf { source: me, rank })?, exchange.get(me, EndOf { source: me, rank })?));
+            leaders.iter().filter_map(|leader| end(*leader)).collect()
         };
         let kids = Tree { source: me, leaders }.below(me).len() as u64;
         let open = |n: &mut Nic| -> Result<Sending, VerbsError> {
@@ -317,14 +314,15 @@ impl Multicast {
         let (me, tree) = (process.rank(), Tree { source, leaders });
         let (above, below) = (tree.above(me), tree.below(me));
         let unheard = || ProgramError(format!("rank {me} heard nothing of source {source}"));
-        let mut board = self.board.borrow_mut();
-        let books = board.books(source);
-        let (from, answer) = books.contact.zip(books.answers.get(&me).copied()).ok_or_else(unheard)?;
-        let rc = books.ends.get(&me).ok_or_else(unheard)?.1;
-        let up = books.ups.get(&me).map(|(_, qp)| *qp);
-        let over = up.map(|_| books.windows.get(&above).copied().zip(books.downs.get(&me).copied()).ok_or_else(unheard)).transpose()?;
-        let downs: Vec<(QpNum, (Lid, QpNum))> =
-            below.iter().filter_map(|child| Some((*books.downs.get(child)?, *books.ups.get(child)?))).collect();
+        let exchange = &self.board.exchange;
+        let (contact, answer) = (exchange.get(me, ContactOf { source }), exchange.get(me, AnswerOf { source, rank: me }));
+        let (from, answer) = contact.zip(answer).ok_or_else(unheard)?;
+        let rc = exchange.get(me, EndOf { source, rank: me }).ok_or_else(unheard)?.1;
+        let up = exchange.get(me, UpOf { source, rank: me }).map(|(_, qp)| qp);
+        let window = exchange.get(me, WindowOf { source, rank: above }).zip(exchange.get(me, DownOf { source, rank: me }));
+        let over = up.map(|_| window.ok_or_else(unheard)).transpose()?;
+        let down = |rank: u32| Some((exchange.get(me, DownOf { source, rank })?, exchange.get(me, UpOf { source, rank })?));
+        let downs: Vec<(QpNum, (Lid, QpNum))> = below.iter().filter_map(|child| down(*child)).collect();
         let siblings = tree.below(above);
         let index = siblings.iter().position(|rank| *rank == me).unwrap_or(0) as u64;
         let stride = CREDIT * siblings.len() as u64;

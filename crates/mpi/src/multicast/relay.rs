@@ -56,10 +56,10 @@ impl Passing {
         let mut waiting: Vec<&mut Child> = self.children.iter_mut().filter(|child| child.begun < self.available.len()).collect();
         waiting.sort_by_key(|child| child.begun);
         for child in waiting {
-            let (entered, memory) = course.books(|books| {
-                let seat = books.seat(child.rank);
+            let (entered, memory) = {
+                let seat = course.seat(child.rank);
                 (seat.entered.0 > course.first.2 && seat.entered.1 <= now, seat.memory)
-            });
+            };
             let Some(to) = memory.filter(|_| entered) else { continue };
             let from = course.rank.state.borrow().home.memory(course.buffer)?;
             if child.begun == 0 {
@@ -83,10 +83,8 @@ impl Passing {
 
     fn take(&mut self, course: &Course<'_>) {
         let (me, now) = (course.process.rank(), course.process.now());
-        let given = course.books(|books| {
-            let seat = books.seat(me);
-            seat.given[self.taken..].iter().take_while(|(at, _)| *at <= now).map(|(_, chunk)| *chunk).collect::<Vec<u32>>()
-        });
+        let given: Vec<u32> =
+            course.seat(me).given[self.taken..].iter().take_while(|(at, _)| *at <= now).map(|(_, chunk)| *chunk).collect();
         self.taken += given.len();
         for chunk in given {
             if course.buffer == crate::Buffer::Host {
@@ -127,13 +125,13 @@ impl Course<'_> {
 fn give(course: &Course<'_>, rank: u32, chunk: u32) {
     course.process.compute(course.process.cpu().detect);
     let now = course.process.now();
-    course.books(|books| {
-        let seat = books.seat(rank);
+    {
+        let seat = &mut *course.seat(rank);
         seat.given.push((now, chunk));
         if let Some(landing) = &mut seat.landing {
             landing.take_chunk(chunk);
         }
-    });
+    }
     course.tell(rank);
 }
 

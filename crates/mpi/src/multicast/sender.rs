@@ -152,9 +152,9 @@ impl<'a> Outgoing<'a> {
     }
 
     fn note(&self, course: &Course<'_>, step: Step, chunk: u32) {
-        let board = &mut *course.multicast.board.borrow_mut();
-        if board.noting {
-            board.outcome.steps.push((course.source, step, self.number(course, chunk), course.process.now()));
+        if course.multicast.board.noting {
+            let step = (course.source, step, self.number(course, chunk), course.process.now());
+            course.outcome(|outcome| outcome.steps.push(step));
         }
     }
 

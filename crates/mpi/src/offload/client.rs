@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_node::{Process, ProgramError};
@@ -11,12 +12,14 @@ use fabriscope_verbs::{Access, CqId, Mr, Nic, QpCap, QpInit, QpNum, QpType, Remo
 use super::super::one_sided::OneSided;
 use super::super::rank::Rank;
 use super::super::request::{Carried, Request};
-use super::state::{ConnectionEnd, OffloadState, Order, RankSeat, Work};
+use super::state::{ConnectionEnd, ContactOf, OffloadState, Order, Queues, RankSeat, RingOf, SeatOf, Work};
 use super::worker::{self, NIC, connect, failed};
 
 /// A rank's way to its worker.
 pub(in super::super) struct OffloadClient {
     desk: OffloadState,
+    /// What it shares with its worker.
+    queues: Rc<Queues>,
     qp: QpNum,
     cq: CqId,
     /// Where descriptors are written down, and where the counter is.
@@ -54,23 +57,25 @@ impl Rank {
         let length = rail.mr.length.0 - (rail.user - rail.mr.addr);
         let counter = (base, own.rkey);
         let seat = RankSeat { node: process.node(), user: rail.user, length, rkey: rail.mr.rkey, place, counter };
-        shared.ranks.borrow_mut().insert(me, seat);
-        process.barrier().await;
+        shared.exchange.put(me, SeatOf { rank: me }, seat);
+        shared.exchange.fence(process).await;
+        shared.assign(me);
         let worker = ConnectionEnd::Worker(shared.worker_of(me)?);
-        shared.contacts.borrow_mut().insert((ConnectionEnd::Rank(me), worker), (process.lid(NIC), qp));
-        if shared.leads(me) {
+        shared.exchange.put(me, ContactOf { from: ConnectionEnd::Rank(me), to: worker }, (process.lid(NIC), qp));
+        if shared.leads(me, process.node()) {
             for id in shared.workers(Some(process.node())) {
                 let desk = desk.clone();
-                process.spawn(NIC, Box::new(move |process| Box::pin(worker::run(process, desk, id))));
+                process.spawn(NIC, Box::new(move |process| Box::pin(worker::run(process, desk, (id, me)))));
             }
         }
-        process.barrier().await;
+        shared.exchange.fence(process).await;
         connect(process, NIC, desk, ConnectionEnd::Rank(me), worker, qp)?;
-        let ring = shared.rings.borrow().get(&me).copied();
+        let ring = shared.exchange.get(me, RingOf { rank: me });
         let (addr, rkey) = ring.ok_or_else(|| ProgramError(format!("rank {me}: its worker has no ring for it")))?;
         process.barrier().await;
         *self.door.borrow_mut() = Some(OffloadClient {
             desk: desk.clone(),
+            queues: process.segments().of(shared, Queues::default),
             qp,
             cq,
             own,
@@ -136,7 +141,7 @@ impl Rank {
         let count = self.process.nic(nic, |n| n.watch_count(watch, now));
         if let Some(door) = self.door.borrow().as_ref() {
             for _ in next..=count {
-                let number = door.desk.0.done.borrow_mut().get_mut(&self.rank()).and_then(std::collections::VecDeque::pop_front);
+                let number = door.queues.done.borrow_mut().get_mut(&self.rank()).and_then(std::collections::VecDeque::pop_front);
                 door.over.borrow_mut().extend(number);
             }
             door.seen.set(count.max(door.seen.get()));
@@ -169,7 +174,7 @@ impl OffloadClient {
             wr = wr.signaled();
         }
         process.post_send(NIC, self.qp, &wr)?;
-        self.desk.0.orders.borrow_mut().entry(process.rank()).or_default().push_back(Order { number, op, work });
+        self.queues.orders.borrow_mut().entry(process.rank()).or_default().push_back(Order { number, op, work });
         Ok(Request(Carried::Offloaded(number)))
     }
 }

@@ -1,13 +1,14 @@
-//! What ranks and workers of a job share out of band: who serves whom, keys, and the words that the simulated adapters do not carry.
+//! What ranks and workers of a job tell each other out of band: who serves whom, keys; and what those of a node share: orders, and their ends.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 use fabriscope_catalog::Offload;
 use fabriscope_collectives::{Algorithm, Call};
-use fabriscope_node::ProgramError;
+use fabriscope_node::exchange::Exchange;
+use fabriscope_node::{ProgramError, exchange_keys};
 use fabriscope_platform::{Target, path_mtu};
 use fabriscope_units::Span;
 use fabriscope_verbs::{AppWords, Lid, MemoryId, Mtu, QpNum, Rkey};
@@ -57,25 +58,37 @@ impl fmt::Display for Settings {
 }
 
 /// A worker: its node and its number there.
-pub(super) type WorkerId = u32;
+pub(crate) type WorkerId = u32;
 
-/// What a job shares. Clones are the same.
+/// What a job shares out of band. Clones are the same.
 #[derive(Clone)]
-pub struct OffloadState(pub(super) Rc<Shared>);
+pub struct OffloadState(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
     pub settings: Settings,
     pub mtu: Mtu,
     pub inline: u32,
-    pub ranks: RefCell<BTreeMap<u32, RankSeat>>,
-    served: OnceCell<BTreeMap<u32, WorkerId>>,
-    pub contacts: RefCell<BTreeMap<(ConnectionEnd, ConnectionEnd), (Lid, QpNum)>>,
+    pub exchange: Exchange<Tables>,
+    /// The worker of each rank, once all have said where they are.
+    served: OnceLock<BTreeMap<u32, WorkerId>>,
+}
+
+exchange_keys! {
+    /// Where a rank is.
+    ranks: SeatOf { rank: u32 } => RankSeat;
+    /// One end of a connection to another.
+    contacts: ContactOf { from: ConnectionEnd, to: ConnectionEnd } => (Lid, QpNum);
     /// The memory of each rank as its worker knows it.
-    pub crossed: RefCell<BTreeMap<u32, Rkey>>,
+    crossed: CrossedOf { rank: u32 } => Rkey;
     /// Where staged payload for a worker goes.
-    pub staging: RefCell<BTreeMap<WorkerId, (u64, Rkey)>>,
+    staging: StagingOf { worker: WorkerId } => (u64, Rkey);
     /// Where the descriptors of a rank go.
-    pub rings: RefCell<BTreeMap<u32, (u64, Rkey)>>,
+    rings: RingOf { rank: u32 } => (u64, Rkey);
+}
+
+/// What ranks and workers of a node share in its memory.
+#[derive(Default)]
+pub(super) struct Queues {
     pub orders: RefCell<BTreeMap<u32, VecDeque<Order>>>,
     /// Orders whose words are on the way to the rank.
     pub done: RefCell<BTreeMap<u32, VecDeque<u64>>>,
@@ -83,14 +96,14 @@ pub(super) struct Shared {
 
 /// One end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ConnectionEnd {
+pub(crate) enum ConnectionEnd {
     Rank(u32),
     Worker(WorkerId),
 }
 
 /// Where a rank is and what it lets its worker use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RankSeat {
+pub(crate) struct RankSeat {
     pub node: u32,
     /// Its buffers: first byte, length, key within the host's own domain of protection, memory of the node.
     pub user: u64,
@@ -152,62 +165,60 @@ impl OffloadState {
     /// An empty one for a job on a machine like `target`.
     #[must_use]
     pub fn new(settings: Settings, target: &Target, inline: u32) -> OffloadState {
-        OffloadState(Rc::new(Shared {
+        OffloadState(Arc::new(Shared {
             settings,
             mtu: path_mtu(target.mtu),
             inline,
-            ranks: RefCell::default(),
-            served: OnceCell::new(),
-            contacts: RefCell::default(),
-            crossed: RefCell::default(),
-            staging: RefCell::default(),
-            rings: RefCell::default(),
-            orders: RefCell::default(),
-            done: RefCell::default(),
+            exchange: Exchange::default(),
+            served: OnceLock::new(),
         }))
     }
 }
 
 impl Shared {
-    /// Which worker serves each rank, once all ranks have said where they are: those of a node take its workers in turn.
-    fn served(&self) -> &BTreeMap<u32, WorkerId> {
+    /// Finds which worker serves each rank, as `me` knows it when all ranks have said where they are: those of a node take its workers in
+    /// turn.
+    pub fn assign(&self, me: u32) {
         self.served.get_or_init(|| {
-            let ranks = self.ranks.borrow();
             let mut on: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-            ranks.iter().for_each(|(rank, seat)| on.entry(seat.node).or_default().push(*rank));
+            self.exchange.all::<SeatOf>(me).into_iter().for_each(|(key, seat)| on.entry(seat.node).or_default().push(key.rank));
             let of_node = |(node, ranks): (u32, Vec<u32>)| {
                 let workers = self.settings.workers.clamp(1, ranks.len().max(1) as u32);
                 ranks.into_iter().zip((0..workers).cycle()).map(move |(rank, worker)| (rank, node << NODE | worker)).collect::<Vec<_>>()
             };
             on.into_iter().flat_map(of_node).collect()
-        })
+        });
+    }
+    /// Ranks with their workers.
+    fn served(&self) -> impl Iterator<Item = (u32, WorkerId)> {
+        self.served.get().into_iter().flatten().map(|(rank, worker)| (*rank, *worker))
     }
     /// The worker of a rank.
     ///
     /// # Errors
     /// Nobody knows the rank.
     pub fn worker_of(&self, rank: u32) -> Result<WorkerId, ProgramError> {
-        let found = self.served().get(&rank).copied();
+        let found = self.served.get().and_then(|served| served.get(&rank)).copied();
         found.ok_or_else(|| ProgramError(format!("rank {rank} has no worker on a DPU: it never opened the offload")))
     }
     /// All workers, or those of one node, in order.
     pub fn workers(&self, node: Option<u32>) -> Vec<WorkerId> {
-        let mut all: Vec<WorkerId> = self.served().values().copied().filter(|id| node.is_none_or(|node| id >> NODE == node)).collect();
+        let mut all: Vec<WorkerId> = self.served().map(|(_, id)| id).filter(|id| node.is_none_or(|node| id >> NODE == node)).collect();
         all.sort_unstable();
         all.dedup();
         all
     }
     /// The ranks of a worker, in order.
     pub fn ranks_of(&self, worker: WorkerId) -> Vec<u32> {
-        self.served().iter().filter(|(_, served)| **served == worker).map(|(rank, _)| *rank).collect()
+        self.served().filter(|(_, served)| *served == worker).map(|(rank, _)| rank).collect()
     }
     /// The first rank of a node starts its workers.
-    pub fn leads(&self, rank: u32) -> bool {
-        let ranks = self.ranks.borrow();
-        ranks.get(&rank).is_some_and(|seat| ranks.range(..rank).all(|(_, other)| other.node != seat.node))
+    pub fn leads(&self, rank: u32, node: u32) -> bool {
+        self.served().find(|(_, worker)| worker >> NODE == node).is_some_and(|(first, _)| first == rank)
     }
-    pub fn seat(&self, rank: u32) -> Result<RankSeat, ProgramError> {
-        self.ranks.borrow().get(&rank).copied().ok_or_else(|| ProgramError(format!("rank {rank} never opened the offload")))
+    /// The seat of a rank as `me` knows it.
+    pub fn seat(&self, me: u32, rank: u32) -> Result<RankSeat, ProgramError> {
+        self.exchange.get(me, SeatOf { rank }).ok_or_else(|| ProgramError(format!("rank {rank} never opened the offload")))
     }
 }
 

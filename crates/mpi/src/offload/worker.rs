@@ -1,6 +1,7 @@
 //! A worker: a program on a core of the adapter that carries out what the ranks of its node hand over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use fabriscope_collectives::{Action, Buffer, Message, Move, Round, Rounds};
 use fabriscope_node::{Process, ProgramError};
@@ -11,7 +12,7 @@ use fabriscope_verbs::{
 };
 
 use super::links::{DEPTH, Links, Next, Signal};
-use super::state::{ConnectionEnd, Notice, OffloadState, Order, Work, WorkerId};
+use super::state::{ConnectionEnd, ContactOf, CrossedOf, Notice, OffloadState, Order, Queues, RingOf, StagingOf, Work, WorkerId};
 use super::task::{Step, Task, TaskId};
 
 /// A rank that it serves.
@@ -25,6 +26,8 @@ struct Served {
 pub(super) struct Worker {
     process: Process,
     desk: OffloadState,
+    /// What it shares with its ranks.
+    queues: Rc<Queues>,
     me: WorkerId,
     cq: CqId,
     srq: SrqId,
@@ -42,8 +45,9 @@ pub(super) struct Worker {
     arrived: BTreeMap<(u32, u64, u32), u32>,
 }
 
-/// The program of a worker.
-pub(super) async fn run(process: Process, desk: OffloadState, me: WorkerId) -> Result<(), ProgramError> {
+/// The program of a worker that this rank has started.
+pub(super) async fn run(process: Process, desk: OffloadState, (me, starter): (WorkerId, u32)) -> Result<(), ProgramError> {
+    desk.0.exchange.start(starter, process.rank());
     let mut worker = Worker::open(process, desk, me).await?;
     worker.process.serve();
     loop {
@@ -55,7 +59,8 @@ impl Worker {
     async fn open(process: Process, desk: OffloadState, me: WorkerId) -> Result<Worker, ProgramError> {
         let shared = &desk.0;
         let (ranks, all) = (shared.ranks_of(me), shared.workers(None));
-        let place = process.place(NIC);
+        let (place, number) = (process.place(NIC), process.rank());
+        let queues = process.segments().of(shared, Queues::default);
         let base = OWN + (u64::from(me) << 36);
         let create = |n: &mut Nic| -> Result<(PdId, CqId, SrqId, Mr), VerbsError> {
             let pd = n.alloc_pd();
@@ -69,6 +74,7 @@ impl Worker {
         let mut worker = Worker {
             process,
             desk: desk.clone(),
+            queues,
             me,
             cq,
             srq,
@@ -81,29 +87,29 @@ impl Worker {
             ready: BTreeSet::new(),
             arrived: BTreeMap::new(),
         };
-        shared.staging.borrow_mut().insert(me, (base + STAGING, own.rkey));
+        shared.exchange.put(number, StagingOf { worker: me }, (base + STAGING, own.rkey));
         for _ in 0..RECEIVES.max(4 * all.len() as u32) {
             worker.post_receive()?;
         }
-        for (number, rank) in ranks.iter().copied().enumerate() {
-            let seat = shared.seat(rank)?;
-            let ring = base + number as u64 * RING;
+        for (at, rank) in ranks.iter().copied().enumerate() {
+            let seat = shared.seat(number, rank)?;
+            let ring = base + at as u64 * RING;
             let watch = worker.process.nic(NIC, |n| n.create_watch(ring, Bytes(RING)));
             worker.served.push(Served { rank, watch, taken: 0 });
-            shared.rings.borrow_mut().insert(rank, (ring, own.rkey));
+            shared.exchange.put(number, RingOf { rank }, (ring, own.rkey));
             if !shared.settings.staged {
                 // The key of the host's registration, as the cores may use it (GVMI).
                 let across = |n: &mut Nic| n.reg_mr_at(pd, seat.user, Bytes(seat.length), Access::ALL, seat.place);
                 let key = worker.process.nic(NIC, across).map_err(failed)?;
                 worker.crossed.insert(rank, (seat.user, key.lkey, key.rkey));
-                shared.crossed.borrow_mut().insert(rank, key.rkey);
+                shared.exchange.put(number, CrossedOf { rank }, key.rkey);
             }
             worker.create(pd, ConnectionEnd::Rank(rank))?;
         }
         for other in all {
             worker.create(pd, ConnectionEnd::Worker(other))?;
         }
-        worker.process.barrier().await;
+        shared.exchange.fence(&worker.process).await;
         let pairs: Vec<(ConnectionEnd, QpNum)> = worker.links.all().collect();
         for (end, qp) in pairs {
             connect(&worker.process, NIC, &desk, ConnectionEnd::Worker(me), end, qp)?;
@@ -118,7 +124,8 @@ impl Worker {
         let init = QpInit { cap, srq: Some(self.srq), ..QpInit::new(pd, QpType::Rc, self.cq) };
         let qp = self.process.nic(NIC, |n| n.create_qp(&init)).map_err(failed)?;
         self.links.add(end, qp);
-        self.desk.0.contacts.borrow_mut().insert((ConnectionEnd::Worker(self.me), end), (self.process.lid(NIC), qp));
+        let key = ContactOf { from: ConnectionEnd::Worker(self.me), to: end };
+        self.desk.0.exchange.put(self.process.rank(), key, (self.process.lid(NIC), qp));
         Ok(())
     }
 
@@ -144,7 +151,7 @@ impl Worker {
             let count = self.process.nic(NIC, |n| n.watch_count(watch, now));
             while self.served[index].taken < count {
                 self.served[index].taken += 1;
-                let order = self.desk.0.orders.borrow_mut().get_mut(&rank).and_then(std::collections::VecDeque::pop_front);
+                let order = self.queues.orders.borrow_mut().get_mut(&rank).and_then(std::collections::VecDeque::pop_front);
                 if let Some(order) = order {
                     self.begin(rank, order)?;
                 }
@@ -367,7 +374,8 @@ impl Worker {
     /// Writes a message to another rank, or to where its worker stages it, and tells that worker.
     fn write_to(&mut self, id: TaskId, to: u32, bytes: u32, op: u64, from: Sge) -> Result<(), ProgramError> {
         let worker = self.desk.0.worker_of(to)?;
-        let staging = || self.desk.0.staging.borrow().get(&worker).map(|(addr, rkey)| Remote { addr: *addr, rkey: *rkey });
+        let told = self.desk.0.exchange.get(self.process.rank(), StagingOf { worker });
+        let staging = || told.map(|(addr, rkey)| Remote { addr, rkey });
         let there = if self.desk.0.settings.staged { staging().ok_or_else(|| unknown(to))? } else { self.remote(to)? };
         let wr = SendWr::write(0, from, there).with_imm(0).saying(Notice::Data { to, from: id.0, op, bytes }.words());
         self.links.push(ConnectionEnd::Worker(worker), wr, Some(Signal::Moved(id)))
@@ -376,8 +384,8 @@ impl Worker {
     /// All of a task is done: the rank's counter says so.
     fn finish(&mut self, task: &Task) -> Result<(), ProgramError> {
         self.process.compute(self.desk.0.settings.step);
-        let (addr, rkey) = self.desk.0.seat(task.rank)?.counter;
-        self.desk.0.done.borrow_mut().entry(task.rank).or_default().push_back(task.number);
+        let (addr, rkey) = self.desk.0.seat(self.process.rank(), task.rank)?.counter;
+        self.queues.done.borrow_mut().entry(task.rank).or_default().push_back(task.number);
         let sge = Sge { addr: self.own.addr + RECEIVED, length: WORD, lkey: self.own.lkey };
         let wr = SendWr::write(0, sge, Remote { addr, rkey }).with_flags(SendFlags::INLINE);
         self.links.push(ConnectionEnd::Rank(task.rank), wr, None)
@@ -390,12 +398,13 @@ impl Worker {
     }
     /// The buffer of any rank, by the key that its worker knows.
     fn remote(&self, rank: u32) -> Result<Remote, ProgramError> {
-        let rkey = self.desk.0.crossed.borrow().get(&rank).copied().ok_or_else(|| unknown(rank))?;
-        Ok(Remote { addr: self.desk.0.seat(rank)?.user, rkey })
+        let (shared, me) = (&self.desk.0, self.process.rank());
+        let rkey = shared.exchange.get(me, CrossedOf { rank }).ok_or_else(|| unknown(rank))?;
+        Ok(Remote { addr: shared.seat(me, rank)?.user, rkey })
     }
     /// The buffer of an own rank, by the rank's own key.
     fn host(&self, rank: u32) -> Result<Remote, ProgramError> {
-        let seat = self.desk.0.seat(rank)?;
+        let seat = self.desk.0.seat(self.process.rank(), rank)?;
         Ok(Remote { addr: seat.user, rkey: seat.rkey })
     }
     fn staged(&self, length: u32) -> Sge {
@@ -412,7 +421,7 @@ pub(super) fn connect(
     end: ConnectionEnd,
     qp: QpNum,
 ) -> Result<(), ProgramError> {
-    let contact = desk.0.contacts.borrow().get(&(end, me)).copied();
+    let contact = desk.0.exchange.get(process.rank(), ContactOf { from: end, to: me });
     let (lid, remote) = contact.ok_or_else(|| ProgramError(format!("{me:?} wants to talk to {end:?}, which does not expect it")))?;
     let peer = Peer { lid, qp: remote, sl: 0, mtu: desk.0.mtu };
     process.nic(nic, |n| n.connect(qp, &peer, Access::ALL)).map_err(failed)

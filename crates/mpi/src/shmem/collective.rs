@@ -105,7 +105,7 @@ impl Pe {
             // The line of the flag was the receiver's last.
             process.compute(process.cpu().detect);
             let seen = process.now();
-            self.job.0.lines.borrow_mut().entry((self.me(), peer)).or_default().push_back(seen);
+            self.rank.memory.flags.borrow_mut().entry((self.me(), peer)).or_default().push_back(seen);
             process.tell(peer, seen);
             return Ok(());
         }
@@ -122,9 +122,9 @@ impl Pe {
         if self.rank.shares_node_with(peer)? {
             loop {
                 process.catch_up().await;
-                let first = self.job.0.lines.borrow().get(&(peer, self.me())).and_then(|lines| lines.front().copied());
+                let first = self.rank.memory.flags.borrow().get(&(peer, self.me())).and_then(|lines| lines.front().copied());
                 if first.is_some_and(|seen| seen <= process.now()) {
-                    self.job.0.lines.borrow_mut().get_mut(&(peer, self.me())).and_then(std::collections::VecDeque::pop_front);
+                    self.rank.memory.flags.borrow_mut().get_mut(&(peer, self.me())).and_then(std::collections::VecDeque::pop_front);
                     return Ok(());
                 }
                 self.rank.turn_for(&[]).await?;

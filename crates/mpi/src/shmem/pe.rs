@@ -6,8 +6,8 @@
 //! Not modelled: UCX asks for completions of short puts every so often, and by an empty request when a quiet comes.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fabriscope_catalog::{Mpi, Shmem, ShmemCollectives, SingleElement};
 use fabriscope_node::{Process, ProgramError};
@@ -19,7 +19,7 @@ use crate::{Fetch, OneSided, Packing, Rank, Request, World};
 
 /// What the PEs of a job share out of band. Clones are the same job.
 #[derive(Debug, Clone)]
-pub struct Job(pub(super) Rc<Shared>);
+pub struct Job(pub(super) Arc<Shared>);
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -32,8 +32,6 @@ pub(super) struct Shared {
     /// Puts to a PE may arrive in another order.
     unordered: bool,
     pub packing: Packing,
-    /// Flags that PEs of a node have set for each other: (from, to) → when they can be seen.
-    pub lines: RefCell<BTreeMap<(u32, u32), VecDeque<Time>>>,
 }
 
 impl Job {
@@ -43,7 +41,7 @@ impl Job {
     pub fn new(shmem: &Shmem, mpi: &Mpi, target: &Target, (pes, heap): (u32, u64), keeps: bool) -> Job {
         let world = World::of_calls(mpi, target, pes, *shmem.overhead, keeps);
         let bounce_limit = u32::try_from(shmem.bounce_limit.0).unwrap_or(BOUNCE).min(BOUNCE);
-        Job(Rc::new(Shared {
+        Job(Arc::new(Shared {
             world,
             heap,
             bounce_limit,
@@ -51,7 +49,6 @@ impl Job {
             puts: *shmem.collectives_by == ShmemCollectives::Puts,
             unordered: target.unordered,
             packing: Packing::from(mpi),
-            lines: RefCell::default(),
         }))
     }
 }

@@ -2,15 +2,12 @@
 
 use crate::machine;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Packing, Rank, World};
-use fabriscope_node::Main;
+use fabriscope_node::{Main, Record};
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Span, Time};
@@ -24,7 +21,7 @@ fn carry_out(parts: &ResolvedCluster, algorithm: &Algorithm, call: Call, late: S
     let target = Target::of(parts, layout, Binding::default());
     let mpi = parts.sole().software.mpi.as_ref().unwrap();
     let (world, packing) = (World::new(mpi, &target, call.ranks), Packing::from(mpi));
-    let times = Rc::new(RefCell::new(vec![(Time::ZERO, Time::ZERO); call.ranks as usize]));
+    let times = Record::new(vec![(Time::ZERO, Time::ZERO); call.ranks as usize]);
     let main = |_| -> Main {
         let (world, times, algorithm) = (world.clone(), times.clone(), algorithm.clone());
         Box::new(move |process| {
@@ -34,7 +31,7 @@ fn carry_out(parts: &ResolvedCluster, algorithm: &Algorithm, call: Call, late: S
                 rank.sleep_until(rank.now() + late * u64::from(rank.rank())).await;
                 let came = rank.now();
                 rank.carry_out(algorithm.rounds(&call, rank.rank()), packing).await?;
-                times.borrow_mut()[rank.rank() as usize] = (came, rank.now());
+                times.lock()[rank.rank() as usize] = (came, rank.now());
                 rank.synchronise().await
             })
         })

@@ -2,15 +2,12 @@
 
 use crate::machine;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::{GpuDirect, GpuPeers, GpuProtocol, Mpi, Nearness, RailPolicy, Registration, ResolvedCluster, Sourced};
 use fabriscope_engine::{Cluster, Engine, Inside, Job, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_machine::{Link, LinkKind, Machine, Vertex, VertexKind};
 use fabriscope_mpi::{Buffer, Rank, World};
-use fabriscope_node::{CopyEngines, DeviceCosts, GpuCalls, Main, Managed, Mapped, Pages, Process, ProgramError, Toucher};
+use fabriscope_node::{CopyEngines, DeviceCosts, GpuCalls, Main, Managed, Mapped, Pages, Process, ProgramError, Record, Toucher};
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use machine::{ri2, target};
@@ -119,7 +116,7 @@ fn at(parts: &ResolvedCluster, nodes: [u32; 2], mains: Vec<Main>) -> Run {
 /// A round trip of `size` bytes in its steady state, halved; and the run.
 fn ping_pong(parts: &ResolvedCluster, nodes: [u32; 2], [sender, receiver]: [Buffer; 2], size: u32) -> (Span, Run) {
     let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), 2);
-    let taken = Rc::new(RefCell::new(Span::ZERO));
+    let taken = Record::new(Span::ZERO);
     let main = || -> Main {
         let (world, taken) = (world.clone(), taken.clone());
         Box::new(move |process: Process| {
@@ -131,7 +128,7 @@ fn ping_pong(parts: &ResolvedCluster, nodes: [u32; 2], [sender, receiver]: [Buff
                     if rank.rank() == 0 {
                         rank.send_from(sender, 1, 1, size).await?;
                         rank.recv_into(sender, Some(1), Some(2), size).await?;
-                        *taken.borrow_mut() = rank.now().since(begun) / 2;
+                        *taken.lock() = rank.now().since(begun) / 2;
                     } else {
                         rank.recv_into(receiver, Some(0), Some(1), size).await?;
                         rank.send_from(receiver, 0, 2, size).await?;
@@ -142,7 +139,7 @@ fn ping_pong(parts: &ResolvedCluster, nodes: [u32; 2], [sender, receiver]: [Buff
         })
     };
     let run = at(parts, nodes, vec![main(), main()]);
-    let span = *taken.borrow();
+    let span = *taken.lock();
     (span, run)
 }
 
@@ -207,7 +204,7 @@ fn every_byte_crosses_the_wire_once() {
 fn pages_cost_their_faults_and_their_way() {
     let parts = with_gpus(1, |_, _| {});
     let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(&parts), 2);
-    let spans = Rc::new(RefCell::new(Vec::new()));
+    let spans = Record::new(Vec::new());
     let main = || -> Main {
         let (world, spans) = (world.clone(), spans.clone());
         Box::new(move |process: Process| {
@@ -223,7 +220,7 @@ fn pages_cost_their_faults_and_their_way() {
                 let begun = rank.now();
                 rank.fetch_managed(&pages, 4 << 20).await?;
                 took.push(rank.now().since(begun));
-                *spans.borrow_mut() = took;
+                *spans.lock() = took;
                 Ok::<(), ProgramError>(())
             })
         })
@@ -233,10 +230,10 @@ fn pages_cost_their_faults_and_their_way() {
     let leaf = Span::from_ps(6_553_600);
     let expected =
         [Span::from_us(30) + leaf, Span::ZERO, Span::from_us(12) + leaf, Span::from_us(120) + leaf * 64, Span::from_us(7) + leaf * 64];
-    for (found, expected) in spans.borrow().iter().zip(expected) {
+    for (found, expected) in spans.lock().iter().zip(expected) {
         close(*found, expected, Span::from_ns(1));
     }
-    assert_eq!(spans.borrow().len(), expected.len());
+    assert_eq!(spans.lock().len(), expected.len());
 }
 
 #[test]
@@ -268,7 +265,7 @@ fn within_a_node_short_messages_are_stored_and_long_ones_copied_from_the_peer() 
 /// What the sends of 1 MiB from GPU to GPU took, in order; and when the run ended.
 fn sends(parts: &ResolvedCluster, nodes: [u32; 2]) -> (Vec<Span>, Time) {
     let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &target(parts), 2);
-    let spans = Rc::new(RefCell::new(Vec::new()));
+    let spans = Record::new(Vec::new());
     let main = || -> Main {
         let (world, spans) = (world.clone(), spans.clone());
         Box::new(move |process: Process| {
@@ -279,7 +276,7 @@ fn sends(parts: &ResolvedCluster, nodes: [u32; 2]) -> (Vec<Span>, Time) {
                     let begun = rank.now();
                     if rank.rank() == 0 {
                         rank.send_from(D, 1, 1, 1 << 20).await?;
-                        spans.borrow_mut().push(rank.now().since(begun));
+                        spans.lock().push(rank.now().since(begun));
                     } else {
                         rank.recv_into(D, Some(0), Some(1), 1 << 20).await?;
                     }

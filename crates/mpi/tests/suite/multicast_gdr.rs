@@ -2,14 +2,11 @@
 
 use crate::machine;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Engine, Job, Loss, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Buffer, Casting, Multicast, MulticastSettings, Outcome, Rank, Step, World};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_platform::Layout;
 use fabriscope_units::{Rate, Span, Time};
 
@@ -60,7 +57,7 @@ fn run(parts: &ResolvedCluster, case: Case<'_>) -> Found {
     let mut settings = MulticastSettings::of(mpi, &target, true).unwrap().with(case.algorithm).unwrap();
     settings.depth = case.depth.unwrap_or(settings.depth);
     let (world, casting) = (World::new(mpi, &target, layout.ranks()), Casting::noting());
-    let times: Rc<RefCell<Vec<(Time, Time)>>> = Rc::new(RefCell::new(vec![(Time::MAX, Time::ZERO); case.messages as usize]));
+    let times: Record<Vec<(Time, Time)>> = Record::new(vec![(Time::MAX, Time::ZERO); case.messages as usize]);
     let main = |_| -> Main {
         let (world, casting, times) = (world.clone(), casting.clone(), times.clone());
         Box::new(move |process| {
@@ -73,7 +70,7 @@ fn run(parts: &ResolvedCluster, case: Case<'_>) -> Found {
                     let (begun, source) = (rank.now(), message % case.sources);
                     let buffer = if rank.rank() == source { case.from } else { case.to };
                     multicast.broadcast(&rank, source, buffer, case.size).await?;
-                    let (first, last) = &mut times.borrow_mut()[message as usize];
+                    let (first, last) = &mut times.lock()[message as usize];
                     (*first, *last) = ((*first).min(begun), (*last).max(rank.now()));
                 }
                 rank.synchronise().await?;
@@ -84,7 +81,7 @@ fn run(parts: &ResolvedCluster, case: Case<'_>) -> Found {
     let job = Job::programs((0..layout.ranks()).map(|rank| rank / case.per_node).collect(), (0..layout.ranks()).map(main).collect());
     let options = RunOptions { loss: case.loss, ..RunOptions::default() };
     let run = PacketEngine.run(&Cluster::new(parts.clone()).unwrap(), job, &options, 1).unwrap_or_else(|error| panic!("{error}"));
-    let spans = times.borrow().iter().map(|(first, last)| last.since(*first)).collect();
+    let spans = times.lock().iter().map(|(first, last)| last.since(*first)).collect();
     Found { spans, outcome: casting.outcome(), run }
 }
 

@@ -2,14 +2,11 @@
 
 use crate::machine;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Engine, Job, Loss, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_units::Remedy;
 use fabriscope_units::{Span, Time};
 
@@ -49,7 +46,7 @@ enum Act {
 
 use Act::{Away, Clock, Exchange, Post, Recv, Recvs, Send, Sends};
 
-async fn carry_out(rank: &Rank, acts: Vec<Act>, clocks: &RefCell<Vec<(u32, Time)>>) -> Result<(), ProgramError> {
+async fn carry_out(rank: &Rank, acts: Vec<Act>, clocks: &Record<Vec<(u32, Time)>>) -> Result<(), ProgramError> {
     let mut open = Vec::new();
     for act in acts {
         match act {
@@ -79,7 +76,7 @@ async fn carry_out(rank: &Rank, acts: Vec<Act>, clocks: &RefCell<Vec<(u32, Time)
                 rank.wait_all(posted?).await?;
             }
             Away(span) => rank.sleep_until(rank.now() + span).await,
-            Clock => clocks.borrow_mut().push((rank.rank(), rank.now())),
+            Clock => clocks.lock().push((rank.rank(), rank.now())),
         }
     }
     rank.wait_all(open).await
@@ -92,7 +89,7 @@ fn play(parts: &ResolvedCluster, acts: Vec<Vec<Act>>) -> Result<Vec<(u32, Time)>
 
 fn play_with(parts: &ResolvedCluster, acts: Vec<Vec<Act>>, options: &RunOptions) -> Result<Vec<(u32, Time)>, String> {
     let world = World::new(parts.sole().software.mpi.as_ref().unwrap(), &machine::target(parts), acts.len() as u32);
-    let clocks = Rc::new(RefCell::new(Vec::new()));
+    let clocks = Record::new(Vec::new());
     let nodes = (0..acts.len() as u32).collect();
     let mains = acts.into_iter().map(|acts| -> Main {
         let (world, clocks) = (world.clone(), clocks.clone());

@@ -2,15 +2,12 @@
 
 use crate::machine;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::shmem::{self, Heap, HeapError, Pe};
 use fabriscope_mpi::{OneSided, Rank, Width, World};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_units::Bytes;
 
@@ -32,7 +29,7 @@ fn puts_and_gets_bring_what_was_there() {
     for cluster in ["ri2", "betzy-hdr", "lumi-c"] {
         let parts = machine::parts(cluster);
         let world = World::with_contents(parts.sole().software.mpi.as_ref().unwrap(), &machine::target(&parts), 2);
-        let after = Rc::new(RefCell::new([vec![0u8; LENGTH as usize], vec![0u8; LENGTH as usize]]));
+        let after = Record::new([vec![0u8; LENGTH as usize], vec![0u8; LENGTH as usize]]);
         let main = |me: u32| -> Main {
             let (world, after) = (world.clone(), after.clone());
             Box::new(move |process| {
@@ -49,12 +46,12 @@ fn puts_and_gets_bring_what_was_there() {
                         rank.wait(get).await?;
                     }
                     rank.synchronise().await?;
-                    rank.load(0, &mut after.borrow_mut()[me as usize])
+                    rank.load(0, &mut after.lock()[me as usize])
                 })
             })
         };
         run(&parts, vec![0, 1], vec![main(0), main(1)]);
-        let after = after.borrow();
+        let after = after.lock();
         for at in 0..LENGTH {
             let got = if (200..4200).contains(&at) { pattern(1, at - 200 + 4000) } else { pattern(0, at) };
             let put = if (500..3500).contains(&at) { pattern(0, at - 500 + 100) } else { pattern(1, at) };
@@ -77,7 +74,7 @@ fn shmem_job(nodes: u32, per_node: u32, heap: u64) -> (ResolvedCluster, shmem::J
 /// Runs `program` on every PE.
 fn pes<F, R>(nodes: u32, per_node: u32, program: F)
 where
-    F: Fn(Pe) -> R + Clone + 'static,
+    F: Fn(Pe) -> R + Clone + Send + 'static,
     R: Future<Output = Result<(), ProgramError>> + 'static,
 {
     let (parts, job) = shmem_job(nodes, per_node, 4096);
@@ -107,8 +104,8 @@ fn no_increment_is_lost() {
     // Each of n PEs adds one k times to a word of PE 0. What they fetch are the numbers 0 to n k − 1, each once, in rising order for each
     // of them; the word ends as n k. On nodes of their own (the adapter adds) and on one node (the core adds).
     for (nodes, per_node) in [(4, 1), (1, 4), (2, 2)] {
-        let seen = Rc::new(RefCell::new(Vec::new()));
-        let last = Rc::new(RefCell::new(0));
+        let seen = Record::new(Vec::new());
+        let last = Record::new(0);
         let (of_all, at_end) = (seen.clone(), last.clone());
         pes(nodes, per_node, move |pe| {
             let (seen, last) = (of_all.clone(), at_end.clone());
@@ -118,11 +115,11 @@ fn no_increment_is_lost() {
                     let old = pe.finc(0, (64, Width::Eight)).await?;
                     assert!(before.is_none_or(|before| old > before), "a PE sees its own updates");
                     before = Some(old);
-                    seen.borrow_mut().push(old);
+                    seen.lock().push(old);
                 }
                 pe.synchronise().await?;
                 if pe.me() == 0 {
-                    *last.borrow_mut() = word(&pe, 64)?;
+                    *last.lock() = word(&pe, 64)?;
                 }
                 Ok(())
             }
@@ -130,21 +127,21 @@ fn no_increment_is_lost() {
         let mut all = seen.take();
         all.sort_unstable();
         assert_eq!(all, (0..20).collect::<Vec<u64>>(), "{nodes} nodes");
-        assert_eq!(*last.borrow(), 20, "{nodes} nodes");
+        assert_eq!(*last.lock(), 20, "{nodes} nodes");
     }
 }
 
 #[test]
 fn one_of_all_wins_a_swap() {
     // All try to put their number (and one) where zero is: one of them finds zero, the others find the winner.
-    let found = Rc::new(RefCell::new(Vec::new()));
+    let found = Record::new(Vec::new());
     let of_all = found.clone();
     pes(4, 1, move |pe| {
         let found = of_all.clone();
         async move {
             let mine = u64::from(pe.me()) + 1;
             let old = pe.cswap(0, (8, Width::Eight), 0, mine).await?;
-            found.borrow_mut().push((mine, old));
+            found.lock().push((mine, old));
             pe.synchronise().await
         }
     });

@@ -7,6 +7,8 @@
 
 use crate::gpus;
 
+use fabriscope_catalog::StepParameters;
+use fabriscope_engine::Loss;
 use fabriscope_machine::{ResourceId, Sharing, Use, Weight};
 use fabriscope_nccl::{Algorithm, Operation, Protocol};
 use fabriscope_nccl_runtime::{BlockPlan, Contents, Exchange, Fifo, FifoEnd, FifoPath, Kernels, Move};
@@ -65,6 +67,23 @@ fn a_reduce_scatter_and_an_all_gather_are_an_all_reduce() {
     }
 }
 
+/// What a message says of its slice is lost with its packet, and comes with the packet that is sent again.
+#[test]
+fn what_messages_say_of_slices_survives_lost_packets() {
+    for cluster in ["azure-nda100v4", "azure-ndh100v5"] {
+        let quiet = Machine::of(cluster, 2, 2);
+        let lossy = Machine { loss: Loss::Random(u32::MAX / 200), ..quiet.clone() };
+        for protocol in [Protocol::Ll, Protocol::Simple] {
+            let case = ring(Operation::AllReduce, protocol, 300_001);
+            let Ok(without) = collectives(&quiet, &[case]) else { continue };
+            let with = collective(&lossy, case);
+            assert_eq!((without.wrong, with.wrong), (Bytes::ZERO, Bytes::ZERO), "{case:?} on {cluster}");
+            // One packet of 200 is lost on each link: some of the thousands were, which takes time.
+            assert!(with.slowest() > without.slowest(), "{case:?} on {cluster}");
+        }
+    }
+}
+
 #[test]
 fn roots_are_equal() {
     // Every rank can be the root of a broadcast and of a reduction.
@@ -120,7 +139,8 @@ fn wrong_contents_are_counted_by_their_bytes() {
     // A block fills a slot with 5, the receiver adds 2 and keeps the sum. If 7 is expected nothing is wrong; if 8 is, all 4096 B are.
     for (expected, wrong) in [(7, 0), (8, 4096)] {
         let rate = Rate::from_gbps(80);
-        let pace = Pace { rate, taken: (1, 1), start: Span::ZERO, begin: Span::ZERO, end: Span::ZERO, fenced: false };
+        let pace =
+            Pace { rate, taken: (1, 1), step: StepParameters { start: Span::ZERO, begin: Span::ZERO, end: Span::ZERO }, fenced: false };
         let mut kernels = Kernels::new(Sharing::new(vec![rate]), vec![Vec::new(); 2]);
         let uses = vec![Use { resource: ResourceId(0), weight: Weight::ONE }];
         let fifo = kernels.add_fifo(Fifo::new(FifoPath { uses, ..FifoPath::default() }, 8, FifoEnd::Block, FifoEnd::Block));
@@ -135,3 +155,9 @@ fn wrong_contents_are_counted_by_their_bytes() {
         assert_eq!(kernels.wrong(), Bytes(wrong));
     }
 }
+
+/// What ranks of different nodes share may be used by threads side by side: it has no cell of a single thread.
+const _: () = {
+    const fn is_for_all_threads<T: Send + Sync>() {}
+    is_for_all_threads::<fabriscope_nccl_runtime::World>();
+};

@@ -1,5 +1,6 @@
 //! Kernels and FIFOs from outside: pipelines of GPUs by their formulas, and slots that are neither lost nor found.
 
+use fabriscope_catalog::StepParameters;
 use fabriscope_machine::{ResourceId, Sharing, Use, Weight};
 use fabriscope_nccl_runtime::{BlockPlan, Contents, Fifo, FifoEnd, FifoId, FifoPath, Kernels, Move};
 use fabriscope_platform::nccl::Pace;
@@ -10,11 +11,15 @@ const GB: u64 = 8_000_000_000;
 
 /// A block that moves 10 GB/s: 1 MB in 100 us.
 fn pace(begin: Span, end: Span) -> Pace {
-    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), start: Span::ZERO, begin, end, fenced: false }
+    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), step: StepParameters { start: Span::ZERO, begin, end }, fenced: false }
 }
 
-const FREE: Pace =
-    Pace { rate: Rate::from_bps(10 * GB), taken: (1, 1), start: Span::ZERO, begin: Span::ZERO, end: Span::ZERO, fenced: false };
+const FREE: Pace = Pace {
+    rate: Rate::from_bps(10 * GB),
+    taken: (1, 1),
+    step: StepParameters { start: Span::ZERO, begin: Span::ZERO, end: Span::ZERO },
+    fenced: false,
+};
 
 /// GPUs of a node, each with a link of `link` GB/s to the next one.
 struct Chain {

@@ -1,7 +1,7 @@
 //! One lane of one link: what credits let through, when pauses begin and end, and what headroom keeps from loss.
 
 use fabriscope_switch::headroom::{Line, PAUSE_FRAME, headroom};
-use fabriscope_switch::{Channel, FlowControl, PauseChange, PauseLimits};
+use fabriscope_switch::{Channel, FlowControl, PauseChange, PauseLimits, PauseThresholds};
 use fabriscope_units::{Bytes, Pace, Rate, Span, Time};
 use proptest::prelude::*;
 
@@ -56,7 +56,8 @@ fn a_buffer_of_half_a_packet_lets_nothing_through() {
 
 #[test]
 fn a_storm_holds_the_sender_and_credits_know_none() {
-    let limits = PauseLimits { xoff: Bytes(4096), xon: Bytes(2048), headroom: Bytes(8192), reaction: Span::ZERO };
+    let limits =
+        PauseLimits { thresholds: PauseThresholds { xoff: Bytes(4096), xon: Bytes(2048), headroom: Bytes(8192) }, reaction: Span::ZERO };
     for (mut lane, stopped) in [(pausing(limits), true), (credits(1000), false)] {
         lane.add_storm(at(1000), at(5000));
         lane.add_storm(at(5000), at(6000));
@@ -71,7 +72,10 @@ fn a_storm_holds_the_sender_and_credits_know_none() {
 fn a_pause_lasts_from_xoff_to_xon_by_what_is_known() {
     // Packets of 1024 B (16 blocks); xoff 4096, xon 2048. The fifth goes above xoff; as many departures as leave 2048 end the pause, and both ends
     // reach the sender a reaction later.
-    let limits = PauseLimits { xoff: Bytes(4096), xon: Bytes(2048), headroom: Bytes(4096), reaction: Span::from_ps(500) };
+    let limits = PauseLimits {
+        thresholds: PauseThresholds { xoff: Bytes(4096), xon: Bytes(2048), headroom: Bytes(4096) },
+        reaction: Span::from_ps(500),
+    };
     let mut lane = pausing(limits);
     for number in 0..4 {
         assert_eq!(lane.hold(Bytes(1024), at(number)), Ok(PauseChange::None));
@@ -100,7 +104,7 @@ fn lost(line: &Line, room: Bytes, xoff: Bytes, count: u32) -> u32 {
     let pace = Pace::of(line.rate);
     // The pause frame waits for a frame on the wire back, is sent, crosses the cable, and is obeyed.
     let reaction = pace.time(line.frame) + pace.time(PAUSE_FRAME) + line.delay + line.response;
-    let limits = PauseLimits { xoff, xon: Bytes(0), headroom: room, reaction };
+    let limits = PauseLimits { thresholds: PauseThresholds { xoff, xon: Bytes(0), headroom: room }, reaction };
     let mut lane = Channel::new(pace, line.delay, 0, FlowControl::Pause(limits));
     let (mut start, mut lost) = (Time::ZERO, 0);
     for _ in 0..count {
@@ -176,7 +180,7 @@ proptest! {
     /// A packet is lost exactly where the buffer has no room for it, and a pause is asked for exactly where xoff is passed and none is on.
     #[test]
     fn losses_and_pauses_are_those_of_a_list(steps in prop::collection::vec((1u64..3000, 1u64..50_000, 1u64..200_000), 1..60)) {
-        let limits = PauseLimits { xoff: Bytes(8192), xon: Bytes(0), headroom: Bytes(4096), reaction: Span::from_ps(1000) };
+        let limits = PauseLimits { thresholds: PauseThresholds { xoff: Bytes(8192), xon: Bytes(0), headroom: Bytes(4096) }, reaction: Span::from_ps(1000) };
         let mut lane = pausing(limits);
         let (mut now, mut held, mut paused) = (0, Vec::<(u64, u64)>::new(), false);
         for (bytes, later, stays) in steps {

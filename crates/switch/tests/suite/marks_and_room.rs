@@ -20,8 +20,9 @@ fn marked(ecn: Ecn, queue: u64) -> u32 {
     low
 }
 
+/// `pmax` in 1/65536.
 fn ecn(kmin: u64, kmax: u64, pmax: u32) -> Ecn {
-    Ecn(EcnLimits { kmin: Bytes(kmin), kmax: Bytes(kmax), pmax })
+    Ecn::new(EcnLimits { kmin: Bytes(kmin), kmax: Bytes(kmax), pmax: f64::from(pmax) / 65_536.0 })
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! The ranks of a collective benchmark: all sizes in turn, each iteration timed.
 
-use std::cell::{OnceCell, RefCell};
-use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::{Casting, Multicast, MulticastSettings, OffloadSettings, OffloadState, Packing, Rank, Unable, World};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
@@ -27,7 +26,7 @@ pub(super) struct Mean {
 
 /// By rank.
 pub(super) type RankMeans = Vec<Mean>;
-type Results = Rc<RefCell<Vec<RankMeans>>>;
+type Results = Record<Vec<RankMeans>>;
 
 /// What is known once the plan met the machine.
 struct Job {
@@ -35,7 +34,7 @@ struct Job {
     /// By size, as in the plan.
     choices: Vec<(Call, Implementation)>,
     /// The iterations of each size, once switches are known to reduce or not.
-    iterations: Vec<OnceCell<u32>>,
+    iterations: Vec<OnceLock<u32>>,
     /// How broadcasts by multicast go, where there are some.
     multicast: Option<MulticastSettings>,
     /// What the ranks share for broadcasts by multicast.
@@ -82,19 +81,19 @@ pub(super) fn programs(
     let desk = offloaded.map(|settings| (settings, OffloadState::new(settings, target, inline)));
     let casting = Casting::default();
     let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
-    let (iterations, results) = (vec![OnceCell::new(); choices.len()], Rc::new(RefCell::new(vec![Vec::new(); choices.len()])));
-    let job = Rc::new(Job { plan, choices, iterations, multicast, casting, unable, switches, barrier, world, packing, desk });
+    let (iterations, results) = (vec![OnceLock::new(); choices.len()], Record::new(vec![Vec::new(); choices.len()]));
+    let job = Arc::new(Job { plan, choices, iterations, multicast, casting, unable, switches, barrier, world, packing, desk });
     let main = || -> Main {
-        let (job, results): (Rc<Job>, Results) = (job.clone(), results.clone());
+        let (job, results): (Arc<Job>, Results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
     };
     let mains = (0..ranks).map(|_| main()).collect();
-    let finish = move || ToolOutput { remarks: remarks(&job), ..finish(&job.plan, &results.borrow()) };
+    let finish = move || ToolOutput { remarks: remarks(&job), ..finish(&job.plan, &results.lock()) };
     Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
 }
 
 /// One rank: all sizes in turn.
-async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
+async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), ProgramError> {
     let me = process.rank();
     let choices = job.choices.iter().filter_map(|(call, way)| match way {
         Implementation::Rounds(algorithm) => Some((call, algorithm)),
@@ -127,7 +126,7 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
                 Mean { overall, pure: blocking, iterations }
             }
         };
-        results.borrow_mut()[at].push(mean);
+        results.lock()[at].push(mean);
     }
     rank.synchronise().await
 }

@@ -5,13 +5,12 @@
 //! until the last rank has it.
 //! Not modelled: a source of data before the sender, frames that are left out.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_mpi::Buffer;
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::{self, Meaning::Usual, Opt, Takes, opt};
 use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
@@ -90,15 +89,15 @@ pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: 
         return Err(UsageError::Conflict { what, remedy: "add -d cuda".to_owned() });
     }
     let all: BTreeSet<u32> = sizes.iter().copied().collect();
-    let casts = Rc::new(Casts::new(tool, &asked(&parsed.options), &all, (stream.root, buffers), target)?);
-    let measured: Rc<RefCell<Vec<Measured>>> = Rc::new(RefCell::new(vec![Measured::default(); sizes.len() * casts.casts.len()]));
-    let sizes = Rc::new(sizes);
+    let casts = Arc::new(Casts::new(tool, &asked(&parsed.options), &all, (stream.root, buffers), target)?);
+    let measured: Record<Vec<Measured>> = Record::new(vec![Measured::default(); sizes.len() * casts.casts.len()]);
+    let sizes = Arc::new(sizes);
     let main = |_| -> Main {
         let (casts, measured, sizes) = (casts.clone(), measured.clone(), sizes.clone());
         Box::new(move |process| Box::pin(run(process, casts, stream, sizes, measured)))
     };
     let mains = (0..target.layout.ranks()).map(main).collect();
-    let finish = move || report(&casts, stream, &sizes, &measured.borrow());
+    let finish = move || report(&casts, stream, &sizes, &measured.lock());
     Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish) })
 }
 
@@ -113,10 +112,10 @@ fn place(given: &arguments::Given) -> Result<Buffer, UsageError> {
 /// One rank: every algorithm with every size.
 async fn run(
     process: Process,
-    casts: Rc<Casts>,
+    casts: Arc<Casts>,
     stream: Stream,
-    sizes: Rc<Vec<u32>>,
-    measured: Rc<RefCell<Vec<Measured>>>,
+    sizes: Arc<Vec<u32>>,
+    measured: Record<Vec<Measured>>,
 ) -> Result<(), ProgramError> {
     let (rank, multicasts) = casts.join(process, &[stream.root]).await?;
     let buffer = if rank.rank() == stream.root { stream.from } else { casts.buffers.sender };
@@ -136,14 +135,14 @@ async fn run(
                     wanted = if stream.interval > Span::ZERO { due } else { rank.now() };
                 }
                 casts.broadcast(&rank, cast, (stream.root, *size), buffer).await?;
-                note(&mut measured.borrow_mut()[at], frame, (wanted, rank.now()));
+                note(&mut measured.lock()[at], frame, (wanted, rank.now()));
                 if rank.rank() != stream.root {
                     rank.compute(stream.compute);
                 }
             }
             rank.synchronise().await?;
             let outcome = cast.0.outcome();
-            let place = &mut measured.borrow_mut()[at];
+            let place = &mut measured.lock()[at];
             (place.lost, place.gets) = (place.lost.max(outcome.lost - before.lost), place.gets.max(outcome.gets - before.gets));
             at += 1;
         }

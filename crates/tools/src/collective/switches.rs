@@ -1,12 +1,10 @@
 //! Algorithms that switches carry out: whether they can, the group of the job, and what is taken instead.
 
-use std::cell::RefCell;
-
 use fabriscope_catalog::Mpi;
 use fabriscope_collectives::{Algorithm, Call};
 use fabriscope_mpi::{Buffer, Rank};
-use fabriscope_node::ProgramError;
 use fabriscope_node::aggregation::{Member, Rules};
+use fabriscope_node::{ProgramError, Record};
 use fabriscope_platform::{Target, path_mtu};
 use fabriscope_tool::UsageError;
 use fabriscope_verbs::Denied;
@@ -21,7 +19,7 @@ pub(super) struct Switches {
     rules: Option<Rules>,
     element: Element,
     /// Why the hosts do it.
-    refused: RefCell<Option<String>>,
+    refused: Record<Option<String>>,
 }
 
 impl Switches {
@@ -43,7 +41,7 @@ impl Switches {
         let instead = choices.iter().map(instead).collect::<Result<_, UsageError>>()?;
         let part = target.aggregation.as_ref();
         let rules = part.map(|(_, part)| part.rules(path_mtu(target.mtu), target.max_inline));
-        Ok(Switches { instead, rules, element: plan.element, refused: RefCell::new(refusal(plan, target)) })
+        Ok(Switches { instead, rules, element: plan.element, refused: Record::new(refusal(plan, target)) })
     }
 
     /// What the hosts may have to do: calls and algorithms.
@@ -56,7 +54,7 @@ impl Switches {
 
     /// What is done for the size at this place, of which `way` was chosen.
     pub fn taken<'a>(&'a self, at: usize, way: &'a Implementation) -> &'a Implementation {
-        self.instead[at].as_ref().filter(|_| self.refused.borrow().is_some()).unwrap_or(way)
+        self.instead[at].as_ref().filter(|_| self.refused.lock().is_some()).unwrap_or(way)
     }
 
     /// Joins the group of the switches, where an algorithm asks for one; afterwards all ranks know what became of it.
@@ -66,11 +64,11 @@ impl Switches {
             _ => None,
         };
         let joint = choices.iter().zip(&self.instead).find_map(asked);
-        let open = self.refused.borrow().is_none();
+        let open = self.refused.lock().is_none();
         if let (Some(joint), Some(rules), true) = (joint, self.rules, open) {
             let member = Member { job: WORLD, member: joint.member, members: joint.members };
             if let Err(denied) = rank.join_network(member, rules, self.element).await? {
-                *self.refused.borrow_mut() = Some(denied.to_string());
+                *self.refused.lock() = Some(denied.to_string());
             }
         }
         if self.instead.iter().any(Option::is_some) { rank.synchronise().await } else { Ok(()) }
@@ -78,7 +76,7 @@ impl Switches {
 
     /// Why the hosts do it, where the switches were asked for.
     pub fn remark(&self) -> Option<String> {
-        let why = self.refused.borrow().clone().filter(|_| self.instead.iter().any(Option::is_some));
+        let why = self.refused.lock().clone().filter(|_| self.instead.iter().any(Option::is_some));
         why.map(|why| format!("not in the network, as {why}; the hosts do it"))
     }
 }

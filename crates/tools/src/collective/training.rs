@@ -5,12 +5,11 @@
 //! Modelled: computing of a stated time, then for each layer one broadcast of 1/n of its parameters from each rank, one after the other.
 //! Not modelled: the reduction of partial gradients before it, which is the same for all algorithms and left out; overlap of layers with computing.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::{self, Meaning::Usual, Opt, Takes, opt};
 use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
@@ -78,16 +77,15 @@ pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: 
         return Err(UsageError::Conflict { what, remedy: format!("use --nodes and --ppn for at most {MOST_SOURCES} ranks") });
     }
     let sizes: BTreeSet<u32> = training.models.iter().flat_map(|model| model.layers()).map(|layer| stripe(layer, ranks)).collect();
-    let casts = Rc::new(Casts::new(tool, &asked(&parsed.options), &sizes, (0, buffers), target)?);
-    let training = Rc::new(training);
-    let measured: Rc<RefCell<Vec<(Time, Time)>>> =
-        Rc::new(RefCell::new(vec![(Time::MAX, Time::ZERO); training.models.len() * casts.casts.len()]));
+    let casts = Arc::new(Casts::new(tool, &asked(&parsed.options), &sizes, (0, buffers), target)?);
+    let training = Arc::new(training);
+    let measured: Record<Vec<(Time, Time)>> = Record::new(vec![(Time::MAX, Time::ZERO); training.models.len() * casts.casts.len()]);
     let main = |_| -> Main {
         let (casts, training, measured) = (casts.clone(), training.clone(), measured.clone());
         Box::new(move |process| Box::pin(run(process, casts, training, measured)))
     };
     let mains = (0..ranks).map(main).collect();
-    let finish = move || report(&casts, &training, &measured.borrow());
+    let finish = move || report(&casts, &training, &measured.lock());
     Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish) })
 }
 
@@ -100,9 +98,9 @@ fn model(given: &arguments::Given) -> Result<Model, UsageError> {
 /// One rank: every model by every algorithm, once before it is measured.
 async fn run(
     process: Process,
-    casts: Rc<Casts>,
-    training: Rc<Training>,
-    measured: Rc<RefCell<Vec<(Time, Time)>>>,
+    casts: Arc<Casts>,
+    training: Arc<Training>,
+    measured: Record<Vec<(Time, Time)>>,
 ) -> Result<(), ProgramError> {
     let ranks = process.ranks();
     let sources: Vec<u32> = (0..ranks).collect();
@@ -126,7 +124,7 @@ async fn run(
                     }
                 }
             }
-            let known = &mut measured.borrow_mut()[at];
+            let known = &mut measured.lock()[at];
             *known = (known.0.min(begun), known.1.max(rank.now()));
             at += 1;
         }

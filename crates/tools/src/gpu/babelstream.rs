@@ -4,11 +4,9 @@
 //! Modelled: what each kernel reads and writes; bytes written cost more, as the bus to the stacks turns round; start and end of a kernel.
 //! Not modelled: arrays that fit into the caches.
 
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
 
-use fabriscope_node::{Process, Program};
+use fabriscope_node::{Process, Program, Record};
 use fabriscope_tool::arguments::Meaning::{Harmless, Usual};
 use fabriscope_tool::arguments::{self, Opt, Parsed, Takes, opt};
 use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
@@ -48,14 +46,14 @@ pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, Usage
     }
     let array = Bytes(elements * width);
     let kernel_gpu = gpu.clone();
-    let run = move |process: Process, spans: Rc<RefCell<Vec<Span>>>| -> Program {
+    let run = move |process: Process, spans: Record<Vec<Span>>| -> Program {
         Box::pin(async move {
             for (_, read, written) in KERNELS {
                 let begun = process.now();
                 for _ in 0..times {
                     process.compute(time(&kernel_gpu, array * read, array * written));
                 }
-                spans.borrow_mut().push(Span::from_ps((process.now() - begun).as_ps() / times));
+                spans.lock().push(Span::from_ps((process.now() - begun).as_ps() / times));
             }
             Ok(())
         })

@@ -3,11 +3,9 @@
 //! Source: GDRCopy, tests/copybw.cpp: options and the two results.
 //! Modelled: both directions. Not modelled: offsets within a line, which the tool allows.
 
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
 
-use fabriscope_node::{Process, Program};
+use fabriscope_node::{Process, Program, Record};
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{Opt, Parsed, Takes, opt};
 use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
@@ -24,7 +22,7 @@ pub(super) const OPTIONS: &[Opt] =
 pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, UsageError> {
     let copies = Copies::parse(&parsed.options, 128 << 10, &gpu)?;
     let Copies { size, writes, reads, .. } = copies;
-    let run = move |process: Process, spans: Rc<RefCell<[Span; 2]>>| -> Program {
+    let run = move |process: Process, spans: Record<[Span; 2]>| -> Program {
         Box::pin(async move {
             let begun = process.now();
             for _ in 0..writes {
@@ -34,7 +32,7 @@ pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, Usage
             for _ in 0..reads {
                 process.load_from_device(Bytes(size))?;
             }
-            *spans.borrow_mut() = [middle - begun, process.now() - middle];
+            *spans.lock() = [middle - begun, process.now() - middle];
             Ok(())
         })
     };

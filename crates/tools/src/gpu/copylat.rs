@@ -4,11 +4,9 @@
 //! Modelled: stores and loads through the mapping, cuMemcpy with `-c`.
 //! Not modelled: addresses, which are printed by the tool and are of no machine here.
 
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
 
-use fabriscope_node::{Memory, Process, Program};
+use fabriscope_node::{Memory, Process, Program, Record};
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{Opt, Parsed, Takes, opt};
 use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
@@ -55,7 +53,7 @@ type Rows = Vec<(CopyDirection, u64, Span)>;
 pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, UsageError> {
     let copies = Copies::parse(&parsed.options, 1 << 24, &gpu)?;
     let memcpy = parsed.options.iter().any(|given| given.name == "cumemcpy");
-    let run = move |process: Process, rows: Rc<RefCell<Rows>>| -> Program {
+    let run = move |process: Process, rows: Record<Rows>| -> Program {
         Box::pin(async move {
             let home = process.devices()?.home(copies.device)?;
             let device = Memory::Device(copies.device);
@@ -77,7 +75,7 @@ pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, Usage
                             CopyDirection::MemcpyOut => process.memcpy(device, home, Bytes(size)).await?,
                         }
                     }
-                    rows.borrow_mut().push((*way, size, Span::from_ps((process.now() - begun).as_ps() / count)));
+                    rows.lock().push((*way, size, Span::from_ps((process.now() - begun).as_ps() / count)));
                     size *= 2;
                 }
             }

@@ -9,10 +9,7 @@ mod gdrcopy;
 mod nvbandwidth;
 mod p2p;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError};
+use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError, Record};
 use fabriscope_platform::{GpuTarget, Target};
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
@@ -110,16 +107,16 @@ fn gpus(tool: &str, target: &Target) -> Result<GpuTarget, UsageError> {
 }
 
 /// One program on one node whose result `report` prints.
-fn alone<R: Default + 'static>(
-    run: impl FnOnce(Process, Rc<RefCell<R>>) -> Program + 'static,
+fn alone<R: Default + Send + 'static>(
+    run: impl FnOnce(Process, Record<R>) -> Program + Send + 'static,
     report: impl FnOnce(&R) -> ToolOutput + 'static,
 ) -> Prepared {
-    let results = Rc::new(RefCell::new(R::default()));
+    let results = Record::new(R::default());
     let filled = results.clone();
     Prepared {
         placing: Placing::Blocks { per_node: 1 },
         mains: vec![Box::new(move |process| run(process, filled))],
-        finish: Box::new(move || report(&results.borrow())),
+        finish: Box::new(move || report(&results.lock())),
     }
 }
 

@@ -5,11 +5,9 @@
 //! and write in lines, so that requests load the way back.
 //! Not modelled: latency tests by pointer chasing, variation between samples.
 
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
 
-use fabriscope_node::{Memory, Mover, Process, Program, ProgramError};
+use fabriscope_node::{Memory, Mover, Process, Program, ProgramError, Record};
 use fabriscope_tool::arguments::Meaning::{Harmless, Usual};
 use fabriscope_tool::arguments::{self, Opt, Parsed, Takes, opt};
 use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
@@ -238,11 +236,11 @@ pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, Usage
     }
     let tests = if chosen.is_empty() { Test::all() } else { chosen };
     let (named, measured_gpu) = (tests.clone(), gpu.clone());
-    let run = move |process: Process, results: Rc<RefCell<Vec<Matrix>>>| -> Program {
+    let run = move |process: Process, results: Record<Vec<Matrix>>| -> Program {
         Box::pin(async move {
             for test in tests {
                 let matrix = measure(&process, test, &measured_gpu, bytes).await?;
-                results.borrow_mut().push(matrix);
+                results.lock().push(matrix);
             }
             Ok(())
         })

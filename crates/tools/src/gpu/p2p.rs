@@ -5,12 +5,10 @@
 //! latency as the time from one small copy to the next.
 //! Not modelled: the latency that the CPU sees.
 
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
 
 use fabriscope_machine::Purpose;
-use fabriscope_node::{Memory, Mover, Process, Program, ProgramError};
+use fabriscope_node::{Memory, Mover, Process, Program, ProgramError, Record};
 use fabriscope_tool::arguments::Meaning::{Harmless, Usual};
 use fabriscope_tool::arguments::{self, Opt, Parsed, Takes, opt};
 use fabriscope_tool::{Point, Prepared, ToolOutput, UsageError};
@@ -57,10 +55,10 @@ pub(super) fn prepare(parsed: &Parsed, gpu: GpuTarget) -> Result<Prepared, Usage
         }
     }
     let count = gpu.count;
-    let run = move |process: Process, results: Rc<RefCell<Results>>| -> Program {
+    let run = move |process: Process, results: Record<Results>| -> Program {
         Box::pin(async move {
             let measured = measure(&process, s, count).await?;
-            *results.borrow_mut() = measured;
+            *results.lock() = measured;
             Ok(())
         })
     };

@@ -13,12 +13,11 @@ mod operation;
 mod options;
 mod report;
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_nccl::{Plan, Tuner};
 use fabriscope_nccl_runtime::{self as runtime, Communicator, World};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_platform::nccl::JobLibrary;
 use fabriscope_tool::{Placing, Prepared, UsageError};
@@ -33,7 +32,7 @@ use options::Settings;
 struct Case {
     /// Elements of a block.
     count: u64,
-    plan: Option<Rc<Plan>>,
+    plan: Option<Arc<Plan>>,
     in_place: bool,
 }
 
@@ -63,7 +62,7 @@ struct Measured {
     wrong: Vec<[u64; 2]>,
 }
 
-type Results = Rc<RefCell<Measured>>;
+type Results = Record<Measured>;
 
 /// Reads the command line of a test and makes its programs.
 ///
@@ -109,16 +108,16 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
     let tuner = Tuner::new(world.plan());
     let rows: Result<Vec<Row>, _> = settings.sizes.iter().map(|size| row(operation, &settings, &world, &tuner, *size)).collect();
     let rows = rows.map_err(|error| refused(tool, &error))?;
-    let job = Rc::new(Job { operation, settings, world, rows });
+    let job = Arc::new(Job { operation, settings, world, rows });
     let times = job.rows.iter().map(|row| row.cases.each_ref().map(|cases| vec![Vec::new(); cases.len()])).collect();
-    let results: Results = Rc::new(RefCell::new(Measured { times, wrong: vec![[0; 2]; job.rows.len()] }));
+    let results: Results = Record::new(Measured { times, wrong: vec![[0; 2]; job.rows.len()] });
     let mains = (0..ranks).map(|_| -> Main {
         let (job, results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
     });
     let mains = mains.collect();
     let gpu = target.gpu.clone();
-    let finish = move || report::report(&job, gpu.as_ref(), &library, per_node, &results.borrow());
+    let finish = move || report::report(&job, gpu.as_ref(), &library, per_node, &results.lock());
     Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
 }
 
@@ -133,7 +132,7 @@ fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u
         return Ok(Row { bytes, count, cases: [case(false), case(true)], choice: None });
     };
     let choice = tuner.choose(known, Bytes(bytes.max(1)))?;
-    let plan = |count: u64, in_place| Plan::new(channels, choice, count, Bytes(s.element), s.root, in_place).map(Rc::new);
+    let plan = |count: u64, in_place| Plan::new(channels, choice, count, Bytes(s.element), s.root, in_place).map(Arc::new);
     let counted = |count: u64| {
         if matches!(known, fabriscope_nccl::Operation::AllGather | fabriscope_nccl::Operation::Broadcast) {
             count * s.element
@@ -147,7 +146,7 @@ fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u
         let lengths =
             if steps > MOST_STEPS { vec![count / (steps / MOST_STEPS + 1) / 2, count / (steps / MOST_STEPS + 1)] } else { vec![count] };
         let made = |count| Plan::new(channels, choice, counted(count), Bytes(s.element), s.root, in_place);
-        let case = |count| Ok(Case { count, plan: Some(Rc::new(made(count)?.with_chunks_of(&whole))), in_place });
+        let case = |count| Ok(Case { count, plan: Some(Arc::new(made(count)?.with_chunks_of(&whole))), in_place });
         lengths.into_iter().map(case).collect()
     };
     let channels = plan(counted(count), false)?.parts.len();
@@ -163,7 +162,7 @@ fn most_steps(world: &World, plan: &Plan) -> u64 {
 }
 
 /// One rank: all sizes in turn.
-async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), ProgramError> {
+async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), ProgramError> {
     let mut wires = std::collections::BTreeMap::new();
     let ranks = process.ranks();
     for case in job.rows.iter().flat_map(|row| row.cases.iter().flatten()) {
@@ -183,11 +182,11 @@ async fn run(process: Process, job: Rc<Job>, results: Results) -> Result<(), Pro
             let before = c.wrong();
             for (number, case) in cases.iter().enumerate() {
                 let span = measure(&c, &job, case).await?;
-                results.borrow_mut().times[at][place][number].push(span);
+                results.lock().times[at][place][number].push(span);
             }
             c.barrier().await?;
             if c.is_first() {
-                results.borrow_mut().wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
+                results.lock().wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
             }
         }
     }

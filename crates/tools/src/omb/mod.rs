@@ -14,11 +14,10 @@ mod options;
 mod report;
 mod sync;
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_mpi::{Buffer, OffloadState, Rank, World};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, Ranks, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
@@ -34,19 +33,19 @@ use loops::Pair;
 use managed::Managed;
 
 /// Iterations by size and sending rank.
-type Results = Rc<RefCell<Vec<Vec<Vec<Span>>>>>;
+type Results = Record<Vec<Vec<Vec<Span>>>>;
 
 /// Reads the command line of `benchmark` and makes its programs.
 ///
 /// # Errors
 /// As [`Settings::parse`].
 pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    let settings = Rc::new(Settings::parse(benchmark, args, target)?);
+    let settings = Arc::new(Settings::parse(benchmark, args, target)?);
     let mpi = mpi_for(benchmark.name, target)?;
     let world = World::new(mpi, target, 2 * settings.pairs);
     let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     let desk = settings.offload.map(|offload| OffloadState::new(offload, target, inline));
-    let results: Results = Rc::new(RefCell::new(vec![Vec::new(); settings.sizes.len()]));
+    let results: Results = Record::new(vec![Vec::new(); settings.sizes.len()]);
     let main = || -> Main {
         let (settings, world, results, desk) = (settings.clone(), world.clone(), results.clone(), desk.clone());
         Box::new(move |process| Box::pin(run(process, (world, desk), settings, results)))
@@ -60,7 +59,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     };
     let finish = move || -> ToolOutput {
         let remarks = settings.offload.iter().map(|offload| format!("messages: {offload}")).collect();
-        ToolOutput { remarks, ..report(&settings, &samples(&settings, &results.borrow())) }
+        ToolOutput { remarks, ..report(&settings, &samples(&settings, &results.lock())) }
     };
     Ok(Prepared { placing, mains, finish: Box::new(finish) })
 }
@@ -69,7 +68,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
 async fn run(
     process: Process,
     (world, desk): (World, Option<OffloadState>),
-    s: Rc<Settings>,
+    s: Arc<Settings>,
     results: Results,
 ) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
@@ -117,7 +116,7 @@ async fn run(
             pair.end().await?;
         }
         if pair.sends && (s.benchmark.seen == Seen::EveryPair || pair.rank.rank() == 0) {
-            results.borrow_mut()[at].push(spans);
+            results.lock()[at].push(spans);
         }
     }
     pair.rank.synchronise().await

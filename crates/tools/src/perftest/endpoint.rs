@@ -5,10 +5,9 @@
 //! settings of the command line; an address handle per peer on UD.
 //! Not modelled: cycling through the lines of the buffer, as no cache of the simulated core depends on it.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{Process, ProgramError, Record};
 use fabriscope_platform::{LinkType, path_mtu};
 use fabriscope_units::{Bytes, Rate, Remedy};
 use fabriscope_verbs::{
@@ -31,7 +30,7 @@ pub(crate) enum Role {
 }
 
 /// What each end has put up for the other, by rank.
-pub(crate) type Board = Rc<RefCell<[Vec<Offer>; 2]>>;
+pub(crate) type Board = Record<[Vec<Offer>; 2]>;
 
 /// What an end tells the other of a queue pair.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +45,7 @@ pub(crate) struct Offer {
 /// One end, ready to run.
 pub(crate) struct Endpoint {
     pub process: Process,
-    pub settings: Rc<Settings>,
+    pub settings: Arc<Settings>,
     pub role: Role,
     pub qps: Vec<QpNum>,
     pub send_cq: CqId,
@@ -64,7 +63,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Creates everything and connects it; returns when both ends are ready.
-    pub async fn open(process: Process, settings: Rc<Settings>, board: &Board) -> Result<Endpoint, ProgramError> {
+    pub async fn open(process: Process, settings: Arc<Settings>, board: &Board) -> Result<Endpoint, ProgramError> {
         let nic = settings.nic;
         if nic >= process.nics() {
             return Err(ProgramError(format!(
@@ -122,9 +121,9 @@ impl Endpoint {
             let address = Address { lid: lid.0, qpn: qp.0, psn, rkey: mr.rkey.0, vaddr: base + half, gid };
             Offer { address, receiver: *receiver, srq }
         };
-        board.borrow_mut()[process.rank() as usize] = qps.iter().zip(&receivers).map(offer).collect();
+        board.lock()[process.rank() as usize] = qps.iter().zip(&receivers).map(offer).collect();
         process.barrier().await;
-        let remote = board.borrow()[1 - process.rank() as usize].clone();
+        let remote = board.lock()[1 - process.rank() as usize].clone();
         let mut end =
             Endpoint { process, settings, role, qps, send_cq, recv_cq, watch, pd, mr, srq, receivers, remote, datagrams: Vec::new() };
         end.connect().map_err(failed)?;

@@ -3,16 +3,14 @@
 //! With a number of iterations both ends know it from the start. With `-D` the sending end decides, once the time is
 //! over, that its next message is the last, and the receiving end learns it out of band before that message arrives.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
+use fabriscope_node::Record;
 use fabriscope_units::{Span, Time};
 
 use super::settings::Length;
 
 /// Messages per queue pair of one direction of one measurement; clones are the same quota.
 #[derive(Debug, Clone)]
-pub(crate) struct Quota(Rc<RefCell<Vec<u64>>>);
+pub(crate) struct Quota(Record<Vec<u64>>);
 
 impl Quota {
     /// The quota of `qps` queue pairs.
@@ -21,19 +19,19 @@ impl Quota {
             Length::Iterations(iterations) => iterations,
             Length::Duration { .. } => u64::MAX,
         };
-        Quota(Rc::new(RefCell::new(vec![each; qps as usize])))
+        Quota(Record::new(vec![each; qps as usize]))
     }
     /// Messages of queue pair `qp`, as far as is known.
     pub fn of(&self, qp: usize) -> u64 {
-        self.0.borrow()[qp]
+        self.0.lock()[qp]
     }
     /// Messages of all queue pairs, as far as is known.
     pub fn total(&self) -> u64 {
-        self.0.borrow().iter().fold(0, |sum, each| sum.saturating_add(*each))
+        self.0.lock().iter().fold(0, |sum, each| sum.saturating_add(*each))
     }
     /// Makes the next message of every queue pair its last; `sent` counts those sent so far.
     pub fn close(&self, sent: &[u64]) {
-        for (limit, sent) in self.0.borrow_mut().iter_mut().zip(sent) {
+        for (limit, sent) in self.0.lock().iter_mut().zip(sent) {
             if *limit == u64::MAX {
                 *limit = sent + 1;
             }

@@ -20,10 +20,9 @@ mod settings;
 mod statistics;
 mod test;
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 
 pub use gpu::{Accelerator, Driver};
 pub use header::Address;
@@ -40,13 +39,13 @@ use lat::Outcome;
 
 /// What the two programs of a run share: everything that is out of band.
 struct Shared {
-    settings: Rc<Settings>,
+    settings: Arc<Settings>,
     board: Board,
     /// Quotas by size and sending rank.
     quotas: Vec<[Quota; 2]>,
     /// Outcomes of the server by size, for `-b`.
-    server: RefCell<Vec<Option<Outcome>>>,
-    measured: RefCell<Measured>,
+    server: Record<Vec<Option<Outcome>>>,
+    measured: Record<Measured>,
 }
 
 /// Reads the command line of `test` and makes its two programs.
@@ -54,27 +53,27 @@ struct Shared {
 /// # Errors
 /// As [`Settings::parse`].
 pub fn prepare(test: Test, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
-    let settings = Rc::new(Settings::parse(test, args, target)?);
+    let settings = Arc::new(Settings::parse(test, args, target)?);
     let quota = || Quota::new(settings.length, settings.qps);
-    let shared = Rc::new(Shared {
+    let shared = Arc::new(Shared {
         quotas: settings.sizes.iter().map(|_| [quota(), quota()]).collect(),
-        server: RefCell::new(vec![None; settings.sizes.len()]),
+        server: Record::new(vec![None; settings.sizes.len()]),
         board: Board::default(),
-        measured: RefCell::default(),
+        measured: Record::default(),
         settings,
     });
-    let main = |shared: Rc<Shared>| -> Main { Box::new(move |process| Box::pin(run(process, shared))) };
+    let main = |shared: Arc<Shared>| -> Main { Box::new(move |process| Box::pin(run(process, shared))) };
     let mains = vec![main(shared.clone()), main(shared.clone())];
-    let finish = move || -> ToolOutput { report(&shared.settings, &shared.measured.borrow()) };
+    let finish = move || -> ToolOutput { report(&shared.settings, &shared.measured.lock()) };
     Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish) })
 }
 
 /// One end: all sizes in turn.
-async fn run(process: Process, shared: Rc<Shared>) -> Result<(), ProgramError> {
+async fn run(process: Process, shared: Arc<Shared>) -> Result<(), ProgramError> {
     let s = shared.settings.clone();
     let end = Endpoint::open(process, s.clone(), &shared.board).await?;
     if end.role == Role::Client {
-        let mut measured = shared.measured.borrow_mut();
+        let mut measured = shared.measured.lock();
         (measured.local, measured.remote) = end.addresses();
     }
     let mut landed = 0;
@@ -91,13 +90,13 @@ async fn run(process: Process, shared: Rc<Shared>) -> Result<(), ProgramError> {
         end.process.barrier().await;
         let outcome = measure(&end, size, &shared.quotas[at], &mut landed).await?;
         if end.role == Role::Server {
-            shared.server.borrow_mut()[at] = outcome;
+            shared.server.lock()[at] = outcome;
             end.process.barrier().await;
         } else {
             end.process.barrier().await;
-            let theirs = shared.server.borrow_mut()[at].take();
+            let theirs = shared.server.lock()[at].take();
             if let Some(row) = outcome.and_then(|mine| row(&s, size, &mine, theirs.as_ref()).map(|row| (row, mine.stamps.posted))) {
-                shared.measured.borrow_mut().rows.push(row);
+                shared.measured.lock().rows.push(row);
             }
         }
     }

@@ -3,14 +3,13 @@
 //! Source: OMB 7.4, `osu_oshm_barrier.c`, `osu_oshm_broadcast.c` and their kin: a `shmem_barrier_all` after every iteration, beside the measured time.
 //! Modelled: that; the mean of each PE, and their mean, least and most.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_catalog::{CollectiveRules, Mpi, Shmem, ShmemCollectives};
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::shmem::{Job, Operation, Pe};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError};
 use fabriscope_units::Span;
@@ -63,14 +62,14 @@ pub(super) fn prepare(
         }
     }
     let rows = settings.sizes.len();
-    let shared = Rc::new(Shared { settings, operation, job, choices, barrier });
-    let results: Rc<RefCell<Vec<Vec<Span>>>> = Rc::new(RefCell::new(vec![Vec::new(); rows]));
+    let shared = Arc::new(Shared { settings, operation, job, choices, barrier });
+    let results: Record<Vec<Vec<Span>>> = Record::new(vec![Vec::new(); rows]);
     let main = || -> Main {
         let (shared, results) = (shared.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, shared, results)))
     };
     let mains = (0..pes).map(|_| main()).collect();
-    let finish = move || ToolOutput { remarks, ..report::collective(&shared.settings, &results.borrow()) };
+    let finish = move || ToolOutput { remarks, ..report::collective(&shared.settings, &results.lock()) };
     Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish) })
 }
 
@@ -85,7 +84,7 @@ fn own_rules(shmem: &Shmem, mpi: &Mpi) -> Mpi {
     rules
 }
 
-async fn run(process: Process, shared: Rc<Shared>, results: Rc<RefCell<Vec<Vec<Span>>>>) -> Result<(), ProgramError> {
+async fn run(process: Process, shared: Arc<Shared>, results: Record<Vec<Vec<Span>>>) -> Result<(), ProgramError> {
     let me = process.rank();
     let calls = shared.choices.iter().chain([&shared.barrier]);
     let mut peers: Vec<u32> = calls.flat_map(|(call, algorithm)| algorithm.peers(call, me)).collect();
@@ -108,7 +107,7 @@ async fn run(process: Process, shared: Rc<Shared>, results: Rc<RefCell<Vec<Vec<S
                 barrier().await?;
             }
         }
-        results.borrow_mut()[row].push(measured / u64::from(iterations));
+        results.lock()[row].push(measured / u64::from(iterations));
     }
     pe.synchronise().await
 }

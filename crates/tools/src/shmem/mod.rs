@@ -11,7 +11,7 @@ mod options;
 mod pairs;
 mod report;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_catalog::{Interface, Mpi, Rdma, Shmem, SingleElement};
 use fabriscope_mpi::shmem::{Heap, HeapError};
@@ -42,7 +42,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     }
     match benchmark.family {
         Family::Collective(operation) => collective::prepare(operation, settings, (shmem, mpi), target),
-        _ => Ok(pairs::prepare(Rc::new(settings), (shmem, mpi), target)),
+        _ => Ok(pairs::prepare(Arc::new(settings), (shmem, mpi), target)),
     }
 }
 

@@ -3,13 +3,12 @@
 //! Source: OMB 7.4, `osu_oshm_put.c`, `osu_oshm_get_mr_nb.c`, `osu_oshm_put_overlap.c`, `osu_oshm_atomics.c` and their kin.
 //! Modelled: the first half of the PEs act on the second. Computation beside a put is a core that is busy for as long as the put alone takes.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_catalog::{Mpi, Shmem};
 use fabriscope_mpi::Width;
 use fabriscope_mpi::shmem::{Job, Pe};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Placing, Prepared, ToolOutput};
 use fabriscope_units::{Bytes, Span};
@@ -21,12 +20,12 @@ use super::report;
 /// Of each row, what each active PE measured: spans, whose meaning is the family's.
 pub(super) type Rows = Vec<Vec<[Span; 4]>>;
 
-pub(super) fn prepare(settings: Rc<Settings>, (shmem, mpi): (&Shmem, &Mpi), target: &Target) -> Prepared {
+pub(super) fn prepare(settings: Arc<Settings>, (shmem, mpi): (&Shmem, &Mpi), target: &Target) -> Prepared {
     let pes = 2 * settings.pairs;
     let heap = settings.symmetric_size.unwrap_or(shmem.heap.0).max(GLOBAL);
     let job = Job::new(shmem, mpi, target, (pes, heap), false);
     let rows = if settings.benchmark.family == Family::Atomics { OPERATIONS.len() * 2 } else { settings.sizes.len() };
-    let results: Rc<RefCell<Rows>> = Rc::new(RefCell::new(vec![Vec::new(); rows]));
+    let results: Record<Rows> = Record::new(vec![Vec::new(); rows]);
     let main = || -> Main {
         let (settings, job, results) = (settings.clone(), job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, settings, results)))
@@ -37,15 +36,15 @@ pub(super) fn prepare(settings: Rc<Settings>, (shmem, mpi): (&Shmem, &Mpi), targ
         _ => Placing::Pairs { pairs: settings.pairs },
     };
     let remark = format!("{}: {}", shmem.library, if settings.heap { "buffers of the symmetric heap" } else { "static buffers" });
-    let finish = move || ToolOutput { remarks: vec![remark], ..report::pairs(&settings, &results.borrow()) };
+    let finish = move || ToolOutput { remarks: vec![remark], ..report::pairs(&settings, &results.lock()) };
     Prepared { placing, mains, finish: Box::new(finish) }
 }
 
-async fn run(process: Process, job: Job, s: Rc<Settings>, results: Rc<RefCell<Rows>>) -> Result<(), ProgramError> {
+async fn run(process: Process, job: Job, s: Arc<Settings>, results: Record<Rows>) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
     let pe = Pe::init(process, job, &[peer]).await?;
-    let rows = results.borrow().len();
+    let rows = results.lock().len();
     for row in 0..rows {
         pe.synchronise().await?;
         if me >= pairs {
@@ -58,7 +57,7 @@ async fn run(process: Process, job: Job, s: Rc<Settings>, results: Rc<RefCell<Ro
         } else {
             messages(&pe, peer, s.sizes.get(row).copied().unwrap_or(0), &s).await?
         };
-        results.borrow_mut()[row].push(spans);
+        results.lock()[row].push(spans);
         pe.memory().send(peer, END, 0).await?;
     }
     pe.synchronise().await

@@ -5,11 +5,10 @@
 //! reports at intervals.
 //! Not modelled: UDP, SCTP, pacing, zero-copy, JSON, the control connection.
 
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError, Socket};
+use fabriscope_node::{Main, Process, ProgramError, Record, Socket};
 use fabriscope_platform::Target;
 use fabriscope_tcp::Algorithm;
 use fabriscope_tcp::kernel::SocketOptions;
@@ -84,12 +83,12 @@ struct Stream {
     received_in: Span,
 }
 
-type Results = Rc<RefCell<Vec<Stream>>>;
+type Results = Record<Vec<Stream>>;
 
 pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageError> {
-    let settings = Rc::new(parse(args)?);
+    let settings = Arc::new(parse(args)?);
     let streams = settings.streams;
-    let results: Results = Rc::new(RefCell::new(vec![Stream::default(); streams as usize]));
+    let results: Results = Record::new(vec![Stream::default(); streams as usize]);
     let meeting = Rendezvous::default();
     let main = |rank: u32| -> Main {
         let (settings, results, meeting) = (settings.clone(), results.clone(), meeting.clone());
@@ -97,7 +96,7 @@ pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageErro
         Box::new(move |process| Box::pin(run(process, settings, meeting, results, stream, rank < streams)))
     };
     let mains = (0..2 * streams).map(main).collect();
-    let finish = move || report(&settings, &results.borrow());
+    let finish = move || report(&settings, &results.lock());
     Ok(Prepared { placing: Placing::Pairs { pairs: streams }, mains, finish: Box::new(finish) })
 }
 
@@ -162,7 +161,7 @@ impl Settings {
 /// One end of one stream.
 async fn run(
     process: Process,
-    settings: Rc<Settings>,
+    settings: Arc<Settings>,
     meeting: Rendezvous,
     results: Results,
     stream: usize,
@@ -174,7 +173,7 @@ async fn run(
         false => meeting.serve(&process, port, settings.options).await?,
     };
     if client {
-        results.borrow_mut()[stream].port = process.socket_view(socket)?.port;
+        results.lock()[stream].port = process.socket_view(socket)?.port;
     }
     let start = process.now();
     if client != settings.reverse {
@@ -202,12 +201,12 @@ async fn send(process: &Process, s: &Settings, results: &Results, stream: usize,
             let view = process.socket_view(socket)?;
             let retransmissions = view.retransmissions - before;
             let (begin, end) = (mark.since(from), now.since(from));
-            results.borrow_mut()[stream].intervals.push(Interval { begin, end, bytes, retransmissions, window: view.window.0 });
+            results.lock()[stream].intervals.push(Interval { begin, end, bytes, retransmissions, window: view.window.0 });
             (mark, bytes, before) = (now, 0, view.retransmissions);
         }
         if over {
             let view = process.socket_view(socket)?;
-            let own = &mut results.borrow_mut()[stream];
+            let own = &mut results.lock()[stream];
             (own.sent, own.sent_in, own.retransmissions) = (sent, now.since(from), view.retransmissions - lost);
             break;
         }
@@ -238,7 +237,7 @@ async fn receive(
             received += read;
         }
         // At the end of the stream there is one more read, which is not part of the time.
-        let own = &mut results.borrow_mut()[stream];
+        let own = &mut results.lock()[stream];
         (own.received, own.received_in) = (received, process.now().since(from));
     }
     Ok(())

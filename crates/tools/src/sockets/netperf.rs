@@ -4,10 +4,9 @@
 //! Modelled: TCP_RR with sizes of request and answer, a time or a number of transactions, percentiles.
 //! Not modelled: other tests, bursts, confidence intervals, CPU utilisation, the control connection.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tcp::kernel::SocketOptions;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
@@ -90,15 +89,15 @@ struct Results {
 }
 
 pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageError> {
-    let settings = Rc::new(parse(args)?);
-    let results = Rc::new(RefCell::new(Results::default()));
+    let settings = Arc::new(parse(args)?);
+    let results = Record::new(Results::default());
     let meeting = Rendezvous::default();
     let main = |client: bool| -> Main {
         let (settings, results, meeting) = (settings.clone(), results.clone(), meeting.clone());
         Box::new(move |process| Box::pin(run(process, settings, meeting, results, client)))
     };
     let mains = vec![main(true), main(false)];
-    let finish = move || report(&settings, &results.borrow());
+    let finish = move || report(&settings, &results.lock());
     Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish) })
 }
 
@@ -165,19 +164,13 @@ impl Settings {
     }
 }
 
-async fn run(
-    process: Process,
-    s: Rc<Settings>,
-    meeting: Rendezvous,
-    results: Rc<RefCell<Results>>,
-    client: bool,
-) -> Result<(), ProgramError> {
+async fn run(process: Process, s: Arc<Settings>, meeting: Rendezvous, results: Record<Results>, client: bool) -> Result<(), ProgramError> {
     if !client {
         let socket = meeting.serve(&process, PORT, s.options).await?;
         loop {
             process.read_exactly(socket, s.request).await?;
             process.write(socket, s.answer).await?;
-            if results.borrow().last {
+            if results.lock().last {
                 return Ok(());
             }
         }
@@ -187,13 +180,13 @@ async fn run(
     let mut done = 0;
     loop {
         let begin = process.now();
-        results.borrow_mut().last = match s.length {
+        results.lock().last = match s.length {
             Length::Time(time) => begin.since(start) + last_span(&results) >= time,
             Length::Transactions(count) => done + 1 >= count,
         };
         process.write(socket, s.request).await?;
         process.read_exactly(socket, s.answer).await?;
-        let results = &mut *results.borrow_mut();
+        let results = &mut *results.lock();
         results.spans.push(process.now().since(begin));
         done += 1;
         if results.last {
@@ -203,8 +196,8 @@ async fn run(
     }
 }
 
-fn last_span(results: &Rc<RefCell<Results>>) -> Span {
-    results.borrow().spans.last().copied().unwrap_or(Span::ZERO)
+fn last_span(results: &Record<Results>) -> Span {
+    results.lock().spans.last().copied().unwrap_or(Span::ZERO)
 }
 
 fn report(s: &Settings, results: &Results) -> ToolOutput {

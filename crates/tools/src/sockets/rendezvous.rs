@@ -1,22 +1,20 @@
 //! How client and server of a tool find each other: out of band, as a user types the server's address.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use fabriscope_node::{Process, ProgramError, Socket};
+use fabriscope_node::{Process, ProgramError, Record, Socket};
 use fabriscope_tcp::kernel::SocketOptions;
 use fabriscope_verbs::Lid;
 
 /// What the ranks of a job share; clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rendezvous(Rc<RefCell<BTreeMap<u16, Lid>>>);
+pub(super) struct Rendezvous(Record<BTreeMap<u16, Lid>>);
 
 impl Rendezvous {
     /// The server's end of a connection to `port`.
     pub async fn serve(&self, process: &Process, port: u16, options: SocketOptions) -> Result<Socket, ProgramError> {
         process.listen(0, port, options)?;
-        self.0.borrow_mut().insert(port, process.lid(0));
+        self.0.lock().insert(port, process.lid(0));
         process.barrier().await;
         let socket = process.accept(0, port).await?;
         process.barrier().await;
@@ -25,7 +23,7 @@ impl Rendezvous {
     /// The client's end.
     pub async fn call(&self, process: &Process, port: u16, options: SocketOptions) -> Result<Socket, ProgramError> {
         process.barrier().await;
-        let server = self.0.borrow().get(&port).copied();
+        let server = self.0.lock().get(&port).copied();
         let server = server.ok_or_else(|| ProgramError(format!("no server listens on port {port}")))?;
         let socket = process.connect(0, server, port, options).await?;
         process.barrier().await;

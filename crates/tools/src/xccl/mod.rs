@@ -5,13 +5,12 @@
 //! form a group.
 //! Not modelled: graphs, validation; two ranks only, as the tools.
 
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_nccl::NcclError;
 use fabriscope_nccl_runtime::{Communicator, Exchange, World};
-use fabriscope_node::{Main, Process, ProgramError};
+use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused};
@@ -160,20 +159,20 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let library = library(tool, target)?;
     let shape = if target.layout.nodes == 1 { (1, 2) } else { (2, 1) };
     let world = World::new(library.clone(), target, shape, &library.first().settings).map_err(|error| refused(tool, &error))?;
-    let s = Rc::new(s);
-    let results: Rc<RefCell<Vec<Span>>> = Rc::default();
+    let s = Arc::new(s);
+    let results: Record<Vec<Span>> = Record::default();
     let mains = (0..2).map(|_| -> Main {
         let (s, world, results) = (s.clone(), world.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, world, s, results)))
     });
     let placing = if target.layout.nodes == 1 { Placing::Blocks { per_node: 2 } } else { Placing::TwoNodes };
     let mains = mains.collect();
-    let finish = move || report(&s, library.first(), &results.borrow());
+    let finish = move || report(&s, library.first(), &results.lock());
     Ok(Prepared { placing, mains, finish: Box::new(finish) })
 }
 
 /// One rank: all sizes in turn.
-async fn run(process: Process, world: World, s: Rc<Request>, results: Rc<RefCell<Vec<Span>>>) -> Result<(), ProgramError> {
+async fn run(process: Process, world: World, s: Arc<Request>, results: Record<Vec<Span>>) -> Result<(), ProgramError> {
     let first = process.rank() == 0;
     let peer = 1 - process.rank();
     let lengths: Vec<Bytes> = s.sizes.iter().map(|size| Bytes(u64::from(*size))).chain([Bytes(1)]).collect();
@@ -193,7 +192,7 @@ async fn run(process: Process, world: World, s: Rc<Request>, results: Rc<RefCell
             }
         }
         if first {
-            results.borrow_mut().push(total);
+            results.lock().push(total);
         }
     }
     c.barrier().await

@@ -13,10 +13,7 @@ mod sample;
 mod sender;
 mod setup;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_units::{Bytes, Rate, Remedy, Span};
 
 pub use sample::{Received, Sample};
@@ -63,9 +60,9 @@ impl Config {
 
 /// The programs of `config`: the sender, then the receivers. The result is complete when all have ended.
 pub fn prepare(config: Config) -> (Vec<Main>, impl FnOnce() -> Sample) {
-    let board = Rc::new(RefCell::new(Board::new(config)));
+    let board = Record::new(Board::new(config));
     let main = |rank: u32| -> Main {
-        let board = Rc::clone(&board);
+        let board = board.clone();
         Box::new(move |process| {
             Box::pin(async move {
                 let end = setup::open(process, &board, config).await?;
@@ -74,7 +71,7 @@ pub fn prepare(config: Config) -> (Vec<Main>, impl FnOnce() -> Sample) {
         })
     };
     let mains = (0..=config.receivers).map(main).collect();
-    (mains, move || board.borrow().sample())
+    (mains, move || board.lock().sample())
 }
 
 /// A verb failed: its message becomes that of the program.

@@ -1,8 +1,6 @@
 //! A receiving rank: puts messages together by the numbers of their datagrams.
 
-use std::cell::RefCell;
-
-use fabriscope_node::ProgramError;
+use fabriscope_node::{ProgramError, Record};
 use fabriscope_units::Time;
 use fabriscope_verbs::{Wc, WcStatus};
 
@@ -54,7 +52,7 @@ impl Assembly {
 }
 
 /// Receives until every message is whole, or nothing has come for a while after the last was sent.
-pub(super) async fn run(end: &Member, board: &RefCell<Board>, config: Config) -> Result<(), ProgramError> {
+pub(super) async fn run(end: &Member, board: &Record<Board>, config: Config) -> Result<(), ProgramError> {
     let mut assembly = Assembly::new(config);
     let all = u64::from(config.packets()) * u64::from(config.messages);
     let mut posted = all.min(u64::from(DEPTH));
@@ -62,7 +60,7 @@ pub(super) async fn run(end: &Member, board: &RefCell<Board>, config: Config) ->
     while left > 0 || !assembly.is_complete() {
         let until = end.process.now() + config.settle.max(config.interval * 2);
         if !end.process.wait_any_until(&[(0, end.cq)], &[], until).await {
-            if board.borrow().ended.is_some() {
+            if board.lock().ended.is_some() {
                 break;
             }
             continue;
@@ -77,7 +75,7 @@ pub(super) async fn run(end: &Member, board: &RefCell<Board>, config: Config) ->
         }
     }
     let rank = end.process.rank() as usize;
-    board.borrow_mut().received[rank - 1] = assembly.finish();
+    board.lock().received[rank - 1] = assembly.finish();
     Ok(())
 }
 

@@ -1,8 +1,6 @@
 //! The sending rank.
 
-use std::cell::RefCell;
-
-use fabriscope_node::ProgramError;
+use fabriscope_node::{ProgramError, Record};
 use fabriscope_verbs::{AhAttr, QpNum, SendWr, Sge, UdDestination, WcStatus};
 
 use super::sample::Board;
@@ -10,14 +8,14 @@ use super::setup::{DEPTH, Member, QKEY};
 use super::{Config, failed};
 
 /// Sends all messages, each at its time.
-pub(super) async fn run(end: &Member, board: &RefCell<Board>, config: Config) -> Result<(), ProgramError> {
+pub(super) async fn run(end: &Member, board: &Record<Board>, config: Config) -> Result<(), ProgramError> {
     let destinations = destinations(end, board, config.level)?;
     let start = end.process.now() + config.settle;
     let (mut posted, mut completed) = (0u64, 0u64);
     let all = u64::from(config.messages) * u64::from(config.packets()) * destinations.len() as u64;
     for message in 0..config.messages {
         end.process.sleep_until(start + config.interval * u64::from(message)).await;
-        board.borrow_mut().begun.push(end.process.now());
+        board.lock().begun.push(end.process.now());
         for number in 0..config.packets() {
             for to in &destinations {
                 while posted - completed >= u64::from(DEPTH) {
@@ -34,12 +32,12 @@ pub(super) async fn run(end: &Member, board: &RefCell<Board>, config: Config) ->
     while completed < all {
         completed = wait(end).await?;
     }
-    board.borrow_mut().ended = Some(end.process.now());
+    board.lock().ended = Some(end.process.now());
     Ok(())
 }
 
 /// The group, or every receiver.
-fn destinations(end: &Member, board: &RefCell<Board>, sl: u8) -> Result<Vec<UdDestination>, ProgramError> {
+fn destinations(end: &Member, board: &Record<Board>, sl: u8) -> Result<Vec<UdDestination>, ProgramError> {
     let address = |dlid, remote_qpn| {
         let ah = end.process.nic(0, |nic| nic.create_ah(end.pd, AhAttr { dlid, sl })).map_err(failed)?;
         Ok(UdDestination { ah, remote_qpn, remote_qkey: QKEY })
@@ -47,7 +45,7 @@ fn destinations(end: &Member, board: &RefCell<Board>, sl: u8) -> Result<Vec<UdDe
     if let Some(group) = end.group {
         return Ok(vec![address(group, QpNum::MULTICAST)?]);
     }
-    let ends = board.borrow().ends.clone();
+    let ends = board.lock().ends.clone();
     ends.into_iter().skip(1).flatten().map(|(lid, qp)| address(lid, qp)).collect()
 }
 

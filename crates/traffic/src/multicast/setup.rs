@@ -1,8 +1,6 @@
 //! Queue pairs, memory and membership of one rank.
 
-use std::cell::RefCell;
-
-use fabriscope_node::{Process, ProgramError};
+use fabriscope_node::{Process, ProgramError, Record};
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Access, Change, CqId, JoinState, Lid, Membership, Mr, PdId, QpAttr, QpInit, QpNum, QpType, RecvWr, Sge, WcStatus};
 
@@ -21,7 +19,7 @@ pub(super) struct Member {
 }
 
 /// Makes what a rank needs, joins, and waits for the others.
-pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Config) -> Result<Member, ProgramError> {
+pub(super) async fn open(process: Process, board: &Record<Board>, config: Config) -> Result<Member, ProgramError> {
     let sends = process.rank() == 0;
     let receives = config.packets().saturating_mul(config.messages).min(DEPTH);
     let made = process.nic(0, |nic| {
@@ -42,7 +40,7 @@ pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Confi
     let (pd, mr, control, cq, qp) = made.map_err(|error: fabriscope_verbs::VerbsError| failed(error))?;
     let mut end = Member { process, pd, mr, cq, qp, group: None };
     let rank = end.process.rank() as usize;
-    board.borrow_mut().ends[rank] = Some((end.process.lid(0), qp));
+    board.lock().ends[rank] = Some((end.process.lid(0), qp));
     for _ in 0..if sends { 0 } else { receives } {
         end.post_receive(config)?;
     }
@@ -59,7 +57,7 @@ pub(super) async fn open(process: Process, board: &RefCell<Board>, config: Confi
             end.process.nic(0, |nic| nic.attach_mcast(qp, group)).map_err(failed)?;
         }
         end.group = Some(group);
-        board.borrow_mut().joins[rank] = end.process.now() - asked;
+        board.lock().joins[rank] = end.process.now() - asked;
     }
     end.process.barrier().await;
     Ok(end)

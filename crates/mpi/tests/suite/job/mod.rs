@@ -1,13 +1,10 @@
 //! Jobs of ranks that all run one program, and what they report; libraries with one number changed.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use fabriscope_catalog::{Mpi, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions};
+use fabriscope_engine::{Cluster, Engine, Job, Loss, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_mpi::{Rank, World, shmem};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_units::{Span, Time};
 
@@ -22,15 +19,26 @@ pub fn with_software(mut parts: ResolvedCluster, name: &str) -> ResolvedCluster 
     parts
 }
 
-fn execute(parts: &ResolvedCluster, nodes: Vec<u32>, mains: Vec<Main>) -> Result<Run, String> {
+fn execute(parts: &ResolvedCluster, nodes: Vec<u32>, mains: Vec<Main>, loss: Loss) -> Result<Run, String> {
     let cluster = Cluster::new(parts.clone()).unwrap();
-    PacketEngine.run(&cluster, Job::programs(nodes, mains), &RunOptions::default(), 1).map_err(|error| error.to_string())
+    PacketEngine
+        .run(&cluster, Job::programs(nodes, mains), &RunOptions { loss, ..RunOptions::default() }, 1)
+        .map_err(|error| error.to_string())
 }
 
 /// Runs `program` on `nodes` · `per_node` ranks, block by block; each has joined the others, and memories keep what is written.
-pub fn ranks<F, R>(parts: &ResolvedCluster, (nodes, per_node): (u32, u32), program: F) -> Result<Run, String>
+pub fn ranks<F, R>(parts: &ResolvedCluster, layout: (u32, u32), program: F) -> Result<Run, String>
 where
-    F: Fn(Rank) -> R + Clone + 'static,
+    F: Fn(Rank) -> R + Clone + Send + 'static,
+    R: Future<Output = Result<(), ProgramError>> + 'static,
+{
+    ranks_losing(Loss::None, parts, layout, program)
+}
+
+/// The same over links that lose packets.
+pub fn ranks_losing<F, R>(loss: Loss, parts: &ResolvedCluster, (nodes, per_node): (u32, u32), program: F) -> Result<Run, String>
+where
+    F: Fn(Rank) -> R + Clone + Send + 'static,
     R: Future<Output = Result<(), ProgramError>> + 'static,
 {
     let count = nodes * per_node;
@@ -46,13 +54,13 @@ where
             })
         })
     };
-    execute(parts, (0..count).map(|rank| rank / per_node).collect(), (0..count).map(main).collect())
+    execute(parts, (0..count).map(|rank| rank / per_node).collect(), (0..count).map(main).collect(), loss)
 }
 
 /// The same of processing elements with `heap` bytes of symmetric heap, all of it kept.
 pub fn pes<F, R>(parts: &ResolvedCluster, (nodes, per_node): (u32, u32), heap: u64, program: F) -> Result<Run, String>
 where
-    F: Fn(shmem::Pe) -> R + Clone + 'static,
+    F: Fn(shmem::Pe) -> R + Clone + Send + 'static,
     R: Future<Output = Result<(), ProgramError>> + 'static,
 {
     let count = nodes * per_node;
@@ -70,12 +78,12 @@ where
             })
         })
     };
-    execute(parts, (0..count).map(|pe| pe / per_node).collect(), (0..count).map(main).collect())
+    execute(parts, (0..count).map(|pe| pe / per_node).collect(), (0..count).map(main).collect(), Loss::None)
 }
 
 /// A list that all ranks of a job write into.
 #[derive(Debug)]
-pub struct Notes<T>(Rc<RefCell<Vec<T>>>);
+pub struct Notes<T>(Record<Vec<T>>);
 
 impl<T> Clone for Notes<T> {
     fn clone(&self) -> Notes<T> {
@@ -85,13 +93,13 @@ impl<T> Clone for Notes<T> {
 
 impl<T> Default for Notes<T> {
     fn default() -> Notes<T> {
-        Notes(Rc::default())
+        Notes(Record::default())
     }
 }
 
 impl<T> Notes<T> {
     pub fn add(&self, note: T) {
-        self.0.borrow_mut().push(note);
+        self.0.lock().push(note);
     }
     pub fn take(&self) -> Vec<T> {
         self.0.take()

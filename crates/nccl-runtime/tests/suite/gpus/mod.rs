@@ -1,16 +1,14 @@
 //! Communicators on simulated nodes: one operation carried out by all ranks, when each kernel ended and what it left.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};
-use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
+use fabriscope_engine::{Cluster, Engine, Job, Loss, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_nccl::{Algorithm, Operation, Plan, Protocol, Settings, Tuner};
 use fabriscope_nccl_runtime::{Communicator, Exchange, World, connections};
-use fabriscope_node::{Main, ProgramError};
+use fabriscope_node::{Main, ProgramError, Record};
 use fabriscope_platform::nccl::Library;
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_units::{Bytes, Span};
@@ -29,13 +27,15 @@ pub struct Machine {
     /// Ranks of each node: its first GPUs.
     pub per_node: u32,
     pub variables: Vec<(&'static str, String)>,
+    /// What the links lose.
+    pub loss: Loss,
 }
 
 impl Machine {
     pub fn of(cluster: &str, nodes: u32, per_node: u32) -> Machine {
         let parts = parts(cluster);
         let library = Library::of(&parts).expect("GPUs with a library");
-        Machine { parts, library, nodes, per_node, variables: Vec::new() }
+        Machine { parts, library, nodes, per_node, variables: Vec::new(), loss: Loss::None }
     }
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Machine {
         self.variables.push((name, value.to_string()));
@@ -56,7 +56,7 @@ impl Machine {
     fn run(&self, mains: Vec<Main>) -> Result<(), String> {
         let nodes = (0..self.ranks()).map(|rank| rank / self.per_node).collect();
         let cluster = Cluster::new(self.parts.clone()).unwrap();
-        let run = PacketEngine.run(&cluster, Job::programs(nodes, mains), &RunOptions::default(), 1);
+        let run = PacketEngine.run(&cluster, Job::programs(nodes, mains), &RunOptions { loss: self.loss, ..RunOptions::default() }, 1);
         run.map(drop).map_err(|error| error.to_string())
     }
 }
@@ -93,7 +93,7 @@ impl Seen {
     }
 }
 
-type Shared = Rc<RefCell<(Vec<Span>, Bytes)>>;
+type Shared = Record<(Vec<Span>, Bytes)>;
 
 async fn note<F>(c: Communicator, seen: Shared, call: F) -> Result<(), ProgramError>
 where
@@ -106,12 +106,12 @@ where
         let kernel = call(&c)?;
         c.synchronise(kernel).await?;
         if turn == 1 {
-            seen.borrow_mut().0[c.rank() as usize] = c.now().since(begun);
+            seen.lock().0[c.rank() as usize] = c.now().since(begun);
         }
     }
     c.barrier().await?;
     if c.is_first() {
-        seen.borrow_mut().1 += c.wrong();
+        seen.lock().1 += c.wrong();
     }
     Ok(())
 }
@@ -121,20 +121,20 @@ pub fn collectives(machine: &Machine, all: &[Collective]) -> Result<Seen, String
     let world = machine.world();
     let tuner = Tuner::new(world.plan());
     let element = Bytes(4);
-    let plans: Result<Vec<Rc<Plan>>, _> = all
+    let plans: Result<Vec<Arc<Plan>>, _> = all
         .iter()
         .map(|case| {
             let counted = matches!(case.operation, Operation::AllGather | Operation::Broadcast);
             let count = if counted { case.count * 4 } else { case.count };
             let choice = tuner.with(case.operation, case.algorithm, case.protocol, Bytes(4 * case.count.max(1)))?;
-            Plan::new(world.plan(), choice, count, element, case.root, case.in_place).map(Rc::new)
+            Plan::new(world.plan(), choice, count, element, case.root, case.in_place).map(Arc::new)
         })
         .collect();
-    let plans: Vec<Rc<Plan>> = plans.map_err(|error| error.to_string())?;
+    let plans: Vec<Arc<Plan>> = plans.map_err(|error| error.to_string())?;
     let mut ways: Vec<_> = plans.iter().flat_map(|plan| connections(&world, plan)).collect();
     ways.sort_by_key(|(wire, _)| *wire);
     ways.dedup_by_key(|(wire, _)| *wire);
-    let seen: Shared = Rc::new(RefCell::new((vec![Span::ZERO; machine.ranks() as usize], Bytes::ZERO)));
+    let seen: Shared = Record::new((vec![Span::ZERO; machine.ranks() as usize], Bytes::ZERO));
     let main = |_| -> Main {
         let (world, ways, plans, seen) = (world.clone(), ways.clone(), plans.clone(), seen.clone());
         Box::new(move |process| {
@@ -169,7 +169,7 @@ pub fn group(machine: &Machine, exchanges: impl Fn(u32, u32) -> Vec<Exchange>) -
     let senders: Vec<(u32, u32)> = (0..ranks).flat_map(sends).collect();
     let lengths: BTreeSet<u64> = all.iter().flatten().map(|exchange| exchange.bytes.0).collect();
     let lengths: Vec<Bytes> = lengths.into_iter().map(Bytes).collect();
-    let seen: Shared = Rc::new(RefCell::new((vec![Span::ZERO; ranks as usize], Bytes::ZERO)));
+    let seen: Shared = Record::new((vec![Span::ZERO; ranks as usize], Bytes::ZERO));
     let main = |rank: u32| -> Main {
         let (world, senders, lengths, seen, own) =
             (world.clone(), senders.clone(), lengths.clone(), seen.clone(), all[rank as usize].clone());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fabriscope_units::{Form, Value};
+use fabriscope_units::{Bytes, Form, Value};
 use fabriscope_verbs::cc::{Algorithm, Credit, Scheme};
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -20,9 +20,13 @@ struct WithOrigin;
 
 impl Form for WithOrigin {
     type Of<T: Value> = Number<T>;
+    type Size = Number<Bytes>;
 
     fn value<T: Value>(stated: &Number<T>) -> T {
         stated.value
+    }
+    fn size(stated: &Number<Bytes>) -> u32 {
+        stated.value.saturating_u32()
     }
 }
 

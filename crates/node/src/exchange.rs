@@ -1,0 +1,171 @@
+//! What the ranks of a job tell each other out of band: a store of keys and values.
+//!
+//! Source: PMIx Standard 5.0, chapters 5 and 6 (`PMIx_Put`, `PMIx_Commit`, `PMIx_Fence`, `PMIx_Get`).
+//! Modelled: what a rank puts can be got after the next fence of both, and not before, so that nothing depends on the order in which ranks
+//! run between two fences. Not modelled: the time that it takes; connecting takes none.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::process::Process;
+
+/// The store of a job, with tables `T`: [`exchange_keys!`](crate::exchange_keys) declares them. Clones are the same store.
+pub struct Exchange<T>(Arc<Mutex<Entries<T>>>);
+
+/// A key, with what is kept under it.
+pub trait Key<T>: Copy + Ord {
+    /// What is kept.
+    type Value: Copy;
+    /// Where.
+    fn table(tables: &mut T) -> &mut BTreeMap<Self, Entry<Self::Value>>;
+}
+
+/// A value, and how many fences its writer had passed when it was put.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<V> {
+    fences: u64,
+    value: V,
+}
+
+#[derive(Default)]
+struct Entries<T> {
+    tables: T,
+    /// Fences that each rank has passed.
+    fences: BTreeMap<u32, u64>,
+    /// How often each rank has said that all it had sent was acknowledged.
+    idle: BTreeMap<u32, u64>,
+}
+
+/// Declares the tables of a store: each has a type for its keys.
+#[macro_export]
+macro_rules! exchange_keys {
+    ($($(#[$doc:meta])* $table:ident: $key:ident { $($field:ident: $type:ty),* } => $value:ty;)*) => {
+        $($(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) struct $key { $(pub $field: $type),* }
+
+        impl $crate::exchange::Key<Tables> for $key {
+            type Value = $value;
+            fn table(tables: &mut Tables) -> &mut std::collections::BTreeMap<$key, $crate::exchange::Entry<$value>> {
+                &mut tables.$table
+            }
+        })*
+
+        /// What was put, by kind.
+        #[derive(Debug, Default)]
+        pub(crate) struct Tables { $($table: std::collections::BTreeMap<$key, $crate::exchange::Entry<$value>>),* }
+    };
+}
+
+impl<T> Exchange<T> {
+    /// Rank `me` puts a value, in place of what it put there before.
+    pub fn put<K: Key<T>>(&self, me: u32, key: K, value: K::Value) {
+        let entries = &mut *self.entries();
+        let fences = entries.fences.get(&me).copied().unwrap_or(0);
+        K::table(&mut entries.tables).insert(key, Entry { fences, value });
+    }
+    /// What rank `me` finds under a key.
+    pub fn get<K: Key<T>>(&self, me: u32, key: K) -> Option<K::Value> {
+        let entries = &mut *self.entries();
+        let passed = entries.fences.get(&me).copied().unwrap_or(0);
+        K::table(&mut entries.tables).get(&key).filter(|entry| entry.fences < passed).map(|entry| entry.value)
+    }
+    /// Everything that it finds under keys of a kind, in their order.
+    pub fn all<K: Key<T>>(&self, me: u32) -> Vec<(K, K::Value)> {
+        let entries = &mut *self.entries();
+        let passed = entries.fences.get(&me).copied().unwrap_or(0);
+        let table = K::table(&mut entries.tables);
+        table.iter().filter(|(_, entry)| entry.fences < passed).map(|(key, entry)| (*key, entry.value)).collect()
+    }
+    /// All that rank `me` has sent is acknowledged: how often it has said so. Others see that at once, without a fence.
+    pub fn say_idle(&self, me: u32) -> u64 {
+        let entries = &mut *self.entries();
+        let times = entries.idle.entry(me).or_default();
+        *times += 1;
+        *times
+    }
+    /// Whether all of so many ranks have said it so often.
+    pub fn are_idle(&self, ranks: u32, times: u64) -> bool {
+        let entries = &*self.entries();
+        entries.idle.len() == ranks as usize && entries.idle.values().all(|said| *said >= times)
+    }
+    /// Waits until all ranks are here: then each finds what the others have put.
+    pub async fn fence(&self, process: &Process) {
+        process.barrier().await;
+        self.pass(process.rank());
+    }
+
+    /// Rank `starter` starts `me`, which knows what that one knows.
+    pub fn start(&self, starter: u32, me: u32) {
+        let entries = &mut *self.entries();
+        let passed = entries.fences.get(&starter).copied().unwrap_or(0);
+        entries.fences.insert(me, passed);
+    }
+
+    fn pass(&self, me: u32) {
+        *self.entries().fences.entry(me).or_default() += 1;
+    }
+    fn entries(&self) -> MutexGuard<'_, Entries<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Clone for Exchange<T> {
+    fn clone(&self) -> Exchange<T> {
+        Exchange(Arc::clone(&self.0))
+    }
+}
+impl<T: Default> Default for Exchange<T> {
+    fn default() -> Exchange<T> {
+        Exchange(Arc::default())
+    }
+}
+impl<T> fmt::Debug for Exchange<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "what {} ranks have put", self.entries().fences.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    exchange_keys! {
+        nodes: NodeOf { rank: u32 } => u32;
+        domains: DomainOf { rank: u32 } => u32;
+    }
+    type Exchange = super::Exchange<Tables>;
+
+    #[test]
+    fn what_is_put_is_found_behind_the_fence() {
+        let exchange = Exchange::default();
+        exchange.put(0, NodeOf { rank: 0 }, 7);
+        assert_eq!(exchange.get(1, NodeOf { rank: 0 }), None);
+        exchange.pass(0);
+        // Rank 0 has passed and puts more; rank 1 is still on its way.
+        exchange.put(0, DomainOf { rank: 0 }, 1);
+        assert_eq!((exchange.get(0, NodeOf { rank: 0 }), exchange.get(1, NodeOf { rank: 0 })), (Some(7), None));
+        exchange.pass(1);
+        assert_eq!((exchange.get(1, NodeOf { rank: 0 }), exchange.get(1, DomainOf { rank: 0 })), (Some(7), None));
+        [0, 1].into_iter().for_each(|rank| exchange.pass(rank));
+        assert_eq!(exchange.all::<DomainOf>(1), [(DomainOf { rank: 0 }, 1)]);
+        exchange.put(1, NodeOf { rank: 1 }, 8);
+        assert_eq!(exchange.all::<NodeOf>(0).len(), 1);
+    }
+
+    #[test]
+    fn ranks_are_idle_when_each_has_said_so_as_often() {
+        let exchange = Exchange::default();
+        assert_eq!((exchange.say_idle(0), exchange.say_idle(0), exchange.are_idle(2, 1)), (1, 2, false));
+        assert_eq!((exchange.say_idle(1), exchange.are_idle(2, 1), exchange.are_idle(2, 2)), (1, true, false));
+    }
+
+    #[test]
+    fn who_is_started_knows_what_its_starter_knows() {
+        let exchange = Exchange::default();
+        exchange.put(0, NodeOf { rank: 0 }, 7);
+        exchange.pass(0);
+        exchange.put(0, NodeOf { rank: 1 }, 8);
+        exchange.start(0, 5);
+        assert_eq!((exchange.get(5, NodeOf { rank: 0 }), exchange.get(5, NodeOf { rank: 1 })), (Some(7), None));
+    }
+}
