@@ -84,31 +84,38 @@ pub(crate) struct Vector {
     pub operand: Vec<u8>,
 }
 
-/// Vectors on the way, by origin, target and number. Only jobs that keep contents have any.
+/// Vectors on the way. Only jobs that keep contents have any.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Vectors(Arc<Mutex<(InFlight<Vector>, InFlight<Vec<u8>>)>>);
+pub(crate) struct Vectors(Arc<Mutex<OnTheWay>>);
 
+/// By origin, target and number.
 type InFlight<V> = BTreeMap<(u32, u32, u64), V>;
+
+#[derive(Debug, Default)]
+struct OnTheWay {
+    operands: InFlight<Vector>,
+    old: InFlight<Vec<u8>>,
+}
 
 impl Vectors {
     /// The operand leaves with a message.
     pub fn send(&self, origin: u32, target: u32, number: u64, vector: Vector) {
-        self.all().0.insert((origin, target, number), vector);
+        self.all().operands.insert((origin, target, number), vector);
     }
     /// It has come.
     pub fn take(&self, origin: u32, target: u32, number: u64) -> Option<Vector> {
-        self.all().0.remove(&(origin, target, number))
+        self.all().operands.remove(&(origin, target, number))
     }
     /// The old elements leave with the answer.
     pub fn answer(&self, origin: u32, target: u32, number: u64, old: Vec<u8>) {
-        self.all().1.insert((origin, target, number), old);
+        self.all().old.insert((origin, target, number), old);
     }
     /// They have come.
     pub fn take_answer(&self, origin: u32, target: u32, number: u64) -> Option<Vec<u8>> {
-        self.all().1.remove(&(origin, target, number))
+        self.all().old.remove(&(origin, target, number))
     }
 
-    fn all(&self) -> MutexGuard<'_, (InFlight<Vector>, InFlight<Vec<u8>>)> {
+    fn all(&self) -> MutexGuard<'_, OnTheWay> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,6 @@
 //! The packets are those of two NICs that talk to each other, and one of each opcode made by hand.
 
 use crate::pair;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 

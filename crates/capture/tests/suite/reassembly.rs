@@ -1,7 +1,6 @@
 //! Messages read back from captures of a connection that loses packets and whose sequence numbers wrap.
 
 use crate::pair;
-
 use std::net::IpAddr;
 
 use fabriscope_capture::{CaptureError, Conversation, Format, Framing, Interface, Kind, ReplayError, conversation, replay, write};

@@ -15,7 +15,6 @@ use crate::error::Problem;
 kernel_parameters! {
     part {
         /// One kernel with its settings.
-        #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the kernel, and a key of the file")]
         pub struct Kernel {
             /// The name others refer to it by; equals the name of its file.
             pub name: String,

@@ -1,7 +1,6 @@
 //! Single changes: which are tried where, and that each says what a cluster with that change gives.
 
 use crate::ask;
-
 use ask::{catalog, parts, request, tell, tell_all};
 use fabriscope_catalog::{AnyPart, ResolvedCluster};
 use fabriscope_explain::{Changes, explain};

@@ -2,7 +2,6 @@
 //! proportion to what goes through them.
 
 use crate::ask;
-
 use std::collections::BTreeMap;
 
 use ask::{parts, tell};

@@ -2,7 +2,6 @@
 //! stage and the whole are longer by as many microseconds as the message passes the part.
 
 use crate::ask;
-
 use ask::{Explained, parts, tell};
 use fabriscope_catalog::{BlueFlame, Length, ResolvedCluster};
 use fabriscope_units::Span;

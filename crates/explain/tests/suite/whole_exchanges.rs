@@ -2,7 +2,6 @@
 //! of its packets.
 
 use crate::ask;
-
 use ask::{parts, tell};
 use fabriscope_explain::occupancy::{Busy, resources, text};
 use fabriscope_units::Span;

@@ -1,7 +1,6 @@
 //! How times of an iteration change with rows, ranks, threads and iterations, and that messages of the links are those of the halo.
 
 use crate::solve;
-
 use fabriscope_platform::Layout;
 use proptest::prelude::*;
 use solve::{nodes, run, target, value};

@@ -1,7 +1,6 @@
 //! The table that the program prints, against the counts of the methods and the geometry of the grid.
 
 use crate::solve;
-
 use proptest::prelude::*;
 use solve::{nodes, row, run, value};
 

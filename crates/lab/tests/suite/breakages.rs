@@ -2,7 +2,6 @@
 //! refused with what would.
 
 use crate::labs;
-
 use fabriscope_engine::Run;
 use labs::{one, read};
 use miette::Diagnostic;

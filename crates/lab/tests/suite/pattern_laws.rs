@@ -1,7 +1,6 @@
 //! Laws of patterns for any number of hosts and any size: how many messages there are, that all bytes arrive, how long links need.
 
 use crate::labs;
-
 use std::collections::BTreeSet;
 
 use fabriscope_lab::{Job, JobPattern};

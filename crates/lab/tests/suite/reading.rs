@@ -1,7 +1,6 @@
 //! Reading lab files: where an error is, what defaults are, that a lab written out is the same lab.
 
 use crate::labs;
-
 use fabriscope_engine::Service;
 use fabriscope_lab::{ClusterChoice, EngineChoice, Lab, Workload};
 use fabriscope_units::Bytes;

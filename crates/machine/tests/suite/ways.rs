@@ -1,7 +1,6 @@
 //! Ways through random nodes against an algorithm that looks at all of them, and what they carry against a division by hand.
 
 use crate::drawn;
-
 use drawn::{Drawing, SLOT, nodes};
 use fabriscope_machine::{Access, Framing, Link, LinkKind, Machine, MachineError, PeerLimits, Purpose, Tlp, Vertex, VertexId, VertexKind};
 use fabriscope_units::{Bytes, Rate, Remedy, Span, Time};

@@ -3,7 +3,6 @@
 
 use crate::job;
 use crate::machine;
-
 use fabriscope_engine::Loss;
 use fabriscope_mpi::{AtomicOp, Casting, OffloadState, OneSided, Rank, Width, World, shmem};
 use fabriscope_node::ProgramError;

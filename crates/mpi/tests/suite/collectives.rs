@@ -1,7 +1,6 @@
 //! Collective operations on ranks: whoever needs data of others leaves after they have come, in every algorithm, eager and rendezvous.
 
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};

@@ -1,7 +1,6 @@
 //! Eager messages beyond what the receiver has room for: they wait for credits, and leave before their sender waits for others.
 
 use crate::machine;
-
 use fabriscope_catalog::Software;
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;

@@ -1,7 +1,6 @@
 //! MPI between buffers on GPUs: a machine made by hand, closed forms, conservation.
 
 use crate::machine;
-
 use fabriscope_catalog::{GpuDirect, GpuPeers, GpuProtocol, Mpi, Nearness, RailPolicy, Registration, ResolvedCluster, Sourced};
 use fabriscope_engine::{Cluster, Engine, Inside, Job, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;

@@ -5,7 +5,6 @@
 
 use crate::job;
 use crate::machine;
-
 use fabriscope_catalog::{EagerChannel, Length, Rendezvous, ResolvedCluster};
 use fabriscope_units::{Bytes, Span};
 

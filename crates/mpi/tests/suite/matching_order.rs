@@ -5,7 +5,6 @@
 
 use crate::job;
 use crate::machine;
-
 use fabriscope_mpi::Rank;
 use fabriscope_node::ProgramError;
 use fabriscope_units::Span;

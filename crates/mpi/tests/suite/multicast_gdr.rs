@@ -1,7 +1,6 @@
 //! Broadcasts by multicast into the memory of GPUs: right data under loss, a sender that does not notice, scale, the read limit.
 
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Engine, Job, Loss, Run, RunOptions};
 use fabriscope_engine_packet::PacketEngine;

@@ -2,7 +2,6 @@
 
 use crate::job;
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_mpi::Rank;
 use fabriscope_units::Time;

@@ -1,7 +1,6 @@
 //! What MPI promises between two ranks, over every kind of library and transport: order, tags, wildcards, and who waits for whom.
 
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Engine, Job, Loss, RunOptions};
 use fabriscope_engine_packet::PacketEngine;

@@ -2,7 +2,6 @@
 
 use crate::job;
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_mpi::Width;
 use fabriscope_mpi::shmem::{Heap, HeapError, Pe, Relation};

@@ -2,7 +2,6 @@
 
 use crate::job;
 use crate::machine;
-
 use fabriscope_catalog::{Accumulate, ResolvedCluster, SingleElement};
 use fabriscope_mpi::{Datatype, Operands, Rank, Reduction, Update};
 use fabriscope_node::ProgramError;

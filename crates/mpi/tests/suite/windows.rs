@@ -1,7 +1,6 @@
 //! What one-sided operations leave in memory: puts and gets bring the bytes that were there, and atomics lose no update.
 
 use crate::machine;
-
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;

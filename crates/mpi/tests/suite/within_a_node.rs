@@ -5,7 +5,6 @@
 
 use crate::job;
 use crate::machine;
-
 use fabriscope_catalog::{Mpi, ResolvedCluster};
 use fabriscope_mpi::Rank;
 use fabriscope_units::{Bytes, Rate, Span};

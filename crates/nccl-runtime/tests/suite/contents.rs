@@ -6,7 +6,6 @@
 //! [`Communicator::wrong`]: fabriscope_nccl_runtime::Communicator::wrong
 
 use crate::gpus;
-
 use fabriscope_catalog::StepParameters;
 use fabriscope_engine::Loss;
 use fabriscope_machine::{ResourceId, Sharing, Use, Weight};

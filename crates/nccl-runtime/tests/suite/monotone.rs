@@ -1,7 +1,6 @@
 //! Laws of collective operations: longer messages take longer, more ranks take longer, no link is faster than it is.
 
 use crate::gpus;
-
 use fabriscope_machine::{Access, Purpose};
 use fabriscope_nccl::{Algorithm, Operation, Protocol};
 use fabriscope_nccl_runtime::Exchange;

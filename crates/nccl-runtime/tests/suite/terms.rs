@@ -1,7 +1,6 @@
 //! What an operation waits for, and how often: a number of the library is raised, and the time rises by as often as it is on the way.
 
 use crate::gpus;
-
 use fabriscope_nccl::{Operation, Protocol};
 use fabriscope_nccl_runtime::Exchange;
 use fabriscope_units::{Bytes, Span};

@@ -2,7 +2,6 @@
 //! and trees that reach every rank.
 
 use crate::catalogued;
-
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 

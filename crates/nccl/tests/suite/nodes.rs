@@ -4,7 +4,6 @@
 #![expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN writes the pinned file anew")]
 
 use crate::catalogued;
-
 use std::fmt::Write;
 use std::path::Path;
 

@@ -1,7 +1,6 @@
 //! Bytes and steps of plans by the formulas of rings and trees, counted over all ranks and channels of DGX A100.
 
 use crate::built;
-
 use built::a100s;
 use fabriscope_nccl::{Algorithm, Communicator, Direction, Operation, Peer, Plan, Protocol, Tuner};
 use fabriscope_units::Bytes;

@@ -1,7 +1,6 @@
 //! The tuner by hand: latencies and bandwidths from the formulas of the library's source, and what it does with them.
 
 use crate::catalogued;
-
 use std::sync::OnceLock;
 
 use catalogued::communicator;

@@ -2,7 +2,6 @@
 //! messages between two ranks are split on the catalogue's nodes.
 
 use crate::catalogued;
-
 use std::collections::BTreeSet;
 
 use catalogued::{NODES, communicator, kind};

@@ -130,7 +130,6 @@ kernel_parameters! {
         /// What the core pays, how packets wait for interrupts, what sockets begin with. Interrupts that no program's own core handles are
         /// handled by another one for each program.
         #[derive(Clone, Copy, PartialEq, Debug)]
-        #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the kernel, and a key of the file")]
         pub struct KernelParameters
     }
 }

@@ -1,7 +1,6 @@
 //! Selective acknowledgements: the examples of RFC 2018 §4 as the receiver tells them, and what a sender makes of blocks (RFC 6675).
 
 use crate::ends;
-
 use std::collections::BTreeMap;
 
 use ends::{OURS, PEERS, at, config, offsets, open, say, segment, us, with_blocks};

@@ -1,7 +1,6 @@
 //! The states of a connection, edge by edge of RFC 9293 figure 5, with the segments of §3.5 and §3.6 made by hand.
 
 use crate::ends;
-
 use ends::{OURS, PEERS, at, bare, config, open, say, segment};
 use fabriscope_tcp::{Config, Connection, Segment, Seq, State, TcpError};
 use fabriscope_wire::TcpFlags;

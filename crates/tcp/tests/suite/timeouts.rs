@@ -1,7 +1,6 @@
 //! The retransmission timeout: the figures of RFC 6298, computed anew, and when the timer of a connection runs.
 
 use crate::ends;
-
 use ends::{OURS, PEERS, at, bare, config, open, say, segment, us};
 use fabriscope_tcp::{Config, Rtt};
 use fabriscope_units::{Bytes, Span};

@@ -1,7 +1,6 @@
 //! One-sided updates of MPI on simulated clusters: what they cost, and what they leave in memory.
 
 use crate::machine;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -2,7 +2,6 @@
 //! programs that do the same measure the same.
 
 use crate::machine;
-
 use fabriscope_tools::ToolOutput;
 use machine::{column, parts, run, run_on};
 

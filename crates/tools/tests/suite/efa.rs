@@ -1,7 +1,6 @@
 //! EFA: messages of a library and perftest over SRD, whose packets overtake each other.
 
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_mpi::{Rank, World};
 use fabriscope_node::{Main, ProgramError};

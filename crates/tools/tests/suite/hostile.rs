@@ -1,7 +1,6 @@
 //! No command line makes a tool panic, and what is refused is refused with a remedy.
 
 use crate::machine;
-
 use fabriscope_tools::{Tool, UsageError};
 use fabriscope_units::Remedy;
 use machine::{parts, target};

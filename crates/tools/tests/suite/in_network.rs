@@ -1,7 +1,6 @@
 //! Benchmarks of operations that switches carry out: what is run, what is said, and what happens where there are no such switches.
 
 use crate::machine;
-
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;

@@ -1,7 +1,6 @@
 //! Iterations of a Krylov solver on simulated clusters, against what follows from bytes, bandwidths and messages.
 
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_platform::Layout;
 use fabriscope_tools::{Tool, ToolOutput};

@@ -1,7 +1,6 @@
 //! Operations that workers on the DPU carry out: closed forms, overlap, amounts, and what is refused.
 
 use crate::machine;
-
 use std::fmt::Write;
 
 use fabriscope_catalog::{Catalog, ResolvedCluster};

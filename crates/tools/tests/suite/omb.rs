@@ -1,7 +1,6 @@
 //! The OSU benchmarks and the message-passing layer on simulated clusters.
 
 use crate::machine;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 

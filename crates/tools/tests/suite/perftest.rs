@@ -1,7 +1,6 @@
 //! perftest from the command line to the table, on simulated clusters.
 
 use crate::machine;
-
 use machine::{column, ri2, run, run_on};
 
 #[test]

@@ -1,7 +1,6 @@
 //! perftest with buffers in the memory of GPUs: RI2 with a machine made by hand.
 
 use crate::machine;
-
 use std::sync::Arc;
 
 use fabriscope_engine::{Cluster, Engine, EngineError, Job, RunOptions, timing};

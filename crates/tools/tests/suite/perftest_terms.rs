@@ -1,7 +1,6 @@
 //! Terms of perftest: a number of a part is raised, and latencies and message rates change by as much as the verb passes that part.
 
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_units::{Rate, Span};
 use machine::{column, parts, run_on};

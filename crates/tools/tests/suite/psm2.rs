@@ -2,7 +2,6 @@
 #![expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN writes the pinned file anew")]
 
 use crate::machine;
-
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::path::Path;

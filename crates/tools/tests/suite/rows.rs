@@ -2,7 +2,6 @@
 //! whose traits do not say what it prints, fails here.
 
 use crate::machine;
-
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_platform::{Binding, Layout, Target};

@@ -1,7 +1,6 @@
 //! OpenSHMEM on simulated clusters: what calls cost, what they leave in memory, and in which order.
 
 use crate::machine;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,7 +1,6 @@
 //! Programs on sockets, on simulated clusters.
 
 use crate::machine;
-
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_units::Bytes;
 use machine::{column, parts, run_on};

@@ -1,7 +1,6 @@
 //! NCCL's sends and receives on simulated nodes, against sums of the parts of their way.
 
 use crate::machine;
-
 use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;

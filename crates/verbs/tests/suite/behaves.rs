@@ -10,7 +10,6 @@
 //! ```
 
 use crate::algorithms;
-
 use std::collections::VecDeque;
 
 use fabriscope_units::{Bytes, Rate, Span, Time};

@@ -1,7 +1,6 @@
 //! Packets that no well-behaved NIC would send: nothing panics, nothing outside a region is touched, nothing leaks.
 
 use crate::pair;
-
 use fabriscope_verbs::*;
 use pair::{Faults, Pair};
 use proptest::prelude::*;

@@ -1,7 +1,6 @@
 //! Connections of iWARP, driven packet by packet: segments and their sizes, placement out of order, delivery in order, Terminate.
 
 use crate::pair;
-
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::iwarp::Control;

@@ -2,7 +2,6 @@
 
 use crate::algorithms;
 use crate::pair;
-
 use fabriscope_units::{Bytes, Rate};
 use fabriscope_verbs::*;
 use pair::{Faults, Pair};

@@ -1,7 +1,6 @@
 //! Automatic path migration: who is armed when, and what becomes of a connection whose first path does not answer.
 
 use crate::pair;
-
 use fabriscope_verbs::*;
 use pair::{Faults, Pair};
 

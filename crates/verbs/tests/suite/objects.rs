@@ -1,7 +1,6 @@
 //! Objects and queues as a program sees them: what is refused, when slots are free, what is shared.
 
 use crate::pair;
-
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::*;
 use pair::{Faults, Pair};

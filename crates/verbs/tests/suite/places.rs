@@ -1,7 +1,6 @@
 //! The NIC says in which memory of the node a payload lies, for every transport and whichever end the memory is at.
 
 use crate::fleet;
-
 use fabriscope_units::Bytes;
 use fabriscope_verbs::*;
 use fleet::{Faults, Fleet};

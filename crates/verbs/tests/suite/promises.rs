@@ -3,7 +3,6 @@
 
 use crate::algorithms;
 use crate::fleet;
-
 use std::collections::BTreeMap;
 
 use fabriscope_units::{Bytes, Rate, Span};

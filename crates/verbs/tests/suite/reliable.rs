@@ -1,7 +1,6 @@
 //! Reliable connections, driven packet by packet: what goes over the wire, and what the program sees of errors.
 
 use crate::pair;
-
 use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::*;
 use fabriscope_wire::Opcode;

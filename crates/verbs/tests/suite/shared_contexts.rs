@@ -1,7 +1,6 @@
 //! Transports whose queue pairs reach every peer: what they share, what they survive, how they fail.
 
 use crate::fleet;
-
 use fabriscope_units::Remedy;
 use fabriscope_units::Span;
 use fabriscope_verbs::*;

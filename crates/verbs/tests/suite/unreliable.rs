@@ -1,7 +1,6 @@
 //! Unreliable connections and datagrams: loss is silent, what arrives is whole.
 
 use crate::pair;
-
 use fabriscope_units::Bytes;
 use fabriscope_verbs::*;
 use pair::{Faults, Pair};

@@ -1,10 +1,7 @@
 //! Words travel with their messages: lost with them, repeated with their packets, read once.
 
-#![expect(clippy::duplicate_mod, reason = "both channels have their own ends")]
-
 use crate::fleet;
 use crate::pair;
-
 use fabriscope_verbs::*;
 use fleet::{Faults, Fleet};
 use pair::Pair;

@@ -1,7 +1,6 @@
 //! ICRC and VCRC by the definition of the standard: polynomials divided bit by bit, with the fields masked one by one.
 
 use crate::bits;
-
 use bits::{hex, pack};
 use fabriscope_wire::{Bth, Ethernet, Grh, Ipv4, LinkLayer, Lrh, NextHeader, Opcode, Psn, Udp, icrc, vcrc};
 use proptest::prelude::*;

@@ -1,7 +1,6 @@
 //! Ethernet, IPv4, UDP and TCP headers bit by bit, their checksums, and the frames that pause priorities.
 
 use crate::bits;
-
 use bits::{hex, pack};
 use fabriscope_wire::{Ethernet, Ipv4, PriorityPause, SackBlocks, Tcp, TcpFlags, Udp, WireError, checksum};
 use proptest::prelude::*;

@@ -1,7 +1,6 @@
 //! iWARP bit by bit: the headers of DDP and RDMAP by the figures of RFC 5041 and RFC 5040, and frames of MPA by RFC 5044.
 
 use crate::bits;
-
 use bits::pack;
 use fabriscope_wire::{Ddp, Mpa, Placement, RdmapOpcode, ReadRequest, TerminateCode, crc32c};
 use proptest::prelude::*;

@@ -2,7 +2,6 @@
 //! comes back from its own decoder.
 
 use crate::bits;
-
 use bits::pack;
 use fabriscope_wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Grh, Ieth, ImmDt, Lrh, NakCode, NextHeader, Opcode, Psn, Reth, RnrTimer, Syndrome,
