@@ -22,7 +22,7 @@ build:
 	@$(CARGO) build --release --quiet --package fabriscope-cli
 
 demo:
-	@echo "building (about two minutes the first time) ..." >&2
+	@echo "building (two to three minutes the first time) ..." >&2
 	@$(MAKE) --no-print-directory build
 	@$(FABRISCOPE) demo
 

@@ -124,6 +124,9 @@ impl Planner<'_> {
             return Err(self.problem("count", format!("a link that goes down {count} times"), &help));
         }
         let down = (period as f64 * (1.0 - flapping.duty)) as u64;
+        if down == 0 {
+            return Err(self.problem("duty", "a link that is always up does not flap".to_owned(), "write a `duty` below 1.0"));
+        }
         let Some(end) = period.checked_mul(count).and_then(|all| all.checked_add(at.as_ps())) else {
             return Err(self.problem("period", "it flaps for longer than time can be counted".to_owned(), "lower `period` or `count`"));
         };

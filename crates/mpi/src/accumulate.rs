@@ -12,7 +12,7 @@ use fabriscope_catalog::{Accumulate, SingleElement};
 use fabriscope_node::ProgramError;
 use fabriscope_units::Bytes;
 
-use super::active_message::{Asked, Vector};
+use super::active_message::{Question, Vector};
 use super::atomic::Fetch;
 use super::atomic_op::{AtomicOp, Width};
 use super::element::{Datatype, Reduction};
@@ -130,7 +130,7 @@ impl Rank {
         let Operands { datatype, reduction, size, result, there: offset, .. } = operands;
         if update == Update::CompareAndSwap {
             let (operation, width) = self.single_of(update, &operands)?;
-            let (request, number) = self.ask(target, Asked::Element { operation, width, offset }, 2 * size)?;
+            let (request, number) = self.ask(target, Question::Element { operation, width, offset }, 2 * size)?;
             return Ok(Fetch::with(request, (target, number), (result, size), false));
         }
         let vector = match self.contents() {

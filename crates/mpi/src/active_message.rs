@@ -13,7 +13,7 @@ use super::request::RequestId;
 
 /// What an origin wants of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Question {
     /// An accumulate; `fetches`: the old elements are wanted.
     Vector { fetches: bool },
     /// An operation on the element at `offset` of the target's window.
@@ -22,23 +22,23 @@ pub(crate) enum Asked {
     Lock,
 }
 
-impl Asked {
+impl Question {
     /// Bytes of the answer to a message of `size` bytes.
     pub fn answer(self, size: u32) -> u32 {
         match self {
-            Asked::Vector { fetches: true } => size,
+            Question::Vector { fetches: true } => size,
             // The message has two operands.
-            Asked::Element { operation: AtomicOp::CompareSwap { .. }, .. } => size / 2,
-            Asked::Element { .. } => size,
-            Asked::Vector { fetches: false } | Asked::Lock => 0,
+            Question::Element { operation: AtomicOp::CompareSwap { .. }, .. } => size / 2,
+            Question::Element { .. } => size,
+            Question::Vector { fetches: false } | Question::Lock => 0,
         }
     }
     /// As numbers of three, one and 40 bits, and two operands.
     pub fn fields(self) -> Option<(u32, bool, u64, [u64; 2])> {
         match self {
-            Asked::Vector { .. } => None,
-            Asked::Lock => Some((0, false, 0, [0, 0])),
-            Asked::Element { operation, width, offset } => {
+            Question::Vector { .. } => None,
+            Question::Lock => Some((0, false, 0, [0, 0])),
+            Question::Element { operation, width, offset } => {
                 let (kind, operands) = match operation {
                     AtomicOp::Add(value) => (1, [value, 0]),
                     AtomicOp::Swap(value) => (2, [value, 0]),
@@ -49,15 +49,15 @@ impl Asked {
         }
     }
     /// What such numbers mean.
-    pub fn from_fields(kind: u32, wide: bool, offset: u64, [first, second]: [u64; 2]) -> Option<Asked> {
+    pub fn from_fields(kind: u32, wide: bool, offset: u64, [first, second]: [u64; 2]) -> Option<Question> {
         let operation = match kind {
-            0 => return Some(Asked::Lock),
+            0 => return Some(Question::Lock),
             1 => AtomicOp::Add(first),
             2 => AtomicOp::Swap(first),
             3 => AtomicOp::CompareSwap { compare: first, swap: second },
             _ => return None,
         };
-        Some(Asked::Element { operation, width: if wide { Width::Eight } else { Width::Four }, offset })
+        Some(Question::Element { operation, width: if wide { Width::Eight } else { Width::Four }, offset })
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Serving {
     pub number: u64,
     /// Bytes of the message.
     pub size: u32,
-    pub asked: Asked,
+    pub asked: Question,
 }
 
 /// The elements of an accumulate, and what is to be done with them.

@@ -8,7 +8,7 @@
 use fabriscope_node::{Awaited, ProgramError};
 use fabriscope_verbs::{Remote, SendWr, Sge};
 
-use super::active_message::Asked;
+use super::active_message::Question;
 use super::atomic_op::{AtomicOp, Width};
 use super::buffer::Buffer;
 use super::layout::{SLOT_COUNT, SLOTS};
@@ -78,7 +78,7 @@ impl Rank {
         }
         self.compute(self.state.borrow().protocol.call_overhead);
         let payload = if matches!(operation, AtomicOp::CompareSwap { .. }) { 2 * width.bytes() } else { width.bytes() };
-        let (request, number) = self.ask(target, Asked::Element { operation, width, offset }, payload)?;
+        let (request, number) = self.ask(target, Question::Element { operation, width, offset }, payload)?;
         Ok(Fetch { request: Some(request), value: Value::Answer { target, number, result: None } })
     }
 

@@ -12,7 +12,7 @@ use fabriscope_node::ProgramError;
 use fabriscope_units::Bytes;
 use fabriscope_verbs::{Remote, SendFlags, SendWr, Sge};
 
-use super::active_message::Asked;
+use super::active_message::Question;
 use super::buffer::Buffer;
 use super::protocol::Piece;
 use super::rank::Rank;
@@ -89,7 +89,7 @@ impl Rank {
     /// As [`one_sided`](Self::one_sided).
     pub async fn change_lock(&self, target: u32) -> Result<(), ProgramError> {
         if !self.shares_node_with(target)? && !self.has_atomics() {
-            let (request, _) = self.ask(target, Asked::Lock, 0)?;
+            let (request, _) = self.ask(target, Question::Lock, 0)?;
             return self.wait(request).await;
         }
         let request = {

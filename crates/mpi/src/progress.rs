@@ -5,7 +5,7 @@ use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Time;
 use fabriscope_verbs::AppWords;
 
-use super::active_message::{Asked, Serving};
+use super::active_message::{Question, Serving};
 use super::buffer::Buffer;
 use super::matching::{Arrival, Pattern};
 use super::rank::Rank;
@@ -244,7 +244,7 @@ impl State {
     /// A message arrives: it goes to the receive that waits for it.
     fn announced(&mut self, process: &Process, arrival: Arrival) -> Result<(), ProgramError> {
         if arrival.tag & SERVICE != 0 {
-            return self.asked(process, arrival, Asked::Vector { fetches: arrival.tag & FETCHES != 0 });
+            return self.asked(process, arrival, Question::Vector { fetches: arrival.tag & FETCHES != 0 });
         }
         match self.matching.arrive(arrival) {
             Some(request) => {
@@ -256,7 +256,7 @@ impl State {
     }
 
     /// A message arrives that asks for something: it will be served when all of it is here.
-    fn asked(&mut self, process: &Process, arrival: Arrival, asked: Asked) -> Result<(), ProgramError> {
+    fn asked(&mut self, process: &Process, arrival: Arrival, asked: Question) -> Result<(), ProgramError> {
         let (origin, size) = (arrival.source, arrival.size);
         let request = self.requests.open(origin, size, Buffer::Host);
         let served = self.served.entry(origin).or_default();

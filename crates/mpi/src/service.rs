@@ -10,7 +10,7 @@
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Bytes, Span};
 
-use super::active_message::{Asked, Serving, Vector};
+use super::active_message::{Question, Serving, Vector};
 use super::buffer::Buffer;
 use super::rank::Rank;
 use super::request::Request;
@@ -20,7 +20,7 @@ use super::wire::Body;
 impl Rank {
     /// Asks `target` for an operation on one element, or for its lock, by a message of `size` bytes; the request is done when the answer is
     /// here. Gives the number of the message among those to this target.
-    pub(super) fn ask(&self, target: u32, asked: Asked, size: u32) -> Result<(Request, u64), ProgramError> {
+    pub(super) fn ask(&self, target: u32, asked: Question, size: u32) -> Result<(Request, u64), ProgramError> {
         self.ask_by(target, asked, size, SERVICE, Some(Body::Ask { asked, size }))
     }
     /// The same for an accumulate; `vector` is there where contents are kept.
@@ -31,13 +31,13 @@ impl Rank {
         vector: Option<Vector>,
     ) -> Result<(Request, u64), ProgramError> {
         let tag = if fetches { SERVICE | FETCHES } else { SERVICE };
-        let (answer, number) = self.ask_by(target, Asked::Vector { fetches }, size, tag, None)?;
+        let (answer, number) = self.ask_by(target, Question::Vector { fetches }, size, tag, None)?;
         if let Some(vector) = vector {
             self.world.0.vectors.send(self.rank(), target, number, vector);
         }
         Ok((answer, number))
     }
-    fn ask_by(&self, target: u32, asked: Asked, size: u32, tag: u32, says: Option<Body>) -> Result<(Request, u64), ProgramError> {
+    fn ask_by(&self, target: u32, asked: Question, size: u32, tag: u32, says: Option<Body>) -> Result<(Request, u64), ProgramError> {
         if self.onload.is_some() {
             return Err(ProgramError(format!("rank {}: one-sided operations over PSM2 are not modelled", self.rank())));
         }
@@ -65,19 +65,19 @@ impl Rank {
             self.compute(self.world.0.one_sided.map_or(Span::ZERO, |rules| rules.apply_overhead));
             let (tag, length) = (answer_tag(number), asked.answer(size));
             let says = match asked {
-                Asked::Vector { .. } => {
+                Question::Vector { .. } => {
                     self.copy(reduced(size) + Bytes(length.into()));
                     self.apply(&served)?;
                     None
                 }
-                Asked::Element { operation, width, offset } => {
+                Question::Element { operation, width, offset } => {
                     let old = match &self.memory.contents {
                         Some(contents) => operation.carry_out(contents, self.user()? + offset, width),
                         None => 0,
                     };
                     Some(Body::Answer { tag, size: length, old })
                 }
-                Asked::Lock => None,
+                Question::Lock => None,
             };
             let answer = self.isend_saying(Buffer::Host, (origin, tag, length), says)?;
             self.open.borrow_mut().push(answer);

@@ -11,7 +11,7 @@ use fabriscope_units::Time;
 use fabriscope_verbs::AppWords;
 use rustc_hash::FxHashMap;
 
-use super::active_message::Asked;
+use super::active_message::Question;
 use super::request::RequestId;
 
 /// How a message shows at the receiver.
@@ -55,7 +55,7 @@ pub(crate) enum Body {
     /// Nothing but credits.
     Credits,
     /// A short message of `size` bytes that asks the target's library for something.
-    Ask { asked: Asked, size: u32 },
+    Ask { asked: Question, size: u32 },
     /// Its answer, with the element that was there.
     Answer { tag: u32, size: u32, old: u64 },
 }
@@ -140,7 +140,7 @@ impl Body {
             8 => Body::Credits,
             9 => {
                 let offset = pair(a, extra >> 9 & 255);
-                let asked = Asked::from_fields(extra & 7, extra & 8 != 0, offset, [pair(b, c), pair(d, e)])?;
+                let asked = Question::from_fields(extra & 7, extra & 8 != 0, offset, [pair(b, c), pair(d, e)])?;
                 Body::Ask { asked, size: extra >> 4 & 31 }
             }
             10 => Body::Answer { tag: a, size: b, old: message },
@@ -214,7 +214,7 @@ mod tests {
     fn words_say_what_was_meant() {
         let (one, two) = (RequestId(7), RequestId(u32::MAX));
         let long = 0xfedc_ba98_7654_3210;
-        let element = |operation, width| Asked::Element { operation, width, offset: (1 << 40) - 8 };
+        let element = |operation, width| Question::Element { operation, width, offset: (1 << 40) - 8 };
         let bodies = [
             Body::Eager { tag: 1, size: u32::MAX, here: 3, message: long },
             Body::Part { message: long, size: 9 },
@@ -228,7 +228,7 @@ mod tests {
             Body::Room { sender: one, receiver: two, chunks: 4, device: true },
             Body::Chunk { receiver: two, size: 14 },
             Body::Credits,
-            Body::Ask { asked: Asked::Lock, size: 0 },
+            Body::Ask { asked: Question::Lock, size: 0 },
             Body::Ask { asked: element(AtomicOp::Add(long), Width::Eight), size: 8 },
             Body::Ask { asked: element(AtomicOp::Swap(1), Width::Four), size: 4 },
             Body::Ask { asked: element(AtomicOp::CompareSwap { compare: long, swap: u64::MAX }, Width::Eight), size: 16 },

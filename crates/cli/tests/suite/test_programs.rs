@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn a_crate_has_one_program_of_tests_and_it_names_every_file() {
@@ -32,4 +32,31 @@ fn a_crate_has_one_program_of_tests_and_it_names_every_file() {
         suites += 1;
     }
     assert!(suites > 10, "only {suites} suites found below {}", crates.display());
+}
+
+#[test]
+fn examples_in_the_documentation_run_where_there_are_any() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut without = 0;
+    for folder in fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.join("src/lib.rs").is_file()) {
+        let manifest: toml::Table = fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+        let lib = manifest.get("lib").and_then(toml::Value::as_table);
+        if lib.and_then(|lib| lib.get("doctest")).and_then(toml::Value::as_bool) == Some(false) {
+            without += 1;
+            let example = sources(&folder.join("src")).into_iter().find(|path| {
+                let text = fs::read_to_string(path).unwrap();
+                text.lines().map(str::trim_start).any(|line| line.starts_with("/// ```") || line.starts_with("//! ```"))
+            });
+            assert_eq!(example, None, "take `doctest = false` out of {}", folder.join("Cargo.toml").display());
+        }
+    }
+    assert!(without > 0, "nothing is left to check: take this test out");
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
 }

@@ -132,7 +132,7 @@ proptest! {
         prop_assert_eq!(lost(&line, headroom(&line) + line.frame + cut, Bytes(64 * xoff), 20_000), 0);
     }
 
-    /// And it is needed: without the bytes that are on the cable and under way to be stopped, some are lost.
+    /// And it is needed: without the bytes that are on the cable or still leave before the pause arrives, some are lost.
     #[test]
     fn less_than_the_round_trip_loses_some(gbps in 100u64..800, delay in 500u64..3000, frame in 1u64..150) {
         let line = Line { rate: Rate::from_gbps(gbps), delay: Span::from_ns(delay), frame: Bytes(64 * frame), response: Span::ZERO };
