@@ -3,7 +3,7 @@
 #
 #   tests/golden/run.sh check|bless PROGRAM [SCOPE…]     SCOPE: the beginning of a file's name, such as bench/osu
 #
-# GOLDEN_LONG=1 adds the cases that take minutes. Cases run side by side on all cores.
+# GOLDEN_LONG=1 adds the cases of long.txt, which take half a minute and more. Cases run side by side on all cores.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 mode=$1 program=$2
