@@ -84,6 +84,13 @@ fn what_messages_say_of_slices_survives_lost_packets() {
 }
 
 #[test]
+#[ignore = "over SRD the pieces of slices overtake each other once packets are lost, and a slice is taken when as many are here, whichever they are"]
+fn slices_over_srd_survive_lost_packets() {
+    let lossy = Machine { loss: Loss::Random(u32::MAX / 200), ..Machine::of("aws-p4de-nccl", 2, 2) };
+    assert_eq!(collective(&lossy, ring(Operation::AllReduce, Protocol::Simple, 300_001)).wrong, Bytes::ZERO);
+}
+
+#[test]
 fn roots_are_equal() {
     // Every rank can be the root of a broadcast and of a reduction.
     let machine = Machine::of("azure-nda100v4", 1, 8);
