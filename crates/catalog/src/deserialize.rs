@@ -9,7 +9,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use serde::de::value::StrDeserializer;
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, VariantAccess,
     Visitor,
@@ -17,10 +17,11 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
+use toml::map::Iter;
 
-/// Reads `table`, which stands at `span`.
-pub(crate) fn from_table<'de, T: Deserialize<'de>>(table: &DeTable<'_>, span: Range<usize>) -> Result<T, Wrong> {
-    T::deserialize(Value { place: span, kind: Kind::Table(table) })
+/// Reads the table of a whole document.
+pub(crate) fn from_table<'de, T: Deserialize<'de>>(table: &DeTable<'_>) -> Result<T, Wrong> {
+    T::deserialize(MapAccessDeserializer::new(Entries::of(table)))
 }
 
 /// What does not fit the type that was asked for.
@@ -32,15 +33,10 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
+    /// The innermost key or value that an error passes is its place.
     #[cold]
-    fn at(message: String, span: &Range<usize>) -> Wrong {
-        Wrong { message, span: Some(span.clone()) }
-    }
-    /// The innermost value that an error passes is its place.
-    #[cold]
-    fn within(mut self, span: &Range<usize>) -> Wrong {
-        self.span.get_or_insert_with(|| span.clone());
-        self
+    fn within<T>(self, place: &Spanned<T>) -> Wrong {
+        Wrong { span: self.span.or_else(|| Some(place.span())), ..self }
     }
 }
 
@@ -58,32 +54,17 @@ impl serde::de::Error for Wrong {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Kind<'d> {
-    Table(&'d DeTable<'d>),
-    Value(&'d DeValue<'d>),
-}
-
 /// A value and where it stands.
-struct Value<'d> {
-    place: Range<usize>,
-    kind: Kind<'d>,
-}
+#[derive(Clone, Copy)]
+struct Value<'d>(&'d Spanned<DeValue<'d>>);
 
-impl<'d> Value<'d> {
-    fn of(value: &'d Spanned<DeValue<'_>>) -> Value<'d> {
-        let kind = match value.get_ref() {
-            DeValue::Table(table) => Kind::Table(table),
-            other => Kind::Value(other),
-        };
-        Value { place: value.span(), kind }
+impl Value<'_> {
+    #[cold]
+    fn wrong(self, message: &str) -> Wrong {
+        Wrong { message: message.to_owned(), span: Some(self.0.span()) }
     }
-    fn show<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Wrong> {
-        let value = match self.kind {
-            Kind::Table(table) => return visitor.visit_map(Entries { rest: table.iter(), value: None }),
-            Kind::Value(value) => value,
-        };
-        match value {
+    fn show<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        match self.0.get_ref() {
             DeValue::String(text) => visitor.visit_str(text),
             DeValue::Boolean(truth) => visitor.visit_bool(*truth),
             DeValue::Integer(digits) => match Whole::parse(digits.as_str(), digits.radix()) {
@@ -96,8 +77,8 @@ impl<'d> Value<'d> {
                 _ => Err(Wrong::custom("floating-point number overflowed")),
             },
             DeValue::Array(items) => visitor.visit_seq(Items(items.iter())),
+            DeValue::Table(table) => visitor.visit_map(Entries::of(table)),
             DeValue::Datetime(_) => Err(Wrong::invalid_type(Unexpected::Other("a date or time"), &visitor)),
-            DeValue::Table(table) => visitor.visit_map(Entries { rest: table.iter(), value: None }),
         }
     }
 }
@@ -119,14 +100,13 @@ impl<'de> Deserializer<'de> for Value<'_> {
     type Error = Wrong;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        self.show(visitor).map_err(|wrong| wrong.within(&self.place))
+        self.show(visitor).map_err(|wrong| wrong.within(self.0))
     }
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
         visitor.visit_some(self)
     }
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Wrong> {
-        let place = self.place.clone();
-        visitor.visit_newtype_struct(self).map_err(|wrong| wrong.within(&place))
+        visitor.visit_newtype_struct(self).map_err(|wrong| wrong.within(self.0))
     }
     fn deserialize_enum<V: Visitor<'de>>(
         self,
@@ -134,16 +114,16 @@ impl<'de> Deserializer<'de> for Value<'_> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        let choice = match self.kind {
-            Kind::Table(table) => match (table.iter().next(), table.len()) {
+        let choice = match self.0.get_ref() {
+            DeValue::Table(table) => match (table.iter().next(), table.len()) {
                 (Some((key, value)), 1) => Choice { name: key.get_ref(), place: key.span(), value: Some(value) },
-                (_, 0) => return Err(Wrong::at("wanted exactly 1 element, found none".to_owned(), &self.place)),
-                (_, several) => return Err(Wrong::at(format!("wanted exactly 1 element, found {several}"), &self.place)),
+                (_, 0) => return Err(self.wrong("wanted exactly 1 element, found none")),
+                (_, several) => return Err(self.wrong(&format!("wanted exactly 1 element, found {several}"))),
             },
-            Kind::Value(DeValue::String(text)) => Choice { name: text, place: self.place.clone(), value: None },
-            Kind::Value(_) => return Err(Wrong::at("wanted string or table".to_owned(), &self.place)),
+            DeValue::String(text) => Choice { name: text, place: self.0.span(), value: None },
+            _ => return Err(self.wrong("wanted string or table")),
         };
-        visitor.visit_enum(choice).map_err(|wrong| wrong.within(&self.place))
+        visitor.visit_enum(choice).map_err(|wrong| wrong.within(self.0))
     }
 
     forward_to_deserialize_any! {
@@ -159,34 +139,41 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     type Error = Wrong;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Wrong> {
-        self.0.next().map(|item| seed.deserialize(Value::of(item))).transpose()
+        self.0.next().map(|item| seed.deserialize(Value(item))).transpose()
     }
 }
 
 /// The keys and values of a table, in their order.
-struct Entries<'d, I> {
-    rest: I,
+struct Entries<'d> {
+    rest: Iter<'d, Spanned<DeString<'d>>, Spanned<DeValue<'d>>>,
     value: Option<&'d Spanned<DeValue<'d>>>,
 }
 
-impl<'d, 'de, I: Iterator<Item = (&'d Spanned<DeString<'d>>, &'d Spanned<DeValue<'d>>)>> MapAccess<'de> for Entries<'d, I> {
+impl<'d> Entries<'d> {
+    fn of(table: &'d DeTable<'_>) -> Entries<'d> {
+        Entries { rest: table.iter(), value: None }
+    }
+}
+
+impl<'de> MapAccess<'de> for Entries<'_> {
     type Error = Wrong;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Wrong> {
         let Some((key, value)) = self.rest.next() else { return Ok(None) };
         self.value = Some(value);
         let name: StrDeserializer<'_, Wrong> = key.get_ref().as_ref().into_deserializer();
-        seed.deserialize(name).map(Some).map_err(|wrong| wrong.within(&key.span()))
+        seed.deserialize(name).map(Some).map_err(|wrong| wrong.within(key))
     }
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Wrong> {
         let value = self.value.take().ok_or_else(|| Wrong::custom("a value was asked for before its key"))?;
-        seed.deserialize(Value::of(value)).map_err(|wrong| wrong.within(&value.span()))
+        seed.deserialize(Value(value)).map_err(|wrong| wrong.within(value))
     }
 }
 
 /// One of several: a name, or a name and a table below it.
 struct Choice<'d> {
     name: &'d str,
+    /// Where the name stands.
     place: Range<usize>,
     value: Option<&'d Spanned<DeValue<'d>>>,
 }
@@ -197,7 +184,7 @@ impl<'d, 'de> EnumAccess<'de> for Choice<'d> {
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Below<'d>), Wrong> {
         let name: StrDeserializer<'_, Wrong> = self.name.into_deserializer();
-        let variant = seed.deserialize(name).map_err(|wrong| wrong.within(&self.place))?;
+        let variant = seed.deserialize(name).map_err(|wrong| wrong.within(&Spanned::new(self.place, ())))?;
         Ok((variant, Below(self.value)))
     }
 }
@@ -207,7 +194,7 @@ struct Below<'d>(Option<&'d Spanned<DeValue<'d>>>);
 
 impl<'d> Below<'d> {
     fn needed(&self, wanted: &str) -> Result<Value<'d>, Wrong> {
-        self.0.map(Value::of).ok_or_else(|| Wrong::invalid_type(Unexpected::UnitVariant, &wanted))
+        self.0.map(Value).ok_or_else(|| Wrong::invalid_type(Unexpected::UnitVariant, &wanted))
     }
 }
 
@@ -218,7 +205,7 @@ impl<'de> VariantAccess<'de> for Below<'_> {
         match self.0 {
             None => Ok(()),
             Some(value) if value.get_ref().as_table().is_some_and(DeTable::is_empty) => Ok(()),
-            Some(value) => Err(Wrong::at("this choice has no keys".to_owned(), &value.span())),
+            Some(value) => Err(Value(value).wrong("this choice has no keys")),
         }
     }
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Wrong> {
@@ -229,10 +216,10 @@ impl<'de> VariantAccess<'de> for Below<'_> {
     }
     fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Wrong> {
         let below = self.needed("struct variant")?;
-        if let Kind::Table(table) = below.kind
+        if let DeValue::Table(table) = below.0.get_ref()
             && let Some(unknown) = table.keys().find(|key| !fields.contains(&key.get_ref().as_ref()))
         {
-            return Err(Wrong::unknown_field(unknown.get_ref(), fields).within(&unknown.span()));
+            return Err(Wrong::unknown_field(unknown.get_ref(), fields).within(unknown));
         }
         below.deserialize_any(visitor)
     }

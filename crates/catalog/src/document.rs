@@ -127,7 +127,7 @@ impl<'t> Document<'t> {
     /// # Errors
     /// A key that is unknown or missing, a value of the wrong type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Box<Fault>> {
-        deserialize::from_table(&self.table, NOWHERE).map_err(|wrong| {
+        deserialize::from_table(&self.table).map_err(|wrong| {
             let (message, help) = suggest::explain(&wrong.message);
             self.fault(wrong.span.unwrap_or(NOWHERE), message, help)
         })

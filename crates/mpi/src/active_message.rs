@@ -5,7 +5,8 @@
 //! The bytes of vectors are in [`Vectors`], where contents are kept.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fabriscope_node::Record;
 
 use super::atomic_op::{AtomicOp, Width};
 use super::element::{Datatype, Reduction};
@@ -86,7 +87,7 @@ pub(crate) struct Vector {
 
 /// Vectors on the way. Only jobs that keep contents have any.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Vectors(Arc<Mutex<OnTheWay>>);
+pub(crate) struct Vectors(Record<OnTheWay>);
 
 /// By origin, target and number.
 type InFlight<V> = BTreeMap<(u32, u32, u64), V>;
@@ -100,22 +101,18 @@ struct OnTheWay {
 impl Vectors {
     /// The operand leaves with a message.
     pub fn send(&self, origin: u32, target: u32, number: u64, vector: Vector) {
-        self.all().operands.insert((origin, target, number), vector);
+        self.0.lock().operands.insert((origin, target, number), vector);
     }
     /// It has come.
     pub fn take(&self, origin: u32, target: u32, number: u64) -> Option<Vector> {
-        self.all().operands.remove(&(origin, target, number))
+        self.0.lock().operands.remove(&(origin, target, number))
     }
     /// The old elements leave with the answer.
     pub fn answer(&self, origin: u32, target: u32, number: u64, old: Vec<u8>) {
-        self.all().old.insert((origin, target, number), old);
+        self.0.lock().old.insert((origin, target, number), old);
     }
     /// They have come.
     pub fn take_answer(&self, origin: u32, target: u32, number: u64) -> Option<Vec<u8>> {
-        self.all().old.remove(&(origin, target, number))
-    }
-
-    fn all(&self) -> MutexGuard<'_, OnTheWay> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().old.remove(&(origin, target, number))
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fabriscope_catalog::Rdma;
 use fabriscope_machine::{Access, PathClass, Use};
@@ -11,7 +11,7 @@ use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{self as nccl, NcclError, NetWay, Protocol, Settings, Transport};
 use fabriscope_node::aggregation::Rules;
 use fabriscope_node::exchange::Exchange;
-use fabriscope_node::{Devices, Memory, Process, ProgramError, exchange_keys};
+use fabriscope_node::{Devices, Memory, Process, ProgramError, Record, exchange_keys};
 use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_platform::{Binding, Target, path_mtu};
 use fabriscope_units::Time;
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     /// What ranks tell each other before their first message.
     pub exchange: Exchange<Tables>,
     /// Contents of slices in the switches, by group and number, and how many heads have the sum.
-    sums: Mutex<Sums>,
+    sums: Record<Sums>,
 }
 
 type Sums = BTreeMap<(u32, u64), (u64, u32)>;
@@ -153,7 +153,7 @@ impl World {
             switches: target.aggregation.as_ref().map(|(_, part)| part.rules(path_mtu(target.mtu), 0)),
             binding: target.binding.clone(),
             exchange: Exchange::default(),
-            sums: Mutex::default(),
+            sums: Record::default(),
         })))
     }
     /// Who is whose neighbour in which channel.
@@ -194,13 +194,13 @@ impl Shared {
 
     /// A head of a group gives a slice to the switches.
     pub fn add_to_sum(&self, group: u32, number: u64, contents: u64) {
-        let mut sums = self.sums();
+        let mut sums = self.sums.lock();
         let sum = &mut sums.entry((group, number)).or_default().0;
         *sum = sum.wrapping_add(contents);
     }
     /// A head of a group gets the sum of a slice of all.
     pub fn sum_of(&self, group: u32, number: u64) -> u64 {
-        let mut sums = self.sums();
+        let mut sums = self.sums.lock();
         let Some((sum, heads)) = sums.get_mut(&(group, number)) else { return 0 };
         let sum = *sum;
         *heads += 1;
@@ -208,10 +208,6 @@ impl Shared {
             sums.remove(&(group, number));
         }
         sum
-    }
-
-    fn sums(&self) -> MutexGuard<'_, Sums> {
-        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The adapters of a connection for point-to-point traffic, each rank with those near to it.

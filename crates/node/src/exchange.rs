@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::process::Process;
+use crate::record::Record;
 
 /// The store of a job, with tables `T`: [`exchange_keys!`](crate::exchange_keys) declares them. Clones are the same store.
-pub struct Exchange<T>(Arc<Mutex<Entries<T>>>);
+pub struct Exchange<T>(Record<Entries<T>>);
 
 /// A key, with what is kept under it.
 pub trait Key<T>: Copy + Ord {
@@ -35,6 +35,13 @@ struct Entries<T> {
     fences: BTreeMap<u32, u64>,
     /// How often each rank has said that all it had sent was acknowledged.
     idle: BTreeMap<u32, u64>,
+}
+
+impl<T> Entries<T> {
+    /// Fences that rank `me` has passed.
+    fn passed(&self, me: u32) -> u64 {
+        self.fences.get(&me).copied().unwrap_or(0)
+    }
 }
 
 /// Declares the tables of a store: each has a type for its keys.
@@ -61,33 +68,33 @@ macro_rules! exchange_keys {
 impl<T> Exchange<T> {
     /// Rank `me` puts a value, in place of what it put there before.
     pub fn put<K: Key<T>>(&self, me: u32, key: K, value: K::Value) {
-        let entries = &mut *self.entries();
-        let fences = entries.fences.get(&me).copied().unwrap_or(0);
+        let entries = &mut *self.0.lock();
+        let fences = entries.passed(me);
         K::table(&mut entries.tables).insert(key, Entry { fences, value });
     }
     /// What rank `me` finds under a key.
     pub fn get<K: Key<T>>(&self, me: u32, key: K) -> Option<K::Value> {
-        let entries = &mut *self.entries();
-        let passed = entries.fences.get(&me).copied().unwrap_or(0);
+        let entries = &mut *self.0.lock();
+        let passed = entries.passed(me);
         K::table(&mut entries.tables).get(&key).filter(|entry| entry.fences < passed).map(|entry| entry.value)
     }
     /// Everything that it finds under keys of a kind, in their order.
     pub fn all<K: Key<T>>(&self, me: u32) -> Vec<(K, K::Value)> {
-        let entries = &mut *self.entries();
-        let passed = entries.fences.get(&me).copied().unwrap_or(0);
+        let entries = &mut *self.0.lock();
+        let passed = entries.passed(me);
         let table = K::table(&mut entries.tables);
         table.iter().filter(|(_, entry)| entry.fences < passed).map(|(key, entry)| (*key, entry.value)).collect()
     }
     /// All that rank `me` has sent is acknowledged: how often it has said so. Others see that at once, without a fence.
     pub fn say_idle(&self, me: u32) -> u64 {
-        let entries = &mut *self.entries();
+        let entries = &mut *self.0.lock();
         let times = entries.idle.entry(me).or_default();
         *times += 1;
         *times
     }
     /// Whether all of so many ranks have said it so often.
     pub fn are_idle(&self, ranks: u32, times: u64) -> bool {
-        let entries = &*self.entries();
+        let entries = &*self.0.lock();
         entries.idle.len() == ranks as usize && entries.idle.values().all(|said| *said >= times)
     }
     /// Waits until all ranks are here: then each finds what the others have put.
@@ -98,32 +105,29 @@ impl<T> Exchange<T> {
 
     /// Rank `starter` starts `me`, which knows what that one knows.
     pub fn start(&self, starter: u32, me: u32) {
-        let entries = &mut *self.entries();
-        let passed = entries.fences.get(&starter).copied().unwrap_or(0);
+        let entries = &mut *self.0.lock();
+        let passed = entries.passed(starter);
         entries.fences.insert(me, passed);
     }
 
     fn pass(&self, me: u32) {
-        *self.entries().fences.entry(me).or_default() += 1;
-    }
-    fn entries(&self) -> MutexGuard<'_, Entries<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock().fences.entry(me).or_default() += 1;
     }
 }
 
 impl<T> Clone for Exchange<T> {
     fn clone(&self) -> Exchange<T> {
-        Exchange(Arc::clone(&self.0))
+        Exchange(self.0.clone())
     }
 }
 impl<T: Default> Default for Exchange<T> {
     fn default() -> Exchange<T> {
-        Exchange(Arc::default())
+        Exchange(Record::default())
     }
 }
 impl<T> fmt::Debug for Exchange<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "what {} ranks have put", self.entries().fences.len())
+        write!(f, "what {} ranks have put", self.0.lock().fences.len())
     }
 }
 

@@ -1,11 +1,11 @@
-//! What the programs of a job record for who started it.
+//! What the programs of a job hold in common outside the model: results for who started them, the store of keys and values, what tests look at.
 //!
-//! Not modelled: that takes no time, and no message.
+//! Not modelled: it takes no time, and no message.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Results of a job: programs write them, whatever threads they run in, and who started them reads them afterwards. Clones are the same
-/// record.
+/// Something that all programs of a job may write and read, whatever threads they run in, and who started them afterwards. Clones are the
+/// same record.
 #[derive(Debug, Default)]
 pub struct Record<T>(Arc<Mutex<T>>);
 

@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-use crate::{Rate, Remedy, UnitError};
+use crate::parse::text_serde;
+use crate::{Rate, UnitError};
 
 /// The clock of a core in hertz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -114,45 +115,13 @@ fn quantity(text: &str, what: &'static str, example: &'static str, units: &[(&st
     whole.checked_mul(scale).and_then(|w| w.checked_add(parts / decimals)).ok_or_else(too_large)
 }
 
-macro_rules! text_serde {
-    ($name:ident, $description:literal, $pattern:literal) => {
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Text;
-                impl serde::de::Visitor<'_> for Text {
-                    type Value = $name;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str($description)
-                    }
-                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
-                        $name::parse(text).map_err(|error| E::custom(error.in_full()))
-                    }
-                }
-                deserializer.deserialize_str(Text)
-            }
-        }
-        impl schemars::JsonSchema for $name {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "description": $description, "pattern": $pattern })
-            }
-        }
-    };
-}
-
 text_serde!(Frequency, "A frequency with its unit, such as \"2.4 GHz\".", r"^\s*[0-9]+(\.[0-9]+)?\s*(Hz|kHz|MHz|GHz)\s*$");
 text_serde!(Ratio, "A ratio of at most one, such as \"64/66\".", r"^\s*[0-9]+\s*/\s*[0-9]+\s*$");
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Remedy;
 
     #[test]
     fn text_round_trip() {

@@ -6,7 +6,7 @@ use fabriscope_catalog::{Basis, Catalog, Kind};
 use fabriscope_lab::schemas;
 use fabriscope_units::{Bytes, Rate, Span};
 
-fn catalog() -> Catalog {
+pub fn catalog() -> Catalog {
     Catalog::embedded().unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)))
 }
 

@@ -1,15 +1,12 @@
 //! The nodes of the catalogue: each holds together, and its counts and rates are the published ones.
 #![expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN writes the pinned file anew")]
 
+use crate::embedded::catalog;
 use std::collections::BTreeSet;
 
 use fabriscope_catalog::{Catalog, Kind, Node, ResolvedNode};
 use fabriscope_machine::{Access, LinkKind, Machine, PathClass, Purpose, VertexKind};
 use fabriscope_units::Rate;
-
-fn catalog() -> Catalog {
-    Catalog::embedded().unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)))
-}
 
 fn node(catalog: &Catalog, name: &str) -> ResolvedNode {
     let node = Node { part: Some(name.to_owned()), ..Node::default() };

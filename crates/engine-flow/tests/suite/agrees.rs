@@ -12,7 +12,7 @@ use fabriscope_fabric::Routing;
 use fabriscope_schedule::Builder;
 use fabriscope_units::Bytes;
 
-fn cluster(target: &str, routing: Routing) -> Cluster {
+pub fn cluster(target: &str, routing: Routing) -> Cluster {
     let mut parts = Catalog::embedded().unwrap().target(target).unwrap();
     parts.routing = routing;
     Cluster::new(parts).unwrap()

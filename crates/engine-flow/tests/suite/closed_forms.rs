@@ -12,7 +12,7 @@
 //!
 //! with W(m) bytes on the wire at C bytes a second, for whole packets. All of it follows from the parts below, not from the engine.
 
-use fabriscope_catalog::Catalog;
+use crate::agrees;
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_engine::{Cluster, Engine, Folding, Job, RunOptions, timing};
 use fabriscope_engine_flow::FlowEngine;
@@ -23,9 +23,7 @@ use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_wire::Opcode;
 
 fn cluster(target: &str) -> Cluster {
-    let mut parts = Catalog::embedded().unwrap().target(target).unwrap();
-    parts.routing = Routing::DModK;
-    Cluster::new(parts).unwrap()
+    agrees::cluster(target, Routing::DModK)
 }
 
 /// Times of one round, from the parts.

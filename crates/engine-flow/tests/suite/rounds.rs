@@ -1,18 +1,12 @@
 //! Ranks that make their rounds as they go: the same as a schedule of them, and the same folded as not.
 
-use fabriscope_catalog::Catalog;
+use crate::agrees::cluster;
 use fabriscope_collectives::{Algorithm, Call, Kind, Message, Round, Rounds, schedule};
 use fabriscope_engine::{Cluster, Connections, Engine, EngineError, Folding, Job, Run, RunOptions};
 use fabriscope_engine_flow::FlowEngine;
 use fabriscope_fabric::{Builder, LinkSpec, Routing, Socket};
 use fabriscope_units::Remedy;
 use fabriscope_units::{Bytes, Rate, Time};
-
-fn cluster(target: &str, routing: Routing) -> Cluster {
-    let mut parts = Catalog::embedded().unwrap().target(target).unwrap();
-    parts.routing = routing;
-    Cluster::new(parts).unwrap()
-}
 
 /// The same with one cable, of those between switches, at a quarter of its rate.
 fn slowed(mut cluster: Cluster) -> Cluster {

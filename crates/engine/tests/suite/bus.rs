@@ -5,7 +5,7 @@ use fabriscope_engine::timing;
 use fabriscope_node::PcieTiming;
 use fabriscope_units::{Bytes, Span};
 
-fn on(name: &str) -> ResolvedCluster {
+pub fn on(name: &str) -> ResolvedCluster {
     Catalog::embedded().unwrap().target(name).unwrap()
 }
 

@@ -1,15 +1,16 @@
 //! Which nodes a job gets: shares of groups, neighbours, the far ends, and those that a scheduler finds free.
 
+use crate::bus;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use fabriscope_catalog::{Catalog, NodeChoice};
+use fabriscope_catalog::NodeChoice;
 use fabriscope_engine::{Cluster, timing};
 use fabriscope_fabric::EndpointId;
 use proptest::prelude::*;
 
 fn on(name: &str) -> Cluster {
-    Cluster::new(Catalog::embedded().unwrap().target(name).unwrap()).unwrap()
+    Cluster::new(bus::on(name)).unwrap()
 }
 
 /// 16 nodes with eight adapters and eight GPUs, then eight servers with two adapters.

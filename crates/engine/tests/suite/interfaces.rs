@@ -1,14 +1,11 @@
 //! IP interfaces, iWARP and host fabric interfaces of clusters: what headers leave of an MTU, what each mode can, what a context holds.
 
+use crate::bus::on;
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::timing;
 use fabriscope_tcp::Algorithm;
 use fabriscope_tcp::kernel::{Framing, KernelParameters};
 use fabriscope_units::{Bytes, Span};
-
-fn on(name: &str) -> ResolvedCluster {
-    Catalog::embedded().unwrap().target(name).unwrap()
-}
 
 /// A cluster with other IP interfaces.
 fn with_ip(base: &str, ip: &str) -> ResolvedCluster {

@@ -1,9 +1,8 @@
 //! What is counted and what is seen agree: nothing appears on a link that did not enter it, and taps see what counters count.
 
+use crate::labs::catalog;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
-use fabriscope_catalog::Catalog;
 use fabriscope_engine::{Counter, CounterPlace, Counting, Run, Seen};
 use fabriscope_fabric::{EndpointId, LinkId, Node};
 use fabriscope_lab::memory::{Memory, rounded};
@@ -11,12 +10,6 @@ use fabriscope_lab::run::{LabRun, RunSettings, SingleRun, run};
 use fabriscope_lab::tap::CaptureRequest;
 use fabriscope_lab::{Job, JobPattern, parse, published};
 use fabriscope_units::Bytes;
-
-/// The catalogue, read once.
-fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
-}
 
 fn watched(text: &str, taps: &[&str]) -> SingleRun {
     let lab = parse(catalog(), "lab.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));

@@ -1,25 +1,7 @@
 //! Faults, limits and losses by their closed forms: what a lane, a slow memory or a limit takes away, and that everything arrives.
 
-use std::sync::OnceLock;
+use crate::labs::one;
 
-use fabriscope_catalog::Catalog;
-use fabriscope_lab::parse;
-use fabriscope_lab::run::{LabRun, RunSettings, run};
-
-/// The catalogue, read once.
-fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
-}
-
-fn one(text: &str) -> fabriscope_engine::Run {
-    let catalog = catalog();
-    let lab = parse(catalog, "lab.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    match run(catalog, &lab, &RunSettings::default()).unwrap_or_else(|error| panic!("{error}\n{text}")) {
-        LabRun::One(single) => single.run,
-        LabRun::Sweep(_) => panic!("a sweep: {text}"),
-    }
-}
 
 /// Host 1 sends 4 MiB to host 0, with these lines in the lab; microseconds.
 fn to_host_0(lines: &str, tables: &str) -> (f64, fabriscope_engine::Run) {

@@ -1,27 +1,8 @@
 //! Patterns of labs with closed forms: how many messages and bytes there are, and how long the links need for them at least.
 
-use std::sync::OnceLock;
+use crate::labs::one;
 
-use fabriscope_catalog::Catalog;
 use fabriscope_engine::Run;
-use fabriscope_lab::parse;
-use fabriscope_lab::run::{LabRun, RunSettings, run};
-
-/// The catalogue, read once.
-fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
-}
-
-/// Runs a lab that has one run.
-fn one(text: &str) -> Run {
-    let catalog = catalog();
-    let lab = parse(catalog, "lab.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    match run(catalog, &lab, &RunSettings::default()).unwrap_or_else(|error| panic!("{error}\n{text}")) {
-        LabRun::One(single) => single.run,
-        LabRun::Sweep(_) => panic!("a sweep: {text}"),
-    }
-}
 
 fn pattern(cluster: &str, engine: &str, workload: &str) -> Run {
     one(&format!("cluster = \"{cluster}\"\nengine = \"{engine}\"\n[workload.{workload}"))

@@ -1,16 +1,10 @@
 //! What the engine of a lab does not model is refused when the file is read, at the key that asks for it, with what to do instead.
 
-use std::sync::OnceLock;
+use crate::labs::catalog;
 
-use fabriscope_catalog::{Catalog, CatalogError};
+use fabriscope_catalog::CatalogError;
 use fabriscope_lab::parse;
 use miette::Diagnostic;
-
-/// The catalogue, read once.
-fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
-}
 
 fn refused(text: &str) -> CatalogError {
     parse(catalog(), "lab.toml", text).map(|lab| lab.name().to_owned()).expect_err(text)

@@ -1,18 +1,11 @@
 //! Sweeps: rows in the order of the file, laws of queues that each of them keeps to, and the same bytes whenever they are run.
 
-use std::sync::OnceLock;
+use crate::labs::catalog;
 
-use fabriscope_catalog::Catalog;
 use fabriscope_lab::parse;
 use fabriscope_lab::run::{LabRun, RunSettings, run};
 use fabriscope_report::Outcome;
 use serde_json::Value;
-
-/// The catalogue, read once.
-fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
-}
 
 fn outcome(text: &str, settings: &RunSettings) -> Outcome {
     let catalog = catalog();

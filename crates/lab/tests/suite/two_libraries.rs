@@ -1,19 +1,12 @@
 //! Jobs beside each other with a library each: none pays for another's, and what a library or an engine does not do is refused.
 
-use std::sync::OnceLock;
+use crate::labs::catalog;
 
-use fabriscope_catalog::Catalog;
 use fabriscope_lab::parse;
 use fabriscope_lab::run::{LabRun, RunSettings, run};
 use fabriscope_units::{Bytes, Rate};
 use miette::Diagnostic;
 use serde_json::Value;
-
-/// The catalogue, read once.
-fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
-}
 
 /// Jobs of pairs: name, hosts, size and what else a line says.
 fn text(head: &str, jobs: &[(&str, &str, &str, &str)]) -> String {

@@ -1,19 +1,13 @@
 //! Every tool on clusters with groups of unlike nodes: each ends with a result or with a refusal that says what to do, and none panics.
 
-use std::sync::OnceLock;
+use crate::labs::catalog;
 
-use fabriscope_catalog::{Catalog, ResolvedCluster};
+use fabriscope_catalog::ResolvedCluster;
 use fabriscope_engine::Counting;
 use fabriscope_lab::launch::{Launch, LaunchError, layout_of};
 use fabriscope_platform::Binding;
 use fabriscope_tools::{Tool, ToolOutput};
 use miette::Diagnostic;
-
-/// The catalogue, read once.
-fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::embedded().unwrap())
-}
 
 /// Two kinds of GPU nodes, and processors beside them, below one switch; small, so that every tool is quick.
 fn mixed(groups: &[(&str, &str)]) -> ResolvedCluster {

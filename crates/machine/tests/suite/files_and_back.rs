@@ -1,5 +1,6 @@
 //! Nodes written for NCCL and as the matrix of `nvidia-smi`, and read again: the classes between devices are those that the node had.
 
+use crate::node_files::class;
 use crate::drawn;
 use drawn::{ac922, devices, dgx_a100, nodes, rates, volta};
 use fabriscope_machine::export::{cell, nccl, nvidia_smi};
@@ -13,10 +14,6 @@ fn through_nccl(machine: &Machine) -> (String, Machine) {
     let file = read(&text, &rates()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(file.format, Format::Nccl);
     (text, file.machine)
-}
-
-fn class(machine: &Machine, from: &str, to: &str) -> PathClass {
-    machine.class(machine.find(from).unwrap(), machine.find(to).unwrap())
 }
 
 fn links(machine: &Machine, a: &str, b: &str) -> Vec<(LinkKind, Rate, Span)> {

@@ -54,7 +54,7 @@ impl Course<'_> {
     }
     /// What the memory of the source says.
     pub fn books<R>(&self, look: impl FnOnce(&mut super::broadcast_state::Books) -> R) -> R {
-        look(self.multicast.board.sources().entry(self.source).or_default())
+        look(self.multicast.board.sources.lock().entry(self.source).or_default())
     }
     /// What rank `rank` of this node says.
     pub fn seat(&self, rank: u32) -> RefMut<'_, BroadcastState> {
@@ -65,7 +65,7 @@ impl Course<'_> {
         self.books(|books| books.stays.iter().rev().find(|(message, _)| *message == self.first.2).and_then(|(_, stays)| *stays))
     }
     pub fn outcome(&self, change: impl FnOnce(&mut super::Outcome)) {
-        change(&mut self.multicast.board.outcome());
+        change(&mut self.multicast.board.outcome.lock());
     }
     /// Another core of the node can see from now on what this one has written.
     pub fn tell(&self, rank: u32) {

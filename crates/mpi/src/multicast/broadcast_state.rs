@@ -5,10 +5,9 @@
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fabriscope_node::exchange::Exchange;
-use fabriscope_node::{Memory, exchange_keys};
+use fabriscope_node::{Memory, Record, exchange_keys};
 use fabriscope_units::Time;
 use fabriscope_verbs::{Lid, QpNum, Rkey};
 
@@ -131,19 +130,10 @@ impl Books {
 #[derive(Debug, Default)]
 pub(super) struct Board {
     pub exchange: Exchange<Tables>,
-    pub sources: Mutex<BTreeMap<u32, Books>>,
-    pub outcome: Mutex<Outcome>,
+    pub sources: Record<BTreeMap<u32, Books>>,
+    pub outcome: Record<Outcome>,
     /// Steps of senders are noted.
     pub noting: bool,
-}
-
-impl Board {
-    pub fn sources(&self) -> MutexGuard<'_, BTreeMap<u32, Books>> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-    pub fn outcome(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The node of each rank.

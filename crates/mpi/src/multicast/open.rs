@@ -40,7 +40,7 @@ impl Casting {
     /// What has happened in all broadcasts so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        self.board.outcome().clone()
+        self.board.outcome.lock().clone()
     }
 }
 
@@ -256,7 +256,7 @@ impl Multicast {
             let device = self.device.map(|mr| Window { addr: mr.addr, rkey: mr.rkey });
             exchange.put(me, ContactOf { source }, Contact { lid, host: window, device });
             leaders.iter().zip(reliable).for_each(|(rank, qp)| exchange.put(me, AnswerOf { source, rank: *rank }, qp));
-            self.board.sources().entry(source).or_default().held = vec![None; settings.depth as usize];
+            self.board.sources.lock().entry(source).or_default().held = vec![None; settings.depth as usize];
             return Ok(Some(ud));
         }
         if let Some(qp) = reliable.first() {

@@ -16,7 +16,7 @@ fn ri2(nodes: u32) -> ResolvedCluster {
     job::with_software(machine::ri2(nodes, 1), "openmpi-5-ucx")
 }
 
-fn word(pe: &Pe, offset: u64) -> Result<u64, ProgramError> {
+pub fn word(pe: &Pe, offset: u64) -> Result<u64, ProgramError> {
     let mut bytes = [0; 8];
     pe.memory().load(offset, &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))

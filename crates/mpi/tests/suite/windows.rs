@@ -1,5 +1,6 @@
 //! What one-sided operations leave in memory: puts and gets bring the bytes that were there, and atomics lose no update.
 
+use crate::symmetric_heap::word;
 use crate::machine;
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
@@ -90,12 +91,6 @@ where
     };
     let placed = (0..nodes * per_node).map(|pe| pe / per_node).collect();
     run(&parts, placed, (0..nodes * per_node).map(|_| main()).collect());
-}
-
-fn word(pe: &Pe, offset: u64) -> Result<u64, ProgramError> {
-    let mut bytes = [0; 8];
-    pe.memory().load(offset, &mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 #[test]

@@ -1,14 +1,10 @@
 //! Small nodes whose bandwidths and orders can be worked out on paper: what NCCL takes links for, and what its search makes of them.
 
+use crate::catalogued::gigabytes;
 use crate::built;
 use built::{Node, dgx_a100, facts, seen};
 use fabriscope_machine::{LinkKind, VertexKind};
 use fabriscope_nccl::{PathType, Processor};
-use fabriscope_units::Rate;
-
-fn gigabytes(rate: Rate) -> f64 {
-    rate.as_bytes_per_s_f64() / 1e9
-}
 
 /// GPUs at one host bridge each with so many of the given links between each pair.
 fn pair(links: u32) -> fabriscope_machine::Machine {

@@ -3,6 +3,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p fabriscope-nccl --test suite nodes::` writes the table anew.
 #![expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN writes the pinned file anew")]
 
+use crate::catalogued::gigabytes;
 use crate::catalogued;
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +15,7 @@ use fabriscope_nccl::{
     Algorithm, Communicator, Graph, NodeKind, Operation, PathType, Protocol, RankPlacement, Settings, Topology, Transport, Tuner, search,
 };
 use fabriscope_units::Remedy;
-use fabriscope_units::{Bytes, Rate};
+use fabriscope_units::Bytes;
 
 fn catalog() -> Catalog {
     Catalog::embedded().unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)))
@@ -59,10 +60,6 @@ fn some_gpus(catalog: &Catalog, (name, gigabits): (&str, u64), gpus: usize, node
     let gpus = topology.gpus() as u32;
     let seats: Vec<RankPlacement> = (0..nodes * gpus).map(|rank| RankPlacement { node: rank / gpus, gpu: rank % gpus }).collect();
     Communicator::new(vec![NodeKind { topology, graphs }], &vec![0; nodes as usize], &seats, settings.clone()).unwrap()
-}
-
-fn gigabytes(rate: Rate) -> f64 {
-    rate.as_bytes_per_s_f64() / 1e9
 }
 
 fn graph(title: &str, graph: &Graph, text: &mut String) {

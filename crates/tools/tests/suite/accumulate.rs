@@ -8,7 +8,7 @@ use fabriscope_catalog::{Accumulate, ResolvedCluster, SingleElement};
 use fabriscope_mpi::{Datatype, Operands, Rank, Reduction, Update, World};
 use fabriscope_node::{Main, ProgramError};
 use fabriscope_units::Bytes;
-use machine::{column, execute, parts, ri2, run_on, target};
+use machine::{column, execute, latency, parts, ri2, run_on, target};
 
 const ALL: [&str; 4] = ["osu_acc_latency", "osu_get_acc_latency", "osu_fop_latency", "osu_cas_latency"];
 
@@ -16,10 +16,6 @@ fn with_ways(mut parts: ResolvedCluster, accumulate: Accumulate, single: SingleE
     let rules = parts.sole_mut().software.mpi.as_mut().unwrap().one_sided.as_mut().unwrap();
     (rules.accumulate.value, rules.single.value) = (accumulate, single);
     parts
-}
-
-fn latency(parts: &ResolvedCluster, line: &str) -> f64 {
-    column(&run_on(parts, line).0, "latency")[0].1
 }
 
 /// One atomic of the adapter is what `ib_atomic_lat` times, and a send's and a turn's core time; under the lock it is three of them.

@@ -10,11 +10,7 @@ use fabriscope_mpi::Width;
 use fabriscope_mpi::shmem::{Job, Operation, Pe, Relation};
 use fabriscope_node::{Main, ProgramError};
 use fabriscope_units::{Bytes, Span};
-use machine::{column, execute, parts, ri2, run_on, target};
-
-fn latency(parts: &ResolvedCluster, line: &str) -> f64 {
-    column(&run_on(parts, line).0, "latency")[0].1
-}
+use machine::{column, execute, latency, parts, ri2, run_on, target};
 
 /// A program of each PE of a job that keeps contents.
 fn job<F, P>(parts: &ResolvedCluster, pes: u32, program: P) -> Result<(), String>

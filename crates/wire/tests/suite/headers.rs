@@ -1,5 +1,6 @@
 //! Every header to bytes and back, and the one complete packet that was checked with a capture tool.
 
+use crate::bits::hex;
 use fabriscope_units::Remedy;
 use fabriscope_wire::*;
 use proptest::prelude::*;
@@ -154,7 +155,3 @@ fn version_fields_are_checked_with_a_remedy() {
     assert!(icrc(LinkLayer::RoceV2Ipv6, &roce_packet()).is_err());
 }
 
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
-}

@@ -64,7 +64,7 @@ fn text(name: &str) -> String {
 fn node(name: &str) -> NodeFile {
     read(&text(name), &rates()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
-fn class(machine: &Machine, from: &str, to: &str) -> PathClass {
+pub fn class(machine: &Machine, from: &str, to: &str) -> PathClass {
     machine.class(machine.find(from).unwrap(), machine.find(to).unwrap())
 }
 fn refused(text: &str) -> ImportError {

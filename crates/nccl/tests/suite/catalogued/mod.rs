@@ -75,3 +75,8 @@ pub fn communicator(catalog: &Catalog, known: (&'static str, u64), nodes: u32) -
     let seats: Vec<RankPlacement> = (0..nodes * gpus).map(|rank| RankPlacement { node: rank / gpus, gpu: rank % gpus }).collect();
     Communicator::new(vec![kind], &vec![0; nodes as usize], &seats, Settings::default()).unwrap()
 }
+
+/// A rate in GB/s, as the files of the library say it.
+pub fn gigabytes(rate: Rate) -> f64 {
+    rate.as_bytes_per_s_f64() / 1e9
+}

@@ -45,6 +45,11 @@ pub fn column(output: &ToolOutput, metric: &str) -> Vec<(u64, f64)> {
     output.points.iter().filter(|point| point.metric == metric).map(|point| (point.size.0, point.value)).collect()
 }
 
+/// The first latency that a line prints.
+pub fn latency(parts: &ResolvedCluster, line: &str) -> f64 {
+    column(&run_on(parts, line).0, "latency")[0].1
+}
+
 /// Runs `mains` on the first nodes of `parts`, one rank per node.
 pub fn execute(parts: &ResolvedCluster, mains: Vec<Main>) -> Result<Run, String> {
     let cluster = Cluster::new(parts.clone()).unwrap();
