@@ -4,7 +4,9 @@
 //! takes the wire at once, behind those that have it: in the order of arrival, one event per hop. Otherwise it waits
 //! in its lane, and events at the times at which something may go pick the next by arbitration. Service levels with
 //! weights, and pause frames, must not be overtaken by a reservation: there a packet leaves at once only when the
-//! wire is free the moment it is ready.
+//! wire is free the moment it is ready, or where a pause cannot come in between ([`Channel::cannot_pause`]).
+//!
+//! [`Channel::cannot_pause`]: fabriscope_switch::Channel::cannot_pause
 
 use fabriscope_units::{Bytes, Time};
 

@@ -162,6 +162,12 @@ impl Event {
         (self.what >> PLACE_BITS == TRANSMIT).then(|| self.place())
     }
 
+    /// The link, if the packets that wait for it are looked at.
+    #[inline(always)]
+    pub fn pumps(&self) -> Option<u32> {
+        (self.what >> PLACE_BITS == PUMP).then(|| self.place())
+    }
+
     /// What it means.
     #[inline(always)]
     pub fn unpack(self) -> EventKind {

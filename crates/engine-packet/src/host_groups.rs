@@ -10,7 +10,7 @@ use fabriscope_nic::{DmaTargets, Hops, NicCosts, Pipeline, Uplink};
 use fabriscope_node::{Adapter, AdapterConfig, DmaPath, PcieTiming};
 use fabriscope_units::{Rate, Span};
 use fabriscope_verbs::cc::Settings;
-use fabriscope_verbs::{Lid, Mtu, NicConfig};
+use fabriscope_verbs::{AckCoalescing, Lid, Mtu, NicConfig};
 
 use crate::Scenario;
 use crate::congestion::{host_rate, settings};
@@ -132,7 +132,8 @@ fn config(parts: &ResolvedCluster, host: u32, congestion: Settings) -> AdapterCo
     // Adapters with larger packets have them for other services only, where they do not say so.
     let standard = Mtu::from_bytes(parts.mtu).unwrap_or(Mtu::B4096).bytes();
     let datagram_mtu = parts.sole().node.nic.datagram_max.as_ref().map_or(standard, |most| **most);
+    let coalescing = parts.sole().node.nic.ultra_ethernet.as_ref().map(AckCoalescing::plain).unwrap_or_default();
     let (link_layer, iwarp) = (parts.link_layer.wire(), timing::iwarp(parts));
-    let rnic = NicConfig { lid: Lid(host), link_layer, congestion, datagram_mtu, iwarp };
+    let rnic = NicConfig { lid: Lid(host), link_layer, congestion, datagram_mtu, coalescing, iwarp };
     AdapterConfig { rnic, ip: Some(timing::ip(parts)), hfi: timing::onload(parts) }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fabriscope_fabric::{Graph, LinkId, SwitchId};
-use fabriscope_prefetch::prefetch_lines;
+use fabriscope_prefetch::{prefetch, prefetch_lines};
 use fabriscope_streams::Stream;
 use fabriscope_switch::{Arbiter, Channel, Ecn, SharedBuffer};
 use fabriscope_units::{Bytes, Span, Time};
@@ -13,7 +13,7 @@ use crate::layout::Slots;
 use crate::link_level::LinkLevel;
 use crate::per_host::PerHost;
 use crate::qos::QosPlan;
-use crate::queues::PacketQueues;
+use crate::queues::{FROM_HOST, PacketQueues};
 
 /// The links that leave hosts and switches of a part. Links and lanes go by their numbers in the whole fabric.
 pub(crate) struct Links<'a> {
@@ -45,6 +45,8 @@ pub(crate) struct Links<'a> {
     pub marking: Option<Marking>,
     /// What may wait for a link of a switch, by lane.
     pub queue_limits: Vec<QueueLimit>,
+    /// No queues of a switch hold more than this, by number of the switch; counted anew when the bound matters.
+    pub held_at_most: Vec<Bytes>,
     pub scheduling: Scheduling,
     pub backpressure: Backpressure,
     pub overflow: Overflow,
@@ -65,8 +67,11 @@ impl Links<'_> {
     }
     #[inline(never)]
     fn own_latency(&self, out: u32) -> Span {
-        let from = self.graph.link(LinkId(out / self.vls)).from.0;
-        from.checked_sub(self.endpoints).map_or(Span::ZERO, |switch| self.switch_latency.of(switch))
+        self.from_switch(out).map_or(Span::ZERO, |switch| self.switch_latency.of(switch))
+    }
+    /// The switch that lane `out` leaves; none if it leaves a host.
+    pub fn from_switch(&self, out: u32) -> Option<u32> {
+        self.graph.link(LinkId(out / self.vls)).from.0.checked_sub(self.endpoints)
     }
     /// The shortest of all switches.
     pub fn least_latency(&self) -> Span {
@@ -177,6 +182,17 @@ impl Links<'_> {
         &mut self.lanes[place]
     }
 
+    /// The wire of the lane at `place`: most links have one lane, and a division costs more than the question.
+    #[inline(always)]
+    pub fn wire_of(&self, place: usize) -> usize {
+        if self.vls == 1 { place } else { place / self.vls as usize }
+    }
+    /// Which lane of its link `lane` is.
+    #[inline(always)]
+    pub fn of_link(&self, lane: u32) -> u32 {
+        if self.vls == 1 { 0 } else { lane % self.vls }
+    }
+
     /// The link of a lane, and the lane within the service level: what routing sees of it.
     #[inline(always)]
     pub fn input(&self, lane: u32) -> (u32, u8) {
@@ -203,6 +219,26 @@ impl Links<'_> {
         let (part, place) = self.slots.of(lane);
         if part == self.part {
             prefetch_lines::<_, 2>(&self.lanes[place]);
+            if self.scheduling == Scheduling::Arbitrated {
+                prefetch(&self.wires[self.wire_of(place)]);
+            }
+        }
+    }
+
+    /// Fetches the packet that waits first for the first lane of `link`.
+    #[inline(always)]
+    pub fn prefetch_first(&self, link: Option<u32>) {
+        if let Some(link) = link {
+            self.queues.prefetch_first(&self.lanes[self.slots.of(link * self.vls).1]);
+        }
+    }
+    /// Fetches the packet behind it, and the lane whose buffer the first one frees.
+    #[inline(always)]
+    pub fn prefetch_second(&self, link: Option<u32>) {
+        let Some(link) = link else { return };
+        let from = self.queues.prefetch_second(&self.lanes[self.slots.of(link * self.vls).1]);
+        if let Some(from) = from.filter(|from| from & FROM_HOST == 0) {
+            self.prefetch_lane(from);
         }
     }
 
@@ -214,7 +250,7 @@ impl Links<'_> {
         let (free, waiting) = match self.scheduling {
             Scheduling::Reserved => (lane.free_at(), lane.waiting()),
             Scheduling::Arbitrated => {
-                let wire = &self.wires[place / self.vls as usize];
+                let wire = &self.wires[self.wire_of(place)];
                 (wire.free, wire.waiting)
             }
         };
@@ -225,34 +261,56 @@ impl Links<'_> {
     pub fn depth(&self, now: Time, out: u32) -> Bytes {
         let (_, place) = self.slots.of(out);
         let lane = &self.lanes[place];
-        lane.waiting() + lane.sent_in(self.wires[place / self.vls as usize].free.since(now))
+        lane.waiting() + lane.sent_in(self.wires[self.wire_of(place)].free.since(now))
+    }
+
+    /// A packet of `amount` comes to `out` at `switch`, which it may leave `lead` later: the queues there hold so much more at most.
+    #[inline(always)]
+    pub fn comes(&mut self, switch: u32, out: u32, amount: Bytes, lead: Span) {
+        if self.backpressure.drops() {
+            let (_, place) = self.slots.of(out);
+            self.held_at_most[switch as usize] += amount + self.lanes[place].sent_in(lead);
+        }
     }
 
     /// Whether `amount` more is too much for `out` at `switch`, for which `depth` waits.
     #[inline(always)]
-    pub fn is_full(&self, now: Time, switch: u32, out: u32, depth: Bytes, amount: Bytes) -> bool {
-        self.backpressure.drops() && depth + amount > self.queue_limit(now, switch, out, depth)
+    pub fn is_full(&mut self, now: Time, switch: u32, out: u32, depth: Bytes, amount: Bytes) -> bool {
+        self.backpressure.drops() && !self.has_room(now, switch, out, depth, amount)
     }
 
-    /// What may wait in `out`, a lane of a link of `switch`, of which `depth` does.
-    fn queue_limit(&self, now: Time, switch: u32, out: u32, depth: Bytes) -> Bytes {
-        match self.queue_limits[(out % self.vls) as usize] {
-            QueueLimit::Unlimited => Bytes(u64::MAX),
-            QueueLimit::Own(limit) => limit,
+    /// Whether `amount` more fits into `out`, a lane of a link of `switch`, for which `depth` waits.
+    fn has_room(&mut self, now: Time, switch: u32, out: u32, depth: Bytes, amount: Bytes) -> bool {
+        match self.queue_limits[self.of_link(out) as usize] {
+            QueueLimit::Unlimited => true,
+            QueueLimit::Own(limit) => depth + amount <= limit,
             // Short queues fit whatever the others hold.
-            QueueLimit::Shared(_) if depth < SHORT => Bytes(u64::MAX),
+            QueueLimit::Shared(_) if depth < SHORT => true,
             QueueLimit::Shared(buffer) => {
-                let links = self.graph.outputs(SwitchId(switch)).map(|(_, link)| self.held(now, link));
-                buffer.limit(links.sum())
+                let known = self.link_level.is_none() && depth + amount <= buffer.limit(self.held_at_most[switch as usize]);
+                known || depth + amount <= buffer.limit(self.count_held(now, switch))
             }
         }
+    }
+
+    /// A wire changed its pace: what is on it counts anew.
+    pub fn forget_held(&mut self) {
+        self.held_at_most.fill(Bytes(1 << 62));
+    }
+
+    /// What the queues of `switch` hold, which is kept in mind.
+    #[inline(never)]
+    fn count_held(&mut self, now: Time, switch: u32) -> Bytes {
+        let held = self.graph.outputs(SwitchId(switch)).map(|(_, link)| self.held(now, link)).sum();
+        self.held_at_most[switch as usize] = held;
+        held
     }
 
     /// What the lanes of a link hold; its wire is counted once.
     fn held(&self, now: Time, link: LinkId) -> Bytes {
         let (_, base) = self.slots.of(link.0 * self.vls);
         let lanes = &self.lanes[base..base + self.vls as usize];
-        let wire = lanes[0].sent_in(self.wires[base / self.vls as usize].free.since(now));
+        let wire = lanes[0].sent_in(self.wires[self.wire_of(base)].free.since(now));
         lanes.iter().map(Channel::waiting).sum::<Bytes>() + wire
     }
 }

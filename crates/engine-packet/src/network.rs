@@ -9,7 +9,7 @@ use fabriscope_verbs::PacketFlags;
 use fabriscope_verbs::cc::LinkState;
 
 use crate::event::Event;
-use crate::links::{Forwarding, Overflow, Scheduling, Telemetry};
+use crate::links::{Backpressure, Forwarding, Overflow, Scheduling, Telemetry};
 use crate::packed_packet::PackedPacket;
 use crate::queues::{COPY, FROM_HOST};
 use crate::routes::QueueView;
@@ -34,8 +34,10 @@ impl World<'_> {
                 return;
             }
             if self.groups.enforcement.is_some() && self.refused_out(now, out, packed) {
-                return self.lose(now, lane, packed);
+                self.ext_headers.free(packed.ext());
+                return self.release(lane, packed.wire_bytes(), now);
             }
+            self.links.comes(switch, out, packed.wire_bytes(), earliest.since(now));
             let depth = self.links.depth(now, out);
             self.watch.stats.deepest_queue = self.watch.stats.deepest_queue.max(depth.0);
             if packed.has(PacketFlags::TRIMMED) {
@@ -142,6 +144,9 @@ impl World<'_> {
     /// The buffer behind `lane` has room for `amount` more from `time` on.
     #[inline]
     pub(crate) fn release(&mut self, lane: u32, amount: Bytes, time: Time) {
+        if self.links.backpressure == Backpressure::Drop {
+            return; // nobody waits for room
+        }
         let (part, place) = self.links.slots.of(lane);
         if part != self.links.part {
             self.outbox[part as usize].credits.push((time, lane, amount));
@@ -239,10 +244,12 @@ impl World<'_> {
         }
     }
 
-    /// Frees what a lost packet held; its credits are back at `now`.
+    /// A packet is lost before it is in a buffer; its credits are back at `now`.
     pub(crate) fn lose(&mut self, now: Time, lane: u32, packed: PackedPacket) {
         self.ext_headers.free(packed.ext());
-        if !self.links.backpressure.pauses() || !self.links.lane(lane).pauses() {
+        if self.links.backpressure.pauses() && self.links.lane(lane).pauses() {
+            self.links.lane(lane).lost_in_flight(packed.wire_bytes());
+        } else {
             self.release(lane, packed.wire_bytes(), now);
         }
     }
@@ -251,7 +258,7 @@ impl World<'_> {
     #[inline(always)]
     pub(crate) fn mark(&mut self, now: Time, out: u32, depth: Bytes, packed: &mut PackedPacket) {
         if let Some(marking) = &mut self.links.marking
-            && marking.marks((out % self.links.vls) as usize, depth)
+            && marking.marks(if self.links.vls == 1 { 0 } else { (out % self.links.vls) as usize }, depth)
         {
             self.watch.stats.ecn_marks += 1;
             packed.set(PacketFlags::ECN_CE);
@@ -268,7 +275,8 @@ impl World<'_> {
         }
         if !trims {
             self.watch.stats.drops += 1;
-            return self.lose(now, lane, packed);
+            self.ext_headers.free(packed.ext());
+            return self.release(lane, packed.wire_bytes(), now);
         }
         self.watch.stats.trims += 1;
         let bytes = packed.wire_bytes();

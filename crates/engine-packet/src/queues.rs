@@ -1,5 +1,6 @@
 //! Packets that wait for a link: an arena with a list per lane.
 
+use fabriscope_prefetch::prefetch_lines;
 use fabriscope_switch::Channel;
 use fabriscope_switch::channel::NONE;
 use fabriscope_units::Time;
@@ -55,6 +56,24 @@ impl PacketQueues {
         }
         lane.tail = slot;
         lane.add_waiting(packed.wire_bytes());
+    }
+
+    /// Fetches the first packet of the list of `lane`.
+    #[inline(always)]
+    pub fn prefetch_first(&self, lane: &Channel) {
+        if let Some(entry) = self.slots.get(lane.head as usize) {
+            prefetch_lines::<_, 2>(entry);
+        }
+    }
+    /// Fetches the second packet of the list of `lane`, some time after [`prefetch_first`](Self::prefetch_first); gives from where
+    /// the first one came.
+    #[inline(always)]
+    pub fn prefetch_second(&self, lane: &Channel) -> Option<u32> {
+        let entry = self.slots.get(lane.head as usize)?;
+        if let Some(second) = self.slots.get(entry.next as usize) {
+            prefetch_lines::<_, 2>(second);
+        }
+        Some(entry.from)
     }
 
     /// The first packet of the list of `lane`.

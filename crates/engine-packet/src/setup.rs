@@ -11,7 +11,6 @@ use fabriscope_fabric::{EndpointId, Fabric, Graph, Link, LinkId, Route, Router, 
 use fabriscope_kernel::EventQueue;
 use fabriscope_prefetch::large_pages;
 use fabriscope_streams::Streams;
-use fabriscope_switch::channel::MAX_BUFFER;
 use fabriscope_switch::headroom::{self, PAUSE_FRAME, headroom};
 use fabriscope_switch::{self as switch, Arbiter, Channel, Ecn, PauseLimits, PauseThresholds};
 use fabriscope_units::{Bytes, Pace, Rate, Remedy, Span};
@@ -284,6 +283,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             drains: Vec::new(),
             marking: self.marks().then(|| Marking { by_lane: self.ecn.clone(), stream }),
             queue_limits: self.qos.queue_limits(queue_limit(switch.filter(|_| drops)), self.backpressure.pauses()),
+            held_at_most: if drops { vec![Bytes::ZERO; self.cluster.fabric.graph.switch_count() as usize] } else { Vec::new() },
             scheduling: self.scheduling(),
             backpressure: self.backpressure,
             overflow: if drops && switch.is_some_and(|s| s.trims) { Overflow::Trim } else { Overflow::Drop },
@@ -334,7 +334,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             return switch::FlowControl::Pause(PauseLimits { thresholds: PauseThresholds { headroom, ..thresholds }, reaction });
         }
         if self.pfc.is_some() || parts.flow_control == FlowControl::Lossy {
-            return switch::FlowControl::Credit(MAX_BUFFER);
+            return switch::FlowControl::None;
         }
         let at_switch = link.to.0 >= self.cluster.fabric.graph.endpoint_count();
         let end = if at_switch { link.from.0 } else { link.to.0 };
@@ -398,8 +398,12 @@ fn check_size(graph: &Graph, vls: u32) -> Result<(), EngineError> {
     )))
 }
 
-/// A network that can stand still for ever is not worth simulating, unless that is what is to be seen.
+/// A network that can stand still for ever is not worth simulating, unless that is what is to be seen. A routing that is free of
+/// deadlock by its construction is believed; `fabriscope topo` and the tests of the routings look at all of its hops.
 fn refuse_deadlock(fabric: &Fabric, router: &Router, routing: Routing) -> Result<(), EngineError> {
+    if router.proof().is_some() {
+        return Ok(());
+    }
     let verdict = deadlock::verdict(fabric, router);
     if verdict.is_free() {
         return Ok(());

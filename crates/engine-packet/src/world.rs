@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabriscope_engine::{Cluster, EngineError, Library};
 use fabriscope_kernel::EventQueue;
 use fabriscope_prefetch::prefetch_lines;
-use fabriscope_units::{Rate, Time};
+use fabriscope_units::{Rate, Span, Time};
 use fabriscope_verbs::{CqId, ExtHeaders};
 
 use crate::boundary::BoundaryTraffic;
@@ -102,7 +102,12 @@ impl World<'_> {
             EventKind::Copies { lane, packed } => self.copies(client, now, lane, packed),
             EventKind::Looped { host, packed } => self.looped(client, now, host, packed),
             EventKind::Manage { plan } => self.manage(client, now, plan),
-            EventKind::Emit { lane, packed } => self.send(now, lane, packed, UNHELD, now),
+            EventKind::Emit { lane, packed } => {
+                if let Some(switch) = self.links.from_switch(lane) {
+                    self.links.comes(switch, lane, packed.wire_bytes(), Span::ZERO);
+                }
+                self.send(now, lane, packed, UNHELD, now);
+            }
             EventKind::Fetched { lane, packed } => self.fetched(client, now, lane, packed),
             other => client.event(self, now, other)?,
         }
@@ -130,6 +135,7 @@ impl World<'_> {
                     self.links.prefetch_lane(lane);
                     if end < self.links.endpoints {
                         prefetch_lines::<_, 5>(&self.hosts[end]);
+                        self.ext_headers.prefetch(packed.ext());
                     } else if self.routes.table.oblivious {
                         let hop = self.routes.table.idle(end - self.links.endpoints, &packed, self.links.input(lane));
                         let out = self.links.lane_across(end - self.links.endpoints, lane, hop.link.0, packed.sl(), u32::from(hop.vl));
@@ -139,17 +145,30 @@ impl World<'_> {
                 None => {
                     if let Some(host) = event.transmits() {
                         prefetch_lines::<_, 5>(&self.hosts[host]);
+                    } else if let Some(link) = event.pumps() {
+                        self.links.prefetch_lane(link * self.links.vls);
                     }
                 }
             }
         }
-        if let Some((host, _)) = self.queue.peek_ahead(MIDDLE).and_then(|event| self.host_of(event)) {
-            host.prefetch();
+        if let Some(event) = self.queue.peek_ahead(MIDDLE) {
+            match self.host_of(event) {
+                Some((host, _)) => host.prefetch(),
+                None => self.links.prefetch_first(event.pumps()),
+            }
         }
-        if let Some((host, qp)) = self.queue.peek_ahead(NEAR).and_then(|event| self.host_of(event))
-            && let Some(nic) = host.rnic()
-        {
-            nic.prefetch_qp(qp);
+        if let Some(event) = self.queue.peek_ahead(NEAR) {
+            match self.host_of(event) {
+                Some((host, qp)) => {
+                    if let Some(nic) = host.rnic() {
+                        nic.prefetch_qp(qp);
+                        if nic.has_contexts() {
+                            nic.prefetch_context(event.arrival().and_then(|(_, packed)| self.ext_headers.at(packed.ext())));
+                        }
+                    }
+                }
+                None => self.links.prefetch_second(event.pumps()),
+            }
         }
         if let Some((host, qp)) = self.queue.peek_ahead(NEXT).and_then(|event| self.host_of(event))
             && let Some(nic) = host.rnic()

@@ -7,8 +7,10 @@
 //! Not modelled: the wire share of flow-control packets (below 0.5 % on InfiniBand), lost credits.
 //!
 //! Credits are not events. Whoever frees space in the far buffer says when ([`Channel::give_back`]); the sender
-//! counts the returns when it looks ([`Channel::reserve`]). More returns in flight than the ring holds are merged,
+//! counts the returns when it looks ([`Channel::reserve`]). More returns of credits in flight than the ring holds are merged,
 //! as a credit update on the wire carries the sum of several packets.
+
+use std::collections::VecDeque;
 
 use fabriscope_units::{Bytes, Pace, Rate, Span, Time, parameters};
 
@@ -30,6 +32,8 @@ pub enum FlowControl {
     Credit(Bytes),
     /// Pause frames by these thresholds.
     Pause(PauseLimits),
+    /// Not at all: what does not fit is dropped before it is held.
+    None,
 }
 
 parameters! {
@@ -76,13 +80,13 @@ impl Thresholds {
 #[derive(Debug, Clone)]
 #[repr(C, align(128))]
 pub struct Channel {
-    /// When the wire is free.
-    free: Time,
+    /// Credits: when the wire is free. Pauses, whose wire somebody else keeps account of: what is on it.
+    wire: Wire,
     /// Blocks that the sender may still use (credits) or that are held behind the link (pause).
     level: u32,
     first: u8,
     count: u8,
-    pauses: bool,
+    control: Control,
     /// For the engine: the part of a divided run that the far end belongs to.
     pub part: u8,
     /// First and last waiting packet; the engine owns the list.
@@ -101,6 +105,46 @@ pub struct Channel {
     returns: [Return; RETURNS],
 }
 
+/// How the buffer is guarded, and whether that acts: the usual case looks at nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Control {
+    Credits,
+    /// By nothing.
+    Nothing,
+    /// By pause frames, and there is none in force.
+    Open,
+    /// A pause was asked for, or the far end sends them of its own: see [`Pause`].
+    Paused,
+}
+
+/// Eight bytes: credit lanes have the time at which the wire is free, pause lanes their threshold and what is on its way.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wire(u64);
+
+impl Wire {
+    const fn pausing(xoff: u32) -> Wire {
+        Wire((xoff as u64) << 32)
+    }
+    const fn free(self) -> Time {
+        Time::from_ps(self.0)
+    }
+    /// Above so many held blocks a pause is sent.
+    const fn xoff(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    /// Blocks that left for the far buffer and have not come there.
+    const fn in_flight(self) -> u32 {
+        self.0 as u32
+    }
+    fn leaves(&mut self, blocks: u32) {
+        self.0 += u64::from(blocks);
+    }
+    fn comes(&mut self, blocks: u32) {
+        self.0 -= u64::from(blocks.min(self.in_flight()));
+    }
+}
+
 /// What a pause lane keeps besides.
 #[derive(Debug, Clone)]
 struct Pause {
@@ -108,6 +152,8 @@ struct Pause {
     from: Time,
     until: Time,
     thresholds: Thresholds,
+    /// Returns behind those of the lane's own ring, in the order of time: a pause ends by each of them, so none is merged.
+    later: VecDeque<Return>,
     /// Pauses that the far end sends whatever its buffer holds: from when until when.
     storms: Vec<(Time, Time)>,
 }
@@ -154,19 +200,24 @@ impl Channel {
     /// An idle lane of a wire of this pace and propagation to the vertex `to`.
     #[must_use]
     pub fn new(pace: Pace, delay: Span, to: u32, flow_control: FlowControl) -> Channel {
-        let (level, pause) = match flow_control {
-            FlowControl::Credit(buffer) => (u32::try_from(buffer.0 / BLOCK.0).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS), None),
+        let (level, wire, control, pause) = match flow_control {
+            FlowControl::Credit(buffer) => {
+                let blocks = u32::try_from(buffer.0 / BLOCK.0).unwrap_or(MAX_BLOCKS).min(MAX_BLOCKS);
+                (blocks, Wire::default(), Control::Credits, None)
+            }
+            FlowControl::None => (0, Wire::default(), Control::Nothing, None),
             FlowControl::Pause(limits) => {
-                let pause = Pause { from: Time::MAX, until: Time::ZERO, thresholds: Thresholds::new(limits), storms: Vec::new() };
-                (0, Some(Box::new(pause)))
+                let thresholds = Thresholds::new(limits);
+                let pause = Pause { from: Time::MAX, until: Time::ZERO, thresholds, later: VecDeque::new(), storms: Vec::new() };
+                (0, Wire::pausing(thresholds.xoff), Control::Open, Some(Box::new(pause)))
             }
         };
         Channel {
-            free: Time::ZERO,
+            wire,
             level,
             first: 0,
             count: 0,
-            pauses: pause.is_some(),
+            control,
             part: 0,
             head: NONE,
             tail: NONE,
@@ -205,6 +256,7 @@ impl Channel {
     pub fn add_storm(&mut self, from: Time, until: Time) {
         if let Some(pause) = &mut self.pause {
             pause.storms.push((from, until));
+            self.control = Control::Paused;
         }
     }
     /// The rate of the wire, to a few parts in a million.
@@ -218,17 +270,17 @@ impl Channel {
     pub fn sent_in(&self, span: Span) -> Bytes {
         self.pace.bytes_in(span)
     }
-    /// When the wire is free.
+    /// When the wire is free; of lanes with credits.
     #[inline]
     #[must_use]
     pub fn free_at(&self) -> Time {
-        self.free
+        self.wire.free()
     }
     /// Whether the far buffer is guarded by pause frames.
     #[inline]
     #[must_use]
     pub fn pauses(&self) -> bool {
-        self.pauses
+        matches!(self.control, Control::Open | Control::Paused)
     }
     /// What the packets of the list make together.
     #[inline]
@@ -253,45 +305,80 @@ impl Channel {
     #[inline]
     pub fn reserve(&mut self, amount: Bytes, earliest: Time) -> Option<Time> {
         let need = blocks(amount);
-        let mut start = earliest.max(self.free);
+        let mut start = earliest.max(self.wire.free());
         while self.level < need {
             let (time, blocks) = self.pop_return()?;
             self.level += blocks;
             if time > start {
                 start = time;
-                self.free = time;
+                self.wire = Wire(time.as_ps());
             }
         }
         self.level -= need;
-        self.free = start + self.serialisation(amount);
+        self.wire = Wire((start + self.serialisation(amount)).as_ps());
         Some(start)
     }
 
     /// Uses credits for a packet on a wire that the caller keeps account of; [`Channel::open_at`] said that there are enough.
     #[inline]
     pub fn take(&mut self, amount: Bytes) {
-        if !self.pauses {
-            self.level -= blocks(amount);
+        match self.control {
+            Control::Credits => self.level -= blocks(amount),
+            Control::Nothing => {}
+            Control::Open | Control::Paused => self.wire.leaves(blocks(amount)),
+        }
+    }
+
+    /// Whether no pause can hold back a packet of `amount` that leaves behind those that left already.
+    ///
+    /// Pauses come of what is held behind this lane alone. If all that is there and all that is on its way stay below the threshold
+    /// with this packet, nobody asks for one before it has left.
+    #[inline]
+    #[must_use]
+    pub fn cannot_pause(&self, amount: Bytes) -> bool {
+        match self.control {
+            Control::Credits | Control::Nothing => true,
+            Control::Open => self.level + self.wire.in_flight() + blocks(amount) <= self.wire.xoff(),
+            Control::Paused => false,
+        }
+    }
+
+    /// Pause lanes: a packet of `amount` that left is lost on the way.
+    pub fn lost_in_flight(&mut self, amount: Bytes) {
+        if self.pauses() {
+            self.wire.comes(blocks(amount));
         }
     }
 
     /// The earliest time from `now` on at which credits or the end of a pause let a packet of `amount` start.
     ///
     /// `None` when that is not known yet. Does not look at the wire.
+    #[inline]
     #[must_use]
     pub fn open_at(&mut self, amount: Bytes, now: Time) -> Option<Time> {
-        if let Some(pause) = &self.pause {
-            let mut open = now;
-            if open >= pause.from && open < pause.until {
-                open = pause.until;
-            }
-            for &(from, until) in &pause.storms {
-                if open >= from && open < until {
-                    open = until;
-                }
-            }
-            return open.is_known().then_some(open);
+        match self.control {
+            Control::Open | Control::Nothing => Some(now),
+            Control::Paused => self.obeyed_at(now),
+            Control::Credits => self.credit_at(amount, now),
         }
+    }
+
+    /// When a pause that is in force, or will be, lets go.
+    fn obeyed_at(&self, now: Time) -> Option<Time> {
+        let pause = self.pause.as_ref()?;
+        let mut open = now;
+        if open >= pause.from && open < pause.until {
+            open = pause.until;
+        }
+        for &(from, until) in &pause.storms {
+            if open >= from && open < until {
+                open = until;
+            }
+        }
+        open.is_known().then_some(open)
+    }
+
+    fn credit_at(&mut self, amount: Bytes, now: Time) -> Option<Time> {
         let need = blocks(amount);
         while let Some((time, blocks)) = self.peek_return() {
             if time > now {
@@ -316,8 +403,11 @@ impl Channel {
     /// Credit lanes: space for a packet of `amount` will be free again, as known at the sender, at `time`.
     #[inline]
     pub fn give_back(&mut self, amount: Bytes, time: Time) -> PauseChange {
+        if self.control == Control::Nothing {
+            return PauseChange::None;
+        }
         self.push_return(time, blocks(amount));
-        if self.pauses { self.review() } else { PauseChange::None }
+        if self.control == Control::Paused { self.review() } else { PauseChange::None }
     }
 
     /// Pause lanes: a packet of `amount` arrived in the buffer. `Err` when the headroom is exceeded and it is lost.
@@ -326,7 +416,7 @@ impl Channel {
     /// `Err(())` stands for the loss.
     #[allow(clippy::result_unit_err)]
     pub fn hold(&mut self, amount: Bytes, now: Time) -> Result<PauseChange, ()> {
-        if !self.pauses {
+        if !self.pauses() {
             return Ok(PauseChange::None);
         }
         while let Some((time, blocks)) = self.peek_return() {
@@ -336,11 +426,25 @@ impl Channel {
             self.level -= blocks;
             self.pop_return();
         }
+        let need = blocks(amount);
+        self.wire.comes(need);
+        if self.control == Control::Open && self.level + need <= self.wire.xoff() {
+            self.level += need;
+            return Ok(PauseChange::None);
+        }
+        self.hold_above(need, now)
+    }
+
+    /// The same where a pause is in force or due.
+    #[inline(never)]
+    fn hold_above(&mut self, need: u32, now: Time) -> Result<PauseChange, ()> {
         let Some(pause) = &mut self.pause else { return Ok(PauseChange::None) };
         if pause.until <= now {
             pause.from = Time::MAX;
+            if pause.storms.is_empty() {
+                self.control = Control::Open;
+            }
         }
-        let need = blocks(amount);
         if self.level + need > pause.thresholds.xoff + pause.thresholds.headroom {
             return Err(());
         }
@@ -351,6 +455,7 @@ impl Channel {
         if self.level > pause.thresholds.xoff {
             pause.from = now + pause.thresholds.reaction;
             pause.until = Time::MAX;
+            self.control = Control::Paused;
             return Ok(match self.review() {
                 PauseChange::None => PauseChange::Paused,
                 known => known,
@@ -371,20 +476,22 @@ impl Channel {
     #[must_use]
     pub fn settled(&self) -> i64 {
         let returning: i64 = self.returns().map(|entry| i64::from(entry.blocks())).sum();
-        if self.pauses { i64::from(self.level) - returning } else { i64::from(self.level) + returning }
+        if self.pauses() { i64::from(self.level) - returning } else { i64::from(self.level) + returning }
     }
 
     /// The returns in flight, in the order of time.
     fn returns(&self) -> impl Iterator<Item = Return> + '_ {
-        (0..usize::from(self.count)).map(|i| self.returns[(usize::from(self.first) + i) % RETURNS])
+        let own = (0..usize::from(self.count)).map(|i| self.returns[(usize::from(self.first) + i) % RETURNS]);
+        own.chain(self.pause.iter().flat_map(|pause| pause.later.iter().copied()))
     }
 
     /// Recomputes the end of a pause from the departures that are known.
     fn review(&mut self) -> PauseChange {
         let Some(pause) = self.pause.as_mut().filter(|pause| pause.from.is_known()) else { return PauseChange::None };
         let mut level = self.level;
-        for i in 0..usize::from(self.count) {
-            let entry = self.returns[(usize::from(self.first) + i) % RETURNS];
+        let (first, count) = (usize::from(self.first), usize::from(self.count));
+        let own = (0..count).map(|i| self.returns[(first + i) % RETURNS]);
+        for entry in own.chain(pause.later.iter().copied()) {
             level = level.saturating_sub(entry.blocks());
             if level <= pause.thresholds.xon {
                 let until = entry.time() + pause.thresholds.reaction;
@@ -409,6 +516,11 @@ impl Channel {
         let entry = self.peek_return()?;
         self.first = if usize::from(self.first) + 1 == RETURNS { 0 } else { self.first + 1 };
         self.count -= 1;
+        if usize::from(self.count) + 1 == RETURNS
+            && let Some(next) = self.pause.as_mut().and_then(|pause| pause.later.pop_front())
+        {
+            self.insert_return(next);
+        }
         Some(entry)
     }
 
@@ -419,10 +531,35 @@ impl Channel {
             at -= RETURNS;
         }
         if usize::from(self.count) == RETURNS {
-            // The ring is full: join the last update, which then comes with the later of the two times.
             let last = &mut self.returns[if at == 0 { RETURNS - 1 } else { at - 1 }];
-            *last = Return::new(time.max(last.time()), last.blocks() + blocks);
+            match &mut self.pause {
+                // The ring is full: join the last update, which then comes with the later of the two times.
+                None => *last = Return::new(time.max(last.time()), last.blocks() + blocks),
+                Some(pause) => {
+                    let mut entry = Return::new(time, blocks);
+                    if time < last.time() {
+                        entry = *last;
+                        self.count -= 1;
+                    }
+                    let place = pause.later.partition_point(|other| other.time() <= entry.time());
+                    pause.later.insert(place, entry);
+                    if usize::from(self.count) < RETURNS {
+                        self.insert_return(Return::new(time, blocks));
+                    }
+                }
+            }
             return;
+        }
+        self.insert_return(Return::new(time, blocks));
+    }
+
+    /// Puts a return in its place in the ring, which has room.
+    #[inline]
+    fn insert_return(&mut self, entry: Return) {
+        let time = entry.time();
+        let mut at = usize::from(self.first) + usize::from(self.count);
+        if at >= RETURNS {
+            at -= RETURNS;
         }
         let mut left = self.count;
         while left > 0 {
@@ -434,7 +571,7 @@ impl Channel {
             at = before;
             left -= 1;
         }
-        self.returns[at] = Return::new(time, blocks);
+        self.returns[at] = entry;
         self.count += 1;
     }
 }
@@ -495,6 +632,29 @@ mod tests {
         assert_eq!(lane.hold(Bytes(600), at(250)), Ok(PauseChange::None), "still above xon with all known departures");
         assert_eq!(lane.open_at(Bytes(64), at(260)), None);
         assert_eq!(lane.hold(Bytes(5_000), at(270)), Err(()));
+    }
+
+    /// Departures that are planned far ahead come back one by one, in the order of time, however many there are.
+    #[test]
+    fn a_pause_lane_forgets_no_return() {
+        let thresholds = PauseThresholds { xoff: Bytes(64 * 30), xon: Bytes(64 * 10), headroom: Bytes(64 * 100) };
+        let limits = PauseLimits { thresholds, reaction: Span::from_ps(1) };
+        let mut lane = Channel::new(GBPS_400, Span::ZERO, 0, FlowControl::Pause(limits));
+        for _ in 0..40 {
+            lane.take(Bytes(64));
+        }
+        assert!(!lane.cannot_pause(Bytes(64)), "40 blocks on the way are above xoff");
+        for _ in 0..40 {
+            assert!(lane.hold(Bytes(64), at(10)).is_ok());
+        }
+        // Block n leaves at 1000 + n, told in another order; 10 are left when the thirtieth has gone.
+        for n in 0..40 {
+            lane.give_back(Bytes(64), at(1_000 + n * 7 % 40));
+        }
+        assert_eq!(lane.settled(), 0);
+        assert_eq!(lane.open_at(Bytes(64), at(20)), Some(at(1_000 + 29 + 1)));
+        assert!(lane.hold(Bytes(64), at(1_035)).is_ok());
+        assert_eq!((lane.level, lane.settled()), (40 - 36 + 1, 1));
     }
 
     proptest! {

@@ -7,6 +7,8 @@ use fabriscope_tcp::Segment;
 use fabriscope_wire::Delivery;
 use fabriscope_wire::psm2::Header;
 
+use fabriscope_prefetch::prefetch_lines;
+
 use crate::cc::Telemetry;
 use crate::ids::{Lid, QpNum, Rkey};
 use crate::transport::iwarp::frame::Frame;
@@ -137,14 +139,26 @@ impl Ext {
 #[derive(Default)]
 pub struct ExtHeaders {
     slots: Vec<Slot>,
+    /// The first free slot, one more than its number; 0 where there is none.
     free: u32,
     used: usize,
 }
 
-enum Slot {
-    Used(Ext),
-    /// The next free slot, one more than its number; 0 ends the list.
-    Free(u32),
+/// A place of the slab. What it holds is written and read where it lies: a copy would cost more than the rest.
+#[derive(Default)]
+struct Slot {
+    ext: Ext,
+    /// Of a slot in use: [`USED`] and how many packets and messages hold it. Of a free one: the next, as [`ExtHeaders::free`] has it.
+    state: u32,
+}
+
+/// The slot is in use.
+const USED: u32 = 1 << 31;
+
+impl Slot {
+    fn is_used(&self) -> bool {
+        self.state & USED != 0
+    }
 }
 
 impl ExtHeaders {
@@ -154,53 +168,82 @@ impl ExtHeaders {
     }
     /// Stores `ext`.
     pub fn alloc(&mut self, ext: Ext) -> ExtId {
+        self.alloc_with(|slot| *slot = ext)
+    }
+    /// An entry that `fill` writes, over the default one.
+    #[inline]
+    pub fn alloc_with(&mut self, fill: impl FnOnce(&mut Ext)) -> ExtId {
         self.used += 1;
-        if self.free != 0 {
-            let index = self.free - 1;
-            if let Slot::Free(next) = self.slots[index as usize] {
-                self.free = next;
-            }
-            self.slots[index as usize] = Slot::Used(ext);
-            return ExtId(index);
+        if self.free == 0 {
+            self.slots.push(Slot::default());
+            self.free = u32::try_from(self.slots.len()).expect("fewer than 2^32 packets in flight");
         }
-        self.slots.push(Slot::Used(ext));
-        ExtId(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 packets in flight"))
+        let index = self.free - 1;
+        let slot = &mut self.slots[index as usize];
+        self.free = std::mem::replace(&mut slot.state, USED | 1);
+        slot.ext = Ext::default();
+        fill(&mut slot.ext);
+        ExtId(index)
     }
     /// An entry, to be written into; `None` as for [`ExtHeaders::at`].
     #[inline]
     pub fn at_mut(&mut self, id: ExtId) -> Option<&mut Ext> {
-        match self.slots.get_mut(id.0 as usize) {
-            Some(Slot::Used(ext)) => Some(ext),
-            _ => None,
-        }
+        self.slots.get_mut(id.0 as usize).filter(|slot| slot.is_used()).map(|slot| &mut slot.ext)
     }
     /// Looks at an entry; `None` for `ExtId::NONE` and for freed entries.
     #[inline]
     pub fn at(&self, id: ExtId) -> Option<&Ext> {
-        match self.slots.get(id.0 as usize) {
-            Some(Slot::Used(ext)) => Some(ext),
-            _ => None,
+        self.slots.get(id.0 as usize).filter(|slot| slot.is_used()).map(|slot| &slot.ext)
+    }
+    /// One more packet holds an entry, which nobody writes any more.
+    #[inline]
+    pub fn share(&mut self, id: ExtId) -> ExtId {
+        match self.slots.get_mut(id.0 as usize).filter(|slot| slot.is_used()) {
+            Some(slot) => {
+                slot.state += 1;
+                id
+            }
+            None => ExtId::NONE,
         }
     }
-    /// Takes an entry out.
+    /// Takes an entry out; a copy where others hold it too.
     pub fn take(&mut self, id: ExtId) -> Option<Ext> {
-        let slot = self.slots.get_mut(id.0 as usize)?;
-        if matches!(slot, Slot::Free(_)) {
-            return None;
+        if self.slots.get(id.0 as usize)?.state > USED | 1 {
+            self.slots[id.0 as usize].state -= 1;
+            return self.at(id).cloned();
         }
-        let taken = std::mem::replace(slot, Slot::Free(self.free));
+        let taken = std::mem::take(self.at_mut(id)?);
+        self.release(id);
+        Some(taken)
+    }
+    /// The slot of an entry in use is free again.
+    #[inline]
+    fn release(&mut self, id: ExtId) {
+        self.slots[id.0 as usize].state = self.free;
         self.free = id.0 + 1;
         self.used -= 1;
-        match taken {
-            Slot::Used(ext) => Some(ext),
-            Slot::Free(_) => None,
+    }
+    /// Fetches an entry into the cache.
+    #[inline(always)]
+    pub fn prefetch(&self, id: ExtId) {
+        if let Some(slot) = self.slots.get(id.0 as usize) {
+            prefetch_lines::<_, 3>(slot);
         }
     }
-    /// Forgets an entry: for a packet that is dropped on its way. `ExtId::NONE` is allowed.
+    /// Forgets an entry, if nobody else holds it: for a packet that has arrived or is dropped on its way. `ExtId::NONE` is allowed.
     #[inline]
     pub fn free(&mut self, id: ExtId) {
-        if !id.is_none() {
-            self.take(id);
+        if let Some(slot) = self.slots.get_mut(id.0 as usize).filter(|slot| slot.state > USED | 1) {
+            slot.state -= 1;
+            return;
+        }
+        if let Some(ext) = self.at_mut(id) {
+            // What it owns goes now, the rest when it is written again.
+            (ext.data, ext.foreign) = (None, Foreign::None);
+            if !ext.links.is_empty() {
+                ext.links = Telemetry::default();
+            }
+            self.release(id);
         }
     }
     /// A copy of an entry: for a packet that is duplicated.
@@ -251,5 +294,17 @@ mod tests {
         side.free(c);
         side.free(d);
         assert!(side.is_empty());
+    }
+
+    #[test]
+    fn an_entry_lives_as_long_as_somebody_holds_it() {
+        let mut side = ExtHeaders::new();
+        let id = side.alloc(Ext { imm: 7, ..Ext::default() });
+        assert_eq!((side.share(id), side.share(id), side.share(ExtId::NONE)), (id, id, ExtId::NONE));
+        assert_eq!(side.take(id).unwrap().imm, 7);
+        side.free(id);
+        assert_eq!((side.at(id).unwrap().imm, side.len()), (7, 1));
+        assert_eq!(side.take(id).unwrap().imm, 7);
+        assert!(side.is_empty() && side.at(id).is_none() && side.share(id).is_none());
     }
 }

@@ -52,6 +52,7 @@ pub use mr::Mr;
 pub use nic::{Nic, NicConfig};
 pub use packet::{Body, IwarpKind, Landed, Packet, PacketFlags, Received, Transmit};
 pub use qp::QpStatus;
+pub use transport::AckCoalescing;
 pub use wc::{Wc, WcOpcode, WcStatus};
 pub use words::{AppWords, WordsId};
 pub use wr::{Atomic, Posted, RecvWr, Remote, SendFlags, SendWr, Sge, SgeList, UdDestination, WrOpcode};

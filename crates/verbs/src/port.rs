@@ -16,6 +16,7 @@ use crate::memory::Memory;
 use crate::mr::Regions;
 use crate::packet::Landed;
 use crate::srq::Srq;
+use crate::transport::AckCoalescing;
 use crate::transport::iwarp::frame::Settings as IwarpSettings;
 use crate::wc::Wc;
 use crate::words::ArrivedWords;
@@ -43,12 +44,16 @@ pub(crate) struct Port {
     pub(crate) words: ArrivedWords,
     pub(crate) events: VecDeque<AsyncEvent>,
     /// (not later than the deadline, slot of the queue pair).
-    pub(crate) timers: BinaryHeap<Reverse<(Time, u32)>>,
+    timers: BinaryHeap<Reverse<(Time, u32)>>,
     /// (when a queue pair that was held back may send or wants to be woken, its slot).
-    pub(crate) paced: BinaryHeap<Reverse<(Time, u32)>>,
+    paced: BinaryHeap<Reverse<(Time, u32)>>,
+    /// The first of both.
+    pub(crate) alarm: Time,
     /// Slots of queue pairs that owe a congestion notification.
     pub(crate) notifications: VecDeque<u32>,
     pub(crate) congestion: Settings,
+    /// When receivers of Ultra Ethernet acknowledge.
+    pub(crate) coalescing: AckCoalescing,
     /// The iWARP of the adapter, if it is one.
     pub(crate) iwarp: Option<Box<IwarpSettings>>,
     /// Queue pairs of which a request completed elsewhere without a completion: a place in their queue is free.
@@ -81,8 +86,10 @@ impl Port {
             events: VecDeque::new(),
             timers: BinaryHeap::new(),
             paced: BinaryHeap::new(),
+            alarm: Time::MAX,
             notifications: VecDeque::new(),
             congestion: Settings::default(),
+            coalescing: AckCoalescing::STANDARD,
             iwarp: None,
             silent: Vec::new(),
             failed: Vec::new(),
@@ -93,6 +100,35 @@ impl Port {
             srqs: Vec::new(),
             memory: None,
         }
+    }
+
+    /// The timer of `slot` may run out at `at`.
+    pub(crate) fn set_timer(&mut self, at: Time, slot: u32) {
+        self.timers.push(Reverse((at, slot)));
+        self.alarm = self.alarm.min(at);
+    }
+    /// `slot` wants to be looked at at `at`.
+    pub(crate) fn look_at(&mut self, at: Time, slot: u32) {
+        self.paced.push(Reverse((at, slot)));
+        self.alarm = self.alarm.min(at);
+    }
+    /// Whether somebody wants to be looked at.
+    #[inline]
+    pub(crate) fn paces(&self) -> bool {
+        !self.paced.is_empty()
+    }
+    /// Takes the first who wanted to be looked at by `now`.
+    pub(crate) fn next_look(&mut self, now: Time) -> Option<(Time, u32)> {
+        take_due(&mut self.paced, now)
+    }
+    /// Takes the first timer that is due by `now`.
+    pub(crate) fn next_timer(&mut self, now: Time) -> Option<(Time, u32)> {
+        take_due(&mut self.timers, now)
+    }
+    /// What was due is handled.
+    pub(crate) fn reset_alarm(&mut self) {
+        let first = [&self.timers, &self.paced].into_iter().filter_map(|heap| heap.peek());
+        self.alarm = first.map(|entry| entry.0.0).min().unwrap_or(Time::MAX);
     }
 
     #[inline]
@@ -118,6 +154,11 @@ impl Port {
         const HEADERS: u16 = fabriscope_wire::Bth::BYTES as u16 + 8 + 4;
         self.wire_bytes(Opcode::UD_SEND_ONLY.as_u8(), payload) - HEADERS
     }
+}
+
+fn take_due(heap: &mut BinaryHeap<Reverse<(Time, u32)>>, now: Time) -> Option<(Time, u32)> {
+    heap.peek().filter(|entry| entry.0.0 <= now)?;
+    heap.pop().map(|entry| entry.0)
 }
 
 /// Bytes of an empty packet on the wire, by link layer and opcode. One table for all NICs stays in the first cache.

@@ -151,6 +151,10 @@ impl QpType {
     pub const fn repeats(self) -> bool {
         self.service().repeats()
     }
+    /// Whether a receiver acknowledges after so many bytes, not after so many packets.
+    pub const fn counts_bytes(self) -> bool {
+        self.service().counts_bytes()
+    }
     /// Whether the receiver notices that something was lost.
     pub const fn detects_loss(self) -> bool {
         self.service().detects_loss()

@@ -163,6 +163,11 @@ impl Service {
     pub const fn repeats(self) -> bool {
         matches!(self, Service::UetRudi)
     }
+    /// Whether a receiver acknowledges after so many bytes, not after so many packets.
+    #[must_use]
+    pub const fn counts_bytes(self) -> bool {
+        matches!(self, Service::Uet | Service::UetRod)
+    }
     /// Whether the receiver notices that something was lost.
     #[must_use]
     pub const fn detects_loss(self) -> bool {

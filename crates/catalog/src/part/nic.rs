@@ -8,6 +8,7 @@
 use fabriscope_nic::{ContextLimits, NicCosts, nic_parameters};
 use fabriscope_psm2::AdapterParameters;
 use fabriscope_units::{Bytes, Span};
+use fabriscope_verbs::AckCoalescing;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,9 @@ pub enum Rdma {
 
 /// Contexts of queue pairs, with the origin of each number.
 pub type Contexts = ContextLimits<Stated>;
+
+/// When a receiver of Ultra Ethernet acknowledges, with the origin of each number.
+pub type UltraEthernet = AckCoalescing<Stated>;
 
 /// What an adapter without a transport of its own offers to a library on the core: send buffers, send DMA, receive queues.
 pub type Onload = AdapterParameters<Stated>;
@@ -122,6 +126,9 @@ nic_parameters! {
             /// Its connections over TCP, where `interface` is `iwarp`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub iwarp: Option<Iwarp>,
+            /// When it acknowledges as a receiver of Ultra Ethernet; the specification says when, where this does not.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub ultra_ethernet: Option<UltraEthernet>,
             /// What it offers to a library that does the transport on the core; adapters with interface "psm2" have it.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub onload: Option<Onload>,

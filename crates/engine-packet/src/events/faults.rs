@@ -90,6 +90,7 @@ impl World<'_> {
         for lane in link * self.links.vls..(link + 1) * self.links.vls {
             self.links.lane(lane).set_pace(pace);
         }
+        self.links.forget_held();
         if let Some(observer) = &mut self.watch.observer {
             observer.count(CounterPlace::Port(link), Counter::LinkRecoveries, now);
         }

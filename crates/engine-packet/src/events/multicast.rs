@@ -79,6 +79,7 @@ impl World<'_> {
                 self.ext_headers.free(packed.ext());
                 return self.copy_left(record, packed.wire_bytes(), now);
             }
+            self.links.comes(switch, out, packed.wire_bytes(), earliest.since(now));
             let depth = self.links.depth(now, out);
             self.watch.stats.deepest_queue = self.watch.stats.deepest_queue.max(depth.0);
             if self.links.is_full(now, switch, out, depth, packed.wire_bytes()) {

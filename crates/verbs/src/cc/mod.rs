@@ -395,6 +395,16 @@ pub(crate) struct AckInfo {
     pub(crate) asked: Option<Psn>,
     /// That packet, or one since the last acknowledgement, was marked.
     pub(crate) marked: bool,
+    /// Packets that arrived out of order: a bit for each of the 64 from `map` on.
+    pub(crate) map: Psn,
+    pub(crate) ahead: u64,
+}
+
+impl AckInfo {
+    /// Without a map.
+    pub(crate) const fn of(end: Psn, asked: Option<Psn>, marked: bool) -> AckInfo {
+        AckInfo { end, asked, marked, map: end, ahead: 0 }
+    }
 }
 
 /// The congestion control of one sending queue pair.
@@ -445,6 +455,14 @@ impl Congestion {
     pub(crate) fn open(&self, bytes: u16) -> bool {
         let window = self.controller.allowance().window.0;
         self.in_flight == 0 || self.in_flight + u64::from(bytes) <= window
+    }
+    /// Whether the window is full once another packet of `bytes` has left, so that no third may follow.
+    pub(crate) fn closes(&self, bytes: u16) -> bool {
+        self.in_flight + 2 * u64::from(bytes) > self.controller.allowance().window.0
+    }
+    /// Whether the window is so small that it may close on what the receiver has not acknowledged yet.
+    pub(crate) fn is_small(&self, unacknowledged: Bytes) -> bool {
+        self.controller.allowance().window < unacknowledged * 4
     }
     /// Whether there is credit for a packet of `bytes`.
     pub(crate) fn has_credit(&self, bytes: u16) -> bool {
@@ -498,7 +516,7 @@ impl Congestion {
     /// An acknowledgement arrived. Gives how many packets it shows to be missing,
     /// where packets may come in any order (as RACK, RFC 8985: by the time that they left).
     pub(crate) fn acknowledged(&mut self, now: Time, told: AckInfo, links: &[LinkState], any_order: bool) -> usize {
-        let AckInfo { end, asked, marked } = told;
+        let AckInfo { end, asked, marked, map, mut ahead } = told;
         self.missing.clear();
         let asked = asked.and_then(|asked| self.flight(asked));
         let left = asked.as_ref().map(|flight| flight.left);
@@ -509,6 +527,10 @@ impl Congestion {
         }
         self.in_flight -= bytes;
         bytes += self.settle(end);
+        while ahead != 0 {
+            bytes += self.note_arrived(map + ahead.trailing_zeros());
+            ahead &= ahead - 1;
+        }
         if let Some(left) = left {
             let feedback = Feedback { now, bytes: Bytes(bytes), rtt: now - left, marked, in_flight: Bytes(self.in_flight), links };
             self.controller.acknowledged(&feedback);
@@ -530,13 +552,13 @@ impl Congestion {
         bytes
     }
 
-    /// The receiver said by a map that `psn` arrived.
-    pub(crate) fn note_arrived(&mut self, psn: Psn) {
-        if let Some(flight) = self.flight(psn).filter(|flight| !flight.arrived) {
-            flight.arrived = true;
-            let bytes = u64::from(flight.bytes);
-            self.in_flight -= bytes;
-        }
+    /// The receiver said by a map that `psn` arrived; gives its bytes if that is news.
+    pub(crate) fn note_arrived(&mut self, psn: Psn) -> u64 {
+        let Some(flight) = self.flight(psn).filter(|flight| !flight.arrived) else { return 0 };
+        flight.arrived = true;
+        let bytes = u64::from(flight.bytes);
+        self.in_flight -= bytes;
+        bytes
     }
 
     /// `psn` was reported and is missing after all; false if it was not reported.

@@ -207,7 +207,7 @@ fn srd_keeps_the_round_trip_below_its_bound() {
 }
 
 fn told_of(congestion: &mut Congestion, us: u64, end: Psn, asked: Psn) -> usize {
-    congestion.acknowledged(at(us), AckInfo { end, asked: Some(asked), marked: false }, &[], true)
+    congestion.acknowledged(at(us), AckInfo::of(end, Some(asked), false), &[], true)
 }
 
 #[test]

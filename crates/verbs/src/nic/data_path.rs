@@ -164,7 +164,7 @@ impl Nic {
     #[inline]
     #[must_use]
     pub fn paces(&self) -> bool {
-        !self.port.paced.is_empty()
+        self.port.paces()
     }
 
     /// A completion the engine has to write to its queue, then `deliver`.
@@ -193,9 +193,7 @@ impl Nic {
     /// A time not later than the next timeout; an early `handle_timeout` is harmless.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let timeout = self.port.timers.peek().map(|entry| entry.0.0);
-        let paced = self.port.paced.peek().map(|entry| entry.0.0);
-        timeout.into_iter().chain(paced).min()
+        self.port.alarm.is_known().then_some(self.port.alarm)
     }
 
     /// What was counted so far.
@@ -205,11 +203,7 @@ impl Nic {
 
     /// Handles the timeouts due by `now`.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(&std::cmp::Reverse((at, slot))) = self.port.paced.peek() {
-            if at > now {
-                break;
-            }
-            self.port.paced.pop();
+        while let Some((at, slot)) = self.port.next_look(now) {
             if slot & CONTEXT != 0 {
                 self.contexts.look(slot & !CONTEXT, at, now, &mut self.port);
                 continue;
@@ -221,11 +215,7 @@ impl Nic {
                 requester::look(qp, now, &mut self.port);
             }
         }
-        while let Some(&std::cmp::Reverse((at, slot))) = self.port.timers.peek() {
-            if at > now {
-                break;
-            }
-            self.port.timers.pop();
+        while let Some((at, slot)) = self.port.next_timer(now) {
             if slot & CONTEXT != 0 {
                 self.contexts.handle_timeout(slot & !CONTEXT, at, now, &mut self.port);
                 continue;
@@ -237,6 +227,7 @@ impl Nic {
             }
         }
         self.run_errands();
+        self.port.reset_alarm();
     }
 
     /// The entry is in the completion queue and visible from `visible` on. True if it raises a completion event.

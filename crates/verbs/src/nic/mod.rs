@@ -18,6 +18,7 @@ use crate::aggregate::GroupRequests;
 use crate::attr::{AhAttr, QpType};
 use crate::cc::{Echo, Settings};
 use crate::cq::Cq;
+use crate::ext_headers::Ext;
 use crate::ids::{FIRST_QP, Lid, PdId, QpNum, SLOT_MASK, slot_number};
 use crate::mcast::Mcast;
 use crate::memory::Memory;
@@ -25,6 +26,7 @@ use crate::packet::Received;
 use crate::port::Port;
 use crate::qp::Qp;
 use crate::qp::requester::Wqe;
+use crate::transport::AckCoalescing;
 use crate::transport::iwarp::frame::Settings as IwarpSettings;
 use crate::transport::rud::contexts::Contexts;
 use crate::watch::Watches;
@@ -40,6 +42,8 @@ pub struct NicConfig {
     pub congestion: Settings,
     /// The largest payload of a datagram and of a packet of SRD and UET: the MTU of the port.
     pub datagram_mtu: Bytes,
+    /// When receivers of Ultra Ethernet acknowledge.
+    pub coalescing: AckCoalescing,
     /// Its iWARP, where its queue pairs are that.
     pub iwarp: Option<IwarpSettings>,
 }
@@ -52,6 +56,7 @@ impl Default for NicConfig {
             link_layer: LinkLayer::InfiniBand,
             congestion: Settings::default(),
             datagram_mtu: Mtu::B4096.bytes(),
+            coalescing: AckCoalescing::STANDARD,
             iwarp: None,
         }
     }
@@ -91,6 +96,15 @@ impl Nic {
             prefetch_lines::<Qp, 10>(qp);
         }
     }
+    /// Whether there are contexts of reliable unordered delivery.
+    #[inline(always)]
+    pub fn has_contexts(&self) -> bool {
+        self.contexts.len() > 0
+    }
+    /// Fetches the context that a packet with these extension headers is for, or the one whose turn it is to send.
+    pub fn prefetch_context(&self, ext: Option<&Ext>) {
+        self.contexts.prefetch(ext, self.port.turns.front().copied());
+    }
     /// Fetches the request that a queue pair sends from; to be called some time after [`prefetch_qp`](Self::prefetch_qp).
     #[inline]
     pub fn prefetch_request(&self, qp: u32) {
@@ -103,14 +117,12 @@ impl Nic {
 impl Nic {
     /// A NIC without objects.
     pub fn new(config: NicConfig) -> Nic {
+        let mut port = Port::new(config.lid, config.link_layer);
+        (port.congestion, port.datagram_mtu, port.coalescing) = (config.congestion, config.datagram_mtu, config.coalescing);
+        port.iwarp = config.iwarp.map(Box::new);
         Nic {
             qps: Vec::new(),
-            port: Port {
-                congestion: config.congestion,
-                datagram_mtu: config.datagram_mtu,
-                iwarp: config.iwarp.map(Box::new),
-                ..Port::new(config.lid, config.link_layer)
-            },
+            port,
             cqs: Vec::new(),
             watches: Watches::default(),
             pds: Vec::new(),

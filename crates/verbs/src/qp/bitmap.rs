@@ -36,6 +36,15 @@ impl Bitmap {
         before
     }
 
+    /// The bits of the 64 numbers from `psn` on, that of `psn` lowest.
+    #[inline]
+    pub(crate) fn ahead(&self, psn: Psn) -> u64 {
+        let bit = psn.as_u32() & self.mask;
+        let (word, shift) = ((bit / 64) as usize, bit % 64);
+        let low = self.words[word] >> shift;
+        if shift == 0 { low } else { low | self.words[(word + 1) & (self.mask / 64) as usize] << (64 - shift) }
+    }
+
     /// Whether the bit of `psn` is set.
     #[inline]
     pub(crate) fn has(&self, psn: Psn) -> bool {
@@ -56,5 +65,7 @@ mod tests {
         assert!(!bitmap.set(zero) && bitmap.has(zero) && !bitmap.has(one));
         assert!(bitmap.take(zero) && !bitmap.take(zero));
         assert!(bitmap.has(last));
+        bitmap.set(one);
+        assert_eq!([last, one, Psn::new(0xff_fffe)].map(|psn| bitmap.ahead(psn)), [0b101, 1 | 1 << 62, 0b1010]);
     }
 }

@@ -128,7 +128,7 @@ impl Timer {
         // A later deadline is found when the entered one comes up: no work for every acknowledgement.
         if deadline < self.entered {
             self.entered = deadline;
-            port.timers.push(std::cmp::Reverse((deadline, slot)));
+            port.set_timer(deadline, slot);
         }
     }
     pub(crate) fn stop(&mut self) {
@@ -148,7 +148,7 @@ impl Timer {
             return true;
         }
         self.entered = self.deadline;
-        port.timers.push(std::cmp::Reverse((self.deadline, slot)));
+        port.set_timer(self.deadline, slot);
         false
     }
 }
@@ -214,7 +214,7 @@ impl Qp {
     pub(crate) fn look_at(&mut self, at: Time, port: &mut Port) {
         if at < self.paced_at {
             self.paced_at = at;
-            port.paced.push(std::cmp::Reverse((at, self.slot)));
+            port.look_at(at, self.slot);
         }
     }
 

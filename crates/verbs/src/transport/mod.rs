@@ -22,6 +22,7 @@ use crate::qp::Qp;
 use crate::qp::requester::Route;
 use crate::wr::SendWr;
 use interface::Transport;
+pub use rud::coalescing::AckCoalescing;
 
 /// The modules of the transports, and the functions by which the NIC calls them; those that come first are found first.
 macro_rules! calls {

@@ -40,6 +40,20 @@ fn one_context_serves_all_queue_pairs_of_a_peer() {
     }
 }
 
+/// 32 packets of 1 KiB: SRD acknowledges each, Ultra Ethernet after 16 KiB, which the last packet makes twice.
+#[test]
+fn ultra_ethernet_acknowledges_by_bytes() {
+    for (kind, packets) in [(QpType::Srd, 32 + 32), (QpType::Uet, 32 + 2), (QpType::UetRod, 32 + 2)] {
+        let mut fleet = fleet(kind);
+        let (sge, remote) = (fleet.sge(0, 0, 0x8000), fleet.remote(1, 0x8000));
+        fleet.post(0, 1, SendWr::write(1, sge, remote).signaled()).unwrap();
+        assert!(fleet.run(10_000));
+        assert_eq!(ends(&fleet, 0), [(1, "IBV_WC_SUCCESS")]);
+        assert_eq!(fleet.sent, packets, "{kind:?}");
+        assert!(fleet.side.is_empty(), "{kind:?}");
+    }
+}
+
 #[test]
 fn a_message_without_a_receive_waits_and_the_others_go_on() {
     for kind in [QpType::Srd, QpType::Uet, QpType::Rd, QpType::Dci, QpType::XrcSend] {

@@ -341,7 +341,7 @@ fn learn(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, packet: &Packet, sid
         let accepted = matches!(Syndrome::decode(packet.syndrome), Ok(Syndrome::Ack(_)));
         let end = if accepted { psn.next() } else { psn };
         let links = side.at(packet.ext).map_or(&[][..], |ext| &ext.links[..]);
-        let told = AckInfo { end, asked: accepted.then_some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
+        let told = AckInfo::of(end, accepted.then_some(asked), packet.flags.contains(PacketFlags::BECN));
         let missing = congestion.acknowledged(now, told, links, qp.any_order);
         if missing > 0 {
             congestion.lost(now, Loss::Gap);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use fabriscope_prefetch::prefetch_lines;
 use fabriscope_units::Time;
 use fabriscope_wire::Delivery;
 use rustc_hash::FxHashMap;
@@ -42,6 +43,18 @@ impl Contexts {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Fetches the context of the sender of a packet, or without a packet the one of `turn`.
+    pub(crate) fn prefetch(&self, ext: Option<&Ext>, turn: Option<u32>) {
+        let index = match ext {
+            // The service level is not in the extension; nearly all contexts are of the first.
+            Some(ext) => self.by_peer.get(&(ext.slid, 0, ext.delivery)).copied(),
+            None => turn.filter(|turn| turn & CONTEXT != 0).map(|turn| turn & !CONTEXT),
+        };
+        if let Some(context) = index.and_then(|index| self.list.get(index as usize)) {
+            prefetch_lines::<Context, 12>(context);
+        }
     }
 
     fn of(&mut self, peer: Lid, sl: u8, delivery: Delivery, port: &Port) -> &mut Context {
@@ -106,18 +119,19 @@ impl Contexts {
         side: &mut ExtHeaders,
         received: &mut Received,
     ) {
-        let Some(ext) = side.take(packet.ext) else {
+        let Some(ext) = side.at_mut(packet.ext) else {
             received.dropped = true;
             return;
         };
         match (ext.delivery, target) {
             (Delivery::Uud, Some(qp)) if idempotent::is_whole(packet) && qp.qp_type == QpType::UetUud => {
-                datagram::take(qp, port, packet, &ext, received);
+                datagram::take(qp, port, packet, ext, received);
             }
             (Delivery::Uud, _) => received.dropped = true,
-            (Delivery::Rudi, target) => self.handle_idempotent(target, now, port, packet, &ext, received),
+            (Delivery::Rudi, target) => self.handle_idempotent(target, now, port, packet, ext, received),
             (_, target) => self.handle_in_context(target, now, port, packet, ext, received),
         }
+        side.free(packet.ext);
     }
 
     fn handle_in_context(
@@ -126,15 +140,15 @@ impl Contexts {
         now: Time,
         port: &mut Port,
         packet: &Packet,
-        ext: Ext,
+        ext: &mut Ext,
         received: &mut Received,
     ) {
         let context = self.of(ext.slid, packet.sl, ext.delivery, port);
         if packet.opcode & 0x1f == fabriscope_wire::Operation::Acknowledge as u8 {
-            context.acknowledged(now, port, packet, &ext, received);
+            context.acknowledged(now, port, packet, ext, received);
             return;
         }
-        let (wanted, begins, index) = (ext.credit, context.receiver.begins(&ext), context.index);
+        let (wanted, begins, index) = (ext.credit, context.receiver.begins(ext), context.index);
         let answer = context.arrived(target, port, packet, ext, received);
         if let Some(message) = answer {
             context.sender.push(message, port.packet_mtu());
@@ -145,7 +159,7 @@ impl Contexts {
                 granter.restart(index);
             }
             if let Some(at) = granter.heard(now, index, wanted) {
-                port.paced.push(std::cmp::Reverse((at, CONTEXT | GRANT)));
+                port.look_at(at, CONTEXT | GRANT);
             }
         }
     }
@@ -155,7 +169,7 @@ impl Contexts {
         let Some(granter) = &mut self.granter else { return };
         let (sender, again) = granter.grant(now);
         if let Some(at) = again {
-            port.paced.push(std::cmp::Reverse((at, CONTEXT | GRANT)));
+            port.look_at(at, CONTEXT | GRANT);
         }
         if let Some(context) = sender.and_then(|sender| self.list.get_mut(sender as usize)) {
             context.receiver.owe_credit();

@@ -181,7 +181,7 @@ impl Context {
             return self.continue_sending(now, port);
         }
         let (before, mtu) = (sender.una, port.packet_mtu());
-        let told = AckInfo { end: before, asked: Some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
+        let told = AckInfo::of(before, Some(asked), packet.flags.contains(PacketFlags::BECN));
         if sender.congestion.acknowledged(now, told, &ext.links, true) > 0 {
             sender.congestion.lost(now, Loss::Gap);
             let missing: Vec<Psn> = sender.congestion.missing().collect();

@@ -5,7 +5,7 @@ use fabriscope_wire::{Operation, Part, Psn, Transport};
 
 use super::headers::more;
 use crate::attr::QpType;
-use crate::ext_headers::{Ext, ExtHeaders};
+use crate::ext_headers::{ExtHeaders, ExtId};
 use crate::ids::{CqId, Lid, QpNum, WqeIndex};
 use crate::memory;
 use crate::packet::{Packet, PacketFlags, Transmit};
@@ -90,6 +90,8 @@ pub(crate) struct Message {
     pub(crate) first: Psn,
     /// How many packets it is, once it has begun.
     pub(crate) packets: u32,
+    /// What all its packets say, while some of them were not sent.
+    pub(crate) headers: ExtId,
     /// How many of them arrived.
     pub(crate) arrived: u32,
     /// It has completed, or there is nothing to complete.
@@ -133,6 +135,9 @@ impl Message {
     }
     /// Completes the request, once.
     pub(crate) fn finish(&mut self, status: WcStatus, port: &mut Port) {
+        if !self.headers.is_none() {
+            port.orphans.push(std::mem::replace(&mut self.headers, ExtId::NONE));
+        }
         if std::mem::replace(&mut self.done, true) {
             return;
         }
@@ -156,9 +161,57 @@ impl Message {
         }
     }
 
+    /// The extension headers of packet `number`: one entry for all packets of a message where they say the same.
+    fn headers(&mut self, number: u32, route: Route, data: Option<Box<[u8]>>, repeated: bool, port: &Port, side: &mut ExtHeaders) -> ExtId {
+        let last = number + 1 == self.packets;
+        let says = last && matches!(self.extra, Extra::Words(_));
+        let alike = matches!(self.kind, Kind::Data(_) | Kind::ReadResponse { .. }) && self.packets > 1 && route.wanted == 0;
+        let own = !alike || repeated || says || data.is_some() || self.qp_type.repeats() || port.congestion.telemetry;
+        if own {
+            let ext = self.write_headers(number, route, data, port, side);
+            if last {
+                side.free(std::mem::replace(&mut self.headers, ExtId::NONE));
+            }
+            return ext;
+        }
+        if self.headers.is_none() {
+            self.headers = self.write_headers(number, route, None, port, side);
+        }
+        // The last packet takes the place of the message.
+        if last { std::mem::replace(&mut self.headers, ExtId::NONE) } else { side.share(self.headers) }
+    }
+
+    fn write_headers(&self, number: u32, route: Route, data: Option<Box<[u8]>>, port: &Port, side: &mut ExtHeaders) -> ExtId {
+        let mtu = port.packet_mtu();
+        let (last, offset) = (number + 1 == self.packets, number * mtu);
+        side.alloc_with(|ext| {
+            (ext.remote_addr, ext.rkey, ext.dma_length) = (self.remote.addr, self.remote.rkey, self.length);
+            (ext.imm, ext.qkey, ext.src_qp, ext.slid) = (self.imm.unwrap_or(0), self.qkey, self.from, port.lid);
+            (ext.context, ext.start, ext.credit) = (self.first.as_u32(), route.start.as_u32(), route.wanted);
+            (ext.delivery, ext.data) = (self.qp_type.delivery(), data);
+            match (self.kind, self.extra) {
+                (Kind::Request(_), Extra::Atomic(atomic)) => {
+                    (ext.compare_add, ext.swap, ext.masks) = (atomic.compare_add, atomic.swap, (atomic.ignore, atomic.keep));
+                }
+                (Kind::Data(_), Extra::Words(words)) if last => ext.say(words),
+                _ => {}
+            }
+            match self.kind {
+                Kind::ReadResponse { request } => ext.swap = u64::from(request.as_u32()),
+                Kind::AtomicResponse { request, old } => (ext.swap, ext.compare_add) = (u64::from(request.as_u32()), old),
+                Kind::Data(_) | Kind::Request(_) | Kind::Void => {}
+            }
+            if self.qp_type.repeats() {
+                // The receiver keeps nothing: every packet says where its bytes are.
+                (ext.remote_addr, ext.dma_length) =
+                    (self.remote.addr + u64::from(offset), (self.length - offset.min(self.length)).min(mtu));
+            }
+        })
+    }
+
     /// Packet `number`.
     pub(crate) fn packet(
-        &self,
+        &mut self,
         number: u32,
         route: Route,
         Sending { ask, repeated }: Sending,
@@ -176,37 +229,7 @@ impl Message {
             }
             _ => None,
         };
-        let mut ext = Ext {
-            remote_addr: self.remote.addr,
-            rkey: self.remote.rkey,
-            dma_length: self.length,
-            imm: self.imm.unwrap_or(0),
-            qkey: self.qkey,
-            src_qp: self.from,
-            slid: port.lid,
-            context: self.first.as_u32(),
-            start: route.start.as_u32(),
-            credit: route.wanted,
-            delivery: self.qp_type.delivery(),
-            data,
-            ..Ext::default()
-        };
-        match (self.kind, self.extra) {
-            (Kind::Request(_), Extra::Atomic(atomic)) => {
-                (ext.compare_add, ext.swap, ext.masks) = (atomic.compare_add, atomic.swap, (atomic.ignore, atomic.keep));
-            }
-            (Kind::Data(_), Extra::Words(words)) if last => ext.say(words),
-            _ => {}
-        }
-        match self.kind {
-            Kind::ReadResponse { request } => ext.swap = u64::from(request.as_u32()),
-            Kind::AtomicResponse { request, old } => (ext.swap, ext.compare_add) = (u64::from(request.as_u32()), old),
-            Kind::Data(_) | Kind::Request(_) | Kind::Void => {}
-        }
-        if self.qp_type.repeats() {
-            // The receiver keeps nothing: every packet says where its bytes are.
-            (ext.remote_addr, ext.dma_length) = (self.remote.addr + u64::from(offset), (self.length - offset.min(self.length)).min(mtu));
-        }
+        let ext = self.headers(number, route, data, repeated, port, side);
         let opcode = (Transport::Rud as u8) << 5 | self.operation((first, last).into()) as u8;
         let mut flags = if ask { PacketFlags::ACK_REQ } else { PacketFlags::NONE };
         if self.flags.contains(SendFlags::TRACED) {
@@ -224,7 +247,7 @@ impl Message {
                 dest: route.dest,
                 dest_qp: self.to.0,
                 psn: (self.first + number).as_u32(),
-                ext: side.alloc(ext),
+                ext,
                 wire_bytes: port.wire_bytes(opcode, payload) + more(self.qp_type, opcode),
                 payload,
                 opcode,

@@ -3,7 +3,7 @@
 //! Source: Shalev et al., "A Cloud-Optimized Transport Protocol for Elastic and Scalable HPC", IEEE Micro 40(6), 2020 (SRD: a
 //! context for each peer adapter that all queue pairs share, packets sprayed over paths, acknowledged by hardware, delivered in
 //! any order); Ultra Ethernet specification 1.0, §3.5 (packet delivery contexts made on demand, modes RUD, ROD, RUDI and UUD,
-//! selective acknowledgement of 64 packets, NACK of trimmed packets).
+//! selective acknowledgement of 64 packets, after so many bytes, NACK of trimmed packets).
 //!
 //! | mode | state at the receiver | out of order | lost |
 //! |---|---|---|---|
@@ -26,6 +26,7 @@
 //!      packets
 //! ```
 
+pub mod coalescing;
 pub(crate) mod context;
 pub(crate) mod contexts;
 pub(crate) mod headers;
@@ -41,7 +42,7 @@ use fabriscope_wire::{Operation, Psn, Transport as Code};
 
 use crate::attr::QpType;
 use crate::error::PostError;
-use crate::ext_headers::ExtHeaders;
+use crate::ext_headers::{ExtHeaders, ExtId};
 use crate::ids::QpNum;
 use crate::nic::{Before, Nic};
 use crate::packet::{Packet, Received};
@@ -105,6 +106,7 @@ fn post(nic: &mut Nic, wqe: Wqe, qp_type: QpType, receiver_retries: u8) {
         flags: wqe.flags,
         first: Psn::default(),
         packets: 0,
+        headers: ExtId::NONE,
         arrived: 0,
         done: false,
         receiver_retries,

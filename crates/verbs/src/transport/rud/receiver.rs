@@ -1,7 +1,8 @@
 //! The receiving half of a context: every packet once, messages when they are complete.
 //!
 //! Modelled: a map of the packets that arrived; SENDs take a receive with their first packet to arrive; keys, bounds and rights
-//! are checked for each packet; acknowledgements name the packet and carry a map of 64 behind the first that is missing.
+//! are checked for each packet; acknowledgements name the packet and carry a map of 64, of SRD behind the first that is missing,
+//! of Ultra Ethernet where there is something to tell.
 //! Packets that are refused stay unacknowledged until the sender takes them back, so that no acknowledgement hides a refusal.
 //! Not modelled: –
 
@@ -9,6 +10,7 @@ use std::collections::VecDeque;
 
 use fabriscope_wire::{NakCode, Psn, Syndrome};
 
+use super::coalescing::Untold;
 use super::message::Message;
 use super::sender::WINDOW;
 use crate::access::Access;
@@ -35,6 +37,8 @@ pub(crate) struct Receiver {
     pub(super) acks: VecDeque<Ack>,
     /// Packets that were refused and not taken back, with the reason.
     pub(super) refused: Vec<(Psn, NakCode)>,
+    /// What Ultra Ethernet has not acknowledged yet.
+    pub(super) untold: Untold,
     /// In order: the packet that is missing was asked for.
     pub(super) asked_again: bool,
     /// What a packet of credit alone is made like: that of the packet before.
@@ -58,6 +62,8 @@ pub(super) struct Partial {
 #[derive(Clone)]
 pub(super) struct Ack {
     pub(super) asked: Psn,
+    /// Where its map begins at the earliest.
+    pub(super) map: Psn,
     pub(super) syndrome: u8,
     pub(super) flags: PacketFlags,
     pub(super) qp_type: QpType,
@@ -86,6 +92,7 @@ impl Receiver {
             partial: Vec::new(),
             acks: VecDeque::new(),
             refused: Vec::new(),
+            untold: Untold::default(),
             asked_again: false,
             last: (QpType::Uet, QpNum(0)),
         }
@@ -100,7 +107,7 @@ impl Receiver {
             let (qp_type, target) = self.last;
             let asked = self.start.unwrap_or_default().previous();
             let (syndrome, flags) = (Syndrome::ACK.encode(), PacketFlags::NONE);
-            self.acks.push_back(Ack { asked, syndrome, flags, qp_type, target, links: Telemetry::default() });
+            self.acks.push_back(Ack { asked, map: self.expected, syndrome, flags, qp_type, target, links: Telemetry::default() });
         }
     }
     pub(super) fn owes(&self) -> bool {

@@ -3,6 +3,7 @@
 use fabriscope_units::Bytes;
 use fabriscope_wire::{Delivery, NakCode, Opcode, Operation, Psn, Syndrome, Transport};
 
+use super::coalescing::Untold;
 use super::context::{Context, receives};
 use super::headers;
 use super::message::{Kind, Message, Route};
@@ -10,7 +11,7 @@ use super::receiver::{Ack, Outcome, Partial, Refusal, check};
 use super::sender::WINDOW;
 use crate::access::Access;
 use crate::attr::QpType;
-use crate::ext_headers::{Ext, ExtHeaders};
+use crate::ext_headers::{Ext, ExtHeaders, ExtId};
 use crate::ids::{Lkey, QpNum};
 use crate::memory;
 use crate::packet::{Landed, Packet, PacketFlags, Received, Transmit};
@@ -30,7 +31,7 @@ impl Context {
         target: Option<&mut Qp>,
         port: &mut Port,
         packet: &Packet,
-        ext: Ext,
+        ext: &mut Ext,
         received: &mut Received,
     ) -> Option<Message> {
         let psn = Psn::new(packet.psn);
@@ -47,7 +48,15 @@ impl Context {
         } else {
             PacketFlags::NONE
         };
-        let mut ack = Ack { asked: psn, syndrome: Syndrome::ACK.encode(), flags, qp_type, target: to, links: ext.links.clone() };
+        let mut ack = Ack {
+            asked: psn,
+            syndrome: Syndrome::ACK.encode(),
+            flags,
+            qp_type,
+            target: to,
+            map: self.receiver.expected,
+            links: std::mem::take(&mut ext.links),
+        };
         let known = ahead < 0 || ahead >= WINDOW as i32 || self.receiver.arrived.has(psn);
         if ahead > 0 && self.delivery == Delivery::Rod {
             self.ask_again(ack, port);
@@ -67,7 +76,7 @@ impl Context {
         port.counts.duplicates += u64::from(known && ahead < WINDOW as i32);
         port.counts.out_of_order += u64::from(!known && ahead > 0);
         if !known {
-            match self.place(target, port, packet, &ext, received) {
+            match self.place(target, port, packet, ext, received) {
                 Ok(message) => {
                     received.dropped = false;
                     answer = message;
@@ -87,11 +96,32 @@ impl Context {
                 }
             }
         }
-        if owes {
-            self.receiver.acks.push_back(ack);
+        if !qp_type.counts_bytes() || port.congestion.telemetry || ack.syndrome != Syndrome::ACK.encode() {
+            if owes {
+                self.receiver.acks.push_back(ack);
+                self.want_to_answer(port);
+            }
+            return answer;
+        }
+        self.tell(ack, owes, Bytes(if known { 0 } else { u64::from(packet.payload) }), port);
+        answer
+    }
+
+    /// Ultra Ethernet: a packet was taken, and `ack` may be due for it.
+    fn tell(&mut self, ack: Ack, owes: bool, payload: Bytes, port: &mut Port) {
+        let (receiver, rules) = (&mut self.receiver, port.coalescing);
+        let marked = ack.flags.contains(PacketFlags::BECN);
+        if let Some((newest, map)) = receiver.untold.add(ack.asked, payload, marked, rules) {
+            receiver.acks.push_back(Ack { asked: newest, map, links: Vec::new(), flags: PacketFlags::NONE, ..ack });
+        }
+        if receiver.untold.is_due(owes, receiver.expected, rules) {
+            let (map, marked) = receiver.untold.tell(owes, receiver.expected);
+            let flags = if marked { PacketFlags::BECN } else { PacketFlags::NONE };
+            receiver.acks.push_back(Ack { map, flags, ..ack });
+        }
+        if receiver.owes() {
             self.want_to_answer(port);
         }
-        answer
     }
 
     /// Whether the packet belongs to the peer's present incarnation of the context; a later one replaces it.
@@ -108,6 +138,7 @@ impl Context {
         receiver.abandon(WcStatus::RemAbortErr, port, |_, _| true);
         receiver.acks.clear();
         receiver.refused.clear();
+        receiver.untold = Untold::default();
         receiver.asked_again = false;
         true
     }
@@ -172,10 +203,11 @@ impl Context {
         if number < 0 || number as u32 >= packets || due != u64::from(packet.payload) {
             return Err(Refusal::Refused(NakCode::InvalidRequest));
         }
-        let place = self.receiver.partial.iter().position(|partial| partial.first == first);
-        let mut partial = match place {
-            Some(place) => self.receiver.partial.swap_remove(place),
-            None => Partial {
+        let list = &mut self.receiver.partial;
+        let known = list.iter().position(|partial| partial.first == first);
+        let place = known.unwrap_or(list.len());
+        if known.is_none() {
+            list.push(Partial {
                 first,
                 missing: packets,
                 target: qp.num,
@@ -184,12 +216,12 @@ impl Context {
                 imm: None,
                 words: None,
                 solicited: false,
-            },
-        };
-        let outcome = write(qp, port, opcode, ext, offset, &mut partial, received);
-        if let Err(refusal) = outcome {
-            if place.is_some() || partial.recv.is_some() {
-                self.receiver.partial.push(partial);
+            });
+        }
+        let partial = &mut list[place];
+        if let Err(refusal) = write(qp, port, opcode, ext, offset, partial, received) {
+            if known.is_none() && partial.recv.is_none() {
+                list.pop();
             }
             return Err(refusal);
         }
@@ -202,9 +234,9 @@ impl Context {
         partial.solicited |= packet.flags.contains(PacketFlags::SE);
         partial.words = partial.words.or(ext.words());
         if partial.missing > 0 {
-            self.receiver.partial.push(partial);
             return Ok(None);
         }
+        let partial = list.swap_remove(place);
         received.ended = true;
         let words = partial.words.map_or(WordsId::NONE, |words| port.words.keep(words));
         if opcode.is_write() && ext.dma_length > 0 {
@@ -255,24 +287,23 @@ impl Context {
     pub(super) fn poll_ack(&mut self, credit: u32, port: &Port, side: &mut ExtHeaders) -> Option<Transmit> {
         let ack = self.receiver.acks.pop_front()?;
         let receiver = &self.receiver;
-        let ahead = (0..64).filter(|bit| receiver.arrived.has(receiver.expected + *bit)).fold(0u64, |map, bit| map | 1 << bit);
-        let ext = Ext {
-            slid: port.lid,
-            context: ack.asked.as_u32(),
-            compare_add: ahead,
-            start: self.receiver.start.unwrap_or_default().as_u32(),
-            links: ack.links,
-            credit,
-            delivery: self.delivery,
-            ..Ext::default()
-        };
+        let expected = receiver.expected;
+        let map = if ack.map.is_before(expected) { expected } else { ack.map };
+        let ahead = receiver.arrived.ahead(map);
+        let (start, delivery) = (receiver.start.unwrap_or_default(), self.delivery);
+        let ext = side.alloc_with(|ext| {
+            (ext.slid, ext.delivery, ext.start) = (port.lid, delivery, start.as_u32());
+            (ext.context, ext.compare_add, ext.credit) = (ack.asked.as_u32(), ahead, credit);
+            ext.swap = u64::from(map.distance(expected) as u32);
+            ext.links = ack.links;
+        });
         let route = Route { dest: self.peer, sl: self.sl, entropy: self.next_entropy(), start: Psn::default(), wanted: 0 };
         let opcode = (Transport::Rud as u8) << 5 | Operation::Acknowledge as u8;
         let packet = Packet {
             dest: route.dest,
             dest_qp: 0,
             psn: self.receiver.expected.previous().as_u32(),
-            ext: side.alloc(ext),
+            ext,
             wire_bytes: port.wire_bytes(opcode, 0) + headers::more(ack.qp_type, opcode),
             payload: 0,
             opcode,
@@ -370,6 +401,7 @@ fn answer(qp: &Qp, packet: &Packet, ext: &Ext, kind: Kind, length: u32, sge: Sge
         flags: if traced { SendFlags::TRACED } else { SendFlags::NONE },
         first: Psn::default(),
         packets: 0,
+        headers: ExtId::NONE,
         arrived: 0,
         done: true,
         receiver_retries: 0,

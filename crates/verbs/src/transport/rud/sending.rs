@@ -71,8 +71,13 @@ impl Context {
         sender.starved = false;
         sender.since_asked += 1;
         let following = sender.messages[position].payload(if last { number } else { number + 1 }, mtu);
-        let closes = !sender.congestion.open(following.saturating_mul(2));
-        let ask = last || again.is_some() || closes || sender.since_asked >= sender.ack_interval;
+        // Receivers of Ultra Ethernet count for themselves, and are asked where the window could close on what they have not told.
+        let counts = sender.messages[position].qp_type.counts_bytes() && !port.congestion.telemetry;
+        let due = match counts {
+            true => sender.congestion.closes(following) || sender.congestion.is_small(port.coalescing.trigger),
+            false => !sender.congestion.open(following.saturating_mul(2)) || sender.since_asked >= sender.ack_interval,
+        };
+        let ask = last || again.is_some() || due;
         if ask {
             sender.since_asked = 0;
         }
@@ -120,7 +125,10 @@ impl Context {
         }
         let before = sender.una;
         let accepted = matches!(syndrome, Syndrome::Ack(_));
-        let told = AckInfo { end, asked: (accepted && known).then_some(asked), marked: packet.flags.contains(PacketFlags::BECN) };
+        // The map may begin behind the first that is missing.
+        let map = end + (ext.swap as u32).min(WINDOW);
+        let marked = packet.flags.contains(PacketFlags::BECN);
+        let told = AckInfo { end, asked: (accepted && known).then_some(asked), marked, map, ahead: ext.compare_add };
         if sender.congestion.acknowledged(now, told, &ext.links, !sender.in_order) > 0 {
             sender.congestion.lost(now, Loss::Gap);
             sender.again.extend(sender.congestion.missing());
@@ -147,10 +155,11 @@ impl Context {
             self.took(asked, port);
         }
         self.advance(end, port);
-        for bit in 0..64 {
-            let psn = end + bit;
-            if ext.compare_add >> bit & 1 == 1 && psn.is_before(self.sender.next) && !psn.is_before(self.sender.una) {
-                self.sender.congestion.note_arrived(psn);
+        let mut ahead = ext.compare_add;
+        while ahead != 0 {
+            let psn = map + ahead.trailing_zeros();
+            ahead &= ahead - 1;
+            if psn.is_before(self.sender.next) && !psn.is_before(self.sender.una) {
                 self.took(psn, port);
             }
         }
@@ -267,7 +276,7 @@ impl Context {
     fn look_at(&mut self, at: Time, port: &mut Port) {
         if at < self.sender.looked {
             self.sender.looked = at;
-            port.paced.push(std::cmp::Reverse((at, CONTEXT | self.index)));
+            port.look_at(at, CONTEXT | self.index);
         }
     }
 
@@ -292,7 +301,7 @@ impl Context {
         sender.deadline = Some(deadline);
         if deadline < sender.entered {
             sender.entered = deadline;
-            port.timers.push(std::cmp::Reverse((deadline, CONTEXT | self.index)));
+            port.set_timer(deadline, CONTEXT | self.index);
         }
     }
 
@@ -306,7 +315,7 @@ impl Context {
         let Some(deadline) = sender.deadline else { return };
         if deadline > now {
             sender.entered = deadline;
-            port.timers.push(std::cmp::Reverse((deadline, CONTEXT | self.index)));
+            port.set_timer(deadline, CONTEXT | self.index);
             return;
         }
         let (again, in_order, una, next) = (&mut sender.again, sender.in_order, sender.una, sender.next);
