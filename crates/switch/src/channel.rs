@@ -314,7 +314,7 @@ impl Channel {
     }
 
     /// Credit lanes: space for a packet of `amount` will be free again, as known at the sender, at `time`.
-    #[inline]
+    #[inline(always)]
     pub fn give_back(&mut self, amount: Bytes, time: Time) -> PauseChange {
         self.push_return(time, blocks(amount));
         if self.pauses { self.review() } else { PauseChange::None }
@@ -367,6 +367,13 @@ impl Channel {
         ((pause.from.is_known()).then_some((pause.from, pause.until)), pause.thresholds.reaction)
     }
 
+    /// Pause lanes whose buffer is accounted for elsewhere: the sender obeys the last pause from `from` until `until`.
+    pub fn obey(&mut self, from: Time, until: Time) {
+        if let Some(pause) = &mut self.pause {
+            (pause.from, pause.until) = (from, until);
+        }
+    }
+
     /// Blocks that the sender would have (credits), or that would be held (pause), if everything in flight had returned.
     #[must_use]
     pub fn settled(&self) -> i64 {
@@ -412,7 +419,7 @@ impl Channel {
         Some(entry)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_return(&mut self, time: Time, blocks: u32) {
         let mut at = usize::from(self.first) + usize::from(self.count);
         if at >= RETURNS {
