@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Threads that wait for each other.
 pub(crate) struct Barrier {
     threads: usize,
+    looks: u32,
     arrived: AtomicUsize,
     /// Meetings so far.
     meetings: AtomicUsize,
@@ -17,10 +18,14 @@ pub(crate) struct Barrier {
 
 /// Looks before the core is offered to others. Basis: measured, some ten microseconds.
 const LOOKS: u32 = 20_000;
+/// The same where there are more threads than cores: who waits keeps somebody from coming.
+const LOOKS_OF_MANY: u32 = 50;
 
 impl Barrier {
     pub fn new(threads: usize) -> Barrier {
-        Barrier { threads, arrived: AtomicUsize::new(0), meetings: AtomicUsize::new(0), broken: AtomicBool::new(false) }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let looks = if threads > cores { LOOKS_OF_MANY } else { LOOKS };
+        Barrier { threads, looks, arrived: AtomicUsize::new(0), meetings: AtomicUsize::new(0), broken: AtomicBool::new(false) }
     }
 
     /// To be held by a thread that takes part: where it panics, nobody waits for it.
@@ -43,7 +48,7 @@ impl Barrier {
                 return false;
             }
             looks += 1;
-            if looks < LOOKS {
+            if looks < self.looks {
                 std::hint::spin_loop();
             } else {
                 std::thread::yield_now();

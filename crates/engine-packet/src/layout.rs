@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fabriscope_fabric::{Graph, LinkId, Node, Vertex};
-use fabriscope_units::Pace;
+use fabriscope_units::{Pace, Span};
 
 /// The division of a fabric.
 #[derive(Debug)]
@@ -43,9 +43,11 @@ impl Slots {
 /// Bits of a slot that number the lane within its part.
 const PLACE_BITS: u32 = 26;
 
-/// Hosts that make a part worth while, and parts that there are at most. Basis: measured (docs/performance.md).
-const HOSTS_PER_PART: u32 = 256;
+/// Hosts that make a part worth while, and parts that there are at most; hosts that are worth two parts where windows are long.
+/// Basis: measured (docs/performance.md).
+pub(crate) const HOSTS_PER_PART: u32 = 256;
 const PARTS: u32 = 16;
+pub(crate) const HOSTS_OF_TWO: u32 = 128;
 
 impl Layout {
     /// Everything in one part.
@@ -56,10 +58,11 @@ impl Layout {
 
     /// Divided into as many parts as the size of the fabric is worth and its wiring allows.
     ///
-    /// Of `together` hosts that follow each other, all are in one part.
-    pub fn divided(graph: &Graph, vls: u32, together: u32) -> Layout {
+    /// Of `together` hosts that follow each other, all are in one part; fewer than `worth` hosts are not divided.
+    pub fn divided(graph: &Graph, vls: u32, together: u32, worth: u32) -> Layout {
         let mut layout = Layout::whole(graph, vls);
-        let parts = (graph.endpoint_count() / HOSTS_PER_PART).clamp(1, PARTS);
+        let least = if graph.endpoint_count() < worth { 1 } else { 2 };
+        let parts = (graph.endpoint_count() / HOSTS_PER_PART).clamp(least, PARTS);
         let first_host = host_ranges(graph, parts, together);
         if first_host.len() < 3 || u64::from(graph.link_count()) * u64::from(vls) >= 1 << PLACE_BITS {
             return layout;
@@ -82,6 +85,17 @@ impl Layout {
     /// How many parts there are.
     pub fn parts(&self) -> u32 {
         self.first_host.len() as u32 - 1
+    }
+    /// The part that has a host; `None` for what is no host, as a group.
+    pub fn part_of_host(&self, host: u32) -> Option<u32> {
+        let after = self.first_host.partition_point(|first| *first <= host) as u32;
+        (1..=self.parts()).contains(&after).then(|| after - 1)
+    }
+    /// The shortest delay of all links from one part to another.
+    pub fn shortest_crossing(&self, graph: &Graph) -> Span {
+        let crosses = |link: &u32| self.slots.of(*link * self.vls).0 != self.part_of_end(LinkId(*link));
+        let delays = (0..graph.link_count()).filter(crosses).map(|link| graph.links()[link as usize].delay);
+        delays.min().unwrap_or(Span::MAX / 2)
     }
     /// The part that the vertex at the end of a link belongs to: the one that owns the way back.
     pub fn part_of_end(&self, link: LinkId) -> u32 {
@@ -163,14 +177,14 @@ mod tests {
     use super::*;
     use fabriscope_fabric::topology::FatTree;
     use fabriscope_fabric::{LinkSpec, Links, Topology};
-    use fabriscope_units::{Rate, Span};
+    use fabriscope_units::Rate;
 
     #[test]
     fn a_large_tree_is_divided_evenly_between_its_leaves() {
         let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
         let tree = FatTree { levels: Some(3), ..FatTree::default() };
         let graph = Topology::FatTree(tree).build(&Links::uniform(cable), 16).unwrap().graph;
-        let layout = Layout::divided(&graph, 1, 1);
+        let layout = Layout::divided(&graph, 1, 1, HOSTS_OF_TWO);
         assert_eq!(layout.first_host, [0, 256, 512, 768, 1024]);
         let mut lanes = vec![0; 4];
         for lane in 0..graph.link_count() {
@@ -185,6 +199,6 @@ mod tests {
         assert_eq!(lanes, [1536; 4]);
         assert_eq!(Layout::whole(&graph, 2).slots.of(17), (0, 17));
         // Nodes of 24 adapters below switches with 8: borders that are multiples of both.
-        assert_eq!(Layout::divided(&graph, 1, 24).first_host, [0, 264, 528, 768, 1024]);
+        assert_eq!(Layout::divided(&graph, 1, 24, HOSTS_OF_TWO).first_host, [0, 264, 528, 768, 1024]);
     }
 }

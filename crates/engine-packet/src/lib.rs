@@ -63,6 +63,8 @@ mod multicast_test;
 #[cfg(test)]
 mod partition_test;
 #[cfg(test)]
+mod parts_test;
+#[cfg(test)]
 mod process_test;
 #[cfg(test)]
 mod qos_test;

@@ -9,6 +9,7 @@ use fabriscope_switch::{Arbiter, Channel, Ecn, SharedBuffer};
 use fabriscope_units::{Bytes, Span, Time};
 
 use crate::arbitrated::Wire;
+use crate::boundary::Guard;
 use crate::layout::Slots;
 use crate::link_level::LinkLevel;
 use crate::per_host::PerHost;
@@ -27,6 +28,9 @@ pub(crate) struct Links<'a> {
     pub endpoints: u32,
     /// Own lanes, by place.
     pub lanes: Vec<Channel>,
+    /// Buffers with pause frames behind lanes that leave other parts and end here, by the place of the way back; empty where
+    /// there are none.
+    pub guards: Vec<Option<Box<Guard>>>,
     /// Own links, by place, where links are arbitrated.
     pub wires: Vec<Wire>,
     pub arbiters: Vec<Arbiter>,
@@ -191,6 +195,22 @@ impl Links<'_> {
     #[inline(always)]
     pub fn of_link(&self, lane: u32) -> u32 {
         if self.vls == 1 { 0 } else { lane % self.vls }
+    }
+
+    /// The guard of the buffer behind a lane that leaves another part and ends here.
+    pub fn guard(&mut self, lane: u32) -> Option<&mut Guard> {
+        if self.guards.is_empty() {
+            return None;
+        }
+        let back = LinkId(lane / self.vls).reverse().0 * self.vls + lane % self.vls;
+        let (_, place) = self.slots.of(back);
+        self.guards[place].as_deref_mut()
+    }
+
+    /// The account of the buffer with pause frames behind a lane that ends here, if it has one.
+    pub fn buffer(&mut self, lane: u32) -> Option<&mut Channel> {
+        let (part, place) = self.slots.of(lane);
+        if part == self.part { Some(&mut self.lanes[place]).filter(|lane| lane.pauses()) } else { Some(&mut self.guard(lane)?.buffer) }
     }
 
     /// The link of a lane, and the lane within the service level: what routing sees of it.

@@ -124,7 +124,7 @@ impl World<'_> {
         if u32::from(lane.part) == self.links.part {
             self.queue.push(at, Event::arrive(out, packed));
         } else {
-            self.post_packet(u32::from(lane.part), at, out, packed);
+            self.post_packet(place, (at, start), out, packed);
         }
         if packed.has(PacketFlags::TRACED) {
             self.trace_departure(out, place, &packed.unpack(), start, tail);
@@ -149,8 +149,11 @@ impl World<'_> {
         }
         let (part, place) = self.links.slots.of(lane);
         if part != self.links.part {
-            self.outbox[part as usize].credits.push((time, lane, amount));
-            return;
+            if self.links.guards.is_empty() {
+                self.outbox[part as usize].credits.push((time, lane, amount));
+                return;
+            }
+            return self.release_far(part, lane, amount, time);
         }
         let channel = &mut self.links.lanes[place];
         // A credit travels back over the cable; a pause frame's way is in its reaction time.
@@ -200,13 +203,16 @@ impl World<'_> {
 
     /// Accounts an arriving packet in the buffer behind a lane with pause frames; false when it is lost.
     pub(crate) fn hold(&mut self, now: Time, lane: u32, packed: PackedPacket) -> bool {
-        let held = self.links.lane(lane).hold(packed.wire_bytes(), now);
+        let Some(buffer) = self.links.buffer(lane) else { return true };
+        let held = buffer.hold(packed.wire_bytes(), now);
         if self.watch.observer.is_some() {
             self.observe_pause(lane);
         }
         match held {
             Ok(change) => {
-                if matches!(change, PauseChange::Until(_)) && self.links.lane(lane).head == NONE {
+                if self.links.slots.of(lane).0 != self.links.part {
+                    self.watch.stats.pauses += u64::from(change == PauseChange::Paused);
+                    self.post_pause(lane);
                     return true;
                 }
                 self.note_pause(lane, change);
@@ -237,20 +243,20 @@ impl World<'_> {
 
     /// The pace of a link, where links differ.
     fn pace_of(&self, lane: u32) -> Pace {
-        match &self.watch.faults {
-            // There is one part, and lanes may change.
-            Some(_) => self.links.lanes[self.links.slots.of(lane).1].pace(),
-            None => self.layout.paces[(lane / self.links.vls) as usize],
-        }
+        let link = lane / self.links.vls;
+        let changed = self.watch.faults.as_ref().and_then(|faults| faults.paces.get(&link));
+        changed.copied().unwrap_or_else(|| self.layout.paces[link as usize])
     }
 
     /// A packet is lost before it is in a buffer; its credits are back at `now`.
     pub(crate) fn lose(&mut self, now: Time, lane: u32, packed: PackedPacket) {
         self.ext_headers.free(packed.ext());
-        if self.links.backpressure.pauses() && self.links.lane(lane).pauses() {
-            self.links.lane(lane).lost_in_flight(packed.wire_bytes());
-        } else {
-            self.release(lane, packed.wire_bytes(), now);
+        let ((part, _), own) = (self.links.slots.of(lane), self.links.part);
+        let pauses = self.links.backpressure.pauses();
+        match self.links.buffer(lane).filter(|_| pauses) {
+            Some(buffer) if part == own => buffer.lost_in_flight(packed.wire_bytes()),
+            Some(_) => self.outbox[part as usize].credits.push((now, lane, packed.wire_bytes())),
+            None => self.release(lane, packed.wire_bytes(), now),
         }
     }
 
@@ -300,9 +306,16 @@ impl World<'_> {
         self.depart(out, place, packed, from, (earliest, earliest));
     }
 
-    /// The link at `place` writes its state into a packet that leaves at `start`.
+    /// The link at `place` writes its state into a packet that leaves at `start`; those for other parts have it already.
     #[cold]
     fn stamp(&mut self, place: usize, packed: &PackedPacket, start: Time) {
+        if u32::from(self.links.lanes[place].part) == self.links.part {
+            self.write_state(place, packed, start);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn write_state(&mut self, place: usize, packed: &PackedPacket, start: Time) {
         let number = place / self.links.vls as usize;
         let lane = &self.links.lanes[place];
         let queue = lane.waiting() + lane.sent_in(start.since(self.queue.now()));

@@ -99,11 +99,6 @@ impl Observer {
         self.tally.map(CounterBank::into_counters)
     }
 
-    /// Who sends to a queue pair, from the first hops that this part saw.
-    pub fn take_senders(&mut self) -> FxHashMap<(u32, u32), u32> {
-        std::mem::take(&mut self.senders)
-    }
-
     /// Notes something at the taps of `link`; its first bit leaves at `start` and arrives at `start + delay`.
     pub(crate) fn pass(&mut self, link: u32, start: Time, delay: Span, at: Time, seen: impl Fn() -> Seen) {
         let ends = self.taps.get(link as usize).copied().unwrap_or(0);

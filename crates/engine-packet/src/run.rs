@@ -1,13 +1,12 @@
 //! A run from its first event to its last: of a schedule, or of programs.
 
-use crate::events::observe;
 use crate::host::Host;
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
 use fabriscope_engine::{EngineError, Run};
 use fabriscope_units::Time;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) fn run_schedule(mut world: World<'_>, mut transfers: Transferring) -> Result<Run, EngineError> {
     transfers.begin(&mut world)?;
@@ -23,23 +22,48 @@ pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Resu
     Ok(Run { end: ranks.iter().copied().max().unwrap_or(Time::ZERO), ranks, works, ..world.into_run() })
 }
 
+/// What is known of all parts when a run is over.
+pub(crate) struct Ending {
+    /// When the last event happened.
+    pub(crate) at: Time,
+    /// Who sends to a queue pair, where anything is tapped.
+    pub(crate) senders: FxHashMap<(u32, u32), u32>,
+    /// Link and time of arrivals that came to nothing, where anything is tapped.
+    pub(crate) lost: FxHashSet<(u32, Time)>,
+}
+
+impl Ending {
+    /// What `parts` know together.
+    pub(crate) fn of<'a, 'b: 'a>(parts: impl Iterator<Item = &'a mut World<'b>>) -> Ending {
+        let mut ending = Ending { at: Time::ZERO, senders: FxHashMap::default(), lost: FxHashSet::default() };
+        for world in parts {
+            ending.at = ending.at.max(world.queue.now());
+            if let Some(observer) = &mut world.watch.observer {
+                ending.senders.extend(std::mem::take(&mut observer.senders));
+                ending.lost.extend(std::mem::take(&mut observer.lost));
+            }
+        }
+        ending
+    }
+}
+
 impl World<'_> {
     /// The result, but for what the workload knows.
     pub(crate) fn into_run(mut self) -> Run {
-        let senders = observe::senders(std::iter::once(&mut self));
-        self.into_run_with(&senders)
+        let ending = Ending::of(std::iter::once(&mut self));
+        self.into_run_with(&ending)
     }
 
-    /// The same of one of several parts; `senders` are those of all of them.
-    pub(crate) fn into_run_with(mut self, senders: &FxHashMap<(u32, u32), u32>) -> Run {
-        self.observe_outages();
-        let (links, sightings, breakage) = (self.link_loads(), self.sightings(senders), self.breakage());
+    /// The same of one of several parts.
+    pub(crate) fn into_run_with(mut self, ending: &Ending) -> Run {
+        self.observe_outages(ending.at);
+        let (links, sightings, breakage) = (self.link_loads(), self.sightings(ending), self.breakage(ending.at));
         self.watch.stats.queue_pairs = self.hosts.iter_mut().map(|host| u64::from(host.nic().queue_pairs())).max().unwrap_or(0);
         self.watch.stats.context_misses = self.hosts.iter().map(|host| host.pipeline.context_misses()).sum();
         self.watch.stats.pkey_violations += self.hosts.iter().map(Host::pkey_violations).sum::<u64>();
         let counters = self.watch.observer.and_then(|observer| observer.into_counters());
         Run {
-            end: self.queue.now(),
+            end: ending.at,
             stats: self.watch.stats,
             links,
             traces: self.watch.trace.into_traces(),

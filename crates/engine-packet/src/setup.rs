@@ -20,13 +20,13 @@ use rustc_hash::FxHashMap;
 
 use crate::aggregation::Aggregation;
 use crate::arbitrated::Wire;
-use crate::boundary::BoundaryTraffic;
+use crate::boundary::{BoundaryTraffic, Guard};
 use crate::enforcement::Enforcement;
 use crate::event::PLACES;
 use crate::groups::Groups;
 use crate::host::{Host, Hosts, Loopback, TimerUse};
 use crate::host_groups::{self, HostGroups};
-use crate::layout::Layout;
+use crate::layout::{HOSTS_OF_TWO, HOSTS_PER_PART, Layout};
 use crate::link_level::LinkLevel;
 use crate::links::{Backpressure, Forwarding, Links, Marking, Overflow, QueueLimit, Scheduling, Telemetry};
 use crate::multicast::Multicast;
@@ -51,28 +51,21 @@ pub(crate) fn world<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> R
 pub(crate) fn worlds<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> Result<Vec<World<'a>>, EngineError> {
     let (blueprint, router) = Blueprint::new(engine, cluster, seed)?;
     let (graph, vls) = (&cluster.fabric.graph, blueprint.vls());
-    let layout = match blueprint.indivisible() {
-        None => Layout::divided(graph, vls, blueprint.adapters.together()),
-        Some(_) => Layout::whole(graph, vls),
-    };
-    blueprint.build(layout, router)
+    if blueprint.indivisible().is_none() {
+        // Where lanes compete, windows are short: a small fabric is not worth them.
+        let worth = if blueprint.scheduling() == Scheduling::Reserved { HOSTS_OF_TWO } else { 2 * HOSTS_PER_PART };
+        let layout = Layout::divided(graph, vls, blueprint.adapters.together(), worth);
+        // Links without delay between parts leave no time to run apart.
+        if layout.shortest_crossing(graph) > Span::ZERO {
+            return blueprint.build(layout, router);
+        }
+    }
+    blueprint.build(Layout::whole(graph, vls), router)
 }
 
 /// Why a run is not divided over several parts, each of which sees its own state alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Indivisible {
-    /// Pause frames act at once.
-    PauseFrames,
-    /// Marks are drawn from one stream.
-    Marking,
-    /// So are damages that links repair.
-    LinkRetry,
-    /// So are losses, and faults are known to all.
-    Losses,
-    /// Drops look at the queues of a whole switch.
-    Drops,
-    /// Congestion control and partitions answer at once.
-    Control,
     /// The routing looks at queues of other switches.
     GlobalRouting,
     /// Nodes are not all alike, or not the first ones: parts end at a multiple of their adapters.
@@ -157,16 +150,8 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     /// Why the run stays in one part, if it has to.
     fn indivisible(&self) -> Option<Indivisible> {
         let parts = &self.cluster.parts;
-        let reasons = [
-            (self.backpressure.pauses(), Indivisible::PauseFrames),
-            (self.marks(), Indivisible::Marking),
-            (parts.line.retry.is_some(), Indivisible::LinkRetry),
-            (self.loses(), Indivisible::Losses),
-            (self.backpressure.drops(), Indivisible::Drops),
-            (self.controls(), Indivisible::Control),
-            (parts.routing == Routing::UgalG, Indivisible::GlobalRouting),
-            (!self.adapters.in_order(), Indivisible::UnlikeNodes),
-        ];
+        let reasons =
+            [(parts.routing == Routing::UgalG, Indivisible::GlobalRouting), (!self.adapters.in_order(), Indivisible::UnlikeNodes)];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
     }
 
@@ -227,11 +212,12 @@ impl<'e, 'a> Blueprint<'e, 'a> {
         let pkeys: Arc<[((u32, u32), u16)]> = self.engine.pkeys.clone().into();
         let rates: Arc<[((u32, u32), Rate)]> = self.engine.rates.clone().into();
         let libraries: Arc<[(u32, Library)]> = self.engine.libraries.clone().into();
+        let mut tables = None;
         let world = |mut links: Links<'a>| {
             let own = links.lanes.len() / links.vls as usize;
             if links.scheduling == Scheduling::Arbitrated {
                 links.wires = vec![Wire::IDLE; own];
-                links.link_level = LinkLevel::new(&self.cluster.parts.line, own, self.streams.stream("link retry", 0));
+                links.link_level = LinkLevel::new(&self.cluster.parts.line, own, self.streams.stream("link retry", u64::from(links.part)));
             }
             let mut watch = Watch::new(self.arrivals());
             watch.observer = observer(self.engine, self.cluster.parts.link_layer.wire(), own, graph.link_count(), &self.qos.numbers());
@@ -251,7 +237,8 @@ impl<'e, 'a> Blueprint<'e, 'a> {
                 libraries: Arc::clone(&libraries),
                 outbox: (0..layout.parts()).map(|_| BoundaryTraffic::default()).collect(),
             };
-            crate::faults::set_up(&mut world, self.engine, self.streams.stream("loss", 0))?;
+            let stream = self.streams.stream("loss", u64::from(world.links.part));
+            crate::faults::set_up(&mut world, self.engine, stream, &mut tables)?;
             large_pages(&world.links.lanes);
             large_pages(&world.links.wires);
             large_pages(&world.hosts.all);
@@ -264,7 +251,8 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     fn no_links(&self, layout: &Layout, part: u32) -> Links<'a> {
         let switch = self.cluster.parts.switch.as_ref();
         let drops = self.backpressure.drops();
-        let stream = self.streams.stream("ecn", 0);
+        // Draws belong to a part: in which order parts run does not matter.
+        let stream = self.streams.stream("ecn", u64::from(part));
         Links {
             graph: &self.cluster.fabric.graph,
             ends: Arc::clone(&layout.ends),
@@ -272,6 +260,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             part,
             endpoints: self.cluster.fabric.graph.endpoint_count(),
             lanes: Vec::new(),
+            guards: Vec::new(),
             wires: Vec::new(),
             arbiters: Vec::new(),
             vls: self.vls(),
@@ -317,6 +306,33 @@ impl<'e, 'a> Blueprint<'e, 'a> {
                 let mut lane = Channel::new(Pace::of(link.rate), link.delay, link.to.0, self.flow_control(link, vl));
                 lane.part = layout.part_of_end(id) as u8;
                 part.lanes.push(lane);
+            }
+        }
+        if self.pfc.is_some() && layout.parts() > 1 {
+            self.guard(layout, parts);
+        }
+    }
+
+    /// Gives each part the buffers with pause frames behind lanes of others.
+    fn guard(&self, layout: &Layout, parts: &mut [Links<'a>]) {
+        parts.iter_mut().for_each(|part| part.guards.resize_with(part.lanes.len(), || None));
+        for (number, link) in self.cluster.fabric.graph.links().iter().enumerate() {
+            let id = LinkId(number as u32);
+            if layout.slots.of(id.0 * self.vls()).0 == layout.part_of_end(id) {
+                continue;
+            }
+            for vl in 0..self.vls() {
+                if let switch::FlowControl::Pause(limits) = self.flow_control(link, vl) {
+                    let (owner, place) = layout.slots.of(id.0 * self.vls() + vl);
+                    parts[owner as usize].lanes[place].guard_afar();
+                    // That a pause lasts longer is known a window late: room for what comes meanwhile.
+                    let late = Pace::of(link.rate).bytes_in(link.delay);
+                    let thresholds = PauseThresholds { headroom: limits.thresholds.headroom + late, ..limits.thresholds };
+                    let limits = switch::FlowControl::Pause(PauseLimits { thresholds, ..limits });
+                    let (part, place) = layout.slots.of(id.reverse().0 * self.vls() + vl);
+                    let buffer = Channel::new(Pace::of(link.rate), link.delay, link.to.0, limits);
+                    parts[part as usize].guards[place] = Some(Box::new(Guard::new(buffer)));
+                }
             }
         }
     }
@@ -443,14 +459,17 @@ mod tests {
     }
 
     #[test]
-    fn what_acts_everywhere_at_once_keeps_a_run_in_one_part() {
+    fn what_looks_everywhere_keeps_a_run_in_one_part() {
         let plain = Scenario::default();
         assert_eq!(reason("infiniband", |_| {}, &plain), None);
-        assert_eq!(reason("roce_v2", |_| {}, &plain), Some(Indivisible::PauseFrames));
+        assert_eq!(reason("roce_v2", |_| {}, &plain), None);
         let lossy = Scenario { loss: Loss::Random(1), ..Scenario::default() };
-        assert_eq!(reason("infiniband", |_| {}, &lossy), Some(Indivisible::Losses));
+        assert_eq!(reason("infiniband", |_| {}, &lossy), None);
         let retry = LinkRetry { bit_errors: 1e-9, latency: Span::from_ns(200) };
-        assert_eq!(reason("infiniband", |parts| parts.line.retry = Some(retry.clone()), &plain), Some(Indivisible::LinkRetry));
+        assert_eq!(reason("infiniband", |parts| parts.line.retry = Some(retry.clone()), &plain), None);
+        let dragonfly = cluster("topology.dragonfly = { groups = 5, switches = 2, endpoints = 2 }", 20, "infiniband", "ugal_g");
+        let (blueprint, _) = Blueprint::new(&plain, &dragonfly, 1).expect("it is sound");
+        assert_eq!(blueprint.indivisible(), Some(Indivisible::GlobalRouting));
     }
 
     #[test]

@@ -157,6 +157,8 @@ impl Transferring {
     pub fn join(parts: Vec<Transferring>, at: Time, run: Run) -> Result<Run, EngineError> {
         let mut all = Run { ranks: Vec::new(), ops: Vec::new(), ..run };
         let (mut waiting, mut who, mut count) = (0, Vec::new(), 0);
+        let mut parts = parts;
+        let explained = Transferring::explained(&mut parts);
         for mut part in parts {
             if let Some(error) = part.error.take() {
                 return Err(error);
@@ -166,7 +168,7 @@ impl Transferring {
                 breakage.failed += part.failed_ops.len() as u64;
                 breakage.cut_off += part.cut_off() as u64;
             }
-            let stuck = if part.explained() { Vec::new() } else { part.stuck() };
+            let stuck = if explained { Vec::new() } else { part.stuck() };
             waiting += stuck.len();
             who.extend(stuck.iter().take(MOST_LINES - who.len()).map(|stuck| part.describe(stuck)));
             all.ranks.append(&mut part.ends);
@@ -185,13 +187,21 @@ impl Transferring {
     }
 
     /// Whether everything that has not ended waits for messages whose sender was told that they failed.
-    fn explained(&mut self) -> bool {
-        if self.left == 0 {
+    fn explained(parts: &mut [Transferring]) -> bool {
+        if parts.iter().all(Transferring::done) {
             return true;
         }
-        if self.failed_ops.is_empty() || self.open > 0 {
+        if parts.iter().all(|part| part.failed_ops.is_empty()) || parts.iter().any(|part| part.open > 0) {
             return false;
         }
+        let mut unsent: BTreeMap<(u32, u32, u32), usize> = BTreeMap::new();
+        // A message has one sender, so no two parts know of the same.
+        parts.iter_mut().for_each(|part| unsent.append(&mut part.unsent));
+        parts.iter().all(|part| part.waits_for(&mut unsent))
+    }
+
+    /// Whether the receives that wait for a message wait for one of `unsent`.
+    fn waits_for(&self, unsent: &mut BTreeMap<(u32, u32, u32), usize>) -> bool {
         for rank in 0..self.ranks.len() {
             let me = self.first_rank + rank as u32;
             for op in self.order.ops(rank).filter(|op| !self.finished_ops[*op as usize]) {
@@ -199,7 +209,7 @@ impl Transferring {
                 if self.mailboxes.get(&(me, from, tag)).is_none_or(|mailbox| !mailbox.receives.contains(&op)) {
                     continue;
                 }
-                match self.unsent.get_mut(&(from, me, tag)).filter(|count| **count > 0) {
+                match unsent.get_mut(&(from, me, tag)).filter(|count| **count > 0) {
                     Some(count) => *count -= 1,
                     None => return false,
                 }

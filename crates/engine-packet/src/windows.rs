@@ -22,6 +22,7 @@ use fabriscope_units::{Span, Time};
 
 use crate::barrier::Barrier;
 use crate::boundary::BoundaryTraffic;
+use crate::run::Ending;
 use crate::transfer::Transferring;
 use crate::world::World;
 
@@ -43,15 +44,26 @@ struct Exchange {
 
 /// Runs a schedule whose parts have been set up, on up to `threads` cores.
 pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, EngineError> {
-    let count = parts.len();
-    let window = parts[0].0.window();
-    if window == Span::ZERO {
-        let message = "links without delay between parts of the fabric leave no time to run apart; give the cables a length".to_owned();
-        return Err(EngineError::Setup(message));
-    }
     for (world, transfers) in &mut parts {
         transfers.begin(world)?;
     }
+    join(advance(parts, threads, Until::Done)?)
+}
+
+/// How long parts run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Until the schedule is done.
+    Done,
+    /// Until nothing is in flight either.
+    #[cfg(test)]
+    Settled,
+}
+
+/// Runs parts on up to `threads` cores.
+pub(crate) fn advance(parts: Vec<Part<'_>>, threads: usize, until: Until) -> Result<Vec<Part<'_>>, EngineError> {
+    let count = parts.len();
+    let window = parts[0].0.window();
     let threads = threads.clamp(1, count);
     let mailboxes = || (0..count * count).map(|_| Mutex::new(BoundaryTraffic::default())).collect();
     let times = || (0..count).map(|_| AtomicU64::new(0)).collect();
@@ -73,18 +85,17 @@ pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, Engin
     let results: Vec<Result<(), EngineError>> = std::thread::scope(|scope| {
         let mut shares = shares.iter_mut();
         let first = shares.next();
-        let others: Vec<_> = shares.map(|share| scope.spawn(|| windows(share, &exchange, window))).collect();
-        let mut results = vec![first.map_or(Ok(()), |share| windows(share, &exchange, window))];
+        let others: Vec<_> = shares.map(|share| scope.spawn(|| windows(share, &exchange, window, until))).collect();
+        let mut results = vec![first.map_or(Ok(()), |share| windows(share, &exchange, window, until))];
         results.extend(others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
         results
     });
     results.into_iter().collect::<Result<(), _>>()?;
-    let parts: Vec<Part<'_>> = shares.into_iter().flatten().map(|(_, part)| part).collect();
-    join(parts)
+    Ok(shares.into_iter().flatten().map(|(_, part)| part).collect())
 }
 
 /// Runs the parts of one core, window by window, until no part has anything left to do.
-fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: Span) -> Result<(), EngineError> {
+fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: Span, until: Until) -> Result<(), EngineError> {
     let count = exchange.next[0].len();
     let mut failure = Ok(());
     let _attendance = exchange.barrier.enter();
@@ -107,13 +118,12 @@ fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: Span) -
             let result = world.run_before(transfers, end);
             let mut next = world.queue.peek_time().unwrap_or(Time::MAX);
             for (reader, mail) in world.outbox.iter_mut().enumerate() {
-                let packets = mail.packets.iter().map(|(time, ..)| *time);
-                next = packets.chain(mail.credits.iter().map(|(time, ..)| *time)).fold(next, Time::min);
+                next = next.min(mail.earliest());
                 // What was there has been read, so both boxes keep their room.
                 std::mem::swap(&mut *lock(&exchange.mail[write][*part * count + reader]), mail);
             }
             exchange.next[write][*part].store(next.as_ps(), Ordering::Relaxed);
-            exchange.busy[write][*part].store(!transfers.done(), Ordering::Relaxed);
+            exchange.busy[write][*part].store(until != Until::Done || !transfers.done(), Ordering::Relaxed);
             exchange.failed[write][*part].store(result.is_err() || transfers.failed(), Ordering::Relaxed);
             if failure.is_ok() {
                 failure = result;
@@ -131,13 +141,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// One result of all parts.
-fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
-    let at = parts.iter().map(|(world, _)| world.queue.now()).max().unwrap_or(Time::ZERO);
-    let senders = crate::events::observe::senders(parts.iter_mut().map(|(world, _)| world));
+pub(crate) fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
+    let ending = Ending::of(parts.iter_mut().map(|(world, _)| world));
     let mut run = Run::default();
     let mut states = Vec::with_capacity(parts.len());
     for (world, transfers) in parts {
-        let one = world.into_run_with(&senders);
+        let one = world.into_run_with(&ending);
         run.stats.add(&one.stats);
         run.links.extend(one.links);
         run.sightings.extend(one.sightings);
@@ -145,9 +154,10 @@ fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
             (Some(all), Some(more)) => all.absorb(more),
             (all, more) => *all = more,
         }
+        crate::events::faults::absorb(&mut run.breakage, one.breakage);
         states.push(transfers);
     }
     run.links.sort_unstable_by_key(|load| load.link);
     crate::events::observe::sort(&mut run.sightings);
-    Transferring::join(states, at, run)
+    Transferring::join(states, ending.at, run)
 }

@@ -154,6 +154,8 @@ struct Pause {
     thresholds: Thresholds,
     /// Returns behind those of the lane's own ring, in the order of time: a pause ends by each of them, so none is merged.
     later: VecDeque<Return>,
+    /// The buffer is accounted for elsewhere: the lane counts what left and what it is told to be free again.
+    afar: bool,
     /// Pauses that the far end sends whatever its buffer holds: from when until when.
     storms: Vec<(Time, Time)>,
 }
@@ -208,7 +210,8 @@ impl Channel {
             FlowControl::None => (0, Wire::default(), Control::Nothing, None),
             FlowControl::Pause(limits) => {
                 let thresholds = Thresholds::new(limits);
-                let pause = Pause { from: Time::MAX, until: Time::ZERO, thresholds, later: VecDeque::new(), storms: Vec::new() };
+                let pause =
+                    Pause { from: Time::MAX, until: Time::ZERO, thresholds, later: VecDeque::new(), afar: false, storms: Vec::new() };
                 (0, Wire::pausing(thresholds.xoff), Control::Open, Some(Box::new(pause)))
             }
         };
@@ -335,12 +338,34 @@ impl Channel {
     /// with this packet, nobody asks for one before it has left.
     #[inline]
     #[must_use]
-    pub fn cannot_pause(&self, amount: Bytes) -> bool {
+    pub fn cannot_pause(&mut self, amount: Bytes, now: Time) -> bool {
         match self.control {
             Control::Credits | Control::Nothing => true,
-            Control::Open => self.level + self.wire.in_flight() + blocks(amount) <= self.wire.xoff(),
-            Control::Paused => false,
+            Control::Open => self.fits(amount) || self.fits_now(amount, now),
+            Control::Paused => self.fits_now(amount, now),
         }
+    }
+    #[inline]
+    fn fits(&self, amount: Bytes) -> bool {
+        self.level + self.wire.in_flight() + blocks(amount) <= self.wire.xoff()
+    }
+    /// The same without what is free again by `now`.
+    #[inline(never)]
+    fn fits_now(&mut self, amount: Bytes, now: Time) -> bool {
+        let Some(pause) = &self.pause else { return false };
+        let afar = pause.afar;
+        if afar && self.control == Control::Paused && pause.until <= now && pause.storms.is_empty() {
+            self.control = Control::Open;
+        }
+        while let Some((_, blocks)) = self.peek_return().filter(|(time, _)| *time <= now) {
+            if afar {
+                self.wire.comes(blocks)
+            } else {
+                self.level -= blocks
+            }
+            self.pop_return();
+        }
+        self.control == Control::Open && self.fits(amount)
     }
 
     /// Pause lanes: a packet of `amount` that left is lost on the way.
@@ -401,7 +426,7 @@ impl Channel {
     }
 
     /// Credit lanes: space for a packet of `amount` will be free again, as known at the sender, at `time`.
-    #[inline]
+    #[inline(always)]
     pub fn give_back(&mut self, amount: Bytes, time: Time) -> PauseChange {
         if self.control == Control::Nothing {
             return PauseChange::None;
@@ -472,11 +497,29 @@ impl Channel {
         ((pause.from.is_known()).then_some((pause.from, pause.until)), pause.thresholds.reaction)
     }
 
+    /// Pause lanes: from now on the buffer is accounted for elsewhere.
+    pub fn guard_afar(&mut self) {
+        if let Some(pause) = &mut self.pause {
+            pause.afar = true;
+        }
+    }
+    /// The same: the sender obeys the last pause from `from` until `until`.
+    pub fn obey(&mut self, from: Time, until: Time) {
+        if let Some(pause) = &mut self.pause {
+            (pause.from, pause.until) = (from, until);
+            self.control = Control::Paused;
+        }
+    }
+
     /// Blocks that the sender would have (credits), or that would be held (pause), if everything in flight had returned.
     #[must_use]
     pub fn settled(&self) -> i64 {
         let returning: i64 = self.returns().map(|entry| i64::from(entry.blocks())).sum();
-        if self.pauses() { i64::from(self.level) - returning } else { i64::from(self.level) + returning }
+        match &self.pause {
+            None => i64::from(self.level) + returning,
+            Some(pause) if pause.afar => i64::from(self.wire.in_flight()) - returning,
+            Some(_) => i64::from(self.level) - returning,
+        }
     }
 
     /// The returns in flight, in the order of time.
@@ -487,7 +530,7 @@ impl Channel {
 
     /// Recomputes the end of a pause from the departures that are known.
     fn review(&mut self) -> PauseChange {
-        let Some(pause) = self.pause.as_mut().filter(|pause| pause.from.is_known()) else { return PauseChange::None };
+        let Some(pause) = self.pause.as_mut().filter(|pause| pause.from.is_known() && !pause.afar) else { return PauseChange::None };
         let mut level = self.level;
         let (first, count) = (usize::from(self.first), usize::from(self.count));
         let own = (0..count).map(|i| self.returns[(first + i) % RETURNS]);
@@ -524,7 +567,7 @@ impl Channel {
         Some(entry)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_return(&mut self, time: Time, blocks: u32) {
         let mut at = usize::from(self.first) + usize::from(self.count);
         if at >= RETURNS {
@@ -643,7 +686,7 @@ mod tests {
         for _ in 0..40 {
             lane.take(Bytes(64));
         }
-        assert!(!lane.cannot_pause(Bytes(64)), "40 blocks on the way are above xoff");
+        assert!(!lane.cannot_pause(Bytes(64), at(5)), "40 blocks on the way are above xoff");
         for _ in 0..40 {
             assert!(lane.hold(Bytes(64), at(10)).is_ok());
         }

@@ -19,7 +19,7 @@ impl World<'_> {
             // What a link writes into a packet is what waits when it leaves.
             let told = self.links.telemetry == Telemetry::Stamped && self.links.backpressure.pauses();
             let lane = &mut self.links.lanes[place];
-            let at_once = start == earliest || (self.links.levels == 1 && lane.cannot_pause(bytes) && !told);
+            let at_once = start == earliest || (self.links.levels == 1 && !told && lane.cannot_pause(bytes, now));
             if at_once && lane.open_at(bytes, start) == Some(start) && !self.held_back(out, place, start) {
                 self.start(out, place, packed, from, (earliest, start));
                 return;

@@ -1,24 +1,24 @@
 //! What happens where links and devices fail.
 
+use crate::boundary::LostPacket;
 use crate::event::Event;
 use crate::faults::{Fate, Faults, Interval, NEVER, PaceChange, SYMBOLS};
 use crate::packed_packet::PackedPacket;
 use crate::routes::QueueView;
 use crate::world::World;
 use fabriscope_engine::{Breakage, Counter, CounterPlace, NewTables};
-use fabriscope_fabric::Hop;
-use fabriscope_units::{Bytes, Span, Time};
+use fabriscope_fabric::{Hop, LinkId};
+use fabriscope_units::{Bytes, Pace, Span, Time};
 
 impl World<'_> {
     /// What a fault does to `packed`, whose arrival by `lane` is the event at `now`.
     pub(crate) fn meets_fault(&mut self, now: Time, lane: u32, packed: PackedPacket) -> Option<Fate> {
         let amount = packed.wire_bytes();
-        let (_, place) = self.links.slots.of(lane);
-        let channel = &self.links.lanes[place];
-        let (delay, length) = (channel.delay(), channel.serialisation(amount));
-        let last = channel.to < self.links.endpoints;
+        let (delay, pace, to) = self.line_of(lane);
+        let length = pace.time(amount);
+        let last = to < self.links.endpoints;
         // Hosts are told of the tail, behind the pipeline of the NIC; switches of the head.
-        let before = if last { self.hosts.rx_latency.of(channel.to) + length + delay } else { delay };
+        let before = if last { self.hosts.rx_latency.of(to) + length + delay } else { delay };
         let from = now.saturating_sub(before);
         let when = Interval { from, until: from + length + delay + Span::from_ps(1) };
         let link = lane / self.links.vls;
@@ -29,10 +29,35 @@ impl World<'_> {
             report.packets_lost += 1;
             if packed.payload() > Bytes::ZERO {
                 let packet = packed.unpack();
-                faults.missing.entry((packet.dest.0, packet.dest_qp, packet.psn)).or_insert((fault, now));
+                let lost = LostPacket { packet: (packet.dest.0, packet.dest_qp, packet.psn), fault, at: now };
+                let part = self.layout.part_of_host(packet.dest.0);
+                match part.filter(|part| *part != self.links.part) {
+                    Some(part) => self.outbox[part as usize].losses.push(lost),
+                    None => self.miss(lost),
+                }
             }
         }
         Some(fate)
+    }
+
+    /// A packet for a host of this part was lost.
+    pub(crate) fn miss(&mut self, lost: LostPacket) {
+        if let Some(faults) = &mut self.watch.faults {
+            faults.missing.entry(lost.packet).or_insert((lost.fault, lost.at));
+        }
+    }
+
+    /// Propagation, pace and far end of a lane that ends here; the part that it leaves has its state.
+    fn line_of(&self, lane: u32) -> (Span, Pace, u32) {
+        let (part, place) = self.links.slots.of(lane);
+        if part == self.links.part {
+            let lane = &self.links.lanes[place];
+            return (lane.delay(), lane.pace(), lane.to);
+        }
+        let link = lane / self.links.vls;
+        let line = self.links.graph.link(LinkId(link));
+        let changed = self.watch.faults.as_ref().and_then(|faults| faults.paces.get(&link));
+        (line.delay, changed.copied().unwrap_or_else(|| Pace::of(line.rate)), line.to.0)
     }
 
     /// When the credits of a packet that was lost on the way by `lane` at `now` come back.
@@ -42,8 +67,8 @@ impl World<'_> {
             // Nobody waits for credits of a dead link: what is sent to it goes nowhere.
             return now;
         }
-        let (_, place) = self.links.slots.of(lane);
-        let interval = self.links.lanes[place].pace().time(Bytes(SYMBOLS * faults.symbol_lanes));
+        let (_, pace, _) = self.line_of(lane);
+        let interval = pace.time(Bytes(SYMBOLS * faults.symbol_lanes));
         now.next_multiple_of(interval.max(Span::from_ps(1)))
     }
 
@@ -86,7 +111,12 @@ impl World<'_> {
 
     /// The lanes of a link change their pace: it is trained anew.
     pub(crate) fn change_pace(&mut self, now: Time, change: u32) {
-        let Some(PaceChange { link, pace }) = self.watch.faults.as_ref().map(|faults| faults.changes[change as usize]) else { return };
+        let Some(faults) = &mut self.watch.faults else { return };
+        let PaceChange { link, pace } = faults.changes[change as usize];
+        faults.paces.insert(link, pace);
+        if self.links.slots.of(link * self.links.vls).0 != self.links.part {
+            return;
+        }
         for lane in link * self.links.vls..(link + 1) * self.links.vls {
             self.links.lane(lane).set_pace(pace);
         }
@@ -104,8 +134,8 @@ impl World<'_> {
         faults.route(now, switch, &routes.table, &packed, input, &mut view)
     }
 
-    /// What the faults did.
-    pub(crate) fn breakage(&mut self) -> Option<Breakage> {
+    /// What the faults did until `now`.
+    pub(crate) fn breakage(&mut self, now: Time) -> Option<Breakage> {
         let faults = self.watch.faults.take()?;
         let Faults { mut reports, reroute, missing, planned, .. } = *faults;
         if !planned {
@@ -115,7 +145,6 @@ impl World<'_> {
         for (fault, _) in missing.into_values() {
             reports[fault as usize].never_repaired += 1;
         }
-        let now = self.queue.now();
         let tables = reroute.map_or_else(Vec::new, |reroute| reroute.tables().filter(|new| new.started <= now).collect());
         for report in &mut reports {
             let after = tables.iter().find(|new: &&NewTables| new.started >= report.from);
@@ -125,4 +154,20 @@ impl World<'_> {
         let migrated = self.hosts.iter().filter_map(|host| host.rnic()).map(|nic| nic.counts().migrations).sum();
         Some(Breakage { faults: reports, tables, repeated, migrated, ..Breakage::default() })
     }
+}
+
+/// Adds what the faults did in one part to what they did in others.
+pub(crate) fn absorb(all: &mut Option<Breakage>, more: Option<Breakage>) {
+    let (Some(all), Some(more)) = (&mut *all, &more) else {
+        *all = all.take().or(more);
+        return;
+    };
+    for (report, other) in all.faults.iter_mut().zip(&more.faults) {
+        report.packets_lost += other.packets_lost;
+        report.repaired += other.repaired;
+        report.never_repaired += other.never_repaired;
+        report.slowest_repair = report.slowest_repair.max(other.slowest_repair);
+    }
+    all.repeated += more.repeated;
+    all.migrated += more.migrated;
 }

@@ -4,7 +4,7 @@ mod aggregation;
 mod arbitrated;
 mod boundary;
 mod enforcement;
-mod faults;
+pub(crate) mod faults;
 mod host;
 mod link_level;
 mod multicast;

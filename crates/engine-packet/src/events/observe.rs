@@ -3,13 +3,13 @@
 use crate::observe::LONGEST_PAUSE;
 use crate::packed_packet::PackedPacket;
 use crate::queues::{COPY, FROM_HOST};
+use crate::run::Ending;
 use crate::world::World;
 use fabriscope_engine::{Counter, CounterPlace, LinkLoad, Seen, Sighting};
 use fabriscope_fabric::LinkId;
 use fabriscope_units::{Span, Time};
 use fabriscope_verbs::{Body, QpNum, Transmit};
 use fabriscope_wire::Transport;
-use rustc_hash::FxHashMap;
 
 impl World<'_> {
     /// `packed`, ready at `ready`, leaves on `out` at `start`; its arrival is the event at `at`.
@@ -85,14 +85,15 @@ impl World<'_> {
         }
     }
 
-    /// Notes when links were down.
-    pub(crate) fn observe_outages(&mut self) {
-        let now = self.queue.now();
+    /// Notes when own links were down.
+    pub(crate) fn observe_outages(&mut self, now: Time) {
         let (Some(faults), Some(tally)) = (&self.watch.faults, self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()))
         else {
             return;
         };
-        for link in (0..self.cluster.fabric.graph.link_count()).map(LinkId) {
+        let links = &self.links;
+        let own = |link: &LinkId| links.slots.of(link.0 * links.vls).0 == links.part;
+        for link in (0..self.cluster.fabric.graph.link_count()).map(LinkId).filter(own) {
             for from in faults.outages(link.cable(), now) {
                 tally.add(CounterPlace::Port(link.0), Counter::LinkDowned, from, 1);
             }
@@ -112,8 +113,7 @@ impl World<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_pause(&mut self, lane: u32) {
-        let (_, place) = self.links.slots.of(lane);
-        let (pause, reaction) = self.links.lanes[place].pause_span();
+        let (pause, reaction) = self.links.buffer(lane).map_or((None, Span::ZERO), |buffer| buffer.pause_span());
         let Some(observer) = &mut self.watch.observer else { return };
         let known = observer.pauses.get(&lane).copied();
         if known.map(|known| known.0) != pause.map(|pause| pause.0) {
@@ -158,32 +158,29 @@ impl World<'_> {
         }
     }
 
-    /// What passed the taps, in the order of time; `senders` are those of all parts.
-    pub(crate) fn sightings(&mut self, senders: &FxHashMap<(u32, u32), u32>) -> Vec<Sighting> {
+    /// What passed the taps, in the order of time.
+    pub(crate) fn sightings(&mut self, ending: &Ending) -> Vec<Sighting> {
         let mut open: Vec<(u32, (Time, Time))> = match &mut self.watch.observer {
             Some(observer) => observer.pauses.drain().collect(),
             None => return Vec::new(),
         };
         open.sort_unstable();
-        let end = self.queue.now();
         for (lane, (from, until)) in open {
-            let (_, place) = self.links.slots.of(lane);
-            let (_, reaction) = self.links.lanes[place].pause_span();
+            let reaction = self.links.buffer(lane).map_or(Span::ZERO, |buffer| buffer.pause_span().1);
             if until.is_known() {
                 self.pause_frame(lane, until, reaction, 0);
             }
-            self.pause_ended(lane, from, until.min(end));
+            self.pause_ended(lane, from, until.min(ending.at));
         }
         let Some(observer) = &mut self.watch.observer else { return Vec::new() };
-        let lost = std::mem::take(&mut observer.lost);
         let mut sightings: Vec<Sighting> = std::mem::take(&mut observer.passed)
             .into_iter()
-            .filter(|(sighting, at)| !(sighting.tap.arrival && lost.contains(&(sighting.tap.link, *at))))
+            .filter(|(sighting, at)| !(sighting.tap.arrival && ending.lost.contains(&(sighting.tap.link, *at))))
             .map(|(sighting, _)| sighting)
             .collect();
         for sighting in &mut sightings {
             if let Seen::Packet { source: source @ None, packet, .. } = &mut sighting.seen {
-                *source = senders.get(&(packet.dest.0, packet.dest_qp)).copied();
+                *source = ending.senders.get(&(packet.dest.0, packet.dest_qp)).copied();
             }
         }
         sort(&mut sightings);
@@ -206,11 +203,4 @@ impl World<'_> {
 /// By time, then by tap; a link carries one packet at a time, so that leaves an order only to pause frames.
 pub(crate) fn sort(sightings: &mut [Sighting]) {
     sightings.sort_by_key(|sighting| (sighting.time, sighting.tap));
-}
-
-/// Who sends to a queue pair, as seen by all parts.
-pub(crate) fn senders<'a, 'b: 'a>(worlds: impl Iterator<Item = &'a mut World<'b>>) -> FxHashMap<(u32, u32), u32> {
-    let mut all = FxHashMap::default();
-    worlds.filter_map(|world| world.watch.observer.as_mut()).for_each(|observer| all.extend(observer.take_senders()));
-    all
 }

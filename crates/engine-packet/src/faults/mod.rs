@@ -104,6 +104,8 @@ pub(crate) struct Faults {
     /// When a slow receiver is free again, by endpoint. Looked up, never iterated.
     pub(crate) free: FxHashMap<u32, Time>,
     pub(crate) changes: Vec<PaceChange>,
+    /// The pace of each link that changed it. Looked up, never iterated.
+    pub(crate) paces: FxHashMap<u32, Pace>,
     pub(crate) reroute: Option<reroute::Reroute>,
     /// Lanes of a link, for the time between flow control packets.
     pub(crate) symbol_lanes: u64,

@@ -18,7 +18,7 @@ use crate::packed_packet::PackedPacket;
 use crate::routes::{QueueView, RouteTable};
 
 /// Routes over time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Reroute {
     /// From the death of a link until its switch leaves it out; `None` if it does not.
     pub failover: Option<Span>,
@@ -29,7 +29,7 @@ pub(crate) struct Reroute {
 }
 
 /// Tables that one sweep brings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Epoch {
     /// When the sweep began.
     pub started: Time,

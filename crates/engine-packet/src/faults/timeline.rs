@@ -18,8 +18,8 @@ use crate::support::refusal;
 use crate::world::World;
 use crate::{Loss, Scenario};
 
-/// Gives a world its faults, if there are any.
-pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream) -> Result<(), EngineError> {
+/// Gives a world its faults, if there are any; `tables` are those of the first part, which all others have too.
+pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream, tables: &mut Tables) -> Result<(), EngineError> {
     let cluster = world.cluster;
     let mut faults = Faults {
         down: FxHashMap::default(),
@@ -28,6 +28,7 @@ pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream) -
         hindered: FxHashMap::default(),
         free: FxHashMap::default(),
         changes: Vec::new(),
+        paces: FxHashMap::default(),
         reroute: None,
         symbol_lanes: cluster.parts.groups.first().map_or(1, |group| u64::from(group.link.lanes)),
         stream,
@@ -57,12 +58,18 @@ pub(crate) fn set_up(world: &mut World<'_>, engine: &Scenario, stream: Stream) -
             });
             faults.add(world, number as u32, when, &fault.effect);
         }
-        faults.reroute = reroute(plan, cluster, world)?;
+        faults.reroute = match tables {
+            Some(known) => known.clone(),
+            None => tables.insert(reroute(plan, cluster, world)?).clone(),
+        };
         world.routes.table.oblivious &= faults.reroute.is_none();
     }
     world.watch.faults = Some(Box::new(faults));
     Ok(())
 }
+
+/// New tables over time, once they are made.
+pub(crate) type Tables = Option<Option<Reroute>>;
 
 impl Faults {
     fn add(&mut self, world: &mut World<'_>, fault: u32, when: Interval, effect: &Effect) {
@@ -84,7 +91,7 @@ impl Faults {
             }
             Effect::Lanes { cables, lanes, of } => {
                 for link in cables.iter().flat_map(|cable| [2 * cable, 2 * cable + 1]) {
-                    let usual = world.links.lane(link * world.links.vls).pace();
+                    let usual = Pace::of(world.links.graph.link(LinkId(link)).rate);
                     let slow = usual.on_lanes(*lanes, *of);
                     for (time, pace) in [(when.from, slow), (when.until, usual)].into_iter().filter(|(time, _)| *time < NEVER) {
                         world.queue.push(time, Event::fault(self.changes.len() as u32));
@@ -97,7 +104,8 @@ impl Faults {
             }
             Effect::Paused { endpoint } if world.links.backpressure.pauses() => {
                 let link = world.cluster.fabric.graph.uplink(fabriscope_fabric::EndpointId(*endpoint)).reverse();
-                for lane in link.0 * world.links.vls..(link.0 + 1) * world.links.vls {
+                let own = world.links.slots.of(link.0 * world.links.vls).0 == world.links.part;
+                for lane in (link.0 * world.links.vls..(link.0 + 1) * world.links.vls).filter(|_| own) {
                     world.links.lane(lane).add_storm(when.from, if when.until < NEVER { when.until } else { Time::MAX });
                 }
             }
