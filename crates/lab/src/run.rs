@@ -82,6 +82,8 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
     let seed = settings.seed.unwrap_or(lab.lab.seed);
     let swept = match &lab.lab.workload {
         Workload::Interference(_)
+        | Workload::Compare(_)
+        | Workload::Flows(_)
         | Workload::Jobs(_)
         | Workload::Multicast(_)
         | Workload::AllToAllV(_)
@@ -90,6 +92,8 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
             has_one_run(lab, settings)?;
             match &lab.lab.workload {
                 Workload::Interference(jobs) => sweep::interference::run(catalog, lab, jobs, seed)?,
+                Workload::Compare(work) => sweep::compare::run(catalog, lab, work, seed)?,
+                Workload::Flows(work) => sweep::flows::run(catalog, lab, work, seed)?,
                 Workload::Jobs(work) => sweep::jobs::run(lab, work, seed)?,
                 Workload::Multicast(work) => sweep::multicast::run(lab, work, seed)?,
                 Workload::AllToAllV(exchange) => sweep::alltoallv::run(lab, exchange, seed)?,
