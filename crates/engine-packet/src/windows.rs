@@ -51,6 +51,7 @@ pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, Engin
     }
     for (world, transfers) in &mut parts {
         transfers.begin(world)?;
+        world.begin_series();
     }
     let threads = threads.clamp(1, count);
     let mailboxes = || (0..count * count).map(|_| Mutex::new(BoundaryTraffic::default())).collect();
@@ -142,6 +143,10 @@ fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
         run.links.extend(one.links);
         run.sightings.extend(one.sightings);
         match (&mut run.counters, one.counters) {
+            (Some(all), Some(more)) => all.absorb(more),
+            (all, more) => *all = more,
+        }
+        match (&mut run.series, one.series) {
             (Some(all), Some(more)) => all.absorb(more),
             (all, more) => *all = more,
         }

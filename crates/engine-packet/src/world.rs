@@ -102,6 +102,7 @@ impl World<'_> {
             EventKind::Copies { lane, packed } => self.copies(client, now, lane, packed),
             EventKind::Looped { host, packed } => self.looped(client, now, host, packed),
             EventKind::Manage { plan } => self.manage(client, now, plan),
+            EventKind::Sample => self.sample(now),
             EventKind::Emit { lane, packed } => self.send(now, lane, packed, UNHELD, now),
             EventKind::Fetched { lane, packed } => self.fetched(client, now, lane, packed),
             other => client.event(self, now, other)?,

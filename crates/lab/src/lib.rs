@@ -22,6 +22,7 @@ pub mod prediction;
 pub mod published;
 pub mod run;
 mod schema;
+mod series;
 pub mod sweep;
 pub mod tap;
 mod to_group;

@@ -1,7 +1,7 @@
 //! Patterns under several ways to control congestion and to route, one run for each.
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::Cluster;
+use fabriscope_engine::{Cluster, RunOptions, Series, Watch};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_traffic::{Config, Pattern, schedule};
 use fabriscope_units::{Bytes, Rate, Remedy, Span};
@@ -12,16 +12,16 @@ use crate::error::LabError;
 use crate::workload::compare::{Compare as Workload, ComparedPattern};
 use crate::{ResolvedLab, Scheme, traffic};
 
-/// What one scheme did to one pattern: times of its messages, sorted.
-type Sample = Ran<Vec<Span>>;
+/// What one scheme did to one pattern: times of its messages, sorted, and queues and rates where asked for.
+type Sample = Ran<(Vec<Span>, Option<Series>)>;
 
 /// Runs all patterns under all schemes.
-pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &Workload, seed: u64) -> Result<Outcome, LabError> {
+pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &Workload, seed: u64, step: Option<Span>) -> Result<Outcome, LabError> {
     let compared = work.compared();
     keep_up(lab, &compared)?;
     let settings: Vec<(ComparedPattern, &Scheme)> =
         work.patterns.iter().flat_map(|&pattern| compared.iter().map(move |scheme| (pattern, scheme))).collect();
-    let samples = super::samples(&settings, |(pattern, scheme)| sample(catalog, lab, work, (*pattern, scheme), seed))?;
+    let samples = super::samples(&settings, |(pattern, scheme)| sample(catalog, lab, work, (*pattern, scheme), seed, step))?;
     Ok(outcome(lab, work, &settings, &samples, seed))
 }
 
@@ -50,8 +50,10 @@ fn sample(
     work: &Workload,
     (pattern, scheme): (ComparedPattern, &Scheme),
     seed: u64,
+    series: Option<Span>,
 ) -> Result<Sample, String> {
-    schemes::run(catalog, lab, scheme, seed, |cluster| {
+    let options = RunOptions { op_times: Watch::On, series, ..traffic::options(lab) };
+    schemes::run(catalog, lab, scheme, seed, options, |cluster| {
         let (config, _) = messages(work, pattern, cluster);
         schedule(cluster.ranks(), &config, seed).map_err(|error| error.in_full())
     })
@@ -59,19 +61,14 @@ fn sample(
         ran.map(|run| {
             let mut times: Vec<Span> = run.ops.iter().map(|op| op.ended - op.started).collect();
             times.sort_unstable();
-            (times, run.stats)
+            ((times, run.series), run.stats)
         })
     })
 }
 
 fn outcome(lab: &ResolvedLab, work: &Workload, settings: &[(ComparedPattern, &Scheme)], samples: &[Sample], seed: u64) -> Outcome {
     let mut outcome = head(lab, &format!("patterns of {}, seed {seed}", work.size));
-    let mut rows = Grid::new([
-        Column::words("pattern", "pattern"),
-        Column::words("congestion", "congestion"),
-        Column::number("transport", "transport"),
-        Column::number("flow control", "flow_control"),
-        Column::number("routing", "routing"),
+    let mut rows = Grid::new(key_columns().into_iter().chain([
         Column::number("median (us)", "median_ps").unit("ps"),
         Column::number("99 % (us)", "p99_ps").unit("ps"),
         Column::number("last (us)", "last_ps").unit("ps"),
@@ -82,7 +79,8 @@ fn outcome(lab: &ResolvedLab, work: &Workload, settings: &[(ComparedPattern, &Sc
         Column::number("drops", "drops"),
         Column::number("trims", "trims"),
         Column::data("error"),
-    ]);
+    ]));
+    let mut records = Grid::new(crate::series::columns(&key_columns()));
     let rate = lab.cluster.sole().link.data_rate();
     let cluster = Cluster::new(lab.cluster.clone()).ok();
     let mut ends = Vec::new();
@@ -92,7 +90,10 @@ fn outcome(lab: &ResolvedLab, work: &Workload, settings: &[(ComparedPattern, &Sc
         let mut row = vec![Cell::word(word.as_str())];
         row.extend(named.iter().map(|name| Cell::word(name.as_str())));
         match sample {
-            Ok((times, stats)) => {
+            Ok(((times, series), stats)) => {
+                if let (Some(series), Some(cluster)) = (series, &cluster) {
+                    crate::series::rows(cluster, series, &row, &mut records);
+                }
                 let bound = cluster.as_ref().map(|cluster| bound(work, *pattern, cluster, rate)).unwrap_or_default();
                 let last = times.last().copied().unwrap_or_default();
                 row.extend([50, 99].map(|share| Cell::us(schemes::at(times, share))));
@@ -114,7 +115,19 @@ fn outcome(lab: &ResolvedLab, work: &Workload, settings: &[(ComparedPattern, &Sc
     for end in ends {
         outcome.note(end);
     }
+    outcome.record(records.named("series"));
     outcome
+}
+
+/// Columns that name a run.
+fn key_columns() -> [Column; 5] {
+    [
+        Column::words("pattern", "pattern"),
+        Column::words("congestion", "congestion"),
+        Column::number("transport", "transport"),
+        Column::number("flow control", "flow_control"),
+        Column::number("routing", "routing"),
+    ]
 }
 
 /// What the payload for the busiest host takes on its link.

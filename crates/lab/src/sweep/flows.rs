@@ -7,7 +7,7 @@
 //! without congestion control.
 
 use fabriscope_catalog::{Catalog, FlowControl};
-use fabriscope_engine::{OpTimes, RunOptions, Stats, Watch};
+use fabriscope_engine::{Cluster, OpTimes, RunOptions, Series, Stats, Watch};
 use fabriscope_fabric::Routing;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
 use fabriscope_schedule::Schedule;
@@ -35,6 +35,9 @@ impl Done {
         self.took.as_ps() as f64 / self.alone.as_ps().max(1) as f64
     }
 }
+
+/// The flows of a run, and queues and rates where asked for.
+type Sample = (Vec<Done>, Option<Series>);
 
 /// What decides how long a flow takes alone.
 #[derive(Clone, PartialEq)]
@@ -75,9 +78,12 @@ struct Alone {
 const REST: Span = Span::from_us(100);
 
 /// Runs all schemes at all loads.
-pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &Workload, seed: u64) -> Result<Outcome, LabError> {
+pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &Workload, seed: u64, step: Option<Span>) -> Result<Outcome, LabError> {
     if lab.lab.engine != EngineChoice::Packet {
-        return Err(LabError::refused("flows at random times meet in queues, which the flow engine does not have", "write engine = \"packet\""));
+        return Err(LabError::refused(
+            "flows at random times meet in queues, which the flow engine does not have",
+            "write engine = \"packet\"",
+        ));
     }
     let compared = work.compared(&lab.cluster);
     keep_up(lab, &compared)?;
@@ -96,7 +102,7 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &Workload, seed: u64) -> 
         let path = Path::of(lab, scheme);
         let alone = paths.iter().position(|known| *known == path).and_then(|place| alone.get(place));
         let alone = alone.ok_or("no times of flows alone")?;
-        sample(catalog, lab, scheme, &offered[load], alone, seed)
+        sample(catalog, lab, scheme, (&offered[load], alone), seed, step)
     })?;
     Ok(outcome(lab, work, &offered, &settings, &samples, seed))
 }
@@ -104,7 +110,7 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, work: &Workload, seed: u64) -> 
 /// The flows of each load.
 fn offered(lab: &ResolvedLab, work: &Workload, seed: u64) -> Result<Vec<Offered>, LabError> {
     let refused = |message: String| LabError::refused(message, "correct the workload of the lab");
-    let cluster = fabriscope_engine::Cluster::new(lab.cluster.clone()).map_err(|error| refused(error.in_full()))?;
+    let cluster = Cluster::new(lab.cluster.clone()).map_err(|error| refused(error.in_full()))?;
     let sizes = work.distribution().map_err(|problem| LabError::refused(problem.message, problem.help))?;
     let extent = match (work.flows, work.duration) {
         (None, Some(window)) => Extent::Window(window),
@@ -124,7 +130,7 @@ fn alone(catalog: &Catalog, lab: &ResolvedLab, path: &Path, offered: &[Offered],
     let incasts = longest(|offered| &offered.flows[offered.background..]);
     let all: Vec<Flow> = background.iter().chain(incasts).copied().collect();
     let rate = lab.cluster.sole().link.data_rate();
-    let (spans, _) = timed(catalog, lab, &path.scheme(), seed, |ranks| one_by_one(ranks, &all, rate, REST))??;
+    let ((spans, _), _) = timed(catalog, lab, &path.scheme(), seed, None, |ranks| one_by_one(ranks, &all, rate, REST))??;
     let (first, rest) = spans.split_at(background.len());
     Ok(std::sync::Arc::new(Alone { background: first.to_vec(), incasts: rest.to_vec() }))
 }
@@ -133,15 +139,15 @@ fn sample(
     catalog: &Catalog,
     lab: &ResolvedLab,
     scheme: &Scheme,
-    offered: &Offered,
-    alone: &Alone,
+    (offered, alone): (&Offered, &Alone),
     seed: u64,
-) -> Result<Ran<Vec<Done>>, String> {
-    let ran = timed(catalog, lab, scheme, seed, |ranks| at_their_times(ranks, &offered.flows))?;
-    Ok(ran.map(|(spans, stats)| {
+    step: Option<Span>,
+) -> Result<Ran<Sample>, String> {
+    let ran = timed(catalog, lab, scheme, seed, step, |ranks| at_their_times(ranks, &offered.flows))?;
+    Ok(ran.map(|((spans, series), stats)| {
         let ideal = alone.background.iter().take(offered.background).chain(&alone.incasts);
         let done = |((&flow, took), &alone): ((&Flow, Span), &Span)| Done { flow, took, alone };
-        (offered.flows.iter().zip(spans).zip(ideal).map(done).collect(), stats)
+        ((offered.flows.iter().zip(spans).zip(ideal).map(done).collect(), series), stats)
     }))
 }
 
@@ -151,12 +157,13 @@ fn timed(
     lab: &ResolvedLab,
     scheme: &Scheme,
     seed: u64,
+    series: Option<Span>,
     flows: impl FnOnce(u32) -> Result<(Schedule, Vec<FlowOp>), fabriscope_traffic::PatternError>,
-) -> Result<Ran<Vec<Span>>, String> {
-    let options = RunOptions { op_times: Watch::On, ..options(lab) };
+) -> Result<Ran<(Vec<Span>, Option<Series>)>, String> {
+    let options = RunOptions { op_times: Watch::On, series, ..options(lab) };
     let mut places: Vec<FlowOp> = Vec::new();
     let mut first = vec![0usize];
-    let ran = schemes::watched(catalog, lab, scheme, seed, options, |cluster| {
+    let ran = schemes::run(catalog, lab, scheme, seed, options, |cluster| {
         let (schedule, ops) = flows(cluster.ranks()).map_err(|error| error.in_full())?;
         for rank in 0..cluster.ranks() {
             first.push(first[rank as usize] + schedule.kinds(rank).len());
@@ -169,7 +176,7 @@ fn timed(
             let OpTimes { started, ended } = run.ops[first[rank as usize] + op as usize];
             ended - started
         };
-        (places.iter().map(span).collect(), run.stats)
+        ((places.iter().map(span).collect(), run.series), run.stats)
     }))
 }
 
@@ -178,12 +185,14 @@ fn outcome(
     work: &Workload,
     offered: &[Offered],
     settings: &[(&Scheme, usize)],
-    samples: &[Ran<Vec<Done>>],
+    samples: &[Ran<Sample>],
     seed: u64,
 ) -> Outcome {
     let name = std::path::Path::new(&work.sizes).file_name().map_or_else(|| work.sizes.clone(), |name| name.to_string_lossy().into_owned());
     let mut outcome = head(lab, &format!("flows of sizes {name}, pattern {}, seed {seed}", pattern_name(work.pattern)));
     let (mut runs, mut bins, mut records) = (Grid::new(run_columns()), Grid::new(bin_columns()), Grid::new(flow_columns()));
+    let mut samples_over_time = Grid::new(crate::series::columns(&key_columns()));
+    let cluster = Cluster::new(lab.cluster.clone()).ok();
     let mut ends = Vec::new();
     for (&(scheme, load), sample) in settings.iter().zip(samples) {
         let (offered, load) = (&offered[load], work.loads[load]);
@@ -192,7 +201,10 @@ fn outcome(
         key.push(Cell::number(load, 3));
         let mut row = key.clone();
         match sample {
-            Ok((done, stats)) => {
+            Ok(((done, series), stats)) => {
+                if let (Some(series), Some(cluster)) = (series, &cluster) {
+                    crate::series::rows(cluster, series, &key, &mut samples_over_time);
+                }
                 row.extend(run_cells(offered, done, stats));
                 size_rows(work, &key, done, &mut bins);
                 for (number, done) in done.iter().enumerate() {
@@ -214,7 +226,7 @@ fn outcome(
     for end in ends {
         outcome.note(end);
     }
-    outcome.record(records.named("flows"));
+    outcome.record(records.named("flows")).record(samples_over_time.named("series"));
     outcome
 }
 
@@ -294,15 +306,26 @@ fn size_rows(work: &Workload, key: &[Cell], done: &[Done], bins: &mut Grid) {
     };
     let mut above = Bytes::ZERO;
     for &bound in &work.bins {
-        row(Cell::told(format!("≤ {bound}"), bound.as_u64()), &|flow| !flow.incast && flow.bytes > above && flow.bytes <= bound);
+        row(Cell::told(format!("≤ {}", decimal(bound)), bound.as_u64()), &|flow| {
+            !flow.incast && flow.bytes > above && flow.bytes <= bound
+        });
         above = bound;
     }
-    let rest = if work.bins.is_empty() { "any".to_owned() } else { format!("> {above}") };
+    let rest = if work.bins.is_empty() { "any".to_owned() } else { format!("> {}", decimal(above)) };
     row(Cell::told(rest, serde_json::Value::Null), &|flow| !flow.incast && flow.bytes > above);
     if work.incast.is_some() {
         row(Cell::told("incast", "incast"), &|flow| flow.incast);
     }
     row(Cell::told("all", "all"), &|_| true);
+}
+
+/// A size as files of distributions have it: 30 kB.
+fn decimal(size: Bytes) -> String {
+    match size.as_u64() {
+        bytes if bytes >= 1_000_000 && bytes % 1_000_000 == 0 => format!("{} MB", bytes / 1_000_000),
+        bytes if bytes >= 1_000 && bytes % 1_000 == 0 => format!("{} kB", bytes / 1_000),
+        _ => size.to_string(),
+    }
 }
 
 fn flow_columns() -> Vec<Column> {

@@ -1,7 +1,7 @@
 //! One run under one scheme of congestion control and routing, and how the scheme is called.
 
 use fabriscope_catalog::Catalog;
-use fabriscope_engine::{Cluster, Connections, EngineError, Job, Run, RunOptions, Stats, Watch};
+use fabriscope_engine::{Cluster, Connections, EngineError, Job, Run, RunOptions, Stats};
 use fabriscope_report::Cell;
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Remedy, Span};
@@ -30,17 +30,6 @@ pub fn keep_up(lab: &ResolvedLab, schemes: &[Scheme]) -> Result<(), LabError> {
 
 /// Runs what `work` gives on the cluster of a scheme. A message that the transport gave up is a result, not a failure of the run.
 pub fn run(
-    catalog: &Catalog,
-    lab: &ResolvedLab,
-    scheme: &Scheme,
-    seed: u64,
-    work: impl FnOnce(&Cluster) -> Result<Schedule, String>,
-) -> Result<Result<Run, String>, String> {
-    watched(catalog, lab, scheme, seed, RunOptions { op_times: Watch::On, ..traffic::options(lab) }, work)
-}
-
-/// The same with other options.
-pub fn watched(
     catalog: &Catalog,
     lab: &ResolvedLab,
     scheme: &Scheme,

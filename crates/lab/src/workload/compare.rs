@@ -57,13 +57,21 @@ impl Compare {
             return Err(Problem::at(&["cluster"], message, "use a cluster of at least 2 nodes"));
         }
         if self.patterns.is_empty() || self.patterns.len() > 1000 {
-            return wrong("patterns", format!("{} patterns", self.patterns.len()), "write 1 to 1000 of them: [\"permutation\", \"incast\"]");
+            return wrong(
+                "patterns",
+                format!("{} patterns", self.patterns.len()),
+                "write 1 to 1000 of them: [\"permutation\", \"incast\"]",
+            );
         }
         if self.size == Bytes::ZERO || self.size > super::LARGEST_MESSAGE {
             return wrong("size", format!("a message of {} cannot be sent", self.size), "use 1 B to 2 GiB");
         }
         if let Some(senders) = self.senders.filter(|senders| *senders == 0 || *senders >= hosts) {
-            return wrong("senders", format!("{senders} senders and a receiver on {hosts} hosts"), "use at least 1 and fewer than there are hosts");
+            return wrong(
+                "senders",
+                format!("{senders} senders and a receiver on {hosts} hosts"),
+                "use at least 1 and fewer than there are hosts",
+            );
         }
         if self.schemes.is_empty() {
             return wrong("schemes", "no schemes".to_owned(), "write some: [{ congestion = \"dcqcn\" }]");

@@ -198,3 +198,24 @@ pub fn with_routings(schemes: &[Scheme], routings: &[Routing]) -> Vec<Scheme> {
 
 /// The most flows of a run. Basis: assumed; some gigabytes of memory.
 const MOST_FLOWS: u32 = 10_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_distribution_is_one_and_has_the_mean_of_its_points() {
+        let mean = |name: &str| SizeDistribution::parse(embedded(name).unwrap()).unwrap().mean();
+        assert_eq!(names(), ["alistorage", "googlerpc", "googlerpc-2008", "hadoop", "websearch"]);
+        for name in names() {
+            let text = embedded(&name).unwrap();
+            assert!(text.contains("# source: ") && text.contains("# points: "), "{name} says where it is from");
+            assert!(mean(&name) > 100.0, "{name}");
+        }
+        // The file of Homa's artifact begins with its mean, 1001.269 bytes.
+        assert!((mean("googlerpc") - 1001.269).abs() < 0.01, "{}", mean("googlerpc"));
+        // 0.15 · 5 kB + 0.05 · 15 kB + 0.1 · 25 kB + 0.1 · 40 kB + 0.13 · 65 kB + 0.07 · 140 kB + 0.1 · 600 kB + 0.1 · 1.5 MB
+        // + 0.1 · 3.5 MB + 0.07 · 7.5 MB + 0.03 · 20 MB.
+        assert!((mean("websearch") - 1_711_250.0).abs() < 0.5, "{}", mean("websearch"));
+    }
+}

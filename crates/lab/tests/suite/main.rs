@@ -5,6 +5,8 @@ mod breakages;
 mod conservation;
 mod faults;
 mod files;
+mod flows;
+mod incasts;
 mod labs;
 mod pattern_laws;
 mod patterns;

@@ -503,6 +503,12 @@ impl Congestion {
             self.in_flight -= bytes;
         }
     }
+    /// All that has not arrived goes again from the oldest packet on.
+    pub(crate) fn rewound(&mut self) {
+        for flight in &mut self.flights {
+            self.in_flight -= if std::mem::take(&mut flight.out) { u64::from(flight.bytes) } else { 0 };
+        }
+    }
     /// Whether the window lets the repeated packet `psn` of `bytes` go: one that counts as on its way is inside already.
     pub(crate) fn readmits(&mut self, psn: Psn, bytes: u16) -> bool {
         self.flight(psn).is_some_and(|flight| flight.out) || self.open(bytes)

@@ -101,13 +101,16 @@ fn governed(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> O
     }
     let number = psn.distance(wqe.first_psn) as u32;
     let payload = (wqe.length - (number << qp.mtu_shift)).min(qp.mtu()) as u16;
-    let congestion = qp.congestion.as_ref()?;
-    // Repeated packets are on their way already, as the window counts.
     let repeated = psn.is_before(qp.requester.sent_end);
-    let open = congestion.open(payload);
+    let congestion = qp.congestion.as_mut()?;
+    // Packets that are on their way, as the window counts, are inside already.
+    let open = if repeated { congestion.readmits(psn, payload) } else { congestion.open(payload) };
     // Where nothing on its way asks for an answer, one more packet goes that does: else the window would stay closed.
     let asked = qp.requester.una.is_before(qp.requester.asked_end);
-    if !repeated && !open && asked {
+    if !open && asked {
+        if let Some(psn) = again {
+            qp.requester.again.push_front(psn);
+        }
         return None;
     }
     let next = congestion.next();
@@ -436,7 +439,8 @@ fn acknowledge(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, receive
             if let Some(congestion) = qp.congestion.as_mut() {
                 congestion.lost(now, if trimmed { Loss::Trimmed } else { Loss::Gap });
             }
-            if trimmed { cut(qp, psn, port) } else { lost(qp, port) }
+            // Nothing slows a sender without congestion control down: its copy would be cut off again.
+            if trimmed && qp.congestion.is_some() { cut(qp, psn, port) } else { lost(qp, port) }
         }
     }
 }
@@ -551,10 +555,7 @@ fn cut(qp: &mut Qp, psn: Psn, port: &mut Port) {
     if requester.una != psn || waits {
         return;
     }
-    requester.rewound_at = Some(requester.una);
-    requester.rewind();
-    qp.timer.stop();
-    qp.want_requests(port);
+    go_back(qp, port);
 }
 
 /// Sends again from the oldest packet without an answer, if the counter allows it.
@@ -568,9 +569,17 @@ fn retry(qp: &mut Qp, port: &mut Port) {
     } else {
         requester.retries -= 1;
     }
+    go_back(qp, port);
+}
+
+/// Sends again from the oldest packet without an answer.
+fn go_back(qp: &mut Qp, port: &mut Port) {
     let requester = &mut qp.requester;
     requester.rewound_at = Some(requester.una);
     requester.rewind();
+    if let Some(congestion) = qp.congestion.as_mut() {
+        congestion.rewound();
+    }
     qp.timer.stop();
     qp.want_requests(port);
 }
