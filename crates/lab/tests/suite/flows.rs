@@ -17,7 +17,8 @@ fn swept(text: &str, settings: &RunSettings) -> Outcome {
 }
 
 fn lab(workload: &str) -> String {
-    format!("cluster = \"lab-roce-128:16\"\n[workload.flows]\n{workload}\n")
+    let cluster = "base = \"lab-roce-128\"\nname = \"sixteen\"\nnodes = 16\ntopology.leaf_spine = { leaves = 2, down = 8, spines = 4 }";
+    format!("[cluster]\n{cluster}\n[workload.flows]\n{workload}\n")
 }
 
 fn rows(outcome: &Outcome, table: &str) -> Vec<Value> {

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod breakages;
+mod collective_costs;
 mod conservation;
 mod faults;
 mod files;
