@@ -183,14 +183,16 @@ pub(crate) fn check_schemes(name: &str, schemes: &[Scheme]) -> Result<(), Proble
 }
 
 /// Each scheme, or where it names no routing, the scheme with each of `routings`: receivers of connections take packets in any order
-/// where the routing reorders them.
+/// where the routing may reorder them.
 #[must_use]
 pub fn with_routings(schemes: &[Scheme], routings: &[Routing]) -> Vec<Scheme> {
     let with = |scheme: &Scheme| -> Vec<Scheme> {
         if routings.is_empty() || scheme.routing.is_some() {
             return vec![scheme.clone()];
         }
-        let takes = |routing: Routing| scheme.any_order || routing.reorders() && scheme.transport == Service::Rc;
+        // A flowlet overtakes the one before it where queues differ by more than the gap.
+        let overtakes = |routing: Routing| routing.reorders() || matches!(routing, Routing::Flowlet(_));
+        let takes = |routing: Routing| scheme.any_order || overtakes(routing) && scheme.transport == Service::Rc;
         routings.iter().map(|&routing| Scheme { routing: Some(routing), any_order: takes(routing), ..scheme.clone() }).collect()
     };
     schemes.iter().flat_map(with).collect()
