@@ -325,11 +325,8 @@ fn faults(catalog: &Catalog, lab: &Lab, cluster: &ResolvedCluster) -> Result<Opt
             Some(_) => Err(Problem::at(&["manager"], "a manager has no effect where nothing breaks", "add a [[fault]], or leave it out")),
         };
     }
-    let sweeps = |workload: &Workload| match workload {
-        Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_) | Workload::Compare(_) | Workload::Flows(_) => true,
-        _ => false,
-    };
-    if sweeps(&lab.workload) {
+    let sweeps = matches!(lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_));
+    if sweeps || matches!(lab.workload, Workload::Interference(_) | Workload::Compare(_) | Workload::Flows(_)) {
         let message = format!("faults in a sweep: the workload `{}` has several runs", lab.workload.name());
         return Err(Problem::at(&["fault"], message, "choose another workload, or leave the faults out"));
     }

@@ -39,6 +39,9 @@ impl Done {
 /// The flows of a run, and queues and rates where asked for.
 type Sample = (Vec<Done>, Option<Series>);
 
+/// The time of each flow of a run, and queues and rates where asked for.
+type Timed = (Vec<Span>, Option<Series>);
+
 /// What decides how long a flow takes alone.
 #[derive(Clone, PartialEq)]
 struct Path {
@@ -159,7 +162,7 @@ fn timed(
     seed: u64,
     series: Option<Span>,
     flows: impl FnOnce(u32) -> Result<(Schedule, Vec<FlowOp>), fabriscope_traffic::PatternError>,
-) -> Result<Ran<(Vec<Span>, Option<Series>)>, String> {
+) -> Result<Ran<Timed>, String> {
     let options = RunOptions { op_times: Watch::On, series, ..options(lab) };
     let mut places: Vec<FlowOp> = Vec::new();
     let mut first = vec![0usize];
