@@ -12,6 +12,7 @@ mod memory;
 mod node;
 mod output;
 mod progress;
+mod records;
 mod tap;
 
 use std::process::ExitCode;

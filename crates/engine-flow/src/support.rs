@@ -83,7 +83,7 @@ fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
 }
 
 fn watched(options: &RunOptions) -> Result<(), Unsupported> {
-    let RunOptions { threads: _, taps, counting, link_loads: _, op_times: _, faults, loss, deadlock } = options;
+    let RunOptions { threads: _, taps, counting, series, link_loads: _, op_times: _, faults, loss, deadlock } = options;
     if *deadlock == DeadlockPolicy::Allow {
         return Err(refusal(
             Feature::Deadlock,
@@ -101,11 +101,11 @@ fn watched(options: &RunOptions) -> Result<(), Unsupported> {
             "use the packet engine (engine = \"packet\"), or leave --pcap out",
         ));
     }
-    if *counting != Counting::Off {
+    if *counting != Counting::Off || series.is_some() {
         return Err(refusal(
             Feature::Counters,
             "packets, so there is nothing to count",
-            "use the packet engine (engine = \"packet\"), or leave --counters out",
+            "use the packet engine (engine = \"packet\"), or leave --counters and --series out",
         ));
     }
     Ok(())

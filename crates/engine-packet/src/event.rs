@@ -53,6 +53,8 @@ pub(crate) enum EventKind {
     Turn { rank: u32 },
     /// The library of a rank looks at its timers.
     Tick { rank: u32 },
+    /// A look at the queues.
+    Sample,
 }
 
 /// Bits of the kind of an event: 32 kinds.
@@ -77,7 +79,8 @@ const FAULT: u32 = 11;
 const TURN: u32 = 12;
 const TICK: u32 = 13;
 const EMIT: u32 = 14;
-/// The high bit of a kind: an arrival whose packet is addressed to a group. 15 and 17 to 31 are free.
+const SAMPLE: u32 = 15;
+/// The high bit of a kind: an arrival whose packet is addressed to a group. 17 to 31 are free.
 const GROUP: u32 = 1 << (KIND_BITS - 1);
 const ARRIVE_AT_GROUP: u32 = ARRIVE | GROUP;
 /// The high bit of the word with kind and place is that of the address of a group, which [`Event::arrive`] copies.
@@ -142,6 +145,9 @@ impl Event {
     pub fn tick(rank: u32) -> Event {
         Event::new(TICK, rank, 0, 0)
     }
+    pub fn sample() -> Event {
+        Event::new(SAMPLE, 0, 0, 0)
+    }
 
     #[inline(always)]
     fn place(&self) -> u32 {
@@ -187,6 +193,7 @@ impl Event {
             TICK => EventKind::Tick { rank: place },
             FETCHED => EventKind::Fetched { lane: place, packed: self.packed() },
             FAULT => EventKind::Fault { change: place },
+            SAMPLE => EventKind::Sample,
             EMIT => EventKind::Emit { lane: place, packed: self.packed() },
             _ => EventKind::Done { rank: place, op: self.first as u32 },
         }

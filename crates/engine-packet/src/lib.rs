@@ -37,6 +37,7 @@ mod queues;
 mod routes;
 mod run;
 mod scenario;
+mod series;
 mod services;
 mod setup;
 mod support;

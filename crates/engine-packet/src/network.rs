@@ -43,10 +43,14 @@ impl World<'_> {
             if packed.has(PacketFlags::TRIMMED) {
                 return self.express(out, packed, lane, earliest);
             }
-            if self.links.is_full(now, switch, out, depth, packed.wire_bytes()) {
+            let full = self.links.is_full(now, switch, out, depth, packed.wire_bytes());
+            // What is left of a trimmed packet says that its queue is long.
+            if !full || self.links.overflow == Overflow::Trim {
+                self.mark(now, out, depth, &mut packed);
+            }
+            if full {
                 return self.overflow(now, out, packed, lane, earliest);
             }
-            self.mark(now, out, depth, &mut packed);
         }
         if packed.has(PacketFlags::TRACED) {
             self.watch.trace.mark(&packed.unpack(), Stage::Switch, earliest, || format!("switch {switch}"));

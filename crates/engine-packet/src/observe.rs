@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::Scenario;
 use crate::counting::CounterBank;
 use crate::faults::Fate;
+use crate::series::Sampler;
 
 /// What watches the links of one part.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Observer {
     /// The pause that each lane is in: first and last moment, as known.
     pub(crate) pauses: FxHashMap<u32, (Time, Time)>,
     pub(crate) tally: Option<CounterBank>,
+    /// Queues and rates over time.
+    pub(crate) series: Option<Sampler>,
 }
 
 const LEAVING: u8 = 1;
@@ -40,11 +43,11 @@ pub(crate) const LONGEST_PAUSE: u16 = u16::MAX;
 /// An observer for a part with `own` links of `all`, if anything is to be watched.
 pub(crate) fn observer(engine: &Scenario, layer: LinkLayer, own: usize, all: u32, levels: &[u8]) -> Option<Box<Observer>> {
     let tally = CounterBank::new(engine.counting, layer, all, levels);
-    if !engine.link_loads && engine.taps.is_empty() && tally.is_none() {
+    if !engine.link_loads && engine.taps.is_empty() && tally.is_none() && engine.series.is_none() {
         return None;
     }
     let loads = vec![(0, Bytes::ZERO); if engine.link_loads { own } else { 0 }];
-    let mut observer = Observer { loads, tally, ..Observer::default() };
+    let mut observer = Observer { loads, tally, series: engine.series.map(Sampler::new), ..Observer::default() };
     if !engine.taps.is_empty() {
         observer.taps = vec![0; all as usize];
         for tap in &engine.taps {

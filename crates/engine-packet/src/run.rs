@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use crate::programs::Programs;
+use crate::series::Sampler;
 use crate::transfer::Transferring;
 use crate::world::World;
 use fabriscope_engine::{EngineError, Run};
@@ -10,12 +11,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) fn run_schedule(mut world: World<'_>, mut transfers: Transferring) -> Result<Run, EngineError> {
     transfers.begin(&mut world)?;
+    world.begin_series();
     world.run(&mut transfers)?;
     Transferring::join(vec![transfers], world.queue.now(), world.into_run())
 }
 
 pub(crate) fn run_programs(mut world: World<'_>, mut programs: Programs) -> Result<Run, EngineError> {
     programs.begin(&mut world);
+    world.begin_series();
     world.run(&mut programs)?;
     programs.check(&world)?;
     let (ranks, works) = (programs.ends(), programs.works());
@@ -61,6 +64,7 @@ impl World<'_> {
         self.watch.stats.queue_pairs = self.hosts.iter_mut().map(|host| u64::from(host.nic().queue_pairs())).max().unwrap_or(0);
         self.watch.stats.context_misses = self.hosts.iter().map(|host| host.pipeline.context_misses()).sum();
         self.watch.stats.pkey_violations += self.hosts.iter().map(Host::pkey_violations).sum::<u64>();
+        let series = self.watch.observer.as_mut().and_then(|observer| observer.series.take()).map(Sampler::into_series);
         let counters = self.watch.observer.and_then(|observer| observer.into_counters());
         Run {
             end: ending.at,
@@ -70,6 +74,7 @@ impl World<'_> {
             breakage,
             sightings,
             counters,
+            series,
             ..Run::default()
         }
     }

@@ -10,7 +10,7 @@ use fabriscope_engine::{
 };
 use fabriscope_node::Main;
 use fabriscope_schedule::Schedule;
-use fabriscope_units::{Rate, Remedy};
+use fabriscope_units::{Rate, Remedy, Span};
 
 use crate::programs::Programs;
 use crate::transfer::Transferring;
@@ -25,6 +25,7 @@ pub(crate) struct Scenario {
     pub link_loads: bool,
     pub taps: Vec<Tap>,
     pub counting: Counting,
+    pub series: Option<Span>,
     pub times: bool,
     pub transfers: Transfers,
     pub levels: Vec<((u32, u32), u8)>,
@@ -70,7 +71,7 @@ impl Scenario {
             Placement::PerAdapter(count) => *count,
             Placement::PerNode(_) | Placement::Nodes(_) => 1,
         };
-        let RunOptions { threads, taps, counting, link_loads, op_times, faults, loss, deadlock } = options.clone();
+        let RunOptions { threads, taps, counting, series, link_loads, op_times, faults, loss, deadlock } = options.clone();
         let (any_order, spray) = (order == PacketOrder::Any, spraying == Spraying::PerPacket);
         Scenario {
             loss,
@@ -78,6 +79,7 @@ impl Scenario {
             link_loads: link_loads == Watch::On,
             taps,
             counting,
+            series,
             times: op_times == Watch::On,
             transfers: Transfers { service, any_order, spray, level, recovery, pkey, rate, per_host, library },
             levels,

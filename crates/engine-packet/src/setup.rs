@@ -181,7 +181,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
     }
 
     fn arrivals(&self) -> Arrivals {
-        if self.loses() || self.enforcement.is_some() || self.engine.counting != Counting::Off {
+        if self.loses() || self.enforcement.is_some() || self.engine.counting != Counting::Off || self.engine.series.is_some() {
             Arrivals::Inspected
         } else {
             Arrivals::Trusted

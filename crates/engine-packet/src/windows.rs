@@ -46,6 +46,7 @@ struct Exchange {
 pub(crate) fn run(mut parts: Vec<Part<'_>>, threads: usize) -> Result<Run, EngineError> {
     for (world, transfers) in &mut parts {
         transfers.begin(world)?;
+        world.begin_series();
     }
     join(advance(parts, threads, Until::Done)?)
 }
@@ -155,6 +156,10 @@ pub(crate) fn join(mut parts: Vec<Part<'_>>) -> Result<Run, EngineError> {
             (all, more) => *all = more,
         }
         crate::events::faults::absorb(&mut run.breakage, one.breakage);
+        match (&mut run.series, one.series) {
+            (Some(all), Some(more)) => all.absorb(more),
+            (all, more) => *all = more,
+        }
         states.push(transfers);
     }
     run.links.sort_unstable_by_key(|load| load.link);

@@ -108,6 +108,7 @@ impl World<'_> {
                 }
                 self.send(now, lane, packed, UNHELD, now);
             }
+            EventKind::Sample => self.sample(now),
             EventKind::Fetched { lane, packed } => self.fetched(client, now, lane, packed),
             other => client.event(self, now, other)?,
         }

@@ -14,6 +14,8 @@ pub struct RunOptions {
     pub taps: Vec<Tap>,
     /// What ports and adapters count: [`Run::counters`](crate::Run::counters).
     pub counting: Counting,
+    /// Looks at queues and rates at every step of this length: [`Run::series`](crate::Run::series).
+    pub series: Option<Span>,
     /// Whether the load of each link is noted: [`Run::links`](crate::Run::links).
     pub link_loads: Watch,
     /// Whether start and end of each operation of a schedule are noted: [`Run::ops`](crate::Run::ops).

@@ -5,6 +5,7 @@ use fabriscope_units::{Bytes, Time};
 
 use crate::breakage::Breakage;
 use crate::counters::Counters;
+use crate::series::Series;
 use crate::sighting::Sighting;
 use crate::stage::MessageTrace;
 
@@ -31,6 +32,8 @@ pub struct Run {
     pub sightings: Vec<Sighting>,
     /// What ports and adapters counted, where asked for.
     pub counters: Option<Counters>,
+    /// Queues and rates over time, where asked for.
+    pub series: Option<Series>,
     /// How many ranks ran for how many others, where ranks make their rounds as they go.
     pub folded: Option<Folded>,
 }

@@ -41,9 +41,13 @@ pub fn prepare(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: 
         EngineChoice::Packet => ("", "write engine = \"flow\" in the lab, which holds only outstanding messages; or use fewer ranks"),
     };
     memory.allow(need, help)?;
-    let notes = vec![described(&call, &algorithm), format!("memory: about {}{note}", rounded(need))];
+    let notes = vec![described(&call, &algorithm), LEFT_OUT.to_owned(), format!("memory: about {}{note}", rounded(need))];
     Ok(Prepared { job, notes, call, folding })
 }
+
+/// Messages go between ranks as the algorithm has them, at the costs of the verbs.
+const LEFT_OUT: &str =
+    "left out: what an MPI library and the cores do (matching, copies, handshakes, arithmetic of reductions); benchmarks of OSU have it";
 
 impl Prepared {
     /// What to know of it after it ran; asked before, as the job is used up by the run.

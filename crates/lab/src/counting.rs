@@ -33,7 +33,7 @@ fn dialect(parts: &ResolvedCluster) -> Dialect {
 }
 
 /// What a place of the run is called.
-fn site(cluster: &Cluster, place: CounterPlace) -> Site {
+pub(crate) fn site(cluster: &Cluster, place: CounterPlace) -> Site {
     let graph = &cluster.fabric.graph;
     let adapter = |EndpointId(endpoint): EndpointId| {
         let found = cluster.parts.adapter_at(endpoint);

@@ -12,7 +12,7 @@ use fabriscope_engine_flow::FlowEngine;
 use fabriscope_engine_packet::PacketEngine;
 use fabriscope_schedule::Schedule;
 
-use crate::lab::with_scheme;
+use crate::lab::{schemes, with_scheme};
 use crate::traffic;
 use crate::{EngineChoice, Lab, ResolvedLab, Workload};
 
@@ -46,8 +46,8 @@ pub(crate) fn check(lab: &ResolvedLab, catalog: &fabriscope_catalog::Catalog) ->
     let asks = |parts: &ResolvedCluster, job: &Job| engine.supports(parts, job, &options).map_err(|refused| problem(&lab.lab, refused));
     let parts = &lab.cluster;
     match &lab.lab.workload {
-        Workload::Interference(jobs) => {
-            for scheme in &jobs.schemes {
+        workload @ (Workload::Interference(_) | Workload::Compare(_) | Workload::Flows(_)) => {
+            for scheme in &schemes(workload, parts) {
                 let job = Job::schedule(Schedule::default(), traffic::settings(lab, scheme.transport));
                 asks(&with_scheme(catalog, parts, scheme)?, &job)?;
             }

@@ -229,6 +229,9 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
         let folder = Path::new(document.file_of(&["workload", "capture", "file"])).parent().unwrap_or(Path::new(""));
         capture.file = folder.join(&capture.file);
     }
+    if let Workload::Flows(flows) = &mut lab.workload {
+        flows.locate(Path::new(document.file_of(&["workload", "flows", "sizes"])).parent().unwrap_or(Path::new("")));
+    }
     let fault = |problem: Problem| CatalogError::from(document.fault_of(problem));
     let cluster = match &lab.cluster {
         ClusterChoice::Named(name) => catalog.target(&beside_lab(&document, name)).map_err(|error| match error {
@@ -281,12 +284,11 @@ fn lab_of(catalog: &Catalog, texts: &[LabText]) -> Result<ResolvedLab, CatalogEr
     workload_takes(&lab).map_err(fault)?;
     let level = QosRequest { service_level, priority, dscp, traffic_class }.level(&cluster).map_err(fault)?;
     check(&lab.workload, &cluster).map_err(fault)?;
-    if let Workload::Interference(jobs) = &lab.workload {
-        for (number, scheme) in jobs.schemes.iter().enumerate() {
-            let place = ["workload", "interference", "schemes"];
-            let said = |p: Problem| Problem::at(&place, format!("scheme {}: {}", number + 1, p.message), p.help);
-            with_scheme(catalog, &cluster, scheme).map_err(|problem| fault(said(problem)))?;
-        }
+    let (name, schemes) = (lab.workload.name(), schemes(&lab.workload, &cluster));
+    for (number, scheme) in schemes.iter().enumerate() {
+        let place = ["workload", name, "schemes"];
+        let said = |p: Problem| Problem::at(&place, format!("scheme {}: {}", number + 1, p.message), p.help);
+        with_scheme(catalog, &cluster, scheme).map_err(|problem| fault(said(problem)))?;
     }
     let libraries = match &lab.workload {
         Workload::Jobs(work) => libraries(catalog, work, &cluster).map_err(fault)?,
@@ -323,7 +325,8 @@ fn faults(catalog: &Catalog, lab: &Lab, cluster: &ResolvedCluster) -> Result<Opt
             Some(_) => Err(Problem::at(&["manager"], "a manager has no effect where nothing breaks", "add a [[fault]], or leave it out")),
         };
     }
-    if matches!(lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_) | Workload::Interference(_)) {
+    let sweeps = matches!(lab.workload, Workload::ClosedLoop(_) | Workload::OpenLoop(_));
+    if sweeps || matches!(lab.workload, Workload::Interference(_) | Workload::Compare(_) | Workload::Flows(_)) {
         let message = format!("faults in a sweep: the workload `{}` has several runs", lab.workload.name());
         return Err(Problem::at(&["fault"], message, "choose another workload, or leave the faults out"));
     }
@@ -332,6 +335,16 @@ fn faults(catalog: &Catalog, lab: &Lab, cluster: &ResolvedCluster) -> Result<Opt
         _ => Problem::at(&["manager"], error.to_string(), ""),
     })?;
     fault_plan::plan(&lab.fault, cluster, manager).map(Some)
+}
+
+/// The ways that a workload compares.
+pub(crate) fn schemes(workload: &Workload, cluster: &ResolvedCluster) -> Vec<Scheme> {
+    match workload {
+        Workload::Interference(jobs) => jobs.schemes.clone(),
+        Workload::Compare(work) => work.compared(),
+        Workload::Flows(flows) => flows.compared(cluster),
+        _ => Vec::new(),
+    }
 }
 
 /// A cluster under another scheme of congestion control.
@@ -348,7 +361,7 @@ pub fn with_scheme(catalog: &Catalog, cluster: &ResolvedCluster, scheme: &Scheme
     if let Some(routing) = scheme.routing {
         cluster.set_routing(routing)?;
     }
-    let place = ["workload", "interference", "schemes"];
+    let place = ["workload", "schemes"];
     if scheme.any_order {
         crate::workload::check_order(scheme.transport, &place)?;
     }
@@ -369,7 +382,12 @@ fn workload_takes(lab: &Lab) -> Result<(), Problem> {
         let message = "`allow_deadlock` of a benchmark program";
         return Err(Problem::at(&["allow_deadlock"], message, "choose a routing that is free of deadlock"));
     }
-    if lab.congestion.is_some() && matches!(lab.workload, Workload::Interference(_)) {
+    let compares = match &lab.workload {
+        Workload::Interference(_) | Workload::Compare(_) => true,
+        Workload::Flows(flows) => !flows.schemes.is_empty(),
+        _ => false,
+    };
+    if lab.congestion.is_some() && compares {
         let message = "`congestion` of a lab that compares congestion controls";
         return Err(Problem::at(&["congestion"], message, "write it into each of the schemes: { congestion = \"dcqcn\" }"));
     }

@@ -22,6 +22,7 @@ pub mod prediction;
 pub mod published;
 pub mod run;
 mod schema;
+mod series;
 pub mod sweep;
 pub mod tap;
 mod to_group;
@@ -39,6 +40,6 @@ pub use lab::{ClusterChoice, EngineChoice, Lab, ResolvedLab, load, parse, with_s
 pub use schema::{lab_schema, schemas};
 pub use to_group::ToGroup;
 pub use workload::{
-    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Halo, HotSpot, Incast, Interference, Messages, OpenLoop, OpenPattern,
-    Permutation, Scheme, Shift, Uniform, Workload,
+    AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Compare, ComparedPattern, Flows, Halo, HotSpot, Incast, IncastMix,
+    Interference, Messages, OpenLoop, OpenPattern, Permutation, Scheme, Shift, Uniform, Workload,
 };

@@ -36,11 +36,20 @@ pub struct RunSettings {
     pub counting: Counting,
     /// How much memory the run may take.
     pub memory: Memory,
+    /// Looks at queues and rates at every step of this length.
+    pub series: Option<Span>,
 }
 
 impl Default for RunSettings {
     fn default() -> RunSettings {
-        RunSettings { seed: None, threads: 1, capture: CaptureRequest::default(), counting: Counting::Off, memory: Memory::default() }
+        RunSettings {
+            seed: None,
+            threads: 1,
+            capture: CaptureRequest::default(),
+            counting: Counting::Off,
+            memory: Memory::default(),
+            series: None,
+        }
     }
 }
 
@@ -82,6 +91,8 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
     let seed = settings.seed.unwrap_or(lab.lab.seed);
     let swept = match &lab.lab.workload {
         Workload::Interference(_)
+        | Workload::Compare(_)
+        | Workload::Flows(_)
         | Workload::Jobs(_)
         | Workload::Multicast(_)
         | Workload::AllToAllV(_)
@@ -90,6 +101,8 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
             has_one_run(lab, settings)?;
             match &lab.lab.workload {
                 Workload::Interference(jobs) => sweep::interference::run(catalog, lab, jobs, seed)?,
+                Workload::Compare(work) => sweep::compare::run(catalog, lab, work, seed, settings.series)?,
+                Workload::Flows(work) => sweep::flows::run(catalog, lab, work, seed, settings.series)?,
                 Workload::Jobs(work) => sweep::jobs::run(lab, work, seed)?,
                 Workload::Multicast(work) => sweep::multicast::run(lab, work, seed)?,
                 Workload::AllToAllV(exchange) => sweep::alltoallv::run(lab, exchange, seed)?,
@@ -97,6 +110,9 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
                 Workload::OpenLoop(open) => sweep::open::run(lab, open, seed)?,
                 _ => Outcome::new(),
             }
+        }
+        Workload::Bench(_) if settings.series.is_some() => {
+            return Err(LabError::refused("series of a benchmark program", "count with --counters FILE --every TIME, or run a pattern"));
         }
         Workload::Bench(bench) => return benchmark(lab, bench, seed, settings).map(|run| LabRun::One(Box::new(run))),
         workload => return pattern(lab, workload, seed, settings).map(|run| LabRun::One(Box::new(run))),
@@ -109,6 +125,10 @@ fn has_one_run(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError
     if settings.capture.file.is_some() {
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab.name());
         return Err(LabError::refused(message, "capture a lab with another workload, or leave --pcap out"));
+    }
+    if settings.series.is_some() && !matches!(lab.lab.workload, Workload::Compare(_) | Workload::Flows(_)) {
+        let message = format!("{}: series are those of one run, of `compare` and of `flows`", lab.name());
+        return Err(LabError::refused(message, "use another workload, or leave --series out"));
     }
     if settings.counting != Counting::Off {
         let message = format!("{}: a sweep has several runs, and counters are those of one", lab.name());
@@ -162,6 +182,7 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         threads: settings.threads,
         taps: taps.as_ref().map(Taps::list).unwrap_or_default(),
         counting: settings.counting,
+        series: settings.series,
         ..options(lab)
     };
     let measured = |job: Job| -> Result<(Run, f64), LabError> {
@@ -204,6 +225,11 @@ impl SingleRun {
                 outcome.text(tool.text.clone()).data_table("points", points(&tool.points)).set("text", tool.text.clone());
             }
             None => self.result(lab, &mut outcome),
+        }
+        if let Some(series) = &self.run.series {
+            let mut grid = Grid::new(crate::series::columns(&[]));
+            crate::series::rows(&self.cluster, series, &[], &mut grid);
+            outcome.record(grid.named("series"));
         }
         if let Some(broken) = &self.run.breakage {
             outcome.text(breakage::told(broken)).set("breakage", breakage::data(broken));

@@ -18,6 +18,7 @@ pub(crate) fn suits(lab: &Lab, cluster: &ResolvedCluster) -> Result<(), Problem>
             Workload::OpenLoop(_) => Some("its loads are shares of the one rate that all hosts have"),
             Workload::ClosedLoop(_) => Some("its throughput is a share of the one rate that all hosts have"),
             Workload::Interference(_) => Some("it compares slowdowns with hosts that are alike"),
+            Workload::Compare(_) | Workload::Flows(_) => Some("its loads and bounds are shares of the one rate that all hosts have"),
             _ => None,
         };
         if let Some(why) = alike {

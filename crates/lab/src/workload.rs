@@ -2,6 +2,8 @@
 
 mod alltoallv;
 pub(crate) mod collective;
+pub(crate) mod compare;
+pub(crate) mod flows;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -16,6 +18,8 @@ use crate::to_group::{self, ToGroup};
 use fabriscope_catalog::{Interface, Problem, ResolvedCluster};
 
 pub use collective::Collective;
+pub use compare::{Compare, ComparedPattern};
+pub use flows::{Flows, IncastMix};
 
 /// Every host sends one message to another; nobody receives two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -233,7 +237,7 @@ fn both() -> Vec<Service> {
     vec![Service::Rc, Service::Ud]
 }
 
-/// One way to control congestion, in a comparison.
+/// One way to control congestion and to route, in a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scheme {
@@ -354,6 +358,10 @@ pub enum Workload {
     Capture(Capture),
     /// An incast and its victims, under several ways to control congestion.
     Interference(Interference),
+    /// Patterns, each under several ways to control congestion and to route.
+    Compare(Compare),
+    /// Flows of measured sizes at random times, one run for each load and scheme.
+    Flows(Flows),
     /// Several jobs that share the network, each in a class of its own.
     Jobs(Jobs),
     /// One host sends to a multicast group, one run for each number of members.
@@ -386,6 +394,8 @@ impl Workload {
             Workload::AllToAllV(_) => "alltoallv",
             Workload::Capture(_) => "capture",
             Workload::Interference(_) => "interference",
+            Workload::Compare(_) => "compare",
+            Workload::Flows(_) => "flows",
             Workload::Jobs(_) => "jobs",
             Workload::Multicast(_) => "multicast",
             Workload::Bench(_) => "bench",
@@ -435,6 +445,8 @@ impl Workload {
             | Workload::Multicast(_)
             | Workload::AllToAllV(_)
             | Workload::Interference(_)
+            | Workload::Compare(_)
+            | Workload::Flows(_)
             | Workload::Capture(_)
             | Workload::Collective(_) => return None,
         })
@@ -458,6 +470,8 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
             return jobs::check(work, cluster, LARGEST_MESSAGE).map_err(|problem| problem.under(name).under("workload"));
         }
         Workload::Multicast(work) => return to_group::check(work, cluster),
+        Workload::Flows(work) => return work.check(cluster),
+        Workload::Compare(work) => return work.check(cluster),
         Workload::Capture(capture) => return check_capture(capture, cluster),
         Workload::AllToAllV(exchange) => return alltoallv::check(exchange, cluster),
         Workload::Collective(work) => return collective::check(work, cluster),

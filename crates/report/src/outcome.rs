@@ -13,6 +13,7 @@ pub struct Outcome {
     blocks: Vec<Block>,
     entries: Map<String, Value>,
     list: Option<Value>,
+    records: Vec<Grid>,
     curve: Option<Curve>,
     draft: Option<String>,
     verdict: Verdict,
@@ -94,6 +95,18 @@ impl Outcome {
     pub fn list(&mut self, grid: Grid) -> &mut Outcome {
         self.list = Some(grid.json());
         self.table(grid.named("rows"))
+    }
+
+    /// Adds a table, under its name, that only a file of its own gets: a row for each flow, or each sample.
+    pub fn record(&mut self, grid: Grid) -> &mut Outcome {
+        self.records.push(grid);
+        self
+    }
+
+    /// The table of that name that a file of its own gets.
+    #[must_use]
+    pub fn recorded(&self, name: &str) -> Option<&Grid> {
+        self.records.iter().find(|grid| grid.name() == name)
     }
 
     /// Programs read this value alone.

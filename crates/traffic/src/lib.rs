@@ -3,13 +3,16 @@
 //! Source: the usual patterns of network studies (Dally and Towles, "Principles and Practices of Interconnection
 //! Networks", §3.2): permutation, uniform random, shift, all-to-all; incast from the data-centre literature.
 //! Modelled: one or several messages per rank, a number of them outstanding at once, one- or two-sided (closed loop);
-//! messages at random times, whether the network takes them or not (open loop, `open_loop.rs`).
+//! messages at random times, whether the network takes them or not (open loop, `open_loop.rs`); flows of measured sizes at random
+//! times (`flows.rs`).
 
 mod all_reduce;
 mod alltoallv;
 mod draw;
+pub mod flows;
 pub mod multicast;
 mod open_loop;
+pub mod sizes;
 
 use std::collections::BTreeMap;
 

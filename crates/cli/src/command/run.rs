@@ -12,6 +12,7 @@ use crate::error::Failure;
 use crate::memory::MemoryArgs;
 use crate::output::{Output, OutputArgs, write_file};
 use crate::progress::Progress;
+use crate::records::RecordArgs;
 use crate::tap::{self, Pcap};
 
 /// Runs an experiment file.
@@ -34,6 +35,8 @@ pub struct Args {
     #[command(flatten)]
     counters: CounterArgs,
     #[command(flatten)]
+    records: RecordArgs,
+    #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
     output: OutputArgs,
@@ -46,6 +49,8 @@ Examples:
   fabriscope run labs/permutation-16.toml --pcap all.pcapng --tap all
   fabriscope run labs/hot-spot-64.toml --counters
   fabriscope run labs/incast-8.toml --counters incast.om --every 10us
+  fabriscope run labs/incast-8.toml --series queues.csv --step 1us
+  fabriscope run labs/flows-websearch.toml --flows flows.parquet
   fabriscope schema lab                       what may stand in such a file";
 
 /// Runs the command.
@@ -58,14 +63,19 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         capture: args.pcap.request(),
         counting: args.counters.counting()?,
         memory: args.memory.limit(),
+        series: args.records.step()?,
     };
     let spinner = Progress::spinner("running");
     let done = fabriscope_lab::run::run(catalog, &lab, &settings)?;
     drop(spinner);
     match done {
-        LabRun::Sweep(outcome) => args.output.write(&outcome, output),
+        LabRun::Sweep(outcome) => {
+            args.records.write(&outcome)?;
+            args.output.write(&outcome, output)
+        }
         LabRun::One(single) => {
             let outcome = finished(args, &lab, &single)?;
+            args.records.write(&outcome)?;
             let verdict = args.output.write(&outcome, output)?;
             for file in single.tool.iter().flat_map(|t| &t.files) {
                 write_file(Path::new(&file.name), &file.text)?;

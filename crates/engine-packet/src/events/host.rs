@@ -232,6 +232,9 @@ impl World<'_> {
     /// A transport timer may have run out.
     pub(crate) fn timer(&mut self, client: &mut impl Client, now: Time, host: u32) {
         let h = &mut self.hosts[host];
+        if h.timer_at != now {
+            return; // another look was planned for an earlier time, and plans those after it
+        }
         h.timer_at = Time::MAX;
         h.adapter().handle_timeout(now);
         while let Some(at) = self.host(host).adapter().poll_wake() {

@@ -7,7 +7,7 @@ use crate::run::Ending;
 use crate::world::World;
 use fabriscope_engine::{Counter, CounterPlace, LinkLoad, Seen, Sighting};
 use fabriscope_fabric::LinkId;
-use fabriscope_units::{Span, Time};
+use fabriscope_units::{Bytes, Span, Time};
 use fabriscope_verbs::{Body, QpNum, Transmit};
 use fabriscope_wire::Transport;
 
@@ -58,8 +58,12 @@ impl World<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_built(&mut self, ready: Time, host: u32, transmit: &Transmit) {
-        if let Some(tally) = self.watch.observer.as_mut().and_then(|observer| observer.tally.as_mut()) {
+        let Some(observer) = self.watch.observer.as_mut() else { return };
+        if let Some(tally) = &mut observer.tally {
             tally.built(host, ready, transmit);
+        }
+        if let Some(series) = &mut observer.series {
+            series.built(ready, host, transmit.packet.dest.0, Bytes(u64::from(transmit.packet.payload)));
         }
     }
 

@@ -9,6 +9,7 @@ use fabriscope_schedule::{Builder, Schedule};
 use fabriscope_units::{Remedy, Span};
 
 use super::head;
+use super::schemes::{keep_up, names, takes_any_order};
 use crate::error::LabError;
 use crate::lab::with_scheme;
 use crate::traffic;
@@ -26,18 +27,9 @@ struct Sample {
 
 /// Runs all schemes.
 pub fn run(catalog: &Catalog, lab: &ResolvedLab, jobs: &Workload, seed: u64) -> Result<Outcome, LabError> {
-    for scheme in &jobs.schemes {
-        let routing = scheme.routing.unwrap_or(lab.cluster.routing);
-        traffic::keeps_up(lab, routing, scheme.transport, takes_any_order(lab, scheme))
-            .map_err(|message| LabError::refused(message, "add any_order = true to the schemes, or choose another routing"))?;
-    }
+    keep_up(lab, &jobs.schemes)?;
     let samples = super::samples(&jobs.schemes, |scheme| sample(catalog, lab, jobs, scheme, seed))?;
     Ok(outcome(lab, jobs, &samples, seed))
-}
-
-/// Whether receivers take packets as they come, which they do where senders spray them.
-fn takes_any_order(lab: &ResolvedLab, scheme: &Scheme) -> bool {
-    scheme.any_order || lab.cluster.sole().node.nic.any_order
 }
 
 /// A message that the transport gave up is a result, not a failure of the run.
@@ -94,14 +86,6 @@ fn schedule(cluster: &Cluster, jobs: &Workload, incast: bool) -> Result<Schedule
     builder.build()
 }
 
-fn name(scheme: &Scheme, lab: &ResolvedLab) -> [String; 4] {
-    let flow = scheme.flow_control.unwrap_or(lab.cluster.flow_control);
-    let flow = serde_json::to_value(flow).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
-    let routing = scheme.routing.unwrap_or(lab.cluster.routing).to_string();
-    let transport = serde_json::to_value(scheme.transport).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
-    [scheme.congestion.clone().unwrap_or_else(|| "none".to_owned()), transport, flow, routing]
-}
-
 /// How much later the last victim ends beside the incast.
 fn slowdown(sample: &Sample) -> f64 {
     let last = |times: &[Span]| times.last().map_or(0.0, |time| time.as_us_f64());
@@ -114,7 +98,7 @@ fn outcome(lab: &ResolvedLab, jobs: &Workload, samples: &[Result<Sample, String>
     let mut schemes = Grid::new(columns());
     let mut ends = Vec::new();
     for (scheme, sample) in jobs.schemes.iter().zip(samples) {
-        let [congestion, transport, flow, routing] = name(scheme, lab);
+        let [congestion, transport, flow, routing] = names(scheme, lab);
         let names = [&congestion, &transport, &flow, &routing].map(|name| Cell::word(name.as_str()));
         match sample {
             Ok(sample) => schemes.push(names.into_iter().chain(cells(sample))),

@@ -2,10 +2,13 @@
 
 pub mod alltoallv;
 pub mod closed;
+pub mod compare;
+pub mod flows;
 pub mod interference;
 pub mod jobs;
 pub mod multicast;
 pub mod open;
+mod schemes;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

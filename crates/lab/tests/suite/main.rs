@@ -2,9 +2,12 @@
 #![allow(missing_docs)]
 
 mod breakages;
+mod collective_costs;
 mod conservation;
 mod faults;
 mod files;
+mod flows;
+mod incasts;
 mod labs;
 mod pattern_laws;
 mod patterns;

@@ -26,7 +26,7 @@ impl Renderer for Csv {
 }
 
 /// Columns with lists in them have no place in a spreadsheet.
-fn lines(grid: &Grid) -> String {
+pub(super) fn lines(grid: &Grid) -> String {
     let plain = |column: usize| !grid.rows().iter().any(|row| grid.values(row).nth(column).is_some_and(|v| v.is_array() || v.is_object()));
     let kept: Vec<usize> = (0..grid.keys().count()).filter(|column| plain(*column)).collect();
     let row = |cells: Vec<String>| kept.iter().map(|column| cells[*column].as_str()).collect::<Vec<_>>().join(",") + "\n";

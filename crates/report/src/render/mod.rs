@@ -2,6 +2,7 @@
 
 mod csv;
 mod json;
+pub mod records;
 mod svg;
 mod text;
 mod toml;

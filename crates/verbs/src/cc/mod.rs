@@ -420,6 +420,9 @@ pub(crate) struct Congestion {
     missing: Vec<Psn>,
     /// A packet is missing when one that left so much later has arrived.
     reordering: Span,
+    /// Smoothed round trip and its mean deviation, as RFC 6298 has them; zero before the first.
+    rtt: Span,
+    deviation: Span,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -429,6 +432,8 @@ struct Flight {
     left: Time,
     /// It was reported as arrived, out of order.
     arrived: bool,
+    /// It counts as on its way: neither arrived nor known to be lost.
+    out: bool,
 }
 
 impl Congestion {
@@ -448,6 +453,8 @@ impl Congestion {
             next: Time::ZERO,
             missing: Vec::new(),
             reordering: line.base_rtt.max(LEAST_REORDERING),
+            rtt: Span::ZERO,
+            deviation: Span::ZERO,
         }
     }
 
@@ -493,13 +500,49 @@ impl Congestion {
             Some(last) if !last.psn.is_before(psn) => {
                 if let Some(flight) = self.flight(psn) {
                     flight.left = now;
+                    // It counts as it was, whatever this copy carries.
+                    let back = !flight.arrived && !std::mem::replace(&mut flight.out, true);
+                    let more = if back { u64::from(flight.bytes) } else { 0 };
+                    self.in_flight += more;
                 }
             }
             _ => {
-                self.flights.push_back(Flight { psn, bytes, left: now, arrived: false });
+                self.flights.push_back(Flight { psn, bytes, left: now, arrived: false, out: true });
                 self.in_flight += u64::from(bytes);
             }
         }
+    }
+
+    /// `psn` is known to be lost: it is not on its way any more, and goes again when the window has room for it.
+    pub(crate) fn gone(&mut self, psn: Psn) {
+        if let Some(flight) = self.flight(psn).filter(|flight| flight.out) {
+            flight.out = false;
+            let bytes = u64::from(flight.bytes);
+            self.in_flight -= bytes;
+        }
+    }
+    /// All that has not arrived goes again from the oldest packet on.
+    pub(crate) fn rewound(&mut self) {
+        for flight in &mut self.flights {
+            self.in_flight -= if std::mem::take(&mut flight.out) { u64::from(flight.bytes) } else { 0 };
+        }
+    }
+    /// Whether the window lets the repeated packet `psn` of `bytes` go: one that counts as on its way is inside already.
+    pub(crate) fn readmits(&mut self, psn: Psn, bytes: u16) -> bool {
+        self.flight(psn).is_some_and(|flight| flight.out) || self.open(bytes)
+    }
+    /// How long to wait for an answer: `least`, or longer where round trips are (RFC 6298).
+    pub(crate) fn patience(&self, least: Span) -> Span {
+        least.max(self.rtt + self.deviation * 4)
+    }
+    fn measure(&mut self, rtt: Span) {
+        let (rtt, known) = (rtt.as_ps(), self.rtt.as_ps());
+        (self.rtt, self.deviation) = if known == 0 {
+            (Span::from_ps(rtt), Span::from_ps(rtt / 2))
+        } else {
+            let off = (self.deviation.as_ps() * 3 + known.abs_diff(rtt)) / 4;
+            (Span::from_ps((known * 7 + rtt) / 8), Span::from_ps(off))
+        };
     }
 
     fn flight(&mut self, psn: Psn) -> Option<&mut Flight> {
@@ -521,17 +564,20 @@ impl Congestion {
         let asked = asked.and_then(|asked| self.flight(asked));
         let left = asked.as_ref().map(|flight| flight.left);
         let mut bytes = 0;
+        let mut counted = 0;
         if let Some(flight) = asked.filter(|flight| !flight.arrived) {
             flight.arrived = true;
             bytes += u64::from(flight.bytes);
+            counted = if std::mem::take(&mut flight.out) { bytes } else { 0 };
         }
-        self.in_flight -= bytes;
+        self.in_flight -= counted;
         bytes += self.settle(end);
         while ahead != 0 {
             bytes += self.note_arrived(map + ahead.trailing_zeros());
             ahead &= ahead - 1;
         }
         if let Some(left) = left {
+            self.measure(now - left);
             let feedback = Feedback { now, bytes: Bytes(bytes), rtt: now - left, marked, in_flight: Bytes(self.in_flight), links };
             self.controller.acknowledged(&feedback);
             if any_order {
@@ -543,12 +589,13 @@ impl Congestion {
 
     /// Everything before `end` has arrived; gives the bytes of those that were not known to.
     pub(crate) fn settle(&mut self, end: Psn) -> u64 {
-        let mut bytes = 0;
+        let (mut bytes, mut counted) = (0, 0);
         while let Some(first) = self.flights.front().filter(|first| first.psn.is_before(end)) {
             bytes += if first.arrived { 0 } else { u64::from(first.bytes) };
+            counted += if first.out { u64::from(first.bytes) } else { 0 };
             self.flights.pop_front();
         }
-        self.in_flight -= bytes;
+        self.in_flight -= counted;
         bytes
     }
 
@@ -557,14 +604,15 @@ impl Congestion {
         let Some(flight) = self.flight(psn).filter(|flight| !flight.arrived) else { return 0 };
         flight.arrived = true;
         let bytes = u64::from(flight.bytes);
-        self.in_flight -= bytes;
+        let counted = if std::mem::take(&mut flight.out) { bytes } else { 0 };
+        self.in_flight -= counted;
         bytes
     }
 
     /// `psn` was reported and is missing after all; false if it was not reported.
     pub(crate) fn take_back(&mut self, psn: Psn) -> bool {
         let Some(flight) = self.flight(psn).filter(|flight| flight.arrived) else { return false };
-        flight.arrived = false;
+        (flight.arrived, flight.out) = (false, true);
         let bytes = u64::from(flight.bytes);
         self.in_flight += bytes;
         true
@@ -579,6 +627,7 @@ impl Congestion {
             if !flight.arrived {
                 self.missing.push(flight.psn);
                 flight.left = now;
+                self.in_flight -= if std::mem::take(&mut flight.out) { u64::from(flight.bytes) } else { 0 };
             }
         }
     }

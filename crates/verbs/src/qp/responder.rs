@@ -49,6 +49,8 @@ pub(crate) struct Ack {
     pub(crate) syndrome: u8,
     /// The packet that asked for it.
     pub(crate) asked: Psn,
+    /// It answers a packet whose payload was cut off.
+    pub(crate) trimmed: bool,
 }
 
 /// A response with data, owed or being sent.
@@ -124,6 +126,8 @@ pub(crate) struct Seen {
     pub(crate) links: Telemetry,
     /// Packets whose payload was cut off, to be told.
     pub(crate) trimmed: VecDeque<Psn>,
+    /// In strict order: the first packet whose payload was cut off, while those before it are on their way.
+    pub(crate) cut: Option<Psn>,
 }
 
 impl Responder {

@@ -233,6 +233,30 @@ fn no_acknowledgement_hides_a_refusal() {
     }
 }
 
+/// A packet that was trimmed is told by its header: the peer is there, and no counter runs down, however often that happens.
+#[test]
+fn trimming_is_no_silence() {
+    for kind in [QpType::Srd, QpType::Uet, QpType::UetRod, QpType::UetRudi] {
+        for seed in 1..10 {
+            // Nine packets of ten lose their payload: of a packet in three the eighth copy is cut off too.
+            let faults = Faults { lose: 0, duplicate: 0, reorder: 0, trim: 900, seed };
+            let mut fleet = Fleet::new(kind, 2, Mtu::B256, faults, cc::Settings::default());
+            for id in 0..10 {
+                let (sge, remote) = (fleet.sge(0, 0, 600), fleet.remote(1, 0x1000 * (1 + id)));
+                fleet.post(0, 1, SendWr::write(id, sge, remote).signaled()).unwrap();
+            }
+            assert!(fleet.run(100_000), "{kind:?}");
+            let mut found = ends(&fleet, 0);
+            found.sort_unstable();
+            assert_eq!(found, (0..10).map(|id| (id, "IBV_WC_SUCCESS")).collect::<Vec<_>>(), "{kind:?}, seed {seed}");
+            // Headers are never lost here, so nobody ever waits in vain; the timer of idempotent requests runs on when they are over.
+            if kind != QpType::UetRudi {
+                assert_eq!(fleet.nodes[0].nic.counts().ack_timeouts, 0, "{kind:?}, seed {seed}");
+            }
+        }
+    }
+}
+
 #[test]
 fn idempotent_delivery_leaves_nothing_at_the_receiver() {
     let mut fleet = fleet(QpType::UetRudi);

@@ -101,13 +101,16 @@ fn governed(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders) -> O
     }
     let number = psn.distance(wqe.first_psn) as u32;
     let payload = (wqe.length - (number << qp.mtu_shift)).min(qp.mtu()) as u16;
-    let congestion = qp.congestion.as_ref()?;
-    // Repeated packets are on their way already, as the window counts.
     let repeated = psn.is_before(qp.requester.sent_end);
-    let open = congestion.open(payload);
+    let congestion = qp.congestion.as_mut()?;
+    // Packets that are on their way, as the window counts, are inside already.
+    let open = if repeated { congestion.readmits(psn, payload) } else { congestion.open(payload) };
     // Where nothing on its way asks for an answer, one more packet goes that does: else the window would stay closed.
     let asked = qp.requester.una.is_before(qp.requester.asked_end);
-    if !repeated && !open && asked {
+    if !open && asked {
+        if let Some(psn) = again {
+            qp.requester.again.push_front(psn);
+        }
         return None;
     }
     let next = congestion.next();
@@ -306,7 +309,9 @@ fn request(qp: &mut Qp, now: Time, port: &mut Port, side: &mut ExtHeaders, posit
 pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, received: &mut Received) {
     let psn = Psn::new(packet.psn);
     let requester = &qp.requester;
-    let known = matches!(qp.state, QpState::Rts | QpState::Sqd) && !psn.is_before(requester.una) && psn.is_before(requester.sent_end);
+    // What tells of a trimmed packet may follow the acknowledgement of all before it.
+    let first = if packet.flags.contains(PacketFlags::TRIMMED) { psn.next() } else { psn };
+    let known = matches!(qp.state, QpState::Rts | QpState::Sqd) && !first.is_before(requester.una) && psn.is_before(requester.sent_end);
     if !known {
         received.dropped = true;
         side.free(packet.ext);
@@ -318,7 +323,7 @@ pub(crate) fn handle(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, s
             learn(qp, now, port, psn, packet, side);
         }
         side.free(packet.ext);
-        acknowledge(qp, now, port, psn, packet.syndrome, received);
+        acknowledge(qp, now, port, packet, received);
     } else {
         let ext = side.take(packet.ext);
         respond(qp, port, packet, ext.as_ref(), received);
@@ -334,9 +339,11 @@ fn learn(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, packet: &Packet, sid
     let ahead = packet.msn.wrapping_sub(psn.as_u32() as u16);
     let asked = if u32::from(ahead) < 1 << 15 { psn + u32::from(ahead) } else { psn };
     let Some(congestion) = qp.congestion.as_mut() else { return };
-    if packet.flags.contains(PacketFlags::TRIMMED) {
+    if packet.flags.contains(PacketFlags::TRIMMED) && qp.any_order {
         congestion.lost(now, Loss::Trimmed);
+        congestion.gone(asked);
         qp.requester.again.push_back(asked);
+        qp.requester.renew_retries(); // it answers
     } else {
         let accepted = matches!(Syndrome::decode(packet.syndrome), Ok(Syndrome::Ack(_)));
         let end = if accepted { psn.next() } else { psn };
@@ -407,8 +414,9 @@ fn progress(qp: &mut Qp, now: Time, port: &mut Port) {
 }
 
 #[inline]
-fn acknowledge(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, syndrome: u8, received: &mut Received) {
-    let Ok(syndrome) = Syndrome::decode(syndrome) else {
+fn acknowledge(qp: &mut Qp, now: Time, port: &mut Port, packet: &Packet, received: &mut Received) {
+    let psn = Psn::new(packet.psn);
+    let Ok(syndrome) = Syndrome::decode(packet.syndrome) else {
         received.dropped = true;
         return;
     };
@@ -427,10 +435,12 @@ fn acknowledge(qp: &mut Qp, now: Time, port: &mut Port, psn: Psn, syndrome: u8, 
         Syndrome::Ack(_) => {}
         Syndrome::RnrNak(timer) => receiver_not_ready(qp, now, timer, port),
         Syndrome::Nak(_) => {
+            let trimmed = packet.flags.contains(PacketFlags::TRIMMED);
             if let Some(congestion) = qp.congestion.as_mut() {
-                congestion.lost(now, Loss::Gap);
+                congestion.lost(now, if trimmed { Loss::Trimmed } else { Loss::Gap });
             }
-            lost(qp, port);
+            // Nothing slows a sender without congestion control down: its copy would be cut off again.
+            if trimmed && qp.congestion.is_some() { cut(qp, psn, port) } else { lost(qp, port) }
         }
     }
 }
@@ -535,6 +545,19 @@ fn lost(qp: &mut Qp, port: &mut Port) {
     }
 }
 
+/// The payload of the oldest packet without an answer was cut off: sends again from it, however often that happens. The peer
+/// answers, so that no counter runs down.
+fn cut(qp: &mut Qp, psn: Psn, port: &mut Port) {
+    let requester = &mut qp.requester;
+    requester.retries = requester.max_retries;
+    // Where the copy that goes again has not left yet, an earlier one was meant.
+    let waits = requester.rewound_at == Some(requester.una) && requester.cursor_psn == requester.una;
+    if requester.una != psn || waits {
+        return;
+    }
+    go_back(qp, port);
+}
+
 /// Sends again from the oldest packet without an answer, if the counter allows it.
 fn retry(qp: &mut Qp, port: &mut Port) {
     let requester = &mut qp.requester;
@@ -546,9 +569,17 @@ fn retry(qp: &mut Qp, port: &mut Port) {
     } else {
         requester.retries -= 1;
     }
+    go_back(qp, port);
+}
+
+/// Sends again from the oldest packet without an answer.
+fn go_back(qp: &mut Qp, port: &mut Port) {
     let requester = &mut qp.requester;
     requester.rewound_at = Some(requester.una);
     requester.rewind();
+    if let Some(congestion) = qp.congestion.as_mut() {
+        congestion.rewound();
+    }
     qp.timer.stop();
     qp.want_requests(port);
 }

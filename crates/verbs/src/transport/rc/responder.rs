@@ -2,7 +2,8 @@
 //!
 //! Source: IBA vol. 1 §9.7.4 (responder), §9.7.5 (acknowledgements), §9.7.7 (repeated READs and atomics), §9.9.3 (errors).
 //! Modelled: in-order delivery, one NAK for each gap, "receiver not ready", repeated requests answered again, atomics
-//! carried out once, READ responses streamed behind each other; a window of early packets where any order is taken.
+//! carried out once, READ responses streamed behind each other; a window of early packets where any order is taken; a NAK for
+//! every copy of the expected packet whose payload was cut off, marked so (no standard has it: it is Ultra Ethernet's NACK for RC).
 //! Not modelled: end-to-end credits; a READ is checked when it arrives, not again for every response packet.
 //!
 //! Early packets count as written when they arrive, and take effect when everything before them has arrived.
@@ -76,9 +77,23 @@ fn trimmed(qp: &mut Qp, port: &mut Port, psn: Psn, ahead: i32) {
     if qp.any_order {
         responder.seen.trimmed.push_back(psn);
         qp.want_responses(port);
-    } else if responder.silence == Silence::Not {
-        responder.silence = Silence::Until;
-        nak(qp, port, Syndrome::Nak(NakCode::PsnSequenceError));
+    } else if ahead == 0 {
+        // This copy is lost, whatever was said of those before it.
+        nak_trimmed(qp, port);
+    } else if responder.silence == Silence::Not && responder.seen.cut.is_none_or(|cut| psn.is_before(cut)) {
+        // Headers overtake whole packets: those before it may be on their way still.
+        responder.seen.cut = Some(psn);
+    }
+}
+
+/// The expected packet lost its payload: the peer sends it again at once, and all that follow it.
+#[cold]
+fn nak_trimmed(qp: &mut Qp, port: &mut Port) {
+    qp.responder.silence = Silence::Until;
+    qp.responder.seen.cut = None;
+    nak(qp, port, Syndrome::Nak(NakCode::PsnSequenceError));
+    if let Some(ack) = &mut qp.responder.ack {
+        ack.trimmed = true;
     }
 }
 
@@ -107,8 +122,11 @@ fn take(qp: &mut Qp, port: &mut Port, packet: &Packet, side: &mut ExtHeaders, re
             responder.expected = psn.next();
             let answered = operation == Operation::CompareSwap as u8 || operation == Operation::FetchAdd as u8;
             if !answered && packet.flags.contains(PacketFlags::ACK_REQ) {
-                responder.ack = Some(Ack { psn, syndrome: Syndrome::ACK.encode(), asked: psn });
+                responder.ack = Some(Ack { psn, syndrome: Syndrome::ACK.encode(), asked: psn, trimmed: false });
                 qp.want_responses(port);
+            }
+            if qp.responder.seen.cut == Some(psn.next()) {
+                nak_trimmed(qp, port);
             }
         }
         Err(refusal) => {
@@ -145,7 +163,7 @@ fn early(qp: &mut Qp, port: &mut Port, packet: &Packet, ahead: u32, side: &mut E
     if qp.congestion.is_some() && packet.flags.contains(PacketFlags::ACK_REQ) {
         // It is told at once that this one is here, and that everything before `expected` is.
         let psn_before = responder.expected.previous();
-        responder.ack = Some(Ack { psn: psn_before, syndrome: Syndrome::ACK.encode(), asked: psn });
+        responder.ack = Some(Ack { psn: psn_before, syndrome: Syndrome::ACK.encode(), asked: psn, trimmed: false });
         qp.want_responses(port);
     }
     let responder = &mut qp.responder;
@@ -320,7 +338,7 @@ fn repeated(qp: &mut Qp, port: &mut Port, packet: &Packet, ext: Option<&Ext>, re
             answer(qp, port, packet, ResponseKind::Atomic { old: done.old, place: done.place }, true);
         }
     } else if packet.flags.contains(PacketFlags::ACK_REQ) && responder.ack.is_none() {
-        responder.ack = Some(Ack { psn: responder.expected.previous(), syndrome: Syndrome::ACK.encode(), asked: psn });
+        responder.ack = Some(Ack { psn: responder.expected.previous(), syndrome: Syndrome::ACK.encode(), asked: psn, trimmed: false });
         qp.want_responses(port);
     }
 }
@@ -333,7 +351,7 @@ fn forget_responses(qp: &mut Qp, psn: Psn) {
 /// Owes the peer a NAK; it replaces an acknowledgement, which it includes.
 fn nak(qp: &mut Qp, port: &mut Port, syndrome: Syndrome) {
     let psn = qp.responder.expected;
-    qp.responder.ack = Some(Ack { psn, syndrome: syndrome.encode(), asked: psn });
+    qp.responder.ack = Some(Ack { psn, syndrome: syndrome.encode(), asked: psn, trimmed: false });
     qp.want_responses(port);
 }
 
@@ -377,7 +395,11 @@ pub(crate) fn poll_ack(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> O
         return poll_told(qp, port, side);
     }
     let ack = qp.responder.ack.take()?;
-    Some(response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ExtId::NONE, ack.syndrome, false))
+    let mut sent = response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ExtId::NONE, ack.syndrome, false);
+    if ack.trimmed {
+        sent.packet.flags.insert(PacketFlags::TRIMMED);
+    }
+    Some(sent)
 }
 
 /// The acknowledgement owed, with what the peer's congestion control has to know.
@@ -398,6 +420,9 @@ fn poll_told(qp: &mut Qp, port: &mut Port, side: &mut ExtHeaders) -> Option<Tran
     let mut sent = response_packet(qp, port, ack.psn, Operation::Acknowledge, 0, ext, ack.syndrome, false);
     if marked {
         sent.packet.flags.insert(PacketFlags::BECN);
+    }
+    if ack.trimmed {
+        sent.packet.flags.insert(PacketFlags::TRIMMED);
     }
     sent.packet.msn = ack.asked.as_u32() as u16;
     Some(sent)

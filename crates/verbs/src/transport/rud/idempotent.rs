@@ -168,7 +168,9 @@ impl Context {
         if packet.flags.contains(PacketFlags::TRIMMED) {
             // The request lost its payload, or the answer did: either goes again with the request.
             sender.congestion.lost(now, Loss::Trimmed);
+            sender.congestion.gone(asked);
             self.again(asked);
+            self.heard(now, port);
             return self.continue_sending(now, port);
         }
         if bytes && !ext.holds(packet.payload) {

@@ -168,6 +168,13 @@ impl Sender {
         waits
     }
 
+    /// Whether the window lets packet `psn` go again.
+    pub(super) fn readmits(&mut self, psn: Psn, mtu: u32) -> bool {
+        let message = self.position_of(psn).map(|position| &self.messages[position]);
+        let payload = message.map_or(0, |message| message.payload(psn.distance(message.first) as u32, mtu));
+        self.congestion.readmits(psn, payload)
+    }
+
     /// Whether there is credit for the packet `again`, or for the next new one.
     pub(super) fn has_credit(&self, again: Option<Psn>, mtu: u32) -> bool {
         let psn = again.unwrap_or(self.next);

@@ -1,4 +1,7 @@
 //! What a context sends and what it hears of it: packets, acknowledgements, timers.
+//!
+//! Source: Ultra Ethernet Specification 1.0, §3.5 and §3.6: a packet that was trimmed is told by a NACK and goes again when the window
+//! lets it; only timeouts count against the peer; RFC 6298 (timers follow the round trip).
 
 use fabriscope_units::Time;
 use fabriscope_wire::{NakCode, Psn, Syndrome};
@@ -21,6 +24,12 @@ impl Context {
             return None; // the receiver would drop it
         }
         let again = sender.next_again();
+        if let Some(psn) = again
+            && !sender.readmits(psn, mtu)
+        {
+            sender.again.push_front(psn);
+            return None;
+        }
         if again.is_none() {
             if !sender.unsent() {
                 if !sender.take_turns() {
@@ -119,11 +128,12 @@ impl Context {
             self.advance(end, port);
             if known {
                 self.sender.congestion.lost(now, if missing { Loss::Gap } else { Loss::Trimmed });
+                self.sender.congestion.gone(asked);
                 self.again(asked);
+                self.heard(now, port);
             }
             return self.continue_sending(now, port);
         }
-        let before = sender.una;
         let accepted = matches!(syndrome, Syndrome::Ack(_));
         // The map may begin behind the first that is missing.
         let map = end + (ext.swap as u32).min(WINDOW);
@@ -151,6 +161,7 @@ impl Context {
             }
             _ => {}
         }
+        let before = self.sender.una;
         if accepted && known {
             self.took(asked, port);
         }
@@ -164,11 +175,19 @@ impl Context {
             }
         }
         self.advance(end, port);
-        if self.sender.una != before {
-            self.sender.silent = 0;
-            self.start_timer(now, port);
+        if self.sender.una != before || accepted && known {
+            self.heard(now, port);
         }
         self.continue_sending(now, port);
+    }
+
+    /// The peer told of a packet for the first time, that it arrived or that its payload was cut off: it is there, and the timer
+    /// begins again. Only silence counts against the peer.
+    pub(super) fn heard(&mut self, now: Time, port: &mut Port) {
+        self.sender.silent = 0;
+        if self.sender.deadline.is_some() {
+            self.start_timer(now, port);
+        }
     }
 
     /// Packet `psn` goes again; where order is kept, all that were sent after it too.
@@ -295,7 +314,7 @@ impl Context {
 
     pub(super) fn start_timer(&mut self, now: Time, port: &mut Port) {
         let sender = &mut self.sender;
-        let patience = sender.timeout * (1 << sender.silent.min(5));
+        let patience = sender.congestion.patience(sender.timeout) * (1 << sender.silent.min(5));
         let earliest = sender.later.iter().map(|(at, _)| *at).min();
         let deadline = earliest.map_or(now + patience, |at| at.min(now + patience));
         sender.deadline = Some(deadline);
@@ -345,6 +364,7 @@ impl Context {
             let mut psn = sender.una;
             while psn.is_before(sender.next) {
                 if !sender.arrived.has(psn) && !sender.later.iter().any(|(_, later)| *later == psn) {
+                    sender.congestion.gone(psn);
                     sender.again.push_back(psn);
                 }
                 psn = psn.next();
