@@ -18,9 +18,9 @@ use std::sync::Arc;
 use fabriscope_nccl::{Plan, Tuner};
 use fabriscope_nccl_runtime::{self as runtime, Communicator, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
-use fabriscope_platform::Target;
 use fabriscope_platform::nccl::JobLibrary;
-use fabriscope_tool::{Placing, Prepared, UsageError};
+use fabriscope_platform::{GpuTarget, Target};
+use fabriscope_tool::{Placing, Prepared, Rows, UsageError};
 use fabriscope_units::{Bytes, Span, Time};
 
 pub use operation::{Operation, TOOLS};
@@ -50,7 +50,18 @@ struct Job {
     operation: Operation,
     settings: Settings,
     world: World,
+    library: JobLibrary,
+    gpu: Option<GpuTarget>,
+    per_node: u32,
     rows: Vec<Row>,
+    told: Rows,
+}
+
+impl Job {
+    /// So many rows are done.
+    fn tell(&self, done: usize, results: &Measured) {
+        self.told.tell((done, self.rows.len()), || report::report(self, results, done).text);
+    }
 }
 
 /// What is measured, by row and place.
@@ -60,6 +71,8 @@ struct Measured {
     times: Vec<[Vec<Vec<Span>>; 2]>,
     /// Elements that were kept with other contents than they should have.
     wrong: Vec<[u64; 2]>,
+    /// Ranks that are done with each row.
+    done: Vec<u32>,
 }
 
 type Results = Record<Measured>;
@@ -108,17 +121,17 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
     let tuner = Tuner::new(world.plan());
     let rows: Result<Vec<Row>, _> = settings.sizes.iter().map(|size| row(operation, &settings, &world, &tuner, *size)).collect();
     let rows = rows.map_err(|error| refused(tool, &error))?;
-    let job = Arc::new(Job { operation, settings, world, rows });
+    let (told, gpu) = (Rows::default(), target.gpu.clone());
+    let job = Arc::new(Job { operation, settings, world, library, gpu, per_node, rows, told: told.clone() });
     let times = job.rows.iter().map(|row| row.cases.each_ref().map(|cases| vec![Vec::new(); cases.len()])).collect();
-    let results: Results = Record::new(Measured { times, wrong: vec![[0; 2]; job.rows.len()] });
+    let results: Results = Record::new(Measured { times, wrong: vec![[0; 2]; job.rows.len()], done: vec![0; job.rows.len()] });
     let mains = (0..ranks).map(|_| -> Main {
         let (job, results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
     });
     let mains = mains.collect();
-    let gpu = target.gpu.clone();
-    let finish = move || report::report(&job, gpu.as_ref(), &library, per_node, &results.lock());
-    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
+    let finish = move || report::report(&job, &results.lock(), job.rows.len());
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish), rows: told })
 }
 
 fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u64) -> Result<Row, fabriscope_nccl::NcclError> {
@@ -177,6 +190,9 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
     }
     let wires: Vec<_> = wires.into_iter().collect();
     let c = Communicator::init(process, job.world.clone(), &wires).await?;
+    if c.rank() == 0 {
+        job.tell(0, &results.lock());
+    }
     for (at, row) in job.rows.iter().enumerate() {
         for (place, cases) in row.cases.iter().enumerate() {
             let before = c.wrong();
@@ -188,6 +204,11 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
             if c.is_first() {
                 results.lock().wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
             }
+        }
+        let mut results = results.lock();
+        results.done[at] += 1;
+        if results.done[at] == ranks {
+            job.tell(at + 1, &results);
         }
     }
     Ok(())
