@@ -2,6 +2,7 @@
 
 use crate::labs::one;
 
+
 /// Host 1 sends 4 MiB to host 0, with these lines in the lab; microseconds.
 fn to_host_0(lines: &str, tables: &str) -> (f64, fabriscope_engine::Run) {
     let run = one(&format!("cluster = \"lab-16\"\n{lines}\n{tables}\n[workload.incast]\nsenders = 1\nsize = \"4 MiB\"\n"));

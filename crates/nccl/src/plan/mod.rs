@@ -18,7 +18,7 @@ mod step;
 use fabriscope_units::Bytes;
 use smallvec::SmallVec;
 
-pub use lane::Lane;
+pub use lane::{Course, Lane, Peers};
 pub use step::{Direction, Peer, Slice, Step};
 
 use crate::algorithm::{Algorithm, Operation, Protocol};

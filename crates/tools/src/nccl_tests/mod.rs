@@ -13,10 +13,11 @@ mod operation;
 mod options;
 mod report;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
-use fabriscope_nccl::{Plan, Tuner};
-use fabriscope_nccl_runtime::{self as runtime, Communicator, World};
+use fabriscope_nccl::{NetWay, Plan, Tuner};
+use fabriscope_nccl_runtime::{self as runtime, Communicator, Wire, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::nccl::JobLibrary;
 use fabriscope_platform::{GpuTarget, Target};
@@ -55,9 +56,38 @@ struct Job {
     per_node: u32,
     rows: Vec<Row>,
     told: Rows,
+    /// The connections between nodes, which all ranks name; the first to ask works them out.
+    wires: OnceLock<Vec<(Wire, Option<NetWay>)>>,
 }
 
 impl Job {
+    /// The connections that any operation of the job uses.
+    fn wires(&self, ranks: u32) -> Vec<(Wire, Option<NetWay>)> {
+        let mut wires = BTreeMap::new();
+        // Messages of other lengths by the same channels meet the same peers.
+        let mut seen = Vec::new();
+        for case in self.rows.iter().flat_map(|row| row.cases.iter().flatten()) {
+            match &case.plan {
+                Some(plan) => {
+                    let alike = (plan.choice, plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
+                    if !seen.contains(&alike) {
+                        seen.push(alike);
+                        wires.extend(runtime::connections(&self.world, plan));
+                    }
+                }
+                None => {
+                    let block = Bytes(case.count * self.settings.element);
+                    if case.in_place {
+                        continue;
+                    }
+                    let (senders, lengths) = self.operation.senders(ranks, self.settings.root, block);
+                    wires.extend(runtime::pairs(&self.world, &senders, &lengths));
+                }
+            }
+        }
+        wires.into_iter().collect()
+    }
+
     /// So many rows are done.
     fn tell(&self, done: usize, results: &Measured) {
         self.told.tell((done, self.rows.len()), || report::report(self, results, done).text);
@@ -122,7 +152,7 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
     let rows: Result<Vec<Row>, _> = settings.sizes.iter().map(|size| row(operation, &settings, &world, &tuner, *size)).collect();
     let rows = rows.map_err(|error| refused(tool, &error))?;
     let (told, gpu) = (Rows::default(), target.gpu.clone());
-    let job = Arc::new(Job { operation, settings, world, library, gpu, per_node, rows, told: told.clone() });
+    let job = Arc::new(Job { operation, settings, world, library, gpu, per_node, rows, told: told.clone(), wires: OnceLock::new() });
     let times = job.rows.iter().map(|row| row.cases.each_ref().map(|cases| vec![Vec::new(); cases.len()])).collect();
     let results: Results = Record::new(Measured { times, wrong: vec![[0; 2]; job.rows.len()], done: vec![0; job.rows.len()] });
     let mains = (0..ranks).map(|_| -> Main {
@@ -176,20 +206,9 @@ fn most_steps(world: &World, plan: &Plan) -> u64 {
 
 /// One rank: all sizes in turn.
 async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), ProgramError> {
-    let mut wires = std::collections::BTreeMap::new();
     let ranks = process.ranks();
-    for case in job.rows.iter().flat_map(|row| row.cases.iter().flatten()) {
-        match &case.plan {
-            Some(plan) => wires.extend(runtime::connections(&job.world, plan)),
-            None => {
-                let block = Bytes(case.count * job.settings.element);
-                let (senders, lengths) = job.operation.senders(ranks, job.settings.root, block);
-                wires.extend(runtime::pairs(&job.world, &senders, &lengths));
-            }
-        }
-    }
-    let wires: Vec<_> = wires.into_iter().collect();
-    let c = Communicator::init(process, job.world.clone(), &wires).await?;
+    let wires = job.wires.get_or_init(|| job.wires(ranks));
+    let c = Communicator::init(process, job.world.clone(), wires).await?;
     if c.rank() == 0 {
         job.tell(0, &results.lock());
     }
