@@ -2,6 +2,7 @@
 //!
 //! Source: NCCL 2.22.3, src/device/all_reduce.h, all_gather.h, reduce_scatter.h, broadcast.h, reduce.h.
 
+use fabriscope_units::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 use super::{Direction, Part, Peer, Plan, Step};
@@ -265,7 +266,9 @@ impl Lane<'_> {
 }
 
 impl Course {
-    fn per_loop(&self) -> u64 {
+    /// Steps of a loop.
+    #[must_use]
+    pub fn steps_of_loop(&self) -> u64 {
         match &self.role {
             Role::Copy | Role::Pass { .. } => 1,
             Role::RingTwice => 2 * self.ranks - 1,
@@ -276,7 +279,12 @@ impl Course {
     /// Number of steps.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.grid.loops() * self.per_loop()
+        self.grid.loops() * self.steps_of_loop()
+    }
+    /// Bytes of a part that a whole loop takes.
+    #[must_use]
+    pub fn stride(&self) -> Bytes {
+        Bytes(self.grid.stride)
     }
     /// From whom it takes, and to whom it gives, in any of its steps.
     #[must_use]
@@ -300,7 +308,7 @@ impl Course {
     /// A step of the rank in `communicator`.
     #[must_use]
     pub fn step(&self, communicator: &Communicator, number: u64) -> Step {
-        let (turn, within) = (number / self.per_loop(), number % self.per_loop());
+        let (turn, within) = (number / self.steps_of_loop(), number % self.steps_of_loop());
         let (previous, next, index) = self.ring;
         let previous = Peer::Rank(previous, Direction::Up);
         let next = Peer::Rank(next, Direction::Up);

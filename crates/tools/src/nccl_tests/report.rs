@@ -15,7 +15,8 @@ pub(super) fn report(job: &Job, results: &Measured, done: usize) -> ToolOutput {
     let ranks = job.world.plan().ranks();
     let mut output = ToolOutput { text: head(job), ..ToolOutput::default() };
     let mut bandwidths = Vec::new();
-    for ((row, spans), wrong) in job.rows.iter().zip(&results.times).zip(&results.wrong).take(done) {
+    let rows = job.rows.iter().zip(&results.times).zip(&results.wrong).zip(&results.skipped);
+    for (((row, spans), wrong), skipped) in rows.take(done) {
         let s = &job.settings;
         let operator = if job.operation.reduces() { s.operator } else { "none" };
         let root = if job.operation.rooted() { i64::from(s.root) } else { -1 };
@@ -48,6 +49,7 @@ pub(super) fn report(job: &Job, results: &Measured, done: usize) -> ToolOutput {
         }
         output.text.push('\n');
         output.remarks.extend(row.choice.clone());
+        output.remarks.extend(skipped.and_then(|skipped| skipped.remark(row.bytes)));
     }
     if done < job.rows.len() {
         return output;
