@@ -1,6 +1,6 @@
 //! `fabriscope`: the command line. Parsing, dispatch and exit status; everything else has its own file.
 //!
-//! Exit status: 0 done, 1 a check failed, 2 the input was wrong.
+//! Exit status: 0 done, 1 a check failed, 2 the input was wrong, 130 an interrupt ended a benchmark.
 
 mod arguments;
 mod command;
@@ -13,6 +13,7 @@ mod node;
 mod output;
 mod progress;
 mod records;
+mod rows;
 mod tap;
 
 use std::process::ExitCode;

@@ -60,6 +60,8 @@ impl OutputArgs {
 /// The place a command writes its result to.
 pub struct Output {
     writer: Box<dyn Write>,
+    /// What has been written past it, and stands at the begin of what will be.
+    written: String,
     file: Option<Unfinished>,
 }
 
@@ -72,7 +74,7 @@ struct Unfinished {
 impl Output {
     /// Standard output.
     pub fn stdout() -> Output {
-        Output { writer: Box::new(BufWriter::new(io::stdout().lock())), file: None }
+        Output { writer: Box::new(BufWriter::new(io::stdout())), written: String::new(), file: None }
     }
     /// From here on, `path`: written under a temporary name beside it and renamed when all is done.
     pub fn redirect(&mut self, path: &Path) -> Result<(), Failure> {
@@ -83,8 +85,13 @@ impl Output {
         self.file = Some(Unfinished { temporary, target: path.to_owned() });
         Ok(())
     }
+    /// So much stands on standard output already: the text that begins with it goes on from there.
+    pub fn has_written(&mut self, text: String) {
+        self.written = text;
+    }
     /// Writes text.
     pub fn text(&mut self, text: &str) -> Result<(), Failure> {
+        let text = text.strip_prefix(std::mem::take(&mut self.written).as_str()).unwrap_or(text);
         self.writer.write_all(text.as_bytes()).map_err(|cause| self.cannot(&cause))
     }
     /// Writes a value as JSON with a line end.
@@ -134,7 +141,7 @@ pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Writes a file by `write`, under a temporary name first.
 pub fn write_with(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut output = Output { writer: Box::new(io::sink()), file: None };
+    let mut output = Output { writer: Box::new(io::sink()), written: String::new(), file: None };
     output.redirect(path)?;
     write(&mut output.writer).map_err(|cause| unwritable(path, &cause))?;
     output.finish()

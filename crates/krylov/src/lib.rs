@@ -24,7 +24,7 @@ use fabriscope_mpi::{Packing, World};
 use fabriscope_node::{Main, Record};
 use fabriscope_platform::{Layout, Processor, Target, path_mtu};
 use fabriscope_tool::Operation::Iteration;
-use fabriscope_tool::{Data, PerNode, Placing, Prepared, Ranks, SizeOption, Suite, Traits, UsageError, algorithm, mpi_for};
+use fabriscope_tool::{Data, PerNode, Placing, Prepared, Ranks, Rows, SizeOption, Suite, Traits, UsageError, algorithm, mpi_for};
 use fabriscope_units::Bytes;
 
 pub use matrix::{Matrix, MatrixError, Part, Stencil};
@@ -92,7 +92,7 @@ pub fn prepare(args: &[String], target: &Target) -> Result<Prepared, UsageError>
     let mains = (0..ranks).map(main).collect();
     let cores = target.cores.clone();
     let finish = move || report::report(&job, &results.lock(), cores.as_ref());
-    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish), rows: Rows::default() })
 }
 
 /// A helper for each rank on the cores of its adapter.

@@ -5,7 +5,7 @@ use fabriscope_engine::Counting;
 use fabriscope_engine::{Cluster, Run};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::Outcome;
-use fabriscope_tools::{Ranks, Tool, ToolOutput};
+use fabriscope_tools::{Listener, Ranks, Tool, ToolOutput};
 use fabriscope_units::Remedy;
 use serde_json::Value;
 
@@ -230,6 +230,14 @@ impl BenchSetup {
     /// # Errors
     /// The tool's own refusal of its options (its `--help` is one), taps that do not exist, what the engine does not do.
     pub fn run(self) -> Result<BenchRun, LabError> {
+        self.run_heard(None)
+    }
+
+    /// The same; a listener hears of the rows of the tool's table as they are done.
+    ///
+    /// # Errors
+    /// As [`BenchSetup::run`].
+    pub fn run_heard(self, listener: Option<Listener>) -> Result<BenchRun, LabError> {
         let layout = self.layout()?;
         let request = &self.request;
         let watched = request.capture.file.is_some() || request.counting != Counting::Off;
@@ -249,7 +257,7 @@ impl BenchSetup {
             counting: request.counting,
             faults: None,
         };
-        let (printed, run) = cluster.as_ref().map_or_else(|| launch.run(), |cluster| launch.run_on(cluster))?;
+        let (printed, run) = launch.run_heard(cluster.as_ref(), listener)?;
         Ok(BenchRun { setup: self, printed, run, cluster, taps, layout })
     }
 }

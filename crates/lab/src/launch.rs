@@ -6,7 +6,7 @@ use fabriscope_engine_packet::PacketEngine;
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_node::Main;
 use fabriscope_platform::{Binding, Layout, Target, Unlike};
-use fabriscope_tools::{PerNode, Prepared, Ranks, Tool, ToolOutput, UsageError};
+use fabriscope_tools::{Listener, PerNode, Prepared, Ranks, Tool, ToolOutput, UsageError};
 use fabriscope_units::Remedy;
 use miette::Diagnostic;
 
@@ -117,11 +117,7 @@ impl Launch<'_> {
     /// # Errors
     /// Wiring that the switches cannot form, and as [`Launch::run_on`].
     pub fn run(&self) -> Result<(ToolOutput, Run), LaunchError> {
-        if self.parts.uniform().is_none() {
-            return self.run_on(&Cluster::new(self.parts.clone())?);
-        }
-        let prepared = self.prepared(None)?;
-        self.carried(prepared, &Cluster::new(self.parts.clone())?)
+        self.run_heard(None, None)
     }
 
     /// Runs the tool on a cluster of its parts that is wired already.
@@ -129,7 +125,22 @@ impl Launch<'_> {
     /// # Errors
     /// The tool's command line, too few nodes, and what the engine says.
     pub fn run_on(&self, cluster: &Cluster) -> Result<(ToolOutput, Run), LaunchError> {
-        self.carried(self.prepared(Some(cluster))?, cluster)
+        self.run_heard(Some(cluster), None)
+    }
+
+    /// The same on a cluster that is wired already, or on one of its own; a listener hears of rows as they are done.
+    ///
+    /// # Errors
+    /// As [`Launch::run`].
+    pub fn run_heard(&self, cluster: Option<&Cluster>, listener: Option<Listener>) -> Result<(ToolOutput, Run), LaunchError> {
+        let Some(cluster) = cluster else {
+            if self.parts.uniform().is_none() {
+                return self.run_heard(Some(&Cluster::new(self.parts.clone())?), listener);
+            }
+            let prepared = self.prepared(None)?;
+            return self.carried(prepared, &Cluster::new(self.parts.clone())?, listener);
+        };
+        self.carried(self.prepared(Some(cluster))?, cluster, listener)
     }
 
     fn prepared(&self, cluster: Option<&Cluster>) -> Result<Prepared, LaunchError> {
@@ -149,7 +160,7 @@ impl Launch<'_> {
         if self.chosen.is_empty() { cluster.some(taken, self.nodes, self.seed) } else { self.chosen.to_vec() }
     }
 
-    fn carried(&self, prepared: Prepared, cluster: &Cluster) -> Result<(ToolOutput, Run), LaunchError> {
+    fn carried(&self, prepared: Prepared, cluster: &Cluster, listener: Option<Listener>) -> Result<(ToolOutput, Run), LaunchError> {
         let ranks = u32::try_from(prepared.mains.len()).expect("a layout counts its ranks in 32 bits");
         let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
         if cluster.nodes() < 2 && taken > 1 {
@@ -168,6 +179,9 @@ impl Launch<'_> {
         let mains = if self.traced { prepared.mains.into_iter().map(traced).collect() } else { prepared.mains };
         let (taps, faults) = (self.taps.clone(), self.faults.clone());
         let options = RunOptions { taps, counting: self.counting, faults, ..RunOptions::default() };
+        if let Some(listener) = listener {
+            prepared.rows.listen(listener);
+        }
         let run = PacketEngine.run(cluster, Job::programs(nodes, mains), &options, self.seed)?;
         Ok(((prepared.finish)(), run))
     }

@@ -5,11 +5,12 @@
 //! Not modelled: all-gather and reduce-scatter by the network's reduction.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use fabriscope_nccl::{self as nccl, Direction, NetWay, Peer, Plan, Step, Transport};
+use fabriscope_nccl::{self as nccl, Course, Direction, NetWay, Peer, Peers, Plan, Step, Transport};
 use fabriscope_node::ProgramError;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::communicator::Communicator;
 use super::contents;
@@ -26,21 +27,20 @@ impl Communicator {
         let (channels, rank) = (&self.proxy.world.0.plan, self.rank());
         let (mut plans, all) = (Vec::new(), contents::of_all(channels.ranks()));
         let mut network = Vec::new();
-        for (place, part) in plan.parts.iter().enumerate() {
-            for (number, lane) in plan.lanes(channels, rank, part).iter().enumerate() {
-                let mut fifos = BTreeMap::new();
+        for part in &plan.parts {
+            for lane in plan.lanes(channels, rank, part) {
+                let course = lane.course();
                 let pace = if heads(&lane.step(0)) { self.library().pace_of_switch() } else { self.library().pace(plan.choice.protocol) };
-                for step in (0..lane.steps().min(turn(channels))).map(|step| lane.step(step)) {
-                    for (wires, sends) in [
-                        (wires(channels, rank, part.channel, &step, false), false),
-                        (wires(channels, rank, part.channel, &step, true), true),
-                    ] {
-                        for wire in wires {
-                            fifos.insert((wire, sends), self.fifo(wire, plan.choice.protocol)?);
-                        }
-                    }
-                }
-                if lane.steps() > 0 && lane.step(0).send.iter().any(|peer| matches!(peer, Peer::Network(_))) {
+                let (receive, send) = course.peers();
+                let ends = |peers: &Peers, sends| -> Result<Vec<(Peer, Vec<FifoId>)>, ProgramError> {
+                    let of = |peer: &Peer| {
+                        let wires = wires(channels, rank, part.channel, *peer, sends);
+                        let fifos = wires.into_iter().map(|wire| self.fifo(wire, plan.choice.protocol));
+                        Ok((*peer, fifos.collect::<Result<_, ProgramError>>()?))
+                    };
+                    peers.iter().map(of).collect()
+                };
+                if lane.steps() > 0 && send.iter().any(|peer| matches!(peer, Peer::Network(_))) {
                     let slices = (0..lane.steps()).map(|step| plan.slices(lane.step(step).bytes).count() as u64).sum();
                     network.push((part.channel, slices));
                 }
@@ -49,11 +49,11 @@ impl Communicator {
                     plan: plan.clone(),
                     rank,
                     all,
-                    part: place,
-                    lane: number,
+                    course: course.clone(),
                     next: 0,
                     count: lane.steps(),
-                    fifos,
+                    receive: Ends::new(ends(&receive, false)?),
+                    send: Ends::new(ends(&send, true)?),
                     slices: Vec::new(),
                 };
                 plans.push(BlockPlan { pace, moves: Box::new(steps) });
@@ -77,14 +77,12 @@ pub fn connections(world: &World, plan: &Plan) -> Vec<(Wire, Option<NetWay>)> {
     for rank in 0..channels.ranks() {
         for part in &plan.parts {
             for lane in plan.lanes(channels, rank, part) {
-                for step in (0..lane.steps().min(turn(channels))).map(|step| lane.step(step)) {
-                    for wire in wires(channels, rank, part.channel, &step, true) {
-                        if wire.kind == WireKind::ToNetwork {
-                            found.insert(wire, None);
-                        } else if channels.seat(wire.from).node != channels.seat(wire.to).node {
-                            let transport = channels.transport(wire.from, wire.to, part.channel, plan.choice.algorithm);
-                            found.insert(wire, if let Transport::Net(way) = transport { Some(way) } else { None });
-                        }
+                for wire in lane.course().peers().1.iter().flat_map(|peer| wires(channels, rank, part.channel, *peer, true)) {
+                    if wire.kind == WireKind::ToNetwork {
+                        found.insert(wire, None);
+                    } else if channels.seat(wire.from).node != channels.seat(wire.to).node {
+                        let transport = channels.transport(wire.from, wire.to, part.channel, plan.choice.algorithm);
+                        found.insert(wire, if let Transport::Net(way) = transport { Some(way) } else { None });
                     }
                 }
             }
@@ -93,37 +91,46 @@ pub fn connections(world: &World, plan: &Plan) -> Vec<(Wire, Option<NetWay>)> {
     found.into_iter().collect()
 }
 
-/// Steps after which a lane has met all its neighbours.
-fn turn(channels: &nccl::Communicator) -> u64 {
-    2 * u64::from(channels.ranks())
+/// The connections by which a rank takes from a peer, or sends to it.
+fn wires(channels: &nccl::Communicator, rank: u32, channel: u32, peer: Peer, sends: bool) -> SmallVec<[Wire; 4]> {
+    let node = channels.seat(rank).node;
+    let wire = |other: u32, kind| {
+        let (from, to) = if sends { (rank, other) } else { (other, rank) };
+        Wire { from, to, channel, kind }
+    };
+    let is_own = |head| channels.nvls_head(node, head) == rank;
+    let all = |kind| channels.ranks_of(node).iter().map(|other| wire(*other, kind)).collect();
+    smallvec![match peer {
+        Peer::Rank(other, Direction::Up) => wire(other, WireKind::Up),
+        Peer::Rank(other, Direction::Down) => wire(other, WireKind::Down),
+        // The head takes from all, and fills all; the others meet the head.
+        Peer::Reduction(head) if !sends && is_own(head) => return all(WireKind::Reduction),
+        Peer::Multicast(head) if sends && is_own(head) => return all(WireKind::Multicast),
+        Peer::Reduction(head) => wire(channels.nvls_head(node, head), WireKind::Reduction),
+        Peer::Multicast(head) => wire(channels.nvls_head(node, head), WireKind::Multicast),
+        Peer::Network(_) => wire(rank, if sends { WireKind::ToNetwork } else { WireKind::FromNetwork }),
+    }]
 }
 
-/// The connections that a step takes from, or fills.
-fn wires(channels: &nccl::Communicator, rank: u32, channel: u32, step: &Step, sends: bool) -> SmallVec<[Wire; 4]> {
-    let mut all = SmallVec::new();
-    let node = channels.seat(rank).node;
-    let own = channels.nvls_head_of(rank);
-    for peer in if sends { &step.send } else { &step.receive } {
-        let wire = |other: u32, kind| {
-            let (from, to) = if sends { (rank, other) } else { (other, rank) };
-            Wire { from, to, channel, kind }
-        };
-        match *peer {
-            Peer::Rank(other, Direction::Up) => all.push(wire(other, WireKind::Up)),
-            Peer::Rank(other, Direction::Down) => all.push(wire(other, WireKind::Down)),
-            // The head takes from all, and fills all; the others meet the head.
-            Peer::Reduction(head) if !sends && own == Some(head) => {
-                all.extend(channels.ranks_of(node).iter().map(|other| wire(*other, WireKind::Reduction)));
-            }
-            Peer::Multicast(head) if sends && own == Some(head) => {
-                all.extend(channels.ranks_of(node).iter().map(|other| wire(*other, WireKind::Multicast)));
-            }
-            Peer::Reduction(head) => all.push(wire(channels.nvls_head(node, head), WireKind::Reduction)),
-            Peer::Multicast(head) => all.push(wire(channels.nvls_head(node, head), WireKind::Multicast)),
-            Peer::Network(_) => all.push(wire(rank, if sends { WireKind::ToNetwork } else { WireKind::FromNetwork })),
-        }
+/// The FIFOs at one side of a lane.
+struct Ends {
+    by_peer: Vec<(Peer, Vec<FifoId>)>,
+    /// Those of the last step, and whom it met.
+    last: (Peers, Rc<[FifoId]>),
+}
+
+impl Ends {
+    fn new(by_peer: Vec<(Peer, Vec<FifoId>)>) -> Ends {
+        Ends { by_peer, last: (Peers::new(), Rc::from([])) }
     }
-    all
+    /// Those that lead to these, in their order.
+    fn of(&mut self, peers: &Peers) -> Rc<[FifoId]> {
+        if self.last.0 != *peers {
+            let of = |peer: &Peer| self.by_peer.iter().find(|(other, _)| other == peer).map_or(&[][..], |(_, fifos)| fifos.as_slice());
+            self.last = (peers.clone(), peers.iter().flat_map(of).copied().collect());
+        }
+        Rc::clone(&self.last.1)
+    }
 }
 
 /// The steps of a lane, slice by slice.
@@ -133,11 +140,11 @@ struct Steps {
     rank: u32,
     /// The elements of all ranks together.
     all: u64,
-    part: usize,
-    lane: usize,
+    course: Course,
     next: u64,
     count: u64,
-    fifos: BTreeMap<(Wire, bool), FifoId>,
+    receive: Ends,
+    send: Ends,
     /// Slices of the step before that are still to come, the last first.
     slices: Vec<Move>,
 }
@@ -151,24 +158,18 @@ impl Iterator for Steps {
         if self.next == self.count {
             return None;
         }
-        let channels = self.world.plan();
-        let part = &self.plan.parts[self.part];
-        let step = self.plan.lanes(channels, self.rank, part)[self.lane].step(self.next);
+        let step = self.course.step(self.world.plan(), self.next);
         self.next += 1;
-        let fifos = |sends| {
-            let wires = wires(channels, self.rank, part.channel, &step, sends);
-            wires.into_iter().filter_map(|wire| self.fifos.get(&(wire, sends)).copied()).collect::<Vec<FifoId>>()
-        };
-        let (from, to) = (fifos(false), fifos(true));
+        let (from, to) = (self.receive.of(&step.receive), self.send.of(&step.send));
         let slice = |slice: nccl::Slice| Move {
-            from: from.clone(),
-            to: to.clone(),
+            from: Rc::clone(&from),
+            to: Rc::clone(&to),
             bytes: slice.bytes,
             slots: slice.slots,
             in_place: false,
             contents: contents::of_step(&self.plan, self.rank, self.all, &step, slice.offset),
         };
-        self.slices = self.plan.slices(step.bytes).map(slice).collect();
+        self.slices.extend(self.plan.slices(step.bytes).map(slice));
         self.slices.reverse();
         self.slices.pop()
     }

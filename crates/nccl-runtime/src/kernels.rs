@@ -12,10 +12,13 @@
 //! Sans-I/O: the caller says how far time has come ([`advance`](Kernels::advance)), and is told when somebody should look again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use fabriscope_machine::{FlowId, Sharing, Use};
 use fabriscope_platform::nccl::Pace;
 use fabriscope_units::{Bytes, Span, Time};
+use rustc_hash::FxHashMap;
 
 use super::contents::Contents;
 use super::fifo::{Fifo, FifoEnd, FifoId, Filled};
@@ -24,9 +27,9 @@ use super::fifo::{Fifo, FifoEnd, FifoId, Filled};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Move {
     /// FIFOs that it empties.
-    pub from: Vec<FifoId>,
+    pub from: Rc<[FifoId]>,
     /// FIFOs that it fills.
-    pub to: Vec<FifoId>,
+    pub to: Rc<[FifoId]>,
     /// Payload.
     pub bytes: Bytes,
     /// Slots that the slice takes of each.
@@ -80,9 +83,14 @@ enum Event {
     Begin(u32),
 }
 
+/// What decides which resources a step uses: its GPU, its protocol, and the FIFOs that it empties and fills.
+type StepUse = (u32, (u64, u64), Rc<[FifoId]>, Rc<[FifoId]>);
+
 /// The kernels of a node with everything between them.
 pub struct Kernels {
     sharing: Sharing,
+    /// What a byte takes of steps that were carried out before.
+    known_uses: FxHashMap<StepUse, Arc<[Use]>>,
     /// Reading and writing a byte of each GPU's own memory.
     own: Vec<Vec<Use>>,
     fifos: Vec<Fifo>,
@@ -106,6 +114,7 @@ impl Kernels {
     pub fn new(sharing: Sharing, own: Vec<Vec<Use>>) -> Kernels {
         Kernels {
             sharing,
+            known_uses: FxHashMap::default(),
             own,
             fifos: Vec::new(),
             waits: Vec::new(),
@@ -284,7 +293,7 @@ impl Kernels {
         let Some(step) = &block.current else { return };
         let (mut ready, mut known) = (block.idle, true);
         for (fifos, side) in [(&step.from, RECEIVER), (&step.to, SENDER)] {
-            for id in fifos {
+            for id in fifos.iter() {
                 let fifo = &self.fifos[id.0 as usize];
                 let at = if side == RECEIVER { fifo.front().map(|filled| filled.seen) } else { fifo.room(step.slots) };
                 match at {
@@ -329,7 +338,7 @@ impl Kernels {
         let Some(block) = self.blocks.get_mut(&number) else { return };
         let Some(step) = &block.current else { return };
         block.contents = step.contents.adds;
-        for id in &step.from {
+        for id in step.from.iter() {
             let came = self.fifos[id.0 as usize].take().map_or(0, |filled| filled.contents);
             block.contents = block.contents.wrapping_add(came);
         }
@@ -338,11 +347,20 @@ impl Kernels {
         }
         let Some(block) = self.blocks.get(&number) else { return };
         let Some(step) = &block.current else { return };
-        for id in &step.to {
+        for id in step.to.iter() {
             self.fifos[id.0 as usize].occupy(step.slots);
         }
-        let uses = if step.in_place { Vec::new() } else { self.uses(block, step) };
         let bytes = if step.in_place { Bytes::ZERO } else { step.bytes };
+        let known = (block.gpu, block.pace.taken, Rc::clone(&step.from), Rc::clone(&step.to));
+        let uses = match self.known_uses.get(&known) {
+            _ if step.in_place => Arc::from([]),
+            Some(uses) => Arc::clone(uses),
+            None => {
+                let uses: Arc<[Use]> = self.uses(block, step).into();
+                self.known_uses.insert(known, Arc::clone(&uses));
+                uses
+            }
+        };
         let flow = self.sharing.start(self.now, bytes, uses, block.pace.rate);
         self.copies.insert(flow, number);
     }
@@ -382,11 +400,11 @@ impl Kernels {
         let Some(step) = block.current.take() else { return };
         let (pace, contents) = (block.pace, block.contents);
         block.idle = now + pace.step.end;
-        for id in &step.from {
+        for id in step.from.iter() {
             self.fifos[id.0 as usize].release(now + pace.step.end, step.slots);
             self.wake(*id, SENDER);
         }
-        for id in &step.to {
+        for id in step.to.iter() {
             let fifo = &mut self.fifos[id.0 as usize];
             let fence = if pace.fenced { fifo.way.latency + fifo.way.back } else { Span::ZERO };
             fifo.fill(now + pace.step.end + fence, step.bytes, step.slots, contents);

@@ -24,7 +24,7 @@ fn pace(begin: Span, end: Span, fenced: bool) -> Pace {
 }
 
 fn plan(pace: Pace, from: Vec<FifoId>, to: Vec<FifoId>, chunks: u32, bytes: u64, in_place: bool) -> BlockPlan {
-    let step = Move { from, to, bytes: Bytes(bytes), slots: 1, in_place, contents: Contents::default() };
+    let step = Move { from: from.into(), to: to.into(), bytes: Bytes(bytes), slots: 1, in_place, contents: Contents::default() };
     BlockPlan { pace, moves: Box::new((0..chunks).map(move |_| step.clone())) }
 }
 
@@ -122,7 +122,7 @@ fn what_is_kept_is_compared_with_what_it_should_be() {
         let id = fifo(&mut kernels, 0);
         let pace = pace(Span::ZERO, Span::ZERO, false);
         let step = |from: Vec<FifoId>, to: Vec<FifoId>, contents| {
-            let step = Move { from, to, bytes: Bytes(4096), slots: 1, in_place: false, contents };
+            let step = Move { from: from.into(), to: to.into(), bytes: Bytes(4096), slots: 1, in_place: false, contents };
             BlockPlan { pace, moves: Box::new(std::iter::once(step)) }
         };
         kernels.launch(0, Time::ZERO, vec![step(Vec::new(), vec![id], Contents { adds: 7, expects: None })]);

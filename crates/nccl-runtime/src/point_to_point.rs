@@ -5,6 +5,7 @@
 //! Not modelled: more sends and receives in a group than fit into one kernel; proxies of other ranks (PXN).
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use fabriscope_nccl::NetWay;
 use fabriscope_node::{Process, ProgramError};
@@ -99,7 +100,7 @@ impl Communicator {
 }
 
 fn step(fifo: Option<FifoId>, sends: bool, bytes: Bytes, contents: Contents) -> Move {
-    let ends: Vec<FifoId> = fifo.into_iter().collect();
-    let (from, to) = if sends { (Vec::new(), ends) } else { (ends, Vec::new()) };
+    let (ends, none): (Rc<[FifoId]>, Rc<[FifoId]>) = (fifo.into_iter().collect(), Rc::from([]));
+    let (from, to) = if sends { (none, ends) } else { (ends, none) };
     Move { from, to, bytes, slots: 1, in_place: false, contents }
 }

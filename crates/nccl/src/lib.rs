@@ -67,7 +67,7 @@ pub use communicator::{Communicator, NodeKind, RankPlacement, RingPlace, Tree};
 pub use error::NcclError;
 
 pub use path_type::PathType;
-pub use plan::{Direction, Lane, Part, Peer, Plan, SLOTS, Slice, Step, point_to_point};
+pub use plan::{Course, Direction, Lane, Part, Peer, Peers, Plan, SLOTS, Slice, Step, point_to_point};
 pub use search::{Channel, Graph, Graphs, Pattern, search};
 pub use settings::{Set, Settings};
 pub use topology::{Adapter, Facts, Topology};

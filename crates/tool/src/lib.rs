@@ -9,6 +9,7 @@ mod error;
 mod library;
 mod output;
 mod prepared;
+mod rows;
 mod traits;
 
 pub use algorithm::algorithm;
@@ -16,4 +17,5 @@ pub use error::UsageError;
 pub use library::mpi_for;
 pub use output::{Point, SideFile, ToolOutput};
 pub use prepared::{Finish, Placing, Prepared};
+pub use rows::{Listener, Rows, Said};
 pub use traits::{Data, Direction, Exchange, Measures, Operation, PerNode, Ranks, SizeOption, Suite, Traits};

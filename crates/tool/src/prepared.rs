@@ -3,6 +3,7 @@
 use fabriscope_node::Main;
 
 use crate::output::ToolOutput;
+use crate::rows::Rows;
 
 /// Makes the output after the run.
 pub type Finish = Box<dyn FnOnce() -> ToolOutput>;
@@ -44,6 +45,8 @@ pub struct Prepared {
     pub mains: Vec<Main>,
     /// The tool's output, once every program has ended.
     pub finish: Finish,
+    /// Where a listener hears of rows before; tools without rows tell nothing.
+    pub rows: Rows,
 }
 
 impl std::fmt::Debug for Prepared {

@@ -18,7 +18,7 @@ mod tool;
 pub mod xccl;
 
 pub use fabriscope_tool::{
-    Data, Direction, Exchange, Finish, Measures, Operation, PerNode, Placing, Point, Prepared, Ranks, SideFile, SizeOption, Suite,
-    ToolOutput, Traits, UsageError,
+    Data, Direction, Exchange, Finish, Listener, Measures, Operation, PerNode, Placing, Point, Prepared, Ranks, Rows, Said, SideFile,
+    SizeOption, Suite, ToolOutput, Traits, UsageError,
 };
 pub use tool::Tool;

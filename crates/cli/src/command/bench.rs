@@ -14,7 +14,7 @@ use crate::counting::{CounterArgs, Shown};
 use crate::devices::DeviceArgs;
 use crate::error::{Failure, Verdict};
 use crate::output::{FormatArgs, Output, OutputArgs, write_file};
-use crate::progress::Progress;
+use crate::rows::Live;
 use crate::tap::{self, Pcap};
 
 /// Runs a benchmark and prints what the real program would print.
@@ -130,9 +130,10 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
     if args.verbose && !wants_help {
         tell(&format!("# {}\n", setup.describe()));
     }
-    let spinner = Progress::spinner("running");
-    let done = setup.run();
-    drop(spinner);
+    let prints = args.output.output.is_none() && format == FormatArgs::default();
+    let (live, listener) = Live::new(prints);
+    let done = setup.run_heard(Some(listener));
+    output.has_written(live.end());
     match done {
         Err(LabError::Launch(LaunchError::Usage(UsageError::Help { text }))) => {
             output.text(&text)?;

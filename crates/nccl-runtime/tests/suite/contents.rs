@@ -150,7 +150,14 @@ fn wrong_contents_are_counted_by_their_bytes() {
         let mut kernels = Kernels::new(Sharing::new(vec![rate]), vec![Vec::new(); 2]);
         let uses = vec![Use { resource: ResourceId(0), weight: Weight::ONE }];
         let fifo = kernels.add_fifo(Fifo::new(FifoPath { uses, ..FifoPath::default() }, 8, FifoEnd::Block, FifoEnd::Block));
-        let step = |from, to, contents| Move { from, to, bytes: Bytes(4096), slots: 1, in_place: false, contents };
+        let step = |from: Vec<FifoId>, to: Vec<FifoId>, contents| Move {
+            from: from.into(),
+            to: to.into(),
+            bytes: Bytes(4096),
+            slots: 1,
+            in_place: false,
+            contents,
+        };
         let sends = step(Vec::new(), vec![fifo], Contents { adds: 5, expects: None });
         let keeps = step(vec![fifo], Vec::new(), Contents { adds: 2, expects: Some(expected) });
         kernels.launch(0, Time::ZERO, vec![BlockPlan { pace, moves: Box::new(std::iter::once(sends)) }]);

@@ -111,7 +111,7 @@ fn a_ring_by_its_formula() {
                 let (from, to) = (fifos[((gpu + gpus - 1) % gpus) as usize], fifos[gpu as usize]);
                 let step = |from: Vec<FifoId>, to: Vec<FifoId>| {
                     let in_place = to.is_empty();
-                    Move { from, to, bytes: Bytes(1_000_000), slots: 1, in_place, contents: Contents::default() }
+                    Move { from: from.into(), to: to.into(), bytes: Bytes(1_000_000), slots: 1, in_place, contents: Contents::default() }
                 };
                 let first = std::iter::once(step(Vec::new(), vec![to]));
                 let middle = (0..gpus - 2).map(move |_| step(vec![from], vec![to]));

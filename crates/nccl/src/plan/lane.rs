@@ -2,13 +2,15 @@
 //!
 //! Source: NCCL 2.22.3, src/device/all_reduce.h, all_gather.h, reduce_scatter.h, broadcast.h, reduce.h.
 
+use fabriscope_units::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 use super::{Direction, Part, Peer, Plan, Step};
 use crate::algorithm::{Algorithm, Operation};
 use crate::communicator::Communicator;
 
-type Peers = SmallVec<[Peer; 4]>;
+/// Far ends of connections.
+pub type Peers = SmallVec<[Peer; 4]>;
 
 /// Where the chunks of a loop are.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +66,13 @@ enum Role {
 #[derive(Clone, Debug)]
 pub struct Lane<'c> {
     communicator: &'c Communicator,
+    course: Course,
+}
+
+/// What such a group does, without the communicator that it belongs to.
+#[derive(Clone, Debug)]
+pub struct Course {
+    ranks: u64,
     channel: u32,
     rank: u32,
     operation: Operation,
@@ -87,17 +96,9 @@ pub(super) fn lanes<'c>(plan: &Plan, communicator: &'c Communicator, rank: u32, 
         Grid { stride: channels * among * chunk, first: u64::from(part.number) * among, ..plain }
     };
     let ring = communicator.ring(channel, rank);
-    let lane = |role: Role, grid: Grid| Lane {
-        communicator,
-        channel,
-        rank,
-        operation,
-        in_place: plan.in_place,
-        block: plan.block.0,
-        grid,
-        role,
-        ring: (ring.previous, ring.next, ring.index),
-    };
+    let (in_place, block, ring_place) = (plan.in_place, plan.block.0, (ring.previous, ring.next, ring.index));
+    let course = |role: Role, grid: Grid| Course { ranks, channel, rank, operation, in_place, block, grid, role, ring: ring_place };
+    let lane = |role: Role, grid: Grid| Lane { communicator, course: course(role, grid) };
     if ranks == 1 {
         return smallvec![lane(Role::Copy, plain)];
     }
@@ -243,35 +244,77 @@ fn nvls<'c>(
 }
 
 impl Lane<'_> {
-    fn per_loop(&self) -> u64 {
-        let ranks = u64::from(self.communicator.ranks());
+    /// Number of steps.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.course.steps()
+    }
+    /// All steps, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Step> + '_ {
+        (0..self.steps()).map(|number| self.step(number))
+    }
+    /// A step.
+    #[must_use]
+    pub fn step(&self, number: u64) -> Step {
+        self.course.step(self.communicator, number)
+    }
+    /// What it does, to be carried out elsewhere.
+    #[must_use]
+    pub fn course(&self) -> &Course {
+        &self.course
+    }
+}
+
+impl Course {
+    /// Steps of a loop.
+    #[must_use]
+    pub fn steps_of_loop(&self) -> u64 {
         match &self.role {
             Role::Copy | Role::Pass { .. } => 1,
-            Role::RingTwice => 2 * ranks - 1,
-            Role::RingGather | Role::RingScatter => ranks,
+            Role::RingTwice => 2 * self.ranks - 1,
+            Role::RingGather | Role::RingScatter => self.ranks,
             Role::Scatter { heads } | Role::Gather { heads } => heads.len() as u64,
         }
     }
     /// Number of steps.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.grid.loops() * self.per_loop()
+        self.grid.loops() * self.steps_of_loop()
     }
-    /// All steps, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Step> + '_ {
-        (0..self.steps()).map(|number| self.step(number))
+    /// Bytes of a part that a whole loop takes.
+    #[must_use]
+    pub fn stride(&self) -> Bytes {
+        Bytes(self.grid.stride)
+    }
+    /// From whom it takes, and to whom it gives, in any of its steps.
+    #[must_use]
+    pub fn peers(&self) -> (Peers, Peers) {
+        if self.grid.loops() == 0 {
+            return (Peers::new(), Peers::new());
+        }
+        let (previous, next, _) = self.ring;
+        let all = |heads: &[(Peer, u64)]| heads.iter().map(|(peer, _)| *peer).collect();
+        match &self.role {
+            Role::Copy => (Peers::new(), Peers::new()),
+            Role::RingTwice | Role::RingGather | Role::RingScatter => {
+                (smallvec![Peer::Rank(previous, Direction::Up)], smallvec![Peer::Rank(next, Direction::Up)])
+            }
+            Role::Pass { receive, send, .. } => (receive.clone(), send.clone()),
+            Role::Scatter { heads } => (Peers::new(), all(heads)),
+            Role::Gather { heads } => (all(heads), Peers::new()),
+        }
     }
 
-    /// A step.
+    /// A step of the rank in `communicator`.
     #[must_use]
-    pub fn step(&self, number: u64) -> Step {
-        let (turn, within) = (number / self.per_loop(), number % self.per_loop());
+    pub fn step(&self, communicator: &Communicator, number: u64) -> Step {
+        let (turn, within) = (number / self.steps_of_loop(), number % self.steps_of_loop());
         let (previous, next, index) = self.ring;
         let previous = Peer::Rank(previous, Direction::Up);
         let next = Peer::Rank(next, Direction::Up);
-        let ranks = u64::from(self.communicator.ranks());
+        let ranks = self.ranks;
         // The rank so many steps before this one.
-        let before = |steps: u64| u64::from(self.communicator.ring_rank(self.channel, ((u64::from(index) + ranks - steps) % ranks) as u32));
+        let before = |steps: u64| u64::from(communicator.ring_rank(self.channel, ((u64::from(index) + ranks - steps) % ranks) as u32));
         match &self.role {
             Role::Copy => {
                 let (at, bytes) = self.grid.piece(turn, 0);

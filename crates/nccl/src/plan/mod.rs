@@ -18,7 +18,7 @@ mod step;
 use fabriscope_units::Bytes;
 use smallvec::SmallVec;
 
-pub use lane::Lane;
+pub use lane::{Course, Lane, Peers};
 pub use step::{Direction, Peer, Slice, Step};
 
 use crate::algorithm::{Algorithm, Operation, Protocol};
@@ -123,6 +123,30 @@ impl Plan {
             self.parts.iter_mut().for_each(|part| part.chunk = long.chunk);
         }
         self
+    }
+
+    /// Whole loops that each channel goes through at least; all ranks of a channel go through the same.
+    #[must_use]
+    pub fn loops(&self, communicator: &Communicator) -> u64 {
+        let of = |part: &Part| self.stride(communicator, part).map_or(0, |stride| part.bytes.0 / stride);
+        self.parts.iter().map(of).min().unwrap_or(0)
+    }
+
+    /// The same without as many whole loops of every channel as are more than `loops`: what is left over at the end of each stays.
+    #[must_use]
+    pub fn with_loops(&self, communicator: &Communicator, loops: u64) -> Plan {
+        let skipped = self.loops(communicator).saturating_sub(loops);
+        let mut plan = self.clone();
+        for part in &mut plan.parts {
+            let stride = self.stride(communicator, part).unwrap_or(0);
+            part.bytes = Bytes(part.bytes.0.saturating_sub(skipped * stride));
+        }
+        plan
+    }
+
+    /// What a loop of a part takes of it.
+    fn stride(&self, communicator: &Communicator, part: &Part) -> Option<u64> {
+        self.lanes(communicator, 0, part).first().map(|lane| lane.course().stride().0.max(1))
     }
 
     /// The part of a channel.

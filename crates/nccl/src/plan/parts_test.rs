@@ -46,4 +46,27 @@ proptest! {
         }
         prop_assert_eq!(at, plan.block.0);
     }
+    /// Of a plan with fewer loops every lane has the first steps and what is left over at the end, and meets the same peers.
+    #[test]
+    fn a_plan_with_fewer_loops_keeps_chunks_and_what_is_left_over(choice in choice(), count in 1u64..(1 << 26), kept in 0u64..5) {
+        let communicator = communicator(2, 4, Settings::default());
+        let plan = Plan::new(&communicator, choice, count, Bytes(4), 0, false).unwrap();
+        let loops = plan.loops(&communicator);
+        let short = plan.with_loops(&communicator, kept);
+        prop_assert_eq!(short.loops(&communicator), loops.min(kept));
+        prop_assert_eq!(&plan.with_loops(&communicator, loops), &plan);
+        for (part, cut) in plan.parts.iter().zip(&short.parts) {
+            prop_assert_eq!((part.channel, part.offset, part.chunk), (cut.channel, cut.offset, cut.chunk));
+            for (long, lane) in plan.lanes(&communicator, 3, part).iter().zip(&short.lanes(&communicator, 3, cut)) {
+                prop_assert_eq!(long.steps() - lane.steps(), loops.saturating_sub(kept) * long.course().steps_of_loop());
+                let sizes = |lane: &super::Lane<'_>, from: u64| (from..lane.steps()).map(|step| lane.step(step).bytes).collect::<Vec<_>>();
+                let left = lane.steps() % long.course().steps_of_loop().max(1);
+                let tail = lane.steps() - left;
+                prop_assert_eq!(sizes(lane, tail), sizes(long, long.steps() - left));
+                if loops.min(kept) > 0 {
+                    prop_assert_eq!(lane.course().peers(), long.course().peers());
+                }
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::{Casting, Multicast, MulticastSettings, OffloadSettings, OffloadState, Packing, Rank, Unable, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
-use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError, mpi_for};
+use fabriscope_tool::{Placing, Prepared, Rows, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
 
 use super::contents;
@@ -27,6 +27,9 @@ pub(super) struct Mean {
 /// By rank.
 pub(super) type RankMeans = Vec<Mean>;
 type Results = Record<Vec<RankMeans>>;
+
+/// The report of the rows that are done: all above the table, and what stands below it with the last row.
+pub(super) type Report = Box<dyn Fn(&Plan, &[RankMeans]) -> ToolOutput + Send + Sync>;
 
 /// What is known once the plan met the machine.
 struct Job {
@@ -49,15 +52,19 @@ struct Job {
     packing: Packing,
     /// Workers on the DPU that carry it out.
     desk: Option<(OffloadSettings, OffloadState)>,
+    report: Report,
+    rows: Rows,
 }
 
-/// The programs of `plan`, and the report that `finish` makes of what they measured.
-pub(super) fn programs(
-    tool: &str,
-    plan: Plan,
-    target: &Target,
-    finish: impl FnOnce(&Plan, &[RankMeans]) -> ToolOutput + 'static,
-) -> Result<Prepared, UsageError> {
+impl Job {
+    /// The rows of these results are done.
+    fn tell(&self, results: &[RankMeans]) {
+        self.rows.tell((results.len(), self.choices.len()), || (self.report)(&self.plan, results).text);
+    }
+}
+
+/// The programs of `plan`, whose results `report` prints.
+pub(super) fn programs(tool: &str, plan: Plan, target: &Target, report: Report) -> Result<Prepared, UsageError> {
     let (per_node, ranks) = (target.layout.per_node, target.layout.ranks());
     let mpi = mpi_for(tool, target)?;
     plan.check(target)?;
@@ -82,14 +89,30 @@ pub(super) fn programs(
     let casting = Casting::default();
     let (world, packing) = (World::new(mpi, target, ranks), Packing::from(mpi));
     let (iterations, results) = (vec![OnceLock::new(); choices.len()], Record::new(vec![Vec::new(); choices.len()]));
-    let job = Arc::new(Job { plan, choices, iterations, multicast, casting, unable, switches, barrier, world, packing, desk });
+    let rows = Rows::default();
+    let told = rows.clone();
+    let job = Arc::new(Job {
+        plan,
+        choices,
+        iterations,
+        multicast,
+        casting,
+        unable,
+        switches,
+        barrier,
+        world,
+        packing,
+        desk,
+        report,
+        rows: told,
+    });
     let main = || -> Main {
         let (job, results): (Arc<Job>, Results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
     };
     let mains = (0..ranks).map(|_| main()).collect();
-    let finish = move || ToolOutput { remarks: remarks(&job), ..finish(&job.plan, &results.lock()) };
-    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
+    let finish = move || ToolOutput { remarks: remarks(&job), ..(job.report)(&job.plan, &results.lock()) };
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish), rows })
 }
 
 /// One rank: all sizes in turn.
@@ -113,6 +136,9 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
     if let Some((_, desk)) = &job.desk {
         rank.open_offload(desk).await?;
     }
+    if me == 0 {
+        job.tell(&[]);
+    }
     for (at, (call, way)) in job.choices.iter().enumerate() {
         let way = job.switches.taken(at, way);
         rank.goes_through(call.footprint());
@@ -126,7 +152,11 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
                 Mean { overall, pure: blocking, iterations }
             }
         };
-        results.lock()[at].push(mean);
+        let mut results = results.lock();
+        results[at].push(mean);
+        if results[at].len() == rank.ranks() as usize {
+            job.tell(&results[..=at]);
+        }
     }
     rank.synchronise().await
 }

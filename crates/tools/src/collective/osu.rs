@@ -98,7 +98,7 @@ pub(super) fn prepare(row: &'static OsuOperation, calling: Calling, args: &[Stri
     }
     let title = row.title(calling, plan.buffers.suffix());
     let columns = Columns { full, validate: plan.validate };
-    programs(tool, plan, target, move |plan, results| report(&title, datatype, plan, results, columns))
+    programs(tool, plan, target, Box::new(move |plan, results| report(&title, datatype, plan, results, columns)))
 }
 
 /// The option that [`on_device`] reads.

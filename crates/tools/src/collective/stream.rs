@@ -13,7 +13,7 @@ use fabriscope_mpi::Buffer;
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::{self, Meaning::Usual, Opt, Takes, opt};
-use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
+use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError};
 use fabriscope_units::{Bytes, Span, Time};
 
 use super::broadcasts::{ALGORITHMS, Casts, asked};
@@ -98,7 +98,7 @@ pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: 
     };
     let mains = (0..target.layout.ranks()).map(main).collect();
     let finish = move || report(&casts, stream, &sizes, &measured.lock());
-    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish), rows: Rows::default() })
 }
 
 fn place(given: &arguments::Given) -> Result<Buffer, UsageError> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
 use fabriscope_tool::arguments::{self, Meaning::Usual, Opt, Takes, opt};
-use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
+use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError};
 use fabriscope_units::{Bytes, Span, Time};
 
 use super::broadcasts::{ALGORITHMS, Casts, asked};
@@ -86,7 +86,7 @@ pub(super) fn prepare(tool: &'static str, about: &str, args: &[String], target: 
     };
     let mains = (0..ranks).map(main).collect();
     let finish = move || report(&casts, &training, &measured.lock());
-    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish), rows: Rows::default() })
 }
 
 fn model(given: &arguments::Given) -> Result<Model, UsageError> {

@@ -13,7 +13,7 @@ use fabriscope_node::{Devices, Memory, Mover, Process, Program, ProgramError, Re
 use fabriscope_platform::{GpuTarget, Target};
 use fabriscope_tool::arguments::Meaning::Usual;
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
-use fabriscope_tool::{Data, Measures, Operation, Placing, Prepared, Ranks, SizeOption, Suite, ToolOutput, Traits, UsageError};
+use fabriscope_tool::{Data, Measures, Operation, Placing, Prepared, Ranks, Rows, SizeOption, Suite, ToolOutput, Traits, UsageError};
 use fabriscope_units::{Bytes, Span};
 
 /// A tool for GPUs.
@@ -117,6 +117,7 @@ fn alone<R: Default + Send + 'static>(
         placing: Placing::Blocks { per_node: 1 },
         mains: vec![Box::new(move |process| run(process, filled))],
         finish: Box::new(move || report(&results.lock())),
+        rows: Rows::default(),
     }
 }
 

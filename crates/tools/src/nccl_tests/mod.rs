@@ -7,20 +7,22 @@
 //! Not modelled: CUDA graphs, several operations in a group, rounding.
 //!
 //! Iterations repeat exactly once the first few are over: those beyond are counted, not simulated. A message of very many steps is
-//! run at two lengths with the same chunks, and what a byte more takes gives the rest.
+//! run at two lengths with the same chunks, and what a byte more takes gives the rest; `steady.rs` has what large jobs do.
 
 mod operation;
 mod options;
 mod report;
+mod steady;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
-use fabriscope_nccl::{Plan, Tuner};
-use fabriscope_nccl_runtime::{self as runtime, Communicator, World};
+use fabriscope_nccl::{NetWay, Plan, Tuner};
+use fabriscope_nccl_runtime::{self as runtime, Communicator, Wire, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
-use fabriscope_platform::Target;
 use fabriscope_platform::nccl::JobLibrary;
-use fabriscope_tool::{Placing, Prepared, UsageError};
+use fabriscope_platform::{GpuTarget, Target};
+use fabriscope_tool::{Placing, Prepared, Rows, UsageError};
 use fabriscope_units::{Bytes, Span, Time};
 
 pub use operation::{Operation, TOOLS};
@@ -44,13 +46,57 @@ struct Row {
     /// Out of place and in place.
     cases: [Vec<Case>; 2],
     choice: Option<String>,
+    /// Loops and iterations are left out.
+    heavy: bool,
 }
 
 struct Job {
     operation: Operation,
     settings: Settings,
     world: World,
+    library: JobLibrary,
+    gpu: Option<GpuTarget>,
+    per_node: u32,
     rows: Vec<Row>,
+    told: Rows,
+    /// What was measured of long operations.
+    known: Record<steady::Known>,
+    /// The connections between nodes, which all ranks name; the first to ask works them out.
+    wires: OnceLock<Vec<(Wire, Option<NetWay>)>>,
+}
+
+impl Job {
+    /// The connections that any operation of the job uses.
+    fn wires(&self, ranks: u32) -> Vec<(Wire, Option<NetWay>)> {
+        let mut wires = BTreeMap::new();
+        // Messages of other lengths by the same channels meet the same peers.
+        let mut seen = Vec::new();
+        for case in self.rows.iter().flat_map(|row| row.cases.iter().flatten()) {
+            match &case.plan {
+                Some(plan) => {
+                    let alike = (plan.choice, plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
+                    if !seen.contains(&alike) {
+                        seen.push(alike);
+                        wires.extend(runtime::connections(&self.world, plan));
+                    }
+                }
+                None => {
+                    let block = Bytes(case.count * self.settings.element);
+                    if case.in_place {
+                        continue;
+                    }
+                    let (senders, lengths) = self.operation.senders(ranks, self.settings.root, block);
+                    wires.extend(runtime::pairs(&self.world, &senders, &lengths));
+                }
+            }
+        }
+        wires.into_iter().collect()
+    }
+
+    /// So many rows are done.
+    fn tell(&self, done: usize, results: &Measured) {
+        self.told.tell((done, self.rows.len()), || report::report(self, results, done).text);
+    }
 }
 
 /// What is measured, by row and place.
@@ -60,6 +106,10 @@ struct Measured {
     times: Vec<[Vec<Vec<Span>>; 2]>,
     /// Elements that were kept with other contents than they should have.
     wrong: Vec<[u64; 2]>,
+    /// Ranks that are done with each row.
+    done: Vec<u32>,
+    /// What was left out of long operations.
+    skipped: Vec<Option<steady::Skipped>>,
 }
 
 type Results = Record<Measured>;
@@ -108,17 +158,33 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
     let tuner = Tuner::new(world.plan());
     let rows: Result<Vec<Row>, _> = settings.sizes.iter().map(|size| row(operation, &settings, &world, &tuner, *size)).collect();
     let rows = rows.map_err(|error| refused(tool, &error))?;
-    let job = Arc::new(Job { operation, settings, world, rows });
+    let (told, gpu) = (Rows::default(), target.gpu.clone());
+    let job = Arc::new(Job {
+        operation,
+        settings,
+        world,
+        library,
+        gpu,
+        per_node,
+        rows,
+        told: told.clone(),
+        wires: OnceLock::new(),
+        known: Record::default(),
+    });
     let times = job.rows.iter().map(|row| row.cases.each_ref().map(|cases| vec![Vec::new(); cases.len()])).collect();
-    let results: Results = Record::new(Measured { times, wrong: vec![[0; 2]; job.rows.len()] });
+    let results: Results = Record::new(Measured {
+        times,
+        wrong: vec![[0; 2]; job.rows.len()],
+        done: vec![0; job.rows.len()],
+        skipped: vec![None; job.rows.len()],
+    });
     let mains = (0..ranks).map(|_| -> Main {
         let (job, results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
     });
     let mains = mains.collect();
-    let gpu = target.gpu.clone();
-    let finish = move || report::report(&job, gpu.as_ref(), &library, per_node, &results.lock());
-    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish) })
+    let finish = move || report::report(&job, &results.lock(), job.rows.len());
+    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish), rows: told })
 }
 
 fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u64) -> Result<Row, fabriscope_nccl::NcclError> {
@@ -129,7 +195,7 @@ fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u
     let bytes = count * s.element * blocks;
     let Some(known) = operation.planned() else {
         let case = |in_place| vec![Case { count, plan: None, in_place }];
-        return Ok(Row { bytes, count, cases: [case(false), case(true)], choice: None });
+        return Ok(Row { bytes, count, cases: [case(false), case(true)], choice: None, heavy: false });
     };
     let choice = tuner.choose(known, Bytes(bytes.max(1)))?;
     let plan = |count: u64, in_place| Plan::new(channels, choice, count, Bytes(s.element), s.root, in_place).map(Arc::new);
@@ -140,11 +206,15 @@ fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u
             count
         }
     };
+    let heavy = !s.exact && steady::is_heavy(world, &*plan(counted(count), false)?);
     let cases = |in_place| -> Result<Vec<Case>, fabriscope_nccl::NcclError> {
         let whole = plan(counted(count), in_place)?;
         let steps = most_steps(world, &whole);
-        let lengths =
-            if steps > MOST_STEPS { vec![count / (steps / MOST_STEPS + 1) / 2, count / (steps / MOST_STEPS + 1)] } else { vec![count] };
+        let lengths = if steps > MOST_STEPS && !heavy && !s.exact {
+            vec![count / (steps / MOST_STEPS + 1) / 2, count / (steps / MOST_STEPS + 1)]
+        } else {
+            vec![count]
+        };
         let made = |count| Plan::new(channels, choice, counted(count), Bytes(s.element), s.root, in_place);
         let case = |count| Ok(Case { count, plan: Some(Arc::new(made(count)?.with_chunks_of(&whole))), in_place });
         lengths.into_iter().map(case).collect()
@@ -152,7 +222,7 @@ fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u
     let channels = plan(counted(count), false)?.parts.len();
     let choice =
         format!("{bytes} bytes: {} {}, {channels} channels of {} threads", choice.algorithm.name(), choice.protocol.name(), choice.threads);
-    Ok(Row { bytes, count, cases: [cases(false)?, cases(true)?], choice: Some(choice) })
+    Ok(Row { bytes, count, cases: [cases(false)?, cases(true)?], choice: Some(choice), heavy })
 }
 
 /// Steps of the longest lane of rank 0.
@@ -163,22 +233,25 @@ fn most_steps(world: &World, plan: &Plan) -> u64 {
 
 /// One rank: all sizes in turn.
 async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), ProgramError> {
-    let mut wires = std::collections::BTreeMap::new();
     let ranks = process.ranks();
-    for case in job.rows.iter().flat_map(|row| row.cases.iter().flatten()) {
-        match &case.plan {
-            Some(plan) => wires.extend(runtime::connections(&job.world, plan)),
-            None => {
-                let block = Bytes(case.count * job.settings.element);
-                let (senders, lengths) = job.operation.senders(ranks, job.settings.root, block);
-                wires.extend(runtime::pairs(&job.world, &senders, &lengths));
-            }
-        }
+    let wires = job.wires.get_or_init(|| job.wires(ranks));
+    let c = Communicator::init(process, job.world.clone(), wires).await?;
+    if c.rank() == 0 {
+        job.tell(0, &results.lock());
     }
-    let wires: Vec<_> = wires.into_iter().collect();
-    let c = Communicator::init(process, job.world.clone(), &wires).await?;
     for (at, row) in job.rows.iter().enumerate() {
         for (place, cases) in row.cases.iter().enumerate() {
+            if let (true, [case]) = (row.heavy, &cases[..]) {
+                let before = c.wrong();
+                let (span, skipped) = steady::measure(&c, &job, case).await?;
+                let mut results = results.lock();
+                results.times[at][place][0].push(span);
+                results.skipped[at] = Some(skipped);
+                if c.is_first() {
+                    results.wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
+                }
+                continue;
+            }
             let before = c.wrong();
             for (number, case) in cases.iter().enumerate() {
                 let span = measure(&c, &job, case).await?;
@@ -189,6 +262,11 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
                 results.lock().wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
             }
         }
+        let mut results = results.lock();
+        results.done[at] += 1;
+        if results.done[at] == ranks {
+            job.tell(at + 1, &results);
+        }
     }
     Ok(())
 }
@@ -197,13 +275,19 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
 async fn measure(c: &Communicator, job: &Job, case: &Case) -> Result<Span, ProgramError> {
     let s = &job.settings;
     c.barrier().await?;
-    for _ in 0..s.warm_up.min(1) {
+    for _ in 0..if s.exact { s.warm_up } else { s.warm_up.min(1) } {
         let turn = enqueue(c, job, case)?;
         c.synchronise(turn).await?;
     }
     c.barrier().await?;
     let begun = c.now();
-    let simulated = s.iterations.min(if case.count * s.element > LONG { SIMULATED_LONG } else { SIMULATED });
+    let simulated = s.iterations.min(if s.exact {
+        u32::MAX
+    } else if case.count * s.element > LONG {
+        SIMULATED_LONG
+    } else {
+        SIMULATED
+    });
     let mut turns = Vec::new();
     for _ in 0..simulated {
         turns.push(enqueue(c, job, case)?);

@@ -33,6 +33,7 @@ const OPTIONS: &[Opt] = &[
     opt('T', "timeout", Takes::Value("seconds"), Harmless("a simulated job that waits for ever ends with an error"), "timeout"),
     opt('J', "output_file", Takes::Value("file"), Refused("use --json of `bench` for the same as data"), ""),
     opt('\0', "env", Takes::Value("NAME=VALUE"), Usual, "a variable of the library, as NCCL_ALGO=Ring (not of the real tool)"),
+    opt('\0', "exact", Takes::Nothing, Usual, "simulate every iteration and every loop of long messages (not of the real tool)"),
     opt('h', "help", Takes::Nothing, Usual, "show this page"),
 ];
 
@@ -55,6 +56,8 @@ pub(super) struct Settings {
     pub element: u64,
     pub root: u32,
     pub average: u64,
+    /// Nothing is left out.
+    pub exact: bool,
     pub variables: nccl::Settings,
 }
 
@@ -84,6 +87,7 @@ impl Settings {
             element: 4,
             root: 0,
             average: 1,
+            exact: false,
             variables: usual.clone(),
         };
         for given in &parsed.options {
@@ -106,6 +110,7 @@ impl Settings {
                 }
                 "root" => s.root = number(0, u64::from(u32::MAX))? as u32,
                 "average" => s.average = number(0, 3)?,
+                "exact" => s.exact = true,
                 "env" => variable(given, &mut s.variables)?,
                 "help" => return Err(UsageError::Help { text: arguments::help(tool, operation.about(), OPTIONS, NOTES) }),
                 _ => {}

@@ -4,18 +4,19 @@
 
 use std::fmt::Write;
 
-use fabriscope_platform::nccl::JobLibrary;
 use fabriscope_platform::{GpuTarget, PciAddress};
 use fabriscope_tool::{Point, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
 use super::{Job, Measured, Row};
 
-pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &JobLibrary, per_node: u32, results: &Measured) -> ToolOutput {
+/// The report of the first `done` rows; what stands below the table comes with the last.
+pub(super) fn report(job: &Job, results: &Measured, done: usize) -> ToolOutput {
     let ranks = job.world.plan().ranks();
-    let mut output = ToolOutput { text: head(job, gpu, library, per_node), ..ToolOutput::default() };
+    let mut output = ToolOutput { text: head(job), ..ToolOutput::default() };
     let mut bandwidths = Vec::new();
-    for ((row, spans), wrong) in job.rows.iter().zip(&results.times).zip(&results.wrong) {
+    let rows = job.rows.iter().zip(&results.times).zip(&results.wrong).zip(&results.skipped);
+    for (((row, spans), wrong), skipped) in rows.take(done) {
         let s = &job.settings;
         let operator = if job.operation.reduces() { s.operator } else { "none" };
         let root = if job.operation.rooted() { i64::from(s.root) } else { -1 };
@@ -48,6 +49,10 @@ pub(super) fn report(job: &Job, gpu: Option<&GpuTarget>, library: &JobLibrary, p
         }
         output.text.push('\n');
         output.remarks.extend(row.choice.clone());
+        output.remarks.extend(skipped.and_then(|skipped| skipped.remark(row.bytes)));
+    }
+    if done < job.rows.len() {
+        return output;
     }
     let mean = bandwidths.iter().sum::<f64>() / bandwidths.len().max(1) as f64;
     let wrong: u64 = if job.settings.check { results.wrong.iter().flatten().sum() } else { 0 };
@@ -79,7 +84,8 @@ fn time(job: &Job, row: &Row, place: usize, spans: &[Vec<Span>]) -> f64 {
     }
 }
 
-fn head(job: &Job, gpu: Option<&GpuTarget>, library: &JobLibrary, per_node: u32) -> String {
+fn head(job: &Job) -> String {
+    let (library, per_node) = (&job.library, job.per_node);
     let (s, tool) = (&job.settings, job.operation.tool());
     let suite = if library.first().name == "NCCL" { "nccl-tests" } else { "rccl-tests" };
     let (least, most) = (s.sizes.first().copied().unwrap_or(0), s.sizes.last().copied().unwrap_or(0));
@@ -99,7 +105,7 @@ fn head(job: &Job, gpu: Option<&GpuTarget>, library: &JobLibrary, per_node: u32)
         let (node, device) = (rank / per_node, rank % per_node);
         let process = PROCESS + device / (s.threads * s.gpus);
         let own = library.on(node);
-        let addresses = gpu.map_or_else(|| own.addresses(), GpuTarget::addresses);
+        let addresses = job.gpu.as_ref().map_or_else(|| own.addresses(), GpuTarget::addresses);
         let bus = addresses.get(device as usize).map(PciAddress::to_string).unwrap_or_default();
         let host = format!("node{node}");
         let _ = writeln!(text, "#  Rank {rank:>2} Group {:>2} Pid {process:>6} on {host:>10} device {device:>2} [{bus}] {}", 0, own.gpu);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use fabriscope_mpi::{Buffer, OffloadState, Rank, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
-use fabriscope_tool::{Placing, Prepared, Ranks, ToolOutput, UsageError, mpi_for};
+use fabriscope_tool::{Placing, Prepared, Ranks, Rows, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
 
 pub use benchmark::{BENCHMARKS, Benchmark};
@@ -46,8 +46,10 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let inline = mpi.inline_limit.saturating_u32().min(target.max_inline);
     let desk = settings.offload.map(|offload| OffloadState::new(offload, target, inline));
     let results: Results = Record::new(vec![Vec::new(); settings.sizes.len()]);
+    let rows = Rows::default();
     let main = || -> Main {
-        let (settings, world, results, desk) = (settings.clone(), world.clone(), results.clone(), desk.clone());
+        let (settings, world, desk) = (settings.clone(), world.clone(), desk.clone());
+        let results = (results.clone(), rows.clone());
         Box::new(move |process| Box::pin(run(process, (world, desk), settings, results)))
     };
     let mains = (0..2 * settings.pairs).map(|_| main()).collect();
@@ -61,7 +63,7 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
         let remarks = settings.offload.iter().map(|offload| format!("messages: {offload}")).collect();
         ToolOutput { remarks, ..report(&settings, &samples(&settings, &results.lock())) }
     };
-    Ok(Prepared { placing, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing, mains, finish: Box::new(finish), rows })
 }
 
 /// One rank: all sizes in turn.
@@ -69,7 +71,7 @@ async fn run(
     process: Process,
     (world, desk): (World, Option<OffloadState>),
     s: Arc<Settings>,
-    results: Results,
+    (results, rows): (Results, Rows),
 ) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
@@ -89,6 +91,10 @@ async fn run(
         kernels => rank.kernel()? * kernels,
     };
     let pair = Pair { rank, peer, sends, window: s.window, buffer, there, staged, managed, datatype: s.datatype };
+    let tell = |results: &[Vec<Vec<Span>>]| rows.tell((results.len(), s.sizes.len()), || report(&s, &samples(&s, results)).text);
+    if me == 0 {
+        tell(&[]);
+    }
     for (at, &size) in s.sizes.iter().enumerate() {
         pair.rank.synchronise().await?;
         pair.rank.goes_through(fabriscope_units::Bytes(2 * u64::from(size)));
@@ -116,7 +122,11 @@ async fn run(
             pair.end().await?;
         }
         if pair.sends && (s.benchmark.seen == Seen::EveryPair || pair.rank.rank() == 0) {
-            results.lock()[at].push(spans);
+            let mut results = results.lock();
+            results[at].push(spans);
+            if s.benchmark.seen != Seen::EveryPair || results[at].len() == pairs as usize {
+                tell(&results[..=at]);
+            }
         }
     }
     pair.rank.synchronise().await

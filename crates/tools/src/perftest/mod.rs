@@ -33,7 +33,7 @@ pub use test::{Kind, TESTS, Test, Verb};
 
 use endpoint::{Board, Endpoint, Role};
 use fabriscope_platform::Target;
-use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError};
+use fabriscope_tool::{Placing, Prepared, Rows, ToolOutput, UsageError};
 use iterations::Quota;
 use lat::Outcome;
 
@@ -46,6 +46,14 @@ struct Shared {
     /// Outcomes of the server by size, for `-b`.
     server: Record<Vec<Option<Outcome>>>,
     measured: Record<Measured>,
+    rows: Rows,
+}
+
+impl Shared {
+    /// So many sizes are done.
+    fn tell(&self, done: usize, measured: &Measured) {
+        self.rows.tell((done, self.settings.sizes.len()), || report::table(&self.settings, measured).text);
+    }
 }
 
 /// Reads the command line of `test` and makes its two programs.
@@ -55,17 +63,19 @@ struct Shared {
 pub fn prepare(test: Test, args: &[String], target: &Target) -> Result<Prepared, UsageError> {
     let settings = Arc::new(Settings::parse(test, args, target)?);
     let quota = || Quota::new(settings.length, settings.qps);
+    let rows = Rows::default();
     let shared = Arc::new(Shared {
         quotas: settings.sizes.iter().map(|_| [quota(), quota()]).collect(),
         server: Record::new(vec![None; settings.sizes.len()]),
         board: Board::default(),
         measured: Record::default(),
+        rows: rows.clone(),
         settings,
     });
     let main = |shared: Arc<Shared>| -> Main { Box::new(move |process| Box::pin(run(process, shared))) };
     let mains = vec![main(shared.clone()), main(shared.clone())];
     let finish = move || -> ToolOutput { report(&shared.settings, &shared.measured.lock()) };
-    Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish), rows })
 }
 
 /// One end: all sizes in turn.
@@ -75,6 +85,7 @@ async fn run(process: Process, shared: Arc<Shared>) -> Result<(), ProgramError> 
     if end.role == Role::Client {
         let mut measured = shared.measured.lock();
         (measured.local, measured.remote) = end.addresses();
+        shared.tell(0, &measured);
     }
     let mut landed = 0;
     for (at, &size) in s.sizes.iter().enumerate() {
@@ -96,7 +107,9 @@ async fn run(process: Process, shared: Arc<Shared>) -> Result<(), ProgramError> 
             end.process.barrier().await;
             let theirs = shared.server.lock()[at].take();
             if let Some(row) = outcome.and_then(|mine| row(&s, size, &mine, theirs.as_ref()).map(|row| (row, mine.stamps.posted))) {
-                shared.measured.lock().rows.push(row);
+                let mut measured = shared.measured.lock();
+                measured.rows.push(row);
+                shared.tell(at + 1, &measured);
             }
         }
     }

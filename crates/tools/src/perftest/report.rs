@@ -38,10 +38,29 @@ pub struct Measured {
 
 /// Formats `measured` as the tool does.
 pub fn report(s: &Settings, measured: &Measured) -> ToolOutput {
+    let mut output = table(s, measured);
+    if s.verbosity == Verbosity::Full {
+        output.text += LINE;
+    }
+    if let Some(gpu) = &s.gpu {
+        output.text += &gpu::closing(gpu, buffer(s, measured));
+    }
+    if let (Some(name), Some((row, _))) = (&s.json, measured.rows.last()) {
+        output.files.push(SideFile { name: name.clone(), text: json::file(s, row) });
+    }
+    output
+}
+
+/// Where the buffer is: what is exchanged is the address of the receiving half.
+fn buffer(s: &Settings, measured: &Measured) -> u64 {
+    measured.local.first().map_or(0, |end| end.vaddr - s.half())
+}
+
+/// All down to the last row.
+pub(super) fn table(s: &Settings, measured: &Measured) -> ToolOutput {
     let mut output = ToolOutput::default();
     let full = s.verbosity == Verbosity::Full;
-    // What is exchanged is the address of the receiving half.
-    let buffer = measured.local.first().map_or(0, |end| end.vaddr - s.half());
+    let buffer = buffer(s, measured);
     if let Some(gpu) = &s.gpu {
         output.text = gpu::opening(s, gpu, buffer);
     }
@@ -75,15 +94,6 @@ pub fn report(s: &Settings, measured: &Measured) -> ToolOutput {
             }
         }
         points(s, row, &mut output.points);
-    }
-    if full {
-        output.text += LINE;
-    }
-    if let Some(gpu) = &s.gpu {
-        output.text += &gpu::closing(gpu, buffer);
-    }
-    if let (Some(name), Some((row, _))) = (&s.json, measured.rows.last()) {
-        output.files.push(SideFile { name: name.clone(), text: json::file(s, row) });
     }
     output
 }

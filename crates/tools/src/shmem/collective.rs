@@ -11,7 +11,7 @@ use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_mpi::shmem::{Job, Operation, Pe};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
-use fabriscope_tool::{Placing, Prepared, ToolOutput, UsageError};
+use fabriscope_tool::{Placing, Prepared, Rows, ToolOutput, UsageError};
 use fabriscope_units::Span;
 
 use super::options::Settings;
@@ -61,16 +61,16 @@ pub(super) fn prepare(
             remarks.push(line);
         }
     }
-    let rows = settings.sizes.len();
+    let results: Record<Vec<Vec<Span>>> = Record::new(vec![Vec::new(); settings.sizes.len()]);
+    let rows = Rows::default();
     let shared = Arc::new(Shared { settings, operation, job, choices, barrier });
-    let results: Record<Vec<Vec<Span>>> = Record::new(vec![Vec::new(); rows]);
     let main = || -> Main {
-        let (shared, results) = (shared.clone(), results.clone());
+        let (shared, results) = (shared.clone(), (results.clone(), rows.clone()));
         Box::new(move |process| Box::pin(run(process, shared, results)))
     };
     let mains = (0..pes).map(|_| main()).collect();
     let finish = move || ToolOutput { remarks, ..report::collective(&shared.settings, &results.lock()) };
-    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing: Placing::Blocks { per_node: target.layout.per_node }, mains, finish: Box::new(finish), rows })
 }
 
 /// The rules of the MPI library, with those that the OpenSHMEM library has itself in their place.
@@ -84,7 +84,7 @@ fn own_rules(shmem: &Shmem, mpi: &Mpi) -> Mpi {
     rules
 }
 
-async fn run(process: Process, shared: Arc<Shared>, results: Record<Vec<Vec<Span>>>) -> Result<(), ProgramError> {
+async fn run(process: Process, shared: Arc<Shared>, (results, rows): (Record<Vec<Vec<Span>>>, Rows)) -> Result<(), ProgramError> {
     let me = process.rank();
     let calls = shared.choices.iter().chain([&shared.barrier]);
     let mut peers: Vec<u32> = calls.flat_map(|(call, algorithm)| algorithm.peers(call, me)).collect();
@@ -92,6 +92,11 @@ async fn run(process: Process, shared: Arc<Shared>, results: Record<Vec<Vec<Span
     peers.dedup();
     let pe = Pe::init(process, shared.job.clone(), &peers).await?;
     let barrier = || pe.collective(Operation::Barrier, &shared.barrier.1, &shared.barrier.0);
+    let settings = &shared.settings;
+    let tell = |done: &[Vec<Span>]| rows.tell((done.len(), settings.sizes.len()), || report::collective(settings, done).text);
+    if me == 0 {
+        tell(&[]);
+    }
     for (row, ((call, algorithm), size)) in shared.choices.iter().zip(&shared.settings.sizes).enumerate() {
         pe.memory().goes_through(call.footprint());
         pe.synchronise().await?;
@@ -107,7 +112,11 @@ async fn run(process: Process, shared: Arc<Shared>, results: Record<Vec<Vec<Span
                 barrier().await?;
             }
         }
-        results.lock()[row].push(measured / u64::from(iterations));
+        let mut results = results.lock();
+        results[row].push(measured / u64::from(iterations));
+        if results[row].len() == pe.pes() as usize {
+            tell(&results[..=row]);
+        }
     }
     pe.synchronise().await
 }

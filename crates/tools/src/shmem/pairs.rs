@@ -10,7 +10,7 @@ use fabriscope_mpi::Width;
 use fabriscope_mpi::shmem::{Job, Pe};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::Target;
-use fabriscope_tool::{Placing, Prepared, ToolOutput};
+use fabriscope_tool::{Placing, Prepared, Rows as Told, ToolOutput};
 use fabriscope_units::{Bytes, Span};
 
 use super::benchmark::{Act, Benchmark, Family};
@@ -26,8 +26,9 @@ pub(super) fn prepare(settings: Arc<Settings>, (shmem, mpi): (&Shmem, &Mpi), tar
     let job = Job::new(shmem, mpi, target, (pes, heap), false);
     let rows = if settings.benchmark.family == Family::Atomics { OPERATIONS.len() * 2 } else { settings.sizes.len() };
     let results: Record<Rows> = Record::new(vec![Vec::new(); rows]);
+    let told = Told::default();
     let main = || -> Main {
-        let (settings, job, results) = (settings.clone(), job.clone(), results.clone());
+        let (settings, job, results) = (settings.clone(), job.clone(), (results.clone(), told.clone()));
         Box::new(move |process| Box::pin(run(process, job, settings, results)))
     };
     let mains = (0..pes).map(|_| main()).collect();
@@ -37,14 +38,18 @@ pub(super) fn prepare(settings: Arc<Settings>, (shmem, mpi): (&Shmem, &Mpi), tar
     };
     let remark = format!("{}: {}", shmem.library, if settings.heap { "buffers of the symmetric heap" } else { "static buffers" });
     let finish = move || ToolOutput { remarks: vec![remark], ..report::pairs(&settings, &results.lock()) };
-    Prepared { placing, mains, finish: Box::new(finish) }
+    Prepared { placing, mains, finish: Box::new(finish), rows: told }
 }
 
-async fn run(process: Process, job: Job, s: Arc<Settings>, results: Record<Rows>) -> Result<(), ProgramError> {
+async fn run(process: Process, job: Job, s: Arc<Settings>, (results, told): (Record<Rows>, Told)) -> Result<(), ProgramError> {
     let (me, pairs) = (process.rank(), s.pairs);
     let peer = if me < pairs { me + pairs } else { me - pairs };
     let pe = Pe::init(process, job, &[peer]).await?;
     let rows = results.lock().len();
+    let tell = |done: &[Vec<[Span; 4]>]| told.tell((done.len(), rows), || report::pairs(&s, done).text);
+    if me == 0 {
+        tell(&[]);
+    }
     for row in 0..rows {
         pe.synchronise().await?;
         if me >= pairs {
@@ -57,7 +62,13 @@ async fn run(process: Process, job: Job, s: Arc<Settings>, results: Record<Rows>
         } else {
             messages(&pe, peer, s.sizes.get(row).copied().unwrap_or(0), &s).await?
         };
-        results.lock()[row].push(spans);
+        {
+            let mut results = results.lock();
+            results[row].push(spans);
+            if results[row].len() == pairs as usize {
+                tell(&results[..=row]);
+            }
+        }
         pe.memory().send(peer, END, 0).await?;
     }
     pe.synchronise().await

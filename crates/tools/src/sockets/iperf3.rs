@@ -14,7 +14,7 @@ use fabriscope_tcp::Algorithm;
 use fabriscope_tcp::kernel::SocketOptions;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
-use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
+use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError};
 use fabriscope_units::{Bytes, Span, Time};
 
 use super::rendezvous::Rendezvous;
@@ -97,7 +97,7 @@ pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageErro
     };
     let mains = (0..2 * streams).map(main).collect();
     let finish = move || report(&settings, &results.lock());
-    Ok(Prepared { placing: Placing::Pairs { pairs: streams }, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing: Placing::Pairs { pairs: streams }, mains, finish: Box::new(finish), rows: Rows::default() })
 }
 
 fn parse(args: &[String]) -> Result<Settings, UsageError> {

@@ -11,7 +11,7 @@ use fabriscope_platform::Target;
 use fabriscope_tcp::kernel::SocketOptions;
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused, Usual};
 use fabriscope_tool::arguments::{self, Given, Opt, Takes, opt};
-use fabriscope_tool::{Placing, Point, Prepared, ToolOutput, UsageError};
+use fabriscope_tool::{Placing, Point, Prepared, Rows, ToolOutput, UsageError};
 use fabriscope_units::{Bytes, Span};
 
 use super::rendezvous::Rendezvous;
@@ -98,7 +98,7 @@ pub(super) fn prepare(args: &[String], _: &Target) -> Result<Prepared, UsageErro
     };
     let mains = vec![main(true), main(false)];
     let finish = move || report(&settings, &results.lock());
-    Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing: Placing::TwoNodes, mains, finish: Box::new(finish), rows: Rows::default() })
 }
 
 fn parse(args: &[String]) -> Result<Settings, UsageError> {

@@ -15,7 +15,7 @@ use fabriscope_platform::Target;
 use fabriscope_platform::nccl::{JobLibrary, Library};
 use fabriscope_tool::arguments::Meaning::{Harmless, Refused};
 use fabriscope_tool::arguments::{self, Opt, Takes, opt};
-use fabriscope_tool::{Data, Direction, Measures, Operation, Placing, Point, Prepared, Suite, ToolOutput, Traits, UsageError};
+use fabriscope_tool::{Data, Direction, Measures, Operation, Placing, Point, Prepared, Rows, Suite, ToolOutput, Traits, UsageError};
 use fabriscope_units::{Bytes, Remedy, Span};
 
 use crate::osu::{self, Repeats};
@@ -161,22 +161,27 @@ pub fn prepare(benchmark: &'static Benchmark, args: &[String], target: &Target) 
     let world = World::new(library.clone(), target, shape, &library.first().settings).map_err(|error| refused(tool, &error))?;
     let s = Arc::new(s);
     let results: Record<Vec<Span>> = Record::default();
+    let rows = Rows::default();
     let mains = (0..2).map(|_| -> Main {
-        let (s, world, results) = (s.clone(), world.clone(), results.clone());
+        let (s, world, results) = (s.clone(), world.clone(), (results.clone(), rows.clone()));
         Box::new(move |process| Box::pin(run(process, world, s, results)))
     });
     let placing = if target.layout.nodes == 1 { Placing::Blocks { per_node: 2 } } else { Placing::TwoNodes };
     let mains = mains.collect();
     let finish = move || report(&s, library.first(), &results.lock());
-    Ok(Prepared { placing, mains, finish: Box::new(finish) })
+    Ok(Prepared { placing, mains, finish: Box::new(finish), rows })
 }
 
 /// One rank: all sizes in turn.
-async fn run(process: Process, world: World, s: Arc<Request>, results: Record<Vec<Span>>) -> Result<(), ProgramError> {
+async fn run(process: Process, world: World, s: Arc<Request>, (results, rows): (Record<Vec<Span>>, Rows)) -> Result<(), ProgramError> {
     let first = process.rank() == 0;
     let peer = 1 - process.rank();
     let lengths: Vec<Bytes> = s.sizes.iter().map(|size| Bytes(u64::from(*size))).chain([Bytes(1)]).collect();
     let c = Communicator::init_pairs(process, world, &[(0, 1), (1, 0)], &lengths).await?;
+    let tell = |done: &[Span]| rows.tell((done.len(), s.sizes.len()), || report(&s, c.library(), done).text);
+    if first {
+        tell(&[]);
+    }
     for &size in &s.sizes {
         c.barrier().await?;
         let (bytes, mut total) = (Bytes(size.into()), Span::ZERO);
@@ -192,7 +197,9 @@ async fn run(process: Process, world: World, s: Arc<Request>, results: Record<Ve
             }
         }
         if first {
-            results.lock().push(total);
+            let mut results = results.lock();
+            results.push(total);
+            tell(&results);
         }
     }
     c.barrier().await

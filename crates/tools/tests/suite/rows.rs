@@ -4,6 +4,7 @@
 use crate::machine;
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;
+use fabriscope_node::Record;
 use fabriscope_platform::{Binding, Layout, Target};
 use fabriscope_tools::{Data, Exchange, Measures, Operation, PerNode, Ranks, SizeOption, Suite, Tool, ToolOutput, Traits};
 
@@ -46,6 +47,11 @@ fn line(tool: Tool, traits: &Traits) -> String {
 }
 
 fn run(tool: Tool) -> ToolOutput {
+    heard(tool, &line(tool, &tool.traits())).0
+}
+
+/// What a tool printed in the end, and what it said before: text, rows that were done, rows that there are.
+fn heard(tool: Tool, line: &str) -> (ToolOutput, Vec<(String, usize, usize)>) {
     let traits = tool.traits();
     let (cluster, nodes) = place(&traits);
     let parts = machine::parts(cluster);
@@ -55,14 +61,46 @@ fn run(tool: Tool) -> ToolOutput {
         _ => 1,
     };
     let target = Target::of(&parts, Layout { nodes, per_node }, Binding::default());
-    let line = line(tool, &traits);
     let words: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
     let prepared = tool.prepare(&words, &target).unwrap_or_else(|error| panic!("{line}: {error}"));
     let nodes: Vec<u32> = (0..prepared.mains.len() as u32).map(|rank| prepared.placing.seat(rank).0).collect();
+    let said = Record::default();
+    let note: Record<Vec<_>> = said.clone();
+    prepared.rows.listen(Box::new(move |said| note.lock().push((said.text.to_owned(), said.done, said.all))));
     let job = Job::programs(nodes, prepared.mains);
     let run = PacketEngine.run(&Cluster::new(parts).unwrap(), job, &RunOptions::default(), 1);
     run.unwrap_or_else(|error| panic!("{line}: {error}"));
-    (prepared.finish)()
+    ((prepared.finish)(), said.take())
+}
+
+/// Rows are told in turn, and what is told is the begin of what is printed in the end.
+#[test]
+fn rows_are_told_as_they_are_done() {
+    for line in [
+        "osu_latency -i 1 -x 0 -m 1:8",
+        "osu_mbw_mr -i 1 -x 0 -m 1:8",
+        "osu_put_latency -i 1 -x 0 -m 1:8",
+        "osu_allreduce -i 1 -x 0 -m 4:32",
+        "osu_oshm_put -i 1 -x 0 -m 1:8 heap",
+        "osu_oshm_barrier -i 1 -x 0",
+        "osu_xccl_bw -i 1 -x 0 -m 1:8",
+        "IMB-MPI1 Bcast -iter 2 -msglog 3:5",
+        "all_reduce_perf -b 256 -e 4096 -f 4 -n 1 -w 0",
+        "ib_write_lat -a -n 5",
+        "ib_read_bw -s 8 -n 5 --report_gbits",
+    ] {
+        let (output, said) = heard(Tool::by_name(line.split(' ').next().unwrap()).unwrap(), line);
+        let text: String = said.iter().map(|(text, ..)| text.as_str()).collect();
+        assert!(output.text.starts_with(&text), "{line}: {text}");
+        // The head comes before the first row, and each row with a line of its own.
+        let all = said[0].2;
+        assert_eq!(
+            said.iter().map(|(_, done, of)| (*done, *of)).collect::<Vec<_>>(),
+            (0..=all).map(|done| (done, all)).collect::<Vec<_>>()
+        );
+        assert!(said.iter().skip(1).all(|(text, ..)| text.lines().count() > 0), "{line}");
+        assert!(output.text.len() - text.len() < 100, "{line}: the last row is told too");
+    }
 }
 
 #[test]
