@@ -42,7 +42,6 @@ fn an_incast_of_256_ends_near_the_bound() {
 fn ends(senders: u32) {
     let over = over_the_bound(senders, SCHEMES);
     let [nscc, selective, go_back] = over[..] else { panic!("three schemes: {over:?}") };
-    println!("{senders}: {over:?}");
     assert!((1.019..1.25).contains(&nscc), "{senders} to one under NSCC: {nscc} of the bound");
     assert!((1.019..2.0).contains(&selective), "{senders} to one under DCQCN, packets in any order: {selective} of the bound");
     // Go-back-N sends again what had arrived.
