@@ -70,6 +70,7 @@ test-long:
 	PROPTEST_CASES=2560 $(MAKE) test FUZZ_SECONDS=600
 	$(CARGO) test --workspace --release --quiet -- --include-ignored
 	GOLDEN_LONG=1 $(MAKE) golden
+	THREADS_LONG=1 tests/threads.sh target/release/fabriscope
 	$(FABRISCOPE) validate --long csd3-opa-imb-alltoall athena-edr-imb-alltoall
 
 bench: build

@@ -29,10 +29,14 @@ fn two_runs_of_a_command() {
     }
 }
 
+/// Small labs here; `tests/threads.sh` asks all of them.
 #[test]
-fn faults_do_not_depend_on_threads() {
-    for name in ["lossy-links", "switch-death"] {
-        assert_eq!(printed(&["run", &lab(name), "--json"]), printed(&["run", &lab(name), "--json", "--threads", "2"]), "{name}");
+fn no_lab_depends_on_threads() {
+    for name in ["lossy-links", "switch-death", "permutation-16", "slow-receiver", "qos-ethernet", "shift-rails", "ring-all-reduce-128"] {
+        let one = printed(&["run", &lab(name), "--json"]);
+        for threads in ["2", "4"] {
+            assert_eq!(one, printed(&["run", &lab(name), "--json", "--threads", threads]), "{name}, {threads} threads");
+        }
     }
 }
 
