@@ -43,11 +43,23 @@ impl Slots {
 /// Bits of a slot that number the lane within its part.
 const PLACE_BITS: u32 = 26;
 
-/// Hosts that make a part worth while, and parts that there are at most; hosts that are worth two parts where windows are long.
-/// Basis: measured (docs/performance.md).
-pub(crate) const HOSTS_PER_PART: u32 = 256;
+/// How large a fabric and its parts have to be, to be worth dividing. Basis: measured (docs/performance.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Worth {
+    /// Hosts of a part, where there are more than two.
+    hosts: u32,
+    /// Hosts of a fabric that has two.
+    two: u32,
+}
+
+/// Where packets reserve their links.
+pub(crate) const RESERVED: Worth = Worth { hosts: 256, two: 128 };
+/// Where links decide packet by packet: windows are shorter.
+pub(crate) const ARBITRATED: Worth = Worth { hosts: 256, two: 512 };
+/// Where there is more to tell than credits. The tests of this crate divide small fabrics.
+pub(crate) const GUARDED: Worth = if cfg!(test) { ARBITRATED } else { Worth { hosts: 512, two: 2048 } };
+/// Parts that there are at most.
 const PARTS: u32 = 16;
-pub(crate) const HOSTS_OF_TWO: u32 = 128;
 
 impl Layout {
     /// Everything in one part.
@@ -58,11 +70,11 @@ impl Layout {
 
     /// Divided into as many parts as the size of the fabric is worth and its wiring allows.
     ///
-    /// Of `together` hosts that follow each other, all are in one part; fewer than `worth` hosts are not divided.
-    pub fn divided(graph: &Graph, vls: u32, together: u32, worth: u32) -> Layout {
+    /// Of `together` hosts that follow each other, all are in one part.
+    pub fn divided(graph: &Graph, vls: u32, together: u32, worth: Worth) -> Layout {
         let mut layout = Layout::whole(graph, vls);
-        let least = if graph.endpoint_count() < worth { 1 } else { 2 };
-        let parts = (graph.endpoint_count() / HOSTS_PER_PART).clamp(least, PARTS);
+        let hosts = graph.endpoint_count();
+        let parts = if hosts < worth.two { 1 } else { (hosts / worth.hosts).clamp(2, PARTS) };
         let first_host = host_ranges(graph, parts, together);
         if first_host.len() < 3 || u64::from(graph.link_count()) * u64::from(vls) >= 1 << PLACE_BITS {
             return layout;
@@ -184,7 +196,7 @@ mod tests {
         let cable = LinkSpec::new(Rate::from_gbps(400), Span::from_ns(25));
         let tree = FatTree { levels: Some(3), ..FatTree::default() };
         let graph = Topology::FatTree(tree).build(&Links::uniform(cable), 16).unwrap().graph;
-        let layout = Layout::divided(&graph, 1, 1, HOSTS_OF_TWO);
+        let layout = Layout::divided(&graph, 1, 1, RESERVED);
         assert_eq!(layout.first_host, [0, 256, 512, 768, 1024]);
         let mut lanes = vec![0; 4];
         for lane in 0..graph.link_count() {
@@ -199,6 +211,6 @@ mod tests {
         assert_eq!(lanes, [1536; 4]);
         assert_eq!(Layout::whole(&graph, 2).slots.of(17), (0, 17));
         // Nodes of 24 adapters below switches with 8: borders that are multiples of both.
-        assert_eq!(Layout::divided(&graph, 1, 24, HOSTS_OF_TWO).first_host, [0, 264, 528, 768, 1024]);
+        assert_eq!(Layout::divided(&graph, 1, 24, RESERVED).first_host, [0, 264, 528, 768, 1024]);
     }
 }

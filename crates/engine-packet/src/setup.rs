@@ -26,7 +26,7 @@ use crate::event::PLACES;
 use crate::groups::Groups;
 use crate::host::{Host, Hosts, Loopback, TimerUse};
 use crate::host_groups::{self, HostGroups};
-use crate::layout::{HOSTS_OF_TWO, HOSTS_PER_PART, Layout};
+use crate::layout::{ARBITRATED, GUARDED, Layout, RESERVED};
 use crate::link_level::LinkLevel;
 use crate::links::{Backpressure, Forwarding, Links, Marking, Overflow, QueueLimit, Scheduling, Telemetry};
 use crate::multicast::Multicast;
@@ -52,8 +52,11 @@ pub(crate) fn worlds<'a>(engine: &Scenario, cluster: &'a Cluster, seed: u64) -> 
     let (blueprint, router) = Blueprint::new(engine, cluster, seed)?;
     let (graph, vls) = (&cluster.fabric.graph, blueprint.vls());
     if blueprint.indivisible().is_none() {
-        // Where lanes compete, windows are short: a small fabric is not worth them.
-        let worth = if blueprint.scheduling() == Scheduling::Reserved { HOSTS_OF_TWO } else { 2 * HOSTS_PER_PART };
+        let worth = match (blueprint.scheduling(), blueprint.backpressure) {
+            (Scheduling::Reserved, _) => RESERVED,
+            (Scheduling::Arbitrated, Backpressure::Credit) => ARBITRATED,
+            (Scheduling::Arbitrated, _) => GUARDED,
+        };
         let layout = Layout::divided(graph, vls, blueprint.adapters.together(), worth);
         // Links without delay between parts leave no time to run apart.
         if layout.shortest_crossing(graph) > Span::ZERO {

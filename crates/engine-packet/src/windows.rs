@@ -12,7 +12,8 @@
 //! and a switch starts it no sooner than its latency after its head came. A packet that waited for a credit may start
 //! as soon as the credit is there; credit and packet cross a border each, so between the event that frees the space
 //! and the arrival lie latency + 2 × propagation, for two windows. That gives latency / 2 + propagation. Links that decide
-//! packet by packet (`arbitrated.rs`) start a packet at the very event, which leaves the propagation alone.
+//! packet by packet (`arbitrated.rs`) start a packet at the very event, which leaves the propagation alone; but where nothing is
+//! held back, as packets are dropped instead, a packet has its place on the wire when its head comes: latency + propagation.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

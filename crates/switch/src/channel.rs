@@ -152,7 +152,8 @@ struct Pause {
     from: Time,
     until: Time,
     thresholds: Thresholds,
-    /// Returns behind those of the lane's own ring, in the order of time: a pause ends by each of them, so none is merged.
+    /// Returns behind those of the lane's own ring, in the order of time: a pause ends by each of them, so none is merged where
+    /// much is held.
     later: VecDeque<Return>,
     /// The buffer is accounted for elsewhere: the lane counts what left and what it is told to be free again.
     afar: bool,
@@ -578,6 +579,10 @@ impl Channel {
             match &mut self.pause {
                 // The ring is full: join the last update, which then comes with the later of the two times.
                 None => *last = Return::new(time.max(last.time()), last.blocks() + blocks),
+                // The same where little is held: that some of it seems to stay longer decides nothing.
+                Some(pause) if self.control == Control::Open && self.level <= pause.thresholds.xoff / 2 && pause.later.is_empty() => {
+                    *last = Return::new(time.max(last.time()), last.blocks() + blocks);
+                }
                 Some(pause) => {
                     let mut entry = Return::new(time, blocks);
                     if time < last.time() {

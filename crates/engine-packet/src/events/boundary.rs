@@ -2,7 +2,7 @@
 
 use crate::boundary::{BoundaryTraffic, Guard};
 use crate::event::Event;
-use crate::links::{Scheduling, Telemetry};
+use crate::links::{Backpressure, Scheduling, Telemetry};
 use crate::packed_packet::PackedPacket;
 use crate::world::World;
 use fabriscope_switch::channel::NONE;
@@ -75,6 +75,10 @@ impl World<'_> {
     /// The longest window: see the head of this file.
     pub(crate) fn window(&self) -> Span {
         let shortest = self.layout.shortest_crossing(&self.cluster.fabric.graph);
-        if self.links.scheduling == Scheduling::Arbitrated { shortest } else { shortest + self.links.least_latency() / 2 }
+        if self.links.scheduling == Scheduling::Reserved {
+            return shortest + self.links.least_latency() / 2;
+        }
+        let never_waits = self.links.backpressure == Backpressure::Drop && self.links.vls == 1 && self.groups.aggregation.unit.is_none();
+        if never_waits { shortest + self.links.least_latency() } else { shortest }
     }
 }

@@ -10,7 +10,7 @@ use fabriscope_catalog::StepParameters;
 use fabriscope_engine::Loss;
 use fabriscope_machine::{ResourceId, Sharing, Use, Weight};
 use fabriscope_nccl::{Algorithm, Operation, Protocol};
-use fabriscope_nccl_runtime::{BlockPlan, Contents, Exchange, Fifo, FifoEnd, FifoPath, Kernels, Move};
+use fabriscope_nccl_runtime::{BlockPlan, Contents, Exchange, Fifo, FifoEnd, FifoId, FifoPath, Kernels, Move};
 use fabriscope_platform::nccl::Pace;
 use fabriscope_units::{Bytes, Rate, Span, Time};
 use gpus::{Collective, Machine, collective, collectives, group, ring};

@@ -73,7 +73,17 @@ impl Untold {
     /// The packet that came last is acknowledged: gives where the map begins, and whether there was a mark.
     pub(super) fn tell(&mut self, asked: bool, expected: Psn) -> (Psn, bool) {
         let first = self.span.map_or(expected, |(first, _)| first);
-        let waits = if asked { Some(self.newest) } else { self.asked };
+        // Several may have asked: the last of them by its number is the one that everything must be here for.
+        let waits = match self.asked {
+            Some(before) if !asked || self.newest.is_before(before) => Some(before),
+            before => {
+                if asked {
+                    Some(self.newest)
+                } else {
+                    before
+                }
+            }
+        };
         let marked = self.marked;
         *self = Untold { asked: waits.filter(|last| !last.is_before(expected)), newest: self.newest, ..Untold::default() };
         (first, marked)
@@ -129,6 +139,21 @@ mod tests {
         assert!(untold.is_due(false, Psn::new(3), RULES));
         untold.tell(false, Psn::new(3));
         assert!(!untold.is_due(false, Psn::new(3), RULES));
+    }
+
+    /// Two packets ask, the later one comes first: its gaps count.
+    #[test]
+    fn the_later_question_stays() {
+        let mut untold = Untold::default();
+        for (psn, asks) in [(5, true), (3, true)] {
+            untold.add(Psn::new(psn), Bytes(100), false, RULES);
+            assert!(untold.is_due(asks, Psn::new(0), RULES));
+            untold.tell(asks, Psn::new(0));
+        }
+        for (psn, expected, due) in [(0, 1, false), (1, 2, false), (2, 4, false), (4, 6, true)] {
+            untold.add(Psn::new(psn), Bytes(100), false, RULES);
+            assert_eq!(untold.is_due(false, Psn::new(expected), RULES), due, "{psn}");
+        }
     }
 
     #[test]
