@@ -1,7 +1,7 @@
 //! Nodes written for NCCL and as the matrix of `nvidia-smi`, and read again: the classes between devices are those that the node had.
 
-use crate::node_files::class;
 use crate::drawn;
+use crate::node_files::class;
 use drawn::{ac922, devices, dgx_a100, nodes, rates, volta};
 use fabriscope_machine::export::{cell, nccl, nvidia_smi};
 use fabriscope_machine::import::{Format, read};

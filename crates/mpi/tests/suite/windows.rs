@@ -1,7 +1,7 @@
 //! What one-sided operations leave in memory: puts and gets bring the bytes that were there, and atomics lose no update.
 
-use crate::symmetric_heap::word;
 use crate::machine;
+use crate::symmetric_heap::word;
 use fabriscope_catalog::{Catalog, ResolvedCluster};
 use fabriscope_engine::{Cluster, Engine, Job, RunOptions};
 use fabriscope_engine_packet::PacketEngine;

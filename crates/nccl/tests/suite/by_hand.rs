@@ -1,7 +1,7 @@
 //! Small nodes whose bandwidths and orders can be worked out on paper: what NCCL takes links for, and what its search makes of them.
 
-use crate::catalogued::gigabytes;
 use crate::built;
+use crate::catalogued::gigabytes;
 use built::{Node, dgx_a100, facts, seen};
 use fabriscope_machine::{LinkKind, VertexKind};
 use fabriscope_nccl::{PathType, Processor};

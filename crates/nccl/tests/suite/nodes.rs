@@ -3,8 +3,8 @@
 //! `UPDATE_GOLDEN=1 cargo test -p fabriscope-nccl --test suite nodes::` writes the table anew.
 #![expect(clippy::disallowed_methods, reason = "UPDATE_GOLDEN writes the pinned file anew")]
 
-use crate::catalogued::gigabytes;
 use crate::catalogued;
+use crate::catalogued::gigabytes;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use fabriscope_nccl::point_to_point::Schedule;
 use fabriscope_nccl::{
     Algorithm, Communicator, Graph, NodeKind, Operation, PathType, Protocol, RankPlacement, Settings, Topology, Transport, Tuner, search,
 };
-use fabriscope_units::Remedy;
 use fabriscope_units::Bytes;
+use fabriscope_units::Remedy;
 
 fn catalog() -> Catalog {
     Catalog::embedded().unwrap_or_else(|error| panic!("{:?}", miette::Report::new(error)))

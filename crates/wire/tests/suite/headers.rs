@@ -154,4 +154,3 @@ fn version_fields_are_checked_with_a_remedy() {
     assert!(Lrh::decode(&[1; 8]).is_err());
     assert!(icrc(LinkLayer::RoceV2Ipv6, &roce_packet()).is_err());
 }
-
