@@ -125,7 +125,7 @@ fn every_key_has_a_case() {
 }
 
 /// Every workload, small. `bench` stands for all programs, which set up their own connections.
-const WORKLOADS: [(&str, &str); 23] = [
+const WORKLOADS: [(&str, &str); 25] = [
     ("permutation", "size = \"256 KiB\""),
     ("incast", "senders = 8\nsize = \"64 KiB\""),
     ("all_to_all", "size = \"16 KiB\""),
@@ -144,6 +144,8 @@ const WORKLOADS: [(&str, &str); 23] = [
     ("open_loop", "pattern = \"uniform\"\nloads = [0.4]\nsize = \"16 KiB\"\nwarm_up = \"1 us\"\nwindow = \"20 us\""),
     ("closed_loop", "pattern = \"uniform\"\noutstanding = [2]\nmessages = 16\nsize = \"64 KiB\""),
     ("alltoallv", "processes_per_node = 1\nprocesses = [16]\nsizes = [\"4 KiB\"]\ntransports = [\"rc\"]"),
+    ("compare", "patterns = [\"permutation\"]\nsize = \"64 KiB\"\nschemes = [{}]"),
+    ("flows", "loads = [0.3]\nsizes = \"websearch\"\nflows = 40\nschemes = [{}]"),
     ("capture", "file = \"../../labs/roce-replay.pcap\""),
     ("interference", "senders = 8\nsize = \"64 KiB\"\nvictims = 2\nvictim_size = \"64 KiB\"\nschemes = [{}]"),
     (

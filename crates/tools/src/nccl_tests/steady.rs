@@ -1,9 +1,9 @@
 //! Long operations of large jobs: some loops and iterations are simulated, the others go on as these did.
 //!
-//! ```text
-//! kernels of K, 2 K and 3 K loops      t(K), t(2 K), t(3 K)
-//! an operation of N loops              t(3 K) + (N − 3 K) · (t(3 K) − t(K)) / 2 K
-//! ```
+//! | kernels of K, 2 K and 3 K loops | an operation of N loops |
+//! |---|---|
+//! | t(K), t(2 K), t(3 K) | t(3 K) + (N − 3 K) · (t(3 K) − t(K)) / 2 K |
+//!
 //! Source: NCCL's kernels go through equal loops over their chunks (`fabriscope_nccl::Plan`), so that a long message is a pipeline in
 //! steady state, with the same begin and the same end whatever its length.
 //! Modelled: the plan of the whole message with fewer whole loops; K is doubled until t(2 K) − t(K) and t(3 K) − t(2 K) agree.
