@@ -71,10 +71,10 @@ impl Links<'_> {
     }
     #[inline(never)]
     fn own_latency(&self, out: u32) -> Span {
-        self.from_switch(out).map_or(Span::ZERO, |switch| self.switch_latency.of(switch))
+        self.switch_before(out).map_or(Span::ZERO, |switch| self.switch_latency.of(switch))
     }
     /// The switch that lane `out` leaves; none if it leaves a host.
-    pub fn from_switch(&self, out: u32) -> Option<u32> {
+    pub fn switch_before(&self, out: u32) -> Option<u32> {
         self.graph.link(LinkId(out / self.vls)).from.0.checked_sub(self.endpoints)
     }
     /// The shortest of all switches.

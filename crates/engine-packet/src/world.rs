@@ -103,7 +103,7 @@ impl World<'_> {
             EventKind::Looped { host, packed } => self.looped(client, now, host, packed),
             EventKind::Manage { plan } => self.manage(client, now, plan),
             EventKind::Emit { lane, packed } => {
-                if let Some(switch) = self.links.from_switch(lane) {
+                if let Some(switch) = self.links.switch_before(lane) {
                     self.links.comes(switch, lane, packed.wire_bytes(), Span::ZERO);
                 }
                 self.send(now, lane, packed, UNHELD, now);
