@@ -3,7 +3,7 @@
 #
 #   tests/threads.sh PROGRAM [LAB…]     LAB: the name of a file in labs/ without .toml; without any, all labs
 #
-# THREADS_LONG=1 adds the labs whose goldens take half a minute and more (tests/golden/long.txt). Some labs of 1,024 hosts, whose
+# THREADS_LONG=1 adds the labs whose goldens take half a minute and more (tests/golden/long.txt). Some labs of 2,048 hosts, whose
 # mechanisms no lab of labs/ has on so large a fabric, are written here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ trap 'rm -rf "$scratch"' EXIT
 # NAME, lines of the lab, lines of its workload.
 large() {
     local name=$1 top=$2 workload=$3
-    printf 'title = "%s"\ncluster = "lab-roce-1024"\nengine = "packet"\n%s\n\n[workload.permutation]\nsize = "500 kB"\n%s\n' \
+    printf 'title = "%s"\ncluster = "lab-roce-8192:2048"\nengine = "packet"\n%s\n\n[workload.permutation]\nsize = "100 kB"\n%s\n' \
         "$name" "$top" "$workload" >"$scratch/$name.toml"
     echo "$scratch/$name.toml"
 }

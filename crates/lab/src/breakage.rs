@@ -15,7 +15,7 @@ pub fn planned(plan: &FaultPlan) -> String {
         text += &format!("# fault {}, from {}{until}: {}\n", number + 1, us(Time::ZERO + fault.from), fault.what);
     }
     if !plan.faults.iter().any(|fault| matches!(fault.effect, Effect::Down { quiet: false, .. })) {
-        return text + ONE_CORE;
+        return text;
     }
     let manager = &plan.manager;
     let failover = manager.failover.as_ref().map_or_else(String::new, |failover| format!(", failover {}", failover.value));
@@ -28,10 +28,8 @@ pub fn planned(plan: &FaultPlan) -> String {
         manager.computing.value,
         manager.programming.value
     );
-    text + ONE_CORE
+    text
 }
-
-const ONE_CORE: &str = "# a run with faults uses one core\n";
 
 /// What each fault did, and what became of the messages.
 pub fn told(breakage: &Breakage) -> String {
