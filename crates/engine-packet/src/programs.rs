@@ -32,6 +32,8 @@ pub(crate) struct Programs {
     rung: Vec<Doorbell>,
     lent: Vec<Box<Adapter>>,
     running: usize,
+    /// A rank that had not come to the barrier when that was last looked at; all before it had.
+    late: usize,
     /// Ranks of the job; what they started on adapters comes behind them.
     ranks: usize,
 }
@@ -170,11 +172,16 @@ impl Programs {
         self.lent.extend(world.hosts.all[hosts.clone()].iter_mut().filter_map(|host| host.adapter.take()));
         slot.process.enter(now, std::mem::take(&mut self.lent));
         let result = program.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        self.lent = slot.process.leave(&mut self.rung);
-        for (host, adapter) in world.hosts.all[hosts].iter_mut().zip(self.lent.drain(..)) {
+        let used;
+        (self.lent, used) = slot.process.leave(&mut self.rung);
+        let met = move |nic: usize| used & (1 << nic.min(63)) != 0;
+        for (nic, (host, adapter)) in world.hosts.all[hosts].iter_mut().zip(self.lent.drain(..)).enumerate() {
             host.adapter = Some(adapter);
-            host.watch_contexts();
+            if met(nic) {
+                host.watch_contexts();
+            }
         }
+        let met = || adapters.clone().enumerate().filter(|(nic, _)| met(*nic)).map(|(_, host)| host);
         let slot = &self.slots[rank as usize];
         for host in adapters.clone() {
             world.watch.trace.seen(host, slot.process.seen_at());
@@ -189,7 +196,7 @@ impl Programs {
             }
             Poll::Pending => slot.wait = slot.process.waits_for(),
         }
-        for host in adapters.clone() {
+        for host in met() {
             while let Some(request) = world.host(host).nic().poll_membership() {
                 world.ask(slot.process.now(), host, request);
             }
@@ -212,7 +219,7 @@ impl Programs {
             self.slots[rank as usize].serves = true;
             self.open_barrier(world);
         }
-        for host in adapters.clone() {
+        for host in met() {
             world.flush_completions(self, now, host);
             if world.host(host).adapter().sockets_in_use().is_some() {
                 world.hosts.timers = TimerUse::Everything;
@@ -254,7 +261,14 @@ impl Programs {
     /// Lets all ranks go on when every one that still runs has reached the barrier.
     fn open_barrier(&mut self, world: &mut World<'_>) {
         let waiting = || self.slots.iter().filter(|slot| slot.program.is_some() && !slot.serves);
-        if !waiting().all(|slot| slot.wait == Wait::Barrier) {
+        let is_late = |slot: &Slot| slot.program.is_some() && !slot.serves && slot.wait != Wait::Barrier;
+        // Those before the one that was late the last time have been here since.
+        if let Some(more) = self.slots.iter().skip(self.late).position(is_late) {
+            self.late += more;
+            return;
+        }
+        self.late = 0;
+        if self.slots.iter().any(is_late) {
             return;
         }
         let Some(at) = waiting().map(|slot| slot.process.now()).max() else { return };
@@ -380,14 +394,21 @@ impl Programs {
 }
 
 impl Client for Programs {
-    fn visible(&mut self, world: &mut World<'_>, host: u32, _: Option<CqId>, visible: Time) {
+    fn visible(&mut self, world: &mut World<'_>, host: u32, queue: Option<CqId>, visible: Time) {
         let node = self.node_at[host as usize];
+        let nic = (host - self.adapters[node as usize].start) as usize;
+        // Of the cores of a node most wait for other queues.
+        let concerns = |wait: &Wait| match (wait, queue) {
+            (Wait::Any { cqs, watches, .. }, Some(cq)) => !watches.is_empty() || cqs.contains(&(nic, cq)),
+            (Wait::Any { .. } | Wait::Sockets(_), _) => true,
+            _ => false,
+        };
         for i in 0..self.on_node[node as usize].len() {
             let rank = self.on_node[node as usize][i];
             let slot = &self.slots[rank as usize];
-            if matches!(slot.wait, Wait::Any { .. } | Wait::Sockets(_))
+            if visible < slot.wake_at
                 && slot.program.is_some()
-                && visible < slot.wake_at
+                && concerns(&slot.wait)
                 && let Some(at) = self.ready_at(world, rank)
             {
                 self.wake(world, rank, at.max(world.queue.now()));

@@ -162,7 +162,7 @@ impl Launch<'_> {
 
     fn carried(&self, prepared: Prepared, cluster: &Cluster, listener: Option<Listener>) -> Result<(ToolOutput, Run), LaunchError> {
         let ranks = u32::try_from(prepared.mains.len()).expect("a layout counts its ranks in 32 bits");
-        let taken = prepared.placing.seat(ranks.saturating_sub(1)).0 + 1;
+        let taken = prepared.placing.nodes(ranks);
         if cluster.nodes() < 2 && taken > 1 {
             return Err(LaunchError::OneNode { cluster: self.parts.name.clone(), nodes: cluster.nodes() });
         }

@@ -81,6 +81,25 @@ pub struct Sharing {
     classes: Vec<Class>,
     ended: BTreeMap<FlowId, Time>,
     next: u64,
+    /// When the next transfer ends: rates stay until then.
+    next_end: Option<Time>,
+    /// Transfers have begun or ended since rates were worked out: those of one instant are shared once.
+    stale: bool,
+    filling: Filling,
+}
+
+/// Room for progressive filling, which is done whenever a transfer begins or ends.
+#[derive(Clone, Debug, Default)]
+struct Filling {
+    /// What is left of each resource, and what a unit of rate of those that are not frozen takes of it; in 65,536ths.
+    left: Vec<u128>,
+    load: Vec<u128>,
+    /// The rate that it would leave them, and the resources that they use.
+    level: Vec<u128>,
+    used: Vec<usize>,
+    /// Classes that are not frozen, and the rate that each could have.
+    open: Vec<usize>,
+    shares: Vec<u128>,
 }
 
 /// Picoseconds in a second.
@@ -100,15 +119,20 @@ impl Sharing {
         let id = FlowId(self.next);
         self.next += 1;
         let uses: Arc<[Use]> = uses.into();
-        let alike = self.classes.iter().position(|class| !class.endless && class.most == most && class.uses == uses);
+        let alike = self
+            .classes
+            .iter()
+            .position(|class| !class.endless && class.most == most && (Arc::ptr_eq(&class.uses, &uses) || class.uses == uses));
         let place = alike.unwrap_or_else(|| {
             self.classes.push(Class { uses, most, rate: 0, served: 0, ends: BTreeSet::new(), endless: false });
             self.classes.len() - 1
         });
         let class = &mut self.classes[place];
         class.ends.insert((class.served + u128::from(bytes.0) * 8 * SECOND, id));
-        self.share();
-        self.retire();
+        self.stale = true;
+        if bytes == Bytes::ZERO {
+            self.retire();
+        }
         id
     }
 
@@ -122,14 +146,15 @@ impl Sharing {
             self.classes.push(Class { uses, most, rate: 0, served: 0, ends, endless: true });
             self.next += 1;
         }
-        self.share();
+        self.stale = true;
         (first..self.next).map(FlowId).collect()
     }
 
     /// What would be fair for a stream over `uses` that wanted all it can get, on what it shares with transfers that end; `own` is the
     /// stream itself, where it takes part. None where it shares nothing with them.
     #[must_use]
-    pub fn fair(&self, uses: &[Use], own: Option<FlowId>) -> Option<Rate> {
+    pub fn fair(&mut self, uses: &[Use], own: Option<FlowId>) -> Option<Rate> {
+        self.settle();
         let level = |used: &Use| {
             let is_own = |class: &Class| class.endless && class.ends.first().map(|(_, id)| *id) == own;
             let others = self.classes.iter().filter(|class| own.is_none() || !is_own(class));
@@ -160,19 +185,21 @@ impl Sharing {
 
     /// Goes on to `now`.
     pub fn advance(&mut self, now: Time) {
+        if now <= self.now {
+            return;
+        }
         while let Some(end) = self.next_end().filter(|end| *end <= now) {
             self.flow_until(end);
             self.retire();
         }
-        if now > self.now {
-            self.flow_until(now);
-        }
+        self.flow_until(now);
     }
 
     /// When the next transfer ends if none begins before.
     #[must_use]
-    pub fn next_end(&self) -> Option<Time> {
-        self.classes.iter().filter_map(|class| self.end_of(class)).min()
+    pub fn next_end(&mut self) -> Option<Time> {
+        self.settle();
+        self.next_end
     }
 
     /// When `id` ends if no other transfer begins before; the past if it has ended. None if there is no such transfer, or if it uses
@@ -203,7 +230,8 @@ impl Sharing {
 
     /// The rate of a transfer in flight.
     #[must_use]
-    pub fn rate(&self, id: FlowId) -> Option<Rate> {
+    pub fn rate(&mut self, id: FlowId) -> Option<Rate> {
+        self.settle();
         self.class_of(id).map(|class| Rate::from_bps(class.rate))
     }
 
@@ -229,7 +257,8 @@ impl Sharing {
         if left == 0 {
             return Some(self.now);
         }
-        let span = left.div_ceil(u128::from(class.rate).max(1));
+        let rate = u128::from(class.rate).max(1);
+        let span = quotient(left + rate - 1, rate);
         (class.rate > 0).then(|| self.now + Span::from_ps(u64::try_from(span).unwrap_or(u64::MAX / 2)))
     }
 
@@ -252,35 +281,60 @@ impl Sharing {
         }
         if changed {
             self.classes.retain(|class| !class.ends.is_empty());
+            self.stale = true;
+        }
+    }
+
+    /// Works out rates if transfers have begun or ended.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.stale) {
             self.share();
         }
     }
 
     /// Progressive filling.
     fn share(&mut self) {
-        let mut left: Vec<u128> = self.capacities.iter().map(|rate| u128::from(rate.as_bps()) << 16).collect();
-        let mut open: Vec<usize> = (0..self.classes.len()).collect();
-        let mut load = vec![0u128; left.len()];
+        let Filling { left, load, level, used, open, shares } = &mut self.filling;
+        let resources = self.capacities.len();
+        left.resize(resources, 0);
+        load.resize(resources, 0);
+        level.resize(resources, 0);
+        // A machine has many more resources than are in use.
+        for Use { resource, .. } in self.classes.iter().flat_map(|class| class.uses.iter()) {
+            if let Some(capacity) = self.capacities.get(resource.0 as usize) {
+                left[resource.0 as usize] = u128::from(capacity.as_bps()) << 16;
+            }
+        }
+        open.clear();
+        open.extend(0..self.classes.len());
         while !open.is_empty() {
-            load.fill(0);
+            used.drain(..).for_each(|place| load[place] = 0);
             for class in open.iter().map(|place| &self.classes[*place]) {
-                for used in class.uses.iter() {
-                    if let Some(load) = load.get_mut(used.resource.0 as usize) {
-                        *load += u128::from(used.weight.0) * class.ends.len() as u128;
+                for Use { resource, weight } in class.uses.iter() {
+                    let place = resource.0 as usize;
+                    if let Some(load) = load.get_mut(place) {
+                        if *load == 0 {
+                            used.push(place);
+                        }
+                        *load += u128::from(weight.0) * class.ends.len() as u128;
                     }
                 }
             }
-            let of = |used: &Use| {
-                let place = used.resource.0 as usize;
-                load.get(place).map_or(0, |load| left[place] / (*load).max(1))
-            };
+            used.iter().for_each(|place| level[*place] = quotient(left[*place], load[*place].max(1)));
+            let of = |used: &Use| level.get(used.resource.0 as usize).copied().unwrap_or(0);
             let share_of = |class: &Class| class.uses.iter().map(of).min().unwrap_or(u128::MAX).min(u128::from(class.most.as_bps()));
-            let shares: Vec<u128> = open.iter().map(|place| share_of(&self.classes[*place])).collect();
+            shares.clear();
+            shares.extend(open.iter().map(|place| share_of(&self.classes[*place])));
             let least = shares.iter().copied().min().unwrap_or(0);
             let rate = u64::try_from(least).unwrap_or(u64::MAX);
-            let (frozen, rest): (Vec<(usize, u128)>, Vec<_>) = open.into_iter().zip(shares).partition(|(_, share)| *share == least);
-            open = rest.into_iter().map(|(place, _)| place).collect();
-            for (place, _) in frozen {
+            let mut rest = 0;
+            for turn in 0..open.len() {
+                let place = open[turn];
+                if shares[turn] != least {
+                    open[rest] = place;
+                    rest += 1;
+                    continue;
+                }
                 let class = &mut self.classes[place];
                 class.rate = rate;
                 let all = u128::from(rate) * class.ends.len() as u128;
@@ -290,6 +344,17 @@ impl Sharing {
                     }
                 }
             }
+            open.truncate(rest);
         }
+        used.drain(..).for_each(|place| load[place] = 0);
+        self.next_end = self.classes.iter().filter_map(|class| self.end_of(class)).min();
+    }
+}
+
+/// `a / b`: most fit in 64 bits, whose division is much faster.
+fn quotient(a: u128, b: u128) -> u128 {
+    match (u64::try_from(a), u64::try_from(b)) {
+        (Ok(a), Ok(b)) => u128::from(a / b),
+        _ => a / b,
     }
 }

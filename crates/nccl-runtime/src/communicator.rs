@@ -8,7 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use fabriscope_nccl::{NetWay, Protocol};
+use fabriscope_nccl::{self as nccl, NetWay, Protocol};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_platform::nccl::Library;
 use fabriscope_units::{Bytes, Span, Time};
@@ -51,7 +51,17 @@ impl Communicator {
     /// Ranks of the communicator.
     #[must_use]
     pub fn ranks(&self) -> u32 {
-        self.proxy.process.ranks()
+        self.plan().ranks()
+    }
+    /// Who is whose neighbour in which channel.
+    #[must_use]
+    pub fn plan(&self) -> &nccl::Communicator {
+        self.proxy.world.plan()
+    }
+    /// Whether this rank is of the communicator: programs of a job join those of fewer ranks as well, to meet the others at barriers.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.rank() < self.ranks()
     }
     /// The library on the node of this rank.
     #[must_use]

@@ -11,7 +11,8 @@
 //!
 //! Sans-I/O: the caller says how far time has come ([`advance`](Kernels::advance)), and is told when somebody should look again.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -96,11 +97,11 @@ pub struct Kernels {
     fifos: Vec<Fifo>,
     /// Who waits for slices and for slots of each FIFO.
     waits: Vec<[Option<u32>; 2]>,
-    blocks: BTreeMap<u32, Block>,
+    blocks: FxHashMap<u32, Block>,
     next_block: u32,
     streams: BTreeMap<u32, Stream>,
-    copies: BTreeMap<FlowId, u32>,
-    agenda: BTreeSet<(Time, u64, Event)>,
+    copies: FxHashMap<FlowId, u32>,
+    agenda: BinaryHeap<Reverse<(Time, u64, Event)>>,
     order: u64,
     now: Time,
     notices: Vec<(u32, Time)>,
@@ -118,11 +119,11 @@ impl Kernels {
             own,
             fifos: Vec::new(),
             waits: Vec::new(),
-            blocks: BTreeMap::new(),
+            blocks: FxHashMap::default(),
             next_block: 0,
             streams: BTreeMap::new(),
-            copies: BTreeMap::new(),
-            agenda: BTreeSet::new(),
+            copies: FxHashMap::default(),
+            agenda: BinaryHeap::new(),
             order: 0,
             now: Time::ZERO,
             notices: Vec::new(),
@@ -153,6 +154,17 @@ impl Kernels {
     #[must_use]
     pub fn ended(&self, gpu: u32, turn: Turn) -> Option<Time> {
         self.streams.get(&gpu)?.ended.get(turn as usize).copied()
+    }
+
+    /// Whether there is a slice in a FIFO that was not taken, seen or not.
+    #[must_use]
+    pub fn has_filled(&self, fifo: FifoId) -> bool {
+        self.fifos[fifo.0 as usize].front().is_some()
+    }
+    /// Whether slots of a FIFO are free, at once or from some time on.
+    #[must_use]
+    pub fn has_room(&self, fifo: FifoId) -> bool {
+        self.fifos[fifo.0 as usize].room(1).is_some()
     }
 
     /// The oldest slice for a proxy that can be seen at `now`, which stays.
@@ -206,8 +218,8 @@ impl Kernels {
 
     /// When something happens next by itself.
     #[must_use]
-    pub fn next(&self) -> Option<Time> {
-        self.agenda.first().map(|(at, ..)| *at).into_iter().chain(self.sharing.next_end()).min()
+    pub fn next(&mut self) -> Option<Time> {
+        self.agenda.peek().map(|Reverse((at, ..))| *at).into_iter().chain(self.sharing.next_end()).min()
     }
 
     /// Goes on to `now`.
@@ -216,8 +228,8 @@ impl Kernels {
             self.now = self.now.max(at);
             self.sharing.advance(at);
             self.end_copies();
-            while let Some((_, _, event)) = self.agenda.first().copied().filter(|(due, ..)| *due <= at) {
-                self.agenda.pop_first();
+            while let Some(Reverse((_, _, event))) = self.agenda.peek().copied().filter(|Reverse((due, ..))| *due <= at) {
+                self.agenda.pop();
                 match event {
                     Event::Start(gpu) => self.start(gpu),
                     Event::Begin(block) => self.begin(block),
@@ -232,12 +244,14 @@ impl Kernels {
     /// Blocks that wait, for messages about a job that does not end: GPU and FIFOs.
     #[must_use]
     pub fn stuck(&self) -> Vec<(u32, Move)> {
-        self.blocks.values().filter(|block| !block.under_way).filter_map(|block| Some((block.gpu, block.current.clone()?))).collect()
+        let mut waiting: Vec<_> = self.blocks.iter().filter(|(_, block)| !block.under_way).collect();
+        waiting.sort_unstable_by_key(|(number, _)| **number);
+        waiting.into_iter().filter_map(|(_, block)| Some((block.gpu, block.current.clone()?))).collect()
     }
 
     fn plan(&mut self, at: Time, event: Event) {
         self.order += 1;
-        self.agenda.insert((at.max(self.now), self.order, event));
+        self.agenda.push(Reverse((at.max(self.now), self.order, event)));
     }
 
     fn start(&mut self, gpu: u32) {

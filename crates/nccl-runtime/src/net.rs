@@ -29,6 +29,7 @@ use fabriscope_verbs::{
 
 use super::fifo::{Fifo, FifoEnd, FifoId, FifoPath, Filled};
 use super::in_network::Outlet;
+use super::kernels::Kernels;
 use super::proxy::Proxy;
 use super::slices::{Coming, Slice};
 use super::world::{Contact, ContactOf, Node, RankPlacement, SLOTS, Shared, Wire, WireKind};
@@ -368,6 +369,9 @@ impl Net {
         }
         for link in 0..self.links.len() {
             for lane in 0..self.links[link].lanes.len() {
+                if self.rests(&c.node.borrow().kernels, link, lane) {
+                    continue;
+                }
                 if self.links[link].sends { self.send(c, link, lane)? } else { self.receive(c, link, lane)? }
             }
         }
@@ -375,6 +379,17 @@ impl Net {
             outlet.progress(c)?;
         }
         Ok(())
+    }
+
+    /// Nothing waits at a lane for this proxy: most of a rank's lanes are of protocols and channels that are not in use.
+    fn rests(&self, kernels: &Kernels, link: usize, lane: usize) -> bool {
+        let Link { sends, lanes, .. } = &self.links[link];
+        let of = &lanes[lane];
+        match (sends, self.writes) {
+            (true, _) => of.filled.is_empty() && !kernels.has_filled(of.fifo),
+            (false, true) => !kernels.has_room(of.fifo),
+            (false, false) => of.ready.is_empty(),
+        }
     }
 
     fn hear(&mut self, c: &Proxy, wc: &Wc, words: Option<AppWords>) -> Result<(), ProgramError> {

@@ -227,6 +227,11 @@ impl Communicator {
     pub fn nodes(&self) -> u32 {
         self.nodes.len() as u32
     }
+    /// Edges from the root of a tree over the nodes to the deepest of them.
+    #[must_use]
+    pub fn levels(&self) -> u32 {
+        trees::levels(self.nodes.len())
+    }
     /// Number of channels of rings and trees.
     #[must_use]
     pub fn channels(&self) -> u32 {

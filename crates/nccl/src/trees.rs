@@ -51,6 +51,12 @@ pub(crate) fn double(nodes: usize, node: usize) -> [TreeNode; 2] {
     [first, second]
 }
 
+/// Edges from the root to the deepest node; both trees have the same.
+pub(crate) fn levels(nodes: usize) -> u32 {
+    let up = |node: &usize| binary(nodes, *node).up;
+    (0..nodes).map(|node| std::iter::successors(Some(node), up).count() as u32 - 1).max().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +80,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Twice as many nodes are one level more.
+    #[test]
+    fn levels_are_logarithmic() {
+        assert_eq!([1, 2, 3, 4, 6, 8, 16, 24, 512].map(levels), [0, 1, 2, 2, 3, 3, 4, 5, 9]);
     }
 
     /// With an even number of nodes no node passes on in both trees.

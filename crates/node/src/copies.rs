@@ -110,7 +110,7 @@ impl Copies {
     }
 
     /// When the next copy begins or ends, as far as is known.
-    pub fn next_change(&self) -> Option<Time> {
+    pub fn next_change(&mut self) -> Option<Time> {
         [self.next_begin().map(|(at, _)| at), self.sharing.next_end()].into_iter().flatten().min()
     }
 
@@ -148,7 +148,7 @@ impl Copies {
     }
 
     /// What happens next.
-    fn next_event(&self) -> Option<(Time, Next)> {
+    fn next_event(&mut self) -> Option<(Time, Next)> {
         let ends = self.sharing.next_end().map(|at| (at, Next::End));
         let taking = self.dma.iter().filter(|dma| dma.flow.is_some() && self.copying());
         let lapses = taking.map(|dma| (dma.until, Next::Lapse)).min();

@@ -79,12 +79,26 @@ pub struct Doorbell {
     pub built: Time,
 }
 
-// NICs are lent by moving a pointer, not the NIC.
-#[allow(clippy::vec_box)]
+/// The NICs of the node while the program runs, and a bit for each that it did something with.
+#[derive(Default)]
+struct Lent {
+    // Lent by moving a pointer, not the NIC.
+    #[allow(clippy::vec_box)]
+    all: Vec<Box<Adapter>>,
+    used: u64,
+}
+
+impl Lent {
+    fn at(&mut self, nic: usize) -> &mut Adapter {
+        self.used |= 1 << nic.min(63);
+        &mut self.all[nic]
+    }
+}
+
 struct Inner {
     clock: Time,
     engine: Time,
-    adapters: Vec<Box<Adapter>>,
+    adapters: Lent,
     doorbells: Vec<Doorbell>,
     wait: Wait,
     trace: bool,
@@ -156,7 +170,7 @@ impl Process {
         let inner = Inner {
             clock: Time::ZERO,
             engine: Time::ZERO,
-            adapters: Vec::new(),
+            adapters: Lent::default(),
             doorbells: Vec::new(),
             wait: Wait::Nothing,
             trace: false,
@@ -346,7 +360,7 @@ impl Process {
     /// # Panics
     /// If there is no such adapter.
     pub fn adapter<R>(&self, nic: usize, f: impl FnOnce(&mut Adapter) -> R) -> R {
-        f(&mut self.0.inner.borrow_mut().adapters[nic])
+        f(self.0.inner.borrow_mut().adapters.at(nic))
     }
     /// From now on, follow every posted message through the machine (`explain`).
     pub fn trace(&self, on: bool) {
@@ -380,7 +394,7 @@ impl Process {
                 flagged.flags |= SendFlags::TRACED;
                 request = &flagged;
             }
-            match inner.adapters[nic].rnic.post_send(inner.clock, qp, request) {
+            match inner.adapters.at(nic).rnic.post_send(inner.clock, qp, request) {
                 Ok(entry) => through = Some((entry.wqe, wr.wr_id)),
                 Err(error) => {
                     result = Err(error);
@@ -412,7 +426,7 @@ impl Process {
     pub fn post_recv(&self, nic: usize, qp: QpNum, wr: &RecvWr) -> Result<(), PostError> {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.clock += self.cpu().post_recv;
-        inner.adapters[nic].rnic.post_recv(inner.clock, qp, wr)
+        inner.adapters.at(nic).rnic.post_recv(inner.clock, qp, wr)
     }
 
     /// Posts one receive request to a shared receive queue.
@@ -422,7 +436,7 @@ impl Process {
     pub fn post_srq_recv(&self, nic: usize, srq: SrqId, wr: &RecvWr) -> Result<(), PostError> {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.clock += self.cpu().post_recv;
-        inner.adapters[nic].rnic.post_srq_recv(inner.clock, srq, wr)
+        inner.adapters.at(nic).rnic.post_srq_recv(inner.clock, srq, wr)
     }
 
     /// One poll of a completion queue: up to `max` completions, perhaps none.
@@ -505,13 +519,13 @@ impl Process {
     #[must_use]
     pub fn earliest(&self, cqs: &[(usize, CqId)], watches: &[(usize, WatchId, u64)]) -> Option<Time> {
         let inner = self.0.inner.borrow();
-        earliest(|nic| inner.adapters.get(nic).map(|adapter| &**adapter), cqs, watches)
+        earliest(|nic| inner.adapters.all.get(nic).map(|adapter| &**adapter), cqs, watches)
     }
 
     fn take_completions(&self, nic: usize, cq: CqId, max: usize) -> Vec<Wc> {
         let inner = &mut *self.0.inner.borrow_mut();
         let mut found = Vec::new();
-        inner.adapters[nic].rnic.poll_cq(inner.clock, cq, max, &mut found);
+        inner.adapters.at(nic).rnic.poll_cq(inner.clock, cq, max, &mut found);
         let cpu = self.cpu();
         inner.clock += (cpu.poll_hit + cpu.dma_touch) * found.len() as u64;
         if !found.is_empty() {
@@ -544,15 +558,17 @@ impl Process {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.engine = now;
         inner.clock = inner.clock.max(now);
-        inner.adapters = adapters;
+        inner.adapters = Lent { all: adapters, used: 0 };
         inner.wait = Wait::Nothing;
     }
     #[allow(clippy::vec_box)]
-    /// Takes the NICs back; appends the doorbells that were rung to `doorbells`.
-    pub fn leave(&self, doorbells: &mut Vec<Doorbell>) -> Vec<Box<Adapter>> {
+    /// Takes the NICs back, and a bit for each that the program did something with, those from the 64th on with the last; appends the
+    /// doorbells that were rung to `doorbells`.
+    pub fn leave(&self, doorbells: &mut Vec<Doorbell>) -> (Vec<Box<Adapter>>, u64) {
         let inner = &mut *self.0.inner.borrow_mut();
         doorbells.append(&mut inner.doorbells);
-        std::mem::take(&mut inner.adapters)
+        let Lent { all, used } = std::mem::take(&mut inner.adapters);
+        (all, used)
     }
     /// The programs that are to be started on cores of adapters since this was last asked: of which adapter, and what they run.
     #[must_use]

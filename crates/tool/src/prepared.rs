@@ -23,6 +23,13 @@ pub enum Placing {
         /// Ranks on each node.
         per_node: u32,
     },
+    /// The same on the first nodes of a job: nothing runs on the others.
+    FirstOf {
+        /// Nodes of the job.
+        nodes: u32,
+        /// Ranks on each node.
+        per_node: u32,
+    },
 }
 
 impl Placing {
@@ -31,9 +38,15 @@ impl Placing {
     pub fn seat(self, rank: u32) -> (u32, u32) {
         let each = match self {
             Placing::TwoNodes => 1,
-            Placing::Pairs { pairs: each } | Placing::Blocks { per_node: each } => each.max(1),
+            Placing::Pairs { pairs: each } | Placing::Blocks { per_node: each } | Placing::FirstOf { per_node: each, .. } => each.max(1),
         };
         (rank / each, rank % each)
+    }
+    /// How many nodes a job of so many programs has.
+    #[must_use]
+    pub fn nodes(self, ranks: u32) -> u32 {
+        let taken = self.seat(ranks.saturating_sub(1)).0 + 1;
+        if let Placing::FirstOf { nodes, .. } = self { nodes.max(taken) } else { taken }
     }
 }
 
@@ -63,6 +76,10 @@ mod tests {
     fn pairs_face_each_other() {
         assert_eq!([0, 1].map(|rank| Placing::TwoNodes.seat(rank)), [(0, 0), (1, 0)]);
         assert_eq!([0, 3, 4, 7].map(|rank| Placing::Pairs { pairs: 4 }.seat(rank)), [(0, 0), (0, 3), (1, 0), (1, 3)]);
+        assert_eq!(
+            [Placing::Blocks { per_node: 4 }, Placing::FirstOf { nodes: 64, per_node: 4 }].map(|placing| placing.nodes(12)),
+            [3, 64]
+        );
         assert_eq!([0, 3, 8, 11].map(|rank| Placing::Blocks { per_node: 4 }.seat(rank)), [(0, 0), (0, 3), (2, 0), (2, 3)]);
     }
 }

@@ -49,3 +49,21 @@ fn explain_names_the_bound_and_the_next_best() {
     let sends = prints(&["explain", "alltoall_perf", "--on", "azure-nda100v4", "-s", "1048576"]);
     assert!(sends.contains("sends and receives") && sends.contains("links between GPUs"), "{sends}");
 }
+
+/// 20 nodes as 4, 8 and 16 of them take, and all of them: trees of five levels, and a ring.
+#[test]
+fn many_nodes_take_as_long_as_some_of_them_say() {
+    let time = |variables: &[&str], more: &[&str]| -> (f64, String) {
+        let job =
+            ["bench", "all_reduce_perf", "--on", "azure-ndh100v5:20", "--nodes", "20", "--ppn", "2", "-b", "4K", "-e", "4K", "-n", "4"];
+        let variables = variables.iter().flat_map(|variable| ["--env", variable]);
+        let text = prints(&job.into_iter().chain(variables).chain(more.iter().copied()).collect::<Vec<_>>());
+        let row = text.lines().find(|line| !line.starts_with('#') && !line.is_empty()).unwrap();
+        (row.split_whitespace().nth(5).unwrap().parse().unwrap(), text)
+    };
+    for (variables, unit) in [(&["NCCL_ALGO=Tree"][..], "a level of the trees"), (&["NCCL_ALGO=Ring", "NCCL_PROTO=LL"], "a node;")] {
+        let ((some, text), (all, exact)) = (time(variables, &[]), time(variables, &["--exact"]));
+        assert!(text.contains("20 nodes as 4, 8, 16 of them take") && !exact.contains("of them take"), "{text}");
+        assert!((some / all - 1.0).abs() < 0.03, "{unit}: {some} us by some of the nodes, {all} by all");
+    }
+}

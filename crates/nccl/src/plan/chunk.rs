@@ -68,7 +68,7 @@ pub(super) fn parts(communicator: &Communicator, plan: &Plan, count: u64, elemen
 }
 
 /// Shares are whole multiples of it.
-const CELL: u64 = 16;
+pub(super) const CELL: u64 = 16;
 
 /// The largest chunk of a part, where `bytes` counts all blocks.
 fn chunk(communicator: &Communicator, plan: &Plan, channels: u64, bytes: u64) -> u64 {

@@ -125,6 +125,26 @@ impl Plan {
         self
     }
 
+    /// What ranks of the first nodes of a job do if they are to take the steps that those of the `whole` job take: the same channels,
+    /// chunks and loops. Around a ring blocks stay as long, so that a message which is cut into one for each rank is shorter.
+    #[must_use]
+    pub fn on_fewer(&self, whole: &Communicator, fewer: &Communicator) -> Plan {
+        let mut plan = self.clone();
+        plan.root %= fewer.ranks();
+        if (self.choice.algorithm, self.choice.operation) == (Algorithm::Ring, Operation::AllReduce) {
+            let share = |bytes: Bytes| {
+                let cells = u128::from(bytes.0.div_ceil(chunk::CELL)) * u128::from(fewer.ranks());
+                Bytes(cells.div_ceil(u128::from(whole.ranks())) as u64 * chunk::CELL)
+            };
+            plan.block = Bytes::ZERO;
+            for part in &mut plan.parts {
+                (part.offset, part.bytes) = (plan.block, share(part.bytes));
+                plan.block += part.bytes;
+            }
+        }
+        plan
+    }
+
     /// Whole loops that each channel goes through at least; all ranks of a channel go through the same.
     #[must_use]
     pub fn loops(&self, communicator: &Communicator) -> u64 {

@@ -7,8 +7,9 @@
 //! Not modelled: CUDA graphs, several operations in a group, rounding.
 //!
 //! Iterations repeat exactly once the first few are over: those beyond are counted, not simulated. A message of very many steps is
-//! run at two lengths with the same chunks, and what a byte more takes gives the rest; `steady.rs` has what large jobs do.
+//! run at two lengths with the same chunks, and what a byte more takes gives the rest; `steady.rs` has what large jobs do, `fewer.rs` those of many nodes.
 
+mod fewer;
 mod operation;
 mod options;
 mod report;
@@ -28,6 +29,7 @@ use fabriscope_units::{Bytes, Span, Time};
 pub use operation::{Operation, TOOLS};
 
 use crate::xccl::{library, refused};
+use fewer::Fewer;
 use options::Settings;
 
 /// One size, out of place or in place, at one length: how its kernel is made.
@@ -63,40 +65,41 @@ struct Job {
     known: Record<steady::Known>,
     /// The connections between nodes, which all ranks name; the first to ask works them out.
     wires: OnceLock<Vec<(Wire, Option<NetWay>)>>,
+    /// Some of the nodes, where these stand for all.
+    fewer: Option<Fewer>,
 }
 
 impl Job {
     /// The connections that any operation of the job uses.
     fn wires(&self, ranks: u32) -> Vec<(Wire, Option<NetWay>)> {
-        let mut wires = BTreeMap::new();
-        // Messages of other lengths by the same channels meet the same peers.
-        let mut seen = Vec::new();
-        for case in self.rows.iter().flat_map(|row| row.cases.iter().flatten()) {
-            match &case.plan {
-                Some(plan) => {
-                    let alike = (plan.choice, plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
-                    if !seen.contains(&alike) {
-                        seen.push(alike);
-                        wires.extend(runtime::connections(&self.world, plan));
-                    }
-                }
-                None => {
-                    let block = Bytes(case.count * self.settings.element);
-                    if case.in_place {
-                        continue;
-                    }
-                    let (senders, lengths) = self.operation.senders(ranks, self.settings.root, block);
-                    wires.extend(runtime::pairs(&self.world, &senders, &lengths));
-                }
-            }
+        let cases = || self.rows.iter().flat_map(|row| row.cases.iter().flatten());
+        let plans = cases().filter_map(|case| case.plan.as_deref().cloned());
+        let mut all: BTreeMap<_, _> = wires(plans, |plan| runtime::connections(&self.world, plan)).into_iter().collect();
+        for case in cases().filter(|case| case.plan.is_none() && !case.in_place) {
+            let block = Bytes(case.count * self.settings.element);
+            let (senders, lengths) = self.operation.senders(ranks, self.settings.root, block);
+            all.extend(runtime::pairs(&self.world, &senders, &lengths));
         }
-        wires.into_iter().collect()
+        all.into_iter().collect()
     }
 
     /// So many rows are done.
     fn tell(&self, done: usize, results: &Measured) {
         self.told.tell((done, self.rows.len()), || report::report(self, results, done).text);
     }
+}
+
+/// The connections of `plans`. Messages of other lengths by the same channels meet the same peers.
+fn wires(plans: impl Iterator<Item = Plan>, connections: impl Fn(&Plan) -> Vec<(Wire, Option<NetWay>)>) -> Vec<(Wire, Option<NetWay>)> {
+    let (mut all, mut seen) = (BTreeMap::new(), Vec::new());
+    for plan in plans {
+        let alike = (plan.choice, plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
+        if !seen.contains(&alike) {
+            seen.push(alike);
+            all.extend(connections(&plan));
+        }
+    }
+    all.into_iter().collect()
 }
 
 /// What is measured, by row and place.
@@ -108,8 +111,8 @@ struct Measured {
     wrong: Vec<[u64; 2]>,
     /// Ranks that are done with each row.
     done: Vec<u32>,
-    /// What was left out of long operations.
-    skipped: Vec<Option<steady::Skipped>>,
+    /// What was left out of each row.
+    remarks: Vec<Vec<String>>,
 }
 
 type Results = Record<Measured>;
@@ -156,8 +159,14 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
     }
     let world = World::new(library.clone(), target, (nodes, per_node), &settings.variables).map_err(|error| refused(tool, &error))?;
     let tuner = Tuner::new(world.plan());
-    let rows: Result<Vec<Row>, _> = settings.sizes.iter().map(|size| row(operation, &settings, &world, &tuner, *size)).collect();
-    let rows = rows.map_err(|error| refused(tool, &error))?;
+    let rows = |some: bool| -> Result<Vec<Row>, _> {
+        settings.sizes.iter().map(|size| row(operation, &settings, (&world, &tuner), *size, some)).collect()
+    };
+    let all = rows(false).map_err(|error| refused(tool, &error))?;
+    let joined = |nodes| World::new(library.clone(), target, (nodes, per_node), &settings.variables);
+    let fewer = if settings.exact { None } else { Fewer::of(&world, &all, joined).map_err(|error| refused(tool, &error))? };
+    let rows = if fewer.is_some() { rows(true).map_err(|error| refused(tool, &error))? } else { all };
+    let taken = fewer.as_ref().map_or(nodes, Fewer::nodes);
     let (told, gpu) = (Rows::default(), target.gpu.clone());
     let job = Arc::new(Job {
         operation,
@@ -170,24 +179,32 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
         told: told.clone(),
         wires: OnceLock::new(),
         known: Record::default(),
+        fewer,
     });
     let times = job.rows.iter().map(|row| row.cases.each_ref().map(|cases| vec![Vec::new(); cases.len()])).collect();
     let results: Results = Record::new(Measured {
         times,
         wrong: vec![[0; 2]; job.rows.len()],
         done: vec![0; job.rows.len()],
-        skipped: vec![None; job.rows.len()],
+        remarks: vec![Vec::new(); job.rows.len()],
     });
-    let mains = (0..ranks).map(|_| -> Main {
+    let mains = (0..taken * per_node).map(|_| -> Main {
         let (job, results) = (job.clone(), results.clone());
         Box::new(move |process| Box::pin(run(process, job, results)))
     });
     let mains = mains.collect();
     let finish = move || report::report(&job, &results.lock(), job.rows.len());
-    Ok(Prepared { placing: Placing::Blocks { per_node }, mains, finish: Box::new(finish), rows: told })
+    Ok(Prepared { placing: Placing::FirstOf { nodes, per_node }, mains, finish: Box::new(finish), rows: told })
 }
 
-fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u64) -> Result<Row, fabriscope_nccl::NcclError> {
+/// What a size is measured with; `some` nodes of the job stand for it.
+fn row(
+    operation: Operation,
+    s: &Settings,
+    (world, tuner): (&World, &Tuner),
+    size: u64,
+    some: bool,
+) -> Result<Row, fabriscope_nccl::NcclError> {
     let channels = world.plan();
     let ranks = u64::from(channels.ranks());
     let blocks = if operation.divides() { ranks } else { 1 };
@@ -206,7 +223,7 @@ fn row(operation: Operation, s: &Settings, world: &World, tuner: &Tuner, size: u
             count
         }
     };
-    let heavy = !s.exact && steady::is_heavy(world, &*plan(counted(count), false)?);
+    let heavy = some || !s.exact && steady::is_heavy(world, &*plan(counted(count), false)?);
     let cases = |in_place| -> Result<Vec<Case>, fabriscope_nccl::NcclError> {
         let whole = plan(counted(count), in_place)?;
         let steps = most_steps(world, &whole);
@@ -234,41 +251,52 @@ fn most_steps(world: &World, plan: &Plan) -> u64 {
 /// One rank: all sizes in turn.
 async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), ProgramError> {
     let ranks = process.ranks();
-    let wires = job.wires.get_or_init(|| job.wires(ranks));
-    let c = Communicator::init(process, job.world.clone(), wires).await?;
-    if c.rank() == 0 {
+    if process.rank() == 0 {
         job.tell(0, &results.lock());
     }
+    if let Some(fewer) = &job.fewer {
+        let mut groups = fewer::Groups::new(process, &job, fewer);
+        for at in 0..job.rows.len() {
+            for place in 0..2 {
+                groups.measure(at, place, &results).await?;
+            }
+            done(&job, at, ranks, &results);
+        }
+        return Ok(());
+    }
+    let wires = job.wires.get_or_init(|| job.wires(ranks));
+    let c = Communicator::init(process, job.world.clone(), wires).await?;
     for (at, row) in job.rows.iter().enumerate() {
         for (place, cases) in row.cases.iter().enumerate() {
-            if let (true, [case]) = (row.heavy, &cases[..]) {
-                let before = c.wrong();
-                let (span, skipped) = steady::measure(&c, &job, case).await?;
-                let mut results = results.lock();
-                results.times[at][place][0].push(span);
-                results.skipped[at] = Some(skipped);
-                if c.is_first() {
-                    results.wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
-                }
-                continue;
-            }
             let before = c.wrong();
-            for (number, case) in cases.iter().enumerate() {
-                let span = measure(&c, &job, case).await?;
-                results.lock().times[at][place][number].push(span);
+            if let (true, [Case { plan: Some(plan), .. }]) = (row.heavy, &cases[..]) {
+                let (spans, skipped) = steady::measure(&c, &job, plan).await?;
+                let mut results = results.lock();
+                results.times[at][place][0].extend(spans.get(c.rank() as usize));
+                results.remarks[at] = skipped.remark(row.bytes).into_iter().collect();
+            } else {
+                for (number, case) in cases.iter().enumerate() {
+                    let span = measure(&c, &job, case).await?;
+                    results.lock().times[at][place][number].push(span);
+                }
+                c.barrier().await?;
             }
-            c.barrier().await?;
             if c.is_first() {
                 results.lock().wrong[at][place] += (c.wrong() - before).0.div_ceil(job.settings.element);
             }
         }
-        let mut results = results.lock();
-        results.done[at] += 1;
-        if results.done[at] == ranks {
-            job.tell(at + 1, &results);
-        }
+        done(&job, at, ranks, &results);
     }
     Ok(())
+}
+
+/// This rank is done with a row; the last one tells it.
+fn done(job: &Job, row: usize, ranks: u32, results: &Results) {
+    let mut results = results.lock();
+    results.done[row] += 1;
+    if results.done[row] == ranks {
+        job.tell(row + 1, &results);
+    }
 }
 
 /// Mean time of an operation: all are enqueued, then waited for.
@@ -303,23 +331,34 @@ async fn measure(c: &Communicator, job: &Job, case: &Case) -> Result<Span, Progr
 
 /// One operation; the GPUs of a thread are served one after the other.
 fn enqueue(c: &Communicator, job: &Job, case: &Case) -> Result<runtime::Turn, ProgramError> {
+    if let Some(plan) = &case.plan {
+        return enqueue_plan(c, job, plan);
+    }
+    in_order(c, job, || {
+        let block = Bytes(case.count * job.settings.element);
+        let mut last = None;
+        for group in job.operation.groups(c.rank(), c.ranks(), job.settings.root, block, case.in_place) {
+            last = Some(c.group(&group)?);
+        }
+        last.map_or_else(|| c.group(&[]), Ok)
+    })
+}
+
+/// One collective operation.
+fn enqueue_plan(c: &Communicator, job: &Job, plan: &Arc<Plan>) -> Result<runtime::Turn, ProgramError> {
+    in_order(c, job, || c.collective(plan))
+}
+
+/// A call when those for the GPUs of the thread before this one are over.
+fn in_order(
+    c: &Communicator,
+    job: &Job,
+    starts: impl FnOnce() -> Result<runtime::Turn, ProgramError>,
+) -> Result<runtime::Turn, ProgramError> {
     let (call, gpus) = (c.library().call, job.settings.gpus);
     let place = c.rank() % gpus;
     c.compute(call * u64::from(place));
-    let turn = match &case.plan {
-        Some(plan) => c.collective(plan)?,
-        None => {
-            let block = Bytes(case.count * job.settings.element);
-            let mut last = None;
-            for group in job.operation.groups(c.rank(), c.ranks(), job.settings.root, block, case.in_place) {
-                last = Some(c.group(&group)?);
-            }
-            match last {
-                Some(turn) => turn,
-                None => c.group(&[])?,
-            }
-        }
-    };
+    let turn = starts()?;
     c.compute(call * u64::from(gpus - 1 - place));
     Ok(turn)
 }

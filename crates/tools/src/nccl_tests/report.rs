@@ -15,8 +15,8 @@ pub(super) fn report(job: &Job, results: &Measured, done: usize) -> ToolOutput {
     let ranks = job.world.plan().ranks();
     let mut output = ToolOutput { text: head(job), ..ToolOutput::default() };
     let mut bandwidths = Vec::new();
-    let rows = job.rows.iter().zip(&results.times).zip(&results.wrong).zip(&results.skipped);
-    for (((row, spans), wrong), skipped) in rows.take(done) {
+    let rows = job.rows.iter().zip(&results.times).zip(&results.wrong).zip(&results.remarks);
+    for (((row, spans), wrong), remarks) in rows.take(done) {
         let s = &job.settings;
         let operator = if job.operation.reduces() { s.operator } else { "none" };
         let root = if job.operation.rooted() { i64::from(s.root) } else { -1 };
@@ -49,7 +49,7 @@ pub(super) fn report(job: &Job, results: &Measured, done: usize) -> ToolOutput {
         }
         output.text.push('\n');
         output.remarks.extend(row.choice.clone());
-        output.remarks.extend(skipped.and_then(|skipped| skipped.remark(row.bytes)));
+        output.remarks.extend(remarks.iter().cloned());
     }
     if done < job.rows.len() {
         return output;
@@ -64,15 +64,7 @@ pub(super) fn report(job: &Job, results: &Measured, done: usize) -> ToolOutput {
 
 /// Time of an operation in µs, over the ranks as asked; messages that were run at two lengths are continued as they grew.
 fn time(job: &Job, row: &Row, place: usize, spans: &[Vec<Span>]) -> f64 {
-    let of = |ranks: &Vec<Span>| {
-        let all = ranks.iter().map(|span| span.as_us_f64());
-        match job.settings.average {
-            0 => ranks.first().map_or(0.0, |span| span.as_us_f64()),
-            1 => all.sum::<f64>() / ranks.len().max(1) as f64,
-            2 => all.fold(f64::INFINITY, f64::min),
-            _ => all.fold(0.0, f64::max),
-        }
-    };
+    let of = |ranks: &Vec<Span>| over_ranks(job.settings.average, ranks);
     match spans {
         [short, long] => {
             let (short, long) = (of(short), of(long));
@@ -81,6 +73,17 @@ fn time(job: &Job, row: &Row, place: usize, spans: &[Vec<Span>]) -> f64 {
         }
         [whole] => of(whole),
         _ => 0.0,
+    }
+}
+
+/// µs over the ranks as `-a` asks: of rank 0, the mean, the least, the most.
+pub(super) fn over_ranks(average: u64, ranks: &[Span]) -> f64 {
+    let all = ranks.iter().map(|span| span.as_us_f64());
+    match average {
+        0 => ranks.first().map_or(0.0, |span| span.as_us_f64()),
+        1 => all.sum::<f64>() / ranks.len().max(1) as f64,
+        2 => all.fold(f64::INFINITY, f64::min),
+        _ => all.fold(0.0, f64::max),
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! Source: NCCL's kernels go through equal loops over their chunks (`fabriscope_nccl::Plan`), so that a long message is a pipeline in
 //! steady state, with the same begin and the same end whatever its length.
-//! Modelled: the plan of the whole message with fewer whole loops; K is doubled until t(2 K) − t(K) and t(3 K) − t(2 K) agree.
+//! Modelled: the plan of the whole message with fewer whole loops; K is doubled until t(2 K) − t(K) and t(3 K) − t(2 K) agree; where
+//! these three together are more loops than the operation has, all of its loops are simulated.
 //! Messages that differ in the number of loops alone, and the two places of the buffers, are measured once. An operation behind another
 //! takes as long as from the start of its kernel to the end.
 //! Not modelled: how the first operations after a barrier differ from those behind them.
@@ -19,20 +20,20 @@ use fabriscope_nccl_runtime::{Communicator, World};
 use fabriscope_node::ProgramError;
 use fabriscope_units::{Span, Time};
 
-use super::{Case, Job, MOST_STEPS, enqueue, most_steps};
+use super::{Job, MOST_STEPS, enqueue_plan, most_steps};
 
 /// What a rank measured of a kernel.
 #[derive(Debug, Clone, Copy, Default)]
 struct Kernel {
     /// From the first call until the host has seen the end of the first.
     first: Span,
-    /// From the time the last was in the stream, or from the end of the one before, until it ended.
+    /// From the end of one to the end of the next; of a single one from the time it was in the stream until it ended.
     alone: Span,
 }
 
 /// What has been measured, by what decides how long kernels take; of each rank.
 #[derive(Debug, Default)]
-pub(super) struct Known(BTreeMap<String, Vec<Kernel>>);
+pub(super) struct Known(BTreeMap<String, Arc<Vec<Kernel>>>);
 
 /// What was simulated of an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,87 +62,140 @@ impl Skipped {
 /// Whether so much happens in an operation that loops and iterations are left out.
 pub(super) fn is_heavy(world: &World, plan: &Plan) -> bool {
     let nodes = world.plan().nodes();
-    nodes > 1 && (weight(world, plan) > HEAVY || most_steps(world, plan) > MANY)
+    nodes > 1 && (weight(world.plan(), plan) > HEAVY || most_steps(world, plan) > MANY)
 }
 
 /// Steps of all ranks, as far as they would be simulated otherwise.
-fn weight(world: &World, plan: &Plan) -> u64 {
-    let lanes = plan.parts.iter().flat_map(|part| plan.lanes(world.plan(), 0, part));
-    u64::from(world.plan().ranks()) * lanes.map(|lane| lane.steps().min(MOST_STEPS)).sum::<u64>()
-}
-
-/// The mean time of an operation on this rank, and what was left out of it.
-pub(super) async fn measure(c: &Communicator, job: &Job, case: &Case) -> Result<(Span, Skipped), ProgramError> {
-    let Some(plan) = &case.plan else { return Ok((Span::ZERO, Skipped { loops: (0, 0), growth: 0.0 })) };
-    let (communicator, iterations) = (job.world.plan(), u64::from(job.settings.iterations));
-    let mean = |first: Span, alone: Span| (first + alone * (iterations - 1)) / iterations;
-    let loops = plan.loops(communicator);
+fn weight(communicator: &fabriscope_nccl::Communicator, plan: &Plan) -> u64 {
     let lanes = plan.parts.iter().flat_map(|part| plan.lanes(communicator, 0, part));
-    let shortest = lanes.map(|lane| lane.course().steps_of_loop()).min().unwrap_or(1);
-    let mut each = FIRST.div_ceil(shortest.max(1));
-    while 3 * each < loops {
-        let mut measured = [(Kernel::default(), 0.0); 3];
-        for (length, measured) in (1..).zip(&mut measured) {
-            *measured = kernels(c, job, plan, (length * each, 1)).await?;
-        }
-        let [(short, begin), (_, middle), (long, end)] = measured;
-        let growth = if middle > begin { (end - middle) / (middle - begin) - 1.0 } else { f64::INFINITY };
-        if growth.abs() <= AGREEMENT {
-            let more = long.alone.saturating_sub(short.alone) * (loops - 3 * each) / (2 * each);
-            return Ok((mean(long.first + more, long.alone + more), Skipped { loops: (loops, 3 * each), growth }));
-        }
-        each *= 2;
-    }
-    let count = if weight(&job.world, plan) > 4 * HEAVY { 1 } else { 3 };
-    let (mine, _) = kernels(c, job, plan, (loops, count)).await?;
-    Ok((mean(mine.first, mine.alone), Skipped { loops: (loops, loops), growth: 0.0 }))
+    u64::from(communicator.ranks()) * lanes.map(|lane| lane.steps().min(MOST_STEPS)).sum::<u64>()
 }
 
-/// Kernels of so many loops one behind the other, on this rank; and how long all ranks together took for the last. Those that take as long
-/// are run once.
-async fn kernels(c: &Communicator, job: &Job, plan: &Plan, (loops, count): (u64, u32)) -> Result<(Kernel, f64), ProgramError> {
-    let plan = Arc::new(plan.with_loops(job.world.plan(), loops));
+/// How many kernels one behind the other are simulated where no loop is left out: fewer of those that have more steps.
+pub(super) fn count(communicator: &fabriscope_nccl::Communicator, plan: &Plan, enough: &[(u64, u32)]) -> u32 {
+    let weight = weight(communicator, plan);
+    enough.iter().find(|(most, _)| weight <= *most).map_or(1, |(_, count)| *count)
+}
+
+/// What a loop more adds to an operation of K, 2 K or more loops, on each rank.
+pub(super) struct Slope {
+    /// K.
+    pub begin: u64,
+    each: Vec<Span>,
+    growth: f64,
+}
+
+impl Slope {
+    /// Measures it, where an operation has enough loops. Every program of the job comes here with the same plan, those that are not of the
+    /// communicator as well. The first K has at least `first` steps.
+    pub async fn of(c: &Communicator, job: &Job, plan: &Plan, first: u64) -> Result<Option<Slope>, ProgramError> {
+        let loops = plan.loops(c.plan());
+        let lanes = plan.parts.iter().flat_map(|part| plan.lanes(c.plan(), 0, part));
+        let shortest = lanes.map(|lane| lane.course().steps_of_loop()).min().unwrap_or(1);
+        let mut begin = first.div_ceil(shortest.max(1));
+        while 6 * begin < loops {
+            let short = kernels(c, job, plan, (begin, 1)).await?;
+            let middle = kernels(c, job, plan, (2 * begin, 1)).await?;
+            let long = kernels(c, job, plan, (3 * begin, 1)).await?;
+            let [one, two, three] = [&short, &middle, &long].map(|kernels| together(kernels));
+            let growth = if two > one { (three - two) / (two - one) - 1.0 } else { f64::INFINITY };
+            if growth.abs() <= AGREEMENT {
+                let more = |(short, long): (&Kernel, &Kernel)| long.alone.saturating_sub(short.alone) / (2 * begin);
+                return Ok(Some(Slope { begin, each: short.iter().zip(long.iter()).map(more).collect(), growth }));
+            }
+            begin *= 2;
+        }
+        Ok(None)
+    }
+
+    /// The mean over all ranks, in µs.
+    pub fn mean(&self) -> f64 {
+        self.each.iter().map(|span| span.as_us_f64()).sum::<f64>() / self.each.len().max(1) as f64
+    }
+
+    /// What is left out of an operation of so many loops if 3 K of them were simulated.
+    pub fn skipped(&self, loops: u64) -> Skipped {
+        Skipped { loops: (loops, 3 * self.begin), growth: self.growth }
+    }
+}
+
+/// The mean time of an operation on each rank, and what was left out of it. Every program of the job comes here with the same plan.
+pub(super) async fn measure(c: &Communicator, job: &Job, plan: &Plan) -> Result<(Vec<Span>, Skipped), ProgramError> {
+    let loops = plan.loops(c.plan());
+    let Some(slope) = Slope::of(c, job, plan, FIRST).await? else {
+        let count = count(c.plan(), plan, &[(4 * HEAVY, 3)]);
+        return Ok((whole(c, job, plan, (loops, count)).await?, Skipped { loops: (loops, loops), growth: 0.0 }));
+    };
+    let long = kernels(c, job, plan, (3 * slope.begin, 1)).await?;
+    let all = long.iter().zip(&slope.each).map(|(long, each)| {
+        let more = *each * (loops - 3 * slope.begin);
+        mean(job, long.first + more, long.alone + more)
+    });
+    Ok((all.collect(), slope.skipped(loops)))
+}
+
+/// The mean time of an operation of so many loops on each rank, `count` of which are simulated one behind the other.
+pub(super) async fn whole(c: &Communicator, job: &Job, plan: &Plan, (loops, count): (u64, u32)) -> Result<Vec<Span>, ProgramError> {
+    Ok(kernels(c, job, plan, (loops, count)).await?.iter().map(|kernel| mean(job, kernel.first, kernel.alone)).collect())
+}
+
+/// The mean over the iterations of the command line, of the first operation and those behind it.
+fn mean(job: &Job, first: Span, alone: Span) -> Span {
+    let iterations = u64::from(job.settings.iterations);
+    (first + alone * (iterations - 1)) / iterations
+}
+
+/// How long all ranks together took for the last kernel, in µs.
+fn together(kernels: &[Kernel]) -> f64 {
+    kernels.iter().map(|kernel| kernel.alone.as_us_f64()).sum()
+}
+
+/// Kernels of so many loops one behind the other, on each rank. Those that take as long are run once.
+async fn kernels(c: &Communicator, job: &Job, plan: &Plan, (loops, count): (u64, u32)) -> Result<Arc<Vec<Kernel>>, ProgramError> {
+    let plan = Arc::new(plan.with_loops(c.plan(), loops));
     // Neither offsets nor the place of the result are among it.
     let parts: Vec<(u32, u64, u64)> = plan.parts.iter().map(|part| (part.channel, part.bytes.0, part.chunk.0)).collect();
-    let (shape, rank) = (format!("{:?} {} {count} {parts:?}", plan.choice, plan.root), c.rank() as usize);
-    let found = || {
-        let known = job.known.lock();
-        let all = known.0.get(&shape)?;
-        Some((all[rank], all.iter().map(|kernel| kernel.alone.as_us_f64()).sum()))
-    };
+    let shape = format!("{} {:?} {} {count} {parts:?}", c.ranks(), plan.choice, plan.root);
     c.barrier().await?;
-    if let Some(found) = found() {
+    let found = job.known.lock().0.get(&shape).cloned();
+    if let Some(found) = found {
         return Ok(found);
     }
     // All have looked before the first has anything to say.
     c.barrier().await?;
-    let begun = c.now();
-    let case = Case { count: 0, in_place: plan.in_place, plan: Some(plan) };
-    let mut turns = Vec::new();
-    for _ in 0..count {
-        let turn = enqueue(c, job, &case)?;
-        turns.push((turn, c.now() + c.library().kernel_start));
-    }
-    let (mut mine, mut before) = (Kernel::default(), Time::ZERO);
-    for (number, (turn, launched)) in turns.into_iter().enumerate() {
-        let end = c.synchronise(turn).await?;
-        if number == 0 {
-            mine.first = c.now().since(begun);
+    if c.is_member() {
+        let begun = c.now();
+        let mut turns = Vec::new();
+        for _ in 0..count {
+            let turn = enqueue_plan(c, job, &plan)?;
+            turns.push((turn, c.now() + c.library().kernel_start));
         }
-        mine.alone = end.since(before.max(launched));
-        before = end;
+        let mut mine = Kernel::default();
+        let mut ends: Vec<Time> = Vec::new();
+        for (turn, launched) in turns {
+            ends.push(c.synchronise(turn).await?);
+            if let [end] = ends[..] {
+                (mine.first, mine.alone) = (c.now().since(begun), end.since(launched));
+            }
+        }
+        if let [first, .., last] = ends[..] {
+            mine.alone = last.since(first) / u64::from(count - 1);
+        }
+        let mut known = job.known.lock();
+        let all = known.0.entry(shape.clone()).or_insert_with(|| Arc::new(vec![Kernel::default(); c.ranks() as usize]));
+        Arc::make_mut(all)[c.rank() as usize] = mine;
     }
-    job.known.lock().0.entry(shape.clone()).or_insert_with(|| vec![Kernel::default(); c.ranks() as usize])[rank] = mine;
     // Nobody asks before all have said what they measured.
     c.barrier().await?;
-    Ok(found().unwrap_or((mine, 0.0)))
+    let all = job.known.lock().0.get(&shape).cloned();
+    Ok(all.unwrap_or_default())
 }
 
 /// Steps of all ranks from which on loops and iterations are left out. Basis: assumed; some seconds of one core.
-const HEAVY: u64 = 1 << 20;
+pub(super) const HEAVY: u64 = 1 << 20;
 /// Steps of a rank between nodes from which on they are left out in any case. Basis: assumed.
 const MANY: u64 = 2048;
 /// Steps of the first K. Basis: assumed; as many as a connection has slots, and the check doubles K where that is not enough.
-const FIRST: u64 = 8;
+pub(super) const FIRST: u64 = 8;
 /// By how much of itself the last third may take longer or shorter. Basis: assumed; iterations differ by as much among themselves.
 const AGREEMENT: f64 = 0.02;
