@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fabriscope_collectives::schedule;
 use fabriscope_engine::{
-    Cluster, Connections, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Placement, Prepared,
-    RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Watch, Work,
+    Cluster, Connections, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Placement,
+    Prepared, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Watch, Work,
 };
 use fabriscope_node::Main;
 use fabriscope_schedule::Schedule;

@@ -8,7 +8,8 @@
 //! - of each message the rate in every window is that over all of them, within [`ALIKE`] or [`PACKETS`] packets (of one message in
 //!   [`EXCEPT`] within the [`FAR`]-fold of both);
 //! - bytes on their way at the first and the last point differ by no more than [`ALIKE`] of what was sent, or half a packet a message;
-//! - congestion control allows the same at all points within [`ALIKE`], and waits for no time at which it would allow more.
+//! - congestion control allows the same at all points within [`ALIKE`], neither more in every window nor less, and waits for no time at
+//!   which it would allow more.
 //!
 //! Messages whose rates differ by less than can be measured are given the rate that they have together.
 //! Not modelled: states that repeat with a period longer than a window; windows are doubled up to [`MOST_DOUBLED`] times to find them.
@@ -175,7 +176,16 @@ impl Steadiness {
                 }
             }
         }
-        Ok(())
+        let drifts = (0..first.flows.len()).any(|at| self.drifts(at, |(window, _)| window) || self.drifts(at, |(_, rate)| rate));
+        if drifts { Err(Unsteady::Control) } else { Ok(()) }
+    }
+
+    /// Whether what a message is allowed grew, or shrank, in every window: so little that windows look alike, and for how long nobody
+    /// knows.
+    fn drifts(&self, at: usize, of: impl Fn((u64, u64)) -> u64) -> bool {
+        let allowed = |point: &Point| point.flows[at].allowed.map_or(0, &of);
+        let pairs = || self.points.iter().zip(self.points.iter().skip(1)).map(|(from, to)| (allowed(from), allowed(to)));
+        pairs().all(|(from, to)| from < to) || pairs().all(|(from, to)| from > to)
     }
 
     /// The pace of each message over all windows, if it was the same in each.
@@ -221,7 +231,7 @@ fn together(paces: &[Pace]) -> Vec<Pace> {
     let mut from = 0;
     while from < order.len() {
         let slowest = paces[order[from]];
-        let most = slowest.rate() * (1.0 + (ALIKE / 2.0).max(PACKETS / slowest.packets.max(1) as f64));
+        let most = slowest.rate() * (1.0 + (ALIKE / 2.0).max(2.0 * PACKETS / slowest.packets.max(1) as f64));
         let to = from + order[from..].partition_point(|flow| paces[*flow].rate() <= most);
         let sum = order[from..to].iter().fold(Pace { packets: 0, span: 0 }, |sum, flow| Pace {
             packets: sum.packets + paces[*flow].packets,
@@ -247,3 +257,102 @@ const FEWEST: u64 = 16;
 /// Windows that are not steady before they are made longer, and how often that is done.
 const PATIENCE: u32 = 4;
 const MOST_DOUBLED: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Span = Span::from_us(10);
+
+    /// Points of messages that sent so many packets in each window; the link of each is taken as long as that takes.
+    fn looks(steadiness: &mut Steadiness, counts: &[[u32; 4]], change: impl Fn(usize, &mut Point)) -> Verdict {
+        let mut verdict = Verdict::Wait;
+        for at in 0..=4 {
+            let flow = |(op, counts): (usize, &[u32; 4])| FlowPoint {
+                op: op as u32,
+                first: 0,
+                sent: counts[..at].iter().sum(),
+                unsent: 1_000_000,
+                at: Time::ZERO + WINDOW * at as u64,
+                allowed: None,
+            };
+            let bytes = counts.iter().map(|counts| u64::from(counts[..at].iter().sum::<u32>()) * 4096).sum();
+            let stats = Stats { bytes_sent: bytes + 100_000, bytes_delivered: bytes, ..Stats::default() };
+            let mut point = Point { flows: counts.iter().enumerate().map(flow).collect(), stats, trouble: None };
+            change(at, &mut point);
+            let one = steadiness.look(point);
+            assert!(at >= 3 || one == Verdict::Wait, "three windows have to agree");
+            verdict = if one == Verdict::Wait { verdict } else { one };
+        }
+        verdict
+    }
+
+    fn of(counts: &[[u32; 4]], change: impl Fn(usize, &mut Point)) -> Verdict {
+        looks(&mut Steadiness::new(WINDOW, 4096), counts, change)
+    }
+
+    #[test]
+    fn equal_windows_are_steady_and_give_the_pace() {
+        let Verdict::Steady(paces) = of(&[[100; 4], [50; 4]], |_, _| {}) else { panic!("they are equal") };
+        let [fast, slow] = paces[..] else { panic!("two messages") };
+        // 300 packets in three windows of 10 us: 1,000 in 100 us, and half as many.
+        assert_eq!((fast.packets_in(Span::from_us(100)), slow.packets_in(Span::from_us(100))), (1000, 500));
+        assert_eq!(fast.time_of(1000), Span::from_us(100));
+        assert_eq!(Pace { packets: 0, span: 0 }.time_of(1), Span::MAX);
+    }
+
+    #[test]
+    fn rates_that_differ_by_a_packet_are_one_rate() {
+        let Verdict::Steady(paces) = of(&[[100, 100, 101, 100], [100; 4], [100, 99, 100, 100]], |_, _| {}) else { panic!("near enough") };
+        assert!(paces.iter().all(|pace| *pace == paces[0]), "{paces:?}");
+        assert_eq!(paces[0].packets, 900);
+    }
+
+    #[test]
+    fn what_changes_is_not_steady() {
+        let flat = [[100; 4], [100; 4]];
+        assert_eq!(of(&[[100; 4], [100, 100, 90, 110]], |_, _| {}), Verdict::Unsteady(Unsteady::Rates));
+        assert_eq!(of(&[[100; 4], [8; 4]], |_, _| {}), Verdict::Unsteady(Unsteady::Few));
+        let grows = |at: usize, point: &mut Point| point.stats.bytes_sent += 20_000 * at as u64;
+        assert_eq!(of(&flat, grows), Verdict::Unsteady(Unsteady::Queues));
+        let loses = |at: usize, point: &mut Point| point.stats.drops += at as u64;
+        assert_eq!(of(&flat, loses), Verdict::Unsteady(Unsteady::Losses));
+        let reads = |at: usize, point: &mut Point| point.trouble = (at == 3).then_some(Unsteady::Messages);
+        assert_eq!(of(&flat, reads), Verdict::Unsteady(Unsteady::Messages));
+    }
+
+    #[test]
+    fn drifts_of_congestion_control_are_not_steady() {
+        let flat = [[100; 4]];
+        let rate = |rate: fn(u64) -> u64| move |at: usize, point: &mut Point| point.flows[0].allowed = Some((1 << 20, rate(at as u64)));
+        assert!(matches!(of(&flat, rate(|_| 1_000_000)), Verdict::Steady(_)));
+        assert_eq!(of(&flat, rate(|at| 1_000_000 + 100 * at)), Verdict::Unsteady(Unsteady::Control), "a little more each time");
+        assert!(matches!(of(&flat, rate(|at| 1_000_000 + 100 * (at % 2))), Verdict::Steady(_)), "to and fro");
+        assert_eq!(of(&flat, rate(|at| 1_000_000 - 100_000 * (at % 2))), Verdict::Unsteady(Unsteady::Control));
+    }
+
+    #[test]
+    fn windows_grow_where_they_do_not_agree_and_begin_anew() {
+        let mut steadiness = Steadiness::new(WINDOW, 4096);
+        for _ in 0..4 {
+            looks_off(&mut steadiness);
+        }
+        assert!(steadiness.window() > WINDOW, "{}", steadiness.window());
+        steadiness.begin();
+        assert_eq!((steadiness.window(), steadiness.ends().is_none()), (WINDOW, true));
+    }
+
+    fn looks_off(steadiness: &mut Steadiness) {
+        for at in 0..8u32 {
+            let flow = FlowPoint {
+                op: 0,
+                first: 0,
+                sent: at * 100 + 40 * (at % 2),
+                unsent: 9,
+                at: Time::ZERO + WINDOW * u64::from(at),
+                allowed: None,
+            };
+            let _ = steadiness.look(Point { flows: vec![flow], ..Point::default() });
+        }
+    }
+}

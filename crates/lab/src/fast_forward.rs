@@ -96,7 +96,9 @@ pub(crate) fn tell(skipped: &Skipped, run: &Run, mtu: Bytes, outcome: &mut Outco
     let unsteady: u64 = skipped.unsteady.iter().map(|(_, count)| count).sum();
     outcome.note(match (&skipped.refused, skipped.jumps) {
         (Some(why), _) => format!("fast forward: every packet was simulated: {why}"),
-        (None, 0) if skipped.windows == 0 => "fast forward: every packet was simulated: messages are too short to have a steady state".to_owned(),
+        (None, 0) if skipped.windows == 0 => {
+            "fast forward: every packet was simulated: messages are too short to have a steady state".to_owned()
+        }
         (None, 0) => "fast forward: every packet was simulated: no steady state was found, or none that is longer than a window".to_owned(),
         (None, jumps) => {
             let span = |span: Span| span.as_us_f64();

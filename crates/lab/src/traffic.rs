@@ -3,7 +3,9 @@
 use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Workload};
 use fabriscope_capture::{conversation, replay};
 use fabriscope_catalog::remedy;
-use fabriscope_engine::{Cluster, Connections, DeadlockPolicy, EngineError, FastForward, PacketOrder, RunOptions, Service, Spraying, library};
+use fabriscope_engine::{
+    Cluster, Connections, DeadlockPolicy, EngineError, FastForward, PacketOrder, RunOptions, Service, Spraying, library,
+};
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
 use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, Training, recursive_doubling, ring_all_reduce, schedule};
