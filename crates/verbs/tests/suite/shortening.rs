@@ -1,6 +1,6 @@
 //! Messages made shorter on their way: both ends agree, what follows is not touched, and every extension is freed.
 
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Rate};
 use fabriscope_verbs::*;
 
 use crate::fleet::{Faults, Fleet};
@@ -14,6 +14,7 @@ const AFTER: u32 = 10;
 /// A long message and a short one behind it from node 0 to node 1, of which the long one loses `TAKEN` packets on its way.
 fn shortened(kind: QpType, opcode: WrOpcode, faults: Faults) -> Fleet {
     let mut fleet = Fleet::without_bytes(kind, 2, MTU, faults);
+    pace(&mut fleet);
     for (id, packets) in [(1, PACKETS), (2, AFTER)] {
         let sge = fleet.sge(0, 0, packets * 256 - 100);
         let remote = fleet.remote(1, 0);
@@ -46,6 +47,14 @@ fn shortened(kind: QpType, opcode: WrOpcode, faults: Faults) -> Fleet {
     assert_eq!(state(&fleet).map(|message| message.sent + message.unsent), Some(PACKETS - TAKEN));
     assert!(fleet.run(200_000), "{kind:?}: nothing may stay outstanding");
     fleet
+}
+
+/// The window of a connection would let all of the message go at once.
+fn pace(fleet: &mut Fleet) {
+    if fleet.kind == QpType::Rc {
+        let node = &mut fleet.nodes[0];
+        node.nic.set_rate_limit(node.to[1], Some(Rate::from_gbps(100)), Bytes::ZERO).unwrap();
+    }
 }
 
 #[test]
@@ -102,6 +111,7 @@ fn a_shorter_message_survives_loss() {
 #[test]
 fn an_adapter_with_memory_refuses() {
     let mut fleet = Fleet::new(QpType::Rc, 2, MTU, Faults::default(), cc::Settings::default());
+    pace(&mut fleet);
     let (sge, remote) = (fleet.sge(0, 0, 1 << 20), fleet.remote(1, 0));
     fleet.post(0, 1, SendWr::write(1, sge, remote).signaled()).unwrap();
     fleet.run(10);
