@@ -2,7 +2,7 @@
 
 use fabriscope_catalog::{Problem, ResolvedCluster};
 use fabriscope_traffic::Training as Layout;
-use fabriscope_units::Bytes;
+use fabriscope_units::{Bytes, Span};
 use fabriscope_wire::Service;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,13 +52,14 @@ impl Training {
     /// What a person should know of it.
     pub(crate) fn notes(&self) -> Vec<String> {
         let (layout, last) = (self.layout(), self.pipeline - 1);
+        let ms = |span: Span| span.as_us_f64() / 1000.0;
         vec![
             format!("{} GPUs: {} share tensors, {} stages, {} copies", layout.ranks(), self.tensor, self.pipeline, self.data),
             format!(
-                "a forward pass takes {} of a micro-batch at {} Tflop/s, {} at the last stage; a GPU hands on {} and has {} of gradients",
-                layout.forward(0),
+                "a micro-batch takes {:.3} ms forward at {} Tflop/s, {:.3} ms at the last stage; a GPU hands on {} and has {} of gradients",
+                ms(layout.forward(0)),
                 self.gigaflops as f64 / 1000.0,
-                layout.forward(last),
+                ms(layout.forward(last)),
                 layout.activation(),
                 layout.gradients(0),
             ),
