@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use fabriscope_engine::{Counting, EngineError, Loss, Run, Service, Skipped, Stats, Unsteady};
 use fabriscope_units::{Bytes, Span, Time};
-use fabriscope_verbs::{AhId, Lid, QpNum, UnderWay};
+use fabriscope_verbs::{AhId, Lid, Outstanding, QpNum};
 
 use crate::agenda::Agenda;
 use crate::links::Scheduling;
@@ -204,10 +204,10 @@ impl FastForward {
     }
 }
 
-/// A message under way, with its state.
+/// A message that is being sent, with its state.
 struct Message {
     sender: Sender,
-    state: UnderWay,
+    state: Outstanding,
 }
 
 /// What the run looks like now.
@@ -217,8 +217,8 @@ fn point(world: &World<'_>, tracked: &Tracked) -> (Point, Vec<Message>) {
     let mut trouble = (tracked.reads > 0).then_some(Unsteady::Messages);
     for (&op, &sender) in &tracked.messages {
         let Some(nic) = world.hosts[sender.host].rnic() else { continue };
-        // What waits behind another message of its queue pair is not under way.
-        let Some(state) = nic.under_way(sender.qp, sender.ah).filter(|state| state.wr_id == u64::from(op)) else { continue };
+        // What waits behind another message of its queue pair does not count.
+        let Some(state) = nic.outstanding(sender.qp, sender.ah).filter(|state| state.wr_id == u64::from(op)) else { continue };
         if state.recovering {
             trouble = trouble.or(Some(Unsteady::Control));
         }
@@ -230,7 +230,7 @@ fn point(world: &World<'_>, tracked: &Tracked) -> (Point, Vec<Message>) {
             trouble = trouble.or(Some(Unsteady::Messages));
         }
         let allowed = state.allowance.map(|allowance| (allowance.window.0, allowance.rate.as_bps()));
-        let UnderWay { first, sent, unsent, .. } = state;
+        let Outstanding { first, sent, unsent, .. } = state;
         flows.push(FlowPoint { op, first: first.as_u32(), sent, unsent, at: taken_up_to(world, sender.host), allowed });
         messages.push(Message { sender, state });
     }

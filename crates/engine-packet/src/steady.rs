@@ -1,4 +1,4 @@
-//! Whether a run is steady: each message under way keeps its rate, and what is on its way stays as much.
+//! Whether a run is steady: each message that is being sent keeps its rate, and what is on its way stays as much.
 //!
 //! Source: the idea of steady flows whose packets need not be simulated is that of Wormhole (arXiv 2602.10615); the test is our own.
 //! Modelled: points in time at equal distances (windows). With n packets sent in a window by a message whose adapter's

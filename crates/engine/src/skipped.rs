@@ -54,7 +54,7 @@ pub enum Unsteady {
     Losses,
     /// Congestion control changed what senders may do, or waits to.
     Control,
-    /// A READ was under way, or a message that its receiver does not know yet.
+    /// A READ was outstanding, or a message that its receiver does not know yet.
     Messages,
     /// A message sent so few packets that its rate is not known.
     Few,
@@ -73,7 +73,7 @@ impl fmt::Display for Unsteady {
             Unsteady::Queues => "queues grew or shrank",
             Unsteady::Losses => "packets were lost, trimmed or sent again",
             Unsteady::Control => "congestion control was at work",
-            Unsteady::Messages => "READs or messages that had just begun were under way",
+            Unsteady::Messages => "READs or messages that had just begun were outstanding",
             Unsteady::Few => "messages sent too few packets",
         })
     }

@@ -20,7 +20,7 @@ use crate::qp::responder::Kind as InboundKind;
 
 /// A SEND or WRITE of which some packets were sent and some were not.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UnderWay {
+pub struct Outstanding {
     /// The request.
     pub wr_id: u64,
     /// Where its packets go: the adapter, the queue pair, and the context there, if it is one that has it.
@@ -53,13 +53,13 @@ impl Nic {
 
     /// The message that `qp` sends from now, to the peer of `ah` where requests name their destination.
     #[must_use]
-    pub fn under_way(&self, qp: QpNum, ah: Option<AhId>) -> Option<UnderWay> {
+    pub fn outstanding(&self, qp: QpNum, ah: Option<AhId>) -> Option<Outstanding> {
         let qp = &self.qps[self.slot_of(qp)?];
         match qp.qp_type {
             QpType::Rc => of_connection(qp),
             QpType::Srd | QpType::Uet | QpType::UetRod => {
                 let (_, peer) = self.ahs.get(ah?.0 as usize).copied().flatten()?;
-                self.contexts.under_way(peer.dlid, peer.sl, qp.qp_type.delivery(), qp.num)
+                self.contexts.outstanding(peer.dlid, peer.sl, qp.qp_type.delivery(), qp.num)
             }
             _ => None,
         }
@@ -67,7 +67,7 @@ impl Nic {
 
     /// Whether the receiver of a message knows it, so that both can agree on another length.
     #[must_use]
-    pub fn receives(&self, from: Lid, message: &UnderWay) -> bool {
+    pub fn receives(&self, from: Lid, message: &Outstanding) -> bool {
         match message.context {
             Some((sl, delivery)) => self.contexts.receives(from, sl, delivery, message.first),
             None => self.slot_of(message.dest_qp).is_some_and(|slot| {
@@ -80,7 +80,7 @@ impl Nic {
     /// Takes `packets` off the end of the message that `qp` sends from; false, and nothing happens, where less than a packet would
     /// be left, or packets have bytes.
     pub fn shorten(&mut self, qp: QpNum, ah: Option<AhId>, packets: u32, ext_headers: &mut ExtHeaders) -> bool {
-        let fits = self.under_way(qp, ah).is_some_and(|message| message.in_order && packets < message.unsent);
+        let fits = self.outstanding(qp, ah).is_some_and(|message| message.in_order && packets < message.unsent);
         let Some(slot) = self.slot_of(qp).filter(|_| fits && self.port.memory.is_none()) else { return false };
         let qp = &mut self.qps[slot];
         if qp.qp_type != QpType::Rc {
@@ -97,7 +97,7 @@ impl Nic {
     }
 
     /// The receiver's side of the same: `packets` fewer will come.
-    pub fn expect_less(&mut self, from: Lid, message: &UnderWay, packets: u32) {
+    pub fn expect_less(&mut self, from: Lid, message: &Outstanding, packets: u32) {
         if let Some((sl, delivery)) = message.context {
             return self.contexts.expect_less((from, sl, delivery), message.first, packets);
         }
@@ -111,14 +111,14 @@ impl Nic {
 }
 
 /// The message that a reliable connection sends from.
-fn of_connection(qp: &Qp) -> Option<UnderWay> {
+fn of_connection(qp: &Qp) -> Option<Outstanding> {
     let requester = &qp.requester;
     let wqe = requester.at_cursor().filter(|wqe| requester.cursor < requester.assigned && !wqe.waits_for_response())?;
     let sent = requester.cursor_psn.distance(wqe.first_psn).max(0) as u32;
     let last = requester.cursor + 1 == requester.assigned;
     let in_order = last && requester.cursor_psn == requester.sent_end && requester.again.is_empty() && wqe.inline.is_none();
     let control = qp.congestion.as_ref();
-    Some(UnderWay {
+    Some(Outstanding {
         wr_id: wqe.wr_id,
         dest: qp.dest,
         dest_qp: QpNum(qp.dest_qp),

@@ -25,7 +25,7 @@ fn shortened(kind: QpType, opcode: WrOpcode, faults: Faults) -> Fleet {
         }
         fleet.post(0, 1, wr.signaled()).unwrap();
     }
-    let state = |fleet: &Fleet| fleet.nodes[0].nic.under_way(fleet.nodes[0].to[1], Some(fleet.nodes[0].ah[1]));
+    let state = |fleet: &Fleet| fleet.nodes[0].nic.outstanding(fleet.nodes[0].to[1], Some(fleet.nodes[0].ah[1]));
     assert!(state(&fleet).is_none(), "nothing was sent yet");
     let mut message = None;
     for _ in 0..2000 {
@@ -35,7 +35,7 @@ fn shortened(kind: QpType, opcode: WrOpcode, faults: Faults) -> Fleet {
             break;
         }
     }
-    let message = message.expect("the long message is under way");
+    let message = message.expect("the long message is on its way");
     assert_eq!((message.wr_id, message.sent + message.unsent), (1, PACKETS), "{kind:?}");
     let (qp, ah) = (fleet.nodes[0].to[1], Some(fleet.nodes[0].ah[1]));
     let Fleet { nodes, side, .. } = &mut fleet;
@@ -94,7 +94,7 @@ fn a_shorter_message_survives_loss() {
         let mut taken = false;
         for _ in 0..4000 {
             fleet.run(1);
-            let message = fleet.nodes[0].nic.under_way(qp, ah).filter(|message| message.in_order);
+            let message = fleet.nodes[0].nic.outstanding(qp, ah).filter(|message| message.in_order);
             let Some(message) = message.filter(|message| fleet.nodes[1].nic.receives(Lid(1), message)) else { continue };
             let Fleet { nodes, side, .. } = &mut fleet;
             taken = nodes[0].nic.shorten(qp, ah, 500, side);
@@ -116,7 +116,7 @@ fn an_adapter_with_memory_refuses() {
     fleet.post(0, 1, SendWr::write(1, sge, remote).signaled()).unwrap();
     fleet.run(10);
     let qp = fleet.nodes[0].to[1];
-    assert!(fleet.nodes[0].nic.under_way(qp, None).is_some());
+    assert!(fleet.nodes[0].nic.outstanding(qp, None).is_some());
     let Fleet { nodes, side, .. } = &mut fleet;
     assert!(!nodes[0].nic.shorten(qp, None, 1, side));
     assert!(fleet.run(100_000) && fleet.nodes[1].nic.line().mtu <= Bytes(4096));

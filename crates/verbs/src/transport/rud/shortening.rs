@@ -10,12 +10,12 @@ use super::contexts::Contexts;
 use super::message::Kind;
 use crate::ext_headers::ExtHeaders;
 use crate::ids::{Lid, QpNum};
-use crate::nic::shortening::UnderWay;
+use crate::nic::shortening::Outstanding;
 use crate::port::Port;
 
 impl Contexts {
     /// The message of `owner` that the context sends from.
-    pub(crate) fn under_way(&self, peer: Lid, sl: u8, delivery: Delivery, owner: QpNum) -> Option<UnderWay> {
+    pub(crate) fn outstanding(&self, peer: Lid, sl: u8, delivery: Delivery, owner: QpNum) -> Option<Outstanding> {
         let sender = &self.at(peer, sl, delivery)?.sender;
         let message = sender.begun.checked_sub(1).map(|last| &sender.messages[last]).filter(|_| sender.unsent())?;
         if !matches!(message.kind, Kind::Data(_)) || message.from != owner || message.done {
@@ -24,7 +24,7 @@ impl Contexts {
         let origin = message.origin?;
         // Without an algorithm the control of a context only keeps account.
         let allowance = sender.congestion.allowance();
-        Some(UnderWay {
+        Some(Outstanding {
             wr_id: origin.wr_id,
             dest: peer,
             dest_qp: message.to,
