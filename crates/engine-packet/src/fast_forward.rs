@@ -1,8 +1,9 @@
 //! Steady states left out of a run: where every window is like the one before, the run goes on where the first message ends or the
 //! first computation does.
 //!
-//! Source: the aim is that of Wormhole (arXiv 2602.10615), which stops the flows of a part of the network; here the whole run is moved on, and
-//! nothing in it changes. A message that sends at a pace of p packets per second is made p·D packets shorter at its end, both at its
+//! Source: the aim is that of Wormhole (F. Long et al., "Supercharging Packet-level Network Simulation of Large Model Training via
+//! Memoization and Fast-Forwarding", NSDI 2026), which moves partitions of the network on; here the whole run is moved on, and nothing
+//! in it changes. A message that sends at a pace of p packets per second is made p·D packets shorter at its end, both at its
 //! sender and at its receiver (`verbs/src/nic/shortening.rs`), and D is added to an offset (`agenda.rs`). Packets on their way, credits,
 //! queues, windows, numbers, timers and congestion control are what they were, so that the run is as steady after as it was before.
 //!

@@ -1,6 +1,6 @@
 //! Whether a run is steady: each message that is being sent keeps its rate, and what is on its way stays as much.
 //!
-//! Source: the idea of steady flows whose packets need not be simulated is that of Wormhole (arXiv 2602.10615); the test is our own.
+//! Source: that steady states are found by rates is the idea of Wormhole (NSDI 2026, arXiv 2602.10615); the criteria are our own.
 //! Modelled: points in time at equal distances (windows). With n packets sent in a window by a message whose adapter's
 //! link was busy up to a and b at its ends, its rate there is n / (b - a): exact where the link or a pace sets it, whatever
 //! the phase of the window. A run is steady when over [`WINDOWS`] windows in a row
