@@ -6,14 +6,15 @@
 //!
 //! Rank r of t·p·d GPUs has the tensor rank r mod t, the data rank r / t mod d and the stage r / (t·d): ranks of one node share the tensors.
 //!
-//! ```text
-//!   forward of a layer         F = 24·b·s·h² + 4·b·s²·h             operations, of b sequences of s words in h dimensions
-//!   and of the last stage        + 2·b·s·h·V                         for a vocabulary of V
-//!   backward                   2 F                                  nothing is computed again
-//!   span of a stage            (l / p) · F / (t · rate)
-//!   message to the next stage  2·b·s·h / t bytes                    each way, once a micro-batch
-//!   gradients of a GPU         2·(12·h² + 13·h)·(l / p) / t bytes   + 2·V·h / t at the first and the last stage
-//! ```
+//! | what | how much |
+//! |---|---|
+//! | operations of the forward pass of a layer, of b sequences of s words in h dimensions | 24·b·s·h² + 4·b·s²·h |
+//! | and of the last stage, for a vocabulary of V | 2·b·s·h·V |
+//! | operations of the backward pass | twice as many: nothing is computed again |
+//! | time of a stage | operations of its l / p layers / (t · rate) |
+//! | message to the next stage, and back | 2·b·s·h / t bytes a micro-batch |
+//! | gradients of a GPU | 2·(12·h² + 13·h)·(l / p) / t bytes, and 2·V·h / t at the first and the last stage |
+//!
 //! Modelled: computations one after the other on each GPU; messages beside them; after the last backward pass a ring
 //! all-reduce of the gradients among the d GPUs of the same part (d - 1 steps of reduce-scatter, d - 1 of all-gather).
 //! Not modelled: messages of tensor parallelism, which stay in a node: the rate of a GPU is what it reaches with them; the optimiser;
