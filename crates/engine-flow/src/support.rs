@@ -5,7 +5,7 @@
 
 use fabriscope_catalog::{DEFAULT_PKEY, FlowControl, Line, PartitionEnforcement, ResolvedCluster};
 use fabriscope_engine::{
-    Connections, Counting, DeadlockPolicy, Feature, Job, Loss, Placement, Recovery, RunOptions, Service, Unsupported, Work,
+    Connections, Counting, DeadlockPolicy, FastForward, Feature, Job, Loss, Placement, Recovery, RunOptions, Service, Unsupported, Work,
 };
 
 /// A refusal of this engine.
@@ -83,13 +83,17 @@ fn fabric(parts: &ResolvedCluster) -> Result<(), Unsupported> {
 }
 
 fn watched(options: &RunOptions) -> Result<(), Unsupported> {
-    let RunOptions { threads: _, taps, counting, series, link_loads: _, op_times: _, faults, loss, deadlock } = options;
+    let RunOptions { threads: _, taps, counting, series, link_loads: _, op_times: _, faults, loss, deadlock, fast_forward } = options;
     if *deadlock == DeadlockPolicy::Allow {
         return Err(refusal(
             Feature::Deadlock,
             "deadlock: it has no buffers that fill",
             "use the packet engine, or remove `allow_deadlock`",
         ));
+    }
+    if *fast_forward != FastForward::Never {
+        let help = "use the packet engine, or leave `fast_forward` out: rates of fluids change only where messages begin and end";
+        return Err(refusal(Feature::FastForward, "steady states of packets, so there is nothing to skip", help));
     }
     if faults.is_some() || *loss != Loss::None {
         return Err(refusal(Feature::Faults, "faults and losses", "use the packet engine, or leave the faults out"));

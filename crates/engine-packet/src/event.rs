@@ -55,6 +55,8 @@ pub(crate) enum EventKind {
     Tick { rank: u32 },
     /// A look at the queues.
     Sample,
+    /// Computations may have ended, where steady states are skipped.
+    Due,
 }
 
 /// Bits of the kind of an event: 32 kinds.
@@ -80,9 +82,10 @@ const TURN: u32 = 12;
 const TICK: u32 = 13;
 const EMIT: u32 = 14;
 const SAMPLE: u32 = 15;
-/// The high bit of a kind: an arrival whose packet is addressed to a group. 17 to 31 are free.
+/// The high bit of a kind: an arrival whose packet is addressed to a group. 18 to 31 are free.
 const GROUP: u32 = 1 << (KIND_BITS - 1);
 const ARRIVE_AT_GROUP: u32 = ARRIVE | GROUP;
+const DUE: u32 = 17;
 /// The high bit of the word with kind and place is that of the address of a group, which [`Event::arrive`] copies.
 const _: () = assert!(GROUP << PLACE_BITS == Lid::MULTICAST);
 
@@ -145,6 +148,9 @@ impl Event {
     pub fn tick(rank: u32) -> Event {
         Event::new(TICK, rank, 0, 0)
     }
+    pub fn due() -> Event {
+        Event::new(DUE, 0, 0, 0)
+    }
     pub fn sample() -> Event {
         Event::new(SAMPLE, 0, 0, 0)
     }
@@ -194,6 +200,7 @@ impl Event {
             FETCHED => EventKind::Fetched { lane: place, packed: self.packed() },
             FAULT => EventKind::Fault { change: place },
             SAMPLE => EventKind::Sample,
+            DUE => EventKind::Due,
             EMIT => EventKind::Emit { lane: place, packed: self.packed() },
             _ => EventKind::Done { rank: place, op: self.first as u32 },
         }

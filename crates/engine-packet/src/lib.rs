@@ -8,6 +8,7 @@
 //! come waits in a list and leaves when they are. Ports where several lanes compete, or that obey pause frames, take
 //! one more event per packet (`arbitrated.rs`).
 
+mod agenda;
 mod aggregation;
 mod arbitrated;
 mod barrier;
@@ -18,6 +19,7 @@ mod counting;
 mod enforcement;
 mod event;
 mod events;
+mod fast_forward;
 mod faults;
 mod groups;
 mod host;
@@ -40,6 +42,7 @@ mod scenario;
 mod series;
 mod services;
 mod setup;
+mod steady;
 mod support;
 mod trace;
 mod transfer;
@@ -53,6 +56,8 @@ mod aggregation_test;
 mod counting_test;
 #[cfg(test)]
 mod dma_targets_test;
+#[cfg(test)]
+mod fast_forward_test;
 #[cfg(test)]
 mod faults_test;
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fabriscope_collectives::schedule;
 use fabriscope_engine::{
-    Cluster, Connections, Counting, DeadlockPolicy, EngineError, FaultPlan, Job, Library, Loss, PacketOrder, Placement, Prepared,
-    RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Watch, Work,
+    Cluster, Connections, Counting, DeadlockPolicy, EngineError, FastForward, FaultPlan, Job, Library, Loss, PacketOrder, Placement,
+    Prepared, RankRounds, Recovery, Run, RunOptions, Service, Spraying, Tap, Watch, Work,
 };
 use fabriscope_node::Main;
 use fabriscope_schedule::Schedule;
@@ -15,7 +15,7 @@ use fabriscope_units::{Rate, Remedy, Span};
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
-use crate::{run, setup, windows};
+use crate::{fast_forward, run, setup, windows};
 
 /// Everything that the set-up of a run asks for beside the cluster and the work.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +34,7 @@ pub(crate) struct Scenario {
     pub libraries: Vec<(u32, Library)>,
     pub allow_deadlock: bool,
     pub threads: usize,
+    pub fast_forward: FastForward,
 }
 
 /// How queue pairs of a schedule are set up.
@@ -71,7 +72,7 @@ impl Scenario {
             Placement::PerAdapter(count) => *count,
             Placement::PerNode(_) | Placement::Nodes(_) => 1,
         };
-        let RunOptions { threads, taps, counting, series, link_loads, op_times, faults, loss, deadlock } = options.clone();
+        let RunOptions { threads, taps, counting, series, link_loads, op_times, faults, loss, deadlock, fast_forward } = options.clone();
         let (any_order, spray) = (order == PacketOrder::Any, spraying == Spraying::PerPacket);
         Scenario {
             loss,
@@ -88,6 +89,7 @@ impl Scenario {
             libraries,
             allow_deadlock: deadlock == DeadlockPolicy::Allow,
             threads: threads.max(1),
+            fast_forward,
         }
     }
 
@@ -98,10 +100,16 @@ impl Scenario {
             Service::Ud => vec![setup::world(self, cluster, seed)?],
             // The same holds of the tags of messages that carry none.
             _ if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) => vec![setup::world(self, cluster, seed)?],
+            // A run that skips is moved on as a whole.
+            _ if self.fast_forward != FastForward::Never => vec![setup::world(self, cluster, seed)?],
             _ => setup::worlds(self, cluster, seed)?,
         };
         let transfers = Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;
-        Ok(Transfer { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1) })
+        let forward = match self.fast_forward {
+            FastForward::Never => None,
+            FastForward::Steady => Some(fast_forward::refusal(self, &worlds[0])),
+        };
+        Ok(Transfer { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1), forward })
     }
 
     /// Programs at rest on their cores.
@@ -116,15 +124,20 @@ impl Scenario {
 pub(crate) struct Transfer<'a> {
     pub(crate) parts: Vec<(World<'a>, Transferring)>,
     threads: usize,
+    /// Steady states are skipped, or why they cannot be.
+    forward: Option<Option<String>>,
 }
 
 impl Prepared for Transfer<'_> {
     fn run(self: Box<Self>) -> Result<Run, EngineError> {
-        let Transfer { mut parts, threads } = *self;
+        let Transfer { mut parts, threads, forward } = *self;
         match parts.len() {
             1 => {
                 let (world, transfers) = parts.swap_remove(0);
-                run::run_schedule(world, transfers)
+                match forward {
+                    None => run::run_schedule(world, transfers),
+                    Some(refused) => fast_forward::run_schedule(world, transfers, refused),
+                }
             }
             _ => windows::run(parts, threads),
         }

@@ -1,7 +1,7 @@
 //! What the packet engine has no model of.
 
 use fabriscope_catalog::{FlowControl, NodeGroup, ResolvedCluster};
-use fabriscope_engine::{Connections, Feature, Job, Placement, Recovery, RunOptions, Service, Unsupported, Work};
+use fabriscope_engine::{Connections, FastForward, Feature, Job, Placement, Recovery, RunOptions, Service, Unsupported, Work};
 
 use crate::services;
 
@@ -56,7 +56,11 @@ fn settings(parts: &ResolvedCluster, connections: &Connections) -> Result<(), Un
     Ok(())
 }
 
-pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, _: &RunOptions) -> Result<(), Unsupported> {
+pub(crate) fn supports(parts: &ResolvedCluster, job: &Job, options: &RunOptions) -> Result<(), Unsupported> {
+    if options.fast_forward != FastForward::Never && matches!(job.work, Work::Programs(_)) {
+        let help = "leave `fast_forward` out, or run the messages of a pattern";
+        return Err(refusal(Feature::FastForward, "steady states of programs, which decide by what they see", help));
+    }
     let Connections { service, library, libraries, .. } = &job.connections;
     if !libraries.is_empty() && (*service != Service::Rc || parts.groups.iter().any(|group| group.node.nic.iwarp.is_some())) {
         let what = "libraries of ranks over anything but reliable connections of verbs";

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 
 use crate::connect::{self, Rank, WR_LIMIT};
 use crate::event::{Event, EventKind};
+use crate::fast_forward::Tracked;
 use crate::host::Host;
 use crate::per_host::PerHost;
 use crate::process::Processes;
@@ -61,6 +62,8 @@ pub(crate) struct Transferring {
     /// Messages whose sender failed: source, destination, tag.
     unsent: BTreeMap<(u32, u32, u32), usize>,
     found: Vec<Wc>,
+    /// What those need who skip steady states.
+    tracked: Option<Box<Tracked>>,
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +128,7 @@ impl Transferring {
             open: 0,
             unsent: BTreeMap::new(),
             found: Vec::new(),
+            tracked: None,
         }
     }
 
@@ -139,6 +143,26 @@ impl Transferring {
             }
         }
         Ok(())
+    }
+
+    /// Keeps messages and ends of computations in mind, for those who skip steady states.
+    pub fn track(&mut self) {
+        self.tracked = Some(Box::default());
+    }
+    /// What it kept in mind.
+    pub(crate) fn tracked(&self) -> &Tracked {
+        self.tracked.as_ref().expect("a run that skips tracks its messages")
+    }
+    pub(crate) fn tracked_mut(&mut self) -> &mut Tracked {
+        self.tracked.as_mut().expect("a run that skips tracks its messages")
+    }
+    /// The time of the run when the clock of the queue says `now`.
+    fn time(&self, now: Time) -> Time {
+        self.tracked.as_ref().map_or(now, |tracked| now + tracked.agenda.offset())
+    }
+    /// Whether nothing is left to do, or nothing can be done.
+    pub fn finished_or_failed(&self) -> bool {
+        self.finished()
     }
 
     /// Whether all its operations have ended.
@@ -232,13 +256,19 @@ impl Transferring {
     }
 
     fn start(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
+        let time = self.time(now);
         if let Some(times) = self.times.get_mut(op as usize) {
-            times.started = now;
+            times.started = time;
         }
         match self.order.kind(op) {
-            OpKind::Compute { span } => {
-                world.queue.push(now + span, Event::done(rank, op));
-            }
+            OpKind::Compute { span } => match &mut self.tracked {
+                None => world.queue.push(now + span, Event::done(rank, op)),
+                Some(tracked) => {
+                    if let Some(at) = tracked.agenda.add(now, span, rank, op) {
+                        world.queue.push(at, Event::due());
+                    }
+                }
+            },
             OpKind::Recv { from, tag, .. } => {
                 let mailbox = self.mailboxes.entry((rank, from, tag)).or_default();
                 if let Some(arrived) = mailbox.messages.pop_front() {
@@ -262,6 +292,9 @@ impl Transferring {
         let (cpu, doorbell) = (self.cpu.of(host), self.doorbell.of(host));
         let total = kind.bytes().0;
         self.open += 1;
+        if let Some(tracked) = &mut self.tracked {
+            tracked.posted(op, host, (qp, connection.address), matches!(kind, OpKind::Get { .. }));
+        }
         let (mut offset, mut clock) = (0, now.max(self.core_free[(rank - self.first_rank) as usize]));
         loop {
             let length = (total - offset).min(WR_LIMIT);
@@ -372,6 +405,39 @@ impl Transferring {
 }
 
 impl Transferring {
+    /// An operation ended.
+    fn ended(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
+        let kind = self.order.kind(op);
+        let posted = kind.peer().is_some_and(|_| !matches!(kind, OpKind::Recv { .. }));
+        self.left -= 1;
+        self.open -= usize::from(posted);
+        self.finished_ops[op as usize] = true;
+        if let Some(tracked) = self.tracked.as_mut().filter(|_| posted) {
+            tracked.ended(op, matches!(kind, OpKind::Get { .. }));
+        }
+        let time = self.time(now);
+        if let Some(times) = self.times.get_mut(op as usize) {
+            times.ended = time;
+        }
+        let end = &mut self.ends[(rank - self.first_rank) as usize];
+        *end = (*end).max(time);
+        self.release(world, now, rank, op, false)
+    }
+
+    /// Computations may have ended, in a run that skips.
+    fn due(&mut self, world: &mut World<'_>, now: Time) -> Result<(), EngineError> {
+        let Some(tracked) = &mut self.tracked else { return Ok(()) };
+        let mut due = std::mem::take(&mut tracked.due);
+        if let Some(at) = tracked.agenda.take(now, &mut due) {
+            world.queue.push(at, Event::due());
+        }
+        for (rank, op) in due.drain(..) {
+            self.ended(world, now, rank, op)?;
+        }
+        self.tracked_mut().due = due;
+        Ok(())
+    }
+
     /// A message that its sender is done with, because a library holds it, ended in an error.
     pub(crate) fn lost(&mut self, rank: u32, wc: &Wc) {
         if !self.forgiving {
@@ -426,18 +492,11 @@ impl Client for Transferring {
             EventKind::Tick { rank } => return self.tick(world, now, rank),
             _ => {}
         }
-        if let EventKind::Done { rank, op } = event {
-            self.left -= 1;
-            self.open -= usize::from(self.order.kind(op).peer().is_some_and(|_| !matches!(self.order.kind(op), OpKind::Recv { .. })));
-            self.finished_ops[op as usize] = true;
-            if let Some(times) = self.times.get_mut(op as usize) {
-                times.ended = now;
-            }
-            let end = &mut self.ends[(rank - self.first_rank) as usize];
-            *end = (*end).max(now);
-            self.release(world, now, rank, op, false)?;
+        match event {
+            EventKind::Done { rank, op } => self.ended(world, now, rank, op),
+            EventKind::Due => self.due(world, now),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn finished(&self) -> bool {

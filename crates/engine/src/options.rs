@@ -5,7 +5,7 @@ use fabriscope_units::Span;
 use crate::fault_plan::FaultPlan;
 use crate::sighting::Tap;
 
-/// Options of a run. Results depend on none of them but `faults`, `loss` and `deadlock`.
+/// Options of a run. Results depend on none of them but `faults`, `loss`, `deadlock` and `fast_forward`.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Cores to use for one run; 0 and 1 both mean one.
@@ -26,6 +26,18 @@ pub struct RunOptions {
     pub loss: Loss,
     /// What to do with a routing that can deadlock, or of which nobody knows.
     pub deadlock: DeadlockPolicy,
+    /// What to do with steady states: [`Run::skipped`](crate::Run::skipped).
+    pub fast_forward: FastForward,
+}
+
+/// What to do with steady states, in which every window of time is like the one before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FastForward {
+    /// Every packet is simulated.
+    #[default]
+    Never,
+    /// The run goes on where they end.
+    Steady,
 }
 
 /// Whether something is noted during a run (a little slower).

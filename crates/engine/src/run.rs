@@ -7,6 +7,7 @@ use crate::breakage::Breakage;
 use crate::counters::Counters;
 use crate::series::Series;
 use crate::sighting::Sighting;
+use crate::skipped::Skipped;
 use crate::stage::MessageTrace;
 
 /// Result of a run.
@@ -36,6 +37,8 @@ pub struct Run {
     pub series: Option<Series>,
     /// How many ranks ran for how many others, where ranks make their rounds as they go.
     pub folded: Option<Folded>,
+    /// Steady states that were left out, where that was asked for.
+    pub skipped: Option<Skipped>,
 }
 
 /// How a job of rounds was found.

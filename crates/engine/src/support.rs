@@ -56,6 +56,8 @@ pub enum Feature {
     Deadlock,
     /// Several kinds of nodes in one cluster.
     NodeGroups,
+    /// Steady states that are left out.
+    FastForward,
 }
 
 impl fmt::Display for Feature {
@@ -79,6 +81,7 @@ impl fmt::Display for Feature {
             Feature::PacketOrder => "order of packets",
             Feature::Deadlock => "deadlock",
             Feature::NodeGroups => "node groups",
+            Feature::FastForward => "steady states",
         })
     }
 }

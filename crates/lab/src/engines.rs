@@ -118,6 +118,7 @@ fn problem(lab: &Lab, refused: Unsupported) -> Problem {
         Feature::RateLimit => given(&[("rate_limit", lab.rate_limit.is_some())]),
         Feature::LinkRetry => given(&[("line", lab.line.is_some())]),
         Feature::Faults => given(&[("fault", !lab.fault.is_empty())]),
+        Feature::FastForward => given(&[("fast_forward", lab.fast_forward)]),
         Feature::Deadlock => given(&[("allow_deadlock", lab.allow_deadlock)]),
         Feature::Service if matches!(lab.workload, Workload::Jobs(_)) => {
             let help = "use the packet engine, or leave `software` out of the jobs";

@@ -130,6 +130,9 @@ pub struct Lab {
     /// Name of the partition of the workload; the default one where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
+    /// Leave steady states out, in which every window of time is like the one before: what is left out is said.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fast_forward: bool,
     /// Run although the routing can deadlock.
     #[serde(default)]
     pub allow_deadlock: bool,

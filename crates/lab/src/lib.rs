@@ -11,6 +11,7 @@ pub mod counting;
 pub mod devices;
 pub mod engines;
 mod error;
+pub mod fast_forward;
 mod fault;
 mod fault_plan;
 mod job_library;
@@ -41,5 +42,5 @@ pub use schema::{lab_schema, schemas};
 pub use to_group::ToGroup;
 pub use workload::{
     AllToAll, AllToAllV, Bench, Capture, ClosedLoop, Collective, Compare, ComparedPattern, Flows, Halo, HotSpot, Incast, IncastMix,
-    Interference, Messages, OpenLoop, OpenPattern, Permutation, Scheme, Shift, Uniform, Workload,
+    Interference, Messages, OpenLoop, OpenPattern, Permutation, Scheme, Shift, Training, Uniform, Workload,
 };

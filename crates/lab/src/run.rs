@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use fabriscope_catalog::{Catalog, NodeGroup};
-use fabriscope_engine::{Cluster, Counting, Demand, Job, Run, RunOptions};
+use fabriscope_engine::{Cluster, Counting, Demand, FastForward, Job, Run, RunOptions, Watch};
 use fabriscope_fabric::topology::TopologyError;
 use fabriscope_platform::Binding;
 use fabriscope_report::{Cell, Column, Grid, Outcome};
@@ -14,6 +14,7 @@ use crate::breakage;
 use crate::collective;
 use crate::engines::engine;
 use crate::error::LabError;
+use crate::fast_forward::{self, Deviation, Forwarding};
 use crate::lab::ResolvedLab;
 use crate::launch::{Launch, layout_of};
 use crate::memory::{Memory, peak};
@@ -38,6 +39,8 @@ pub struct RunSettings {
     pub memory: Memory,
     /// Looks at queues and rates at every step of this length.
     pub series: Option<Span>,
+    /// Whether steady states are left out.
+    pub forwarding: Forwarding,
 }
 
 impl Default for RunSettings {
@@ -49,6 +52,7 @@ impl Default for RunSettings {
             counting: Counting::Off,
             memory: Memory::default(),
             series: None,
+            forwarding: Forwarding::AsSaid,
         }
     }
 }
@@ -81,6 +85,8 @@ pub struct SingleRun {
     /// What the busiest receiver of a pattern gets.
     busiest: Option<Bytes>,
     notes: Vec<String>,
+    /// How far it lies from a run of every packet, where that was made too.
+    deviation: Option<Deviation>,
 }
 
 /// Runs a lab.
@@ -111,6 +117,9 @@ pub fn run(catalog: &Catalog, lab: &ResolvedLab, settings: &RunSettings) -> Resu
                 _ => Outcome::new(),
             }
         }
+        Workload::Bench(_) if settings.forwarding != Forwarding::AsSaid => {
+            return Err(LabError::refused("fast_forward of a benchmark program, which decides by what it sees", "run a pattern"));
+        }
         Workload::Bench(_) if settings.series.is_some() => {
             return Err(LabError::refused("series of a benchmark program", "count with --counters FILE --every TIME, or run a pattern"));
         }
@@ -125,6 +134,10 @@ fn has_one_run(lab: &ResolvedLab, settings: &RunSettings) -> Result<(), LabError
     if settings.capture.file.is_some() {
         let message = format!("{}: a sweep has several runs, and a capture holds one", lab.name());
         return Err(LabError::refused(message, "capture a lab with another workload, or leave --pcap out"));
+    }
+    if lab.lab.fast_forward || settings.forwarding != Forwarding::AsSaid {
+        let message = format!("{}: a sweep has several runs, and fast_forward leaves steady states out of one", lab.name());
+        return Err(LabError::refused(message, "use another workload, or leave fast_forward out"));
     }
     if settings.series.is_some() && !matches!(lab.lab.workload, Workload::Compare(_) | Workload::Flows(_)) {
         let message = format!("{}: series are those of one run, of `compare` and of `flows`", lab.name());
@@ -165,7 +178,7 @@ fn benchmark(lab: &ResolvedLab, bench: &Bench, seed: u64, settings: &RunSettings
     };
     let (printed, run) = launch.run_on(&cluster)?;
     let wall_s = started.elapsed().as_secs_f64();
-    Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), taps, wall_s, seed })
+    Ok(SingleRun { run, cluster, tool: Some(printed), busiest: None, notes: Vec::new(), deviation: None, taps, wall_s, seed })
 }
 
 fn wiring(error: TopologyError) -> LabError {
@@ -185,17 +198,26 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
         series: settings.series,
         ..options(lab)
     };
+    let check = settings.forwarding == Forwarding::Check;
+    let options = match settings.forwarding {
+        Forwarding::AsSaid => options,
+        Forwarding::Steady => RunOptions { fast_forward: FastForward::Steady, ..options },
+        Forwarding::Check => RunOptions { fast_forward: FastForward::Steady, op_times: Watch::On, ..options },
+    };
     let measured = |job: Job| -> Result<(Run, f64), LabError> {
         let prepared = engine.prepare(&cluster, job, &options, seed).map_err(refused)?;
         let started = Instant::now();
         Ok((prepared.run().map_err(refused)?, started.elapsed().as_secs_f64()))
     };
     if let Workload::Collective(work) = workload {
+        if check {
+            return Err(LabError::refused("a check of fast_forward on rounds of messages", "write --fast-forward without check"));
+        }
         let prepared = collective::prepare(lab, work, &cluster, settings.memory)?;
         let (findings, mut notes) = (prepared.findings(), prepared.notes);
         let (run, wall_s) = measured(prepared.job)?;
         notes.extend(findings(&run));
-        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, taps, wall_s, seed });
+        return Ok(SingleRun { run, cluster, tool: None, busiest: None, notes, deviation: None, taps, wall_s, seed });
     }
     let found = match workload {
         Workload::Capture(capture) => Some(captured(capture, &cluster)?),
@@ -210,9 +232,19 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     }
     let schedule =
         traffic.schedule(cluster.ranks(), seed).map_err(|e| LabError::refused(e.in_full(), "correct the workload of the lab"))?;
-    let (run, wall_s) = measured(Job::schedule(schedule, connections(lab, traffic.transport, traffic.any_order)?))?;
+    let connections = connections(lab, traffic.transport, traffic.any_order)?;
+    let exact = match check {
+        true => {
+            let options = RunOptions { fast_forward: FastForward::Never, ..options.clone() };
+            Some(engine.run(&cluster, Job::schedule(schedule.clone(), connections.clone()), &options, seed).map_err(refused)?)
+        }
+        false => None,
+    };
+    let compared = exact.is_some().then(|| schedule.clone());
+    let (run, wall_s) = measured(Job::schedule(schedule, connections))?;
+    let deviation = compared.zip(exact).map(|(schedule, exact)| Deviation::of(&schedule, &exact, &run));
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));
-    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, taps, wall_s, seed })
+    Ok(SingleRun { run, cluster, tool: None, busiest, notes: traffic.notes, deviation, taps, wall_s, seed })
 }
 
 impl SingleRun {
@@ -225,6 +257,12 @@ impl SingleRun {
                 outcome.text(tool.text.clone()).data_table("points", points(&tool.points)).set("text", tool.text.clone());
             }
             None => self.result(lab, &mut outcome),
+        }
+        if let Some(skipped) = &self.run.skipped {
+            fast_forward::tell(skipped, &self.run, self.cluster.parts.mtu, &mut outcome);
+        }
+        if let Some(deviation) = &self.deviation {
+            deviation.tell(&mut outcome);
         }
         if let Some(series) = &self.run.series {
             let mut grid = Grid::new(crate::series::columns(&[]));

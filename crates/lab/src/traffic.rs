@@ -3,10 +3,12 @@
 use crate::{Capture, EngineChoice, OpenPattern, ResolvedLab, Workload};
 use fabriscope_capture::{conversation, replay};
 use fabriscope_catalog::remedy;
-use fabriscope_engine::{Cluster, Connections, DeadlockPolicy, EngineError, PacketOrder, RunOptions, Service, Spraying, library};
+use fabriscope_engine::{
+    Cluster, Connections, DeadlockPolicy, EngineError, FastForward, PacketOrder, RunOptions, Service, Spraying, library,
+};
 use fabriscope_fabric::{Coordinates, Fabric, Routing};
 use fabriscope_schedule::Schedule;
-use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, recursive_doubling, ring_all_reduce, schedule};
+use fabriscope_traffic::{Config, Dims, Pattern, PatternError, Sides, Training, recursive_doubling, ring_all_reduce, schedule};
 use fabriscope_units::{Bytes, Remedy};
 use miette::Diagnostic;
 
@@ -31,6 +33,7 @@ enum Kind {
     Pattern(Config),
     RingAllReduce,
     RecursiveDoubling,
+    Training(Training),
     /// Worked out already.
     Ready(Box<Schedule>),
 }
@@ -48,6 +51,7 @@ impl Traffic {
             }
             Kind::RingAllReduce => (2 * n * (n - 1), n),
             Kind::RecursiveDoubling => (n * u64::from(n.ilog2() + 2), n * u64::from(n.ilog2() + 2)),
+            Kind::Training(training) => (training.messages(), training.pairs()),
             Kind::Ready(_) => return None,
         })
     }
@@ -57,6 +61,7 @@ impl Traffic {
             Kind::Pattern(config) => schedule(nodes, &Config { sides: sides(self.transport, config.sides), ..*config }, seed)?,
             Kind::RingAllReduce => ring_all_reduce(nodes, self.bytes)?,
             Kind::RecursiveDoubling => recursive_doubling(nodes, self.bytes)?,
+            Kind::Training(training) => training.schedule()?,
             Kind::Ready(schedule) => Schedule::clone(schedule),
         })
     }
@@ -115,6 +120,12 @@ pub fn traffic(workload: &Workload, cluster: &Cluster) -> Option<Traffic> {
         }
         Workload::RingAllReduce(w) => of(Kind::RingAllReduce, w.size, w.transport, w.any_order, None),
         Workload::RecursiveDoubling(w) => of(Kind::RecursiveDoubling, w.size, w.transport, w.any_order, None),
+        Workload::Training(w) => {
+            let layout = w.layout();
+            let mut traffic = of(Kind::Training(layout), layout.gradients(0), w.transport, w.any_order, None);
+            traffic.notes = w.notes();
+            traffic
+        }
         _ => return None,
     })
 }
@@ -190,7 +201,8 @@ pub fn dims(fabric: &Fabric, endpoints: u32) -> Dims {
 #[must_use]
 pub fn options(lab: &ResolvedLab) -> RunOptions {
     let deadlock = if lab.lab.allow_deadlock { DeadlockPolicy::Allow } else { DeadlockPolicy::Refuse };
-    RunOptions { deadlock, faults: lab.faults.clone(), ..RunOptions::default() }
+    let fast_forward = if lab.lab.fast_forward { FastForward::Steady } else { FastForward::Never };
+    RunOptions { deadlock, faults: lab.faults.clone(), fast_forward, ..RunOptions::default() }
 }
 
 /// Why an engine did not run a job, with what to do about it.

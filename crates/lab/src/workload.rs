@@ -4,6 +4,7 @@ mod alltoallv;
 pub(crate) mod collective;
 pub(crate) mod compare;
 pub(crate) mod flows;
+mod training;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use fabriscope_catalog::{Interface, Problem, ResolvedCluster};
 pub use collective::Collective;
 pub use compare::{Compare, ComparedPattern};
 pub use flows::{Flows, IncastMix};
+pub use training::Training;
 
 /// Every host sends one message to another; nobody receives two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -345,6 +347,8 @@ pub enum Workload {
     RingAllReduce(Messages),
     /// Recursive doubling all-reduce of a buffer of this size.
     RecursiveDoubling(Messages),
+    /// One iteration of training a transformer on GPUs.
+    Training(Training),
     /// A collective operation of MPI by one algorithm.
     Collective(Collective),
     /// Messages at random times, one run for each offered load.
@@ -388,6 +392,7 @@ impl Workload {
             Workload::Halo(_) => "halo",
             Workload::RingAllReduce(_) => "ring_all_reduce",
             Workload::RecursiveDoubling(_) => "recursive_doubling",
+            Workload::Training(_) => "training",
             Workload::Collective(_) => "collective",
             Workload::OpenLoop(_) => "open_loop",
             Workload::ClosedLoop(_) => "closed_loop",
@@ -408,7 +413,9 @@ impl Workload {
     #[must_use]
     pub fn transport(&self) -> Option<Service> {
         match self {
-            Workload::Capture(Capture { transport, .. }) | Workload::Collective(Collective { transport, .. }) => Some(*transport),
+            Workload::Capture(Capture { transport, .. })
+            | Workload::Collective(Collective { transport, .. })
+            | Workload::Training(Training { transport, .. }) => Some(*transport),
             pattern => pattern.messages().map(|(_, transport, _)| transport),
         }
     }
@@ -416,7 +423,9 @@ impl Workload {
     /// Whether receivers are asked to take packets in any order.
     fn any_order(&self) -> bool {
         match self {
-            Workload::Capture(Capture { any_order, .. }) | Workload::Collective(Collective { any_order, .. }) => *any_order,
+            Workload::Capture(Capture { any_order, .. })
+            | Workload::Collective(Collective { any_order, .. })
+            | Workload::Training(Training { any_order, .. }) => *any_order,
             pattern => pattern.messages().is_some_and(|(_, _, any_order)| any_order),
         }
     }
@@ -448,6 +457,7 @@ impl Workload {
             | Workload::Compare(_)
             | Workload::Flows(_)
             | Workload::Capture(_)
+            | Workload::Training(_)
             | Workload::Collective(_) => return None,
         })
     }
@@ -475,6 +485,7 @@ pub(crate) fn check(workload: &Workload, cluster: &ResolvedCluster) -> Result<()
         Workload::Capture(capture) => return check_capture(capture, cluster),
         Workload::AllToAllV(exchange) => return alltoallv::check(exchange, cluster),
         Workload::Collective(work) => return collective::check(work, cluster),
+        Workload::Training(work) => return training::check(work, cluster),
         pattern => match pattern.messages() {
             Some((size, transport, _)) => (size, transport),
             None => return Ok(()),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fabriscope_lab::fast_forward::Forwarding;
 use fabriscope_lab::run::{LabRun, RunSettings, SingleRun};
 use fabriscope_lab::{ResolvedLab, load};
 use fabriscope_report::{Outcome, Verdict};
@@ -30,6 +31,10 @@ pub struct Args {
     /// Cores for one run of the packet engine on a large fabric, 0 for all; the result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
+    /// Leave steady states out, in which every window of time is like the one before; `=check` simulates every packet as well and
+    /// says how far both are apart
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "skip")]
+    fast_forward: Option<HowFar>,
     #[command(flatten)]
     pcap: Pcap,
     #[command(flatten)]
@@ -42,9 +47,19 @@ pub struct Args {
     output: OutputArgs,
 }
 
+/// What becomes of steady states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum HowFar {
+    /// They are left out
+    Skip,
+    /// And every packet is simulated as well
+    Check,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   fabriscope run labs/permutation-1024.toml --stats
+  fabriscope run labs/permutation-1024.toml --fast-forward=check
   fabriscope run labs/incast-8.toml --json -o incast.json
   fabriscope run labs/permutation-16.toml --pcap all.pcapng --tap all
   fabriscope run labs/hot-spot-64.toml --counters
@@ -64,6 +79,11 @@ pub fn run(args: &Args, context: &Context, output: &mut Output) -> Result<Verdic
         counting: args.counters.counting()?,
         memory: args.memory.limit(),
         series: args.records.step()?,
+        forwarding: match args.fast_forward {
+            None => Forwarding::AsSaid,
+            Some(HowFar::Skip) => Forwarding::Steady,
+            Some(HowFar::Check) => Forwarding::Check,
+        },
     };
     let spinner = Progress::spinner("running");
     let done = fabriscope_lab::run::run(catalog, &lab, &settings)?;

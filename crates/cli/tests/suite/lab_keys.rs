@@ -26,7 +26,7 @@ const LOSS: &str = "[[fault]]\nat = \"0 us\"\nkind.loss = { share = 1e-2 }\n";
 const DEATH: &str = "[[fault]]\nat = \"5 us\"\nkind.switch_death = { switch = \"spine 0\" }\n";
 
 /// `beside` has the head of the file, then its tables and the workload, with a `|` between.
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     Case { key: "seed", beside: "TREE|[workload.uniform]\nsize = \"4 KiB\"\nmessages = 64", line: "seed = 2" },
     Case { key: "routing", beside: "TREE|PERMUTATION", line: "routing = \"ecmp\"" },
     Case { key: "congestion", beside: "ETHERNET|INCAST", line: "congestion = \"dcqcn\"" },
@@ -49,6 +49,7 @@ const CASES: [Case; 17] = [
         beside: "cluster = \"lab-torus-4x4x4\"\nrouting = \"min_hop\"\n|PERMUTATION",
         line: "allow_deadlock = true",
     },
+    Case { key: "fast_forward", beside: "TREE|PERMUTATION", line: "fast_forward = true" },
     Case { key: "recovery", beside: "TREE|LOSSPERMUTATION", line: "recovery.timeout = 1" },
     Case { key: "manager", beside: "TREE|DEATHPERMUTATION", line: "manager = \"routed-ethernet\"" },
     Case { key: "fault", beside: "TREE|PERMUTATION", line: "fault = [{ at = \"0 us\", kind.loss = { share = 1e-2 } }]" },
@@ -125,7 +126,7 @@ fn every_key_has_a_case() {
 }
 
 /// Every workload, small. `bench` stands for all programs, which set up their own connections.
-const WORKLOADS: [(&str, &str); 25] = [
+const WORKLOADS: [(&str, &str); 26] = [
     ("permutation", "size = \"256 KiB\""),
     ("incast", "senders = 8\nsize = \"64 KiB\""),
     ("all_to_all", "size = \"16 KiB\""),
@@ -141,6 +142,11 @@ const WORKLOADS: [(&str, &str); 25] = [
     ("ring_all_reduce", "size = \"256 KiB\""),
     ("recursive_doubling", "size = \"64 KiB\""),
     ("collective", "operation = \"allreduce\"\nalgorithm = \"ring\"\nsize = \"256 KiB\""),
+    (
+        "training",
+        "tensor = 2\npipeline = 2\ndata = 4\nlayers = 2\nhidden = 256\nsequence = 128\nvocabulary = 1000\nmicro_batches = 2\n\
+         gigaflops = 1_000_000",
+    ),
     ("open_loop", "pattern = \"uniform\"\nloads = [0.4]\nsize = \"16 KiB\"\nwarm_up = \"1 us\"\nwindow = \"20 us\""),
     ("closed_loop", "pattern = \"uniform\"\noutstanding = [2]\nmessages = 16\nsize = \"64 KiB\""),
     ("alltoallv", "processes_per_node = 1\nprocesses = [16]\nsizes = [\"4 KiB\"]\ntransports = [\"rc\"]"),
@@ -159,11 +165,12 @@ const WORKLOADS: [(&str, &str); 25] = [
 
 /// Keys that act where connections, programs and routes are set up, with what stands beside them: a lossy network for what repeats, a
 /// class that gets a tenth of the links, a partition whose members may talk to each other as those of the default one may not.
-const EVERYWHERE: [(&str, &str, &str, &str); 8] = [
+const EVERYWHERE: [(&str, &str, &str, &str); 9] = [
     ("seed", "TREE", "LOSS", "seed = 2"),
     ("rate_limit", "TREE", "", "rate_limit = \"2 Gb/s\""),
     ("traffic_class", "CLASSESTREE", "", "traffic_class = \"slow\""),
     ("partition", "LIMITEDTREE", "", "partition = \"a\""),
+    ("fast_forward", "TREE", "", "fast_forward = true"),
     ("recovery", "TREE", "HEAVY", "recovery.timeout = 4"),
     ("fault", "TREE", "", "fault = [{ at = \"0 us\", kind.loss = { share = 2e-2 } }]"),
     ("manager", "TREE", "EARLY", "manager = \"routed-ethernet\""),

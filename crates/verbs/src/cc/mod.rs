@@ -458,6 +458,10 @@ impl Congestion {
         }
     }
 
+    /// What the queue pair may do now.
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.controller.allowance()
+    }
     /// Whether the window lets a packet of `bytes` go.
     pub(crate) fn open(&self, bytes: u16) -> bool {
         let window = self.controller.allowance().window.0;

@@ -8,6 +8,7 @@ mod groups;
 mod objects;
 pub mod partition;
 mod posting;
+pub mod shortening;
 
 use fabriscope_prefetch::prefetch_lines;
 use fabriscope_units::{Bytes, Time};

@@ -17,5 +17,6 @@ mod promises;
 mod ram;
 mod reliable;
 mod shared_contexts;
+mod shortening;
 mod unreliable;
 mod words;

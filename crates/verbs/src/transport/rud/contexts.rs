@@ -57,6 +57,15 @@ impl Contexts {
         }
     }
 
+    /// The context of a peer, if there is one.
+    pub(super) fn at(&self, peer: Lid, sl: u8, delivery: Delivery) -> Option<&Context> {
+        self.by_peer.get(&(peer, sl, delivery)).and_then(|index| self.list.get(*index as usize))
+    }
+    /// The same to change.
+    pub(super) fn at_mut(&mut self, peer: Lid, sl: u8, delivery: Delivery) -> Option<&mut Context> {
+        self.by_peer.get(&(peer, sl, delivery)).and_then(|index| self.list.get_mut(*index as usize))
+    }
+
     fn of(&mut self, peer: Lid, sl: u8, delivery: Delivery, port: &Port) -> &mut Context {
         let next = self.list.len() as u32;
         let index = *self.by_peer.entry((peer, sl, delivery)).or_insert(next);

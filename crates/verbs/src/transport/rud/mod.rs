@@ -36,6 +36,7 @@ mod receiver;
 mod receiving;
 mod sender;
 mod sending;
+mod shortening;
 
 use fabriscope_units::Time;
 use fabriscope_wire::{Operation, Psn, Transport as Code};

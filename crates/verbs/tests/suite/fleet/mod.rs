@@ -60,9 +60,24 @@ impl Fleet {
     pub fn new(kind: QpType, nodes: u32, mtu: Mtu, faults: Faults, congestion: cc::Settings) -> Fleet {
         let cap = QpCap { max_send_sge: 2, max_send_wr: 512, max_recv_wr: 512, max_inline_data: Bytes(64), ..QpCap::default() };
         let all: Vec<u32> = (0..nodes).collect();
-        let mut made: Vec<Node> = all.iter().map(|me| node(kind, *me, nodes, mtu, cap, congestion)).collect();
-        for me in 0..nodes as usize {
-            for you in (0..nodes as usize).filter(|you| *you != me) {
+        let made = all.iter().map(|me| node(kind, *me, nodes, mtu, cap, congestion));
+        let made = made.map(|mut node| {
+            node.nic.set_memory(Box::new(node.ram.clone()));
+            node
+        });
+        Fleet::of(kind, made.collect(), mtu, faults)
+    }
+    /// Adapters whose packets have no bytes, on a channel that treats them so.
+    pub fn without_bytes(kind: QpType, nodes: u32, mtu: Mtu, faults: Faults) -> Fleet {
+        let cap = QpCap { max_send_wr: 512, max_recv_wr: 512, ..QpCap::default() };
+        let made = (0..nodes).map(|me| node(kind, me, nodes, mtu, cap, cc::Settings::default())).collect();
+        Fleet::of(kind, made, mtu, faults)
+    }
+
+    fn of(kind: QpType, mut made: Vec<Node>, mtu: Mtu, faults: Faults) -> Fleet {
+        let nodes = made.len();
+        for me in 0..nodes {
+            for you in (0..nodes).filter(|you| *you != me) {
                 let peer = |nodes: &Vec<Node>, qp: QpNum| Peer { lid: nodes[you].nic.lid(), qp, sl: 0, mtu };
                 match kind {
                     QpType::Rc | QpType::Iwarp | QpType::Uc => {
@@ -237,7 +252,6 @@ fn node(kind: QpType, me: u32, nodes: u32, mtu: Mtu, cap: QpCap, congestion: cc:
     let iwarp = (kind == QpType::Iwarp).then(offload::iwarp);
     let mut nic = Nic::new(NicConfig { lid: Lid(me + 1), congestion, datagram_mtu: mtu.bytes(), iwarp, ..NicConfig::default() });
     let ram = Ram(Arc::new(Mutex::new(vec![0; MEMORY])));
-    nic.set_memory(Box::new(ram.clone()));
     let pd = nic.alloc_pd();
     let mr = nic.reg_mr(pd, 0, Bytes(MEMORY as u64), Access::ALL).unwrap();
     let cq = nic.create_cq(1 << 16).unwrap();
