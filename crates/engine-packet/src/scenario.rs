@@ -15,7 +15,7 @@ use fabriscope_units::{Rate, Remedy, Span};
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
-use crate::{run, setup, windows};
+use crate::{on_demand, run, setup, windows};
 
 /// Everything that the set-up of a run asks for beside the cluster and the work.
 #[derive(Debug, Clone, Default)]
@@ -93,15 +93,27 @@ impl Scenario {
 
     /// A schedule whose queue pairs are connected and whose receives are posted.
     pub(crate) fn connect<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Transfer<'a>, EngineError> {
-        // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
-        let mut worlds = match self.transfers.service {
-            Service::Ud => vec![setup::world(self, cluster, seed)?],
-            // The same holds of the tags of messages that carry none.
-            _ if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) => vec![setup::world(self, cluster, seed)?],
-            _ => setup::worlds(self, cluster, seed)?,
-        };
+        let mut worlds = self.worlds(cluster, seed)?;
         let transfers = Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;
         Ok(Transfer { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1) })
+    }
+
+    /// Rounds of ranks that make them as they go.
+    pub(crate) fn live<'a>(&self, cluster: &'a Cluster, program: &Arc<dyn RankRounds>, seed: u64) -> Result<Transfer<'a>, EngineError> {
+        let mut worlds = self.worlds(cluster, seed)?;
+        let transfers = Transferring::live(&mut worlds, program, self.transfers)?;
+        Ok(Transfer { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1) })
+    }
+
+    /// The parts of a run with connections.
+    fn worlds<'a>(&self, cluster: &'a Cluster, seed: u64) -> Result<Vec<World<'a>>, EngineError> {
+        match self.transfers.service {
+            // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
+            Service::Ud => Ok(vec![setup::world(self, cluster, seed)?]),
+            // The same holds of the tags of messages that carry none.
+            _ if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) => Ok(vec![setup::world(self, cluster, seed)?]),
+            _ => setup::worlds(self, cluster, seed),
+        }
     }
 
     /// Programs at rest on their cores.
@@ -149,6 +161,9 @@ pub(crate) fn prepare<'a>(cluster: &'a Cluster, job: Job, options: &RunOptions, 
     let scenario = Scenario::new(&placement, connections, options);
     let schedule = match work {
         Work::Schedule(schedule) => schedule,
+        Work::Rounds(work) if on_demand::suits(&cluster.parts, &scenario) => {
+            return Ok(Box::new(scenario.live(cluster, &work.program, seed)?));
+        }
         Work::Rounds(work) => Arc::new(of_rounds(work.program.as_ref())?),
         Work::Programs(mains) => {
             let nodes = nodes(placement, mains.len());

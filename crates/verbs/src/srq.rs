@@ -26,11 +26,23 @@ pub(crate) struct RecvQueue {
     taken: u32,
     depth: u32,
     max_sge: u32,
+    /// Taken where nothing is posted, again and again.
+    supply: Option<Box<RecvWr>>,
 }
 
 impl RecvQueue {
     pub(crate) fn new(depth: u32, max_sge: u32) -> RecvQueue {
-        RecvQueue { posted: VecDeque::new(), next: 0, taken: 0, depth, max_sge }
+        RecvQueue { posted: VecDeque::new(), next: 0, taken: 0, depth, max_sge, supply: None }
+    }
+
+    /// From now on there is always a receive like this one.
+    pub(crate) fn supply(&mut self, wr: &RecvWr) {
+        self.supply = Some(Box::new(wr.clone()));
+    }
+
+    /// What is posted is all there is.
+    pub(crate) fn end_supply(&mut self) {
+        self.supply = None;
     }
 
     pub(crate) fn post(&mut self, wr: &RecvWr) -> Result<(), PostError> {
@@ -50,7 +62,19 @@ impl RecvQueue {
 
     #[inline]
     pub(crate) fn take(&mut self) -> Option<RecvWqe> {
+        if self.posted.is_empty() {
+            return self.supplied();
+        }
         self.posted.pop_front()
+    }
+
+    #[cold]
+    fn supplied(&mut self) -> Option<RecvWqe> {
+        let RecvWr { wr_id, sge } = self.supply.as_deref()?;
+        let wqe = RecvWqe { wr_id: *wr_id, sge: sge.clone(), index: WqeIndex(self.next) };
+        self.next += 1;
+        self.taken += 1;
+        Some(wqe)
     }
 
     /// The receive was not used after all.
