@@ -84,7 +84,7 @@ pub(crate) use fabriscope_engine::{Counting, Loss};
 pub(crate) use scenario::{Scenario, Transfers};
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, Demand, Engine, EngineError, Job, Prepared, RunOptions, Unsupported};
+use fabriscope_engine::{Cluster, Connections, Demand, Engine, EngineError, Job, Prepared, RunOptions, Unsupported};
 use fabriscope_units::Bytes;
 
 /// The packet engine.
@@ -108,7 +108,13 @@ impl Engine for PacketEngine {
     fn memory(&self, cluster: &Cluster, demand: &Demand<'_>) -> Result<Bytes, EngineError> {
         let (messages, pairs) = match demand {
             Demand::Messages { messages, pairs } => (*messages, *pairs),
-            Demand::Rounds { work, .. } => scenario::exchanged(work.program.as_ref()),
+            Demand::Rounds { work, placement, connections, options } => {
+                let scenario = Scenario::new(placement, Connections::clone(connections), options);
+                if on_demand::suits(&cluster.parts, &scenario) {
+                    return Ok(on_demand::footprint(cluster.ranks(), work.program.as_ref()));
+                }
+                scenario::exchanged(work.program.as_ref())
+            }
         };
         let sum = [(u64::from(cluster.ranks()), PER_HOST), (messages, PER_MESSAGE), (pairs, PER_PAIR)];
         Ok(Bytes(sum.into_iter().fold(0u64, |sum, (count, each)| sum.saturating_add(count.saturating_mul(each)))))

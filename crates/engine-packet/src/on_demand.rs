@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use fabriscope_catalog::{PartitionEnforcement, ResolvedCluster};
-use fabriscope_engine::EngineError;
+use fabriscope_engine::{EngineError, RankRounds};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{Access, AhAttr, Lid, Mtu, Nic, OnDemand, QpCap, QpInit, QpNum, QpType, RecvWr, Service, Sge, VerbsError};
 
 use crate::connect::{Inlet, MEMORY, Rank, WR_LIMIT, nic, receive, setup, steps};
-use crate::partners::Partners;
+use crate::partners::{Partners, Talk, talk};
 use crate::world::World;
-use crate::{Scenario, Transfers};
+use crate::{PER_HOST, Scenario, Transfers};
 
 /// Whether ranks of a job of rounds can make them as they go, over connections on demand; else the rounds are a schedule.
 pub(crate) fn suits(parts: &ResolvedCluster, scenario: &Scenario) -> bool {
@@ -64,12 +64,23 @@ fn open(nic: &mut Nic, rank: u32, partners: &Arc<Partners>, (mtu, how): (Mtu, Tr
     Ok(Rank { partners: Some((Arc::clone(partners), rank)), first_slot, ..Rank::without_peers(memory, inlet) })
 }
 
-/// Memory of a NIC with queue pairs on demand beside them, and of one at rest (B). Basis: measured, see docs/performance.md.
-pub(crate) const fn footprint(partners: u64, widest: u64) -> Bytes {
-    let awake = if partners < AWAKE + widest { partners } else { AWAKE + widest };
-    Bytes(awake * 2400 + partners * 12)
+/// Memory of a job of rounds on a cluster with so many hosts, beside the fabric: for people, before it starts.
+pub(crate) fn footprint(hosts: u32, program: &dyn RankRounds) -> Bytes {
+    let Talk { partners, widest } = talk(program);
+    let awake = partners.min(AWAKE + widest);
+    let rank = RANK + awake * QUEUE_PAIR + partners * ASLEEP + widest * MESSAGE;
+    Bytes((u64::from(hosts) * PER_HOST).saturating_add(u64::from(program.ranks()).saturating_mul(rank)))
 }
 
+// Basis: measured, see docs/performance.md.
+/// What a rank has beside its queue pairs, its rounds among it (B).
+const RANK: u64 = 2 << 10;
+/// A queue pair that is awake (B).
+const QUEUE_PAIR: u64 = 1500;
+/// A partner, and a queue pair that rests (B).
+const ASLEEP: u64 = 16;
+/// A message of the round in progress, or one that waits for its round (B).
+const MESSAGE: u64 = 600;
 /// Entries of a completion queue, which are read when they come. Basis: the most that `create_cq` takes.
 const COMPLETIONS: u32 = 1 << 22;
 /// Requests of a queue pair. Basis: the most that `create_qp` takes.

@@ -28,10 +28,6 @@ impl Listed {
     pub fn left_of(&self, rank: usize) -> impl Iterator<Item = u32> + '_ {
         self.order.ops(rank).filter(|op| !self.finished[*op as usize])
     }
-    /// How many have not ended.
-    pub fn left(&self) -> usize {
-        self.left
-    }
 }
 
 impl Operations {

@@ -65,7 +65,7 @@ impl Transfers {
 }
 
 impl Scenario {
-    fn new(placement: &Placement, connections: Connections, options: &RunOptions) -> Scenario {
+    pub(crate) fn new(placement: &Placement, connections: Connections, options: &RunOptions) -> Scenario {
         let Connections { service, order, spraying, level, pkey, rate, recovery, library, libraries, levels, pkeys, rates } = connections;
         let per_host = match placement {
             Placement::PerAdapter(count) => *count,
