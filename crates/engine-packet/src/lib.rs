@@ -64,6 +64,8 @@ mod lanes_test;
 #[cfg(test)]
 mod link_level_test;
 #[cfg(test)]
+mod live_rounds_test;
+#[cfg(test)]
 mod multicast_test;
 #[cfg(test)]
 mod partition_test;

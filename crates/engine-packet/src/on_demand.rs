@@ -1,11 +1,12 @@
 //! Connections of a job of rounds: queue pairs that are in memory while messages are under way on them, or shortly before.
 //!
 //! Each has the number, the path and the packet numbers of one that is made before the run, so that times are those of a schedule.
-//! Not modelled: connections over TCP, datagrams and shared contexts, settings of single connections, faults; such jobs are schedules.
+//! Not modelled: connections over TCP, datagrams and shared contexts, settings of single connections, losses and faults; such jobs are
+//! schedules.
 
 use std::sync::Arc;
 
-use fabriscope_catalog::{PartitionEnforcement, ResolvedCluster};
+use fabriscope_catalog::{FlowControl, PartitionEnforcement, ResolvedCluster};
 use fabriscope_engine::{EngineError, RankRounds};
 use fabriscope_units::{Bytes, Time};
 use fabriscope_verbs::{Access, AhAttr, Lid, Mtu, Nic, OnDemand, QpCap, QpInit, QpNum, QpType, RecvWr, Service, Sge, VerbsError};
@@ -13,7 +14,7 @@ use fabriscope_verbs::{Access, AhAttr, Lid, Mtu, Nic, OnDemand, QpCap, QpInit, Q
 use crate::connect::{Inlet, MEMORY, Rank, WR_LIMIT, nic, receive, setup, steps};
 use crate::partners::{Partners, Talk, talk};
 use crate::world::World;
-use crate::{PER_HOST, Scenario, Transfers};
+use crate::{Loss, PER_HOST, Scenario, Transfers};
 
 /// Whether ranks of a job of rounds can make them as they go, over connections on demand; else the rounds are a schedule.
 pub(crate) fn suits(parts: &ResolvedCluster, scenario: &Scenario) -> bool {
@@ -23,7 +24,9 @@ pub(crate) fn suits(parts: &ResolvedCluster, scenario: &Scenario) -> bool {
         && parts.partition_enforcement == PartitionEnforcement::Off
         && parts.groups.iter().all(|group| group.node.nic.iwarp.is_none());
     let alike = scenario.levels.is_empty() && scenario.pkeys.is_empty() && scenario.rates.is_empty() && rate.is_none();
-    connected && plain && alike && !recovery.alternate_path && scenario.faults.is_none() && !scenario.times
+    // What sleeps has no timers, and the order of those at one time decides what is lost next.
+    let lossless = scenario.faults.is_none() && scenario.loss == Loss::None && parts.flow_control != FlowControl::Lossy;
+    connected && plain && alike && lossless && !recovery.alternate_path && !scenario.times
 }
 
 /// Connects all ranks that are partners, when they get there.

@@ -12,6 +12,7 @@ use fabriscope_node::Main;
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Rate, Remedy, Span};
 
+use crate::host::TimerUse;
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
@@ -101,7 +102,11 @@ impl Scenario {
     /// Rounds of ranks that make them as they go.
     pub(crate) fn live<'a>(&self, cluster: &'a Cluster, program: &Arc<dyn RankRounds>, seed: u64) -> Result<Transfer<'a>, EngineError> {
         let mut worlds = self.worlds(cluster, seed)?;
-        let transfers = Transferring::live(&mut worlds, program, self.transfers)?;
+        let transfers = match worlds[0].hosts.timers {
+            // Some class of the fabric drops packets.
+            TimerUse::Sending => Transferring::new(&mut worlds, &of_rounds(program.as_ref())?, self.transfers, self.times)?,
+            TimerUse::Refusals | TimerUse::Everything => Transferring::live(&mut worlds, program, self.transfers)?,
+        };
         Ok(Transfer { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1) })
     }
 

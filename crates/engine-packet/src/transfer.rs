@@ -184,6 +184,15 @@ impl Transferring {
     pub fn done(&self) -> bool {
         self.ops.done()
     }
+    #[cfg(test)]
+    pub(crate) fn operations(&self) -> &Operations {
+        &self.ops
+    }
+    /// Pairs of ranks with messages or receives that wait.
+    #[cfg(test)]
+    pub(crate) fn waiting_mailboxes(&self) -> usize {
+        self.mailboxes.len()
+    }
     /// Whether something went wrong that ends the run.
     pub fn failed(&self) -> bool {
         self.error.is_some()

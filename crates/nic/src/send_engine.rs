@@ -65,7 +65,7 @@ impl SendEngine {
     #[cold]
     fn forget(&mut self, now: Time) {
         self.others.retain(|_, queue| queue.free > now || !queue.reads.is_over(now, LONGEST_READ));
-        self.most = (2 * self.others.len()).max(DIRECT);
+        self.most = (2 * self.others.len()).max(FEW);
     }
 
     /// Begins a message of `queue` at `now`, or as soon as engine and queue may; the queue takes `interval` for it.
@@ -103,8 +103,10 @@ impl SendEngine {
 
 /// Queues that have a place each. Basis: assumed; both sides of 128 queue pairs.
 const DIRECT: usize = 256;
-/// Longer than a read takes. Basis: assumed, a thousand times a read over PCIe.
-const LONGEST_READ: Span = Span::from_us(1000);
+/// Others that are kept without a look at them. Basis: assumed.
+const FEW: usize = 48;
+/// Longer than a read takes. Basis: assumed, a hundred times a read over PCIe.
+const LONGEST_READ: Span = Span::from_us(100);
 
 #[cfg(test)]
 mod tests {
@@ -132,7 +134,7 @@ mod tests {
             let queue = DIRECT + (round % 5_000) as usize;
             assert_eq!(engine.begin(&costs, now, queue, wqe).at, now);
             assert_eq!(engine.begin(&costs, now, queue, wqe).at, now + wqe, "its interval is kept");
-            assert!(engine.others.len() <= DIRECT + 1);
+            assert!(engine.others.len() <= FEW + 1);
         }
     }
 
