@@ -1,4 +1,4 @@
-//! Ranks that make their rounds as they go: the run of a schedule of the same rounds, to the last counter, in memory by what is under way.
+//! Ranks that make their rounds as they go: the run of a schedule of the same rounds, to the last counter, in memory by what is in progress.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ fn held(cluster: &Cluster, program: &Arc<dyn RankRounds>) -> (usize, u32, u32) {
 }
 
 #[test]
-fn what_is_in_memory_is_what_is_under_way() {
+fn what_is_in_memory_is_what_is_in_progress() {
     let cluster = cluster(FAT_TREE, 128, "infiniband", "d_mod_k");
     for (operation, name, size, pairs) in
         [(Kind::Alltoall, "pairwise", 10_000, 127), (Kind::Allgather, "ring", 1000, 2), (Kind::Allreduce, "ring", 1 << 16, 2)]

@@ -1,4 +1,4 @@
-//! Connections of a job of rounds: queue pairs that are in memory while messages are under way on them, or shortly before.
+//! Connections of a job of rounds: queue pairs that are in memory while messages are outstanding on them, or shortly before.
 //!
 //! Each has the number, the path and the packet numbers of one that is made before the run, so that times are those of a schedule.
 //! Not modelled: connections over TCP, datagrams and shared contexts, settings of single connections, losses and faults; such jobs are

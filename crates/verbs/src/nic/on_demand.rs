@@ -1,8 +1,8 @@
 //! Queue pairs on demand: connections that are there all along, and in memory while they are in use.
 //!
-//! A rank of a large job has a connection to every other rank and a few messages under way. Its queue pairs are alike but for their
+//! A rank of a large job has a connection to every other rank and a few messages outstanding. Its queue pairs are alike but for their
 //! peers, so that one that rests is a few numbers: those of the next packet each way. It is awake from its first request or packet on,
-//! until another one needs its place and nothing is under way on it.
+//! until another one needs its place and nothing is outstanding on it.
 //!
 //! Modelled: nothing. To programs and peers such a queue pair has been in RTS since the start, with its number, its path and its packet
 //! numbers, and always has a receive posted (or a shared queue).
@@ -214,7 +214,7 @@ impl Reserved {
         }
     }
 
-    /// The slot of a queue pair on which nothing is under way, if enough are awake for one to have to make room.
+    /// The slot of a queue pair on which nothing is outstanding, if enough are awake for one to have to make room.
     fn find_idle(&mut self, qps: &[Qp], port: &Port) -> Option<usize> {
         if self.awake.len() < AWAKE || port.congestion.algorithm.is_some() {
             return None;
@@ -239,7 +239,7 @@ impl Reserved {
         self.retransmissions += std::mem::take(&mut qp.retransmissions);
     }
 
-    /// Makes a queue pair on which nothing is under way another one, which was never used.
+    /// Makes a queue pair on which nothing is outstanding another one, which was never used.
     fn bind(&self, qp: &mut Qp, num: QpNum, (lid, place): (Lid, u32), port: &Port) {
         let dest = Nic::on_demand(place);
         (qp.num, qp.home, qp.dest, qp.dest_qp) = (num, num, lid, dest.0);
@@ -264,7 +264,7 @@ impl Reserved {
     }
 }
 
-/// Whether nothing is under way on a queue pair, so that it is as it was made but for its packet numbers.
+/// Whether nothing is outstanding on a queue pair, so that it is as it was made but for its packet numbers.
 fn is_idle(qp: &Qp) -> bool {
     let (requester, responder) = (&qp.requester, &qp.responder);
     let plain = qp.live && qp.state == QpState::Rts && qp.congestion.is_none() && qp.limit.is_none() && qp.stream.is_none();

@@ -91,7 +91,7 @@ fn few_of_many_connections_are_in_memory() {
     assert_eq!((nics[0].queue_pairs(), nics[0].retransmissions()), (PEERS, 0));
 }
 
-/// One that has something under way keeps its place, whoever else wants one.
+/// One that has something outstanding keeps its place, whoever else wants one.
 #[test]
 fn nobody_falls_asleep_at_work() {
     const PEERS: u32 = 60;
