@@ -83,7 +83,7 @@ fn a_schedule_of_the_rounds_runs_the_same() {
     for (what, engine, cluster, ranks) in &settings {
         for (operation, name, size) in CASES {
             // A library sends eagerly what fits its buffers.
-            let size = if engine.transfers.library.is_some() { size.min(4_000) } else { size };
+            let size = if engine.transfers.library.is_some() { size.min(400) } else { size };
             let program = program(operation, name, *ranks, size);
             let (one, other) = (known(engine, cluster, &program), live(engine, cluster, &program));
             let (one, other) = (one.expect("it ends"), other.expect("it ends"));
