@@ -78,11 +78,10 @@ struct Asleep {
 impl Asleep {
     fn of(qp: &Qp) -> Asleep {
         let [low, high] = qp.entropy.to_le_bytes().map(u32::from);
-        let used = USED;
         Asleep {
             next: qp.requester.next_psn.as_u32() | low << PSN_BITS,
             expected: qp.responder.expected.as_u32() | high << PSN_BITS,
-            msn: qp.responder.msn | used,
+            msn: qp.responder.msn | USED,
         }
     }
     fn entropy(self) -> u16 {
