@@ -40,8 +40,8 @@ pub struct Joint {
     pub to: Piece,
 }
 
-/// The rounds of a rank, made one at a time.
-pub type Rounds = Box<dyn Iterator<Item = Round>>;
+/// The rounds of a rank, made one at a time; whoever asks for them may be on any core.
+pub type Rounds = Box<dyn Iterator<Item = Round> + Send>;
 
 /// What the moves of a round amount to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -127,7 +127,7 @@ pub fn schedule<R: Iterator<Item = Round>>(ranks: u32, rounds: impl Fn(u32) -> R
     for rank in 0..ranks {
         let mut before: Vec<After> = Vec::new();
         for round in rounds(rank) {
-            let ops: Vec<OpKind> = round.receive_ops().chain(round.send_ops()).collect();
+            let ops: Vec<OpKind> = round.operations().collect();
             if !ops.is_empty() {
                 before = ops.into_iter().map(|op| After::End(builder.op_after(rank, op, &before))).collect();
             }
@@ -159,6 +159,10 @@ pub fn data_schedule<R: Iterator<Item = Round>>(ranks: u32, rounds: impl Fn(u32)
 
 // Messages between two ranks keep their order; one tag is enough.
 impl Round {
+    /// Its receives and its sends, in the order of posting, as operations of a schedule.
+    pub fn operations(&self) -> impl Iterator<Item = OpKind> + '_ {
+        self.receive_ops().chain(self.send_ops())
+    }
     fn receive_ops(&self) -> impl Iterator<Item = OpKind> + '_ {
         self.receives.iter().map(|m| OpKind::Recv { from: m.peer, bytes: m.piece.bytes, tag: 0 })
     }

@@ -80,7 +80,7 @@ impl Engine for FlowEngine {
                 let hosts = u64::from(cluster.ranks()).saturating_mul(PER_HOST);
                 Ok(Bytes(hosts.saturating_add(messages.saturating_mul(PER_MESSAGE))))
             }
-            Demand::Rounds { work, placement } => job::memory(cluster, work, placement),
+            Demand::Rounds { work, placement, .. } => job::memory(cluster, work, placement),
         }
     }
 }

@@ -13,6 +13,7 @@ use fabriscope_verbs::{
 };
 
 use crate::Transfers;
+use crate::partners::Partners;
 use crate::services::{self, Address};
 use crate::world::World;
 
@@ -48,6 +49,8 @@ pub(crate) struct Rank {
     pub inlet: Inlet,
     /// The ranks by the slots of what receives, where those do not stand in the order of `connections`.
     pub peers: BTreeMap<u32, u32>,
+    /// Where connections are on demand, in the place of `connections`: the partners of all ranks, and which rank this is.
+    pub partners: Option<(Arc<Partners>, u32)>,
 }
 
 /// Where the receives of a rank are posted.
@@ -60,11 +63,21 @@ pub(crate) enum Inlet {
 }
 
 impl Rank {
+    /// One that has no connections yet.
+    pub fn without_peers(memory: Mr, inlet: Inlet) -> Rank {
+        Rank { memory, connections: Vec::new(), first_slot: 0, inlet, peers: BTreeMap::new(), partners: None }
+    }
     pub fn place(&self, peer: u32) -> Option<usize> {
         self.connections.binary_search_by_key(&peer, |connection| connection.peer).ok()
     }
-    pub fn connection(&self, peer: u32) -> Option<&PeerConnection> {
-        self.place(peer).map(|place| &self.connections[place])
+    pub fn connection(&self, peer: u32) -> Option<PeerConnection> {
+        match &self.partners {
+            None => self.place(peer).map(|place| self.connections[place]),
+            Some((partners, rank)) => {
+                let qp = Nic::on_demand(partners.place(*rank, peer)?);
+                Some(PeerConnection { peer, qp, remote: self.memory, ah: AhId(0), address: Address::Connected })
+            }
+        }
     }
     /// The rank at the other end of a connection.
     pub fn peer_of(&self, wc: &Wc) -> Option<u32> {
@@ -72,7 +85,11 @@ impl Rank {
         if let Some(peer) = self.peers.get(&qp.slot()) {
             return Some(*peer).filter(|peer| *peer != ANYBODY).or(Some(wc.slid.0));
         }
-        self.connections.get(qp.slot().wrapping_sub(self.first_slot) as usize).map(|connection| connection.peer)
+        let place = qp.slot().wrapping_sub(self.first_slot);
+        match &self.partners {
+            None => self.connections.get(place as usize).map(|connection| connection.peer),
+            Some((partners, rank)) => partners.partner(*rank, place),
+        }
     }
 }
 
@@ -134,8 +151,7 @@ pub(crate) fn connect(worlds: &mut [World<'_>], schedule: &Schedule, mtu: Bytes,
                 ends[rank as usize].connections[i].qp = peer_qp;
                 continue;
             }
-            let other =
-                ends[peer as usize].connection(rank).copied().ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
+            let other = ends[peer as usize].connection(rank).ok_or_else(|| EngineError::Setup("a connection has one end".to_owned()))?;
             ends[rank as usize].connections[i].remote = ends[peer as usize].memory;
             let av = AhAttr { dlid: Lid(peer / how.per_host()), sl: level(rank, peer) };
             let pkey_index = pkey_index(nic, rank / how.per_host(), pkey(rank, peer))?;
@@ -187,7 +203,7 @@ fn open(nic: &mut Nic, work: &BTreeMap<u32, Work>, how: Transfers, pkey_index: u
         (_, None) => work.values().map(|w| w.sends + w.receives).sum(),
     };
     let cq = nic.create_cq(ends.max(16))?;
-    let mut end = Rank { memory, connections: Vec::with_capacity(work.len()), first_slot: 0, inlet: Inlet::Each, peers: BTreeMap::new() };
+    let mut end = Rank { connections: Vec::with_capacity(work.len()), ..Rank::without_peers(memory, Inlet::Each) };
     if let Some(library) = how.library {
         let srq = nic.create_srq(pd, library.queues.receives, 1)?;
         for _ in 0..library.queues.receives {
@@ -229,7 +245,7 @@ fn open_datagrams(
         let _ = nic.post_recv(Time::ZERO, qp, &receive(queues.buffer, memory));
     }
     let mut end =
-        Rank { memory, connections: Vec::with_capacity(work.len()), first_slot: qp.slot(), inlet: Inlet::Own(qp), peers: BTreeMap::new() };
+        Rank { connections: Vec::with_capacity(work.len()), first_slot: qp.slot(), ..Rank::without_peers(memory, Inlet::Own(qp)) };
     let mut address = None;
     for &peer in work.keys() {
         let host = peer / how.per_host();
@@ -245,15 +261,17 @@ fn open_datagrams(
 
 /// Brings one side of a connection up.
 fn join(nic: &mut Nic, (qp, peer): (QpNum, QpNum), mtu: Mtu, (av, pkey_index): (AhAttr, u16), how: Transfers) -> Result<(), VerbsError> {
+    steps(peer, mtu, (av, pkey_index), how).iter().try_for_each(|step| nic.modify_qp(qp, step))
+}
+
+/// What brings one side of a connection to RTS.
+pub(crate) fn steps(peer: QpNum, mtu: Mtu, (av, pkey_index): (AhAttr, u16), how: Transfers) -> [QpAttr; 3] {
     let options = |attr: QpAttr| QpAttr { any_order: Some(how.any_order), spray: Some(how.spray), ..attr };
     let (rtr, rts) = match how.service {
         Service::Uc => (QpAttr::rtr_uc(mtu, peer, 0, av), QpAttr::rts(0)),
         _ => (options(QpAttr::rtr_rc(mtu, peer, 0, av)), how.recovery(QpAttr::rts_rc(0), av)),
     };
-    for step in [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init(Access::ALL) }, rtr, rts] {
-        nic.modify_qp(qp, &step)?;
-    }
-    Ok(())
+    [QpAttr { pkey_index: Some(pkey_index), ..QpAttr::init(Access::ALL) }, rtr, rts]
 }
 
 impl Transfers {

@@ -27,10 +27,14 @@ mod host_groups;
 mod layout;
 mod link_level;
 mod links;
+mod live_rounds;
 mod multicast;
 mod network;
 mod observe;
+mod on_demand;
+mod operations;
 mod packed_packet;
+mod partners;
 mod per_host;
 mod process;
 mod programs;
@@ -65,6 +69,8 @@ mod lanes_test;
 #[cfg(test)]
 mod link_level_test;
 #[cfg(test)]
+mod live_rounds_test;
+#[cfg(test)]
 mod multicast_test;
 #[cfg(test)]
 mod partition_test;
@@ -85,7 +91,7 @@ pub(crate) use fabriscope_engine::{Counting, Loss};
 pub(crate) use scenario::{Scenario, Transfers};
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, Demand, Engine, EngineError, Job, Prepared, RunOptions, Unsupported};
+use fabriscope_engine::{Cluster, Connections, Demand, Engine, EngineError, Job, Prepared, RunOptions, Unsupported};
 use fabriscope_units::Bytes;
 
 /// The packet engine.
@@ -109,7 +115,13 @@ impl Engine for PacketEngine {
     fn memory(&self, cluster: &Cluster, demand: &Demand<'_>) -> Result<Bytes, EngineError> {
         let (messages, pairs) = match demand {
             Demand::Messages { messages, pairs } => (*messages, *pairs),
-            Demand::Rounds { work, .. } => scenario::exchanged(work.program.as_ref()),
+            Demand::Rounds { work, placement, connections, options } => {
+                let scenario = Scenario::new(placement, Connections::clone(connections), options);
+                if on_demand::suits(&cluster.parts, &scenario) {
+                    return Ok(on_demand::footprint(cluster.ranks(), work.program.as_ref()));
+                }
+                scenario::exchanged(work.program.as_ref())
+            }
         };
         let sum = [(u64::from(cluster.ranks()), PER_HOST), (messages, PER_MESSAGE), (pairs, PER_PAIR)];
         Ok(Bytes(sum.into_iter().fold(0u64, |sum, (count, each)| sum.saturating_add(count.saturating_mul(each)))))

@@ -246,17 +246,18 @@ impl Transferring {
             return Ok(clock);
         }
         let end = &self.ranks[(rank - self.first_rank) as usize];
-        let place = end.place(to).expect("all peers were connected");
         let Some(costs) = p.datagrams else {
+            let qp = end.connection(to).expect("all peers were connected").qp;
             if bytes <= p.library(index).copy_limit {
                 clock += p.copy(index, bytes);
             }
             let length = (bytes + p.library(index).header).saturating_u32();
             let wr = SendWr::send(u64::from(op), Sge { addr: 0, length, lkey: end.memory.lkey }).with_imm(tag);
-            clock = p.ring(world, index, (host, end.connections[place].qp), wr, clock)?;
+            clock = p.ring(world, index, (host, qp), wr, clock)?;
             world.queue.push(clock, Event::done(rank, op));
             return Ok(clock);
         };
+        let place = end.place(to).expect("all peers were connected");
         let mut left = bytes + p.library(index).header;
         let channel = &mut p.channels[index][place];
         loop {

@@ -107,6 +107,7 @@ impl Programs {
             rung: Vec::new(),
             lent: Vec::new(),
             running,
+            late: 0,
             ranks: running,
         })
     }

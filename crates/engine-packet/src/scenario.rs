@@ -12,10 +12,11 @@ use fabriscope_node::Main;
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Rate, Remedy, Span};
 
+use crate::host::TimerUse;
 use crate::programs::Programs;
 use crate::transfer::Transferring;
 use crate::world::World;
-use crate::{fast_forward, run, setup, windows};
+use crate::{fast_forward, on_demand, run, setup, windows};
 
 /// Everything that the set-up of a run asks for beside the cluster and the work.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +67,7 @@ impl Transfers {
 }
 
 impl Scenario {
-    fn new(placement: &Placement, connections: Connections, options: &RunOptions) -> Scenario {
+    pub(crate) fn new(placement: &Placement, connections: Connections, options: &RunOptions) -> Scenario {
         let Connections { service, order, spraying, level, pkey, rate, recovery, library, libraries, levels, pkeys, rates } = connections;
         let per_host = match placement {
             Placement::PerAdapter(count) => *count,
@@ -95,21 +96,41 @@ impl Scenario {
 
     /// A schedule whose queue pairs are connected and whose receives are posted.
     pub(crate) fn connect<'a>(&self, cluster: &'a Cluster, schedule: &Schedule, seed: u64) -> Result<Transfer<'a>, EngineError> {
-        // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
-        let mut worlds = match self.transfers.service {
-            Service::Ud => vec![setup::world(self, cluster, seed)?],
-            // The same holds of the tags of messages that carry none.
-            _ if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) => vec![setup::world(self, cluster, seed)?],
-            // A run that skips is moved on as a whole.
-            _ if self.fast_forward != FastForward::Never => vec![setup::world(self, cluster, seed)?],
-            _ => setup::worlds(self, cluster, seed)?,
-        };
+        let mut worlds = self.worlds(cluster, seed)?;
         let transfers = Transferring::new(&mut worlds, schedule, self.transfers, self.times)?;
         let forward = match self.fast_forward {
             FastForward::Never => None,
             FastForward::Steady => Some(fast_forward::refusal(self, &worlds[0])),
         };
         Ok(Transfer { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1), forward })
+    }
+
+    /// Rounds of ranks that make them as they go.
+    pub(crate) fn live<'a>(&self, cluster: &'a Cluster, program: &Arc<dyn RankRounds>, seed: u64) -> Result<Transfer<'a>, EngineError> {
+        if self.fast_forward != FastForward::Never {
+            // What skips knows all operations.
+            return self.connect(cluster, &of_rounds(program.as_ref())?, seed);
+        }
+        let mut worlds = self.worlds(cluster, seed)?;
+        let transfers = match worlds[0].hosts.timers {
+            // Some class of the fabric drops packets.
+            TimerUse::Sending => Transferring::new(&mut worlds, &of_rounds(program.as_ref())?, self.transfers, self.times)?,
+            TimerUse::Refusals | TimerUse::Everything => Transferring::live(&mut worlds, program, self.transfers)?,
+        };
+        Ok(Transfer { parts: worlds.into_iter().zip(transfers).collect(), threads: self.threads.max(1), forward: None })
+    }
+
+    /// The parts of a run with connections.
+    fn worlds<'a>(&self, cluster: &'a Cluster, seed: u64) -> Result<Vec<World<'a>>, EngineError> {
+        match self.transfers.service {
+            // What a packet of a library holds, its receiver looks up at its sender: both are in one part.
+            Service::Ud => Ok(vec![setup::world(self, cluster, seed)?]),
+            // The same holds of the tags of messages that carry none.
+            _ if cluster.parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()) => Ok(vec![setup::world(self, cluster, seed)?]),
+            // A run that skips is moved on as a whole.
+            _ if self.fast_forward != FastForward::Never => Ok(vec![setup::world(self, cluster, seed)?]),
+            _ => setup::worlds(self, cluster, seed),
+        }
     }
 
     /// Programs at rest on their cores.
@@ -162,6 +183,9 @@ pub(crate) fn prepare<'a>(cluster: &'a Cluster, job: Job, options: &RunOptions, 
     let scenario = Scenario::new(&placement, connections, options);
     let schedule = match work {
         Work::Schedule(schedule) => schedule,
+        Work::Rounds(work) if on_demand::suits(&cluster.parts, &scenario) => {
+            return Ok(Box::new(scenario.live(cluster, &work.program, seed)?));
+        }
         Work::Rounds(work) => Arc::new(of_rounds(work.program.as_ref())?),
         Work::Programs(mains) => {
             let nodes = nodes(placement, mains.len());

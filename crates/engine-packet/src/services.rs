@@ -136,7 +136,7 @@ fn make(nic: &mut Nic, work: &BTreeMap<u32, Work>, service: Service, mtu: Mtu) -
         srq = Some(nic.create_srq(pd, all.receives.max(1), 1)?);
     }
     let inlet = srq.map_or(Inlet::Each, Inlet::Shared);
-    let rank = Rank { memory, connections: Vec::with_capacity(work.len()), first_slot: 0, inlet, peers: BTreeMap::new() };
+    let rank = Rank { connections: Vec::with_capacity(work.len()), ..Rank::without_peers(memory, inlet) };
     let mut half = Half { rank, pd, srq, ends: Vec::with_capacity(work.len()) };
     let own = own_queue_pairs(nic, (pd, cq), all, service, srq, (mtu, work.len()))?;
     for (&peer, w) in work {

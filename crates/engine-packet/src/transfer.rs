@@ -4,12 +4,13 @@
 //! order. Where a library carries the messages, `process.rs` does the posting.
 //! Not modelled here: the costs of a message-passing library.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 use fabriscope_catalog::ResolvedCluster;
-use fabriscope_engine::{Cluster, EngineError, Feature, Library, OpTimes, Order, Run, timing};
+use fabriscope_engine::{Cluster, EngineError, Feature, Library, OpTimes, Order, RankRounds, Run, timing};
 use fabriscope_node::{CpuCosts, DoorbellPolicy};
 use fabriscope_schedule::{OpKind, Schedule};
 use fabriscope_units::{Bytes, Remedy, Time};
@@ -20,6 +21,10 @@ use crate::connect::{self, Rank, WR_LIMIT};
 use crate::event::{Event, EventKind};
 use crate::fast_forward::Tracked;
 use crate::host::Host;
+use crate::live_rounds::LiveRounds;
+use crate::on_demand;
+use crate::operations::{Listed, Operations};
+use crate::partners::Partners;
 use crate::per_host::PerHost;
 use crate::process::Processes;
 use crate::support::refusal;
@@ -40,7 +45,7 @@ pub(crate) struct Transferring {
     pub(crate) processes: Option<Box<Processes>>,
     cpu: PerHost<CpuCosts>,
     doorbell: PerHost<DoorbellPolicy>,
-    order: Order,
+    ops: Operations,
     /// Operations that may start, for use while starting.
     ready: Vec<u32>,
     core_free: Vec<Time>,
@@ -49,8 +54,6 @@ pub(crate) struct Transferring {
     mailboxes: FxHashMap<(u32, u32, u32), Mailbox>,
     /// Tags of messages outstanding, by source and destination, where the transport carries none and keeps the order.
     tags: Option<FxHashMap<(u32, u32), VecDeque<u32>>>,
-    left: usize,
-    finished_ops: Vec<bool>,
     /// By operation, where asked for.
     times: Vec<OpTimes>,
     error: Option<EngineError>,
@@ -75,36 +78,51 @@ struct Mailbox {
 impl Transferring {
     /// Everything that comes before the first event: connections, receives, and who waits for what; one for each part.
     pub fn new(worlds: &mut [World<'_>], schedule: &Schedule, how: Transfers, times: bool) -> Result<Vec<Transferring>, EngineError> {
-        let parts = &worlds[0].cluster.parts;
-        let (count, adapters, mtu) = (schedule.ranks(), worlds[0].cluster.ranks().saturating_mul(how.per_host()), parts.mtu);
-        check_library(how)?;
-        check_adapter(how, parts)?;
-        if count > adapters {
-            return Err(EngineError::TooManyRanks { ranks: count, adapters });
+        check(worlds[0].cluster, schedule.ranks(), how)?;
+        let mtu = worlds[0].cluster.parts.mtu;
+        let ranks = connect::connect(worlds, schedule, mtu, how)?;
+        let ops = |range: Range<u32>| Operations::Listed(Listed::new(Order::new(schedule, range)));
+        let mut parts = Transferring::divide(worlds, ranks, how, ops);
+        for (part, listed) in parts.iter_mut().map(|part| (&mut part.times, &part.ops)) {
+            if let Operations::Listed(listed) = listed {
+                part.resize(if times { listed.order.len() } else { 0 }, OpTimes::default());
+            }
         }
-        let mut ranks = connect::connect(worlds, schedule, mtu, how)?.into_iter();
+        Ok(parts)
+    }
+
+    /// The same for ranks that make their rounds as they go, over connections that are made when they talk.
+    pub fn live(worlds: &mut [World<'_>], program: &Arc<dyn RankRounds>, how: Transfers) -> Result<Vec<Transferring>, EngineError> {
+        check(worlds[0].cluster, program.ranks(), how)?;
+        let partners = Arc::new(Partners::new(program.as_ref())?);
+        let ranks = on_demand::connect(worlds, &partners, program.ranks(), how)?;
+        Ok(Transferring::divide(worlds, ranks, how, |range| Operations::Live(LiveRounds::new(program, range))))
+    }
+
+    /// One for each part, with what its ranks do.
+    fn divide(worlds: &mut [World<'_>], ranks: Vec<Rank>, how: Transfers, ops: impl Fn(Range<u32>) -> Operations) -> Vec<Transferring> {
+        let count = ranks.len() as u32;
+        let mut ranks = ranks.into_iter();
         worlds.iter_mut().flat_map(|world| world.hosts.iter_mut()).for_each(Host::watch_contexts);
         let libraries = Arc::clone(&worlds[0].libraries);
         let part = |world: &World<'_>| {
             let hosts = world.hosts.first..world.hosts.first + world.hosts.all.len() as u32;
             let range = (hosts.start * how.per_host()).min(count)..(hosts.end * how.per_host()).min(count);
             let ranks = ranks.by_ref().take(range.len()).collect();
-            Transferring::part(world.cluster, schedule, range, ranks, (how, &libraries, times))
+            Transferring::part(world.cluster, ops(range.clone()), range, ranks, (how, &libraries))
         };
-        Ok(worlds.iter().map(part).collect())
+        worlds.iter().map(part).collect()
     }
 
     /// What the ranks of `range` do.
     fn part(
         cluster: &Cluster,
-        schedule: &Schedule,
+        ops: Operations,
         range: Range<u32>,
         ranks: Vec<Rank>,
-        (how, libraries, times): (Transfers, &[(u32, Library)], bool),
+        (how, libraries): (Transfers, &[(u32, Library)]),
     ) -> Transferring {
         let parts = &cluster.parts;
-        let order = Order::new(schedule, range.clone());
-        let ops = order.len();
         let (cpu, doorbell) = (per_host(cluster, timing::cpu), per_host(cluster, timing::doorbell));
         Transferring {
             processes: Processes::new(how, libraries, (range.start, &ranks), &cpu, &doorbell),
@@ -113,15 +131,13 @@ impl Transferring {
             per_host: how.per_host(),
             cpu,
             doorbell,
-            order,
+            ops,
             ready: Vec::new(),
-            finished_ops: vec![false; ops],
-            times: vec![OpTimes::default(); if times { ops } else { 0 }],
+            times: Vec::new(),
             core_free: vec![Time::ZERO; range.len()],
             ends: vec![Time::ZERO; range.len()],
             mailboxes: FxHashMap::default(),
             tags: parts.groups.iter().any(|group| group.node.nic.iwarp.is_some()).then(FxHashMap::default),
-            left: ops,
             error: None,
             forgiving: false,
             failed_ops: BTreeSet::new(),
@@ -136,10 +152,25 @@ impl Transferring {
     pub fn begin(&mut self, world: &mut World<'_>) -> Result<(), EngineError> {
         self.forgiving = world.watch.faults.as_ref().is_some_and(|faults| faults.planned());
         for rank in 0..self.ranks.len() as u32 {
-            for op in self.order.ops(rank as usize) {
-                if self.order.is_ready(op) {
-                    self.start(world, Time::ZERO, self.first_rank + rank, op)?;
-                }
+            self.begin_rank(world, rank)?;
+        }
+        Ok(())
+    }
+
+    /// Starts what waits for nothing at the rank with this index.
+    fn begin_rank(&mut self, world: &mut World<'_>, index: u32) -> Result<(), EngineError> {
+        let rank = self.first_rank + index;
+        let ops = match &mut self.ops {
+            Operations::Listed(listed) => listed.order.ops(index as usize),
+            Operations::Live(rounds) => {
+                let mut ready = std::mem::take(&mut self.ready);
+                rounds.begin(index as usize, &mut ready);
+                return self.start_all(world, Time::ZERO, rank, ready);
+            }
+        };
+        for op in ops {
+            if matches!(&self.ops, Operations::Listed(listed) if listed.order.is_ready(op)) {
+                self.start(world, Time::ZERO, rank, op)?;
             }
         }
         Ok(())
@@ -165,9 +196,26 @@ impl Transferring {
         self.finished()
     }
 
+    fn start_all(&mut self, world: &mut World<'_>, now: Time, rank: u32, mut ready: Vec<u32>) -> Result<(), EngineError> {
+        for next in ready.drain(..) {
+            self.start(world, now, rank, next)?;
+        }
+        self.ready = ready;
+        Ok(())
+    }
+
     /// Whether all its operations have ended.
     pub fn done(&self) -> bool {
-        self.left == 0
+        self.ops.done()
+    }
+    #[cfg(test)]
+    pub(crate) fn operations(&self) -> &Operations {
+        &self.ops
+    }
+    /// Pairs of ranks with messages or receives that wait.
+    #[cfg(test)]
+    pub(crate) fn waiting_mailboxes(&self) -> usize {
+        self.mailboxes.len()
     }
     /// Whether something went wrong that ends the run.
     pub fn failed(&self) -> bool {
@@ -190,11 +238,11 @@ impl Transferring {
             count += part.ranks.len();
             if let Some(breakage) = &mut all.breakage {
                 breakage.failed += part.failed_ops.len() as u64;
-                breakage.cut_off += part.cut_off() as u64;
+                breakage.cut_off += part.ops.cut_off() as u64;
             }
-            let stuck = if explained { Vec::new() } else { part.stuck() };
+            let stuck = if explained { Vec::new() } else { part.ops.stuck(part.ranks.len()) };
             waiting += stuck.len();
-            who.extend(stuck.iter().take(MOST_LINES - who.len()).map(|stuck| part.describe(stuck)));
+            who.extend(stuck.iter().take(MOST_LINES - who.len()).map(|stuck| part.ops.describe(part.first_rank, *stuck)));
             all.ranks.append(&mut part.ends);
             all.ops.append(&mut part.times);
         }
@@ -203,11 +251,6 @@ impl Transferring {
         }
         all.end = all.ranks.iter().copied().max().unwrap_or(Time::ZERO);
         Ok(all)
-    }
-
-    /// Operations that have not ended.
-    fn cut_off(&self) -> usize {
-        self.finished_ops.iter().filter(|finished| !**finished).count()
     }
 
     /// Whether everything that has not ended waits for messages whose sender was told that they failed.
@@ -226,10 +269,11 @@ impl Transferring {
 
     /// Whether the receives that wait for a message wait for one of `unsent`.
     fn waits_for(&self, unsent: &mut BTreeMap<(u32, u32, u32), usize>) -> bool {
+        let Operations::Listed(listed) = &self.ops else { return false };
         for rank in 0..self.ranks.len() {
             let me = self.first_rank + rank as u32;
-            for op in self.order.ops(rank).filter(|op| !self.finished_ops[*op as usize]) {
-                let OpKind::Recv { from, tag, .. } = self.order.kind(op) else { continue };
+            for op in listed.left_of(rank) {
+                let OpKind::Recv { from, tag, .. } = self.ops.kind(op) else { continue };
                 if self.mailboxes.get(&(me, from, tag)).is_none_or(|mailbox| !mailbox.receives.contains(&op)) {
                     continue;
                 }
@@ -242,25 +286,12 @@ impl Transferring {
         true
     }
 
-    /// The first operation of each rank that has not ended: rank and operation, counted within the part.
-    fn stuck(&self) -> Vec<(usize, u32)> {
-        if self.left == 0 {
-            return Vec::new();
-        }
-        let first = |rank: usize| self.order.ops(rank).find(|&op| !self.finished_ops[op as usize]);
-        (0..self.ranks.len()).filter_map(|rank| Some((rank, first(rank)?))).collect()
-    }
-    fn describe(&self, (rank, op): &(usize, u32)) -> String {
-        let kind = self.order.kind(*op);
-        format!("  rank {}: operation {} ({kind}) has not ended", self.first_rank as usize + rank, op - self.order.ops(*rank).start)
-    }
-
     fn start(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
         let time = self.time(now);
         if let Some(times) = self.times.get_mut(op as usize) {
             times.started = time;
         }
-        match self.order.kind(op) {
+        match self.ops.kind(op) {
             OpKind::Compute { span } => match &mut self.tracked {
                 None => world.queue.push(now + span, Event::done(rank, op)),
                 Some(tracked) => {
@@ -273,6 +304,7 @@ impl Transferring {
                 let mailbox = self.mailboxes.entry((rank, from, tag)).or_default();
                 if let Some(arrived) = mailbox.messages.pop_front() {
                     world.queue.push(arrived.max(now), Event::done(rank, op));
+                    self.forget(rank, from, tag);
                 } else {
                     mailbox.receives.push_back(op);
                 }
@@ -286,7 +318,7 @@ impl Transferring {
     fn post(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32, kind: OpKind) -> Result<(), EngineError> {
         let peer = kind.peer().expect("only communication is posted");
         let end = &self.ranks[(rank - self.first_rank) as usize];
-        let connection = *end.connection(peer).expect("all peers were connected");
+        let connection = end.connection(peer).expect("all peers were connected");
         let PeerConnection { qp, remote, .. } = connection;
         let host = rank / self.per_host;
         let (cpu, doorbell) = (self.cpu.of(host), self.doorbell.of(host));
@@ -338,20 +370,12 @@ impl Transferring {
 
     /// Lets go what waited for the start, or the end, of `op`.
     fn release(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32, start: bool) -> Result<(), EngineError> {
-        if !self.order.has_followers(op) {
+        if !self.ops.has_followers(op, start) {
             return Ok(());
         }
         let mut ready = std::mem::take(&mut self.ready);
-        if start {
-            self.order.started(op, &mut ready)
-        } else {
-            self.order.ended(op, &mut ready)
-        }
-        for next in ready.drain(..) {
-            self.start(world, now, rank, next)?;
-        }
-        self.ready = ready;
-        Ok(())
+        self.ops.release((rank - self.first_rank) as usize, op, start, &mut ready);
+        self.start_all(world, now, rank, ready)
     }
 
     fn complete(&mut self, world: &mut World<'_>, rank: u32, wc: &Wc, visible: Time) {
@@ -379,8 +403,21 @@ impl Transferring {
     pub(crate) fn arrived(&mut self, world: &mut World<'_>, rank: u32, from: u32, tag: u32, seen: Time) {
         let mailbox = self.mailboxes.entry((rank, from, tag)).or_default();
         match mailbox.receives.pop_front() {
-            Some(op) => world.queue.push(seen, Event::done(rank, op)),
+            Some(op) => {
+                world.queue.push(seen, Event::done(rank, op));
+                self.forget(rank, from, tag);
+            }
             None => mailbox.messages.push_back(seen),
+        }
+    }
+
+    /// What two ranks wait for no more is forgotten, where only what is live is in memory.
+    fn forget(&mut self, rank: u32, from: u32, tag: u32) {
+        if let (Operations::Live(_), Entry::Occupied(mailbox)) = (&self.ops, self.mailboxes.entry((rank, from, tag)))
+            && mailbox.get().receives.is_empty()
+            && mailbox.get().messages.is_empty()
+        {
+            mailbox.remove();
         }
     }
 
@@ -391,7 +428,7 @@ impl Transferring {
 
     /// What an operation does.
     pub(crate) fn kind(&self, op: u32) -> OpKind {
-        self.order.kind(op)
+        self.ops.kind(op)
     }
 
     /// A transfer of `rank` ended badly: so does the run.
@@ -407,11 +444,10 @@ impl Transferring {
 impl Transferring {
     /// An operation ended.
     fn ended(&mut self, world: &mut World<'_>, now: Time, rank: u32, op: u32) -> Result<(), EngineError> {
-        let kind = self.order.kind(op);
+        let kind = self.ops.kind(op);
         let posted = kind.peer().is_some_and(|_| !matches!(kind, OpKind::Recv { .. }));
-        self.left -= 1;
         self.open -= usize::from(posted);
-        self.finished_ops[op as usize] = true;
+        self.ops.finish(op);
         if let Some(tracked) = self.tracked.as_mut().filter(|_| posted) {
             tracked.ended(op, matches!(kind, OpKind::Get { .. }));
         }
@@ -446,7 +482,7 @@ impl Transferring {
         let op = wc.wr_id as u32;
         if !wc.opcode.is_recv()
             && self.failed_ops.insert(op)
-            && let OpKind::Send { to, tag, .. } = self.order.kind(op)
+            && let OpKind::Send { to, tag, .. } = self.ops.kind(op)
         {
             *self.unsent.entry((rank, to, tag)).or_default() += 1;
         }
@@ -458,7 +494,7 @@ impl Transferring {
         if wc.opcode.is_recv() || !self.failed_ops.insert(op) {
             return;
         }
-        if let OpKind::Send { to, tag, .. } = self.order.kind(op) {
+        if let OpKind::Send { to, tag, .. } = self.ops.kind(op) {
             *self.unsent.entry((rank, to, tag)).or_default() += 1;
         }
         world.queue.push(visible + self.cpu.of(rank / self.per_host).detect, Event::done(rank, op));
@@ -500,8 +536,16 @@ impl Client for Transferring {
     }
 
     fn finished(&self) -> bool {
-        self.left == 0 || self.error.is_some()
+        self.ops.done() || self.error.is_some()
     }
+}
+
+/// Whether ranks fit the adapters, and what they ask of these.
+fn check(cluster: &Cluster, ranks: u32, how: Transfers) -> Result<(), EngineError> {
+    check_library(how)?;
+    check_adapter(how, &cluster.parts)?;
+    let adapters = cluster.ranks().saturating_mul(how.per_host());
+    if ranks > adapters { Err(EngineError::TooManyRanks { ranks, adapters }) } else { Ok(()) }
 }
 
 /// Whether the adapter has the service.

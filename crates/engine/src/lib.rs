@@ -98,5 +98,9 @@ pub enum Demand<'a> {
         work: &'a RoundsWork,
         /// Where the ranks are.
         placement: &'a Placement,
+        /// How they are connected.
+        connections: &'a Connections,
+        /// How the run is carried out.
+        options: &'a RunOptions,
     },
 }

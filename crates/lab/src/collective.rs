@@ -1,4 +1,4 @@
-//! Collective operations as workloads of labs: rounds that the flow engine makes on the way, and the packet engine as a schedule.
+//! Collective operations as workloads of labs: rounds that ranks make on the way.
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
 use fabriscope_engine::{Cluster, Demand, Folded, Folding, Job, Placement, RoundsWork, Run, Work};
@@ -7,7 +7,7 @@ use fabriscope_units::{Rate, Time};
 use crate::engines::engine;
 use crate::error::LabError;
 use crate::memory::{Memory, rounded};
-use crate::traffic::{connections, refused};
+use crate::traffic::{connections, options, refused};
 use crate::{Collective, EngineChoice, ResolvedLab};
 
 /// A collective operation that is ready to run.
@@ -31,9 +31,10 @@ pub fn prepare(lab: &ResolvedLab, work: &Collective, cluster: &Cluster, memory: 
     let folding = if work.fold { Folding::Auto } else { Folding::Never };
     let (rounds, placement) = (RoundsWork { program, folding }, Placement::PerNode(call.per_node));
     let connections = connections(lab, work.transport, work.any_order)?;
+    let (engine, options) = (engine(lab.lab.engine), options(lab));
+    let demand = Demand::Rounds { work: &rounds, placement: &placement, connections: &connections, options: &options };
+    let need = engine.memory(cluster, &demand).map_err(refused)?;
     let job = Job { placement: placement.clone(), connections, work: Work::Rounds(rounds.clone()) };
-    let engine = engine(lab.lab.engine);
-    let need = engine.memory(cluster, &Demand::Rounds { work: &rounds, placement: &placement }).map_err(refused)?;
     let (note, help) = match lab.lab.engine {
         EngineChoice::Flow => {
             (" if every rank runs", "use fewer ranks, an algorithm with fewer outstanding messages, or a machine with more memory")

@@ -159,7 +159,6 @@ impl Pipeline {
     #[inline]
     fn fetch(&mut self, now: Time, t: &Transmit, hops: &mut Hops) -> (Time, Time) {
         let queue = t.qp.slot() as usize * 2 + usize::from(t.responder);
-        self.engine.ensure(queue);
         let mut begin = Begin { at: now, gap: Span::ZERO };
         if t.starts_message && !(t.responder && t.message_bytes == 0) {
             let interval = if t.read_response { self.costs.read_interval } else { self.costs.wqe_interval };

@@ -1,23 +1,30 @@
 //! The send engine: how fast a NIC begins messages, and how far it reads ahead in each queue.
 //!
 //! Modelled: one engine for all queues with a message rate; an interval between the work requests of one queue, and one between READ
-//! responses; a pause of the bus between fetches of different messages; read-ahead per queue (`node::pcie`).
+//! responses; a pause of the bus between fetches of different messages; read-ahead per queue (`node::pcie`). What is known of the queues
+//! of a NIC with many is forgotten when it makes no difference any more.
 //! Not modelled: several engines in parallel, arbitration between queues (`verbs` picks them in turn).
 
 use fabriscope_node::ReadStream;
 use fabriscope_prefetch::prefetch;
 use fabriscope_units::{Span, Time};
+use rustc_hash::FxHashMap;
 
 use crate::costs::NicCosts;
 
 /// The engine and its queues: requester and responder side of each queue pair.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SendEngine {
     /// When it may begin a message.
     free: Time,
     /// The queue that was fetched for last.
-    last: usize,
+    last: Option<usize>,
+    /// Those numbered below [`DIRECT`].
     queues: Vec<Queue>,
+    /// Of the others those that were busy of late.
+    others: FxHashMap<usize, Queue>,
+    /// How many of these there are when it is looked which are not.
+    most: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,15 +47,25 @@ impl SendEngine {
     /// An engine that is idle.
     #[must_use]
     pub fn new() -> SendEngine {
-        SendEngine { free: Time::ZERO, last: usize::MAX, queues: Vec::new() }
+        SendEngine::default()
     }
 
-    /// Knows `queue` from now on.
     #[inline]
-    pub fn ensure(&mut self, queue: usize) {
+    fn queue(&mut self, queue: usize) -> &mut Queue {
+        if queue >= DIRECT {
+            return self.others.entry(queue).or_default();
+        }
         if queue >= self.queues.len() {
             self.queues.resize(queue + 1, Queue::default());
         }
+        &mut self.queues[queue]
+    }
+
+    /// Forgets queues that are as if they had never been used.
+    #[cold]
+    fn forget(&mut self, now: Time) {
+        self.others.retain(|_, queue| queue.free > now || !queue.reads.is_over(now, LONGEST_READ));
+        self.most = (2 * self.others.len()).max(FEW);
     }
 
     /// Begins a message of `queue` at `now`, or as soon as engine and queue may; the queue takes `interval` for it.
@@ -56,35 +73,40 @@ impl SendEngine {
     pub fn begin(&mut self, costs: &NicCosts, now: Time, queue: usize, interval: Span) -> Begin {
         let begun = now.max(self.free);
         self.free = begun + costs.message_interval;
-        let at = begun.max(self.queues[queue].free);
-        self.queues[queue].free = at + interval;
-        Begin { at, gap: if self.last == queue { interval } else { costs.message_interval } }
+        if self.others.len() > self.most {
+            self.forget(now);
+        }
+        let own = self.queue(queue);
+        let at = begun.max(own.free);
+        own.free = at + interval;
+        Begin { at, gap: if self.last == Some(queue) { interval } else { costs.message_interval } }
     }
 
     /// Payload is fetched for `queue`: what it has read so far.
     #[inline]
     pub(crate) fn reads(&mut self, queue: usize) -> ReadStream {
-        self.last = queue;
-        self.queues[queue].reads
+        self.last = Some(queue);
+        self.queue(queue).reads
     }
     #[inline]
     pub(crate) fn set_reads(&mut self, queue: usize, reads: ReadStream) {
-        self.queues[queue].reads = reads;
+        self.queue(queue).reads = reads;
     }
 
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
-        if let Some(queue) = self.queues.get(self.last) {
+        if let Some(queue) = self.last.and_then(|last| self.queues.get(last)) {
             prefetch(queue);
         }
     }
 }
 
-impl Default for SendEngine {
-    fn default() -> SendEngine {
-        SendEngine::new()
-    }
-}
+/// Queues that have a place each. Basis: assumed; both sides of 128 queue pairs.
+const DIRECT: usize = 256;
+/// Others that are kept without a look at them. Basis: assumed.
+const FEW: usize = 48;
+/// Longer than a read takes. Basis: assumed, a hundred times a read over PCIe.
+const LONGEST_READ: Span = Span::from_us(100);
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +117,6 @@ mod tests {
     fn one_queue_keeps_its_interval_and_many_the_message_rate() {
         let (costs, wqe) = (costs(), Span::from_ns(25));
         let mut engine = SendEngine::new();
-        engine.ensure(3);
         let begin = |engine: &mut SendEngine, queue| engine.begin(&costs, Time::ZERO, queue, wqe).at.as_ps() / 1000;
         // 25 ns apart in one queue.
         assert_eq!([begin(&mut engine, 0), begin(&mut engine, 0), begin(&mut engine, 0)], [0, 25, 50]);
@@ -103,10 +124,23 @@ mod tests {
         assert_eq!([begin(&mut engine, 1), begin(&mut engine, 2), begin(&mut engine, 3)], [30, 40, 50]);
     }
 
+    /// Thousands of queues in turn: each is as if all were kept, and those that rest take no room.
+    #[test]
+    fn queues_that_rest_are_forgotten() {
+        let (costs, wqe) = (costs(), Span::from_ns(25));
+        let mut engine = SendEngine::new();
+        for round in 0..20_000u64 {
+            let now = Time::from_ps(round * 10_000_000);
+            let queue = DIRECT + (round % 5_000) as usize;
+            assert_eq!(engine.begin(&costs, now, queue, wqe).at, now);
+            assert_eq!(engine.begin(&costs, now, queue, wqe).at, now + wqe, "its interval is kept");
+            assert!(engine.others.len() <= FEW + 1);
+        }
+    }
+
     #[test]
     fn a_change_of_queue_pauses_the_bus_by_the_message_interval() {
         let mut engine = SendEngine::new();
-        engine.ensure(1);
         let costs = costs();
         let _ = engine.reads(0);
         assert_eq!(engine.begin(&costs, Time::ZERO, 0, costs.wqe_interval).gap, costs.wqe_interval);

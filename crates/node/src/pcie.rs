@@ -170,6 +170,12 @@ impl ReadStream {
         self.pace(pcie, ahead, (now, latency), amount, complete)
     }
 
+    /// Whether it is as one that has read nothing yet, for reads from `now` on that take at most `latency`.
+    #[must_use]
+    pub fn is_over(&self, now: Time, latency: Span) -> bool {
+        self.window == Bytes::ZERO || now >= self.complete + latency
+    }
+
     /// When the bytes are there that the link could have brought by `complete`, for a read at some time with some latency.
     #[inline]
     fn pace(&mut self, pcie: &Pcie, ahead: ReadAhead, (now, latency): (Time, Span), amount: Bytes, mut complete: Time) -> Time {

@@ -49,6 +49,7 @@ pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, 
 pub use mcast::{Change, JoinState, Membership};
 pub use memory::Memory;
 pub use mr::Mr;
+pub use nic::on_demand::{OnDemand, Peers};
 pub use nic::shortening::Outstanding;
 pub use nic::{Nic, NicConfig};
 pub use packet::{Body, IwarpKind, Landed, Packet, PacketFlags, Received, Transmit};

@@ -18,19 +18,61 @@ pub(crate) struct RecvWqe {
     pub(crate) index: WqeIndex,
 }
 
+/// Receives that were posted one after the other and are alike: libraries keep thousands of these.
+struct Alike {
+    first: RecvWqe,
+    count: u32,
+}
+
+impl RecvWqe {
+    fn copy(&self) -> RecvWqe {
+        RecvWqe { wr_id: self.wr_id, sge: copy(&self.sge), index: self.index }
+    }
+}
+
+impl Alike {
+    /// The index after the last one.
+    fn end(&self) -> WqeIndex {
+        WqeIndex(self.first.index.0 + u64::from(self.count))
+    }
+}
+
+/// The same list; most have one entry.
+#[inline]
+fn copy(list: &SgeList) -> SgeList {
+    match list[..] {
+        [only] => SgeList::from_buf([only]),
+        _ => list.clone(),
+    }
+}
+
 /// A queue of receives.
 pub(crate) struct RecvQueue {
-    posted: VecDeque<RecvWqe>,
+    posted: VecDeque<Alike>,
+    /// How many these are.
+    len: usize,
     next: u64,
     /// Slots taken: posted, in use, or complete and not polled.
     taken: u32,
     depth: u32,
     max_sge: u32,
+    /// Taken where nothing is posted, again and again.
+    supply: Option<Box<RecvWr>>,
 }
 
 impl RecvQueue {
     pub(crate) fn new(depth: u32, max_sge: u32) -> RecvQueue {
-        RecvQueue { posted: VecDeque::new(), next: 0, taken: 0, depth, max_sge }
+        RecvQueue { posted: VecDeque::new(), len: 0, next: 0, taken: 0, depth, max_sge, supply: None }
+    }
+
+    /// From now on there is always a receive like this one.
+    pub(crate) fn supply(&mut self, wr: &RecvWr) {
+        self.supply = Some(Box::new(wr.clone()));
+    }
+
+    /// What is posted is all there is.
+    pub(crate) fn end_supply(&mut self) {
+        self.supply = None;
     }
 
     pub(crate) fn post(&mut self, wr: &RecvWr) -> Result<(), PostError> {
@@ -42,7 +84,12 @@ impl RecvQueue {
         if self.taken >= self.depth {
             return Err(PostError::QueueFull { depth: self.depth });
         }
-        self.posted.push_back(RecvWqe { wr_id: wr.wr_id, sge: wr.sge.clone(), index: WqeIndex(self.next) });
+        let index = WqeIndex(self.next);
+        match self.posted.back_mut() {
+            Some(last) if last.first.wr_id == wr.wr_id && last.end() == index && last.first.sge == wr.sge => last.count += 1,
+            _ => self.posted.push_back(Alike { first: RecvWqe { wr_id: wr.wr_id, sge: wr.sge.clone(), index }, count: 1 }),
+        }
+        self.len += 1;
         self.next += 1;
         self.taken += 1;
         Ok(())
@@ -50,12 +97,30 @@ impl RecvQueue {
 
     #[inline]
     pub(crate) fn take(&mut self) -> Option<RecvWqe> {
-        self.posted.pop_front()
+        let Some(alike) = self.posted.front_mut() else { return self.supplied() };
+        self.len -= 1;
+        if alike.count == 1 {
+            return self.posted.pop_front().map(|alike| alike.first);
+        }
+        let wqe = alike.first.copy();
+        alike.count -= 1;
+        alike.first.index.0 += 1;
+        Some(wqe)
+    }
+
+    #[cold]
+    fn supplied(&mut self) -> Option<RecvWqe> {
+        let RecvWr { wr_id, sge } = self.supply.as_deref()?;
+        let wqe = RecvWqe { wr_id: *wr_id, sge: copy(sge), index: WqeIndex(self.next) };
+        self.next += 1;
+        self.taken += 1;
+        Some(wqe)
     }
 
     /// The receive was not used after all.
     pub(crate) fn put_back(&mut self, wqe: RecvWqe) {
-        self.posted.push_front(wqe);
+        self.len += 1;
+        self.posted.push_front(Alike { first: wqe, count: 1 });
     }
 
     /// The completion of one receive was polled.
@@ -65,7 +130,7 @@ impl RecvQueue {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.posted.len()
+        self.len
     }
 
     /// Forgets everything, as a queue pair in RESET does.
@@ -117,6 +182,25 @@ mod tests {
         queue.post(&wr).unwrap();
         let two = RecvWr { wr_id: 1, sge: [Sge::default(); 2].into_iter().collect() };
         assert_eq!(queue.post(&two), Err(PostError::TooManySges { sges: 2, max: 1 }));
+    }
+
+    /// Receives that are alike are one entry; they come out in the order of posting, with their own numbers.
+    #[test]
+    fn thousands_that_are_alike_take_the_room_of_one() {
+        let mut queue = RecvQueue::new(1 << 20, 1);
+        let (one, other) = (RecvWr::new(7, Sge::default()), RecvWr::new(8, Sge::default()));
+        (0..5000).for_each(|_| queue.post(&one).unwrap());
+        assert_eq!((queue.posted.len(), queue.len()), (1, 5000));
+        queue.post(&other).unwrap();
+        queue.post(&one).unwrap();
+        assert_eq!((queue.posted.len(), queue.len()), (3, 5002));
+        let first = queue.take().unwrap();
+        assert_eq!(first.index, WqeIndex(0));
+        queue.put_back(first);
+        let taken: Vec<(u64, u64)> = std::iter::from_fn(|| queue.take()).map(|wqe| (wqe.wr_id, wqe.index.0)).collect();
+        let wanted: Vec<(u64, u64)> = (0..5002).map(|index| (if index == 5000 { 8 } else { 7 }, index)).collect();
+        assert_eq!(taken, wanted);
+        assert_eq!(queue.len(), 0);
     }
 
     #[test]

@@ -11,10 +11,10 @@ use fabriscope_units::Bytes;
 use super::segmented;
 use crate::blocks::Vector;
 use crate::piece::{Buffer, Piece};
-use crate::round::Round;
+use crate::round::{Round, Rounds};
 use crate::tree::{Shape, TreePosition};
 
-pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector, segment: Bytes) -> Box<dyn Iterator<Item = Round>> {
+pub(super) fn rounds(rank: u32, ranks: u32, vector: Vector, segment: Bytes) -> Rounds {
     let halves = vector.blocks(2);
     let half = move |index: u32| halves.piece(Buffer::Recv, index);
     let count = move |index: u32| (vector.count + 1 - u64::from(index)) / 2;

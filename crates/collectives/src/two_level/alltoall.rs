@@ -84,8 +84,8 @@ impl Alltoall {
         self,
         rank: u32,
         nodes: &Nodes,
-        sends: impl Fn(u32) -> Blocks + Clone + 'static,
-        receives: impl Fn(u32) -> Blocks + Clone + 'static,
+        sends: impl Fn(u32) -> Blocks + Clone + Send + 'static,
+        receives: impl Fn(u32) -> Blocks + Clone + Send + 'static,
     ) -> Rounds {
         let Alltoall::Leaders(leaders) = self else { return partners::rounds(rank, nodes, sends, receives) };
         let outer = |node: u32| -> Rounds {
@@ -112,8 +112,8 @@ impl Leaders {
         self,
         rank: u32,
         nodes: &Nodes,
-        sends: impl Fn(u32) -> Blocks + 'static,
-        receives: impl Fn(u32) -> Blocks + 'static,
+        sends: impl Fn(u32) -> Blocks + Send + 'static,
+        receives: impl Fn(u32) -> Blocks + Send + 'static,
         outer: impl Fn(u32) -> Rounds,
     ) -> Rounds {
         let seat = NodePosition::new(nodes, rank, None);

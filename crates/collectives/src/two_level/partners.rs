@@ -22,8 +22,8 @@ const COLLECTED: Buffer = Buffer::Scratch(0);
 pub(super) fn rounds(
     rank: u32,
     nodes: &Nodes,
-    sends: impl Fn(u32) -> Blocks + 'static,
-    receives: impl Fn(u32) -> Blocks + 'static,
+    sends: impl Fn(u32) -> Blocks + Send + 'static,
+    receives: impl Fn(u32) -> Blocks + Send + 'static,
 ) -> Rounds {
     let own = (sends(rank), receives(rank));
     let Some(members) = nodes.per_node().filter(|_| nodes.in_order()) else {

@@ -153,7 +153,7 @@ impl Nic {
             }
             return Received::default();
         }
-        let slot = self.slot_of(QpNum(packet.dest_qp)).filter(|slot| self.qps[*slot].service >> 5 == packet.opcode >> 5);
+        let slot = self.awaken(QpNum(packet.dest_qp)).filter(|slot| self.qps[*slot].service >> 5 == packet.opcode >> 5);
         if !self.port.orphans.is_empty() {
             self.port.free_orphans(side);
         }
@@ -187,7 +187,8 @@ impl Nic {
 
     /// Packets that its queue pairs sent more than once.
     pub fn retransmissions(&self) -> u64 {
-        self.qps.iter().map(|qp| qp.retransmissions).sum()
+        let asleep = self.reserved.as_ref().map_or(0, |reserved| reserved.retransmissions);
+        asleep + self.qps.iter().map(|qp| qp.retransmissions).sum::<u64>()
     }
 
     /// A time not later than the next timeout; an early `handle_timeout` is harmless.

@@ -6,6 +6,7 @@
 mod data_path;
 mod groups;
 mod objects;
+pub mod on_demand;
 pub mod partition;
 mod posting;
 pub mod shortening;
@@ -23,6 +24,7 @@ use crate::ext_headers::Ext;
 use crate::ids::{FIRST_QP, Lid, PdId, QpNum, SLOT_MASK, slot_number};
 use crate::mcast::Mcast;
 use crate::memory::Memory;
+use crate::nic::on_demand::Reserved;
 use crate::packet::Received;
 use crate::port::Port;
 use crate::qp::Qp;
@@ -81,6 +83,8 @@ pub struct Nic {
     pub(crate) contexts: Contexts,
     /// Responders of targets of DC, by initiator and target.
     pub(crate) responders: FxHashMap<(Lid, QpNum, QpNum), u32>,
+    /// Queue pairs that are in memory when they are needed.
+    pub(crate) reserved: Option<Box<Reserved>>,
 }
 
 /// Speed only: results do not depend on these.
@@ -93,8 +97,16 @@ impl Nic {
     /// Fetches the state of a queue pair; to be called some time after [`prefetch`](Self::prefetch).
     #[inline]
     pub fn prefetch_qp(&self, qp: u32) {
-        if let Some(qp) = self.qps.get((qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize) {
+        if let Some(qp) = self.qps.get(self.place_of(qp)) {
             prefetch_lines::<Qp, 10>(qp);
+        }
+    }
+    /// Where the state of a queue pair lies.
+    #[inline(always)]
+    fn place_of(&self, qp: u32) -> usize {
+        match &self.reserved {
+            None => (qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize,
+            Some(reserved) => reserved.slot(QpNum(qp)).unwrap_or(usize::MAX),
         }
     }
     /// Whether there are contexts of reliable unordered delivery.
@@ -109,7 +121,7 @@ impl Nic {
     /// Fetches the request that a queue pair sends from; to be called some time after [`prefetch_qp`](Self::prefetch_qp).
     #[inline]
     pub fn prefetch_request(&self, qp: u32) {
-        if let Some(request) = self.qps.get((qp & SLOT_MASK).wrapping_sub(FIRST_QP) as usize).and_then(|qp| qp.requester.queue.front()) {
+        if let Some(request) = self.qps.get(self.place_of(qp)).and_then(|qp| qp.requester.queue.front()) {
             prefetch_lines::<Wqe, 2>(request);
         }
     }
@@ -134,6 +146,7 @@ impl Nic {
             xrcds: 0,
             contexts: Contexts::new(&config.congestion),
             responders: FxHashMap::default(),
+            reserved: None,
         }
     }
 
@@ -145,7 +158,7 @@ impl Nic {
     /// How many queue pairs there are.
     #[inline]
     pub fn queue_pairs(&self) -> u32 {
-        (self.qps.len() - self.free_qps.len()) as u32
+        self.queue_pairs_awake() + self.reserved.as_ref().map_or(0, |reserved| reserved.asleep())
     }
 
     /// Attaches memory: from now on packets carry real bytes.
@@ -177,8 +190,10 @@ impl Nic {
     #[inline]
     pub(crate) fn slot_of(&self, qp: QpNum) -> Option<usize> {
         let slot = slot_number(qp.0);
-        let found = self.qps.get(slot)?;
-        (found.num == qp && found.live).then_some(slot)
+        match self.qps.get(slot) {
+            Some(found) if found.num == qp && found.live => Some(slot),
+            _ => self.reserved.as_ref().and_then(|reserved| reserved.slot(qp)),
+        }
     }
 }
 

@@ -251,8 +251,10 @@ impl Nic {
             self.qps[slot as usize] = Qp::new(num, slot, init);
             return Ok(num);
         }
+        // Those on demand have all the numbers.
+        let most = if self.reserved.is_some() { 0 } else { SLOT_MASK - FIRST_QP };
         let slot = self.qps.len() as u32;
-        in_range("number of queue pairs", slot, 0, SLOT_MASK - FIRST_QP)?;
+        in_range("number of queue pairs", slot, 0, most)?;
         let num = QpNum(slot + FIRST_QP);
         self.qps.push(Qp::new(num, slot, init));
         Ok(num)

@@ -25,7 +25,7 @@ impl Nic {
     /// # Errors
     /// The queue is full, the state or transport does not allow the request, or a field is missing or too large.
     pub fn post_send(&mut self, _now: Time, qp: QpNum, wr: &SendWr) -> Result<Posted, PostError> {
-        let slot = self.slot_of(qp).ok_or(PostError::NoSuchQp { qp })?;
+        let slot = self.awaken(qp).ok_or(PostError::NoSuchQp { qp })?;
         self.run_errands();
         check_send(&self.qps[slot], wr)?;
         let route = transport::route(self, &self.qps[slot], wr)?;
@@ -106,7 +106,10 @@ impl Nic {
         let mut count = 0;
         while count < max {
             let Some(wc) = queue.poll(now) else { break };
-            release(&mut self.qps, &mut self.port, &wc);
+            match self.reserved.as_ref().filter(|_| wc.srq.is_none()).and_then(|reserved| reserved.slot(wc.qp_num)) {
+                Some(slot) => free(&mut self.qps[slot], &wc),
+                None => release(&mut self.qps, &mut self.port, &wc),
+            }
             into.push(wc);
             count += 1;
         }
@@ -199,6 +202,12 @@ fn release(qps: &mut [Qp], port: &mut Port, wc: &Wc) {
         return;
     }
     let Some(qp) = qps.get_mut(slot_number(wc.qp_num.0)).filter(|qp| qp.num == wc.qp_num) else { return };
+    free(qp, wc);
+}
+
+/// The same of the queue pair that it is of.
+#[inline]
+fn free(qp: &mut Qp, wc: &Wc) {
     if qp.qp_type.shares_contexts() && !wc.opcode.is_recv() {
         qp.requester.freed += 1; // they complete in any order
     } else if !wc.opcode.is_recv() {

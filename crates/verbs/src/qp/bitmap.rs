@@ -45,6 +45,11 @@ impl Bitmap {
         if shift == 0 { low } else { low | self.words[(word + 1) & (self.mask / 64) as usize] << (64 - shift) }
     }
 
+    /// Whether no bit is set.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
     /// Whether the bit of `psn` is set.
     #[inline]
     pub(crate) fn has(&self, psn: Psn) -> bool {

@@ -63,6 +63,7 @@ impl Qp {
 
     /// Flushes the receives; those of a shared queue stay there for others.
     pub(crate) fn flush_receives(&mut self, port: &mut Port) {
+        self.recv_queue.end_supply();
         while let Some(wqe) = self.recv_queue.take() {
             self.fail_receive(wqe, WcStatus::WrFlushErr, port);
         }

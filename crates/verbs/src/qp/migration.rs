@@ -20,6 +20,13 @@ pub(crate) struct Migration {
     alternate: Option<AltPath>,
 }
 
+impl Migration {
+    /// Whether there is one path.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.state == MigState::Migrated && self.alternate.is_none()
+    }
+}
+
 impl Qp {
     /// Refuses states that nobody can be put into.
     pub(crate) fn check_migration(&self, attr: &QpAttr) -> Result<(), VerbsError> {

@@ -130,6 +130,13 @@ pub(crate) struct Seen {
     pub(crate) cut: Option<Psn>,
 }
 
+impl Seen {
+    /// Whether the peer has to know anything.
+    pub(crate) fn is_something(&self) -> bool {
+        self.notified.is_some() || self.marked || !self.links.is_empty() || !self.trimmed.is_empty() || self.cut.is_some()
+    }
+}
+
 impl Responder {
     pub(crate) fn new() -> Responder {
         Responder {

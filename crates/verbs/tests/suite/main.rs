@@ -11,6 +11,7 @@ mod mcast;
 mod migration;
 mod objects;
 mod offload;
+mod on_demand;
 mod pair;
 mod places;
 mod promises;
