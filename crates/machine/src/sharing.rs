@@ -230,8 +230,12 @@ impl Sharing {
 
     /// The rate of a transfer in flight.
     #[must_use]
-    pub fn rate(&mut self, id: FlowId) -> Option<Rate> {
-        self.settle();
+    pub fn rate(&self, id: FlowId) -> Option<Rate> {
+        if self.stale {
+            let mut settled = self.clone();
+            settled.settle();
+            return settled.rate(id);
+        }
         self.class_of(id).map(|class| Rate::from_bps(class.rate))
     }
 

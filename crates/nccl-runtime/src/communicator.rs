@@ -168,7 +168,7 @@ impl Communicator {
                 }
                 let node = &mut *self.proxy.node.borrow_mut();
                 let drives = *node.driver.get_or_insert(me) == me;
-                let next = if drives { node.kernels.next().unwrap_or(Time::MAX) } else { Time::MAX };
+                let next = if drives { node.kernels.next_event().unwrap_or(Time::MAX) } else { Time::MAX };
                 if drives {
                     node.until = next;
                 } else {
@@ -227,7 +227,7 @@ impl Communicator {
         self.deliver();
         let node = &mut *self.proxy.node.borrow_mut();
         let Some(driver) = node.driver.filter(|driver| *driver != self.proxy.process.rank()) else { return };
-        if let Some(next) = node.kernels.next().filter(|next| *next < node.until) {
+        if let Some(next) = node.kernels.next_event().filter(|next| *next < node.until) {
             node.until = next;
             self.proxy.process.tell(driver, self.proxy.process.engine_time());
         }

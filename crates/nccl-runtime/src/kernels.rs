@@ -218,13 +218,13 @@ impl Kernels {
 
     /// When something happens next by itself.
     #[must_use]
-    pub fn next(&mut self) -> Option<Time> {
+    pub fn next_event(&mut self) -> Option<Time> {
         self.agenda.peek().map(|Reverse((at, ..))| *at).into_iter().chain(self.sharing.next_end()).min()
     }
 
     /// Goes on to `now`.
     pub fn advance(&mut self, now: Time) {
-        while let Some(at) = self.next().filter(|at| *at <= now) {
+        while let Some(at) = self.next_event().filter(|at| *at <= now) {
             self.now = self.now.max(at);
             self.sharing.advance(at);
             self.end_copies();

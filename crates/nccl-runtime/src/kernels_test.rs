@@ -31,7 +31,7 @@ fn plan(pace: Pace, from: Vec<FifoId>, to: Vec<FifoId>, chunks: u32, bytes: u64,
 /// Lets everything happen.
 fn finish(kernels: &mut Kernels) -> Time {
     let mut last = Time::ZERO;
-    while let Some(next) = kernels.next() {
+    while let Some(next) = kernels.next_event() {
         last = next;
         kernels.advance(next);
     }

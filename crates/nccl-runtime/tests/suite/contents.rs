@@ -162,7 +162,7 @@ fn wrong_contents_are_counted_by_their_bytes() {
         let keeps = step(vec![fifo], Vec::new(), Contents { adds: 2, expects: Some(expected) });
         kernels.launch(0, Time::ZERO, vec![BlockPlan { pace, moves: Box::new(std::iter::once(sends)) }]);
         kernels.launch(1, Time::ZERO, vec![BlockPlan { pace, moves: Box::new(std::iter::once(keeps)) }]);
-        while let Some(next) = kernels.next() {
+        while let Some(next) = kernels.next_event() {
             kernels.advance(next);
         }
         assert_eq!(kernels.wrong(), Bytes(wrong));

@@ -52,7 +52,7 @@ fn moves(pace: Pace, from: Option<FifoId>, to: Option<FifoId>, chunks: u32, byte
 
 fn finish(kernels: &mut Kernels) -> Time {
     let mut last = Time::ZERO;
-    while let Some(next) = kernels.next() {
+    while let Some(next) = kernels.next_event() {
         assert!(next >= last, "time goes on");
         last = next;
         kernels.advance(next);

@@ -13,16 +13,16 @@
 
 use std::sync::OnceLock;
 
-use fabriscope_nccl::{self as nccl, Algorithm, NcclError, NetWay, Plan};
-use fabriscope_nccl_runtime::{self as runtime, Communicator, Wire, World};
+use fabriscope_nccl::{self as nccl, Algorithm, NcclError, Plan};
+use fabriscope_nccl_runtime::{self as runtime, Communicator, World};
 use fabriscope_node::{Process, ProgramError};
 use fabriscope_units::Span;
 
-use super::{Case, Job, Results, Row, report, steady};
+use super::{Case, Job, Results, Row, Wires, report, steady};
 
 /// Some nodes of a job, in steps.
 pub(super) struct Fewer {
-    steps: Vec<(World, OnceLock<Vec<(Wire, Option<NetWay>)>>)>,
+    steps: Vec<(World, OnceLock<Wires>)>,
 }
 
 impl Fewer {
@@ -120,7 +120,7 @@ impl<'a> Groups<'a> {
 }
 
 /// The connections of all operations of the job on some of its nodes.
-fn wires_of(job: &Job, world: &World) -> Vec<(Wire, Option<NetWay>)> {
+fn wires_of(job: &Job, world: &World) -> Wires {
     let plans = job.rows.iter().flat_map(|row| row.cases.iter().flatten()).filter_map(|case| case.plan.as_ref());
     let fewer = plans.map(|plan| plan.on_fewer(job.world.plan(), world.plan()));
     super::wires(fewer, |plan| runtime::connections(world, plan))

@@ -32,6 +32,9 @@ use crate::xccl::{library, refused};
 use fewer::Fewer;
 use options::Settings;
 
+/// Connections between nodes, with their adapters.
+type Wires = Vec<(Wire, Option<NetWay>)>;
+
 /// One size, out of place or in place, at one length: how its kernel is made.
 struct Case {
     /// Elements of a block.
@@ -64,14 +67,14 @@ struct Job {
     /// What was measured of long operations.
     known: Record<steady::Known>,
     /// The connections between nodes, which all ranks name; the first to ask works them out.
-    wires: OnceLock<Vec<(Wire, Option<NetWay>)>>,
+    wires: OnceLock<Wires>,
     /// Some of the nodes, where these stand for all.
     fewer: Option<Fewer>,
 }
 
 impl Job {
     /// The connections that any operation of the job uses.
-    fn wires(&self, ranks: u32) -> Vec<(Wire, Option<NetWay>)> {
+    fn wires(&self, ranks: u32) -> Wires {
         let cases = || self.rows.iter().flat_map(|row| row.cases.iter().flatten());
         let plans = cases().filter_map(|case| case.plan.as_deref().cloned());
         let mut all: BTreeMap<_, _> = wires(plans, |plan| runtime::connections(&self.world, plan)).into_iter().collect();
@@ -90,7 +93,7 @@ impl Job {
 }
 
 /// The connections of `plans`. Messages of other lengths by the same channels meet the same peers.
-fn wires(plans: impl Iterator<Item = Plan>, connections: impl Fn(&Plan) -> Vec<(Wire, Option<NetWay>)>) -> Vec<(Wire, Option<NetWay>)> {
+fn wires(plans: impl Iterator<Item = Plan>, connections: impl Fn(&Plan) -> Wires) -> Wires {
     let (mut all, mut seen) = (BTreeMap::new(), Vec::new());
     for plan in plans {
         let alike = (plan.choice, plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
