@@ -71,6 +71,7 @@ test-long:
 	$(CARGO) test --workspace --release --quiet -- --include-ignored
 	GOLDEN_LONG=1 $(MAKE) golden
 	THREADS_LONG=1 tests/threads.sh target/release/fabriscope
+	tests/examples.sh target/release/fabriscope
 	$(FABRISCOPE) validate --long csd3-opa-imb-alltoall athena-edr-imb-alltoall
 
 bench: build
