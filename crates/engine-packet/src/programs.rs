@@ -49,6 +49,13 @@ struct Slot {
     serves: bool,
 }
 
+impl Slot {
+    /// Whether others wait for it at barriers.
+    fn is_awaited(&self) -> bool {
+        self.program.is_some() && !self.serves
+    }
+}
+
 impl Programs {
     pub fn new(world: &World<'_>, cluster: &Cluster, homes: Vec<u32>, mains: Vec<Main>) -> Result<Programs, EngineError> {
         let parts = &cluster.parts;
@@ -175,14 +182,13 @@ impl Programs {
         let result = program.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let used;
         (self.lent, used) = slot.process.leave(&mut self.rung);
-        let met = move |nic: usize| used & (1 << nic.min(63)) != 0;
         for (nic, (host, adapter)) in world.hosts.all[hosts].iter_mut().zip(self.lent.drain(..)).enumerate() {
             host.adapter = Some(adapter);
-            if met(nic) {
+            if used.has(nic) {
                 host.watch_contexts();
             }
         }
-        let met = || adapters.clone().enumerate().filter(|(nic, _)| met(*nic)).map(|(_, host)| host);
+        let met = || adapters.clone().enumerate().filter(|(nic, _)| used.has(*nic)).map(|(_, host)| host);
         let slot = &self.slots[rank as usize];
         for host in adapters.clone() {
             world.watch.trace.seen(host, slot.process.seen_at());
@@ -261,8 +267,7 @@ impl Programs {
 
     /// Lets all ranks go on when every one that still runs has reached the barrier.
     fn open_barrier(&mut self, world: &mut World<'_>) {
-        let waiting = || self.slots.iter().filter(|slot| slot.program.is_some() && !slot.serves);
-        let is_late = |slot: &Slot| slot.program.is_some() && !slot.serves && slot.wait != Wait::Barrier;
+        let is_late = |slot: &Slot| slot.is_awaited() && slot.wait != Wait::Barrier;
         // Those before the one that was late the last time have been here since.
         if let Some(more) = self.slots.iter().skip(self.late).position(is_late) {
             self.late += more;
@@ -272,11 +277,12 @@ impl Programs {
         if self.slots.iter().any(is_late) {
             return;
         }
-        let Some(at) = waiting().map(|slot| slot.process.now()).max() else { return };
+        let awaited = self.slots.iter().filter(|slot| slot.is_awaited());
+        let Some(at) = awaited.map(|slot| slot.process.now()).max() else { return };
         for rank in 0..self.slots.len() as u32 {
-            let slot = &self.slots[rank as usize];
-            if slot.program.is_some() && !slot.serves {
-                self.slots[rank as usize].wait = Wait::Nothing;
+            let slot = &mut self.slots[rank as usize];
+            if slot.is_awaited() {
+                slot.wait = Wait::Nothing;
                 self.wake(world, rank, at);
             }
         }

@@ -1,5 +1,6 @@
 //! A lab from its file to its outcome: a benchmark program, the messages of a pattern, or one setting after the other.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fabriscope_catalog::{Catalog, NodeGroup};
@@ -232,15 +233,15 @@ fn pattern(lab: &ResolvedLab, workload: &Workload, seed: u64, settings: &RunSett
     }
     let schedule =
         traffic.schedule(cluster.ranks(), seed).map_err(|e| LabError::refused(e.in_full(), "correct the workload of the lab"))?;
+    let schedule = Arc::new(schedule);
     let connections = connections(lab, traffic.transport, traffic.any_order)?;
-    let exact = match check {
-        true => {
-            let options = RunOptions { fast_forward: FastForward::Never, ..options.clone() };
-            Some(engine.run(&cluster, Job::schedule(schedule.clone(), connections.clone()), &options, seed).map_err(refused)?)
-        }
-        false => None,
+    let compared = check.then(|| Arc::clone(&schedule));
+    let exact = if check {
+        let options = RunOptions { fast_forward: FastForward::Never, ..options.clone() };
+        Some(engine.run(&cluster, Job::schedule(Arc::clone(&schedule), connections.clone()), &options, seed).map_err(refused)?)
+    } else {
+        None
     };
-    let compared = exact.is_some().then(|| schedule.clone());
     let (run, wall_s) = measured(Job::schedule(schedule, connections))?;
     let deviation = compared.zip(exact).map(|(schedule, exact)| Deviation::of(&schedule, &exact, &run));
     let busiest = traffic.received.map(|messages| Bytes(traffic.bytes.as_u64().saturating_mul(messages)));

@@ -156,6 +156,26 @@ impl World {
             sums: Record::default(),
         })))
     }
+    /// The world of a job of the first nodes of this one, which are more than one.
+    ///
+    /// # Errors
+    /// As [`nccl::Communicator::on_first`].
+    pub fn on_first(&self, nodes: u32) -> Result<World, NcclError> {
+        let Shared { library, mtu, plan, unordered, rdma, switches, binding, .. } = &*self.0;
+        let plan = plan.on_first(nodes)?;
+        Ok(World(Arc::new(Shared {
+            library: library.clone(),
+            schedule: Schedule::new(&plan),
+            plan,
+            mtu: *mtu,
+            unordered: *unordered,
+            rdma: *rdma,
+            switches: *switches,
+            binding: binding.clone(),
+            exchange: Exchange::default(),
+            sums: Record::default(),
+        })))
+    }
     /// Who is whose neighbour in which channel.
     #[must_use]
     pub fn plan(&self) -> &nccl::Communicator {

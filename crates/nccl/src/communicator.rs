@@ -232,6 +232,15 @@ impl Communicator {
     pub fn levels(&self) -> u32 {
         trees::levels(self.nodes.len())
     }
+    /// The ranks of the first nodes, with the channels that were found within nodes.
+    ///
+    /// # Errors
+    /// No nodes.
+    pub fn on_first(&self, nodes: u32) -> Result<Communicator, NcclError> {
+        let kinds = &self.nodes[..self.nodes.len().min(nodes as usize)];
+        let seats: Vec<RankPlacement> = self.seats.iter().copied().filter(|seat| seat.node < nodes).collect();
+        Communicator::new(self.kinds.clone(), kinds, &seats, self.settings.clone())
+    }
     /// Number of channels of rings and trees.
     #[must_use]
     pub fn channels(&self) -> u32 {

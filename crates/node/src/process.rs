@@ -79,18 +79,30 @@ pub struct Doorbell {
     pub built: Time,
 }
 
-/// The NICs of the node while the program runs, and a bit for each that it did something with.
+/// The NICs of the node while the program runs.
 #[derive(Default)]
 struct Lent {
     // Lent by moving a pointer, not the NIC.
     #[allow(clippy::vec_box)]
     all: Vec<Box<Adapter>>,
-    used: u64,
+    used: UsedNics,
+}
+
+/// NICs that a program did something with; those from the 64th on count as one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UsedNics(u64);
+
+impl UsedNics {
+    /// Whether the NIC with this number is among them.
+    #[must_use]
+    pub fn has(self, nic: usize) -> bool {
+        self.0 & (1 << nic.min(63)) != 0
+    }
 }
 
 impl Lent {
     fn at(&mut self, nic: usize) -> &mut Adapter {
-        self.used |= 1 << nic.min(63);
+        self.used.0 |= 1 << nic.min(63);
         &mut self.all[nic]
     }
 }
@@ -558,13 +570,12 @@ impl Process {
         let inner = &mut *self.0.inner.borrow_mut();
         inner.engine = now;
         inner.clock = inner.clock.max(now);
-        inner.adapters = Lent { all: adapters, used: 0 };
+        inner.adapters = Lent { all: adapters, ..Lent::default() };
         inner.wait = Wait::Nothing;
     }
     #[allow(clippy::vec_box)]
-    /// Takes the NICs back, and a bit for each that the program did something with, those from the 64th on with the last; appends the
-    /// doorbells that were rung to `doorbells`.
-    pub fn leave(&self, doorbells: &mut Vec<Doorbell>) -> (Vec<Box<Adapter>>, u64) {
+    /// Takes the NICs back, and says which of them the program did something with; appends the doorbells that were rung to `doorbells`.
+    pub fn leave(&self, doorbells: &mut Vec<Doorbell>) -> (Vec<Box<Adapter>>, UsedNics) {
         let inner = &mut *self.0.inner.borrow_mut();
         doorbells.append(&mut inner.doorbells);
         let Lent { all, used } = std::mem::take(&mut inner.adapters);

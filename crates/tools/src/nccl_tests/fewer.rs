@@ -8,7 +8,8 @@
 //! Source: the steps of NCCL's algorithms (`fabriscope_nccl::Plan`): nodes do the same as others of their level, or of the ring, so that
 //! time grows by the same from level to level and from node to node.
 //! Modelled: the first nodes of the job with the choice, the channels, chunks and loops of the whole; where the level before the last would
-//! lead elsewhere, 32 nodes as well; loops in steady state on eight of them alone. What is measured is what is printed: rank 0, the mean, the least or the most.
+//! lead elsewhere, 32 nodes as well; loops in steady state on eight of them alone. What is measured is what is printed: rank 0, the mean, the
+//! least or the most.
 //! Not modelled: what the whole job does to links between switches that some of its nodes do not; levels of the fabric above those.
 
 use std::sync::OnceLock;
@@ -26,18 +27,23 @@ pub(super) struct Fewer {
 }
 
 impl Fewer {
+    /// Whether a job has so many nodes, all alike, that some of them can stand for it.
+    pub fn suits(whole: &World) -> bool {
+        whole.plan().nodes() > COUNTS[ENOUGH - 1] && whole.plan().kinds().len() == 1
+    }
+
     /// The first nodes of `whole`, if all operations of `rows` go on regularly with more of them.
-    pub fn of(whole: &World, rows: &[Row], joined: impl Fn(u32) -> Result<World, NcclError>) -> Result<Option<Fewer>, NcclError> {
+    pub fn of(whole: &World, rows: &[Row]) -> Result<Option<Fewer>, NcclError> {
         let plan = whole.plan();
         let regular = |case: &Case| {
             let algorithm = case.plan.as_ref().map(|plan| plan.choice.algorithm);
             matches!(algorithm, Some(Algorithm::Ring | Algorithm::Tree | Algorithm::NvlsTree))
         };
-        let all = rows.iter().flat_map(|row| row.cases.iter().flatten()).all(regular);
-        if plan.nodes() <= COUNTS[ENOUGH - 1] || plan.kinds().len() > 1 || !all {
+        if !rows.iter().flat_map(|row| row.cases.iter().flatten()).all(regular) {
             return Ok(None);
         }
-        let worlds = COUNTS.into_iter().filter(|nodes| *nodes < plan.nodes()).map(joined).collect::<Result<Vec<_>, _>>()?;
+        let counts = COUNTS.into_iter().filter(|nodes| *nodes < plan.nodes());
+        let worlds = counts.map(|nodes| whole.on_first(nodes)).collect::<Result<Vec<_>, _>>()?;
         let channels = |plan: &nccl::Communicator| (plan.channels(), plan.nvls_channels(), plan.nvls_heads());
         let alike = worlds.iter().all(|world| channels(world.plan()) == channels(plan));
         Ok(alike.then(|| Fewer { steps: worlds.into_iter().map(|world| (world, OnceLock::new())).collect() }))

@@ -7,7 +7,8 @@
 //! Not modelled: CUDA graphs, several operations in a group, rounding.
 //!
 //! Iterations repeat exactly once the first few are over: those beyond are counted, not simulated. A message of very many steps is
-//! run at two lengths with the same chunks, and what a byte more takes gives the rest; `steady.rs` has what large jobs do, `fewer.rs` those of many nodes.
+//! run at two lengths with the same chunks, and what a byte more takes gives the rest; `steady.rs` has what large jobs do, `fewer.rs` those
+//! of many nodes.
 
 mod fewer;
 mod operation;
@@ -15,6 +16,7 @@ mod options;
 mod report;
 mod steady;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -76,7 +78,7 @@ impl Job {
     /// The connections that any operation of the job uses.
     fn wires(&self, ranks: u32) -> Wires {
         let cases = || self.rows.iter().flat_map(|row| row.cases.iter().flatten());
-        let plans = cases().filter_map(|case| case.plan.as_deref().cloned());
+        let plans = cases().filter_map(|case| case.plan.as_deref());
         let mut all: BTreeMap<_, _> = wires(plans, |plan| runtime::connections(&self.world, plan)).into_iter().collect();
         for case in cases().filter(|case| case.plan.is_none() && !case.in_place) {
             let block = Bytes(case.count * self.settings.element);
@@ -93,13 +95,14 @@ impl Job {
 }
 
 /// The connections of `plans`. Messages of other lengths by the same channels meet the same peers.
-fn wires(plans: impl Iterator<Item = Plan>, connections: impl Fn(&Plan) -> Wires) -> Wires {
+fn wires(plans: impl Iterator<Item = impl Borrow<Plan>>, connections: impl Fn(&Plan) -> Wires) -> Wires {
     let (mut all, mut seen) = (BTreeMap::new(), Vec::new());
     for plan in plans {
+        let plan = plan.borrow();
         let alike = (plan.choice, plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
         if !seen.contains(&alike) {
             seen.push(alike);
-            all.extend(connections(&plan));
+            all.extend(connections(plan));
         }
     }
     all.into_iter().collect()
@@ -165,10 +168,16 @@ pub fn prepare(operation: Operation, args: &[String], target: &Target) -> Result
     let rows = |some: bool| -> Result<Vec<Row>, _> {
         settings.sizes.iter().map(|size| row(operation, &settings, (&world, &tuner), *size, some)).collect()
     };
-    let all = rows(false).map_err(|error| refused(tool, &error))?;
-    let joined = |nodes| World::new(library.clone(), target, (nodes, per_node), &settings.variables);
-    let fewer = if settings.exact { None } else { Fewer::of(&world, &all, joined).map_err(|error| refused(tool, &error))? };
-    let rows = if fewer.is_some() { rows(true).map_err(|error| refused(tool, &error))? } else { all };
+    let of_job = || -> Result<(Vec<Row>, Option<Fewer>), _> {
+        if !settings.exact && Fewer::suits(&world) {
+            let rows = rows(true)?;
+            if let Some(fewer) = Fewer::of(&world, &rows)? {
+                return Ok((rows, Some(fewer)));
+            }
+        }
+        Ok((rows(false)?, None))
+    };
+    let (rows, fewer) = of_job().map_err(|error| refused(tool, &error))?;
     let taken = fewer.as_ref().map_or(nodes, Fewer::nodes);
     let (told, gpu) = (Rows::default(), target.gpu.clone());
     let job = Arc::new(Job {
