@@ -260,12 +260,6 @@ impl Devices {
         copies.end_of(id)
     }
 
-    /// When a copy ends if no other begins before; time does not go on.
-    #[must_use]
-    pub fn expected_end(&self, id: CopyId) -> Option<Time> {
-        self.copies().end_of(id)
-    }
-
     /// Nobody will ask about a copy again.
     pub fn forget(&self, id: CopyId) {
         self.copies().forget(id);

@@ -130,7 +130,7 @@ impl Bench {
         };
         let devices = self.devices();
         let id = devices.start_on(Time::ZERO, rest, copying.from, copying.to, self.size).ok()?;
-        let moved = devices.expected_end(id)? - Time::ZERO;
+        let moved = devices.end(Time::ZERO, id)? - Time::ZERO;
         let way = self.leg(copying).map_or(Span::ZERO, |leg| leg.latency(&self.machine)).min(moved);
         let stages = [(first, call), ("bytes", moved - way), ("latency of the way", way)];
         Some(stages.into_iter().filter(|(_, span)| *span > Span::ZERO).map(|(name, span)| (name.to_owned(), span)).collect())

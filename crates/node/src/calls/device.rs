@@ -79,7 +79,7 @@ impl Process {
         let (begun, call) = (self.now(), devices.costs().calls.copy);
         self.compute(call);
         let id = devices.start(self.now(), from, to, bytes)?;
-        let end = devices.expected_end(id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
+        let end = devices.end(self.engine_time(), id).ok_or_else(|| ProgramError("a copy that never ends".to_owned()))?;
         devices.forget(id);
         self.compute(end.since(self.now()));
         self.note_work(begun, &[(CALLING, call)], || self.describe_copy(from, to));
@@ -97,7 +97,7 @@ impl Process {
         let devices = self.devices()?;
         self.compute(devices.costs().calls.kernel());
         let id = devices.start_on(self.now(), Mover::Kernel(gpu), memory, memory, bytes)?;
-        let end = devices.expected_end(id).ok_or_else(|| ProgramError("a kernel that never ends".to_owned()))?;
+        let end = devices.end(self.engine_time(), id).ok_or_else(|| ProgramError("a kernel that never ends".to_owned()))?;
         devices.forget(id);
         self.compute(end.since(self.now()));
         Ok(())
