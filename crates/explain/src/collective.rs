@@ -10,8 +10,9 @@ use fabriscope_lab::LabError;
 use fabriscope_lab::launch::{self, Launch, LaunchError};
 use fabriscope_platform::{Binding, Layout};
 use fabriscope_report::{Cell, Column, Grid, Outcome};
-use fabriscope_tools::Tool;
+use fabriscope_tools::{Tool, ToolOutput};
 use fabriscope_units::{Bytes, Rate};
+use rayon::prelude::*;
 
 use crate::request::{Changes, ExplainRequest};
 
@@ -66,6 +67,11 @@ struct Tried {
 }
 
 impl Tried {
+    fn of(printed: &ToolOutput) -> Tried {
+        let value = |metric: &str| printed.points.iter().find(|point| point.metric == metric).map_or(0.0, |point| point.value);
+        let choice = printed.remarks.first().and_then(|remark| Some(remark.split_once(": ")?.1.to_owned()));
+        Tried { choice, us: value("time"), busbw: value("busbw") }
+    }
     fn saved(&self, from: &Tried) -> f64 {
         100.0 * (from.us - self.us) / from.us.max(f64::MIN_POSITIVE)
     }
@@ -93,24 +99,32 @@ impl Bench<'_> {
             (Some(_), [algorithm, protocol]) => variables(algorithm, protocol),
             _ => Vec::new(),
         };
-        let mut faster = Vec::new();
+        let mut changed = Vec::new();
         for (what, change) in CHANGES.iter().filter(|_| changes) {
             let mut parts = self.parts.clone();
             if change(&mut parts, self.layout.nodes) {
-                faster.push((*what, self.run(&parts, size, &same)?));
+                changed.push((*what, parts));
             }
         }
-        let mut others = Vec::new();
-        if taken.choice.is_some() {
-            let protocols = if self.simple_only() { &PROTOCOLS[2..] } else { &PROTOCOLS[..] };
-            for (algorithm, protocol) in
-                ALGORITHMS.iter().flat_map(|algorithm| protocols.iter().map(move |protocol| (*algorithm, *protocol)))
-            {
-                // What the library does not have here it refuses, or takes another.
-                let other = self.run(self.parts, size, &variables(algorithm, protocol)).ok();
-                others.extend(other.filter(|other| other.way() == format!("{algorithm} {protocol}") && other.way() != taken.way()));
-            }
-        }
+        let protocols = if self.simple_only() { &PROTOCOLS[2..] } else { &PROTOCOLS[..] };
+        let pairs = ALGORITHMS.iter().flat_map(|algorithm| protocols.iter().map(move |protocol| (*algorithm, *protocol)));
+        // What the library does not have here it refuses, or takes another.
+        let is_other = |(algorithm, protocol): &(&str, &str)| {
+            let way = format!("{algorithm} {protocol}");
+            let unrun = || self.launch(self.parts, size, &variables(algorithm, protocol), |launch| launch.unrun());
+            way != taken.way() && unrun().is_ok_and(|output| Tried::of(&output).way() == way)
+        };
+        let pairs: Vec<(&str, &str)> = if taken.choice.is_some() { pairs.filter(is_other).collect() } else { Vec::new() };
+        let faster = || -> Result<Vec<_>, LaunchError> {
+            let tried: Vec<_> = changed.par_iter().map(|(what, parts)| Ok((*what, self.run(parts, size, &same)?))).collect();
+            tried.into_iter().collect()
+        };
+        let others = || -> Vec<Tried> {
+            let run = |(algorithm, protocol): &(&str, &str)| self.run(self.parts, size, &variables(algorithm, protocol)).ok();
+            pairs.par_iter().filter_map(run).collect()
+        };
+        let (faster, mut others) = rayon::join(faster, others);
+        let mut faster = faster?;
         faster.sort_by(|a, b| a.1.us.total_cmp(&b.1.us));
         others.sort_by(|a, b| a.us.total_cmp(&b.us));
         Ok(ExplainedSize { size, taken, faster, others })
@@ -124,10 +138,20 @@ impl Bench<'_> {
     }
 
     fn run(&self, parts: &ResolvedCluster, size: u64, more: &[String]) -> Result<Tried, LaunchError> {
+        self.launch(parts, size, more, |launch| Ok(Tried::of(&launch.run()?.0)))
+    }
+
+    fn launch<T>(
+        &self,
+        parts: &ResolvedCluster,
+        size: u64,
+        more: &[String],
+        run: impl FnOnce(&Launch<'_>) -> Result<T, LaunchError>,
+    ) -> Result<T, LaunchError> {
         let size = size.to_string();
         let ours = ["-b", &size, "-e", &size, "-n", "4"].map(str::to_owned);
         let options: Vec<String> = ours.iter().chain(self.options).chain(more).cloned().collect();
-        let launch = Launch {
+        run(&Launch {
             tool: self.tool,
             options: &options,
             parts,
@@ -140,11 +164,7 @@ impl Bench<'_> {
             taps: Vec::new(),
             counting: Counting::Off,
             faults: None,
-        };
-        let (printed, _) = launch.run()?;
-        let value = |metric: &str| printed.points.iter().find(|point| point.metric == metric).map_or(0.0, |point| point.value);
-        let choice = printed.remarks.first().and_then(|remark| Some(remark.split_once(": ")?.1.to_owned()));
-        Ok(Tried { choice, us: value("time"), busbw: value("busbw") })
+        })
     }
 }
 

@@ -120,6 +120,14 @@ impl Launch<'_> {
         self.run_heard(None, None)
     }
 
+    /// What the tool says of a job before anything of it has run: its choices are among the remarks.
+    ///
+    /// # Errors
+    /// The tool's command line, and what does not fit the cluster.
+    pub fn unrun(&self) -> Result<ToolOutput, LaunchError> {
+        Ok((self.prepared(None)?.finish)())
+    }
+
     /// Runs the tool on a cluster of its parts that is wired already.
     ///
     /// # Errors

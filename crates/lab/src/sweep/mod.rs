@@ -10,8 +10,6 @@ pub mod multicast;
 pub mod open;
 mod schemes;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::unlike::groups;
 use crate::{OpenPattern, ResolvedLab};
@@ -20,6 +18,7 @@ use fabriscope_engine::{Cluster, Connections, Engine, Job, Run, RunOptions, Watc
 use fabriscope_report::Outcome;
 use fabriscope_schedule::Schedule;
 use fabriscope_units::{Bytes, Remedy, Span};
+use rayon::prelude::*;
 
 use crate::error::LabError;
 use crate::traffic;
@@ -45,27 +44,10 @@ impl<'a> Runs<'a> {
 }
 
 /// One sample for each setting, in their order, whichever core is done first.
-fn samples<S: Sync, T: Clone + Send>(settings: &[S], sample: impl Fn(&S) -> Result<T, String> + Sync) -> Result<Vec<T>, LabError> {
-    let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<Option<Result<T, String>>>> = Mutex::new(vec![None; settings.len()]);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(settings.len());
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(setting) = settings.get(index) else { break };
-                    let sample = sample(setting);
-                    if let Ok(mut found) = found.lock() {
-                        found[index] = Some(sample);
-                    }
-                }
-            });
-        }
-    });
-    let found = found.into_inner().unwrap_or_default();
+fn samples<S: Sync, T: Send>(settings: &[S], sample: impl Fn(&S) -> Result<T, String> + Sync) -> Result<Vec<T>, LabError> {
     let told = |message: String| LabError::refused(message, "see the workload and the cluster of the lab");
-    found.into_iter().map(|sample| sample.unwrap_or_else(|| Err("a run did not end".to_owned())).map_err(told)).collect()
+    let found: Vec<Result<T, String>> = settings.par_iter().map(|setting| sample(setting)).collect();
+    found.into_iter().map(|sample| sample.map_err(told)).collect()
 }
 
 /// What a message of `size` takes on the link of a host, headers included.

@@ -164,6 +164,16 @@ impl Plan {
         plan
     }
 
+    /// The same with so many whole loops of every channel, and nothing left over at their ends.
+    #[must_use]
+    pub fn of_whole_loops(&self, communicator: &Communicator, loops: u64) -> Plan {
+        let mut plan = self.clone();
+        for part in &mut plan.parts {
+            part.bytes = Bytes(loops * self.stride(communicator, part).unwrap_or(0));
+        }
+        plan
+    }
+
     /// What a loop of a part takes of it.
     fn stride(&self, communicator: &Communicator, part: &Part) -> Option<u64> {
         self.lanes(communicator, 0, part).first().map(|lane| lane.course().stride().0.max(1))

@@ -95,6 +95,14 @@ pub struct Choice {
     pub estimate: Span,
 }
 
+impl Choice {
+    /// What ranks do, whatever the library thinks that it takes: operation, algorithm, protocol, channels and threads.
+    #[must_use]
+    pub fn work(&self) -> (Operation, Algorithm, Protocol, u32, u32) {
+        (self.operation, self.algorithm, self.protocol, self.channels, self.threads)
+    }
+}
+
 /// The library's table for a communicator.
 #[derive(Clone, Debug)]
 pub struct Tuner {

@@ -3,7 +3,7 @@
 //! | algorithm | an operation on n nodes takes | so that it is measured on |
 //! |---|---|---|
 //! | trees | a + b · edges from root to leaf | 4, 8, 16 nodes: one level more each |
-//! | ring | a + b · n | 4, 8, 16 nodes, each of whose ranks has as long a share of the message |
+//! | ring | a + b · n | 4, 8, 16 nodes, each of whose ranks has as long a share of the message; 2, 4, 8 of those with many steps |
 //!
 //! Source: the steps of NCCL's algorithms (`fabriscope_nccl::Plan`): nodes do the same as others of their level, or of the ring, so that
 //! time grows by the same from level to level and from node to node.
@@ -29,7 +29,7 @@ pub(super) struct Fewer {
 impl Fewer {
     /// Whether a job has so many nodes, all alike, that some of them can stand for it.
     pub fn suits(whole: &World) -> bool {
-        whole.plan().nodes() > COUNTS[ENOUGH - 1] && whole.plan().kinds().len() == 1
+        whole.plan().nodes() > COUNTS[FIRST + ENOUGH - 1] && whole.plan().kinds().len() == 1
     }
 
     /// The first nodes of `whole`, if all operations of `rows` go on regularly with more of them.
@@ -76,14 +76,16 @@ impl<'a> Groups<'a> {
         let (mut measured, mut nodes) = (Vec::new(), Vec::new());
         let mut continued = Continued::default();
         // How many operations one behind the other, and what a loop more adds, are the same for all: they differ by the nodes alone.
-        let most = self.fewer.steps[ENOUGH - 1].0.plan();
-        let count = steady::count(most, &plan.on_fewer(whole, most), &SIMULATED);
+        let most = self.fewer.steps[FIRST + ENOUGH - 1].0.plan();
         let loops = plan.loops(whole);
         let c = self.communicator(STEADY).await?;
-        let slope = steady::Slope::of(c, job, &plan.on_fewer(whole, c.plan()), steady::FIRST / 2).await?;
+        let slope = steady::Slope::of(c, job, &plan.on_fewer(whole, c.plan()), (steady::FIRST / 2, 2)).await?;
         let begin = slope.as_ref().map_or(loops, |slope| slope.begin);
+        let short = plan.on_fewer(whole, most).with_loops(most, begin);
+        let long_ring = plan.choice.algorithm == Algorithm::Ring && steady::weight(most, &short) > LONG_RING;
+        let count = if long_ring { 1 } else { steady::count(most, &short, &SIMULATED) };
         let more = slope.as_ref().map_or(0.0, |slope| slope.mean() * (loops - begin) as f64);
-        for number in 0..self.fewer.steps.len() {
+        for number in if long_ring { 0 } else { FIRST }..self.fewer.steps.len() {
             let c = self.communicator(number).await?;
             let before = c.wrong();
             let spans = steady::whole(c, job, &plan.on_fewer(whole, c.plan()), (begin, count)).await?;
@@ -160,14 +162,18 @@ impl Continued {
     }
 }
 
-/// Nodes that are taken, and how many of these numbers at least. Basis: assumed; leaves of trees, nodes with one child and with two are
-/// among four nodes, and those that wait for both trees among eight.
-const COUNTS: [u32; 4] = [4, 8, 16, 32];
+/// Nodes that are taken, which of these numbers is the first, and how many at least. Basis: assumed; leaves of trees, nodes with one child
+/// and with two are among four nodes, and those that wait for both trees among eight.
+const COUNTS: [u32; 5] = [2, 4, 8, 16, 32];
+const FIRST: usize = 1;
 const ENOUGH: usize = 3;
+/// Steps of all ranks of 16 nodes from which on fewer nodes stand for a ring, by one operation each. Basis: assumed; bytes bind such a ring,
+/// and its steps are all alike.
+const LONG_RING: u64 = steady::HEAVY / 8;
 /// Operations one behind the other by the steps of all ranks. Basis: assumed; the first of an idle job is not like those behind it.
-const SIMULATED: [(u64, u32); 2] = [(steady::HEAVY / 16, 7), (2 * steady::HEAVY, 2)];
+const SIMULATED: [(u64, u32); 3] = [(steady::HEAVY / 128, 7), (steady::HEAVY / 16, 3), (2 * steady::HEAVY, 2)];
 /// Which of them says what a loop more adds. Basis: assumed; of eight nodes some pass on to one and some to two others.
-const STEADY: usize = 1;
+const STEADY: usize = 2;
 /// By how much of itself the time may differ where the step before gives the slope. Basis: assumed; slopes come closer to each other, so
 /// that the last leads much nearer than the difference to the one before (docs/models/nccl-runtime.md has a table).
 const AGREEMENT: f64 = 0.05;

@@ -7,7 +7,8 @@
 //! Not modelled: CUDA graphs, several operations in a group, rounding.
 //!
 //! Iterations repeat exactly once the first few are over: those beyond are counted, not simulated. A message of very many steps is
-//! run at two lengths with the same chunks, and what a byte more takes gives the rest; `steady.rs` has what large jobs do, `fewer.rs` those
+//! run at two lengths with the same chunks, and what a byte more takes gives the rest. A long message whose ranks move the same in place as
+//! out of place is measured once; `steady.rs` has what large jobs do, `fewer.rs` those
 //! of many nodes.
 
 mod fewer;
@@ -20,7 +21,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use fabriscope_nccl::{NetWay, Plan, Tuner};
+use fabriscope_nccl::{self as nccl, NetWay, Plan, Tuner};
 use fabriscope_nccl_runtime::{self as runtime, Communicator, Wire, World};
 use fabriscope_node::{Main, Process, ProgramError, Record};
 use fabriscope_platform::nccl::JobLibrary;
@@ -99,13 +100,24 @@ fn wires(plans: impl Iterator<Item = impl Borrow<Plan>>, connections: impl Fn(&P
     let (mut all, mut seen) = (BTreeMap::new(), Vec::new());
     for plan in plans {
         let plan = plan.borrow();
-        let alike = (plan.choice, plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
+        let alike = (plan.choice.work(), plan.parts.iter().map(|part| (part.channel, part.bytes.0 > 0)).collect::<Vec<_>>());
         if !seen.contains(&alike) {
             seen.push(alike);
             all.extend(connections(plan));
         }
     }
     all.into_iter().collect()
+}
+
+impl Row {
+    /// Whether ranks move the same bytes over the same ways in both places of the buffers, and so many that this is not done twice.
+    fn measured_once(&self, settings: &Settings) -> bool {
+        let alike = |case: &Case| {
+            let operation = case.plan.as_ref().map(|plan| plan.choice.operation);
+            operation.is_some_and(|operation| !matches!(operation, nccl::Operation::AllGather | nccl::Operation::Broadcast))
+        };
+        !settings.exact && self.bytes > LONG && self.cases[1].iter().all(alike)
+    }
 }
 
 /// What is measured, by row and place.
@@ -286,6 +298,10 @@ async fn run(process: Process, job: Arc<Job>, results: Results) -> Result<(), Pr
                 let mut results = results.lock();
                 results.times[at][place][0].extend(spans.get(c.rank() as usize));
                 results.remarks[at] = skipped.remark(row.bytes).into_iter().collect();
+            } else if place > 0 && row.measured_once(&job.settings) {
+                // All ranks have said what they measured at the other place; whoever comes here first.
+                let mut results = results.lock();
+                results.times[at][place] = results.times[at][0].clone();
             } else {
                 for (number, case) in cases.iter().enumerate() {
                     let span = measure(&c, &job, case).await?;

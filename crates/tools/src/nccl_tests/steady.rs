@@ -7,9 +7,10 @@
 //! Source: NCCL's kernels go through equal loops over their chunks (`fabriscope_nccl::Plan`), so that a long message is a pipeline in
 //! steady state, with the same begin and the same end whatever its length.
 //! Modelled: the plan of the whole message with fewer whole loops; K is doubled until t(2 K) − t(K) and t(3 K) − t(2 K) agree; where
-//! these three together are more loops than the operation has, all of its loops are simulated.
-//! Messages that differ in the number of loops alone, and the two places of the buffers, are measured once. An operation behind another
-//! takes as long as from the start of its kernel to the end.
+//! the last of these has as many loops as the operation, all of its loops are simulated.
+//! Messages that differ in the number of loops alone, and the two places of the buffers, are measured once; what a loop adds is measured
+//! once for all messages with the same chunks, on whole loops, whatever is left over behind them. An operation behind another takes as
+//! long as from the start of its kernel to the end.
 //! Not modelled: how the first operations after a barrier differ from those behind them.
 
 use std::collections::BTreeMap;
@@ -31,9 +32,14 @@ struct Kernel {
     alone: Span,
 }
 
-/// What has been measured, by what decides how long kernels take; of each rank.
+/// What has been measured, by what decides how long it takes.
 #[derive(Debug, Default)]
-pub(super) struct Known(BTreeMap<String, Arc<Vec<Kernel>>>);
+pub(super) struct Known {
+    /// Kernels, of each rank.
+    kernels: BTreeMap<String, Arc<Vec<Kernel>>>,
+    /// What loops add, whatever is left over behind them.
+    slopes: BTreeMap<String, Slope>,
+}
 
 /// What was simulated of an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,7 +72,7 @@ pub(super) fn is_heavy(world: &World, plan: &Plan) -> bool {
 }
 
 /// Steps of all ranks, as far as they would be simulated otherwise.
-fn weight(communicator: &fabriscope_nccl::Communicator, plan: &Plan) -> u64 {
+pub(super) fn weight(communicator: &fabriscope_nccl::Communicator, plan: &Plan) -> u64 {
     let lanes = plan.parts.iter().flat_map(|part| plan.lanes(communicator, 0, part));
     u64::from(communicator.ranks()) * lanes.map(|lane| lane.steps().min(MOST_STEPS)).sum::<u64>()
 }
@@ -78,30 +84,43 @@ pub(super) fn count(communicator: &fabriscope_nccl::Communicator, plan: &Plan, e
 }
 
 /// What a loop more adds to an operation of K, 2 K or more loops, on each rank.
+#[derive(Debug, Clone)]
 pub(super) struct Slope {
     /// K.
     pub begin: u64,
-    each: Vec<Span>,
+    each: Arc<[Span]>,
     growth: f64,
 }
 
 impl Slope {
-    /// Measures it, where an operation has enough loops. Every program of the job comes here with the same plan, those that are not of the
-    /// communicator as well. The first K has at least `first` steps.
-    pub async fn of(c: &Communicator, job: &Job, plan: &Plan, first: u64) -> Result<Option<Slope>, ProgramError> {
+    /// Measures it, where an operation has enough loops, on whole loops alone: messages that differ in their number, and in what is left
+    /// over, share it. Every program of the job comes here with the same plan, those that are not of the communicator as well. The first K
+    /// has at least `first` steps; none if the operation has fewer than `least` times K loops.
+    pub async fn of(c: &Communicator, job: &Job, plan: &Plan, (first, least): (u64, u64)) -> Result<Option<Slope>, ProgramError> {
         let loops = plan.loops(c.plan());
         let lanes = plan.parts.iter().flat_map(|part| plan.lanes(c.plan(), 0, part));
         let shortest = lanes.map(|lane| lane.course().steps_of_loop()).min().unwrap_or(1);
         let mut begin = first.div_ceil(shortest.max(1));
-        while 6 * begin < loops {
-            let short = kernels(c, job, plan, (begin, 1)).await?;
-            let middle = kernels(c, job, plan, (2 * begin, 1)).await?;
-            let long = kernels(c, job, plan, (3 * begin, 1)).await?;
+        let chunks: Vec<(u32, u64)> = plan.parts.iter().map(|part| (part.channel, part.chunk.0)).collect();
+        let shape = format!("{} {:?} {} {chunks:?}", c.ranks(), plan.choice.work(), plan.root);
+        // All have come here before the first has anything to say.
+        c.barrier().await?;
+        let known = job.known.lock().slopes.get(&shape).cloned();
+        if let Some(slope) = known {
+            return Ok((least * slope.begin <= loops).then_some(slope));
+        }
+        while least * begin <= loops {
+            let of_loops = |loops| plan.of_whole_loops(c.plan(), loops);
+            let short = kernels(c, job, of_loops(begin), 1).await?;
+            let middle = kernels(c, job, of_loops(2 * begin), 1).await?;
+            let long = kernels(c, job, of_loops(3 * begin), 1).await?;
             let [one, two, three] = [&short, &middle, &long].map(|kernels| together(kernels));
             let growth = if two > one { (three - two) / (two - one) - 1.0 } else { f64::INFINITY };
             if growth.abs() <= AGREEMENT {
                 let more = |(short, long): (&Kernel, &Kernel)| long.alone.saturating_sub(short.alone) / (2 * begin);
-                return Ok(Some(Slope { begin, each: short.iter().zip(long.iter()).map(more).collect(), growth }));
+                let slope = Slope { begin, each: short.iter().zip(long.iter()).map(more).collect(), growth };
+                job.known.lock().slopes.insert(shape, slope.clone());
+                return Ok(Some(slope));
             }
             begin *= 2;
         }
@@ -122,12 +141,12 @@ impl Slope {
 /// The mean time of an operation on each rank, and what was left out of it. Every program of the job comes here with the same plan.
 pub(super) async fn measure(c: &Communicator, job: &Job, plan: &Plan) -> Result<(Vec<Span>, Skipped), ProgramError> {
     let loops = plan.loops(c.plan());
-    let Some(slope) = Slope::of(c, job, plan, FIRST).await? else {
+    let Some(slope) = Slope::of(c, job, plan, (FIRST, 3)).await? else {
         let count = count(c.plan(), plan, &[(4 * HEAVY, 3)]);
         return Ok((whole(c, job, plan, (loops, count)).await?, Skipped { loops: (loops, loops), growth: 0.0 }));
     };
-    let long = kernels(c, job, plan, (3 * slope.begin, 1)).await?;
-    let all = long.iter().zip(&slope.each).map(|(long, each)| {
+    let long = kernels(c, job, plan.with_loops(c.plan(), 3 * slope.begin), 1).await?;
+    let all = long.iter().zip(slope.each.iter()).map(|(long, each)| {
         let more = *each * (loops - 3 * slope.begin);
         mean(job, long.first + more, long.alone + more)
     });
@@ -136,7 +155,7 @@ pub(super) async fn measure(c: &Communicator, job: &Job, plan: &Plan) -> Result<
 
 /// The mean time of an operation of so many loops on each rank, `count` of which are simulated one behind the other.
 pub(super) async fn whole(c: &Communicator, job: &Job, plan: &Plan, (loops, count): (u64, u32)) -> Result<Vec<Span>, ProgramError> {
-    Ok(kernels(c, job, plan, (loops, count)).await?.iter().map(|kernel| mean(job, kernel.first, kernel.alone)).collect())
+    Ok(kernels(c, job, plan.with_loops(c.plan(), loops), count).await?.iter().map(|kernel| mean(job, kernel.first, kernel.alone)).collect())
 }
 
 /// The mean over the iterations of the command line, of the first operation and those behind it.
@@ -150,14 +169,14 @@ fn together(kernels: &[Kernel]) -> f64 {
     kernels.iter().map(|kernel| kernel.alone.as_us_f64()).sum()
 }
 
-/// Kernels of so many loops one behind the other, on each rank. Those that take as long are run once.
-async fn kernels(c: &Communicator, job: &Job, plan: &Plan, (loops, count): (u64, u32)) -> Result<Arc<Vec<Kernel>>, ProgramError> {
-    let plan = Arc::new(plan.with_loops(c.plan(), loops));
+/// So many kernels one behind the other, on each rank. Those that take as long are run once.
+async fn kernels(c: &Communicator, job: &Job, plan: Plan, count: u32) -> Result<Arc<Vec<Kernel>>, ProgramError> {
+    let plan = Arc::new(plan);
     // Neither offsets nor the place of the result are among it.
     let parts: Vec<(u32, u64, u64)> = plan.parts.iter().map(|part| (part.channel, part.bytes.0, part.chunk.0)).collect();
-    let shape = format!("{} {:?} {} {count} {parts:?}", c.ranks(), plan.choice, plan.root);
+    let shape = format!("{} {:?} {} {count} {parts:?}", c.ranks(), plan.choice.work(), plan.root);
     c.barrier().await?;
-    let found = job.known.lock().0.get(&shape).cloned();
+    let found = job.known.lock().kernels.get(&shape).cloned();
     if let Some(found) = found {
         return Ok(found);
     }
@@ -182,19 +201,19 @@ async fn kernels(c: &Communicator, job: &Job, plan: &Plan, (loops, count): (u64,
             mine.alone = last.since(first) / u64::from(count - 1);
         }
         let mut known = job.known.lock();
-        let all = known.0.entry(shape.clone()).or_insert_with(|| Arc::new(vec![Kernel::default(); c.ranks() as usize]));
+        let all = known.kernels.entry(shape.clone()).or_insert_with(|| Arc::new(vec![Kernel::default(); c.ranks() as usize]));
         Arc::make_mut(all)[c.rank() as usize] = mine;
     }
     // Nobody asks before all have said what they measured.
     c.barrier().await?;
-    let all = job.known.lock().0.get(&shape).cloned();
+    let all = job.known.lock().kernels.get(&shape).cloned();
     Ok(all.unwrap_or_default())
 }
 
 /// Steps of all ranks from which on loops and iterations are left out. Basis: assumed; some seconds of one core.
 pub(super) const HEAVY: u64 = 1 << 20;
 /// Steps of a rank between nodes from which on they are left out in any case. Basis: assumed.
-const MANY: u64 = 2048;
+const MANY: u64 = MOST_STEPS / 4;
 /// Steps of the first K. Basis: assumed; as many as a connection has slots, and the check doubles K where that is not enough.
 pub(super) const FIRST: u64 = 8;
 /// By how much of itself the last third may take longer or shorter. Basis: assumed; iterations differ by as much among themselves.
