@@ -7,6 +7,7 @@
 use std::ops::Deref;
 
 use fabriscope_units::{Bytes, Rate, Time, parameters};
+use smallvec::SmallVec;
 
 use super::{Allowance, Control, Feedback, Line, Loss, OutOfRange, Scheme, Signals, share, window};
 
@@ -25,12 +26,12 @@ pub struct LinkState {
 
 /// The states of the links of a path; a word where links write nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Telemetry(Option<Box<Vec<LinkState>>>);
+pub struct Telemetry(Option<Box<SmallVec<[LinkState; PATH]>>>);
 
 impl Telemetry {
     /// The next link of the path writes its state.
     pub fn push(&mut self, state: LinkState) {
-        self.0.get_or_insert_with(|| Box::new(Vec::with_capacity(PATH))).push(state);
+        self.0.get_or_insert_default().push(state);
     }
 }
 
