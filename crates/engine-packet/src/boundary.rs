@@ -8,7 +8,7 @@
 use crate::packed_packet::PackedPacket;
 use fabriscope_switch::Channel;
 use fabriscope_units::{Bytes, Time};
-use fabriscope_verbs::{Ext, Notice, Told};
+use fabriscope_verbs::{Announcement, Ext, Notice};
 
 /// What one part tells another in a window.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(crate) struct BoundaryTraffic {
     /// Extension headers that go along with some of them, by their place in `packets`.
     pub(crate) extensions: Vec<(u32, Ext)>,
     /// Extension headers of packets that are or will be there, and what became of entries.
-    pub(crate) headers: Vec<Told>,
+    pub(crate) headers: Vec<Announcement>,
     pub(crate) notices: Vec<Notice>,
     /// Room behind lanes: from when on, lane, how much.
     pub credits: Vec<(Time, u32, Bytes)>,

@@ -17,15 +17,15 @@ use crate::ext_headers::{Ext, ExtId};
 
 /// Headers that a part tells of.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Announcement {
     /// The number that packets have there.
     pub(crate) id: ExtId,
-    /// How many packets have it, or [`Told::MORE`].
+    /// How many packets have it, or [`Announcement::MORE`].
     pub(crate) packets: u32,
     pub(crate) ext: Ext,
 }
 
-impl Told {
+impl Announcement {
     /// How many is not known yet.
     pub(crate) const MORE: u32 = u32::MAX;
 }
@@ -68,7 +68,7 @@ struct Import {
     ext: Ext,
     /// Packets that are done with it.
     done: u32,
-    /// Packets that there are, or [`Told::MORE`]; 0 where the place is free.
+    /// Packets that there are, or [`Announcement::MORE`]; 0 where the place is free.
     packets: u32,
 }
 
@@ -181,7 +181,7 @@ impl Borders {
         }
     }
 
-    pub(crate) fn learn(&mut self, Told { id, packets, ext }: Told) {
+    pub(crate) fn learn(&mut self, Announcement { id, packets, ext }: Announcement) {
         let imports = &mut self.imports[id.from() as usize];
         if imports.len() <= id.place() {
             imports.resize_with(id.place() + 1, Import::default);

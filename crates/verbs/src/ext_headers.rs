@@ -11,7 +11,7 @@ use fabriscope_wire::psm2::Header;
 use fabriscope_prefetch::prefetch_lines;
 
 use crate::cc::Telemetry;
-use crate::ext_borders::{Borders, Notice, Told};
+use crate::ext_borders::{Announcement, Borders, Notice};
 use crate::ids::{Lid, QpNum, Rkey};
 use crate::transport::iwarp::frame::Frame;
 use crate::words::AppWords;
@@ -312,7 +312,7 @@ impl ExtHeaders {
     /// A packet with the entry `id` leaves for a receiver in part `to`: the number that it has from now on, and the headers themselves
     /// where that part has not got them yet.
     #[inline]
-    pub fn export(&mut self, id: ExtId, to: u32) -> (ExtId, Option<Told>) {
+    pub fn export(&mut self, id: ExtId, to: u32) -> (ExtId, Option<Announcement>) {
         let (Some(borders), Some(slot)) = (&mut self.borders, self.slots.get_mut(id.0 as usize).filter(|slot| slot.is_used())) else {
             return (id, None); // it has none, or left another part before
         };
@@ -331,17 +331,17 @@ impl ExtHeaders {
         if last {
             let ext = std::mem::take(&mut slot.ext);
             self.release(id);
-            return (far, Some(Told { id: far, packets: 1, ext }));
+            return (far, Some(Announcement { id: far, packets: 1, ext }));
         }
         slot.state -= 1;
         if !known {
             slot.far = far;
             borders.leaves(far);
         }
-        (far, Some(Told { id: far, packets: if known { 1 } else { Told::MORE }, ext: slot.ext.clone() }))
+        (far, Some(Announcement { id: far, packets: if known { 1 } else { Announcement::MORE }, ext: slot.ext.clone() }))
     }
     /// The part of a sender tells of headers.
-    pub fn learn(&mut self, told: Told) {
+    pub fn learn(&mut self, told: Announcement) {
         if let Some(borders) = &mut self.borders {
             borders.learn(told);
         }

@@ -44,7 +44,7 @@ pub use attr::{AhAttr, AltPath, MigState, Peer, QpAttr, QpCap, QpInit, QpState, 
 pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
-pub use ext_borders::{Notice, Told};
+pub use ext_borders::{Announcement, Notice};
 pub use ext_headers::{Ext, ExtContent, ExtHeaders, ExtId, Foreign};
 pub use fabriscope_wire::{Delivery, LinkLayer, Mtu, Order, Scale, Service};
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};
