@@ -23,11 +23,21 @@ pub(crate) struct Host {
     pub last_qp: u32,
     /// When the one valid look at the transport timers comes.
     pub(crate) timer_at: Time,
+    /// A later look that is planned too: timers that are far ahead are there again behind each time of pacing.
+    pub(crate) timer_behind: Time,
 }
 
 impl Host {
     pub fn new(adapter: Adapter, pipeline: Pipeline, uplink: u32) -> Host {
-        Host { adapter: Some(Box::new(adapter)), pipeline, uplink, transmit_scheduled: false, last_qp: 0, timer_at: Time::MAX }
+        Host {
+            adapter: Some(Box::new(adapter)),
+            pipeline,
+            uplink,
+            transmit_scheduled: false,
+            last_qp: 0,
+            timer_at: Time::MAX,
+            timer_behind: Time::MAX,
+        }
     }
 
     /// The adapter, which is here whenever an event is handled.

@@ -9,7 +9,7 @@ use fabriscope_switch::{Arbiter, Channel, Ecn, SharedBuffer};
 use fabriscope_units::{Bytes, Span, Time};
 
 use crate::arbitrated::Wire;
-use crate::boundary::Guard;
+use crate::boundary::Guards;
 use crate::layout::Slots;
 use crate::link_level::LinkLevel;
 use crate::per_host::PerHost;
@@ -28,9 +28,8 @@ pub(crate) struct Links<'a> {
     pub endpoints: u32,
     /// Own lanes, by place.
     pub lanes: Vec<Channel>,
-    /// Buffers with pause frames behind lanes that leave other parts and end here, by the place of the way back; empty where
-    /// there are none.
-    pub guards: Vec<Option<Box<Guard>>>,
+    /// Buffers with pause frames behind lanes that leave other parts and end here.
+    pub guards: Guards,
     /// Own links, by place, where links are arbitrated.
     pub wires: Vec<Wire>,
     pub arbiters: Vec<Arbiter>,
@@ -197,20 +196,24 @@ impl Links<'_> {
         if self.vls == 1 { 0 } else { lane % self.vls }
     }
 
-    /// The guard of the buffer behind a lane that leaves another part and ends here.
-    pub fn guard(&mut self, lane: u32) -> Option<&mut Guard> {
+    /// Which guard keeps account of the buffer behind a lane that leaves another part and ends here, if one does.
+    #[inline(always)]
+    pub fn guard(&self, lane: u32) -> Option<usize> {
         if self.guards.is_empty() {
             return None;
         }
-        let back = LinkId(lane / self.vls).reverse().0 * self.vls + lane % self.vls;
-        let (_, place) = self.slots.of(back);
-        self.guards[place].as_deref_mut()
+        let back = if self.vls == 1 { LinkId(lane).reverse().0 } else { LinkId(lane / self.vls).reverse().0 * self.vls + lane % self.vls };
+        self.guards.of(self.slots.of(back).1)
     }
 
     /// The account of the buffer with pause frames behind a lane that ends here, if it has one.
     pub fn buffer(&mut self, lane: u32) -> Option<&mut Channel> {
         let (part, place) = self.slots.of(lane);
-        if part == self.part { Some(&mut self.lanes[place]).filter(|lane| lane.pauses()) } else { Some(&mut self.guard(lane)?.buffer) }
+        if part == self.part {
+            return Some(&mut self.lanes[place]).filter(|lane| lane.pauses());
+        }
+        let guard = self.guard(lane)?;
+        Some(&mut self.guards.buffers[guard])
     }
 
     /// The link of a lane, and the lane within the service level: what routing sees of it.
@@ -242,6 +245,8 @@ impl Links<'_> {
             if self.scheduling == Scheduling::Arbitrated {
                 prefetch(&self.wires[self.wire_of(place)]);
             }
+        } else if let Some(guard) = self.guard(lane) {
+            prefetch_lines::<_, 2>(&self.guards.buffers[guard]);
         }
     }
 

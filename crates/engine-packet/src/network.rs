@@ -207,19 +207,29 @@ impl World<'_> {
 
     /// Accounts an arriving packet in the buffer behind a lane with pause frames; false when it is lost.
     pub(crate) fn hold(&mut self, now: Time, lane: u32, packed: PackedPacket) -> bool {
-        let Some(buffer) = self.links.buffer(lane) else { return true };
+        let (part, place) = self.links.slots.of(lane);
+        let guard = if part == self.links.part { None } else { self.links.guard(lane) };
+        let buffer = match guard {
+            None if part != self.links.part => return true,
+            None => &mut self.links.lanes[place],
+            Some(guard) => &mut self.links.guards.buffers[guard],
+        };
+        if !buffer.pauses() {
+            return true;
+        }
         let held = buffer.hold(packed.wire_bytes(), now);
         if self.watch.observer.is_some() {
             self.observe_pause(lane);
         }
         match held {
             Ok(change) => {
-                if self.links.slots.of(lane).0 != self.links.part {
-                    self.watch.stats.pauses += u64::from(change == PauseChange::Paused);
-                    self.post_pause(lane);
-                    return true;
+                match guard {
+                    None => self.note_pause(lane, change),
+                    Some(guard) => {
+                        self.watch.stats.pauses += u64::from(change == PauseChange::Paused);
+                        self.post_pause(part, lane, guard);
+                    }
                 }
-                self.note_pause(lane, change);
                 true
             }
             Err(()) => {

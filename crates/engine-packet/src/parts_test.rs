@@ -125,8 +125,7 @@ fn settle(engine: &Scenario, cluster: &Cluster, schedule: &Schedule, threads: us
     let settled = |worlds: &[crate::world::World<'_>]| -> Vec<Vec<i64>> {
         // What an owner does not keep account of stands still, so that all lanes can be asked.
         let lanes = |world: &crate::world::World<'_>| world.links.lanes.iter().map(Channel::settled).collect::<Vec<_>>();
-        let guards =
-            |world: &crate::world::World<'_>| world.links.guards.iter().flatten().map(|guard| guard.buffer.settled()).collect::<Vec<_>>();
+        let guards = |world: &crate::world::World<'_>| world.links.guards.buffers.iter().map(Channel::settled).collect::<Vec<_>>();
         worlds.iter().map(lanes).chain(worlds.iter().map(guards)).collect()
     };
     let before = settled(&worlds);

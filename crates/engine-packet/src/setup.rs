@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::aggregation::Aggregation;
 use crate::arbitrated::Wire;
-use crate::boundary::{BoundaryTraffic, Guard};
+use crate::boundary::{BoundaryTraffic, Guards};
 use crate::enforcement::Enforcement;
 use crate::event::PLACES;
 use crate::groups::Groups;
@@ -224,8 +224,9 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             }
             let mut watch = Watch::new(self.arrivals());
             watch.observer = observer(self.engine, self.cluster.parts.link_layer.wire(), own, graph.link_count(), &self.qos.numbers());
+            let ext_headers = ExtHeaders::of_part(links.part, layout.parts());
             let mut world = World {
-                queue: queue(graph.endpoint_count().div_ceil(layout.parts())),
+                queue: queue(graph.endpoint_count(), layout.parts()),
                 layout: Arc::clone(&layout),
                 cluster: self.cluster,
                 hosts: self.hosts(&layout, links.part),
@@ -233,7 +234,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
                 routes: Routes { table: table.clone(), flows: FxHashMap::default() },
                 groups: self.groups(),
                 watch,
-                ext_headers: ExtHeaders::new(),
+                ext_headers,
                 pairs: Arc::clone(&pairs),
                 pkeys: Arc::clone(&pkeys),
                 rates: Arc::clone(&rates),
@@ -243,6 +244,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             let stream = self.streams.stream("loss", u64::from(world.links.part));
             crate::faults::set_up(&mut world, self.engine, stream, &mut tables)?;
             large_pages(&world.links.lanes);
+            large_pages(&world.links.guards.buffers);
             large_pages(&world.links.wires);
             large_pages(&world.hosts.all);
             Ok(world)
@@ -263,7 +265,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
             part,
             endpoints: self.cluster.fabric.graph.endpoint_count(),
             lanes: Vec::new(),
-            guards: Vec::new(),
+            guards: Guards::default(),
             wires: Vec::new(),
             arbiters: Vec::new(),
             vls: self.vls(),
@@ -318,7 +320,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
 
     /// Gives each part the buffers with pause frames behind lanes of others.
     fn guard(&self, layout: &Layout, parts: &mut [Links<'a>]) {
-        parts.iter_mut().for_each(|part| part.guards.resize_with(part.lanes.len(), || None));
+        parts.iter_mut().for_each(|part| part.guards.make_room(part.lanes.len()));
         for (number, link) in self.cluster.fabric.graph.links().iter().enumerate() {
             let id = LinkId(number as u32);
             if layout.slots.of(id.0 * self.vls()).0 == layout.part_of_end(id) {
@@ -334,7 +336,7 @@ impl<'e, 'a> Blueprint<'e, 'a> {
                     let limits = switch::FlowControl::Pause(PauseLimits { thresholds, ..limits });
                     let (part, place) = layout.slots.of(id.reverse().0 * self.vls() + vl);
                     let buffer = Channel::new(Pace::of(link.rate), link.delay, link.to.0, limits);
-                    parts[part as usize].guards[place] = Some(Box::new(Guard::new(buffer)));
+                    parts[part as usize].guards.add(place, buffer);
                 }
             }
         }
@@ -441,10 +443,11 @@ fn queue_limit(switch: Option<&Switch>) -> QueueLimit {
     }
 }
 
-/// Buckets so narrow that few events share one: with `endpoints` busy NICs an event happens every few picoseconds.
-fn queue<E: Copy + Default>(endpoints: u32) -> EventQueue<E> {
-    let width = (1u64 << 22) / u64::from(endpoints.max(1)).next_power_of_two();
-    EventQueue::new(Span::from_ps(width.clamp(1 << 9, 1 << 16)), 8192)
+/// Buckets so narrow that few events share one: with busy NICs at all `endpoints` an event happens every few picoseconds. A part has few
+/// buckets, some ten microseconds of them: a bucket with a single timer takes the room of several events.
+fn queue<E: Copy + Default>(endpoints: u32, parts: u32) -> EventQueue<E> {
+    let width = (1u64 << 22) / u64::from(endpoints.div_ceil(parts).max(1)).next_power_of_two();
+    EventQueue::new(Span::from_ps(width.clamp(1 << 9, 1 << 16)), if parts > 1 { 1024 } else { 8192 })
 }
 
 #[cfg(test)]

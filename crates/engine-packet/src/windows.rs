@@ -118,6 +118,7 @@ fn windows(share: &mut [(usize, Part<'_>)], exchange: &Exchange, window: Span, u
                 world.drain(start);
             }
             let result = world.run_before(transfers, end);
+            world.post_notices();
             let mut next = world.queue.peek_time().unwrap_or(Time::MAX);
             for (reader, mail) in world.outbox.iter_mut().enumerate() {
                 next = next.min(mail.earliest());

@@ -163,18 +163,20 @@ impl World<'_> {
                 Some((host, qp)) => {
                     if let Some(nic) = host.rnic() {
                         nic.prefetch_qp(qp);
-                        if nic.has_contexts() {
-                            nic.prefetch_context(event.arrival().and_then(|(_, packed)| self.ext_headers.at(packed.ext())));
-                        }
+                        nic.prefetch_peers();
                     }
                 }
                 None => self.links.prefetch_second(event.pumps()),
             }
         }
-        if let Some((host, qp)) = self.queue.peek_ahead(NEXT).and_then(|event| self.host_of(event))
+        if let Some(event) = self.queue.peek_ahead(NEXT)
+            && let Some((host, qp)) = self.host_of(event)
             && let Some(nic) = host.rnic()
         {
             nic.prefetch_request(qp);
+            if nic.has_contexts() {
+                nic.prefetch_context(event.arrival().and_then(|(_, packed)| self.ext_headers.at(packed.ext())));
+            }
         }
     }
 

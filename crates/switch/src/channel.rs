@@ -286,6 +286,12 @@ impl Channel {
     pub fn pauses(&self) -> bool {
         matches!(self.control, Control::Open | Control::Paused)
     }
+    /// Whether no pause is in force or asked for; of lanes with pause frames.
+    #[inline]
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.control == Control::Open
+    }
     /// What the packets of the list make together.
     #[inline]
     #[must_use]

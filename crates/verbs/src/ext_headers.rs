@@ -1,6 +1,7 @@
 //! What only some packets carry: addresses, operands, immediate data, datagram headers, payload bytes.
 //!
-//! Modelled: a slab; a packet holds the number of its entry, so packets stay small and are copied freely.
+//! Modelled: a slab; a packet holds the number of its entry, so packets stay small and are copied freely. Entries of packets between
+//! the parts of a divided run are kept by `ext_borders`.
 //! Not modelled: the layout on the wire (crate `wire`).
 
 use fabriscope_tcp::Segment;
@@ -10,6 +11,7 @@ use fabriscope_wire::psm2::Header;
 use fabriscope_prefetch::prefetch_lines;
 
 use crate::cc::Telemetry;
+use crate::ext_borders::{Announcement, Borders, Notice};
 use crate::ids::{Lid, QpNum, Rkey};
 use crate::transport::iwarp::frame::Frame;
 use crate::words::AppWords;
@@ -17,6 +19,12 @@ use crate::words::AppWords;
 /// The number of an entry of a [`ExtHeaders`], or [`ExtId::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtId(pub u32);
+
+impl Default for ExtId {
+    fn default() -> ExtId {
+        ExtId::NONE
+    }
+}
 
 impl ExtId {
     /// The packet carries nothing beyond its fixed fields.
@@ -129,6 +137,14 @@ impl Ext {
         let AppWords([first, second, third, fourth]) = words;
         (self.compare_add, self.swap, self.masks, self.content) = (first, second, (third, fourth), ExtContent::Words);
     }
+    /// Nobody reads it any more. What it owns goes now, the rest when it is written again.
+    #[inline]
+    pub(crate) fn let_go(&mut self) {
+        (self.data, self.foreign) = (None, Foreign::None);
+        if !self.links.is_empty() {
+            self.links = Telemetry::default();
+        }
+    }
     /// Whether real bytes, if there are any, are as many as the packet says.
     pub(crate) fn holds(&self, payload: u16) -> bool {
         self.data.as_ref().is_none_or(|data| data.len() == usize::from(payload))
@@ -142,20 +158,26 @@ pub struct ExtHeaders {
     /// The first free slot, one more than its number; 0 where there is none.
     free: u32,
     used: usize,
+    /// What other parts of a divided run have to do with it.
+    borders: Option<Box<Borders>>,
 }
 
-/// A place of the slab. What it holds is written and read where it lies: a copy would cost more than the rest.
+/// A place of the slab, two cache lines. What it holds is written and read where it lies: a copy would cost more than the rest.
 #[derive(Default)]
+#[repr(align(64))]
 struct Slot {
     ext: Ext,
     /// Of a slot in use: [`USED`] and how many packets and messages hold it. Of a free one: the next, as [`ExtHeaders::free`] has it.
     state: u32,
+    /// The number that packets with it have from now on, once some left for the part of the receiver.
+    far: ExtId,
 }
 
 /// The slot is in use.
 const USED: u32 = 1 << 31;
 
 impl Slot {
+    #[inline(always)]
     fn is_used(&self) -> bool {
         self.state & USED != 0
     }
@@ -165,6 +187,10 @@ impl ExtHeaders {
     /// An empty slab.
     pub fn new() -> ExtHeaders {
         ExtHeaders::default()
+    }
+    /// An empty slab for one of several parts of a run.
+    pub fn of_part(part: u32, parts: u32) -> ExtHeaders {
+        ExtHeaders { borders: (parts > 1).then(|| Box::new(Borders::new(part, parts))), ..ExtHeaders::default() }
     }
     /// Stores `ext`.
     pub fn alloc(&mut self, ext: Ext) -> ExtId {
@@ -188,12 +214,18 @@ impl ExtHeaders {
     /// An entry, to be written into; `None` as for [`ExtHeaders::at`].
     #[inline]
     pub fn at_mut(&mut self, id: ExtId) -> Option<&mut Ext> {
-        self.slots.get_mut(id.0 as usize).filter(|slot| slot.is_used()).map(|slot| &mut slot.ext)
+        match self.slots.get_mut(id.0 as usize) {
+            Some(slot) => slot.is_used().then_some(&mut slot.ext),
+            None => self.borders.as_mut()?.at_mut(id),
+        }
     }
-    /// Looks at an entry; `None` for `ExtId::NONE` and for freed entries.
+    /// Looks at an entry; `None` for `ExtId::NONE`, for freed entries and for those of packets that pass this part.
     #[inline]
     pub fn at(&self, id: ExtId) -> Option<&Ext> {
-        self.slots.get(id.0 as usize).filter(|slot| slot.is_used()).map(|slot| &slot.ext)
+        match self.slots.get(id.0 as usize) {
+            Some(slot) => slot.is_used().then_some(&slot.ext),
+            None => self.borders.as_ref()?.at(id),
+        }
     }
     /// One more packet holds an entry, which nobody writes any more.
     #[inline]
@@ -208,18 +240,25 @@ impl ExtHeaders {
     }
     /// Takes an entry out; a copy where others hold it too.
     pub fn take(&mut self, id: ExtId) -> Option<Ext> {
-        if self.slots.get(id.0 as usize)?.state > USED | 1 {
-            self.slots[id.0 as usize].state -= 1;
-            return self.at(id).cloned();
+        let Some(slot) = self.slots.get_mut(id.0 as usize) else { return self.borders.as_mut()?.take(id) };
+        if slot.state > USED | 1 {
+            slot.state -= 1;
+            return Some(slot.ext.clone());
         }
-        let taken = std::mem::take(self.at_mut(id)?);
+        let taken = slot.is_used().then(|| std::mem::take(&mut slot.ext))?;
         self.release(id);
         Some(taken)
     }
     /// The slot of an entry in use is free again.
     #[inline]
     fn release(&mut self, id: ExtId) {
-        self.slots[id.0 as usize].state = self.free;
+        let slot = &mut self.slots[id.0 as usize];
+        slot.state = self.free;
+        if !slot.far.is_none()
+            && let Some(borders) = &mut self.borders
+        {
+            borders.ends(std::mem::take(&mut slot.far));
+        }
         self.free = id.0 + 1;
         self.used -= 1;
     }
@@ -227,22 +266,24 @@ impl ExtHeaders {
     #[inline(always)]
     pub fn prefetch(&self, id: ExtId) {
         if let Some(slot) = self.slots.get(id.0 as usize) {
-            prefetch_lines::<_, 3>(slot);
+            prefetch_lines::<_, 2>(slot);
+        } else if let Some(borders) = &self.borders {
+            borders.prefetch(id);
         }
     }
     /// Forgets an entry, if nobody else holds it: for a packet that has arrived or is dropped on its way. `ExtId::NONE` is allowed.
     #[inline]
     pub fn free(&mut self, id: ExtId) {
-        if let Some(slot) = self.slots.get_mut(id.0 as usize).filter(|slot| slot.state > USED | 1) {
-            slot.state -= 1;
-            return;
-        }
-        if let Some(ext) = self.at_mut(id) {
-            // What it owns goes now, the rest when it is written again.
-            (ext.data, ext.foreign) = (None, Foreign::None);
-            if !ext.links.is_empty() {
-                ext.links = Telemetry::default();
+        let Some(slot) = self.slots.get_mut(id.0 as usize) else {
+            if let Some(borders) = &mut self.borders {
+                borders.free(id);
             }
+            return;
+        };
+        if slot.state > USED | 1 {
+            slot.state -= 1;
+        } else if slot.is_used() {
+            slot.ext.let_go();
             self.release(id);
         }
     }
@@ -258,11 +299,62 @@ impl ExtHeaders {
     }
     /// Entries in use.
     pub fn len(&self) -> usize {
-        self.used
+        self.used + self.borders.as_ref().map_or(0, |borders| borders.len())
     }
     /// Whether no entry is in use.
     pub fn is_empty(&self) -> bool {
-        self.used == 0
+        self.len() == 0
+    }
+}
+
+/// Between the parts of a divided run.
+impl ExtHeaders {
+    /// A packet with the entry `id` leaves for a receiver in part `to`: the number that it has from now on, and the headers themselves
+    /// where that part has not got them yet.
+    #[inline]
+    pub fn export(&mut self, id: ExtId, to: u32) -> (ExtId, Option<Announcement>) {
+        let (Some(borders), Some(slot)) = (&mut self.borders, self.slots.get_mut(id.0 as usize).filter(|slot| slot.is_used())) else {
+            return (id, None); // it has none, or left another part before
+        };
+        let last = slot.state == USED | 1;
+        let (known, far) = (!slot.far.is_none(), slot.far);
+        if known && far.is_for(to) {
+            borders.leaves(far);
+            if last {
+                self.release(id)
+            } else {
+                slot.state -= 1
+            }
+            return (far, None);
+        }
+        let far = borders.place(to);
+        if last {
+            let ext = std::mem::take(&mut slot.ext);
+            self.release(id);
+            return (far, Some(Announcement { id: far, packets: 1, ext }));
+        }
+        slot.state -= 1;
+        if !known {
+            slot.far = far;
+            borders.leaves(far);
+        }
+        (far, Some(Announcement { id: far, packets: if known { 1 } else { Announcement::MORE }, ext: slot.ext.clone() }))
+    }
+    /// The part of a sender tells of headers.
+    pub fn learn(&mut self, told: Announcement) {
+        if let Some(borders) = &mut self.borders {
+            borders.learn(told);
+        }
+    }
+    /// Another part tells what became of an entry.
+    pub fn hear(&mut self, notice: Notice) {
+        if let Some(borders) = &mut self.borders {
+            borders.hear(notice);
+        }
+    }
+    /// What other parts have to know: which part, and what.
+    pub fn notices(&mut self) -> impl Iterator<Item = (u32, Notice)> + '_ {
+        self.borders.iter_mut().flat_map(|borders| borders.notices())
     }
 }
 
@@ -270,10 +362,10 @@ impl ExtHeaders {
 mod tests {
     use super::*;
 
-    /// It is moved with every packet that has one.
+    /// It is written with every packet that has one of its own.
     #[test]
-    fn an_entry_is_136_bytes() {
-        assert_eq!(size_of::<Ext>(), 136);
+    fn a_slot_is_two_cache_lines() {
+        assert_eq!((size_of::<Ext>(), size_of::<Slot>()), (120, 128));
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod counts;
 mod cq;
 pub mod error;
 pub mod event;
+pub(crate) mod ext_borders;
 pub mod ext_headers;
 pub mod ids;
 mod mcast;
@@ -43,6 +44,7 @@ pub use attr::{AhAttr, AltPath, MigState, Peer, QpAttr, QpCap, QpInit, QpState, 
 pub use counts::NicCounts;
 pub use error::{PostError, VerbsError};
 pub use event::AsyncEvent;
+pub use ext_borders::{Announcement, Notice};
 pub use ext_headers::{Ext, ExtContent, ExtHeaders, ExtId, Foreign};
 pub use fabriscope_wire::{Delivery, LinkLayer, Mtu, Order, Scale, Service};
 pub use ids::{AhId, CqId, EecNum, Lid, Lkey, PdId, QpNum, Rkey, SrqId, WatchId, WqeIndex, XrcdId};

@@ -232,6 +232,9 @@ impl World<'_> {
     /// A transport timer may have run out.
     pub(crate) fn timer(&mut self, client: &mut impl Client, now: Time, host: u32) {
         let h = &mut self.hosts[host];
+        if h.timer_behind == now {
+            h.timer_behind = Time::MAX;
+        }
         if h.timer_at != now {
             return; // another look was planned for an earlier time, and plans those after it
         }
@@ -253,8 +256,13 @@ impl World<'_> {
         if let Some(at) = h.adapter().poll_timeout() {
             let at = at.max(self.queue.now());
             if at < h.timer_at {
+                if at != h.timer_behind {
+                    self.queue.push(at, Event::timer(host));
+                    if h.timer_behind == Time::MAX {
+                        h.timer_behind = h.timer_at;
+                    }
+                }
                 h.timer_at = at;
-                self.queue.push(at, Event::timer(host));
             }
         }
     }

@@ -4,7 +4,10 @@
 //! Modelled: time stamp, bytes sent, queue and rate of each link; reference window once per round trip, stages of additive
 //! increase. Not modelled: the bytes that telemetry adds to packets (42 at five hops, 1 % of 4 KiB).
 
+use std::ops::Deref;
+
 use fabriscope_units::{Bytes, Rate, Time, parameters};
+use smallvec::SmallVec;
 
 use super::{Allowance, Control, Feedback, Line, Loss, OutOfRange, Scheme, Signals, share, window};
 
@@ -21,8 +24,27 @@ pub struct LinkState {
     pub rate: Rate,
 }
 
-/// The states of the links of a path.
-pub type Telemetry = Vec<LinkState>;
+/// The states of the links of a path; a word where links write nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Telemetry(Option<Box<SmallVec<[LinkState; PATH]>>>);
+
+impl Telemetry {
+    /// The next link of the path writes its state.
+    pub fn push(&mut self, state: LinkState) {
+        self.0.get_or_insert_default().push(state);
+    }
+}
+
+impl Deref for Telemetry {
+    type Target = [LinkState];
+    #[inline]
+    fn deref(&self) -> &[LinkState] {
+        self.0.as_ref().map_or(&[], |states| states.as_slice())
+    }
+}
+
+/// Links of most paths. Basis: a tree of three levels.
+const PATH: usize = 6;
 
 parameters! {
     /// HPCC. Parameters are named as in the paper.
@@ -62,7 +84,7 @@ pub struct Hpcc {
     /// Smoothed utilisation U.
     utilisation: f64,
     /// The state of the links at the last acknowledgement.
-    last: Telemetry,
+    last: Vec<LinkState>,
     /// When the reference was renewed: the first acknowledgement of a packet that left after this renews it again.
     renewed: Time,
 }

@@ -114,6 +114,11 @@ impl Nic {
     pub fn has_contexts(&self) -> bool {
         self.contexts.len() > 0
     }
+    /// Fetches what [`prefetch_context`](Self::prefetch_context) looks at; to be called some time before.
+    #[inline]
+    pub fn prefetch_peers(&self) {
+        self.contexts.prefetch_peers();
+    }
     /// Fetches the context that a packet with these extension headers is for, or the one whose turn it is to send.
     pub fn prefetch_context(&self, ext: Option<&Ext>) {
         self.contexts.prefetch(ext, self.port.turns.front().copied());

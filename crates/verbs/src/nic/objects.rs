@@ -256,6 +256,10 @@ impl Nic {
         let slot = self.qps.len() as u32;
         in_range("number of queue pairs", slot, 0, most)?;
         let num = QpNum(slot + FIRST_QP);
+        if self.qps.len() == self.qps.capacity() {
+            // Most adapters have one, and it is large.
+            self.qps.reserve_exact(self.qps.len().max(1));
+        }
         self.qps.push(Qp::new(num, slot, init));
         Ok(num)
     }

@@ -16,6 +16,14 @@ impl Bitmap {
         Bitmap { words: vec![0; (packets / 64) as usize].into_boxed_slice(), mask: packets - 1 }
     }
 
+    /// The same, where it has none yet.
+    #[inline]
+    pub(crate) fn size(&mut self, packets: u32) {
+        if self.words.is_empty() {
+            *self = Bitmap::new(packets);
+        }
+    }
+
     /// Sets the bit of `psn`; true if it was set before.
     #[inline]
     pub(crate) fn set(&mut self, psn: Psn) -> bool {

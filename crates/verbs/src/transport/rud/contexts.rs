@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_prefetch::prefetch_lines;
+use fabriscope_prefetch::{prefetch, prefetch_lines};
 use fabriscope_units::Time;
 use fabriscope_wire::Delivery;
 use rustc_hash::FxHashMap;
@@ -26,6 +26,9 @@ use crate::wc::WcStatus;
 #[derive(Default)]
 pub(crate) struct Contexts {
     list: Vec<Context>,
+    /// Whose they are.
+    peers: Vec<(Lid, u8, Delivery)>,
+    /// Where each of them stands, where there are more than [`FEW`].
     by_peer: FxHashMap<(Lid, u8, Delivery), u32>,
     /// Answers to packets of idempotent delivery, to whom they came from.
     answers: VecDeque<Answer>,
@@ -45,11 +48,28 @@ impl Contexts {
         self.list.len()
     }
 
+    /// Where the context of a peer stands, if there is one.
+    #[inline]
+    fn place(&self, peer: Lid, sl: u8, delivery: Delivery) -> Option<u32> {
+        let key = (peer, sl, delivery);
+        if self.peers.len() > FEW {
+            return self.by_peer.get(&key).copied();
+        }
+        self.peers.iter().position(|other| *other == key).map(|place| place as u32)
+    }
+
+    /// Fetches what [`prefetch`](Self::prefetch) looks at; to be called some time before.
+    #[inline]
+    pub(crate) fn prefetch_peers(&self) {
+        if let Some(first) = self.peers.first() {
+            prefetch(first);
+        }
+    }
     /// Fetches the context of the sender of a packet, or without a packet the one of `turn`.
     pub(crate) fn prefetch(&self, ext: Option<&Ext>, turn: Option<u32>) {
         let index = match ext {
             // The service level is not in the extension; nearly all contexts are of the first.
-            Some(ext) => self.by_peer.get(&(ext.slid, 0, ext.delivery)).copied(),
+            Some(ext) => self.place(ext.slid, 0, ext.delivery),
             None => turn.filter(|turn| turn & CONTEXT != 0).map(|turn| turn & !CONTEXT),
         };
         if let Some(context) = index.and_then(|index| self.list.get(index as usize)) {
@@ -59,17 +79,26 @@ impl Contexts {
 
     /// The context of a peer, if there is one.
     pub(super) fn at(&self, peer: Lid, sl: u8, delivery: Delivery) -> Option<&Context> {
-        self.by_peer.get(&(peer, sl, delivery)).and_then(|index| self.list.get(*index as usize))
+        self.list.get(self.place(peer, sl, delivery)? as usize)
     }
     /// The same to change.
     pub(super) fn at_mut(&mut self, peer: Lid, sl: u8, delivery: Delivery) -> Option<&mut Context> {
-        self.by_peer.get(&(peer, sl, delivery)).and_then(|index| self.list.get_mut(*index as usize))
+        let place = self.place(peer, sl, delivery)?;
+        self.list.get_mut(place as usize)
     }
 
     fn of(&mut self, peer: Lid, sl: u8, delivery: Delivery, port: &Port) -> &mut Context {
         let next = self.list.len() as u32;
-        let index = *self.by_peer.entry((peer, sl, delivery)).or_insert(next);
+        let index = self.place(peer, sl, delivery).unwrap_or(next);
         if index == next {
+            self.peers.push((peer, sl, delivery));
+            if self.peers.len() > FEW {
+                self.by_peer.extend(self.peers.iter().copied().zip(0..).skip(self.by_peer.len()));
+            }
+            if self.list.len() == self.list.capacity() {
+                // Many adapters have one or two, and they are large.
+                self.list.reserve_exact(self.list.len().max(1));
+            }
             self.list.push(Context {
                 index,
                 peer,
@@ -224,10 +253,12 @@ impl Contexts {
             self.answers.push_back(idempotent::execute(target, port, packet, ext, received));
             return port.acks.push_back(CONTEXT | ANSWER);
         }
-        let index = self.by_peer.get(&(ext.slid, packet.sl, Delivery::Rudi));
-        match index.and_then(|index| self.list.get_mut(*index as usize)) {
+        match self.at_mut(ext.slid, packet.sl, Delivery::Rudi) {
             Some(context) => context.answered_alone(now, port, packet, ext, received),
             None => received.dropped = true,
         }
     }
 }
+
+/// So many contexts are looked through one by one. Basis: assumed, a cache line of them.
+const FEW: usize = 8;

@@ -12,7 +12,6 @@ use fabriscope_wire::{NakCode, Psn, Syndrome};
 
 use super::coalescing::Untold;
 use super::message::Message;
-use super::sender::WINDOW;
 use crate::access::Access;
 use crate::attr::QpType;
 use crate::cc::Telemetry;
@@ -88,7 +87,7 @@ impl Receiver {
         Receiver {
             start: None,
             expected: Psn::default(),
-            arrived: Bitmap::new(WINDOW),
+            arrived: Bitmap::default(), // sized with the first packet
             partial: Vec::new(),
             acks: VecDeque::new(),
             refused: Vec::new(),

@@ -11,6 +11,7 @@ use super::receiver::{Ack, Outcome, Partial, Refusal, check};
 use super::sender::WINDOW;
 use crate::access::Access;
 use crate::attr::QpType;
+use crate::cc::Telemetry;
 use crate::ext_headers::{Ext, ExtHeaders, ExtId};
 use crate::ids::{Lkey, QpNum};
 use crate::memory;
@@ -112,7 +113,7 @@ impl Context {
         let (receiver, rules) = (&mut self.receiver, port.coalescing);
         let marked = ack.flags.contains(PacketFlags::BECN);
         if let Some((newest, map)) = receiver.untold.add(ack.asked, payload, marked, rules) {
-            receiver.acks.push_back(Ack { asked: newest, map, links: Vec::new(), flags: PacketFlags::NONE, ..ack });
+            receiver.acks.push_back(Ack { asked: newest, map, links: Telemetry::default(), flags: PacketFlags::NONE, ..ack });
         }
         if receiver.untold.is_due(owes, receiver.expected, rules) {
             let (map, marked) = receiver.untold.tell(owes, receiver.expected);

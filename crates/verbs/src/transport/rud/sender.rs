@@ -77,7 +77,7 @@ impl Sender {
             sent: 0,
             una: Psn::default(),
             next: Psn::default(),
-            arrived: Bitmap::new(WINDOW),
+            arrived: Bitmap::default(), // sized with the first packet
             again: VecDeque::new(),
             later: Vec::new(),
             since_asked: 0,

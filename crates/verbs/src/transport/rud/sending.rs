@@ -40,6 +40,7 @@ impl Context {
                 (message.first, message.packets) = (sender.next, packets);
                 sender.begun += 1;
                 sender.sent = 0;
+                sender.arrived.size(WINDOW);
             }
             let payload = sender.messages[sender.begun - 1].payload(sender.sent, mtu);
             let inside = (sender.next.distance(sender.una) as u32) < WINDOW;
