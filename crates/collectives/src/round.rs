@@ -43,6 +43,32 @@ pub struct Joint {
 /// The rounds of a rank, made one at a time; whoever asks for them may be on any core.
 pub type Rounds = Box<dyn Iterator<Item = Round> + Send>;
 
+/// Rounds that are made by their number: those before one that is asked for are not made.
+pub(crate) struct Numbered<F> {
+    numbers: Range<u64>,
+    make: F,
+}
+
+impl<F: FnMut(u64) -> Round> Numbered<F> {
+    /// So many of them.
+    pub(crate) fn new(count: u64, make: F) -> Numbered<F> {
+        Numbered { numbers: 0..count, make }
+    }
+}
+
+impl<F: FnMut(u64) -> Round> Iterator for Numbered<F> {
+    type Item = Round;
+    fn next(&mut self) -> Option<Round> {
+        self.numbers.next().map(&mut self.make)
+    }
+    fn nth(&mut self, ahead: usize) -> Option<Round> {
+        self.numbers.nth(ahead).map(&mut self.make)
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.numbers.size_hint()
+    }
+}
+
 /// What the moves of a round amount to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
