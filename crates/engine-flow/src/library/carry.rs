@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_collectives::Round;
+use fabriscope_collectives::{Amount, Round};
 
 /// One step of a rank.
 #[derive(Debug, Clone)]
@@ -23,8 +23,9 @@ pub type Steps = Box<dyn Iterator<Item = Step> + Send>;
 /// A message that was sent. Times are in ps.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Came {
-    /// It can be taken from `at` on, which costs `take`, or `late` where it was there before its receive.
-    Eager { at: u64, take: u64, late: u64 },
+    /// It can be taken from `at` on, which costs `take`, or `late` where it was there before its receive, or `found` where the library has
+    /// looked at it before.
+    Eager { at: u64, take: u64, late: u64, found: u64 },
     /// The sender, who called at `call`, waits for the receiver.
     Waits { from: u32, call: u64, size: u32 },
     /// It lies in slots: the first can be read from `first` on, the last from `last` on.
@@ -65,6 +66,8 @@ pub(super) struct Runner {
     pub begun: u64,
     pub total: u64,
     pub round: Round,
+    /// What it moves when everything has come, where no slots are read.
+    pub after: Amount,
     pub sent: usize,
     /// Receives that have not come, and sends that wait for their receivers.
     pub missing: u32,
@@ -74,6 +77,8 @@ pub(super) struct Runner {
     pub came: Vec<(u64, u64)>,
     /// The same of slots, in the order of reading: first and last, by the place of the receive.
     pub slots: Vec<(u32, u64, u64)>,
+    /// Messages that came before their receives: when, from whom, and what a look at them costs.
+    pub early: Vec<(u64, u32, u64)>,
     /// Until when it copies out of others' memories.
     pub copying: u64,
 }
@@ -88,11 +93,13 @@ impl Runner {
             begun: 0,
             total: 0,
             round: Round::default(),
+            after: Amount::default(),
             sent: 0,
             missing: 0,
             until: 0,
             came: Vec::new(),
             slots: Vec::new(),
+            early: Vec::new(),
             copying: 0,
         }
     }

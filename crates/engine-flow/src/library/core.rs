@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use fabriscope_catalog::SlotParameters;
-use fabriscope_collectives::{Amount, Move};
+use fabriscope_collectives::Amount;
 use fabriscope_engine::{Cluster, timing};
 use fabriscope_mpi::{Packing, reduction_streams};
 use fabriscope_node::{CpuCosts, Route, Sockets};
@@ -41,24 +41,26 @@ impl Cores {
     }
 
     /// When a core that begins at `now` has copied `amount` from one domain to another one.
-    pub fn copy(&self, now: u64, node: u32, amount: Bytes, (from, to): (u32, u32), crossing: Span) -> u64 {
+    pub fn copy(&self, now: u64, node: u32, amount: Bytes, domains: (u32, u32), crossing: Span) -> u64 {
+        self.copied(now, node, (amount, Bytes(u64::MAX)), domains, crossing)
+    }
+
+    fn copied(&self, now: u64, node: u32, (amount, working_set): (Bytes, Bytes), (from, to): (u32, u32), crossing: Span) -> u64 {
         if amount == Bytes::ZERO {
             return now;
         }
-        let alone = now + self.cpu.copy_across(amount, Bytes(u64::MAX), crossing).as_ps();
+        let alone = now + self.cpu.copy_across(amount, working_set, crossing).as_ps();
         let route = Route { from, core: to, to };
         let shared = self.sockets[node as usize].as_ref().map(|sockets| sockets.copied(Time::from_ps(now), amount, self.footprint, route));
         alone.max(shared.map_or(0, Time::as_ps))
     }
 
-    /// When a core in `domain` that begins at `now` is through with `moves`.
-    pub fn moves(&self, now: u64, node: u32, domain: u32, moves: &[Move]) -> u64 {
-        if moves.is_empty() {
-            return now;
-        }
-        let Amount { moves, copied, reduced } = Amount::of(moves);
+    /// When a core in `domain` that begins at `now` is through with moves within its own buffers.
+    pub fn moves(&self, now: u64, node: u32, domain: u32, amount: Amount) -> u64 {
+        let Amount { moves, copied, reduced } = amount;
         let begin = now + (self.packing.block * moves).as_ps();
-        self.copy(begin, node, copied + reduction_streams(reduced), (domain, domain), Span::ZERO)
+        let bytes = copied + reduction_streams(reduced);
+        self.copied(begin, node, (bytes, bytes * 2), (domain, domain), Span::ZERO)
     }
 
     /// What a line of another core costs a reader so far away.

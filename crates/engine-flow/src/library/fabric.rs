@@ -34,13 +34,15 @@ pub(super) struct Fabric<'a> {
     into: Vec<u64>,
     both: Vec<u64>,
     memory: Vec<u64>,
+    /// Kinds of pairs within a node.
+    kinds: usize,
     /// Picoseconds of a byte on each link.
     per_byte: Vec<f64>,
     path: Vec<(u32, f64)>,
 }
 
 impl<'a> Fabric<'a> {
-    pub fn new(cluster: &'a Cluster, nodes: &[u32]) -> Result<Fabric<'a>, EngineError> {
+    pub fn new(cluster: &'a Cluster, nodes: &[u32], kinds: usize) -> Result<Fabric<'a>, EngineError> {
         let parts = &cluster.parts;
         let paths = Paths::new(&cluster.fabric, parts.routing)?;
         let adapters = parts.sole().node.nics.max(1);
@@ -67,7 +69,8 @@ impl<'a> Fabric<'a> {
             out: vec![0; count],
             into: vec![0; count],
             both: vec![0; count],
-            memory: vec![0; count],
+            memory: vec![0; count * kinds],
+            kinds,
             per_byte,
             path: Vec::new(),
         })
@@ -137,9 +140,13 @@ impl<'a> Fabric<'a> {
         now - at
     }
 
-    /// The same within a node.
-    pub fn within(&mut self, at: u64, node: u32, gap: u64) -> u64 {
-        if gap == 0 { 0 } else { serve(&mut self.memory[node as usize], at, gap) - at }
+    /// How much longer a message within a node takes than the `alone` that it takes by itself; it keeps what pairs of its kind share for `gap`.
+    pub fn within(&mut self, at: u64, (node, kind): (u32, u8), gap: u64, alone: u64) -> u64 {
+        if gap == 0 {
+            return 0;
+        }
+        let begin = serve(&mut self.memory[node as usize * self.kinds + usize::from(kind)], at, gap);
+        (begin + gap).saturating_sub(at + alone)
     }
 }
 

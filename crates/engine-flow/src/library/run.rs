@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use fabriscope_catalog::{ResolvedCluster, SlotParameters};
-use fabriscope_collectives::{Buffer, Message, Move};
+use fabriscope_collectives::{Amount, Buffer, Message, Move};
 use fabriscope_engine::{Cluster, EngineError, Feature, Unsupported};
 use fabriscope_kernel::EventQueue;
 use fabriscope_mpi::Packing;
@@ -66,7 +66,8 @@ pub fn supports(parts: &ResolvedCluster) -> Result<(), Unsupported> {
 /// A cluster that it does not model, nodes that do not exist, ranks that wait for messages that never come.
 pub fn run(cluster: &Cluster, work: &LibraryWork<'_>, steps: &dyn Fn(u32) -> Steps) -> Result<Outcome, EngineError> {
     supports(&cluster.parts)?;
-    let mut fabric = Fabric::new(cluster, work.nodes)?;
+    let kinds = work.costs.local.len().max(1);
+    let mut fabric = Fabric::new(cluster, work.nodes, kinds)?;
     let [here, near, far] = work.measured;
     let mut latency = |to: u32| {
         if to == here {
@@ -243,9 +244,15 @@ impl Running<'_> {
     fn begin(&mut self, rank: u32) {
         let (node, domain) = (self.node(rank), self.domain(rank));
         let runner = &mut self.runners[rank as usize];
-        runner.core = self.cores.moves(runner.core, node, domain, &runner.round.before);
-        if runner.round.before.len() > 1 && !runner.round.sends.is_empty() {
+        // Only what is moved is kept: some rounds move thousands of blocks.
+        let before = std::mem::take(&mut runner.round.before);
+        runner.core = self.cores.moves(runner.core, node, domain, Amount::of(&before));
+        if before.len() > 1 && !runner.round.sends.is_empty() {
             runner.core += self.cores.layout().as_ps();
+        }
+        runner.after = Amount::default();
+        if !runner.round.receives.iter().any(|message| message.slot) {
+            runner.after = Amount::of(&std::mem::take(&mut runner.round.after));
         }
         runner.missing = runner.round.receives.len() as u32;
         let receives = std::mem::take(&mut runner.round.receives);
@@ -296,6 +303,10 @@ impl Running<'_> {
     /// A message finds its receive, or waits for it.
     fn deliver(&mut self, to: u32, from: u32, came: Came) {
         let key = key(to, from, matches!(came, Came::Slots { .. }));
+        let early = if let Came::Eager { at, late, found, .. } = came { Some((at, from, late.saturating_sub(found))) } else { None };
+        if !matches!(self.waiting.get(&key), Some(Waiting::Posted(_))) {
+            self.runners[to as usize].early.extend(early);
+        }
         match self.waiting.get_mut(&key) {
             Some(Waiting::Posted(all)) => {
                 let posted = all.pop_front().unwrap_or(0);
@@ -326,7 +337,13 @@ impl Running<'_> {
         let runner = &mut self.runners[rank as usize];
         runner.missing -= 1;
         match came {
-            Came::Eager { at, take, late } => runner.came.push(if at <= posted { (posted, late) } else { (at, take) }),
+            Came::Eager { at, take, late, found } => runner.came.push(if at == LOOKED_AT {
+                (posted, found)
+            } else if at <= posted {
+                (posted, late)
+            } else {
+                (at, take)
+            }),
             Came::Slots { first, last } => {
                 let found = |message: &Message| message.slot && message.peer == peer;
                 let place = if place == u32::MAX { runner.round.receives.iter().position(found).unwrap_or(0) as u32 } else { place };
@@ -341,20 +358,22 @@ impl Running<'_> {
         let (sender, receiver) = (self.local(from), self.local(rank));
         let bytes = u64::from(size);
         let row = self.table.of(bytes);
-        let gaps = *self.table.gaps(row);
         let (end, over) = if there == here {
             let cost = self.table.local(row, sender, receiver);
             let (ready, late) = (cost.ready.as_ps(), cost.late.as_ps());
             let runner = &self.runners[rank as usize];
             let begin = (call + ready.saturating_sub(late)).max(posted).max(runner.copying).max(runner.core);
-            let end = begin + late + self.fabric.within(begin, here, gaps.local.as_ps());
+            let kind = self.table.kind(sender, receiver);
+            let (gap, _) = self.table.local_gap(row, kind);
+            let end = begin + late + self.fabric.within(begin, (here, kind), gap, late);
             self.runners[rank as usize].copying = end;
             (end, end + cost.released.unwrap_or_default().as_ps().saturating_sub(late))
         } else {
             let way = self.fabric.way((there, sender), (here, receiver));
             let cost = self.table.remote(row, sender, receiver, self.fabric.latency(way));
             let begin = (call + cost.post.as_ps()).max(posted);
-            let busy = self.busy(bytes, gaps.remote.as_ps(), gaps.both.as_ps());
+            let (gap, both, _) = self.table.gaps(row);
+            let busy = self.busy(bytes, gap, both);
             let waited = self.fabric.cross(begin, (there, here), way, bytes, busy);
             let end = (call + cost.ready.as_ps()).max(posted + cost.late.as_ps()) + waited;
             (end, (call + cost.sent.as_ps()).max(posted + cost.released.unwrap_or_default().as_ps()) + waited)
@@ -377,7 +396,6 @@ impl Running<'_> {
         let (here, there) = (self.node(rank), self.node(peer));
         let (sender, receiver) = (self.local(rank), self.local(peer));
         let row = self.table.of(bytes);
-        let gaps = *self.table.gaps(row);
         let call = self.runners[rank as usize].core;
         let (cost, way) = if here == there {
             (self.table.local(row, sender, receiver), 0)
@@ -392,23 +410,23 @@ impl Running<'_> {
             self.deliver(peer, rank, Came::Waits { from: rank, call, size: bytes as u32 });
             return;
         }
-        let waited = if here == there {
-            self.fabric.within(left, here, gaps.local.as_ps())
+        let (waited, turn) = if here == there {
+            let kind = self.table.kind(sender, receiver);
+            let (gap, turn) = self.table.local_gap(row, kind);
+            (self.fabric.within(call, (here, kind), gap, cost.ready.as_ps()), turn)
         } else {
-            let busy = self.busy(bytes, gaps.remote.as_ps(), gaps.both.as_ps());
-            self.fabric.cross(left, (here, there), way, bytes, busy)
+            let (gap, both, turn) = self.table.gaps(row);
+            (self.fabric.cross(left, (here, there), way, bytes, self.busy(bytes, gap, both)), turn)
         };
         let runner = &mut self.runners[rank as usize];
         if cost.sent > cost.post {
             runner.until = runner.until.max(call + cost.sent.as_ps() + waited);
         }
-        let several = self.runners[rank as usize].round.receives.len() >= SEVERAL;
-        let turn = if here == there { gaps.local_turn } else { gaps.turn };
-        let rest = turn.saturating_sub(cost.post + cost.receive);
-        let take = if several { cost.take.max(rest) } else { cost.take };
+        // In a row of many the core has no pause between two.
+        let rest = if runner.round.receives.len() >= SEVERAL { turn.saturating_sub(cost.post + cost.receive) } else { Span::ZERO };
         let at = call + cost.ready.saturating_sub(cost.take).as_ps() + waited;
-        let late = cost.late.saturating_sub(cost.receive);
-        self.deliver(peer, rank, Came::Eager { at, take: take.as_ps(), late: late.max(if several { rest } else { Span::ZERO }).as_ps() });
+        let [late, found] = [cost.late, cost.found].map(|span| span.saturating_sub(cost.receive).max(rest).as_ps());
+        self.deliver(peer, rank, Came::Eager { at, take: cost.take.max(rest).as_ps(), late, found });
     }
 
     fn write_slots(&mut self, rank: u32) {
@@ -444,6 +462,17 @@ impl Running<'_> {
             core = core.max(*at) + take;
         }
         core = core.max(runner.until);
+        // The library looks at all that is there, also at what nobody waits for yet.
+        let mut early = std::mem::take(&mut runner.early);
+        early.sort_unstable();
+        while !early.is_empty() && early[0].0 <= core {
+            let (at, from, look) = early.remove(0);
+            if self.look_at(rank, from, at) {
+                core += look;
+            }
+        }
+        let runner = &mut self.runners[rank as usize];
+        runner.early = early;
         came.clear();
         runner.came = came;
         let mut after = std::mem::take(&mut runner.round.after);
@@ -456,9 +485,19 @@ impl Running<'_> {
             let message = self.runners[rank as usize].round.receives[place as usize];
             core = self.read(core, (node, domain), message, (first, last), &mut after);
         }
-        core = self.cores.moves(core, node, domain, &after);
         let runner = &mut self.runners[rank as usize];
-        runner.core = core;
+        let amount = if after.is_empty() { runner.after } else { Amount::of(&after) };
+        runner.core = self.cores.moves(core, node, domain, amount);
+    }
+
+    /// A message that came from `from` at `at` is looked at, if it still waits.
+    fn look_at(&mut self, rank: u32, from: u32, when: u64) -> bool {
+        let Some(Waiting::Came(all)) = self.waiting.get_mut(&key(rank, from, false)) else { return false };
+        let found = all.iter_mut().find_map(|came| match came {
+            Came::Eager { at, .. } if *at == when => Some(at),
+            _ => None,
+        });
+        found.map(|at| *at = LOOKED_AT).is_some()
     }
 
     fn read(&self, mut core: u64, (node, domain): (u32, u32), message: Message, (first, last): (u64, u64), moves: &mut Vec<Move>) -> u64 {
@@ -496,6 +535,8 @@ fn key(receiver: u32, sender: u32, slot: bool) -> u64 {
     u64::from(slot) << 63 | u64::from(receiver) << 32 | u64::from(sender)
 }
 
+/// When a message came that the library has looked at.
+const LOOKED_AT: u64 = 0;
 /// Messages of a round from which a core is taken to go from one to the next without a pause. Basis: assumed.
 const SEVERAL: usize = 4;
 /// Lists that are kept for later. Basis: assumed.

@@ -66,21 +66,38 @@ impl<'a> Table<'a> {
             local: costs.local.iter().map(|(_, costs)| row(costs)).collect(),
             near: costs.near.iter().map(|(_, costs)| row(costs)).collect(),
             far: costs.far.iter().map(|(_, costs)| row(costs)).collect(),
-            gaps: mixed_gaps(costs.gaps[below], costs.gaps[above], share),
+            gaps: mixed_gaps(&costs.gaps[below], &costs.gaps[above], share),
         };
         self.sizes.push(sized);
         self.known.insert(bytes, self.sizes.len() as u32 - 1);
         self.sizes.len() as u32 - 1
     }
 
-    pub fn gaps(&self, index: u32) -> &Gaps {
-        &self.sizes[index as usize].gaps
+    /// What a message to another node keeps the adapters for in its direction, and of both; and the core for its part.
+    pub fn gaps(&self, index: u32) -> (u64, u64, Span) {
+        let gaps = &self.sizes[index as usize].gaps;
+        (gaps.remote.as_ps(), gaps.both.as_ps(), gaps.turn)
+    }
+
+    /// Kinds of pairs within a node, by how far their domains are apart.
+    pub fn kinds(&self) -> usize {
+        self.costs.local.len().max(1)
+    }
+
+    /// The kind of a pair.
+    pub fn kind(&self, from: u32, to: u32) -> u8 {
+        self.between[from as usize * self.per_node + to as usize]
     }
 
     /// A message between two ranks of one node, by their places there.
     pub fn local(&self, index: u32, from: u32, to: u32) -> MessageCosts {
-        let row = self.between[from as usize * self.per_node + to as usize];
-        self.sizes[index as usize].local.get(row as usize).copied().unwrap_or_default()
+        self.sizes[index as usize].local.get(usize::from(self.kind(from, to))).copied().unwrap_or_default()
+    }
+
+    /// What a message keeps shared memories and links for, and the core for its part of a message sent and one received.
+    pub fn local_gap(&self, index: u32, kind: u8) -> (u64, Span) {
+        let gaps = &self.sizes[index as usize].gaps.local;
+        gaps.get(usize::from(kind)).map_or((0, Span::ZERO), |(shared, turn)| (shared.as_ps(), *turn))
     }
 
     /// The receiver's call, for a message from within its node or from another one.
@@ -129,17 +146,18 @@ fn mixed(low: MessageCosts, high: MessageCosts, share: f64) -> MessageCosts {
         take: span(low.take, high.take, share),
         ready: span(low.ready, high.ready, share),
         late: span(low.late, high.late, share),
+        found: span(low.found, high.found, share),
         sent: span(low.sent, high.sent, share),
         released,
     }
 }
 
-fn mixed_gaps(low: Gaps, high: Gaps, share: f64) -> Gaps {
+fn mixed_gaps(low: &Gaps, high: &Gaps, share: f64) -> Gaps {
+    let pair = |(low, high): (&(Span, Span), &(Span, Span))| (span(low.0, high.0, share), span(low.1, high.1, share));
     Gaps {
         remote: span(low.remote, high.remote, share),
         both: span(low.both, high.both, share),
-        local: span(low.local, high.local, share),
         turn: span(low.turn, high.turn, share),
-        local_turn: span(low.local_turn, high.local_turn, share),
+        local: low.local.iter().zip(&high.local).map(pair).collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use fabriscope_units::Span;
 
-use super::measure::{PairPlace, RECEIVERS, Receiver, Step, Window, crossing, depth, pairs, steps};
+use super::measure::{PairPlace, RECEIVERS, Reach, Receiver, Step, Window, crossing, depth, matched, pairs, steps, windows};
 use super::{Notes, Probe, Sample};
 
 /// One message between two ranks, where nothing else goes on.
@@ -18,6 +18,8 @@ pub struct MessageCosts {
     pub ready: Span,
     /// From the call of a receiver for whom the message waits until it has it.
     pub late: Span,
+    /// The same where the library has looked at the message before.
+    pub found: Span,
     /// From the sender's call until it may use its buffer, where the receiver waits.
     pub sent: Span,
     /// Where both ends meet before the bytes move: from the call of a late receiver until the sender may use its buffer.
@@ -25,18 +27,16 @@ pub struct MessageCosts {
 }
 
 /// What ranks of a node share: the time between two messages of all of them. Nothing where the cores are slower.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gaps {
     /// Messages to another node, in one direction.
     pub remote: Span,
     /// The same in both directions at once, for one message each way.
     pub both: Span,
-    /// Messages within the node.
-    pub local: Span,
     /// Core time of a message sent and one received, in a row of many.
     pub turn: Span,
-    /// The same within the node.
-    pub local_turn: Span,
+    /// Messages within the node, and the core time, by how far domains are apart.
+    pub local: Vec<(Span, Span)>,
 }
 
 /// Costs by size and place.
@@ -70,28 +70,29 @@ impl Costs {
             ..Costs::default()
         };
         for &size in &probe.sizes {
-            let (mut nearest, mut within) = (MessageCosts::default(), MessageCosts::default());
-            for (index, (place, ..)) in pairs.iter().enumerate() {
+            let mut ready: Vec<(Reach, Span)> = Vec::new();
+            for (place, ..) in &pairs {
                 let four: Vec<Sample> = samples.by_ref().take(RECEIVERS.len()).map(|(_, sample)| *sample).collect();
                 let message = message(&four);
                 match place {
-                    PairPlace::Local(_) if index == 0 => within = message,
-                    PairPlace::Near(_) if nearest == MessageCosts::default() => nearest = message,
-                    _ => {}
-                }
-                match place {
-                    PairPlace::Local(apart) => push(&mut costs.local, *apart, message),
-                    PairPlace::Near(domain) => push(&mut costs.near, *domain, message),
+                    PairPlace::Local(apart) => {
+                        ready.push((Reach::Local(*apart), message.ready));
+                        push(&mut costs.local, *apart, message);
+                    }
+                    PairPlace::Near(domain) => {
+                        ready.extend([Reach::OneWay, Reach::BothWays].map(|to| (to, message.ready)));
+                        push(&mut costs.near, *domain, message);
+                    }
                     PairPlace::Far(domain) => push(&mut costs.far, *domain, message),
                 }
             }
             let mut spans: Vec<(Window, Span)> = Vec::new();
-            for _ in super::measure::windows(probe) {
+            for _ in windows(probe, &pairs) {
                 if let Some((Step::Many { window, .. }, sample)) = samples.next() {
                     spans.push((*window, sample.end.since(sample.call)));
                 }
             }
-            costs.gaps.push(gaps(probe, size, &spans, (nearest.ready, within.ready)));
+            costs.gaps.push(gaps(probe, notes, size, &spans, &ready));
         }
         costs
     }
@@ -117,7 +118,8 @@ fn message(samples: &[Sample]) -> MessageCosts {
         let at = RECEIVERS.iter().position(|known| *known == receiver).unwrap_or(0);
         samples.get(at).copied().unwrap_or_default()
     };
-    let (waits, computes, late) = (of(Receiver::Waits), of(Receiver::Computes), of(Receiver::IsLate));
+    let (waits, computes, late, looked) =
+        (of(Receiver::Waits), of(Receiver::Computes), of(Receiver::IsLate), of(Receiver::HasLooked));
     let released = (late.done > late.begin).then(|| late.done.since(late.begin));
     MessageCosts {
         post: waits.back.since(waits.call),
@@ -125,35 +127,38 @@ fn message(samples: &[Sample]) -> MessageCosts {
         take: computes.end.since(computes.begin),
         ready: waits.end.since(waits.call),
         late: late.end.since(late.begin),
+        found: looked.end.since(looked.begin),
         sent: waits.done.since(waits.call),
         released,
     }
 }
 
-fn gaps(probe: &Probe, size: u32, spans: &[(Window, Span)], (near, within): (Span, Span)) -> Gaps {
+fn gaps(probe: &Probe, notes: &Notes, size: u32, spans: &[(Window, Span)], ready: &[(Reach, Span)]) -> Gaps {
     let (each, count) = (u64::from(probe.per_node), u64::from(depth(size)));
-    let span = |remote: bool, all: bool, both: bool| {
-        let found = spans.iter().find(|(window, _)| *window == Window { remote, all, both });
-        found.map_or(Span::ZERO, |(_, span)| *span)
+    // The time from one message to the next, of one pair and of so many.
+    let between = |to: Reach, all: bool, pairs: u64| {
+        let of = |known: &&(Window, Span)| known.0 == Window { to, all };
+        let whole = spans.iter().find(of).map_or(Span::ZERO, |(_, span)| *span);
+        let first = ready.iter().find(|(known, _)| *known == to).map_or(Span::ZERO, |(_, span)| *span);
+        whole.saturating_sub(first) / (count * pairs - 1).max(1)
     };
-    let between = |whole: Span, first: Span, messages: u64| whole.saturating_sub(first) / (messages - 1).max(1);
     // What all together take longer than one alone, they share.
-    let shared = |one: Span, all: Span, of: u64| if all * of > one + one / SEEN { all } else { Span::ZERO };
-    let one = between(span(true, false, false), near, count);
-    let one_both = between(span(true, false, true), near, count);
-    let all = between(span(true, true, false), near, count * each);
-    let all_both = between(span(true, true, true), near, count * each);
-    let remote = shared(one, all, each);
-    let both = shared(one_both, all_both, each);
-    let inside = between(span(false, false, true), within, count);
-    let pairs = each / 2 * 2;
-    let all_inside = between(span(false, true, true), within, count * pairs.max(1));
+    let shared = |to: Reach, pairs: u64| {
+        let (one, all) = (between(to, false, 1), between(to, true, pairs));
+        if all * pairs > one + one / SEEN { all } else { Span::ZERO }
+    };
+    let (remote, both) = (shared(Reach::OneWay, each), shared(Reach::BothWays, each));
+    let local = |to: Reach| {
+        let Reach::Local(apart) = to else { return None };
+        let pairs = (matched(probe, notes, apart).len() as u64).max(1);
+        // Each of a pair sends and receives.
+        Some((shared(to, pairs) / 2, between(to, false, 1)))
+    };
     Gaps {
         remote,
         both: if both > remote + remote / SEEN { both } else { Span::ZERO },
-        local: shared(inside, all_inside, pairs.max(1)),
-        turn: one_both,
-        local_turn: inside,
+        turn: between(Reach::BothWays, false, 1),
+        local: ready.iter().filter_map(|(to, _)| local(*to)).collect(),
     }
 }
 

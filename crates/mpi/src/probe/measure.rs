@@ -18,17 +18,27 @@ pub(super) enum Receiver {
     Computes,
     /// It posts its receive when the message is there.
     IsLate,
+    /// The same, and the library has looked at the message before.
+    HasLooked,
 }
 
 /// Who sends many messages at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// To the other node; else within the node.
-    pub remote: bool,
+    pub to: Reach,
     /// All ranks; else one pair.
     pub all: bool,
-    /// In both directions.
-    pub both: bool,
+}
+
+/// To whom ranks send many messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// To the other node.
+    OneWay,
+    /// To the other node and back.
+    BothWays,
+    /// Within the node between domains that are so far apart, and back.
+    Local(Span),
 }
 
 /// One step of a measurement.
@@ -76,15 +86,31 @@ pub(super) fn crossing(notes: &Notes, from: u32, to: u32) -> Span {
 }
 
 /// The receivers of the messages that are looked at, in order.
-pub(super) const RECEIVERS: [Receiver; 4] = [Receiver::Warms, Receiver::Waits, Receiver::Computes, Receiver::IsLate];
+pub(super) const RECEIVERS: [Receiver; 5] =
+    [Receiver::Warms, Receiver::Waits, Receiver::Computes, Receiver::IsLate, Receiver::HasLooked];
 
 /// The windows of a measurement.
-pub(super) fn windows(probe: &Probe) -> Vec<Window> {
-    let window = |remote, all, both| Window { remote, all, both };
-    let remote = [window(true, false, false), window(true, true, false), window(true, false, true), window(true, true, true)];
-    let local = [window(false, false, true), window(false, true, true)];
-    let remote = remote.into_iter().filter(|_| probe.nodes > 1);
-    remote.chain(local.into_iter().filter(|_| probe.per_node > 1)).collect()
+pub(super) fn windows(probe: &Probe, pairs: &[(PairPlace, u32, u32)]) -> Vec<Window> {
+    let remote = [Reach::OneWay, Reach::BothWays].into_iter().filter(|_| probe.nodes > 1);
+    let local = pairs.iter().filter_map(|(place, ..)| if let PairPlace::Local(apart) = place { Some(Reach::Local(*apart)) } else { None });
+    remote.chain(local).flat_map(|to| [false, true].map(|all| Window { to, all })).collect()
+}
+
+/// Pairs of ranks of a node that are so far apart, each rank once.
+pub(super) fn matched(probe: &Probe, notes: &Notes, apart: Span) -> Vec<(u32, u32)> {
+    let mut taken = vec![false; probe.per_node as usize];
+    let mut pairs = Vec::new();
+    for from in 0..probe.per_node {
+        let fits = |to: &u32| !taken[*to as usize] && crossing(notes, notes.domains[from as usize], notes.domains[*to as usize]) == apart;
+        if taken[from as usize] {
+            continue;
+        }
+        if let Some(to) = (from + 1..probe.per_node).find(fits) {
+            (taken[from as usize], taken[to as usize]) = (true, true);
+            pairs.push((from, to));
+        }
+    }
+    pairs
 }
 
 /// Everything that is measured, in order.
@@ -95,7 +121,7 @@ pub(super) fn steps(probe: &Probe, notes: &Notes) -> Vec<Step> {
         for (_, from, to) in &pairs {
             steps.extend(RECEIVERS.map(|receiver| Step::One { from: *from, to: *to, size, receiver }));
         }
-        steps.extend(windows(probe).into_iter().map(|window| Step::Many { size, window }));
+        steps.extend(windows(probe, &pairs).into_iter().map(|window| Step::Many { size, window }));
     }
     steps
 }
@@ -190,8 +216,13 @@ async fn one(
         note(&|sample| (sample.call, sample.back, sample.done) = (call, back, done));
         return Ok(());
     }
-    if receiver == Receiver::IsLate {
+    if matches!(receiver, Receiver::IsLate | Receiver::HasLooked) {
         rank.work(long).await;
+    }
+    if receiver == Receiver::HasLooked {
+        for _ in 0..LOOKS {
+            rank.look().await?;
+        }
     }
     let mut begin = rank.now();
     let request = rank.irecv(Some(from), Some(TAG), size)?;
@@ -208,28 +239,31 @@ async fn one(
 }
 
 /// With whom a rank of a window exchanges messages: to whom it sends, from whom it receives.
-fn partners(probe: &Probe, me: u32, window: Window) -> (Option<u32>, Option<u32>) {
-    let each = probe.per_node;
-    if window.remote {
-        if me >= 2 * each || (!window.all && me % each > 0) {
-            return (None, None);
-        }
-        let other = if me < each { me + each } else { me - each };
-        return match (me < each, window.both) {
-            (_, true) => (Some(other), Some(other)),
-            (true, false) => (Some(other), None),
-            (false, false) => (None, Some(other)),
-        };
+fn partners(probing: &Probing, me: u32, window: Window) -> (Option<u32>, Option<u32>) {
+    let each = probing.probe.per_node;
+    if let Reach::Local(apart) = window.to {
+        let mut pairs = matched(&probing.probe, &probing.notes.lock(), apart);
+        pairs.truncate(if window.all { pairs.len() } else { 1 });
+        let found = pairs.iter().find_map(|(one, other)| match me {
+            me if me == *one => Some(*other),
+            me if me == *other => Some(*one),
+            _ => None,
+        });
+        return (found, found);
     }
-    // Within the node each of them sends and receives.
-    let half = each / 2;
-    let pair = if me < half { me + half } else { me - half };
-    let takes_part = me < 2 * half && (window.all || me == 0 || me == half);
-    if takes_part { (Some(pair), Some(pair)) } else { (None, None) }
+    if me >= 2 * each || (!window.all && me % each > 0) {
+        return (None, None);
+    }
+    let other = if me < each { me + each } else { me - each };
+    match (me < each, window.to) {
+        (true, Reach::OneWay) => (Some(other), None),
+        (false, Reach::OneWay) => (None, Some(other)),
+        _ => (Some(other), Some(other)),
+    }
 }
 
 async fn many(rank: &Rank, probing: &Probing, at: usize, size: u32, window: Window) -> Result<(), ProgramError> {
-    let (to, from) = partners(&probing.probe, rank.rank(), window);
+    let (to, from) = partners(probing, rank.rank(), window);
     let mut requests = Vec::new();
     let call = rank.now();
     for _ in 0..depth(size) {
@@ -256,6 +290,8 @@ async fn many(rank: &Rank, probing: &Probing, at: usize, size: u32, window: Wind
 const TAG: u32 = 1;
 /// Round trips before a measurement: buffers are mapped, credits are back. Basis: assumed.
 const WARM_UPS: u32 = 2;
+/// Turns of progress that find a message. Basis: assumed.
+const LOOKS: u32 = 3;
 /// Longer than any message takes. Basis: assumed; a millisecond, and bytes at 50 MB/s.
 const LONG: Span = Span::from_us(1000);
 const PER_BYTE: Span = Span::from_ns(20);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fabriscope_collectives::{Algorithm, Call, Kind};
-use fabriscope_mpi::{Buffer, Packing, World};
+use fabriscope_mpi::{Buffer, Packing};
 use fabriscope_platform::Target;
 use fabriscope_tool::{Rows, ToolOutput, UsageError, mpi_for};
 use fabriscope_units::Span;
@@ -46,8 +46,6 @@ pub struct Stepwise {
     pub rows: Vec<StepwiseRow>,
     /// What stands between two iterations.
     pub between: Between,
-    /// The library as its ranks share it.
-    pub world: World,
     /// What collecting blocks costs.
     pub packing: Packing,
     plan: Plan,
@@ -92,9 +90,8 @@ impl Stepwise {
                 Err(_) => Between::Meeting,
             },
         };
-        let world = World::new(mpi, target, target.layout.ranks());
         let listened = Rows::default();
-        Ok(Ok(Stepwise { rows, between, world, packing: Packing::from(mpi), plan, ways, report: Arc::new(report), listened }))
+        Ok(Ok(Stepwise { rows, between, packing: Packing::from(mpi), plan, ways, report: Arc::new(report), listened }))
     }
 
     /// Where a listener hears of rows as they are done.
