@@ -26,8 +26,8 @@ pub(super) enum Came {
     /// It can be taken from `at` on, which costs `take`, or `late` where it was there before its receive, or `found` where the library has
     /// looked at it before.
     Eager { at: u64, take: u64, late: u64, found: u64 },
-    /// The sender, who called at `call`, waits for the receiver.
-    Waits { from: u32, call: u64, size: u32 },
+    /// The sender, who called at `call`, waits for the receiver, who can see that from `at` on, and has looked.
+    Waits { from: u32, call: u64, size: u32, at: u64, looked: bool },
     /// It lies in slots: the first can be read from `first` on, the last from `last` on.
     Slots { first: u64, last: u64 },
 }

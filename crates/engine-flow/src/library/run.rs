@@ -301,11 +301,12 @@ impl Running<'_> {
     }
 
     /// A message finds its receive, or waits for it.
-    fn deliver(&mut self, to: u32, from: u32, came: Came) {
+    fn deliver(&mut self, to: u32, from: u32, came: Came, look: u64) {
         let key = key(to, from, matches!(came, Came::Slots { .. }));
-        let early = if let Came::Eager { at, late, found, .. } = came { Some((at, from, late.saturating_sub(found))) } else { None };
-        if !matches!(self.waiting.get(&key), Some(Waiting::Posted(_))) {
-            self.runners[to as usize].early.extend(early);
+        if let Came::Eager { at, .. } | Came::Waits { at, .. } = came
+            && !matches!(self.waiting.get(&key), Some(Waiting::Posted(_)))
+        {
+            self.runners[to as usize].early.push((at, from, look));
         }
         match self.waiting.get_mut(&key) {
             Some(Waiting::Posted(all)) => {
@@ -349,11 +350,11 @@ impl Running<'_> {
                 let place = if place == u32::MAX { runner.round.receives.iter().position(found).unwrap_or(0) as u32 } else { place };
                 runner.slots.push((place, first, last));
             }
-            Came::Waits { from, call, size } => self.rendezvous(rank, from, (call, posted), size),
+            Came::Waits { from, call, size, looked, .. } => self.rendezvous(rank, from, (call, posted), (size, looked)),
         }
     }
 
-    fn rendezvous(&mut self, rank: u32, from: u32, (call, posted): (u64, u64), size: u32) {
+    fn rendezvous(&mut self, rank: u32, from: u32, (call, posted): (u64, u64), (size, looked): (u32, bool)) {
         let (there, here) = (self.node(from), self.node(rank));
         let (sender, receiver) = (self.local(from), self.local(rank));
         let bytes = u64::from(size);
@@ -361,12 +362,18 @@ impl Running<'_> {
         let (end, over) = if there == here {
             let cost = self.table.local(row, sender, receiver);
             let (ready, late) = (cost.ready.as_ps(), cost.late.as_ps());
+            let copy = if looked { cost.found.saturating_sub(cost.receive).as_ps() } else { late };
             let runner = &self.runners[rank as usize];
             let begin = (call + ready.saturating_sub(late)).max(posted).max(runner.copying).max(runner.core);
             let kind = self.table.kind(sender, receiver);
             let (gap, _) = self.table.local_gap(row, kind);
-            let end = begin + late + self.fabric.within(begin, (here, kind), gap, late);
-            self.runners[rank as usize].copying = end;
+            let end = begin + copy + self.fabric.within(begin, (here, kind), gap, copy);
+            let runner = &mut self.runners[rank as usize];
+            runner.copying = end;
+            if looked {
+                // The receive finds it, and copies before it returns.
+                runner.core = end;
+            }
             (end, end + cost.released.unwrap_or_default().as_ps().saturating_sub(late))
         } else {
             let way = self.fabric.way((there, sender), (here, receiver));
@@ -375,7 +382,8 @@ impl Running<'_> {
             let (gap, both, _) = self.table.gaps(row);
             let busy = self.busy(bytes, gap, both);
             let waited = self.fabric.cross(begin, (there, here), way, bytes, busy);
-            let end = (call + cost.ready.as_ps()).max(posted + cost.late.as_ps()) + waited;
+            let late = if looked { cost.found } else { cost.late };
+            let end = (call + cost.ready.as_ps()).max(posted + late.as_ps()) + waited;
             (end, (call + cost.sent.as_ps()).max(posted + cost.released.unwrap_or_default().as_ps()) + waited)
         };
         self.runners[rank as usize].came.push((end, 0));
@@ -407,7 +415,9 @@ impl Running<'_> {
         self.runners[rank as usize].core = left;
         if cost.released.is_some() {
             self.runners[rank as usize].missing += 1;
-            self.deliver(peer, rank, Came::Waits { from: rank, call, size: bytes as u32 });
+            let at = call + cost.ready.saturating_sub(cost.late).as_ps();
+            let look = cost.late.saturating_sub(cost.found).as_ps();
+            self.deliver(peer, rank, Came::Waits { from: rank, call, size: bytes as u32, at, looked: false }, look);
             return;
         }
         let (waited, turn) = if here == there {
@@ -426,7 +436,7 @@ impl Running<'_> {
         let rest = if runner.round.receives.len() >= SEVERAL { turn.saturating_sub(cost.post + cost.receive) } else { Span::ZERO };
         let at = call + cost.ready.saturating_sub(cost.take).as_ps() + waited;
         let [late, found] = [cost.late, cost.found].map(|span| span.saturating_sub(cost.receive).max(rest).as_ps());
-        self.deliver(peer, rank, Came::Eager { at, take: cost.take.max(rest).as_ps(), late, found });
+        self.deliver(peer, rank, Came::Eager { at, take: cost.take.max(rest).as_ps(), late, found }, late.saturating_sub(found));
     }
 
     fn write_slots(&mut self, rank: u32) {
@@ -445,7 +455,7 @@ impl Running<'_> {
                 let crossing = self.work.costs.crossing(domain, self.domain(reader.peer)).as_ps();
                 self.messages += 1;
                 let came = Came::Slots { first: first.unwrap_or(core) + crossing, last: core + crossing };
-                self.deliver(reader.peer, rank, came);
+                self.deliver(reader.peer, rank, came, 0);
             }
         }
     }
@@ -493,11 +503,15 @@ impl Running<'_> {
     /// A message that came from `from` at `at` is looked at, if it still waits.
     fn look_at(&mut self, rank: u32, from: u32, when: u64) -> bool {
         let Some(Waiting::Came(all)) = self.waiting.get_mut(&key(rank, from, false)) else { return false };
-        let found = all.iter_mut().find_map(|came| match came {
-            Came::Eager { at, .. } if *at == when => Some(at),
-            _ => None,
-        });
-        found.map(|at| *at = LOOKED_AT).is_some()
+        for came in all {
+            match came {
+                Came::Eager { at, .. } if *at == when => *at = LOOKED_AT,
+                Came::Waits { at, looked, .. } if *at == when && !*looked => *looked = true,
+                _ => continue,
+            }
+            return true;
+        }
+        false
     }
 
     fn read(&self, mut core: u64, (node, domain): (u32, u32), message: Message, (first, last): (u64, u64), moves: &mut Vec<Move>) -> u64 {

@@ -79,11 +79,6 @@ impl<'a> Table<'a> {
         (gaps.remote.as_ps(), gaps.both.as_ps(), gaps.turn)
     }
 
-    /// Kinds of pairs within a node, by how far their domains are apart.
-    pub fn kinds(&self) -> usize {
-        self.costs.local.len().max(1)
-    }
-
     /// The kind of a pair.
     pub fn kind(&self, from: u32, to: u32) -> u8 {
         self.between[from as usize * self.per_node + to as usize]
