@@ -338,13 +338,10 @@ impl Running<'_> {
         let runner = &mut self.runners[rank as usize];
         runner.missing -= 1;
         match came {
-            Came::Eager { at, take, late, found } => runner.came.push(if at == LOOKED_AT {
-                (posted, found)
-            } else if at <= posted {
-                (posted, late)
-            } else {
-                (at, take)
-            }),
+            // The receive finds it, and takes it before it returns.
+            Came::Eager { at: LOOKED_AT, found, .. } => runner.core = runner.core.max(posted) + found,
+            Came::Eager { at, late, .. } if at <= posted => runner.came.push((posted, late)),
+            Came::Eager { at, take, .. } => runner.came.push((at, take)),
             Came::Slots { first, last } => {
                 let found = |message: &Message| message.slot && message.peer == peer;
                 let place = if place == u32::MAX { runner.round.receives.iter().position(found).unwrap_or(0) as u32 } else { place };
