@@ -95,6 +95,29 @@ impl Amount {
     }
 }
 
+/// A round with the sums of its moves in their place. Those of a round that reads slots stay: some of them are done where the slots are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// The round without what is summed up.
+    pub round: Round,
+    /// What it moves first.
+    pub before: Amount,
+    /// What it moves when everything has come.
+    pub after: Amount,
+}
+
+/// The rounds of a rank in outline.
+pub type Outlines = Box<dyn Iterator<Item = Outline> + Send>;
+
+impl From<Round> for Outline {
+    fn from(mut round: Round) -> Outline {
+        let before = Amount::of(&std::mem::take(&mut round.before));
+        let reads = round.receives.iter().any(|message| message.slot);
+        let after = if reads { Amount::default() } else { Amount::of(&std::mem::take(&mut round.after)) };
+        Outline { round, before, after }
+    }
+}
+
 impl Round {
     /// A round without messages. Copies of a piece to where it is are left out.
     #[must_use]

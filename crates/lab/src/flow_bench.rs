@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use fabriscope_catalog::{NodeChoice, ResolvedCluster};
-use fabriscope_collectives::Round;
+use fabriscope_collectives::{Outline, Round};
 use fabriscope_engine::{Cluster, Engine, Job, Run, RunOptions};
 use fabriscope_engine_flow::library::{self, Excerpt, LibraryWork, Step, Steps, excerpt};
 use fabriscope_engine_packet::PacketEngine;
@@ -264,7 +264,7 @@ fn steps(data: &Stepwise, row: &StepwiseRow, part: &Excerpt, rank: u32) -> Steps
         let after: Steps = match &between {
             Between::Nothing => Box::new(std::iter::empty()),
             Between::Meeting => Box::new(std::iter::once(Step::Meet)),
-            Between::Barrier(call, barrier) => Box::new(barrier.rounds(call, rank).map(Step::Round)),
+            Between::Barrier(call, barrier) => Box::new(barrier.outlines(call, rank).map(Step::Round)),
         };
         let begin = timed.then_some(Step::Begin).into_iter();
         Box::new(begin.chain(rounds.map(Step::Round)).chain(timed.then_some(Step::End)).chain(after))
@@ -281,7 +281,7 @@ fn sizes(data: &Stepwise, row: &StepwiseRow, part: &Excerpt) -> Vec<u32> {
     let mut all: BTreeSet<u64> = BTreeSet::new();
     let mut look = |round: Round| all.extend(round.sends.iter().filter(|message| !message.slot).map(|message| message.piece.bytes.0));
     for rank in looked {
-        part.rounds(&row.algorithm, &row.call, rank).for_each(&mut look);
+        part.rounds(&row.algorithm, &row.call, rank).for_each(|Outline { round, .. }| look(round));
         if let Between::Barrier(call, barrier) = &data.between {
             barrier.rounds(call, rank).for_each(&mut look);
         }

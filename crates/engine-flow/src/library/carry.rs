@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use fabriscope_collectives::{Amount, Round};
+use fabriscope_collectives::{Amount, Outline, Round};
 
 /// One step of a rank.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A round of messages.
-    Round(Round),
+    Round(Outline),
     /// What follows is timed.
     Begin,
     /// Until here.
@@ -77,6 +77,8 @@ pub(super) struct Runner {
     pub came: Vec<(u64, u64)>,
     /// The same of slots, in the order of reading: first and last, by the place of the receive.
     pub slots: Vec<(u32, u64, u64)>,
+    /// Messages whose senders wait, which the core turns to when it has posted all: from whom, when the sender called, and the size.
+    pub pending: Vec<(u32, u64, u32)>,
     /// Messages that came before their receives: when, from whom, and what a look at them costs.
     pub early: Vec<(u64, u32, u64)>,
     /// Until when it copies out of others' memories.
@@ -99,6 +101,7 @@ impl Runner {
             until: 0,
             came: Vec::new(),
             slots: Vec::new(),
+            pending: Vec::new(),
             early: Vec::new(),
             copying: 0,
         }

@@ -9,7 +9,7 @@ use crate::paths::Paths;
 
 /// A way between two adapters: links between switches with the share of a message on each, and the latency of all links and switches.
 #[derive(Debug, Clone, Copy, Default)]
-struct Way {
+struct Route {
     first: u32,
     count: u32,
     latency: u64,
@@ -26,7 +26,7 @@ pub(super) struct Fabric<'a> {
     adapters: u32,
     /// Ways by pair of adapters of the job, where these are few enough; 0 is not known yet.
     table: Vec<u32>,
-    ways: Vec<Way>,
+    routes: Vec<Route>,
     links: Vec<(u32, f64)>,
     /// When links, and the nodes' adapters out, in and both, and their memories are free (ps).
     link_free: Vec<u64>,
@@ -63,7 +63,7 @@ impl<'a> Fabric<'a> {
             endpoints,
             adapters,
             table: if pairs <= MOST_PAIRS { vec![0; pairs as usize] } else { Vec::new() },
-            ways: vec![Way::default()],
+            routes: vec![Route::default()],
             links: Vec::new(),
             link_free: vec![0; graph.link_count() as usize],
             out: vec![0; count],
@@ -95,14 +95,14 @@ impl<'a> Fabric<'a> {
         let latency = (delay + self.switch.along(graph, &self.path, count)) as u64;
         if self.table.is_empty() {
             // One way at a time.
-            self.ways.truncate(1);
+            self.routes.truncate(1);
             self.links.clear();
         }
         let (first, up) = (self.links.len() as u32, graph.uplink(EndpointId(ends[0])));
         let down = graph.uplink(EndpointId(ends[1])).reverse();
         self.links.extend(self.path.iter().filter(|(link, _)| ![up, down].contains(&LinkId(*link))));
-        self.ways.push(Way { first, count: self.links.len() as u32 - first, latency });
-        let number = self.ways.len() as u32 - 1;
+        self.routes.push(Route { first, count: self.links.len() as u32 - first, latency });
+        let number = self.routes.len() as u32 - 1;
         if let Some(place) = self.table.get_mut(place) {
             *place = number;
         }
@@ -111,7 +111,7 @@ impl<'a> Fabric<'a> {
 
     /// The latency of a way (ps).
     pub fn latency(&self, way: u32) -> u64 {
-        self.ways[way as usize].latency
+        self.routes[way as usize].latency
     }
 
     /// The time that the host's link needs for a message, on one of all adapters of the node (ps).
@@ -127,7 +127,7 @@ impl<'a> Fabric<'a> {
         if turn > 0 {
             now = serve(&mut self.both[from], now, turn);
         }
-        let Way { first, count, .. } = self.ways[way as usize];
+        let Route { first, count, .. } = self.routes[way as usize];
         let wire = if count > 0 { self.latency.wire_bytes(bytes) as f64 } else { 0.0 };
         for &(link, share) in &self.links[first as usize..(first + count) as usize] {
             let busy = (wire * share * self.per_byte[link as usize]) as u64;
@@ -159,3 +159,15 @@ fn serve(free: &mut u64, now: u64, busy: u64) -> u64 {
 
 /// Pairs of adapters whose ways are kept, 4 B each. Basis: assumed; 4,096 adapters.
 const MOST_PAIRS: u64 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_takes_one_at_a_time() {
+        let mut free = 0;
+        assert_eq!([(10, 5), (11, 5), (30, 5)].map(|(now, busy)| serve(&mut free, now, busy)), [10, 15, 30]);
+        assert_eq!(free, 35);
+    }
+}

@@ -177,6 +177,12 @@ impl Running<'_> {
                     self.write_slots(rank);
                     let runner = &mut self.runners[rank as usize];
                     (runner.phase, runner.free) = (Phase::Waits, runner.core);
+                    let free = runner.free;
+                    let pending = std::mem::take(&mut runner.pending);
+                    runner.missing -= pending.len() as u32;
+                    for (from, call, size) in pending {
+                        self.rendezvous(rank, from, (call, free), (size, false));
+                    }
                 }
                 Phase::Waits => {
                     if runner.missing > 0 {
@@ -230,29 +236,24 @@ impl Running<'_> {
                 false
             }
             Some(Step::Round(round)) => {
-                runner.round = round;
+                runner.round = round.round;
+                runner.after = round.after;
                 (runner.sent, runner.until, runner.phase) = (0, 0, Phase::Sends);
                 runner.came.clear();
                 runner.slots.clear();
-                self.begin(rank);
+                self.begin(rank, round.before);
                 true
             }
         }
     }
 
     /// Moves, and posts the receives.
-    fn begin(&mut self, rank: u32) {
+    fn begin(&mut self, rank: u32, before: Amount) {
         let (node, domain) = (self.node(rank), self.domain(rank));
         let runner = &mut self.runners[rank as usize];
-        // Only what is moved is kept: some rounds move thousands of blocks.
-        let before = std::mem::take(&mut runner.round.before);
-        runner.core = self.cores.moves(runner.core, node, domain, Amount::of(&before));
-        if before.len() > 1 && !runner.round.sends.is_empty() {
+        runner.core = self.cores.moves(runner.core, node, domain, before);
+        if before.moves > 1 && !runner.round.sends.is_empty() {
             runner.core += self.cores.layout().as_ps();
-        }
-        runner.after = Amount::default();
-        if !runner.round.receives.iter().any(|message| message.slot) {
-            runner.after = Amount::of(&std::mem::take(&mut runner.round.after));
         }
         runner.missing = runner.round.receives.len() as u32;
         let receives = std::mem::take(&mut runner.round.receives);
@@ -336,6 +337,11 @@ impl Running<'_> {
     /// Message and receive are together: when the receiver has it, and when the sender knows.
     fn meet(&mut self, rank: u32, (peer, place): (u32, u32), came: Came, posted: u64) {
         let runner = &mut self.runners[rank as usize];
+        if let (Came::Waits { from, call, size, looked: false, .. }, Phase::Sends) = (came, runner.phase) {
+            // It will see the message when it has posted all, and not before.
+            runner.pending.push((from, call, size));
+            return;
+        }
         runner.missing -= 1;
         match came {
             // The receive finds it, and takes it before it returns.
@@ -375,19 +381,33 @@ impl Running<'_> {
         } else {
             let way = self.fabric.way((there, sender), (here, receiver));
             let cost = self.table.remote(row, sender, receiver, self.fabric.latency(way));
+            let sender_free = if cost.needs_sender { self.posted_until(from) } else { 0 };
             let begin = (call + cost.post.as_ps()).max(posted);
             let (gap, both, _) = self.table.gaps(row);
             let busy = self.busy(bytes, gap, both);
             let waited = self.fabric.cross(begin, (there, here), way, bytes, busy);
             let late = if looked { cost.found } else { cost.late };
-            let end = (call + cost.ready.as_ps()).max(posted + late.as_ps()) + waited;
-            (end, (call + cost.sent.as_ps()).max(posted + cost.released.unwrap_or_default().as_ps()) + waited)
+            // A sender that still posts goes on with it afterwards.
+            let meanwhile = sender_free.saturating_sub(call + cost.post.as_ps());
+            let end = (call + cost.ready.as_ps() + meanwhile).max(posted + late.as_ps()) + waited;
+            (end, (call + cost.sent.as_ps() + meanwhile).max(posted + cost.released.unwrap_or_default().as_ps()) + waited)
         };
         self.runners[rank as usize].came.push((end, 0));
         let sender = &mut self.runners[from as usize];
         sender.until = sender.until.max(over);
         sender.missing -= 1;
         self.told(from);
+    }
+
+    /// Whether a rank sends many messages in its round.
+    fn sends_many(&self, rank: u32) -> bool {
+        self.runners[rank as usize].round.sends.len() >= SEVERAL
+    }
+
+    /// Until when a rank posts its round, as far as that is known.
+    fn posted_until(&self, rank: u32) -> u64 {
+        let runner = &self.runners[rank as usize];
+        if runner.phase == Phase::Sends { runner.core } else { runner.free }
     }
 
     /// What a message keeps the adapters for, in its direction and of both.
@@ -425,15 +445,16 @@ impl Running<'_> {
             let (gap, both, turn) = self.table.gaps(row);
             (self.fabric.cross(left, (here, there), way, bytes, self.busy(bytes, gap, both)), turn)
         };
-        let runner = &mut self.runners[rank as usize];
         if cost.sent > cost.post {
+            let runner = &mut self.runners[rank as usize];
             runner.until = runner.until.max(call + cost.sent.as_ps() + waited);
         }
-        // In a row of many the core has no pause between two.
-        let rest = if runner.round.receives.len() >= SEVERAL { turn.saturating_sub(cost.post + cost.receive) } else { Span::ZERO };
         let at = call + cost.ready.saturating_sub(cost.take).as_ps() + waited;
-        let [late, found] = [cost.late, cost.found].map(|span| span.saturating_sub(cost.receive).max(rest).as_ps());
-        self.deliver(peer, rank, Came::Eager { at, take: cost.take.max(rest).as_ps(), late, found }, late.saturating_sub(found));
+        let [late, found] = [cost.late, cost.found].map(|span| span.saturating_sub(cost.receive).as_ps());
+        // In a row of many the core has no pause between two.
+        let rest = if self.sends_many(rank) { turn.saturating_sub(cost.post + cost.receive).as_ps() } else { 0 };
+        let (take, late) = (cost.take.as_ps().max(rest), late.max(rest));
+        self.deliver(peer, rank, Came::Eager { at, take, late, found: found.max(rest) }, late.saturating_sub(found.max(rest)));
     }
 
     fn write_slots(&mut self, rank: u32) {

@@ -7,7 +7,7 @@
 //! Modelled: only operations of which each message is sent and received in the same round (or the same place of it), so that what is left
 //! out is missed by nobody. Not modelled: how far ranks drift apart between windows.
 
-use fabriscope_collectives::{Algorithm, Call, Round, Rounds};
+use fabriscope_collectives::{Algorithm, Call, Outline, Outlines, Round, Rounds};
 
 /// What runs of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,16 +40,16 @@ impl Excerpt {
 
     /// The rounds of a rank that run.
     #[must_use]
-    pub fn rounds(&self, algorithm: &Algorithm, call: &Call, rank: u32) -> Rounds {
-        let rounds = algorithm.rounds(call, rank);
+    pub fn rounds(&self, algorithm: &Algorithm, call: &Call, rank: u32) -> Outlines {
         if self.stride > 1 {
             let stride = self.stride as usize;
-            return Box::new(rounds.map(move |round| thinned(round, stride)));
+            return Box::new(algorithm.rounds(call, rank).map(move |round| thinned(round, stride).into()));
         }
         if self.windows.is_empty() {
-            return rounds;
+            return algorithm.outlines(call, rank);
         }
-        Box::new(Windows { rounds, windows: self.windows.clone().into_iter(), now: (0, 0), at: 0 })
+        let windows = Windows { rounds: algorithm.rounds(call, rank), windows: self.windows.clone().into_iter(), now: (0, 0), at: 0 };
+        Box::new(windows.map(Outline::from))
     }
 }
 
@@ -88,7 +88,7 @@ pub fn excerpt(call: &Call, algorithm: &Algorithm, most: u64) -> Option<Excerpt>
     let ranks = u64::from(call.ranks);
     let of_rank = |rank: u32| {
         let (mut rounds, mut messages, mut longest) = (0u64, 0u64, 0usize);
-        for round in algorithm.rounds(call, rank) {
+        for Outline { round, .. } in algorithm.outlines(call, rank) {
             (rounds, messages, longest) = (rounds + 1, messages + round.sends.len() as u64, longest.max(round.sends.len()));
         }
         (rounds, messages, longest as u64)
@@ -146,3 +146,58 @@ const LEAST: u64 = 64;
 const FEW: u64 = 4;
 /// How many more messages run where nothing can be left out. Basis: assumed.
 const OVER: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use fabriscope_collectives::Kind;
+    use fabriscope_units::Bytes;
+
+    use super::*;
+
+    fn call(operation: Kind, ranks: u32) -> Call {
+        Call { operation, ranks, per_node: 4, root: 0, size: Bytes(4096), width: Bytes(1) }
+    }
+
+    fn of(name: &str, ranks: u32, most: u64) -> Option<Excerpt> {
+        excerpt(&call(Kind::Alltoall, ranks), &Algorithm::named(Kind::Alltoall, name).unwrap(), most)
+    }
+
+    #[test]
+    fn what_is_not_too_much_runs_whole() {
+        let whole = of("pairwise(shift)", 64, 64 * 63).unwrap();
+        assert_eq!((whole.is_part(), whole.factor(), whole.messages.0), (false, 1.0, 64 * 63));
+    }
+
+    /// Each rank has 1,023 rounds of one message and one without; eight windows of eight, each in the middle of its eighth.
+    #[test]
+    fn windows_of_rounds_stand_for_all() {
+        let (call, algorithm) = (call(Kind::Alltoall, 1024), Algorithm::named(Kind::Alltoall, "pairwise(shift)").unwrap());
+        let part = excerpt(&call, &algorithm, 1024 * 64).unwrap();
+        let rounds: Vec<Outline> = part.rounds(&algorithm, &call, 3).collect();
+        assert_eq!(rounds.len(), 64);
+        assert_eq!(part.messages, (1024 * 1024, 1024 * 64));
+        // The first window of eight stretches of 128 begins four before its middle: round 60, to the rank 60 ahead.
+        assert_eq!(rounds[0].round.sends[0].peer, 63);
+        assert_eq!(rounds[8].round.sends[0].peer, 3 + 128 + 60);
+    }
+
+    #[test]
+    fn a_long_round_is_thinned() {
+        let (call, algorithm) = (call(Kind::Alltoall, 4096), Algorithm::named(Kind::Alltoall, "posted(0)").unwrap());
+        let part = excerpt(&call, &algorithm, 4096 * 128).unwrap();
+        let round = part.rounds(&algorithm, &call, 5).next().unwrap().round;
+        assert_eq!((round.sends.len(), round.receives.len()), (128, 128));
+        assert_eq!(part.messages, (4095 * 4096, 128 * 4096));
+        // What a rank sends is received: by whom, at the same place.
+        let theirs = part.rounds(&algorithm, &call, round.sends[7].peer).next().unwrap().round;
+        assert_eq!(theirs.receives[7].peer, 5);
+    }
+
+    /// Ranks of a tree do unlike things: nothing can be left out, up to a limit.
+    #[test]
+    fn what_has_no_rounds_in_common_is_not_cut() {
+        let bcast = Algorithm::named(Kind::Bcast, "binomial").unwrap();
+        assert!(!excerpt(&call(Kind::Bcast, 64), &bcast, 40).unwrap().is_part());
+        assert_eq!(excerpt(&call(Kind::Bcast, 64), &bcast, 1), None);
+    }
+}

@@ -73,7 +73,8 @@ impl<'a> Table<'a> {
         self.sizes.len() as u32 - 1
     }
 
-    /// What a message to another node keeps the adapters for in its direction, and of both; and the core for its part.
+    /// What a message to another node keeps the adapters for in its direction, and of both; and the core for a message sent and one
+    /// received, of many.
     pub fn gaps(&self, index: u32) -> (u64, u64, Span) {
         let gaps = &self.sizes[index as usize].gaps;
         (gaps.remote.as_ps(), gaps.both.as_ps(), gaps.turn)
@@ -144,6 +145,7 @@ fn mixed(low: MessageCosts, high: MessageCosts, share: f64) -> MessageCosts {
         found: span(low.found, high.found, share),
         sent: span(low.sent, high.sent, share),
         released,
+        needs_sender: if share > 0.5 { high.needs_sender } else { low.needs_sender },
     }
 }
 
@@ -154,5 +156,45 @@ fn mixed_gaps(low: &Gaps, high: &Gaps, share: f64) -> Gaps {
         both: span(low.both, high.both, share),
         turn: span(low.turn, high.turn, share),
         local: low.local.iter().zip(&high.local).map(pair).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NS: fn(u64) -> Span = Span::from_ns;
+
+    fn message(ready: u64, released: Option<u64>) -> MessageCosts {
+        MessageCosts { post: NS(ready / 4), ready: NS(ready), released: released.map(NS), ..MessageCosts::default() }
+    }
+
+    /// Sizes of 100 and 200 bytes, two domains 50 ns apart, a near node at 1 us of cables and a far one at 3 us.
+    fn costs() -> Costs {
+        Costs {
+            sizes: vec![100, 200],
+            domains: vec![0, 1, 0],
+            crossings: vec![(0, 0, Span::ZERO), (0, 1, NS(50)), (1, 0, NS(50)), (1, 1, Span::ZERO)],
+            local: vec![(NS(50), vec![message(400, None), message(600, None)]), (Span::ZERO, vec![message(300, None), message(500, None)])],
+            near: vec![(0, vec![message(1000, None), message(2000, Some(9))]), (1, vec![message(1400, None), message(2400, Some(9))])],
+            far: vec![(0, vec![message(3000, None), message(4000, Some(9))]), (1, vec![message(3400, None), message(4400, Some(9))])],
+            gaps: vec![Gaps { local: vec![(NS(1), NS(2)), (NS(3), NS(4))], ..Gaps::default() }; 2],
+        }
+    }
+
+    #[test]
+    fn costs_lie_between_those_of_the_sizes_and_places_around() {
+        let costs = costs();
+        let mut table = Table::new(&costs, 3, (1_000_000, 3_000_000));
+        let (low, middle, high) = (table.of(100), table.of(150), table.of(900));
+        // Ranks 0 and 2 share a domain, 0 and 1 do not.
+        assert_eq!([(0, 2), (0, 1)].map(|(from, to)| table.local(middle, from, to).ready), [NS(400), NS(500)]);
+        assert_eq!((table.local_gap(low, table.kind(0, 1)).0, table.local_gap(low, table.kind(0, 2)).0), (1000, 3000));
+        // Between domains 0 and 1 half of each; 2 us of cables are half way from near to far.
+        assert_eq!(table.remote(low, 0, 1, 1_000_000).ready, NS(1200));
+        assert_eq!(table.remote(low, 0, 0, 2_000_000).ready, NS(2000));
+        // Beyond the largest size, its costs; half way to it the ends do not meet yet.
+        assert_eq!(table.remote(high, 0, 0, 1_000_000), costs.near[0].1[1]);
+        assert_eq!(table.remote(middle, 0, 0, 1_000_000).released, None);
     }
 }

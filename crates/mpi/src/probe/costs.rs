@@ -24,6 +24,8 @@ pub struct MessageCosts {
     pub sent: Span,
     /// Where both ends meet before the bytes move: from the call of a late receiver until the sender may use its buffer.
     pub released: Option<Span>,
+    /// Bytes move only while the sender is inside the library, after its call.
+    pub needs_sender: bool,
 }
 
 /// What ranks of a node share: the time between two messages of all of them. Nothing where the cores are slower.
@@ -63,36 +65,36 @@ impl Costs {
         let pairs = pairs(probe, notes);
         let steps = steps(probe, notes);
         let mut samples = steps.iter().zip(&notes.samples);
-        let mut costs = Costs {
-            sizes: probe.sizes.clone(),
-            domains: notes.domains.clone(),
-            crossings: notes.crossings.clone(),
-            ..Costs::default()
-        };
-        for &size in &probe.sizes {
-            let mut ready: Vec<(Reach, Span)> = Vec::new();
+        let mut costs =
+            Costs { sizes: probe.sizes.clone(), domains: notes.domains.clone(), crossings: notes.crossings.clone(), ..Costs::default() };
+        let mut ready: Vec<Vec<(Reach, Span)>> = Vec::new();
+        for _ in &probe.sizes {
+            let mut times: Vec<(Reach, Span)> = Vec::new();
             for (place, ..) in &pairs {
                 let four: Vec<Sample> = samples.by_ref().take(RECEIVERS.len()).map(|(_, sample)| *sample).collect();
                 let message = message(&four);
                 match place {
                     PairPlace::Local(apart) => {
-                        ready.push((Reach::Local(*apart), message.ready));
+                        times.push((Reach::Local(*apart), message.ready));
                         push(&mut costs.local, *apart, message);
                     }
                     PairPlace::Near(domain) => {
-                        ready.extend([Reach::OneWay, Reach::BothWays].map(|to| (to, message.ready)));
+                        times.extend([Reach::OneWay, Reach::BothWays].map(|to| (to, message.ready)));
                         push(&mut costs.near, *domain, message);
                     }
                     PairPlace::Far(domain) => push(&mut costs.far, *domain, message),
                 }
             }
+            ready.push(times);
+        }
+        for (&size, ready) in probe.sizes.iter().zip(&ready) {
             let mut spans: Vec<(Window, Span)> = Vec::new();
             for _ in windows(probe, &pairs) {
                 if let Some((Step::Many { window, .. }, sample)) = samples.next() {
                     spans.push((*window, sample.end.since(sample.call)));
                 }
             }
-            costs.gaps.push(gaps(probe, notes, size, &spans, &ready));
+            costs.gaps.push(gaps(probe, notes, size, &spans, ready));
         }
         costs
     }
@@ -118,8 +120,8 @@ fn message(samples: &[Sample]) -> MessageCosts {
         let at = RECEIVERS.iter().position(|known| *known == receiver).unwrap_or(0);
         samples.get(at).copied().unwrap_or_default()
     };
-    let (waits, computes, late, looked) =
-        (of(Receiver::Waits), of(Receiver::Computes), of(Receiver::IsLate), of(Receiver::HasLooked));
+    let (waits, computes, late) = (of(Receiver::Waits), of(Receiver::Computes), of(Receiver::IsLate));
+    let (looked, busy) = (of(Receiver::HasLooked), of(Receiver::MeetsBusySender));
     let released = (late.done > late.begin).then(|| late.done.since(late.begin));
     MessageCosts {
         post: waits.back.since(waits.call),
@@ -130,6 +132,8 @@ fn message(samples: &[Sample]) -> MessageCosts {
         found: looked.end.since(looked.begin),
         sent: waits.done.since(waits.call),
         released,
+        // The sender turns to it again long after its call.
+        needs_sender: busy.end.since(busy.call) > waits.end.since(waits.call) * 2,
     }
 }
 

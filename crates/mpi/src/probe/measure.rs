@@ -20,6 +20,8 @@ pub(super) enum Receiver {
     IsLate,
     /// The same, and the library has looked at the message before.
     HasLooked,
+    /// It waits, and the sender is outside of the library after its call.
+    MeetsBusySender,
 }
 
 /// Who sends many messages at once.
@@ -86,8 +88,8 @@ pub(super) fn crossing(notes: &Notes, from: u32, to: u32) -> Span {
 }
 
 /// The receivers of the messages that are looked at, in order.
-pub(super) const RECEIVERS: [Receiver; 5] =
-    [Receiver::Warms, Receiver::Waits, Receiver::Computes, Receiver::IsLate, Receiver::HasLooked];
+pub(super) const RECEIVERS: [Receiver; 6] =
+    [Receiver::Warms, Receiver::Waits, Receiver::Computes, Receiver::IsLate, Receiver::HasLooked, Receiver::MeetsBusySender];
 
 /// The windows of a measurement.
 pub(super) fn windows(probe: &Probe, pairs: &[(PairPlace, u32, u32)]) -> Vec<Window> {
@@ -113,7 +115,7 @@ pub(super) fn matched(probe: &Probe, notes: &Notes, apart: Span) -> Vec<(u32, u3
     pairs
 }
 
-/// Everything that is measured, in order.
+/// Everything that is measured, in order. Windows come last: buffers of many messages at a time stay out of the caches.
 pub(super) fn steps(probe: &Probe, notes: &Notes) -> Vec<Step> {
     let pairs = pairs(probe, notes);
     let mut steps = Vec::new();
@@ -121,6 +123,8 @@ pub(super) fn steps(probe: &Probe, notes: &Notes) -> Vec<Step> {
         for (_, from, to) in &pairs {
             steps.extend(RECEIVERS.map(|receiver| Step::One { from: *from, to: *to, size, receiver }));
         }
+    }
+    for &size in &probe.sizes {
         steps.extend(windows(probe, &pairs).into_iter().map(|window| Step::Many { size, window }));
     }
     steps
@@ -175,7 +179,9 @@ pub(super) async fn run(process: Process, world: World, probing: Probing) -> Res
     for (at, step) in steps.into_iter().enumerate() {
         rank.synchronise().await?;
         match step {
-            Step::One { from, to, size, receiver } if me == from || me == to => one(&rank, &probing, at, (from, to, size), receiver).await?,
+            Step::One { from, to, size, receiver } if me == from || me == to => {
+                one(&rank, &probing, at, (from, to, size), receiver).await?
+            }
             Step::One { .. } => {}
             Step::Many { size, window } => many(&rank, &probing, at, size, window).await?,
         }
@@ -183,13 +189,7 @@ pub(super) async fn run(process: Process, world: World, probing: Probing) -> Res
     rank.synchronise().await
 }
 
-async fn one(
-    rank: &Rank,
-    probing: &Probing,
-    at: usize,
-    (from, to, size): (u32, u32, u32),
-    receiver: Receiver,
-) -> Result<(), ProgramError> {
+async fn one(rank: &Rank, probing: &Probing, at: usize, (from, to, size): (u32, u32, u32), receiver: Receiver) -> Result<(), ProgramError> {
     let long = LONG + PER_BYTE * u64::from(size);
     let note = |write: &dyn Fn(&mut Sample)| write(&mut probing.notes.lock().samples[at]);
     if receiver == Receiver::Warms {
@@ -211,6 +211,9 @@ async fn one(
         let call = rank.now();
         let request = rank.isend(to, TAG, size)?;
         let back = rank.now();
+        if receiver == Receiver::MeetsBusySender {
+            rank.work(long).await;
+        }
         rank.wait(request).await?;
         let done = rank.now();
         note(&|sample| (sample.call, sample.back, sample.done) = (call, back, done));
