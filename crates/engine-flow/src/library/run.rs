@@ -369,7 +369,7 @@ impl Running<'_> {
             let runner = &self.runners[rank as usize];
             let begin = (call + ready.saturating_sub(late)).max(posted).max(runner.copying).max(runner.core);
             let kind = self.table.kind(sender, receiver);
-            let (gap, _) = self.table.local_gap(row, kind);
+            let gap = self.table.local_gap(row, kind);
             let end = begin + copy + self.fabric.within(begin, (here, kind), gap, copy);
             let runner = &mut self.runners[rank as usize];
             runner.copying = end;
@@ -383,7 +383,7 @@ impl Running<'_> {
             let cost = self.table.remote(row, sender, receiver, self.fabric.latency(way));
             let sender_free = if cost.needs_sender { self.posted_until(from) } else { 0 };
             let begin = (call + cost.post.as_ps()).max(posted);
-            let (gap, both, _) = self.table.gaps(row);
+            let (gap, both) = self.table.gaps(row);
             let busy = self.busy(bytes, gap, both);
             let waited = self.fabric.cross(begin, (there, here), way, bytes, busy);
             let late = if looked { cost.found } else { cost.late };
@@ -397,11 +397,6 @@ impl Running<'_> {
         sender.until = sender.until.max(over);
         sender.missing -= 1;
         self.told(from);
-    }
-
-    /// Whether a rank sends many messages in its round.
-    fn sends_many(&self, rank: u32) -> bool {
-        self.runners[rank as usize].round.sends.len() >= SEVERAL
     }
 
     /// Until when a rank posts its round, as far as that is known.
@@ -437,13 +432,12 @@ impl Running<'_> {
             self.deliver(peer, rank, Came::Waits { from: rank, call, size: bytes as u32, at, looked: false }, look);
             return;
         }
-        let (waited, turn) = if here == there {
+        let waited = if here == there {
             let kind = self.table.kind(sender, receiver);
-            let (gap, turn) = self.table.local_gap(row, kind);
-            (self.fabric.within(call, (here, kind), gap, cost.ready.as_ps()), turn)
+            self.fabric.within(call, (here, kind), self.table.local_gap(row, kind), cost.ready.as_ps())
         } else {
-            let (gap, both, turn) = self.table.gaps(row);
-            (self.fabric.cross(left, (here, there), way, bytes, self.busy(bytes, gap, both)), turn)
+            let (gap, both) = self.table.gaps(row);
+            self.fabric.cross(left, (here, there), way, bytes, self.busy(bytes, gap, both))
         };
         if cost.sent > cost.post {
             let runner = &mut self.runners[rank as usize];
@@ -451,10 +445,7 @@ impl Running<'_> {
         }
         let at = call + cost.ready.saturating_sub(cost.take).as_ps() + waited;
         let [late, found] = [cost.late, cost.found].map(|span| span.saturating_sub(cost.receive).as_ps());
-        // In a row of many the core has no pause between two.
-        let rest = if self.sends_many(rank) { turn.saturating_sub(cost.post + cost.receive).as_ps() } else { 0 };
-        let (take, late) = (cost.take.as_ps().max(rest), late.max(rest));
-        self.deliver(peer, rank, Came::Eager { at, take, late, found: found.max(rest) }, late.saturating_sub(found.max(rest)));
+        self.deliver(peer, rank, Came::Eager { at, take: cost.take.as_ps(), late, found }, late.saturating_sub(found));
     }
 
     fn write_slots(&mut self, rank: u32) {
@@ -569,7 +560,5 @@ fn key(receiver: u32, sender: u32, slot: bool) -> u64 {
 
 /// When a message came that the library has looked at.
 const LOOKED_AT: u64 = 0;
-/// Messages of a round from which a core is taken to go from one to the next without a pause. Basis: assumed.
-const SEVERAL: usize = 4;
 /// Lists that are kept for later. Basis: assumed.
 const SPARE: usize = 1 << 16;

@@ -73,11 +73,10 @@ impl<'a> Table<'a> {
         self.sizes.len() as u32 - 1
     }
 
-    /// What a message to another node keeps the adapters for in its direction, and of both; and the core for a message sent and one
-    /// received, of many.
-    pub fn gaps(&self, index: u32) -> (u64, u64, Span) {
+    /// What a message to another node keeps the adapters for in its direction, and of both.
+    pub fn gaps(&self, index: u32) -> (u64, u64) {
         let gaps = &self.sizes[index as usize].gaps;
-        (gaps.remote.as_ps(), gaps.both.as_ps(), gaps.turn)
+        (gaps.remote.as_ps(), gaps.both.as_ps())
     }
 
     /// The kind of a pair.
@@ -90,10 +89,9 @@ impl<'a> Table<'a> {
         self.sizes[index as usize].local.get(usize::from(self.kind(from, to))).copied().unwrap_or_default()
     }
 
-    /// What a message keeps shared memories and links for, and the core for its part of a message sent and one received.
-    pub fn local_gap(&self, index: u32, kind: u8) -> (u64, Span) {
-        let gaps = &self.sizes[index as usize].gaps.local;
-        gaps.get(usize::from(kind)).map_or((0, Span::ZERO), |(shared, turn)| (shared.as_ps(), *turn))
+    /// What a message keeps shared memories and links for.
+    pub fn local_gap(&self, index: u32, kind: u8) -> u64 {
+        self.sizes[index as usize].gaps.local.get(usize::from(kind)).map_or(0, |gap| gap.as_ps())
     }
 
     /// The receiver's call, for a message from within its node or from another one.
@@ -150,12 +148,10 @@ fn mixed(low: MessageCosts, high: MessageCosts, share: f64) -> MessageCosts {
 }
 
 fn mixed_gaps(low: &Gaps, high: &Gaps, share: f64) -> Gaps {
-    let pair = |(low, high): (&(Span, Span), &(Span, Span))| (span(low.0, high.0, share), span(low.1, high.1, share));
     Gaps {
         remote: span(low.remote, high.remote, share),
         both: span(low.both, high.both, share),
-        turn: span(low.turn, high.turn, share),
-        local: low.local.iter().zip(&high.local).map(pair).collect(),
+        local: low.local.iter().zip(&high.local).map(|(low, high)| span(*low, *high, share)).collect(),
     }
 }
 
@@ -178,7 +174,7 @@ mod tests {
             local: vec![(NS(50), vec![message(400, None), message(600, None)]), (Span::ZERO, vec![message(300, None), message(500, None)])],
             near: vec![(0, vec![message(1000, None), message(2000, Some(9))]), (1, vec![message(1400, None), message(2400, Some(9))])],
             far: vec![(0, vec![message(3000, None), message(4000, Some(9))]), (1, vec![message(3400, None), message(4400, Some(9))])],
-            gaps: vec![Gaps { local: vec![(NS(1), NS(2)), (NS(3), NS(4))], ..Gaps::default() }; 2],
+            gaps: vec![Gaps { local: vec![NS(1), NS(3)], ..Gaps::default() }; 2],
         }
     }
 
@@ -189,7 +185,7 @@ mod tests {
         let (low, middle, high) = (table.of(100), table.of(150), table.of(900));
         // Ranks 0 and 2 share a domain, 0 and 1 do not.
         assert_eq!([(0, 2), (0, 1)].map(|(from, to)| table.local(middle, from, to).ready), [NS(400), NS(500)]);
-        assert_eq!((table.local_gap(low, table.kind(0, 1)).0, table.local_gap(low, table.kind(0, 2)).0), (1000, 3000));
+        assert_eq!((table.local_gap(low, table.kind(0, 1)), table.local_gap(low, table.kind(0, 2))), (1000, 3000));
         // Between domains 0 and 1 half of each; 2 us of cables are half way from near to far.
         assert_eq!(table.remote(low, 0, 1, 1_000_000).ready, NS(1200));
         assert_eq!(table.remote(low, 0, 0, 2_000_000).ready, NS(2000));

@@ -32,7 +32,7 @@ fn costs() -> Costs {
         local: vec![(Span::ZERO, vec![eager, met])],
         near: vec![(0, vec![eager, met])],
         far: Vec::new(),
-        gaps: vec![Gaps { local: vec![(Span::ZERO, NS(200))], ..gaps.clone() }, Gaps { local: vec![(Span::ZERO, NS(200))], ..gaps }],
+        gaps: vec![gaps.clone(), gaps],
     }
 }
 

@@ -35,10 +35,8 @@ pub struct Gaps {
     pub remote: Span,
     /// The same in both directions at once, for one message each way.
     pub both: Span,
-    /// Core time of a message sent and one received, in a row of many.
-    pub turn: Span,
-    /// Messages within the node, and the core time, by how far domains are apart.
-    pub local: Vec<(Span, Span)>,
+    /// Messages within the node, by how far domains are apart, in the order of the costs.
+    pub local: Vec<Span>,
 }
 
 /// Costs by size and place.
@@ -156,12 +154,11 @@ fn gaps(probe: &Probe, notes: &Notes, size: u32, spans: &[(Window, Span)], ready
         let Reach::Local(apart) = to else { return None };
         let pairs = (matched(probe, notes, apart).len() as u64).max(1);
         // Each of a pair sends and receives.
-        Some((shared(to, pairs) / 2, between(to, false, 1)))
+        Some(shared(to, pairs) / 2)
     };
     Gaps {
         remote,
         both: if both > remote + remote / SEEN { both } else { Span::ZERO },
-        turn: between(Reach::BothWays, false, 1),
         local: ready.iter().filter_map(|(to, _)| local(*to)).collect(),
     }
 }
