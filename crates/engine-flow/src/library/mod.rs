@@ -18,8 +18,8 @@
 //! within a message.
 
 mod carry;
-mod core;
 mod fabric;
+mod memory;
 mod run;
 mod sample;
 mod table;

@@ -13,8 +13,8 @@ use fabriscope_units::{Bytes, Span, Time};
 use rustc_hash::FxHashMap;
 
 use super::carry::{Came, Phase, Runner, Step, Steps, Waiting};
-use super::core::Cores;
 use super::fabric::Fabric;
+use super::memory::Cores;
 use super::table::Table;
 use crate::support::{fabric, refusal};
 

@@ -254,7 +254,7 @@ fn partners(probing: &Probing, me: u32, window: Window) -> (Option<u32>, Option<
         });
         return (found, found);
     }
-    if me >= 2 * each || (!window.all && me % each > 0) {
+    if me >= 2 * each || (!window.all && !me.is_multiple_of(each)) {
         return (None, None);
     }
     let other = if me < each { me + each } else { me - each };
